@@ -1,0 +1,55 @@
+# The libraries Spillway stands on, found where Debian (or tools/setup, which unpacks
+# the same packages for a user without root) puts them. A missing one is named with
+# its package.
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/.deps/debian/usr)
+  list(PREPEND CMAKE_PREFIX_PATH ${CMAKE_SOURCE_DIR}/.deps/debian/usr)
+endif()
+
+find_package(Threads REQUIRED)
+find_package(absl REQUIRED)
+find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(benchmark QUIET)
+
+# spillway_find(target header library package): a plain library, static where there is one.
+function(spillway_find target header library package)
+  find_path(${target}_INCLUDE ${header})
+  if(library)
+    find_library(${target}_LIBRARY NAMES lib${library}.a ${library})
+  endif()
+  if(NOT ${target}_INCLUDE OR (library AND NOT ${target}_LIBRARY))
+    message(FATAL_ERROR "${header} or its library not found: install ${package} (tools/setup does)")
+  endif()
+  add_library(spillway::${target} INTERFACE IMPORTED)
+  target_include_directories(spillway::${target} SYSTEM INTERFACE ${${target}_INCLUDE})
+  if(library)
+    target_link_libraries(spillway::${target} INTERFACE ${${target}_LIBRARY} Threads::Threads)
+  endif()
+endfunction()
+
+spillway_find(uring liburing.h uring liburing-dev)
+spillway_find(xxhash xxhash.h "" libxxhash-dev)
+spillway_find(cli11 CLI/CLI.hpp "" libcli11-dev)
+spillway_find(spdlog spdlog/spdlog.h "" libspdlog-dev)
+target_compile_definitions(spillway::spdlog INTERFACE SPDLOG_HEADER_ONLY)
+target_compile_definitions(spillway::xxhash INTERFACE XXH_INLINE_ALL)
+
+# LibTorch as the PyPI wheel lays it out. Its own CMake config insists on a CUDA
+# toolkit even to link the CPU library, so this is ours.
+if(EXISTS ${SPILLWAY_TORCH}/include/torch/csrc/api/include/torch/torch.h)
+  add_library(spillway::torch INTERFACE IMPORTED)
+  target_include_directories(spillway::torch SYSTEM INTERFACE ${SPILLWAY_TORCH}/include
+    ${SPILLWAY_TORCH}/include/torch/csrc/api/include)
+  target_link_directories(spillway::torch INTERFACE ${SPILLWAY_TORCH}/lib)
+  target_link_libraries(spillway::torch INTERFACE torch_cpu c10)
+  set(CMAKE_BUILD_RPATH ${SPILLWAY_TORCH}/lib ${SPILLWAY_TORCH}/runtime)
+  # libtorch_cpu.so needs libcudart.so.13 and libcupti.so.13 even on a machine without a
+  # GPU; tools/setup puts both in runtime/.
+  target_link_options(spillway::torch INTERFACE -Wl,--allow-shlib-undefined
+    -Wl,-rpath-link,${SPILLWAY_TORCH}/runtime)
+elseif(SPILLWAY_WITHOUT_TORCH)
+  message(STATUS "Without LibTorch: only io, swap and the engine's core are built")
+else()
+  message(FATAL_ERROR "LibTorch not found in ${SPILLWAY_TORCH}: run tools/setup, or set SPILLWAY_TORCH")
+endif()

@@ -1,0 +1,80 @@
+# How a layer's library and its tests are made, with the sanitizer they run under.
+
+if(SPILLWAY_SANITIZE)
+  # One finding ends the test; findings are not counted and passed by.
+  add_compile_options(-fsanitize=${SPILLWAY_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${SPILLWAY_SANITIZE})
+  # GCC 12's sanitizers want their shadow at fixed places, which a kernel with much address
+  # randomisation may have taken: run without it where that is allowed.
+  find_program(SPILLWAY_SETARCH setarch)
+  if(SPILLWAY_SETARCH)
+    execute_process(COMMAND ${SPILLWAY_SETARCH} -R true RESULT_VARIABLE refused OUTPUT_QUIET ERROR_QUIET)
+    if(NOT refused)
+      set(CMAKE_CROSSCOMPILING_EMULATOR ${SPILLWAY_SETARCH} -R)
+    endif()
+  endif()
+endif()
+
+# The environment of every test: what sanitizers shall ignore (LibTorch and its OpenMP
+# runtime are not instrumented), and under TSan one OpenMP thread, whose joins it can't see.
+set(SPILLWAY_TEST_ENVIRONMENT
+  "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
+  "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
+  "UBSAN_OPTIONS=print_stacktrace=1"
+  "TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/tsan.supp:second_deadlock_stack=1")
+if(SPILLWAY_SANITIZE STREQUAL "thread")
+  list(APPEND SPILLWAY_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
+endif()
+
+# spillway_library(NAME FOLDER): the sources that lie in the folder itself.
+function(spillway_library name folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+  add_library(${name} STATIC ${sources})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
+endfunction()
+
+# Builds every test program, and what those programs run.
+add_custom_target(spillway_tests)
+
+# spillway_tests(NAME FOLDER LIBRARIES...): tests/FOLDER/*_test.cc in one program. ctest knows
+# each case, but of those that load LibTorch, where starting takes longer than most cases.
+#
+# Under TSan LibTorch's own threads are invisible and everything takes ten times as long: of
+# the LibTorch tests only the suites named *Tsan* run (whole training runs, a few steps each),
+# and the program's tests, which start it dozens of times, are left to the other presets.
+function(spillway_tests name folder)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc)
+  set(filter "")
+  if(SPILLWAY_SANITIZE STREQUAL "thread")
+    if(folder STREQUAL "tools")
+      return()
+    elseif(folder STREQUAL "torch")
+      foreach(source ${sources})
+        file(STRINGS ${source} cases REGEX "^TEST(_F|_P)?\\([A-Za-z0-9_]*Tsan")
+        if(NOT cases)
+          list(REMOVE_ITEM sources ${source})
+        endif()
+      endforeach()
+      set(filter --gtest_filter=*Tsan*)
+    endif()
+  endif()
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE ${ARGN} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name} PRIVATE SPILLWAY_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    SPILLWAY_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  add_dependencies(spillway_tests ${name})
+  if(folder MATCHES "^(torch|tools)$")
+    add_test(NAME ${folder} COMMAND ${name} --gtest_brief=1 ${filter})
+    set_tests_properties(${folder} PROPERTIES TIMEOUT 1500 LABELS ${folder} RUN_SERIAL ON
+      ENVIRONMENT "${SPILLWAY_TEST_ENVIRONMENT}")
+  else()
+    gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      TEST_PREFIX ${folder}/ EXTRA_ARGS --gtest_brief=1
+      PROPERTIES TIMEOUT 300 LABELS ${folder} ENVIRONMENT "${SPILLWAY_TEST_ENVIRONMENT}")
+  endif()
+endfunction()
+
+include(GoogleTest)

@@ -1,0 +1,52 @@
+// The text of a flag, turned into a value. Every error names the flag, what was given
+// and what is accepted, and is kInvalidArgument.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// `flag` is the name with its dashes: "--steps".
+
+// A whole number, also as a count ("100M").
+absl::StatusOr<int64_t> IntegerFlag(absl::string_view flag, const std::string& text, int64_t low,
+                                    int64_t high);
+
+// Any uint64.
+absl::StatusOr<uint64_t> SeedFlag(absl::string_view flag, const std::string& text);
+
+// A finite number; `high_included` false: below `high`.
+absl::StatusOr<double> NumberFlag(absl::string_view flag, const std::string& text, double low,
+                                  double high, bool high_included = true);
+
+// "4GiB", "512MiB", ...; at least one byte.
+absl::StatusOr<uint64_t> SizeFlag(absl::string_view flag, const std::string& text);
+
+// What stands between the commas; none may be empty.
+absl::StatusOr<std::vector<std::string>> ListFlag(absl::string_view flag, const std::string& text);
+
+absl::Status BadFlagValue(absl::string_view flag, absl::string_view text,
+                          absl::string_view accepted);
+
+template <typename T>
+using FlagChoices = std::vector<std::pair<std::string, T>>;
+
+// One of the words.
+template <typename T>
+absl::StatusOr<T> ChoiceFlag(absl::string_view flag, const std::string& text,
+                             const FlagChoices<T>& choices) {
+  std::string accepted;
+  for (const auto& [name, value] : choices) {
+    if (name == text) return value;
+    accepted += (accepted.empty() ? "" : ", ") + name;
+  }
+  return BadFlagValue(flag, text, accepted);
+}
+
+}  // namespace spillway

@@ -1,0 +1,19 @@
+// Masters in fp32, out of and into the planes in which a run's dtype keeps them.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/dtype.h"
+
+namespace spillway {
+
+// Elements [first, first + count) of a tile whose planes are `planes`, weight first
+// (bf16: weight and residual; fp16: weight and master; fp32: weight).
+void LoadMaster(DType dtype, char* const* planes, uint64_t first, uint64_t count, float* out);
+
+// The same the other way; the compute weight is rounded from the master. False when a
+// value is not finite, or not as a weight of the dtype.
+bool StoreMaster(DType dtype, const float* masters, uint64_t first, uint64_t count,
+                 char* const* planes);
+
+}  // namespace spillway

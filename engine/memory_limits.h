@@ -1,0 +1,28 @@
+// What the machine, and the cgroup we run in, have to give.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// Libraries, stacks and what LibTorch keeps to itself: on top of both budgets.
+inline constexpr uint64_t kProcessBaseBytes = uint64_t{300} << 20;
+
+// Memory that could be used now without swapping: MemAvailable, or less where a
+// memory cgroup says so.
+uint64_t AvailableMemoryBytes();
+
+// Resident memory of this process (VmRSS), and its highest so far (VmHWM).
+uint64_t ResidentBytes();
+uint64_t PeakResidentBytes();
+
+// A status that ends the program with exit code 3: it does not fit the budgets.
+absl::Status DoesNotFitError(absl::string_view message);
+
+// The exit code that belongs to a status: 0, 1, 2, 3 or 4 (INTERFACE).
+int ExitCodeOf(const absl::Status& status);
+
+}  // namespace spillway

@@ -1,0 +1,163 @@
+// The public header: bring any model, data and loss, and train it through the
+// swap engine. Nothing in the engine knows more about a model than this.
+//
+//   A model is a list of units (layers) and a loss unit that ends it. A unit
+//   declares its parameters and computes a forward; it owns no tensors. The
+//   engine holds the parameters wherever the plan says, brings them before the
+//   unit is needed, runs forwards and recomputed backwards unit by unit, and
+//   updates each unit's state tile by tile.
+//
+// What a unit must be: a pure function of (parameters, input, context). It may
+// be called several times for the same input (recompute) and must then compute
+// the same bits. State that changes in forward (BatchNorm's running statistics)
+// has no place here; use GroupNorm or LayerNorm.
+//
+// examples/train_cnn.cc is a complete use in two pages. All calls come from the
+// compute thread.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace spillway {
+
+// How a parameter starts when no weights are given. Values come from a
+// counter-based generator keyed by (seed, parameter, element), so they do not
+// depend on tiles, order or placement.
+struct Init {
+  enum class Kind { kConstant, kNormal, kUniform };
+  Kind kind = Kind::kConstant;
+  double a = 0;  // constant: the value; normal: mean; uniform: low
+  double b = 0;  // normal: standard deviation; uniform: high
+
+  static Init Constant(double value) { return {Kind::kConstant, value, 0}; }
+  static Init Normal(double mean, double std) { return {Kind::kNormal, mean, std}; }
+  static Init Uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+};
+
+struct ParameterSpec {
+  // Unique in the model; the name under which it is loaded, exported and digested.
+  std::string name;
+  std::vector<int64_t> shape;  // empty: a scalar
+  Init init;
+};
+
+// A parameter of another unit that this unit reads too (a tied weight). Its
+// gradients from both uses are summed in fp32 and rounded once.
+struct BorrowedParameter {
+  int unit = 0;       // position in Model::units
+  int parameter = 0;  // position in that unit's parameters()
+};
+
+// What a forward may know besides its input.
+class UnitContext {
+ public:
+  UnitContext(uint64_t seed, int64_t step, int unit, std::vector<int64_t> samples, bool training)
+      : seed_(seed), step_(step), unit_(unit), samples_(std::move(samples)), training_(training) {}
+
+  bool training() const { return training_; }
+
+  // Dropout on x [samples, ...] with probability p; the identity in evaluation.
+  // Masks are keyed by (seed, step, sample, unit, site): the same on recompute and
+  // in any placement, different for everything else. `site` tells the dropouts of
+  // one unit apart. Floating dtypes; result has x's shape and dtype, and is x scaled
+  // by 1/(1-p), rounded once, where kept. Nothing is saved for backward.
+  torch::Tensor Dropout(const torch::Tensor& x, double p, int site) const;
+
+  // Numbers of the samples of this micro-batch within the global batch.
+  const std::vector<int64_t>& samples() const { return samples_; }
+
+ private:
+  uint64_t seed_;
+  int64_t step_;
+  int unit_;
+  std::vector<int64_t> samples_;
+  bool training_;
+};
+
+class Unit {
+ public:
+  virtual ~Unit() = default;
+
+  // Shown in plans and messages: "h.3".
+  virtual std::string name() const = 0;
+
+  // At least one parameter, in the order in which Forward receives them.
+  virtual std::vector<ParameterSpec> parameters() const = 0;
+
+  virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
+
+  // `parameters`: own, then borrowed, in the run's dtype (bf16, fp16 or fp32).
+  // `x`: the previous unit's output, or batch.inputs for the first unit (as the
+  // dataset made them: cast floating inputs to parameters[0].dtype()). The first
+  // dimension is samples. Differentiable in parameters and in x.
+  virtual torch::Tensor Forward(const UnitContext& context,
+                                const std::vector<torch::Tensor>& parameters,
+                                const torch::Tensor& x) const = 0;
+};
+
+// The unit that ends a model: from the last hidden state to the loss, in chunks
+// of rows, so that logits of the whole micro-batch never exist at once.
+class LossUnit {
+ public:
+  virtual ~LossUnit() = default;
+
+  virtual std::string name() const = 0;
+  // May be empty when something is borrowed or the loss has no parameters.
+  virtual std::vector<ParameterSpec> parameters() const = 0;
+  virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
+
+  // x [rows, features], labels [rows] -> fp32 scalar: the sum of the losses of
+  // rows whose label is not kIgnoredLabel.
+  // Rows are labels.flatten(); x is the hidden state reshaped to [rows, -1].
+  virtual torch::Tensor LossSum(const UnitContext& context,
+                                const std::vector<torch::Tensor>& parameters,
+                                const torch::Tensor& x, const torch::Tensor& labels) const = 0;
+
+  // x [rows, features] -> logits [rows, classes], for generation. Optional.
+  virtual torch::Tensor Logits(const UnitContext& context,
+                               const std::vector<torch::Tensor>& parameters,
+                               const torch::Tensor& x) const {
+    return {};
+  }
+
+  // The most rows of one LossSum call. Depends on shapes only, never on budgets:
+  // another split would change gradient bits.
+  virtual int64_t ChunkRows() const { return 1024; }
+};
+
+inline constexpr int64_t kIgnoredLabel = -100;
+
+struct Model {
+  std::vector<std::shared_ptr<const Unit>> units;
+  std::shared_ptr<const LossUnit> loss;
+};
+
+struct Batch {
+  torch::Tensor inputs;  // [samples, ...]
+  torch::Tensor labels;  // [samples, ...] int64
+};
+
+// Data by number. The engine decides which samples make a step.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+
+  // Samples in one epoch; at least 1.
+  virtual int64_t size() const = 0;
+
+  // Samples by their numbers in [0, size()).
+  virtual absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) = 0;
+
+  // Changes when the data changes; part of what --resume compares.
+  virtual std::string fingerprint() const = 0;
+};
+
+}  // namespace spillway

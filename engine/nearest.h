@@ -1,0 +1,18 @@
+// The known name that somebody probably meant.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// The nearest of `known` by edits (insertions, deletions, replacements, swapped
+// neighbours; case and '-' against '_' do not count), or "" when none is near.
+std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
+
+// "; did you mean 'X'?" or "".
+std::string DidYouMean(absl::string_view name, const std::vector<std::string>& known);
+
+}  // namespace spillway

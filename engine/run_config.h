@@ -1,0 +1,71 @@
+// What train is told, resolved into what the engine needs: flags win over the DeepSpeed
+// file, the file wins over defaults, and every value remembers where it came from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/train_options.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// Flags as given, unparsed; the field's name is the flag's, with '_' for '-'.
+struct TrainFlags {
+  using Text = std::optional<std::string>;
+  Text model, output, config, tokenizer;
+  std::vector<std::string> data, eval_data;
+  Text seq_len, micro_batch, accumulate, steps, epochs, seed, order;
+  Text dtype, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup, schedule;
+  Text device, threads, device_memory, host_memory;
+  Text swap, offload, offload_param, offload_optimizer, update, io_engine;
+  Text commit_every, persist, keep;
+  Text eval_every, ranks, shard, export_dtype;
+  bool no_commit = false;
+  bool resume = false;
+  bool no_export = false;
+};
+
+// A value of config.resolved.json.
+struct ResolvedValue {
+  std::string name;  // the flag's name without dashes, or the DeepSpeed key's path
+  nlohmann::json value;
+  std::string source;  // "--lr", "ds.json:12", "default", "derived"
+};
+
+struct RunConfig {
+  TrainOptions train;
+
+  std::string model;
+  std::vector<std::string> data;
+  std::vector<std::string> eval_data;
+  std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said
+  int64_t seq_len = 0;    // 0: the model's, at most 1024
+  int ranks = 1;
+  bool no_export = false;
+  std::optional<DType> export_dtype;  // none: the input model's
+
+  // One line each, for the log.
+  std::vector<std::string> notes;
+  std::vector<ResolvedValue> values;
+};
+
+// kInvalidArgument names the flag (or FILE:LINE and key), what was given and what is
+// accepted; kUnimplemented what this build does not do. Reads the config file, nothing
+// else: whether model, data and paths exist is found out where they are used.
+absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags);
+
+// {"lr": {"value": 5e-05, "source": "default"}, ...}
+nlohmann::json ResolvedConfigJson(const RunConfig& config);
+
+// Hugging Face Trainer's name of a flag: {"--max_steps", "--steps"}.
+struct FlagAlias {
+  std::string alias;
+  std::string flag;
+};
+const std::vector<FlagAlias>& TrainerFlagAliases();
+
+}  // namespace spillway

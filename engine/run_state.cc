@@ -1,0 +1,129 @@
+#include "engine/run_state.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+std::string Exact(double value) { return absl::StrFormat("%.17g", value); }
+
+}  // namespace
+
+std::string EncodeRunState(const RunState& state) {
+  nlohmann::json json;
+  json["version"] = 1;
+  json["step"] = state.step;
+  json["applied_steps"] = state.applied_steps;
+  json["finished"] = state.finished;
+  json["loss_scale"] = {{"scale", state.loss_scale.scale},
+                        {"iteration", state.loss_scale.iteration},
+                        {"last_overflow_iteration", state.loss_scale.last_overflow_iteration},
+                        {"hysteresis_left", state.loss_scale.hysteresis_left}};
+  json["dtype"] = std::string(DTypeName(state.dtype));
+  json["threads"] = state.threads;
+  json["identity"] = state.identity;
+  json["model"] = ToJson(state.model);
+  json["parents"] = state.parents;
+  json["store_number"] = state.store_number;
+  return json.dump();
+}
+
+absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
+  RunState state;
+  try {
+    const auto json = nlohmann::json::parse(text);
+    if (json.at("version") != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the commit was made by another version of the program (run state version ",
+                       json.at("version").dump(), ", this one reads 1)"));
+    }
+    state.step = json.at("step").get<int64_t>();
+    state.applied_steps = json.at("applied_steps").get<int64_t>();
+    state.finished = json.at("finished").get<bool>();
+    const auto& scale = json.at("loss_scale");
+    state.loss_scale.scale = scale.at("scale").get<double>();
+    state.loss_scale.iteration = scale.at("iteration").get<int64_t>();
+    state.loss_scale.last_overflow_iteration = scale.at("last_overflow_iteration").get<int64_t>();
+    state.loss_scale.hysteresis_left = scale.at("hysteresis_left").get<int64_t>();
+    const auto dtype = DTypeFromName(json.at("dtype").get<std::string>());
+    if (!dtype) return WrongBytesError("the commit names an unknown dtype");
+    state.dtype = *dtype;
+    state.threads = json.at("threads").get<int>();
+    state.identity = json.at("identity").get<std::vector<std::pair<std::string, std::string>>>();
+    state.parents = json.at("parents").get<std::vector<std::string>>();
+    state.store_number = json.at("store_number").get<int>();
+    ASSIGN_OR_RETURN(state.model, ModelDescriptionFromJson(json.at("model")));
+  } catch (const nlohmann::json::exception& error) {
+    return WrongBytesError(absl::StrCat("the commit's run state: ", error.what()));
+  }
+  return state;
+}
+
+std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions& options) {
+  auto identity = options.identity;
+  auto add = [&](const char* name, std::string value) {
+    identity.emplace_back(name, std::move(value));
+  };
+  const OptimizerSpec& o = options.optimizer;
+  const ScheduleSpec& s = options.schedule;
+  add("dtype", std::string(DTypeName(options.dtype)));
+  add("micro-batch", absl::StrCat(options.micro_batch));
+  add("accumulate", absl::StrCat(options.accumulate));
+  add("seed", absl::StrCat(options.seed));
+  add("order", options.order == SampleOrder::kShuffle ? "shuffle" : "sequential");
+  add("threads", absl::StrCat(options.threads));
+  const char* kinds[] = {"adamw", "adam", "sgd"};
+  add("optimizer", kinds[static_cast<int>(o.kind)]);
+  add("lr", Exact(o.learning_rate));
+  add("betas", absl::StrCat(Exact(o.beta1), ",", Exact(o.beta2)));
+  add("eps", Exact(o.eps));
+  add("weight-decay", Exact(o.weight_decay));
+  add("decay", o.decay == OptimizerSpec::Decay::kAll ? "all" : "matrices");
+  add("momentum", absl::StrCat(Exact(o.momentum), ",", Exact(o.dampening), ",",
+                               o.nesterov ? "nesterov" : "plain"));
+  add("clip", Exact(options.clip));
+  add("schedule", std::string(ScheduleName(s.kind)));
+  add("warmup", absl::StrCat(s.warmup_steps));
+  add("schedule details",
+      absl::StrCat(Exact(s.num_cycles), ",", static_cast<int>(s.warmup_type), ",",
+                   Exact(s.warmup_min_lr), ",", s.warmup_max_lr ? Exact(*s.warmup_max_lr) : "-",
+                   ",", Exact(s.warmup_min_ratio), ",", Exact(s.cos_min_ratio), ",",
+                   s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
+  if (options.dtype == DType::kFloat16) {
+    const LossScaleSpec& l = options.loss_scale;
+    add("loss scale",
+        absl::StrCat(Exact(l.static_scale), ",", l.initial_scale_power, ",", l.window, ",",
+                     l.hysteresis, ",", static_cast<int>(l.consecutive_hysteresis), ",",
+                     Exact(l.min_scale)));
+  }
+  return identity;
+}
+
+absl::Status CompareIdentity(const RunState& committed,
+                             const std::vector<std::pair<std::string, std::string>>& now) {
+  const std::map<std::string, std::string> then(committed.identity.begin(),
+                                                committed.identity.end());
+  const std::map<std::string, std::string> current(now.begin(), now.end());
+  std::string differences;
+  for (const auto& [name, value] : current) {
+    const auto it = then.find(name);
+    if (it == then.end() || it->second == value) continue;
+    absl::StrAppend(&differences, differences.empty() ? "" : "; ", name, " was ", it->second,
+                    " and is now ", value);
+  }
+  for (const auto& [name, value] : then) {
+    if (current.contains(name)) continue;
+    absl::StrAppend(&differences, differences.empty() ? "" : "; ", name, " was ", value,
+                    " and is now not given");
+  }
+  if (differences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--resume continues the same run, but ", differences,
+                   "; give the old values, or another --output to start a new run"));
+}
+
+}  // namespace spillway

@@ -1,0 +1,192 @@
+#include "engine/run_storage.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "io/checksum.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "swap/format_bytes.h"
+#include "swap/store_reader.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string AbsolutePath(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::weakly_canonical(path, error);
+  return error ? path : real.string();
+}
+
+// Parents as given, absolute and with {rank} filled in.
+std::vector<std::string> Parents(const TrainOptions& options) {
+  std::vector<std::string> parents;
+  for (const std::string& path : options.swap_paths) {
+    parents.push_back(AbsolutePath(absl::StrReplaceAll(path, {{"{rank}", "0"}})));
+  }
+  // Without a swap path commits go to OUTPUT.
+  if (parents.empty()) parents.push_back(AbsolutePath(options.output));
+  return parents;
+}
+
+absl::Status CheckParent(const std::string& parent) {
+  std::error_code error;
+  if (!fs::exists(parent, error)) {
+    return absl::NotFoundError(absl::StrCat("the swap path ", parent,
+                                            " does not exist: create it, or give another --swap"));
+  }
+  if (!fs::is_directory(parent, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the swap path ", parent, " is not a directory"));
+  }
+  if (access(parent.c_str(), W_OK | X_OK) != 0) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "the swap path ", parent, " is not writable for this user: choose another --swap"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string RunStorage::ManifestPath(const std::string& output) {
+  return absl::StrCat(output, "/manifest-rank0");
+}
+
+absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions& options) {
+  if (options.output.empty()) {
+    return absl::InvalidArgumentError("--output is missing: where the run keeps its results");
+  }
+  auto storage = std::unique_ptr<RunStorage>(new RunStorage(options));
+  const std::string output = AbsolutePath(options.output);
+  std::error_code error;
+  fs::create_directories(fs::path(output).parent_path(), error);
+  if (error) {
+    return ErrnoStatus(error.value(),
+                       absl::StrCat("create ", fs::path(output).parent_path().string()));
+  }
+  ASSIGN_OR_RETURN(storage->output_, RunDirectory::Open(output));
+  storage->id_ = absl::StrFormat("%016x", Checksum(output.data(), output.size()));
+
+  CommitRecord record;
+  auto store = SwapStore::Open(ManifestPath(output), /*read_only=*/true, {}, &record);
+  if (store.ok()) {
+    ASSIGN_OR_RETURN(storage->committed_, DecodeRunState(record.engine_state));
+    storage->committed_tile_parameters_ = (*store)->layout().tile_parameters();
+  } else if (!absl::IsNotFound(store.status())) {
+    return Annotate(store.status(), absl::StrCat("the commit in ", output));
+  }
+  if (storage->committed_ && !options.resume) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(output, " holds a run committed at step ", storage->committed_->step,
+                     ": continue it with --resume, or give another --output; nothing was touched"));
+  }
+  return storage;
+}
+
+std::string RunStorage::DirectoryBelow(const std::string& parent, int store_number) const {
+  return absl::StrCat(parent, "/spillway-", id_, "-rank0.", store_number);
+}
+
+absl::StatusOr<std::vector<std::string>> RunStorage::Lock(const std::vector<std::string>& parents,
+                                                          int store_number) {
+  std::vector<std::string> paths;
+  for (const std::string& parent : parents) {
+    RETURN_IF_ERROR(CheckParent(parent));
+    ASSIGN_OR_RETURN(auto directory, RunDirectory::Open(DirectoryBelow(parent, store_number)));
+    paths.push_back(directory->path());
+    directories_.push_back(std::move(directory));
+  }
+  return paths;
+}
+
+absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(
+    const StateLayout& layout, const std::vector<bool>& spill_gradients, RunState& state) {
+  const std::vector<std::string> parents = Parents(options_);
+  for (size_t i = 0; i < parents.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (parents[i] == parents[j]) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the swap path ", parents[i], " is given twice"));
+      }
+    }
+  }
+  state.parents = parents;
+  StoreOptions store_options;
+  store_options.two_slots = !options_.no_commit;
+  store_options.spill_gradients = spill_gradients;
+
+  if (committed_ && committed_->parents == parents) {
+    state.store_number = committed_->store_number;
+    RETURN_IF_ERROR(Lock(parents, state.store_number).status());
+    CommitRecord record;
+    ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill_gradients, &record));
+    if (!(store->layout() == layout)) {
+      return absl::InvalidArgumentError(
+          "the commit's state has another layout than this run's model and optimizer");
+    }
+    return store;
+  }
+
+  state.store_number = committed_ ? committed_->store_number + 1 : 0;
+  ASSIGN_OR_RETURN(store_options.directories, Lock(parents, state.store_number));
+  for (const std::string& directory : store_options.directories) {
+    std::error_code error;
+    uint64_t left = 0;
+    for (const auto& entry : fs::directory_iterator(directory, error)) {
+      if (entry.is_regular_file(error)) left += entry.file_size(error);
+    }
+    if (left > 4096) {
+      LogInfo(absl::StrCat("removing ", FormatBytes(left),
+                           " that a run of this output, killed "
+                           "before its first commit, left in ",
+                           directory));
+    }
+    RETURN_IF_ERROR(SwapStore::RemoveLeftovers(directory));
+  }
+  ASSIGN_OR_RETURN(auto store, SwapStore::Create(layout, store_options));
+  if (!committed_) return store;
+
+  // Other swap paths than the commit's: bring the state over, then commit it there.
+  CommitRecord record;
+  ASSIGN_OR_RETURN(auto old, SwapStore::Open(manifest_path(), true, {}, &record));
+  if (!(old->layout() == layout)) {
+    return absl::InvalidArgumentError(
+        "the commit's state has another layout than this run's model and optimizer");
+  }
+  LogInfo(absl::StrCat(
+      "moving ",
+      FormatBytes(layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes())),
+      " of state to the new swap paths"));
+  RETURN_IF_ERROR(CopyStore(*old, *store));
+  if (!options_.no_commit) {
+    RunState moved = *committed_;
+    moved.parents = parents;
+    moved.store_number = state.store_number;
+    RETURN_IF_ERROR(store->Commit(manifest_path(), {record.step, EncodeRunState(moved)}));
+    for (const std::string& directory : old->directories()) {
+      (void)SwapStore::RemoveLeftovers(directory);
+      std::error_code error;
+      fs::remove_all(directory, error);
+    }
+  }
+  return store;
+}
+
+void RunStorage::RemoveSwap() {
+  for (const auto& directory : directories_) {
+    (void)SwapStore::RemoveLeftovers(directory->path());
+    std::error_code error;
+    fs::remove_all(directory->path(), error);
+  }
+  directories_.clear();
+}
+
+}  // namespace spillway

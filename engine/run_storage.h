@@ -1,0 +1,58 @@
+// Where a run keeps its files, and what it finds there: OUTPUT with the manifest, and
+// a directory of its own below every swap path. Owns the locks.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/run_state.h"
+#include "engine/train_options.h"
+#include "io/run_directory.h"
+#include "swap/swap_store.h"
+
+namespace spillway {
+
+class RunStorage {
+ public:
+  // Locks OUTPUT (created where missing) and reads the last commit, if there is one.
+  // kFailedPrecondition when another process owns OUTPUT; kAlreadyExists when there is a
+  // commit and no --resume, nothing touched.
+  static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options);
+
+  const std::string& output() const { return output_->path(); }
+  std::string manifest_path() const { return ManifestPath(output()); }
+  // The last commit at the time of Open.
+  const std::optional<RunState>& committed() const { return committed_; }
+
+  // The store of this run, in the state of the last commit or empty. Moves it when the
+  // swap paths are others than the commit's. Fills in where it is, for later commits.
+  absl::StatusOr<std::unique_ptr<SwapStore>> OpenStore(const StateLayout& layout,
+                                                       const std::vector<bool>& spill_gradients,
+                                                       RunState& state);
+
+  // The tile size of the commit, 0 without one.
+  uint64_t committed_tile_parameters() const { return committed_tile_parameters_; }
+
+  // Deletes the swap directories, when nothing in them is needed (no commit was made).
+  void RemoveSwap();
+
+  static std::string ManifestPath(const std::string& output);
+
+ private:
+  explicit RunStorage(const TrainOptions& options) : options_(options) {}
+  absl::StatusOr<std::vector<std::string>> Lock(const std::vector<std::string>& parents,
+                                                int store_number);
+  std::string DirectoryBelow(const std::string& parent, int store_number) const;
+
+  const TrainOptions options_;
+  std::unique_ptr<RunDirectory> output_;
+  std::string id_;  // of OUTPUT, in the names of directories below swap paths
+  std::optional<RunState> committed_;
+  uint64_t committed_tile_parameters_ = 0;
+  std::vector<std::unique_ptr<RunDirectory>> directories_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,111 @@
+// Writing safetensors as a stream: the header first, then the data in its order, with
+// no more memory than one piece.
+//
+// A file appears under its name only when it is whole and on the disk. Until then it is
+// NAME.partial in the same directory, which the next writer of that name replaces.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/dtype.h"
+#include "io/unique_fd.h"
+
+namespace spillway {
+
+// A tensor to be written.
+struct ExportTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<uint64_t> shape;  // empty: a scalar
+
+  uint64_t elements() const;
+  uint64_t size_bytes() const { return elements() * DTypeBytes(dtype); }
+};
+
+// One file. One thread.
+class SafetensorsWriter {
+ public:
+  // {"format": "pt"} is added to `metadata` (transformers asks for it).
+  // REQUIRES: names are unique, and none is "__metadata__".
+  static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
+      absl::string_view path, std::vector<ExportTensor> tensors,
+      std::map<std::string, std::string> metadata = {});
+  // Without Finish nothing remains.
+  ~SafetensorsWriter();
+  SafetensorsWriter(const SafetensorsWriter&) = delete;
+  SafetensorsWriter& operator=(const SafetensorsWriter&) = delete;
+
+  // The next `count` elements, row-major, tensor after tensor; a call may end within a
+  // tensor but not go past it. Values are rounded to the tensor's dtype, to nearest,
+  // ties to even. A finite value that would become infinite (fp16 from 65520 on) is
+  // kOutOfRange and names the tensor.
+  // REQUIRES: what is appended is what was declared.
+  absl::Status AppendFp32(const float* values, uint64_t count);
+
+  // The same for elements already in the tensor's dtype, little-endian.
+  absl::Status AppendRaw(const void* data, uint64_t size_bytes);
+
+  // Every element of every tensor is there.
+  bool complete() const { return current_ == tensors_.size(); }
+
+  // Makes the file durable and gives it its name. REQUIRES: every tensor is complete.
+  absl::Status Finish();
+
+ private:
+  SafetensorsWriter(std::string path, std::vector<ExportTensor> tensors);
+  absl::Status WriteAll(const void* data, uint64_t size_bytes);
+  absl::Status Flush();
+  void SkipComplete();
+
+  std::string path_;
+  std::string partial_;
+  std::vector<ExportTensor> tensors_;
+  size_t current_ = 0;          // the tensor that takes the next element
+  uint64_t written_bytes_ = 0;  // of the current tensor
+  std::vector<char> buffer_;
+  UniqueFd fd_;
+};
+
+// Which tensors go to which file, in order.
+struct SafetensorsShard {
+  std::string file_name;  // "model.safetensors" or "model-00001-of-00002.safetensors"
+  std::vector<ExportTensor> tensors;
+};
+
+inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;  // as transformers' 5GB
+
+// Fills files in order up to `max_shard_bytes`; a larger tensor gets a file of its own.
+std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensors,
+                                         uint64_t max_shard_bytes = kDefaultShardBytes);
+
+// The weights of a model directory: one file, or shards and their index, which comes
+// last. Replaces weights that are there, such that at no moment a reader finds a mix.
+class SafetensorsModelWriter {
+ public:
+  // `directory` exists.
+  static absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> Create(
+      absl::string_view directory, const std::vector<ExportTensor>& tensors,
+      uint64_t max_shard_bytes = kDefaultShardBytes);
+
+  // As SafetensorsWriter's, over all tensors in their order.
+  absl::Status AppendFp32(const float* values, uint64_t count);
+  absl::Status Finish();
+
+ private:
+  SafetensorsModelWriter() = default;
+  absl::Status OpenShard();
+
+  std::string directory_;
+  std::vector<SafetensorsShard> shards_;
+  size_t shard_ = 0;  // the one being written
+  std::unique_ptr<SafetensorsWriter> writer_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,44 @@
+// The seam between the engine's step and whatever does a model's arithmetic.
+//
+// The trainer walks a schedule and knows no tensor; behind this interface LibTorch
+// computes (engine/torch/model_compute.h), or a stub in tests. Compute thread only.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "swap/swap_manager.h"
+
+namespace spillway {
+
+class StepCompute {
+ public:
+  virtual ~StepCompute() = default;
+
+  // The most device memory that computing takes beside weights and gradient sums:
+  // activations of a whole step and the largest op, measured in a dry run of each
+  // kind of unit on this run's shapes.
+  virtual absl::StatusOr<uint64_t> MeasurePeakBytes() = 0;
+
+  // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
+  virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
+
+  // Loads samples [first, first + count) of the evaluation data, in order.
+  virtual absl::Status BeginEvaluate(int64_t first, int64_t count) = 0;
+  virtual int64_t evaluation_samples() const = 0;
+
+  // One op of the schedule over all micro-batches. In a training step the sums of
+  // every unit whose own op this is are complete afterwards, gaps and unused
+  // parameters zero.
+  virtual absl::Status Run(const OpBuffers& buffers) = 0;
+
+  // Of the step or evaluation begun last; the loss after its loss op.
+  virtual double loss_sum() const = 0;
+  virtual int64_t label_count() const = 0;
+
+  // Device memory in use at its highest since the start.
+  virtual uint64_t peak_bytes() const = 0;
+};
+
+}  // namespace spillway

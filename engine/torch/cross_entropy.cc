@@ -1,0 +1,89 @@
+#include "engine/torch/cross_entropy.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "engine/model.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Logits whose fp32 intermediates stay in a core's second-level cache.
+constexpr int64_t kBlockElements = int64_t{1} << 17;
+
+// Calls f(first, count) for blocks of rows, each on one thread: what a row gets does
+// not depend on the blocks. A device other than the CPU takes all rows at once.
+template <typename F>
+void ForRowBlocks(const Tensor& logits, F f) {
+  const int64_t rows = logits.size(0);
+  if (!logits.device().is_cpu()) return f(0, rows);
+  const int64_t block = std::max<int64_t>(1, kBlockElements / logits.size(1));
+  at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
+    at::AutoDispatchBelowADInplaceOrView below_autograd;
+    for (int64_t i = begin; i < end; ++i) f(i * block, std::min(block, rows - i * block));
+  });
+}
+
+class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
+                        const Tensor& labels) {
+    const Tensor logits = torch::mm(hidden, weight.t());
+    const Tensor log_sums = torch::empty({logits.size(0)}, logits.options().dtype(torch::kFloat32));
+    ForRowBlocks(logits, [&](int64_t first, int64_t count) {
+      const Tensor block = logits.narrow(0, first, count).to(torch::kFloat32);
+      log_sums.narrow(0, first, count).copy_(torch::logsumexp(block, 1));
+    });
+    const Tensor valid = labels.ne(kIgnoredLabel);
+    // An ignored label points at class 0, with weight 0. Others are checked by gather.
+    const Tensor classes = labels.where(valid, 0).unsqueeze(1);
+    const Tensor picked = logits.gather(1, classes).squeeze(1).to(torch::kFloat64);
+    const Tensor losses = log_sums.to(torch::kFloat64) - picked;
+
+    context->save_for_backward({hidden, weight});
+    context->saved_data["logits"] = logits;
+    context->saved_data["log_sums"] = log_sums;
+    context->saved_data["classes"] = classes;
+    context->saved_data["valid"] = valid;
+    return losses.where(valid, 0.0).sum().to(torch::kFloat32);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor& hidden = saved[0];
+    const Tensor& weight = saved[1];
+    TORCH_CHECK(!context->saved_data["logits"].isNone(), "CrossEntropySum: a second backward");
+    Tensor logits = context->saved_data["logits"].toTensor();
+    context->saved_data["logits"] = c10::IValue();
+    const Tensor log_sums = context->saved_data["log_sums"].toTensor();
+    const Tensor classes = context->saved_data["classes"].toTensor();
+    const Tensor factors =
+        context->saved_data["valid"].toTensor().to(torch::kFloat32).mul_(gradients[0]);
+
+    ForRowBlocks(logits, [&](int64_t first, int64_t count) {
+      const Tensor block = logits.narrow(0, first, count);
+      const Tensor index = classes.narrow(0, first, count);
+      Tensor values = torch::sub(block, log_sums.narrow(0, first, count).unsqueeze(1)).exp_();
+      values.scatter_add_(1, index, torch::full(index.sizes(), -1, values.options()));
+      values.mul_(factors.narrow(0, first, count).unsqueeze(1));
+      block.copy_(values);
+    });
+    Tensor hidden_gradient, weight_gradient;
+    if (context->needs_input_grad(0)) hidden_gradient = torch::mm(logits, weight);
+    if (context->needs_input_grad(1)) weight_gradient = torch::mm(logits.t(), hidden);
+    return {hidden_gradient, weight_gradient, Tensor()};
+  }
+};
+
+}  // namespace
+
+Tensor CrossEntropySum(const Tensor& hidden, const Tensor& weight, const Tensor& labels) {
+  return CrossEntropy::apply(hidden, weight, labels);
+}
+
+}  // namespace spillway

@@ -1,0 +1,18 @@
+// The end of a language model: logits and their cross-entropy in one step.
+#pragma once
+
+#include <torch/torch.h>
+
+namespace spillway {
+
+// hidden [rows, D], weight [V, D] (one dtype), labels [rows] int64 -> fp32 scalar: the
+// sum of -log softmax(hidden @ weight^T)[label] over rows whose label is not
+// kIgnoredLabel. Logits are rounded to the dtype, the rest is fp32.
+//
+// Between forward and backward it keeps the logits (in their dtype) and one fp32
+// number a row; backward turns the logits into their gradient where they lie, rounded
+// once. So backward runs once, and not twice through (no double backward).
+torch::Tensor CrossEntropySum(const torch::Tensor& hidden, const torch::Tensor& weight,
+                              const torch::Tensor& labels);
+
+}  // namespace spillway

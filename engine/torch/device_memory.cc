@@ -1,0 +1,170 @@
+#include "engine/torch/device_memory.h"
+
+#include <c10/core/CPUAllocator.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+#include "io/mutex.h"
+#include "swap/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// From here on blocks are mapped, and kept for reuse.
+constexpr size_t kLargeBytes = 256 * 1024;
+constexpr size_t kLargeGranule = 64 * 1024;
+
+size_t RoundUp(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
+
+class BudgetedAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    void* data = bytes == 0 ? nullptr : Take(bytes);
+    return {data, data, &Delete, c10::Device(c10::DeviceType::CPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &Delete; }
+  void copy_data(void* to, const void* from, size_t count) const override {
+    default_copy_data(to, from, count);
+  }
+
+  void SetBudget(MemoryBudget* budget) {
+    MutexLock lock(mutex_);
+    TrimLocked();
+    budget_ = budget;
+  }
+
+  void Trim() {
+    MutexLock lock(mutex_);
+    TrimLocked();
+  }
+  uint64_t live() {
+    MutexLock lock(mutex_);
+    return live_;
+  }
+  uint64_t peak() {
+    MutexLock lock(mutex_);
+    return peak_;
+  }
+  void ResetPeak() {
+    MutexLock lock(mutex_);
+    peak_ = live_;
+  }
+
+ private:
+  static void Delete(void* data);
+
+  void* Take(size_t bytes) {
+    MutexLock lock(mutex_);
+    const bool large = bytes >= kLargeBytes;
+    size_t size = RoundUp(bytes, large ? kLargeGranule : kAlignment);
+    void* data = nullptr;
+    if (large) {
+      // The smallest kept block that wastes little.
+      const auto it = kept_.lower_bound(size);
+      if (it != kept_.end() && it->first <= size + size / 8) {
+        size = it->first;
+        data = it->second;
+        kept_.erase(it);
+      }
+    }
+    if (data == nullptr) data = Allocate(size, large);
+    sizes_[data] = size;
+    live_ += size;
+    peak_ = std::max(peak_, live_);
+    return data;
+  }
+
+  void* Allocate(size_t size, bool large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (budget_ != nullptr && !budget_->TryAdd(size)) {
+      TrimLocked();
+      if (!budget_->TryAdd(size)) {
+        TORCH_CHECK_WITH(OutOfMemoryError, false, "device memory: ", FormatBytes(size),
+                         " more are needed, ", FormatBytes(budget_->used_bytes()), " of ",
+                         FormatBytes(budget_->limit_bytes()), " are in use; raise --device-memory");
+      }
+    }
+    void* data = nullptr;
+    if (large) {
+      data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      if (data == MAP_FAILED) data = nullptr;
+      if (data != nullptr && size >= (size_t{2} << 20)) madvise(data, size, MADV_HUGEPAGE);
+    } else if (posix_memalign(&data, kAlignment, size) != 0) {
+      data = nullptr;
+    }
+    if (data == nullptr) {
+      if (budget_ != nullptr) budget_->Subtract(size);
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "the system has no ", FormatBytes(size), " left");
+    }
+    return data;
+  }
+
+  void Give(void* data) {
+    MutexLock lock(mutex_);
+    const auto it = sizes_.find(data);
+    SPILLWAY_CHECK(it != sizes_.end());
+    const size_t size = it->second;
+    sizes_.erase(it);
+    live_ -= size;
+    if (size >= kLargeBytes) {
+      kept_.emplace(size, data);
+    } else {
+      std::free(data);
+      if (budget_ != nullptr) budget_->Subtract(size);
+    }
+  }
+
+  void TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    for (const auto& [size, data] : kept_) {
+      munmap(data, size);
+      if (budget_ != nullptr) budget_->Subtract(size);
+    }
+    kept_.clear();
+  }
+
+  Mutex mutex_;
+  MemoryBudget* budget_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::unordered_map<void*, size_t> sizes_ ABSL_GUARDED_BY(mutex_);
+  std::multimap<size_t, void*> kept_ ABSL_GUARDED_BY(mutex_);
+  uint64_t live_ ABSL_GUARDED_BY(mutex_) = 0;
+  uint64_t peak_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+// Never destroyed: tensors with static lifetime may outlive main.
+BudgetedAllocator& TheAllocator() {
+  static auto* allocator = new BudgetedAllocator;
+  return *allocator;
+}
+
+void BudgetedAllocator::Delete(void* data) {
+  if (data != nullptr) TheAllocator().Give(data);
+}
+
+}  // namespace
+
+void DeviceMemory::Install(MemoryBudget* budget) {
+  static const bool installed = [] {
+    // What libraries take for themselves goes back to the system when they free it.
+    mallopt(M_MMAP_THRESHOLD, 512 * 1024);
+    mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+    c10::SetCPUAllocator(&TheAllocator(), /*priority=*/100);
+    return true;
+  }();
+  (void)installed;
+  TheAllocator().SetBudget(budget);
+}
+
+uint64_t DeviceMemory::live_bytes() { return TheAllocator().live(); }
+uint64_t DeviceMemory::peak_live_bytes() { return TheAllocator().peak(); }
+void DeviceMemory::ResetPeak() { TheAllocator().ResetPeak(); }
+void DeviceMemory::Trim() { TheAllocator().Trim(); }
+
+}  // namespace spillway

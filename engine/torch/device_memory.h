@@ -1,0 +1,32 @@
+// LibTorch's CPU memory, counted against the device budget.
+//
+// Once installed every tensor LibTorch allocates on the CPU comes from here. Large
+// blocks are kept for reuse, so that a step does not fault the same pages in again and
+// again; what is kept counts as used, and is given back before anything is refused.
+#pragma once
+
+#include <cstdint>
+
+#include "swap/memory_budget.h"
+
+namespace spillway {
+
+// Any thread after Install.
+class DeviceMemory {
+ public:
+  // Makes `budget` the one that LibTorch's tensors count against; it must outlive every
+  // tensor. Past the limit an allocation throws a c10 error whose text names the budget.
+  // Call before the first tensor; again with another budget once all of the first are gone.
+  static void Install(MemoryBudget* budget);
+
+  // Bytes in live tensors now, and at their highest since the last reset; what is kept
+  // for reuse is not counted.
+  static uint64_t live_bytes();
+  static uint64_t peak_live_bytes();
+  static void ResetPeak();
+
+  // Gives back what is kept for reuse.
+  static void Trim();
+};
+
+}  // namespace spillway

@@ -1,0 +1,49 @@
+#include "engine/torch/init_source.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/random.h"
+
+namespace spillway {
+namespace {
+
+// FNV-1a: streams must stay what they are, so the hash is written down here.
+uint64_t StreamOf(const std::string& name) {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (const unsigned char c : name) hash = (hash ^ c) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+InitSource::InitSource(const Model& model, uint64_t seed) : seed_(seed) {
+  const auto add = [&](const std::vector<ParameterSpec>& specs) {
+    for (const ParameterSpec& spec : specs) inits_[spec.name] = spec.init;
+  };
+  for (const auto& unit : model.units) add(unit->parameters());
+  add(model.loss->parameters());
+}
+
+absl::Status InitSource::Read(const std::string& name, uint64_t first, uint64_t count, float* out) {
+  const auto found = inits_.find(name);
+  if (found == inits_.end()) {
+    return absl::NotFoundError(absl::StrCat("the model has no parameter ", name));
+  }
+  const Init& init = found->second;
+  switch (init.kind) {
+    case Init::Kind::kConstant:
+      std::fill(out, out + count, static_cast<float>(init.a));
+      break;
+    case Init::Kind::kNormal:
+      FillNormal(seed_, StreamOf(name), first, count, init.a, init.b, out);
+      break;
+    case Init::Kind::kUniform:
+      FillUniform(seed_, StreamOf(name), first, count, init.a, init.b, out);
+      break;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

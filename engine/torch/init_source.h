@@ -1,0 +1,26 @@
+// First weights from ParameterSpec::init and the seed. A value depends on (seed,
+// name, element) only: not on tiles, order or placement.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "engine/model.h"
+#include "engine/weight_source.h"
+
+namespace spillway {
+
+class InitSource : public WeightSource {
+ public:
+  // Keeps the specs of all parameters of `model`, not the model.
+  InitSource(const Model& model, uint64_t seed);
+
+  // NotFound for a name that the model does not have.
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+
+ private:
+  std::unordered_map<std::string, Init> inits_;
+  uint64_t seed_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,298 @@
+#include "engine/torch/model_compute.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "engine/torch/device_memory.h"
+#include "engine/window_sampler.h"
+#include "io/check.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+std::vector<torch::Tensor> WeightsOf(const std::vector<ParameterView>& views) {
+  std::vector<torch::Tensor> weights;
+  for (const ParameterView& view : views) weights.push_back(view.weights);
+  return weights;
+}
+
+// The same as leaves of a graph.
+std::vector<torch::Tensor> LeavesOf(const std::vector<ParameterView>& views) {
+  std::vector<torch::Tensor> leaves;
+  for (const ParameterView& view : views) {
+    leaves.push_back(view.weights.detach().requires_grad_(true));
+  }
+  return leaves;
+}
+
+// LibTorch reports by exceptions; they end here.
+template <typename Function>
+absl::Status Guarded(const std::string& what, Function function) {
+  try {
+    function();
+    return absl::OkStatus();
+  } catch (const c10::OutOfMemoryError& error) {
+    return absl::ResourceExhaustedError(absl::StrCat(what, ": ", error.what_without_backtrace()));
+  } catch (const c10::Error& error) {
+    return absl::InternalError(absl::StrCat(what, ": ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat(what, ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<ModelDescription> DescribeModel(const Model& model) {
+  if (model.units.empty() || model.loss == nullptr) {
+    return absl::InvalidArgumentError("a model needs at least one unit and a loss");
+  }
+  ModelDescription description;
+  std::vector<std::vector<BorrowedParameter>> borrowed;
+  auto add = [&](const auto& unit) {
+    UnitDescription described;
+    described.name = unit.name();
+    for (const ParameterSpec& spec : unit.parameters()) {
+      described.parameters.push_back({spec.name, spec.shape});
+    }
+    borrowed.push_back(unit.borrowed());
+    for (const BorrowedParameter& b : borrowed.back()) described.borrows.push_back(b.unit);
+    std::sort(described.borrows.begin(), described.borrows.end());
+    described.borrows.erase(std::unique(described.borrows.begin(), described.borrows.end()),
+                            described.borrows.end());
+    description.units.push_back(std::move(described));
+  };
+  for (const auto& unit : model.units) add(*unit);
+  add(*model.loss);
+  for (size_t unit = 0; unit < borrowed.size(); ++unit) {
+    for (const BorrowedParameter& b : borrowed[unit]) {
+      if (b.unit < 0 || b.unit >= static_cast<int>(unit) || b.parameter < 0 ||
+          b.parameter >= static_cast<int>(description.units[b.unit].parameters.size())) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("unit \"", description.units[unit].name,
+                         "\" borrows a parameter that no earlier unit has"));
+      }
+    }
+  }
+  RETURN_IF_ERROR(LayOutParameters(description));
+  return description;
+}
+
+ModelCompute::ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
+                           Dataset* evaluation, const TrainOptions& options)
+    : model_(model),
+      description_(description),
+      data_(data),
+      evaluation_(evaluation),
+      options_(options),
+      dtype_(ScalarTypeOf(options.dtype)) {
+  for (const UnitDescription& unit : description.units) {
+    touched_.emplace_back(unit.parameters.size(), false);
+  }
+}
+
+uint64_t ModelCompute::peak_bytes() const { return DeviceMemory::peak_live_bytes(); }
+
+// --- Data ---------------------------------------------------------------------
+
+absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
+  training_ = true;
+  step_ = step;
+  loss_scale_ = loss_scale;
+  return LoadMicroBatches(data_, StepSamples(options_.order, options_.seed, data_->size(),
+                                             options_.micro_batch * options_.accumulate, step - 1));
+}
+
+absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
+  training_ = false;
+  std::vector<int64_t> indices(count);
+  for (int64_t i = 0; i < count; ++i) indices[i] = first + i;
+  return LoadMicroBatches(evaluation_, indices);
+}
+
+absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices) {
+  micro_batches_.clear();
+  loss_sum_ = 0;
+  label_count_ = 0;
+  const int64_t count = indices.size();
+  for (int64_t begin = 0; begin < count; begin += options_.micro_batch) {
+    const int64_t end = std::min(count, begin + options_.micro_batch);
+    MicroBatch micro;
+    for (int64_t i = begin; i < end; ++i) micro.samples.push_back(i);
+    ASSIGN_OR_RETURN(micro.batch, data->Get(absl::MakeSpan(indices).subspan(begin, end - begin)));
+    micro.inputs.resize(num_units());
+    RETURN_IF_ERROR(Guarded("counting labels", [&] {
+      label_count_ += micro.batch.labels.ne(kIgnoredLabel).sum().item<int64_t>();
+    }));
+    micro.inputs[0] = micro.batch.inputs;
+    micro_batches_.push_back(std::move(micro));
+  }
+  return absl::OkStatus();
+}
+
+// --- Ops ----------------------------------------------------------------------
+
+UnitContext ModelCompute::ContextOf(int unit, const MicroBatch& micro) const {
+  return UnitContext(options_.seed, step_, unit, micro.samples, training_);
+}
+
+absl::Status ModelCompute::Run(const OpBuffers& buffers) {
+  const int unit = buffers.op->unit;
+  RETURN_IF_ERROR(Guarded(absl::StrCat(std::string(OpKindName(buffers.op->kind)), " of unit ",
+                                       description_.units[unit].name, ", step ", step_),
+                          [&] {
+                            const std::vector<ParameterView> views =
+                                ViewsOf(model_, description_, options_.dtype, unit, buffers);
+                            OpenSums(buffers);
+                            switch (buffers.op->kind) {
+                              case OpKind::kForward:
+                                Forward(unit, views);
+                                break;
+                              case OpKind::kLoss:
+                                Loss(views);
+                                break;
+                              case OpKind::kBackward:
+                                Backward(unit, views);
+                                break;
+                            }
+                            for (size_t i = 0; i < buffers.gradients.size(); ++i) {
+                              if (buffers.op->gradients[i] == unit)
+                                CompleteSums(unit, buffers.gradients[i]);
+                            }
+                          }));
+  if (buffers.op->kind == OpKind::kLoss) return CheckLoss(unit);
+  return absl::OkStatus();
+}
+
+void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views) {
+  torch::NoGradGuard no_grad;
+  for (MicroBatch& micro : micro_batches_) {
+    micro.inputs[unit + 1] =
+        model_.units[unit]->Forward(ContextOf(unit, micro), WeightsOf(views), micro.inputs[unit]);
+    if (!training_) micro.inputs[unit] = torch::Tensor();
+  }
+}
+
+void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views) {
+  for (MicroBatch& micro : micro_batches_) {
+    torch::AutoGradMode grad(true);
+    const std::vector<torch::Tensor> leaves = LeavesOf(views);
+    torch::Tensor x = micro.inputs[unit].detach();
+    const bool needs_x = unit > 0 && x.is_floating_point();
+    if (needs_x) x.requires_grad_(true);
+    const torch::Tensor y = model_.units[unit]->Forward(ContextOf(unit, micro), leaves, x);
+    std::vector<torch::Tensor> inputs = leaves;
+    if (needs_x) inputs.push_back(x);
+    auto gradients = torch::autograd::grad({y}, inputs, {micro.gradient},
+                                           /*retain_graph=*/false, /*create_graph=*/false,
+                                           /*allow_unused=*/true);
+    micro.gradient = needs_x ? gradients.back() : torch::Tensor();
+    micro.inputs[unit] = torch::Tensor();
+    gradients.resize(leaves.size());
+    torch::NoGradGuard no_grad;
+    Accumulate(views, gradients);
+  }
+}
+
+void ModelCompute::Loss(const std::vector<ParameterView>& views) {
+  const int unit = num_units() - 1;
+  const int64_t chunk_rows = std::max<int64_t>(1, model_.loss->ChunkRows());
+  for (MicroBatch& micro : micro_batches_) {
+    const UnitContext context = ContextOf(unit, micro);
+    const torch::Tensor labels = micro.batch.labels.flatten();
+    const torch::Tensor hidden = micro.inputs[unit].detach().reshape({labels.numel(), -1});
+    torch::Tensor hidden_gradient = training_ ? torch::empty_like(hidden) : torch::Tensor();
+    for (int64_t row = 0; row < labels.numel(); row += chunk_rows) {
+      const int64_t rows = std::min(chunk_rows, labels.numel() - row);
+      const torch::Tensor chunk_labels = labels.narrow(0, row, rows);
+      torch::Tensor x = hidden.narrow(0, row, rows).detach();
+      if (!training_) {
+        torch::NoGradGuard no_grad;
+        loss_sum_ +=
+            model_.loss->LossSum(context, WeightsOf(views), x, chunk_labels).item<double>();
+        continue;
+      }
+      torch::AutoGradMode grad(true);
+      const std::vector<torch::Tensor> leaves = LeavesOf(views);
+      x.requires_grad_(true);
+      const torch::Tensor loss = model_.loss->LossSum(context, leaves, x, chunk_labels);
+      loss_sum_ += loss.item<double>();
+      // The mean over the whole step's labels, times the loss scale.
+      const torch::Tensor seed =
+          torch::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, label_count_)),
+                      torch::TensorOptions().dtype(loss.scalar_type()));
+      std::vector<torch::Tensor> inputs = leaves;
+      inputs.push_back(x);
+      auto gradients = torch::autograd::grad({loss}, inputs, {seed.view_as(loss)}, false, false,
+                                             /*allow_unused=*/true);
+      torch::NoGradGuard no_grad;
+      if (gradients.back().defined()) {
+        hidden_gradient.narrow(0, row, rows).copy_(gradients.back());
+      } else {
+        hidden_gradient.narrow(0, row, rows).zero_();
+      }
+      gradients.pop_back();
+      Accumulate(views, gradients);
+    }
+    if (training_) micro.gradient = hidden_gradient.view(micro.inputs[unit].sizes());
+    micro.inputs[unit] = torch::Tensor();
+  }
+}
+
+// --- Gradient sums ----------------------------------------------------------------
+
+// Sums that nothing has been added to yet hold whatever was there before.
+void ModelCompute::OpenSums(const OpBuffers& buffers) {
+  for (size_t i = 0; i < buffers.gradients.size(); ++i) {
+    if (!buffers.fresh[i]) continue;
+    const int unit = buffers.op->gradients[i];
+    touched_[unit].assign(touched_[unit].size(), false);
+  }
+}
+
+void ModelCompute::Accumulate(const std::vector<ParameterView>& views,
+                              const std::vector<torch::Tensor>& gradients) {
+  constexpr int64_t kGrain = 64 * 1024;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    const torch::Tensor gradient = gradients[i].contiguous();
+    SPILLWAY_CHECK(gradient.scalar_type() == dtype_);
+    const bool first = !touched_[views[i].unit][views[i].parameter];
+    touched_[views[i].unit][views[i].parameter] = true;
+    const auto* data = static_cast<const char*>(gradient.data_ptr());
+    float* sums = views[i].sums;
+    at::parallel_for(0, gradient.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      AccumulateGradient(options_.dtype, data + begin * DTypeBytes(options_.dtype), end - begin,
+                         sums + begin, first);
+    });
+  }
+}
+
+// What no gradient has reached, and the gaps between parameters, must read as zero.
+void ModelCompute::CompleteSums(int unit, float* sums) {
+  const UnitDescription& described = description_.units[unit];
+  uint64_t end = 0;
+  for (size_t i = 0; i < described.parameters.size(); ++i) {
+    const ParameterDescription& parameter = described.parameters[i];
+    std::fill(sums + end, sums + parameter.offset, 0.0f);
+    end = parameter.offset + parameter.elements;
+    if (!touched_[unit][i]) std::fill(sums + parameter.offset, sums + end, 0.0f);
+  }
+  const uint64_t padded =
+      (end + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
+  std::fill(sums + end, sums + padded, 0.0f);
+}
+
+absl::Status ModelCompute::CheckLoss(int unit) const {
+  if (std::isfinite(loss_sum_) || options_.dtype == DType::kFloat16) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("step ", step_, ": the loss is not finite (", loss_sum_, ") after unit ",
+                   description_.units[unit].name,
+                   "; lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
+}
+
+}  // namespace spillway

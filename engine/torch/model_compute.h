@@ -1,0 +1,74 @@
+// A step's arithmetic with LibTorch: forwards, recomputed backwards and the loss, unit
+// by unit on weights that the swap engine has put into memory.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/model.h"
+#include "engine/model_description.h"
+#include "engine/step_compute.h"
+#include "engine/torch/tensor_views.h"
+#include "engine/train_options.h"
+
+namespace spillway {
+
+// Names, shapes and borrowing of `model`, laid out. kInvalidArgument for a model that
+// contradicts itself (a borrowed parameter that is not there, no units, ...).
+absl::StatusOr<ModelDescription> DescribeModel(const Model& model);
+
+class ModelCompute : public StepCompute {
+ public:
+  // All outlive it. `evaluation` may be null.
+  ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
+               Dataset* evaluation, const TrainOptions& options);
+
+  absl::StatusOr<uint64_t> MeasurePeakBytes() override;
+  absl::Status BeginTrain(int64_t step, double loss_scale) override;
+  absl::Status BeginEvaluate(int64_t first, int64_t count) override;
+  int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
+  absl::Status Run(const OpBuffers& buffers) override;
+  double loss_sum() const override { return loss_sum_; }
+  int64_t label_count() const override { return label_count_; }
+  uint64_t peak_bytes() const override;
+
+ private:
+  // What one micro-batch carries through a step.
+  struct MicroBatch {
+    std::vector<int64_t> samples;  // numbers within the global batch
+    Batch batch;
+    std::vector<torch::Tensor> inputs;  // [unit]: its input, the activation checkpoint
+    torch::Tensor gradient;             // of the output of the unit whose backward is next
+  };
+
+  absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices);
+  UnitContext ContextOf(int unit, const MicroBatch& micro) const;
+  int num_units() const { return static_cast<int>(description_.units.size()); }
+
+  void Forward(int unit, const std::vector<ParameterView>& views);
+  void Backward(int unit, const std::vector<ParameterView>& views);
+  void Loss(const std::vector<ParameterView>& views);
+  void Accumulate(const std::vector<ParameterView>& views,
+                  const std::vector<torch::Tensor>& gradients);
+  void OpenSums(const OpBuffers& buffers);
+  void CompleteSums(int unit, float* sums);
+  absl::Status CheckLoss(int unit) const;
+
+  const Model& model_;
+  const ModelDescription& description_;
+  Dataset* const data_;
+  Dataset* const evaluation_;
+  const TrainOptions options_;
+  const torch::ScalarType dtype_;
+
+  bool training_ = true;
+  int64_t step_ = 0;
+  double loss_scale_ = 1;
+  double loss_sum_ = 0;
+  int64_t label_count_ = 0;
+  std::vector<MicroBatch> micro_batches_;
+  // [unit][parameter]: something has been added to its sums in this step.
+  std::vector<std::vector<bool>> touched_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,49 @@
+#include "engine/torch/tensor_views.h"
+
+#include <algorithm>
+
+namespace spillway {
+
+torch::ScalarType ScalarTypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return torch::kBFloat16;
+    case DType::kFloat16:
+      return torch::kFloat16;
+    case DType::kFloat32:
+      return torch::kFloat32;
+  }
+  return torch::kFloat32;
+}
+
+std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
+                                   DType dtype, int unit, const OpBuffers& buffers) {
+  const bool last = unit == static_cast<int>(description.units.size()) - 1;
+  std::vector<BorrowedParameter> all;
+  for (size_t i = 0; i < description.units[unit].parameters.size(); ++i) {
+    all.push_back({unit, static_cast<int>(i)});
+  }
+  const auto borrowed = last ? model.loss->borrowed() : model.units[unit]->borrowed();
+  all.insert(all.end(), borrowed.begin(), borrowed.end());
+
+  std::vector<ParameterView> views;
+  for (const auto& [owner, index] : all) {
+    const ParameterDescription& parameter = description.units[owner].parameters[index];
+    const auto position = [owner = owner](const std::vector<int>& units) {
+      return std::find(units.begin(), units.end(), owner) - units.begin();
+    };
+    ParameterView view;
+    view.unit = owner;
+    view.parameter = index;
+    view.weights = torch::from_blob(
+        buffers.weights[position(buffers.op->weights)] + parameter.offset * DTypeBytes(dtype),
+        parameter.shape, torch::TensorOptions().dtype(ScalarTypeOf(dtype)));
+    if (!buffers.gradients.empty()) {
+      view.sums = buffers.gradients[position(buffers.op->gradients)] + parameter.offset;
+    }
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace spillway

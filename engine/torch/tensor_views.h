@@ -1,0 +1,28 @@
+// Parameters as LibTorch sees them: views of weights that the swap engine holds.
+#pragma once
+
+#include <torch/torch.h>
+
+#include "engine/dtype.h"
+#include "engine/model.h"
+#include "engine/model_description.h"
+#include "swap/swap_manager.h"
+
+namespace spillway {
+
+torch::ScalarType ScalarTypeOf(DType dtype);
+
+// Where a parameter is in an op's buffers.
+struct ParameterView {
+  int unit = 0;
+  int parameter = 0;
+  torch::Tensor weights;
+  float* sums = nullptr;  // null where the op has no gradients
+};
+
+// The parameters of `unit` in the order in which its Forward takes them: own, then
+// borrowed.
+std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
+                                   DType dtype, int unit, const OpBuffers& buffers);
+
+}  // namespace spillway

@@ -1,0 +1,34 @@
+#include "engine/torch/token_dataset.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/window_sampler.h"
+#include "io/status.h"
+
+namespace spillway {
+
+TokenDataset::TokenDataset(const TokenSource* source, int64_t seq_len)
+    : source_(source), seq_len_(seq_len) {}
+
+int64_t TokenDataset::size() const { return WindowCount(source_->size(), seq_len_); }
+
+std::string TokenDataset::fingerprint() const {
+  return absl::StrCat(source_->fingerprint(), "/", seq_len_);
+}
+
+absl::StatusOr<Batch> TokenDataset::Get(absl::Span<const int64_t> samples) {
+  const int64_t count = samples.size();
+  Batch batch;
+  batch.inputs = torch::empty({count, seq_len_}, torch::kInt64);
+  batch.labels = torch::empty({count, seq_len_}, torch::kInt64);
+  std::vector<int64_t> window(seq_len_ + 1);
+  for (int64_t i = 0; i < count; ++i) {
+    RETURN_IF_ERROR(source_->Read(samples[i] * seq_len_, seq_len_ + 1, window.data()));
+    std::copy(window.begin(), window.end() - 1, batch.inputs[i].data_ptr<int64_t>());
+    std::copy(window.begin() + 1, window.end(), batch.labels[i].data_ptr<int64_t>());
+  }
+  return batch;
+}
+
+}  // namespace spillway

@@ -1,0 +1,28 @@
+// Windows of tokens as a Dataset, for language models.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/model.h"
+#include "engine/token_source.h"
+
+namespace spillway {
+
+// Sample w is tokens [wS, wS + S]: inputs [samples, S] the first S, labels [samples, S]
+// the last S, both int64.
+class TokenDataset : public Dataset {
+ public:
+  // `source` outlives it and has at least S + 1 tokens.
+  TokenDataset(const TokenSource* source, int64_t seq_len);
+
+  int64_t size() const override;
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override;
+  std::string fingerprint() const override;
+
+ private:
+  const TokenSource* const source_;
+  const int64_t seq_len_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,104 @@
+#include "engine/torch/token_embedding.h"
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Occurrences of tokens: `order` lists positions token by token, each token's in
+// ascending order; token i owns order[starts[i]] up to order[starts[i + 1]].
+struct Occurrences {
+  explicit Occurrences(const std::vector<int64_t>& ids) : order(ids.size()) {
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return ids[a] < ids[b]; });
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (i == 0 || ids[order[i]] != ids[order[i - 1]]) starts.push_back(i);
+    }
+    starts.push_back(order.size());
+  }
+  std::vector<int64_t> order;
+  std::vector<size_t> starts;
+};
+
+template <typename T>
+void SumRows(const T* gradient, int64_t width, const std::vector<int64_t>& ids, T* out) {
+  const Occurrences occurrences(ids);
+  const int64_t tokens = static_cast<int64_t>(occurrences.starts.size()) - 1;
+  at::parallel_for(0, tokens, 1, [&](int64_t begin, int64_t end) {
+    std::vector<float> sum(width);
+    for (int64_t token = begin; token < end; ++token) {
+      std::fill(sum.begin(), sum.end(), 0.0f);
+      const size_t first = occurrences.starts[token], last = occurrences.starts[token + 1];
+      for (size_t i = first; i < last; ++i) {
+        const T* row = gradient + occurrences.order[i] * width;
+        for (int64_t j = 0; j < width; ++j) sum[j] += static_cast<float>(row[j]);
+      }
+      T* to = out + ids[occurrences.order[first]] * width;
+      for (int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(sum[j]);
+    }
+  });
+}
+
+// gradient [n, D] -> [rows, D]
+Tensor TokenGradient(const Tensor& gradient, const Tensor& ids, int64_t rows) {
+  if (!gradient.device().is_cpu()) {
+    return torch::embedding_dense_backward(gradient, ids.flatten(), rows, -1, false);
+  }
+  Tensor out = torch::zeros({rows, gradient.size(1)}, gradient.options());
+  const Tensor flat = ids.contiguous();
+  const std::vector<int64_t> list(flat.const_data_ptr<int64_t>(),
+                                  flat.const_data_ptr<int64_t>() + flat.numel());
+  AT_DISPATCH_FLOATING_TYPES_AND2(torch::kBFloat16, torch::kFloat16, gradient.scalar_type(),
+                                  "TokenGradient", [&] {
+                                    SumRows(gradient.const_data_ptr<scalar_t>(), gradient.size(1),
+                                            list, out.mutable_data_ptr<scalar_t>());
+                                  });
+  return out;
+}
+
+class Embedding : public torch::autograd::Function<Embedding> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& ids, const Tensor& tokens,
+                        const Tensor& positions) {
+    context->save_for_backward({ids});
+    context->saved_data["tokens"] = tokens.size(0);
+    context->saved_data["positions"] = positions.size(0);
+    return torch::embedding(tokens, ids).add_(positions.narrow(0, 0, ids.size(1)));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const Tensor ids = context->get_saved_variables()[0];
+    const Tensor gradient = gradients[0].contiguous();
+    Tensor tokens, positions;
+    if (context->needs_input_grad(1)) {
+      tokens = TokenGradient(gradient.flatten(0, 1), ids, context->saved_data["tokens"].toInt());
+    }
+    if (context->needs_input_grad(2)) {
+      positions = torch::zeros({context->saved_data["positions"].toInt(), gradient.size(2)},
+                               gradient.options());
+      positions.narrow(0, 0, ids.size(1)).copy_(gradient.sum(0, false, torch::kFloat32));
+    }
+    return {Tensor(), tokens, positions};
+  }
+};
+
+}  // namespace
+
+Tensor TokenEmbedding(const Tensor& ids, const Tensor& tokens, const Tensor& positions) {
+  TORCH_CHECK(ids.dim() == 2, "TokenEmbedding: ids are ", ids.sizes(), ", not [samples, T]");
+  TORCH_CHECK(ids.size(1) <= positions.size(0), "a sequence of ", ids.size(1),
+              " tokens is longer than the model's ", positions.size(0), " positions");
+  return Embedding::apply(ids.to(torch::kInt64), tokens, positions);
+}
+
+}  // namespace spillway

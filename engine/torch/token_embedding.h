@@ -1,0 +1,15 @@
+// Token and position embeddings in one step.
+#pragma once
+
+#include <torch/torch.h>
+
+namespace spillway {
+
+// ids [samples, T] int64; tokens [V, D], positions [P, D] (one dtype, T <= P)
+// -> tokens[ids] + positions[:T], [samples, T, D].
+// Gradients of a token that occurs often are summed in fp32 in the order of its
+// occurrences and rounded once (torch's own sums in bf16), so threads change no bit.
+torch::Tensor TokenEmbedding(const torch::Tensor& ids, const torch::Tensor& tokens,
+                             const torch::Tensor& positions);
+
+}  // namespace spillway

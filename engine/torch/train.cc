@@ -1,0 +1,118 @@
+#include "engine/train.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <optional>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "engine/memory_limits.h"
+#include "engine/run_storage.h"
+#include "engine/stop_signal.h"
+#include "engine/torch/device_memory.h"
+#include "engine/torch/init_source.h"
+#include "engine/torch/model_compute.h"
+#include "engine/window_sampler.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "swap/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+// Budgets that were not given: what the machine has free, less the process base and a
+// tenth; a third of it for computing, the rest for state.
+void ChooseBudgets(TrainOptions& options) {
+  if (options.device_memory_bytes > 0 && options.host_memory_bytes > 0) return;
+  const uint64_t available = AvailableMemoryBytes();
+  uint64_t spendable = available - available / 10;
+  spendable -= std::min(spendable, kProcessBaseBytes);
+  if (options.device_memory_bytes > 0) {
+    options.host_memory_bytes = spendable - std::min(spendable, options.device_memory_bytes);
+  } else if (options.host_memory_bytes > 0) {
+    options.device_memory_bytes = spendable - std::min(spendable, options.host_memory_bytes);
+  } else {
+    options.device_memory_bytes = spendable / 3;
+    options.host_memory_bytes = spendable - options.device_memory_bytes;
+  }
+}
+
+absl::Status FinishWith(const TrainHooks& hooks, const StateSource& source) {
+  return hooks.at_end ? hooks.at_end(source) : absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
+                                  WeightSource* weights, const TrainOptions& given,
+                                  const TrainHooks& hooks) {
+  TrainOptions options = given;
+  ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model));
+  if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
+  if (options.steps == 0) {
+    options.steps =
+        StepsForEpochs(options.epochs, data.size(), options.micro_batch * options.accumulate);
+  }
+  options.identity.emplace_back("data", data.fingerprint());
+
+  StopSignal signals;
+  ASSIGN_OR_RETURN(const auto storage, RunStorage::Open(options));
+  const std::optional<RunState>& committed = storage->committed();
+  if (options.resume && !committed) {
+    LogInfo(absl::StrCat("no commit in ", storage->output(), " to resume: starting at step 1"));
+  }
+  if (options.threads == 0) {
+    options.threads =
+        committed ? committed->threads : std::max(1u, std::thread::hardware_concurrency());
+  }
+  at::set_num_threads(options.threads);
+  ChooseBudgets(options);
+
+  TrainResult result;
+  if (committed && committed->step >= options.steps) {
+    RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
+    LogInfo(absl::StrCat("the run in ", storage->output(), " has already finished at step ",
+                         committed->step));
+    ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(storage->output()));
+    RETURN_IF_ERROR(FinishWith(hooks, run.source()));
+    result.end = TrainResult::End::kAlreadyFinished;
+    result.step = committed->step;
+    return result;
+  }
+
+  MemoryBudget device_budget("device", options.device_memory_bytes);
+  DeviceMemory::Install(&device_budget);
+  absl::Status status;
+  {
+    ModelCompute compute(model, description, &data, evaluation, options);
+    InitSource init(model, options.seed);
+    status = [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(options, description, storage.get(),
+                                                           &compute, &device_budget));
+      if (hooks.at_start) RETURN_IF_ERROR(hooks.at_start());
+      if (absl::Status started = trainer->Start(weights ? weights : &init); !started.ok()) {
+        if (StopSignal::received() == 0) return started;
+        result.end = TrainResult::End::kStopped;
+        result.stop_signal = StopSignal::received();
+        return absl::OkStatus();
+      }
+      ASSIGN_OR_RETURN(result, trainer->Run());
+      if (result.end != TrainResult::End::kFinished) return absl::OkStatus();
+      StateSource source;
+      source.model = description;
+      source.layout = trainer->plan().layout;
+      source.dtype = options.dtype;
+      source.read = [&](int first, int last, const SwapManager::FillTile& visit) {
+        return trainer->manager()->ReadState(first, last, visit);
+      };
+      return FinishWith(hooks, source);
+    }();
+  }
+  DeviceMemory::Install(nullptr);
+  if (options.no_commit && !committed) storage->RemoveSwap();
+  RETURN_IF_ERROR(status);
+  return result;
+}
+
+}  // namespace spillway

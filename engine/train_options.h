@@ -1,0 +1,67 @@
+// Everything a run is told, resolved: flags, then the config file, then defaults
+// (engine/run_config.h does that). Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/dtype.h"
+#include "engine/loss_scale.h"
+#include "engine/lr_schedule.h"
+#include "engine/optimizer.h"
+#include "io/io_engine.h"
+
+namespace spillway {
+
+enum class Offload { kAuto, kNone, kCpu, kNvme };
+enum class UpdateChoice { kAuto, kImmediate, kDeferred };
+enum class SampleOrder { kShuffle, kSequential };
+
+struct TrainOptions {
+  std::string output;  // OUTPUT
+
+  // The shape of the run (part of its identity).
+  int64_t micro_batch = 1;
+  int64_t accumulate = 1;
+  int64_t steps = 0;  // total; resolved from epochs where that was given; 0: epochs decides
+  double epochs = 1;
+  uint64_t seed = 42;
+  SampleOrder order = SampleOrder::kShuffle;
+  DType dtype = DType::kBFloat16;
+  int threads = 0;  // compute threads; 0: the cores
+
+  OptimizerSpec optimizer;
+  ScheduleSpec schedule;
+  double clip = 1.0;  // 0: none
+  LossScaleSpec loss_scale;
+
+  // Where things live (never changes the numbers).
+  uint64_t device_memory_bytes = 0;  // 0: what the machine has free, less a margin
+  uint64_t host_memory_bytes = 0;
+  std::vector<std::string> swap_paths;
+  Offload offload_param = Offload::kAuto;
+  Offload offload_optimizer = Offload::kAuto;
+  UpdateChoice update = UpdateChoice::kAuto;
+  IoEngineOptions io;
+  int update_threads = 0;        // 0: chosen
+  uint64_t tile_parameters = 0;  // 0: the default; tests use small tiles
+
+  // Commits.
+  int64_t commit_every = 0;  // 0: only at a signal and at the end
+  bool no_commit = false;
+  bool resume = false;
+  std::string persist;
+  int keep = 1;
+
+  std::string device = "cpu";  // resolved
+
+  // Evaluation.
+  int64_t eval_every = 0;  // 0: only at the end, when there is evaluation data
+
+  // What must be the same on resume, as (name, value): model, data, tokenizer, ...
+  // The engine adds its own (dtype, batch shape, seed, optimizer, schedule, threads).
+  std::vector<std::pair<std::string, std::string>> identity;
+};
+
+}  // namespace spillway

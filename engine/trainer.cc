@@ -1,0 +1,286 @@
+#include "engine/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/master_weights.h"
+#include "engine/memory_limits.h"
+#include "engine/progress.h"
+#include "engine/stop_signal.h"
+#include "io/check.h"
+#include "io/log.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double ClipCoefficient(double clip, double norm) {
+  return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
+                 StepCompute* compute)
+    : options_(options),
+      model_(model),
+      storage_(storage),
+      compute_(compute),
+      loss_scaler_(options.loss_scale),
+      host_budget_limit_(options.host_memory_bytes) {}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& options,
+                                                         const ModelDescription& model,
+                                                         RunStorage* storage, StepCompute* compute,
+                                                         MemoryBudget* device_budget) {
+  RETURN_IF_ERROR(ValidateOptimizer(options.optimizer));
+  RETURN_IF_ERROR(ValidateSchedule(options.schedule));
+  RETURN_IF_ERROR(ValidateLossScale(options.loss_scale));
+  SPILLWAY_CHECK(options.steps > 0);
+  auto trainer = std::unique_ptr<Trainer>(new Trainer(options, model, storage, compute));
+  RunState& state = trainer->state_;
+  if (storage->committed()) {
+    state = *storage->committed();
+    RETURN_IF_ERROR(CompareIdentity(state, RunIdentity(options)));
+    trainer->loss_scaler_.Restore(state.loss_scale);
+  }
+  state.finished = false;
+  state.dtype = options.dtype;
+  state.threads = options.threads;
+  state.identity = RunIdentity(options);
+  state.model = model;
+  RETURN_IF_ERROR(trainer->PlanAndOpen(device_budget));
+  return trainer;
+}
+
+void Trainer::StartClock() {
+  row_began_ = Now();
+  last_stats_ = manager_->stats();
+  compute_seconds_ = excluded_seconds_ = 0;
+}
+
+absl::Status Trainer::Start(WeightSource* weights) {
+  if (storage_->committed()) {
+    RETURN_IF_ERROR(manager_->LoadResident());
+    LogInfo(absl::StrCat("resuming after step ", state_.step));
+  } else {
+    const StateLayout& layout = plan().layout;
+    int64_t tiles = 0;
+    for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
+    Progress progress("writing the initial state", tiles);
+    RETURN_IF_ERROR(manager_->Initialize(
+        [&](const TileView& tile) -> absl::Status {
+          const UnitDescription& unit = model_.units[tile.unit];
+          std::vector<float> values;
+          for (const ParameterPiece& piece :
+               PiecesOf(unit, tile.first_parameter, tile.parameters)) {
+            const ParameterDescription& parameter = unit.parameters[piece.parameter];
+            values.resize(piece.count);
+            RETURN_IF_ERROR(
+                weights->Read(parameter.name, piece.first_element, piece.count, values.data()));
+            if (!StoreMaster(options_.dtype, values.data(), piece.offset, piece.count,
+                             tile.planes)) {
+              return absl::InvalidArgumentError(
+                  absl::StrCat("the initial weights of \"", parameter.name,
+                               "\" hold a value that is not finite "
+                               "in ",
+                               std::string(DTypeName(options_.dtype))));
+            }
+          }
+          if (StopSignal::received()) return absl::CancelledError("stopped by a signal");
+          return absl::OkStatus();
+        },
+        [&](double fraction) { progress.Update(std::llround(fraction * tiles)); }));
+  }
+  ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(storage_->output() + "/metrics.jsonl", state_.step));
+  ASSIGN_OR_RETURN(evaluations_, MetricsLog::Open(storage_->output() + "/eval.jsonl", state_.step));
+  return absl::OkStatus();
+}
+
+double Trainer::LearningRateNow() const {
+  // Skipped steps advance neither the schedule nor the bias corrections.
+  return LearningRate(options_.schedule, options_.optimizer.learning_rate, state_.applied_steps + 1,
+                      options_.steps);
+}
+
+bool Trainer::EvaluateAfter(int64_t step) const {
+  if (compute_->evaluation_samples() == 0) return false;
+  return step == options_.steps || (options_.eval_every > 0 && step % options_.eval_every == 0);
+}
+
+bool Trainer::CommitAfter(int64_t step) const {
+  if (options_.no_commit) return false;
+  return step == options_.steps || (options_.commit_every > 0 && step % options_.commit_every == 0);
+}
+
+absl::Status Trainer::RunOps(int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
+    const double began = Now();
+    RETURN_IF_ERROR(compute_->Run(buffers));
+    compute_seconds_ += Now() - began;
+    manager_->EndOp();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
+  const bool half = options_.dtype == DType::kFloat16;
+  const double loss_scale = half ? loss_scaler_.scale() : 1;
+  row.step = step;
+  row.deferred = deferred_;
+  row.learning_rate = LearningRateNow();
+  if (half) row.loss_scale = loss_scale;
+
+  RETURN_IF_ERROR(compute_->BeginTrain(step, loss_scale));
+  if (!std::exchange(program_enqueued_, false)) manager_->Enqueue(Program::kTrain);
+  UpdateScalars scalars;
+  scalars.step = state_.applied_steps + 1;
+  scalars.learning_rate = row.learning_rate;
+  if (!deferred_) {
+    manager_->AnnounceUpdate(scalars);
+    // The next step's first fetches, and updates that pass by, overlap this step's end.
+    if (step < options_.steps && !EvaluateAfter(step) && !CommitAfter(step)) {
+      manager_->Enqueue(Program::kTrain);
+      program_enqueued_ = true;
+    }
+  }
+  RETURN_IF_ERROR(RunOps(plan().schedule.ops.size()));
+  row.tokens = compute_->label_count();
+  row.loss = compute_->loss_sum() / std::max<int64_t>(1, row.tokens);
+
+  if (deferred_) {
+    ASSIGN_OR_RETURN(const GradientTotal total, manager_->AwaitGradients());
+    const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
+    row.grad_norm = norm;
+    scalars.skip = half && !total.finite;
+    if (!total.finite && !half) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "step ", step, ": a gradient is not finite (the norm is ", norm,
+          "); lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
+    }
+    scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
+    row.skipped = scalars.skip;
+    manager_->AnnounceUpdate(scalars);
+  }
+  if (half)
+    RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
+  if (!row.skipped) ++state_.applied_steps;
+  state_.step = step;
+  state_.loss_scale = loss_scaler_.state();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> Trainer::Evaluate() {
+  const double began = Now();
+  const int64_t samples = compute_->evaluation_samples();
+  const int64_t at_once = options_.micro_batch * options_.accumulate;
+  double loss_sum = 0;
+  int64_t labels = 0;
+  for (int64_t first = 0; first < samples; first += at_once) {
+    RETURN_IF_ERROR(compute_->BeginEvaluate(first, std::min(at_once, samples - first)));
+    manager_->Enqueue(Program::kEvaluate);
+    const double computed = compute_seconds_;
+    RETURN_IF_ERROR(RunOps(evaluate_ops_));
+    compute_seconds_ = computed;
+    loss_sum += compute_->loss_sum();
+    labels += compute_->label_count();
+  }
+  const double loss = loss_sum / std::max<int64_t>(1, labels);
+  RETURN_IF_ERROR(evaluations_->Append({{"step", state_.step},
+                                        {"loss", loss},
+                                        {"perplexity", std::exp(loss)},
+                                        {"tokens", labels},
+                                        {"seconds", Now() - began}}));
+  excluded_seconds_ += Now() - began;
+  return loss;
+}
+
+absl::Status Trainer::Commit(bool finished) {
+  const double began = Now();
+  state_.finished = finished;
+  RETURN_IF_ERROR(manager_->Commit(storage_->manifest_path(),
+                                   {static_cast<uint64_t>(state_.step), EncodeRunState(state_)}));
+  last_commit_seconds_ += Now() - began;
+  excluded_seconds_ += Now() - began;
+  return absl::OkStatus();
+}
+
+void Trainer::FillResourceColumns(StepMetrics& row) {
+  const SwapStats stats = manager_->stats();
+  row.seconds = Now() - row_began_ - excluded_seconds_;
+  row.commit_seconds = std::exchange(last_commit_seconds_, 0);
+  row.nvme_read_bytes = stats.io.read_bytes - last_stats_.io.read_bytes;
+  row.nvme_written_bytes = stats.io.written_bytes - last_stats_.io.written_bytes;
+  row.busy_disk_seconds = stats.io.busy_seconds - last_stats_.io.busy_seconds;
+  row.busy_update_seconds = stats.update_busy_seconds - last_stats_.update_busy_seconds;
+  row.busy_compute_seconds = compute_seconds_;
+  row.stall_disk_seconds = stats.stall_disk_seconds - last_stats_.stall_disk_seconds;
+  row.stall_update_seconds = stats.stall_update_seconds - last_stats_.stall_update_seconds;
+  row.peak_device_bytes = compute_->peak_bytes();
+  row.peak_host_bytes = host_budget_->peak_bytes();
+  row.peak_rss_bytes = PeakResidentBytes();
+}
+
+absl::StatusOr<TrainResult> Trainer::Run() {
+  TrainResult result;
+  const double began = Now();
+  const SwapStats at_start = manager_->stats();
+  if (compute_->evaluation_samples() > 0 && state_.step == 0) {
+    ASSIGN_OR_RETURN(result.first_evaluation_loss, Evaluate());
+    LogInfo(absl::StrFormat("held-out loss before training %.4f", *result.first_evaluation_loss));
+  }
+  Progress progress("step", options_.steps, state_.step);
+  StartClock();
+  while (state_.step < options_.steps && StopSignal::received() == 0) {
+    const int64_t step = state_.step + 1;
+    StepMetrics row;
+    RETURN_IF_ERROR(RunTrainStep(step, row));
+    if (StopSignal::received() != 0 && std::exchange(program_enqueued_, false)) {
+      manager_->AbandonQueued();
+    }
+    const bool evaluate = EvaluateAfter(step);
+    const bool commit = CommitAfter(step) || (StopSignal::received() != 0 && !options_.no_commit);
+    if (evaluate || commit || StopSignal::received() != 0) {
+      RETURN_IF_ERROR(manager_->Flush());
+    }
+    if (evaluate) {
+      ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());
+      // The evaluation's programs are done; nothing else may be under way at a commit.
+    }
+    if (commit) RETURN_IF_ERROR(Commit(step == options_.steps));
+    FillResourceColumns(row);
+    RETURN_IF_ERROR(metrics_->Append(ToJson(row)));
+    StartClock();
+    if (!result.first_loss) result.first_loss = row.loss;
+    result.last_loss = row.loss;
+    progress.Update(step, absl::StrFormat("loss %.4f%s  %.0f tokens/s", row.loss,
+                                          row.skipped ? " (skipped)" : "",
+                                          row.tokens / std::max(1e-9, row.seconds)));
+  }
+  RETURN_IF_ERROR(manager_->Flush());
+  if (state_.step < options_.steps) {
+    result.end = TrainResult::End::kStopped;
+    result.stop_signal = StopSignal::received();
+  }
+  const SwapStats at_end = manager_->stats();
+  result.step = state_.step;
+  result.nvme_read_bytes = at_end.io.read_bytes - at_start.io.read_bytes;
+  result.nvme_written_bytes = at_end.io.written_bytes - at_start.io.written_bytes;
+  result.peak_device_bytes = compute_->peak_bytes();
+  result.peak_host_bytes = host_budget_->peak_bytes();
+  result.peak_rss_bytes = PeakResidentBytes();
+  result.seconds = Now() - began;
+  result.io_engine = std::string(manager_->engine_name());
+  return result;
+}
+
+}  // namespace spillway

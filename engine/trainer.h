@@ -1,0 +1,110 @@
+// A run from its first step to its last: plan, swap manager, steps, evaluation,
+// commits, metrics. Knows no tensor; StepCompute does the model's arithmetic.
+//
+// Everything here happens on the compute thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/metrics.h"
+#include "engine/model_description.h"
+#include "engine/run_state.h"
+#include "engine/run_storage.h"
+#include "engine/step_compute.h"
+#include "engine/train_options.h"
+#include "engine/weight_source.h"
+#include "swap/swap_manager.h"
+
+namespace spillway {
+
+struct TrainResult {
+  // How it ended: at the last step, by a signal after committing, or it had
+  // already been at the last step.
+  enum class End { kFinished, kStopped, kAlreadyFinished };
+  End end = End::kFinished;
+  int64_t step = 0;
+  std::optional<double> first_loss;  // of the steps of this process
+  std::optional<double> last_loss;
+  std::optional<double> first_evaluation_loss;
+  std::optional<double> evaluation_loss;
+  int stop_signal = 0;
+
+  uint64_t nvme_read_bytes = 0;
+  uint64_t nvme_written_bytes = 0;
+  uint64_t peak_device_bytes = 0;
+  uint64_t peak_host_bytes = 0;
+  uint64_t peak_rss_bytes = 0;
+  double seconds = 0;
+  std::string io_engine;
+};
+
+class Trainer {
+ public:
+  // Checks, measures, plans and opens everything; nothing has been written to the
+  // store yet. `storage` is open; `device_budget` is the one that LibTorch's memory is
+  // counted against. kResourceExhausted that ends in exit code 3 when it does not fit.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainOptions& options,
+                                                         const ModelDescription& model,
+                                                         RunStorage* storage, StepCompute* compute,
+                                                         MemoryBudget* device_budget);
+
+  const SwapPlan& plan() const { return manager_->plan(); }
+  const RunState& state() const { return state_; }
+  SwapManager* manager() { return manager_.get(); }
+
+  // Writes the first state from `weights`, or loads that of the last commit.
+  absl::Status Start(WeightSource* weights);
+
+  // Runs to options.steps or to a signal.
+  absl::StatusOr<TrainResult> Run();
+
+ private:
+  Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
+          StepCompute* compute);
+
+  absl::Status PlanAndOpen(MemoryBudget* device_budget);
+  void StartClock();
+  bool EvaluateAfter(int64_t step) const;
+  bool CommitAfter(int64_t step) const;
+  absl::Status RunTrainStep(int64_t step, StepMetrics& row);
+  absl::Status RunOps(int64_t count);
+  absl::StatusOr<double> Evaluate();
+  // REQUIRES: after Flush.
+  absl::Status Commit(bool finished);
+  void FillResourceColumns(StepMetrics& row);
+  double LearningRateNow() const;
+
+  const TrainOptions options_;
+  const ModelDescription model_;
+  RunStorage* const storage_;
+  StepCompute* const compute_;
+  RunState state_;
+  LossScaler loss_scaler_;
+  bool deferred_ = false;
+  int64_t evaluate_ops_ = 0;
+
+  const uint64_t host_budget_limit_;
+  std::unique_ptr<MemoryBudget> host_budget_;
+  MemoryReservation books_;
+  std::unique_ptr<Arena> host_arena_;
+  std::unique_ptr<Arena> device_arena_;
+  std::unique_ptr<SwapStore> store_;
+  std::unique_ptr<OptimizerTiles> optimizer_;
+  std::unique_ptr<SwapManager> manager_;
+  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<MetricsLog> evaluations_;
+
+  bool program_enqueued_ = false;  // the next step's, ahead of time
+  SwapStats last_stats_;
+  double row_began_ = 0;
+  double compute_seconds_ = 0;
+  double excluded_seconds_ = 0;  // evaluation and commits since row_began_
+  double last_commit_seconds_ = 0;
+};
+
+}  // namespace spillway

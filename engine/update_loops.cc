@@ -1,0 +1,259 @@
+#include "engine/update_loops.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/optimizer.h"
+#include "engine/simd_dispatch.h"
+#include "engine/split_master.h"
+#include "io/check.h"
+
+namespace spillway {
+namespace {
+
+template <DType kDType>
+struct Number;
+
+template <>
+struct Number<DType::kFloat32> {
+  using Stored = float;
+  static SPILLWAY_ALWAYS_INLINE float ToFloat(float value) { return value; }
+  static SPILLWAY_ALWAYS_INLINE float FromFloat(float value) { return value; }
+};
+
+template <>
+struct Number<DType::kBFloat16> {
+  using Stored = uint16_t;
+  static SPILLWAY_ALWAYS_INLINE float ToFloat(uint16_t value) { return FloatFromBFloat16(value); }
+  static SPILLWAY_ALWAYS_INLINE uint16_t FromFloat(float value) { return BFloat16FromFloat(value); }
+};
+
+template <>
+struct Number<DType::kFloat16> {
+  using Stored = uint16_t;
+  static SPILLWAY_ALWAYS_INLINE float ToFloat(uint16_t value) { return FloatFromFloat16(value); }
+  static SPILLWAY_ALWAYS_INLINE uint16_t FromFloat(float value) { return Float16FromFloat(value); }
+};
+
+// One parameter: the formulas of torch.optim, one rounding an operation.
+template <UpdateRule kRule>
+SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2, uint64_t i,
+                                       const UpdateConstants& c) {
+  g = g * c.gradient_scale;
+  if constexpr (kRule == UpdateRule::kAdamW) {
+    p = p * c.decay_factor;
+  } else {
+    g = g + c.weight_decay * p;
+  }
+  if constexpr (kRule == UpdateRule::kAdamW || kRule == UpdateRule::kAdam) {
+    float m = moment1[i];
+    float v = moment2[i];
+    m = m + c.one_minus_beta1 * (g - m);
+    v = v * c.beta2 + (c.one_minus_beta2 * g) * g;
+    moment1[i] = m;
+    moment2[i] = v;
+    const float denominator = __builtin_sqrtf(v) / c.bias_correction2_sqrt + c.eps;
+    return p + c.negative_step_size * (m / denominator);
+  } else if constexpr (kRule == UpdateRule::kSgd) {
+    return p + c.negative_step_size * g;
+  } else {
+    const float buffer = moment1[i] * c.momentum + c.one_minus_dampening * g;
+    moment1[i] = buffer;
+    const float step = kRule == UpdateRule::kSgdNesterov ? g + c.momentum * buffer : buffer;
+    return p + c.negative_step_size * step;
+  }
+}
+
+template <DType kDType, UpdateRule kRule>
+struct UpdateLoop {
+  static SPILLWAY_ALWAYS_INLINE uint32_t Run(UpdatePlanes planes, UpdateConstants constants) {
+    using Stored = typename Number<kDType>::Stored;
+    Stored* __restrict weight = static_cast<Stored*>(planes.weight);
+    uint16_t* __restrict residual = planes.residual;
+    float* __restrict master = planes.master;
+    float* __restrict moment1 = planes.moment1;
+    float* __restrict moment2 = planes.moment2;
+    const Stored* __restrict gradient = static_cast<const Stored*>(planes.gradient);
+    uint32_t largest = 0;
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < planes.count; ++i) {
+      float p;
+      if constexpr (kDType == DType::kBFloat16) {
+        p = Join(weight[i], residual[i]);
+      } else if constexpr (kDType == DType::kFloat16) {
+        p = master[i];
+      } else {
+        p = weight[i];
+      }
+      p = NewMaster<kRule>(p, Number<kDType>::ToFloat(gradient[i]), moment1, moment2, i, constants);
+      if constexpr (kDType == DType::kBFloat16) {
+        const SplitMaster split = Split(p);
+        weight[i] = split.weight;
+        residual[i] = split.residual;
+      } else if constexpr (kDType == DType::kFloat16) {
+        master[i] = p;
+        weight[i] = Float16FromFloat(p);
+      } else {
+        weight[i] = p;
+      }
+      const uint32_t magnitude = BitsOf(p) & 0x7fffffff;
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+  }
+};
+
+template <DType kDType>
+uint32_t UpdateWithRule(UpdateRule rule, const UpdatePlanes& planes, const UpdateConstants& c) {
+  switch (rule) {
+    case UpdateRule::kAdamW:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kAdamW>>(planes, c);
+    case UpdateRule::kAdam:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kAdam>>(planes, c);
+    case UpdateRule::kSgd:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgd>>(planes, c);
+    case UpdateRule::kSgdMomentum:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgdMomentum>>(planes, c);
+    case UpdateRule::kSgdNesterov:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgdNesterov>>(planes, c);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+// Through small buffers, so that rounding in place overwrites only what was read.
+template <DType kDType>
+struct RoundLoop {
+  static SPILLWAY_ALWAYS_INLINE double Run(const char* sums, char* gradient, uint64_t count) {
+    using Stored = typename Number<kDType>::Stored;
+    constexpr int kLanes = 16;
+    constexpr uint64_t kBlock = 512;
+    alignas(64) float values[kBlock];
+    alignas(64) Stored rounded[kBlock];
+    alignas(64) double lanes[kLanes] = {};
+    for (uint64_t begin = 0; begin < count; begin += kBlock) {
+      const uint64_t block = count - begin < kBlock ? count - begin : kBlock;
+      if (block < kBlock) {
+        std::memset(values, 0, sizeof(values));
+      }
+      std::memcpy(values, sums + begin * sizeof(float), block * sizeof(float));
+      for (uint64_t i = 0; i < kBlock; ++i) {
+        rounded[i] = Number<kDType>::FromFloat(values[i]);
+        values[i] = Number<kDType>::ToFloat(rounded[i]);
+      }
+      std::memcpy(gradient + begin * sizeof(Stored), rounded, block * sizeof(Stored));
+      for (uint64_t i = 0; i < kBlock; i += kLanes) {
+        for (int lane = 0; lane < kLanes; ++lane) {
+          const double value = values[i + lane];
+          lanes[lane] += value * value;
+        }
+      }
+    }
+    double sum = 0;
+    for (double lane : lanes) {
+      sum += lane;
+    }
+    return sum;
+  }
+};
+
+template <DType kDType, bool kFirst>
+struct AccumulateLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* gradient, uint64_t count, float* sums) {
+    using Stored = typename Number<kDType>::Stored;
+    const Stored* __restrict from = static_cast<const Stored*>(gradient);
+    float* __restrict to = sums;
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < count; ++i) {
+      const float value = Number<kDType>::ToFloat(from[i]);
+      to[i] = kFirst ? value : to[i] + value;
+    }
+  }
+};
+
+template <DType kDType>
+void AccumulateAs(const void* gradient, uint64_t count, float* sums, bool first) {
+  if (first) {
+    RunOnBestSimdTarget<AccumulateLoop<kDType, true>>(gradient, count, sums);
+  } else {
+    RunOnBestSimdTarget<AccumulateLoop<kDType, false>>(gradient, count, sums);
+  }
+}
+
+}  // namespace
+
+uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
+                          const UpdateConstants& constants) {
+  const ScopedExactFloatMode mode;
+  switch (dtype) {
+    case DType::kFloat32:
+      return UpdateWithRule<DType::kFloat32>(rule, planes, constants);
+    case DType::kBFloat16:
+      return UpdateWithRule<DType::kBFloat16>(rule, planes, constants);
+    case DType::kFloat16:
+      return UpdateWithRule<DType::kFloat16>(rule, planes, constants);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+uint32_t FirstUnstorableMagnitude(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return 0x7f800000;
+    case DType::kBFloat16:
+      return kFirstUnsplittableMagnitude;
+    case DType::kFloat16:
+      return 0x477ff000;  // 65520
+  }
+  SPILLWAY_CHECK(false);
+}
+
+uint64_t FindUnstorable(DType dtype, const UpdatePlanes& planes, float* master) {
+  for (uint64_t i = 0; i < planes.count; ++i) {
+    switch (dtype) {
+      case DType::kFloat32:
+        *master = static_cast<const float*>(planes.weight)[i];
+        break;
+      case DType::kBFloat16:
+        *master = Join(static_cast<const uint16_t*>(planes.weight)[i], planes.residual[i]);
+        break;
+      case DType::kFloat16:
+        *master = planes.master[i];
+        break;
+    }
+    if ((BitsOf(*master) & 0x7fffffff) >= FirstUnstorableMagnitude(dtype)) {
+      return i;
+    }
+  }
+  return planes.count;
+}
+
+double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t count) {
+  const ScopedExactFloatMode mode;
+  const char* from = static_cast<const char*>(sums);
+  char* to = static_cast<char*>(gradient);
+  switch (dtype) {
+    case DType::kFloat32:
+      return RunOnBestSimdTarget<RoundLoop<DType::kFloat32>>(from, to, count);
+    case DType::kBFloat16:
+      return RunOnBestSimdTarget<RoundLoop<DType::kBFloat16>>(from, to, count);
+    case DType::kFloat16:
+      return RunOnBestSimdTarget<RoundLoop<DType::kFloat16>>(from, to, count);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums,
+                        bool first) {
+  const ScopedExactFloatMode mode;
+  switch (dtype) {
+    case DType::kFloat32:
+      return AccumulateAs<DType::kFloat32>(gradient, count, sums, first);
+    case DType::kBFloat16:
+      return AccumulateAs<DType::kBFloat16>(gradient, count, sums, first);
+    case DType::kFloat16:
+      return AccumulateAs<DType::kFloat16>(gradient, count, sums, first);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+}  // namespace spillway

@@ -1,0 +1,39 @@
+// UTF-8, checked: no overlong forms, no surrogates, nothing beyond U+10FFFF.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// Decodes a text given in pieces of any length. One thread.
+class Utf8Decoder {
+ public:
+  enum class Result { kMore, kCodePoint, kInvalid };
+
+  // Takes the next byte. After kCodePoint, code_point() is the one it completed; after
+  // kInvalid the decoder is unusable and offset() is where the bad sequence starts.
+  Result Next(unsigned char byte);
+  uint32_t code_point() const { return code_point_; }
+  // Of the first byte of the current (or last completed) sequence, from the start.
+  uint64_t offset() const { return offset_; }
+  // False when the text ended within a sequence.
+  bool complete() const { return missing_ == 0; }
+
+ private:
+  uint32_t code_point_ = 0;
+  uint32_t minimum_ = 0;
+  int missing_ = 0;
+  uint64_t offset_ = 0;
+  uint64_t bytes_ = 0;
+};
+
+// REQUIRES: a valid code point.
+void AppendUtf8(uint32_t code_point, std::string* out);
+
+// "'a'", "U+00E9 'é'", "U+0007": for messages.
+std::string DescribeCodePoint(uint32_t code_point);
+
+}  // namespace spillway

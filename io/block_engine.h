@@ -1,0 +1,48 @@
+// An I/O engine but for the transfers themselves: owner thread, order, waiting
+// and callbacks. A backend starts blocks and reports them back.
+#pragma once
+
+#include <thread>
+
+#include "io/block_queue.h"
+#include "io/io_engine.h"
+
+namespace spillway {
+
+class BlockEngine : public IoEngine {
+ public:
+  void Submit(IoRequest* request) final;
+  size_t Poll(absl::Duration timeout) final;
+  size_t pending() const final { return queue_.pending(); }
+  IoStats stats() const final { return queue_.stats(); }
+
+ protected:
+  explicit BlockEngine(const IoEngineOptions& options)
+      : queue_(options.block_bytes, options.depth) {}
+
+  // Takes a block; may hold it back until Flush or Exchange.
+  virtual void Start(IoBlock* block) = 0;
+
+  // Hands what was started to whoever moves it, without waiting.
+  virtual void Flush() = 0;
+
+  // Flush, then wait until at least one block is back, Wake is called or
+  // `wait` (at most a day) passes; zero only looks. Gives every block that is
+  // back to queue().Returned. True when Wake was called since the last time.
+  // May return early without a reason.
+  virtual bool Exchange(absl::Duration wait) = 0;
+
+  BlockQueue& queue() { return queue_; }
+  const BlockQueue& queue() const { return queue_; }
+  bool on_owner_thread() const { return owner_ == std::this_thread::get_id(); }
+
+ private:
+  void CheckOwner();
+  void StartBlocks();
+
+  BlockQueue queue_;
+  std::thread::id owner_;
+  bool polling_ = false;
+};
+
+}  // namespace spillway

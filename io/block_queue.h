@@ -1,0 +1,112 @@
+// What both I/O engines do alike: which block goes next, and what becomes of
+// a request when its blocks come back.
+//
+// A request is cut into blocks; a block is one transfer that a backend starts
+// and reports back with what the kernel said. Between the two the queue keeps
+// the promises of io/io_engine.h: the order of classes, one queue depth over
+// all requests, short transfers continued, EINTR and EAGAIN retried, the first
+// error kept, `done` called exactly once and only when no block of the request
+// is with the backend any more. It makes no system call and does not wait.
+//
+// Owner thread only, except stats().
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "io/io_engine.h"
+#include "io/mutex.h"
+
+namespace spillway {
+
+// One transfer. It belongs to the backend from Next until Returned.
+struct IoBlock {
+  IoRequest* request = nullptr;
+  IoOp op = IoOp::kRead;
+  int fd = -1;
+  // What is left to move: short transfers shrink it from the front.
+  uint64_t offset_bytes = 0;
+  char* data = nullptr;
+  uint64_t size_bytes = 0;
+  // Times in a row that nothing moved.
+  uint32_t retries = 0;
+};
+
+class BlockQueue {
+ public:
+  // A waiting class is passed over this often before one of its blocks goes
+  // first all the same: under endless demand, write-back keeps 1/17 of the
+  // transfers, and the memory it holds comes free at last.
+  static constexpr int kPassedOverLimit = 16;
+
+  // EINTR and EAGAIN pass in microseconds; a transfer that has made no
+  // progress in so many tries (five seconds, as BlockEngine paces them) is
+  // stuck, and an error is better than a run that hangs.
+  static constexpr uint32_t kRetriesLimit = 5000;
+
+  using Clock = int64_t (*)();
+  static int64_t MonotonicNanoseconds();
+
+  BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock = &MonotonicNanoseconds);
+  BlockQueue(const BlockQueue&) = delete;
+  BlockQueue& operator=(const BlockQueue&) = delete;
+
+  void Add(IoRequest* request);
+
+  // The block to start now, or null: nothing waits, or `depth` are in flight.
+  IoBlock* Next();
+
+  // The backend gives a block back: `result` is the bytes moved, or -errno.
+  void Returned(IoBlock* block, int64_t result);
+
+  // Requests that are complete and whose `done` has not run.
+  bool has_completed() const { return !completed_.empty(); }
+
+  // Calls `done` of those, in order of completion; what completes meanwhile
+  // waits for the next call. Returns how many ran.
+  size_t RunCallbacks();
+
+  size_t pending() const { return pending_; }
+  uint32_t in_flight() const { return in_flight_; }
+  IoStats stats() const;
+
+ private:
+  static constexpr int kClasses = 3;
+
+  std::deque<IoRequest*>* PickClass();
+  IoBlock* Cut(std::deque<IoRequest*>& waiting);
+  IoBlock* Started(IoBlock* block);
+  // False when nothing is left to do for the block.
+  bool Continue(IoBlock& block, int64_t result);
+  void Fail(IoRequest& request, absl::Status status);
+  void Release(IoBlock* block);
+
+  const uint64_t block_bytes_;
+  const Clock clock_;
+
+  // One slot for each block that may be in flight; free_ lists the idle ones.
+  std::vector<IoBlock> slots_;
+  std::vector<IoBlock*> free_;
+  // Blocks to be started again. They keep their slots and go first: they hold
+  // back requests that are nearly complete.
+  std::deque<IoBlock*> again_;
+
+  // By class, requests with bytes that are in no block yet; only the first of
+  // each may be partly cut.
+  std::array<std::deque<IoRequest*>, kClasses> waiting_;
+  std::array<int, kClasses> passed_over_ = {};
+
+  std::deque<IoRequest*> completed_;
+  size_t pending_ = 0;
+  uint32_t in_flight_ = 0;
+
+  mutable Mutex stats_mutex_;
+  IoStats stats_ ABSL_GUARDED_BY(stats_mutex_);
+  // When the blocks now in flight began; 0 when there are none.
+  int64_t busy_since_ ABSL_GUARDED_BY(stats_mutex_) = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,66 @@
+// The run-time choice between io_uring and threads.
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/io_engine.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "io/thread_engine.h"
+#include "io/uring_engine.h"
+
+namespace spillway {
+namespace {
+
+// Linux moves a little less than 2 GiB in one call; a block of a GiB is far
+// beyond what any device needs to be busy.
+constexpr uint32_t kLargestBlockBytes = 1u << 30;
+constexpr uint32_t kSmallestBlockBytes = 512;
+// Eight times what fills the fastest drive; the ring has an entry for each.
+constexpr uint32_t kDeepest = 4096;
+constexpr uint32_t kMostThreads = 256;
+
+absl::Status Validate(const IoEngineOptions& options) {
+  if (options.block_bytes < kSmallestBlockBytes || options.block_bytes > kLargestBlockBytes ||
+      options.block_bytes % kSmallestBlockBytes != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("I/O block size of ", options.block_bytes, " bytes: use a multiple of ",
+                     kSmallestBlockBytes, " up to ", kLargestBlockBytes));
+  }
+  if (options.depth < 1 || options.depth > kDeepest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("I/O queue depth of ", options.depth, ": use 1 to ", kDeepest));
+  }
+  if (options.threads < 1 || options.threads > kMostThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("I/O threads: ", options.threads, ": use 1 to ", kMostThreads));
+  }
+  return absl::OkStatus();
+}
+
+std::string Shape(const IoEngineOptions& options) {
+  return absl::StrCat(options.depth, " blocks of ", options.block_bytes >> 10, " KiB in flight");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& options) {
+  using Kind = IoEngineOptions::Kind;
+  RETURN_IF_ERROR(Validate(options));
+  std::string reason = "as asked for";
+  if (options.kind != Kind::kThreads) {
+    absl::StatusOr<std::unique_ptr<UringEngine>> uring = UringEngine::Create(options);
+    if (uring.ok()) {
+      LogInfo(absl::StrCat("I/O engine: io_uring (", (*uring)->flags(), "), ", Shape(options)));
+      return *std::move(uring);
+    }
+    if (options.kind == Kind::kUring) return uring.status();
+    reason = absl::StrCat("because io_uring is refused: ", uring.status().message());
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<ThreadEngine> threads, ThreadEngine::Create(options));
+  LogInfo(
+      absl::StrCat("I/O engine: ", options.threads, " threads, ", Shape(options), ", ", reason));
+  return threads;
+}
+
+}  // namespace spillway

@@ -1,0 +1,157 @@
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+#include "io/log.h"
+#include "io/mutex.h"
+#include "io/status.h"
+#include "io/unique_fd.h"
+
+namespace spillway {
+namespace {
+
+// What every drive and filesystem of today accepts.
+constexpr uint32_t kUnknownAlignmentBytes = 4096;
+
+// STATX_DIOALIGN came with Linux 6.1; the mask and the place of its two fields
+// in the kernel's fixed layout are spelled out, so that older headers do.
+constexpr unsigned kStatxDioAlign = 0x2000;
+constexpr size_t kDioMemAlignAt = 152;
+constexpr size_t kDioOffsetAlignAt = 156;
+static_assert(sizeof(struct statx) == 256);
+
+// The alignment of direct transfers; 0 where the kernel says that this file
+// has none.
+uint32_t DirectAlignmentBytes(int fd) {
+  struct statx info;
+  std::memset(&info, 0, sizeof(info));
+  if (::statx(fd, "", AT_EMPTY_PATH, kStatxDioAlign, &info) != 0 ||
+      (info.stx_mask & kStatxDioAlign) == 0) {
+    return kUnknownAlignmentBytes;
+  }
+  uint32_t memory_bytes;
+  uint32_t offset_bytes;
+  std::memcpy(&memory_bytes, reinterpret_cast<const char*>(&info) + kDioMemAlignAt, 4);
+  std::memcpy(&offset_bytes, reinterpret_cast<const char*>(&info) + kDioOffsetAlignAt, 4);
+  if (memory_bytes == 0 || offset_bytes == 0) return 0;
+  return std::max(memory_bytes, offset_bytes);
+}
+
+void WarnBufferedOnce(const std::string& path) {
+  // More directories than a run has swap paths; beyond, silence beats a flood.
+  constexpr size_t kDirectoriesRemembered = 64;
+  static Mutex& mutex = *new Mutex;
+  static std::set<std::string>& warned = *new std::set<std::string>;
+  const size_t slash = path.rfind('/');
+  const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  {
+    MutexLock lock(mutex);
+    if (warned.size() >= kDirectoriesRemembered || !warned.insert(directory).second) return;
+  }
+  LogWarning(absl::StrCat("the filesystem of ", directory,
+                          " has no direct I/O: files there go through the page cache, which is "
+                          "slower and takes memory outside the budget"));
+}
+
+// Takes O_DIRECT where it is to be had. Asked of the open file and not of
+// open(): a refused open(O_CREAT | O_DIRECT) leaves an empty file behind.
+// 0 means buffered.
+uint32_t TryDirect(int fd) {
+  const uint32_t alignment_bytes = DirectAlignmentBytes(fd);
+  if (alignment_bytes == 0) return 0;
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) return 0;
+  return alignment_bytes;
+}
+
+absl::Status NoSpace(const std::string& path, uint64_t needed_bytes, int error) {
+  const absl::StatusOr<uint64_t> free_bytes = FreeSpaceBytes(path);
+  return ErrnoStatus(error, absl::StrCat("reserve ", needed_bytes, " bytes for ", path, " (",
+                                         free_bytes.ok() ? absl::StrCat(*free_bytes) : "unknown",
+                                         " bytes are free)"));
+}
+
+}  // namespace
+
+File::File(int fd, std::string path, bool direct, uint32_t alignment_bytes)
+    : fd_(fd), path_(std::move(path)), direct_(direct), alignment_bytes_(alignment_bytes) {}
+
+File::~File() { ::close(fd_); }
+
+absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
+                                                 const FileOptions& options) {
+  std::string name(path);
+  int flags = O_CLOEXEC | O_NOFOLLOW | (options.write ? O_RDWR : O_RDONLY);
+  if (options.create) flags |= O_CREAT | O_EXCL;
+  UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags, 0600); }));
+  if (!fd.valid()) {
+    return ErrnoStatus(errno, absl::StrCat(options.create ? "create " : "open ", name));
+  }
+  uint32_t alignment_bytes = 0;
+  if (options.direct) {
+    alignment_bytes = TryDirect(fd.get());
+    if (alignment_bytes == 0) WarnBufferedOnce(name);
+  }
+  const bool direct = alignment_bytes != 0;
+  return std::unique_ptr<File>(
+      new File(fd.Release(), std::move(name), direct, direct ? alignment_bytes : 1));
+}
+
+absl::Status File::Preallocate(uint64_t size_bytes) {
+  ASSIGN_OR_RETURN(const uint64_t old_size_bytes, SizeBytes());
+  int error = 0;
+  if (size_bytes > 0 && RetryOnSignal([&] { return ::fallocate(fd_, 0, 0, size_bytes); }) != 0) {
+    error = errno;
+  }
+  if (error == EOPNOTSUPP || error == ENOSYS) {
+    // The next best thing: nothing is reserved, but what can't fit is refused.
+    ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeSpaceBytes(path_));
+    const uint64_t growth_bytes = size_bytes - std::min(size_bytes, old_size_bytes);
+    if (growth_bytes > free_bytes) return NoSpace(path_, size_bytes, ENOSPC);
+    error = 0;
+  }
+  if (error != 0) {
+    // What was reserved before the space ran out goes back (best effort: the
+    // error is the answer either way).
+    (void)!::ftruncate(fd_, static_cast<off_t>(old_size_bytes));
+    return NoSpace(path_, size_bytes, error);
+  }
+  if (RetryOnSignal([&] { return ::ftruncate(fd_, static_cast<off_t>(size_bytes)); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("set the length of ", path_, " to ", size_bytes));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> File::SizeBytes() const {
+  struct stat info;
+  if (::fstat(fd_, &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path_));
+  return static_cast<uint64_t>(info.st_size);
+}
+
+absl::Status File::Sync() {
+  if (RetryOnSignal([&] { return ::fdatasync(fd_); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("sync ", path_));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> FreeSpaceBytes(absl::string_view path) {
+  const std::string name(path);
+  struct statvfs info;
+  if (RetryOnSignal([&] { return ::statvfs(name.c_str(), &info); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("ask for the free space of ", name));
+  }
+  return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+}  // namespace spillway

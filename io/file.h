@@ -1,0 +1,87 @@
+// A file that is read and written in whole blocks, around the page cache
+// where the filesystem lets us.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+struct FileOptions {
+  bool write = false;
+  // Create the file; it must not exist (O_CREAT | O_EXCL, mode 0600).
+  bool create = false;
+  // Ask for O_DIRECT. Where the filesystem refuses, the file is opened
+  // buffered, a warning says so once per directory, and direct() is false.
+  bool direct = true;
+};
+
+// Never follows a symbolic link in the last component (O_NOFOLLOW), always
+// close-on-exec. Any thread; closed by the destructor.
+class File {
+ public:
+  static absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
+                                                    const FileOptions& options);
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
+  bool direct() const { return direct_; }
+
+  // Offsets, sizes and addresses of transfers must be multiples of this:
+  // statx's DIOALIGN where the kernel tells, else 4096; 1 when buffered.
+  uint32_t alignment_bytes() const { return alignment_bytes_; }
+
+  // Makes the file exactly `size_bytes` long with its space reserved
+  // (fallocate), so that a full disk is an error now and not mid-run. Where
+  // the filesystem has no fallocate, the free space is checked and the length
+  // set. kResourceExhausted names the path, what is needed and what is free.
+  absl::Status Preallocate(uint64_t size_bytes);
+
+  absl::StatusOr<uint64_t> SizeBytes() const;
+
+  // fdatasync. After a failure the data must be treated as lost: a second
+  // call may succeed falsely.
+  absl::Status Sync();
+
+ private:
+  File(int fd, std::string path, bool direct, uint32_t alignment_bytes);
+
+  int fd_;
+  std::string path_;
+  bool direct_;
+  uint32_t alignment_bytes_;
+};
+
+// Whether a symbolic link in the last component is followed: yes for what a
+// user names, no for what lies inside a run's own directory.
+enum class SymbolicLink { kFollow, kRefuse };
+
+// Small files whole, with buffered I/O and full error messages. A file longer
+// than `limit_bytes` is kInvalidArgument.
+absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes = 256u << 20,
+                                          SymbolicLink symbolic_link = SymbolicLink::kFollow);
+
+// Writes `content` so that after a crash at any moment `path` holds either
+// its old content or the new one: temporary name in the same directory,
+// fdatasync, rename, fsync of the directory. Mode 0600.
+// A symbolic link at `path` is replaced, not followed.
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content);
+
+// Whether a file of this name is what WriteFileAtomically leaves behind when
+// the process dies in the middle. Whoever owns the directory may remove it.
+bool IsAtomicWriteLeftover(absl::string_view name);
+
+// fsync of a directory: makes creations and renames inside it durable.
+absl::Status SyncDirectory(absl::string_view path);
+
+// Bytes an ordinary user may still allocate on the filesystem of `path`.
+absl::StatusOr<uint64_t> FreeSpaceBytes(absl::string_view path);
+
+}  // namespace spillway

@@ -1,0 +1,105 @@
+// How bytes get between memory and storage: asynchronous reads and writes.
+//
+// An engine has one owner thread: the first that calls Submit or Poll.
+// Requests belong to the caller and stay untouched and in place from Submit
+// until their callback has begun; callbacks run only inside Poll, on the owner
+// thread, and may submit further requests. Wake is the one method for any
+// thread.
+//
+// Every completion is checked. A short transfer is continued from where it
+// stopped; EINTR and EAGAIN are retried; any other failure, and an end of file
+// before the last byte, becomes the request's status, with path, offset and
+// size in the message.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "io/file.h"
+
+namespace spillway {
+
+enum class IoOp : uint8_t { kRead, kWrite };
+
+// Which request goes first when the queue is full: a demand fetch (somebody
+// is waiting) before prefetch, prefetch before write-back.
+enum class IoClass : uint8_t { kDemand, kPrefetch, kWriteBack };
+
+struct IoRequest {
+  IoOp op = IoOp::kRead;
+  IoClass io_class = IoClass::kDemand;
+  const File* file = nullptr;
+  // Offset, size and address are multiples of file->alignment_bytes().
+  uint64_t offset_bytes = 0;
+  char* data = nullptr;
+  uint64_t size_bytes = 0;
+
+  // Called exactly once, inside Poll.
+  void (*done)(IoRequest& request, const absl::Status& status) = nullptr;
+  void* context = nullptr;
+
+ private:
+  friend class BlockQueue;
+  // The engine's own bookkeeping between Submit and done.
+  uint64_t submitted_bytes = 0;
+  uint32_t blocks_in_flight = 0;
+  absl::Status status;
+};
+
+struct IoEngineOptions {
+  enum class Kind { kAuto, kUring, kThreads };
+  Kind kind = Kind::kAuto;
+  // Transfers are cut into blocks of this size...
+  uint32_t block_bytes = 1 << 20;
+  // ...and at most so many are in flight, over all requests and files.
+  uint32_t depth = 32;
+  // Threads of the thread-pool engine.
+  uint32_t threads = 4;
+};
+
+struct IoStats {
+  uint64_t read_bytes = 0;
+  uint64_t written_bytes = 0;
+  // Time during which at least one block was in flight.
+  double busy_seconds = 0;
+};
+
+class IoEngine {
+ public:
+  // Waits for the transfers in flight, so that no memory is written later;
+  // callbacks that have not run never will. REQUIRES: the owner thread, or
+  // nothing pending.
+  virtual ~IoEngine() = default;
+
+  // Owner thread. Never blocks and never fails: errors arrive at `done`.
+  virtual void Submit(IoRequest* request) = 0;
+
+  // Owner thread, never from a callback. Starts what was submitted, waits until
+  // something completes, Wake is called or `timeout` passes (zero: only looks),
+  // runs the callbacks of what completed, and returns how many ran.
+  virtual size_t Poll(absl::Duration timeout) = 0;
+
+  // Any thread: makes the Poll in progress, or else the next one, return.
+  virtual void Wake() = 0;
+
+  // Requests submitted whose callback has not run. Owner thread.
+  virtual size_t pending() const = 0;
+
+  // "io_uring" or "threads".
+  virtual absl::string_view name() const = 0;
+
+  // Any thread.
+  virtual IoStats stats() const = 0;
+};
+
+// Creates the engine that `options` asks for. kAuto tries io_uring and falls
+// back to threads; the choice and its reason are one log line. kUring where
+// io_uring is refused is an error that names the likely cause (seccomp,
+// kernel.io_uring_disabled, memlock) and the remedy.
+absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& options);
+
+}  // namespace spillway

@@ -1,0 +1,134 @@
+// The small-file half of io/file.h: whole files, buffered, atomically replaced.
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "io/file.h"
+#include "io/status.h"
+#include "io/unique_fd.h"
+
+namespace spillway {
+namespace {
+
+constexpr absl::string_view kTemporaryMark = ".tmp-";
+constexpr size_t kTemporaryDigits = 16;
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return path.substr(0, std::max<size_t>(slash, 1));
+}
+
+// Random and not the process id: two containers that share a directory may
+// run under the same one.
+absl::StatusOr<std::string> TemporaryName(const std::string& path) {
+  uint64_t random = 0;
+  if (RetryOnSignal([&] { return ::getrandom(&random, sizeof(random), 0); }) != sizeof(random)) {
+    return ErrnoStatus(errno, "draw a random name");
+  }
+  return absl::StrFormat("%s%s%016x", path, kTemporaryMark, random);
+}
+
+absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
+  size_t done_bytes = 0;
+  while (done_bytes < content.size()) {
+    const ssize_t written = RetryOnSignal(
+        [&] { return ::write(fd, content.data() + done_bytes, content.size() - done_bytes); });
+    if (written <= 0) {
+      return ErrnoStatus(written < 0 ? errno : EIO,
+                         absl::StrCat("write ", content.size(), " bytes to ", path));
+    }
+    done_bytes += static_cast<size_t>(written);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAndSync(const std::string& path, absl::string_view content) {
+  UniqueFd fd(RetryOnSignal([&] {
+    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  }));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create ", path));
+  RETURN_IF_ERROR(WriteAll(fd.get(), content, path));
+  if (RetryOnSignal([&] { return ::fdatasync(fd.get()); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("sync ", path));
+  }
+  // Network filesystems report a full disk only here.
+  if (::close(fd.Release()) != 0 && errno != EINTR) {
+    return ErrnoStatus(errno, absl::StrCat("close ", path));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes,
+                                          SymbolicLink symbolic_link) {
+  const std::string name(path);
+  const int flags =
+      O_RDONLY | O_CLOEXEC | (symbolic_link == SymbolicLink::kRefuse ? O_NOFOLLOW : 0);
+  UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags); }));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", name));
+  // Read to the end and not to st_size, which is 0 for files of /proc.
+  constexpr size_t kChunkBytes = 64 << 10;
+  std::string content;
+  for (;;) {
+    const size_t have_bytes = content.size();
+    content.resize(have_bytes + kChunkBytes);
+    const ssize_t got =
+        RetryOnSignal([&] { return ::read(fd.get(), content.data() + have_bytes, kChunkBytes); });
+    if (got < 0) {
+      return ErrnoStatus(errno, absl::StrCat("read ", name, " at offset ", have_bytes));
+    }
+    content.resize(have_bytes + static_cast<size_t>(got));
+    if (got == 0) return content;
+    if (content.size() > limit_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("read ", name, ": larger than the limit of ",
+                                                     limit_bytes,
+                                                     " bytes for a file of this kind"));
+    }
+  }
+}
+
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {
+  const std::string name(path);
+  ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(name));
+  absl::Status status = WriteAndSync(temporary, content);
+  if (status.ok() && ::rename(temporary.c_str(), name.c_str()) != 0) {
+    status = ErrnoStatus(errno, absl::StrCat("rename ", temporary, " to ", name));
+  }
+  if (!status.ok()) {
+    ::unlink(temporary.c_str());
+    return status;
+  }
+  return SyncDirectory(DirectoryOf(name));
+}
+
+bool IsAtomicWriteLeftover(absl::string_view name) {
+  const size_t tail = kTemporaryMark.size() + kTemporaryDigits;
+  if (name.size() <= tail) return false;
+  const absl::string_view end = name.substr(name.size() - tail);
+  return absl::StartsWith(end, kTemporaryMark) &&
+         end.find_first_not_of("0123456789abcdef", kTemporaryMark.size()) ==
+             absl::string_view::npos;
+}
+
+absl::Status SyncDirectory(absl::string_view path) {
+  const std::string name(path);
+  UniqueFd fd(
+      RetryOnSignal([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open directory ", name));
+  if (RetryOnSignal([&] { return ::fsync(fd.get()); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("sync directory ", name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

@@ -1,0 +1,46 @@
+// The I/O engine for where io_uring is refused: a bounded pool of threads that
+// call pread and pwrite.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "io/block_engine.h"
+#include "io/mutex.h"
+
+namespace spillway {
+
+class ThreadEngine final : public BlockEngine {
+ public:
+  // Fails where the system gives no threads.
+  static absl::StatusOr<std::unique_ptr<ThreadEngine>> Create(const IoEngineOptions& options);
+  ~ThreadEngine() override;
+
+  void Wake() override;
+  absl::string_view name() const override { return "threads"; }
+
+ private:
+  explicit ThreadEngine(const IoEngineOptions& options) : BlockEngine(options) {}
+
+  void Start(IoBlock* block) override;
+  void Flush() override {}
+  bool Exchange(absl::Duration wait) override;
+  void Work();
+
+  Mutex mutex_;
+  CondVar work_;  // for the pool: to_do_ has something, or the end has come
+  CondVar news_;  // for the owner: finished_ has something, or Wake was called
+  // Both hold at most `depth` blocks: the queue gives no more.
+  std::deque<IoBlock*> to_do_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::pair<IoBlock*, int64_t>> finished_ ABSL_GUARDED_BY(mutex_);
+  bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,16 @@
+// How sizes are written for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace spillway {
+
+// "512 MiB", "1.5 GiB", "5000 B": at most two decimals, exact below 10,000 bytes.
+std::string FormatBytes(uint64_t size_bytes);
+
+// The same amount in whole MiB, rounded up: what to write behind a flag so that
+// `size_bytes` certainly fit. "1537 MiB".
+std::string FormatBytesForFlag(uint64_t size_bytes);
+
+}  // namespace spillway

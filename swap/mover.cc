@@ -1,0 +1,386 @@
+#include "swap/mover.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+#include "io/status.h"
+#include "swap/mover_internal.h"
+
+namespace spillway {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int OpsUpToLoss(const StepSchedule& schedule) {
+  for (size_t i = 0; i < schedule.ops.size(); ++i) {
+    if (schedule.ops[i].kind == OpKind::kLoss) return static_cast<int>(i) + 1;
+  }
+  return static_cast<int>(schedule.ops.size());
+}
+
+}  // namespace
+
+SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena,
+                          Arena* device_arena, TileCompute* compute, int workers)
+    : plan_(plan),
+      layout_(plan.layout),
+      store_(store),
+      arenas_{device_arena, host_arena},
+      compute_(compute),
+      deferred_(plan.schedule.update == UpdateMode::kDeferred),
+      evaluate_ops_(OpsUpToLoss(plan.schedule)),
+      max_tasks_(std::max(plan.tile_buffers, 2 * workers)),
+      workers_(workers),
+      settled_(plan.layout.num_units(), 0),
+      partials_(plan.layout.num_units()) {
+  for (int i = 0; i < plan.tile_buffers; ++i) free_tile_buffers_.push_back(i);
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    partials_[unit].resize(layout_.NumTiles(unit));
+  }
+}
+
+SwapManager::Mover::~Mover() {
+  if (!thread_.joinable()) return;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+  }
+  engine_->Wake();
+  thread_.join();
+}
+
+void SwapManager::Mover::Start(std::unique_ptr<IoEngine> engine) {
+  engine_ = std::move(engine);
+  thread_ = std::thread([this] { Loop(); });
+}
+
+void SwapManager::Mover::Loop() {
+  while (true) {
+    std::deque<std::function<void()>> tasks;
+    bool stopping;
+    {
+      MutexLock lock(mutex_);
+      tasks.swap(inbox_);
+      stopping = stopping_;
+    }
+    for (auto& task : tasks) task();
+    const bool at_rest = tasks_running_ == 0 && engine_->pending() == 0;
+    if (stopping && at_rest) return;
+    if (stopping) failed_ = true;  // start nothing new
+    if (failed_ && at_rest) FailWaiters();
+    Pump();
+    {
+      MutexLock lock(mutex_);
+      stats_.io = engine_->stats();
+    }
+    // Wake ends this when something is posted.
+    engine_->Poll(absl::Seconds(1));
+  }
+}
+
+void SwapManager::Mover::Post(std::function<void()> task) {
+  {
+    MutexLock lock(mutex_);
+    inbox_.push_back(std::move(task));
+  }
+  engine_->Wake();
+}
+
+absl::Status SwapManager::Mover::Call(const std::function<void(Done)>& task) {
+  bool finished = false;
+  absl::Status result;
+  Post([&] {
+    task([&](absl::Status status) {
+      MutexLock lock(mutex_);
+      result = std::move(status);
+      finished = true;
+      changed_.NotifyAll();
+    });
+  });
+  MutexLock lock(mutex_);
+  while (!finished) changed_.Wait(mutex_);
+  return result;
+}
+
+absl::Status SwapManager::Mover::error() const {
+  MutexLock lock(mutex_);
+  return error_;
+}
+
+void SwapManager::Mover::Fail(const absl::Status& status) {
+  failed_ = true;
+  MutexLock lock(mutex_);
+  if (error_.ok()) error_ = status;
+}
+
+void SwapManager::Mover::FailWaiters() {
+  for (Done* waiter : {&op_waiter_, &gradients_waiter_, &flush_waiter_, &initialize_waiter_}) {
+    if (*waiter) std::exchange(*waiter, nullptr)(error());
+  }
+}
+
+SwapStats SwapManager::Mover::stats() const {
+  MutexLock lock(mutex_);
+  SwapStats stats = stats_;
+  stats.io = engine_->stats();
+  stats.update_busy_seconds = workers_.busy_seconds();
+  return stats;
+}
+
+void SwapManager::Mover::Event(std::string text) {
+  if (!record_events_) return;
+  MutexLock lock(mutex_);
+  events_.push_back(std::move(text));
+}
+
+std::vector<std::string> SwapManager::Mover::TakeEvents() {
+  MutexLock lock(mutex_);
+  return std::exchange(events_, {});
+}
+
+void SwapManager::Mover::Pump() {
+  if (failed_) return;
+  AllocateStays();
+  StartTiles();
+  TryGrantOp();
+  CheckWaiters();
+}
+
+char* SwapManager::Mover::Address(const ArenaSpan& span) const {
+  return arenas_[static_cast<int>(span.tier)]->data() + span.offset;
+}
+
+// --- Programs ---------------------------------------------------------------
+
+void SwapManager::Mover::Enqueue(Program kind) {
+  EnqueuedProgram program;
+  program.kind = kind;
+  program.first_op = end_op_;
+  program.num_ops =
+      kind == Program::kTrain ? static_cast<int>(plan_.schedule.ops.size()) : evaluate_ops_;
+  program.version = train_programs_;
+  end_op_ += program.num_ops;
+  if (kind == Program::kTrain) ++train_programs_;
+  AddStays(program);
+  programs_.push_back(program);
+}
+
+void SwapManager::Mover::AbandonQueued() {
+  while (!programs_.empty() && programs_.back().first_op >= next_op_) {
+    const EnqueuedProgram& program = programs_.back();
+    for (auto& stay : stays_) {
+      if (stay->first_op < program.first_op || stay->abandoned) continue;
+      stay->abandoned = true;
+      // One that is being filled is released when that has ended.
+      if (stay->state != StayState::kFetching && stay->state != StayState::kTakingUpdate) {
+        ReleaseStay(*stay);
+      }
+    }
+    end_op_ = program.first_op;
+    if (program.kind == Program::kTrain) --train_programs_;
+    programs_.pop_back();
+  }
+}
+
+void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {
+  if (failed_) return done(error());
+  SPILLWAY_CHECK(next_op_ < end_op_);  // a program is enqueued
+  op_buffers_ = buffers;
+  op_waiter_ = std::move(done);
+  op_wait_began_ = Now();
+  update_busy_at_wait_ = workers_.busy_seconds();
+}
+
+bool SwapManager::Mover::OpReady(const StepOp& op, const EnqueuedProgram& program) {
+  for (int unit : op.weights) {
+    if (plan_.placements[unit].weight != Tier::kNvme) {
+      if (settled_[unit] != program.version) return false;
+    } else if (FindStay(false, unit, next_op_)->state != StayState::kReady) {
+      return false;
+    }
+  }
+  if (program.kind == Program::kEvaluate) return true;
+  for (int unit : op.gradients) {
+    if (FindStay(true, unit, next_op_)->state != StayState::kReady) return false;
+  }
+  return true;
+}
+
+void SwapManager::Mover::TryGrantOp() {
+  if (!op_waiter_) return;
+  const EnqueuedProgram& program = programs_.front();
+  const int index = static_cast<int>(next_op_ - program.first_op);
+  const StepOp& op = plan_.schedule.ops[index];
+  if (!OpReady(op, program)) return;
+
+  OpBuffers& buffers = *op_buffers_;
+  buffers.op = &op;
+  buffers.index = index;
+  for (int unit : op.weights) {
+    const ArenaSpan& span = plan_.placements[unit].weight != Tier::kNvme
+                                ? plan_.plane_homes[unit][0]
+                                : FindStay(false, unit, next_op_)->span;
+    buffers.weights.push_back(Address(span));
+  }
+  if (program.kind == Program::kTrain) {
+    for (int unit : op.gradients) {
+      const Stay* sums = FindStay(true, unit, next_op_);
+      buffers.gradients.push_back(reinterpret_cast<float*>(Address(sums->span)));
+      buffers.fresh.push_back(sums->first_op == next_op_);
+    }
+    if (op.kind == OpKind::kLoss) {
+      gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
+    }
+  }
+  const double waited = Now() - op_wait_began_;
+  const double computing = (workers_.busy_seconds() - update_busy_at_wait_) / workers_.threads();
+  {
+    MutexLock lock(mutex_);
+    (computing > waited / 2 ? stats_.stall_update_seconds : stats_.stall_disk_seconds) += waited;
+  }
+  ++next_op_;
+  std::exchange(op_waiter_, nullptr)(absl::OkStatus());
+}
+
+void SwapManager::Mover::FinishOp() {
+  const EnqueuedProgram program = programs_.front();
+  const int64_t op = next_op_ - 1;
+  std::vector<Stay*> complete;  // gradient sums that no later op adds to
+  for (auto& stay : stays_) {
+    if (stay->first_op > op) break;
+    if (stay->state == StayState::kReleased || stay->last_op != op) continue;
+    if (stay->gradient) {
+      complete.push_back(stay.get());
+    } else {
+      ReleaseStay(*stay);
+    }
+  }
+  if (op + 1 == program.first_op + program.num_ops) programs_.pop_front();
+  for (Stay* sums : complete) {
+    if (deferred_) {
+      StartRounding(sums->unit, sums, program.version);
+    } else {
+      StartUpdate(sums->unit, sums, program.version + 1);
+    }
+  }
+}
+
+// --- Stays ------------------------------------------------------------------
+
+void SwapManager::Mover::AddStays(const EnqueuedProgram& program) {
+  const size_t begin = stays_.size();
+  auto add = [&](bool gradient, int unit, int first, int last, int lead, const ArenaSpan& span) {
+    auto stay = std::make_unique<Stay>();
+    stay->gradient = gradient;
+    stay->unit = unit;
+    stay->first_op = program.first_op + first;
+    stay->last_op = program.first_op + std::min(last, program.num_ops - 1);
+    stay->lead_ops = lead;
+    stay->version = program.version;
+    stay->span = span;
+    stays_.push_back(std::move(stay));
+  };
+  for (const WeightStay& stay : plan_.weight_stays) {
+    if (stay.first_op >= program.num_ops) continue;
+    add(false, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
+  }
+  if (program.kind == Program::kTrain) {
+    for (const GradientStay& stay : plan_.gradient_stays) {
+      add(true, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
+    }
+  }
+  std::stable_sort(stays_.begin() + begin, stays_.end(),
+                   [](const auto& a, const auto& b) { return a->first_op < b->first_op; });
+}
+
+void SwapManager::Mover::AllocateStays() {
+  while (!stays_.empty() && stays_.front()->state == StayState::kReleased) stays_.pop_front();
+  for (size_t i = 0; i < stays_.size(); ++i) {
+    Stay& stay = *stays_[i];
+    if (stay.state == StayState::kWaiting && stay.first_op - stay.lead_ops <= next_op_ &&
+        AddressesFree(i)) {
+      stay.state = stay.gradient ? StayState::kReady : StayState::kAllocated;
+    }
+    // What is in the place of the right version can be fetched; anything else is
+    // filled by the update that is still to come, or fetched after it.
+    if (stay.state == StayState::kAllocated && settled_[stay.unit] == stay.version) {
+      StartFetch(stay);
+    }
+  }
+}
+
+// Whether no earlier stay still holds, or is still to hold, any of these addresses.
+bool SwapManager::Mover::AddressesFree(size_t index) const {
+  const ArenaSpan& span = stays_[index]->span;
+  for (size_t i = 0; i < index; ++i) {
+    if (stays_[i]->state == StayState::kReleased) continue;
+    const ArenaSpan& other = stays_[i]->span;
+    if (span.offset < other.offset + other.bytes && other.offset < span.offset + span.bytes) {
+      return false;
+    }
+  }
+  return true;
+}
+
+SwapManager::Mover::Stay* SwapManager::Mover::FindStay(bool gradient, int unit, int64_t op) {
+  for (auto& stay : stays_) {
+    if (stay->gradient == gradient && stay->unit == unit && stay->first_op <= op &&
+        op <= stay->last_op && !stay->abandoned) {
+      return stay.get();
+    }
+  }
+  SPILLWAY_CHECK(false && "an op uses a unit without a stay in memory");
+  return nullptr;
+}
+
+void SwapManager::Mover::StartFetch(Stay& stay) {
+  stay.state = StayState::kFetching;
+  const int tiles = layout_.NumTiles(stay.unit);
+  stay.fetches_left = tiles;
+  stay.fetches.resize(tiles);
+  Event(absl::StrCat("fetch ", stay.unit));
+  if (tiles == 0) stay.state = StayState::kReady;
+  const uint64_t bytes_per_parameter = layout_.planes()[0].bytes_per_parameter;
+  for (int tile = 0; tile < tiles; ++tile) {
+    Fetch& fetch = stay.fetches[tile];
+    fetch.mover = this;
+    fetch.stay = &stay;
+    fetch.tile = tile;
+    const TileLocation location = store_->CurrentTile(stay.unit, tile, 0, 1);
+    IoRequest& request = fetch.request;
+    request.op = IoOp::kRead;
+    request.io_class = stay.first_op <= next_op_ ? IoClass::kDemand : IoClass::kPrefetch;
+    request.file = location.file;
+    request.offset_bytes = location.offset_bytes;
+    request.data = Address(stay.span) + layout_.TileBegin(tile) * bytes_per_parameter;
+    request.size_bytes = layout_.PlaneBytes(stay.unit, tile, 0);
+    request.context = &fetch;
+    request.done = [](IoRequest& request, const absl::Status& status) {
+      Fetch& fetch = *static_cast<Fetch*>(request.context);
+      fetch.mover->FetchDone(fetch, status);
+    };
+    engine_->Submit(&request);
+  }
+}
+
+void SwapManager::Mover::FetchDone(Fetch& fetch, const absl::Status& status) {
+  Stay& stay = *fetch.stay;
+  absl::Status result = status;
+  if (result.ok()) result = store_->Verify(stay.unit, fetch.tile, 0, fetch.request.data);
+  if (!result.ok()) Fail(result);
+  if (--stay.fetches_left > 0) return;
+  stay.state = StayState::kReady;
+  if (stay.abandoned) ReleaseStay(stay);
+}
+
+void SwapManager::Mover::ReleaseStay(Stay& stay) {
+  stay.state = StayState::kReleased;
+  stay.fetches.clear();
+}
+
+}  // namespace spillway

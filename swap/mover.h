@@ -1,0 +1,194 @@
+// The mover: the one thread that decides what moves when, and owns the I/O engine.
+//
+// Everything here runs on the mover thread unless it says otherwise; the compute
+// thread and the workers talk to it through Post. So the state machine below needs
+// no locks, and can be read from top to bottom:
+//
+//   stays     buffers with an address and a lifetime in operations (weights, gradient
+//             sums). A stay is allocated when every earlier stay that overlaps its
+//             addresses has been released; then it is filled.
+//   passes    walks over the tiles of one unit: rounding a complete gradient, or
+//             updating (read, arithmetic on a worker, write). Tiles of a pass run
+//             in order of start, several at once; passes follow each other closely.
+//   versions  every training step gives a unit's state a new version. A program
+//             reads the version of the training step before it, so a fetch waits
+//             until that one is on storage, or is filled by the update itself.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/io_engine.h"
+#include "io/mutex.h"
+#include "swap/swap_manager.h"
+#include "swap/worker_pool.h"
+
+namespace spillway {
+
+class SwapManager::Mover {
+ public:
+  Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
+        TileCompute* compute, int workers);
+  ~Mover();
+
+  // Starts the thread; `engine` is used by it alone.
+  void Start(std::unique_ptr<IoEngine> engine);
+
+  // --- From any thread.
+  // Runs `task` on the mover thread, in order of posting.
+  void Post(std::function<void()> task);
+  // Runs `task` on the mover thread and waits until it calls its `done`. After a failure
+  // that happens once nothing is under way any more, so what `task` points to stays alive
+  // for as long as anybody may use it.
+  using Done = std::function<void(absl::Status)>;
+  absl::Status Call(const std::function<void(Done)>& task);
+  absl::Status error() const;
+  void Fail(const absl::Status& status);
+  SwapStats stats() const;
+
+  // --- On the mover thread, for SwapManager's methods of the same names.
+  void Enqueue(Program program);
+  void AbandonQueued();
+  void RequestOp(OpBuffers* buffers, Done done);
+  void FinishOp();
+  void AnnounceUpdate(const UpdateScalars& scalars);
+  void WhenGradientsRounded(GradientTotal* total, Done done);
+  void WhenFlushed(Done done);
+  void Initialize(const FillTile* fill, std::function<void(double)> progress, Done done);
+  // Blocks the mover thread, with everything at rest.
+  absl::Status LoadResident();
+  absl::Status Commit(absl::string_view manifest_path, const CommitRecord& record);
+  // Points `planes` [first, last) at one tile's state, read into a tile buffer where it
+  // lives in the store. Blocks.
+  absl::Status ReadTile(int unit, int tile, int first_plane, int last_plane,
+                        std::vector<char*>& planes);
+
+  absl::string_view engine_name() const { return engine_->name(); }
+  void RecordEvents() { record_events_ = true; }
+  std::vector<std::string> TakeEvents();
+
+ private:
+  struct Stay;
+  struct Fetch;
+  struct Pass;
+  struct TileTask;
+  struct EnqueuedProgram {
+    Program kind;
+    int64_t first_op;  // position of its first op in the endless line of ops
+    int num_ops;
+    int64_t version;  // of the state that it reads: training programs before it
+  };
+
+  void Loop();
+  // Starts all that can start. Called after anything has changed.
+  void Pump();
+  void Event(std::string text);
+
+  // Stays.
+  void AddStays(const EnqueuedProgram& program);
+  void AllocateStays();
+  bool AddressesFree(size_t index) const;
+  void FillStay(Stay& stay);
+  void StartFetch(Stay& stay);
+  void ReleaseStay(Stay& stay);
+  Stay* FindStay(bool gradient, int unit, int64_t op);
+  char* Address(const ArenaSpan& span) const;
+  bool OpReady(const StepOp& op, const EnqueuedProgram& program);
+  void TryGrantOp();
+
+  void FetchDone(Fetch& fetch, const absl::Status& status);
+
+  // Passes.
+  void AddPass(std::unique_ptr<Pass> pass);
+  void StartRounding(int unit, Stay* sums, int64_t version);
+  void StartUpdate(int unit, Stay* sums, int64_t version);
+  void StartTiles();
+  bool CanStartTile(Pass& pass);
+  bool NeedsTileBuffer(const Pass& pass) const;
+  bool FindDestination(Pass& pass);
+  void StartTile(Pass& pass);
+  char* PlaneHome(int unit, int tile, int plane) const;
+  void PointAtPlanes(int unit, int tile, int tile_buffer, std::vector<char*>& planes) const;
+  void SubmitTransfer(TileTask* task, IoRequest& request, IoOp op, const TileLocation& location,
+                      char* data, uint64_t bytes);
+  void ReadTilePlanes(TileTask* task);
+  void TileRead(TileTask* task);
+  void RunTile(TileTask* task);
+  absl::Status ComputeTile(TileTask& task) const;
+  static ChecksumIdentity GradientIdentity(int unit, int tile, uint64_t generation);
+  void TileComputed(TileTask* task, const absl::Status& status);
+  void WriteTilePlanes(TileTask* task);
+  void TileWritten(TileTask* task);
+  void EndTask(TileTask* task);
+  void PassComputed(Pass& pass);
+  void PassDone(Pass& pass);
+  void CheckWaiters();
+  void FailWaiters();
+
+  // With everything at rest: transfers that are waited for, all at once.
+  struct Piece;
+  absl::Status TransferAll(IoOp op, std::vector<Piece>& pieces);
+
+  const SwapPlan& plan_;
+  const StateLayout& layout_;
+  SwapStore* const store_;
+  Arena* const arenas_[2];  // by tier: device, host
+  TileCompute* const compute_;
+  const bool deferred_;
+  const int evaluate_ops_;  // operations up to and with the loss
+  const int max_tasks_;     // tiles under way at once
+
+  std::unique_ptr<IoEngine> engine_;
+  WorkerPool workers_;
+  std::thread thread_;
+
+  // Between threads.
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> inbox_ ABSL_GUARDED_BY(mutex_);
+  absl::Status error_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  SwapStats stats_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> events_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> record_events_{false};
+
+  // The mover thread's own.
+  bool failed_ = false;
+  std::deque<EnqueuedProgram> programs_;  // front: the one whose ops run
+  int64_t next_op_ = 0;                   // next op to be granted
+  int64_t end_op_ = 0;                    // after the last op enqueued
+  int64_t train_programs_ = 0;            // enqueued so far
+  Done op_waiter_;
+  OpBuffers* op_buffers_ = nullptr;
+  double op_wait_began_ = 0;
+  double update_busy_at_wait_ = 0;
+
+  std::deque<std::unique_ptr<Stay>> stays_;    // by first op; released ones are dropped
+  std::vector<int64_t> settled_;               // [unit] version that stands in its place
+  std::vector<std::unique_ptr<Pass>> passes_;  // in order of start
+  std::vector<int> free_tile_buffers_;
+  int tasks_running_ = 0;
+
+  bool flushing_ = false;
+  Done flush_waiter_;
+  UpdateScalars scalars_;
+
+  int gradients_to_round_ = 0;  // units whose gradient of this step is not rounded yet
+  std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]
+  Done gradients_waiter_;
+  GradientTotal* gradients_total_ = nullptr;
+
+  const FillTile* initialize_fill_ = nullptr;
+  std::function<void(double)> initialize_progress_;
+  Done initialize_waiter_;
+  int64_t initialize_tiles_ = 0;
+  int64_t initialize_tiles_done_ = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,76 @@
+// The mover's bookkeeping: one stay in memory, one pass over a unit's tiles.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "swap/mover.h"
+
+namespace spillway {
+
+enum class StayState : uint8_t {
+  kWaiting,       // its addresses are, or may be, another's
+  kAllocated,     // its own, not filled yet
+  kFetching,      // reads are under way
+  kTakingUpdate,  // an update puts the new weights here tile by tile
+  kReady,
+  kReleased,
+};
+
+struct SwapManager::Mover::Fetch {
+  Mover* mover = nullptr;
+  Stay* stay = nullptr;
+  int tile = 0;
+  IoRequest request;
+};
+
+struct SwapManager::Mover::Stay {
+  bool gradient = false;
+  int unit = 0;
+  int64_t first_op = 0;  // in the endless line of ops
+  int64_t last_op = 0;
+  int lead_ops = 0;
+  int64_t version = 0;  // of the state that it holds
+  ArenaSpan span;
+  StayState state = StayState::kWaiting;
+  bool abandoned = false;
+  std::vector<Fetch> fetches;  // in place while reads are under way
+  int fetches_left = 0;
+};
+
+enum class PassKind : uint8_t { kRound, kUpdate, kInitialize };
+
+struct SwapManager::Mover::Pass {
+  PassKind kind = PassKind::kUpdate;
+  int unit = 0;
+  int64_t version = 0;          // that it produces
+  Stay* sums = nullptr;         // the complete gradient; null for a deferred update
+  Stay* destination = nullptr;  // the next forward's stay, which takes the new weights
+  UpdateScalars scalars;
+  bool begun = false;
+  int next_tile = 0;
+  int tiles_computed = 0;
+  int tiles_done = 0;  // computed and, where they live in the store, written
+};
+
+// One tile of a pass under way. Lives from start to done; owns its tile buffer.
+struct SwapManager::Mover::TileTask {
+  Mover* mover = nullptr;
+  Pass* pass = nullptr;
+  int tile = 0;
+  int tile_buffer = -1;
+  std::vector<char*> planes;
+  char* gradient = nullptr;  // rounded
+  float* sums = nullptr;
+  char* destination = nullptr;  // of the new weights
+  int transfers_left = 0;
+  absl::Status status;
+  GradientPartial partial;
+  std::vector<uint64_t> checksums;  // of the planes in the store
+  uint64_t gradient_checksum = 0;
+  uint64_t generation = 0;
+  IoRequest state_request;
+  IoRequest gradient_request;
+};
+
+}  // namespace spillway

@@ -1,0 +1,109 @@
+// What the state of a model is made of: units, planes, tiles.
+//
+// A unit is a layer; its parameters are flattened into one range and padded.
+// A plane is one kind of state of that range (the weight, a moment). A tile is
+// a few hundred thousand neighbouring parameters: on storage all planes of a
+// tile lie side by side, weight first, so that one sequential read brings what
+// one update needs and one sequential write takes it back.
+//
+// Plain values, pure functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// The values are part of the manifest format: never renumber.
+enum class Plane : uint8_t {
+  kWeight = 0,    // compute weight, in the run's dtype
+  kResidual = 1,  // bf16 runs: the low 16 bits of the fp32 master
+  kMaster = 2,    // fp16 runs: the fp32 master
+  kExpAvg = 3,    // Adam's first moment, fp32
+  kExpAvgSq = 4,  // Adam's second moment, fp32
+  kMomentum = 5,  // SGD's momentum buffer, fp32
+  kGradient = 6,  // the rounded gradient, in the run's dtype; not checkpointed
+};
+
+// "weight", "residual", "master", "exp_avg", "exp_avg_sq", "momentum", "grad".
+absl::string_view PlaneName(Plane plane);
+
+struct PlaneSpec {
+  Plane plane;
+  uint32_t bytes_per_parameter;
+
+  friend bool operator==(const PlaneSpec&, const PlaneSpec&) = default;
+};
+
+// Tiles hold this many parameters unless a test asks for less; a multiple of
+// kParameterAlignment.
+inline constexpr uint64_t kDefaultTileParameters = 256 * 1024;
+
+// Units are padded to a multiple of this many parameters, so that every plane
+// of every tile is a whole number of 4096-byte blocks at 2 bytes a parameter.
+inline constexpr uint64_t kParameterAlignment = 2048;
+
+struct UnitLayout {
+  std::string name;
+  uint64_t parameters = 0;  // without padding
+
+  friend bool operator==(const UnitLayout&, const UnitLayout&) = default;
+};
+
+// The layout of a whole model. Unit indices are positions in `units`.
+class StateLayout {
+ public:
+  StateLayout() = default;
+  // REQUIRES: planes[0] is kWeight; the planes are distinct and kGradient is not among
+  // them; bytes per parameter are even and, but for the gradient's, positive;
+  // tile_parameters is a positive multiple of kParameterAlignment.
+  StateLayout(std::vector<UnitLayout> units, std::vector<PlaneSpec> planes,
+              uint32_t gradient_bytes_per_parameter,
+              uint64_t tile_parameters = kDefaultTileParameters);
+
+  const std::vector<UnitLayout>& units() const { return units_; }
+  // The checkpointed planes in their order on storage.
+  const std::vector<PlaneSpec>& planes() const { return planes_; }
+  uint64_t tile_parameters() const { return tile_parameters_; }
+  uint32_t gradient_bytes_per_parameter() const { return gradient_bytes_per_parameter_; }
+  int num_units() const { return static_cast<int>(units_.size()); }
+  int num_planes() const { return static_cast<int>(planes_.size()); }
+
+  // Position of `plane` in planes(), -1 when the run does not have it.
+  int PlaneIndex(Plane plane) const;
+
+  // Parameters of a unit with padding (a multiple of kParameterAlignment).
+  uint64_t PaddedParameters(int unit) const;
+  int NumTiles(int unit) const;
+  // First parameter of a tile, and how many it holds (the last may hold less).
+  uint64_t TileBegin(int tile) const { return tile * tile_parameters_; }
+  uint64_t TileParameters(int unit, int tile) const;
+
+  // Bytes per parameter over planes [first, last) by index in planes().
+  uint64_t PlaneRangeBytes(int first, int last) const;
+  // Bytes of one plane, or of all planes, of a tile, and a plane's offset in it.
+  uint64_t PlaneBytes(int unit, int tile, int plane_index) const;
+  uint64_t TileBytes(int unit, int tile) const;
+  uint64_t PlaneOffset(int unit, int tile, int plane_index) const;
+  uint64_t GradientBytes(int unit, int tile) const;
+
+  // The largest tile of all, gradient not counted.
+  uint64_t MaxTileBytes() const;
+  uint64_t MaxGradientTileBytes() const;
+
+  uint64_t TotalParameters() const;  // unpadded
+  uint64_t TotalPaddedParameters() const;
+
+  friend bool operator==(const StateLayout&, const StateLayout&) = default;
+
+ private:
+  std::vector<UnitLayout> units_;
+  std::vector<PlaneSpec> planes_;
+  uint32_t gradient_bytes_per_parameter_ = 0;
+  uint64_t tile_parameters_ = kDefaultTileParameters;
+};
+
+}  // namespace spillway

@@ -1,0 +1,32 @@
+// Gives buffers with known lifetimes their addresses.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace spillway {
+
+// A buffer that is alive during operations [first, last] of a step of `period`
+// operations that repeats for ever. `first` may be negative and `last` may reach
+// past the step: such a buffer lives over the turn between two steps.
+struct Lifetime {
+  int first = 0;
+  int last = 0;
+};
+
+// Whether two lifetimes meet in some step.
+bool LifetimesMeet(const Lifetime& a, const Lifetime& b, int period);
+
+struct PackedBuffer {
+  Lifetime lifetime;
+  uint64_t bytes = 0;
+  uint64_t offset = 0;  // out
+};
+
+// Sets offsets (multiples of 4096) so that buffers whose lifetimes meet do not
+// overlap, and returns the bytes used in all. Largest first, each at the lowest
+// address that is free for all of its life: not optimal, but within a few percent
+// for layers of similar size, and the same every time.
+uint64_t PackBuffers(int period, std::vector<PackedBuffer>& buffers);
+
+}  // namespace spillway

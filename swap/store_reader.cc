@@ -1,0 +1,96 @@
+#include "swap/store_reader.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+struct FreeDeleter {
+  void operator()(char* data) const { std::free(data); }
+};
+
+absl::Status ReadAll(const TileLocation& at, char* data, uint64_t size_bytes) {
+  uint64_t done = 0;
+  while (done < size_bytes) {
+    const ssize_t n = pread(at.file->fd(), data + done, size_bytes - done, at.offset_bytes + done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      return ErrnoStatus(n < 0 ? errno : EIO,
+                         absl::StrCat("read ", size_bytes, " bytes at ", at.offset_bytes, " of ",
+                                      at.file->path()));
+    }
+    done += n;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(const TileLocation& at, const char* data, uint64_t size_bytes) {
+  uint64_t done = 0;
+  while (done < size_bytes) {
+    const ssize_t n = pwrite(at.file->fd(), data + done, size_bytes - done, at.offset_bytes + done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      return ErrnoStatus(n < 0 ? errno : EIO,
+                         absl::StrCat("write ", size_bytes, " bytes at ", at.offset_bytes, " of ",
+                                      at.file->path()));
+    }
+    done += n;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
+                       const std::function<absl::Status(const TileView& tile)>& visit) {
+  const StateLayout& layout = store.layout();
+  if (layout.MaxTileBytes() == 0) return absl::OkStatus();
+  std::unique_ptr<char, FreeDeleter> buffer(
+      static_cast<char*>(std::aligned_alloc(4096, layout.MaxTileBytes())));
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+      std::vector<char*> planes(layout.num_planes(), nullptr);
+      for (int plane = first_plane; plane < last_plane; ++plane) {
+        planes[plane] = buffer.get() + layout.PlaneOffset(unit, tile, plane);
+        RETURN_IF_ERROR(ReadAll(store.CurrentTile(unit, tile, plane, plane + 1), planes[plane],
+                                layout.PlaneBytes(unit, tile, plane)));
+        RETURN_IF_ERROR(store.Verify(unit, tile, plane, planes[plane]));
+      }
+      TileView view;
+      view.unit = unit;
+      view.tile = tile;
+      view.first_parameter = layout.TileBegin(tile);
+      view.parameters = layout.TileParameters(unit, tile);
+      view.planes = planes.data();
+      RETURN_IF_ERROR(visit(view));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CopyStore(const SwapStore& from, SwapStore& to) {
+  const StateLayout& layout = from.layout();
+  return ReadStore(from, 0, layout.num_planes(), [&](const TileView& tile) -> absl::Status {
+    // The planes of a tile lie side by side in memory as on storage.
+    RETURN_IF_ERROR(WriteAll(to.WritableTile(tile.unit, tile.tile, 0), tile.planes[0],
+                             layout.TileBytes(tile.unit, tile.tile)));
+    for (int plane = 0; plane < layout.num_planes(); ++plane) {
+      const uint64_t generation = from.CurrentGeneration(tile.unit, tile.tile, plane);
+      const uint64_t checksum =
+          Checksum(to.PlaneIdentity(tile.unit, tile.tile, plane, generation), tile.planes[plane],
+                   layout.PlaneBytes(tile.unit, tile.tile, plane));
+      to.RecordWrite(tile.unit, tile.tile, plane, {&checksum, 1}, generation);
+    }
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace spillway

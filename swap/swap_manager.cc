@@ -1,0 +1,108 @@
+#include "swap/swap_manager.h"
+
+#include <utility>
+
+#include "io/check.h"
+#include "io/status.h"
+#include "swap/mover.h"
+
+namespace spillway {
+
+SwapManager::SwapManager(SwapPlan plan) : plan_(std::move(plan)) {}
+
+SwapManager::~SwapManager() = default;
+
+absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
+    SwapPlan plan, SwapStore* store, Arena* host_arena, Arena* device_arena, TileCompute* compute,
+    const SwapManagerOptions& options) {
+  SPILLWAY_CHECK(host_arena->size_bytes() >= plan.host_arena_bytes);
+  SPILLWAY_CHECK(device_arena->size_bytes() >= plan.device_arena_bytes);
+  for (const UnitPlacement& placement : plan.placements) {
+    SPILLWAY_CHECK(store != nullptr || !placement.any_nvme());
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, CreateIoEngine(options.io));
+  auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
+  manager->mover_ = std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena,
+                                            compute, options.workers);
+  manager->mover_->Start(std::move(engine));
+  return manager;
+}
+
+absl::string_view SwapManager::engine_name() const { return mover_->engine_name(); }
+
+absl::Status SwapManager::Initialize(const FillTile& fill,
+                                     const std::function<void(double)>& progress) {
+  return mover_->Call([&](Mover::Done done) { mover_->Initialize(&fill, progress, done); });
+}
+
+absl::Status SwapManager::LoadResident() {
+  return mover_->Call([&](Mover::Done done) { done(mover_->LoadResident()); });
+}
+
+void SwapManager::Enqueue(Program program) {
+  mover_->Post([this, program] { mover_->Enqueue(program); });
+}
+
+void SwapManager::AbandonQueued() {
+  mover_->Post([this] { mover_->AbandonQueued(); });
+}
+
+absl::StatusOr<OpBuffers> SwapManager::BeginOp() {
+  OpBuffers buffers;
+  RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) { mover_->RequestOp(&buffers, done); }));
+  return buffers;
+}
+
+void SwapManager::EndOp() {
+  mover_->Post([this] { mover_->FinishOp(); });
+}
+
+absl::StatusOr<GradientTotal> SwapManager::AwaitGradients() {
+  GradientTotal total;
+  RETURN_IF_ERROR(
+      mover_->Call([&](Mover::Done done) { mover_->WhenGradientsRounded(&total, done); }));
+  return total;
+}
+
+void SwapManager::AnnounceUpdate(const UpdateScalars& scalars) {
+  mover_->Post([this, scalars] { mover_->AnnounceUpdate(scalars); });
+}
+
+absl::Status SwapManager::Flush() {
+  return mover_->Call([&](Mover::Done done) { mover_->WhenFlushed(done); });
+}
+
+absl::Status SwapManager::Commit(absl::string_view manifest_path, const CommitRecord& record) {
+  return mover_->Call([&](Mover::Done done) { done(mover_->Commit(manifest_path, record)); });
+}
+
+absl::Status SwapManager::ReadState(int first_plane, int last_plane, const FillTile& visit) {
+  const StateLayout& layout = plan_.layout;
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+      std::vector<char*> planes;
+      RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) {
+        done(mover_->ReadTile(unit, tile, first_plane, last_plane, planes));
+      }));
+      for (int plane = 0; plane < layout.num_planes(); ++plane) {
+        if (plane < first_plane || plane >= last_plane) planes[plane] = nullptr;
+      }
+      TileView view;
+      view.unit = unit;
+      view.tile = tile;
+      view.first_parameter = layout.TileBegin(tile);
+      view.parameters = layout.TileParameters(unit, tile);
+      view.planes = planes.data();
+      RETURN_IF_ERROR(visit(view));
+    }
+  }
+  return absl::OkStatus();
+}
+
+SwapStats SwapManager::stats() const { return mover_->stats(); }
+
+void SwapManager::RecordEvents() { mover_->RecordEvents(); }
+
+std::vector<std::string> SwapManager::TakeEvents() { return mover_->TakeEvents(); }
+
+}  // namespace spillway

@@ -1,0 +1,134 @@
+// Carries out a SwapPlan: brings weights before they are needed, takes gradients
+// when they are complete, streams tiles through the optimizer, and makes commits.
+//
+// One compute thread calls the methods below. Behind them a mover thread owns the
+// I/O engine and all decisions, and a few workers do the arithmetic on tiles; both
+// run beside the compute thread. A failed transfer, wrong bytes or an update that
+// goes wrong becomes the status of the next call; after that the manager only stops.
+//
+// A step, as the compute thread sees it:
+//
+//   manager->Enqueue(Program::kTrain);           // fetches begin
+//   manager->AnnounceUpdate(scalars);            // immediate updates
+//   for each op of the schedule:
+//     OpBuffers buffers = manager->BeginOp();    // waits for what the op needs
+//     ... compute, add to buffers.gradients ...
+//     manager->EndOp();
+//   total = manager->AwaitGradients();           // deferred updates
+//   manager->AnnounceUpdate(scalars);            // clip and scale are known now
+//
+// Deferred updates then run inside the next program, or in Flush.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "io/io_engine.h"
+#include "swap/arena.h"
+#include "swap/swap_plan.h"
+#include "swap/swap_store.h"
+#include "swap/tile_compute.h"
+
+namespace spillway {
+
+enum class Program : uint8_t {
+  kTrain,     // the whole schedule
+  kEvaluate,  // its operations up to and with the loss, without gradients
+};
+
+// Memory that an op may use until its EndOp.
+struct OpBuffers {
+  const StepOp* op = nullptr;
+  int index = 0;                  // of the op in the schedule
+  std::vector<char*> weights;     // by position in op->weights: the unit's flat weights
+  std::vector<float*> gradients;  // by position in op->gradients: the unit's flat fp32 sums
+  // No op of this step has written to these sums yet: their contents are undefined.
+  std::vector<bool> fresh;
+};
+
+struct GradientTotal {
+  double sum_of_squares = 0;  // of the rounded gradients, before any scale
+  bool finite = true;
+};
+
+// Counters since the start; differences make a step's row.
+struct SwapStats {
+  IoStats io;
+  double update_busy_seconds = 0;
+  double stall_disk_seconds = 0;    // compute waited for storage
+  double stall_update_seconds = 0;  // compute waited for rounding or the optimizer
+  uint64_t tiles_updated = 0;
+  uint64_t update_filled_bytes = 0;  // weights that went from an update into a forward
+};
+
+struct SwapManagerOptions {
+  IoEngineOptions io;
+  int workers = 2;
+};
+
+class SwapManager {
+ public:
+  // `store` may be null when the plan places nothing in it and nothing is committed;
+  // otherwise it, the arenas and `compute` outlive the manager. The arenas have at
+  // least the plan's sizes.
+  static absl::StatusOr<std::unique_ptr<SwapManager>> Create(SwapPlan plan, SwapStore* store,
+                                                             Arena* host_arena, Arena* device_arena,
+                                                             TileCompute* compute,
+                                                             const SwapManagerOptions& options);
+  ~SwapManager();
+
+  const SwapPlan& plan() const { return plan_; }
+  absl::string_view engine_name() const;
+
+  // --- The first state.
+  using FillTile = std::function<absl::Status(const TileView& tile)>;
+  // Calls `fill` for every tile (from several workers, in any order, planes zeroed)
+  // and puts the result where it lives.
+  absl::Status Initialize(const FillTile& fill, const std::function<void(double)>& progress = {});
+  // Brings what lives in memory from the store (resume).
+  absl::Status LoadResident();
+
+  // --- Steps.
+  // Programs run in the order enqueued; the next may be enqueued while one runs, so
+  // that its fetches overlap.
+  void Enqueue(Program program);
+  // Forgets programs that no BeginOp has entered.
+  void AbandonQueued();
+  absl::StatusOr<OpBuffers> BeginOp();
+  void EndOp();
+  // Deferred updates: waits until every gradient of the step is rounded.
+  absl::StatusOr<GradientTotal> AwaitGradients();
+  // The scalars of the current step's update. Immediate updates: before the first
+  // EndOp of a loss or backward. Deferred: after AwaitGradients. scalars.step counts up.
+  void AnnounceUpdate(const UpdateScalars& scalars);
+  // Finishes every pending update, including its writes.
+  // REQUIRES: no program is enqueued (AbandonQueued).
+  absl::Status Flush();
+
+  // --- State at rest. REQUIRES: after Flush (or Initialize, LoadResident).
+  // Writes what only lives in memory, then commits the store.
+  absl::Status Commit(absl::string_view manifest_path, const CommitRecord& record);
+  // Calls `visit` for every tile in order, on this thread. Planes
+  // [first_plane, last_plane) are there, the others null.
+  absl::Status ReadState(int first_plane, int last_plane, const FillTile& visit);
+
+  SwapStats stats() const;
+
+  // What runs, in order, for tests and traces: "update 3 tile 0" and so on. Off
+  // unless enabled before the first step.
+  void RecordEvents();
+  std::vector<std::string> TakeEvents();
+
+ private:
+  class Mover;
+  explicit SwapManager(SwapPlan plan);
+
+  SwapPlan plan_;
+  std::unique_ptr<Mover> mover_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,126 @@
+// What lives where, and which buffer holds it when: the plan of a run.
+//
+// PlanSwaps is a pure function of values: the layout of the state, the order of
+// a step's accesses, the budgets and the user's wishes. Every buffer gets its
+// address here, by its lifetime in the step, so that at run time nothing is
+// ever searched for, fragmented or "out of buffers": a buffer waits only until
+// those that had its addresses before, in program order, have been released.
+//
+// Memory beyond the minimum is spent in this order: look-ahead (weights are
+// fetched some operations early), weights kept over the turns of a step,
+// gradients (deferred updates), and then whole units that never touch storage.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "swap/state_layout.h"
+#include "swap/step_schedule.h"
+
+namespace spillway {
+
+enum class Tier : uint8_t {
+  kDevice,  // memory of the device budget
+  kHost,    // the host arena
+  kNvme,    // the store
+};
+absl::string_view TierName(Tier tier);
+
+// What the user asked for one kind of state; kAuto leaves it to the plan.
+enum class TierChoice : uint8_t { kAuto, kDevice, kHost, kNvme };
+
+struct PlanRequest {
+  StateLayout layout;
+  StepSchedule schedule;  // the training step; an evaluation schedule for generation
+  TierChoice weights = TierChoice::kAuto;
+  TierChoice optimizer = TierChoice::kAuto;
+  bool has_storage = false;   // there is a swap path
+  uint64_t device_bytes = 0;  // what is left of the budgets for state and buffers
+  uint64_t host_bytes = 0;
+  int max_tile_buffers = 8;
+  int max_lookahead = 4;
+};
+
+// Where a unit's planes live between their uses.
+struct UnitPlacement {
+  Tier weight = Tier::kNvme;
+  Tier optimizer = Tier::kNvme;  // every plane but the weight
+  Tier gradient = Tier::kHost;   // deferred updates only
+
+  // Planes [first, last) by index in the layout that live in the store.
+  int first_nvme_plane = 0;
+  int last_nvme_plane = 0;
+  bool InStore(int plane) const { return first_nvme_plane <= plane && plane < last_nvme_plane; }
+  bool any_nvme() const { return last_nvme_plane > first_nvme_plane; }
+};
+
+// An address in an arena.
+struct ArenaSpan {
+  Tier tier = Tier::kHost;  // kDevice or kHost
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+
+// A stay of a unit's weights in memory: from the op that first reads them to the
+// last op before they may be overwritten.
+struct WeightStay {
+  int unit = 0;
+  int first_op = 0;
+  int last_op = 0;
+  // Filled by the update of the previous step as its tiles pass by, when there is
+  // one, instead of a fetch of its own.
+  bool filled_by_update = false;
+  // How many operations before `first_op` the addresses are this stay's own.
+  int lead_ops = 0;
+  ArenaSpan span;
+};
+
+// The fp32 sums of a unit's gradient.
+struct GradientStay {
+  int unit = 0;
+  int first_op = 0;
+  int last_op = 0;
+  ArenaSpan span;
+};
+
+// Bytes of one steady step.
+struct StepTraffic {
+  uint64_t read_bytes = 0;
+  uint64_t written_bytes = 0;
+};
+
+struct SwapPlan {
+  StateLayout layout;
+  StepSchedule schedule;
+  std::vector<UnitPlacement> placements;  // [unit]
+
+  // Homes of planes that live in memory: [unit][plane index]; bytes 0 where not.
+  std::vector<std::vector<ArenaSpan>> plane_homes;
+  std::vector<ArenaSpan> gradient_homes;  // [unit]; bytes 0 where none
+
+  std::vector<WeightStay> weight_stays;  // by first_op
+  std::vector<GradientStay> gradient_stays;
+
+  int tile_buffers = 0;
+  uint64_t tile_buffer_bytes = 0;
+  std::vector<ArenaSpan> tile_spans;
+
+  int lookahead = 0;
+  uint64_t host_arena_bytes = 0;
+  uint64_t device_arena_bytes = 0;
+  uint64_t min_host_bytes = 0;  // the smallest host_bytes that would do
+  StepTraffic traffic;
+
+  // A few lines for people: where what lives, traffic of a step.
+  std::string Summary() const;
+};
+
+// kResourceExhausted when it can't fit: the message has what is missing and the
+// smallest budgets that would do (and `min_host_bytes`, `min_device_bytes` if not null).
+// kInvalidArgument when a choice contradicts another (NVMe without a swap path).
+absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes = nullptr,
+                                   uint64_t* min_device_bytes = nullptr);
+
+}  // namespace spillway

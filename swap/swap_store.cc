@@ -1,0 +1,216 @@
+// SwapStore: the book of what was last written where, and commits. The files and
+// the places of tiles are in swap_store_files.cc.
+#include "swap/swap_store.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+#include "io/status.h"
+
+namespace spillway {
+
+const SwapStore::TileState& SwapStore::Tile(int unit, int tile) const {
+  SPILLWAY_CHECK(unit >= 0 && unit < tiles_.size());
+  SPILLWAY_CHECK(tile >= 0 && tile < tiles_[unit].size());
+  return tiles_[unit][tile];
+}
+
+SwapStore::TileState& SwapStore::Tile(int unit, int tile) {
+  return const_cast<TileState&>(std::as_const(*this).Tile(unit, tile));
+}
+
+const SwapStore::PlaneState& SwapStore::PlaneAt(int unit, int tile, int plane_index) const {
+  SPILLWAY_CHECK(plane_index >= 0 && plane_index < layout_.num_planes());
+  return Tile(unit, tile).planes[plane_index];
+}
+
+int SwapStore::WritableSlot(const TileState& tile) const {
+  return tile.committed_slot == 0 ? 1 : 0;
+}
+
+TileLocation SwapStore::CurrentTile(int unit, int tile, int first_plane, int last_plane) const {
+  const TileState& state = Tile(unit, tile);
+  SPILLWAY_CHECK(first_plane >= 0 && first_plane < last_plane &&
+                 last_plane <= layout_.num_planes());
+  const int slot = state.planes[first_plane].slot;
+  for (int i = first_plane; i < last_plane; ++i) {
+    SPILLWAY_CHECK(!state.planes[i].stale && state.planes[i].slot == slot);
+  }
+  return {files_[state.file].get(),
+          state.slot_offsets[slot] + layout_.PlaneOffset(unit, tile, first_plane)};
+}
+
+TileLocation SwapStore::WritableTile(int unit, int tile, int first_plane) const {
+  SPILLWAY_CHECK(!read_only_ && !commit_failed_);
+  const TileState& state = Tile(unit, tile);
+  return {files_[state.file].get(),
+          state.slot_offsets[WritableSlot(state)] + layout_.PlaneOffset(unit, tile, first_plane)};
+}
+
+void SwapStore::RecordWrite(int unit, int tile, int first_plane,
+                            absl::Span<const uint64_t> checksums, uint64_t generation) {
+  SPILLWAY_CHECK(!read_only_ && !commit_failed_);
+  TileState& state = Tile(unit, tile);
+  SPILLWAY_CHECK(first_plane >= 0 && first_plane + checksums.size() <= state.planes.size());
+  const int slot = WritableSlot(state);
+  for (size_t i = 0; i < checksums.size(); ++i) {
+    state.planes[first_plane + i] = {
+        .generation = generation, .checksum = checksums[i], .slot = slot, .stale = false};
+  }
+}
+
+ChecksumIdentity SwapStore::PlaneIdentity(int unit, int tile, int plane_index,
+                                          uint64_t generation) const {
+  return {.unit = static_cast<uint32_t>(unit),
+          .plane = static_cast<uint32_t>(layout_.planes()[plane_index].plane),
+          .tile = static_cast<uint64_t>(tile),
+          .generation = generation};
+}
+
+absl::Status SwapStore::Check(int unit, int tile, absl::string_view plane_name,
+                              const PlaneState& state, uint64_t offset_bytes,
+                              uint64_t checksum) const {
+  SPILLWAY_CHECK(state.slot >= 0);  // nothing was written, so nothing can be wrong
+  if (checksum == state.checksum) return absl::OkStatus();
+  return WrongBytesError(absl::StrCat(
+      "unit ", unit, " (", layout_.units()[unit].name, "), plane ", plane_name, ", tile ", tile,
+      ", generation ", state.generation, ": the bytes read from ",
+      files_[Tile(unit, tile).file]->path(), " at offset ", offset_bytes,
+      " are not those that were written (checksum ", absl::Hex(checksum, absl::kZeroPad16),
+      ", expected ", absl::Hex(state.checksum, absl::kZeroPad16),
+      "); check that device and its kernel log, and resume from a commit on another"));
+}
+
+absl::Status SwapStore::VerifyChecksum(int unit, int tile, int plane_index,
+                                       uint64_t checksum) const {
+  const TileState& state = Tile(unit, tile);
+  const PlaneState& plane = PlaneAt(unit, tile, plane_index);
+  const uint64_t offset_bytes =
+      state.slot_offsets[plane.slot == 1 ? 1 : 0] + layout_.PlaneOffset(unit, tile, plane_index);
+  return Check(unit, tile, PlaneName(layout_.planes()[plane_index].plane), plane, offset_bytes,
+               checksum);
+}
+
+absl::Status SwapStore::Verify(int unit, int tile, int plane_index, const void* data) const {
+  const uint64_t generation = CurrentGeneration(unit, tile, plane_index);
+  return VerifyChecksum(unit, tile, plane_index,
+                        Checksum(PlaneIdentity(unit, tile, plane_index, generation), data,
+                                 layout_.PlaneBytes(unit, tile, plane_index)));
+}
+
+uint64_t SwapStore::CurrentGeneration(int unit, int tile, int plane_index) const {
+  return PlaneAt(unit, tile, plane_index).generation;
+}
+
+bool SwapStore::IsStale(int unit, int tile, int plane_index) const {
+  return PlaneAt(unit, tile, plane_index).stale;
+}
+
+void SwapStore::MarkStale(int unit, int tile, int first_plane, int last_plane) {
+  TileState& state = Tile(unit, tile);
+  SPILLWAY_CHECK(first_plane >= 0 && last_plane <= layout_.num_planes());
+  for (int i = first_plane; i < last_plane; ++i) state.planes[i].stale = true;
+}
+
+TileLocation SwapStore::GradientTile(int unit, int tile) const {
+  const TileState& state = Tile(unit, tile);
+  SPILLWAY_CHECK(!read_only_ && state.has_gradient);
+  return {files_[state.file].get(), state.gradient_offset};
+}
+
+void SwapStore::RecordGradientWrite(int unit, int tile, uint64_t checksum, uint64_t generation) {
+  TileState& state = Tile(unit, tile);
+  SPILLWAY_CHECK(!read_only_ && state.has_gradient);
+  state.gradient = {.generation = generation, .checksum = checksum, .slot = 0, .stale = false};
+}
+
+ChecksumIdentity SwapStore::GradientIdentity(int unit, int tile, uint64_t generation) const {
+  return {.unit = static_cast<uint32_t>(unit),
+          .plane = static_cast<uint32_t>(Plane::kGradient),
+          .tile = static_cast<uint64_t>(tile),
+          .generation = generation};
+}
+
+absl::Status SwapStore::VerifyGradientChecksum(int unit, int tile, uint64_t checksum) const {
+  const TileState& state = Tile(unit, tile);
+  return Check(unit, tile, PlaneName(Plane::kGradient), state.gradient, state.gradient_offset,
+               checksum);
+}
+
+uint64_t SwapStore::GradientGeneration(int unit, int tile) const {
+  return Tile(unit, tile).gradient.generation;
+}
+
+Manifest SwapStore::ToManifest(const CommitRecord& record) const {
+  Manifest manifest;
+  manifest.step = record.step;
+  manifest.engine_state = record.engine_state;
+  manifest.layout = layout_;
+  for (size_t i = 0; i < files_.size(); ++i) {
+    manifest.files.push_back({files_[i]->path(), slot_bytes_[i]});
+  }
+  manifest.tiles.resize(tiles_.size());
+  for (size_t unit = 0; unit < tiles_.size(); ++unit) {
+    for (const TileState& from : tiles_[unit]) {
+      ManifestTile& tile = manifest.tiles[unit].emplace_back();
+      tile.file = static_cast<uint32_t>(from.file);
+      tile.slot_offsets[0] = from.slot_offsets[0];
+      tile.slot_offsets[1] = from.slot_offsets[1];
+      tile.slot = static_cast<uint32_t>(from.planes[0].slot);
+      for (const PlaneState& plane : from.planes) {
+        SPILLWAY_CHECK(!plane.stale && plane.slot == from.planes[0].slot);
+        tile.generations.push_back(plane.generation);
+        tile.checksums.push_back(plane.checksum);
+      }
+    }
+  }
+  return manifest;
+}
+
+absl::Status SwapStore::Commit(absl::string_view manifest_path, const CommitRecord& record) {
+  SPILLWAY_CHECK(two_slots_ && !read_only_);
+  if (commit_failed_) {
+    return absl::FailedPreconditionError("an earlier commit of this store failed");
+  }
+  const std::string what = absl::StrCat("commit of step ", record.step);
+  auto text = EncodeManifest(ToManifest(record));
+  if (!text.ok()) return Annotate(text.status(), what);
+
+  // Data before the manifest that names it: the order is what makes a commit whole.
+  // From the first failure on nobody knows what is durable.
+  commit_failed_ = true;
+  for (const std::unique_ptr<File>& file : files_) {
+    if (absl::Status status = file->Sync(); !status.ok()) return Annotate(status, what);
+  }
+  if (absl::Status status = WriteFileAtomically(manifest_path, *text); !status.ok()) {
+    return Annotate(status, what);
+  }
+  commit_failed_ = false;
+  for (std::vector<TileState>& unit : tiles_) {
+    for (TileState& tile : unit) tile.committed_slot = tile.planes[0].slot;
+  }
+  return absl::OkStatus();
+}
+
+std::vector<ExtentInfo> SwapStore::Extents() const {
+  std::vector<ExtentInfo> extents;
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    for (int t = 0; t < layout_.NumTiles(unit); ++t) {
+      const TileState& tile = Tile(unit, t);
+      for (int i = 0; i < layout_.num_planes(); ++i) {
+        if (tile.planes[i].slot < 0) continue;
+        extents.push_back({.file = files_[tile.file]->path(),
+                           .offset_bytes = tile.slot_offsets[tile.planes[i].slot] +
+                                           layout_.PlaneOffset(unit, t, i),
+                           .size_bytes = layout_.PlaneBytes(unit, t, i),
+                           .unit = unit,
+                           .tile = t,
+                           .plane = layout_.planes()[i].plane});
+      }
+    }
+  }
+  return extents;
+}
+
+}  // namespace spillway

@@ -1,0 +1,214 @@
+// SwapStore: its files, from creation to removal, and the places of tiles in them.
+//
+// A file is: slot 0 of all its tiles, slot 1 of all its tiles, spilled gradients. In
+// each part the tiles stand in the order (unit, tile), so that reading a unit is
+// sequential on every path.
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+#include "io/status.h"
+#include "swap/format_bytes.h"
+#include "swap/swap_store.h"
+
+namespace spillway {
+namespace {
+
+// The one file of a store in each of its directories.
+constexpr absl::string_view kFileName = "tiles";
+
+std::string FilePath(absl::string_view directory) {
+  return absl::StrCat(directory, "/", kFileName);
+}
+
+absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::absolute(path, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("find directory ", path));
+  return absolute.string();
+}
+
+// A device that wants more than our alignment cannot take our transfers.
+absl::Status CheckAlignment(const File& file) {
+  if (kStoreAlignment % file.alignment_bytes() == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      file.path(), " takes direct transfers in multiples of ", file.alignment_bytes(),
+      " bytes only, and tiles are aligned to ", kStoreAlignment, ": choose another swap path"));
+}
+
+}  // namespace
+
+void SwapStore::DealTiles(int num_files) {
+  // The end of slot 0 in each file so far; slot 1 follows when that is known.
+  std::vector<uint64_t> end(num_files, 0);
+  int next_file = 0;
+  tiles_.resize(layout_.num_units());
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    tiles_[unit].resize(layout_.NumTiles(unit));
+    for (int t = 0; t < layout_.NumTiles(unit); ++t) {
+      TileState& tile = tiles_[unit][t];
+      tile.planes.resize(layout_.num_planes());
+      tile.file = next_file;
+      tile.slot_offsets[0] = end[next_file];
+      end[next_file] += layout_.TileBytes(unit, t);
+      next_file = (next_file + 1) % num_files;
+    }
+  }
+  for (std::vector<TileState>& unit : tiles_) {
+    for (TileState& tile : unit) {
+      tile.slot_offsets[1] = tile.slot_offsets[0] + (two_slots_ ? end[tile.file] : 0);
+    }
+  }
+  slot_bytes_ = std::move(end);
+  for (uint64_t& bytes : slot_bytes_) bytes *= two_slots_ ? 2 : 1;
+}
+
+std::vector<uint64_t> SwapStore::DealGradients(const std::vector<bool>& spill_gradients) {
+  SPILLWAY_CHECK(spill_gradients.empty() || spill_gradients.size() == layout_.num_units());
+  std::vector<uint64_t> end = slot_bytes_;
+  for (int unit = 0; unit < spill_gradients.size(); ++unit) {
+    if (!spill_gradients[unit]) continue;
+    for (int t = 0; t < layout_.NumTiles(unit); ++t) {
+      TileState& tile = tiles_[unit][t];
+      tile.has_gradient = true;
+      tile.gradient_offset = end[tile.file];
+      end[tile.file] += layout_.GradientBytes(unit, t);
+    }
+  }
+  return end;
+}
+
+absl::Status SwapStore::CreateFiles(const std::vector<uint64_t>& sizes_bytes) {
+  for (int i = 0; i < directories_.size(); ++i) {
+    auto file = File::Open(FilePath(directories_[i]), {.write = true, .create = true});
+    if (absl::IsAlreadyExists(file.status())) {
+      return Annotate(file.status(),
+                      "the swap directory holds the state of an earlier run; resume that run, "
+                      "remove it, or choose another directory");
+    }
+    if (!file.ok()) return file.status();
+    files_.push_back(*std::move(file));
+    RETURN_IF_ERROR(CheckAlignment(*files_.back()));
+    RETURN_IF_ERROR(files_.back()->Preallocate(sizes_bytes[i]));
+    // Once is enough: no file is created, renamed or removed until the end.
+    RETURN_IF_ERROR(SyncDirectory(directories_[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& layout,
+                                                             const StoreOptions& options) {
+  SPILLWAY_CHECK(!options.directories.empty());
+  std::unique_ptr<SwapStore> store(new SwapStore);
+  store->layout_ = layout;
+  store->two_slots_ = options.two_slots;
+  for (const std::string& directory : options.directories) {
+    ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
+    store->directories_.push_back(std::move(path));
+  }
+  store->DealTiles(static_cast<int>(options.directories.size()));
+  const std::vector<uint64_t> sizes_bytes = store->DealGradients(options.spill_gradients);
+  if (absl::Status status = store->CreateFiles(sizes_bytes); !status.ok()) {
+    store->Remove();  // only the files that this call made
+    return status;
+  }
+  return store;
+}
+
+absl::Status SwapStore::OpenFiles(const Manifest& manifest, bool read_only,
+                                  const std::vector<bool>& spill_gradients) {
+  for (const ManifestFile& entry : manifest.files) {
+    const std::filesystem::path path(entry.path);
+    // What a manifest names is written to and cut to size: never a file of another kind.
+    if (path.filename() != std::string(kFileName)) {
+      return WrongBytesError(absl::StrCat(entry.path, " is not a name of a swap file"));
+    }
+    directories_.push_back(path.parent_path().string());
+    auto file = File::Open(entry.path, {.write = !read_only});
+    if (absl::IsNotFound(file.status())) {
+      return WrongBytesError(absl::StrCat("swap file ", entry.path, " is missing"));
+    }
+    if (!file.ok()) return file.status();
+    RETURN_IF_ERROR(CheckAlignment(**file));
+    ASSIGN_OR_RETURN(const uint64_t size_bytes, (*file)->SizeBytes());
+    if (size_bytes < entry.size_bytes) {
+      return WrongBytesError(absl::StrCat("swap file ", entry.path, " has ", size_bytes,
+                                          " bytes where the commit needs ", entry.size_bytes,
+                                          ": it was cut"));
+    }
+    files_.push_back(*std::move(file));
+    slot_bytes_.push_back(entry.size_bytes);
+  }
+  if (read_only) return absl::OkStatus();
+  const std::vector<uint64_t> sizes_bytes = DealGradients(spill_gradients);
+  for (int i = 0; i < files_.size(); ++i) {
+    ASSIGN_OR_RETURN(const uint64_t size_bytes, files_[i]->SizeBytes());
+    if (size_bytes != sizes_bytes[i]) RETURN_IF_ERROR(files_[i]->Preallocate(sizes_bytes[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view manifest_path,
+                                                           bool read_only,
+                                                           const std::vector<bool>& spill_gradients,
+                                                           CommitRecord* record) {
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(manifest_path));
+  ASSIGN_OR_RETURN(const Manifest manifest, DecodeManifest(text, manifest_path));
+  std::unique_ptr<SwapStore> store(new SwapStore);
+  store->layout_ = manifest.layout;
+  store->read_only_ = read_only;
+  store->tiles_.resize(manifest.tiles.size());
+  for (size_t unit = 0; unit < manifest.tiles.size(); ++unit) {
+    for (const ManifestTile& from : manifest.tiles[unit]) {
+      TileState& tile = store->tiles_[unit].emplace_back();
+      tile.file = static_cast<int>(from.file);
+      tile.slot_offsets[0] = from.slot_offsets[0];
+      tile.slot_offsets[1] = from.slot_offsets[1];
+      tile.committed_slot = static_cast<int>(from.slot);
+      for (size_t i = 0; i < from.checksums.size(); ++i) {
+        tile.planes.push_back({.generation = from.generations[i],
+                               .checksum = from.checksums[i],
+                               .slot = tile.committed_slot,
+                               .stale = false});
+      }
+    }
+  }
+  if (absl::Status status = store->OpenFiles(manifest, read_only, spill_gradients); !status.ok()) {
+    return Annotate(status, absl::StrCat("open the commit ", manifest_path));
+  }
+  record->step = manifest.step;
+  record->engine_state = manifest.engine_state;
+  return store;
+}
+
+SwapStore::~SwapStore() = default;
+
+void SwapStore::Remove() {
+  SPILLWAY_CHECK(!read_only_);
+  for (const std::unique_ptr<File>& file : files_) unlink(file->path().c_str());
+  files_.clear();
+}
+
+uint64_t SwapStore::StorageBytes(const StateLayout& layout, const StoreOptions& options) {
+  uint64_t bytes = layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes()) *
+                   (options.two_slots ? 2 : 1);
+  for (int unit = 0; unit < options.spill_gradients.size(); ++unit) {
+    if (options.spill_gradients[unit]) {
+      bytes += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
+    }
+  }
+  return bytes;
+}
+
+absl::Status SwapStore::RemoveLeftovers(absl::string_view directory) {
+  const std::string path = FilePath(directory);
+  if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat("remove ", path));
+}
+
+}  // namespace spillway

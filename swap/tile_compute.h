@@ -1,0 +1,50 @@
+// The arithmetic done on tiles as they pass through memory. The engine provides
+// it; the swap manager calls it from its worker threads and knows nothing about it.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+
+namespace spillway {
+
+// The numbers of one optimizer step that are known only when it ends.
+struct UpdateScalars {
+  int64_t step = 0;  // from 1
+  double learning_rate = 0;
+  double gradient_scale = 1;  // clip coefficient / loss scale
+  bool skip = false;          // fp16 overflow: gradients are dropped, nothing changes
+};
+
+// One tile in memory. Planes in the layout's order; each has
+// PlaneBytes(unit, tile, plane) bytes, 64-byte aligned.
+struct TileView {
+  int unit = 0;
+  int tile = 0;
+  uint64_t first_parameter = 0;
+  uint64_t parameters = 0;  // with padding
+  char* const* planes = nullptr;
+  const void* gradient = nullptr;  // rounded, in the run's dtype
+};
+
+// What is learned of a tile's gradient while it is rounded.
+struct GradientPartial {
+  double sum_of_squares = 0;  // of the rounded values; may be inf or nan
+  bool finite = true;
+};
+
+// Called from several worker threads at once, for different tiles.
+class TileCompute {
+ public:
+  virtual ~TileCompute() = default;
+
+  // Rounds fp32 sums to the gradient plane. `gradient` may be `sums` itself.
+  virtual GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
+                                void* gradient) = 0;
+
+  // Updates the tile in place. An error (a master that is not finite) ends the run;
+  // its message names unit and step.
+  virtual absl::Status Update(const TileView& tile, const UpdateScalars& scalars) = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,43 @@
+#include "swap/worker_pool.h"
+
+#include <chrono>
+#include <utility>
+
+namespace spillway {
+
+WorkerPool::WorkerPool(int threads) {
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerPool::Run(std::function<void()> job) {
+  MutexLock lock(mutex_);
+  jobs_.push_back(std::move(job));
+  changed_.NotifyOne();
+}
+
+void WorkerPool::Loop() {
+  while (true) {
+    std::function<void()> job;
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && jobs_.empty()) changed_.Wait(mutex_);
+      if (jobs_.empty()) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    const auto start = std::chrono::steady_clock::now();
+    job();
+    busy_nanoseconds_ += (std::chrono::steady_clock::now() - start).count();
+  }
+}
+
+}  // namespace spillway

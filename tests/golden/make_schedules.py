@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Makes schedules.json: learning rates and loss scales as DeepSpeed and transformers give them.
+
+    make_schedules.py DEEPSPEED_SOURCE > schedules.json
+
+DEEPSPEED_SOURCE is an unpacked source distribution of deepspeed (made with 0.19.8:
+`pip download deepspeed==0.19.8 --no-deps --no-binary :all:`). Its lr_schedules.py and
+fp16/loss_scaler.py are loaded by themselves, with stubs for what they import, because
+the package needs a compiler to install. Needs torch and transformers.
+"""
+
+import importlib.util
+import json
+import logging
+import pathlib
+import sys
+import types
+
+import torch
+import transformers
+
+STEPS = 200
+BASE_LR = 3e-4
+
+
+def load_deepspeed(source):
+    """The two modules, without the package around them."""
+    logger = logging.getLogger("deepspeed")
+    logger.disabled = True
+    stubs = {
+        "deepspeed": {},
+        "deepspeed.comm": {"get_rank": lambda: 0},
+        "deepspeed.utils": {"logger": logger, "log_dist": lambda *args, **kwargs: None},
+        "deepspeed.runtime": {},
+        "deepspeed.runtime.config_utils": {"DeepSpeedConfigObject": object},
+        "deepspeed.runtime.utils": {"has_inf_or_nan": None},
+    }
+    for name, attributes in stubs.items():
+        module = types.ModuleType(name)
+        module.__dict__.update(attributes)
+        sys.modules[name] = module
+    sys.modules["deepspeed"].comm = sys.modules["deepspeed.comm"]
+
+    def load(name, path):
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    runtime = pathlib.Path(source) / "deepspeed" / "runtime"
+    return (load("lr_schedules", runtime / "lr_schedules.py"),
+            load("loss_scaler", runtime / "fp16" / "loss_scaler.py"))
+
+
+def applied_rates(make_scheduler):
+    """The rate in the optimizer at the time of each update, as a training loop has it."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=BASE_LR)
+    scheduler = make_scheduler(optimizer)
+    rates = []
+    for _ in range(STEPS):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    return rates
+
+
+def schedules(ds):
+    """Each case: the fields of Spillway's ScheduleSpec, and the rates."""
+    hf = transformers.optimization
+
+    def case(fields, make_scheduler):
+        return {"spec": fields, "rates": applied_rates(make_scheduler)}
+
+    cases = []
+    for warmup in (0, 1, 20):
+        cases += [
+            case({"kind": "constant", "warmup_steps": warmup},
+                 lambda o: hf.get_constant_schedule_with_warmup(o, warmup)),
+            case({"kind": "linear", "warmup_steps": warmup},
+                 lambda o: hf.get_linear_schedule_with_warmup(o, warmup, STEPS - 30)),
+            case({"kind": "cosine", "warmup_steps": warmup},
+                 lambda o: hf.get_cosine_schedule_with_warmup(o, warmup, STEPS - 30)),
+        ]
+    cases.append(case({"kind": "cosine", "warmup_steps": 10, "num_cycles": 1.5},
+                      lambda o: hf.get_cosine_schedule_with_warmup(o, 10, STEPS - 30, 1.5)))
+    for warmup in (1, 25, 1000):
+        for kind in ("log", "linear"):
+            common = {"warmup_steps": warmup, "warmup_type": kind}
+            arguments = {"warmup_num_steps": warmup, "warmup_type": kind}
+            limits = {"warmup_min_lr": 1e-5, "warmup_max_lr": 2e-3}
+            ratios = {"warmup_min_ratio": 0.05, "cos_min_ratio": 0.01}
+            cases += [
+                case({"kind": "WarmupLR", **common}, lambda o: ds.WarmupLR(o, **arguments)),
+                case({"kind": "WarmupLR", **common, **limits},
+                     lambda o: ds.WarmupLR(o, **arguments, **limits)),
+                case({"kind": "WarmupDecayLR", **common, **limits, "total_num_steps": 150},
+                     lambda o: ds.WarmupDecayLR(o, 150, **arguments, **limits)),
+                case({"kind": "WarmupCosineLR", **common, "total_num_steps": 150},
+                     lambda o: ds.WarmupCosineLR(o, 150, **arguments)),
+                case({"kind": "WarmupCosineLR", **common, **ratios, "total_num_steps": 190},
+                     lambda o: ds.WarmupCosineLR(o, 190, **arguments, **ratios)),
+            ]
+    return cases
+
+
+def loss_scales(ds):
+    """Each case: the fields of LossScaleSpec, the overflowing steps, the state after each step."""
+    cases = []
+    for power, window, hysteresis, consecutive, overflows in (
+        (16, 1000, 2, False, [0, 1, 2, 50]),
+        (16, 10, 2, False, [3, 4, 30, 31, 32, 90]),
+        (16, 10, 1, False, [0, 1, 2, 3, 40, 41, 120]),
+        (8, 7, 3, False, [5, 20, 21, 22, 23, 60, 61, 62]),
+        (8, 7, 3, True, [5, 7, 8, 20, 21, 22, 23, 60, 62, 64, 65, 66]),
+        (3, 20, 1, False, [1, 2, 3, 4, 9]),  # 8 to the minimum, then the error
+        (3, 20, 2, False, list(range(10, 40))),
+    ):
+        scaler = ds.DynamicLossScaler(init_scale=2**power, scale_window=window, min_scale=1,
+                                      delayed_shift=hysteresis, consecutive_hysteresis=consecutive)
+        states = []
+        for step in range(STEPS):
+            try:
+                scaler.update_scale(step in overflows)
+            except Exception:  # pylint: disable=broad-except
+                states.append("error")
+                break
+            states.append([float(scaler.cur_scale), scaler.cur_iter, scaler.last_overflow_iter,
+                           scaler.cur_hysteresis])
+        cases.append({
+            "spec": {"initial_scale_power": power, "window": window, "hysteresis": hysteresis,
+                     "consecutive_hysteresis": consecutive},
+            "overflows": overflows,
+            "states": states,
+        })
+    return cases
+
+
+def one_per_line(cases):
+    return "[\n" + ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases) + "\n]"
+
+
+def main():
+    lr_schedules, loss_scaler = load_deepspeed(sys.argv[1])
+    print('{"base_lr":%r,"total_steps":%d,\n"schedules":%s,\n"loss_scales":%s}' %
+          (BASE_LR, STEPS - 30, one_per_line(schedules(lr_schedules)),
+           one_per_line(loss_scales(loss_scaler))))
+
+
+if __name__ == "__main__":
+    main()

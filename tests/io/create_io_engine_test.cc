@@ -1,0 +1,186 @@
+// Which engine comes out where io_uring is allowed, refused, or short of rights.
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "io/io_engine.h"
+#include "io/uring_refusal.h"
+#include "tests/io/io_testing.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Kind = IoEngineOptions::Kind;
+
+constexpr uid_t kNobody = 65534;
+
+// From here on, `system_call` fails with `error` in this process.
+bool Refuse(long system_call, int error) {
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(system_call), 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program = {.len = 4, .filter = code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Writes and reads 4 MiB through the engine; empty when all is well.
+std::string RoundTrip(IoEngine& engine, const std::string& path) {
+  auto file = File::Open(path, {.write = true, .create = true});
+  if (!file.ok()) return file.status().ToString();
+  AlignedMemory expected(4 << 20);
+  AlignedMemory memory(4 << 20);
+  FillRandom(expected.data(), expected.size(), 1);
+  for (const IoOp op : {IoOp::kWrite, IoOp::kRead}) {
+    absl::Status result;
+    IoRequest request;
+    request.op = op;
+    request.file = file->get();
+    request.data = op == IoOp::kWrite ? expected.data() : memory.data();
+    request.size_bytes = memory.size();
+    request.context = &result;
+    request.done = [](IoRequest& r, const absl::Status& status) {
+      *static_cast<absl::Status*>(r.context) = status;
+    };
+    engine.Submit(&request);
+    while (engine.pending() > 0) engine.Poll(absl::Seconds(10));
+    if (!result.ok()) return result.ToString();
+  }
+  return std::memcmp(expected.data(), memory.data(), memory.size()) == 0 ? "" : "other bytes";
+}
+
+bool UringIsAllowed() { return CreateIoEngine({.kind = Kind::kUring}).ok(); }
+
+TEST(CreateIoEngine, GivesWhatIsAskedForAndLogsItInOneLine) {
+  testing::internal::CaptureStderr();
+  const auto threads = CreateIoEngine({.kind = Kind::kThreads, .threads = 3});
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  EXPECT_EQ((*threads)->name(), "threads");
+  EXPECT_EQ(log, "I/O engine: 3 threads, 32 blocks of 1024 KiB in flight, as asked for\n");
+}
+
+TEST(CreateIoEngine, AutoPrefersUring) {
+  if (!UringIsAllowed()) GTEST_SKIP() << "io_uring is refused here";
+  testing::internal::CaptureStderr();
+  const auto engine = CreateIoEngine({});
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->name(), "io_uring");
+  EXPECT_THAT(log, HasSubstr("I/O engine: io_uring ("));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1);
+}
+
+TEST(CreateIoEngine, ImpossibleOptionsAreRefused) {
+  for (const IoEngineOptions& options : std::vector<IoEngineOptions>{
+           {.block_bytes = 0},
+           {.block_bytes = 1000},
+           {.block_bytes = (1u << 30) + 512},
+           {.depth = 0},
+           {.depth = 4097},
+           {.threads = 0},
+           {.threads = 257},
+       }) {
+    EXPECT_TRUE(absl::IsInvalidArgument(CreateIoEngine(options).status()));
+  }
+}
+
+// A container's profile may refuse io_uring at any of its three calls.
+class Seccomp : public testing::TestWithParam<std::pair<long, int>> {};
+
+TEST_P(Seccomp, AutoFallsBackToThreads) {
+  const auto [system_call, error] = GetParam();
+  ScratchDirectory scratch;
+  EXPECT_EQ(InChild([&]() -> std::string {
+              if (!Refuse(system_call, error)) return "no seccomp";
+              testing::internal::CaptureStderr();
+              auto engine = CreateIoEngine({});
+              const std::string log = testing::internal::GetCapturedStderr();
+              if (!engine.ok()) return engine.status().ToString();
+              if ((*engine)->name() != "threads") return "not the thread engine";
+              if (!absl::StrContains(log, "because io_uring is refused: ")) return "log: " + log;
+              return RoundTrip(**engine, scratch / "data");
+            }),
+            "");
+}
+
+TEST_P(Seccomp, UringIsRefusedWithCauseAndRemedy) {
+  const auto [system_call, error] = GetParam();
+  EXPECT_EQ(InChild([&]() -> std::string {
+              if (!Refuse(system_call, error)) return "no seccomp";
+              const absl::Status status = CreateIoEngine({.kind = Kind::kUring}).status();
+              if (status.ok()) return "created all the same";
+              // A kernel without io_uring at all answers ENOSYS to everything.
+              return absl::StrContains(status.message(), "set up io_uring") &&
+                             absl::StrContains(status.message(), "seccomp profile") &&
+                             absl::StrContains(status.message(), "choose the thread-pool engine")
+                         ? ""
+                         : status.ToString();
+            }),
+            "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, Seccomp,
+                         testing::Values(std::pair(long{SYS_io_uring_setup}, EPERM),
+                                         std::pair(long{SYS_io_uring_setup}, ENOSYS),
+                                         std::pair(long{SYS_io_uring_enter}, EPERM),
+                                         std::pair(long{SYS_io_uring_register}, EPERM)));
+
+// Old kernels charge the ring to RLIMIT_MEMLOCK; an ordinary user has 8 MiB.
+TEST(CreateIoEngine, WorksForAnOrdinaryUserWithLittleLockedMemory) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  const bool uring = UringIsAllowed();
+  ScratchDirectory scratch;
+  ASSERT_EQ(::chown(scratch.path().c_str(), kNobody, kNobody), 0);
+  EXPECT_EQ(InChild([&]() -> std::string {
+              const rlimit limit = {.rlim_cur = 8 << 20, .rlim_max = 8 << 20};
+              if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return "setrlimit failed";
+              if (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) return "setuid failed";
+              auto engine = CreateIoEngine({});
+              if (!engine.ok()) return engine.status().ToString();
+              const bool got_uring = (*engine)->name() == "io_uring";
+              if (uring && !got_uring) return "not io_uring";
+              return RoundTrip(**engine, scratch / "data");
+            }),
+            "");
+}
+
+TEST(UringRefused, NamesTheLikelyCause) {
+  const auto message = [](int error, int disabled, uint64_t memlock) {
+    return std::string(UringRefused(error, disabled, memlock).message());
+  };
+  EXPECT_THAT(message(EPERM, -1, 0), AllOf(HasSubstr("EPERM"), HasSubstr("seccomp")));
+  EXPECT_THAT(message(EPERM, 0, 0), HasSubstr("seccomp"));
+  EXPECT_THAT(message(EPERM, 1, 0), HasSubstr("kernel.io_uring_group"));
+  EXPECT_THAT(message(EPERM, 2, 0), HasSubstr("kernel.io_uring_disabled is 2"));
+  EXPECT_THAT(message(ENOSYS, -1, 0), HasSubstr("older than 5.6"));
+  EXPECT_THAT(message(ENOMEM, 0, 65536), AllOf(HasSubstr("65536 bytes"), HasSubstr("ulimit -l")));
+  EXPECT_THAT(message(EMFILE, 0, 0), HasSubstr("ulimit -n"));
+  for (const int error : {EPERM, ENOSYS, ENOMEM, EMFILE, EINVAL}) {
+    EXPECT_THAT(message(error, 0, 0), HasSubstr("thread-pool engine"));
+  }
+  EXPECT_TRUE(absl::IsPermissionDenied(UringRefused(EPERM, 0, 0)));
+}
+
+}  // namespace
+}  // namespace spillway

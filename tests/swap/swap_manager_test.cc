@@ -1,0 +1,281 @@
+#include "swap/swap_manager.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/swap/swap_run.h"
+
+namespace spillway {
+namespace {
+
+RunShape SmallShape() {
+  RunShape shape;
+  shape.units = {3 * 2048, 2048, 2 * 2048, 2048, 2048};
+  shape.borrows = {{}, {}, {}, {}, {0}};
+  return shape;
+}
+
+PlanRequest RequestFor(const RunShape& shape, UpdateMode update, TierChoice tier,
+                       uint64_t host_bytes) {
+  PlanRequest request;
+  request.layout = LayoutOf(shape);
+  request.schedule = BuildTrainSchedule({shape.borrows}, update);
+  request.weights = request.optimizer = tier;
+  request.has_storage = true;
+  request.host_bytes = host_bytes;
+  request.device_bytes = host_bytes;
+  return request;
+}
+
+uint64_t SmallestHost(PlanRequest request) {
+  uint64_t min_host = 0, min_device = 0;
+  request.host_bytes = request.device_bytes = uint64_t{1} << 40;
+  EXPECT_TRUE(PlanSwaps(request, &min_host, &min_device).ok());
+  return min_host;
+}
+
+class SwapManagerTest : public testing::Test {
+ protected:
+  // Runs `steps` steps with an evaluation and a flush here and there.
+  void Train(SwapRun& run, Oracle& oracle, const RunShape& shape, UpdateMode update, int steps,
+             uint32_t seed) {
+    std::mt19937 random(seed);
+    const StepSchedule schedule = BuildTrainSchedule({shape.borrows}, update);
+    const int evaluate_ops = shape.units.size();
+    SwapManager& manager = run.manager();
+    bool enqueued = false;
+    int64_t applied = 0;
+    for (int step = 1; step <= steps; ++step) {
+      if (!enqueued) manager.Enqueue(Program::kTrain);
+      enqueued = false;
+      UpdateScalars scalars;
+      scalars.step = applied + 1;
+      if (update == UpdateMode::kImmediate) {
+        manager.AnnounceUpdate(scalars);
+        if (step < steps && random() % 4 != 0) {
+          manager.Enqueue(Program::kTrain);
+          enqueued = true;
+        }
+      }
+      ASSERT_EQ(run.RunOps(schedule.ops.size(), true, oracle), absl::OkStatus());
+      bool skip = false;
+      if (update == UpdateMode::kDeferred) {
+        skip = random() % 5 == 0;
+        auto total = manager.AwaitGradients();
+        ASSERT_TRUE(total.ok()) << total.status();
+        scalars.skip = skip;
+        manager.AnnounceUpdate(scalars);
+        EXPECT_EQ(total->sum_of_squares, oracle.Step(schedule, scalars.step, skip));
+      } else {
+        oracle.Step(schedule, scalars.step, false);
+      }
+      if (!skip) ++applied;
+      if (random() % 3 == 0) {
+        if (enqueued) manager.AbandonQueued();
+        enqueued = false;
+        ASSERT_EQ(manager.Flush(), absl::OkStatus());
+        if (random() % 2 == 0) {
+          manager.Enqueue(Program::kEvaluate);
+          ASSERT_EQ(run.RunOps(evaluate_ops, false, oracle), absl::OkStatus());
+        }
+        if (random() % 2 == 0) ASSERT_EQ(run.Compare(oracle), absl::OkStatus());
+        if (run.store() && random() % 2 == 0) {
+          ASSERT_EQ(manager.Commit(directory() + "/manifest", {uint64_t(step), "{}"}),
+                    absl::OkStatus());
+        }
+      }
+    }
+    ASSERT_EQ(manager.Flush(), absl::OkStatus());
+    ASSERT_EQ(run.Compare(oracle), absl::OkStatus());
+  }
+
+  std::string directory() const { return testing::TempDir() + "/swap_manager"; }
+  void SetUp() override {
+    std::filesystem::remove_all(directory());
+    std::filesystem::create_directories(directory());
+  }
+  void TearDown() override { std::filesystem::remove_all(directory()); }
+};
+
+TEST_F(SwapManagerTest, EveryPlacementBudgetAndModeGivesTheOraclesBits) {
+  const RunShape shape = SmallShape();
+  uint32_t seed = 1;
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    for (TierChoice tier :
+         {TierChoice::kDevice, TierChoice::kHost, TierChoice::kNvme, TierChoice::kAuto}) {
+      const uint64_t smallest = SmallestHost(RequestFor(shape, update, tier, 0));
+      for (uint64_t extra : {0, 20000, 60000, 10000000}) {
+        SCOPED_TRACE(testing::Message()
+                     << "update " << int(update) << " tier " << int(tier) << " extra " << extra);
+        PlanRequest request = RequestFor(shape, update, tier, smallest + extra);
+        request.device_bytes = 10000000;
+        auto run = SwapRun::Create(shape, request, directory(), {});
+        ASSERT_TRUE(run.ok()) << run.status();
+        ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+        Oracle oracle(shape);
+        Train(**run, oracle, shape, update, 12, seed++);
+      }
+    }
+  }
+}
+
+TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
+  for (uint32_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    RunShape shape;
+    const int units = 2 + random() % 6;
+    for (int u = 0; u < units; ++u) {
+      shape.units.push_back((1 + random() % 4) * 2048);
+      std::vector<int> borrows;
+      if (u > 0 && random() % 4 == 0) borrows.push_back(random() % u);
+      shape.borrows.push_back(borrows);
+    }
+    const UpdateMode update = random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred;
+    const TierChoice choices[] = {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme};
+    PlanRequest request = RequestFor(shape, update, TierChoice::kAuto, 0);
+    request.weights = choices[random() % 3];
+    request.optimizer = choices[random() % 3];
+    request.device_bytes = 0;
+    const uint64_t smallest = SmallestHost(request);
+    request.host_bytes = smallest + (random() % 3) * (random() % 200000);
+    request.device_bytes = 0;
+    SwapManagerOptions options;
+    options.io.kind = random() % 2 ? IoEngineOptions::Kind::kThreads : IoEngineOptions::Kind::kAuto;
+    options.workers = 1 + random() % 3;
+    auto run = SwapRun::Create(shape, request, directory(), options, 1 + random() % 3);
+    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+    Oracle oracle(shape);
+    Train(**run, oracle, shape, update, 8, seed);
+  }
+}
+
+TEST_F(SwapManagerTest, AFlippedBitOnStorageEndsTheRunBeforeTheOptimizerSeesIt) {
+  const RunShape shape = SmallShape();
+  PlanRequest request = RequestFor(shape, UpdateMode::kDeferred, TierChoice::kNvme, 0);
+  request.host_bytes = SmallestHost(request);
+  auto run = SwapRun::Create(shape, request, directory(), {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+  const TileLocation place = (*run)->store()->CurrentTile(2, 0, 1, 2);
+  const int fd = open(place.file->path().c_str(), O_RDWR);
+  char byte;
+  ASSERT_EQ(pread(fd, &byte, 1, place.offset_bytes + 77), 1);
+  byte ^= 1;
+  ASSERT_EQ(pwrite(fd, &byte, 1, place.offset_bytes + 77), 1);
+  close(fd);
+  Oracle oracle(shape);
+  SwapManager& manager = (*run)->manager();
+  manager.Enqueue(Program::kTrain);
+  ASSERT_EQ((*run)->RunOps(9, true, oracle), absl::OkStatus());
+  ASSERT_TRUE(manager.AwaitGradients().ok());
+  UpdateScalars scalars;
+  scalars.step = 1;
+  manager.AnnounceUpdate(scalars);
+  const absl::Status status = manager.Flush();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("u2"));
+  EXPECT_EQ(manager.stats().tiles_updated < 8, true);
+  // It stays failed, and says the same.
+  EXPECT_EQ(manager.Flush(), status);
+}
+
+TEST_F(SwapManagerTest, AnUpdateThatFailsBecomesTheStatusOfTheNextCall) {
+  const RunShape shape = SmallShape();
+  PlanRequest request = RequestFor(shape, UpdateMode::kImmediate, TierChoice::kNvme, 0);
+  request.host_bytes = SmallestHost(request) + 100000;
+  auto run = SwapRun::Create(shape, request, directory(), {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+  (*run)->tiles().fail_at_step = 1;
+  Oracle oracle(shape);
+  SwapManager& manager = (*run)->manager();
+  manager.Enqueue(Program::kTrain);
+  UpdateScalars scalars;
+  scalars.step = 1;
+  manager.AnnounceUpdate(scalars);
+  absl::Status status = (*run)->RunOps(9, true, oracle);
+  if (status.ok()) status = manager.Flush();
+  EXPECT_EQ(status.message(), "told to fail");
+}
+
+TEST_F(SwapManagerTest, ImmediateUpdatesRunInBackwardAndDeferredOnesInTheNextForward) {
+  const RunShape shape = SmallShape();
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    PlanRequest request = RequestFor(shape, update, TierChoice::kNvme, 0);
+    request.host_bytes = SmallestHost(request) + 1000000;
+    auto run = SwapRun::Create(shape, request, directory(), {});
+    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+    Oracle oracle(shape);
+    Train(**run, oracle, shape, update, 3, 7);
+    std::vector<std::string> updates;
+    for (const std::string& event : (*run)->manager().TakeEvents()) {
+      if (event.rfind("update ", 0) == 0) updates.push_back(event);
+    }
+    ASSERT_GE(updates.size(), 5u);
+    const std::vector<std::string> first(updates.begin(), updates.begin() + 5);
+    if (update == UpdateMode::kImmediate) {
+      EXPECT_THAT(first,
+                  testing::ElementsAre("update 4", "update 3", "update 2", "update 1", "update 0"));
+    } else {
+      EXPECT_THAT(first,
+                  testing::ElementsAre("update 0", "update 1", "update 2", "update 3", "update 4"));
+      // The updated weights went straight into the forward.
+      EXPECT_GT((*run)->manager().stats().update_filled_bytes, 0u);
+    }
+  }
+}
+
+TEST_F(SwapManagerTest, ACommittedRunContinuesFromItsCommit) {
+  const RunShape shape = SmallShape();
+  const StepSchedule schedule = BuildTrainSchedule({shape.borrows}, UpdateMode::kDeferred);
+  for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) {
+    PlanRequest request = RequestFor(shape, UpdateMode::kDeferred, tier, 0);
+    request.host_bytes = SmallestHost(request);
+    const std::string manifest = directory() + "/manifest";
+    Oracle oracle(shape);
+    {
+      auto run = SwapRun::Create(shape, request, directory(), {});
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+      Train(**run, oracle, shape, UpdateMode::kDeferred, 3, 3);
+      ASSERT_EQ((*run)->manager().Commit(manifest, {3, "{}"}), absl::OkStatus());
+      // One more step that no commit names.
+      Oracle later = oracle;
+      Train(**run, later, shape, UpdateMode::kDeferred, 1, 4);
+    }
+    CommitRecord record;
+    auto store = SwapStore::Open(manifest, false, std::vector<bool>(5, true), &record);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(record.step, tier == TierChoice::kHost || true ? record.step : 0);
+    auto plan = PlanSwaps(request);
+    ASSERT_TRUE(plan.ok());
+    MemoryBudget budget("test", uint64_t{1} << 30);
+    auto host = *Arena::Create(plan->host_arena_bytes, &budget);
+    auto device = *Arena::Create(plan->device_arena_bytes, &budget);
+    StubTiles tiles;
+    auto manager = SwapManager::Create(*plan, store->get(), host.get(), device.get(), &tiles, {});
+    ASSERT_TRUE(manager.ok());
+    ASSERT_EQ((*manager)->LoadResident(), absl::OkStatus());
+    if (record.step != 3) continue;  // the last Train committed again: nothing to compare
+    ASSERT_EQ((*manager)->ReadState(0, 2,
+                                    [&](const TileView& tile) -> absl::Status {
+                                      const auto& w = oracle.weights[tile.unit];
+                                      EXPECT_EQ(0, std::memcmp(tile.planes[0],
+                                                               w.data() + tile.first_parameter,
+                                                               tile.parameters * 4));
+                                      return absl::OkStatus();
+                                    }),
+              absl::OkStatus());
+  }
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,160 @@
+#include "swap/swap_plan.h"
+
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "swap/stay_packing.h"
+#include "tests/swap/swap_run.h"
+
+namespace spillway {
+namespace {
+
+// Twelve like layers between an embedding and a head that borrows it, in bf16.
+PlanRequest GptLike(UpdateMode update, TierChoice tier, bool storage = true) {
+  PlanRequest request;
+  std::vector<UnitLayout> units = {{"embedding", 1 << 20}};
+  ScheduleModel model{{{}}};
+  for (int i = 0; i < 12; ++i) {
+    units.push_back({absl::StrCat("h.", i), 700000});
+    model.borrows.push_back({});
+  }
+  units.push_back({"head", 2048});
+  model.borrows.push_back({0});
+  request.layout = StateLayout(
+      units,
+      {{Plane::kWeight, 2}, {Plane::kResidual, 2}, {Plane::kExpAvg, 4}, {Plane::kExpAvgSq, 4}}, 2,
+      65536);
+  request.schedule = BuildTrainSchedule(model, update);
+  request.weights = request.optimizer = tier;
+  request.has_storage = storage;
+  request.host_bytes = request.device_bytes = uint64_t{1} << 40;
+  return request;
+}
+
+// No two buffers that are alive in one op share an address.
+void CheckAddresses(const SwapPlan& plan) {
+  struct Span {
+    uint64_t begin, end;
+    int first, last;
+  };
+  std::vector<Span> spans;
+  const int ops = plan.schedule.ops.size();
+  auto always = [&](const ArenaSpan& span) {
+    if (span.bytes > 0 && span.tier == Tier::kHost) {
+      spans.push_back({span.offset, span.offset + span.bytes, 0, ops});
+    }
+  };
+  for (const auto& homes : plan.plane_homes) {
+    for (const ArenaSpan& home : homes) always(home);
+  }
+  for (const ArenaSpan& home : plan.gradient_homes) always(home);
+  for (const ArenaSpan& tile : plan.tile_spans) always(tile);
+  for (const WeightStay& stay : plan.weight_stays) {
+    spans.push_back(
+        {stay.span.offset, stay.span.offset + stay.span.bytes, stay.first_op, stay.last_op});
+  }
+  for (const GradientStay& stay : plan.gradient_stays) {
+    spans.push_back(
+        {stay.span.offset, stay.span.offset + stay.span.bytes, stay.first_op, stay.last_op});
+  }
+  for (size_t i = 0; i < spans.size(); ++i) {
+    ASSERT_LE(spans[i].end, plan.host_arena_bytes);
+    for (size_t j = 0; j < i; ++j) {
+      const bool time = spans[i].first <= spans[j].last && spans[j].first <= spans[i].last;
+      const bool place = spans[i].begin < spans[j].end && spans[j].begin < spans[i].end;
+      ASSERT_FALSE(time && place) << i << " and " << j;
+    }
+  }
+}
+
+TEST(SwapPlan, BuffersAliveTogetherNeverShareAddresses) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    for (TierChoice tier : {TierChoice::kNvme, TierChoice::kAuto, TierChoice::kHost}) {
+      PlanRequest request = GptLike(update, tier);
+      uint64_t smallest = 0;
+      ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
+      for (uint64_t extra = 0; extra < 40000000; extra += 2500000) {
+        request.host_bytes = smallest + extra;
+        request.device_bytes = 0;
+        auto plan = PlanSwaps(request);
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        EXPECT_LE(plan->host_arena_bytes, request.host_bytes);
+        CheckAddresses(*plan);
+      }
+    }
+  }
+}
+
+TEST(SwapPlan, OneByteBelowTheSmallestBudgetIsRefused) {
+  PlanRequest request = GptLike(UpdateMode::kDeferred, TierChoice::kNvme);
+  uint64_t smallest = 0;
+  ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
+  request.host_bytes = smallest;
+  EXPECT_TRUE(PlanSwaps(request).ok());
+  request.host_bytes = smallest - 1;
+  uint64_t reported = 0;
+  auto plan = PlanSwaps(request, &reported);
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(reported, smallest);
+}
+
+TEST(SwapPlan, MoreMemoryNeverMeansMoreTraffic) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    PlanRequest request = GptLike(update, TierChoice::kAuto);
+    uint64_t smallest = 0;
+    ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
+    request.device_bytes = 0;
+    uint64_t before = UINT64_MAX;
+    for (uint64_t extra = 0; extra < 140000000; extra += 10000000) {
+      request.host_bytes = smallest + extra;
+      const auto plan = PlanSwaps(request);
+      ASSERT_TRUE(plan.ok());
+      const uint64_t traffic = plan->traffic.read_bytes + plan->traffic.written_bytes;
+      EXPECT_LE(traffic, before) << extra;
+      before = traffic;
+    }
+    EXPECT_EQ(before, 0u);  // everything is cached in the end
+  }
+}
+
+TEST(SwapPlan, EverythingOnNvmeMovesTheFloorOfBytes) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    const auto plan = PlanSwaps(GptLike(update, TierChoice::kNvme));
+    ASSERT_TRUE(plan.ok());
+    const double parameters = plan->layout.TotalPaddedParameters();
+    EXPECT_GE(plan->traffic.read_bytes / parameters, 13.0);
+    EXPECT_LE(plan->traffic.read_bytes / parameters, 18.0);
+    EXPECT_GE(plan->traffic.written_bytes / parameters, 11.0);
+    EXPECT_LE(plan->traffic.written_bytes / parameters, 14.0);
+  }
+}
+
+TEST(SwapPlan, NvmeWithoutASwapPathIsAnErrorThatNamesTheFlag) {
+  const auto plan = PlanSwaps(GptLike(UpdateMode::kDeferred, TierChoice::kNvme, false));
+  EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("--swap"));
+}
+
+TEST(SwapPlan, WithoutStorageStateOverflowsFromHostToDevice) {
+  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kAuto, false);
+  request.host_bytes = 80 << 20;
+  request.device_bytes = 90 << 20;
+  const auto plan = PlanSwaps(request);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(plan->device_arena_bytes, 0u);
+  EXPECT_LE(plan->host_arena_bytes, request.host_bytes);
+  EXPECT_EQ(plan->traffic.read_bytes, 0u);
+}
+
+TEST(StayPacking, LifetimesThatMeetAcrossTheTurnDoNotOverlap) {
+  EXPECT_TRUE(LifetimesMeet({-2, 1}, {8, 9}, 10));
+  EXPECT_FALSE(LifetimesMeet({-2, 1}, {5, 7}, 10));
+  EXPECT_TRUE(LifetimesMeet({8, 12}, {0, 0}, 10));
+  std::vector<PackedBuffer> buffers = {{{-2, 1}, 100}, {{8, 9}, 100}, {{3, 5}, 100}};
+  EXPECT_EQ(PackBuffers(10, buffers), 2 * 4096u);
+  EXPECT_NE(buffers[0].offset, buffers[1].offset);
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,322 @@
+#include "swap/swap_store.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/swap/store_fixture.h"
+
+namespace spillway {
+namespace {
+
+using testing::HasSubstr;
+
+std::unique_ptr<SwapStore> MakeStore(const StoreOptions& options) {
+  auto store = SwapStore::Create(SmallLayout(), options);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return *std::move(store);
+}
+
+TEST(SwapStore, WhatWasWrittenIsReadBack) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}});
+  EXPECT_TRUE(store->IsStale(0, 0, 0));
+  WriteEverything(*store, 1);
+  EXPECT_FALSE(store->IsStale(0, 0, 0));
+  EXPECT_TRUE(ReadEverything(*store, 1).ok()) << ReadEverything(*store, 1);
+  WriteEverything(*store, 2);
+  EXPECT_TRUE(ReadEverything(*store, 2).ok()) << ReadEverything(*store, 2);
+}
+
+TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
+  TemporaryDirectory a, b, c;
+  for (bool two_slots : {false, true}) {
+    for (const std::vector<bool>& spill :
+         {std::vector<bool>{}, std::vector<bool>{true, false, true, true}}) {
+      const StoreOptions options{{a.path(), b.path(), c.path()}, two_slots, spill};
+      auto store = MakeStore(options);
+      uint64_t total_bytes = 0;
+      for (const TemporaryDirectory* dir : {&a, &b, &c}) {
+        struct stat info;
+        ASSERT_EQ(lstat((*dir / "tiles").c_str(), &info), 0);
+        EXPECT_EQ(info.st_mode & 0777, 0600);
+        EXPECT_GE(info.st_blocks * 512, info.st_size);
+        total_bytes += info.st_size;
+      }
+      EXPECT_EQ(total_bytes, SwapStore::StorageBytes(SmallLayout(), options));
+      store->Remove();
+      EXPECT_TRUE(std::filesystem::is_empty(a.path()));
+    }
+  }
+}
+
+// Every slot of every tile and every gradient in a place of its own, in whole
+// blocks, neighbours next to each other.
+TEST(SwapStore, PlacesAreDisjointAndSequential) {
+  TemporaryDirectory a, b;
+  auto store = MakeStore({{a.path(), b.path()}, true, {true, true, false, false}});
+  const StateLayout& layout = store->layout();
+  std::vector<std::tuple<std::string, uint64_t, uint64_t>> extents;
+  const auto add = [&](const TileLocation& where, uint64_t size_bytes) {
+    EXPECT_EQ(where.offset_bytes % 4096, 0);
+    extents.emplace_back(where.file->path(), where.offset_bytes, where.offset_bytes + size_bytes);
+  };
+  for (int round = 0; round < 2; ++round) {  // slot 0, then slot 1
+    for (int unit = 0; unit < layout.num_units(); ++unit) {
+      for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+        add(store->WritableTile(unit, tile, 0), layout.TileBytes(unit, tile));
+        EXPECT_EQ(
+            store->WritableTile(unit, tile, 2).offset_bytes,
+            store->WritableTile(unit, tile, 0).offset_bytes + layout.PlaneOffset(unit, tile, 2));
+      }
+    }
+    WriteEverything(*store, round);
+    ASSERT_TRUE(store->Commit(a / "manifest", {}).ok());
+  }
+  for (int unit = 0; unit < 2; ++unit) {
+    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+      add(store->GradientTile(unit, tile), layout.GradientBytes(unit, tile));
+    }
+  }
+  // Already in order, each beginning where the one before ended.
+  std::stable_sort(extents.begin(), extents.end(),
+                   [](const auto& x, const auto& y) { return std::get<0>(x) < std::get<0>(y); });
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const bool first = i == 0 || std::get<0>(extents[i]) != std::get<0>(extents[i - 1]);
+    EXPECT_EQ(std::get<1>(extents[i]), first ? 0 : std::get<2>(extents[i - 1]));
+  }
+}
+
+TEST(SwapStore, ACommitIsOpenedAgain) {
+  TemporaryDirectory a, b;
+  for (bool read_only : {false, true}) {
+    ASSERT_TRUE(SwapStore::RemoveLeftovers(a.path()).ok());
+    ASSERT_TRUE(SwapStore::RemoveLeftovers(b.path()).ok());
+    {
+      auto store = MakeStore({.directories = {a.path(), b.path()}});
+      WriteEverything(*store, 7);
+      ASSERT_TRUE(store->Commit(a / "manifest", {.step = 5, .engine_state = "{}"}).ok());
+      WriteEverything(*store, 8);  // never committed
+    }
+    CommitRecord record;
+    auto store = SwapStore::Open(a / "manifest", read_only, {}, &record);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(record.step, 5);
+    EXPECT_EQ(record.engine_state, "{}");
+    EXPECT_EQ((*store)->layout(), SmallLayout());
+    EXPECT_TRUE((*store)->two_slots());
+    EXPECT_EQ((*store)->directories(), (std::vector<std::string>{a.path(), b.path()}));
+    EXPECT_TRUE(ReadEverything(**store, 7).ok()) << ReadEverything(**store, 7);
+    if (!read_only) {
+      WriteEverything(**store, 9);
+      ASSERT_TRUE((*store)->Commit(a / "manifest", {.step = 6}).ok());
+      auto again = SwapStore::Open(a / "manifest", true, {}, &record);
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ(record.step, 6);
+      EXPECT_TRUE(ReadEverything(**again, 9).ok());
+    }
+  }
+}
+
+TEST(SwapStore, RoomForGradientsMayChangeBetweenRuns) {
+  TemporaryDirectory dir;
+  {
+    auto store = MakeStore({{dir.path()}, true, {true, false, false, false}});
+    WriteEverything(*store, 1);
+    ASSERT_TRUE(store->Commit(dir / "manifest", {}).ok());
+  }
+  const StateLayout layout = SmallLayout();
+  for (const std::vector<bool>& spill :
+       {std::vector<bool>{true, true, true, true}, std::vector<bool>{}}) {
+    CommitRecord record;
+    auto store = SwapStore::Open(dir / "manifest", false, spill, &record);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(std::filesystem::file_size(dir / "tiles"),
+              SwapStore::StorageBytes(layout, {{dir.path()}, true, spill}));
+    for (int unit = 0; unit < spill.size(); ++unit) {
+      for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+        const uint64_t size_bytes = layout.GradientBytes(unit, tile);
+        AlignedBuffer zeros = Allocate(size_bytes);
+        std::memset(zeros.get(), 0, size_bytes);
+        WriteAt((*store)->GradientTile(unit, tile), zeros.get(), size_bytes);
+      }
+    }
+    EXPECT_TRUE(ReadEverything(**store, 1).ok()) << ReadEverything(**store, 1);
+  }
+}
+
+TEST(SwapStore, SpilledGradientsAreVerified) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({{dir.path()}, false, {true, false, false, false}});
+  const uint64_t data = 42;
+  const uint64_t sum = Checksum(store->GradientIdentity(0, 1, 3), &data, 8);
+  store->RecordGradientWrite(0, 1, sum, 3);
+  EXPECT_EQ(store->GradientGeneration(0, 1), 3);
+  EXPECT_TRUE(store->VerifyGradientChecksum(0, 1, sum).ok());
+  const uint64_t other = Checksum(store->GradientIdentity(0, 1, 2), &data, 8);
+  const absl::Status status = store->VerifyGradientChecksum(0, 1, other);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("plane grad, tile 1, generation 3"));
+  EXPECT_DEATH(store->GradientTile(1, 0), "");
+}
+
+TEST(SwapStore, OneFlippedBitIsFound) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}});
+  WriteEverything(*store, 1);
+  const TileLocation where = store->CurrentTile(2, 1, 3, 4);
+  const uint64_t size_bytes = store->layout().PlaneBytes(2, 1, 3);
+  AlignedBuffer buffer = Allocate(size_bytes);
+  ReadAt(where, buffer.get(), size_bytes);
+  buffer.get()[1234] ^= 16;
+  WriteAt(where, buffer.get(), size_bytes);
+  const absl::Status status = ReadEverything(*store, 1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("unit 2 (block.1), plane exp_avg_sq, tile 1"));
+  EXPECT_THAT(status.message(),
+              HasSubstr(absl::StrCat(dir / "tiles", " at offset ", where.offset_bytes)));
+}
+
+// Two tiles with each other's bytes, both as they were written.
+TEST(SwapStore, AMisplacedTileIsFound) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}});
+  WriteEverything(*store, 1);
+  const uint64_t size_bytes = store->layout().TileBytes(1, 0);
+  AlignedBuffer first = Allocate(size_bytes), second = Allocate(size_bytes);
+  ReadAt(store->CurrentTile(1, 0, 0, 4), first.get(), size_bytes);
+  ReadAt(store->CurrentTile(1, 1, 0, 4), second.get(), size_bytes);
+  WriteAt(store->CurrentTile(1, 0, 0, 4), second.get(), size_bytes);
+  WriteAt(store->CurrentTile(1, 1, 0, 4), first.get(), size_bytes);
+  EXPECT_EQ(ReadPlane(*store, 1, 0, 0, 1).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ReadPlane(*store, 1, 1, 3, 1).code(), absl::StatusCode::kDataLoss);
+}
+
+// The same bytes have another checksum in every place and generation.
+TEST(SwapStore, IdentityIsPartOfTheChecksum) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}});
+  const uint64_t data = 0;
+  const auto sum = [&](const ChecksumIdentity& identity) { return Checksum(identity, &data, 8); };
+  const uint64_t base = sum(store->PlaneIdentity(1, 1, 1, 1));
+  EXPECT_NE(base, sum(store->PlaneIdentity(2, 1, 1, 1)));
+  EXPECT_NE(base, sum(store->PlaneIdentity(1, 2, 1, 1)));
+  EXPECT_NE(base, sum(store->PlaneIdentity(1, 1, 2, 1)));
+  EXPECT_NE(base, sum(store->PlaneIdentity(1, 1, 1, 2)));
+  EXPECT_NE(base, sum(store->GradientIdentity(1, 1, 1)));
+}
+
+// A write that was lost: the device confirmed it and still has the bytes before.
+TEST(SwapStore, AStaleGenerationIsFound) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}, .two_slots = false});
+  WriteEverything(*store, 1);
+  const uint64_t size_bytes = store->layout().TileBytes(0, 0);
+  AlignedBuffer before = Allocate(size_bytes);
+  ReadAt(store->CurrentTile(0, 0, 0, 4), before.get(), size_bytes);
+  WriteTile(*store, 0, 0, 0, 4, 2);
+  EXPECT_TRUE(ReadPlane(*store, 0, 0, 1, 2).ok());
+  WriteAt(store->CurrentTile(0, 0, 0, 4), before.get(), size_bytes);
+  EXPECT_EQ(ReadPlane(*store, 0, 0, 1, 2).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(SwapStore, ExtentsAreTheCurrentState) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}});
+  EXPECT_TRUE(store->Extents().empty());
+  WriteTile(*store, 1, 2, 1, 3, 1);
+  const std::vector<ExtentInfo> extents = store->Extents();
+  ASSERT_EQ(extents.size(), 2);
+  EXPECT_EQ(extents[0].plane, Plane::kResidual);
+  EXPECT_EQ(extents[1].plane, Plane::kExpAvg);
+  EXPECT_EQ(extents[1].offset_bytes, store->CurrentTile(1, 2, 2, 3).offset_bytes);
+  EXPECT_EQ(extents[1].size_bytes, 2048 * 4);
+  EXPECT_EQ(extents[1].file, dir / "tiles");
+  WriteEverything(*store, 2);
+  EXPECT_EQ(store->Extents().size(), (2 + 3 + 3) * 4);
+}
+
+TEST(SwapStore, AFileInTheWayIsKeptAndNothingElseIsLeft) {
+  TemporaryDirectory a, b;
+  auto theirs = MakeStore({.directories = {b.path()}});
+  const absl::Status status =
+      SwapStore::Create(SmallLayout(), {.directories = {a.path(), b.path()}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(status.message(), HasSubstr(b / "tiles"));
+  EXPECT_TRUE(std::filesystem::is_empty(a.path()));
+  EXPECT_TRUE(std::filesystem::exists(b / "tiles"));
+}
+
+TEST(SwapStore, LeftoversAreRemovedByNameOnly) {
+  TemporaryDirectory dir;
+  { MakeStore({.directories = {dir.path()}}); }
+  ASSERT_TRUE(WriteFileAtomically(dir / "tiles.notes", "mine").ok());
+  EXPECT_TRUE(SwapStore::RemoveLeftovers(dir.path()).ok());
+  EXPECT_TRUE(SwapStore::RemoveLeftovers(dir.path()).ok());  // nothing there is fine
+  EXPECT_FALSE(std::filesystem::exists(dir / "tiles"));
+  EXPECT_TRUE(std::filesystem::exists(dir / "tiles.notes"));
+  MakeStore({.directories = {dir.path()}});
+}
+
+TEST(SwapStore, OpeningNamesWhatIsWrong) {
+  TemporaryDirectory dir;
+  const std::string manifest_path = dir / "manifest";
+  CommitRecord record;
+  EXPECT_EQ(SwapStore::Open(manifest_path, true, {}, &record).status().code(),
+            absl::StatusCode::kNotFound);
+  auto store = MakeStore({.directories = {dir.path()}});
+  WriteEverything(*store, 1);
+  ASSERT_TRUE(store->Commit(manifest_path, {}).ok());
+
+  const uint64_t size_bytes = std::filesystem::file_size(dir / "tiles");
+  std::filesystem::resize_file(dir / "tiles", size_bytes - 1);
+  absl::Status status = SwapStore::Open(manifest_path, true, {}, &record).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("was cut"));
+
+  store->Remove();
+  status = SwapStore::Open(manifest_path, true, {}, &record).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("tiles is missing"));
+
+  ASSERT_TRUE(WriteFileAtomically(manifest_path, "nonsense").ok());
+  status = SwapStore::Open(manifest_path, true, {}, &record).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr(manifest_path));
+}
+
+// A manifest is followed to swap files only: whatever it names would be written to.
+TEST(SwapStore, AManifestCannotNameAnotherFile) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}});
+  WriteEverything(*store, 1);
+  ASSERT_TRUE(store->Commit(dir / "manifest", {}).ok());
+  Manifest manifest = *DecodeManifest(*ReadSmallFile(dir / "manifest"), "m");
+  std::filesystem::rename(dir / "tiles", dir / "thesis");
+  manifest.files[0].path = dir / "thesis";
+  ASSERT_TRUE(WriteFileAtomically(dir / "manifest", *EncodeManifest(manifest)).ok());
+  CommitRecord record;
+  EXPECT_EQ(SwapStore::Open(dir / "manifest", false, {}, &record).status().code(),
+            absl::StatusCode::kDataLoss);
+}
+
+TEST(SwapStoreDeathTest, MisuseIsOurMistake) {
+  TemporaryDirectory dir;
+  auto store = MakeStore({.directories = {dir.path()}});
+  EXPECT_DEATH(store->CurrentTile(0, 0, 0, 4), "");             // never written
+  EXPECT_DEATH((void)store->Commit(dir / "manifest", {}), "");  // likewise
+  WriteEverything(*store, 1);
+  ASSERT_TRUE(store->Commit(dir / "manifest", {}).ok());
+  WriteTile(*store, 0, 0, 1, 4, 2);
+  EXPECT_DEATH(store->CurrentTile(0, 0, 0, 4), "");             // in two slots
+  EXPECT_DEATH((void)store->Commit(dir / "manifest", {}), "");  // likewise
+  store->MarkStale(1, 0, 0, 1);
+  EXPECT_DEATH(store->CurrentTile(1, 0, 0, 1), "");
+  EXPECT_DEATH(store->WritableTile(1, 3, 0), "");
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,29 @@
+// The subcommands of `spillway`, one file each. A command adds itself to the app and
+// sets `run`, which main calls after parsing.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+
+namespace spillway {
+
+// What a command ends with: an exit code (INTERFACE), or an error that has one.
+struct CommandOutcome {
+  absl::Status status;
+  int exit_code = 0;  // where the status is OK
+};
+
+using CommandFunction = std::function<CommandOutcome()>;
+
+// `run` is set when the command was chosen.
+void AddTrainCommand(CLI::App& app, CommandFunction* run);
+void AddGenerateCommand(CLI::App& app, CommandFunction* run);
+void AddInspectCommand(CLI::App& app, CommandFunction* run);
+void AddExportCommand(CLI::App& app, CommandFunction* run);
+void AddBenchCommand(CLI::App& app, CommandFunction* run);
+
+}  // namespace spillway

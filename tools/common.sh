@@ -1,0 +1,44 @@
+# Sourced by the scripts in this folder: where things are, and how they speak.
+# Bash. Sets `root` (the clone) and makes it the current directory.
+
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+cd "$root"
+
+# What tools/setup fetches goes here; nothing outside the clone is touched but
+# Debian packages, and those only as root.
+deps=$root/.deps
+unpacked=$deps/debian
+
+say() { printf '%s\n' "$*" >&2; }
+
+# die MESSAGE [REMEDY...]: one line that names the thing, the rest what to do about it.
+die() {
+  say "error: $1"
+  shift
+  while (($#)); do
+    say "  $1"
+    shift
+  done
+  exit 1
+}
+
+# Programs that were unpacked for a user without root run from where they lie, and
+# a compiler among them brings its own headers and libraries (build_sysroot).
+build_sysroot=
+use_unpacked_programs() {
+  if [[ -d $unpacked/usr/bin && ":$PATH:" != *":$unpacked/usr/bin:"* ]]; then
+    export PATH=$PATH:$unpacked/usr/bin
+    export LD_LIBRARY_PATH=$unpacked/programs-lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  fi
+  if [[ -e $unpacked/usr/bin/g++ ]]; then
+    build_sysroot=$unpacked
+  fi
+}
+
+# free_mib DIR: what a user may still write there.
+free_mib() { df -Pk "$1" | awk 'NR == 2 { print int($4 / 1024) }'; }
+
+# seconds_since START, where START was $EPOCHREALTIME.
+seconds_since() { awk -v a="${1/,/.}" -v b="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%.1f", b - a }'; }

@@ -1,0 +1,266 @@
+// spillway train: from a model directory and data to a trained model.
+#include "engine/train.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/export_weights.h"
+#include "engine/memory_limits.h"
+#include "engine/progress.h"
+#include "engine/run_config.h"
+#include "engine/safetensors.h"
+#include "engine/stop_signal.h"
+#include "engine/token_source.h"
+#include "engine/tokenizer.h"
+#include "engine/torch/gpt2.h"
+#include "engine/torch/gpt2_weights.h"
+#include "engine/torch/token_dataset.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "swap/format_bytes.h"
+#include "tools/commands.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Everything that was checked before OUTPUT is touched.
+struct Inputs {
+  RunConfig config;
+  Gpt2Config model_config;
+  Model model;
+  std::unique_ptr<SafetensorsModel> weights_files;
+  std::unique_ptr<WeightSource> weights;  // null: initialised
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<TokenSource> tokens, evaluation_tokens;
+  std::unique_ptr<TokenDataset> data, evaluation_data;
+};
+
+// Where temporary token files go: the nearest folder above OUTPUT that exists.
+std::string ScratchDirectory(const std::string& output) {
+  std::error_code error;
+  fs::path path = fs::weakly_canonical(output, error);
+  while (!path.empty() && path.has_relative_path() && !fs::is_directory(path, error)) {
+    path = path.parent_path();
+  }
+  return path.empty() ? "." : path.string();
+}
+
+absl::StatusOr<std::unique_ptr<TokenSource>> OpenTokens(const Inputs& inputs,
+                                                        const std::vector<std::string>& files,
+                                                        int64_t seq_len) {
+  TokenSourceOptions options;
+  options.files = files;
+  options.tokenizer = inputs.tokenizer.get();
+  options.scratch_directory = ScratchDirectory(inputs.config.train.output);
+  options.vocabulary = inputs.model_config.vocab_size;
+  options.window_tokens = seq_len;
+  return TokenSource::Open(options);
+}
+
+absl::Status ReadInputs(const TrainFlags& flags, Inputs& in) {
+  ASSIGN_OR_RETURN(in.config, ResolveRunConfig(flags));
+  RunConfig& config = in.config;
+  for (const std::string& note : config.notes) LogInfo(note);
+  ASSIGN_OR_RETURN(in.model_config, ReadGpt2Config(config.model));
+  for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
+  ASSIGN_OR_RETURN(in.model, BuildGpt2(in.model_config));
+
+  const int64_t positions = in.model_config.n_positions;
+  if (config.seq_len == 0) config.seq_len = std::min<int64_t>(positions, 1024);
+  if (config.seq_len > positions) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--seq-len ", config.seq_len, " is more than the ", positions, " positions of the model"));
+  }
+
+  std::string weights_identity = "initialised";
+  auto files = SafetensorsModel::Open(config.model);
+  if (files.ok()) {
+    in.weights_files = *std::move(files);
+    ASSIGN_OR_RETURN(in.weights, OpenGpt2Weights(in.model_config, in.weights_files.get()));
+    ASSIGN_OR_RETURN(weights_identity, in.weights_files->Fingerprint());
+  } else if (absl::IsNotFound(files.status())) {
+    LogInfo(absl::StrCat("no weights in ", config.model,
+                         ": starting from the architecture's "
+                         "initial values, seed ",
+                         config.train.seed));
+  } else {
+    return files.status();
+  }
+
+  ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(config.tokenizer, config.model, config.data));
+  ASSIGN_OR_RETURN(in.tokens, OpenTokens(in, config.data, config.seq_len));
+  in.data = std::make_unique<TokenDataset>(in.tokens.get(), config.seq_len);
+  if (!config.eval_data.empty()) {
+    ASSIGN_OR_RETURN(in.evaluation_tokens, OpenTokens(in, config.eval_data, config.seq_len));
+    in.evaluation_data = std::make_unique<TokenDataset>(in.evaluation_tokens.get(), config.seq_len);
+  }
+  const std::string description = in.model_config.original.dump();
+  config.train.identity = {
+      {"model",
+       absl::StrFormat("%016x, weights %s", Checksum(description.data(), description.size()),
+                       weights_identity)},
+      {"tokenizer", in.tokenizer ? in.tokenizer->fingerprint() : "none"},
+      {"seq-len", absl::StrCat(config.seq_len)},
+  };
+  return absl::OkStatus();
+}
+
+absl::Status WriteResolved(const RunConfig& config) {
+  return WriteFileAtomically(config.train.output + "/config.resolved.json",
+                             ResolvedConfigJson(config).dump(2) + "\n");
+}
+
+// The dtype of the weights a run started from: that of its first tensor.
+DType DTypeOf(const SafetensorsModel& weights) {
+  for (const SafetensorsTensor* tensor : weights.tensors()) {
+    if (tensor->dtype == "BF16") return DType::kBFloat16;
+    if (tensor->dtype == "F16") return DType::kFloat16;
+    if (tensor->dtype == "F32") return DType::kFloat32;
+  }
+  return DType::kFloat32;
+}
+
+// OUTPUT/model/: config.json comes last, and so says that the rest is whole.
+absl::Status ExportModel(const Inputs& in, const StateSource& state) {
+  const RunConfig& config = in.config;
+  const std::string directory = config.train.output + "/model";
+  if (config.no_export || fs::exists(directory + "/config.json")) return absl::OkStatus();
+  DType dtype = DType::kFloat32;
+  if (config.export_dtype) {
+    dtype = *config.export_dtype;
+  } else if (in.weights_files) {
+    dtype = DTypeOf(*in.weights_files);
+  }
+  RETURN_IF_ERROR(ExportWeights(state, dtype, directory));
+  if (in.tokenizer) RETURN_IF_ERROR(in.tokenizer->Save(directory));
+  RETURN_IF_ERROR(WriteFileAtomically(directory + "/config.json",
+                                      Gpt2ConfigJson(in.model_config, dtype).dump(2) + "\n"));
+  LogInfo(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
+                       " safetensors)"));
+  return absl::OkStatus();
+}
+
+void PrintSummary(const Inputs& in, const TrainResult& result) {
+  std::string text =
+      absl::StrCat("done: step ", result.step, " in ", FormatDuration(result.seconds));
+  if (result.first_loss) {
+    absl::StrAppendFormat(&text, "\n  loss       %.4f at the start, %.4f at the end",
+                          *result.first_loss, *result.last_loss);
+  }
+  if (result.evaluation_loss) {
+    absl::StrAppendFormat(&text, "\n  held out   %.4f", *result.evaluation_loss);
+    if (result.first_evaluation_loss) {
+      absl::StrAppendFormat(&text, " (%.4f before training)", *result.first_evaluation_loss);
+    }
+  }
+  absl::StrAppend(&text, "\n  moved      ", FormatBytes(result.nvme_read_bytes), " read and ",
+                  FormatBytes(result.nvme_written_bytes), " written on NVMe by ", result.io_engine);
+  absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
+                  " resident at the peak; device ", FormatBytes(result.peak_device_bytes),
+                  ", host ", FormatBytes(result.peak_host_bytes));
+  LogInfo(text);
+}
+
+CommandOutcome RunTrain(const TrainFlags& flags) {
+  Inputs in;
+  if (absl::Status status = ReadInputs(flags, in); !status.ok()) return {status};
+  TrainHooks hooks;
+  hooks.at_start = [&] { return WriteResolved(in.config); };
+  hooks.at_end = [&](const StateSource& state) { return ExportModel(in, state); };
+  const auto result =
+      Train(in.model, *in.data, in.evaluation_data.get(), in.weights.get(), in.config.train, hooks);
+  if (!result.ok()) return {result.status()};
+  if (result->end == TrainResult::End::kAlreadyFinished) return {};
+  if (result->end == TrainResult::End::kStopped) {
+    if (in.config.train.no_commit) {
+      return {absl::AbortedError(absl::StrCat("stopped by ", StopSignal::Name(result->stop_signal),
+                                              " at step ", result->step,
+                                              "; with --no-commit nothing can be resumed"))};
+    }
+    LogInfo(absl::StrCat("stopped by ", StopSignal::Name(result->stop_signal), " after step ",
+                         result->step, "; continue with the same command and --resume"));
+    return {absl::OkStatus(), 75};
+  }
+  PrintSummary(in, *result);
+  return {};
+}
+
+}  // namespace
+
+void AddTrainCommand(CLI::App& app, CommandFunction* run) {
+  CLI::App* command = app.add_subcommand("train", "Train a model from a Hugging Face directory");
+  auto flags = std::make_shared<TrainFlags>();
+  TrainFlags& f = *flags;
+  // Hugging Face Trainer's names stand beside ours.
+  auto name_of = [](const std::string& flag) {
+    std::string names = flag;
+    for (const FlagAlias& alias : TrainerFlagAliases()) {
+      if (alias.flag == flag) absl::StrAppend(&names, ",", alias.alias);
+    }
+    return names;
+  };
+  auto text = [&](const std::string& flag, TrainFlags::Text& value, const std::string& help) {
+    command->add_option(name_of(flag), value, help);
+  };
+  text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
+  command->add_option("--data", f.data,
+                      "text (.txt) or tokens (.bin, .npy); several follow one another");
+  text("--output", f.output, "directory for metrics, commits and the model");
+  text("--config", f.config, "DeepSpeed JSON file; flags win over it");
+  text("--tokenizer", f.tokenizer, "model, chars, bytes, or a directory");
+  text("--seq-len", f.seq_len, "tokens a sample (the model's, at most 1024)");
+  text("--micro-batch", f.micro_batch, "samples computed at once (1)");
+  text("--accumulate", f.accumulate, "micro-batches a step (1)");
+  text("--steps", f.steps, "total steps, also on resume");
+  text("--epochs", f.epochs, "instead of --steps (1)");
+  text("--seed", f.seed, "42");
+  text("--order", f.order, "shuffle (default) or sequential");
+  text("--dtype", f.dtype, "bf16, fp16 or fp32; masters are fp32");
+  text("--optimizer", f.optimizer, "adamw, adam or sgd");
+  text("--lr", f.lr, "learning rate (5e-5)");
+  text("--betas", f.betas, "0.9,0.999");
+  text("--eps", f.eps, "1e-8");
+  text("--momentum", f.momentum, "sgd's momentum");
+  text("--weight-decay", f.weight_decay, "0.01");
+  text("--decay", f.decay, "all, or matrices to spare biases and norms");
+  text("--clip", f.clip, "global gradient norm (1.0; 0: none)");
+  text("--warmup", f.warmup, "warm-up steps");
+  text("--schedule", f.schedule, "constant, linear or cosine");
+  text("--device", f.device, "auto, cpu or cuda");
+  text("--threads", f.threads, "compute threads (the cores); part of the run's identity");
+  text("--device-memory", f.device_memory, "hard budget, e.g. 1GiB");
+  text("--host-memory", f.host_memory, "hard budget, e.g. 3GiB");
+  text("--swap", f.swap, "parents for swap files, PATH[,PATH...]");
+  text("--offload", f.offload, "auto, none, cpu or nvme");
+  text("--offload-param", f.offload_param, "the same for weights alone");
+  text("--offload-optimizer", f.offload_optimizer, "the same for optimizer state alone");
+  text("--update", f.update, "auto, immediate or deferred");
+  text("--io-engine", f.io_engine, "auto, io_uring or threads");
+  text("--commit-every", f.commit_every, "steps between commits (only at the end and at signals)");
+  command->add_flag("--no-commit", f.no_commit, "keep one copy of the state, nothing to resume");
+  text("--persist", f.persist, "copy commits to this directory");
+  text("--keep", f.keep, "commits kept there (1)");
+  command->add_flag("--resume", f.resume, "continue from the last commit in --output");
+  command->add_option("--eval-data", f.eval_data, "held-out data");
+  text("--eval-every", f.eval_every, "steps between evaluations");
+  text("--ranks", f.ranks, "ranks on this machine");
+  text("--shard", f.shard, "sharding mode");
+  command->add_flag("--no-export", f.no_export, "no OUTPUT/model at the end");
+  text("--export-dtype", f.export_dtype, "dtype of the exported weights");
+  command->footer(
+      "Example:\n  spillway train --model gpt2/ --data corpus.txt --output run "
+      "--swap /nvme/swap --offload nvme --device-memory 1GiB --host-memory 3GiB");
+  command->callback([run, flags] { *run = [flags] { return RunTrain(*flags); }; });
+}
+
+}  // namespace spillway
