@@ -22,7 +22,7 @@ uint64_t ProcField(const char* path, absl::string_view key) {
   while (std::getline(in, line)) {
     absl::string_view rest = line;
     if (!absl::ConsumePrefix(&rest, key) || !absl::ConsumePrefix(&rest, ":")) continue;
-    const std::vector<absl::string_view> words = absl::StrSplit(rest, ' ', absl::SkipEmpty());
+    const std::vector<absl::string_view> words = absl::StrSplit(rest, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     uint64_t kilobytes = 0;
     if (!words.empty() && absl::SimpleAtoi(words[0], &kilobytes)) return kilobytes * 1024;
   }

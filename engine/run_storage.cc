@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
-  const fs::path real = fs::weakly_canonical(path, error);
+  const fs::path real = fs::weakly_canonical(fs::absolute(path), error);
   return error ? path : real.string();
 }
 

@@ -54,7 +54,7 @@ class ConvUnit : public spillway::Unit {
   const int64_t in_, out_, stride_;
 };
 
-// Ends the model: a linear layer on the flattened features, and cross-entropy.
+// Ends the model: features averaged over the image, a linear layer, cross-entropy.
 class Classifier : public spillway::LossUnit {
  public:
   explicit Classifier(int64_t features) : features_(features) {}
@@ -76,7 +76,8 @@ class Classifier : public spillway::LossUnit {
 
   Tensor Logits(const UnitContext&, const std::vector<Tensor>& parameters,
                 const Tensor& x) const override {
-    return torch::addmm(parameters[1], x, parameters[0].t());
+    const Tensor means = x.view({x.size(0), features_, -1}).mean(2);  // x: [rows, features * area]
+    return torch::addmm(parameters[1], means, parameters[0].t());
   }
 
  private:
@@ -96,7 +97,7 @@ spillway::Model BuildModel() {
     add(out, 2);
     add(out, 1);
   }
-  model.loss = std::make_shared<Classifier>(channels * 4 * 4);
+  model.loss = std::make_shared<Classifier>(channels);
   return model;
 }
 
@@ -121,7 +122,7 @@ class Gratings : public spillway::Dataset {
       const double phase = torch::rand({1}, random).item<double>() * 2 * M_PI;
       const Tensor wave =
           torch::sin(frequency * (std::cos(angle) * across + std::sin(angle) * down) + phase);
-      batch.inputs[i][0] = wave + 1.5 * torch::randn({kSide, kSide}, random);
+      batch.inputs[i][0] = wave + 0.7 * torch::randn({kSide, kSide}, random);
       batch.labels[i] = label;
     }
     return batch;
@@ -138,7 +139,7 @@ int main(int argc, char** argv) {
   options.steps = 120;
   options.micro_batch = 32;
   options.optimizer.kind = spillway::OptimizerSpec::Kind::kSgd;
-  options.optimizer.learning_rate = 0.002;
+  options.optimizer.learning_rate = 0.03;
   options.optimizer.momentum = 0.9;
   options.optimizer.weight_decay = 1e-4;
   options.schedule.kind = spillway::ScheduleSpec::Kind::kCosine;

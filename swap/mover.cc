@@ -234,6 +234,7 @@ void SwapManager::Mover::TryGrantOp() {
       buffers.fresh.push_back(sums->first_op == next_op_);
     }
     if (op.kind == OpKind::kLoss) {
+      train_version_ = program.version;
       gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
     }
   }

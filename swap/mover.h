@@ -110,6 +110,8 @@ class SwapManager::Mover {
   void StartUpdate(int unit, Stay* sums, int64_t version);
   void StartTiles();
   bool CanStartTile(Pass& pass);
+  bool IsItsTurn(const Pass& pass) const;
+  int NumTiles(const Pass& pass) const;
   bool NeedsTileBuffer(const Pass& pass) const;
   bool FindDestination(Pass& pass);
   void StartTile(Pass& pass);
@@ -178,6 +180,7 @@ class SwapManager::Mover {
   bool flushing_ = false;
   Done flush_waiter_;
   UpdateScalars scalars_;
+  int64_t train_version_ = 0;  // that the training program whose ops run has read
 
   int gradients_to_round_ = 0;  // units whose gradient of this step is not rounded yet
   std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]

@@ -41,11 +41,7 @@ void SwapManager::Mover::AnnounceUpdate(const UpdateScalars& scalars) {
     for (int unit : op.weights) {
       if (seen[unit]) continue;
       seen[unit] = true;
-      if (scalars.skip) {
-        ++settled_[unit];
-      } else {
-        StartUpdate(unit, nullptr, settled_[unit] + 1);
-      }
+      StartUpdate(unit, nullptr, train_version_ + 1);
     }
   }
 }
@@ -58,7 +54,7 @@ void SwapManager::Mover::StartTiles() {
     Pass& pass = *passes_[i];
     const bool update = pass.kind == PassKind::kUpdate;
     if (update && update_waits) continue;
-    while (pass.next_tile < layout_.NumTiles(pass.unit)) {
+    while (pass.next_tile < NumTiles(pass)) {
       if (failed_ || !CanStartTile(pass)) {
         update_waits |= update;
         break;
@@ -66,10 +62,11 @@ void SwapManager::Mover::StartTiles() {
       StartTile(pass);
     }
   }
-  // Units without parameters of their own have no tiles to wait for.
+  // Units without parameters of their own, and skipped updates, have no tiles to wait for,
+  // only their turn.
   for (size_t i = 0; i < passes_.size();) {
     Pass* pass = passes_[i].get();
-    if (layout_.NumTiles(pass->unit) > 0) {
+    if (NumTiles(*pass) > 0 || !IsItsTurn(*pass)) {
       ++i;
       continue;
     }
@@ -78,9 +75,18 @@ void SwapManager::Mover::StartTiles() {
   }
 }
 
+int SwapManager::Mover::NumTiles(const Pass& pass) const {
+  return pass.scalars.skip ? 0 : layout_.NumTiles(pass.unit);
+}
+
+// An update may only read what the one before it has finished writing.
+bool SwapManager::Mover::IsItsTurn(const Pass& pass) const {
+  return pass.kind != PassKind::kUpdate || settled_[pass.unit] == pass.version - 1;
+}
+
 bool SwapManager::Mover::CanStartTile(Pass& pass) {
   const UnitPlacement& placement = plan_.placements[pass.unit];
-  if (tasks_running_ >= max_tasks_) return false;
+  if (tasks_running_ >= max_tasks_ || !IsItsTurn(pass)) return false;
   if (pass.kind == PassKind::kRound) return true;
   if (pass.kind == PassKind::kUpdate && !pass.begun) {
     // A deferred update has the forward right behind it, and waits for its memory.
@@ -320,7 +326,7 @@ void SwapManager::Mover::TileComputed(TileTask* task, const absl::Status& status
       }
     }
   }
-  const bool last = ++pass.tiles_computed == layout_.NumTiles(unit);
+  const bool last = ++pass.tiles_computed == NumTiles(pass);
   // Rounded gradients are written from the sums themselves.
   if (last && pass.kind != PassKind::kRound) PassComputed(pass);
   WriteTilePlanes(task);
@@ -375,7 +381,7 @@ void SwapManager::Mover::EndTask(TileTask* task) {
       initialize_progress_(static_cast<double>(initialize_tiles_done_) / initialize_tiles_);
     }
   }
-  if (++pass.tiles_done == layout_.NumTiles(pass.unit)) PassDone(pass);
+  if (++pass.tiles_done == NumTiles(pass)) PassDone(pass);
 }
 
 // Every tile has its new values in memory.

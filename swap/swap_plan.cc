@@ -59,7 +59,6 @@ class Planner {
 
   absl::StatusOr<UnitPlacement> BasePlacement() const;
   void SetNvmePlanes(UnitPlacement& placement) const;
-  uint64_t HomeBytes(int unit, Tier tier, const UnitPlacement& placement) const;
   std::vector<WeightStay> WeightStays(const Draft& draft, std::vector<Lifetime>* lifetimes) const;
   SwapPlan Build(const Draft& draft) const;
   bool Fits(const SwapPlan& plan) const {
@@ -117,22 +116,6 @@ void Planner::SetNvmePlanes(UnitPlacement& placement) const {
   const bool optimizer = placement.optimizer == Tier::kNvme && layout_.num_planes() > 1;
   placement.first_nvme_plane = weight ? 0 : (optimizer ? 1 : 0);
   placement.last_nvme_plane = optimizer ? layout_.num_planes() : (weight ? 1 : 0);
-}
-
-// Bytes of `unit`'s permanent homes in `tier`.
-uint64_t Planner::HomeBytes(int unit, Tier tier, const UnitPlacement& placement) const {
-  uint64_t bytes = 0;
-  const uint64_t parameters = layout_.PaddedParameters(unit);
-  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-    const Tier home = plane == 0 ? placement.weight : placement.optimizer;
-    if (home == tier) {
-      bytes += RoundUpToPage(parameters * layout_.planes()[plane].bytes_per_parameter);
-    }
-  }
-  if (deferred() && placement.gradient == tier) {
-    bytes += RoundUpToPage(parameters * layout_.gradient_bytes_per_parameter());
-  }
-  return bytes;
 }
 
 // Cuts the uses of every unit that lives in the store into stays.

@@ -4,6 +4,10 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+# A relative folder is meant from where the user stands.
+if [[ -n ${SPILLWAY_TORCH:-} && $SPILLWAY_TORCH != /* ]]; then
+  export SPILLWAY_TORCH=$PWD/$SPILLWAY_TORCH
+fi
 cd "$root"
 
 # What tools/setup fetches goes here; nothing outside the clone is touched but

@@ -48,7 +48,7 @@ struct Inputs {
 // Where temporary token files go: the nearest folder above OUTPUT that exists.
 std::string ScratchDirectory(const std::string& output) {
   std::error_code error;
-  fs::path path = fs::weakly_canonical(output, error);
+  fs::path path = fs::weakly_canonical(fs::absolute(output), error);
   while (!path.empty() && path.has_relative_path() && !fs::is_directory(path, error)) {
     path = path.parent_path();
   }

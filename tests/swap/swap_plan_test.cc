@@ -106,7 +106,7 @@ TEST(SwapPlan, MoreMemoryNeverMeansMoreTraffic) {
     ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
     request.device_bytes = 0;
     uint64_t before = UINT64_MAX;
-    for (uint64_t extra = 0; extra < 140000000; extra += 10000000) {
+    for (uint64_t extra = 0; extra < 220000000; extra += 10000000) {
       request.host_bytes = smallest + extra;
       const auto plan = PlanSwaps(request);
       ASSERT_TRUE(plan.ok());
