@@ -12,6 +12,7 @@
 
 #include "engine/memory_limits.h"
 #include "engine/size.h"
+#include "engine/process_setup.h"
 #include "engine/train.h"
 
 namespace {
@@ -135,6 +136,7 @@ class Gratings : public spillway::Dataset {
 }  // namespace
 
 int main(int argc, char** argv) {
+  spillway::SleepingOpenMpThreads(argv);
   spillway::TrainOptions options;
   options.steps = 120;
   options.micro_batch = 32;

@@ -144,11 +144,16 @@ std::vector<std::string> SwapManager::Mover::TakeEvents() {
 }
 
 void SwapManager::Mover::Pump() {
-  if (failed_) return;
-  AllocateStays();
-  StartTiles();
-  TryGrantOp();
-  CheckWaiters();
+  // One thing that happens here may be what another waits for, and nobody else will
+  // wake us for it.
+  do {
+    pump_again_ = false;
+    if (failed_) return;
+    AllocateStays();
+    StartTiles();
+    TryGrantOp();
+    CheckWaiters();
+  } while (pump_again_);
 }
 
 char* SwapManager::Mover::Address(const ArenaSpan& span) const {
@@ -245,6 +250,7 @@ void SwapManager::Mover::TryGrantOp() {
     (computing > waited / 2 ? stats_.stall_update_seconds : stats_.stall_disk_seconds) += waited;
   }
   ++next_op_;
+  pump_again_ = true;
   std::exchange(op_waiter_, nullptr)(absl::OkStatus());
 }
 

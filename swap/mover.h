@@ -162,6 +162,7 @@ class SwapManager::Mover {
 
   // The mover thread's own.
   bool failed_ = false;
+  bool pump_again_ = false;
   std::deque<EnqueuedProgram> programs_;  // front: the one whose ops run
   int64_t next_op_ = 0;                   // next op to be granted
   int64_t end_op_ = 0;                    // after the last op enqueued

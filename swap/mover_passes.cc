@@ -393,6 +393,7 @@ void SwapManager::Mover::PassComputed(Pass& pass) {
     destination->state = StayState::kReady;
     if (destination->abandoned) ReleaseStay(*destination);
   }
+  pump_again_ = true;
 }
 
 // Every tile is where it lives.
@@ -408,6 +409,7 @@ void SwapManager::Mover::PassDone(Pass& pass) {
       std::find_if(passes_.begin(), passes_.end(), [&](const auto& p) { return p.get() == &pass; });
   SPILLWAY_CHECK(it != passes_.end());
   passes_.erase(it);
+  pump_again_ = true;
 }
 
 void SwapManager::Mover::WhenGradientsRounded(GradientTotal* total, Done done) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/memory_limits.h"
 #include "engine/nearest.h"
+#include "engine/process_setup.h"
 #include "io/log.h"
 #include "tools/commands.h"
 
@@ -76,4 +77,7 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway
 
-int main(int argc, char** argv) { return spillway::Main(argc, argv); }
+int main(int argc, char** argv) {
+  spillway::SleepingOpenMpThreads(argv);
+  return spillway::Main(argc, argv);
+}
