@@ -22,7 +22,8 @@ uint64_t ProcField(const char* path, absl::string_view key) {
   while (std::getline(in, line)) {
     absl::string_view rest = line;
     if (!absl::ConsumePrefix(&rest, key) || !absl::ConsumePrefix(&rest, ":")) continue;
-    const std::vector<absl::string_view> words = absl::StrSplit(rest, absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(rest, absl::ByAnyChar(" \t"), absl::SkipEmpty());
     uint64_t kilobytes = 0;
     if (!words.empty() && absl::SimpleAtoi(words[0], &kilobytes)) return kilobytes * 1024;
   }
@@ -38,24 +39,59 @@ uint64_t NumberIn(const std::string& path) {
   return value;
 }
 
-// What our cgroup (v2, and its ancestors) leaves; UINT64_MAX where nothing limits.
-uint64_t CgroupAvailableBytes() {
-  std::ifstream in("/proc/self/cgroup");
-  std::string line, group;
-  while (std::getline(in, line)) {
-    if (line.rfind("0::", 0) == 0) group = line.substr(3);
+// "key 123" in a cgroup's memory.stat, 0 where it is missing.
+uint64_t StatIn(const std::string& path, absl::string_view key) {
+  std::ifstream in(path);
+  std::string word;
+  uint64_t value = 0;
+  while (in >> word >> value) {
+    if (word == key) return value;
   }
+  return 0;
+}
+
+struct CgroupVersion {
+  const char* top;
+  const char* limit;
+  const char* used;
+  const char* page_cache;  // what is given back when memory is short
+};
+constexpr CgroupVersion kVersion1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
+                                     "/memory.usage_in_bytes", "total_inactive_file"};
+constexpr CgroupVersion kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.current",
+                                     "inactive_file"};
+
+// What a cgroup and its ancestors leave; UINT64_MAX where nothing limits.
+uint64_t CgroupAvailableBytes(const CgroupVersion& version, std::string group) {
   uint64_t available = UINT64_MAX;
   while (true) {
-    const std::string folder = "/sys/fs/cgroup" + (group == "/" ? "" : group);
-    const uint64_t limit = NumberIn(folder + "/memory.max");
-    const uint64_t used = NumberIn(folder + "/memory.current");
+    const std::string folder = version.top + (group == "/" ? "" : group);
+    const uint64_t limit = NumberIn(folder + version.limit);
+    uint64_t used = NumberIn(folder + version.used);
     if (limit != UINT64_MAX && used != UINT64_MAX) {
+      used -= std::min(used, StatIn(folder + "/memory.stat", version.page_cache));
       available = std::min(available, limit > used ? limit - used : 0);
     }
     const size_t slash = group.rfind('/');
-    if (slash == std::string::npos || group.empty()) break;
+    if (slash == std::string::npos || group.empty()) return available;
     group.resize(slash);
+  }
+}
+
+// Of our cgroups, of either version. A line is "NUMBER:CONTROLLERS:PATH".
+uint64_t CgroupAvailableBytes() {
+  std::ifstream in("/proc/self/cgroup");
+  std::string line;
+  uint64_t available = UINT64_MAX;
+  while (std::getline(in, line)) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
+    if (parts[1].empty()) {
+      available = std::min(available, CgroupAvailableBytes(kVersion2, parts[2]));
+    } else if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end()) {
+      available = std::min(available, CgroupAvailableBytes(kVersion1, parts[2]));
+    }
   }
   return available;
 }

@@ -85,4 +85,9 @@ absl::Status MetricsLog::Append(const nlohmann::json& row) {
   return absl::OkStatus();
 }
 
+absl::Status MetricsLog::Sync() {
+  if (fdatasync(fd_) == 0) return absl::OkStatus();
+  return ErrnoStatus(errno, absl::StrCat("sync ", path_));
+}
+
 }  // namespace spillway

@@ -29,7 +29,7 @@ struct StepMetrics {
   double busy_disk_seconds = 0;
   double busy_update_seconds = 0;
   double busy_compute_seconds = 0;
-  double commit_seconds = 0;  // waited for a commit; not part of `seconds`
+  double commit_seconds = 0;  // waited for the commit before this step; not part of `seconds`
   uint64_t peak_device_bytes = 0;
   uint64_t peak_host_bytes = 0;
   uint64_t peak_rss_bytes = 0;
@@ -49,6 +49,8 @@ class MetricsLog {
   MetricsLog& operator=(const MetricsLog&) = delete;
 
   absl::Status Append(const nlohmann::json& row);
+  // Makes what was appended durable.
+  absl::Status Sync();
 
  private:
   MetricsLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}

@@ -64,7 +64,7 @@ UpdateConstants ConstantsOf(const OptimizerSpec& spec, const UpdateScalars& scal
 }  // namespace
 
 absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
-  constexpr double kHuge = 1e30;
+  constexpr double kHuge = 1e31;  // beyond what flags and files take
   absl::Status status;
   status.Update(RequireRange("learning_rate", spec.learning_rate, 0, kHuge, "0 or more"));
   status.Update(RequireRange("beta1", spec.beta1, 0, 1, "in [0, 1)"));

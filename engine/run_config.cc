@@ -210,6 +210,11 @@ void RunConfigResolver::ResolveCommits() {
     if (flags_.commit_every) Invalid("--no-commit and --commit-every contradict each other");
     if (flags_.persist) Invalid("--no-commit and --persist contradict each other");
   }
+  if (flags_.persist) {
+    Fail(absl::UnimplementedError(
+        "--persist is not in this version yet: commits stay on the swap paths; put --swap (or, "
+        "without it, --output) on a disk that outlives the job, or copy with spillway export"));
+  }
 }
 
 void RunConfigResolver::NoteOtherKeys() {

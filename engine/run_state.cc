@@ -1,15 +1,19 @@
 #include "engine/run_state.h"
 
+#include <charconv>
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "io/status.h"
 
 namespace spillway {
 namespace {
 
-std::string Exact(double value) { return absl::StrFormat("%.17g", value); }
+// The shortest text that reads back as the same value.
+std::string Exact(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
 
 }  // namespace
 

@@ -67,6 +67,14 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   auto storage = std::unique_ptr<RunStorage>(new RunStorage(options));
   const std::string output = AbsolutePath(options.output);
   std::error_code error;
+  for (fs::path path = output; path.has_relative_path(); path = path.parent_path()) {
+    if (fs::exists(path, error)) break;
+    storage->created_.push_back(path.string());
+  }
+  if (storage->created_.empty() && !fs::is_directory(output, error)) {
+    return absl::InvalidArgumentError(absl::StrCat("--output ", output, " is not a directory"));
+  }
+  storage->output_was_empty_ = !storage->created_.empty() || fs::is_empty(output, error);
   fs::create_directories(fs::path(output).parent_path(), error);
   if (error) {
     return ErrnoStatus(error.value(),
@@ -178,6 +186,34 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(
     }
   }
   return store;
+}
+
+bool RunStorage::CommitRefersToSwap() const {
+  CommitRecord record;
+  const auto store = SwapStore::Open(manifest_path(), /*read_only=*/true, {}, &record);
+  // A commit that can't be read is none of ours to judge.
+  if (!store.ok()) return !absl::IsNotFound(store.status());
+  for (const std::string& used : (*store)->directories()) {
+    for (const auto& directory : directories_) {
+      if (directory->path() == used) return true;
+    }
+  }
+  return false;
+}
+
+RunStorage::~RunStorage() {
+  if (output_ == nullptr) return;
+  if (!directories_.empty() && !CommitRefersToSwap()) RemoveSwap();
+  std::error_code error;
+  const std::string lock = output() + "/lock";
+  for (const auto& entry : fs::directory_iterator(output(), error)) {
+    if (entry.path() != lock) return;
+  }
+  if (!output_was_empty_) return;
+  fs::remove(lock, error);
+  for (const std::string& path : created_) {
+    if (rmdir(path.c_str()) != 0) break;  // not empty: somebody else uses it
+  }
 }
 
 void RunStorage::RemoveSwap() {

@@ -21,6 +21,9 @@ class RunStorage {
   // kFailedPrecondition when another process owns OUTPUT; kAlreadyExists when there is a
   // commit and no --resume, nothing touched.
   static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options);
+  // Takes back what is of no use to anybody: swap that no commit refers to, and OUTPUT where
+  // nothing but our lock came into it.
+  ~RunStorage();
 
   const std::string& output() const { return output_->path(); }
   std::string manifest_path() const { return ManifestPath(output()); }
@@ -36,9 +39,6 @@ class RunStorage {
   // The tile size of the commit, 0 without one.
   uint64_t committed_tile_parameters() const { return committed_tile_parameters_; }
 
-  // Deletes the swap directories, when nothing in them is needed (no commit was made).
-  void RemoveSwap();
-
   static std::string ManifestPath(const std::string& output);
 
  private:
@@ -46,10 +46,14 @@ class RunStorage {
   absl::StatusOr<std::vector<std::string>> Lock(const std::vector<std::string>& parents,
                                                 int store_number);
   std::string DirectoryBelow(const std::string& parent, int store_number) const;
+  bool CommitRefersToSwap() const;
+  void RemoveSwap();
 
   const TrainOptions options_;
   std::unique_ptr<RunDirectory> output_;
-  std::string id_;  // of OUTPUT, in the names of directories below swap paths
+  bool output_was_empty_ = false;     // nothing in OUTPUT when this run came
+  std::vector<std::string> created_;  // OUTPUT and its parents that were not there, deepest first
+  std::string id_;                    // of OUTPUT, in the names of directories below swap paths
   std::optional<RunState> committed_;
   uint64_t committed_tile_parameters_ = 0;
   std::vector<std::unique_ptr<RunDirectory>> directories_;

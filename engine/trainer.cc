@@ -100,8 +100,10 @@ absl::Status Trainer::Start(WeightSource* weights) {
         },
         [&](double fraction) { progress.Update(std::llround(fraction * tiles)); }));
   }
-  ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(storage_->output() + "/metrics.jsonl", state_.step));
-  ASSIGN_OR_RETURN(evaluations_, MetricsLog::Open(storage_->output() + "/eval.jsonl", state_.step));
+  // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
+  const int64_t kept = storage_->committed() ? state_.step : -1;
+  ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(storage_->output() + "/metrics.jsonl", kept));
+  ASSIGN_OR_RETURN(evaluations_, MetricsLog::Open(storage_->output() + "/eval.jsonl", kept));
   return absl::OkStatus();
 }
 
@@ -207,10 +209,11 @@ absl::StatusOr<double> Trainer::Evaluate() {
 absl::Status Trainer::Commit(bool finished) {
   const double began = Now();
   state_.finished = finished;
+  RETURN_IF_ERROR(metrics_->Sync());
+  RETURN_IF_ERROR(evaluations_->Sync());
   RETURN_IF_ERROR(manager_->Commit(storage_->manifest_path(),
                                    {static_cast<uint64_t>(state_.step), EncodeRunState(state_)}));
   last_commit_seconds_ += Now() - began;
-  excluded_seconds_ += Now() - began;
   return absl::OkStatus();
 }
 
@@ -240,25 +243,26 @@ absl::StatusOr<TrainResult> Trainer::Run() {
   }
   Progress progress("step", options_.steps, state_.step);
   StartClock();
-  while (state_.step < options_.steps && StopSignal::received() == 0) {
+  // Looked at once a step: a signal that comes later than that waits for the next.
+  bool stop = StopSignal::received() != 0;
+  while (state_.step < options_.steps && !stop) {
     const int64_t step = state_.step + 1;
     StepMetrics row;
     RETURN_IF_ERROR(RunTrainStep(step, row));
-    if (StopSignal::received() != 0 && std::exchange(program_enqueued_, false)) {
-      manager_->AbandonQueued();
-    }
+    stop = StopSignal::received() != 0;
+    if (stop && std::exchange(program_enqueued_, false)) manager_->AbandonQueued();
     const bool evaluate = EvaluateAfter(step);
-    const bool commit = CommitAfter(step) || (StopSignal::received() != 0 && !options_.no_commit);
-    if (evaluate || commit || StopSignal::received() != 0) {
-      RETURN_IF_ERROR(manager_->Flush());
-    }
+    const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
+    if (evaluate || commit || stop) RETURN_IF_ERROR(manager_->Flush());
     if (evaluate) {
       ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());
       // The evaluation's programs are done; nothing else may be under way at a commit.
     }
-    if (commit) RETURN_IF_ERROR(Commit(step == options_.steps));
+    // The row before the commit that covers it: killed between the two, a resumed run drops
+    // the row and takes the step again. The commit's wait shows in the next row.
     FillResourceColumns(row);
     RETURN_IF_ERROR(metrics_->Append(ToJson(row)));
+    if (commit) RETURN_IF_ERROR(Commit(step == options_.steps));
     StartClock();
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;

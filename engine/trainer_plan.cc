@@ -59,7 +59,14 @@ uint64_t BookBytes(const StateLayout& layout) {
 absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   ASSIGN_OR_RETURN(const UpdateMode update, ChooseUpdate(options_));
   deferred_ = update == UpdateMode::kDeferred;
-  ASSIGN_OR_RETURN(const uint64_t measured, compute_->MeasurePeakBytes());
+  const absl::StatusOr<uint64_t> dry_run = compute_->MeasurePeakBytes();
+  if (absl::IsResourceExhausted(dry_run.status())) {
+    return DoesNotFitError(
+        absl::StrCat("computing does not fit this machine's memory: ", dry_run.status().message(),
+                     ", or take a smaller --micro-batch or --seq-len"));
+  }
+  RETURN_IF_ERROR(dry_run.status());
+  const uint64_t measured = *dry_run;
   // The order of allocations differs a little from the dry run's.
   const uint64_t compute_bytes = measured + measured / 16 + 4 * kMiB;
 

@@ -11,8 +11,8 @@
 #include <cstdio>
 
 #include "engine/memory_limits.h"
-#include "engine/size.h"
 #include "engine/process_setup.h"
+#include "engine/size.h"
 #include "engine/train.h"
 
 namespace {

@@ -113,6 +113,12 @@ absl::StatusOr<UniqueFd> TakeLock(int directory_fd, const std::string& path) {
     }
     return ErrnoStatus(errno, absl::StrCat("lock ", path, "/", kLockName));
   }
+  struct stat info;
+  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if (info.st_nlink == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "open run directory ", path, ": a process that ended just now removed it; try again"));
+  }
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);
   const std::string line = absl::StrCat(::getpid(), " on ", host, "\n");

@@ -117,6 +117,10 @@ def check_tests_are_registered(sources, build):
         if path.startswith("tests/") and path.endswith("_test.cc"):
             if os.path.realpath(os.path.join(sources.root, path)) not in compiled:
                 yield f"{path} is in no test program: add its folder to CMakeLists.txt (spillway_tests)"
+        if path.startswith("tests/") and path.endswith("_test.py"):
+            name = os.path.basename(path)[:-len("_test.py")]
+            if not re.search(rf"\b{name}\b", sources.text("CMakeLists.txt")):
+                yield f"{path} is in no test: name it in CMakeLists.txt"
         if path.startswith("tests/") and path.endswith(".cc") and not path.endswith("_test.cc"):
             if re.search(r"^TEST(_F|_P)?\(", sources.text(path), re.M):
                 yield f"{path} holds tests but is not named *_test.cc, so nothing builds it"

@@ -2,6 +2,7 @@
 #include "engine/train.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -67,9 +68,28 @@ absl::StatusOr<std::unique_ptr<TokenSource>> OpenTokens(const Inputs& inputs,
   return TokenSource::Open(options);
 }
 
+// This version trains on one rank; several that believe so would do the same work twice.
+absl::Status CheckOneRank() {
+  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr && std::atoi(value) > 1) {
+      return absl::UnimplementedError(absl::StrCat(
+          name, "=", value, ": this version trains on one rank; start it without the launcher"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadInputs(const TrainFlags& flags, Inputs& in) {
+  RETURN_IF_ERROR(CheckOneRank());
   ASSIGN_OR_RETURN(in.config, ResolveRunConfig(flags));
   RunConfig& config = in.config;
+  std::error_code error;
+  if (fs::equivalent(config.model, config.train.output + "/model", error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--model ", config.model,
+        " is where this run's --output puts its trained model: give another --output"));
+  }
   for (const std::string& note : config.notes) LogInfo(note);
   ASSIGN_OR_RETURN(in.model_config, ReadGpt2Config(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
@@ -116,6 +136,10 @@ absl::Status ReadInputs(const TrainFlags& flags, Inputs& in) {
 }
 
 absl::Status WriteResolved(const RunConfig& config) {
+  // An export of fewer steps (this run goes on) is no longer whole.
+  std::error_code error;
+  fs::remove(config.train.output + "/model/config.json", error);
+  if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
   return WriteFileAtomically(config.train.output + "/config.resolved.json",
                              ResolvedConfigJson(config).dump(2) + "\n");
 }

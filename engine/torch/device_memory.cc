@@ -39,7 +39,10 @@ class BudgetedAllocator final : public c10::Allocator {
   void SetBudget(MemoryBudget* budget) {
     MutexLock lock(mutex_);
     TrimLocked();
+    // What is alive moves along.
+    if (budget_ != nullptr) budget_->Subtract(live_);
     budget_ = budget;
+    if (budget_ != nullptr) SPILLWAY_CHECK(budget_->TryAdd(live_));
   }
 
   void Trim() {

@@ -82,7 +82,10 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   }
 
   MemoryBudget device_budget("device", options.device_memory_bytes);
-  DeviceMemory::Install(&device_budget);
+  // The dry run may take more than the budget, so that the refusal can say how much is needed.
+  MemoryBudget dry_run_budget("device",
+                              std::max(options.device_memory_bytes, AvailableMemoryBytes() / 2));
+  DeviceMemory::Install(&dry_run_budget);
   absl::Status status;
   {
     ModelCompute compute(model, description, &data, evaluation, options);
@@ -90,13 +93,14 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
     status = [&]() -> absl::Status {
       ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(options, description, storage.get(),
                                                            &compute, &device_budget));
-      if (hooks.at_start) RETURN_IF_ERROR(hooks.at_start());
+      DeviceMemory::Install(&device_budget);
       if (absl::Status started = trainer->Start(weights ? weights : &init); !started.ok()) {
         if (StopSignal::received() == 0) return started;
         result.end = TrainResult::End::kStopped;
         result.stop_signal = StopSignal::received();
         return absl::OkStatus();
       }
+      if (hooks.at_start) RETURN_IF_ERROR(hooks.at_start());
       ASSIGN_OR_RETURN(result, trainer->Run());
       if (result.end != TrainResult::End::kFinished) return absl::OkStatus();
       StateSource source;
@@ -110,7 +114,6 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
     }();
   }
   DeviceMemory::Install(nullptr);
-  if (options.no_commit && !committed) storage->RemoveSwap();
   RETURN_IF_ERROR(status);
   return result;
 }

@@ -28,11 +28,11 @@ TEST(FormatBytes, ReadsLikeAPersonWouldWriteIt) {
 }
 
 TEST(FormatBytes, AFlagIsNeverTooSmall) {
-  EXPECT_EQ(FormatBytesForFlag(0), "0 MiB");
-  EXPECT_EQ(FormatBytesForFlag(1), "1 MiB");
-  EXPECT_EQ(FormatBytesForFlag(1 << 20), "1 MiB");
-  EXPECT_EQ(FormatBytesForFlag((1 << 20) + 1), "2 MiB");
-  EXPECT_EQ(FormatBytesForFlag(UINT64_MAX), "17592186044416 MiB");
+  EXPECT_EQ(FormatBytesForFlag(0), "0MiB");
+  EXPECT_EQ(FormatBytesForFlag(1), "1MiB");
+  EXPECT_EQ(FormatBytesForFlag(1 << 20), "1MiB");
+  EXPECT_EQ(FormatBytesForFlag((1 << 20) + 1), "2MiB");
+  EXPECT_EQ(FormatBytesForFlag(UINT64_MAX), "17592186044416MiB");
 }
 
 TEST(MemoryBudget, ReservationsGiveThemselvesBack) {
@@ -67,7 +67,7 @@ TEST(MemoryBudget, RefusalNamesTheFlagAndWhatWouldDo) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(status.message(),
             "host memory: 512 MiB needed for activations, 512 MiB of 1 GiB in use; raise "
-            "--host-memory to at least 1025 MiB");
+            "--host-memory to at least 1025MiB");
   EXPECT_EQ(budget.used_bytes(), 512 << 20);
   EXPECT_EQ(budget.peak_bytes(), 512 << 20);
   EXPECT_THAT(MemoryBudget("device", 1).Reserve(2, "x").status().message(),

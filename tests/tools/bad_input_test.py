@@ -1,0 +1,422 @@
+#!/usr/bin/env python3
+"""Bad input: each with a clear message, the right exit code, and nothing left behind."""
+
+import json
+import os
+import pwd
+import re
+import signal
+import struct
+import subprocess
+import unittest
+
+import cli_testing
+from cli_testing import CliTest, gpt2_shapes, run, safetensors, start, with_header, write_tokens
+
+
+class BadInput(CliTest):
+    def refuse(self, code, *words, **changes):
+        result = self.train(**changes)
+        self.assert_run(result, code, *words)
+        self.assert_nothing_left()
+        self.assertNotIn("terminate called", result.stderr)
+        return result.stderr
+
+
+class ModelTest(BadInput):
+    def with_config(self, **changes):
+        config = dict(self.config, **changes)
+        config = {key: value for key, value in config.items() if value is not None}
+        self.write("model-in/config.json", json.dumps(config))
+
+    def test_unknown_model_type(self):
+        self.with_config(model_type="llama")
+        self.refuse(2, "llama", "gpt2", "config.json")
+        self.with_config(model_type=None)
+        self.refuse(2, "model_type", "missing")
+
+    def test_missing_directory(self):
+        self.refuse(2, "no-such-org/no-such-model", model="no-such-org/no-such-model")
+        os.remove(self.path("model-in/config.json"))
+        self.refuse(2, "config.json")
+
+    def test_config_that_cannot_be(self):
+        self.with_config(n_embd=15)
+        self.refuse(2, "n_embd", "divisible")
+        self.with_config(n_layer=0)
+        self.refuse(2, "n_layer")
+        self.with_config(activation_function="prelu")
+        self.refuse(2, "activation_function", "prelu")
+        self.with_config(attn_pdrop=1.5)
+        self.refuse(2, "attn_pdrop", "1.5")
+        for text in ("{", "[" * 100000, '{"model_type": "gpt2", "model_type": "gpt2"}', "", "[]"):
+            self.write("model-in/config.json", text)
+            self.refuse(2, "config.json")
+
+    def test_pickled_weights(self):
+        self.write("model-in/pytorch_model.bin", b"\x80\x02")
+        self.refuse(2, "pytorch_model.bin", "safetensors", "save_pretrained")
+
+    def weights(self, content):
+        self.write("model-in/model.safetensors", content)
+
+    def test_good_weights_train(self):
+        self.weights(safetensors(gpt2_shapes(self.config)))
+        self.assert_run(self.train(), 0)
+
+    def test_missing_and_misshapen_tensors(self):
+        shapes = gpt2_shapes(self.config)
+        left_out = dict(shapes)
+        del left_out["h.0.mlp.c_fc.bias"]
+        self.weights(safetensors(left_out))
+        self.refuse(2, "h.0.mlp.c_fc.bias", "missing")
+        self.weights(safetensors({**shapes, "h.0.ln_1.weight": [17]}))
+        self.refuse(2, "h.0.ln_1.weight", "17", "16")
+        self.weights(safetensors({**shapes, "h.1.ln_1.weight": [16]}))
+        self.refuse(2, "h.1.ln_1.weight")
+
+    def test_weights_that_are_not_finite(self):
+        shapes = gpt2_shapes(self.config)
+        self.weights(safetensors(shapes, value=float("nan")))
+        self.refuse(2, "finite", "weight")
+
+    def test_truncated_weights(self):
+        whole = safetensors(gpt2_shapes(self.config))
+        for size in (0, 7, 8, 100, len(whole) - 1):
+            with self.subTest(size=size):
+                self.weights(whole[:size])
+                self.refuse(4, "model.safetensors")
+        self.weights(whole + b"x")
+        self.refuse(4, "model.safetensors")
+
+    def test_hostile_weights(self):
+        def one(dtype="F32", shape=(2,), offsets=(0, 8)):
+            return json.dumps({"t": {"dtype": dtype, "shape": list(shape),
+                                     "data_offsets": list(offsets)}})
+        two = '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32",' \
+              '"shape":[2],"data_offsets":[%d,%d]}}'
+        cases = {
+            "header longer than the file": struct.pack("<Q", 1 << 20) + b"{}",
+            "header of 2^63 bytes": struct.pack("<Q", 1 << 63) + b"{}",
+            "header of 2^64-1 bytes": struct.pack("<Q", (1 << 64) - 1) + b"{}",
+            "no JSON": with_header("garbage!"),
+            "an array": with_header("[]      "),
+            "no UTF-8": with_header(b'{"\xff\xfe":1}'),
+            "depth": with_header('{"a":' * 5000 + "1" + "}" * 5000),
+            "a name twice": with_header(
+                '{"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},'
+                '"t":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}', bytes(8)),
+            "beyond the file": with_header(one(shape=(4,), offsets=(0, 16)), bytes(8)),
+            "backwards": with_header(one(offsets=(8, 0)), bytes(8)),
+            "other size than the shape": with_header(one(shape=(3,)), bytes(8)),
+            "a shape that overflows": with_header(one(shape=(1 << 62, 4)), bytes(8)),
+            "a shape that wraps to the size": with_header(one(shape=(1 << 63, 2, 2)), bytes(8)),
+            "a negative size": with_header(one(shape=(-2,)), bytes(8)),
+            "a size with a fraction": with_header(one(shape=(2.0,)), bytes(8)),
+            "a negative offset": with_header(one(offsets=(-8, 0)), bytes(8)),
+            "an unknown dtype": with_header(one(dtype="F33"), bytes(8)),
+            "overlap": with_header(two % (4, 12), bytes(12)),
+            "a hole": with_header(two % (16, 24), bytes(24)),
+            "bytes of no tensor": with_header(one(), bytes(16)),
+            "no offsets": with_header('{"t":{"dtype":"F32","shape":[2]}}', bytes(8)),
+        }
+        for name, content in cases.items():
+            with self.subTest(name):
+                self.weights(content)
+                self.refuse(4, "model.safetensors")
+                result = run("inspect", self.path("model-in/model.safetensors"), "--json")
+                self.assertEqual(result.returncode, 4, result.stderr)
+
+    def test_shards(self):
+        shapes = gpt2_shapes(self.config)
+        names = {name: "a.safetensors" for name in shapes}
+        index = "model-in/model.safetensors.index.json"
+        self.write(index, json.dumps({"weight_map": names}))
+        self.refuse(2, "a.safetensors", "missing")
+        self.write(index, json.dumps({"weight_map": {**names, "wte.weight": "../a.safetensors"}}))
+        self.refuse(4, "../a.safetensors")
+        self.write(index, "{}")
+        self.refuse(4, "weight_map")
+
+
+class DataTest(BadInput):
+    def test_missing(self):
+        self.refuse(2, "nowhere.bin", data=self.path("nowhere.bin"))
+        self.refuse(2, "--data", data=None)
+
+    def test_empty_and_short(self):
+        for size, word in ((0, "empty.bin"), (10, "16"), (16, "17")):
+            with self.subTest(size=size):
+                write_tokens(self.path("empty.bin"), size, 64)
+                self.refuse(2, "empty.bin", word, data=self.path("empty.bin"))
+        self.refuse(2, "odd.bin", data=self.write("odd.bin", b"abc"))
+        self.refuse(2, "empty.txt", data=self.write("empty.txt", ""), tokenizer="chars")
+
+    def test_token_beyond_the_vocabulary(self):
+        with open(self.data, "r+b") as data:
+            data.seek(2 * 777)
+            data.write(struct.pack("<H", 64))
+        self.refuse(2, "64", "777", "vocabulary")
+
+    def test_formats(self):
+        self.refuse(2, ".txt", ".npy", data=self.write("data.csv", "1,2,3"))
+        self.refuse(2, "x.npy", data=self.write("x.npy", b"\x93NUMPY garbage"))
+        # More kinds of characters than the vocabulary has.
+        text = "".join(chr(0x4E00 + i) for i in range(100)) * 4
+        self.refuse(2, "vocab", data=self.write("x.txt", text), tokenizer="chars")
+        self.refuse(2, "UTF-8", data=self.write("x.txt", b"\xff\xfe" * 100), tokenizer="chars")
+        self.refuse(2, "256", "64", data=self.write("x.txt", "text" * 100), tokenizer="bytes")
+
+    def test_held_out(self):
+        self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
+
+
+class ConfigTest(BadInput):
+    def refuse_config(self, content, *words, **changes):
+        text = content if isinstance(content, str) else json.dumps(content, indent=1)
+        return self.refuse(2, *words, config=self.write("ds.json", text), **changes)
+
+    def test_keys(self):
+        self.refuse_config({"zero_optimisation": {"stage": 3}}, "zero_optimisation",
+                           "zero_optimization", "ds.json:2")
+        self.refuse_config({"gradient_cliping": 1.0}, "gradient_cliping", "gradient_clipping")
+        self.refuse_config({"optimizer": {"type": "AdamW", "params": {"learning_rat": 1}}},
+                           "learning_rat")
+        self.refuse_config({"qqqqqqqqqqqq": 1}, "qqqqqqqqqqqq")
+        self.refuse_config('{"bf16": {"enabled": true},\n "bf16": {"enabled": false}}',
+                           "bf16", "twice", "ds.json:2")
+
+    def test_contradictions(self):
+        self.refuse_config({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3,
+                            "gradient_accumulation_steps": 2}, "8", "3", "2", "6",
+                           micro_batch=None)
+        self.refuse_config({"fp16": {"enabled": True}, "bf16": {"enabled": True}},
+                           "fp16", "bf16", "contradict")
+        self.refuse_config({"optimizer": {"type": "Lion"}}, "Lion", "AdamW")
+        self.refuse_config({"gradient_clipping": "much"}, "gradient_clipping", "much")
+
+    def test_text(self):
+        self.refuse_config("", "ds.json")
+        self.refuse_config('{"bf16": ', "ds.json:1")
+        self.refuse_config("[" * 200000, "deep")
+        self.refuse_config('{"a":' * 100000, "deep")
+        self.refuse_config("\x00\x01", "ds.json")
+        self.refuse(2, "nowhere.json", config=self.path("nowhere.json"))
+
+    def test_flags(self):
+        result = run(*self.flags(), "--offlod", "nvme")
+        self.assert_run(result, 2, "--offlod", "--offload")
+        self.assert_nothing_left()
+        result = run(*self.flags(), "stray")
+        self.assert_run(result, 2, "stray")
+        self.refuse(2, "--lr", "fast", lr="fast")
+        self.refuse(2, "--steps", steps=0)
+        self.refuse(2, "--seq-len", "16", seq_len=17)
+        self.refuse(2, "--no-commit", "--commit-every", no_commit=True, commit_every=2)
+        self.refuse(2, "--host-memory", "lots", host_memory="lots")
+        self.refuse(2, "--swap", swap=None)
+        self.refuse(2, "--update", "--clip", update="immediate")
+        self.refuse(2, "--output", output=None)
+        self.refuse(2, "--device", "cuda", device="quantum")
+        result = run("trian")
+        self.assertEqual(result.returncode, 2, result.stderr)
+
+
+class BudgetTest(BadInput):
+    # Computing takes more than the budget that is refused.
+    config = dict(cli_testing.TINY, vocab_size=8192, n_embd=64)
+
+    def test_smallest_that_works(self):
+        said = self.refuse(3, "--device-memory", "--host-memory", device_memory="1MiB",
+                           host_memory="1MiB", output=self.path("deep/er/out"))
+        self.assertFalse(os.path.exists(self.path("deep")))
+        device, host = re.search(
+            r"at least --device-memory (\S+) and --host-memory (\S+)", said).groups()
+        self.assert_run(self.train(device_memory=device, host_memory=host), 0)
+
+        def less(text):
+            number, unit = re.fullmatch(r"([\d.]+)(\D*)", text).groups()
+            return str(int(float(number)) - 1) + unit
+        self.output = self.path("less")
+        self.swap = self.path("less-swap")
+        os.mkdir(self.swap)
+        self.refuse(3, "at least", device_memory=less(device), host_memory=host)
+        self.refuse(3, "at least", device_memory=device, host_memory=less(host))
+
+
+class SwapPathTest(BadInput):
+    def test_missing(self):
+        self.refuse(2, "nowhere", "does not exist", swap=self.path("nowhere"))
+        self.refuse(2, "nowhere", "does not exist", swap=f"{self.swap},{self.path('nowhere')}")
+        self.refuse(2, "data.bin", "directory", swap=self.data)
+        self.refuse(2, "twice", swap=f"{self.swap},{self.swap}/")
+
+    def test_not_writable(self):
+        os.chmod(self.swap, 0o555)
+        self.addCleanup(os.chmod, self.swap, 0o755)
+        if os.geteuid() != 0:
+            self.refuse(2, "not writable")
+            return
+        nobody = pwd.getpwnam("nobody")
+        user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        try:
+            started = subprocess.run([cli_testing.program(), "--help"], capture_output=True,
+                                     env=cli_testing.environment(), cwd="/", check=False, **user)
+        except PermissionError:
+            started = None
+        if started is None or started.returncode != 0:
+            self.skipTest("another user cannot start the program where it lies")
+        if subprocess.run(["cat", self.data], capture_output=True, check=False,
+                          **user).returncode != 0:
+            self.skipTest("another user cannot read the test's folder")
+        parent = self.path("theirs")
+        os.mkdir(parent)
+        os.chown(parent, nobody.pw_uid, nobody.pw_gid)
+        output = os.path.join(parent, "out")
+        result = run(*self.flags(output=output), cwd="/", **user)
+        self.assert_run(result, 2, self.swap, "not writable")
+        self.assert_nothing_left(output)
+
+    def tmpfs(self, size):
+        if os.geteuid() != 0:
+            self.skipTest("mounting a tmpfs needs root")
+        mount = self.path("tmpfs")
+        os.mkdir(mount)
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", mount],
+                              capture_output=True, check=False)
+        if done.returncode != 0:
+            self.skipTest("a tmpfs cannot be mounted here")
+        self.addCleanup(subprocess.run, ["umount", mount], check=False)
+        return mount
+
+    def test_no_direct_io(self):
+        mount = self.tmpfs("64m")
+        probe = os.path.join(mount, "probe")
+        try:
+            os.close(os.open(probe, os.O_RDWR | os.O_CREAT | os.O_DIRECT))
+            direct = True
+        except OSError:
+            direct = False
+        if os.path.exists(probe):
+            os.remove(probe)
+        result = self.train(swap=mount)
+        self.assert_run(result, 0)
+        if not direct:
+            self.assertIn("no direct I/O", result.stderr)
+
+    def test_too_little_space(self):
+        mount = self.tmpfs("64k")
+        result = self.train(swap=mount)
+        self.assertIn(result.returncode, (1, 2), result.stderr)
+        self.assertIn("bytes are free", result.stderr)
+        self.assertIn(mount, result.stderr)
+        self.assert_nothing_left()
+        self.assertEqual(os.listdir(mount), [])
+        # The second of two paths is the one without space.
+        result = self.train(swap=f"{self.swap},{mount}")
+        self.assertIn("bytes are free", result.stderr)
+        self.assert_nothing_left()
+        self.assertEqual(os.listdir(mount), [])
+
+
+class OutputTest(BadInput):
+    def test_in_use(self):
+        process = start(*self.flags(steps=10000000))
+        try:
+            lock = os.path.join(self.output, "metrics.jsonl")
+            self.wait_for(lambda: os.path.exists(lock) and os.path.getsize(lock), process)
+            for resume in (False, True):
+                result = self.train(resume=resume)
+                self.assert_run(result, 2, f"process {process.pid} ", "in use")
+            self.assertIsNone(process.poll())
+        finally:
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(60), 75)
+
+    def test_commit_without_resume(self):
+        self.assert_run(self.train(), 0)
+
+        def state():
+            found = {}
+            for top in (self.output, self.swap):
+                for folder, _, files in os.walk(top):
+                    for name in files:
+                        path = os.path.join(folder, name)
+                        with open(path, "rb") as file:
+                            found[path] = (file.read(), os.stat(path).st_ino)
+            return found
+        before = state()
+        self.assert_run(self.train(steps=8), 2, "--resume", "step 4", "nothing was touched")
+        self.assertEqual(state(), before)
+
+    def test_model_is_where_the_result_goes(self):
+        self.assert_run(self.train(), 0)
+        self.model = os.path.join(self.output, "model")
+        self.assert_run(self.train(resume=True), 2, "--output")
+        self.assertTrue(os.path.exists(self.model + "/config.json"))
+
+    def test_a_file(self):
+        result = self.train(output=self.data)
+        self.assert_run(result, 2, "data.bin")
+
+    def test_foreign_files_stay(self):
+        os.mkdir(self.output)
+        self.write("out/notes", "mine")
+        self.assert_run(self.train(device_memory="1MiB"), 3)
+        self.assertIn("notes", os.listdir(self.output))
+        self.assertEqual(os.listdir(self.swap), [])
+
+    def test_flipped_byte(self):
+        self.assert_run(self.train(), 0)
+        planes = {}
+        for extent in self.inspect()["extents"]:
+            planes.setdefault(extent["plane"], extent)
+        self.assertGreaterEqual(len(planes), 4)
+        for plane, extent in planes.items():
+            with self.subTest(plane), open(extent["file"], "r+b") as file:
+                at = extent["offset"] + 5
+                file.seek(at)
+                good = file.read(1)
+                file.seek(at)
+                file.write(bytes([good[0] ^ 0x10]))
+                file.flush()
+                os.fsync(file.fileno())
+                self.assert_run(run("inspect", self.output, "--json"), 4, "generation", plane,
+                                extent["file"])
+                self.assert_run(self.train(resume=True, steps=6), 4, plane, extent["file"])
+                file.seek(at)
+                file.write(good)
+                file.flush()
+        self.assert_run(self.train(resume=True, steps=6), 0)
+
+    def test_cut_or_missing_files(self):
+        self.assert_run(self.train(), 0)
+        file = self.inspect()["extents"][0]["file"]
+        size = os.path.getsize(file)
+        os.truncate(file, size // 2)
+        self.assert_run(run("inspect", self.output), 4, file)
+        self.assert_run(self.train(resume=True, steps=6), 4, file, "cut")
+        os.remove(file)
+        self.assert_run(self.train(resume=True, steps=6), 4, file, "missing")
+        manifest = os.path.join(self.output, "manifest-rank0")
+        os.truncate(manifest, os.path.getsize(manifest) - 3)
+        self.assert_run(self.train(resume=True, steps=6), 4, "manifest-rank0")
+
+
+class NotFiniteTest(BadInput):
+    def test_step_and_unit_are_named(self):
+        for changes in ({}, {"clip": 0}, {"dtype": "fp32"}, {"dtype": "fp32", "clip": 0}):
+            with self.subTest(changes):
+                result = self.train(lr="1e30", output=self.path(f"o{len(str(changes))}"), steps=20,
+                                    **changes)
+                self.assert_run(result, 1, "step ", "unit ", "finite")
+                self.assertEqual(os.listdir(self.swap), [])
+
+    def test_last_commit_stays(self):
+        result = self.train(lr="1e30", steps=20, commit_every=1, warmup=3)
+        self.assert_run(result, 1, "finite")
+        self.assertGreaterEqual(self.inspect()["step"], 1)
+
+
+if __name__ == "__main__":
+    cli_testing.main()

@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""The budgets, as the kernel sees them, on a model whose state is several times as large."""
+
+import os
+import subprocess
+import time
+
+import cli_testing
+from cli_testing import CliTest, parameter_count, read_rows
+
+MIB = 1 << 20
+BUDGET = 64 * MIB   # of the device, and again of the host
+BASE = 300 * MIB    # what the process with LibTorch may take beside them
+
+
+def cgroup_with_limit(limit):
+    """A new memory cgroup below our own, of either version; None where that is not allowed."""
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as lines:
+            groups = [line.strip().split(":", 2) for line in lines]
+    except OSError:
+        return None
+    name = f"spillway-test-{os.getpid()}"
+    tries = []
+    for _, controllers, path in groups:
+        below = path.strip("/")
+        if controllers == "":
+            tries.append((os.path.join("/sys/fs/cgroup", below, name), "memory.max",
+                          "memory.swap.max", 0))
+        elif "memory" in controllers.split(","):
+            for top in (os.path.join("/sys/fs/cgroup/memory", below), "/sys/fs/cgroup/memory"):
+                tries.append((os.path.join(top, name), "memory.limit_in_bytes",
+                              "memory.memsw.limit_in_bytes", limit))
+    for path, limit_file, swap_file, swap_limit in tries:
+        try:
+            os.mkdir(path)
+        except OSError:
+            continue
+        try:
+            with open(os.path.join(path, limit_file), "w", encoding="utf-8") as file:
+                file.write(str(limit))
+            if os.path.exists(os.path.join(path, swap_file)):
+                with open(os.path.join(path, swap_file), "w", encoding="utf-8") as file:
+                    file.write(str(swap_limit))
+            return path
+        except OSError:
+            os.rmdir(path)
+    return None
+
+
+def raise_limit(group, limit):
+    # Version 1 wants the limit of memory with swap, where there is one, raised first.
+    for name in ("memory.memsw.limit_in_bytes", "memory.limit_in_bytes", "memory.max"):
+        path = os.path.join(group, name)
+        if os.path.exists(path):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(str(limit))
+
+
+class BudgetTest(CliTest):
+    config = dict(cli_testing.TINY, vocab_size=8192, n_positions=64, n_embd=512, n_layer=8,
+                  n_head=8)
+
+    def command(self, **changes):
+        return self.flags(**{"device_memory": BUDGET, "host_memory": BUDGET, "seq_len": 64,
+                             "micro_batch": 1, "threads": 2, "no_export": True, **changes})
+
+    def measure(self, prefix=(), **changes):
+        """Runs to the end; the largest resident sizes seen, and /proc/PID/io at the end."""
+        words = [*prefix, cli_testing.program(), *map(str, self.command(**changes))]
+        log = open(self.path("stderr"), "w+", encoding="utf-8", errors="replace")
+        self.addCleanup(log.close)
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=log,
+                                   env=cli_testing.environment())
+        self.addCleanup(process.kill)
+        peak, last = {"VmHWM": 0, "RssAnon": 0}, time.monotonic()
+        while True:
+            # Ended but not yet waited for, a process still shows what it has read and written.
+            if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG):
+                break
+            try:
+                with open(f"/proc/{process.pid}/status", encoding="utf-8") as lines:
+                    for line in lines:
+                        key, value = line.split(":", 1)
+                        if key in peak:
+                            peak[key] = max(peak[key], int(value.split()[0]) * 1024)
+            except OSError:
+                pass
+            if time.monotonic() - last > 240:
+                self.fail("the run takes too long")
+            time.sleep(0.01)
+        with open(f"/proc/{process.pid}/io", encoding="utf-8") as lines:
+            io = {key: int(value) for key, value in (line.split(":") for line in lines)}
+        code = process.wait()
+        log.seek(0)
+        self.stderr = log.read()
+        self.assertEqual(code, 0, self.stderr)
+        return peak, io
+
+    def test_resident_size(self):
+        parameters = parameter_count(self.config)
+        self.assertGreater(parameters * 14, 3 * 2 * BUDGET, "the model is too small to show it")
+        for changes in ({"offload": "nvme"}, {"offload": "auto"}, {"clip": 0},
+                        {"io_engine": "threads"}):
+            with self.subTest(changes):
+                self.output = self.path(f"out-{len(os.listdir(self.dir))}")
+                peak, _ = self.measure(steps=3, **changes)
+                print(f"{changes}: " + ", ".join(f"{key} {value / MIB:.0f} MiB"
+                                                 for key, value in peak.items()))
+                self.assertGreater(peak["VmHWM"], 0)
+                self.assertLessEqual(peak["VmHWM"], 2 * BUDGET + BASE)
+                row = read_rows(self.output + "/metrics.jsonl")[-1]
+                self.assertLessEqual(row["peak_bytes"]["device"], BUDGET)
+                self.assertLessEqual(row["peak_bytes"]["host"], BUDGET)
+                self.assertLessEqual(row["peak_bytes"]["rss"], peak["VmHWM"] + 4 * MIB)
+
+    def test_memory_cgroup(self):
+        group = cgroup_with_limit(2 * BUDGET + BASE)
+        if group is None:
+            self.skipTest("no memory cgroup can be made here")
+        try:
+            enter = ["sh", "-c", 'echo $$ > "$0"/cgroup.procs && exec "$@"', group]
+            self.measure(prefix=enter, steps=3, no_export=False, commit_every=1)
+            # And with budgets left to the program, which sees the limit.
+            self.output = self.path("out-2")
+            raise_limit(group, 2 * BUDGET + BASE + 256 * MIB)
+            self.measure(prefix=enter, steps=2, device_memory=None, host_memory=None,
+                         offload="auto")
+        finally:
+            for _ in range(100):
+                try:
+                    os.rmdir(group)
+                    break
+                except OSError:
+                    time.sleep(0.05)
+
+    def test_traffic(self):
+        parameters = parameter_count(self.config)
+        for changes in ({}, {"clip": 0}):
+            with self.subTest(changes):
+                seen = []
+                for steps in (2, 8):
+                    self.output = self.path(f"out-{steps}-{len(changes)}")
+                    _, io = self.measure(steps=steps, **changes)
+                    if "no direct I/O" in self.stderr:
+                        self.skipTest("the filesystem has no direct I/O: the kernel counts "
+                                      "other bytes than the program")
+                    rows = read_rows(self.output + "/metrics.jsonl")
+                    seen.append([io["read_bytes"], io["write_bytes"],
+                                 sum(row["bytes"]["nvme_read"] for row in rows),
+                                 sum(row["bytes"]["nvme_written"] for row in rows)])
+                # What the two runs share is starting: the program's own pages and the
+                # initial write. The rest is six steps.
+                read, written, says_read, says_written = (
+                    (longer - shorter) / 6 / parameters for shorter, longer in zip(*seen))
+                print(f"{changes}: per parameter and step {read:.2f} bytes read (metrics say "
+                      f"{says_read:.2f}), {written:.2f} written ({says_written:.2f})")
+                self.assertGreaterEqual(read, 13)
+                self.assertGreaterEqual(written, 11)
+                self.assertAlmostEqual(says_read / read, 1, delta=0.02)
+                self.assertAlmostEqual(says_written / written, 1, delta=0.02)
+                # The initial write is the state's size and no more.
+                initial = (seen[0][1] - seen[0][3]) / parameters
+                self.assertAlmostEqual(initial, 12, delta=0.6)
+
+
+if __name__ == "__main__":
+    cli_testing.main()

@@ -1,0 +1,183 @@
+"""What the tests of the program share: a tiny GPT-2 made on the fly, and ways to run it."""
+
+import array
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TINY = {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16, "n_embd": 16, "n_layer": 1,
+        "n_head": 2, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1}
+
+_program = os.environ.get("SPILLWAY", "")
+
+
+def program():
+    return _program
+
+
+def environment():
+    env = dict(os.environ, OMP_WAIT_POLICY="PASSIVE")
+    for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        env.pop(name, None)
+    return env
+
+
+def run(*args, timeout=120, **kwargs):
+    """Runs the program to its end; stdout and stderr as text."""
+    return subprocess.run([_program, *map(str, args)], capture_output=True, text=True,
+                          errors="replace", timeout=timeout, env=environment(), **kwargs)
+
+
+def start(*args, **kwargs):
+    return subprocess.Popen([_program, *map(str, args)], stdout=subprocess.DEVNULL,
+                            stderr=subprocess.DEVNULL, env=environment(), **kwargs)
+
+
+def gpt2_shapes(config):
+    width, inner = config["n_embd"], 4 * config["n_embd"]
+    shapes = {"wte.weight": [config["vocab_size"], width],
+              "wpe.weight": [config["n_positions"], width]}
+    for layer in range(config["n_layer"]):
+        h = f"h.{layer}."
+        shapes.update({h + "ln_1.weight": [width], h + "ln_1.bias": [width],
+                       h + "attn.c_attn.weight": [width, 3 * width],
+                       h + "attn.c_attn.bias": [3 * width],
+                       h + "attn.c_proj.weight": [width, width], h + "attn.c_proj.bias": [width],
+                       h + "ln_2.weight": [width], h + "ln_2.bias": [width],
+                       h + "mlp.c_fc.weight": [width, inner], h + "mlp.c_fc.bias": [inner],
+                       h + "mlp.c_proj.weight": [inner, width], h + "mlp.c_proj.bias": [width]})
+    shapes.update({"ln_f.weight": [width], "ln_f.bias": [width]})
+    return shapes
+
+
+def parameter_count(config):
+    total = 0
+    for shape in gpt2_shapes(config).values():
+        size = 1
+        for n in shape:
+            size *= n
+        total += size
+    return total
+
+
+def safetensors(shapes, value=None):
+    """The bytes of a whole file of fp32 tensors, small random values from a fixed seed."""
+    generator = random.Random(7)
+    header, data = {}, bytearray()
+    for name, shape in shapes.items():
+        size = 1
+        for n in shape:
+            size *= n
+        begin = len(data)
+        values = [value if value is not None else generator.gauss(0, 0.02) for _ in range(size)]
+        data += array.array("f", values).tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(data)]}
+    return with_header(json.dumps(header), bytes(data))
+
+
+def with_header(text, data=b""):
+    raw = text.encode() if isinstance(text, str) else text
+    return struct.pack("<Q", len(raw)) + raw + data
+
+
+def write_tokens(path, count, vocabulary, seed=1):
+    generator = random.Random(seed)
+    with open(path, "wb") as out:
+        array.array("H", (generator.randrange(vocabulary) for _ in range(count))).tofile(out)
+
+
+def read_rows(path):
+    with open(path, encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+class CliTest(unittest.TestCase):
+    """Each case has a folder of its own, with a tiny model, data and a swap parent in it."""
+
+    config = TINY
+
+    def setUp(self):
+        # Where the test was started, because /tmp may be a tmpfs.
+        base = os.environ.get("SPILLWAY_TEST_DIR") or os.getcwd()
+        self.dir = tempfile.mkdtemp(prefix="spillway-cli-", dir=base)
+        os.chmod(self.dir, 0o755)
+        self.addCleanup(shutil.rmtree, self.dir, ignore_errors=True)
+        self.model = self.path("model-in")
+        self.data = self.path("data.bin")
+        self.output = self.path("out")
+        self.swap = self.path("swap")
+        os.mkdir(self.model)
+        os.mkdir(self.swap)
+        self.write("model-in/config.json", json.dumps(self.config))
+        write_tokens(self.data, 2000, self.config["vocab_size"])
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write(self, name, content):
+        with open(self.path(name), "wb") as out:
+            out.write(content.encode() if isinstance(content, str) else content)
+        return self.path(name)
+
+    def flags(self, **changes):
+        """train's flags as a dict; None leaves one out, True is a flag without value."""
+        flags = {"model": self.model, "data": self.data, "output": self.output,
+                 "swap": self.swap, "offload": "nvme", "device-memory": "64MiB",
+                 "host-memory": "64MiB", "threads": 1, "steps": 4, "micro-batch": 2,
+                 "seq-len": min(16, self.config["n_positions"])}
+        flags.update({key.replace("_", "-"): value for key, value in changes.items()})
+        words = ["train"]
+        for name, value in flags.items():
+            if value is None or value is False:
+                continue
+            words.append("--" + name.replace("_", "-"))
+            if value is not True:
+                words += value if isinstance(value, list) else [value]
+        return words
+
+    def train(self, **changes):
+        return run(*self.flags(**changes))
+
+    def assert_run(self, result, code, *words):
+        text = result.stderr + result.stdout
+        self.assertEqual(result.returncode, code, text)
+        for word in words:
+            self.assertIn(word.lower(), text.lower())
+
+    def assert_nothing_left(self, output=None):
+        output = output or self.output
+        self.assertFalse(os.path.exists(output) and os.listdir(output),
+                         f"left in {output}")
+        self.assertEqual(os.listdir(self.swap), [], "left on the swap path")
+        left = [name for name in os.listdir(self.dir) if "tokens" in name or ".tmp" in name]
+        self.assertEqual(left, [], "temporary files left beside OUTPUT")
+
+    def inspect(self, path=None):
+        result = run("inspect", path or self.output, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def wait_for(self, condition, process=None, seconds=60):
+        end = time.monotonic() + seconds
+        while not condition():
+            if process is not None and process.poll() is not None:
+                self.fail(f"the program ended early, with {process.returncode}")
+            if time.monotonic() > end:
+                self.fail("waited too long")
+            time.sleep(0.005)
+
+
+def main():
+    global _program
+    if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and os.path.exists(sys.argv[1]):
+        _program = os.path.abspath(sys.argv.pop(1))
+    if not _program:
+        sys.exit("usage: TEST.py path/to/spillway [unittest's flags] (or SPILLWAY=...)")
+    unittest.main(module="__main__")

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""kill -9 at many moments: the resumed run ends with the bits of one never killed."""
+
+import hashlib
+import os
+import random
+import shutil
+import time
+
+import cli_testing
+from cli_testing import CliTest, read_rows, run, start
+
+MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "50"))
+
+
+class KillTest(CliTest):
+    # Big enough that writing the state, commits and the export take a while.
+    config = dict(cli_testing.TINY, vocab_size=2048, n_positions=32, n_embd=128, n_layer=3,
+                  n_head=4)
+
+    def run_flags(self, **changes):
+        return self.flags(steps=8, commit_every=2, seq_len=16, eval_data=self.data, eval_every=4,
+                          **changes)
+
+    def outcome(self):
+        found = self.inspect()
+        self.assertTrue(found["finished"])
+        with open(os.path.join(self.output, "model", "model.safetensors"), "rb") as weights:
+            exported = hashlib.sha256(weights.read()).hexdigest()
+        rows = read_rows(os.path.join(self.output, "metrics.jsonl"))
+        evaluations = read_rows(os.path.join(self.output, "eval.jsonl"))
+        return {
+            "step": found["step"], "digests": found["digests"], "exported": exported,
+            "rows": [(row["step"], row["loss"], row["grad_norm"], row["lr"]) for row in rows],
+            "evaluations": [(row["step"], row["loss"]) for row in evaluations],
+            "files": sorted(os.listdir(self.output)),
+            "model": sorted(os.listdir(os.path.join(self.output, "model"))),
+            "swap": [sorted(os.listdir(os.path.join(self.swap, name)))
+                     for name in os.listdir(self.swap)],
+        }
+
+    def begin_afresh(self):
+        shutil.rmtree(self.output, ignore_errors=True)
+        for name in os.listdir(self.swap):
+            shutil.rmtree(os.path.join(self.swap, name))
+
+    def stage(self):
+        """What a kill left, by what is in OUTPUT."""
+        def there(name):
+            return os.path.exists(os.path.join(self.output, name))
+        if not there("lock"):
+            return "before OUTPUT"
+        if not there("manifest-rank0"):
+            return "initial state" if not there("metrics.jsonl") else "before the first commit"
+        if there("model/config.json"):
+            return "after the export"
+        if there("model"):
+            return "export"
+        return "commits"
+
+    def test_same_bits(self):
+        data = self.path("held-out.bin")
+        cli_testing.write_tokens(data, 40, self.config["vocab_size"], seed=2)
+        write_data, self.data = self.data, data
+        flags = self.run_flags(data=write_data)
+        resume = flags + ["--resume"]
+        spans = []
+        for _ in range(2):  # the first warms the page cache
+            self.begin_afresh()
+            began = time.monotonic()
+            self.assertEqual(run(*flags).returncode, 0)
+            spans.append(time.monotonic() - began)
+        span = spans[-1]
+        expected = self.outcome()
+        self.assertEqual([row[0] for row in expected["rows"]], list(range(1, 9)))
+        began = time.monotonic()
+        self.assertEqual(run(*resume).returncode, 0)
+        resume_span = time.monotonic() - began
+
+        # Loading the program is a good part of a run, and nothing is written then: most
+        # moments are drawn after OUTPUT has come.
+        moments = random.Random(20240229)
+        stages, kills = {}, 0
+        for moment in range(MOMENTS):
+            self.begin_afresh()
+            in_a_row = moments.choice((1, 1, 2, 3, 5))
+            for kill in range(in_a_row):
+                process = start(*(flags if kill == 0 else resume))
+                if moment % 5 == 0:
+                    delay = moments.uniform(0, span)
+                else:
+                    lock = os.path.join(self.output, "lock")
+                    # The lock is empty when nobody holds it.
+                    while process.poll() is None and not (
+                            os.path.exists(lock) and os.path.getsize(lock)):
+                        time.sleep(0.001)
+                    delay = moments.uniform(0, max(0.05, span - 0.5 * resume_span))
+                time.sleep(delay)
+                process.kill()
+                process.wait()
+                if process.returncode == 0:
+                    break  # it was faster
+                kills += 1
+                stages[self.stage()] = stages.get(self.stage(), 0) + 1
+            result = run(*resume)
+            self.assertEqual(result.returncode, 0, f"moment {moment}: {result.stderr}")
+            self.assertEqual(self.outcome(), expected, f"moment {moment}")
+        print(f"{MOMENTS} moments, {kills} kills in a run of {span:.2f} s: {stages}")
+        self.assertGreaterEqual(kills, MOMENTS)
+        if MOMENTS >= 50:
+            for stage in ("before the first commit", "commits"):
+                self.assertIn(stage, stages)
+
+
+if __name__ == "__main__":
+    cli_testing.main()

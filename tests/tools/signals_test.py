@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Signals and resuming: stopping commits, and the same command with --resume ends alike."""
+
+import hashlib
+import os
+import shutil
+import signal
+import time
+
+import cli_testing
+from cli_testing import CliTest, read_rows, run, start
+
+
+class SignalsTest(CliTest):
+    steps = 60
+
+    def command(self, **changes):
+        return self.flags(**{"steps": self.steps, **changes})
+
+    def outcome(self):
+        found = self.inspect()
+        with open(os.path.join(self.output, "model", "model.safetensors"), "rb") as weights:
+            exported = hashlib.sha256(weights.read()).hexdigest()
+        rows = read_rows(os.path.join(self.output, "metrics.jsonl"))
+        return {"step": found["step"], "digests": found["digests"], "exported": exported,
+                "rows": [(row["step"], row["loss"], row["grad_norm"]) for row in rows]}
+
+    def rows(self):
+        path = os.path.join(self.output, "metrics.jsonl")
+        return len(read_rows(path)) if os.path.exists(path) else 0
+
+    def uninterrupted(self, **changes):
+        result = run(*self.command(**changes))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        outcome = self.outcome()
+        self.begin_afresh()
+        return outcome
+
+    def begin_afresh(self):
+        shutil.rmtree(self.output, ignore_errors=True)
+        for name in os.listdir(self.swap):
+            shutil.rmtree(os.path.join(self.swap, name))
+
+    def stop(self, number, after_rows=3, **changes):
+        """Starts a run far too long to end and stops it; its exit code."""
+        process = start(*self.command(**changes))
+        self.addCleanup(process.kill)
+        self.wait_for(lambda: self.rows() >= after_rows, process)
+        process.send_signal(number)
+        return process.wait(60)
+
+    def test_each_signal(self):
+        # The steps of a schedule-free run may grow, so the stopped run is a very long one.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            for changes in ({}, {"clip": 0}):
+                self.begin_afresh()
+                with self.subTest(number.name, **changes):
+                    self.assertEqual(self.stop(number, steps=1000000, **changes), 75)
+                    found = self.inspect()
+                    self.assertGreaterEqual(found["step"], 3)
+                    self.assertFalse(found["finished"])
+                    self.assertFalse(os.path.exists(os.path.join(self.output, "model")))
+                    self.steps = found["step"] + 10
+                    result = run(*self.command(resume=True, **changes))
+                    self.assert_run(result, 0, f"resuming after step {found['step']}")
+                    resumed = self.outcome()
+                    self.begin_afresh()
+                    self.assertEqual(resumed, self.uninterrupted(**changes))
+
+    def test_signal_names_the_way_on(self):
+        process = cli_testing.subprocess.Popen(
+            [cli_testing.program(), *map(str, self.command(steps=1000000))],
+            stderr=cli_testing.subprocess.PIPE, stdout=cli_testing.subprocess.DEVNULL, text=True,
+            env=cli_testing.environment())
+        self.wait_for(lambda: self.rows() >= 1, process)
+        process.send_signal(signal.SIGTERM)
+        _, text = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75)
+        self.assertIn("SIGTERM", text)
+        self.assertIn("--resume", text)
+
+    def test_signal_while_starting(self):
+        """Whenever it comes: 75 or the signal's own end before it is handled, and all resumes."""
+        expected = self.uninterrupted()
+        for delay in (0.05, 0.15, 0.25, 0.3, 0.35, 0.4):
+            process = start(*self.command())
+            time.sleep(delay)
+            process.send_signal(signal.SIGTERM)
+            self.assertIn(process.wait(60), (0, 75, -signal.SIGTERM))
+            result = run(*self.command(resume=True))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.outcome(), expected)
+            self.begin_afresh()
+
+    def test_without_commits(self):
+        self.assertEqual(self.stop(signal.SIGTERM, steps=1000000, no_commit=True), 1)
+        self.assertEqual(os.listdir(self.swap), [])
+
+    def test_resume_of_nothing(self):
+        result = run(*self.command(resume=True))
+        self.assert_run(result, 0, "no commit in", "starting at step 1")
+        self.assertEqual([row[0] for row in self.outcome()["rows"]],
+                         list(range(1, self.steps + 1)))
+
+    def test_resume_of_a_finished_run(self):
+        self.assert_run(run(*self.command()), 0)
+        expected = self.outcome()
+        self.assert_run(run(*self.command(resume=True)), 0, "already finished")
+        self.assertEqual(self.outcome(), expected)
+        # Without the config.json, written last, an export is not whole.
+        for lost in ("model/config.json", "model"):
+            path = os.path.join(self.output, lost)
+            shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+            self.assert_run(run(*self.command(resume=True)), 0, "exported")
+            self.assertEqual(self.outcome(), expected)
+            self.assertTrue(os.path.exists(self.path("out/model/config.json")))
+
+    def test_more_steps(self):
+        expected = self.uninterrupted()
+        self.assert_run(run(*self.command(steps=20)), 0)
+        self.assertNotEqual(self.outcome()["exported"], expected["exported"])
+        # The export of step 20 gives way to that of the last step.
+        self.assert_run(run(*self.command(resume=True)), 0, "resuming after step 20")
+        self.assertEqual(self.outcome(), expected)
+
+    def test_changed_identity_is_named(self):
+        self.assert_run(run(*self.command(steps=4)), 0)
+        before = self.inspect()
+        other = self.path("other.bin")
+        cli_testing.write_tokens(other, 1000, self.config["vocab_size"], seed=9)
+        for changes, words in (({"lr": "3e-4"}, ["lr was 5e-05", "now 3e-04"]),
+                               ({"seed": 43}, ["seed was 42", "now 43"]),
+                               ({"micro_batch": 1}, ["micro-batch was 2", "now 1"]),
+                               ({"accumulate": 2}, ["accumulate"]),
+                               ({"dtype": "fp32"}, ["dtype was bf16", "now fp32"]),
+                               ({"clip": 0.5}, ["clip"]), ({"threads": 2}, ["threads was 1"]),
+                               ({"schedule": "cosine"}, ["schedule"]),
+                               ({"optimizer": "sgd"}, ["optimizer was adamw", "now sgd"]),
+                               ({"order": "sequential"}, ["order"]),
+                               ({"seq_len": 8}, ["seq-len was 16"]),
+                               ({"data": other}, ["data was"])):
+            for steps in (4, 6):
+                with self.subTest(changes=changes, steps=steps):
+                    self.assert_run(run(*self.command(resume=True, steps=steps, **changes)), 2,
+                                    *words)
+        self.write("model-in/config.json",
+                   cli_testing.json.dumps(dict(self.config, layer_norm_epsilon=1e-4)))
+        self.assert_run(run(*self.command(resume=True, steps=6)), 2, "model was")
+        self.assertEqual(self.inspect(), before)
+
+    def test_free_changes_keep_the_bits(self):
+        expected = self.uninterrupted(steps=12)
+        second = self.path("second-swap")
+        third = self.path("third-swap")
+        os.mkdir(second)
+        os.mkdir(third)
+        for changes in ({"device_memory": "200MiB", "host_memory": "100MiB"},
+                        {"swap": second}, {"swap": f"{self.swap},{second},{third}"},
+                        {"io_engine": "threads"}, {"offload": "cpu"},
+                        {"offload": "none", "host_memory": "256MiB"},
+                        {"offload": "auto", "swap": None}, {"commit_every": 1},
+                        {"offload": "cpu", "offload_optimizer": "nvme"}):
+            with self.subTest(changes):
+                self.assert_run(run(*self.command(steps=5)), 0)
+                shutil.rmtree(self.path("out/model"))
+                result = run(*self.command(**{"resume": True, "steps": 12, **changes}))
+                self.assert_run(result, 0, "resuming after step 5")
+                self.assertEqual(self.outcome(), expected)
+                if "swap" in changes:
+                    stays = (changes["swap"] or "").split(",")
+                    for parent in (self.swap, second, third):
+                        self.assertEqual(len(os.listdir(parent)), parent in stays, parent)
+                # And back again.
+                result = run(*self.command(resume=True, steps=14))
+                self.assert_run(result, 0, "resuming after step 12")
+                self.assertEqual(len(os.listdir(self.swap)), 1)
+                self.begin_afresh()
+
+
+if __name__ == "__main__":
+    cli_testing.main()
