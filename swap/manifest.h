@@ -25,7 +25,7 @@ inline constexpr int kManifestVersion = 1;
 inline constexpr uint64_t kStoreAlignment = 4096;
 
 struct ManifestFile {
-  std::string path;         // absolute
+  std::string path;         // absolute, or a name beside the manifest
   uint64_t size_bytes = 0;  // what the slots need; the file may be longer
 
   friend bool operator==(const ManifestFile&, const ManifestFile&) = default;
@@ -33,7 +33,7 @@ struct ManifestFile {
 
 struct ManifestTile {
   uint32_t file = 0;                  // index in files
-  uint64_t slot_offsets[2] = {0, 0};  // bytes; each slot has room for all planes
+  uint64_t slot_offsets[2] = {0, 0};  // bytes; room for all planes; equal with one slot
   uint32_t slot = 0;                  // the one that holds the committed state
   std::vector<uint64_t> generations;  // one a plane, in the layout's order
   std::vector<uint64_t> checksums;    // likewise

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -149,8 +150,9 @@ absl::Status ReadFiles(const Json& body, std::vector<ManifestFile>* files) {
   for (const Json& entry : *files_json) {
     ManifestFile file;
     if (!ReadNamed(entry, kMaxFileBytes, &file.path, &file.size_bytes) ||
-        file.path.find('\0') != std::string::npos || !absl::StartsWith(file.path, "/")) {
-      return Broken("list of files has an entry that is not [absolute path, bytes]");
+        file.path.find('\0') != std::string::npos ||
+        (!absl::StartsWith(file.path, "/") && absl::StrContains(file.path, '/'))) {
+      return Broken("list of files has an entry that is not [absolute path or name, bytes]");
     }
     paths.push_back(file.path);
     files->push_back(std::move(file));
@@ -185,7 +187,8 @@ bool ReadTile(const Json& json, int num_planes, ManifestTile* tile) {
   return true;
 }
 
-// Every slot of every tile: aligned, inside its file, and disjoint from all others.
+// Every slot of every tile: aligned, inside its file, and disjoint from all others (but
+// from the tile's own other slot, where there is only one).
 absl::Status CheckPlaces(const Manifest& manifest) {
   std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> extents;  // file, begin, end
   for (int unit = 0; unit < manifest.layout.num_units(); ++unit) {
@@ -195,7 +198,9 @@ absl::Status CheckPlaces(const Manifest& manifest) {
       if (tile.file >= manifest.files.size()) {
         return Broken(absl::StrCat(which, " is in a file that is not listed"));
       }
-      for (uint64_t begin : tile.slot_offsets) {
+      const int slots = tile.slot_offsets[0] == tile.slot_offsets[1] ? 1 : 2;
+      for (int slot = 0; slot < slots; ++slot) {
+        const uint64_t begin = tile.slot_offsets[slot];
         const uint64_t end = begin + manifest.layout.TileBytes(unit, t);
         if (begin % kStoreAlignment != 0) return Broken(absl::StrCat(which, " is not aligned"));
         if (end > manifest.files[tile.file].size_bytes) {

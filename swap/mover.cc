@@ -69,7 +69,8 @@ void SwapManager::Mover::Loop() {
       stopping = stopping_;
     }
     for (auto& task : tasks) task();
-    const bool at_rest = tasks_running_ == 0 && engine_->pending() == 0;
+    const bool syncing = commit_ != nullptr && commit_->phase == CommitPhase::kSyncing;
+    const bool at_rest = tasks_running_ == 0 && engine_->pending() == 0 && !syncing;
     if (stopping && at_rest) return;
     if (stopping) failed_ = true;  // start nothing new
     if (failed_ && at_rest) FailWaiters();
@@ -119,7 +120,8 @@ void SwapManager::Mover::Fail(const absl::Status& status) {
 }
 
 void SwapManager::Mover::FailWaiters() {
-  for (Done* waiter : {&op_waiter_, &gradients_waiter_, &flush_waiter_, &initialize_waiter_}) {
+  for (Done* waiter :
+       {&op_waiter_, &gradients_waiter_, &flush_waiter_, &initialize_waiter_, &commit_waiter_}) {
     if (*waiter) std::exchange(*waiter, nullptr)(error());
   }
 }
@@ -150,6 +152,7 @@ void SwapManager::Mover::Pump() {
     pump_again_ = false;
     if (failed_) return;
     AllocateStays();
+    AdvanceCommit();
     StartTiles();
     TryGrantOp();
     CheckWaiters();
@@ -199,6 +202,7 @@ void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {
   op_waiter_ = std::move(done);
   op_wait_began_ = Now();
   update_busy_at_wait_ = workers_.busy_seconds();
+  held_by_commit_ = false;
 }
 
 bool SwapManager::Mover::OpReady(const StepOp& op, const EnqueuedProgram& program) {
@@ -247,7 +251,10 @@ void SwapManager::Mover::TryGrantOp() {
   const double computing = (workers_.busy_seconds() - update_busy_at_wait_) / workers_.threads();
   {
     MutexLock lock(mutex_);
-    (computing > waited / 2 ? stats_.stall_update_seconds : stats_.stall_disk_seconds) += waited;
+    double& stall = held_by_commit_          ? stats_.stall_commit_seconds
+                    : computing > waited / 2 ? stats_.stall_update_seconds
+                                             : stats_.stall_disk_seconds;
+    stall += waited;
   }
   ++next_op_;
   pump_again_ = true;

@@ -13,6 +13,8 @@
 //   versions  every training step gives a unit's state a new version. A program
 //             reads the version of the training step before it, so a fetch waits
 //             until that one is on storage, or is filled by the update itself.
+//   a commit  of one version: waits for its updates, saves what lives in memory, then
+//             a thread of its own waits for the disk. Updates to later versions wait.
 #pragma once
 
 #include <atomic>
@@ -60,10 +62,12 @@ class SwapManager::Mover {
   void AnnounceUpdate(const UpdateScalars& scalars);
   void WhenGradientsRounded(GradientTotal* total, Done done);
   void WhenFlushed(Done done);
+  void StartCommit(const std::string& manifest_path, const CommitRecord& record,
+                   std::function<void()> at_end);
+  void WhenCommitted(Done done);
   void Initialize(const FillTile* fill, std::function<void(double)> progress, Done done);
   // Blocks the mover thread, with everything at rest.
   absl::Status LoadResident();
-  absl::Status Commit(absl::string_view manifest_path, const CommitRecord& record);
   // Points `planes` [first, last) at one tile's state, read into a tile buffer where it
   // lives in the store. Blocks.
   absl::Status ReadTile(int unit, int tile, int first_plane, int last_plane,
@@ -78,6 +82,7 @@ class SwapManager::Mover {
   struct Fetch;
   struct Pass;
   struct TileTask;
+  struct CommitRun;
   struct EnqueuedProgram {
     Program kind;
     int64_t first_op;  // position of its first op in the endless line of ops
@@ -133,6 +138,14 @@ class SwapManager::Mover {
   void CheckWaiters();
   void FailWaiters();
 
+  // Commits.
+  bool HeldByCommit(const Pass& pass);
+  void AdvanceCommit();
+  void StartSaves();
+  absl::Status ChecksumSaved(TileTask& task) const;
+  void WriteSaved(TileTask* task);
+  void CommitDone(const absl::Status& status);
+
   // With everything at rest: transfers that are waited for, all at once.
   struct Piece;
   absl::Status TransferAll(IoOp op, std::vector<Piece>& pieces);
@@ -182,6 +195,11 @@ class SwapManager::Mover {
   Done flush_waiter_;
   UpdateScalars scalars_;
   int64_t train_version_ = 0;  // that the training program whose ops run has read
+
+  std::unique_ptr<CommitRun> commit_;  // under way
+  Done commit_waiter_;
+  bool held_by_commit_ = false;  // an update was, since the op was asked for
+  WorkerPool commit_thread_{1};
 
   int gradients_to_round_ = 0;  // units whose gradient of this step is not rounded yet
   std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]

@@ -1,7 +1,9 @@
 // The mover's bookkeeping: one stay in memory, one pass over a unit's tiles.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "swap/mover.h"
@@ -38,7 +40,12 @@ struct SwapManager::Mover::Stay {
   int fetches_left = 0;
 };
 
-enum class PassKind : uint8_t { kRound, kUpdate, kInitialize };
+enum class PassKind : uint8_t {
+  kRound,
+  kUpdate,
+  kInitialize,
+  kSave,  // writes what only lives in memory, for a commit
+};
 
 struct SwapManager::Mover::Pass {
   PassKind kind = PassKind::kUpdate;
@@ -71,6 +78,22 @@ struct SwapManager::Mover::TileTask {
   uint64_t generation = 0;
   IoRequest state_request;
   IoRequest gradient_request;
+  std::vector<int> saved_planes;
+  std::vector<IoRequest> save_requests;
+};
+
+enum class CommitPhase : uint8_t {
+  kUpdating,  // updates that it holds are under way
+  kSaving,    // as are passes of kSave
+  kSyncing,   // the commit thread waits for the disk
+};
+
+struct SwapManager::Mover::CommitRun {
+  std::string manifest_path;
+  CommitRecord record;
+  int64_t version = 0;  // of the state that it holds
+  std::function<void()> at_end;
+  CommitPhase phase = CommitPhase::kUpdating;
 };
 
 }  // namespace spillway

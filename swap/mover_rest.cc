@@ -1,4 +1,4 @@
-// What the mover does while nothing else moves: loading, committing, reading out.
+// What the mover does while nothing else moves: loading and reading out.
 // These block the mover thread.
 #include <utility>
 
@@ -59,36 +59,6 @@ absl::Status SwapManager::Mover::LoadResident() {
     }
   }
   return absl::OkStatus();
-}
-
-absl::Status SwapManager::Mover::Commit(absl::string_view manifest_path,
-                                        const CommitRecord& record) {
-  if (failed_) return error();
-  SPILLWAY_CHECK(store_ != nullptr && passes_.empty() && tasks_running_ == 0);
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    std::vector<Piece> pieces;
-    for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
-      for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-        if (plan_.placements[unit].InStore(plane)) continue;
-        if (!store_->IsStale(unit, tile, plane)) continue;
-        pieces.push_back({tile, plane, store_->WritableTile(unit, tile, plane),
-                          PlaneHome(unit, tile, plane), layout_.PlaneBytes(unit, tile, plane)});
-      }
-    }
-    if (absl::Status status = TransferAll(IoOp::kWrite, pieces); !status.ok()) {
-      Fail(status);
-      return status;
-    }
-    for (const Piece& piece : pieces) {
-      const uint64_t checksum =
-          Checksum(store_->PlaneIdentity(unit, piece.tile, piece.plane, record.step), piece.data,
-                   piece.bytes);
-      store_->RecordWrite(unit, piece.tile, piece.plane, {&checksum, 1}, record.step);
-    }
-  }
-  absl::Status status = store_->Commit(manifest_path, record);
-  if (!status.ok()) Fail(status);
-  return status;
 }
 
 absl::Status SwapManager::Mover::ReadTile(int unit, int tile, int first_plane, int last_plane,

@@ -72,8 +72,22 @@ absl::Status SwapManager::Flush() {
   return mover_->Call([&](Mover::Done done) { mover_->WhenFlushed(done); });
 }
 
+absl::Status SwapManager::StartCommit(absl::string_view manifest_path, const CommitRecord& record,
+                                      std::function<void()> at_end) {
+  RETURN_IF_ERROR(AwaitCommit());
+  mover_->Post([this, path = std::string(manifest_path), record, at_end = std::move(at_end)] {
+    mover_->StartCommit(path, record, at_end);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status SwapManager::AwaitCommit() {
+  return mover_->Call([&](Mover::Done done) { mover_->WhenCommitted(done); });
+}
+
 absl::Status SwapManager::Commit(absl::string_view manifest_path, const CommitRecord& record) {
-  return mover_->Call([&](Mover::Done done) { done(mover_->Commit(manifest_path, record)); });
+  RETURN_IF_ERROR(StartCommit(manifest_path, record));
+  return AwaitCommit();
 }
 
 absl::Status SwapManager::ReadState(int first_plane, int last_plane, const FillTile& visit) {

@@ -17,7 +17,13 @@
 //   total = manager->AwaitGradients();           // deferred updates
 //   manager->AnnounceUpdate(scalars);            // clip and scale are known now
 //
-// Deferred updates then run inside the next program, or in Flush.
+// Deferred updates then run inside the next program, or in Flush. A commit
+//
+//   manager->StartCommit(path, record);
+//
+// goes on beside the steps that follow: when the updates announced so far stand, what
+// only lives in memory is written, everything is made durable, and the manifest written.
+// Later updates wait for that, and nothing else does.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +67,7 @@ struct SwapStats {
   double update_busy_seconds = 0;
   double stall_disk_seconds = 0;    // compute waited for storage
   double stall_update_seconds = 0;  // compute waited for rounding or the optimizer
+  double stall_commit_seconds = 0;  // compute waited while a commit held back updates
   uint64_t tiles_updated = 0;
   uint64_t update_filled_bytes = 0;  // weights that went from an update into a forward
 };
@@ -109,8 +116,18 @@ class SwapManager {
   // REQUIRES: no program is enqueued (AbandonQueued).
   absl::Status Flush();
 
+  // --- Commits. REQUIRES: a store of two slots.
+  // Begins a commit of the state after every update announced so far, and returns; waits
+  // for the commit before it only. `at_end`, when given, is called once it is durable,
+  // on the manager's thread.
+  // REQUIRES: after the last EndOp of a program, or at rest.
+  absl::Status StartCommit(absl::string_view manifest_path, const CommitRecord& record,
+                           std::function<void()> at_end = {});
+  // Waits until the commit is durable. Deferred updates need a program, or Flush, to run.
+  absl::Status AwaitCommit();
+
   // --- State at rest. REQUIRES: after Flush (or Initialize, LoadResident).
-  // Writes what only lives in memory, then commits the store.
+  // StartCommit and AwaitCommit.
   absl::Status Commit(absl::string_view manifest_path, const CommitRecord& record);
   // Calls `visit` for every tile in order, on this thread. Planes
   // [first_plane, last_plane) are there, the others null.

@@ -2,6 +2,7 @@
 // the places of tiles are in swap_store_files.cc.
 #include "swap/swap_store.h"
 
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -42,7 +43,7 @@ TileLocation SwapStore::CurrentTile(int unit, int tile, int first_plane, int las
 }
 
 TileLocation SwapStore::WritableTile(int unit, int tile, int first_plane) const {
-  SPILLWAY_CHECK(!read_only_ && !commit_failed_);
+  SPILLWAY_CHECK(!read_only_ && !committing_);
   const TileState& state = Tile(unit, tile);
   return {files_[state.file].get(),
           state.slot_offsets[WritableSlot(state)] + layout_.PlaneOffset(unit, tile, first_plane)};
@@ -50,7 +51,7 @@ TileLocation SwapStore::WritableTile(int unit, int tile, int first_plane) const 
 
 void SwapStore::RecordWrite(int unit, int tile, int first_plane,
                             absl::Span<const uint64_t> checksums, uint64_t generation) {
-  SPILLWAY_CHECK(!read_only_ && !commit_failed_);
+  SPILLWAY_CHECK(!read_only_ && !committing_);
   TileState& state = Tile(unit, tile);
   SPILLWAY_CHECK(first_plane >= 0 && first_plane + checksums.size() <= state.planes.size());
   const int slot = WritableSlot(state);
@@ -142,13 +143,15 @@ uint64_t SwapStore::GradientGeneration(int unit, int tile) const {
   return Tile(unit, tile).gradient.generation;
 }
 
-Manifest SwapStore::ToManifest(const CommitRecord& record) const {
+Manifest SwapStore::ToManifest(const CommitRecord& record, absl::string_view directory) const {
   Manifest manifest;
   manifest.step = record.step;
   manifest.engine_state = record.engine_state;
   manifest.layout = layout_;
   for (size_t i = 0; i < files_.size(); ++i) {
-    manifest.files.push_back({files_[i]->path(), slot_bytes_[i]});
+    const std::filesystem::path path(files_[i]->path());
+    const bool beside = path.parent_path() == std::filesystem::path(std::string(directory));
+    manifest.files.push_back({beside ? path.filename().string() : path.string(), slot_bytes_[i]});
   }
   manifest.tiles.resize(tiles_.size());
   for (size_t unit = 0; unit < tiles_.size(); ++unit) {
@@ -168,28 +171,45 @@ Manifest SwapStore::ToManifest(const CommitRecord& record) const {
   return manifest;
 }
 
-absl::Status SwapStore::Commit(absl::string_view manifest_path, const CommitRecord& record) {
-  SPILLWAY_CHECK(two_slots_ && !read_only_);
-  if (commit_failed_) {
-    return absl::FailedPreconditionError("an earlier commit of this store failed");
-  }
+absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_path,
+                                                   const CommitRecord& record) {
+  SPILLWAY_CHECK(!read_only_);
   const std::string what = absl::StrCat("commit of step ", record.step);
-  auto text = EncodeManifest(ToManifest(record));
+  if (committing_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(what, ": an earlier commit of this store failed"));
+  }
+  std::error_code error;
+  const std::filesystem::path path =
+      std::filesystem::absolute(std::string(manifest_path), error).parent_path();
+  auto text = EncodeManifest(ToManifest(record, path.string()));
   if (!text.ok()) return Annotate(text.status(), what);
+  committing_ = true;
+  return StoreCommit{record.step, std::string(manifest_path), *std::move(text)};
+}
 
+absl::Status SwapStore::MakeDurable(const StoreCommit& commit) const {
+  const std::string what = absl::StrCat("commit of step ", commit.step);
   // Data before the manifest that names it: the order is what makes a commit whole.
-  // From the first failure on nobody knows what is durable.
-  commit_failed_ = true;
   for (const std::unique_ptr<File>& file : files_) {
     if (absl::Status status = file->Sync(); !status.ok()) return Annotate(status, what);
   }
-  if (absl::Status status = WriteFileAtomically(manifest_path, *text); !status.ok()) {
-    return Annotate(status, what);
-  }
-  commit_failed_ = false;
+  return Annotate(WriteFileAtomically(commit.manifest_path, commit.manifest_text), what);
+}
+
+void SwapStore::EndCommit() {
+  SPILLWAY_CHECK(committing_);
+  // A store of one slot has no other to write to.
+  committing_ = !two_slots_;
   for (std::vector<TileState>& unit : tiles_) {
     for (TileState& tile : unit) tile.committed_slot = tile.planes[0].slot;
   }
+}
+
+absl::Status SwapStore::Commit(absl::string_view manifest_path, const CommitRecord& record) {
+  ASSIGN_OR_RETURN(const StoreCommit commit, BeginCommit(manifest_path, record));
+  RETURN_IF_ERROR(MakeDurable(commit));
+  EndCommit();
   return absl::OkStatus();
 }
 

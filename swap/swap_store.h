@@ -12,8 +12,8 @@
 // one slot, and no commit.
 //
 // Threads: what is known of one tile is independent of every other tile, so methods
-// that take a tile may be called for different tiles from different threads at once.
-// Everything else (Commit, Extents, Remove) is called while nothing else is.
+// that take a tile may be called for different tiles from different threads at once,
+// and MakeDurable beside them. Everything else is called while nothing else is.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +55,13 @@ struct CommitRecord {
   std::string engine_state = {};
 };
 
+// A commit under way: what it names, as it was when it began.
+struct StoreCommit {
+  uint64_t step = 0;
+  std::string manifest_path;
+  std::string manifest_text;
+};
+
 // One contiguous piece of one plane in a store's files, for `inspect`.
 struct ExtentInfo {
   std::string file;
@@ -77,7 +84,8 @@ class SwapStore {
   // Opens what the manifest at `manifest_path` names, in the state of that commit,
   // into `record`. kNotFound without a manifest; kDataLoss when the manifest's own
   // checksum is wrong or a named file is missing or too short; kInvalidArgument for
-  // an unknown format version. `read_only`: for inspect and export; takes no space.
+  // an unknown format version; kFailedPrecondition for a store of one slot that is to be
+  // written to. `read_only`: for inspect and export; takes no space.
   // Otherwise the files grow or shrink to the room that `spill_gradients` asks for.
   // What was written since that commit is not seen again. The caller holds the lock of
   // every directory that will be written to.
@@ -130,12 +138,23 @@ class SwapStore {
   absl::Status VerifyGradientChecksum(int unit, int tile, uint64_t checksum) const;
   uint64_t GradientGeneration(int unit, int tile) const;
 
-  // Makes everything current durable and writes the manifest to `manifest_path`.
-  // REQUIRES: two_slots(), no write in flight, nothing stale, and all planes of a tile in
-  // one slot: what was rewritten since the last commit was rewritten whole. On failure
-  // either commit may be the one that a reader finds, and the store must not be written
-  // to again (WritableTile checks).
+  // Makes everything current durable and writes the manifest to `manifest_path`. A store
+  // of one slot is committed once, as a copy that is never written to again.
+  // REQUIRES: no write in flight, nothing stale, and all planes of a tile in one slot:
+  // what was rewritten since the last commit was rewritten whole. On failure either
+  // commit may be the one that a reader finds, and the store must not be written to again
+  // (WritableTile checks).
   absl::Status Commit(absl::string_view manifest_path, const CommitRecord& record);
+
+  // Commit in three parts, so that the one that waits for the disk can overlap other work.
+  // From BeginCommit to EndCommit tiles may be read, and gradients spilled, but no tile may
+  // be written.
+  absl::StatusOr<StoreCommit> BeginCommit(absl::string_view manifest_path,
+                                          const CommitRecord& record);
+  // Any thread.
+  absl::Status MakeDurable(const StoreCommit& commit) const;
+  // REQUIRES: MakeDurable returned OK.
+  void EndCommit();
 
   // Every piece of the last commit (after Open) or of the current state.
   std::vector<ExtentInfo> Extents() const;
@@ -175,9 +194,10 @@ class SwapStore {
   // Places spilled gradients behind the slots; returns what each file needs in all.
   std::vector<uint64_t> DealGradients(const std::vector<bool>& spill_gradients);
   absl::Status CreateFiles(const std::vector<uint64_t>& sizes_bytes);
-  absl::Status OpenFiles(const Manifest& manifest, bool read_only,
+  absl::Status OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
                          const std::vector<bool>& spill_gradients);
-  Manifest ToManifest(const CommitRecord& record) const;
+  // `directory`: of the manifest; files beside it are named without it.
+  Manifest ToManifest(const CommitRecord& record, absl::string_view directory) const;
   const TileState& Tile(int unit, int tile) const;
   TileState& Tile(int unit, int tile);
   const PlaneState& PlaneAt(int unit, int tile, int plane_index) const;
@@ -189,7 +209,7 @@ class SwapStore {
   std::vector<std::string> directories_;
   bool two_slots_ = true;
   bool read_only_ = false;
-  bool commit_failed_ = false;
+  bool committing_ = false;  // and for ever, once a commit has failed
   std::vector<std::unique_ptr<File>> files_;
   std::vector<uint64_t> slot_bytes_;           // [file] bytes of all slots, from the start
   std::vector<std::vector<TileState>> tiles_;  // [unit][tile]

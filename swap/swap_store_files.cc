@@ -33,6 +33,12 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
   return absolute.string();
 }
 
+// Of a file that is there, the absolute path of its folder.
+absl::StatusOr<std::string> DirectoryOf(absl::string_view file) {
+  ASSIGN_OR_RETURN(const std::string path, AbsolutePath(std::string(file)));
+  return std::filesystem::path(path).parent_path().string();
+}
+
 // A device that wants more than our alignment cannot take our transfers.
 absl::Status CheckAlignment(const File& file) {
   if (kStoreAlignment % file.alignment_bytes() == 0) return absl::OkStatus();
@@ -120,9 +126,9 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
   return store;
 }
 
-absl::Status SwapStore::OpenFiles(const Manifest& manifest, bool read_only,
+absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
                                   const std::vector<bool>& spill_gradients) {
-  for (const ManifestFile& entry : manifest.files) {
+  for (const ManifestFile& entry : files) {
     const std::filesystem::path path(entry.path);
     // What a manifest names is written to and cut to size: never a file of another kind.
     if (path.filename() != std::string(kFileName)) {
@@ -158,7 +164,11 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
                                                            const std::vector<bool>& spill_gradients,
                                                            CommitRecord* record) {
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(manifest_path));
-  ASSIGN_OR_RETURN(const Manifest manifest, DecodeManifest(text, manifest_path));
+  ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text, manifest_path));
+  ASSIGN_OR_RETURN(const std::string beside, DirectoryOf(manifest_path));
+  for (ManifestFile& file : manifest.files) {
+    if (file.path[0] != '/') file.path = absl::StrCat(beside, "/", file.path);
+  }
   std::unique_ptr<SwapStore> store(new SwapStore);
   store->layout_ = manifest.layout;
   store->read_only_ = read_only;
@@ -170,6 +180,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
       tile.slot_offsets[0] = from.slot_offsets[0];
       tile.slot_offsets[1] = from.slot_offsets[1];
       tile.committed_slot = static_cast<int>(from.slot);
+      store->two_slots_ &= from.slot_offsets[0] != from.slot_offsets[1];
       for (size_t i = 0; i < from.checksums.size(); ++i) {
         tile.planes.push_back({.generation = from.generations[i],
                                .checksum = from.checksums[i],
@@ -178,7 +189,12 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
       }
     }
   }
-  if (absl::Status status = store->OpenFiles(manifest, read_only, spill_gradients); !status.ok()) {
+  if (!store->two_slots_ && !read_only) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        manifest_path, " names a store of one slot, a copy: it can be read, but not continued"));
+  }
+  absl::Status status = store->OpenFiles(manifest.files, read_only, spill_gradients);
+  if (!status.ok()) {
     return Annotate(status, absl::StrCat("open the commit ", manifest_path));
   }
   record->step = manifest.step;

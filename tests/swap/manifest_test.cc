@@ -131,7 +131,7 @@ TEST(Manifest, WrongContentsUnderARightChecksumAreRefused) {
       {"[0,0,20480,0", "[0,0,-4096,0", "malformed"},
       {"[0,0,20480,0", "[0,0,20481,0", "not aligned"},
       {"[0,0,20480,0", "[0,0,16384,0", "overlap"},
-      {"[0,0,20480,0", "[0,0,0,0", "overlap"},
+      {"[0,0,20480,0", "[0,0,4096,0", "overlap"},
       {"[1,20480,61440,0", "[1,0,61440,0", "overlap"},
       {"0123456789abcdef", "0123456789abcde", "malformed"},
       {"0123456789abcdef", "0x23456789abcdef", "malformed"},

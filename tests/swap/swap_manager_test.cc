@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <optional>
 #include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/store_reader.h"
 #include "tests/swap/swap_run.h"
 
 namespace spillway {
@@ -41,7 +44,7 @@ uint64_t SmallestHost(PlanRequest request) {
 
 class SwapManagerTest : public testing::Test {
  protected:
-  // Runs `steps` steps with an evaluation and a flush here and there.
+  // Runs `steps` steps with an evaluation, a flush and a commit here and there.
   void Train(SwapRun& run, Oracle& oracle, const RunShape& shape, UpdateMode update, int steps,
              uint32_t seed) {
     std::mt19937 random(seed);
@@ -83,16 +86,56 @@ class SwapManagerTest : public testing::Test {
           manager.Enqueue(Program::kEvaluate);
           ASSERT_EQ(run.RunOps(evaluate_ops, false, oracle), absl::OkStatus());
         }
-        if (random() % 2 == 0) ASSERT_EQ(run.Compare(oracle), absl::OkStatus());
-        if (run.store() && random() % 2 == 0) {
-          ASSERT_EQ(manager.Commit(directory() + "/manifest", {uint64_t(step), "{}"}),
-                    absl::OkStatus());
+        if (random() % 2 == 0) {
+          ASSERT_EQ(run.Compare(oracle), absl::OkStatus());
         }
       }
+      if (commits_ && run.store() && random() % 2 == 0) {
+        CheckLastCommit(manager);
+        ASSERT_EQ(manager.StartCommit(manifest(), {uint64_t(step), "{}"}, [this] { ++durable_; }),
+                  absl::OkStatus());
+        committed_.emplace(step, oracle);
+        ++started_;
+      }
     }
+    if (enqueued) manager.AbandonQueued();
     ASSERT_EQ(manager.Flush(), absl::OkStatus());
     ASSERT_EQ(run.Compare(oracle), absl::OkStatus());
+    CheckLastCommit(manager);
+    EXPECT_EQ(durable_, started_);
   }
+
+  // After steps that went on meanwhile, the last commit is that of its own step.
+  void CheckLastCommit(SwapManager& manager) {
+    if (!committed_) return;
+    ASSERT_EQ(manager.AwaitCommit(), absl::OkStatus());
+    CommitRecord record;
+    auto store = SwapStore::Open(manifest(), /*read_only=*/true, {}, &record);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(record.step, committed_->first);
+    ASSERT_EQ(ReadStore(**store, 0, 2,
+                        [&](const TileView& tile) {
+                          ExpectTile(tile, committed_->second);
+                          return absl::OkStatus();
+                        }),
+              absl::OkStatus());
+    committed_.reset();
+  }
+
+  static void ExpectTile(const TileView& tile, const Oracle& oracle) {
+    const auto& weights = oracle.weights[tile.unit];
+    const auto& moments = oracle.moments[tile.unit];
+    const uint64_t first = tile.first_parameter, bytes = tile.parameters * 4;
+    EXPECT_EQ(std::memcmp(tile.planes[0], weights.data() + first, bytes), 0);
+    EXPECT_EQ(std::memcmp(tile.planes[1], moments.data() + first, bytes), 0);
+  }
+
+  std::string manifest() const { return directory() + "/manifest"; }
+
+  bool commits_ = true;
+  std::optional<std::pair<uint64_t, Oracle>> committed_;  // what the last commit must hold
+  int started_ = 0;
+  std::atomic<int> durable_ = 0;
 
   std::string directory() const { return testing::TempDir() + "/swap_manager"; }
   void SetUp() override {
@@ -233,28 +276,77 @@ TEST_F(SwapManagerTest, ImmediateUpdatesRunInBackwardAndDeferredOnesInTheNextFor
   }
 }
 
+// Deferred: the updates of a step run in the next forward, so its commit ends there, and
+// the backward that follows does not wait for the disk. Immediate: it ends in the forward.
+TEST_F(SwapManagerTest, ACommitOverlapsTheNextStepAndHoldsOnlyLaterUpdates) {
+  const RunShape shape = SmallShape();
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) {
+      SCOPED_TRACE(testing::Message() << "update " << int(update) << " tier " << int(tier));
+      PlanRequest request = RequestFor(shape, update, tier, 0);
+      request.host_bytes = SmallestHost(request) + 1000000;
+      auto run = SwapRun::Create(shape, request, directory(), {});
+      ASSERT_TRUE(run.ok()) << run.status();
+      ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+      const StepSchedule schedule = BuildTrainSchedule({shape.borrows}, update);
+      Oracle oracle(shape);
+      SwapManager& manager = (*run)->manager();
+      for (int step = 1; step <= 3; ++step) {
+        UpdateScalars scalars;
+        scalars.step = step;
+        manager.Enqueue(Program::kTrain);
+        if (update == UpdateMode::kImmediate) manager.AnnounceUpdate(scalars);
+        ASSERT_EQ((*run)->RunOps(schedule.ops.size(), true, oracle), absl::OkStatus());
+        oracle.Step(schedule, step, false);
+        if (update == UpdateMode::kDeferred) {
+          ASSERT_TRUE(manager.AwaitGradients().ok());
+          manager.AnnounceUpdate(scalars);
+        }
+        if (step == 1) {
+          ASSERT_EQ(manager.StartCommit(manifest(), {1, "{}"}), absl::OkStatus());
+        }
+      }
+      ASSERT_EQ(manager.Flush(), absl::OkStatus());
+      ASSERT_EQ(manager.AwaitCommit(), absl::OkStatus());
+      ASSERT_EQ((*run)->Compare(oracle), absl::OkStatus());
+      // "update N": the N-th of the run, five a step.
+      int updates = 0, at_commit = -1, at_end = -1;
+      for (const std::string& event : manager.TakeEvents()) {
+        updates += event.rfind("update ", 0) == 0;
+        if (event == "commit") at_commit = updates;
+        if (event == "committed") at_end = updates;
+      }
+      EXPECT_EQ(updates, 15);
+      EXPECT_LE(at_commit, 5);
+      EXPECT_EQ(at_end, 5);  // all of step 1, none of step 2
+      std::filesystem::remove_all(directory());
+      std::filesystem::create_directories(directory());
+    }
+  }
+}
+
 TEST_F(SwapManagerTest, ACommittedRunContinuesFromItsCommit) {
   const RunShape shape = SmallShape();
   const StepSchedule schedule = BuildTrainSchedule({shape.borrows}, UpdateMode::kDeferred);
   for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) {
     PlanRequest request = RequestFor(shape, UpdateMode::kDeferred, tier, 0);
     request.host_bytes = SmallestHost(request);
-    const std::string manifest = directory() + "/manifest";
+    commits_ = false;
     Oracle oracle(shape);
     {
       auto run = SwapRun::Create(shape, request, directory(), {});
       ASSERT_TRUE(run.ok()) << run.status();
       ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
       Train(**run, oracle, shape, UpdateMode::kDeferred, 3, 3);
-      ASSERT_EQ((*run)->manager().Commit(manifest, {3, "{}"}), absl::OkStatus());
+      ASSERT_EQ((*run)->manager().Commit(manifest(), {3, "{}"}), absl::OkStatus());
       // One more step that no commit names.
       Oracle later = oracle;
       Train(**run, later, shape, UpdateMode::kDeferred, 1, 4);
     }
     CommitRecord record;
-    auto store = SwapStore::Open(manifest, false, std::vector<bool>(5, true), &record);
+    auto store = SwapStore::Open(manifest(), false, std::vector<bool>(5, true), &record);
     ASSERT_TRUE(store.ok()) << store.status();
-    EXPECT_EQ(record.step, tier == TierChoice::kHost || true ? record.step : 0);
+    EXPECT_EQ(record.step, 3u);
     auto plan = PlanSwaps(request);
     ASSERT_TRUE(plan.ok());
     MemoryBudget budget("test", uint64_t{1} << 30);
@@ -264,13 +356,9 @@ TEST_F(SwapManagerTest, ACommittedRunContinuesFromItsCommit) {
     auto manager = SwapManager::Create(*plan, store->get(), host.get(), device.get(), &tiles, {});
     ASSERT_TRUE(manager.ok());
     ASSERT_EQ((*manager)->LoadResident(), absl::OkStatus());
-    if (record.step != 3) continue;  // the last Train committed again: nothing to compare
     ASSERT_EQ((*manager)->ReadState(0, 2,
-                                    [&](const TileView& tile) -> absl::Status {
-                                      const auto& w = oracle.weights[tile.unit];
-                                      EXPECT_EQ(0, std::memcmp(tile.planes[0],
-                                                               w.data() + tile.first_parameter,
-                                                               tile.parameters * 4));
+                                    [&](const TileView& tile) {
+                                      ExpectTile(tile, oracle);
                                       return absl::OkStatus();
                                     }),
               absl::OkStatus());

@@ -1,0 +1,281 @@
+// One tile of a pass, from its start to its end: read, arithmetic on a worker, write.
+#include <cstring>
+#include <utility>
+
+#include "io/check.h"
+#include "io/status.h"
+#include "swap/mover.h"
+#include "swap/mover_internal.h"
+
+namespace spillway {
+
+char* SwapManager::Mover::PlaneHome(int unit, int tile, int plane) const {
+  return Address(plan_.plane_homes[unit][plane]) +
+         layout_.TileBegin(tile) * layout_.planes()[plane].bytes_per_parameter;
+}
+
+// Where each plane of the task's tile is in memory, in its home or the tile buffer.
+void SwapManager::Mover::PointAtPlanes(int unit, int tile, int tile_buffer,
+                                       std::vector<char*>& planes) const {
+  const UnitPlacement& placement = plan_.placements[unit];
+  planes.resize(layout_.num_planes());
+  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+    planes[plane] = placement.InStore(plane) ? Address(plan_.tile_spans[tile_buffer]) +
+                                                   layout_.PlaneOffset(unit, tile, plane)
+                                             : PlaneHome(unit, tile, plane);
+  }
+}
+
+void SwapManager::Mover::StartTile(Pass& pass) {
+  auto* task = new TileTask;
+  const UnitPlacement& placement = plan_.placements[pass.unit];
+  task->mover = this;
+  task->pass = &pass;
+  task->tile = pass.next_tile++;
+  task->generation = pass.kind == PassKind::kRound  ? pass.version + 1
+                     : pass.kind == PassKind::kSave ? commit_->record.step
+                                                    : pass.scalars.step;
+  ++tasks_running_;
+  if (NeedsTileBuffer(pass)) {
+    task->tile_buffer = free_tile_buffers_.back();
+    free_tile_buffers_.pop_back();
+  }
+  if (pass.kind == PassKind::kSave) return RunTile(task);
+  const uint64_t begin = layout_.TileBegin(task->tile);
+  if (pass.kind != PassKind::kRound) {
+    PointAtPlanes(pass.unit, task->tile, task->tile_buffer, task->planes);
+  }
+  if (pass.sums) task->sums = reinterpret_cast<float*>(Address(pass.sums->span)) + begin;
+  if (pass.destination) {
+    task->destination =
+        Address(pass.destination->span) + begin * layout_.planes()[0].bytes_per_parameter;
+  }
+  if (pass.kind != PassKind::kInitialize) {
+    if (deferred_ && placement.gradient != Tier::kNvme) {
+      task->gradient =
+          Address(plan_.gradient_homes[pass.unit]) + begin * layout_.gradient_bytes_per_parameter();
+    } else if (task->sums) {
+      task->gradient = reinterpret_cast<char*>(task->sums);  // rounded in place
+    } else {
+      task->gradient = Address(plan_.tile_spans[task->tile_buffer]) + layout_.MaxTileBytes();
+    }
+  }
+  if (pass.kind == PassKind::kUpdate) {
+    ReadTilePlanes(task);
+  } else {
+    RunTile(task);
+  }
+}
+
+void SwapManager::Mover::SubmitTransfer(TileTask* task, IoRequest& request, IoOp op,
+                                        const TileLocation& location, char* data, uint64_t bytes) {
+  request.op = op;
+  // A deferred update is what the next forward waits for.
+  request.io_class =
+      op == IoOp::kRead && deferred_ && !flushing_ ? IoClass::kPrefetch : IoClass::kWriteBack;
+  request.file = location.file;
+  request.offset_bytes = location.offset_bytes;
+  request.data = data;
+  request.size_bytes = bytes;
+  request.context = task;
+  request.done = [](IoRequest& request, const absl::Status& status) {
+    auto* task = static_cast<TileTask*>(request.context);
+    if (!status.ok() && task->status.ok()) task->status = status;
+    if (--task->transfers_left > 0) return;
+    if (request.op == IoOp::kRead) {
+      task->mover->TileRead(task);
+    } else {
+      task->mover->TileWritten(task);
+    }
+  };
+  engine_->Submit(&request);
+}
+
+void SwapManager::Mover::ReadTilePlanes(TileTask* task) {
+  const int unit = task->pass->unit;
+  const UnitPlacement& placement = plan_.placements[unit];
+  const bool state = placement.any_nvme();
+  const bool gradient = deferred_ && placement.gradient == Tier::kNvme;
+  task->transfers_left = (state ? 1 : 0) + (gradient ? 1 : 0);
+  if (task->transfers_left == 0) return RunTile(task);
+  if (state) {
+    const uint64_t parameters = layout_.TileParameters(unit, task->tile);
+    SubmitTransfer(task, task->state_request, IoOp::kRead,
+                   store_->CurrentTile(unit, task->tile, placement.first_nvme_plane,
+                                       placement.last_nvme_plane),
+                   task->planes[placement.first_nvme_plane],
+                   parameters * layout_.PlaneRangeBytes(placement.first_nvme_plane,
+                                                        placement.last_nvme_plane));
+  }
+  if (gradient) {
+    SubmitTransfer(task, task->gradient_request, IoOp::kRead,
+                   store_->GradientTile(unit, task->tile), task->gradient,
+                   layout_.GradientBytes(unit, task->tile));
+  }
+}
+
+void SwapManager::Mover::TileRead(TileTask* task) {
+  if (failed_ || !task->status.ok()) return EndTask(task);
+  RunTile(task);
+}
+
+// Hands the tile to a worker, which touches only the tile's own memory and records.
+void SwapManager::Mover::RunTile(TileTask* task) {
+  workers_.Run([this, task] {
+    absl::Status status = ComputeTile(*task);
+    Post([this, task, status] { TileComputed(task, status); });
+  });
+}
+
+// On a worker thread.
+absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
+  const Pass& pass = *task.pass;
+  if (pass.kind == PassKind::kSave) return ChecksumSaved(task);
+  const int unit = pass.unit;
+  const int tile = task.tile;
+  const UnitPlacement& placement = plan_.placements[unit];
+  const uint64_t parameters = layout_.TileParameters(unit, tile);
+  const bool gradient_in_store = deferred_ && placement.gradient == Tier::kNvme;
+
+  if (task.sums) task.partial = compute_->Round(unit, tile, parameters, task.sums, task.gradient);
+  if (pass.kind == PassKind::kRound) {
+    if (gradient_in_store) {
+      task.gradient_checksum = Checksum(GradientIdentity(unit, tile, task.generation),
+                                        task.gradient, layout_.GradientBytes(unit, tile));
+    }
+    return absl::OkStatus();
+  }
+
+  TileView view;
+  view.unit = unit;
+  view.tile = tile;
+  view.first_parameter = layout_.TileBegin(tile);
+  view.parameters = parameters;
+  view.planes = task.planes.data();
+  view.gradient = task.gradient;
+  if (pass.kind == PassKind::kInitialize) {
+    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+      std::memset(task.planes[plane], 0, layout_.PlaneBytes(unit, tile, plane));
+    }
+    RETURN_IF_ERROR((*initialize_fill_)(view));
+  } else {
+    for (int p = placement.first_nvme_plane; p < placement.last_nvme_plane; ++p) {
+      RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));
+    }
+    if (gradient_in_store) {
+      const uint64_t checksum =
+          Checksum(GradientIdentity(unit, tile, store_->GradientGeneration(unit, tile)),
+                   task.gradient, layout_.GradientBytes(unit, tile));
+      RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));
+    }
+    RETURN_IF_ERROR(compute_->Update(view, pass.scalars));
+  }
+  for (int p = placement.first_nvme_plane; p < placement.last_nvme_plane; ++p) {
+    task.checksums.push_back(Checksum(store_->PlaneIdentity(unit, tile, p, task.generation),
+                                      task.planes[p], layout_.PlaneBytes(unit, tile, p)));
+  }
+  if (task.destination) {
+    std::memcpy(task.destination, task.planes[0], layout_.PlaneBytes(unit, tile, 0));
+  }
+  return absl::OkStatus();
+}
+
+ChecksumIdentity SwapManager::Mover::GradientIdentity(int unit, int tile, uint64_t generation) {
+  return {static_cast<uint32_t>(unit), static_cast<uint32_t>(Plane::kGradient),
+          static_cast<uint64_t>(tile), generation};
+}
+
+void SwapManager::Mover::TileComputed(TileTask* task, const absl::Status& status) {
+  if (!status.ok()) {
+    task->status = status;
+    return EndTask(task);
+  }
+  if (failed_) return EndTask(task);
+  Pass& pass = *task->pass;
+  const int unit = pass.unit;
+  const UnitPlacement& placement = plan_.placements[unit];
+  if (pass.kind == PassKind::kRound) {
+    partials_[unit][task->tile] = task->partial;
+  } else if (pass.kind != PassKind::kSave) {
+    if (store_ != nullptr) {
+      // What lives in memory has moved on from what the store has of it.
+      const int planes = layout_.num_planes();
+      if (placement.first_nvme_plane > 0 && placement.any_nvme()) {
+        store_->MarkStale(unit, task->tile, 0, placement.first_nvme_plane);
+      }
+      const int rest = placement.any_nvme() ? placement.last_nvme_plane : 0;
+      if (rest < planes) store_->MarkStale(unit, task->tile, rest, planes);
+    }
+    if (pass.kind == PassKind::kUpdate) {
+      MutexLock lock(mutex_);
+      ++stats_.tiles_updated;
+      if (task->destination) {
+        stats_.update_filled_bytes += layout_.PlaneBytes(unit, task->tile, 0);
+      }
+    }
+  }
+  const bool last = ++pass.tiles_computed == NumTiles(pass);
+  // Rounded gradients are written from the sums themselves.
+  if (last && pass.kind != PassKind::kRound) PassComputed(pass);
+  WriteTilePlanes(task);
+}
+
+void SwapManager::Mover::WriteTilePlanes(TileTask* task) {
+  Pass& pass = *task->pass;
+  const int unit = pass.unit;
+  const UnitPlacement& placement = plan_.placements[unit];
+  if (pass.kind == PassKind::kSave) return WriteSaved(task);
+  if (pass.kind == PassKind::kRound) {
+    if (placement.gradient != Tier::kNvme) return EndTask(task);
+    task->transfers_left = 1;
+    SubmitTransfer(task, task->gradient_request, IoOp::kWrite,
+                   store_->GradientTile(unit, task->tile), task->gradient,
+                   layout_.GradientBytes(unit, task->tile));
+    return;
+  }
+  if (!placement.any_nvme()) return EndTask(task);
+  task->transfers_left = 1;
+  SubmitTransfer(
+      task, task->state_request, IoOp::kWrite,
+      store_->WritableTile(unit, task->tile, placement.first_nvme_plane),
+      task->planes[placement.first_nvme_plane],
+      layout_.TileParameters(unit, task->tile) *
+          layout_.PlaneRangeBytes(placement.first_nvme_plane, placement.last_nvme_plane));
+}
+
+void SwapManager::Mover::TileWritten(TileTask* task) {
+  if (task->status.ok()) {
+    const Pass& pass = *task->pass;
+    if (pass.kind == PassKind::kRound) {
+      store_->RecordGradientWrite(pass.unit, task->tile, task->gradient_checksum, task->generation);
+    } else if (pass.kind == PassKind::kSave) {
+      for (size_t i = 0; i < task->saved_planes.size(); ++i) {
+        store_->RecordWrite(pass.unit, task->tile, task->saved_planes[i], {&task->checksums[i], 1},
+                            task->generation);
+      }
+    } else {
+      store_->RecordWrite(pass.unit, task->tile, plan_.placements[pass.unit].first_nvme_plane,
+                          task->checksums, task->generation);
+    }
+  }
+  EndTask(task);
+}
+
+// The end of every task, good or bad.
+void SwapManager::Mover::EndTask(TileTask* task) {
+  if (task->tile_buffer >= 0) free_tile_buffers_.push_back(task->tile_buffer);
+  --tasks_running_;
+  Pass& pass = *task->pass;
+  if (!task->status.ok()) Fail(task->status);
+  delete task;
+  if (failed_) return;
+  if (pass.kind == PassKind::kInitialize) {
+    ++initialize_tiles_done_;
+    if (initialize_progress_) {
+      initialize_progress_(static_cast<double>(initialize_tiles_done_) / initialize_tiles_);
+    }
+  }
+  if (++pass.tiles_done == NumTiles(pass)) PassDone(pass);
+}
+
+}  // namespace spillway
