@@ -210,10 +210,8 @@ void RunConfigResolver::ResolveCommits() {
     if (flags_.commit_every) Invalid("--no-commit and --commit-every contradict each other");
     if (flags_.persist) Invalid("--no-commit and --persist contradict each other");
   }
-  if (flags_.persist) {
-    Fail(absl::UnimplementedError(
-        "--persist is not in this version yet: commits stay on the swap paths; put --swap (or, "
-        "without it, --output) on a disk that outlives the job, or copy with spillway export"));
+  if (flags_.keep && !flags_.persist) {
+    Note("--keep says how many commits stay in --persist DIR; without it there is one, the last");
   }
 }
 

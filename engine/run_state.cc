@@ -17,6 +17,10 @@ std::string Exact(double value) {
 
 }  // namespace
 
+std::string CommitManifestPath(const std::string& directory) {
+  return absl::StrCat(directory, "/manifest-rank0");
+}
+
 std::string EncodeRunState(const RunState& state) {
   nlohmann::json json;
   json["version"] = 1;

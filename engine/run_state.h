@@ -29,6 +29,9 @@ struct RunState {
   int store_number = 0;
 };
 
+// The manifest of the commit in `directory`: an OUTPUT, or a copy of a commit.
+std::string CommitManifestPath(const std::string& directory);
+
 std::string EncodeRunState(const RunState& state);
 absl::StatusOr<RunState> DecodeRunState(const std::string& text);
 

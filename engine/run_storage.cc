@@ -2,13 +2,16 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "engine/state_source.h"
 #include "io/checksum.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -54,11 +57,13 @@ absl::Status CheckParent(const std::string& parent) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-std::string RunStorage::ManifestPath(const std::string& output) {
-  return absl::StrCat(output, "/manifest-rank0");
+absl::Status CheckLayout(const SwapStore& store, const StateLayout& layout) {
+  if (store.layout() == layout) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "the commit's state has another layout than this run's model and optimizer");
 }
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions& options) {
   if (options.output.empty()) {
@@ -83,20 +88,58 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   ASSIGN_OR_RETURN(storage->output_, RunDirectory::Open(output));
   storage->id_ = absl::StrFormat("%016x", Checksum(output.data(), output.size()));
 
-  CommitRecord record;
-  auto store = SwapStore::Open(ManifestPath(output), /*read_only=*/true, {}, &record);
-  if (store.ok()) {
-    ASSIGN_OR_RETURN(storage->committed_, DecodeRunState(record.engine_state));
-    storage->committed_tile_parameters_ = (*store)->layout().tile_parameters();
-  } else if (!absl::IsNotFound(store.status())) {
-    return Annotate(store.status(), absl::StrCat("the commit in ", output));
+  if (!options.persist.empty()) {
+    ASSIGN_OR_RETURN(storage->copies_,
+                     CommitCopies::Open(AbsolutePath(options.persist), options.keep));
   }
+  RETURN_IF_ERROR(storage->FindCommit());
   if (storage->committed_ && !options.resume) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(output, " holds a run committed at step ", storage->committed_->step,
-                     ": continue it with --resume, or give another --output; nothing was touched"));
+    return absl::AlreadyExistsError(absl::StrCat(
+        storage->committed_in_, " holds a run committed at step ", storage->committed_->step,
+        ": continue it with --resume, or give another --output",
+        storage->committed_in_ == output ? "" : " and --persist", "; nothing was touched"));
   }
   return storage;
+}
+
+// Newest first; of the same step that of OUTPUT, which can be continued where it is.
+absl::Status RunStorage::FindCommit() {
+  std::vector<CommittedRun> runs;
+  std::vector<std::string> directories = {output()};
+  absl::Status bad;
+  if (copies_) {
+    for (const CommitCopies::Copy& copy : copies_->found()) directories.push_back(copy.directory);
+  }
+  for (const std::string& directory : directories) {
+    auto run = OpenCommittedRun(directory);
+    if (run.ok()) {
+      runs.push_back(*std::move(run));
+    } else if (!absl::IsNotFound(run.status())) {
+      if (bad.ok()) bad = run.status();
+      if (copies_) LogWarning(absl::StrCat(run.status().message()));
+    }
+  }
+  std::stable_sort(runs.begin(), runs.end(), [](const CommittedRun& a, const CommittedRun& b) {
+    return a.state.step > b.state.step;
+  });
+  for (CommittedRun& run : runs) {
+    if (copies_ && options_.resume) {
+      LogInfo(absl::StrCat("checking the commit of step ", run.state.step, " in ", run.directory));
+      const int planes = run.store->layout().num_planes();
+      const absl::Status status =
+          ReadStore(*run.store, 0, planes, [](const TileView&) { return absl::OkStatus(); });
+      if (!status.ok()) {
+        if (bad.ok()) bad = status;
+        LogWarning(absl::StrCat("that commit is not good: ", status.message()));
+        continue;
+      }
+    }
+    committed_tile_parameters_ = run.store->layout().tile_parameters();
+    committed_ = std::move(run.state);
+    committed_in_ = run.directory;
+    return absl::OkStatus();
+  }
+  return bad;
 }
 
 std::string RunStorage::DirectoryBelow(const std::string& parent, int store_number) const {
@@ -131,19 +174,21 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(
   store_options.two_slots = !options_.no_commit;
   store_options.spill_gradients = spill_gradients;
 
-  if (committed_ && committed_->parents == parents) {
+  if (copies_) RETURN_IF_ERROR(copies_->CheckSpace(layout));
+  if (committed_ && committed_in_ == output() && committed_->parents == parents) {
     state.store_number = committed_->store_number;
     RETURN_IF_ERROR(Lock(parents, state.store_number).status());
     CommitRecord record;
     ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill_gradients, &record));
-    if (!(store->layout() == layout)) {
-      return absl::InvalidArgumentError(
-          "the commit's state has another layout than this run's model and optimizer");
-    }
+    RETURN_IF_ERROR(CheckLayout(*store, layout));
     return store;
   }
 
+  // Another than that of any commit in OUTPUT, which stays until this one has replaced it.
   state.store_number = committed_ ? committed_->store_number + 1 : 0;
+  if (const auto here = OpenCommittedRun(output()); here.ok()) {
+    state.store_number = std::max(state.store_number, here->state.store_number + 1);
+  }
   ASSIGN_OR_RETURN(store_options.directories, Lock(parents, state.store_number));
   for (const std::string& directory : store_options.directories) {
     std::error_code error;
@@ -162,30 +207,48 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(
   ASSIGN_OR_RETURN(auto store, SwapStore::Create(layout, store_options));
   if (!committed_) return store;
 
-  // Other swap paths than the commit's: bring the state over, then commit it there.
+  RETURN_IF_ERROR(MoveInto(*store, state));
+  return store;
+}
+
+// The commit is a copy, or on other swap paths: brings its state over, then commits it here.
+absl::Status RunStorage::MoveInto(SwapStore& store, const RunState& state) {
   CommitRecord record;
-  ASSIGN_OR_RETURN(auto old, SwapStore::Open(manifest_path(), true, {}, &record));
-  if (!(old->layout() == layout)) {
-    return absl::InvalidArgumentError(
-        "the commit's state has another layout than this run's model and optimizer");
-  }
+  ASSIGN_OR_RETURN(const auto old,
+                   SwapStore::Open(CommitManifestPath(committed_in_), true, {}, &record));
+  RETURN_IF_ERROR(CheckLayout(*old, store.layout()));
+  const StateLayout& layout = store.layout();
   LogInfo(absl::StrCat(
       "moving ",
       FormatBytes(layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes())),
-      " of state to the new swap paths"));
-  RETURN_IF_ERROR(CopyStore(*old, *store));
-  if (!options_.no_commit) {
-    RunState moved = *committed_;
-    moved.parents = parents;
-    moved.store_number = state.store_number;
-    RETURN_IF_ERROR(store->Commit(manifest_path(), {record.step, EncodeRunState(moved)}));
-    for (const std::string& directory : old->directories()) {
-      (void)SwapStore::RemoveLeftovers(directory);
-      std::error_code error;
-      fs::remove_all(directory, error);
+      " of state to the swap paths"));
+  RETURN_IF_ERROR(CopyStore(*old, store));
+  if (options_.no_commit) return absl::OkStatus();
+  RunState moved = *committed_;
+  moved.parents = state.parents;
+  moved.store_number = state.store_number;
+  RETURN_IF_ERROR(store.Commit(manifest_path(), {record.step, EncodeRunState(moved)}));
+  RemoveOtherStores(committed_->parents);
+  RemoveOtherStores(state.parents);
+  return absl::OkStatus();
+}
+
+// Of this run, which no commit in OUTPUT names any more.
+void RunStorage::RemoveOtherStores(const std::vector<std::string>& parents) {
+  const std::string prefix = absl::StrCat("spillway-", id_, "-rank0.");
+  for (const std::string& parent : parents) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(parent, error)) {
+      const std::string path = entry.path().string();
+      const bool ours = absl::StartsWith(entry.path().filename().string(), prefix);
+      const bool in_use = std::any_of(directories_.begin(), directories_.end(),
+                                      [&](const auto& used) { return used->path() == path; });
+      if (!ours || in_use || !RunDirectory::Open(path).ok()) continue;
+      (void)SwapStore::RemoveLeftovers(path);
+      std::error_code ignored;
+      fs::remove_all(path, ignored);
     }
   }
-  return store;
 }
 
 bool RunStorage::CommitRefersToSwap() const {

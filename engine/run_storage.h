@@ -1,5 +1,6 @@
-// Where a run keeps its files, and what it finds there: OUTPUT with the manifest, and
-// a directory of its own below every swap path. Owns the locks.
+// Where a run keeps its files, and what it finds there: OUTPUT with the manifest, a
+// directory of its own below every swap path, and copies of commits (--persist). Owns the
+// locks.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/commit_copies.h"
 #include "engine/run_state.h"
 #include "engine/train_options.h"
 #include "io/run_directory.h"
@@ -17,18 +19,22 @@ namespace spillway {
 
 class RunStorage {
  public:
-  // Locks OUTPUT (created where missing) and reads the last commit, if there is one.
+  // Locks OUTPUT (created where missing) and reads the last commit, if there is one; with
+  // --persist the newest good one, in OUTPUT or among the copies, read through first.
   // kFailedPrecondition when another process owns OUTPUT; kAlreadyExists when there is a
-  // commit and no --resume, nothing touched.
+  // commit and no --resume, nothing touched; kDataLoss when no commit is good.
   static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options);
   // Takes back what is of no use to anybody: swap that no commit refers to, and OUTPUT where
   // nothing but our lock came into it.
   ~RunStorage();
 
   const std::string& output() const { return output_->path(); }
-  std::string manifest_path() const { return ManifestPath(output()); }
-  // The last commit at the time of Open.
+  std::string manifest_path() const { return CommitManifestPath(output()); }
+  // The last commit at the time of Open, and the directory that holds its manifest.
   const std::optional<RunState>& committed() const { return committed_; }
+  const std::string& committed_in() const { return committed_in_; }
+  // Null without --persist.
+  CommitCopies* copies() { return copies_.get(); }
 
   // The store of this run, in the state of the last commit or empty. Moves it when the
   // swap paths are others than the commit's. Fills in where it is, for later commits.
@@ -39,13 +45,14 @@ class RunStorage {
   // The tile size of the commit, 0 without one.
   uint64_t committed_tile_parameters() const { return committed_tile_parameters_; }
 
-  static std::string ManifestPath(const std::string& output);
-
  private:
   explicit RunStorage(const TrainOptions& options) : options_(options) {}
   absl::StatusOr<std::vector<std::string>> Lock(const std::vector<std::string>& parents,
                                                 int store_number);
   std::string DirectoryBelow(const std::string& parent, int store_number) const;
+  absl::Status FindCommit();
+  absl::Status MoveInto(SwapStore& store, const RunState& state);
+  void RemoveOtherStores(const std::vector<std::string>& parents);
   bool CommitRefersToSwap() const;
   void RemoveSwap();
 
@@ -54,7 +61,9 @@ class RunStorage {
   bool output_was_empty_ = false;     // nothing in OUTPUT when this run came
   std::vector<std::string> created_;  // OUTPUT and its parents that were not there, deepest first
   std::string id_;                    // of OUTPUT, in the names of directories below swap paths
+  std::unique_ptr<CommitCopies> copies_;
   std::optional<RunState> committed_;
+  std::string committed_in_;
   uint64_t committed_tile_parameters_ = 0;
   std::vector<std::unique_ptr<RunDirectory>> directories_;
 };

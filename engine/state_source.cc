@@ -1,7 +1,6 @@
 #include "engine/state_source.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/run_storage.h"
 #include "io/status.h"
 #include "swap/store_reader.h"
 
@@ -20,8 +19,9 @@ StateSource CommittedRun::source() const {
 
 absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output) {
   CommittedRun run;
+  run.directory = output;
   CommitRecord record;
-  auto store = SwapStore::Open(RunStorage::ManifestPath(output), /*read_only=*/true, {}, &record);
+  auto store = SwapStore::Open(CommitManifestPath(output), /*read_only=*/true, {}, &record);
   if (absl::IsNotFound(store.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

@@ -26,6 +26,7 @@ struct StateSource {
 
 // The last commit in `output`. kNotFound when there is none.
 struct CommittedRun {
+  std::string directory;
   RunState state;
   std::unique_ptr<SwapStore> store;
   StateSource source() const;  // valid while this lives

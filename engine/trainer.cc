@@ -150,7 +150,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   if (!deferred_) {
     manager_->AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.
-    if (step < options_.steps && !EvaluateAfter(step) && !CommitAfter(step)) {
+    if (step < options_.steps && !EvaluateAfter(step)) {
       manager_->Enqueue(Program::kTrain);
       program_enqueued_ = true;
     }
@@ -206,21 +206,30 @@ absl::StatusOr<double> Trainer::Evaluate() {
   return loss;
 }
 
-absl::Status Trainer::Commit(bool finished) {
+absl::Status Trainer::StartCommit(bool finished) {
   const double began = Now();
   state_.finished = finished;
   RETURN_IF_ERROR(metrics_->Sync());
   RETURN_IF_ERROR(evaluations_->Sync());
-  RETURN_IF_ERROR(manager_->Commit(storage_->manifest_path(),
-                                   {static_cast<uint64_t>(state_.step), EncodeRunState(state_)}));
+  const std::string manifest = storage_->manifest_path();
+  std::function<void()> when_durable;
+  if (CommitCopies* copies = storage_->copies()) {
+    // The commit being copied must stay until it is, and this one would replace it.
+    RETURN_IF_ERROR(manager_->AwaitCommit());
+    if (const absl::Status status = copies->Wait(); !status.ok()) LogWarning(status.message());
+    when_durable = [copies, manifest] { copies->Start(manifest); };
+  }
+  RETURN_IF_ERROR(manager_->StartCommit(
+      manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)}, when_durable));
   last_commit_seconds_ += Now() - began;
   return absl::OkStatus();
 }
 
 void Trainer::FillResourceColumns(StepMetrics& row) {
   const SwapStats stats = manager_->stats();
-  row.seconds = Now() - row_began_ - excluded_seconds_;
-  row.commit_seconds = std::exchange(last_commit_seconds_, 0);
+  const double held = stats.stall_commit_seconds - last_stats_.stall_commit_seconds;
+  row.seconds = Now() - row_began_ - excluded_seconds_ - held;
+  row.commit_seconds = std::exchange(last_commit_seconds_, 0) + held;
   row.nvme_read_bytes = stats.io.read_bytes - last_stats_.io.read_bytes;
   row.nvme_written_bytes = stats.io.written_bytes - last_stats_.io.written_bytes;
   row.busy_disk_seconds = stats.io.busy_seconds - last_stats_.io.busy_seconds;
@@ -253,16 +262,15 @@ absl::StatusOr<TrainResult> Trainer::Run() {
     if (stop && std::exchange(program_enqueued_, false)) manager_->AbandonQueued();
     const bool evaluate = EvaluateAfter(step);
     const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
-    if (evaluate || commit || stop) RETURN_IF_ERROR(manager_->Flush());
+    if (evaluate || stop) RETURN_IF_ERROR(manager_->Flush());
     if (evaluate) {
       ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());
-      // The evaluation's programs are done; nothing else may be under way at a commit.
     }
-    // The row before the commit that covers it: killed between the two, a resumed run drops
-    // the row and takes the step again. The commit's wait shows in the next row.
+    // The rows before the commit that covers them: killed between the two, a resumed run
+    // drops them and takes the step again. The commit's wait shows in the next row.
     FillResourceColumns(row);
     RETURN_IF_ERROR(metrics_->Append(ToJson(row)));
-    if (commit) RETURN_IF_ERROR(Commit(step == options_.steps));
+    if (commit) RETURN_IF_ERROR(StartCommit(step == options_.steps));
     StartClock();
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
@@ -271,6 +279,8 @@ absl::StatusOr<TrainResult> Trainer::Run() {
                                           row.tokens / std::max(1e-9, row.seconds)));
   }
   RETURN_IF_ERROR(manager_->Flush());
+  RETURN_IF_ERROR(manager_->AwaitCommit());
+  if (storage_->copies()) RETURN_IF_ERROR(storage_->copies()->Wait());
   if (state_.step < options_.steps) {
     result.end = TrainResult::End::kStopped;
     result.stop_signal = StopSignal::received();
@@ -284,6 +294,9 @@ absl::StatusOr<TrainResult> Trainer::Run() {
   result.peak_rss_bytes = PeakResidentBytes();
   result.seconds = Now() - began;
   result.io_engine = std::string(manager_->engine_name());
+  result.residency = plan().Residency();
+  result.lookahead = plan().lookahead;
+  result.host_arena_bytes = plan().host_arena_bytes;
   return result;
 }
 

@@ -41,6 +41,10 @@ struct TrainResult {
   uint64_t peak_rss_bytes = 0;
   double seconds = 0;
   std::string io_engine;
+  // What the plan decided.
+  PlanResidency residency;
+  int lookahead = 0;
+  uint64_t host_arena_bytes = 0;
 };
 
 class Trainer {
@@ -74,8 +78,8 @@ class Trainer {
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
   absl::StatusOr<double> Evaluate();
-  // REQUIRES: after Flush.
-  absl::Status Commit(bool finished);
+  // Of the state after the step that has just ended; goes on beside the next.
+  absl::Status StartCommit(bool finished);
   void FillResourceColumns(StepMetrics& row);
   double LearningRateNow() const;
 

@@ -47,11 +47,13 @@ absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
   return UpdateMode::kImmediate;
 }
 
-// The swap manager's books beside the arena: extents, checksums, requests, the manifest's text.
-uint64_t BookBytes(const StateLayout& layout) {
+// The swap manager's books beside the arena: extents, checksums, requests, the manifest's
+// text; with copies of commits their books and the tile in hand.
+uint64_t BookBytes(const StateLayout& layout, bool copies) {
   uint64_t tiles = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
-  return 2 * kMiB + tiles * 1024;
+  const uint64_t books = 2 * kMiB + tiles * 1024;
+  return copies ? 2 * books + layout.MaxTileBytes() : books;
 }
 
 }  // namespace
@@ -79,7 +81,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   request.weights = TierOf(options_.offload_param);
   request.optimizer = TierOf(options_.offload_optimizer);
   request.has_storage = !options_.swap_paths.empty();
-  const uint64_t book_bytes = BookBytes(request.layout);
+  const uint64_t book_bytes = BookBytes(request.layout, storage_->copies() != nullptr);
   const uint64_t host_limit = host_budget_limit_;
   const uint64_t device_limit = device_budget->limit_bytes();
   request.host_bytes = host_limit > book_bytes ? host_limit - book_bytes : 0;

@@ -371,39 +371,4 @@ absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_hos
   return Planner(request).Run(min_host_bytes, min_device_bytes);
 }
 
-std::string SwapPlan::Summary() const {
-  uint64_t bytes[3][3] = {};  // [weights, optimizer, gradients][tier]
-  for (int unit = 0; unit < layout.num_units(); ++unit) {
-    const UnitPlacement& placement = placements[unit];
-    const uint64_t parameters = layout.PaddedParameters(unit);
-    bytes[0][static_cast<int>(placement.weight)] += parameters * layout.PlaneRangeBytes(0, 1);
-    bytes[1][static_cast<int>(placement.optimizer)] +=
-        parameters * layout.PlaneRangeBytes(1, layout.num_planes());
-    bytes[2][static_cast<int>(placement.gradient)] +=
-        parameters * layout.gradient_bytes_per_parameter();
-  }
-  std::string text;
-  const char* kinds[] = {"weights", "optimizer", "gradients"};
-  const bool deferred = schedule.update == UpdateMode::kDeferred;
-  for (int kind = 0; kind < (deferred ? 3 : 2); ++kind) {
-    absl::StrAppendFormat(&text, "  %-10s", kinds[kind]);
-    bool first = true;
-    for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
-      const uint64_t n = bytes[kind][static_cast<int>(tier)];
-      if (n == 0) continue;
-      absl::StrAppend(&text, first ? "" : ", ", FormatBytes(n), " ", TierName(tier));
-      first = false;
-    }
-    absl::StrAppend(&text, first ? "none\n" : "\n");
-  }
-  absl::StrAppend(&text, "  updates   ",
-                  deferred ? "deferred: in the next forward, after the global norm"
-                           : "immediate: as each gradient is complete",
-                  "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ", tile_buffers,
-                  " tiles in flight, weights fetched ", lookahead, " operations ahead\n",
-                  "  traffic   ", FormatBytes(traffic.read_bytes), " read and ",
-                  FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
-  return text;
-}
-
 }  // namespace spillway

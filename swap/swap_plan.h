@@ -91,6 +91,13 @@ struct StepTraffic {
   uint64_t written_bytes = 0;
 };
 
+// Bytes at rest by Tier.
+struct PlanResidency {
+  uint64_t weights[3] = {};
+  uint64_t optimizer[3] = {};
+  uint64_t gradients[3] = {};  // deferred updates only
+};
+
 struct SwapPlan {
   StateLayout layout;
   StepSchedule schedule;
@@ -112,6 +119,8 @@ struct SwapPlan {
   uint64_t device_arena_bytes = 0;
   uint64_t min_host_bytes = 0;  // the smallest host_bytes that would do
   StepTraffic traffic;
+
+  PlanResidency Residency() const;
 
   // A few lines for people: where what lives, traffic of a step.
   std::string Summary() const;

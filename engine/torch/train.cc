@@ -60,7 +60,9 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   ASSIGN_OR_RETURN(const auto storage, RunStorage::Open(options));
   const std::optional<RunState>& committed = storage->committed();
   if (options.resume && !committed) {
-    LogInfo(absl::StrCat("no commit in ", storage->output(), " to resume: starting at step 1"));
+    LogInfo(absl::StrCat("no commit in ", storage->output(),
+                         options.persist.empty() ? "" : " or in " + options.persist,
+                         " to resume: starting at step 1"));
   }
   if (options.threads == 0) {
     options.threads =
@@ -74,7 +76,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
     RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
     LogInfo(absl::StrCat("the run in ", storage->output(), " has already finished at step ",
                          committed->step));
-    ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(storage->output()));
+    ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(storage->committed_in()));
     RETURN_IF_ERROR(FinishWith(hooks, run.source()));
     result.end = TrainResult::End::kAlreadyFinished;
     result.step = committed->step;

@@ -1,0 +1,159 @@
+#include "engine/commit_copies.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "engine/run_state.h"
+#include "io/check.h"
+#include "io/file.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "swap/format_bytes.h"
+#include "swap/store_reader.h"
+#include "swap/swap_store.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kPrefix = "step-";
+
+StoreOptions CopyOptions(const std::string& directory) {
+  StoreOptions options;
+  options.directories = {directory};
+  options.two_slots = false;
+  return options;
+}
+
+}  // namespace
+
+CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep)
+    : lock_(std::move(lock)), keep_(keep) {}
+
+CommitCopies::~CommitCopies() { (void)Wait(); }
+
+absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::string& directory,
+                                                                 int keep) {
+  SPILLWAY_CHECK(keep >= 1);
+  std::error_code error;
+  fs::create_directories(fs::path(directory).parent_path(), error);
+  auto lock = RunDirectory::Open(directory);
+  if (!lock.ok()) return Annotate(lock.status(), "--persist");
+  auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep));
+  for (const Copy& copy : copies->List()) {
+    if (fs::exists(CommitManifestPath(copy.directory), error)) {
+      copies->found_.push_back(copy);
+    } else {
+      RETURN_IF_ERROR(copies->RemoveCopy(copy.directory));
+    }
+  }
+  return copies;
+}
+
+// Every folder of a copy's name, whole or not, newest first.
+std::vector<CommitCopies::Copy> CommitCopies::List() const {
+  std::vector<Copy> copies;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory(), error)) {
+    const std::string name = entry.path().filename().string();
+    Copy copy;
+    copy.directory = entry.path().string();
+    if (absl::StartsWith(name, kPrefix) &&
+        absl::SimpleAtoi(absl::StripPrefix(name, kPrefix), &copy.step) &&
+        fs::is_directory(entry.symlink_status(error))) {
+      copies.push_back(std::move(copy));
+    }
+  }
+  std::sort(copies.begin(), copies.end(),
+            [](const Copy& a, const Copy& b) { return a.step > b.step; });
+  return copies;
+}
+
+absl::Status CommitCopies::CheckSpace(const StateLayout& layout) const {
+  ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeSpaceBytes(directory()));
+  const uint64_t missing = keep_ + 1 - std::min<size_t>(keep_, found_.size());
+  const uint64_t needed = missing * SwapStore::StorageBytes(layout, CopyOptions(directory()));
+  if (needed <= free_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("--persist ", directory(), ": ", keep_, " commits and one being written need ",
+                   FormatBytes(needed), " more there, and ", FormatBytes(free_bytes),
+                   " are free; lower --keep, free space, or choose another directory"));
+}
+
+void CommitCopies::Start(const std::string& manifest_path) {
+  {
+    MutexLock lock(mutex_);
+    SPILLWAY_CHECK(!busy_);
+    busy_ = true;
+  }
+  thread_.Run([this, manifest_path] {
+    absl::Status status = MakeCopy(manifest_path);
+    MutexLock lock(mutex_);
+    busy_ = false;
+    status_ = std::move(status);
+    changed_.NotifyAll();
+  });
+}
+
+absl::Status CommitCopies::Wait() {
+  MutexLock lock(mutex_);
+  while (busy_) changed_.Wait(mutex_);
+  return status_;
+}
+
+absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
+  CommitRecord record;
+  ASSIGN_OR_RETURN(const auto from,
+                   SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record));
+  const std::string target = absl::StrFormat("%s/%s%012d", directory(), kPrefix, record.step);
+  RETURN_IF_ERROR(RemoveCopy(target));  // of the same step, before the run was resumed
+  const absl::Status status = [&]() -> absl::Status {
+    if (mkdir(target.c_str(), 0700) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("create ", target));
+    }
+    ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), CopyOptions(target)));
+    RETURN_IF_ERROR(CopyStore(*from, *to));
+    RETURN_IF_ERROR(to->Commit(CommitManifestPath(target), record));
+    return SyncDirectory(directory());
+  }();
+  if (!status.ok()) {
+    (void)RemoveCopy(target);
+    return Annotate(status, absl::StrCat("copy the commit of step ", record.step));
+  }
+  int kept = 0;
+  for (const Copy& copy : List()) {
+    // Later ones are of a run that was resumed from before them.
+    const bool later = copy.step > static_cast<int64_t>(record.step);
+    if (!later && ++kept <= keep_) continue;
+    RETURN_IF_ERROR(RemoveCopy(copy.directory));
+  }
+  return absl::OkStatus();
+}
+
+// The manifest first: without it what is left is no commit.
+absl::Status CommitCopies::RemoveCopy(const std::string& directory) const {
+  const std::string manifest = CommitManifestPath(directory);
+  if (unlink(manifest.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, absl::StrCat("remove ", manifest));
+  }
+  std::error_code error;
+  if (!fs::exists(directory, error)) return absl::OkStatus();
+  RETURN_IF_ERROR(SyncDirectory(directory));
+  fs::remove_all(directory, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", directory));
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

@@ -1,0 +1,63 @@
+// Copies of commits in a directory that outlives the job's scratch disks (--persist):
+// DIR/step-000000000012/ holds one, complete when its manifest is there. Such a folder
+// can be moved, inspected and exported from like an OUTPUT.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
+#include "io/mutex.h"
+#include "io/run_directory.h"
+#include "swap/state_layout.h"
+#include "swap/worker_pool.h"
+
+namespace spillway {
+
+class CommitCopies {
+ public:
+  struct Copy {
+    int64_t step = 0;
+    std::string directory;
+  };
+
+  // Locks `directory` (created where missing), takes away what a killed run left
+  // unfinished there, and finds the copies. `keep`: how many stay, the newest.
+  static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep);
+  // Waits for the copy under way.
+  ~CommitCopies();
+
+  const std::string& directory() const { return lock_->path(); }
+  // Those that were there at Open, newest first.
+  const std::vector<Copy>& found() const { return found_; }
+
+  // kResourceExhausted when there is no room for `keep` copies and the one being written.
+  absl::Status CheckSpace(const StateLayout& layout) const;
+
+  // Begins to copy the commit that `manifest_path` names, and returns. Until Wait returns
+  // that commit must stay. Any thread. REQUIRES: none is under way.
+  void Start(const std::string& manifest_path);
+
+  // Waits for the copy under way, and returns how the last one went.
+  absl::Status Wait();
+
+ private:
+  CommitCopies(std::unique_ptr<RunDirectory> lock, int keep);
+  std::vector<Copy> List() const;
+  absl::Status MakeCopy(const std::string& manifest_path);
+  absl::Status RemoveCopy(const std::string& directory) const;
+
+  const std::unique_ptr<RunDirectory> lock_;
+  const int keep_;
+  std::vector<Copy> found_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool busy_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  WorkerPool thread_{1};
+};
+
+}  // namespace spillway

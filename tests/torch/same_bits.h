@@ -1,0 +1,178 @@
+// Runs of one small model that must all end with the same bits.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/memory_limits.h"
+#include "engine/simd_dispatch.h"
+#include "engine/size.h"
+#include "tests/torch/training_run.h"
+
+namespace spillway {
+
+inline constexpr int64_t kSteps = 20;
+inline constexpr int64_t kSeqLen = 32;
+inline constexpr int64_t kVocabulary = 96;
+inline constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+inline Gpt2Config SmallConfig(double dropout = 0.1) {
+  Gpt2Config config;
+  config.vocab_size = kVocabulary;
+  config.n_positions = kSeqLen;
+  config.n_embd = 64;
+  config.n_layer = 3;
+  config.n_head = 4;
+  config.n_inner = 4 * 64;
+  config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = dropout;
+  return config;
+}
+
+class SameBits : public testing::Test {
+ protected:
+  SameBits()
+      : dir_(std::filesystem::path(testing::TempDir()) /
+             absl::StrCat("spillway_bits_",
+                          testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::remove_all(dir_);
+    for (const char* name : {"a", "b", "c"}) std::filesystem::create_directories(dir_ / name);
+  }
+  ~SameBits() override {
+    ResetSimdTargetForTest();
+    std::filesystem::remove_all(dir_);
+  }
+
+  std::string Path(const std::string& name) const { return (dir_ / name).string(); }
+
+  // Everything on NVMe, with room.
+  TrainOptions Nvme(DType dtype, double clip = 0) const {
+    TrainOptions options;
+    options.swap_paths = {Path("a")};
+    options.offload_param = options.offload_optimizer = Offload::kNvme;
+    options.device_memory_bytes = options.host_memory_bytes = 64 * kMiB;
+    options.tile_parameters = 4096;
+    options.threads = 1;
+    options.update_threads = 2;
+    options.steps = kSteps;
+    options.micro_batch = 2;
+    options.accumulate = 2;
+    options.dtype = dtype;
+    options.clip = clip;
+    options.optimizer.learning_rate = 3e-3;
+    options.schedule.kind = ScheduleSpec::Kind::kLinear;
+    options.schedule.warmup_steps = 5;
+    // High enough that the first steps of an fp16 run overflow.
+    options.loss_scale.initial_scale_power = 24;
+    return options;
+  }
+
+  TrainOptions InMemory(DType dtype, double clip = 0) const {
+    TrainOptions options = Nvme(dtype, clip);
+    options.swap_paths.clear();
+    options.offload_param = options.offload_optimizer = Offload::kNone;
+    options.no_commit = true;
+    return options;
+  }
+
+  RunOutcome Run(TrainOptions options, WeightSource* weights = nullptr) {
+    if (options.output.empty()) options.output = Path(absl::StrCat("run", ++runs_));
+    MadeTokens data(50, kSeqLen, kVocabulary);
+    RunOutcome outcome = TrainToTheEnd(model_, data, nullptr, weights, options);
+    EXPECT_EQ(outcome.result.end, TrainResult::End::kFinished);
+    return outcome;
+  }
+
+  // The smallest budgets, as the refusal names them.
+  void SetSmallestBudgets(TrainOptions& options) {
+    options.host_memory_bytes = 1;
+    options.device_memory_bytes = kMiB;
+    options.output = Path(absl::StrCat("run", ++runs_));
+    MadeTokens data(50, kSeqLen, kVocabulary);
+    const auto refused = Train(model_, data, nullptr, nullptr, options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(ExitCodeOf(refused.status()), 3) << refused.status();
+    const std::string message(refused.status().message());
+    auto size_after = [&](const std::string& flag) -> uint64_t {
+      const size_t needs = message.find("at least");
+      const size_t at = message.find(flag, needs);
+      if (needs == std::string::npos || at == std::string::npos) return 0;
+      std::istringstream words(message.substr(at + flag.size()));
+      std::string word;
+      words >> word;
+      const auto size = ParseSize(word);
+      return size.ok() ? *size : 0;
+    };
+    options.device_memory_bytes = size_after("--device-memory ");
+    options.host_memory_bytes = size_after("--host-memory ");
+    ASSERT_GT(options.device_memory_bytes, 0u) << message;
+    ASSERT_GT(options.host_memory_bytes, 0u) << message;
+    ASSERT_LT(options.host_memory_bytes, 64 * kMiB) << message;
+  }
+
+  const Gpt2Config config_ = SmallConfig();
+  const Model model_ = *BuildGpt2(config_);
+  const std::filesystem::path dir_;
+  int runs_ = 0;
+};
+
+// In the order of the steps, as the bits of metrics.jsonl say.
+inline std::vector<double> Column(const RunOutcome& outcome, const char* name) {
+  std::vector<double> values;
+  for (const auto& row : outcome.rows) {
+    values.push_back(row.contains(name) && !row[name].is_null() ? row[name].get<double>() : -1);
+  }
+  return values;
+}
+
+inline void ExpectSameBits(const RunOutcome& plain, const RunOutcome& other,
+                           const std::string& what) {
+  SCOPED_TRACE(what);
+  ASSERT_EQ(other.rows.size(), size_t{kSteps});
+  for (int i = 0; i < kSteps; ++i) EXPECT_EQ(other.rows[i]["step"], i + 1);
+  EXPECT_EQ(Column(plain, "loss"), Column(other, "loss"));
+  EXPECT_EQ(Column(plain, "lr"), Column(other, "lr"));
+  EXPECT_EQ(Column(plain, "tokens"), Column(other, "tokens"));
+  EXPECT_EQ(Column(plain, "loss_scale"), Column(other, "loss_scale"));
+  for (int i = 0; i < kSteps; ++i) EXPECT_EQ(plain.rows[i]["skipped"], other.rows[i]["skipped"]);
+  for (int i = 0; i < kSteps; ++i) {
+    if (plain.rows[i]["update"] != other.rows[i]["update"]) continue;
+    EXPECT_EQ(plain.rows[i]["grad_norm"], other.rows[i]["grad_norm"]) << "step " << i + 1;
+  }
+  ASSERT_FALSE(plain.digests.empty());
+  EXPECT_EQ(plain.digests, other.digests);
+  if (!other.inspected.is_null()) {
+    EXPECT_EQ(other.inspected["step"], kSteps);
+    EXPECT_EQ(other.inspected["finished"], true);
+    EXPECT_EQ(plain.digests, other.inspected["digests"]);  // what was committed
+  }
+  ASSERT_TRUE(plain.exported.contains("model.safetensors"));
+  EXPECT_EQ(plain.exported == other.exported, true) << "the exported files differ";
+}
+
+inline void ExpectUpdate(const RunOutcome& outcome, const std::string& update) {
+  for (const auto& row : outcome.rows) EXPECT_EQ(row["update"], update);
+}
+
+// Files by the parent that they lie under.
+inline std::map<std::string, int> ExtentsByParent(const RunOutcome& outcome) {
+  std::map<std::string, int> count;
+  for (const auto& extent : outcome.inspected["extents"]) {
+    const std::filesystem::path file = extent["file"].get<std::string>();
+    ++count[file.parent_path().parent_path().filename().string()];
+  }
+  return count;
+}
+
+// Bytes moved per parameter and step, without the last step, whose row has the commit.
+inline double MovedPerParameter(const RunOutcome& outcome, const char* which, int64_t parameters) {
+  double sum = 0;
+  for (int i = 0; i + 1 < kSteps; ++i) sum += outcome.rows[i]["bytes"][which].get<double>();
+  return sum / parameters / (kSteps - 1);
+}
+
+}  // namespace spillway
