@@ -2,8 +2,12 @@
 # the same packages for a user without root) puts them. A missing one is named with
 # its package.
 
-if(EXISTS ${CMAKE_SOURCE_DIR}/.deps/debian/usr)
-  list(PREPEND CMAKE_PREFIX_PATH ${CMAKE_SOURCE_DIR}/.deps/debian/usr)
+set(unpacked ${CMAKE_SOURCE_DIR}/.deps/debian)
+if(EXISTS ${unpacked}/usr)
+  list(PREPEND CMAKE_PREFIX_PATH ${unpacked}/usr)
+  # Programs find the unpacked libraries by themselves, and those libraries one another.
+  list(APPEND CMAKE_BUILD_RPATH ${unpacked}/programs-lib)
+  add_link_options(-Wl,--disable-new-dtags)
 endif()
 
 find_package(Threads REQUIRED)
@@ -43,7 +47,7 @@ if(EXISTS ${SPILLWAY_TORCH}/include/torch/csrc/api/include/torch/torch.h)
     ${SPILLWAY_TORCH}/include/torch/csrc/api/include)
   target_link_directories(spillway::torch INTERFACE ${SPILLWAY_TORCH}/lib)
   target_link_libraries(spillway::torch INTERFACE torch_cpu c10)
-  set(CMAKE_BUILD_RPATH ${SPILLWAY_TORCH}/lib ${SPILLWAY_TORCH}/runtime)
+  list(APPEND CMAKE_BUILD_RPATH ${SPILLWAY_TORCH}/lib ${SPILLWAY_TORCH}/runtime)
   # libtorch_cpu.so needs libcudart.so.13 and libcupti.so.13 even on a machine without a
   # GPU; tools/setup puts both in runtime/.
   target_link_options(spillway::torch INTERFACE -Wl,--allow-shlib-undefined

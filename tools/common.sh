@@ -2,6 +2,7 @@
 # Bash. Sets `root` (the clone) and makes it the current directory.
 
 set -euo pipefail
+unset CDPATH # or cd might lead elsewhere, and print
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 # A relative folder is meant from where the user stands.
@@ -41,8 +42,12 @@ use_unpacked_programs() {
   fi
 }
 
-# free_mib DIR: what a user may still write there.
+# free_mib DIR: what may still be written there.
 free_mib() { df -Pk "$1" | awk 'NR == 2 { print int($4 / 1024) }'; }
 
 # seconds_since START, where START was $EPOCHREALTIME.
 seconds_since() { awk -v a="${1/,/.}" -v b="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%.1f", b - a }'; }
+
+# Lists of folders (rpaths, sanitizer options) are cut at these.
+[[ $root != *[[:space:]:]* ]] || die "this clone lies in '$root', with a space or a colon in its path" \
+  "move it to a folder without"
