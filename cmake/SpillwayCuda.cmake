@@ -1,4 +1,5 @@
-# The CUDA leaf: compiled and linked here, never run by the tests.
+# The preset cuda: compiled and linked, never run by the tests. There is no CUDA path in the
+# program yet; this shows that toolkit, LibTorch and this code fit together.
 
 if(NOT TARGET spillway::torch)
   message(FATAL_ERROR "SPILLWAY_CUDA needs LibTorch")
@@ -25,13 +26,9 @@ target_link_libraries(spillway::torch_cuda INTERFACE spillway::torch
   -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
 target_link_options(spillway::torch_cuda INTERFACE -Wl,--allow-shlib-undefined)
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/swap/cuda/*.cu ${CMAKE_SOURCE_DIR}/swap/cuda/*.cc)
-if(cuda_sources)
-  add_library(spillway_swap_cuda STATIC ${cuda_sources})
-  target_link_libraries(spillway_swap_cuda PUBLIC spillway_swap CUDA::cudart)
-endif()
+target_link_libraries(spillway PRIVATE spillway::torch_cuda)
 
-# Shows that nvcc, the host compiler, LibTorch's CUDA headers and its libraries fit together.
+# What nvcc compiles: a kernel on a stream of LibTorch's.
 add_executable(cuda_check ${CMAKE_SOURCE_DIR}/cmake/check/cuda_check.cu
   ${CMAKE_SOURCE_DIR}/cmake/check/cuda_check_torch.cc)
 target_link_libraries(cuda_check PRIVATE spillway::torch_cuda)

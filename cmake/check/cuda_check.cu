@@ -1,5 +1,5 @@
-// Doubles numbers on a GPU, through a stream of LibTorch's: the parts that the CUDA leaf
-// will stand on. Built by the preset cuda, so that a toolkit which does not fit shows
+// Doubles numbers on a GPU, through a stream of LibTorch's: the parts that a CUDA path
+// stands on. Built by the preset cuda, so that a toolkit which does not fit shows
 // when building and not on the cluster.
 #include <cuda_runtime.h>
 
