@@ -132,11 +132,13 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
     (void)RemoveCopy(target);
     return Annotate(status, absl::StrCat("copy the commit of step ", record.step));
   }
+  return Prune(static_cast<int64_t>(record.step));
+}
+
+absl::Status CommitCopies::Prune(int64_t step) {
   int kept = 0;
   for (const Copy& copy : List()) {
-    // Later ones are of a run that was resumed from before them.
-    const bool later = copy.step > static_cast<int64_t>(record.step);
-    if (!later && ++kept <= keep_) continue;
+    if (copy.step <= step && ++kept <= keep_) continue;
     RETURN_IF_ERROR(RemoveCopy(copy.directory));
   }
   return absl::OkStatus();

@@ -44,6 +44,10 @@ class CommitCopies {
   // Waits for the copy under way, and returns how the last one went.
   absl::Status Wait();
 
+  // Removes all but the newest `keep` up to `step`. Later ones are of a run that was resumed
+  // from before them. Every copy does this at its end.
+  absl::Status Prune(int64_t step);
+
  private:
   CommitCopies(std::unique_ptr<RunDirectory> lock, int keep);
   std::vector<Copy> List() const;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/master_weights.h"
 #include "engine/safetensors_writer.h"
+#include "io/file.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -14,6 +15,7 @@ absl::Status ExportWeights(const StateSource& source, DType dtype, const std::st
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return ErrnoStatus(error.value(), absl::StrCat("create ", directory));
+  RemoveAtomicWriteLeftovers(directory);  // of an export that was killed
   std::vector<ExportTensor> tensors;
   for (const UnitDescription& unit : source.model.units) {
     for (const ParameterDescription& parameter : unit.parameters) {

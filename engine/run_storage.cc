@@ -142,6 +142,15 @@ absl::Status RunStorage::FindCommit() {
   return bad;
 }
 
+absl::Status RunStorage::FinishCopies() {
+  if (copies_ == nullptr || !committed_ || options_.no_commit) return absl::OkStatus();
+  for (const CommitCopies::Copy& copy : copies_->found()) {
+    if (copy.step == committed_->step) return copies_->Prune(copy.step);
+  }
+  copies_->Start(manifest_path());
+  return absl::OkStatus();
+}
+
 std::string RunStorage::DirectoryBelow(const std::string& parent, int store_number) const {
   return absl::StrCat(parent, "/spillway-", id_, "-rank0.", store_number);
 }

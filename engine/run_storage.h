@@ -35,6 +35,10 @@ class RunStorage {
   const std::string& committed_in() const { return committed_in_; }
   // Null without --persist.
   CommitCopies* copies() { return copies_.get(); }
+  // What a run that was killed while it made a copy had left to do: copies the commit in
+  // OUTPUT, in the background, or removes older ones. REQUIRES: after OpenStore, where that
+  // is called at all.
+  absl::Status FinishCopies();
 
   // The store of this run, in the state of the last commit or empty. Moves it when the
   // swap paths are others than the commit's. Fills in where it is, for later commits.

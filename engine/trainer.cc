@@ -71,6 +71,7 @@ absl::Status Trainer::Start(WeightSource* weights) {
   if (storage_->committed()) {
     RETURN_IF_ERROR(manager_->LoadResident());
     LogInfo(absl::StrCat("resuming after step ", state_.step));
+    RETURN_IF_ERROR(storage_->FinishCopies());
   } else {
     const StateLayout& layout = plan().layout;
     int64_t tiles = 0;

@@ -78,6 +78,10 @@ absl::Status WriteFileAtomically(absl::string_view path, absl::string_view conte
 // the process dies in the middle. Whoever owns the directory may remove it.
 bool IsAtomicWriteLeftover(absl::string_view name);
 
+// Removes them all. Best effort: they only waste space. REQUIRES: nobody else writes there.
+void RemoveAtomicWriteLeftovers(int directory_fd);
+void RemoveAtomicWriteLeftovers(absl::string_view directory);
+
 // fsync of a directory: makes creations and renames inside it durable.
 absl::Status SyncDirectory(absl::string_view path);
 

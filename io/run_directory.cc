@@ -1,6 +1,5 @@
 #include "io/run_directory.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -130,18 +129,6 @@ absl::StatusOr<UniqueFd> TakeLock(int directory_fd, const std::string& path) {
   return fd;
 }
 
-// What a killed predecessor left half-written. Best effort: it only wastes space.
-void RemoveLeftovers(int directory_fd) {
-  UniqueFd fd(::openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!fd.valid()) return;
-  std::unique_ptr<DIR, int (*)(DIR*)> directory(::fdopendir(fd.get()), ::closedir);
-  if (directory == nullptr) return;
-  fd.Release();  // closedir closes it
-  while (const dirent* entry = ::readdir(directory.get())) {
-    if (IsAtomicWriteLeftover(entry->d_name)) ::unlinkat(directory_fd, entry->d_name, 0);
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(absl::string_view path) {
@@ -150,7 +137,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(absl::string_vi
   RETURN_IF_ERROR(Create(name));
   ASSIGN_OR_RETURN(const UniqueFd directory, OpenOwned(name));
   ASSIGN_OR_RETURN(UniqueFd lock, TakeLock(directory.get(), name));
-  RemoveLeftovers(directory.get());
+  RemoveAtomicWriteLeftovers(directory.get());  // of a killed predecessor
   return std::unique_ptr<RunDirectory>(new RunDirectory(std::move(name), lock.Release()));
 }
 

@@ -1,11 +1,14 @@
 // The small-file half of io/file.h: whole files, buffered, atomically replaced.
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "absl/strings/match.h"
@@ -118,6 +121,22 @@ bool IsAtomicWriteLeftover(absl::string_view name) {
   return absl::StartsWith(end, kTemporaryMark) &&
          end.find_first_not_of("0123456789abcdef", kTemporaryMark.size()) ==
              absl::string_view::npos;
+}
+
+void RemoveAtomicWriteLeftovers(int directory_fd) {
+  UniqueFd fd(::openat(directory_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!fd.valid()) return;
+  std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(fd.get()), ::closedir);
+  if (stream == nullptr) return;
+  fd.Release();  // closedir closes it
+  while (const dirent* entry = ::readdir(stream.get())) {
+    if (IsAtomicWriteLeftover(entry->d_name)) ::unlinkat(directory_fd, entry->d_name, 0);
+  }
+}
+
+void RemoveAtomicWriteLeftovers(absl::string_view directory) {
+  const UniqueFd fd(::open(std::string(directory).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.valid()) RemoveAtomicWriteLeftovers(fd.get());
 }
 
 absl::Status SyncDirectory(absl::string_view path) {

@@ -76,6 +76,8 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
     RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
     LogInfo(absl::StrCat("the run in ", storage->output(), " has already finished at step ",
                          committed->step));
+    RETURN_IF_ERROR(storage->FinishCopies());
+    if (storage->copies()) RETURN_IF_ERROR(storage->copies()->Wait());
     ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(storage->committed_in()));
     RETURN_IF_ERROR(FinishWith(hooks, run.source()));
     result.end = TrainResult::End::kAlreadyFinished;

@@ -35,9 +35,10 @@ def run(*args, timeout=120, **kwargs):
                           errors="replace", timeout=timeout, env=environment(), **kwargs)
 
 
-def start(*args, **kwargs):
+def start(*args, variables=None, **kwargs):
     return subprocess.Popen([_program, *map(str, args)], stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL, env=environment(), **kwargs)
+                            stderr=subprocess.DEVNULL, env=environment() | (variables or {}),
+                            **kwargs)
 
 
 def gpt2_shapes(config):
