@@ -123,11 +123,16 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
     const int64_t end = std::min(count, begin + options_.micro_batch);
     MicroBatch micro;
     for (int64_t i = begin; i < end; ++i) micro.samples.push_back(i);
-    ASSIGN_OR_RETURN(micro.batch, data->Get(absl::MakeSpan(indices).subspan(begin, end - begin)));
-    micro.inputs.resize(num_units());
-    RETURN_IF_ERROR(Guarded("counting labels", [&] {
+    absl::Status got;
+    RETURN_IF_ERROR(Guarded("reading a batch", [&] {
+      auto batch = data->Get(absl::MakeSpan(indices).subspan(begin, end - begin));
+      got = batch.status();
+      if (!got.ok()) return;
+      micro.batch = *std::move(batch);
       label_count_ += micro.batch.labels.ne(kIgnoredLabel).sum().item<int64_t>();
     }));
+    RETURN_IF_ERROR(got);
+    micro.inputs.resize(num_units());
     micro.inputs[0] = micro.batch.inputs;
     micro_batches_.push_back(std::move(micro));
   }
