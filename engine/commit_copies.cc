@@ -42,16 +42,23 @@ StoreOptions CopyOptions(const std::string& directory) {
 CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep)
     : lock_(std::move(lock)), keep_(keep) {}
 
-CommitCopies::~CommitCopies() { (void)Wait(); }
+CommitCopies::~CommitCopies() {
+  (void)Wait();
+  if (!created_ || !List().empty()) return;
+  unlink(absl::StrCat(directory(), "/lock").c_str());
+  rmdir(directory().c_str());
+}
 
 absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::string& directory,
                                                                  int keep) {
   SPILLWAY_CHECK(keep >= 1);
   std::error_code error;
+  const bool created = !fs::exists(directory, error);
   fs::create_directories(fs::path(directory).parent_path(), error);
   auto lock = RunDirectory::Open(directory);
   if (!lock.ok()) return Annotate(lock.status(), "--persist");
   auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep));
+  copies->created_ = created;
   for (const Copy& copy : copies->List()) {
     if (fs::exists(CommitManifestPath(copy.directory), error)) {
       copies->found_.push_back(copy);

@@ -27,7 +27,8 @@ class CommitCopies {
   // Locks `directory` (created where missing), takes away what a killed run left
   // unfinished there, and finds the copies. `keep`: how many stay, the newest.
   static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep);
-  // Waits for the copy under way.
+  // Waits for the copy under way. Takes the directory back if Open made it and nothing came
+  // into it.
   ~CommitCopies();
 
   const std::string& directory() const { return lock_->path(); }
@@ -56,6 +57,7 @@ class CommitCopies {
 
   const std::unique_ptr<RunDirectory> lock_;
   const int keep_;
+  bool created_ = false;
   std::vector<Copy> found_;
   Mutex mutex_;
   CondVar changed_;

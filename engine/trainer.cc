@@ -281,7 +281,11 @@ absl::StatusOr<TrainResult> Trainer::Run() {
   }
   RETURN_IF_ERROR(manager_->Flush());
   RETURN_IF_ERROR(manager_->AwaitCommit());
-  if (storage_->copies()) RETURN_IF_ERROR(storage_->copies()->Wait());
+  if (storage_->copies()) {
+    RETURN_IF_ERROR(Annotate(storage_->copies()->Wait(),
+                             "the commit in --output is good, but not the copy in --persist (give "
+                             "it room, then --resume copies it)"));
+  }
   if (state_.step < options_.steps) {
     result.end = TrainResult::End::kStopped;
     result.stop_signal = StopSignal::received();

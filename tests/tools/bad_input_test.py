@@ -318,6 +318,13 @@ class SwapPathTest(BadInput):
         self.assert_nothing_left()
         self.assertEqual(os.listdir(mount), [])
 
+    def test_too_little_space_for_copies(self):
+        mount = self.tmpfs("64k")
+        result = self.train(persist=os.path.join(mount, "copies"), keep=3)
+        self.assert_run(result, 1, "--persist", "--keep", mount, "are free")
+        self.assert_nothing_left()
+        self.assertEqual(os.listdir(mount), [])
+
 
 class OutputTest(BadInput):
     def test_in_use(self):

@@ -142,8 +142,8 @@ class KillTest(CliTest):
         self.assertGreater(in_all, 40)
         drawn = random.Random(7)
         # The first and the last few, where the run is set up and exported, and a sample.
-        moments = sorted({*range(1, 9), *range(in_all - 8, in_all + 1),
-                          *drawn.sample(range(9, in_all - 8), min(16, in_all - 17))})
+        moments = sorted({*range(1, 7), *range(in_all - 5, in_all + 1),
+                          *drawn.sample(range(7, in_all - 5), 18)})
         stages = {}
         for moment in moments:
             self.begin_afresh()
