@@ -263,7 +263,8 @@ absl::StatusOr<TrainResult> Trainer::Run() {
     if (stop && std::exchange(program_enqueued_, false)) manager_->AbandonQueued();
     const bool evaluate = EvaluateAfter(step);
     const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
-    if (evaluate || stop) RETURN_IF_ERROR(manager_->Flush());
+    // The last row has the update that no next step runs.
+    if (evaluate || stop || step == options_.steps) RETURN_IF_ERROR(manager_->Flush());
     if (evaluate) {
       ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());
     }
