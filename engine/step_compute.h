@@ -27,6 +27,10 @@ class StepCompute {
   // Loads samples [first, first + count) of the evaluation data, in order.
   virtual absl::Status BeginEvaluate(int64_t first, int64_t count) = 0;
   virtual int64_t evaluation_samples() const = 0;
+  // How many of them to take at once: every pass over the data costs one over the weights.
+  // Depends on shapes only, and needs no more memory than a training step.
+  // REQUIRES: after MeasurePeakBytes.
+  virtual int64_t evaluation_samples_at_once() const = 0;
 
   // One op of the schedule over all micro-batches. In a training step the sums of
   // every unit whose own op this is are complete afterwards, gaps and unused

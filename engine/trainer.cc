@@ -22,6 +22,17 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+// What was counted from `begin` to `end` is not counted as since `start`.
+void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start) {
+  start.io.read_bytes += end.io.read_bytes - begin.io.read_bytes;
+  start.io.written_bytes += end.io.written_bytes - begin.io.written_bytes;
+  start.io.busy_seconds += end.io.busy_seconds - begin.io.busy_seconds;
+  start.update_busy_seconds += end.update_busy_seconds - begin.update_busy_seconds;
+  start.stall_disk_seconds += end.stall_disk_seconds - begin.stall_disk_seconds;
+  start.stall_update_seconds += end.stall_update_seconds - begin.stall_update_seconds;
+  start.stall_commit_seconds += end.stall_commit_seconds - begin.stall_commit_seconds;
+}
+
 double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
 }
@@ -184,8 +195,10 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
 
 absl::StatusOr<double> Trainer::Evaluate() {
   const double began = Now();
+  const SwapStats stats_before = manager_->stats();
   const int64_t samples = compute_->evaluation_samples();
-  const int64_t at_once = options_.micro_batch * options_.accumulate;
+  const int64_t at_once = compute_->evaluation_samples_at_once();
+  std::optional<Progress> progress;  // of evaluations that take a while
   double loss_sum = 0;
   int64_t labels = 0;
   for (int64_t first = 0; first < samples; first += at_once) {
@@ -196,6 +209,8 @@ absl::StatusOr<double> Trainer::Evaluate() {
     compute_seconds_ = computed;
     loss_sum += compute_->loss_sum();
     labels += compute_->label_count();
+    if (!progress && Now() - began > 5) progress.emplace("evaluating", samples, first);
+    if (progress) progress->Update(std::min(samples, first + at_once));
   }
   const double loss = loss_sum / std::max<int64_t>(1, labels);
   RETURN_IF_ERROR(evaluations_->Append({{"step", state_.step},
@@ -203,7 +218,9 @@ absl::StatusOr<double> Trainer::Evaluate() {
                                         {"perplexity", std::exp(loss)},
                                         {"tokens", labels},
                                         {"seconds", Now() - began}}));
+  // The step's row is without it.
   excluded_seconds_ += Now() - began;
+  LeaveOut(stats_before, manager_->stats(), last_stats_);
   return loss;
 }
 

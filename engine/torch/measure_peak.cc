@@ -98,13 +98,17 @@ absl::StatusOr<uint64_t> ModelCompute::MeasurePeakBytes() {
   for (const auto& [signature, output] : kinds) {
     if (output.defined()) largest_input = std::max<uint64_t>(largest_input, output.nbytes());
   }
-  const uint64_t data_bytes =
-      micro_batches * (micro.batch.inputs.nbytes() + micro.batch.labels.nbytes());
+  const uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
+  const uint64_t training_bytes = micro_batches * (data_bytes + checkpoints + largest_input);
+  // In evaluation a micro-batch keeps its data and one unit's input.
+  evaluation_samples_at_once_ =
+      options_.micro_batch *
+      static_cast<int64_t>(training_bytes / std::max<uint64_t>(1, data_bytes + largest_input));
   micro_batches_.clear();
   kinds.clear();
   DeviceMemory::Trim();
   DeviceMemory::ResetPeak();
-  return data_bytes + micro_batches * (checkpoints + largest_input) + largest_op;
+  return training_bytes + largest_op;
 }
 
 }  // namespace spillway

@@ -27,6 +27,7 @@ class ModelCompute : public StepCompute {
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
   int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
+  int64_t evaluation_samples_at_once() const override { return evaluation_samples_at_once_; }
   absl::Status Run(const OpBuffers& buffers) override;
   double loss_sum() const override { return loss_sum_; }
   int64_t label_count() const override { return label_count_; }
@@ -61,6 +62,7 @@ class ModelCompute : public StepCompute {
   const TrainOptions options_;
   const torch::ScalarType dtype_;
 
+  int64_t evaluation_samples_at_once_ = 1;
   bool training_ = true;
   int64_t step_ = 0;
   double loss_scale_ = 1;

@@ -36,6 +36,7 @@ class StubCompute : public StepCompute {
     return absl::OkStatus();
   }
   int64_t evaluation_samples() const override { return 1; }
+  int64_t evaluation_samples_at_once() const override { return 1; }
   absl::Status Run(const OpBuffers& buffers) override {
     for (size_t i = 0; i < buffers.op->weights.size(); ++i) {
       const int unit = buffers.op->weights[i];
@@ -208,12 +209,11 @@ TEST_F(TrainerTest, PlacementEngineUpdateAndResumeNeverChangeTheBits) {
   }
 }
 
-TEST_F(TrainerTest, AnotherInitialBitGivesOtherDigests) {
+TEST_F(TrainerTest, AnotherLearningRateGivesOtherDigests) {
   TrainOptions options = Options("one");
   TrainResult result;
   const auto one = Train(options, &result);
   options = Options("two");
-  options.optimizer.learning_rate = std::nextafter(0.01, 1);
   options.optimizer.learning_rate = 0.0100001;
   const auto two = Train(options, &result);
   ASSERT_TRUE(one.ok() && two.ok());
