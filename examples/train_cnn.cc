@@ -161,7 +161,11 @@ int main(int argc, char** argv) {
   app.add_option("--host-memory", host_memory, "Budget of everything else [512MiB]");
   app.add_flag("--no-commit", options.no_commit, "Keep nothing to resume from");
   app.add_flag("--resume", options.resume, "Continue from the last commit");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   for (auto [text, bytes] : {std::pair{&device_memory, &options.device_memory_bytes},
                              {&host_memory, &options.host_memory_bytes}}) {
     if (text->empty()) continue;

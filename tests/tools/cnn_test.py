@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+"""examples/train_cnn, a model that the engine knows nothing of: it learns through NVMe, ends
+with the same bits in memory, and resumes. Beside spillway, which reads its commits."""
+
+import os
+import signal
+import subprocess
+
+import cli_testing
+from cli_testing import CliTest, environment, read_rows
+
+PARAMETERS = 1165416
+
+
+class CnnTest(CliTest):
+    def command(self, output, *more, device="64MiB", host="64MiB"):
+        program = os.path.join(os.path.dirname(cli_testing.program()), "train_cnn")
+        return [program, "--output", self.path(output), "--steps", "40", "--device-memory",
+                device, "--host-memory", host, *more]
+
+    def train(self, output, *more, code=0, **budgets):
+        result = subprocess.run(self.command(output, *more, **budgets), capture_output=True,
+                                text=True, timeout=300, env=environment())
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def rows(self, output):
+        path = self.path(os.path.join(output, "metrics.jsonl"))
+        return read_rows(path) if os.path.exists(path) else []
+
+    def test_learns_and_resumes(self):
+        self.train("nvme", "--swap", self.swap)
+        rows = self.rows("nvme")
+        self.assertEqual(len(rows), 40)
+        self.assertLess(rows[-1]["loss"], 0.5 * rows[0]["loss"])
+        held_out = read_rows(self.path("nvme/eval.jsonl"))
+        self.assertLess(held_out[-1]["loss"], 0.5 * held_out[0]["loss"])
+        # bf16 weight, its residual and a momentum: 8 bytes of state, and the weight twice more.
+        self.assertEqual({row["update"] for row in rows}, {"immediate"})
+        for name, least in (("nvme_read", 9.9), ("nvme_written", 7.9)):
+            moved = sum(row["bytes"][name] for row in rows)
+            self.assertGreater(moved, least * PARAMETERS * len(rows))
+        nvme = self.inspect(self.path("nvme"))
+        self.assertIn("momentum", next(iter(nvme["digests"].values())))
+
+        self.train("memory")
+        memory = self.inspect(self.path("memory"))
+        self.assertEqual(nvme["digests"], memory["digests"])
+        self.assertEqual([row["loss"] for row in rows],
+                         [row["loss"] for row in self.rows("memory")])
+        self.assertEqual(sum(row["bytes"]["nvme_read"] for row in self.rows("memory")), 0)
+
+        command = self.command("stopped", "--swap", self.swap)
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   env=environment())
+        self.wait_for(lambda: len(self.rows("stopped")) >= 5, process)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=60), 75)
+        self.assertFalse(self.inspect(self.path("stopped"))["finished"])
+        self.train("stopped", "--swap", self.swap, "--resume")
+        self.assertEqual(self.inspect(self.path("stopped"))["digests"], nvme["digests"])
+
+    def test_bad_budgets(self):
+        result = self.train("out", code=3, device="1MiB")
+        self.assertIn("--device-memory", result.stderr)
+        self.train("out", code=2, host="much")
+        self.train("out", "--no-such-flag", code=2)
+        self.assertFalse(os.path.exists(self.path("out")))
+
+
+if __name__ == "__main__":
+    cli_testing.main()
