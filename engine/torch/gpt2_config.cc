@@ -341,6 +341,10 @@ json Gpt2ConfigJson(const Gpt2Config& config, DType dtype) {
                {"tie_word_embeddings", config.tie_word_embeddings},
                {"vocab_size", config.vocab_size}};
   }
+  // transformers would take GPT-2's own 50256 for them, which this vocabulary may not have.
+  for (const char* token : {"bos_token_id", "eos_token_id"}) {
+    if (!out.contains(token) && config.vocab_size <= 50256) out[token] = nullptr;
+  }
   out["model_type"] = "gpt2";
   out["architectures"] = json::array({"GPT2LMHeadModel"});
   const char* name = dtype == DType::kFloat32    ? "float32"

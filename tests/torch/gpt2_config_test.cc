@@ -138,6 +138,15 @@ TEST(Gpt2Config, ExportKeepsTheUsersKeys) {
   EXPECT_EQ(out["dtype"], "bfloat16");
 }
 
+TEST(Gpt2Config, ExportNamesNoTokenBeyondTheVocabulary) {
+  const char* small = R"({"model_type": "gpt2", "vocab_size": 80, "bos_token_id": 3})";
+  const json out = Gpt2ConfigJson(*Parse(small), DType::kFloat32);
+  EXPECT_EQ(out["bos_token_id"], 3);
+  EXPECT_TRUE(out["eos_token_id"].is_null());
+  const json whole = Gpt2ConfigJson(*Parse(R"({"model_type": "gpt2"})"), DType::kFloat32);
+  EXPECT_FALSE(whole.contains("eos_token_id"));
+}
+
 TEST(Gpt2Config, ExportOfAConfigMadeInCodeReadsBack) {
   Gpt2Config config;
   config.vocab_size = 77;
