@@ -72,9 +72,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
   return trainer;
 }
 
-void Trainer::StartClock() {
-  row_began_ = Now();
-  last_stats_ = manager_->stats();
+void Trainer::StartClock(double now, const SwapStats& stats) {
+  row_began_ = now;
+  last_stats_ = stats;
   compute_seconds_ = excluded_seconds_ = 0;
 }
 
@@ -240,13 +240,15 @@ absl::Status Trainer::StartCommit(bool finished) {
   RETURN_IF_ERROR(manager_->StartCommit(
       manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)}, when_durable));
   last_commit_seconds_ += Now() - began;
+  excluded_seconds_ += Now() - began;
   return absl::OkStatus();
 }
 
-void Trainer::FillResourceColumns(StepMetrics& row) {
+void Trainer::EndRow(StepMetrics& row) {
+  const double now = Now();
   const SwapStats stats = manager_->stats();
   const double held = stats.stall_commit_seconds - last_stats_.stall_commit_seconds;
-  row.seconds = Now() - row_began_ - excluded_seconds_ - held;
+  row.seconds = now - row_began_ - excluded_seconds_ - held;
   row.commit_seconds = std::exchange(last_commit_seconds_, 0) + held;
   row.nvme_read_bytes = stats.io.read_bytes - last_stats_.io.read_bytes;
   row.nvme_written_bytes = stats.io.written_bytes - last_stats_.io.written_bytes;
@@ -258,6 +260,7 @@ void Trainer::FillResourceColumns(StepMetrics& row) {
   row.peak_device_bytes = compute_->peak_bytes();
   row.peak_host_bytes = host_budget_->peak_bytes();
   row.peak_rss_bytes = PeakResidentBytes();
+  StartClock(now, stats);
 }
 
 absl::StatusOr<TrainResult> Trainer::Run() {
@@ -269,7 +272,7 @@ absl::StatusOr<TrainResult> Trainer::Run() {
     LogInfo(absl::StrFormat("held-out loss before training %.4f", *result.first_evaluation_loss));
   }
   Progress progress("step", options_.steps, state_.step);
-  StartClock();
+  StartClock(Now(), manager_->stats());
   // Looked at once a step: a signal that comes later than that waits for the next.
   bool stop = StopSignal::received() != 0;
   while (state_.step < options_.steps && !stop) {
@@ -287,10 +290,9 @@ absl::StatusOr<TrainResult> Trainer::Run() {
     }
     // The rows before the commit that covers them: killed between the two, a resumed run
     // drops them and takes the step again. The commit's wait shows in the next row.
-    FillResourceColumns(row);
+    EndRow(row);
     RETURN_IF_ERROR(metrics_->Append(ToJson(row)));
     if (commit) RETURN_IF_ERROR(StartCommit(step == options_.steps));
-    StartClock();
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
     progress.Update(step, absl::StrFormat("loss %.4f%s  %.0f tokens/s", row.loss,

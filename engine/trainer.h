@@ -72,7 +72,7 @@ class Trainer {
           StepCompute* compute);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
-  void StartClock();
+  void StartClock(double now, const SwapStats& stats);
   bool EvaluateAfter(int64_t step) const;
   bool CommitAfter(int64_t step) const;
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
@@ -80,7 +80,8 @@ class Trainer {
   absl::StatusOr<double> Evaluate();
   // Of the state after the step that has just ended; goes on beside the next.
   absl::Status StartCommit(bool finished);
-  void FillResourceColumns(StepMetrics& row);
+  // Fills in what the row's time went to; the next row begins where this one ends.
+  void EndRow(StepMetrics& row);
   double LearningRateNow() const;
 
   const TrainOptions options_;

@@ -168,11 +168,12 @@ inline std::map<std::string, int> ExtentsByParent(const RunOutcome& outcome) {
   return count;
 }
 
-// Bytes moved per parameter and step, without the last step, whose row has the commit.
+// Bytes moved per parameter and step. A step's writes may end in the next row; the last row
+// has all that are left.
 inline double MovedPerParameter(const RunOutcome& outcome, const char* which, int64_t parameters) {
   double sum = 0;
-  for (int i = 0; i + 1 < kSteps; ++i) sum += outcome.rows[i]["bytes"][which].get<double>();
-  return sum / parameters / (kSteps - 1);
+  for (const auto& row : outcome.rows) sum += row["bytes"][which].get<double>();
+  return sum / parameters / kSteps;
 }
 
 }  // namespace spillway

@@ -71,7 +71,7 @@ class SameBitsPlacement : public SameBits {
       EXPECT_EQ(skipped, 0);
     }
     const double all = weight + rest;
-    const double taken = 1 - skipped / (kSteps - 1.0);  // of the steps
+    const double taken = 1 - skipped / double{kSteps};  // of the steps
 
     TrainOptions cpu = InMemory(dtype, clip);
     cpu.offload_param = cpu.offload_optimizer = Offload::kCpu;
