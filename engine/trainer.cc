@@ -209,8 +209,11 @@ absl::StatusOr<double> Trainer::Evaluate() {
     compute_seconds_ = computed;
     loss_sum += compute_->loss_sum();
     labels += compute_->label_count();
-    if (!progress && Now() - began > 5) progress.emplace("evaluating", samples, first);
-    if (progress) progress->Update(std::min(samples, first + at_once));
+    const int64_t done = std::min(samples, first + at_once);
+    if (!progress && done < samples && Now() - began > 5) {
+      progress.emplace("evaluating", samples, first);
+    }
+    if (progress) progress->Update(done);
   }
   const double loss = loss_sum / std::max<int64_t>(1, labels);
   RETURN_IF_ERROR(evaluations_->Append({{"step", state_.step},
