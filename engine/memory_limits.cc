@@ -102,6 +102,21 @@ uint64_t AvailableMemoryBytes() {
   return std::min(ProcField("/proc/meminfo", "MemAvailable"), CgroupAvailableBytes());
 }
 
+void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes) {
+  if (*device_bytes > 0 && *host_bytes > 0) return;
+  const uint64_t available = AvailableMemoryBytes();
+  uint64_t spendable = available - available / 10;
+  spendable -= std::min(spendable, kProcessBaseBytes);
+  if (*device_bytes > 0) {
+    *host_bytes = spendable - std::min(spendable, *device_bytes);
+  } else if (*host_bytes > 0) {
+    *device_bytes = spendable - std::min(spendable, *host_bytes);
+  } else {
+    *device_bytes = spendable / 3;
+    *host_bytes = spendable - *device_bytes;
+  }
+}
+
 uint64_t ResidentBytes() { return ProcField("/proc/self/status", "VmRSS"); }
 
 uint64_t PeakResidentBytes() { return ProcField("/proc/self/status", "VmHWM"); }

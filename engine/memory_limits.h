@@ -15,6 +15,10 @@ inline constexpr uint64_t kProcessBaseBytes = uint64_t{300} << 20;
 // memory cgroup says so.
 uint64_t AvailableMemoryBytes();
 
+// Budgets that were not given (0): what the machine has free, less the process base and a
+// tenth; a third of it for computing, the rest for state.
+void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes);
+
 // Resident memory of this process (VmRSS), and its highest so far (VmHWM).
 uint64_t ResidentBytes();
 uint64_t PeakResidentBytes();

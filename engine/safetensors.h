@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/dtype.h"
 #include "engine/safetensors_header.h"
 #include "engine/weight_source.h"
 #include "io/unique_fd.h"
@@ -71,6 +72,9 @@ class SafetensorsModel final : public WeightSource {
   const SafetensorsTensor* Find(absl::string_view name) const;
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+
+  // What the weights are stored in: the first tensor's dtype of those that we know.
+  DType dtype() const;
 
   // The metadata of the (first) file.
   const std::map<std::string, std::string>& metadata() const { return files_[0]->metadata(); }

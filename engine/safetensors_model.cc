@@ -169,4 +169,13 @@ absl::StatusOr<std::string> SafetensorsModel::Fingerprint() const {
   return absl::StrFormat("%016x", Checksum(digests.data(), digests.size() * sizeof(uint64_t)));
 }
 
+DType SafetensorsModel::dtype() const {
+  for (const SafetensorsTensor* tensor : tensors()) {
+    if (tensor->dtype == "BF16") return DType::kBFloat16;
+    if (tensor->dtype == "F16") return DType::kFloat16;
+    if (tensor->dtype == "F32") return DType::kFloat32;
+  }
+  return DType::kFloat32;
+}
+
 }  // namespace spillway
