@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 
 namespace spillway {
 namespace {
@@ -122,7 +123,7 @@ class Relaxer {
     ++at_;
   }
 
-  // A number, a literal, or a key without quotes.
+  // A number, a literal (Python's too), or a key without quotes.
   void Word() {
     const size_t begin = at_;
     while (at_ < text_.size() && IsNameCharacter(text_[at_])) ++at_;
@@ -131,9 +132,13 @@ class Relaxer {
     size_t next = at_;
     while (next < text_.size() && (text_[next] == ' ' || text_[next] == '\t')) ++next;
     const bool is_key = next < text_.size() && text_[next] == ':';
-    if (is_key) strict_ += '"';
-    strict_.append(word.data(), word.size());
-    if (is_key) strict_ += '"';
+    if (is_key) {
+      absl::StrAppend(&strict_, "\"", word, "\"");
+    } else if (word == "True" || word == "False") {
+      strict_ += absl::AsciiStrToLower(word);
+    } else {
+      absl::StrAppend(&strict_, word == "None" ? "null" : word);
+    }
   }
 
   absl::string_view text_;

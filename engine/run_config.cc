@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "engine/run_config_resolver.h"
 #include "engine/trainer_flags.h"
@@ -22,7 +23,12 @@ absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given) {
   if (flags.config) {
     absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
     if (!read.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--config: ", read.status().message()));
+      // How DeepSpeed's launchers pass a configuration on: {" in base64.
+      const bool encoded =
+          absl::StartsWith(*flags.config, "eyJ") || absl::StartsWith(*flags.config, "ewog");
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--config: ", read.status().message(),
+          encoded ? "; if this is a configuration in base64, decode it into a file" : ""));
     }
     file = *std::move(read);
   }
@@ -175,13 +181,20 @@ void RunConfigResolver::ResolvePlacement() {
   train.offload_optimizer =
       ResolveOffload("offload-optimizer", flags_.offload_optimizer, file_.offload_optimizer);
   ResolveSwapPaths();
-  const bool needs_swap =
-      train.offload_param == Offload::kNvme || train.offload_optimizer == Offload::kNvme;
-  if (needs_swap && train.swap_paths.empty()) {
+  if (!train.swap_paths.empty()) return;
+  const auto needs_place = [&](Offload offload, const Setting<Offload>& setting) {
+    if (offload != Offload::kNvme) return;
+    if (setting.value == Offload::kNvme) {
+      Invalid(absl::StrCat(setting.where, ": '", setting.key,
+                           "' is nvme, which needs a place: give nvme_path beside it, or "
+                           "--swap PATH[,PATH...]"));
+    }
     Invalid(
         "offloading to nvme needs a place: give --swap PATH[,PATH...] (or nvme_path in the "
         "config's offload block)");
-  }
+  };
+  needs_place(train.offload_param, file_.offload_param);
+  needs_place(train.offload_optimizer, file_.offload_optimizer);
 }
 
 void RunConfigResolver::ResolveSwapPaths() {

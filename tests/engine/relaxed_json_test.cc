@@ -41,11 +41,17 @@ TEST(RelaxedJson, MeansWhatHjsonTakesItToMean) {
   }
 }
 
+TEST(RelaxedJson, TakesPythonsLiterals) {
+  EXPECT_EQ(Parsed("{'a': True, 'b': [False, None]}"),
+            json::parse(R"({"a":true,"b":[false,null]})"));
+  EXPECT_EQ(Parsed("{True: \"True\"}"), json::parse(R"({"True":"True"})"));
+}
+
 TEST(RelaxedJson, LeavesErrorsToTheParser) {
   for (const char* text :
        {"{\"a\":1,,}", "{,\"a\":1}", "{\"a\":,}", "{\"a\": 1 \"b\":2}", "[1 2]", "{\"a\":1}x",
         "{\"a\": .5}", "{\"a\": 01}", "{\"a\": 0x10}", "{\"a\": NaN}", "{\"a\": \"x\ny\"}",
-        "{\"a\": 1; }", "{\"a\": True}", "{\"a\": \"x", "{\"a\": 'x", "{\"a\": 1 /* x", ",", ""}) {
+        "{\"a\": 1; }", "{\"a\": yes}", "{\"a\": \"x", "{\"a\": 'x", "{\"a\": 1 /* x", ",", ""}) {
     EXPECT_TRUE(Parsed(text).is_discarded()) << text;
   }
 }

@@ -151,6 +151,7 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
       {&TrainFlags::export_dtype, "int8", {"--export-dtype"}},
       {&TrainFlags::output, "", {"--output is empty"}},
       {&TrainFlags::config, "/nonexistent.json", {"--config", "/nonexistent.json"}},
+      {&TrainFlags::config, "eyJ0cmFpbl9iYXRjaF9zaXplIjogMX0=", {"--config", "base64"}},
   };
   const TrainFlags good = flags_;
   for (const auto& c : cases) {
@@ -368,7 +369,7 @@ TEST_F(RunConfigTest, OffloadBlocksWinOverAuto) {
   EXPECT_EQ(Resolve().train.swap_paths, std::vector<std::string>{"/mine"});
   flags_.swap.reset();
   Config(R"({"zero_optimization": {"offload_param": {"device": "nvme"}}})");
-  ExpectInvalid({"--swap", "nvme_path"});
+  ExpectInvalid({":1: 'zero_optimization.offload_param.device'", "--swap", "nvme_path"});
 }
 
 TEST_F(RunConfigTest, AioTunesTheEngine) {
