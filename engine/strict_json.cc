@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/relaxed_json.h"
 #include "io/file.h"
 #include "io/status.h"
 
@@ -195,6 +196,10 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
     return absl::InvalidArgumentError(absl::StrCat(
         file, ": ", text.size(), " bytes of JSON; at most ", limits.max_bytes, " are read"));
   }
+  if (limits.relaxed) {
+    return ParseStrictJson(StrictJsonFromRelaxed(text), file,
+                           {.max_bytes = 2 * text.size() + 2, .max_depth = limits.max_depth});
+  }
   JsonDocument document;
   document.file = std::string(file);
   const char* reached = text.data();
@@ -202,7 +207,7 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
   const bool parsed = json::sax_parse(CountingIterator(text.data(), &reached),
                                       CountingIterator(text.data() + text.size(), &reached),
                                       &builder, nlohmann::detail::input_format_t::json,
-                                      /*strict=*/true, limits.allow_comments);
+                                      /*strict=*/true, /*ignore_comments=*/false);
   if (!parsed) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, ":", builder.error_line(), ": ", builder.error()));

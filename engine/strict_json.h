@@ -14,8 +14,8 @@ namespace spillway {
 struct JsonLimits {
   size_t max_bytes = 64u << 20;
   int max_depth = 64;
-  // Accept // and /* */ comments, as DeepSpeed's reader does.
-  bool allow_comments = false;
+  // Accept comments, trailing commas and the like (engine/relaxed_json.h).
+  bool relaxed = false;
 };
 
 struct JsonDocument {

@@ -1,6 +1,9 @@
 // The `spillway` command: parses, runs one subcommand, turns its status into an exit code.
+#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -9,6 +12,7 @@
 #include "engine/memory_limits.h"
 #include "engine/nearest.h"
 #include "engine/process_setup.h"
+#include "engine/trainer_flags.h"
 #include "io/log.h"
 #include "tools/commands.h"
 
@@ -23,16 +27,51 @@ std::vector<std::string> FlagNames(const CLI::App& command) {
   return names;
 }
 
-// What the command line has too much of, with the nearest known flag.
+// What the command line has too much of, with what to do instead: the nearest known flag.
 int ReportUnknown(const CLI::App& command, const std::string& word) {
   std::string message = absl::StrCat("unknown argument ", word);
   if (absl::StartsWith(word, "--")) {
-    const std::string nearest = NearestName(word.substr(0, word.find('=')), FlagNames(command));
-    if (!nearest.empty()) absl::StrAppend(&message, "; did you mean ", nearest, "?");
+    const std::string name = word.substr(0, word.find('='));
+    const std::string nearest = NearestName(name, FlagNames(command));
+    const std::string advice = command.get_name() == "train" ? TrainerFlagAdvice(name) : "";
+    if (!advice.empty()) {
+      absl::StrAppend(&message, " (Hugging Face Trainer's): ", advice);
+    } else if (!nearest.empty()) {
+      absl::StrAppend(&message, "; did you mean ", nearest, "?");
+    }
   }
   absl::StrAppend(&message, " (spillway ", command.get_name(), " --help lists the flags)");
   LogError(message);
   return 2;
+}
+
+// "--seq_len" is "--seq-len", and "--output-dir" is the Trainer's "--output_dir": where
+// only the other spelling is a flag of some command, that is what was meant.
+std::string KnownSpelling(const std::string& word, const std::set<std::string>& flags) {
+  if (!absl::StartsWith(word, "--")) return word;
+  const size_t end = std::min(word.find('='), word.size());
+  const std::string name = word.substr(0, end);
+  if (flags.count(name) > 0) return word;
+  for (const auto& [from, to] : {std::pair{'_', '-'}, std::pair{'-', '_'}}) {
+    std::string other = name;
+    std::replace(other.begin() + 2, other.end(), from, to);
+    if (flags.count(other) > 0) return other + word.substr(end);
+  }
+  return word;
+}
+
+// CLI11 wants them last first, without the program's name.
+std::vector<std::string> Arguments(int argc, char** argv, const CLI::App& app) {
+  std::set<std::string> flags;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    for (std::string& name : FlagNames(*command)) flags.insert(std::move(name));
+    for (const CLI::App* inner : command->get_subcommands({})) {
+      for (std::string& name : FlagNames(*inner)) flags.insert(std::move(name));
+    }
+  }
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) arguments.push_back(KnownSpelling(argv[i], flags));
+  return arguments;
 }
 
 int Main(int argc, char** argv) {
@@ -53,7 +92,7 @@ int Main(int argc, char** argv) {
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
   try {
-    app.parse(argc, argv);
+    app.parse(Arguments(argc, argv, app));
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {

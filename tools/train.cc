@@ -22,6 +22,7 @@
 #include "engine/torch/gpt2.h"
 #include "engine/torch/gpt2_weights.h"
 #include "engine/torch/token_dataset.h"
+#include "engine/trainer_flags.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/log.h"
@@ -226,10 +227,10 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
     return names;
   };
   auto text = [&](const std::string& flag, TrainFlags::Text& value, const std::string& help) {
-    command->add_option(name_of(flag), value, help);
+    return command->add_option(name_of(flag), value, help);
   };
   text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
-  command->add_option("--data", f.data,
+  command->add_option(name_of("--data"), f.data,
                       "text (.txt) or tokens (.bin, .npy); several follow one another");
   text("--output", f.output, "directory for metrics, commits and the model");
   text("--config", f.config, "DeepSpeed JSON file; flags win over it");
@@ -252,6 +253,11 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
   text("--clip", f.clip, "global gradient norm (1.0; 0: none)");
   text("--warmup", f.warmup, "warm-up steps");
   text("--schedule", f.schedule, "constant, linear or cosine");
+  text("--bf16", f.bf16, "Trainer's name of --dtype bf16")->expected(0, 1);
+  text("--fp16", f.fp16, "Trainer's name of --dtype fp16")->expected(0, 1);
+  text("--adam_beta1", f.adam_beta1, "Trainer's name of the first of --betas");
+  text("--adam_beta2", f.adam_beta2, "Trainer's name of the second of --betas");
+  text("--warmup_ratio", f.warmup_ratio, "Trainer's: --warmup as a part of --steps");
   text("--device", f.device, "auto, cpu or cuda");
   text("--threads", f.threads, "compute threads (the cores); part of the run's identity");
   text("--device-memory", f.device_memory, "hard budget, e.g. 1GiB");
@@ -267,7 +273,7 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
   text("--persist", f.persist, "copy commits to this directory");
   text("--keep", f.keep, "commits kept there (1)");
   command->add_flag("--resume", f.resume, "continue from the last commit in --output");
-  command->add_option("--eval-data", f.eval_data, "held-out data");
+  command->add_option(name_of("--eval-data"), f.eval_data, "held-out data");
   text("--eval-every", f.eval_every, "steps between evaluations");
   text("--ranks", f.ranks, "ranks on this machine");
   text("--shard", f.shard, "sharding mode");

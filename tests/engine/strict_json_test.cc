@@ -59,8 +59,14 @@ TEST(StrictJson, BoundsDepthAndSize) {
               absl::StatusCode::kInvalidArgument, {"9 bytes", "at most 4"});
 }
 
-TEST(StrictJson, TakesCommentsWhereAsked) {
-  EXPECT_TRUE(ParseStrictJson("{ // a\n /* b */ \"a\": 1}", "f", {.allow_comments = true}).ok());
+TEST(StrictJson, TakesCommentsAndTrailingCommasWhereAsked) {
+  const auto document =
+      ParseStrictJson("{ // a\n /* b\n */ \"a\": 1, # c\n}", "f", {.relaxed = true});
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->value.dump(), "{\"a\":1}");
+  EXPECT_EQ(document->LineOf("/a"), 3);
+  ExpectError(ParseStrictJson("{\n\"a\": 1,,\n}", "f", {.relaxed = true}).status(),
+              absl::StatusCode::kInvalidArgument, {"f:2", "syntax error"});
 }
 
 TEST(StrictJson, ReadsFilesThroughLinks) {
