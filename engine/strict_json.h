@@ -16,6 +16,8 @@ struct JsonLimits {
   int max_depth = 64;
   // Accept // and /* */ comments, as DeepSpeed's reader does.
   bool allow_comments = false;
+  // The text's first line is this one of its file.
+  int first_line = 1;
 };
 
 struct JsonDocument {
