@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/jsonl.h"
 #include "engine/strict_json.h"
 #include "engine/text_reader.h"
 #include "engine/utf8.h"
@@ -54,7 +56,9 @@ class CharEncoder : public TextEncoder {
   }
 
   absl::Status Finish(std::vector<uint32_t>*) override {
-    return decoder_.complete() ? absl::OkStatus() : InvalidUtf8(source_, decoder_.offset());
+    if (!decoder_.complete()) return InvalidUtf8(source_, decoder_.offset());
+    decoder_ = Utf8Decoder();
+    return absl::OkStatus();
   }
 
  private:
@@ -110,14 +114,23 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> NewCharTokenizer(const std::vector<st
   std::vector<bool> seen(kCodePoints);
   for (const std::string& file : files) {
     Utf8Decoder decoder;
-    RETURN_IF_ERROR(ReadInPieces(file, [&](absl::string_view piece) -> absl::Status {
+    const auto look = [&](absl::string_view piece) -> absl::Status {
       for (const char c : piece) {
         const Utf8Decoder::Result result = decoder.Next(static_cast<unsigned char>(c));
         if (result == Utf8Decoder::Result::kInvalid) return InvalidUtf8(file, decoder.offset());
         if (result == Utf8Decoder::Result::kCodePoint) seen[decoder.code_point()] = true;
       }
       return absl::OkStatus();
-    }));
+    };
+    if (absl::EndsWith(file, ".jsonl")) {
+      seen['\n'] = true;  // ends each text
+      RETURN_IF_ERROR(ReadJsonl(file, [&](const JsonlRecord& record) -> absl::Status {
+        RETURN_IF_ERROR(look(record.prompt));
+        return look(record.text);
+      }));
+    } else {
+      RETURN_IF_ERROR(ReadInPieces(file, look));
+    }
     if (!decoder.complete()) return InvalidUtf8(file, decoder.offset());
   }
   std::vector<uint32_t> code_points;

@@ -54,8 +54,15 @@ class CountingIterator {
 // parse; error() then says why.
 class Builder : public json::json_sax_t {
  public:
-  Builder(absl::string_view text, const char* const* reached, JsonDocument* document, int max_depth)
-      : text_(text), reached_(reached), document_(document), max_depth_(max_depth) {}
+  Builder(absl::string_view text, const char* const* reached, JsonDocument* document,
+          const JsonLimits& limits)
+      : text_(text),
+        reached_(reached),
+        document_(document),
+        max_depth_(limits.max_depth),
+        first_line_(limits.first_line),
+        line_(limits.first_line),
+        error_line_(limits.first_line) {}
 
   const std::string& error() const { return error_; }
   int error_line() const { return error_line_; }
@@ -156,18 +163,19 @@ class Builder : public json::json_sax_t {
   }
 
   int LineAt(size_t position) const {
-    return 1 + static_cast<int>(std::count(text_.data(), text_.data() + position, '\n'));
+    return first_line_ + static_cast<int>(std::count(text_.data(), text_.data() + position, '\n'));
   }
 
   absl::string_view text_;
   const char* const* reached_;
   JsonDocument* document_;
-  int max_depth_;
+  const int max_depth_;
+  const int first_line_;
   std::vector<Level> levels_;
   size_t counted_ = 0;
-  int line_ = 1;
+  int line_;
   std::string error_;
-  int error_line_ = 1;
+  int error_line_;
 };
 
 }  // namespace
@@ -203,7 +211,7 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
   JsonDocument document;
   document.file = std::string(file);
   const char* reached = text.data();
-  Builder builder(text, &reached, &document, limits.max_depth);
+  Builder builder(text, &reached, &document, limits);
   const bool parsed = json::sax_parse(CountingIterator(text.data(), &reached),
                                       CountingIterator(text.data() + text.size(), &reached),
                                       &builder, nlohmann::detail::input_format_t::json,

@@ -16,6 +16,8 @@ struct JsonLimits {
   int max_depth = 64;
   // Accept comments, trailing commas and the like (engine/relaxed_json.h).
   bool relaxed = false;
+  // The text's first line is this one of its file.
+  int first_line = 1;
 };
 
 struct JsonDocument {

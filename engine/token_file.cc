@@ -10,8 +10,10 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/text_reader.h"
+#include "engine/data_encoder.h"
+#include "engine/token_writer.h"
 #include "io/check.h"
 #include "io/status.h"
 
@@ -78,25 +80,6 @@ absl::StatusOr<UniqueFd> CreateScratch(absl::string_view directory) {
   return fd;
 }
 
-// Appends tokens to a scratch file.
-template <typename T>
-absl::Status AppendTokens(int fd, const std::vector<uint32_t>& tokens,
-                          absl::string_view directory) {
-  const std::vector<T> narrow(tokens.begin(), tokens.end());
-  const char* data = reinterpret_cast<const char*>(narrow.data());
-  size_t left_bytes = narrow.size() * sizeof(T);
-  while (left_bytes > 0) {
-    const ssize_t written = RetryOnSignal([&] { return ::write(fd, data, left_bytes); });
-    if (written <= 0) {
-      return ErrnoStatus(written < 0 ? errno : EIO,
-                         absl::StrCat("write a temporary token file in ", directory));
-    }
-    data += written;
-    left_bytes -= static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<TokenFile> TokenFile::OpenBin(absl::string_view path) {
@@ -123,33 +106,29 @@ absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path) {
   return TokenFile(std::move(file.fd), name, *format);
 }
 
-absl::StatusOr<TokenFile> TokenFile::EncodeText(absl::string_view path, const Tokenizer& tokenizer,
-                                                absl::string_view scratch_directory) {
+absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokenizer& tokenizer,
+                                            absl::string_view scratch_directory) {
   const std::string name(path);
   RETURN_IF_ERROR(OpenData(name).status());  // refuses what is missing or empty first
   ASSIGN_OR_RETURN(UniqueFd fd, CreateScratch(scratch_directory));
   TokenFormat format;
-  format.width_bytes = tokenizer.vocabulary_size() <= 65536 ? 2 : 4;
-  const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder(path);
-  std::vector<uint32_t> tokens;
-  const auto drain = [&]() -> absl::Status {
-    format.tokens += static_cast<int64_t>(tokens.size());
-    const absl::Status status = format.width_bytes == 2
-                                    ? AppendTokens<uint16_t>(fd.get(), tokens, scratch_directory)
-                                    : AppendTokens<uint32_t>(fd.get(), tokens, scratch_directory);
-    tokens.clear();
-    return status;
+  format.marks_loss = absl::EndsWith(path, ".jsonl");
+  format.width_bytes = tokenizer.vocabulary_size() <= 65536 && !format.marks_loss ? 2 : 4;
+  TokenWriter writer(fd.get(), absl::StrCat("write a temporary token file in ", scratch_directory),
+                     format.width_bytes);
+  DataSink sink;
+  sink.take = [&](const std::vector<uint32_t>& tokens, bool carry_loss) {
+    return writer.Append(tokens, carry_loss ? 0 : kWithoutLoss);
   };
-  RETURN_IF_ERROR(ReadInPieces(name, [&](absl::string_view piece) -> absl::Status {
-    RETURN_IF_ERROR(encoder->Encode(piece, &tokens));
-    return drain();
-  }));
-  RETURN_IF_ERROR(encoder->Finish(&tokens));
-  RETURN_IF_ERROR(drain());
+  RETURN_IF_ERROR(EncodeData(name, tokenizer, sink));
+  RETURN_IF_ERROR(writer.Flush());
+  format.tokens = writer.tokens();
+  if (format.tokens == 0) return absl::InvalidArgumentError(absl::StrCat(path, " holds no text"));
   return TokenFile(std::move(fd), name, format);
 }
 
-absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out) const {
+absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out,
+                             uint8_t* without_loss) const {
   SPILLWAY_CHECK(first >= 0 && count >= 0 && first <= format_.tokens - count);
   std::array<char, 32 << 10> piece;
   const int64_t piece_tokens = static_cast<int64_t>(piece.size()) / format_.width_bytes;
@@ -161,7 +140,10 @@ absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, i
     RETURN_IF_ERROR(
         ReadAt(fd_.get(), path_, offset_bytes, piece.data(), static_cast<uint64_t>(n) * width));
     for (int64_t i = 0; i < n; ++i) {
-      const int64_t token = TokenAt(piece.data(), format_, static_cast<uint64_t>(i));
+      int64_t token = TokenAt(piece.data(), format_, static_cast<uint64_t>(i));
+      const bool marked = format_.marks_loss && (token & kWithoutLoss) != 0;
+      if (marked) token &= ~int64_t{kWithoutLoss};
+      if (without_loss != nullptr) without_loss[begin + i] = marked;
       if (token < 0 || token >= vocabulary) {
         return absl::InvalidArgumentError(
             absl::StrCat(path_, ": token ", token, " at position ", first + begin + i,

@@ -18,10 +18,10 @@
 namespace spillway {
 
 struct TokenSourceOptions {
-  // .txt, .bin (uint16, little-endian) or .npy (one-dimensional integers); the tokens of
-  // one follow those of the one before.
+  // .txt, .jsonl, .bin (uint16, little-endian) or .npy (one-dimensional integers); the
+  // tokens of one follow those of the one before.
   std::vector<std::string> files;
-  // For .txt; may be null when there is none.
+  // For .txt and .jsonl; may be null when there is none.
   const Tokenizer* tokenizer = nullptr;
   // Where the temporary token file goes.
   std::string scratch_directory;
@@ -37,17 +37,20 @@ class TokenSource {
  public:
   // kNotFound for a missing file; kInvalidArgument for an empty one, an unknown kind, an
   // odd number of bytes, a token outside the vocabulary (file, position, token,
-  // vocabulary), or too few tokens (how many there are, how many are needed).
+  // vocabulary), too few tokens (how many there are, how many are needed), or none that
+  // carries loss.
   static absl::StatusOr<std::unique_ptr<TokenSource>> Open(const TokenSourceOptions& options);
 
   // Tokens in all files together.
   int64_t size() const { return size_; }
 
-  // Tokens [first, first + count). Checked against the vocabulary again.
+  // Tokens [first, first + count). Checked against the vocabulary again. `without_loss` may
+  // be null; else it gets 1 for each that carries no loss (a prompt's in .jsonl), else 0.
   // REQUIRES: they exist.
-  absl::Status Read(int64_t first, int64_t count, int64_t* out) const;
+  absl::Status Read(int64_t first, int64_t count, int64_t* out,
+                    uint8_t* without_loss = nullptr) const;
 
-  // Changes with the tokens; part of a run's identity.
+  // Changes with the tokens and with which of them carry loss; part of a run's identity.
   const std::string& fingerprint() const { return fingerprint_; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/bpe_tokenizer.h"
 #include "engine/char_tokenizer.h"
 #include "io/file.h"
 #include "io/status.h"
@@ -69,15 +70,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view direc
   const std::string chars = absl::StrCat(directory, "/", kCharsFile);
   if (Exists(chars)) return LoadCharTokenizer(chars);
   if (Exists(absl::StrCat(directory, "/", kBytesFile))) return NewByteTokenizer();
-  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) {
+  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) return LoadBpeTokenizer(directory);
+  for (const char* other : {"vocab.json", "merges.txt", "tokenizer.model", "vocab.txt"}) {
+    if (!Exists(absl::StrCat(directory, "/", other))) continue;
     return absl::UnimplementedError(
-        absl::StrCat(directory,
-                     "/tokenizer.json: this build does not read tokenizer.json yet; "
-                     "tokenize to a .bin or .npy file with Hugging Face's tokenizers, "
-                     "or use --tokenizer chars or bytes"));
+        absl::StrCat(directory, " has a ", other,
+                     " but no tokenizer.json, which is what is read; transformers makes one: "
+                     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"));
   }
-  return absl::NotFoundError(
-      absl::StrCat(directory, " has no tokenizer (", kCharsFile, " or ", kBytesFile, ")"));
+  return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer (tokenizer.json, ",
+                                          kCharsFile, " or ", kBytesFile, ")"));
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
@@ -85,14 +87,14 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
                                                          const std::vector<std::string>& data) {
   std::vector<std::string> texts;
   for (const std::string& file : data) {
-    if (absl::EndsWith(file, ".txt")) texts.push_back(file);
+    if (absl::EndsWith(file, ".txt") || absl::EndsWith(file, ".jsonl")) texts.push_back(file);
   }
   if (choice == "bytes") return NewByteTokenizer();
   if (choice == "chars") {
     if (texts.empty()) {
       return absl::InvalidArgumentError(
-          "--tokenizer chars takes its vocabulary from the .txt files of --data, and there are "
-          "none");
+          "--tokenizer chars takes its vocabulary from the .txt and .jsonl files of --data, and "
+          "there are none");
     }
     return NewCharTokenizer(texts);
   }

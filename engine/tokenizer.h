@@ -1,9 +1,10 @@
-// From text to tokens and back. `bytes` and `chars` are here; a tokenizer.json's
-// byte-pair encoding will be a third implementation of the same interface.
+// From text to tokens and back: `bytes`, `chars`, and `bpe`, the byte-level byte-pair
+// encoding of a Hugging Face tokenizer.json. docs/DATA.md says what each does.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,7 @@ class TextEncoder {
   // byte offset of what cannot be encoded.
   virtual absl::Status Encode(absl::string_view piece, std::vector<uint32_t>* tokens) = 0;
 
-  // The text has ended.
+  // The text has ended; the encoder is ready for another one. After an error it is not.
   virtual absl::Status Finish(std::vector<uint32_t>* tokens) = 0;
 };
 
@@ -32,8 +33,11 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  virtual absl::string_view kind() const = 0;  // "bytes", "chars"
+  virtual absl::string_view kind() const = 0;  // "bytes", "chars", "bpe"
   virtual int64_t vocabulary_size() const = 0;
+
+  // The token that ends a text; `bytes` and `chars` have none.
+  virtual std::optional<uint32_t> end_of_text() const { return std::nullopt; }
 
   // `source` names the text in errors. The tokenizer must outlive the encoder.
   virtual std::unique_ptr<TextEncoder> NewEncoder(absl::string_view source) const = 0;
@@ -47,23 +51,25 @@ class Tokenizer {
   // Changes with the vocabulary; part of a run's identity.
   virtual std::string fingerprint() const = 0;
 
-  // A whole text at once.
+  // A whole text at once; nothing is put around it, as with add_special_tokens=False.
   absl::StatusOr<std::vector<int64_t>> Encode(absl::string_view text) const;
 };
 
 // One token a byte, 256 of them.
 std::unique_ptr<Tokenizer> NewByteTokenizer();
 
-// The vocabulary is the sorted distinct code points of these texts, read as a stream.
+// The vocabulary is the sorted distinct code points of these texts (.txt, or the strings
+// of .jsonl, and then a newline too), read as a stream.
 // kInvalidArgument for invalid UTF-8 (file and byte offset), or no text at all.
 absl::StatusOr<std::unique_ptr<Tokenizer>> NewCharTokenizer(const std::vector<std::string>& files);
 
-// What Save wrote: chars.json or bytes.json. kNotFound when the directory has neither;
-// kUnimplemented when it has only a tokenizer.json.
+// What Save wrote: chars.json, bytes.json or a tokenizer.json. kNotFound when the directory
+// has none; kUnimplemented for a tokenizer.json, or files instead of one, that are not
+// supported, with what to do about it.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory);
 
-// `choice` is --tokenizer's: "model" (from `model_directory`), "chars" (from the .txt
-// files among `data`), "bytes", a directory, or "": the model's where it has one, else
+// `choice` is --tokenizer's: "model" (from `model_directory`), "chars" (from the
+// texts among `data`), "bytes", a directory, or "": the model's where it has one, else
 // chars where there is text, else nullptr (the data is tokens already).
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
                                                          absl::string_view model_directory,

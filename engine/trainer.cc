@@ -37,6 +37,11 @@ double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
 }
 
+// Not a number (null in JSON) where no token carried loss: the windows lay within prompts.
+double MeanLoss(double sum, int64_t labels) {
+  return labels > 0 ? sum / static_cast<double>(labels) : std::nan("");
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
@@ -169,7 +174,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   }
   RETURN_IF_ERROR(RunOps(plan().schedule.ops.size()));
   row.tokens = compute_->label_count();
-  row.loss = compute_->loss_sum() / std::max<int64_t>(1, row.tokens);
+  row.loss = MeanLoss(compute_->loss_sum(), row.tokens);
 
   if (deferred_) {
     ASSIGN_OR_RETURN(const GradientTotal total, manager_->AwaitGradients());
@@ -215,7 +220,7 @@ absl::StatusOr<double> Trainer::Evaluate() {
     }
     if (progress) progress->Update(done);
   }
-  const double loss = loss_sum / std::max<int64_t>(1, labels);
+  const double loss = MeanLoss(loss_sum, labels);
   RETURN_IF_ERROR(evaluations_->Append({{"step", state_.step},
                                         {"loss", loss},
                                         {"perplexity", std::exp(loss)},
@@ -296,11 +301,15 @@ absl::StatusOr<TrainResult> Trainer::Run() {
     EndRow(row);
     RETURN_IF_ERROR(metrics_->Append(ToJson(row)));
     if (commit) RETURN_IF_ERROR(StartCommit(step == options_.steps));
-    if (!result.first_loss) result.first_loss = row.loss;
-    result.last_loss = row.loss;
-    progress.Update(step, absl::StrFormat("loss %.4f%s  %.0f tokens/s", row.loss,
-                                          row.skipped ? " (skipped)" : "",
-                                          row.tokens / std::max(1e-9, row.seconds)));
+    if (row.tokens > 0) {
+      if (!result.first_loss) result.first_loss = row.loss;
+      result.last_loss = row.loss;
+    }
+    progress.Update(
+        step,
+        absl::StrFormat("%s%s  %.0f tokens/s",
+                        row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
+                        row.skipped ? " (skipped)" : "", row.tokens / std::max(1e-9, row.seconds)));
   }
   RETURN_IF_ERROR(manager_->Flush());
   RETURN_IF_ERROR(manager_->AwaitCommit());

@@ -30,6 +30,19 @@ class Utf8Decoder {
   uint64_t bytes_ = 0;
 };
 
+// The code point at `*at`, which moves behind it. REQUIRES: valid UTF-8, *at < text.size().
+inline uint32_t TakeCodePoint(absl::string_view text, size_t* at) {
+  const auto byte = [&](size_t i) {
+    return static_cast<uint32_t>(static_cast<unsigned char>(text[i]));
+  };
+  const uint32_t first = byte((*at)++);
+  if (first < 0x80) return first;
+  const int tail = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+  uint32_t code_point = first & (0x3f >> tail);
+  for (int i = 0; i < tail; ++i) code_point = (code_point << 6) | (byte((*at)++) & 0x3f);
+  return code_point;
+}
+
 // REQUIRES: a valid code point.
 void AppendUtf8(uint32_t code_point, std::string* out);
 

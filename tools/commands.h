@@ -21,6 +21,7 @@ using CommandFunction = std::function<CommandOutcome()>;
 
 // `run` is set when the command was chosen.
 void AddTrainCommand(CLI::App& app, CommandFunction* run);
+void AddTokenizeCommand(CLI::App& app, CommandFunction* run);
 void AddGenerateCommand(CLI::App& app, CommandFunction* run);
 void AddInspectCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);

@@ -85,6 +85,7 @@ int Main(int argc, char** argv) {
       "75 stopped by a signal after committing (continue with --resume).");
   CommandFunction run;
   AddTrainCommand(app, &run);
+  AddTokenizeCommand(app, &run);
   AddGenerateCommand(app, &run);
   AddInspectCommand(app, &run);
   AddExportCommand(app, &run);

@@ -231,7 +231,8 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
   };
   text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
   command->add_option(name_of("--data"), f.data,
-                      "text (.txt) or tokens (.bin, .npy); several follow one another");
+                      "text (.txt), .jsonl (text, or prompt and completion) or tokens (.bin, "
+                      ".npy); several follow one another");
   text("--output", f.output, "directory for metrics, commits and the model");
   text("--config", f.config, "DeepSpeed JSON file; flags win over it");
   text("--tokenizer", f.tokenizer, "model, chars, bytes, or a directory");

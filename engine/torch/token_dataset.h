@@ -10,7 +10,7 @@
 namespace spillway {
 
 // Sample w is tokens [wS, wS + S]: inputs [samples, S] the first S, labels [samples, S]
-// the last S, both int64.
+// the last S, both int64. The label of a token that carries no loss is kIgnoredLabel.
 class TokenDataset : public Dataset {
  public:
   // `source` outlives it and has at least S + 1 tokens.

@@ -119,6 +119,47 @@ TEST_F(TokenSourceTest, FingerprintIsOfTheTokens) {
   EXPECT_NE(fingerprint({text}), fingerprint({Put("u.txt", "abd")}));
 }
 
+TEST_F(TokenSourceTest, PromptsCarryNoLoss) {
+  const std::vector<std::string> files = {
+      Put("a.txt", "x"),
+      Put("b.jsonl",
+          "{\"prompt\": \"ab\", \"completion\": \"c\"}\n\n{\"text\": \"d\"}\n"
+          "{\"prompt\": \"e\", \"completion\": \"\"}"),
+      Put("c.bin", Raw<uint16_t>({7}))};
+  const Tokens expected = {'x', 'a', 'b', 'c', '\n', 'd', '\n', 'e', '\n', 7};
+  const std::vector<uint8_t> masked = {0, 1, 1, 0, 0, 0, 0, 1, 0, 0};
+  const auto source = Open(files);
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ((*source)->size(), 10);
+  for (int64_t first = 0; first <= 10; ++first) {
+    for (int64_t count = 0; first + count <= 10; ++count) {
+      Tokens out(static_cast<size_t>(count));
+      std::vector<uint8_t> without_loss(out.size(), 2);
+      ASSERT_TRUE((*source)->Read(first, count, out.data(), without_loss.data()).ok());
+      EXPECT_EQ(out, Tokens(expected.begin() + first, expected.begin() + first + count));
+      EXPECT_EQ(without_loss,
+                std::vector<uint8_t>(masked.begin() + first, masked.begin() + first + count));
+    }
+  }
+}
+
+TEST_F(TokenSourceTest, FingerprintIsOfTheLossToo) {
+  const auto fingerprint = [&](const char* name, const char* line) {
+    return (*Open({Put(name, line)}))->fingerprint();
+  };
+  const std::string all = fingerprint("1.jsonl", R"({"text": "abc"})");
+  EXPECT_EQ(all, fingerprint("1.txt", "abc\n")) << "the tokens are the same";
+  const std::string one = fingerprint("2.jsonl", R"({"prompt": "a", "completion": "bc"})");
+  EXPECT_NE(one, all);
+  EXPECT_NE(one, fingerprint("3.jsonl", R"({"prompt": "ab", "completion": "c"})"));
+}
+
+TEST_F(TokenSourceTest, SomeTokenCarriesLoss) {
+  tokenizer_ = *NewCharTokenizer({Put("v.txt", "ab")});  // no newline, so nothing ends a text
+  ExpectError(Open({Put("p.jsonl", R"({"prompt": "a", "completion": ""})")}).status(),
+              StatusCode::kInvalidArgument, {"p.jsonl", "no token carries loss"});
+}
+
 TEST_F(TokenSourceTest, NamesWhatIsWrong) {
   vocabulary_ = 300;
   const struct {
@@ -129,7 +170,7 @@ TEST_F(TokenSourceTest, NamesWhatIsWrong) {
       {Put("empty.bin", ""), "is empty"},
       {Put("empty.npy", Npy(Dictionary("<u2", "(0,)"), "")), "is empty"},
       {Put("odd.bin", "abc"), "3 bytes, an odd number"},
-      {Put("x.csv", "1,2"), ".txt (text), .bin"},
+      {Put("x.csv", "1,2"), ".txt (text), .jsonl"},
       {Put("big.bin", Raw<uint16_t>({1, 2, 300})),
        "token 300 at position 2 is outside the model's vocabulary of 300"},
       {Put("minus.npy", Npy(Dictionary("<i4", "(2,)"), Raw<int32_t>({5, -1}))),
@@ -157,7 +198,9 @@ TEST_F(TokenSourceTest, NamesWhatIsWrong) {
     ExpectError(Open({c.file}).status(), StatusCode::kInvalidArgument, {c.file, c.why});
   }
   ExpectError(Open({scratch_ / "none.bin"}).status(), StatusCode::kNotFound, {"none.bin"});
-  ExpectError(Open({Put("x.jsonl", "{}")}).status(), StatusCode::kUnimplemented, {"x.jsonl"});
+  ExpectError(Open({Put("x.jsonl", "{}")}).status(), StatusCode::kInvalidArgument, {"x.jsonl:1"});
+  ExpectError(Open({Put("y.jsonl", "\n\n")}).status(), StatusCode::kInvalidArgument,
+              {"y.jsonl holds no text"});
   tokenizer_ = nullptr;
   ExpectError(Open({Put("t.txt", "abc")}).status(), StatusCode::kInvalidArgument, {"--tokenizer"});
 }

@@ -30,6 +30,15 @@ TEST_F(TokenizerTest, CharsAreTheSortedCodePointsOfTheText) {
               {"U+007A 'z' at byte 2", "vocabulary of 5"});
 }
 
+TEST_F(TokenizerTest, CharsOfJsonlHaveTheNewlineThatEndsEachText) {
+  WriteFile(scratch_ / "d.jsonl",
+            "{\"text\": \"ba\"}\n{\"prompt\": \"c\", \"completion\": \"\\u00e9\"}\n");
+  const auto tokenizer = NewCharTokenizer({scratch_ / "d.jsonl"});
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ(*(*tokenizer)->Decode(Tokens{0, 1, 2, 3, 4}), "\nabc\u00e9");
+  EXPECT_EQ((*MakeTokenizer("", scratch_ / "", {scratch_ / "d.jsonl"}))->vocabulary_size(), 5);
+}
+
 TEST_F(TokenizerTest, PiecesMayCutACharacter) {
   const std::string text = "\u00e9\U0001F600a";
   const auto tokenizer = Chars(text);

@@ -1,0 +1,42 @@
+// Text that may hold wrong bytes, as valid UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// Takes a text in pieces. Each maximal ill-formed subsequence (the Unicode Standard,
+// 3.9, "U+FFFD Substitution of Maximal Subparts") becomes one U+FFFD, as with Python's
+// errors="replace". One thread.
+class Utf8Repair {
+ public:
+  // The characters that `piece` completes: whole ones, always. The view is of `piece`
+  // or of memory of this object, and good until the next call.
+  absl::string_view Next(absl::string_view piece);
+
+  // The text has ended; what is left of it. Ready for another text afterwards, whose
+  // replacements are counted on.
+  absl::string_view Finish();
+
+  // So far, in all texts; the offset is that of the first, in its own text.
+  uint64_t replaced() const { return replaced_; }
+  uint64_t first_offset_bytes() const { return first_offset_bytes_; }
+
+ private:
+  // Appends to out_ from `text`; what its end cuts in two goes to held_.
+  void Append(absl::string_view text, bool final);
+
+  std::string held_;  // the beginning of a character, at most three bytes
+  std::string out_;
+  uint64_t taken_bytes_ = 0;  // of this text, up to the start of held_
+  uint64_t replaced_ = 0;
+  uint64_t first_offset_bytes_ = 0;
+};
+
+// How far `text` is valid UTF-8 made of whole characters.
+size_t ValidUtf8Prefix(absl::string_view text);
+
+}  // namespace spillway

@@ -1,0 +1,139 @@
+// spillway tokenize: text files made into one file of tokens.
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/memory_limits.h"
+#include "engine/progress.h"
+#include "engine/stop_signal.h"
+#include "engine/tokenize_files.h"
+#include "engine/tokenizer.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "nlohmann/json.hpp"
+#include "swap/format_bytes.h"
+#include "tools/commands.h"
+
+namespace spillway {
+namespace {
+
+struct TokenizeFlags {
+  std::string tokenizer, out, save_tokenizer;
+  std::vector<std::string> data;
+  bool as_json = false;
+};
+
+// Shows how far it is where that takes more than a moment; stops at a signal.
+class ShowProgress {
+ public:
+  absl::Status operator()(uint64_t done_bytes, uint64_t total_bytes) {
+    if (StopSignal::received() != 0) {
+      return absl::CancelledError(absl::StrCat(
+          "stopped by ", StopSignal::Name(StopSignal::received()), ": nothing is written"));
+    }
+    constexpr uint64_t kMegabyte = 1'000'000;
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began_;
+    if (!progress_ && elapsed.count() > 1) {
+      progress_.emplace("MB encoded", static_cast<int64_t>(total_bytes / kMegabyte));
+    }
+    if (progress_) {
+      progress_->Update(static_cast<int64_t>(done_bytes / kMegabyte),
+                        absl::StrFormat("%.1f MB/s", done_bytes / elapsed.count() / kMegabyte));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::optional<Progress> progress_;
+};
+
+absl::Status SaveTokenizer(const Tokenizer& tokenizer, const std::string& directory) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("create ", directory));
+  return tokenizer.Save(directory);
+}
+
+void PrintResult(const TokenizeFlags& flags, const Tokenizer& tokenizer,
+                 const TokenizeResult& result) {
+  const auto bytes = static_cast<double>(result.text_bytes);
+  const auto tokens = static_cast<double>(result.tokens);
+  if (flags.as_json) {
+    const nlohmann::json json = {{"out", flags.out},
+                                 {"tokens", result.tokens},
+                                 {"bytes", result.text_bytes},
+                                 {"tokens_per_byte", tokens / bytes},
+                                 {"seconds", result.seconds},
+                                 {"bytes_per_second", bytes / result.seconds},
+                                 {"vocabulary", tokenizer.vocabulary_size()},
+                                 {"dtype", result.width_bytes == 2 ? "uint16" : "uint32"},
+                                 {"tokenizer", tokenizer.fingerprint()},
+                                 {"peak_bytes", PeakResidentBytes()}};
+    std::printf("%s\n",
+                json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    return;
+  }
+  absl::PrintF("%s: %d tokens (uint%d) from %s, %.3f tokens a byte, %.1f MB/s\n", flags.out,
+               result.tokens, 8 * result.width_bytes, FormatBytes(result.text_bytes),
+               tokens / bytes, bytes / result.seconds * 1e-6);
+}
+
+CommandOutcome RunTokenize(const TokenizeFlags& flags) {
+  // There is no model here to take one from; a folder of that name is meant.
+  const std::string choice = flags.tokenizer == "model" ? "./model" : flags.tokenizer;
+  const auto tokenizer = MakeTokenizer(choice, "", flags.data);
+  if (!tokenizer.ok()) return {tokenizer.status()};
+  const StopSignal signals;
+  TokenizeOptions options;
+  options.files = flags.data;
+  options.tokenizer = tokenizer->get();
+  options.out = flags.out;
+  absl::StatusOr<TokenizeResult> result;
+  {
+    ShowProgress show;
+    options.progress = [&](uint64_t done, uint64_t total) { return show(done, total); };
+    result = TokenizeFiles(options);
+  }
+  if (!result.ok()) return {result.status()};
+  if (!flags.save_tokenizer.empty()) {
+    const absl::Status saved = SaveTokenizer(**tokenizer, flags.save_tokenizer);
+    if (!saved.ok()) return {saved};
+  } else if ((*tokenizer)->kind() == "chars") {
+    LogWarning(absl::StrCat("which character has which token is nowhere but in the texts; ",
+                            "--save-tokenizer DIR keeps it"));
+  }
+  PrintResult(flags, **tokenizer, *result);
+  return {};
+}
+
+}  // namespace
+
+void AddTokenizeCommand(CLI::App& app, CommandFunction* run) {
+  CLI::App* command = app.add_subcommand("tokenize", "Make a file of tokens from text");
+  auto flags = std::make_shared<TokenizeFlags>();
+  command
+      ->add_option("--tokenizer", flags->tokenizer,
+                   "directory with a tokenizer.json, or chars or bytes")
+      ->required();
+  command->add_option("--data", flags->data, "text: .txt, .jsonl; several follow one another")
+      ->required();
+  command
+      ->add_option("--out", flags->out, "FILE.bin (raw uint16, token ids up to 65535) or FILE.npy")
+      ->required();
+  command->add_option("--save-tokenizer", flags->save_tokenizer,
+                      "put the tokenizer's files into this directory");
+  command->add_flag("--json", flags->as_json, "one JSON object on stdout");
+  command->footer(
+      "Example:\n  spillway tokenize --tokenizer gpt2/ --data corpus.txt --out corpus.bin\n"
+      "  spillway train --model gpt2/ --data corpus.bin --output run");
+  command->callback([run, flags] { *run = [flags] { return RunTokenize(*flags); }; });
+}
+
+}  // namespace spillway
