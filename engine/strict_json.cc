@@ -49,12 +49,21 @@ class CountingIterator {
   const char** reached_;
 };
 
+// What the pointers of all keys may take: far more than those of any real file.
+constexpr size_t kPointerBytes = 64u << 10;
+constexpr size_t kPointerBytesPerByte = 16;
+
 // Builds the document from the parser's events. Any method that returns false ends the
 // parse; error() then says why.
 class Builder : public json::json_sax_t {
  public:
-  Builder(absl::string_view text, const char* const* reached, JsonDocument* document, int max_depth)
-      : text_(text), reached_(reached), document_(document), max_depth_(max_depth) {}
+  Builder(absl::string_view text, const char* const* reached, JsonDocument* document,
+          const JsonLimits& limits)
+      : text_(text),
+        reached_(reached),
+        document_(document),
+        limits_(limits),
+        pointer_bytes_left_(kPointerBytes + kPointerBytesPerByte * text.size()) {}
 
   const std::string& error() const { return error_; }
   int error_line() const { return error_line_; }
@@ -73,13 +82,17 @@ class Builder : public json::json_sax_t {
 
   bool key(string_t& name) override {
     Level& level = levels_.back();
+    if (name.size() > limits_.max_key_bytes) {
+      return Fail(absl::StrCat("a key of ", name.size(), " bytes; at most ", limits_.max_key_bytes,
+                               " are read"));
+    }
     if (level.value->contains(name)) {
       const std::string path = JsonPointerTo(level.pointer, name);
       return Fail(absl::StrCat("the key \"", name, "\" appears twice (first in line ",
                                document_->LineOf(path), ")"));
     }
     level.key = std::move(name);
-    document_->lines[JsonPointerTo(level.pointer, level.key)] = Line();
+    Remember(JsonPointerTo(level.pointer, level.key));
     return true;
   }
 
@@ -100,6 +113,15 @@ class Builder : public json::json_sax_t {
     std::string pointer;
     std::string key;  // of the member that comes next
   };
+
+  // The line of a key. A long key with many others below it stands in all their pointers:
+  // without a bound a file of some MiB would take terabytes.
+  void Remember(std::string pointer) {
+    const int line = Line();
+    if (pointer.size() > pointer_bytes_left_) return;
+    pointer_bytes_left_ -= pointer.size();
+    document_->lines.emplace(std::move(pointer), line);
+  }
 
   // Puts a value where the next one belongs.
   json* Place(json value) {
@@ -122,8 +144,8 @@ class Builder : public json::json_sax_t {
   }
 
   bool Open(json container) {
-    if (levels_.size() >= static_cast<size_t>(max_depth_)) {
-      return Fail(absl::StrCat("nested more than ", max_depth_, " levels deep"));
+    if (levels_.size() >= static_cast<size_t>(limits_.max_depth)) {
+      return Fail(absl::StrCat("nested more than ", limits_.max_depth, " levels deep"));
     }
     std::string pointer;
     if (!levels_.empty()) {
@@ -161,7 +183,8 @@ class Builder : public json::json_sax_t {
   absl::string_view text_;
   const char* const* reached_;
   JsonDocument* document_;
-  int max_depth_;
+  const JsonLimits& limits_;
+  size_t pointer_bytes_left_;
   std::vector<Level> levels_;
   size_t counted_ = 0;
   int line_ = 1;
@@ -198,7 +221,7 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
   JsonDocument document;
   document.file = std::string(file);
   const char* reached = text.data();
-  Builder builder(text, &reached, &document, limits.max_depth);
+  Builder builder(text, &reached, &document, limits);
   const bool parsed = json::sax_parse(CountingIterator(text.data(), &reached),
                                       CountingIterator(text.data() + text.size(), &reached),
                                       &builder, nlohmann::detail::input_format_t::json,
