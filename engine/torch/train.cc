@@ -25,9 +25,7 @@ namespace {
 // tenth; a third of it for computing, the rest for state.
 void ChooseBudgets(TrainOptions& options) {
   if (options.device_memory_bytes > 0 && options.host_memory_bytes > 0) return;
-  const uint64_t available = AvailableMemoryBytes();
-  uint64_t spendable = available - available / 10;
-  spendable -= std::min(spendable, kProcessBaseBytes);
+  const uint64_t spendable = SpendableMemoryBytes();
   if (options.device_memory_bytes > 0) {
     options.host_memory_bytes = spendable - std::min(spendable, options.device_memory_bytes);
   } else if (options.host_memory_bytes > 0) {
