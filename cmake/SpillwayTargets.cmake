@@ -10,6 +10,11 @@ if(SPILLWAY_SANITIZE)
   add_link_options(-fsanitize=${SPILLWAY_SANITIZE})
 endif()
 
+# Warnings of clang about what is written for GCC, where it is right and clang does without.
+if(SPILLWAY_FUZZ)
+  add_compile_options(-Wno-ignored-attributes -Wno-unknown-pragmas -Wno-unused-function)
+endif()
+
 # Left out where headers are mostly templates, GoogleTest's and LibTorch's: checks of every
 # access in them take longer to compile than all the rest.
 set(SPILLWAY_FEWER_CHECKS "")

@@ -67,6 +67,9 @@ class SafetensorsModel final : public WeightSource {
   // the command that helps.
   static absl::StatusOr<std::unique_ptr<SafetensorsModel>> Open(absl::string_view directory);
 
+  // At least one, by their names. They live as long as this.
+  std::vector<const SafetensorsFile*> files() const;
+
   // Of all files; sorted by name.
   std::vector<const SafetensorsTensor*> tensors() const;
   const SafetensorsTensor* Find(absl::string_view name) const;

@@ -69,6 +69,29 @@ TEST(StrictJson, TakesCommentsAndTrailingCommasWhereAsked) {
               absl::StatusCode::kInvalidArgument, {"f:2", "syntax error"});
 }
 
+// The key of 30 KiB would stand in the pointers of 2,000 others: 60 MB for a file of 50 kB.
+TEST(StrictJson, LinesTakeNoMoreRoomThanSomeTimesTheText) {
+  std::string text = "{\n\"" + std::string(30000, 'k') + "\": {";
+  for (int i = 0; i < 2000; ++i) text += (i == 0 ? "\"" : ",\n\"") + std::to_string(i) + "\":0";
+  text += "}}";
+  const auto document = ParseStrictJson(text, "f");
+  ASSERT_TRUE(document.ok()) << document.status();
+  size_t pointer_bytes = 0;
+  for (const auto& [pointer, line] : document->lines) pointer_bytes += pointer.size();
+  EXPECT_LT(pointer_bytes, 20 * text.size());
+  EXPECT_EQ(document->value.begin()->size(), 2000u) << "the values are all there";
+  const std::string parent = JsonPointerTo("", std::string(30000, 'k'));
+  EXPECT_EQ(document->LineOf(JsonPointerTo(parent, "1")), 3);
+  EXPECT_EQ(document->LineOf(JsonPointerTo(parent, "1999")), 2) << "of the enclosing key";
+}
+
+TEST(StrictJson, RefusesAKeyOfAbsurdLength) {
+  const std::string longest(64 << 10, 'k');
+  EXPECT_TRUE(ParseStrictJson("{\"" + longest + "\":1}", "f").ok());
+  ExpectError(ParseStrictJson("{\n\"" + longest + "k\":1}", "f").status(),
+              absl::StatusCode::kInvalidArgument, {"f:2", "a key of 65537 bytes"});
+}
+
 TEST(StrictJson, ReadsFilesThroughLinks) {
   const ScratchDirectory scratch;
   WriteFile(scratch / "real.json", "{\"a\": [true, null, -1.5]}");
