@@ -23,6 +23,7 @@ using CommandFunction = std::function<CommandOutcome()>;
 void AddTrainCommand(CLI::App& app, CommandFunction* run);
 void AddGenerateCommand(CLI::App& app, CommandFunction* run);
 void AddInspectCommand(CLI::App& app, CommandFunction* run);
+void AddReportCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
 

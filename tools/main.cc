@@ -48,6 +48,7 @@ int Main(int argc, char** argv) {
   AddTrainCommand(app, &run);
   AddGenerateCommand(app, &run);
   AddInspectCommand(app, &run);
+  AddReportCommand(app, &run);
   AddExportCommand(app, &run);
   AddBenchCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
