@@ -123,6 +123,8 @@ absl::Status RunJournal::Evaluation(EvaluationMetrics& m) {
 }
 
 absl::Status RunJournal::Sync() {
+  // A run that goes on after the commit writes no events of the steps that it covers.
+  if (tensorboard_) WarnOnce(tensorboard_->Flush());
   RETURN_IF_ERROR(metrics_->Sync());
   return evaluations_->Sync();
 }

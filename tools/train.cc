@@ -185,7 +185,8 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
                           *result.first_loss, *result.last_loss);
   }
   if (result.evaluation_loss) {
-    absl::StrAppendFormat(&text, "\n  held out   %.4f%s", *result.evaluation_loss, PerplexityText(*result.evaluation_loss));
+    absl::StrAppendFormat(&text, "\n  held out   %.4f%s", *result.evaluation_loss,
+                          PerplexityText(*result.evaluation_loss));
     if (result.first_evaluation_loss) {
       absl::StrAppendFormat(&text, " (%.4f before training)", *result.first_evaluation_loss);
     }

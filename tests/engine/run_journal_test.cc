@@ -178,6 +178,19 @@ TEST_F(RunJournalTest, AReportThatCannotBeWrittenIsAWarning) {
   EXPECT_TRUE(ReadRunDescription(output_).ok());
 }
 
+TEST_F(RunJournalTest, EventsOfWhatACommitCoversAreWrittenBeforeIt) {
+  const std::string events = output_ + "/events";
+  auto journal = RunJournal::Open(output_, events, -1, RunDescription(), [this] { return now_; });
+  ASSERT_TRUE(journal.ok()) << journal.status();
+  Step(**journal, 1);  // the first one is written at once
+  const std::filesystem::path file = std::filesystem::directory_iterator(events)->path();
+  const auto size = std::filesystem::file_size(file);
+  Step(**journal, 2);
+  EXPECT_EQ(std::filesystem::file_size(file), size);
+  ASSERT_EQ((*journal)->Sync(), absl::OkStatus());
+  EXPECT_GT(std::filesystem::file_size(file), size);
+}
+
 TEST_F(RunJournalTest, ADamagedHistoryBeginsAnew) {
   std::ofstream(RunDescriptionPath(output_)) << "{";
   testing::internal::CaptureStderr();
