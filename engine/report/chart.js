@@ -244,6 +244,7 @@ class Chart {
   draw() {
     const box = this.svg;
     box.replaceChildren();
+    this.tooltip.hidden = true;
     const {width, height} = this.size();
     box.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.list = this.visibleSeries();

@@ -61,6 +61,7 @@ class StubCompute : public StepCompute {
           (count + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
       std::fill(buffers.gradients[i] + count, buffers.gradients[i] + padded, 0.0f);
     }
+    if (fail_at && step_ == fail_at) return absl::OutOfRangeError("made to fail");
     if (stop_after && buffers.op->kind == OpKind::kLoss && step_ == stop_after) raise(SIGTERM);
     return absl::OkStatus();
   }
@@ -69,6 +70,7 @@ class StubCompute : public StepCompute {
   uint64_t peak_bytes() const override { return 0; }
 
   int64_t stop_after = 0;
+  int64_t fail_at = 0;
 
  private:
   const ModelDescription& model_;
@@ -120,11 +122,12 @@ class TrainerTest : public testing::Test {
 
   // Digests of the state at the end, which a fresh process would find.
   absl::StatusOr<nlohmann::json> Train(const TrainOptions& options, TrainResult* result,
-                                       int64_t stop_after = 0) {
+                                       int64_t stop_after = 0, int64_t fail_at = 0) {
     auto storage = RunStorage::Open(options);
     if (!storage.ok()) return storage.status();
     StubCompute compute(model_, options.dtype);
     compute.stop_after = stop_after;
+    compute.fail_at = fail_at;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
@@ -328,6 +331,14 @@ TEST_F(TrainerTest, AReportSaysHowTheRunEnded) {
   EXPECT_EQ(run->parts.back().first_step, 6);
   EXPECT_EQ(run->parts.back().state, "finished");
   EXPECT_TRUE(std::filesystem::exists(options.output + "/report.html"));
+  options = Options("failed");
+  EXPECT_FALSE(Train(options, &result, 0, /*fail_at=*/3).ok());
+  run = ReadRunDescription(options.output);
+  EXPECT_EQ(run->parts.back().state, "failed");
+  EXPECT_EQ(run->parts.back().message, "made to fail");
+  EXPECT_EQ(run->parts.back().last_step, 2);
+  options = Options("run");
+  options.tensorboard = folder_ + "/events";
   size_t files = 0;
   for (const auto& file : std::filesystem::directory_iterator(options.tensorboard)) {
     files += file.is_regular_file();
