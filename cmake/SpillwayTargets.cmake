@@ -54,6 +54,26 @@ function(spillway_library name folder)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
 endfunction()
 
+# spillway_embed(TARGET HEADER FUNCTION=FILE...): files as bytes, behind the functions that the
+# header declares.
+function(spillway_embed target header)
+  get_filename_component(name ${header} NAME_WE)
+  set(output ${CMAKE_BINARY_DIR}/embedded/${name}.cc)
+  set(entries "")
+  set(files "")
+  foreach(entry ${ARGN})
+    string(REPLACE "=" "=${CMAKE_SOURCE_DIR}/" entry ${entry})
+    list(APPEND entries ${entry})
+    string(REGEX REPLACE "^[^=]*=" "" file ${entry})
+    list(APPEND files ${file})
+  endforeach()
+  add_custom_command(OUTPUT ${output}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${output} -DHEADER=${header} "-DFILES=${entries}"
+      -P ${CMAKE_SOURCE_DIR}/cmake/SpillwayEmbed.cmake
+    DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/SpillwayEmbed.cmake VERBATIM)
+  target_sources(${target} PRIVATE ${output})
+endfunction()
+
 # Builds every test program, and what those programs run.
 add_custom_target(spillway_tests)
 

@@ -5,10 +5,11 @@
 
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "io/file.h"
+#include "absl/strings/str_format.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -53,28 +54,62 @@ nlohmann::json ToJson(const StepMetrics& m) {
   return row;
 }
 
-std::string RowsUpTo(absl::string_view text, int64_t last_step) {
-  std::string kept;
-  for (absl::string_view line : absl::StrSplit(text, '\n')) {
-    const auto row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
-    if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) continue;
-    if (row["step"].is_number_unsigned() && row["step"].get<uint64_t>() > INT64_MAX) continue;
-    if (row["step"].get<int64_t>() <= last_step) absl::StrAppend(&kept, line, "\n");
-  }
-  return kept;
+nlohmann::json ParseRow(absl::string_view line) {
+  auto row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+  const auto step = row.is_object() ? row.find("step") : row.end();
+  if (step == row.end() || !step->is_number_integer()) return nullptr;
+  if (step->is_number_unsigned() && step->get<uint64_t>() > INT64_MAX) return nullptr;
+  return row;
 }
 
-absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::string& path,
-                                                             int64_t last_step) {
-  std::string kept;
-  if (access(path.c_str(), F_OK) == 0) {
-    ASSIGN_OR_RETURN(const std::string old, ReadSmallFile(path, uint64_t{1} << 32));
-    kept = RowsUpTo(old, last_step);
+nlohmann::json ToJson(const EvaluationMetrics& m) {
+  return {
+      {"step", m.step},          {"loss", Number(m.loss)}, {"perplexity", Number(std::exp(m.loss))},
+      {"tokens", m.tokens},      {"seconds", m.seconds},   {"best", m.best},
+      {"best_step", m.best_step}};
+}
+
+std::string PerplexityText(double loss) {
+  const double perplexity = std::exp(loss);
+  return std::isfinite(perplexity) ? absl::StrFormat(", perplexity %.4g", perplexity) : "";
+}
+
+absl::Status ReadRows(const std::string& path,
+                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
+                                                             &std::fclose);
+  if (!file) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  char* line = nullptr;
+  size_t capacity = 0;
+  int64_t end = 0;
+  ssize_t size;
+  while ((size = getline(&line, &capacity, file.get())) > 0) {
+    end += size;
+    if (line[size - 1] != '\n') break;
+    const nlohmann::json row = ParseRow({line, static_cast<size_t>(size)});
+    if (!row.is_null()) visit(row, end);
   }
-  RETURN_IF_ERROR(WriteFileAtomically(path, kept));
-  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
+  std::free(line);
+  if (std::ferror(file.get())) return ErrnoStatus(errno, absl::StrCat("read ", path));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(
+    const std::string& path, int64_t last_step,
+    const std::function<void(const nlohmann::json& row)>& visit) {
+  int64_t kept = 0;
+  const absl::Status read = ReadRows(path, [&](const nlohmann::json& row, int64_t end) {
+    if (row["step"].get<int64_t>() > last_step) return;
+    kept = end;
+    if (visit) visit(row);
+  });
+  if (!read.ok() && !absl::IsNotFound(read)) return read;
+  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  return std::unique_ptr<MetricsLog>(new MetricsLog(path, fd));
+  auto log = std::unique_ptr<MetricsLog>(new MetricsLog(path, fd));
+  // Rows are in the order of their steps, so what goes is the end.
+  if (ftruncate(fd, kept) != 0) return ErrnoStatus(errno, absl::StrCat("shorten ", path));
+  return log;
 }
 
 MetricsLog::~MetricsLog() { close(fd_); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,17 +39,38 @@ struct StepMetrics {
 
 nlohmann::json ToJson(const StepMetrics& metrics);
 
-// Those lines of `text` that are rows of steps up to `last_step`. A line cut short by a kill
-// is no row. Pure.
-std::string RowsUpTo(absl::string_view text, int64_t last_step);
+// The row in one line of metrics.jsonl or eval.jsonl: an object with an integer "step". Null
+// where there is none, as in a line cut short by a kill. Pure.
+nlohmann::json ParseRow(absl::string_view line);
+
+// One row of eval.jsonl.
+struct EvaluationMetrics {
+  int64_t step = 0;  // steps behind it; 0: before the first
+  double loss = 0;
+  int64_t tokens = 0;
+  double seconds = 0;
+  bool best = false;      // lower than every loss before it
+  int64_t best_step = 0;  // of the lowest loss so far, this one's counted
+};
+
+nlohmann::json ToJson(const EvaluationMetrics& metrics);
+
+// ", perplexity 12.34" for a log line; "" where e to the loss is no number.
+std::string PerplexityText(double loss);
+
+// Calls `visit` with every row of the file, and where in the file its line ends; one line is
+// in memory at a time. Lines that are no rows are passed over. kNotFound when there is no file.
+absl::Status ReadRows(const std::string& path,
+                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit);
 
 // Appends lines to a file in the output directory. One thread.
 class MetricsLog {
  public:
   // Keeps what is there of steps up to `last_step` (what a resumed run has behind it)
-  // and drops the rest, so that each step is there once.
-  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(const std::string& path,
-                                                          int64_t last_step);
+  // and drops the rest, so that each step is there once. Calls `visit` with every row kept.
+  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(
+      const std::string& path, int64_t last_step,
+      const std::function<void(const nlohmann::json& row)>& visit = {});
   ~MetricsLog();
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;

@@ -47,6 +47,10 @@ void Progress::Update(int64_t done, const std::string& details) {
   ++lines_;
 }
 
+void Progress::Clear() {
+  if (terminal_ && lines_ > 0) std::fprintf(stderr, "\r\x1b[K");
+}
+
 void Progress::Print(int64_t done, const std::string& details, double now) {
   const double elapsed = now - began_;
   const double left =

@@ -18,6 +18,8 @@ class Progress {
 
   // `details` follow the count: "loss 2.301, 5,120 tokens/s".
   void Update(int64_t done, const std::string& details = "");
+  // Takes the bar off the terminal's line, so that a log line can stand there.
+  void Clear();
 
  private:
   void Print(int64_t done, const std::string& details, double now);

@@ -88,6 +88,7 @@ void RunConfigResolver::ResolveInputs() {
   if (flags_.eval_every && flags_.eval_data.empty()) {
     Invalid("--eval-every needs --eval-data FILE: data to evaluate on");
   }
+  config_.train.tensorboard = String("tensorboard", flags_.tensorboard, "");
   config_.no_export = flags_.no_export;
   Record("no-export", flags_.no_export, flags_.no_export ? "--no-export" : "default");
   if (flags_.export_dtype) {

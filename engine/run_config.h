@@ -23,7 +23,7 @@ struct TrainFlags {
   Text device, threads, device_memory, host_memory;
   Text swap, offload, offload_param, offload_optimizer, update, io_engine;
   Text commit_every, persist, keep;
-  Text eval_every, ranks, shard, export_dtype;
+  Text eval_every, tensorboard, ranks, shard, export_dtype;
   bool no_commit = false;
   bool resume = false;
   bool no_export = false;

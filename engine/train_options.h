@@ -59,6 +59,8 @@ struct TrainOptions {
   // Evaluation.
   int64_t eval_every = 0;  // 0: only at the end, when there is evaluation data
 
+  std::string tensorboard;  // directory for event files; empty: none
+
   // What must be the same on resume, as (name, value): model, data, tokenizer, ...
   // The engine adds its own (dtype, batch shape, seed, optimizer, schedule, threads).
   std::vector<std::pair<std::string, std::string>> identity;

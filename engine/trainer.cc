@@ -73,6 +73,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
   state.threads = options.threads;
   state.identity = RunIdentity(options);
   state.model = model;
+  if (!options.tensorboard.empty()) {
+    RETURN_IF_ERROR(TensorBoardWriter::PrepareDirectory(options.tensorboard));
+  }
   RETURN_IF_ERROR(trainer->PlanAndOpen(device_budget));
   return trainer;
 }
@@ -117,10 +120,13 @@ absl::Status Trainer::Start(WeightSource* weights) {
         },
         [&](double fraction) { progress.Update(std::llround(fraction * tiles)); }));
   }
+  RunDescription run = DescribeRun(options_, model_, plan());
+  run.computing_bytes = computing_bytes_;
+  run.io_engine = std::string(manager_->engine_name());
   // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
   const int64_t kept = storage_->committed() ? state_.step : -1;
-  ASSIGN_OR_RETURN(metrics_, MetricsLog::Open(storage_->output() + "/metrics.jsonl", kept));
-  ASSIGN_OR_RETURN(evaluations_, MetricsLog::Open(storage_->output() + "/eval.jsonl", kept));
+  ASSIGN_OR_RETURN(
+      journal_, RunJournal::Open(storage_->output(), options_.tensorboard, kept, std::move(run)));
   return absl::OkStatus();
 }
 
@@ -220,23 +226,23 @@ absl::StatusOr<double> Trainer::Evaluate() {
     }
     if (progress) progress->Update(done);
   }
-  const double loss = MeanLoss(loss_sum, labels);
-  RETURN_IF_ERROR(evaluations_->Append({{"step", state_.step},
-                                        {"loss", loss},
-                                        {"perplexity", std::exp(loss)},
-                                        {"tokens", labels},
-                                        {"seconds", Now() - began}}));
+  progress.reset();
+  EvaluationMetrics row;
+  row.step = state_.step;
+  row.loss = MeanLoss(loss_sum, labels);
+  row.tokens = labels;
+  row.seconds = Now() - began;
+  RETURN_IF_ERROR(journal_->Evaluation(row));
   // The step's row is without it.
   excluded_seconds_ += Now() - began;
   LeaveOut(stats_before, manager_->stats(), last_stats_);
-  return loss;
+  return row.loss;
 }
 
 absl::Status Trainer::StartCommit(bool finished) {
   const double began = Now();
   state_.finished = finished;
-  RETURN_IF_ERROR(metrics_->Sync());
-  RETURN_IF_ERROR(evaluations_->Sync());
+  RETURN_IF_ERROR(journal_->Sync());
   const std::string manifest = storage_->manifest_path();
   std::function<void()> when_durable;
   if (CommitCopies* copies = storage_->copies()) {
@@ -247,6 +253,7 @@ absl::Status Trainer::StartCommit(bool finished) {
   }
   RETURN_IF_ERROR(manager_->StartCommit(
       manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)}, when_durable));
+  journal_->Commit(state_.step);
   last_commit_seconds_ += Now() - began;
   excluded_seconds_ += Now() - began;
   return absl::OkStatus();
@@ -272,6 +279,18 @@ void Trainer::EndRow(StepMetrics& row) {
 }
 
 absl::StatusOr<TrainResult> Trainer::Run() {
+  absl::StatusOr<TrainResult> result = RunSteps();
+  if (!result.ok()) {
+    journal_->End("failed", std::string(result.status().message()));
+  } else if (result->end == TrainResult::End::kStopped) {
+    journal_->End("stopped", StopSignal::Name(result->stop_signal));
+  } else {
+    journal_->End("finished");
+  }
+  return result;
+}
+
+absl::StatusOr<TrainResult> Trainer::RunSteps() {
   TrainResult result;
   const double began = Now();
   const SwapStats at_start = manager_->stats();
@@ -295,11 +314,16 @@ absl::StatusOr<TrainResult> Trainer::Run() {
     if (evaluate || stop || step == options_.steps) RETURN_IF_ERROR(manager_->Flush());
     if (evaluate) {
       ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());
+      progress.Clear();
+      const bool best = journal_->best() && journal_->best()->step == step;
+      LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, *result.evaluation_loss,
+                              PerplexityText(*result.evaluation_loss),
+                              best ? ", the best so far" : ""));
     }
     // The rows before the commit that covers them: killed between the two, a resumed run
     // drops them and takes the step again. The commit's wait shows in the next row.
     EndRow(row);
-    RETURN_IF_ERROR(metrics_->Append(ToJson(row)));
+    RETURN_IF_ERROR(journal_->Step(row));
     if (commit) RETURN_IF_ERROR(StartCommit(step == options_.steps));
     if (row.tokens > 0) {
       if (!result.first_loss) result.first_loss = row.loss;
@@ -324,6 +348,10 @@ absl::StatusOr<TrainResult> Trainer::Run() {
   }
   const SwapStats at_end = manager_->stats();
   result.step = state_.step;
+  if (journal_->best()) {
+    result.best_evaluation_loss = journal_->best()->loss;
+    result.best_evaluation_step = journal_->best()->step;
+  }
   result.nvme_read_bytes = at_end.io.read_bytes - at_start.io.read_bytes;
   result.nvme_written_bytes = at_end.io.written_bytes - at_start.io.written_bytes;
   result.peak_device_bytes = compute_->peak_bytes();

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/metrics.h"
 #include "engine/model_description.h"
+#include "engine/run_journal.h"
 #include "engine/run_state.h"
 #include "engine/run_storage.h"
 #include "engine/step_compute.h"
@@ -32,6 +33,8 @@ struct TrainResult {
   std::optional<double> last_loss;
   std::optional<double> first_evaluation_loss;
   std::optional<double> evaluation_loss;
+  std::optional<double> best_evaluation_loss;  // of the whole run
+  int64_t best_evaluation_step = 0;
   int stop_signal = 0;
 
   uint64_t nvme_read_bytes = 0;
@@ -75,6 +78,7 @@ class Trainer {
   void StartClock(double now, const SwapStats& stats);
   bool EvaluateAfter(int64_t step) const;
   bool CommitAfter(int64_t step) const;
+  absl::StatusOr<TrainResult> RunSteps();
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
   absl::StatusOr<double> Evaluate();
@@ -92,6 +96,7 @@ class Trainer {
   LossScaler loss_scaler_;
   bool deferred_ = false;
   int64_t evaluate_ops_ = 0;
+  uint64_t computing_bytes_ = 0;  // of device memory at its peak, as measured
 
   const uint64_t host_budget_limit_;
   std::unique_ptr<MemoryBudget> host_budget_;
@@ -101,8 +106,7 @@ class Trainer {
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<OptimizerTiles> optimizer_;
   std::unique_ptr<SwapManager> manager_;
-  std::unique_ptr<MetricsLog> metrics_;
-  std::unique_ptr<MetricsLog> evaluations_;
+  std::unique_ptr<RunJournal> journal_;
 
   bool program_enqueued_ = false;  // the next step's, ahead of time
   SwapStats last_stats_;

@@ -71,6 +71,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   const uint64_t measured = *dry_run;
   // The order of allocations differs a little from the dry run's.
   const uint64_t compute_bytes = measured + measured / 16 + 4 * kMiB;
+  computing_bytes_ = compute_bytes;
 
   PlanRequest request;
   const uint64_t tile_parameters = storage_->committed_tile_parameters() > 0

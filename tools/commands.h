@@ -24,6 +24,7 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run);
 void AddTokenizeCommand(CLI::App& app, CommandFunction* run);
 void AddGenerateCommand(CLI::App& app, CommandFunction* run);
 void AddInspectCommand(CLI::App& app, CommandFunction* run);
+void AddReportCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);

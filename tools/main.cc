@@ -113,6 +113,7 @@ int Main(int argc, char** argv) {
   AddTokenizeCommand(app, &run);
   AddGenerateCommand(app, &run);
   AddInspectCommand(app, &run);
+  AddReportCommand(app, &run);
   AddExportCommand(app, &run);
   AddBenchCommand(app, &run);
   AddDoctorCommand(app, &run);

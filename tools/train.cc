@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/memory_limits.h"
+#include "engine/metrics.h"
 #include "engine/model_files.h"
 #include "engine/progress.h"
 #include "engine/run_config.h"
@@ -151,8 +152,10 @@ absl::Status WriteDescription(const Inputs& in) {
   if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
   RETURN_IF_ERROR(SaveModelFiles(Gpt2ConfigJson(in.model_config, ExportDType(in)), config.model,
                                  in.tokenizer.get(), SourceDirectory(config.train.output)));
-  return WriteFileAtomically(config.train.output + "/config.resolved.json",
-                             ResolvedConfigJson(config).dump(2) + "\n");
+  return WriteFileAtomically(
+      config.train.output + "/config.resolved.json",
+      ResolvedConfigJson(config).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
+          "\n");
 }
 
 // OUTPUT/model/, if it is not there yet.
@@ -175,9 +178,16 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
                           *result.first_loss, *result.last_loss);
   }
   if (result.evaluation_loss) {
-    absl::StrAppendFormat(&text, "\n  held out   %.4f", *result.evaluation_loss);
+    absl::StrAppendFormat(&text, "\n  held out   %.4f%s", *result.evaluation_loss,
+                          PerplexityText(*result.evaluation_loss));
     if (result.first_evaluation_loss) {
       absl::StrAppendFormat(&text, " (%.4f before training)", *result.first_evaluation_loss);
+    }
+    if (result.best_evaluation_loss && result.best_evaluation_step != result.step) {
+      absl::StrAppendFormat(&text, "; best %.4f at step %d", *result.best_evaluation_loss,
+                            result.best_evaluation_step);
+    } else if (result.best_evaluation_loss) {
+      absl::StrAppend(&text, "; the best of all evaluations");
     }
   }
   absl::StrAppend(&text, "\n  moved      ", FormatBytes(result.nvme_read_bytes), " read and ",
@@ -185,6 +195,7 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
   absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
                   " resident at the peak; device ", FormatBytes(result.peak_device_bytes),
                   ", host ", FormatBytes(result.peak_host_bytes));
+  absl::StrAppend(&text, "\n  report     ", in.config.train.output, "/report.html");
   LogInfo(text);
 }
 
@@ -275,7 +286,8 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
   text("--keep", f.keep, "commits kept there (1)");
   command->add_flag("--resume", f.resume, "continue from the last commit in --output");
   command->add_option(name_of("--eval-data"), f.eval_data, "held-out data");
-  text("--eval-every", f.eval_every, "steps between evaluations");
+  text("--eval-every", f.eval_every, "steps between evaluations (only at the end)");
+  text("--tensorboard", f.tensorboard, "directory for TensorBoard's event files");
   text("--ranks", f.ranks, "ranks on this machine");
   text("--shard", f.shard, "sharding mode");
   command->add_flag("--no-export", f.no_export, "no OUTPUT/model at the end");

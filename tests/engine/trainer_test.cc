@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/inspect_run.h"
 #include "engine/memory_limits.h"
+#include "engine/run_description.h"
 #include "engine/state_source.h"
 #include "engine/stop_signal.h"
 #include "gmock/gmock.h"
@@ -32,6 +33,7 @@ class StubCompute : public StepCompute {
     return absl::OkStatus();
   }
   absl::Status BeginEvaluate(int64_t, int64_t) override {
+    step_ = 0;
     loss_ = 0;
     return absl::OkStatus();
   }
@@ -59,6 +61,7 @@ class StubCompute : public StepCompute {
           (count + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
       std::fill(buffers.gradients[i] + count, buffers.gradients[i] + padded, 0.0f);
     }
+    if (fail_at && step_ == fail_at) return absl::OutOfRangeError("made to fail");
     if (stop_after && buffers.op->kind == OpKind::kLoss && step_ == stop_after) raise(SIGTERM);
     return absl::OkStatus();
   }
@@ -67,6 +70,7 @@ class StubCompute : public StepCompute {
   uint64_t peak_bytes() const override { return 0; }
 
   int64_t stop_after = 0;
+  int64_t fail_at = 0;
 
  private:
   const ModelDescription& model_;
@@ -118,11 +122,12 @@ class TrainerTest : public testing::Test {
 
   // Digests of the state at the end, which a fresh process would find.
   absl::StatusOr<nlohmann::json> Train(const TrainOptions& options, TrainResult* result,
-                                       int64_t stop_after = 0) {
+                                       int64_t stop_after = 0, int64_t fail_at = 0) {
     auto storage = RunStorage::Open(options);
     if (!storage.ok()) return storage.status();
     StubCompute compute(model_, options.dtype);
     compute.stop_after = stop_after;
+    compute.fail_at = fail_at;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
@@ -257,6 +262,88 @@ TEST_F(TrainerTest, MetricsHoldEachStepOnce) {
   int64_t step = 0;
   while (std::getline(rows, line)) EXPECT_EQ(nlohmann::json::parse(line)["step"], ++step);
   EXPECT_EQ(step, options.steps);
+}
+
+// The rows of a .jsonl file.
+std::vector<nlohmann::json> Rows(const std::string& path) {
+  std::vector<nlohmann::json> rows;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) rows.push_back(nlohmann::json::parse(line));
+  return rows;
+}
+
+TEST_F(TrainerTest, EvaluationsComeOnceAStepAndKnowTheBestAlsoAfterAResume) {
+  TrainOptions options = Options("run");
+  options.eval_every = 3;
+  options.steps = 11;
+  TrainResult whole;
+  ASSERT_TRUE(Train(options, &whole).ok());
+  const auto expected = Rows(options.output + "/eval.jsonl");
+  std::vector<int64_t> steps;
+  nlohmann::json best;
+  for (const nlohmann::json& row : expected) {
+    steps.push_back(row["step"].get<int64_t>());
+    EXPECT_EQ(row["best"], best.is_null() || row["loss"] < best["loss"]);
+    if (row["best"] == true) best = row;
+    EXPECT_EQ(row["best_step"], best["step"]);
+  }
+  // Every third, and the last one.
+  EXPECT_THAT(steps, testing::ElementsAre(0, 3, 6, 9, 11));
+  EXPECT_EQ(whole.evaluation_loss, expected.back()["loss"].get<double>());
+  EXPECT_EQ(whole.best_evaluation_loss, best["loss"].get<double>());
+  EXPECT_EQ(whole.best_evaluation_step, best["step"].get<int64_t>());
+
+  // Stopped at a step with an evaluation, and at one without.
+  for (const int64_t stop : {6, 7}) {
+    options.output = absl::StrCat(folder_, "/stopped", stop);
+    options.resume = false;
+    TrainResult result;
+    ASSERT_TRUE(Train(options, &result, stop).ok());
+    ASSERT_EQ(result.step, stop);
+    options.resume = true;
+    ASSERT_TRUE(Train(options, &result).ok());
+    auto rows = Rows(options.output + "/eval.jsonl");
+    ASSERT_EQ(rows.size(), expected.size());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i]["seconds"] = expected[i]["seconds"];
+      EXPECT_EQ(rows[i], expected[i]);
+    }
+    EXPECT_EQ(result.best_evaluation_step, whole.best_evaluation_step);
+  }
+}
+
+TEST_F(TrainerTest, AReportSaysHowTheRunEnded) {
+  TrainOptions options = Options("run");
+  options.tensorboard = folder_ + "/events";
+  TrainResult result;
+  ASSERT_TRUE(Train(options, &result, /*stop_after=*/5).ok());
+  auto run = ReadRunDescription(options.output);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->parts.back().state, "stopped");
+  EXPECT_EQ(run->parts.back().message, "SIGTERM");
+  EXPECT_EQ(run->parts.back().last_step, 5);
+  EXPECT_EQ(run->units.size(), model_.units.size());
+  EXPECT_EQ(run->commits.back().step, 5);
+  options.resume = true;
+  ASSERT_TRUE(Train(options, &result).ok());
+  run = ReadRunDescription(options.output);
+  EXPECT_EQ(run->parts.size(), 2u);
+  EXPECT_EQ(run->parts.back().first_step, 6);
+  EXPECT_EQ(run->parts.back().state, "finished");
+  EXPECT_TRUE(std::filesystem::exists(options.output + "/report.html"));
+  options = Options("failed");
+  EXPECT_FALSE(Train(options, &result, 0, /*fail_at=*/3).ok());
+  run = ReadRunDescription(options.output);
+  EXPECT_EQ(run->parts.back().state, "failed");
+  EXPECT_EQ(run->parts.back().message, "made to fail");
+  EXPECT_EQ(run->parts.back().last_step, 2);
+  options = Options("run");
+  options.tensorboard = folder_ + "/events";
+  size_t files = 0;
+  for (const auto& file : std::filesystem::directory_iterator(options.tensorboard)) {
+    files += file.is_regular_file();
+  }
+  EXPECT_EQ(files, 2u);
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
-// The rows of metrics.jsonl that a resumed run keeps.
-#include <string>
-
+// The rows of metrics.jsonl that a resumed run keeps and a report reads.
+#include "absl/strings/str_split.h"
 #include "engine/metrics.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace spillway;
-  const std::string kept = RowsUpTo(Text(data, size), 100);
-  SPILLWAY_CHECK(kept.size() <= size + 1);  // a last line without its end gets one
-  SPILLWAY_CHECK(RowsUpTo(kept, 100) == kept);
+  for (const absl::string_view line : absl::StrSplit(Text(data, size), '\n')) {
+    const nlohmann::json row = ParseRow(line);
+    if (!row.is_null()) SPILLWAY_CHECK(row["step"].get<int64_t>() == row["step"]);
+  }
   return 0;
 }

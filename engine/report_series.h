@@ -1,0 +1,106 @@
+// Curves of a run in bounded memory: rows go into buckets of neighbours, and when there are
+// too many buckets, pairs of them become one. Means, lowest and highest values stay, so a
+// spike of a single step is seen in a run of a million. One thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// A number in the rows of metrics.jsonl or eval.jsonl.
+struct SeriesField {
+  enum class Show {
+    kMean,
+    kSpread,  // the mean, and the lowest and highest value
+    kHighest,
+  };
+  const char* name;
+  const char* pointer;  // JSON pointer: "/stall_seconds/disk"
+  Show show = Show::kMean;
+};
+
+// What docs/FORMATS.md says of a row, as far as the report shows it.
+const std::vector<SeriesField>& StepFields();
+const std::vector<SeriesField>& EvaluationFields();
+
+class ReportSeries {
+ public:
+  // Never more than this many points a curve; even.
+  static constexpr size_t kMostBuckets = 2000;
+
+  // `fields` outlives it.
+  explicit ReportSeries(const std::vector<SeriesField>* fields) : fields_(fields) {}
+
+  // The next row: its "step" is higher than those before it. A field that the row does not
+  // have, or that is no number there (null), is left out.
+  void Add(const nlohmann::json& row);
+
+  int64_t rows() const { return rows_; }
+  int64_t rows_per_bucket() const { return rows_per_bucket_; }
+  size_t buckets() const { return buckets_.size(); }
+  const nlohmann::json& last_row() const { return last_row_; }
+
+  // Over all rows, exact.
+  struct Total {
+    int64_t count = 0;  // rows that have it
+    double sum = 0;
+    double low = 0, high = 0;
+    double mean() const { return count > 0 ? sum / count : 0; }
+  };
+  const Total& total(absl::string_view field) const;
+  // Of each bucket the mean; nothing where no row had the field.
+  std::vector<std::optional<double>> Means(absl::string_view field) const;
+  // The last step of each bucket.
+  std::vector<int64_t> Steps() const;
+  // The middle of Means(); 0 without any.
+  double MedianOfMeans(absl::string_view field) const;
+
+  // {"rows":..,"rows_per_point":..,"step":[..],"fields":{"loss":{"mean":[..],"low":[..],
+  // "high":[..]},..}}. Six digits a number; fields without a value are left out.
+  std::string Json() const;
+
+ private:
+  struct Cell {
+    uint32_t count = 0;
+    float low = 0, high = 0;
+    double sum = 0;
+  };
+  struct Bucket {
+    int64_t last_step = 0;
+    std::vector<Cell> cells;  // by field
+  };
+
+  size_t IndexOf(absl::string_view field) const;
+  void MergePairs();
+
+  const std::vector<SeriesField>* fields_;
+  int64_t rows_ = 0;
+  int64_t rows_per_bucket_ = 1;
+  int64_t rows_in_last_ = 0;
+  std::vector<Bucket> buckets_;
+  std::vector<Total> totals_;
+  nlohmann::json last_row_;
+};
+
+// All rows of a run as its report and its evaluations need them.
+struct RunRows {
+  ReportSeries steps{&StepFields()};
+  ReportSeries evaluations{&EvaluationFields()};
+  // The evaluation with the lowest loss, the first of equals.
+  struct Best {
+    int64_t step = 0;
+    double loss = 0;
+  };
+  std::optional<Best> best;
+
+  void AddStep(const nlohmann::json& row) { steps.Add(row); }
+  void AddEvaluation(const nlohmann::json& row);
+};
+
+}  // namespace spillway

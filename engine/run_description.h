@@ -1,0 +1,83 @@
+// What a run says of itself beside its rows: the plan, the budgets, when it ran and how that
+// ended, its commits. Kept as OUTPUT/run.json, from which the report can be made again.
+// Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/model_description.h"
+#include "engine/train_options.h"
+#include "nlohmann/json.hpp"
+#include "swap/swap_plan.h"
+
+namespace spillway {
+
+// What one kind of state takes in a unit, and where it lives between its uses.
+struct PlannedState {
+  uint64_t bytes = 0;
+  std::string tier;  // TierName: "device", "host", "nvme"
+};
+
+struct PlannedUnit {
+  std::string name;
+  uint64_t parameters = 0;
+  PlannedState weights, optimizer, gradients;  // gradients: deferred updates only
+};
+
+// One process of the run: from its start, or a resume, to its end.
+struct RunPart {
+  double started = 0;      // seconds since 1970
+  double ended = 0;        // 0: it has not said
+  int64_t first_step = 1;  // the first it takes
+  int64_t last_step = 0;   // the last it took
+  std::string state;       // "running", "finished", "stopped", "failed", "killed"
+  std::string message;     // the signal's name, or the error
+  std::string host;
+};
+
+struct RunCommit {
+  int64_t step = 0;
+  double time = 0;  // begun; seconds since 1970
+};
+
+struct RunDescription {
+  uint64_t parameters = 0;
+  int64_t steps = 0;  // in all
+  int64_t micro_batch = 0, accumulate = 0;
+  int threads = 0;
+  std::string dtype, optimizer, device, io_engine;
+  bool deferred = false;
+
+  uint64_t device_budget_bytes = 0, host_budget_bytes = 0;
+  uint64_t computing_bytes = 0;  // of device memory at its peak, as the dry run says
+  std::string plan_summary;
+  // (name, bytes a parameter) of each plane of the state; the first is the weights.
+  std::vector<std::pair<std::string, int>> planes;
+  std::vector<PlannedUnit> units;
+
+  std::vector<RunPart> parts;      // the last one is the newest
+  std::vector<RunCommit> commits;  // oldest first, of steps that count; thinned out when many
+  int64_t commit_count = 0;
+};
+
+// The most commits that are kept in the list.
+inline constexpr size_t kMostCommits = 1000;
+void AddCommit(RunDescription& run, const RunCommit& commit);
+
+// Fills in all but `computing_bytes`, `io_engine`, parts and commits.
+RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& model,
+                           const SwapPlan& plan);
+
+nlohmann::json ToJson(const RunDescription& run);
+// kInvalidArgument for what ToJson does not write.
+absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json);
+
+// OUTPUT/run.json. kNotFound names it.
+std::string RunDescriptionPath(const std::string& output);
+absl::StatusOr<RunDescription> ReadRunDescription(const std::string& output);
+
+}  // namespace spillway
