@@ -42,8 +42,10 @@ class ShowProgress {
     if (!progress_ && elapsed.count() > 1) {
       progress_.emplace("MB encoded", static_cast<int64_t>(total_bytes / kMegabyte));
     }
-    if (progress_) {
-      progress_->Update(static_cast<int64_t>(done_bytes / kMegabyte),
+    const uint64_t megabytes = done_bytes / kMegabyte;
+    if (progress_ && megabytes != shown_megabytes_) {
+      shown_megabytes_ = megabytes;
+      progress_->Update(static_cast<int64_t>(megabytes),
                         absl::StrFormat("%.1f MB/s", done_bytes / elapsed.count() / kMegabyte));
     }
     return absl::OkStatus();
@@ -52,6 +54,7 @@ class ShowProgress {
  private:
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   std::optional<Progress> progress_;
+  uint64_t shown_megabytes_ = 0;
 };
 
 absl::Status SaveTokenizer(const Tokenizer& tokenizer, const std::string& directory) {
