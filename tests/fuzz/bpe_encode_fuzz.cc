@@ -41,12 +41,17 @@ std::unique_ptr<Tokenizer> Make(bool nfc) {
   return NewBpeTokenizer(*std::move(spec), std::nullopt, {});
 }
 
-std::vector<uint32_t> Encode(const Tokenizer& tokenizer, absl::string_view text, size_t cut) {
-  const auto encoder = tokenizer.NewEncoder("fuzz");
+// An encoder is used again and again, as it is for the lines of a .jsonl.
+struct Subject {
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<TextEncoder> encoder = tokenizer->NewEncoder("fuzz");
+};
+
+std::vector<uint32_t> Encode(TextEncoder& encoder, absl::string_view text, size_t cut) {
   std::vector<uint32_t> tokens;
-  if (!encoder->Encode(text.substr(0, cut), &tokens).ok()) std::abort();
-  if (!encoder->Encode(text.substr(cut), &tokens).ok()) std::abort();
-  if (!encoder->Finish(&tokens).ok()) std::abort();
+  if (!encoder.Encode(text.substr(0, cut), &tokens).ok()) std::abort();
+  if (!encoder.Encode(text.substr(cut), &tokens).ok()) std::abort();
+  if (!encoder.Finish(&tokens).ok()) std::abort();
   return tokens;
 }
 
@@ -54,14 +59,15 @@ std::vector<uint32_t> Encode(const Tokenizer& tokenizer, absl::string_view text,
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   SetLogLevel(LogLevel::kError);  // one warning for each input otherwise
-  static const Tokenizer* const plain = Make(false).release();
-  static const Tokenizer* const nfc = Make(true).release();
+  static const Subject* const plain = new Subject{Make(false)};
+  static const Subject* const nfc = new Subject{Make(true)};
   const absl::string_view text(reinterpret_cast<const char*>(data), size);
   const size_t cut = size == 0 ? 0 : data[size - 1] * size / 256;
-  for (const Tokenizer* tokenizer : {plain, nfc}) {
-    const std::vector<uint32_t> whole = Encode(*tokenizer, text, size);
-    if (whole != Encode(*tokenizer, text, cut)) std::abort();
-    if (!tokenizer->Decode(std::vector<int64_t>(whole.begin(), whole.end())).ok()) std::abort();
+  for (const Subject* subject : {plain, nfc}) {
+    const std::vector<uint32_t> whole = Encode(*subject->encoder, text, size);
+    if (whole != Encode(*subject->encoder, text, cut)) std::abort();
+    const std::vector<int64_t> tokens(whole.begin(), whole.end());
+    if (!subject->tokenizer->Decode(tokens).ok()) std::abort();
   }
   return 0;
 }
