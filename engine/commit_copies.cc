@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "engine/model_files.h"
 #include "engine/run_state.h"
 #include "io/check.h"
 #include "io/file.h"
@@ -132,6 +133,8 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
     }
     ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), CopyOptions(target)));
     RETURN_IF_ERROR(CopyStore(*from, *to));
+    const std::string output = manifest_path.substr(0, manifest_path.rfind('/'));
+    RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(output), SourceDirectory(target)));
     RETURN_IF_ERROR(to->Commit(CommitManifestPath(target), record));
     return SyncDirectory(directory());
   }();

@@ -1,18 +1,20 @@
-// The table of engine/deepspeed_keys.h: DeepSpeed 0.19.8's keys (runtime/config.py,
-// runtime/zero/config.py, offload_config.py, precision_config.py), and older names that
-// files in the wild still use.
-#include "engine/deepspeed_keys.h"
+// The first part of the table: what is trained, in which precision, and where its state
+// lives. DeepSpeed 0.19.8's keys (runtime/config.py, zero/config.py, offload_config.py,
+// precision_config.py, lr_schedules.py), and older names that files in the wild still use.
+#include "engine/deepspeed_key_table.h"
 
 namespace spillway {
 namespace {
 
 using enum KeyTreatment;
 
-constexpr absl::string_view kOtherData = "it changes which data is seen, and when";
-constexpr absl::string_view kOtherModel = "it changes the model that is trained";
+constexpr absl::string_view kOtherOptimizer = "neither Adam nor SGD knows it";
+constexpr absl::string_view kOtherScheduler = "no supported scheduler knows it";
 constexpr absl::string_view kOtherNumbers = "it changes the numbers of the run";
 
-std::vector<KeyRule> Table() {
+}  // namespace
+
+std::vector<KeyRule> TrainingKeyRules() {
   return {
       {"/train_batch_size", kHonoured},
       {"/train_micro_batch_size_per_gpu", kHonoured},
@@ -36,12 +38,31 @@ std::vector<KeyRule> Table() {
       {"/optimizer/params/fused", kNoEffect},
       {"/optimizer/params/foreach", kNoEffect},
       {"/optimizer/params/capturable", kNoEffect},
+      {"/optimizer/params/differentiable", kNoEffect},
       {"/optimizer/params/set_grad_none", kNoEffect},
       {"/optimizer/params/bias_correction", kOnly, "[true]", kOtherNumbers},
       {"/optimizer/params/amsgrad", kOnly, "[false]", "it keeps one more state a parameter"},
       {"/optimizer/params/maximize", kOnly, "[false]", kOtherNumbers},
       {"/optimizer/params/fp32_optimizer_states", kOnly, "[true]", "moments are fp32"},
-      {"/optimizer/params/max_grad_norm", kOnly, "[0, 0.0]", "use gradient_clipping"},
+      {"/optimizer/params/max_grad_norm", kOnly, "[0]", "use gradient_clipping"},
+      // Of optimizers whose type is refused.
+      {"/optimizer/params/freeze_step", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/cuda_aware", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/comm_backend_name", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/var_freeze_step", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/var_update_scaler", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/local_step_scaler", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/local_step_clipper", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/max_coeff", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/min_coeff", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/coeff_beta", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/factor_max", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/factor_min", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/factor_threshold", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/eps_inside_sqrt", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/muon_lr", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/adam_lr", kRefused, {}, kOtherOptimizer},
+      {"/optimizer/params/ns_method", kRefused, {}, kOtherOptimizer},
 
       {"/scheduler", kBlock},
       {"/scheduler/type", kHonoured},
@@ -54,12 +75,30 @@ std::vector<KeyRule> Table() {
       {"/scheduler/params/warmup_min_ratio", kHonoured},
       {"/scheduler/params/cos_min_ratio", kHonoured},
       {"/scheduler/params/last_batch_iteration", kOnly, "[-1]", "a run resumes by --resume"},
+      // Of LRRangeTest and OneCycle, types that are refused.
+      {"/scheduler/params/lr_range_test_min_lr", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/lr_range_test_step_size", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/lr_range_test_step_rate", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/lr_range_test_staircase", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_min_lr", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_max_lr", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/decay_lr_rate", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_first_step_size", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_second_step_size", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_first_stair_count", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_second_stair_count", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/decay_step_size", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_momentum", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_min_mom", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/cycle_max_mom", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/decay_mom_rate", kRefused, {}, kOtherScheduler},
 
       {"/bf16", kBlock},
       {"/bf16/enabled", kHonoured},
       {"/bf16/immediate_grad_update", kPlan},
-      {"/bf16/check_grad_overflow", kOnly, "[false]",
-       "a gradient that is not finite stops the run, it skips no step"},
+      // Either way: a gradient that is not finite stops the run, and nothing else differs.
+      {"/bf16/check_grad_overflow", kNoEffect},
+      {"/bf16/check_overflow", kNoEffect},
       {"/bf16/bf16_master_weights_and_grads", kOnly, "[false]", "masters are fp32"},
       {"/bf16/bf16_optimizer_states", kOnly, "[false]", "moments are fp32"},
       {"/bfloat16", kBlock},
@@ -79,7 +118,7 @@ std::vector<KeyRule> Table() {
       {"/fp16/fp16_master_weights_and_grads", kOnly, "[false]", "masters are fp32"},
 
       {"/zero_optimization", kBlock},
-      {"/zero_optimization/stage", kHonoured},
+      {"/zero_optimization/stage", kPlan},
       {"/zero_optimization/offload_param", kBlock},
       {"/zero_optimization/offload_param/device", kHonoured},
       {"/zero_optimization/offload_param/nvme_path", kHonoured},
@@ -92,6 +131,7 @@ std::vector<KeyRule> Table() {
       {"/zero_optimization/offload_optimizer/nvme_path", kHonoured},
       {"/zero_optimization/offload_optimizer/buffer_count", kPlan},
       {"/zero_optimization/offload_optimizer/buffer_size", kPlan},
+      {"/zero_optimization/offload_optimizer/max_in_cpu", kPlan},
       {"/zero_optimization/offload_optimizer/pin_memory", kPlan},
       {"/zero_optimization/offload_optimizer/pipeline", kPlan},
       {"/zero_optimization/offload_optimizer/pipeline_read", kPlan},
@@ -150,12 +190,17 @@ std::vector<KeyRule> Table() {
       {"/zero_optimization/ignore_unused_parameters", kNoEffect},
       {"/zero_optimization/legacy_stage1", kPlan},
       {"/zero_optimization/round_robin_gradients", kPlan},
+      {"/zero_optimization/parameter_alignment", kPlan},
+      {"/zero_optimization/compute_grad_norm", kPlan},
       {"/zero_optimization/zero_hpz_partition_size", kPlan},
       {"/zero_optimization/mics_shard_size", kPlan},
       {"/zero_optimization/mics_hierarchical_params_gather", kPlan},
       {"/zero_optimization/memory_efficient_linear", kPlan},
       {"/zero_optimization/override_module_apply", kPlan},
       {"/zero_optimization/leaf_module", kPlan},
+      {"/zero_optimization/leaf_module/classes", kPlan},
+      {"/zero_optimization/leaf_module/names", kPlan},
+      {"/zero_optimization/leaf_module/name_suffixes", kPlan},
       {"/zero_optimization/log_trace_cache_warnings", kNoEffect},
       {"/zero_optimization/enable_sanity_checks", kNoEffect},
       {"/zero_optimization/save_muon_momentum_buffer_in_memory", kPlan},
@@ -181,72 +226,16 @@ std::vector<KeyRule> Table() {
       {"/activation_checkpointing/number_checkpoints", kPlan},
       {"/activation_checkpointing/synchronize_checkpoint_boundary", kPlan},
       {"/activation_checkpointing/profile", kNoEffect},
-
-      {"/communication_data_type", kOnly, R"(["fp32"])", "gradients are summed in fp32"},
-      {"/seq_parallel_communication_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
-      {"/seq_parallel_comm_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
-      {"/fp32_allreduce", kNoEffect},
-      {"/prescale_gradients", kOnly, "[false]", kOtherNumbers},
-      {"/gradient_predivide_factor", kOnly, "[1, 1.0]", kOtherNumbers},
-      {"/gradient_allreduce_op", kOnly, R"(["mean", "avg", "average"])", kOtherNumbers},
-      {"/sparse_gradients", kOnly, "[false]", "gradients are dense"},
-      {"/data_types", kBlock},
-      {"/data_types/grad_accum_dtype", kOnly, R"(["fp32"])", "gradients accumulate in fp32"},
-      {"/data_types/param_dtype", kOnly, "[null]", "bf16 and fp16 blocks say the precision"},
-      {"/data_types/buffer_dtype", kOnly, "[null]", "bf16 and fp16 blocks say the precision"},
-      {"/disable_allgather", kPlan},
-      {"/allgather_size", kPlan},
-      {"/managed_gradient_accumulation", kOnly, "[true]", "the engine counts the micro-batches"},
-
-      {"/zero_allow_untested_optimizer", kNoEffect},
-      {"/zero_force_ds_cpu_optimizer", kNoEffect},
-      {"/steps_per_print", kNoEffect},
-      {"/wall_clock_breakdown", kNoEffect},
-      {"/memory_breakdown", kNoEffect},
-      {"/dump_state", kNoEffect},
-      {"/log_level", kNoEffect},
-      {"/timers", kNoEffect},
-      {"/vocabulary_size", kNoEffect},
-      {"/flops_profiler", kNoEffect},
-      {"/comms_logger", kNoEffect},
-      {"/tensorboard", kNoEffect},
-      {"/wandb", kNoEffect},
-      {"/comet", kNoEffect},
-      {"/csv_monitor", kNoEffect},
-      {"/monitor_config", kNoEffect},
-      {"/checkpoint", kNoEffect},
-      {"/nebula", kNoEffect},
-      {"/datastates_ckpt", kNoEffect},
-      {"/use_node_local_storage", kNoEffect},
-      {"/dataloader_drop_last", kNoEffect},  // samples follow each other without an end
-      {"/compile", kPlan},
-      {"/graph_harvesting", kPlan},
-      {"/autotuning", kPlan},
-
-      {"/amp", kUnlessEnabled, {}, "Apex' mixed precision; use a bf16 or fp16 block"},
-      {"/torch_autocast", kUnlessEnabled, {}, "use a bf16 or fp16 block"},
-      {"/elasticity", kUnlessEnabled, {}, "it chooses the batch size; set it, or --accumulate"},
-      {"/data_efficiency", kUnlessEnabled, {}, kOtherData},
-      {"/curriculum_learning", kUnlessEnabled, {}, kOtherData},
-      {"/progressive_layer_drop", kUnlessEnabled, {}, kOtherModel},
-      {"/eigenvalue", kUnlessEnabled, {}, kOtherNumbers},
-      {"/quantize_training", kUnlessEnabled, {}, kOtherNumbers},
-      {"/hybrid_engine", kUnlessEnabled, {}, "it serves generation during training"},
-      {"/sparse_attention", kUnlessEnabled, {}, kOtherModel},
-      {"/compression_training", kUnlessEnabled, {}, kOtherModel},
-      {"/weight_quantization", kUnlessEnabled, {}, kOtherNumbers},
-      {"/expert_parallel", kUnlessEnabled, {}, kOtherModel},
-      {"/tensor_parallel", kRefused, {}, "ranks share the work by data only"},
-      {"/pipeline", kRefused, {}, "ranks share the work by data only"},
-      {"/sequence_parallel_size", kOnly, "[1]", "ranks share the work by data only"},
-      {"/use_data_before_expert_parallelism", kOnly, "[false]", kOtherModel},
   };
 }
 
-}  // namespace
-
 const std::vector<KeyRule>& DeepSpeedKeyRules() {
-  static const std::vector<KeyRule>& rules = *new std::vector<KeyRule>(Table());
+  static const std::vector<KeyRule>& rules = *[] {
+    auto* all = new std::vector<KeyRule>(TrainingKeyRules());
+    const std::vector<KeyRule> other = OtherKeyRules();
+    all->insert(all->end(), other.begin(), other.end());
+    return all;
+  }();
   return rules;
 }
 

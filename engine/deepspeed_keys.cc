@@ -1,9 +1,9 @@
 #include "engine/deepspeed_keys.h"
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/deepspeed_values.h"
 #include "engine/nearest.h"
 #include "io/check.h"
 #include "io/status.h"
@@ -56,22 +56,19 @@ bool IsDisabled(const json& value) {
     const auto enabled = value.find("enabled");
     return enabled != value.end() && IsDisabled(*enabled);
   }
-  if (value.is_string()) {
-    const std::string text = absl::AsciiStrToLower(value.get_ref<const std::string&>());
-    return text == "false" || text == "auto";
-  }
-  return value.is_null() || value == false;
+  return value.is_null() || value == "auto" || AsBoolean(value) == false;
 }
 
 bool IsAccepted(const json& value, const json& accepted) {
   if (value.is_null() || value == "auto") return true;
   for (const json& one : accepted) {
     if (value == one) return true;
-    const bool same_word =
-        value.is_string() && (one.is_string() || one.is_boolean()) &&
+    if (one.is_boolean() && AsBoolean(value) == one.get<bool>()) return true;
+    if (one.is_string() && value.is_string() &&
         absl::EqualsIgnoreCase(value.get_ref<const std::string&>(),
-                               one.is_string() ? one.get<std::string>() : one.dump());
-    if (same_word) return true;
+                               one.get_ref<const std::string&>())) {
+      return true;
+    }
   }
   return false;
 }
@@ -80,40 +77,44 @@ class Review {
  public:
   Review(const JsonDocument& document, KeyReview* review) : document_(document), review_(review) {}
 
-  absl::Status Block(const json& object, const std::string& pointer) {
+  // `listed`: an outer key already stands for these in the review's lists.
+  absl::Status Block(const json& object, const std::string& pointer, bool listed = false) {
     for (const auto& [name, value] : object.items()) {
       const std::string below = JsonPointerTo(pointer, name);
       const KeyRule* rule = FindRule(below);
       if (rule == nullptr) return Error(below, UnknownKey(pointer, name));
-      RETURN_IF_ERROR(Key(*rule, value));
+      RETURN_IF_ERROR(Key(*rule, value, listed));
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Key(const KeyRule& rule, const json& value) {
+  absl::Status Key(const KeyRule& rule, const json& value, bool listed) {
     const std::string pointer(rule.pointer);
     const std::string key = DottedKey(pointer);
     switch (rule.treatment) {
       case KeyTreatment::kBlock:
         if (value.is_null() || value == "auto") return absl::OkStatus();
         // An old form: a block that is switched by a boolean.
-        if (value.is_boolean() && pointer == "/zero_optimization") return absl::OkStatus();
+        if (value.is_boolean() && pointer == "/zero_optimization") {
+          review_->decided_by_plan.push_back(key);
+          return absl::OkStatus();
+        }
         if (!value.is_object()) return Error(pointer, absl::StrCat("'", key, "' is a block {...}"));
-        return Block(value, pointer);
+        return Block(value, pointer, listed);
       case KeyTreatment::kHonoured:
         return absl::OkStatus();
       case KeyTreatment::kPlan:
-        review_->decided_by_plan.push_back(key);
-        return absl::OkStatus();
+        if (!listed) review_->decided_by_plan.push_back(key);
+        return Names(value, pointer);
       case KeyTreatment::kNoEffect:
-        review_->without_effect.push_back(key);
-        return absl::OkStatus();
+        if (!listed) review_->without_effect.push_back(key);
+        return Names(value, pointer);
       case KeyTreatment::kOnly: {
         const json accepted = json::parse(rule.only.begin(), rule.only.end(), nullptr, false);
         SPILLWAY_CHECK(accepted.is_array());
         if (IsAccepted(value, accepted)) return absl::OkStatus();
-        return Error(pointer, absl::StrCat("'", key, "': ", Shown(value), " is not supported (",
+        return Error(pointer, absl::StrCat("'", key, "': ", ShownJson(value), " is not supported (",
                                            rule.why, "); accepted: ", Listed(accepted)));
       }
       case KeyTreatment::kUnlessEnabled:
@@ -121,23 +122,26 @@ class Review {
         return Error(pointer, absl::StrCat("'", key, "' is not supported: ", rule.why,
                                            "; remove it, or disable it"));
       case KeyTreatment::kRefused:
+        if (value.is_null()) return absl::OkStatus();
         break;
     }
     return Error(pointer, absl::StrCat("'", key, "' is not supported: ", rule.why));
+  }
+
+  // Of a key that is accepted whatever it says: at least the names in it are known.
+  absl::Status Names(const json& value, const std::string& pointer) {
+    if (!value.is_object() || KeysBelow(pointer).empty()) return absl::OkStatus();
+    return Block(value, pointer, /*listed=*/true);
   }
 
   absl::Status Error(absl::string_view pointer, absl::string_view message) {
     return absl::InvalidArgumentError(absl::StrCat(document_.Where(pointer), ": ", message));
   }
 
-  static std::string Shown(const json& value) {
-    std::string text = value.dump(-1, ' ', true);
-    if (text.size() > 60) text = text.substr(0, 57) + "...";
-    return text;
-  }
   static std::string Listed(const json& values) {
     std::string text;
-    for (const json& value : values) absl::StrAppend(&text, text.empty() ? "" : ", ", Shown(value));
+    for (const json& value : values)
+      absl::StrAppend(&text, text.empty() ? "" : ", ", ShownJson(value));
     return text;
   }
 

@@ -11,13 +11,15 @@
 namespace spillway {
 
 enum class KeyTreatment {
-  kBlock,          // an object whose keys have rules of their own
-  kHonoured,       // read by ParseDeepSpeedConfig
-  kPlan,           // tunes DeepSpeed's machinery: the plan decides that here
-  kNoEffect,       // accepted, nothing to do (monitoring, printing, checkpoint details)
-  kOnly,           // accepted with the values listed, else an error
-  kUnlessEnabled,  // a feature that changes results: accepted only where disabled
-  kRefused,        // an error
+  kBlock,     // an object whose keys have rules of their own
+  kHonoured,  // read by ParseDeepSpeedConfig
+  // Accepted whatever the value; names in a block below are checked where they are known.
+  kPlan,      // tunes DeepSpeed's machinery: the plan decides that here
+  kNoEffect,  // nothing to do (monitoring, printing, checkpoint details)
+  kOnly,      // accepted with the values listed, else an error
+  // A feature that changes results: accepted only where disabled, whatever stands in it.
+  kUnlessEnabled,
+  kRefused,  // an error
 };
 
 struct KeyRule {

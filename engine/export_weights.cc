@@ -5,13 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/master_weights.h"
-#include "engine/safetensors_writer.h"
 #include "io/file.h"
 #include "io/status.h"
 
 namespace spillway {
 
-absl::Status ExportWeights(const StateSource& source, DType dtype, const std::string& directory) {
+absl::Status ExportWeights(const StateSource& source, DType dtype, const std::string& directory,
+                           uint64_t max_shard_bytes) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) return ErrnoStatus(error.value(), absl::StrCat("create ", directory));
@@ -23,7 +23,8 @@ absl::Status ExportWeights(const StateSource& source, DType dtype, const std::st
                          std::vector<uint64_t>(parameter.shape.begin(), parameter.shape.end())});
     }
   }
-  ASSIGN_OR_RETURN(auto writer, SafetensorsModelWriter::Create(directory, tensors));
+  ASSIGN_OR_RETURN(auto writer,
+                   SafetensorsModelWriter::Create(directory, tensors, max_shard_bytes));
   // The planes that hold the master: the weight, and the one behind it in 16-bit runs.
   const int planes = source.dtype == DType::kFloat32 ? 1 : 2;
   std::vector<float> values;

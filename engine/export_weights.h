@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "engine/safetensors_writer.h"
 #include "engine/state_source.h"
 
 namespace spillway {
@@ -11,6 +12,7 @@ namespace spillway {
 // Writes every parameter, rounded from its fp32 master to `dtype`, into `directory`
 // (created where missing): one file, or shards with an index. A tile of memory. A kill
 // at any moment leaves no half file under a final name.
-absl::Status ExportWeights(const StateSource& source, DType dtype, const std::string& directory);
+absl::Status ExportWeights(const StateSource& source, DType dtype, const std::string& directory,
+                           uint64_t max_shard_bytes = kDefaultShardBytes);
 
 }  // namespace spillway

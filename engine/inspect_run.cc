@@ -1,7 +1,9 @@
 #include "engine/inspect_run.h"
 
 #include <deque>
+#include <map>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "io/checksum.h"
 #include "io/status.h"
@@ -13,7 +15,11 @@ std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
 }  // namespace
 
-absl::StatusOr<nlohmann::json> DigestState(const StateSource& source) {
+absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
+                                           const InspectProgress& progress) {
+  const uint64_t total_bytes = source.layout.TotalPaddedParameters() *
+                               source.layout.PlaneRangeBytes(0, source.layout.num_planes());
+  uint64_t done_bytes = 0;
   const auto& planes = source.layout.planes();
   nlohmann::json digests = nlohmann::json::object();
   // The digests of the unit at hand: [parameter][plane].
@@ -47,25 +53,36 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source) {
                                             piece.count * bytes);
           }
         }
+        done_bytes +=
+            tile.parameters * source.layout.PlaneRangeBytes(0, source.layout.num_planes());
+        if (progress) progress(done_bytes, total_bytes);
         return absl::OkStatus();
       }));
   close();
   return digests;
 }
 
-absl::StatusOr<nlohmann::json> InspectRun(const std::string& output) {
-  ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(output));
+absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
+                                             const InspectProgress& progress) {
+  ASSIGN_OR_RETURN(const CommittedRun run, OpenCommit(manifest_path));
   nlohmann::json json;
+  json["kind"] = "run";
+  json["manifest"] = manifest_path;
   json["step"] = run.state.step;
+  json["applied_steps"] = run.state.applied_steps;
   json["finished"] = run.state.finished;
   json["dtype"] = std::string(DTypeName(run.state.dtype));
   json["threads"] = run.state.threads;
   json["identity"] = run.state.identity;
-  ASSIGN_OR_RETURN(json["digests"], DigestState(run.source()));
+  json["parameters"] = run.state.model.parameter_count();
+  json["units"] = run.state.model.units.size();
+  ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
   const std::string all = json["digests"].dump();
   json["digest"] = Hex(Checksum(all.data(), all.size()));
   json["extents"] = nlohmann::json::array();
+  std::map<std::string, uint64_t> file_bytes;
   for (const ExtentInfo& extent : run.store->Extents()) {
+    file_bytes[extent.file] += extent.size_bytes;
     json["extents"].push_back({{"file", extent.file},
                                {"offset", extent.offset_bytes},
                                {"bytes", extent.size_bytes},
@@ -73,6 +90,20 @@ absl::StatusOr<nlohmann::json> InspectRun(const std::string& output) {
                                {"tile", extent.tile},
                                {"plane", std::string(PlaneName(extent.plane))}});
   }
+  json["files"] = nlohmann::json::array();
+  for (const auto& [file, bytes] : file_bytes) {
+    json["files"].push_back({{"file", file}, {"bytes", bytes}});
+  }
+  return json;
+}
+
+absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,
+                                          const InspectProgress& progress) {
+  auto json = InspectCommit(CommitManifestPath(output), progress);
+  if (absl::IsNotFound(json.status())) {
+    return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
+  }
+  if (!json.ok()) return Annotate(json.status(), absl::StrCat("the commit in ", output));
   return json;
 }
 

@@ -2,19 +2,34 @@
 // every parameter, and where each piece lies.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "engine/state_source.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
 
+// Called now and then while a state is read, with the bytes behind and in all.
+using InspectProgress = std::function<void(uint64_t done_bytes, uint64_t total_bytes)>;
+
 // {parameter: {plane: 16 hex digits}}: XXH3-64 over the parameter's elements in order,
 // without padding, so independent of tiles, slots, paths and ranks. The planes that
 // hold a 16-bit run's master are digested as they are.
-absl::StatusOr<nlohmann::json> DigestState(const StateSource& source);
+absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
+                                           const InspectProgress& progress = {});
 
-// {"step", "finished", "dtype", "digests", "digest" (of all), "extents": [{file, offset,
-// bytes, unit, plane, tile}]}.
-absl::StatusOr<nlohmann::json> InspectRun(const std::string& output);
+// {"kind": "run", "step", "applied_steps", "finished", "dtype", "threads", "ranks",
+// "parameters", "units", "identity": [[name, value]], "manifest", "files": [{file, bytes}],
+// "digests", "digest" (of all), "extents": [{file, offset, bytes, unit, plane, tile}]}.
+// Reads everything once. kNotFound without the manifest; kDataLoss where bytes are wrong.
+absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
+                                             const InspectProgress& progress = {});
+
+// Of the commit in `output`: an OUTPUT, or a copy of a commit.
+absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,
+                                          const InspectProgress& progress = {});
 
 }  // namespace spillway

@@ -61,45 +61,75 @@ constexpr CgroupVersion kVersion1 = {"/sys/fs/cgroup/memory", "/memory.limit_in_
 constexpr CgroupVersion kVersion2 = {"/sys/fs/cgroup", "/memory.max", "/memory.current",
                                      "inactive_file"};
 
-// What a cgroup and its ancestors leave; UINT64_MAX where nothing limits.
-uint64_t CgroupAvailableBytes(const CgroupVersion& version, std::string group) {
-  uint64_t available = UINT64_MAX;
+struct CgroupMemory {
+  uint64_t limit = UINT64_MAX;      // the tightest
+  uint64_t available = UINT64_MAX;  // what is left below each, the least
+};
+
+// Of a cgroup and its ancestors.
+void ReadCgroup(const CgroupVersion& version, std::string group, CgroupMemory* memory) {
   while (true) {
     const std::string folder = version.top + (group == "/" ? "" : group);
     const uint64_t limit = NumberIn(folder + version.limit);
     uint64_t used = NumberIn(folder + version.used);
     if (limit != UINT64_MAX && used != UINT64_MAX) {
       used -= std::min(used, StatIn(folder + "/memory.stat", version.page_cache));
-      available = std::min(available, limit > used ? limit - used : 0);
+      memory->limit = std::min(memory->limit, limit);
+      memory->available = std::min(memory->available, limit > used ? limit - used : 0);
     }
     const size_t slash = group.rfind('/');
-    if (slash == std::string::npos || group.empty()) return available;
+    if (slash == std::string::npos || group.empty()) return;
     group.resize(slash);
   }
 }
 
 // Of our cgroups, of either version. A line is "NUMBER:CONTROLLERS:PATH".
-uint64_t CgroupAvailableBytes() {
+CgroupMemory ReadCgroups() {
   std::ifstream in("/proc/self/cgroup");
   std::string line;
-  uint64_t available = UINT64_MAX;
+  CgroupMemory memory;
   while (std::getline(in, line)) {
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (parts.size() != 3) continue;
     const std::vector<absl::string_view> controllers = absl::StrSplit(parts[1], ',');
     if (parts[1].empty()) {
-      available = std::min(available, CgroupAvailableBytes(kVersion2, parts[2]));
+      ReadCgroup(kVersion2, parts[2], &memory);
     } else if (std::find(controllers.begin(), controllers.end(), "memory") != controllers.end()) {
-      available = std::min(available, CgroupAvailableBytes(kVersion1, parts[2]));
+      ReadCgroup(kVersion1, parts[2], &memory);
     }
   }
-  return available;
+  return memory;
 }
 
 }  // namespace
 
 uint64_t AvailableMemoryBytes() {
-  return std::min(ProcField("/proc/meminfo", "MemAvailable"), CgroupAvailableBytes());
+  return std::min(ProcField("/proc/meminfo", "MemAvailable"), ReadCgroups().available);
+}
+
+uint64_t SpendableMemoryBytes() {
+  const uint64_t available = AvailableMemoryBytes();
+  const uint64_t spendable = available - available / 10;
+  return spendable - std::min(spendable, kProcessBaseBytes);
+}
+
+// Version 1 says that nothing limits with a number near 2^63.
+uint64_t CgroupMemoryLimitBytes() {
+  const uint64_t limit = ReadCgroups().limit;
+  return limit >= uint64_t{1} << 62 ? UINT64_MAX : limit;
+}
+
+void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes) {
+  if (*device_bytes > 0 && *host_bytes > 0) return;
+  const uint64_t spendable = SpendableMemoryBytes();
+  if (*device_bytes > 0) {
+    *host_bytes = spendable - std::min(spendable, *device_bytes);
+  } else if (*host_bytes > 0) {
+    *device_bytes = spendable - std::min(spendable, *host_bytes);
+  } else {
+    *device_bytes = spendable / 3;
+    *host_bytes = spendable - *device_bytes;
+  }
 }
 
 uint64_t ResidentBytes() { return ProcField("/proc/self/status", "VmRSS"); }

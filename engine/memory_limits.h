@@ -15,6 +15,17 @@ inline constexpr uint64_t kProcessBaseBytes = uint64_t{300} << 20;
 // memory cgroup says so.
 uint64_t AvailableMemoryBytes();
 
+// Of that, what both budgets together get where none is given: less the process base and
+// a tenth.
+uint64_t SpendableMemoryBytes();
+
+// The tightest memory limit of our cgroups; UINT64_MAX where nothing limits.
+uint64_t CgroupMemoryLimitBytes();
+
+// Budgets that were not given (0): what SpendableMemoryBytes says; a third of it for computing, the
+// rest for state.
+void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes);
+
 // Resident memory of this process (VmRSS), and its highest so far (VmHWM).
 uint64_t ResidentBytes();
 uint64_t PeakResidentBytes();

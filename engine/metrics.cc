@@ -5,9 +5,9 @@
 
 #include <cerrno>
 #include <cmath>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "io/file.h"
 #include "io/status.h"
 
@@ -53,19 +53,23 @@ nlohmann::json ToJson(const StepMetrics& m) {
   return row;
 }
 
+std::string RowsUpTo(absl::string_view text, int64_t last_step) {
+  std::string kept;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    const auto row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+    if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) continue;
+    if (row["step"].is_number_unsigned() && row["step"].get<uint64_t>() > INT64_MAX) continue;
+    if (row["step"].get<int64_t>() <= last_step) absl::StrAppend(&kept, line, "\n");
+  }
+  return kept;
+}
+
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(const std::string& path,
                                                              int64_t last_step) {
   std::string kept;
   if (access(path.c_str(), F_OK) == 0) {
     ASSIGN_OR_RETURN(const std::string old, ReadSmallFile(path, uint64_t{1} << 32));
-    std::istringstream lines(old);
-    std::string line;
-    while (std::getline(lines, line)) {
-      const auto row = nlohmann::json::parse(line, nullptr, false);
-      // A line cut short by a kill is no row.
-      if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer()) continue;
-      if (row["step"].get<int64_t>() <= last_step) absl::StrAppend(&kept, line, "\n");
-    }
+    kept = RowsUpTo(old, last_step);
   }
   RETURN_IF_ERROR(WriteFileAtomically(path, kept));
   const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -36,6 +37,10 @@ struct StepMetrics {
 };
 
 nlohmann::json ToJson(const StepMetrics& metrics);
+
+// Those lines of `text` that are rows of steps up to `last_step`. A line cut short by a kill
+// is no row. Pure.
+std::string RowsUpTo(absl::string_view text, int64_t last_step);
 
 // Appends lines to a file in the output directory. One thread.
 class MetricsLog {

@@ -82,6 +82,15 @@ class UnitContext {
   bool training_;
 };
 
+// Where a text stands while it is generated: a unit is given its positions
+// [first, first + T) and has seen all before them.
+struct TextPosition {
+  int64_t first = 0;
+  // [positions, KeptPerPosition()] in the run's dtype, the unit's own: rows before `first` are
+  // as it left them. Undefined where it keeps nothing.
+  torch::Tensor kept;
+};
+
 class Unit {
  public:
   virtual ~Unit() = default;
@@ -101,6 +110,20 @@ class Unit {
   virtual torch::Tensor Forward(const UnitContext& context,
                                 const std::vector<torch::Tensor>& parameters,
                                 const torch::Tensor& x) const = 0;
+
+  // --- Optional, for generating a text without computing it anew for every token.
+
+  // Elements that ForwardNext keeps of every position (attention: its key and value). 0: none
+  // are needed. Negative: there is no ForwardNext.
+  virtual int64_t KeptPerPosition() const { return -1; }
+
+  // Forward on the next positions of one text: x [1, T, ...]. Fills rows [first, first + T) of
+  // `at.kept`. Not differentiated.
+  virtual torch::Tensor ForwardNext(const UnitContext& context,
+                                    const std::vector<torch::Tensor>& parameters,
+                                    const torch::Tensor& x, const TextPosition& at) const {
+    return {};
+  }
 };
 
 // The unit that ends a model: from the last hidden state to the loss, in chunks

@@ -15,6 +15,13 @@ uint64_t RoundUp(uint64_t n) {
   return (n + kParameterStartAlignment - 1) / kParameterStartAlignment * kParameterStartAlignment;
 }
 
+// A whole number up to `most`; get() would convert any number.
+bool ReadIndex(const nlohmann::json& json, uint64_t most, uint64_t* value) {
+  if (!json.is_number_unsigned()) return false;
+  *value = json.get<uint64_t>();
+  return *value <= most;
+}
+
 }  // namespace
 
 uint64_t ModelDescription::parameter_count() const {
@@ -105,23 +112,37 @@ nlohmann::json ToJson(const ModelDescription& model) {
 
 absl::StatusOr<ModelDescription> ModelDescriptionFromJson(const nlohmann::json& json) {
   ModelDescription model;
+  const auto broken = [](absl::string_view what) {
+    return WrongBytesError(absl::StrCat("the commit's list of parameters: ", what));
+  };
+  if (!json.is_array()) return broken("it is no list");
   try {
     for (const auto& u : json) {
       UnitDescription unit;
       unit.name = u.at("name").get<std::string>();
-      unit.borrows = u.at("borrows").get<std::vector<int>>();
+      for (const auto& other : u.at("borrows")) {
+        uint64_t index = 0;
+        if (!ReadIndex(other, json.size() - 1, &index)) return broken("a borrow of no unit");
+        unit.borrows.push_back(static_cast<int>(index));
+      }
       for (const auto& p : u.at("parameters")) {
         ParameterDescription parameter;
         parameter.name = p.at("name").get<std::string>();
-        parameter.shape = p.at("shape").get<std::vector<int64_t>>();
+        for (const auto& extent : p.at("shape")) {
+          uint64_t size = 0;
+          if (!ReadIndex(extent, kMaxUnitParameters, &size)) return broken("an impossible shape");
+          parameter.shape.push_back(static_cast<int64_t>(size));
+        }
         unit.parameters.push_back(std::move(parameter));
       }
       model.units.push_back(std::move(unit));
     }
   } catch (const nlohmann::json::exception& error) {
-    return WrongBytesError(absl::StrCat("the commit's list of parameters: ", error.what()));
+    return broken(error.what());
   }
-  RETURN_IF_ERROR(LayOutParameters(model));
+  if (const absl::Status status = LayOutParameters(model); !status.ok()) {
+    return broken(status.message());
+  }
   return model;
 }
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "engine/run_config_resolver.h"
+#include "engine/trainer_flags.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -14,12 +16,19 @@ constexpr int64_t kMost = int64_t{1} << 31;
 
 }  // namespace
 
-absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags) {
+absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given) {
+  TrainFlags flags = given;
+  RETURN_IF_ERROR(TranslateTrainerFlags(&flags));
   DeepSpeedConfig file;
   if (flags.config) {
     absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
     if (!read.ok()) {
-      return absl::InvalidArgumentError(absl::StrCat("--config: ", read.status().message()));
+      // How DeepSpeed's launchers pass a configuration on: {" in base64.
+      const bool encoded =
+          absl::StartsWith(*flags.config, "eyJ") || absl::StartsWith(*flags.config, "ewog");
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--config: ", read.status().message(),
+          encoded ? "; if this is a configuration in base64, decode it into a file" : ""));
     }
     file = *std::move(read);
   }
@@ -29,7 +38,11 @@ absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags) {
 nlohmann::json ResolvedConfigJson(const RunConfig& config) {
   nlohmann::json resolved = nlohmann::json::object();
   for (const ResolvedValue& value : config.values) {
-    resolved[value.name] = {{"value", value.value}, {"source", value.source}};
+    nlohmann::json& entry = resolved[value.name];
+    entry = {{"value", value.value}, {"source", value.source}};
+    if (!value.file_source.empty()) {
+      entry["overrides"] = {{"value", value.file_value}, {"source", value.file_source}};
+    }
   }
   return resolved;
 }
@@ -139,6 +152,12 @@ Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& f
   const std::string said_name = flag ? name : "offload";
   Offload offload = Offload::kAuto;
   std::string source = "default";
+  const auto word_of = [&](Offload wanted) -> std::string {
+    for (const auto& [word, choice] : choices) {
+      if (choice == wanted) return word;
+    }
+    return "";
+  };
   if (said) {
     const absl::StatusOr<Offload> parsed = ChoiceFlag(FlagName(said_name), *said, choices);
     Fail(parsed.status());
@@ -149,8 +168,9 @@ Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& f
     offload = *setting.value;
     source = setting.where;
   }
-  for (const auto& [word, choice] : choices) {
-    if (choice == offload) Record(name, word, source);
+  Record(name, word_of(offload), source);
+  if (setting.value && source != setting.where) {
+    RecordOverridden(word_of(*setting.value), setting.where);
   }
   return offload;
 }
@@ -161,40 +181,50 @@ void RunConfigResolver::ResolvePlacement() {
   train.offload_optimizer =
       ResolveOffload("offload-optimizer", flags_.offload_optimizer, file_.offload_optimizer);
   ResolveSwapPaths();
-  const bool needs_swap =
-      train.offload_param == Offload::kNvme || train.offload_optimizer == Offload::kNvme;
-  if (needs_swap && train.swap_paths.empty()) {
+  if (!train.swap_paths.empty()) return;
+  const auto needs_place = [&](Offload offload, const Setting<Offload>& setting) {
+    if (offload != Offload::kNvme) return;
+    if (setting.value == Offload::kNvme) {
+      Invalid(absl::StrCat(setting.where, ": '", setting.key,
+                           "' is nvme, which needs a place: give nvme_path beside it, or "
+                           "--swap PATH[,PATH...]"));
+    }
     Invalid(
         "offloading to nvme needs a place: give --swap PATH[,PATH...] (or nvme_path in the "
         "config's offload block)");
-  }
+  };
+  needs_place(train.offload_param, file_.offload_param);
+  needs_place(train.offload_optimizer, file_.offload_optimizer);
 }
 
 void RunConfigResolver::ResolveSwapPaths() {
   std::vector<std::string>& paths = config_.train.swap_paths;
-  std::string source = "default";
+  // What the file says. A path counts where its block's device is used.
+  std::vector<std::string> file_paths;
+  std::string file_source;
+  const auto add = [&](Offload offload, const Setting<std::string>& path) {
+    if (offload != Offload::kNvme || !path.value) return;
+    if (std::find(file_paths.begin(), file_paths.end(), *path.value) != file_paths.end()) return;
+    file_paths.push_back(*path.value);
+    absl::StrAppend(&file_source, file_source.empty() ? "" : ", ", path.where);
+  };
+  add(config_.train.offload_param, file_.param_nvme_path);
+  add(config_.train.offload_optimizer, file_.optimizer_nvme_path);
   if (flags_.swap) {
     absl::StatusOr<std::vector<std::string>> parsed = ListFlag("--swap", *flags_.swap);
     Fail(parsed.status());
     if (parsed.ok()) paths = *std::move(parsed);
-    source = "--swap";
+    Record("swap", paths, "--swap");
+    if (!file_paths.empty()) RecordOverridden(file_paths, file_source);
   } else {
-    // A path counts where its block's device is used.
-    const auto add = [&](Offload offload, const Setting<std::string>& path) {
-      if (offload != Offload::kNvme || !path.value) return;
-      if (std::find(paths.begin(), paths.end(), *path.value) != paths.end()) return;
-      paths.push_back(*path.value);
-      source = source == "default" ? path.where : absl::StrCat(source, ", ", path.where);
-    };
-    add(config_.train.offload_param, file_.param_nvme_path);
-    add(config_.train.offload_optimizer, file_.optimizer_nvme_path);
+    paths = file_paths;
+    Record("swap", paths, paths.empty() ? "default" : file_source);
   }
   for (size_t i = 0; i < paths.size(); ++i) {
     if (std::find(paths.begin(), paths.begin() + i, paths[i]) != paths.begin() + i) {
       Invalid(absl::StrCat("--swap names ", paths[i], " twice"));
     }
   }
-  Record("swap", paths, source);
 }
 
 void RunConfigResolver::ResolveCommits() {

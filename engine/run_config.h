@@ -27,6 +27,9 @@ struct TrainFlags {
   bool no_commit = false;
   bool resume = false;
   bool no_export = false;
+  // Hugging Face Trainer's, which train says otherwise (engine/trainer_flags.h). The
+  // switches are empty where they stand alone.
+  Text bf16, fp16, adam_beta1, adam_beta2, warmup_ratio;
 };
 
 // A value of config.resolved.json.
@@ -34,6 +37,9 @@ struct ResolvedValue {
   std::string name;  // the flag's name without dashes, or the DeepSpeed key's path
   nlohmann::json value;
   std::string source;  // "--lr", "ds.json:12", "default", "derived"
+  // Where a flag won over the config file: what the file says, and where.
+  nlohmann::json file_value = nullptr;
+  std::string file_source = "";
 };
 
 struct RunConfig {
@@ -58,14 +64,9 @@ struct RunConfig {
 // else: whether model, data and paths exist is found out where they are used.
 absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags);
 
-// {"lr": {"value": 5e-05, "source": "default"}, ...}
+// {"lr": {"value": 5e-05, "source": "default"},
+//  "clip": {"value": 0.5, "source": "--clip",
+//           "overrides": {"value": 1.0, "source": "ds.json:3"}}, ...}
 nlohmann::json ResolvedConfigJson(const RunConfig& config);
-
-// Hugging Face Trainer's name of a flag: {"--max_steps", "--steps"}.
-struct FlagAlias {
-  std::string alias;
-  std::string flag;
-};
-const std::vector<FlagAlias>& TrainerFlagAliases();
 
 }  // namespace spillway

@@ -68,6 +68,11 @@ class RunConfigResolver {
   void Record(std::string name, nlohmann::json value, std::string source) {
     config_.values.push_back({std::move(name), std::move(value), std::move(source)});
   }
+  // Of the last recorded value: what the file says instead.
+  void RecordOverridden(nlohmann::json value, std::string source) {
+    config_.values.back().file_value = std::move(value);
+    config_.values.back().file_source = std::move(source);
+  }
 
   static std::string FlagName(const std::string& name) { return "--" + name; }
 
@@ -92,6 +97,7 @@ class RunConfigResolver {
       }
     }
     Record(name, value, SourceOf(name, flag, setting));
+    if (flag && setting.value) RecordOverridden(*setting.value, setting.where);
     return value;
   }
 
@@ -113,11 +119,14 @@ class RunConfigResolver {
         Fail(parsed.status());
       }
     }
-    for (const auto& [word, choice] : choices) {
-      if (choice != value) continue;
-      Record(name, word, SourceOf(name, flag, setting));
-      break;
-    }
+    const auto word_of = [&](T wanted) -> std::string {
+      for (const auto& [word, choice] : choices) {
+        if (choice == wanted) return word;
+      }
+      return "";
+    };
+    Record(name, word_of(value), SourceOf(name, flag, setting));
+    if (flag && setting.value) RecordOverridden(word_of(*setting.value), setting.where);
     return value;
   }
 

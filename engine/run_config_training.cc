@@ -43,9 +43,9 @@ void RunConfigResolver::ResolveBatch() {
     const int64_t divisor = (micro_known ? m : a) * ranks;
     if (*total.value % divisor != 0) {
       Invalid(absl::StrCat(total.where, ": train_batch_size ", *total.value,
-                           " is not a multiple of ",
-                           micro_known ? "the micro-batch " : "the accumulation steps ",
-                           micro_known ? m : a, " x ", ranks, " ranks"));
+                           " is not a multiple of ", micro_known ? "micro-batch " : "accumulation ",
+                           micro_known ? m : a, " (",
+                           micro_known ? micro_source : accumulate_source, ") x ranks ", ranks));
     }
     (micro_known ? a : m) = std::max<int64_t>(1, *total.value / divisor);
     (micro_known ? accumulate_source : micro_source) = derived;
@@ -64,9 +64,13 @@ void RunConfigResolver::ResolveBatch() {
   train.micro_batch = m;
   train.accumulate = a;
   Record("micro-batch", m, micro_source);
+  if (flags_.micro_batch && micro.value) RecordOverridden(*micro.value, micro.where);
   Record("accumulate", a, accumulate_source);
+  if (flags_.accumulate && accumulate.value) RecordOverridden(*accumulate.value, accumulate.where);
+  const bool as_said = total.value == m * a * ranks;
   Record("train_batch_size", m * a * ranks,
-         total.value == m * a * ranks ? total.where : "micro-batch x accumulate x ranks");
+         as_said ? total.where : "micro-batch x accumulate x ranks");
+  if (total.value && !as_said) RecordOverridden(*total.value, total.where);
 }
 
 void RunConfigResolver::ResolveLength() {
@@ -105,6 +109,10 @@ void RunConfigResolver::ResolvePrecision() {
   }
   TrainOptions& train = config_.train;
   train.dtype = Choice("dtype", flags_.dtype, from_file, DType::kBFloat16, choices);
+  if (from_file.is_auto() && !flags_.dtype) {
+    Note(absl::StrCat(from_file.where, ": '", from_file.key,
+                      "' is auto: bf16; --dtype (or --bf16, --fp16) says otherwise"));
+  }
   if (train.dtype != DType::kFloat16) return;
 
   LossScaleSpec& scale = train.loss_scale;
@@ -144,7 +152,8 @@ void RunConfigResolver::ResolveOptimizer() {
                              file_decay && !decoupled ? 0.0 : 0.01, 0, kHuge);
   if (file_decay && !flags_.weight_decay) {
     Note(absl::StrCat(file_.optimizer.where, ": no weight_decay: ", spec.weight_decay,
-                      ", the default of this optimizer"));
+                      decoupled ? ", torch's default of AdamW (DeepSpeed's own kernels have 0)"
+                                : ", the default of this optimizer"));
   }
   using Decay = OptimizerSpec::Decay;
   spec.decay = Choice<Decay>("decay", flags_.decay, {}, Decay::kAll,
@@ -213,6 +222,9 @@ void RunConfigResolver::ResolveSchedule() {
                                   {"linear", Kind::kLinear},
                                   {"cosine", Kind::kCosine},
                                   {"constant_with_warmup", Kind::kConstant}});
+    if (file_.schedule.value) {
+      RecordOverridden(std::string(ScheduleName(*file_.schedule.value)), file_.schedule.where);
+    }
     schedule.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMost);
   }
   Fail(ValidateSchedule(schedule));
@@ -243,6 +255,9 @@ void RunConfigResolver::ResolveFileSchedule() {
         flags_.lr ? base_lr : file_.warmup_max_lr.value.value_or(decay_default ? 0.001 : base_lr);
     Record("warmup_max_lr", *schedule.warmup_max_lr,
            SourceOf("lr", flags_.lr, file_.warmup_max_lr));
+    if (flags_.lr && file_.warmup_max_lr.value) {
+      RecordOverridden(*file_.warmup_max_lr.value, file_.warmup_max_lr.where);
+    }
     if (flags_.lr && file_.warmup_max_lr.value) {
       Note(absl::StrCat(file_.warmup_max_lr.where, ": warmup_max_lr gives way to --lr"));
     }

@@ -1,6 +1,7 @@
 #include "engine/run_state.h"
 
 #include <charconv>
+#include <limits>
 #include <map>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,29 @@ namespace {
 std::string Exact(double value) {
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+// The run state nests no deeper than model -> unit -> parameters -> parameter -> shape.
+constexpr int kMaxDepth = 8;
+
+// Short, whatever the commit holds.
+std::string Shown(const nlohmann::json& value) {
+  return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40);
+}
+
+// A whole number from `least` up to what T holds; get() would convert any number.
+template <typename T>
+absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, int64_t least = 0) {
+  const nlohmann::json& member = object.at(key);
+  const bool fits = member.is_number_integer() &&
+                    (!member.is_number_unsigned() ||
+                     member.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()});
+  if (!fits || member.get<int64_t>() < least) {
+    return WrongBytesError(absl::StrCat("the commit's run state: ", key, " is ", Shown(member),
+                                        ", which is no count"));
+  }
+  *value = static_cast<T>(member.get<int64_t>());
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -42,28 +66,33 @@ std::string EncodeRunState(const RunState& state) {
 
 absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
   RunState state;
+  const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    return depth <= kMaxDepth;
+  };
+  const auto json = nlohmann::json::parse(text, shallow, /*allow_exceptions=*/false);
+  if (!json.is_object()) return WrongBytesError("the commit's run state is not a JSON object");
   try {
-    const auto json = nlohmann::json::parse(text);
     if (json.at("version") != 1) {
       return absl::InvalidArgumentError(
           absl::StrCat("the commit was made by another version of the program (run state version ",
-                       json.at("version").dump(), ", this one reads 1)"));
+                       Shown(json.at("version")), ", this one reads 1)"));
     }
-    state.step = json.at("step").get<int64_t>();
-    state.applied_steps = json.at("applied_steps").get<int64_t>();
+    RETURN_IF_ERROR(ReadCount(json, "step", &state.step));
+    RETURN_IF_ERROR(ReadCount(json, "applied_steps", &state.applied_steps));
     state.finished = json.at("finished").get<bool>();
     const auto& scale = json.at("loss_scale");
     state.loss_scale.scale = scale.at("scale").get<double>();
-    state.loss_scale.iteration = scale.at("iteration").get<int64_t>();
-    state.loss_scale.last_overflow_iteration = scale.at("last_overflow_iteration").get<int64_t>();
-    state.loss_scale.hysteresis_left = scale.at("hysteresis_left").get<int64_t>();
+    RETURN_IF_ERROR(ReadCount(scale, "iteration", &state.loss_scale.iteration));
+    RETURN_IF_ERROR(
+        ReadCount(scale, "last_overflow_iteration", &state.loss_scale.last_overflow_iteration, -1));
+    RETURN_IF_ERROR(ReadCount(scale, "hysteresis_left", &state.loss_scale.hysteresis_left));
     const auto dtype = DTypeFromName(json.at("dtype").get<std::string>());
     if (!dtype) return WrongBytesError("the commit names an unknown dtype");
     state.dtype = *dtype;
-    state.threads = json.at("threads").get<int>();
+    RETURN_IF_ERROR(ReadCount(json, "threads", &state.threads));
     state.identity = json.at("identity").get<std::vector<std::pair<std::string, std::string>>>();
     state.parents = json.at("parents").get<std::vector<std::string>>();
-    state.store_number = json.at("store_number").get<int>();
+    RETURN_IF_ERROR(ReadCount(json, "store_number", &state.store_number));
     ASSIGN_OR_RETURN(state.model, ModelDescriptionFromJson(json.at("model")));
   } catch (const nlohmann::json::exception& error) {
     return WrongBytesError(absl::StrCat("the commit's run state: ", error.what()));

@@ -33,6 +33,8 @@ struct RunState {
 std::string CommitManifestPath(const std::string& directory);
 
 std::string EncodeRunState(const RunState& state);
+// kDataLoss for what EncodeRunState would not have written, kInvalidArgument for another
+// version. Pure.
 absl::StatusOr<RunState> DecodeRunState(const std::string& text);
 
 // The values of `options` that decide a run's bits, by the flags' names, with

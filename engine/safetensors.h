@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/dtype.h"
 #include "engine/safetensors_header.h"
 #include "engine/weight_source.h"
 #include "io/unique_fd.h"
@@ -66,11 +67,17 @@ class SafetensorsModel final : public WeightSource {
   // the command that helps.
   static absl::StatusOr<std::unique_ptr<SafetensorsModel>> Open(absl::string_view directory);
 
+  // At least one, by their names. They live as long as this.
+  std::vector<const SafetensorsFile*> files() const;
+
   // Of all files; sorted by name.
   std::vector<const SafetensorsTensor*> tensors() const;
   const SafetensorsTensor* Find(absl::string_view name) const;
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+
+  // What the weights are stored in: the first tensor's dtype of those that we know.
+  DType dtype() const;
 
   // The metadata of the (first) file.
   const std::map<std::string, std::string>& metadata() const { return files_[0]->metadata(); }

@@ -9,8 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/safetensors.h"
-#include "engine/strict_json.h"
+#include "engine/safetensors_index.h"
 #include "io/checksum.h"
+#include "io/file.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -42,36 +43,10 @@ absl::Status NoSafetensors(absl::string_view directory) {
       absl::StrCat(directory, " has no weights (", kSingle, " or ", kIndex, ")"));
 }
 
-// tensor -> shard, as the index says. Shard names stay in the directory.
-absl::StatusOr<std::map<std::string, std::string>> ReadIndex(const std::string& path) {
-  absl::StatusOr<JsonDocument> index =
-      ReadStrictJson(path, {.max_bytes = kSafetensorsMaxHeaderBytes, .max_depth = 8});
-  if (!index.ok()) {
-    return absl::IsInvalidArgument(index.status()) ? WrongBytesError(index.status().message())
-                                                   : index.status();
-  }
-  const nlohmann::json& root = index->value;
-  if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
-    return WrongBytesError(absl::StrCat(path, " has no \"weight_map\""));
-  }
-  std::map<std::string, std::string> shards;
-  for (const auto& [name, shard] : root["weight_map"].items()) {
-    const std::string where = index->Where(JsonPointerTo("/weight_map", name));
-    if (!shard.is_string()) {
-      return WrongBytesError(absl::StrCat(where, ": the file of '", name, "' is not a string"));
-    }
-    const std::string& file = shard.get_ref<const std::string&>();
-    const bool plain = !file.empty() && file[0] != '.' && file.find('/') == std::string::npos &&
-                       file.find('\0') == std::string::npos;
-    if (!plain) {
-      return WrongBytesError(absl::StrCat(where, ": '", file,
-                                          "' is not a file's name in the "
-                                          "model's directory"));
-    }
-    shards[name] = file;
-  }
-  if (shards.empty()) return WrongBytesError(absl::StrCat(path, " names no tensors"));
-  return shards;
+// The index of a model in shards.
+absl::StatusOr<ShardOfTensor> ReadIndex(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kSafetensorsMaxHeaderBytes));
+  return ParseSafetensorsIndex(text, path);
 }
 
 }  // namespace
@@ -94,8 +69,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
   }
   if (!Exists(index)) return NoSafetensors(directory);
 
-  using Shards = std::map<std::string, std::string>;
-  absl::StatusOr<Shards> shard_of = ReadIndex(index);
+  absl::StatusOr<ShardOfTensor> shard_of = ReadIndex(index);
   if (absl::IsNotFound(shard_of.status())) return missing(index, " (a link that leads nowhere)");
   RETURN_IF_ERROR(shard_of.status());
   std::set<std::string> shards;
@@ -139,6 +113,12 @@ absl::Status SafetensorsModel::Add(std::unique_ptr<SafetensorsFile> file) {
   return absl::OkStatus();
 }
 
+std::vector<const SafetensorsFile*> SafetensorsModel::files() const {
+  std::vector<const SafetensorsFile*> files;
+  for (const auto& file : files_) files.push_back(file.get());
+  return files;
+}
+
 std::vector<const SafetensorsTensor*> SafetensorsModel::tensors() const {
   std::vector<const SafetensorsTensor*> tensors;
   tensors.reserve(by_name_.size());
@@ -167,6 +147,15 @@ absl::StatusOr<std::string> SafetensorsModel::Fingerprint() const {
     digests.push_back(digest);
   }
   return absl::StrFormat("%016x", Checksum(digests.data(), digests.size() * sizeof(uint64_t)));
+}
+
+DType SafetensorsModel::dtype() const {
+  for (const SafetensorsTensor* tensor : tensors()) {
+    if (tensor->dtype == "BF16") return DType::kBFloat16;
+    if (tensor->dtype == "F16") return DType::kFloat16;
+    if (tensor->dtype == "F32") return DType::kFloat32;
+  }
+  return DType::kFloat32;
 }
 
 }  // namespace spillway

@@ -1,10 +1,21 @@
 #include "engine/state_source.h"
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "io/status.h"
 #include "swap/store_reader.h"
 
 namespace spillway {
+
+absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout) {
+  bool fits = static_cast<int>(model.units.size()) == layout.num_units();
+  for (int unit = 0; fits && unit < layout.num_units(); ++unit) {
+    fits = model.units[unit].flat_parameters == layout.units()[unit].parameters;
+  }
+  if (fits) return absl::OkStatus();
+  return WrongBytesError("the commit's run state names other parameters than its tiles hold");
+}
 
 StateSource CommittedRun::source() const {
   StateSource source;
@@ -17,17 +28,22 @@ StateSource CommittedRun::source() const {
   return source;
 }
 
-absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output) {
+absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path) {
   CommittedRun run;
-  run.directory = output;
+  run.directory = std::filesystem::path(manifest_path).parent_path().string();
   CommitRecord record;
-  auto store = SwapStore::Open(CommitManifestPath(output), /*read_only=*/true, {}, &record);
-  if (absl::IsNotFound(store.status())) {
+  ASSIGN_OR_RETURN(run.store, SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record));
+  ASSIGN_OR_RETURN(run.state, DecodeRunState(record.engine_state));
+  RETURN_IF_ERROR(CheckModelFitsLayout(run.state.model, run.store->layout()));
+  return run;
+}
+
+absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output) {
+  absl::StatusOr<CommittedRun> run = OpenCommit(CommitManifestPath(output));
+  if (absl::IsNotFound(run.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }
-  if (!store.ok()) return Annotate(store.status(), absl::StrCat("the commit in ", output));
-  run.store = *std::move(store);
-  ASSIGN_OR_RETURN(run.state, DecodeRunState(record.engine_state));
+  if (!run.ok()) return Annotate(run.status(), absl::StrCat("the commit in ", output));
   return run;
 }
 

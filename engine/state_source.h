@@ -24,14 +24,19 @@ struct StateSource {
       read;
 };
 
+// kDataLoss when the units of a commit's run state are not those of its tiles.
+absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout);
+
 // The last commit in `output`. kNotFound when there is none.
 struct CommittedRun {
-  std::string directory;
+  std::string directory;  // of the manifest
   RunState state;
   std::unique_ptr<SwapStore> store;
   StateSource source() const;  // valid while this lives
 };
 absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output);
+// The commit that a manifest names, wherever that lies.
+absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path);
 
 // The last commit's run state alone; kNotFound without one.
 absl::StatusOr<RunState> ReadCommittedState(const std::string& output);

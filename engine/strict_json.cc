@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/relaxed_json.h"
 #include "io/file.h"
 #include "io/status.h"
 
@@ -49,6 +50,10 @@ class CountingIterator {
   const char** reached_;
 };
 
+// What the pointers of all keys may take: far more than those of any real file.
+constexpr size_t kPointerBytes = 64u << 10;
+constexpr size_t kPointerBytesPerByte = 16;
+
 // Builds the document from the parser's events. Any method that returns false ends the
 // parse; error() then says why.
 class Builder : public json::json_sax_t {
@@ -58,8 +63,8 @@ class Builder : public json::json_sax_t {
       : text_(text),
         reached_(reached),
         document_(document),
-        max_depth_(limits.max_depth),
-        first_line_(limits.first_line),
+        limits_(limits),
+        pointer_bytes_left_(kPointerBytes + kPointerBytesPerByte * text.size()),
         line_(limits.first_line),
         error_line_(limits.first_line) {}
 
@@ -80,13 +85,17 @@ class Builder : public json::json_sax_t {
 
   bool key(string_t& name) override {
     Level& level = levels_.back();
+    if (name.size() > limits_.max_key_bytes) {
+      return Fail(absl::StrCat("a key of ", name.size(), " bytes; at most ", limits_.max_key_bytes,
+                               " are read"));
+    }
     if (level.value->contains(name)) {
       const std::string path = JsonPointerTo(level.pointer, name);
       return Fail(absl::StrCat("the key \"", name, "\" appears twice (first in line ",
                                document_->LineOf(path), ")"));
     }
     level.key = std::move(name);
-    document_->lines[JsonPointerTo(level.pointer, level.key)] = Line();
+    Remember(JsonPointerTo(level.pointer, level.key));
     return true;
   }
 
@@ -107,6 +116,15 @@ class Builder : public json::json_sax_t {
     std::string pointer;
     std::string key;  // of the member that comes next
   };
+
+  // The line of a key. A long key with many others below it stands in all their pointers:
+  // without a bound a file of some MiB would take terabytes.
+  void Remember(std::string pointer) {
+    const int line = Line();
+    if (pointer.size() > pointer_bytes_left_) return;
+    pointer_bytes_left_ -= pointer.size();
+    document_->lines.emplace(std::move(pointer), line);
+  }
 
   // Puts a value where the next one belongs.
   json* Place(json value) {
@@ -129,8 +147,8 @@ class Builder : public json::json_sax_t {
   }
 
   bool Open(json container) {
-    if (levels_.size() >= static_cast<size_t>(max_depth_)) {
-      return Fail(absl::StrCat("nested more than ", max_depth_, " levels deep"));
+    if (levels_.size() >= static_cast<size_t>(limits_.max_depth)) {
+      return Fail(absl::StrCat("nested more than ", limits_.max_depth, " levels deep"));
     }
     std::string pointer;
     if (!levels_.empty()) {
@@ -162,14 +180,15 @@ class Builder : public json::json_sax_t {
   }
 
   int LineAt(size_t position) const {
-    return first_line_ + static_cast<int>(std::count(text_.data(), text_.data() + position, '\n'));
+    return limits_.first_line +
+           static_cast<int>(std::count(text_.data(), text_.data() + position, '\n'));
   }
 
   absl::string_view text_;
   const char* const* reached_;
   JsonDocument* document_;
-  const int max_depth_;
-  const int first_line_;
+  const JsonLimits& limits_;
+  size_t pointer_bytes_left_;
   std::vector<Level> levels_;
   size_t counted_ = 0;
   int line_;
@@ -203,6 +222,10 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
     return absl::InvalidArgumentError(absl::StrCat(
         file, ": ", text.size(), " bytes of JSON; at most ", limits.max_bytes, " are read"));
   }
+  if (limits.relaxed) {
+    return ParseStrictJson(StrictJsonFromRelaxed(text), file,
+                           {.max_bytes = 2 * text.size() + 2, .max_depth = limits.max_depth});
+  }
   JsonDocument document;
   document.file = std::string(file);
   const char* reached = text.data();
@@ -210,7 +233,7 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
   const bool parsed = json::sax_parse(CountingIterator(text.data(), &reached),
                                       CountingIterator(text.data() + text.size(), &reached),
                                       &builder, nlohmann::detail::input_format_t::json,
-                                      /*strict=*/true, limits.allow_comments);
+                                      /*strict=*/true, /*ignore_comments=*/false);
   if (!parsed) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, ":", builder.error_line(), ": ", builder.error()));

@@ -14,8 +14,10 @@ namespace spillway {
 struct JsonLimits {
   size_t max_bytes = 64u << 20;
   int max_depth = 64;
-  // Accept // and /* */ comments, as DeepSpeed's reader does.
-  bool allow_comments = false;
+  // Of one key: it stands in the pointers of all keys below it.
+  size_t max_key_bytes = 64u << 10;
+  // Accept comments, trailing commas and the like (engine/relaxed_json.h).
+  bool relaxed = false;
   // The text's first line is this one of its file.
   int first_line = 1;
 };
@@ -23,7 +25,8 @@ struct JsonLimits {
 struct JsonDocument {
   std::string file;  // as it is shown in messages
   nlohmann::json value;
-  // Of every key: by its JSON pointer ("/optimizer/params/lr"), the line, from 1.
+  // Of every key: by its JSON pointer ("/optimizer/params/lr"), the line, from 1. Of a text
+  // whose pointers would take far more room than itself, the first keys only.
   std::map<std::string, int> lines;
 
   // Of the key at `pointer`, or of the nearest enclosing one; 1 for the document.

@@ -63,17 +63,6 @@ void WarnBufferedOnce(const std::string& path) {
                           "slower and takes memory outside the budget"));
 }
 
-// Takes O_DIRECT where it is to be had. Asked of the open file and not of
-// open(): a refused open(O_CREAT | O_DIRECT) leaves an empty file behind.
-// 0 means buffered.
-uint32_t TryDirect(int fd) {
-  const uint32_t alignment_bytes = DirectAlignmentBytes(fd);
-  if (alignment_bytes == 0) return 0;
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) return 0;
-  return alignment_bytes;
-}
-
 absl::Status NoSpace(const std::string& path, uint64_t needed_bytes, int error) {
   const absl::StatusOr<uint64_t> free_bytes = FreeSpaceBytes(path);
   return ErrnoStatus(error, absl::StrCat("reserve ", needed_bytes, " bytes for ", path, " (",
@@ -82,6 +71,16 @@ absl::Status NoSpace(const std::string& path, uint64_t needed_bytes, int error) 
 }
 
 }  // namespace
+
+// Asked of the open file and not of open(): a refused open(O_CREAT | O_DIRECT) leaves an empty
+// file behind.
+uint32_t EnableDirectIo(int fd) {
+  const uint32_t alignment_bytes = DirectAlignmentBytes(fd);
+  if (alignment_bytes == 0) return 0;
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_DIRECT) != 0) return 0;
+  return alignment_bytes;
+}
 
 File::File(int fd, std::string path, bool direct, uint32_t alignment_bytes)
     : fd_(fd), path_(std::move(path)), direct_(direct), alignment_bytes_(alignment_bytes) {}
@@ -99,7 +98,7 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
   }
   uint32_t alignment_bytes = 0;
   if (options.direct) {
-    alignment_bytes = TryDirect(fd.get());
+    alignment_bytes = EnableDirectIo(fd.get());
     if (alignment_bytes == 0) WarnBufferedOnce(name);
   }
   const bool direct = alignment_bytes != 0;

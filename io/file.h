@@ -85,6 +85,10 @@ void RemoveAtomicWriteLeftovers(absl::string_view directory);
 // fsync of a directory: makes creations and renames inside it durable.
 absl::Status SyncDirectory(absl::string_view path);
 
+// Takes O_DIRECT for an open file where it is to be had. The alignment of its transfers; 0
+// where there is none, and the file stays buffered.
+uint32_t EnableDirectIo(int fd);
+
 // Bytes an ordinary user may still allocate on the filesystem of `path`.
 absl::StatusOr<uint64_t> FreeSpaceBytes(absl::string_view path);
 

@@ -49,6 +49,18 @@ absl::Status WriteAll(const TileLocation& at, const char* data, uint64_t size_by
 
 }  // namespace
 
+absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first_plane,
+                           int last_plane, char* buffer) {
+  const StateLayout& layout = store.layout();
+  for (int plane = first_plane; plane < last_plane; ++plane) {
+    char* const data = buffer + layout.PlaneOffset(unit, tile, plane);
+    RETURN_IF_ERROR(ReadAll(store.CurrentTile(unit, tile, plane, plane + 1), data,
+                            layout.PlaneBytes(unit, tile, plane)));
+    RETURN_IF_ERROR(store.Verify(unit, tile, plane, data));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
                        const std::function<absl::Status(const TileView& tile)>& visit) {
   const StateLayout& layout = store.layout();
@@ -58,11 +70,9 @@ absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       std::vector<char*> planes(layout.num_planes(), nullptr);
+      RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, first_plane, last_plane, buffer.get()));
       for (int plane = first_plane; plane < last_plane; ++plane) {
         planes[plane] = buffer.get() + layout.PlaneOffset(unit, tile, plane);
-        RETURN_IF_ERROR(ReadAll(store.CurrentTile(unit, tile, plane, plane + 1), planes[plane],
-                                layout.PlaneBytes(unit, tile, plane)));
-        RETURN_IF_ERROR(store.Verify(unit, tile, plane, planes[plane]));
       }
       TileView view;
       view.unit = unit;

@@ -10,6 +10,12 @@
 
 namespace spillway {
 
+// Reads planes [first_plane, last_plane) of one tile, each verified, into `buffer` as they lie
+// in the layout (StateLayout::PlaneOffset). `buffer` is aligned to 4096 and holds TileBytes.
+// Several threads may read at once.
+absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first_plane,
+                           int last_plane, char* buffer);
+
 // Calls `visit` for every tile in order with planes [first_plane, last_plane), each
 // verified; the others are null. Blocks; one tile of memory.
 absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,

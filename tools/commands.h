@@ -26,5 +26,6 @@ void AddGenerateCommand(CLI::App& app, CommandFunction* run);
 void AddInspectCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
+void AddDoctorCommand(CLI::App& app, CommandFunction* run);
 
 }  // namespace spillway

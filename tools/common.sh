@@ -42,6 +42,25 @@ use_unpacked_programs() {
   fi
 }
 
+# Sets `fuzz_compiler` to a clang++ that makes fuzz programs which run; empty when none does.
+fuzz_compiler=
+find_fuzz_compiler() {
+  local candidate sysroot=() trial
+  [[ -z $build_sysroot ]] || sysroot=(--sysroot="$build_sysroot")
+  trial=$(mktemp -d)
+  for candidate in clang++ clang++-{14..22}; do
+    command -v "$candidate" >/dev/null || continue
+    if "$candidate" "${sysroot[@]}" -fsanitize=fuzzer,address,undefined -x c++ - -o "$trial/fuzz" >/dev/null 2>&1 \
+      <<<'#include <string>
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long n) { return std::string(n, 0).size() != n; }' &&
+      "$trial/fuzz" -runs=1 >/dev/null 2>&1; then
+      fuzz_compiler=$(command -v "$candidate")
+      break
+    fi
+  done
+  rm -rf "$trial"
+}
+
 # free_mib DIR: what may still be written there.
 free_mib() { df -Pk "$1" | awk 'NR == 2 { print int($4 / 1024) }'; }
 

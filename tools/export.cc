@@ -1,10 +1,12 @@
 // spillway export: the last commit of a run as a Hugging Face directory.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/export_weights.h"
+#include "engine/model_files.h"
+#include "engine/size.h"
 #include "engine/state_source.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -13,27 +15,66 @@
 namespace spillway {
 namespace {
 
-absl::Status Export(const std::string& from, const std::string& to, const std::string& dtype_name) {
-  const auto dtype = DTypeFromName(dtype_name);
-  if (!dtype) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--dtype ", dtype_name, " is unknown: fp32, bf16 or fp16"));
-  }
-  ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(from));
-  RETURN_IF_ERROR(ExportWeights(run.source(), *dtype, to));
-  // The model's own files, where the run has kept them.
+namespace fs = std::filesystem;
+
+// A run that goes on writes over what the commit before its last one held.
+constexpr int kAttempts = 5;
+
+struct ExportFlags {
+  std::string from, to, dtype, max_shard_size;
+};
+
+// Where the config and tokenizer of the run are.
+absl::StatusOr<std::string> FindModelFiles(const std::string& from) {
   std::error_code error;
-  for (const char* name : {"config.json", "chars.json", "bytes.json", "tokenizer.json"}) {
-    for (const std::string& folder : {from + "/source", from + "/model"}) {
-      if (!std::filesystem::exists(folder + "/" + name, error)) continue;
-      std::filesystem::copy_file(folder + "/" + name, to + "/" + name,
-                                 std::filesystem::copy_options::overwrite_existing, error);
-      if (error) return ErrnoStatus(error.value(), absl::StrCat("copy ", name, " to ", to));
-      break;
+  for (const std::string& folder : {SourceDirectory(from), from + "/model"}) {
+    if (fs::exists(folder + "/config.json", error)) return folder;
+  }
+  LogWarning(absl::StrCat(from, " keeps no config.json of its model: only weights are exported"));
+  return std::string();
+}
+
+absl::Status ExportOnce(const ExportFlags& flags, std::optional<DType> dtype,
+                        uint64_t max_shard_bytes, int64_t* step) {
+  ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(flags.from));
+  *step = run.state.step;
+  ASSIGN_OR_RETURN(const std::string files, FindModelFiles(flags.from));
+  ASSIGN_OR_RETURN(const DType written,
+                   ExportModel(run.source(), dtype, files, flags.to, max_shard_bytes));
+  LogInfo(absl::StrCat("exported step ", run.state.step, " of ", flags.from, " to ", flags.to, " (",
+                       std::string(DTypeName(written)), " safetensors)"));
+  return absl::OkStatus();
+}
+
+absl::Status Export(const ExportFlags& flags) {
+  std::optional<DType> dtype;
+  if (!flags.dtype.empty()) {
+    dtype = DTypeFromName(flags.dtype);
+    if (!dtype) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--dtype ", flags.dtype, " is unknown: fp32, bf16 or fp16"));
     }
   }
-  LogInfo(absl::StrCat("exported step ", run.state.step, " of ", from, " to ", to));
-  return absl::OkStatus();
+  uint64_t max_shard_bytes = kDefaultShardBytes;
+  if (!flags.max_shard_size.empty()) {
+    ASSIGN_OR_RETURN(max_shard_bytes, ParseSize(flags.max_shard_size));
+  }
+  std::error_code error;
+  for (const char* own : {"", "/source"}) {
+    if (fs::equivalent(flags.from + own, flags.to, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--to ", flags.to, " is the run's own directory: give another"));
+    }
+  }
+  for (int attempt = 1;; ++attempt) {
+    int64_t step = 0;
+    const absl::Status status = ExportOnce(flags, dtype, max_shard_bytes, &step);
+    if (!absl::IsDataLoss(status) || attempt == kAttempts) return status;
+    const auto now = ReadCommittedState(flags.from);
+    if (!now.ok() || now->step == step) return status;
+    LogInfo(absl::StrCat("the run has committed step ", now->step,
+                         " meanwhile: exporting that one instead of step ", step));
+  }
 }
 
 }  // namespace
@@ -41,17 +82,16 @@ absl::Status Export(const std::string& from, const std::string& to, const std::s
 void AddExportCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("export", "Write a run's last commit as a Hugging Face directory");
-  struct Flags {
-    std::string from, to, dtype = "fp32";
-  };
-  auto flags = std::make_shared<Flags>();
-  command->add_option("--from", flags->from, "OUTPUT of a run")->required();
+  auto flags = std::make_shared<ExportFlags>();
+  command->add_option("--from", flags->from, "OUTPUT of a run, or a copy of a commit")->required();
   command->add_option("--to", flags->to, "directory to write")->required();
-  command->add_option("--dtype", flags->dtype, "fp32, bf16 or fp16");
-  command->footer("Example:\n  spillway export --from run --to model --dtype bf16");
-  command->callback([run, flags] {
-    *run = [flags]() -> CommandOutcome { return {Export(flags->from, flags->to, flags->dtype)}; };
-  });
+  command->add_option("--dtype", flags->dtype, "fp32, bf16 or fp16 (as the input model's)");
+  command->add_option("--max-shard-size", flags->max_shard_size, "bytes a file (5GB)");
+  command->footer(
+      "A run may go on meanwhile.\n"
+      "Example:\n  spillway export --from run --to model --dtype bf16");
+  command->callback(
+      [run, flags] { *run = [flags]() -> CommandOutcome { return {Export(*flags)}; }; });
 }
 
 }  // namespace spillway

@@ -1,64 +1,45 @@
-// spillway inspect: what a run's last commit, or a safetensors file, holds.
+// spillway inspect: what a run's last commit, or a model's files, hold.
+#include "engine/inspect.h"
+
+#include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/inspect_run.h"
-#include "engine/safetensors.h"
-#include "io/status.h"
+#include "engine/progress.h"
+#include "swap/format_bytes.h"
 #include "tools/commands.h"
 
 namespace spillway {
 namespace {
 
-absl::StatusOr<nlohmann::json> InspectFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
-  nlohmann::json json;
-  json["metadata"] = file->metadata();
-  json["tensors"] = nlohmann::json::array();
-  for (const SafetensorsTensor& tensor : file->tensors()) {
-    json["tensors"].push_back(
-        {{"name", tensor.name}, {"dtype", tensor.dtype}, {"shape", tensor.shape}});
+// Progress of what takes longer than people like to wait without a word.
+class SlowProgress {
+ public:
+  void Update(uint64_t done_bytes, uint64_t total_bytes) {
+    if (Clock::now() - began_ < std::chrono::seconds(1)) return;
+    constexpr uint64_t kMiB = 1 << 20;
+    if (!progress_) progress_.emplace("reading the state (MiB)", total_bytes / kMiB);
+    progress_->Update(static_cast<int64_t>(done_bytes / kMiB));
   }
-  return json;
-}
 
-void PrintForPeople(const nlohmann::json& json) {
-  if (json.contains("tensors")) {
-    for (const auto& tensor : json["tensors"]) {
-      std::printf("%-6s %-24s %s\n", tensor["dtype"].get<std::string>().c_str(),
-                  tensor["shape"].dump().c_str(), tensor["name"].get<std::string>().c_str());
-    }
-    return;
-  }
-  std::printf("step %s%s, %s, digest %s, %zu extents\n", json["step"].dump().c_str(),
-              json["finished"] == true ? " (finished)" : "",
-              json["dtype"].get<std::string>().c_str(), json["digest"].get<std::string>().c_str(),
-              json["extents"].size());
-  for (const auto& [name, planes] : json["digests"].items()) {
-    std::printf("%s", name.c_str());
-    for (const auto& [plane, digest] : planes.items()) {
-      std::printf("  %s %s", plane.c_str(), digest.get<std::string>().c_str());
-    }
-    std::printf("\n");
-  }
-}
+ private:
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point began_ = Clock::now();
+  std::optional<Progress> progress_;
+};
 
 CommandOutcome RunInspect(const std::string& path, bool as_json) {
-  std::error_code error;
-  const bool run = std::filesystem::is_directory(path, error);
-  if (!run && !std::filesystem::exists(path, error)) {
-    return {absl::NotFoundError(absl::StrCat(path, " does not exist"))};
-  }
-  auto json = run ? InspectRun(path) : InspectFile(path);
-  if (!json.ok()) return {json.status()};
+  SlowProgress progress;
+  const auto found =
+      Inspect(path, [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
+  if (!found.ok()) return {found.status()};
   if (as_json) {
-    std::printf("%s\n", json->dump().c_str());
+    std::printf("%s\n", found->dump().c_str());
   } else {
-    PrintForPeople(*json);
+    std::fputs(InspectText(*found).c_str(), stdout);
   }
   return {};
 }
@@ -67,10 +48,14 @@ CommandOutcome RunInspect(const std::string& path, bool as_json) {
 
 void AddInspectCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
-      app.add_subcommand("inspect", "Show what a run's last commit or a safetensors file holds");
+      app.add_subcommand("inspect", "Show what a run's last commit or a model's files hold");
   auto path = std::make_shared<std::string>();
   auto as_json = std::make_shared<bool>(false);
-  command->add_option("path", *path, "OUTPUT of a run, or a .safetensors file")->required();
+  command
+      ->add_option("path", *path,
+                   "OUTPUT of a run, a copy of a commit, a manifest, a .safetensors file or a "
+                   "model's directory")
+      ->required();
   command->add_flag("--json", *as_json, "one JSON object on stdout");
   command->footer("Example:\n  spillway inspect run --json");
   command->callback(

@@ -1,6 +1,9 @@
 // The `spillway` command: parses, runs one subcommand, turns its status into an exit code.
+#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -9,6 +12,7 @@
 #include "engine/memory_limits.h"
 #include "engine/nearest.h"
 #include "engine/process_setup.h"
+#include "engine/trainer_flags.h"
 #include "io/log.h"
 #include "tools/commands.h"
 
@@ -23,15 +27,70 @@ std::vector<std::string> FlagNames(const CLI::App& command) {
   return names;
 }
 
-// What the command line has too much of, with the nearest known flag.
+// "spillway bench adam".
+std::string FullName(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name()
+                           : absl::StrCat(FullName(*parent), " ", command.get_name());
+}
+
+// What the command line has too much of, with what to do instead: the nearest known flag.
 int ReportUnknown(const CLI::App& command, const std::string& word) {
   std::string message = absl::StrCat("unknown argument ", word);
   if (absl::StartsWith(word, "--")) {
-    const std::string nearest = NearestName(word.substr(0, word.find('=')), FlagNames(command));
-    if (!nearest.empty()) absl::StrAppend(&message, "; did you mean ", nearest, "?");
+    const std::string name = word.substr(0, word.find('='));
+    const std::string nearest = NearestName(name, FlagNames(command));
+    const std::string advice = command.get_name() == "train" ? TrainerFlagAdvice(name) : "";
+    if (!advice.empty()) {
+      absl::StrAppend(&message, " (Hugging Face Trainer's): ", advice);
+    } else if (!nearest.empty()) {
+      absl::StrAppend(&message, "; did you mean ", nearest, "?");
+    }
   }
-  absl::StrAppend(&message, " (spillway ", command.get_name(), " --help lists the flags)");
+  absl::StrAppend(&message, " (", FullName(command), " --help lists the flags)");
   LogError(message);
+  return 2;
+}
+
+// "--seq_len" is "--seq-len", and "--output-dir" is the Trainer's "--output_dir": where
+// only the other spelling is a flag of some command, that is what was meant.
+std::string KnownSpelling(const std::string& word, const std::set<std::string>& flags) {
+  if (!absl::StartsWith(word, "--")) return word;
+  const size_t end = std::min(word.find('='), word.size());
+  const std::string name = word.substr(0, end);
+  if (flags.count(name) > 0) return word;
+  for (const auto& [from, to] : {std::pair{'_', '-'}, std::pair{'-', '_'}}) {
+    std::string other = name;
+    std::replace(other.begin() + 2, other.end(), from, to);
+    if (flags.count(other) > 0) return other + word.substr(end);
+  }
+  return word;
+}
+
+// CLI11 wants them last first, without the program's name.
+std::vector<std::string> Arguments(const std::vector<std::string>& words, const CLI::App& app) {
+  std::set<std::string> flags;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    for (std::string& name : FlagNames(*command)) flags.insert(std::move(name));
+    for (const CLI::App* inner : command->get_subcommands({})) {
+      for (std::string& name : FlagNames(*inner)) flags.insert(std::move(name));
+    }
+  }
+  std::vector<std::string> arguments;
+  for (auto word = words.rbegin(); word != words.rend(); ++word) {
+    arguments.push_back(KnownSpelling(*word, flags));
+  }
+  return arguments;
+}
+
+// A first word that is no subcommand, with the nearest that is.
+int ReportUnknownCommand(const CLI::App& app, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  const std::string nearest = NearestName(word, names);
+  LogError(absl::StrCat("unknown subcommand ", word,
+                        nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"),
+                        " (spillway --help lists them)"));
   return 2;
 }
 
@@ -40,7 +99,12 @@ int Main(int argc, char** argv) {
       "Spillway trains models that do not fit: state on NVMe, in host memory and on the "
       "device, moved before it is needed.");
   app.name("spillway");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.allow_extras();
+  // Of a flag given twice the last one counts, so that a script can append its own.
+  app.option_defaults()->take_last();
+  app.set_version_flag("--version", "spillway " SPILLWAY_VERSION);
+  app.set_help_flag("-h,--help", "Print this help; after a subcommand, that one's");
   app.footer(
       "Exit codes: 0 done, 1 failed, 2 bad input, 3 does not fit the budgets, 4 wrong bytes, "
       "75 stopped by a signal after committing (continue with --resume).");
@@ -51,14 +115,30 @@ int Main(int argc, char** argv) {
   AddInspectCommand(app, &run);
   AddExportCommand(app, &run);
   AddBenchCommand(app, &run);
+  AddDoctorCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
+  // `spillway help train` is `spillway train --help`.
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.resize(std::min<size_t>(words.size(), 1));
+    words.push_back("--help");
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(Arguments(words, app));
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     LogError(error.what());
+    return 2;
+  }
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+    return absl::StartsWith(extras.front(), "-") ? ReportUnknown(app, extras.front())
+                                                 : ReportUnknownCommand(app, extras.front());
+  }
+  if (app.get_subcommands().empty()) {
+    std::fputs(app.help().c_str(), stderr);
     return 2;
   }
   for (const CLI::App* command : app.get_subcommands()) {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/export_weights.h"
 #include "engine/memory_limits.h"
+#include "engine/model_files.h"
 #include "engine/progress.h"
 #include "engine/run_config.h"
 #include "engine/safetensors.h"
@@ -22,6 +22,7 @@
 #include "engine/torch/gpt2.h"
 #include "engine/torch/gpt2_weights.h"
 #include "engine/torch/token_dataset.h"
+#include "engine/trainer_flags.h"
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/log.h"
@@ -135,40 +136,32 @@ absl::Status ReadInputs(const TrainFlags& flags, Inputs& in) {
   return absl::OkStatus();
 }
 
-absl::Status WriteResolved(const RunConfig& config) {
+// The dtype of an export: as told, or that of the weights the run started from.
+DType ExportDType(const Inputs& in) {
+  if (in.config.export_dtype) return *in.config.export_dtype;
+  return in.weights_files ? in.weights_files->dtype() : DType::kFloat32;
+}
+
+// What OUTPUT says of the run beside its state, before the first step.
+absl::Status WriteDescription(const Inputs& in) {
+  const RunConfig& config = in.config;
   // An export of fewer steps (this run goes on) is no longer whole.
   std::error_code error;
   fs::remove(config.train.output + "/model/config.json", error);
   if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
+  RETURN_IF_ERROR(SaveModelFiles(Gpt2ConfigJson(in.model_config, ExportDType(in)), config.model,
+                                 in.tokenizer.get(), SourceDirectory(config.train.output)));
   return WriteFileAtomically(config.train.output + "/config.resolved.json",
                              ResolvedConfigJson(config).dump(2) + "\n");
 }
 
-// The dtype of the weights a run started from: that of its first tensor.
-DType DTypeOf(const SafetensorsModel& weights) {
-  for (const SafetensorsTensor* tensor : weights.tensors()) {
-    if (tensor->dtype == "BF16") return DType::kBFloat16;
-    if (tensor->dtype == "F16") return DType::kFloat16;
-    if (tensor->dtype == "F32") return DType::kFloat32;
-  }
-  return DType::kFloat32;
-}
-
-// OUTPUT/model/: config.json comes last, and so says that the rest is whole.
-absl::Status ExportModel(const Inputs& in, const StateSource& state) {
-  const RunConfig& config = in.config;
-  const std::string directory = config.train.output + "/model";
-  if (config.no_export || fs::exists(directory + "/config.json")) return absl::OkStatus();
-  DType dtype = DType::kFloat32;
-  if (config.export_dtype) {
-    dtype = *config.export_dtype;
-  } else if (in.weights_files) {
-    dtype = DTypeOf(*in.weights_files);
-  }
-  RETURN_IF_ERROR(ExportWeights(state, dtype, directory));
-  if (in.tokenizer) RETURN_IF_ERROR(in.tokenizer->Save(directory));
-  RETURN_IF_ERROR(WriteFileAtomically(directory + "/config.json",
-                                      Gpt2ConfigJson(in.model_config, dtype).dump(2) + "\n"));
+// OUTPUT/model/, if it is not there yet.
+absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
+  const std::string directory = in.config.train.output + "/model";
+  if (in.config.no_export || fs::exists(directory + "/config.json")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const DType dtype,
+                   ExportModel(state, in.config.export_dtype,
+                               SourceDirectory(in.config.train.output), directory));
   LogInfo(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
                        " safetensors)"));
   return absl::OkStatus();
@@ -199,8 +192,8 @@ CommandOutcome RunTrain(const TrainFlags& flags) {
   Inputs in;
   if (absl::Status status = ReadInputs(flags, in); !status.ok()) return {status};
   TrainHooks hooks;
-  hooks.at_start = [&] { return WriteResolved(in.config); };
-  hooks.at_end = [&](const StateSource& state) { return ExportModel(in, state); };
+  hooks.at_start = [&] { return WriteDescription(in); };
+  hooks.at_end = [&](const StateSource& state) { return ExportTrained(in, state); };
   const auto result =
       Train(in.model, *in.data, in.evaluation_data.get(), in.weights.get(), in.config.train, hooks);
   if (!result.ok()) return {result.status()};
@@ -234,10 +227,10 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
     return names;
   };
   auto text = [&](const std::string& flag, TrainFlags::Text& value, const std::string& help) {
-    command->add_option(name_of(flag), value, help);
+    return command->add_option(name_of(flag), value, help);
   };
   text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
-  command->add_option("--data", f.data,
+  command->add_option(name_of("--data"), f.data,
                       "text (.txt), .jsonl (text, or prompt and completion) or tokens (.bin, "
                       ".npy); several follow one another");
   text("--output", f.output, "directory for metrics, commits and the model");
@@ -261,6 +254,11 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
   text("--clip", f.clip, "global gradient norm (1.0; 0: none)");
   text("--warmup", f.warmup, "warm-up steps");
   text("--schedule", f.schedule, "constant, linear or cosine");
+  text("--bf16", f.bf16, "Trainer's name of --dtype bf16")->expected(0, 1);
+  text("--fp16", f.fp16, "Trainer's name of --dtype fp16")->expected(0, 1);
+  text("--adam_beta1", f.adam_beta1, "Trainer's name of the first of --betas");
+  text("--adam_beta2", f.adam_beta2, "Trainer's name of the second of --betas");
+  text("--warmup_ratio", f.warmup_ratio, "Trainer's: --warmup as a part of --steps");
   text("--device", f.device, "auto, cpu or cuda");
   text("--threads", f.threads, "compute threads (the cores); part of the run's identity");
   text("--device-memory", f.device_memory, "hard budget, e.g. 1GiB");
@@ -276,7 +274,7 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
   text("--persist", f.persist, "copy commits to this directory");
   text("--keep", f.keep, "commits kept there (1)");
   command->add_flag("--resume", f.resume, "continue from the last commit in --output");
-  command->add_option("--eval-data", f.eval_data, "held-out data");
+  command->add_option(name_of("--eval-data"), f.eval_data, "held-out data");
   text("--eval-every", f.eval_every, "steps between evaluations");
   text("--ranks", f.ranks, "ranks on this machine");
   text("--shard", f.shard, "sharding mode");

@@ -184,4 +184,32 @@ Tensor CausalAttention(const UnitContext& context, const Tensor& qkv,
   return AttentionFunction::apply(qkv.contiguous(), context, options);
 }
 
+Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                    const AttentionOptions& options) {
+  // [n, D] -> [1, heads, n, head size]
+  const auto heads = [&](const Tensor& x) {
+    return x.unflatten(1, {options.heads, -1}).transpose(0, 1).unsqueeze(0);
+  };
+  const int64_t length = queries.size(0), seen = keys.size(0);
+  Tensor hidden;  // what a query must not see, where there is any
+  if (length > 1) {
+    hidden = torch::ones({length, seen}, torch::kBool).tril_(seen - length).logical_not_();
+  }
+  const auto join = [](const Tensor& mixed) { return mixed[0].transpose(0, 1).flatten(1); };
+  if (!options.fp32_scores || queries.scalar_type() == torch::kFloat32) {
+    const std::optional<Tensor> visible =
+        hidden.defined() ? std::optional<Tensor>(hidden.logical_not()) : std::nullopt;
+    return join(torch::scaled_dot_product_attention(heads(queries), heads(keys), heads(values),
+                                                    visible, /*dropout_p=*/0, /*is_causal=*/false,
+                                                    options.scale));
+  }
+  Tensor scores = torch::matmul(heads(queries).to(torch::kFloat32),
+                                heads(keys).to(torch::kFloat32).transpose(2, 3))
+                      .mul_(options.scale);
+  if (hidden.defined()) {
+    scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  }
+  return join(torch::matmul(scores.softmax(-1).to(queries.scalar_type()), heads(values)));
+}
+
 }  // namespace spillway

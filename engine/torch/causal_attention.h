@@ -24,4 +24,9 @@ struct AttentionOptions {
 torch::Tensor CausalAttention(const UnitContext& context, const torch::Tensor& qkv,
                               const AttentionOptions& options);
 
+// The last T positions of one text attend to all n of it: queries [T, D], keys and values
+// [n, D], rows of any stride -> [T, D]. No dropout, not differentiated.
+torch::Tensor AttendToSeen(const torch::Tensor& queries, const torch::Tensor& keys,
+                           const torch::Tensor& values, const AttentionOptions& options);
+
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// A trained model, asked for its next token, layer by layer under the same budgets.
+// A model that continues a text token by token, layer by layer under the same budgets.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 #include "engine/model.h"
 #include "engine/model_description.h"
 #include "engine/weight_source.h"
-#include "io/run_directory.h"
 #include "swap/swap_manager.h"
 
 namespace spillway {
@@ -20,46 +19,69 @@ struct GeneratorOptions {
   int threads = 1;
   uint64_t device_memory_bytes = uint64_t{512} << 20;
   uint64_t host_memory_bytes = uint64_t{512} << 20;
-  // A directory of our own below one of these holds what does not fit; may be empty.
+  // What does not fit is kept below these; may be empty. Nothing stays there, whatever happens.
   std::vector<std::string> swap_paths;
+
+  // The positions that the model knows: its longest text.
+  int64_t positions = 1024;
+  // What is going to be asked: the tokens of the first Append, and those appended later,
+  // one at a time. Memory is set aside for them.
+  int64_t prompt_tokens = 1;
+  int64_t new_tokens = 0;
 };
 
-// How the next token is drawn.
-struct SamplingOptions {
-  double temperature = 0.8;  // 0: the likeliest
-  int64_t top_k = 50;        // 0: all
-  uint64_t seed = 42;
-};
-
-// Compute thread only.
+// Compute thread only. One at a time: LibTorch's memory counts against the newest one's budget.
 class Generator {
  public:
   // Loads `weights`, streamed. The model's loss unit must have Logits. `model` outlives it.
+  // kInvalidArgument for a prompt longer than the model's positions; a status that ends in
+  // exit code 3 when it does not fit the budgets, with the smallest that would do.
   static absl::StatusOr<std::unique_ptr<Generator>> Create(const Model& model,
                                                            WeightSource* weights,
                                                            const GeneratorOptions& options);
   ~Generator();
 
-  // The logits [classes], fp32, after the last of `tokens` (at least one, at most the
-  // model's positions). The whole context is computed anew.
-  absl::StatusOr<torch::Tensor> NextLogits(const std::vector<int64_t>& tokens);
+  // Adds `tokens` to the text; the logits [classes], fp32, of the token after them.
+  //
+  // Where every unit has a ForwardNext only the new tokens are computed, otherwise the whole
+  // text. A text that has outgrown the model's positions goes on with its later half.
+  absl::StatusOr<torch::Tensor> Append(const std::vector<int64_t>& tokens);
 
-  // Draws token number `index` of a text from its logits.
-  static int64_t Sample(const torch::Tensor& logits, const SamplingOptions& options,
-                        uint64_t index);
+  // Bytes kept of the positions so far, all units together: the key-value cache.
+  uint64_t kept_bytes() const { return kept_bytes_; }
+  const SwapPlan& plan() const { return manager_->plan(); }
+  SwapStats stats() const { return manager_->stats(); }
 
  private:
-  explicit Generator(const Model& model) : model_(model) {}
-  std::vector<torch::Tensor> TensorsOf(int unit, const OpBuffers& buffers) const;
+  Generator(const Model& model, const GeneratorOptions& options)
+      : model_(model), options_(options) {}
+  absl::Status Describe();
+  int64_t LongestInput() const;
+  // Computing's memory at its peak, on zeros.
+  absl::StatusOr<uint64_t> MeasurePeakBytes();
+  absl::Status PlanAndOpen(uint64_t compute_bytes);
+  absl::Status Load(WeightSource* weights);
+  absl::StatusOr<torch::Tensor> Compute(const std::vector<int64_t>& tokens, int64_t first);
+  torch::Tensor RunUnit(int unit, const std::vector<torch::Tensor>& parameters,
+                        const torch::Tensor& x, const TextPosition& at) const;
+  int last_unit() const { return static_cast<int>(description_.units.size()) - 1; }
 
   const Model& model_;
+  const GeneratorOptions options_;
   ModelDescription description_;
-  DType dtype_ = DType::kBFloat16;
+  bool continues_ = true;       // every unit has a ForwardNext
+  int64_t text_positions_ = 0;  // of the window, as much of it as will be used
+  uint64_t kept_bytes_ = 0;
   std::unique_ptr<MemoryBudget> host_budget_, device_budget_;
   std::unique_ptr<Arena> host_arena_, device_arena_;
-  std::vector<std::unique_ptr<RunDirectory>> directories_;
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<SwapManager> manager_;
+  std::vector<torch::Tensor> kept_;  // [unit]
+
+  std::vector<int64_t> text_;  // what the model sees
+  int64_t computed_ = 0;       // positions of `text_` that are in kept_
+  int64_t appended_ = 0;
+  bool enqueued_ = false;  // the next token's fetches have begun
 };
 
 }  // namespace spillway

@@ -50,6 +50,13 @@ class EmbeddingUnit : public Unit {
                            0);
   }
 
+  int64_t KeptPerPosition() const override { return 0; }
+
+  Tensor ForwardNext(const UnitContext&, const Parameters& parameters, const Tensor& ids,
+                     const TextPosition& at) const override {
+    return TokenEmbedding(ids, parameters[0], parameters[1].slice(0, at.first));
+  }
+
  private:
   const Gpt2Config config_;
 };
@@ -84,30 +91,59 @@ class BlockUnit : public Unit {
   }
 
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    return Finish(context, p, x, Attend(context, QueriesKeysValues(p, x)));
+  }
+
+  int64_t KeptPerPosition() const override { return 2 * config_.n_embd; }
+
+  Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& x,
+                     const TextPosition& at) const override {
+    const Tensor qkv = QueriesKeysValues(p, x);
+    const int64_t d = config_.n_embd, length = x.size(1);
+    at.kept.narrow(0, at.first, length).copy_(qkv[0].narrow(1, d, 2 * d));
+    if (at.first == 0) return Finish(context, p, x, Attend(context, qkv));
+    const Tensor seen = at.kept.narrow(0, 0, at.first + length);
+    const Tensor mixed =
+        AttendToSeen(qkv[0].narrow(1, 0, d), seen.narrow(1, 0, d), seen.narrow(1, d, d), Options());
+    return Finish(context, p, x, mixed.unsqueeze(0));
+  }
+
+ private:
+  Tensor QueriesKeysValues(const Parameters& p, const Tensor& x) const {
+    return Project(Normalise(x, p[0], p[1], config_.layer_norm_epsilon), p[2], p[3]);
+  }
+
+  // What comes after attention, whose result is `attended`.
+  Tensor Finish(const UnitContext& context, const Parameters& p, const Tensor& x,
+                const Tensor& attended) const {
     const double epsilon = config_.layer_norm_epsilon, drop = config_.resid_pdrop;
-    const Tensor attended = Project(
-        Attend(context, Project(Normalise(x, p[0], p[1], epsilon), p[2], p[3])), p[4], p[5]);
-    const Tensor middle = x + context.Dropout(attended, drop, kAttentionOutputSite);
+    const Tensor middle =
+        x + context.Dropout(Project(attended, p[4], p[5]), drop, kAttentionOutputSite);
     const Tensor inner = Project(Normalise(middle, p[6], p[7], epsilon), p[8], p[9]);
     const Tensor mixed = Project(Activate(config_.activation, inner), p[10], p[11]);
     return middle + context.Dropout(mixed, drop, kMlpOutputSite);
   }
 
- private:
   double Scale() const {
     double scale = config_.scale_attn_weights ? 1 / std::sqrt(double(config_.head_size())) : 1;
     if (config_.scale_attn_by_inverse_layer_idx) scale /= static_cast<double>(layer_ + 1);
     return scale;
   }
 
-  // qkv [samples, T, 3D] -> [samples, T, D]
-  Tensor Attend(const UnitContext& context, const Tensor& qkv) const {
+  AttentionOptions Options() const {
     AttentionOptions options;
     options.heads = config_.n_head;
     options.scale = Scale();
-    options.dropout = context.training() ? config_.attn_pdrop : 0;
     options.first_site = kAttentionSite;
-    options.fp32_scores = config_.reorder_and_upcast_attn && qkv.scalar_type() != torch::kFloat32;
+    options.fp32_scores = config_.reorder_and_upcast_attn;
+    return options;
+  }
+
+  // qkv [samples, T, 3D] -> [samples, T, D]
+  Tensor Attend(const UnitContext& context, const Tensor& qkv) const {
+    AttentionOptions options = Options();
+    options.dropout = context.training() ? config_.attn_pdrop : 0;
+    options.fp32_scores &= qkv.scalar_type() != torch::kFloat32;
     if (options.dropout > 0 || options.fp32_scores) return CausalAttention(context, qkv, options);
 
     const int64_t samples = qkv.size(0), length = qkv.size(1);

@@ -79,7 +79,7 @@ TEST(DeepSpeedConfig, OldSpellingsAreReadWithANote) {
   EXPECT_EQ(*config->offload_param.value, Offload::kCpu);
   EXPECT_EQ(*config->aio_queue_depth.value, 16);
   EXPECT_TRUE(*config->bf16.value);
-  EXPECT_EQ(config->notes.size(), 3u);
+  EXPECT_EQ(config->notes.size(), 4u);
   EXPECT_TRUE(Parse("{\"zero_optimization\": true}").ok()) << "the oldest form";
 }
 
@@ -113,7 +113,7 @@ TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {
       {"{\"scheduler\": {\"type\": \"WarmupLR\", \"params\": {\"total_num_steps\": 5}}}",
        {"'scheduler.params.total_num_steps' is not a parameter of WarmupLR"}},
       {"{\"train_batch_size\": 1.5}", {"whole number"}},
-      {"{\"train_batch_size\": 0}", {"whole number from 1"}},
+      {"{\"train_batch_size\": 0}", {"whole number of 1 or more"}},
       {"{\"train_batch_size\": true}", {"whole number"}},
       {"{\"train_batch_size\": 18446744073709551615}", {"whole number"}},
       {"{\"train_batch_size\": 1,\n \"train_batch_size\": 2}", {"ds.json:2", "appears twice"}},
@@ -126,7 +126,7 @@ TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {
       {"{\"aio\": {\"block_size\": 5000}}", {"multiple of 4096"}},
       {"{\"data_types\": {\"grad_accum_dtype\": \"bf16\"}}", {"accepted: \"fp32\""}},
       {"{\"sparse_attention\": {\"mode\": \"fixed\"}}", {"'sparse_attention' is not supported"}},
-      {"{\"pipeline\": {\"stages\": 2}}", {"'pipeline' is not supported"}},
+      {"{\"pipeline\": {\"stages\": 2}}", {"'pipeline.stages': 2 is not supported"}},
       {"{\"curriculum_learning\": {\"enabled\": true}}", {"'curriculum_learning'"}},
       {"{\"compression_training\": {\"weight_quantization\": {}}}", {"'compression_training'"}},
       {"{\"amp\": {\"enabled\": true, \"opt_level\": \"O1\"}}", {"'amp'"}},

@@ -1,7 +1,5 @@
 #include "engine/run_config.h"
 
-#include <set>
-
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -153,6 +151,7 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
       {&TrainFlags::export_dtype, "int8", {"--export-dtype"}},
       {&TrainFlags::output, "", {"--output is empty"}},
       {&TrainFlags::config, "/nonexistent.json", {"--config", "/nonexistent.json"}},
+      {&TrainFlags::config, "eyJ0cmFpbl9iYXRjaF9zaXplIjogMX0=", {"--config", "base64"}},
   };
   const TrainFlags good = flags_;
   for (const auto& c : cases) {
@@ -272,6 +271,44 @@ TEST_F(RunConfigTest, OptimizerFollowsTheFileAndItsDefaults) {
   EXPECT_EQ(SourceOf("momentum"), *flags_.config + ":1");
 }
 
+TEST_F(RunConfigTest, ShowsFlagAndFileWhereTheFlagWins) {
+  Config(R"({
+"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2,
+"gradient_clipping": 0.25,
+"bf16": {"enabled": true},
+"optimizer": {"type": "AdamW", "params": {"lr": 0.1}},
+"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.5}},
+"zero_optimization": {"offload_param": {"device": "nvme", "nvme_path": "/file"}}
+})");
+  flags_.clip = "1";
+  flags_.dtype = "fp32";
+  flags_.micro_batch = "1";
+  flags_.accumulate = "1";
+  flags_.lr = "1e-3";
+  flags_.offload_optimizer = "nvme";
+  flags_.swap = "/flag";
+  const nlohmann::json shown = ResolvedConfigJson(Resolve());
+  const auto overridden = [&](const std::string& name) -> nlohmann::json {
+    EXPECT_EQ(shown[name].count("overrides"), 1u) << name << shown[name];
+    return shown[name].value("overrides", nlohmann::json());
+  };
+  const std::string file = *flags_.config;
+  EXPECT_EQ(overridden("clip"), (nlohmann::json{{"value", 0.25}, {"source", file + ":3"}}));
+  EXPECT_EQ(overridden("dtype"), (nlohmann::json{{"value", "bf16"}, {"source", file + ":4"}}));
+  EXPECT_EQ(overridden("micro-batch")["value"], 2);
+  EXPECT_EQ(overridden("train_batch_size")["value"], 8);
+  EXPECT_EQ(overridden("lr")["value"], 0.1);
+  EXPECT_EQ(overridden("warmup_max_lr")["value"], 0.5);
+  EXPECT_EQ(overridden("swap")["value"], nlohmann::json({"/file"}));
+  EXPECT_EQ(shown["clip"]["value"], 1.0);
+  EXPECT_EQ(shown["offload-param"].count("overrides"), 0u) << "nothing was overridden";
+  flags_.offload_param = "cpu";
+  flags_.schedule = "linear";
+  const nlohmann::json again = ResolvedConfigJson(Resolve());
+  EXPECT_EQ(again["offload-param"]["overrides"]["value"], "nvme");
+  EXPECT_EQ(again["schedule"]["overrides"]["value"], "WarmupLR");
+}
+
 TEST_F(RunConfigTest, ClippingSaysWhichDefaultApplies) {
   Config("{}");
   EXPECT_EQ(Resolve().train.clip, 1.0);
@@ -332,7 +369,7 @@ TEST_F(RunConfigTest, OffloadBlocksWinOverAuto) {
   EXPECT_EQ(Resolve().train.swap_paths, std::vector<std::string>{"/mine"});
   flags_.swap.reset();
   Config(R"({"zero_optimization": {"offload_param": {"device": "nvme"}}})");
-  ExpectInvalid({"--swap", "nvme_path"});
+  ExpectInvalid({":1: 'zero_optimization.offload_param.device'", "--swap", "nvme_path"});
 }
 
 TEST_F(RunConfigTest, AioTunesTheEngine) {
@@ -352,15 +389,6 @@ TEST_F(RunConfigTest, CommitFlagsThatContradictEachOther) {
   EXPECT_TRUE(Resolve().train.no_commit);
   flags_.commit_every = "5";
   ExpectInvalid({"--no-commit", "--commit-every"});
-}
-
-TEST(TrainerFlagAliases, EachNameOnceAndNoFlagIsAnAlias) {
-  std::set<std::string> seen;
-  for (const FlagAlias& alias : TrainerFlagAliases()) {
-    EXPECT_TRUE(seen.insert(alias.alias).second) << alias.alias;
-    EXPECT_EQ(alias.flag.find('_'), std::string::npos);
-  }
-  EXPECT_EQ(seen.count("--max_steps"), 1u);
 }
 
 }  // namespace

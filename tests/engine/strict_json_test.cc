@@ -59,8 +59,37 @@ TEST(StrictJson, BoundsDepthAndSize) {
               absl::StatusCode::kInvalidArgument, {"9 bytes", "at most 4"});
 }
 
-TEST(StrictJson, TakesCommentsWhereAsked) {
-  EXPECT_TRUE(ParseStrictJson("{ // a\n /* b */ \"a\": 1}", "f", {.allow_comments = true}).ok());
+TEST(StrictJson, TakesCommentsAndTrailingCommasWhereAsked) {
+  const auto document =
+      ParseStrictJson("{ // a\n /* b\n */ \"a\": 1, # c\n}", "f", {.relaxed = true});
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->value.dump(), "{\"a\":1}");
+  EXPECT_EQ(document->LineOf("/a"), 3);
+  ExpectError(ParseStrictJson("{\n\"a\": 1,,\n}", "f", {.relaxed = true}).status(),
+              absl::StatusCode::kInvalidArgument, {"f:2", "syntax error"});
+}
+
+// The key of 30 KiB would stand in the pointers of 2,000 others: 60 MB for a file of 50 kB.
+TEST(StrictJson, LinesTakeNoMoreRoomThanSomeTimesTheText) {
+  std::string text = "{\n\"" + std::string(30000, 'k') + "\": {";
+  for (int i = 0; i < 2000; ++i) text += (i == 0 ? "\"" : ",\n\"") + std::to_string(i) + "\":0";
+  text += "}}";
+  const auto document = ParseStrictJson(text, "f");
+  ASSERT_TRUE(document.ok()) << document.status();
+  size_t pointer_bytes = 0;
+  for (const auto& [pointer, line] : document->lines) pointer_bytes += pointer.size();
+  EXPECT_LT(pointer_bytes, 20 * text.size());
+  EXPECT_EQ(document->value.begin()->size(), 2000u) << "the values are all there";
+  const std::string parent = JsonPointerTo("", std::string(30000, 'k'));
+  EXPECT_EQ(document->LineOf(JsonPointerTo(parent, "1")), 3);
+  EXPECT_EQ(document->LineOf(JsonPointerTo(parent, "1999")), 2) << "of the enclosing key";
+}
+
+TEST(StrictJson, RefusesAKeyOfAbsurdLength) {
+  const std::string longest(64 << 10, 'k');
+  EXPECT_TRUE(ParseStrictJson("{\"" + longest + "\":1}", "f").ok());
+  ExpectError(ParseStrictJson("{\n\"" + longest + "k\":1}", "f").status(),
+              absl::StatusCode::kInvalidArgument, {"f:2", "a key of 65537 bytes"});
 }
 
 TEST(StrictJson, ReadsFilesThroughLinks) {

@@ -1,0 +1,18 @@
+// model.safetensors.index.json: which file of a model in shards has which tensor.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+// Tensor -> the name of a file beside the index. Not empty; every name stays in the directory.
+using ShardOfTensor = std::map<std::string, std::string>;
+
+// kDataLoss, "FILE:LINE: ...", for what is no index; `file` is what messages call it. Pure.
+absl::StatusOr<ShardOfTensor> ParseSafetensorsIndex(absl::string_view text, absl::string_view file);
+
+}  // namespace spillway

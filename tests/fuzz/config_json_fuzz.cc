@@ -1,0 +1,23 @@
+// A model's config.json: what is accepted makes a model of possible size, and can be exported.
+// FUZZ_SOURCES: engine/torch/gpt2_config.cc
+#include "engine/torch/gpt2_config.h"
+#include "tests/fuzz/fuzzing.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace spillway;
+  const auto document = ParseStrictJson(Text(data, size), "config.json");
+  if (!document.ok()) {
+    Expect(document.status(), {absl::StatusCode::kInvalidArgument});
+    return 0;
+  }
+  const auto config = ParseGpt2Config(*document);
+  if (!config.ok()) {
+    Expect(config.status(), {absl::StatusCode::kInvalidArgument});
+    return 0;
+  }
+  SPILLWAY_CHECK(config->parameter_count() > 0 && config->head_size() > 0);
+  const nlohmann::json exported = Gpt2ConfigJson(*config, DType::kBFloat16);
+  const auto again = ParseStrictJson(exported.dump(), "exported");
+  SPILLWAY_CHECK(again.ok() && ParseGpt2Config(*again).ok());
+  return 0;
+}

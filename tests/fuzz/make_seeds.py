@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the fuzz programs here: tests/fuzz/corpus/NAME/, small files each.
+
+    tests/fuzz/make_seeds.py
+
+Valid files that reach deep into each reader, and some that are wrong in a particular way.
+Seeds of other origin (inputs that once broke a reader) lie beside them and stay.
+"""
+
+import json
+import os
+import struct
+
+CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+
+
+def write(target, name, content):
+    os.makedirs(os.path.join(CORPUS, target), exist_ok=True)
+    with open(os.path.join(CORPUS, target, name), "wb") as out:
+        out.write(content.encode() if isinstance(content, str) else content)
+
+
+def tensor(dtype, shape, begin, end):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+def safetensors():
+    two = {"__metadata__": {"format": "pt", "note": "\u00e9"}, "a": tensor("F32", [2, 3], 0, 24),
+           "b": tensor("BF16", [4], 24, 32)}
+    headers = {
+        "two": (json.dumps(two) + "  ", 32),
+        "empty": ("{}", 0),
+        "scalar": (json.dumps({"s": tensor("F64", [], 0, 8)}), 8),
+        "halves": (json.dumps({"h": tensor("F16", [3], 0, 6), "i": tensor("I64", [1], 6, 14)}), 14),
+        "four_bits": (json.dumps({"f": tensor("F4", [2], 0, 1)}), 1),
+        "no_elements": (json.dumps({"z": tensor("F32", [0, 1 << 62], 0, 0)}), 0),
+        "overflow": (json.dumps({"o": tensor("F32", [1 << 33, 1 << 33], 0, 8)}), 8),
+        "far": (json.dumps({"o": tensor("F32", [2], (1 << 64) - 8, (1 << 64) - 1)}), 8),
+        "hole": (json.dumps({"a": tensor("U8", [1], 0, 1), "b": tensor("U8", [1], 2, 3)}), 3),
+        "twice": ('{"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},'
+                  '"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}', 1),
+        "deep": ('{"a":' * 300 + "1" + "}" * 300, 0),
+        "many_dimensions": (json.dumps({"d": tensor("U8", [1] * 65, 0, 1)}), 1),
+    }
+    for name, (text, data_bytes) in headers.items():
+        raw = text.encode()
+        write("safetensors_header", name, struct.pack("<H", data_bytes) + raw)
+        write("safetensors_file", name,
+              struct.pack("<Q", len(raw)) + raw + bytes(i % 256 for i in range(data_bytes)))
+    write("safetensors_file", "long_header", struct.pack("<Q", 1 << 63) + b"{}")
+    write("safetensors_file", "short", b"\x08\0\0")
+    index = {"metadata": {"total_size": 8},
+             "weight_map": {"a": "model-00001-of-00002.safetensors",
+                            "b/~c": "model-00002-of-00002.safetensors"}}
+    write("safetensors_index", "two", json.dumps(index, indent=2))
+    write("safetensors_index", "outside", '{"weight_map":{"a":"../x"}}')
+    write("safetensors_index", "number", '{"weight_map":{"a":1}}')
+    write("safetensors_index", "none", '{"weight_map":{}}')
+    write("safetensors_index", "twice", '{"weight_map":{"a":"x","a":"y"}}')
+    write("safetensors_index", "deep", "[" * 600)
+    write("safetensors_index", "long_key", '{"' + "k" * 9000 + '":{' +
+          ",".join(f'"{i}":0' for i in range(300)) + "}}")
+
+
+def configs():
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 64,
+              "n_positions": 16, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_inner": None,
+              "activation_function": "gelu_new", "attn_pdrop": 0.1, "layer_norm_epsilon": 1e-5,
+              "tie_word_embeddings": True, "task_specific_params": {"x": [1, {"y": None}]}}
+    write("config_json", "gpt2", json.dumps(config, indent=2))
+    write("config_json", "small", '{"model_type":"gpt2"}')
+    write("config_json", "aliases", json.dumps(dict(
+        {"model_type": "gpt2"}, hidden_size=32, num_hidden_layers=1, num_attention_heads=4,
+        max_position_embeddings=8, n_ctx=9, unknown_key="\ud83d\ude00", summary_type="x")))
+    write("config_json", "numbers", '{"model_type":"gpt2","n_embd":1e30,"n_layer":-1,'
+          '"vocab_size":18446744073709551615,"layer_norm_epsilon":1e-400}')
+    write("config_json", "off", '{"model_type":"gpt2","add_cross_attention":true,'
+          '"quantization_config":{},"architectures":{"a":1}}')
+    write("config_json", "bytes", b'\xef\xbb\xbf{"model_type":"\xff"}')
+    write("config_json", "deep", "[" * 600)
+    deepspeed = {
+        "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0,
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "eps": "auto",
+                                                  "adam_w_mode": False}},
+        "scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 10,
+                                                          "total_num_steps": 100}},
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/x"},
+                              "offload_optimizer": {"device": "cpu"}},
+        "bf16": {"enabled": "auto"}, "aio": {"block_size": 1048576, "queue_depth": 8}}
+    write("deepspeed_config", "all", json.dumps(deepspeed, indent=1))
+    write("deepspeed_config", "comments", '{ // one\n "fp16": {"enabled": true, /* two */ '
+          '"loss_scale_window": 5e2, "hysteresis": 2}}')
+    write("deepspeed_config", "sgd", '{"optimizer":{"type":"SGD","params":{"lr":0.1,'
+          '"momentum":0.9,"nesterov":true}},"scheduler":{"type":"WarmupCosineLR"}}')
+    write("deepspeed_config", "misspelt", '{"gradient_cliping": 1}')
+    write("deepspeed_config", "types", '{"bf16":true,"optimizer":[],"train_batch_size":1e99}')
+    write("deepspeed_config", "open_comment", '{ /* "a": 1')
+
+
+def npy():
+    def header(text, data_bytes, version=1):
+        raw = text.encode()
+        length = struct.pack("<H" if version == 1 else "<I", len(raw))
+        return b"\x93NUMPY" + bytes([version, 0]) + length + raw + bytes(data_bytes)
+    shape = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }   \n"
+    write("npy_header", "two", header(shape % ("<u2", "(3,)"), 6))
+    write("npy_header", "eight", header(shape % ("<i8", "(2,)"), 16, 2))
+    write("npy_header", "one", header(shape % ("|u1", "(4)"), 4, 3))
+    write("npy_header", "big_endian", header(shape % (">u2", "(3,)"), 6))
+    write("npy_header", "matrix", header(shape % ("<u2", "(3, 1)"), 6))
+    write("npy_header", "overflow", header(shape % ("<u8", "(2305843009213693952,)"), 0))
+    write("npy_header", "records", header(shape % ("[('a', '<i4')]", "(3,)"), 12))
+    write("npy_header", "quoted", header(shape.replace("'", '"') % ("<u2", "()"), 0))
+    write("npy_header", "long", b"\x93NUMPY\x02\0\xff\xff\xff\xff{")
+    write("npy_header", "cut", b"\x93NUMPY\x01")
+
+
+def commits():
+    # docs/FORMATS.md has the format, and this example.
+    body = {"step": 12, "engine_state": '{"samples":96}', "tile_parameters": 4096,
+            "gradient_bytes_per_parameter": 2, "planes": [[0, 2], [1, 2]],
+            "units": [["embedding", 5000], ["head", 100]],
+            "files": [["/nvme0/tiles", 49152], ["/nvme1/tiles", 16384]],
+            "tiles": [[[0, 0, 24576, 1, [12, 12], ["98c9bf58cb3e964e", "b3a68273f98b8886"]],
+                       [1, 0, 8192, 1, [12, 12], ["4f7eb528294a374d", "562adcee54b0c0eb"]]],
+                      [[0, 16384, 40960, 1, [12, 12], ["add112b187c2e128", "392d5f6eddafb839"]]]]}
+    write("manifest", "two_files", json.dumps(body))
+    copy = dict(body, files=[["tiles", 24576]], units=[["u", 2048]], tiles=[
+        [[0, 0, 0, 0, [1, 2], ["0" * 16, "f" * 16]]]])
+    write("manifest", "one_slot", json.dumps(copy))
+    write("manifest", "overlap", json.dumps(body).replace("24576", "0"))
+    write("manifest", "behind_the_end", json.dumps(body).replace("49152", "49151"))
+    write("manifest", "no_units", json.dumps(dict(body, units=[], tiles=[], files=[])))
+    write("manifest", "huge", json.dumps(dict(body, units=[["u", 1 << 44]], tile_parameters=2048)))
+    write("manifest", "header", "spillway-manifest 2 0000000000000000 0\n")
+    write("manifest", "deep", "[" * 600)
+    state = {"version": 1, "step": 3, "applied_steps": 2, "finished": False,
+             "loss_scale": {"scale": 65536.0, "iteration": 3, "last_overflow_iteration": -1,
+                            "hysteresis_left": 2},
+             "dtype": "bf16", "threads": 2, "identity": [["data", "d.txt 12"], ["seed", "42"]],
+             "model": [{"name": "embedding", "borrows": [], "parameters": [
+                           {"name": "wte", "shape": [64, 16]}]},
+                       {"name": "head", "borrows": [0], "parameters": [
+                           {"name": "ln_f", "shape": [16]}, {"name": "none", "shape": [0]}]}],
+             "parents": ["/nvme"], "store_number": 0}
+    write("run_state", "two_units", json.dumps(state))
+    write("run_state", "no_units", json.dumps(dict(state, model=[])))
+    write("run_state", "another_version", json.dumps(dict(state, version="[" * 100)))
+    write("run_state", "floats", json.dumps(dict(state, step=1e300, threads=1.5)))
+    write("run_state", "far", json.dumps(dict(state, step=(1 << 64) - 1, threads=1 << 40)))
+    write("run_state", "shape", json.dumps(dict(state, model=[
+        {"name": "u", "borrows": [7], "parameters": [{"name": "p", "shape": [1e30, -1]}]}])))
+    write("run_state", "deep", '{"version":' + "[" * 600)
+    rows = [{"step": n, "loss": 4.5, "grad_norm": None, "bytes": {"nvme_read": 1}} for n in (1, 2, 101)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    write("metrics_rows", "three", lines)
+    write("metrics_rows", "cut", lines[:-30])
+    write("metrics_rows", "far", '{"step":18446744073709551615}\n{"step":-1}\n{"step":1e2}\n\n[]\n')
+    write("metrics_rows", "deep", '{"step":1,"x":' + "[" * 600 + "\n")
+
+
+safetensors()
+configs()
+npy()
+commits()

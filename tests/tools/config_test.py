@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""A DeepSpeed file given to the program: each honoured key changes what is trained, the
+placement keys change where it lives and nothing else, and bad files end with exit 2."""
+
+import copy
+import json
+import os
+import unittest
+
+import cli_testing
+from cli_testing import CliTest, read_rows, run
+
+BASE = {"train_batch_size": 2, "bf16": {"enabled": True}, "gradient_clipping": 1.0}
+ADAMW = {**BASE, "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "weight_decay": 0.1}}}
+ADAM = {**BASE, "optimizer": {"type": "Adam", "params": {"lr": 0.01, "weight_decay": 0.1}}}
+SGD = {**BASE, "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}}
+FP16 = {"train_batch_size": 2, "fp16": {"enabled": True}, "gradient_clipping": 1.0}
+OVERFLOWS = {**FP16, "fp16": {"enabled": True, "initial_scale_power": 40, "hysteresis": 1}}
+
+
+def scheduled(kind, **params):
+    return {**ADAMW, "scheduler": {"type": kind, "params": {"warmup_num_steps": 2, **params}}}
+
+
+# Key, the file without it, its value. (fp16.consecutive_hysteresis tells only after an overflow
+# between good steps: tests/engine/loss_scale_test.cc.)
+CASES = [
+    ("train_batch_size", {"bf16": {"enabled": True}}, 4),
+    ("train_micro_batch_size_per_gpu", {"bf16": {"enabled": True}}, 4),
+    ("gradient_accumulation_steps", {"bf16": {"enabled": True}}, 2),
+    ("gradient_clipping", BASE, 0.01),
+    ("optimizer.type", ADAMW, "SGD"),
+    ("optimizer.params.lr", ADAMW, 0.02),
+    ("optimizer.params.betas", ADAMW, [0.5, 0.6]),
+    ("optimizer.params.eps", ADAMW, 0.01),
+    ("optimizer.params.weight_decay", ADAMW, 0.5),
+    ("optimizer.params.adam_w_mode", ADAM, False),
+    ("optimizer.params.momentum", SGD, 0.1),
+    ("optimizer.params.dampening", SGD, 0.5),
+    ("optimizer.params.nesterov", SGD, "True"),
+    ("scheduler.type", scheduled("WarmupLR"), "WarmupCosineLR"),
+    ("scheduler.params.warmup_min_lr", scheduled("WarmupLR"), 0.001),
+    ("scheduler.params.warmup_max_lr", scheduled("WarmupLR"), 0.02),
+    ("scheduler.params.warmup_num_steps", scheduled("WarmupLR"), 1e1),
+    ("scheduler.params.warmup_type", scheduled("WarmupLR", warmup_num_steps=4), "linear"),
+    ("scheduler.params.total_num_steps", scheduled("WarmupDecayLR"), 100),
+    ("scheduler.params.warmup_min_ratio", scheduled("WarmupCosineLR", warmup_num_steps=4), 0.5),
+    ("scheduler.params.cos_min_ratio", scheduled("WarmupCosineLR"), 0.5),
+    ("bf16.enabled", {"train_batch_size": 2}, True),
+    ("bfloat16.enabled", {"train_batch_size": 2}, "true"),
+    ("fp16.enabled", {"train_batch_size": 2}, True),
+    ("fp16.loss_scale", FP16, 128),
+    ("fp16.initial_scale_power", FP16, 10),
+    ("fp16.loss_scale_window", FP16, 1),
+    ("fp16.hysteresis", OVERFLOWS, 3),
+    ("fp16.min_loss_scale", OVERFLOWS, 2**39),
+]
+
+
+def with_key(config, key, value):
+    config = copy.deepcopy(config)
+    block = config
+    *parents, name = key.split(".")
+    for parent in parents:
+        block = block.setdefault(parent, {})
+    block[name] = value
+    return config
+
+
+class ConfigTest(CliTest):
+    def config_file(self, config):
+        text = config if isinstance(config, str) else json.dumps(config, indent=1)
+        return self.write("ds.json", text)
+
+    def outcome(self, config, name, **flags):
+        """What a run of the file did: digests of its state, and the rows' numbers."""
+        output = self.path(name)
+        flags = {"steps": 5, "swap": None, "offload": None, "micro_batch": None, "no_export": True,
+                 "device_memory": None, "host_memory": None, **flags}
+        result = self.train(config=self.config_file(config), output=output, **flags)
+        if result.returncode != 0:
+            return {"exit": result.returncode, "error": result.stderr.splitlines()[-1]}
+        keep = ("loss", "lr", "tokens", "loss_scale", "skipped", "grad_norm")
+        rows = [{key: row.get(key) for key in keep} for row in read_rows(output + "/metrics.jsonl")]
+        digest = self.inspect(output)["digest"]
+        return {"exit": 0, "rows": rows, "state": digest}
+
+    def test_each_key_that_counts_changes_the_run(self):
+        without = {}
+        for number, (key, config, value) in enumerate(CASES):
+            with self.subTest(key=key):
+                text = json.dumps(config)
+                if text not in without:
+                    without[text] = self.outcome(config, f"without-{number}")
+                    self.assertEqual(without[text]["exit"], 0, without[text])
+                changed = self.outcome(with_key(config, key, value), f"with-{number}")
+                self.assertNotEqual(changed, without[text])
+                if key != "fp16.min_loss_scale":
+                    self.assertEqual(changed["exit"], 0, changed)
+
+    def test_the_same_file_twice_is_the_same_run(self):
+        self.assertEqual(self.outcome(ADAMW, "a"), self.outcome(ADAMW, "b"))
+
+    def test_placement_keys_move_bytes_and_no_numbers(self):
+        plain = self.outcome(ADAMW, "plain", steps=2)
+        os.mkdir(self.path("nvme"))
+        zero = {"stage": 3,
+                "offload_param": {"device": "nvme", "nvme_path": self.path("nvme")},
+                "offload_optimizer": {"device": "nvme", "nvme_path": self.path("nvme")}}
+        aio = {"block_size": 65536, "queue_depth": 4, "intra_op_parallelism": 1}
+        budgets = {"device_memory": "64MiB", "host_memory": "64MiB"}
+        moved = self.outcome({**ADAMW, "zero_optimization": zero, "aio": aio}, "moved", steps=2,
+                             **budgets)
+        self.assertEqual(moved, plain)
+        self.assertTrue(os.listdir(self.path("nvme")), "the state lives on nvme_path")
+        rows = read_rows(self.path("moved") + "/metrics.jsonl")
+        self.assertGreater(sum(row["bytes"]["nvme_read"] for row in rows), 0)
+        with open(self.path("moved") + "/config.resolved.json", encoding="utf-8") as file:
+            resolved = json.load(file)
+        self.assertEqual(resolved["aio.block_size"]["value"], 65536)
+        self.assertTrue(resolved["swap"]["source"].startswith(self.path("ds.json") + ":"))
+
+    def test_flags_win_and_both_are_shown(self):
+        output = self.path("shown")
+        result = self.train(config=self.config_file(ADAMW), output=output, lr="0.5", swap=None,
+                            offload=None, micro_batch=None, steps=1)
+        self.assert_run(result, 0)
+        self.assertEqual(read_rows(output + "/metrics.jsonl")[0]["lr"], 0.5)
+        with open(output + "/config.resolved.json", encoding="utf-8") as file:
+            lr = json.load(file)["lr"]
+        self.assertEqual((lr["value"], lr["source"]), (0.5, "--lr"))
+        self.assertEqual(lr["overrides"]["value"], 0.01)
+
+    def test_trainer_flags_do_the_same(self):
+        ours = self.train(output=self.path("ours"), steps=2, dtype="bf16", betas="0.8,0.9",
+                          warmup=1, swap=None, offload=None)
+        self.assert_run(ours, 0)
+        theirs = run("train", "--model_name_or_path", self.model, "--train_file", self.data,
+                     "--output-dir", self.path("theirs"), "--max_steps", 2, "--bf16",
+                     "--adam_beta1", "0.8", "--adam_beta2=0.9", "--warmup_ratio", "0.3",
+                     "--per_device_train_batch_size", 2, "--seq_len", 16, "--threads", 1,
+                     "--device_memory", "64MiB", "--host_memory", "64MiB")
+        self.assert_run(theirs, 0)
+        self.assertEqual(self.inspect(self.path("ours"))["digest"],
+                         self.inspect(self.path("theirs"))["digest"])
+
+    def test_what_train_does_otherwise_is_said(self):
+        for flag, words in {"--logging_steps": ["metrics.jsonl"],
+                            "--resume_from_checkpoint": ["--resume"],
+                            "--eval-strategy=steps": ["--eval-every"],
+                            "--seq_length": ["did you mean", "--seq-len"]}.items():
+            result = run("train", "--model", self.model, "--data", self.data, "--output",
+                         self.output, flag, "10")
+            self.assert_run(result, 2, flag, *words)
+            self.assert_nothing_left()
+
+    def refuse(self, text, *words):
+        result = self.train(config=self.config_file(text), micro_batch=None)
+        self.assert_run(result, 2, *words)
+        self.assert_nothing_left()
+
+    def test_bad_files(self):
+        self.refuse('{\n "zero_optimization": {\n  "stage": 3,\n  "offload_parm": {}\n }\n}',
+                    "ds.json:4", "offload_parm", "offload_param")
+        self.refuse('{\n "train_batch_size": 8,\n "train_micro_batch_size_per_gpu": 3\n}',
+                    "ds.json:2", "8", "3")
+        self.refuse('{\n "train_batch_size": "many"\n}', "ds.json:2", "train_batch_size", "many")
+        self.refuse('{ # one\n /* two\n */ "bf16": {"enabled": tru},\n}', "ds.json:3")
+        self.refuse('{\n "scheduler": {"type": "OneCycle",\n "params": {"cycle_min_lr": 1}}\n}',
+                    "ds.json:2", "OneCycle", "WarmupLR")
+        self.refuse("eyJhIjogMX0=", "ds.json:1")
+        result = self.train(config=self.path("none.json"))
+        self.assert_run(result, 2, "--config", "none.json")
+        result = self.train(config=self.dir)
+        self.assert_run(result, 2, "--config", self.dir)
+
+
+if __name__ == "__main__":
+    cli_testing.main()

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""doctor, and the program's front door: help, versions, subcommands that do not exist."""
+
+import json
+import os
+import pwd
+import resource
+import subprocess
+import unittest
+
+import cli_testing
+from cli_testing import CliTest, environment, program, run
+
+
+class Doctor(CliTest):
+    def lines(self, result):
+        """{(section, name): line} of doctor --json."""
+        return {(line["section"], line["name"]): line for line in json.loads(result.stdout)["lines"]}
+
+    def test_page(self):
+        before = sorted(os.listdir(self.dir))
+        result = run("doctor", "--swap", self.swap, cwd=self.dir)
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        self.assertEqual(result.stderr, "")
+        lines = result.stdout.splitlines()
+        self.assertIn(f"Path {self.swap}", lines)
+        for line in lines:
+            self.assertTrue(len(line) <= 80 or self.dir in line or "/" in line, line)
+        for word in ("io_uring", "locked memory", "O_DIRECT", "free space", "budgets", "huge pages",
+                     "instructions", "LibTorch", "GPU", "launcher"):
+            self.assertIn(word, result.stdout)
+        self.assertRegex(lines[-1], r"^\d+ ok, \d+ to improve, 0 bad$")
+        self.assertEqual(sorted(os.listdir(self.dir)), before, "left behind")
+        self.assertEqual(os.listdir(self.swap), [], "left behind")
+
+    def test_json(self):
+        result = run("doctor", "--swap", self.swap, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual(len(found["lines"]), found["ok"] + found["warn"] + found["bad"])
+        for line in found["lines"]:
+            self.assertEqual(line["mark"] == "ok", line["advice"] == "", line)
+        space = os.statvfs(self.swap)
+        self.assertEqual(found["facts"]["paths"][0]["total_bytes"], space.f_blocks * space.f_frsize)
+        self.assertLessEqual(found["facts"]["cores"], os.cpu_count())
+
+    def test_bad_paths(self):
+        missing = self.path("missing")
+        result = run("doctor", "--swap", f"{self.swap},{missing},{self.data}", "--json")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        lines = self.lines(result)
+        self.assertEqual(lines["Path " + self.swap, "directory"]["mark"], "ok")
+        self.assertEqual(lines["Path " + missing, "directory"]["advice"],
+                         f"create it: mkdir -p {missing}")
+        self.assertEqual(lines["Path " + self.data, "directory"]["mark"], "bad")
+        self.assertEqual(run("doctor", "--swap", missing).returncode, 1)
+
+    def test_rank_in_a_path(self):
+        os.mkdir(self.path("rank0"))
+        self.assertEqual(run("doctor", "--swap", self.path("rank{rank}")).returncode, 0)
+
+    def test_without_paths_it_tries_the_current_directory(self):
+        result = run("doctor", cwd=self.swap)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("Path .\n", result.stdout)
+
+    def test_memory_file_system(self):
+        if not os.access("/dev/shm", os.W_OK):
+            self.skipTest("no /dev/shm")
+        line = self.lines(run("doctor", "--swap", "/dev/shm", "--json"))["Path /dev/shm", "file system"]
+        self.assertEqual(line["mark"], "warn")
+        self.assertIn("memory, not a disk", line["found"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to become another user")
+    def test_an_ordinary_user_with_little_locked_memory(self):
+        nobody = pwd.getpwnam("nobody")
+        folder = self.path("not-mine")
+        os.mkdir(folder, 0o755)
+
+        def become_nobody():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 20, 1 << 20))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+            os.setgid(nobody.pw_gid)
+            os.setuid(nobody.pw_uid)
+
+        probe = subprocess.run([program(), "--version"], capture_output=True, preexec_fn=become_nobody)
+        if probe.returncode != 0:
+            self.skipTest("nobody cannot reach the program")
+        result = run("doctor", "--swap", folder, "--json", preexec_fn=become_nobody)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        lines = self.lines(result)
+        self.assertEqual(lines["Path " + folder, "directory"]["mark"], "bad")
+        self.assertIn("belongs to user 0", lines["Path " + folder, "directory"]["found"])
+        self.assertEqual(lines["System", "open files"]["mark"], "warn")
+        if lines["System", "io_uring"]["mark"] == "ok":
+            self.assertEqual(lines["System", "locked memory"]["mark"], "warn")
+            self.assertIn("1 MiB", lines["System", "locked memory"]["found"])
+
+    @unittest.skipUnless(os.environ.get("SPILLWAY_FAKE_NVML"), "needs the stand-in for NVML")
+    def test_gpus(self):
+        def doctor(**variables):
+            path = os.path.dirname(os.environ["SPILLWAY_FAKE_NVML"])
+            path += ":" + os.environ.get("LD_LIBRARY_PATH", "")
+            env = environment() | {"LD_LIBRARY_PATH": path} | variables
+            found = json.loads(subprocess.run([program(), "doctor", "--swap", self.swap, "--json"],
+                                              capture_output=True, text=True, env=env).stdout)
+            return found, {line["name"]: line for line in found["lines"]}
+        found, lines = doctor()
+        self.assertEqual(found["facts"]["gpus"], [
+            {"name": "Stand-in 0", "free_bytes": 70 << 30, "total_bytes": 80 << 30},
+            {"name": "Stand-in 1", "free_bytes": 70 << 30, "total_bytes": 80 << 30}])
+        self.assertIn("590.55.55, CUDA 13.1", lines["GPU driver"]["found"])
+        self.assertIn("Stand-in 1, 70 GiB free of 80 GiB", lines["GPU 1"]["found"])
+        _, lines = doctor(FAKE_NVML_DEVICES="0")
+        self.assertEqual(lines["GPU"]["mark"], "warn")
+        self.assertIn("none, though there is a driver", lines["GPU"]["found"])
+        _, lines = doctor(FAKE_NVML_ERROR="18")
+        self.assertIn("stand-in error 18", lines["GPU driver"]["found"])
+
+
+class FrontDoor(CliTest):
+    def test_nothing_prints_help(self):
+        result = run()
+        self.assertEqual((result.returncode, result.stdout), (2, ""))
+        self.assertIn("doctor", result.stderr)
+
+    def test_help_and_version(self):
+        for words in (["--help"], ["help"]):
+            result = run(*words)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("inspect", result.stdout)
+        for words in (["doctor", "--help"], ["help", "doctor"]):
+            result = run(*words)
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("--swap", result.stdout)
+            self.assertIn("Example", result.stdout)
+        result = run("--version")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"^spillway \d+\.\d+\.\d+\n$")
+
+    def test_unknown_words(self):
+        self.assert_run(run("tran", "--model", "x"), 2, "unknown subcommand tran; did you mean train?")
+        self.assert_run(run("docter"), 2, "did you mean doctor?")
+        self.assert_run(run("xyzzy"), 2, "unknown subcommand xyzzy (spillway --help")
+        self.assert_run(run("--versio"), 2, "unknown argument --versio; did you mean --version?")
+        self.assert_run(run("doctor", "--swop", "x"), 2, "did you mean --swap?", "spillway doctor --help")
+        self.assert_run(run("bench", "adam", "--parms", "1"), 2, "--params", "spillway bench adam --help")
+
+
+if __name__ == "__main__":
+    cli_testing.main()

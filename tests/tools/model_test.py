@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Models in and out of the program: shards, exports from commits and copies, generating.
+
+Against transformers itself where SPILLWAY_PEERS_PYTHON names a Python that has it.
+"""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import unittest
+
+from cli_testing import (CliTest, gpt2_shapes, main, read_rows, run, safetensors, start)
+
+CONFIG = {"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 24, "n_layer": 3,
+          "n_head": 3, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+          "eos_token_id": 255}
+
+
+def read_tensors(path):
+    """{name: (dtype, shape, bytes)} of a file or of a model directory."""
+    if os.path.isdir(path):
+        single = os.path.join(path, "model.safetensors")
+        if os.path.exists(single):
+            return read_tensors(single)
+        with open(os.path.join(path, "model.safetensors.index.json"), encoding="utf-8") as file:
+            places = json.load(file)["weight_map"]
+        tensors = {}
+        for name in sorted(set(places.values())):
+            tensors |= read_tensors(os.path.join(path, name))
+        assert set(places) == set(tensors)
+        return tensors
+    with open(path, "rb") as file:
+        size, = struct.unpack("<Q", file.read(8))
+        header = json.loads(file.read(size))
+        data = file.read()
+    header.pop("__metadata__", None)
+    return {name: (t["dtype"], t["shape"], data[slice(*t["data_offsets"])])
+            for name, t in header.items()}
+
+
+def plain_names(tensors):
+    return {name.removeprefix("transformer."): value for name, value in tensors.items()}
+
+
+def read_json(*parts):
+    with open(os.path.join(*parts), encoding="utf-8") as file:
+        return json.load(file)
+
+
+class ModelCase(CliTest):
+    config = CONFIG
+
+    def setUp(self):
+        super().setUp()
+        # In shards, as a large model comes.
+        shapes = gpt2_shapes(CONFIG)
+        self.whole = safetensors(shapes)
+        tensors = self.write("whole.safetensors", self.whole)
+        names, places = list(shapes), {}
+        for i in range(3):
+            file = f"model-0000{i + 1}-of-00003.safetensors"
+            header, data = {}, b""
+            for name in names[i::3]:
+                dtype, shape, content = read_tensors(tensors)[name]
+                header[name] = {"dtype": dtype, "shape": shape,
+                                "data_offsets": [len(data), len(data) + len(content)]}
+                data += content
+                places[name] = file
+            text = json.dumps(header).encode()
+            self.write("model-in/" + file, struct.pack("<Q", len(text)) + text + data)
+        self.write("model-in/model.safetensors.index.json",
+                   json.dumps({"metadata": {}, "weight_map": places}))
+
+    def export(self, to, *flags, source=None):
+        self.assert_run(run("export", "--from", source or self.output, "--to", to, *flags), 0)
+        return to
+
+    def generate(self, model, *flags, temperature=0):
+        result = run("generate", "--model", model, "--prompt", "abc", "--tokenizer", "bytes",
+                     "--tokens", 12, "--json", "--temperature", temperature, "--dtype", "fp32",
+                     "--threads", 1, *flags)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+
+class ModelTest(ModelCase):
+    def test_a_step_that_changes_nothing_loses_nothing(self):
+        for dtype, output in (("fp32", self.path("a")), ("bf16", self.path("b"))):
+            self.assert_run(self.train(steps=1, lr=0, weight_decay=0, dtype=dtype,
+                                       output=output), 0)
+            before = plain_names(read_tensors(self.path("whole.safetensors")))
+            self.assertEqual(plain_names(read_tensors(output + "/model")), before)
+            # Through a commit, in many small shards, and once more through the engine.
+            shards = self.export(self.path("shards-" + dtype), "--max-shard-size", 6000,
+                                 source=output)
+            self.assertGreater(len([n for n in os.listdir(shards) if n.startswith("model-")]), 3)
+            self.assertEqual(plain_names(read_tensors(shards)), before)
+            again = output + "-again"
+            self.assert_run(self.train(steps=1, lr=0, weight_decay=0, dtype=dtype, model=shards,
+                                       output=again), 0)
+            self.assertEqual(plain_names(read_tensors(again + "/model")), before)
+
+    def test_an_export_has_what_a_model_directory_has(self):
+        self.write("model-in/generation_config.json", '{"temperature": 0.5}')
+        self.assert_run(self.train(tokenizer="bytes", steps=1, export_dtype="bf16"), 0)
+        model = self.output + "/model"
+        self.assertEqual(read_json(model, "generation_config.json"), {"temperature": 0.5})
+        self.assertEqual(read_json(model, "config.json")["dtype"], "bfloat16")
+        self.assertEqual({t[0] for t in read_tensors(model).values()}, {"BF16"})
+        self.assertTrue(os.path.exists(model + "/bytes.json"))
+        # From the commit: the same files, in the dtype of that export or another.
+        to = self.export(self.path("to"))
+        for name in os.listdir(model):
+            with open(f"{model}/{name}", "rb") as a, open(f"{to}/{name}", "rb") as b:
+                self.assertEqual(a.read(), b.read(), name)
+        self.assertEqual(sorted(os.listdir(to)), sorted(os.listdir(model)))
+        to = self.export(self.path("to16"), "--dtype", "fp16")
+        self.assertEqual(read_json(to, "config.json")["torch_dtype"], "float16")
+        self.assertEqual({t[0] for t in read_tensors(to).values()}, {"F16"})
+
+    def test_a_copy_of_a_commit_is_exported_without_the_run(self):
+        self.assert_run(self.train(persist=self.path("copies"), steps=2, no_export=True,
+                                   tokenizer="bytes"), 0)
+        expected = self.export(self.path("a"))
+        os.rename(self.output, self.path("gone"))
+        os.rename(self.model, self.path("gone-too"))
+        copy = os.path.join(self.path("copies"), next(
+            name for name in os.listdir(self.path("copies")) if name.startswith("step-")))
+        to = self.export(self.path("b"), source=copy)
+        self.assertEqual(read_tensors(to), read_tensors(expected))
+        self.assertEqual(sorted(os.listdir(to)), sorted(os.listdir(expected)))
+
+    def test_a_run_is_exported_while_it_goes_on(self):
+        process = start(*self.flags(steps=100000, commit_every=1, host_memory="64MiB"))
+        self.addCleanup(process.kill)
+        rows = self.output + "/metrics.jsonl"
+        self.wait_for(lambda: os.path.exists(rows) and len(read_rows_so_far(rows)) > 3, process)
+        for i in range(3):
+            to = self.export(self.path(f"to{i}"))
+            self.assertEqual(plain_names(read_tensors(to)).keys(), gpt2_shapes(CONFIG).keys())
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 75)
+
+    def test_an_export_into_the_runs_own_directory_is_refused(self):
+        self.assert_run(self.train(steps=1), 0)
+        for own in ("", "/source"):
+            self.assert_run(run("export", "--from", self.output, "--to", self.output + own), 2,
+                            "give another")
+        self.assertIn("config.json", os.listdir(self.output + "/source"))
+
+    def test_generating_from_a_run_its_export_and_the_swap_is_the_same(self):
+        self.assert_run(self.train(steps=3, lr=1e-2), 0)
+        exported = self.export(self.path("to"), "--dtype", "fp32")
+        expected = self.generate(exported)
+        self.assertEqual(len(expected["tokens"]), 12)
+        self.assertGreater(expected["key_value_cache_bytes"], 0)
+        self.assertEqual(self.generate(self.output)["tokens"], expected["tokens"])
+        self.assertEqual(self.generate(exported, "--swap", self.swap)["tokens"],
+                         expected["tokens"])
+        self.assertNotEqual(self.generate(self.model)["tokens"], expected["tokens"])
+
+    def test_samples_follow_seed_and_flags(self):
+        self.assert_run(self.train(steps=1), 0)
+
+        def tokens(*flags, temperature=1.5):
+            return self.generate(self.output, *flags, temperature=temperature)["tokens"]
+
+        one = tokens("--seed", 1)
+        self.assertEqual(tokens("--seed", 1), one)
+        self.assertNotEqual(tokens("--seed", 2), one)
+        for narrow in (("--top-k", 1), ("--top-p", 1e-9)):
+            self.assertEqual(tokens(*narrow), tokens(temperature=0))
+
+    def test_what_generate_cannot_do_is_said(self):
+        base = ("generate", "--model", self.model, "--tokenizer", "bytes")
+        self.assert_run(run(*base, "--prompt", "a" * 17), 2, "17 tokens", "16 positions")
+        self.assert_run(run(*base, "--prompt", ""), 2, "--prompt")
+        self.assert_run(run(*base, "--prompt", "a", "--top-p", 0), 2, "--top-p")
+        self.assert_run(run(*base, "--prompt", "a", "--top_k", 0), 2, "did you mean --top-k")
+        self.assert_run(run(*base, "--prompt", "a", "--host-memory", "1KiB", "--device-memory",
+                            "1KiB"), 3, "at least --device-memory", "--swap PATH")
+        self.assert_run(run("generate", "--model", self.dir, "--prompt", "a"), 2,
+                        "neither a hugging face directory")
+
+
+def read_rows_so_far(path):
+    with open(path, encoding="utf-8") as lines:
+        return [line for line in lines if line.endswith("\n")]
+
+
+PEERS = os.environ.get("SPILLWAY_PEERS_PYTHON")
+
+COMPARE = """
+import json, sys, torch, transformers
+torch.set_num_threads(1)
+directory, prompt, count = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+model = transformers.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float32).eval()
+ids = torch.tensor([prompt])
+out = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False,
+                     max_new_tokens=count, eos_token_id=None, pad_token_id=0)
+print(json.dumps({"tokens": out[0, len(prompt):].tolist(),
+                  "loss": float(model(ids, labels=ids).loss)}))
+"""
+
+
+@unittest.skipUnless(PEERS, "SPILLWAY_PEERS_PYTHON names no Python with transformers")
+class TransformersTest(ModelCase):
+    def peer(self, directory, prompt, count=12):
+        out = subprocess.run([PEERS, "-c", COMPARE, directory, json.dumps(prompt), str(count)],
+                             capture_output=True, text=True, check=True)
+        return json.loads(out.stdout.splitlines()[-1])
+
+    def test_transformers_loads_exports_and_says_the_same(self):
+        self.assert_run(self.train(steps=3, lr=1e-2, dtype="fp32"), 0)
+        for name, flags in (("one", ()), ("shards", ("--max-shard-size", 6000))):
+            exported = self.export(self.path(name), *flags)
+            ours = self.generate(exported)
+            peer = self.peer(exported, ours["prompt_tokens"])
+            self.assertEqual(peer["tokens"], ours["tokens"])
+
+
+if __name__ == "__main__":
+    main()

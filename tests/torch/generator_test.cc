@@ -1,0 +1,279 @@
+// Text token by token: against transformers, against the whole text at once, and the same in
+// every placement. Golden data by tests/golden/make_generate.py.
+#include "engine/torch/generator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "engine/memory_limits.h"
+#include "engine/safetensors.h"
+#include "engine/torch/gpt2.h"
+#include "engine/torch/gpt2_weights.h"
+#include "engine/torch/init_source.h"
+#include "engine/torch/sampling.h"
+#include "tests/torch/in_memory_model.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+struct Loaded {
+  explicit Loaded(const std::string& name, const nlohmann::json& changes = {})
+      : dir(absl::StrCat(SPILLWAY_SOURCE_DIR, "/tests/golden/", name)),
+        files(std::move(*SafetensorsModel::Open(dir))) {
+    JsonDocument document = *ReadStrictJson(dir + "/config.json");
+    if (!changes.is_null()) document.value.update(changes);
+    config = *ParseGpt2Config(document);
+    model = *BuildGpt2(config);
+    weights = std::move(*OpenGpt2Weights(config, files.get()));
+  }
+
+  std::unique_ptr<Generator> Start(GeneratorOptions options) {
+    options.positions = config.n_positions;
+    auto generator = Generator::Create(model, weights.get(), options);
+    TORCH_CHECK(generator.ok(), generator.status().ToString());
+    return *std::move(generator);
+  }
+
+  std::string dir;
+  std::unique_ptr<SafetensorsModel> files;
+  Gpt2Config config;
+  Model model;
+  std::unique_ptr<WeightSource> weights;
+};
+
+GeneratorOptions Options(DType dtype, int64_t prompt, int64_t tokens) {
+  GeneratorOptions options;
+  options.dtype = dtype;
+  options.prompt_tokens = prompt;
+  options.new_tokens = tokens;
+  return options;
+}
+
+using Tokens = std::vector<int64_t>;
+
+// Greedy tokens, and the logits of each on the way.
+struct Greedy {
+  Tokens tokens;
+  std::vector<Tensor> logits;
+};
+Greedy Continue(Generator& generator, const Tokens& prompt, int64_t count) {
+  Greedy out;
+  Tokens next = prompt;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto logits = generator.Append(next);
+    TORCH_CHECK(logits.ok(), logits.status().ToString());
+    next = {logits->argmax().item<int64_t>()};
+    out.tokens.push_back(next[0]);
+    out.logits.push_back(logits->clone());
+  }
+  return out;
+}
+
+TEST(Generator, GreedyTokensAreTransformers) {
+  const auto golden =
+      ReadStrictJson(absl::StrCat(SPILLWAY_SOURCE_DIR, "/tests/golden/generate.json"))->value;
+  ASSERT_EQ(golden["cases"].size(), 9);
+  for (const auto& one : golden["cases"]) {
+    SCOPED_TRACE(one.dump());
+    Loaded loaded(one["model"]);
+    const Tokens prompt = one["prompt"], expected = one["tokens"];
+    const int64_t count = expected.size();
+    const auto generator =
+        loaded.Start(Options(DType::kFloat32, static_cast<int64_t>(prompt.size()), count));
+    EXPECT_EQ(Continue(*generator, prompt, count).tokens, expected);
+  }
+}
+
+TEST(Generator, EveryTokensLogitsAreThoseOfTheWholeTextAtOnce) {
+  const std::vector<nlohmann::json> variants = {
+      {{"activation_function", "gelu_new"}},
+      {{"scale_attn_weights", false}, {"scale_attn_by_inverse_layer_idx", true}},
+      {{"reorder_and_upcast_attn", true}, {"scale_attn_by_inverse_layer_idx", true}}};
+  const Tokens text = {5, 17, 44, 2, 60, 31, 8, 8, 23, 11, 0, 19};
+  for (const nlohmann::json& variant : variants) {
+    for (const DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      SCOPED_TRACE(absl::StrCat(variant.dump(), " ", std::string(DTypeName(dtype))));
+      Loaded loaded("gpt2", variant);
+      const bool fp32 = dtype == DType::kFloat32;
+      const InMemoryModel plain(loaded.model, *loaded.weights,
+                                fp32 ? torch::kFloat32 : torch::kBFloat16);
+      const Tensor whole = plain.Logits(torch::tensor(text, torch::kInt64).unsqueeze(0));
+      // First a prompt of several, then pieces of one and of three.
+      const auto generator = loaded.Start(Options(dtype, 4, 8));
+      size_t at = 0;
+      for (const size_t piece : {4, 1, 3, 1, 1, 1, 1}) {
+        const auto logits = generator->Append({text.begin() + at, text.begin() + at + piece});
+        ASSERT_TRUE(logits.ok()) << logits.status();
+        at += piece;
+        const Tensor expected = whole[at - 1].to(torch::kFloat32);
+        EXPECT_LT((*logits - expected).abs().max().item<double>(),
+                  (fp32 ? 1e-5 : 0.05) * std::max(1.0, expected.abs().max().item<double>()))
+            << "after " << at;
+      }
+    }
+  }
+}
+
+TEST(Generator, TheSameBitsWithWeightsOnNvmeAsInMemory) {
+  Gpt2Config config;
+  config.vocab_size = 200;
+  config.n_positions = 32;
+  config.n_embd = 128;
+  config.n_inner = 512;
+  config.n_layer = 8;
+  config.n_head = 4;
+  const Model model = *BuildGpt2(config);
+  InitSource weights(model, /*seed=*/5);
+  const Tokens prompt = {48, 137, 67};
+  GeneratorOptions options = Options(DType::kBFloat16, 3, 20);
+  options.positions = config.n_positions;
+  const auto in_memory = std::move(*Generator::Create(model, &weights, options));
+  EXPECT_EQ(in_memory->plan().Residency().weights[static_cast<int>(Tier::kNvme)], 0);
+  const Greedy expected = Continue(*in_memory, prompt, 20);
+  EXPECT_EQ(in_memory->stats().io.read_bytes, 0);
+
+  // Of no memory at all it says what would do.
+  const std::string swap = testing::TempDir() + "/generator-swap";
+  std::filesystem::create_directory(swap);
+  options.swap_paths = {swap};
+  options.host_memory_bytes = 4096;
+  options.device_memory_bytes = 4096;
+  const auto refused = Generator::Create(model, &weights, options);
+  ASSERT_EQ(ExitCodeOf(refused.status()), 3) << refused.status();
+  EXPECT_THAT(refused.status().message(), testing::HasSubstr("--device-memory"));
+
+  // The least that does is not half of the weights.
+  absl::StatusOr<std::unique_ptr<Generator>> tight = refused.status();
+  for (options.device_memory_bytes = 4 * kMiB; !tight.ok();
+       options.device_memory_bytes += kMiB / 64) {
+    ASSERT_LT(options.device_memory_bytes, 6 * kMiB);
+    for (options.host_memory_bytes = kMiB / 2;
+         !tight.ok() && options.host_memory_bytes < 3 * kMiB / 2;
+         options.host_memory_bytes += kMiB / 16) {
+      tight = Generator::Create(model, &weights, options);
+    }
+  }
+  Generator& generator = **tight;
+  const uint64_t on_nvme = generator.plan().Residency().weights[static_cast<int>(Tier::kNvme)];
+  EXPECT_GT(on_nvme, 3 * kMiB / 2);
+  const Greedy found = Continue(generator, prompt, 20);
+  EXPECT_GT(generator.stats().io.read_bytes, 15 * on_nvme);
+  ASSERT_EQ(found.tokens, expected.tokens);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(torch::equal(found.logits[i], expected.logits[i])) << i;
+  }
+  // Nothing has a name there, even while it runs.
+  EXPECT_TRUE(std::filesystem::is_empty(swap));
+}
+
+TEST(Generator, ATextThatOutgrowsThePositionsGoesOnWithItsLaterHalf) {
+  Loaded loaded("gpt2");
+  const int64_t positions = loaded.config.n_positions;  // 12
+  const Tokens prompt = {5, 17, 44, 2, 60, 31, 8, 8, 23, 11};
+  const auto generator = loaded.Start(Options(DType::kFloat32, 10, 20));
+  const Greedy found = Continue(*generator, prompt, 10);
+  Tokens text = prompt;
+  text.insert(text.end(), found.tokens.begin(), found.tokens.end());
+  // Thirteen tokens are one too many: seven of them are kept.
+  const Tokens window(text.begin() + 13 - positions / 2 - 1, text.begin() + 13);
+  const auto fresh = loaded.Start(Options(DType::kFloat32, 7, 5));
+  const Greedy expected = Continue(*fresh, window, 5);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(torch::equal(found.logits[3 + i], expected.logits[i])) << i;
+  }
+
+  const auto too_long = Generator::Create(loaded.model, loaded.weights.get(), [&] {
+    GeneratorOptions options = Options(DType::kFloat32, positions + 1, 1);
+    options.positions = positions;
+    return options;
+  }());
+  EXPECT_EQ(too_long.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// A unit of somebody who has not written ForwardNext.
+class WithoutNext : public Unit {
+ public:
+  explicit WithoutNext(std::shared_ptr<const Unit> unit) : unit_(std::move(unit)) {}
+  std::string name() const override { return unit_->name(); }
+  std::vector<ParameterSpec> parameters() const override { return unit_->parameters(); }
+  std::vector<BorrowedParameter> borrowed() const override { return unit_->borrowed(); }
+  Tensor Forward(const UnitContext& context, const std::vector<Tensor>& parameters,
+                 const Tensor& x) const override {
+    return unit_->Forward(context, parameters, x);
+  }
+
+ private:
+  const std::shared_ptr<const Unit> unit_;
+};
+
+TEST(Generator, AModelWithoutForwardNextIsComputedAnew) {
+  Loaded loaded("gpt2");
+  const Tokens prompt = {5, 17, 44};
+  const auto with = loaded.Start(Options(DType::kFloat32, 3, 9));
+  EXPECT_GT(with->kept_bytes(), 0);
+  const Greedy expected = Continue(*with, prompt, 9);
+  for (auto& unit : loaded.model.units) unit = std::make_shared<WithoutNext>(unit);
+  const auto without = loaded.Start(Options(DType::kFloat32, 3, 9));
+  EXPECT_EQ(without->kept_bytes(), 0);
+  const Greedy found = Continue(*without, prompt, 9);
+  EXPECT_EQ(found.tokens, expected.tokens);
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_LT((found.logits[i] - expected.logits[i]).abs().max().item<double>(), 1e-4) << i;
+  }
+}
+
+TEST(Sampling, TemperatureZeroTakesTheFirstOfTheLargest) {
+  EXPECT_EQ(SampleToken(torch::tensor({1.f, 3.f, 3.f, 2.f}), {0, 50, 1, 1}, 0), 1);
+}
+
+// How often each of 4 tokens is drawn with these logits.
+std::vector<double> Frequencies(const SamplingOptions& options) {
+  const Tensor logits = torch::tensor({0.0f, 2.0f, 1.0f, -1.0f});
+  std::vector<double> counts(4);
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i) counts[SampleToken(logits, options, i)] += 1.0 / kDraws;
+  return counts;
+}
+
+TEST(Sampling, TokensAreDrawnByTheirChances) {
+  const Tensor logits = torch::tensor({0.0, 2.0, 1.0, -1.0});
+  const auto near = [](const Tensor& chances) {
+    std::vector<testing::Matcher<double>> matchers;
+    for (int i = 0; i < 4; ++i) {
+      const double chance = chances[i].item<double>();
+      matchers.push_back(chance == 0 ? testing::Matcher<double>(0.0)
+                                     : testing::DoubleNear(chance, 0.012));
+    }
+    return testing::ElementsAreArray(matchers);
+  };
+  const double none = -std::numeric_limits<double>::infinity();
+  EXPECT_THAT(Frequencies({1, 0, 1, 1}), near(logits.softmax(0)));
+  EXPECT_THAT(Frequencies({0.5, 0, 1, 2}), near((logits / 0.5).softmax(0)));
+  EXPECT_THAT(Frequencies({1, 2, 1, 3}), near(torch::tensor({none, 2.0, 1.0, none}).softmax(0)));
+  // Chances are .64, .24, .09, .03: the first alone has .6 of them; for .65 and .85 it takes
+  // two, for .9 three.
+  EXPECT_THAT(Frequencies({1, 0, 0.6, 4}), near(torch::tensor({0.0, 1.0, 0.0, 0.0})));
+  EXPECT_THAT(Frequencies({1, 0, 0.65, 4}), near(torch::tensor({none, 2.0, 1.0, none}).softmax(0)));
+  EXPECT_THAT(Frequencies({1, 0, 0.9, 4}), near(torch::tensor({0.0, 2.0, 1.0, none}).softmax(0)));
+  // top-k comes first.
+  EXPECT_THAT(Frequencies({1, 1, 0.9, 4}), near(torch::tensor({0.0, 1.0, 0.0, 0.0})));
+}
+
+TEST(Sampling, ATokenDependsOnSeedAndIndexOnly) {
+  const Tensor logits = torch::zeros({1000});
+  const SamplingOptions one{1, 0, 1, 1}, two{1, 0, 1, 2};
+  EXPECT_EQ(SampleToken(logits, one, 5), SampleToken(logits, one, 5));
+  EXPECT_NE(SampleToken(logits, one, 5), SampleToken(logits, one, 6));
+  EXPECT_NE(SampleToken(logits, one, 5), SampleToken(logits, two, 5));
+}
+
+}  // namespace
+}  // namespace spillway

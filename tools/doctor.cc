@@ -1,0 +1,53 @@
+// spillway doctor: one page on what this machine offers.
+#include "engine/doctor.h"
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "engine/torch/torch_facts.h"
+#include "tools/commands.h"
+
+namespace spillway {
+namespace {
+
+CommandOutcome RunDoctor(const std::string& swap, bool as_json) {
+  std::vector<std::string> paths =
+      absl::StrSplit(absl::StrReplaceAll(swap, {{"{rank}", "0"}}), ',', absl::SkipEmpty());
+  // Without --swap a run's files go to OUTPUT, most likely somewhere below here.
+  if (paths.empty()) paths.push_back(".");
+  MachineFacts facts = ProbeMachine(paths);
+  const TorchFacts torch = DescribeTorch();
+  facts.torch_version = torch.version;
+  facts.torch_has_cuda = torch.has_cuda;
+  const std::vector<DoctorLine> lines = Diagnose(facts);
+  if (as_json) {
+    std::printf("%s\n", DoctorJson(facts, lines)
+                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                            .c_str());
+  } else {
+    std::fputs(DoctorPage(lines).c_str(), stdout);
+  }
+  return {.exit_code = DoctorExitCode(lines)};
+}
+
+}  // namespace
+
+void AddDoctorCommand(CLI::App& app, CommandFunction* run) {
+  CLI::App* command =
+      app.add_subcommand("doctor", "Show what this machine offers, and what to do about the rest");
+  auto swap = std::make_shared<std::string>();
+  auto as_json = std::make_shared<bool>(false);
+  command->add_option("--swap", *swap, "PATH[,PATH...] to try, as train's (the current directory)");
+  command->add_flag("--json", *as_json, "one JSON object on stdout");
+  command->footer(
+      "Leaves nothing behind. Exit code 1 when a run with these paths would fail.\n"
+      "Example:\n  spillway doctor --swap /nvme0,/nvme1");
+  command->callback(
+      [run, swap, as_json] { *run = [swap, as_json] { return RunDoctor(*swap, *as_json); }; });
+}
+
+}  // namespace spillway
