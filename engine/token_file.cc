@@ -13,6 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/data_encoder.h"
+#include "engine/encode_progress.h"
 #include "engine/token_writer.h"
 #include "io/check.h"
 #include "io/status.h"
@@ -109,7 +110,7 @@ absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path) {
 absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokenizer& tokenizer,
                                             absl::string_view scratch_directory) {
   const std::string name(path);
-  RETURN_IF_ERROR(OpenData(name).status());  // refuses what is missing or empty first
+  ASSIGN_OR_RETURN(const OpenedFile text, OpenData(name));  // refuses what is missing or empty
   ASSIGN_OR_RETURN(UniqueFd fd, CreateScratch(scratch_directory));
   TokenFormat format;
   format.marks_loss = absl::EndsWith(path, ".jsonl");
@@ -119,6 +120,12 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
   DataSink sink;
   sink.take = [&](const std::vector<uint32_t>& tokens, bool carry_loss) {
     return writer.Append(tokens, carry_loss ? 0 : kWithoutLoss);
+  };
+  EncodeProgress progress(absl::StrCat("MB encoded of ", name), text.size_bytes);
+  uint64_t done_bytes = 0;
+  sink.progress = [&](uint64_t bytes) {
+    progress.Update(done_bytes += bytes);
+    return absl::OkStatus();
   };
   RETURN_IF_ERROR(EncodeData(name, tokenizer, sink));
   RETURN_IF_ERROR(writer.Flush());

@@ -1,5 +1,4 @@
 // spillway tokenize: text files made into one file of tokens.
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -9,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/encode_progress.h"
 #include "engine/memory_limits.h"
-#include "engine/progress.h"
 #include "engine/stop_signal.h"
 #include "engine/tokenize_files.h"
 #include "engine/tokenizer.h"
@@ -27,31 +26,6 @@ struct TokenizeFlags {
   std::string tokenizer, out, save_tokenizer;
   std::vector<std::string> data;
   bool as_json = false;
-};
-
-// Shows how far it is where that takes more than a moment; stops at a signal.
-class ShowProgress {
- public:
-  absl::Status operator()(uint64_t done_bytes, uint64_t total_bytes) {
-    if (StopSignal::received() != 0) {
-      return absl::CancelledError(absl::StrCat(
-          "stopped by ", StopSignal::Name(StopSignal::received()), ": nothing is written"));
-    }
-    constexpr uint64_t kMegabyte = 1'000'000;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - began_;
-    if (!progress_ && elapsed.count() > 1) {
-      progress_.emplace("MB encoded", static_cast<int64_t>(total_bytes / kMegabyte));
-    }
-    if (progress_) {
-      progress_->Update(static_cast<int64_t>(done_bytes / kMegabyte),
-                        absl::StrFormat("%.1f MB/s", done_bytes / elapsed.count() / kMegabyte));
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
-  std::optional<Progress> progress_;
 };
 
 absl::Status SaveTokenizer(const Tokenizer& tokenizer, const std::string& directory) {
@@ -97,8 +71,16 @@ CommandOutcome RunTokenize(const TokenizeFlags& flags) {
   options.out = flags.out;
   absl::StatusOr<TokenizeResult> result;
   {
-    ShowProgress show;
-    options.progress = [&](uint64_t done, uint64_t total) { return show(done, total); };
+    std::optional<EncodeProgress> progress;
+    options.progress = [&](uint64_t done_bytes, uint64_t total_bytes) -> absl::Status {
+      if (StopSignal::received() != 0) {
+        return absl::CancelledError(absl::StrCat(
+            "stopped by ", StopSignal::Name(StopSignal::received()), ": nothing is written"));
+      }
+      if (!progress) progress.emplace("MB encoded", total_bytes);
+      progress->Update(done_bytes);
+      return absl::OkStatus();
+    };
     result = TokenizeFiles(options);
   }
   if (!result.ok()) return {result.status()};

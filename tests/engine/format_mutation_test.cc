@@ -3,9 +3,11 @@
 #include <random>
 
 #include "engine/deepspeed_config.h"
+#include "engine/jsonl.h"
 #include "engine/safetensors_header.h"
 #include "engine/strict_json.h"
 #include "engine/token_file.h"
+#include "tests/engine/bpe_testing.h"
 #include "tests/engine/format_testing.h"
 #include "tests/engine/safetensors_testing.h"
 
@@ -90,6 +92,30 @@ TEST(FormatMutation, DeepSpeedConfig) {
     const auto config = ParseDeepSpeedConfig(text, "f");
     EXPECT_TRUE(config.ok() || absl::IsInvalidArgument(config.status())) << config.status();
     return config.ok();
+  });
+}
+
+TEST(FormatMutation, TokenizerJson) {
+  nlohmann::json good = SmallTokenizerJson({{"a", "b"}, {"ab", "c"}});
+  good["added_tokens"] = {AddedTokenJson(258, "<s>", {{"lstrip", true}})};
+  good["pre_tokenizer"] =
+      SplitBy("(?i:'s|'t)|[^\\r\\n\\p{L}]?\\p{L}+|\\p{N}{1,3}|\\s+(?!\\S)|\\s+");
+  MutateAndRead(good.dump(), [](const std::string& text) {
+    auto spec = ParseTokenizerJson(text, "f");
+    if (!spec.ok()) return false;
+    const auto tokenizer = NewBpeTokenizer(*std::move(spec), std::nullopt, {});
+    const auto tokens = tokenizer->Encode("abc <s> 1234's\n");
+    EXPECT_TRUE(!tokens.ok() || tokenizer->Decode(*tokens).ok());
+    return true;
+  });
+}
+
+TEST(FormatMutation, Jsonl) {
+  const std::string good =
+      "{\"text\": \"a\\u00e9\\ud83d\\ude00\"}\n\n{\"prompt\": \"a\", \"completion\": \"b\"}\n";
+  MutateAndRead(good, [](const std::string& text) {
+    JsonlReader reader("f", [](const JsonlRecord&) { return absl::OkStatus(); });
+    return reader.Next(text).ok() && reader.Finish().ok();
   });
 }
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "tests/engine/bpe_testing.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -141,6 +142,17 @@ TEST_F(TokenSourceTest, PromptsCarryNoLoss) {
                 std::vector<uint8_t>(masked.begin() + first, masked.begin() + first + count));
     }
   }
+}
+
+TEST_F(TokenSourceTest, PromptAndCompletionAreEncodedApart) {
+  nlohmann::json json = SmallTokenizerJson({{"a", "b"}});
+  json["added_tokens"] = {AddedTokenJson(257, "<end>")};
+  auto spec = ParseTokenizerJson(json.dump(), "f");
+  tokenizer_ = NewBpeTokenizer(*std::move(spec), 257, {});
+  vocabulary_ = 258;
+  EXPECT_EQ(All({Put("1.jsonl", R"({"text": "ab"})")}), (Tokens{256, 257}));
+  EXPECT_EQ(All({Put("2.jsonl", R"({"prompt": "a", "completion": "b"})")}),
+            (Tokens{'a', 'b', 257}));
 }
 
 TEST_F(TokenSourceTest, FingerprintIsOfTheLossToo) {

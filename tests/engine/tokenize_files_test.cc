@@ -67,6 +67,23 @@ TEST_F(TokenizeFilesTest, WritesBothFormatsAsTrainReadsThem) {
   ExpectFiles(5);
 }
 
+TEST_F(TokenizeFilesTest, RecordsEndWithTheTokenizersEndOfText) {
+  nlohmann::json json = SmallTokenizerJson({{"a", "b"}});
+  json["added_tokens"] = {AddedTokenJson(257, "<end>")};
+  const std::string lines =
+      Put("d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"\"}\n{\"text\": \"b<end>\"}");
+  const auto tokens = [&](std::optional<uint32_t> end) {
+    auto spec = ParseTokenizerJson(json.dump(), "f");
+    tokenizer_ = NewBpeTokenizer(*std::move(spec), end, {});
+    EXPECT_TRUE(Run({lines}, "o.npy").ok());
+    return Read("o.npy");
+  };
+  EXPECT_EQ(tokens(257), (Tokens{256, 257, 257, 'b', 257, 257}));
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(tokens(std::nullopt), (Tokens{256, '\n', '\n', 'b', 257, '\n'}));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("no end-of-text token"));
+}
+
 TEST_F(TokenizeFilesTest, NpyHeaderIsNumpys) {
   const std::string header = NpyHeader(123456789012, 4);
   EXPECT_EQ(header.size(), kNpyHeaderBytes);

@@ -113,10 +113,7 @@ TEST(TokenizerJson, WhatIsBrokenIsRefused) {
       {[](json& t) { t["model"].erase("merges"); }, "no merges"},
       {[](json& t) { t["model"]["merges"] = {"a b c"}; }, "is not two tokens"},
       {[](json& t) { t["model"]["merges"] = {"ab"}; }, "is not two tokens"},
-      {[](json& t) {
-         t["model"]["merges"] = {{"a", 1}};
-       },
-       "neither"},
+      {[](json& t) { t["model"]["merges"] = json::parse(R"([["a", 1]])"); }, "neither"},
       {[](json& t) { t["model"]["merges"] = {"a c"}; }, "\"ac\", which is not in the vocabulary"},
       {[](json& t) {
          t["added_tokens"] = {{{"id", 257}}};

@@ -159,7 +159,43 @@ def commits():
     write("metrics_rows", "deep", '{"step":1,"x":' + "[" * 600 + "\n")
 
 
+def data():
+    letters, following = [], 0x100
+    for byte in range(256):  # GPT-2's alphabet
+        printable = ord("!") <= byte <= ord("~") or byte >= 0xA1 and byte != 0xAD
+        letters.append(chr(byte) if printable else chr(following))
+        following += not printable
+    vocabulary = {letter: byte for byte, letter in enumerate(letters)} | {"ab": 256, "abc": 257}
+    end = {"id": 258, "content": "<|endoftext|>", "single_word": False, "lstrip": False,
+           "rstrip": False, "normalized": False, "special": True}
+    gpt2 = {"version": "1.0", "added_tokens": [end], "normalizer": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+            "decoder": {"type": "ByteLevel"},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "ignore_merges": False,
+                      "vocab": vocabulary, "merges": ["a b", "ab c"]}}
+    pattern = (r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+               r"|\s+(?!\S)|\s+")
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False}
+    qwen2 = dict(gpt2, normalizer={"type": "NFC"},
+                 pre_tokenizer={"type": "Sequence", "pretokenizers": [split, byte_level]},
+                 model=dict(gpt2["model"], merges=[["a", "b"], ["ab", "c"]], ignore_merges=True))
+    small = dict(gpt2, model={"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+                 added_tokens=[{"id": 3, "content": "<s>", "lstrip": True}])
+    for name, value in (("gpt2", gpt2), ("qwen2", qwen2), ("small", small)):
+        write("tokenizer_json", name, json.dumps(value, ensure_ascii=False))
+    write("tokenizer_json", "unigram", '{"model":{"type":"Unigram","vocab":[["a",0.1]]}}')
+
+    write("jsonl", "texts", '{"text": "a\\n\\u00e9"}\n\n{"text": "b", "id": 3}\r\n')
+    write("jsonl", "prompts", '{"prompt": "a", "completion": "b"}\n'
+                              '{"completion": "", "prompt": "\\ud83d\\ude00"}')
+    write("jsonl", "wrong", '{"text": "a"}\n{"messages": []}\n{"text": 1}\n')
+    write("bpe_encode", "mixed", "ab abab  one <s> <r\n\n e\u0301\u0323 \u1112\u1161\u11ab one_ <r  \n\n "
+          "\U0001f468\u200d\U0001f469 123\u3000<s>".encode() + b"\xff\xe2\x82")
+
+
 safetensors()
 configs()
 npy()
 commits()
+data()

@@ -167,8 +167,64 @@ class DataTest(BadInput):
         self.refuse(2, "UTF-8", data=self.write("x.txt", b"\xff\xfe" * 100), tokenizer="chars")
         self.refuse(2, "256", "64", data=self.write("x.txt", "text" * 100), tokenizer="bytes")
 
+    def test_jsonl(self):
+        for line, words in (('{"text": "a"', ("end of input",)), ('{"text": 1}', ("not a string",)),
+                            ('{"prompt": "a"}', ("completion",)), ('{"messages": []}', ("messages",)),
+                            ('{"text": "\\ud83d"}', ("surrogate",))):
+            data = self.write("x.jsonl", '{"text": "fine"}\n\n' + line + "\n")
+            self.refuse(2, "x.jsonl:3", *words, data=data, tokenizer="chars")
+        self.refuse(2, "x.jsonl", "no text", data=self.write("x.jsonl", "\n"), tokenizer="chars")
+
+    def test_tokenizer_json(self):
+        text = self.write("x.txt", "text" * 100)
+        for content, words in (("{", ("tokenizer.json:1",)), ("[]", ("not an object",)),
+                               ('{"pre_tokenizer": {"type": "Metaspace"}}', ("Metaspace", ".npy"))):
+            self.write("model-in/tokenizer.json", content)
+            self.refuse(2, "tokenizer.json", *words, data=text)
+        os.remove(self.path("model-in/tokenizer.json"))
+        self.write("model-in/vocab.json", "{}")
+        self.refuse(2, "vocab.json", "save_pretrained", data=text)
+
     def test_held_out(self):
         self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
+
+
+class TokenizeTest(CliTest):
+    def tokenize(self, *args):
+        return run("tokenize", *args)
+
+    def test_writes_what_it_says(self):
+        text = self.write("a.txt", "abc")
+        lines = self.write("b.jsonl", '{"text": "d"}\n')
+        for name, header in (("out.bin", 0), ("out.npy", 128)):
+            result = self.tokenize("--tokenizer", "bytes", "--data", text, lines, "--out",
+                                   self.path(name), "--json")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            answer = json.loads(result.stdout)
+            self.assertEqual((answer["tokens"], answer["bytes"], answer["dtype"]), (5, 17, "uint16"))
+            with open(self.path(name), "rb") as f:
+                self.assertEqual(f.read()[header:], struct.pack("<5H", *b"abcd\n"))
+
+    def test_refuses(self):
+        text = self.write("a.txt", "abc")
+        pairs = self.write("p.jsonl", '{"prompt": "a", "completion": "b"}\n')
+        out = self.path("out.bin")
+        before = sorted(os.listdir(os.path.dirname(out)))
+        for code, words, args in (
+                (2, ("--out",), ("--tokenizer", "bytes", "--data", text)),
+                (2, ("--data",), ("--tokenizer", "bytes", "--out", out)),
+                (2, ("nowhere",), ("--tokenizer", "nowhere", "--data", text, "--out", out)),
+                (2, (".npy",), ("--tokenizer", "bytes", "--data", text, "--out", out + ".x")),
+                (2, ("none.txt",), ("--tokenizer", "bytes", "--data", "none.txt", "--out", out)),
+                (2, ("p.jsonl:1", "loss"), ("--tokenizer", "bytes", "--data", pairs, "--out", out)),
+                (2, ("--tokeniser", "--tokenizer"), ("--tokeniser", "bytes", "--tokenizer", "bytes",
+                                                     "--data", text, "--out", out))):
+            result = self.tokenize(*args)
+            self.assertEqual(result.returncode, code, result.stderr)
+            self.assertEqual(result.stdout, "")
+            for word in words:
+                self.assertIn(word, result.stderr)
+            self.assertEqual(sorted(os.listdir(os.path.dirname(out))), before)
 
 
 class ConfigTest(BadInput):
