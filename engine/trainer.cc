@@ -45,8 +45,7 @@ Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, Run
       model_(model),
       storage_(storage),
       compute_(compute),
-      loss_scaler_(options.loss_scale),
-      host_budget_limit_(options.host_memory_bytes) {}
+      loss_scaler_(options.loss_scale) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& options,
                                                          const ModelDescription& model,

@@ -93,7 +93,6 @@ class Trainer {
   bool deferred_ = false;
   int64_t evaluate_ops_ = 0;
 
-  const uint64_t host_budget_limit_;
   std::unique_ptr<MemoryBudget> host_budget_;
   MemoryReservation books_;
   std::unique_ptr<Arena> host_arena_;

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/memory_limits.h"
+#include "engine/run_plan.h"
 #include "engine/run_storage.h"
 #include "engine/stop_signal.h"
 #include "engine/torch/device_memory.h"
@@ -20,23 +21,6 @@
 
 namespace spillway {
 namespace {
-
-// Budgets that were not given: what the machine has free, less the process base and a
-// tenth; a third of it for computing, the rest for state.
-void ChooseBudgets(TrainOptions& options) {
-  if (options.device_memory_bytes > 0 && options.host_memory_bytes > 0) return;
-  const uint64_t available = AvailableMemoryBytes();
-  uint64_t spendable = available - available / 10;
-  spendable -= std::min(spendable, kProcessBaseBytes);
-  if (options.device_memory_bytes > 0) {
-    options.host_memory_bytes = spendable - std::min(spendable, options.device_memory_bytes);
-  } else if (options.host_memory_bytes > 0) {
-    options.device_memory_bytes = spendable - std::min(spendable, options.host_memory_bytes);
-  } else {
-    options.device_memory_bytes = spendable / 3;
-    options.host_memory_bytes = spendable - options.device_memory_bytes;
-  }
-}
 
 absl::Status FinishWith(const TrainHooks& hooks, const StateSource& source) {
   return hooks.at_end ? hooks.at_end(source) : absl::OkStatus();

@@ -1,0 +1,33 @@
+// What a steady step moves and updates, by phase: from the plan alone.
+//
+// forward is the ops before the loss, backward the loss and what follows, flush what can
+// begin only when the last op has ended. Plain values; any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "swap/swap_plan.h"
+
+namespace spillway {
+
+enum class Phase : uint8_t { kForward, kBackward, kFlush };
+inline constexpr int kPhases = 3;
+
+// "forward", "backward", "flush".
+absl::string_view PhaseName(Phase phase);
+
+struct PhaseTraffic {
+  uint64_t read_bytes = 0;     // from NVMe
+  uint64_t written_bytes = 0;  // to NVMe
+  // Memory that updates touch: every plane of the state read and written, the gradient read.
+  uint64_t update_bytes = 0;
+};
+
+// The sums over phases are plan.traffic. Work counts in the phase in which it begins:
+// immediate updates in backward, but those of units whose gradient the last op completes in
+// flush; deferred ones in the next forward, and the gradients they spill when they are whole.
+std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan);
+
+}  // namespace spillway
