@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/step_forecast.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -33,9 +34,15 @@ struct StepMetrics {
   uint64_t peak_device_bytes = 0;
   uint64_t peak_host_bytes = 0;
   uint64_t peak_rss_bytes = 0;
+  // What was predicted before step 1; the same in every row. None: nothing was.
+  std::optional<StepForecast> forecast;
+  double binding_seconds = 0;  // busy time of what binds each phase, in that phase
 };
 
 nlohmann::json ToJson(const StepMetrics& metrics);
+
+// {"forward": "disk", "backward": "compute", "flush": "disk"}.
+nlohmann::json BindingJson(const StepForecast& forecast);
 
 // Appends lines to a file in the output directory. One thread.
 class MetricsLog {

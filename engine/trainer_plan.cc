@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/memory_limits.h"
+#include "engine/run_forecast.h"
 #include "engine/run_plan.h"
 #include "engine/trainer.h"
 #include "io/log.h"
@@ -13,7 +14,7 @@
 namespace spillway {
 
 absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
-  const absl::StatusOr<uint64_t> dry_run = compute_->MeasurePeakBytes();
+  const absl::StatusOr<DryRun> dry_run = compute_->MeasureNeeds();
   if (absl::IsResourceExhausted(dry_run.status())) {
     return DoesNotFitError(
         absl::StrCat("computing does not fit this machine's memory: ", dry_run.status().message(),
@@ -26,7 +27,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                               ? storage_->committed_tile_parameters()
                               : options_.tile_parameters;
   input.copies = storage_->copies() != nullptr;
-  input.dry_run_bytes = *dry_run;
+  input.dry_run_bytes = dry_run->peak_bytes;
   ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
   if (!run.swaps) return RefusalOf(run);
   deferred_ = run.update == UpdateMode::kDeferred;
@@ -46,15 +47,19 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   if (any_nvme || !options_.no_commit || storage_->committed()) {
     ASSIGN_OR_RETURN(store_, storage_->OpenStore(layout, spill, state_));
   }
+  SwapManagerOptions manager_options;
+  manager_options.io = options_.io;
+  if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
+  workers_ = manager_options.workers;
+  // Measured before the arenas are there, whose memory it uses.
+  forecast_ = ForecastRun(swaps, options_, *dry_run, workers_);
+
   host_budget_ = std::make_unique<MemoryBudget>("host", run.host_limit_bytes);
   ASSIGN_OR_RETURN(books_, host_budget_->Reserve(run.book_bytes, "the swap manager's books"));
   ASSIGN_OR_RETURN(host_arena_, Arena::Create(swaps.host_arena_bytes, host_budget_.get()));
   ASSIGN_OR_RETURN(device_arena_, Arena::Create(swaps.device_arena_bytes, device_budget));
   optimizer_ = std::make_unique<OptimizerTiles>(options_.optimizer, options_.dtype, layout,
                                                 DecayedRanges(model_, options_.optimizer.decay));
-  SwapManagerOptions manager_options;
-  manager_options.io = options_.io;
-  if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));
@@ -62,7 +67,8 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                        model_.units.size(), " units\n", plan().Summary(), "  computing  ",
                        FormatBytes(run.compute_bytes), " of device memory at its peak\n",
                        "  budgets    ", FormatBytes(run.device_limit_bytes), " device, ",
-                       FormatBytes(run.host_limit_bytes), " host"));
+                       FormatBytes(run.host_limit_bytes), " host",
+                       forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
   return absl::OkStatus();
 }
 

@@ -42,6 +42,7 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     update.written_bytes += stored;
     update.update_bytes +=
         2 * parameters * plan.layout.PlaneRangeBytes(0, plan.layout.num_planes()) + gradient;
+    at(whole).update_bytes += parameters * sizeof(float) + gradient;
     if (deferred && placement.gradient == Tier::kNvme) {
       at(whole).written_bytes += gradient;
       update.read_bytes += gradient;

@@ -21,13 +21,14 @@ absl::string_view PhaseName(Phase phase);
 struct PhaseTraffic {
   uint64_t read_bytes = 0;     // from NVMe
   uint64_t written_bytes = 0;  // to NVMe
-  // Memory that updates touch: every plane of the state read and written, the gradient read.
+  // Memory that the workers touch: rounding reads the fp32 sums and writes the gradient, an
+  // update reads that, and reads and writes every plane of the state.
   uint64_t update_bytes = 0;
 };
 
 // The sums over phases are plan.traffic. Work counts in the phase in which it begins:
 // immediate updates in backward, but those of units whose gradient the last op completes in
-// flush; deferred ones in the next forward, and the gradients they spill when they are whole.
+// flush; deferred ones in the next forward. Gradients are rounded, and spilled, when whole.
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan);
 
 }  // namespace spillway

@@ -50,6 +50,7 @@ int Main(int argc, char** argv) {
   AddInspectCommand(app, &run);
   AddExportCommand(app, &run);
   AddBenchCommand(app, &run);
+  AddEstimateCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
   try {
