@@ -63,7 +63,7 @@ struct Estimate {
 absl::StatusOr<Estimate> MakeEstimate(const EstimateInput& input);
 
 nlohmann::json EstimateJson(const Estimate& estimate);
-// For people: lines of at most 80 columns.
+// For people: lines of at most 80 columns, and a table.
 std::string EstimateText(const Estimate& estimate);
 
 }  // namespace spillway

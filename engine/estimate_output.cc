@@ -113,31 +113,44 @@ void AppendWrapped(std::string& text, absl::string_view line, const std::string&
 }
 
 void AppendRow(std::string& text, absl::string_view name, const std::vector<std::string>& cells) {
-  absl::StrAppendFormat(&text, "  %-6s", name);
-  for (const std::string& cell : cells) absl::StrAppendFormat(&text, " %11s", cell);
+  absl::StrAppendFormat(&text, "%-13s", name);
+  for (const std::string& cell : cells) absl::StrAppendFormat(&text, "%11s", cell);
   text += '\n';
 }
 
-void AppendDTypes(std::string& text, const Estimate& e) {
-  AppendRow(text, "", {"weights", "gradients", "optimizer", "activations", "staging", "total"});
-  for (const DTypeEstimate& row : e.dtypes) {
-    AppendRow(text, DTypeName(row.dtype),
-              {FormatBytes(row.weights_bytes), FormatBytes(row.gradients_bytes),
-               FormatBytes(row.optimizer_bytes), FormatBytes(row.activations_bytes),
-               FormatBytes(row.staging_bytes), FormatBytes(row.total_bytes())});
-  }
-}
+std::string Cell(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 
-void AppendTiers(std::string& text, const Estimate& e) {
-  for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
-    const TierBytes& bytes = e.tiers[static_cast<int>(tier)];
-    AppendRow(
-        text, TierName(tier),
-        {FormatBytes(bytes.weights), FormatBytes(bytes.gradients), FormatBytes(bytes.optimizer),
-         FormatBytes(bytes.activations), FormatBytes(bytes.staging),
-         FormatBytes(bytes.weights + bytes.gradients + bytes.optimizer + bytes.activations +
-                     bytes.staging)});
-  }
+// Kinds of memory below each other; beside each other everything by dtype, and in the run's
+// dtype the tiers.
+void AppendTable(std::string& text, const Estimate& e) {
+  std::vector<std::string> heads;
+  for (const DTypeEstimate& row : e.dtypes) heads.emplace_back(DTypeName(row.dtype));
+  for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) heads.emplace_back(TierName(tier));
+  AppendRow(text, "", heads);
+  std::vector<uint64_t> totals(heads.size());
+  const auto kind = [&](const char* name, uint64_t DTypeEstimate::*of_dtype,
+                        uint64_t TierBytes::*of_tier) {
+    std::vector<uint64_t> bytes;
+    for (const DTypeEstimate& row : e.dtypes) bytes.push_back(row.*of_dtype);
+    for (const TierBytes& tier : e.tiers) bytes.push_back(tier.*of_tier);
+    std::vector<std::string> cells;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      totals[i] += bytes[i];
+      cells.push_back(Cell(bytes[i]));
+    }
+    AppendRow(text, name, cells);
+  };
+  kind("weights", &DTypeEstimate::weights_bytes, &TierBytes::weights);
+  kind("gradients", &DTypeEstimate::gradients_bytes, &TierBytes::gradients);
+  kind("optimizer", &DTypeEstimate::optimizer_bytes, &TierBytes::optimizer);
+  kind("activations", &DTypeEstimate::activations_bytes, &TierBytes::activations);
+  kind("staging", &DTypeEstimate::staging_bytes, &TierBytes::staging);
+  std::vector<std::string> cells;
+  for (uint64_t total : totals) cells.push_back(Cell(total));
+  AppendRow(text, "total", cells);
+  cells.clear();
+  for (const DTypeEstimate& row : e.dtypes) cells.push_back(Cell(row.largest_layer_bytes));
+  AppendRow(text, "largest layer", cells);
 }
 
 std::string MinimumText(const char* flag, const std::optional<uint64_t>& bytes, const char* other) {
@@ -189,37 +202,37 @@ std::string EstimateText(const Estimate& e) {
   const ModelShape& shape = in.shape;
   const RunMinimums& least = e.minimums;
   std::string text;
-  const std::string indent = "    ";
-  const auto line = [&](const std::string& words) { AppendWrapped(text, words, indent); };
+  // Lines that begin with a label go on below what stands behind it.
+  const auto line = [&](const std::string& words) {
+    AppendWrapped(text, words, std::string(words[0] == ' ' ? 12 : 0, ' '));
+  };
 
   line(absl::StrCat(shape.model_type.empty() ? "model" : shape.model_type, ": ",
                     WithCommas(shape.model.parameter_count()), " parameters in ",
-                    shape.model.units.size(), " units, the largest ",
-                    FormatBytes(e.dtypes[0].largest_layer_bytes), " in fp32",
+                    shape.model.units.size(), " units",
                     in.trainable ? "" : "; this build can't train it yet"));
-  for (const std::string& note : shape.notes) line("  note: " + note);
-  line(absl::StrCat(
-      "All of it, by dtype (", in.step.micro_batch, " x ", in.step.seq_len, " tokens, ",
-      in.step.accumulate, " micro-batch", in.step.accumulate == 1 ? "" : "es",
-      " a step; activations of ", std::string(DTypeName(in.options.dtype)),
-      in.measured ? " from a dry run, of the others" : " and the others", " from a formula):"));
-  AppendDTypes(text, e);
+  for (const std::string& note : shape.notes) line("  note      " + note);
+  const std::string dtype(DTypeName(in.options.dtype));
+  line(absl::StrCat(in.step.micro_batch, " x ", in.step.seq_len, " tokens, ", in.step.accumulate,
+                    " micro-batch", in.step.accumulate == 1 ? "" : "es", " a step. Activations of ",
+                    dtype,
+                    in.measured ? " are from a dry run, of the others" : " and the others are",
+                    " from a formula."));
+  line(absl::StrCat("All of it by dtype, and of ", dtype, " what lives where",
+                    e.fits ? "" : " with the least memory", ":"));
+  text += '\n';
+  AppendTable(text, e);
   text += '\n';
 
   line(absl::StrCat(e.fits ? "It fits" : "It does not fit", " --device-memory ",
                     FormatBytes(in.options.device_memory_bytes), " and --host-memory ",
-                    FormatBytes(in.options.host_memory_bytes), " in ",
-                    std::string(DTypeName(in.options.dtype)), "."));
+                    FormatBytes(in.options.host_memory_bytes), " in ", dtype, "."));
   line(absl::StrCat("  at least  --device-memory ", FormatBytesForFlag(least.pair.device_bytes),
                     " and --host-memory ", FormatBytesForFlag(least.pair.host_bytes)));
   line("            " + MinimumText("--host-memory", least.host_bytes, "--device-memory"));
   line("            " + MinimumText("--device-memory", least.device_bytes, "--host-memory"));
-  line(e.fits ? "What lives where:" : "What would live where with the least:");
-  AppendTiers(text, e);
-  text += '\n';
-
   const StepTraffic& traffic = e.plan.swaps->traffic;
-  line(absl::StrCat("  a step    ", e.forecast ? DescribeForecast(*e.forecast)
+  line(absl::StrCat("  time      ", e.forecast ? DescribeForecast(*e.forecast)
                                                : "no forecast: rates of this machine are missing"));
   if (e.forecast && e.forecast->predicted_seconds > 0) {
     line(absl::StrFormat("            %.4g tokens/s",
@@ -234,7 +247,7 @@ std::string EstimateText(const Estimate& e) {
       absl::StrAppendFormat(&days, ", %.3g in %d steps", DriveDays(e) * in.options.steps,
                             in.options.steps);
     }
-    absl::StrAppendFormat(&days, " (a drive rated %.4g TB a day)", in.drive_bytes_per_day * 1e-12);
+    absl::StrAppendFormat(&days, " (rated %.4g TB a day)", in.drive_bytes_per_day * 1e-12);
     line(days);
   }
   return text;

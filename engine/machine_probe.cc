@@ -62,7 +62,7 @@ class DiskPass {
       if (engine_->pending() == 0) break;
       engine_->Poll(absl::Seconds(1));
     }
-    RETURN_IF_ERROR(status_);
+    RETURN_IF_ERROR(failure_);
     *done = next;
     return static_cast<double>(next * block_bytes_) / std::max(1e-9, Now() - began);
   }
@@ -87,7 +87,7 @@ class DiskPass {
     slot.request.done = [](IoRequest& request, const absl::Status& status) {
       auto* slot = static_cast<Slot*>(request.context);
       slot->busy = false;
-      slot->pass->status_.Update(status);
+      slot->pass->failure_.Update(status);
     };
     engine_->Submit(&slot.request);
   }
@@ -97,7 +97,7 @@ class DiskPass {
   char* const buffer_;
   const uint64_t block_bytes_;
   std::vector<Slot> slots_;
-  absl::Status status_;
+  absl::Status failure_;  // the first
 };
 
 // One worker's tile, with small values in it and checksums as of a tile in the store.
@@ -135,7 +135,7 @@ class ProbeTile {
  private:
   void Checksums() {
     for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-      checksum_ ^= Checksum({}, planes_[plane], layout_.PlaneBytes(0, 0, plane));
+      checksum_ = Checksum({}, planes_[plane], layout_.PlaneBytes(0, 0, plane));
     }
   }
 
@@ -145,7 +145,7 @@ class ProbeTile {
   std::vector<char*> planes_;
   char* gradient_;
   float* sums_;
-  volatile uint64_t checksum_ = 0;
+  volatile uint64_t checksum_ = 0;  // so that none is left out
 };
 
 }  // namespace

@@ -36,8 +36,9 @@ struct EstimateFlags {
   bool as_json = false;
 };
 
-// A dry run beyond this is only made when asked for.
-constexpr double kAutoSeconds = 4;
+// A dry run beyond this is only made when asked for; one that takes a while is announced.
+constexpr double kAutoSeconds = 40;
+constexpr double kQuietSeconds = 4;
 constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
 constexpr double kGuessedFlops = 3e10;
 // One whole write a day of a 3.84 TB drive: 7 PB in five years.
@@ -87,23 +88,37 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
   return found;
 }
 
-// Whether a dry run is quick and small enough to be made unasked.
-bool IsQuick(const EstimateInput& input) {
+// Memory and time of a dry run, guessed beforehand.
+struct DryRunCost {
+  uint64_t bytes = 0;
+  double seconds = 0;
+};
+DryRunCost CostOf(const EstimateInput& input) {
   uint64_t largest = 0;
   for (const UnitDescription& unit : input.shape.model.units) {
     largest = std::max(largest, unit.flat_parameters);
   }
   const DType dtype = input.options.dtype;
-  const uint64_t bytes = 2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-                         ActivationBytes(input.shape, dtype, input.step);
   StepShape one = input.step;
   one.accumulate = 1;
   const StepFlops flops = FlopsOf(input.shape, one);
   // One layer with its backward, and the head.
   const double operations =
       4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
-  return operations / kGuessedFlops < kAutoSeconds &&
-         bytes < std::min(kAutoBytes, AvailableMemoryBytes() / 4);
+  return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
+              ActivationBytes(input.shape, dtype, input.step),
+          operations / kGuessedFlops};
+}
+
+bool WantsDryRun(const EstimateInput& input, DryRunChoice choice) {
+  if (choice == DryRunChoice::kNo || !input.trainable) return false;
+  const DryRunCost cost = CostOf(input);
+  const bool small = cost.bytes < std::min(kAutoBytes, AvailableMemoryBytes() / 4);
+  if (choice == DryRunChoice::kAuto && (cost.seconds > kAutoSeconds || !small)) return false;
+  if (cost.seconds > kQuietSeconds) {
+    LogInfo("computing one layer of each kind to measure it; --dry-run no does without");
+  }
+  return true;
 }
 
 // Compute times where there was no dry run: arithmetic over the rate of a matrix product.
@@ -176,8 +191,7 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
     return absl::InvalidArgumentError(
         "--dry-run yes: this build can't compute this model; leave it out for the formula");
   }
-  if (input.trainable && dry_run != DryRunChoice::kNo &&
-      (dry_run == DryRunChoice::kYes || IsQuick(input))) {
+  if (WantsDryRun(input, dry_run)) {
     ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*model));
     ASSIGN_OR_RETURN(times, RunDry(*model, description, input.options, input.step.seq_len));
     input.compute_bytes[static_cast<int>(input.options.dtype)] = times.peak_bytes;
