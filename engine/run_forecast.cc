@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/machine_probe.h"
 #include "engine/machine_profile.h"
+#include "engine/progress.h"
 #include "io/log.h"
 #include "io/status.h"
 
@@ -75,8 +76,11 @@ std::optional<StepForecast> ForecastRun(const SwapPlan& plan, const TrainOptions
 }
 
 std::string DescribeForecast(const StepForecast& forecast) {
-  return absl::StrFormat("%.3g s a step, at least %.3g s, bound by %s", forecast.predicted_seconds,
-                         forecast.bound_seconds, std::string(ResourceName(forecast.binding)));
+  const auto shown = [](double seconds) {
+    return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
+  };
+  return absl::StrCat(shown(forecast.predicted_seconds), " a step, at least ",
+                      shown(forecast.bound_seconds), ", bound by ", ResourceName(forecast.binding));
 }
 
 }  // namespace spillway
