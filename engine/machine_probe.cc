@@ -26,11 +26,13 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// A file without a name, in `folder`.
+// A file in `folder` that has lost its name.
 absl::StatusOr<std::unique_ptr<File>> NamelessFile(const std::string& folder, uint64_t size_bytes) {
   const std::string path = absl::StrCat(folder, "/.spillway-probe-", getpid());
   FileOptions options;
   options.write = options.create = true;
+  // Of a process that was killed before it came to the next line but one.
+  unlink(path.c_str());
   ASSIGN_OR_RETURN(auto file, File::Open(path, options));
   if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", path));
   RETURN_IF_ERROR(file->Preallocate(size_bytes));

@@ -25,8 +25,8 @@ struct DiskProbe {
   uint64_t buffer_bytes = 0;  // of memory it may take
 };
 
-// Writes, overwrites, reads and does both in a file of its own in every path. The files have
-// no name from the moment they are there, so nothing is left even by a kill.
+// Writes, overwrites, reads and does both in a file of its own in every path. The files lose
+// their names as soon as they are open, so that nothing stays when the process ends or dies.
 // A status where a path can't be written to, or has no room.
 absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe);
 

@@ -1,7 +1,11 @@
 #include "engine/machine_probe.h"
 
-#include <filesystem>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "swap/step_schedule.h"
 
@@ -37,6 +41,15 @@ TEST_F(MachineProbeTest, MeasuresEveryKindOfRateAndLeavesNothing) {
       EXPECT_TRUE(Empty("/a") && Empty("/b"));
     }
   }
+}
+
+TEST_F(MachineProbeTest, WhatAKilledProcessLeftIsNoObstacle) {
+  std::ofstream(absl::StrCat(folder_, "/a/.spillway-probe-", getpid())) << "left";
+  DiskProbe probe;
+  probe.paths = {folder_ + "/a"};
+  probe.probe_bytes = probe.buffer_bytes = 1 << 20;
+  EXPECT_TRUE(MeasureDisk(probe).ok());
+  EXPECT_TRUE(Empty("/a"));
 }
 
 TEST_F(MachineProbeTest, APathThatIsNotThereIsAnError) {

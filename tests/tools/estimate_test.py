@@ -132,8 +132,8 @@ class Shapes(EstimateTest):
         said = json.loads(out)
         self.assertEqual(said["model"]["parameters"], 405853388800)
         self.assertFalse(said["fits"])
-        self.assertLess(time.monotonic() - began, 20)
         if "asan" not in cli_testing.program():
+            self.assertLess(time.monotonic() - began, 20)
             self.assertLess(usage.ru_maxrss * 1024, 800 * MIB)
 
     def test_any_transformer_will_do(self):
