@@ -38,7 +38,9 @@ endif()
 
 # The environment of every test: what sanitizers shall ignore (LibTorch and its OpenMP
 # runtime are not instrumented), and under TSan one OpenMP thread, whose joins it can't see.
+# Disks are measured only by the tests that are about that.
 set(SPILLWAY_TEST_ENVIRONMENT
+  "SPILLWAY_PROFILE=off"
   "ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1"
   "LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/cmake/lsan.supp:print_suppressions=0"
   "UBSAN_OPTIONS=print_stacktrace=1"

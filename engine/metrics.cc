@@ -22,6 +22,15 @@ nlohmann::json Number(double value) {
 
 }  // namespace
 
+nlohmann::json BindingJson(const StepForecast& forecast) {
+  nlohmann::json binding = nlohmann::json::object();
+  for (int i = 0; i < kPhases; ++i) {
+    binding[std::string(PhaseName(static_cast<Phase>(i)))] =
+        std::string(ResourceName(forecast.phases[i].binding));
+  }
+  return binding;
+}
+
 nlohmann::json ToJson(const StepMetrics& m) {
   nlohmann::json row;
   row["step"] = m.step;
@@ -51,6 +60,11 @@ nlohmann::json ToJson(const StepMetrics& m) {
   row["commit_seconds"] = m.commit_seconds;
   row["peak_bytes"] = {
       {"device", m.peak_device_bytes}, {"host", m.peak_host_bytes}, {"rss", m.peak_rss_bytes}};
+  const nlohmann::json none = nullptr;
+  row["binding"] = m.forecast ? BindingJson(*m.forecast) : none;
+  row["binding_seconds"] = m.forecast ? nlohmann::json(m.binding_seconds) : none;
+  row["predicted_seconds"] = m.forecast ? nlohmann::json(m.forecast->predicted_seconds) : none;
+  row["bound_seconds"] = m.forecast ? nlohmann::json(m.forecast->bound_seconds) : none;
   return row;
 }
 

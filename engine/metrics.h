@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/step_forecast.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -35,9 +36,15 @@ struct StepMetrics {
   uint64_t peak_device_bytes = 0;
   uint64_t peak_host_bytes = 0;
   uint64_t peak_rss_bytes = 0;
+  // What was predicted before step 1; the same in every row. None: nothing was.
+  std::optional<StepForecast> forecast;
+  double binding_seconds = 0;  // busy time of what binds each phase, in that phase
 };
 
 nlohmann::json ToJson(const StepMetrics& metrics);
+
+// {"forward": "disk", "backward": "compute", "flush": "disk"}.
+nlohmann::json BindingJson(const StepForecast& forecast);
 
 // The row in one line of metrics.jsonl or eval.jsonl: an object with an integer "step". Null
 // where there is none, as in a line cut short by a kill. Pure.

@@ -6,20 +6,30 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "swap/swap_manager.h"
 
 namespace spillway {
 
+// What computing takes, found before step 1.
+struct DryRun {
+  // The most device memory beside weights and gradient sums: activations of a whole step
+  // and the largest op.
+  uint64_t peak_bytes = 0;
+  // Seconds of a step's ops, by unit: the forwards of all micro-batches; their recomputed
+  // backwards, of the last unit the loss and its backward. Empty where they were not taken.
+  std::vector<double> forward_seconds;
+  std::vector<double> backward_seconds;
+};
+
 class StepCompute {
  public:
   virtual ~StepCompute() = default;
 
-  // The most device memory that computing takes beside weights and gradient sums:
-  // activations of a whole step and the largest op, measured in a dry run of each
-  // kind of unit on this run's shapes.
-  virtual absl::StatusOr<uint64_t> MeasurePeakBytes() = 0;
+  // Runs each kind of unit on this run's shapes, with zeros for weights.
+  virtual absl::StatusOr<DryRun> MeasureNeeds() = 0;
 
   // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
@@ -29,7 +39,7 @@ class StepCompute {
   virtual int64_t evaluation_samples() const = 0;
   // How many of them to take at once: every pass over the data costs one over the weights.
   // Depends on shapes only, and needs no more memory than a training step.
-  // REQUIRES: after MeasurePeakBytes.
+  // REQUIRES: after MeasureNeeds.
   virtual int64_t evaluation_samples_at_once() const = 0;
 
   // One op of the schedule over all micro-batches. In a training step the sums of

@@ -50,8 +50,7 @@ Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, Run
       model_(model),
       storage_(storage),
       compute_(compute),
-      loss_scaler_(options.loss_scale),
-      host_budget_limit_(options.host_memory_bytes) {}
+      loss_scaler_(options.loss_scale) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& options,
                                                          const ModelDescription& model,
@@ -84,6 +83,16 @@ void Trainer::StartClock(double now, const SwapStats& stats) {
   row_began_ = now;
   last_stats_ = stats;
   compute_seconds_ = excluded_seconds_ = 0;
+  busy_after_forward_ = busy_after_backward_ = {};
+}
+
+ResourceSeconds Trainer::BusyNow(const SwapStats& stats) const {
+  ResourceSeconds busy;
+  busy[static_cast<int>(Resource::kDisk)] = stats.io.busy_seconds - last_stats_.io.busy_seconds;
+  busy[static_cast<int>(Resource::kCompute)] = compute_seconds_;
+  busy[static_cast<int>(Resource::kUpdate)] =
+      (stats.update_busy_seconds - last_stats_.update_busy_seconds) / workers_;
+  return busy;
 }
 
 absl::Status Trainer::Start(WeightSource* weights) {
@@ -178,7 +187,11 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
       program_enqueued_ = true;
     }
   }
-  RETURN_IF_ERROR(RunOps(plan().schedule.ops.size()));
+  const int64_t forward_ops = evaluate_ops_ - 1;
+  RETURN_IF_ERROR(RunOps(forward_ops));
+  busy_after_forward_ = BusyNow(manager_->stats());
+  RETURN_IF_ERROR(RunOps(plan().schedule.ops.size() - forward_ops));
+  busy_after_backward_ = BusyNow(manager_->stats());
   row.tokens = compute_->label_count();
   row.loss = MeanLoss(compute_->loss_sum(), row.tokens);
 
@@ -272,6 +285,15 @@ void Trainer::EndRow(StepMetrics& row) {
   row.busy_compute_seconds = compute_seconds_;
   row.stall_disk_seconds = stats.stall_disk_seconds - last_stats_.stall_disk_seconds;
   row.stall_update_seconds = stats.stall_update_seconds - last_stats_.stall_update_seconds;
+  row.forecast = forecast_;
+  if (forecast_) {
+    std::array<ResourceSeconds, kPhases> busy = {busy_after_forward_, busy_after_backward_,
+                                                 BusyNow(stats)};
+    for (int phase = kPhases - 1; phase > 0; --phase) {
+      for (size_t i = 0; i < busy[phase].size(); ++i) busy[phase][i] -= busy[phase - 1][i];
+    }
+    row.binding_seconds = BindingSeconds(*forecast_, busy);
+  }
   row.peak_device_bytes = compute_->peak_bytes();
   row.peak_host_bytes = host_budget_->peak_bytes();
   row.peak_rss_bytes = PeakResidentBytes();
@@ -299,6 +321,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     LogInfo(absl::StrFormat("held-out loss before training %.4f", *result.first_evaluation_loss));
   }
   Progress progress("step", options_.steps, state_.step);
+  std::vector<double> seconds;  // of each step
   StartClock(Now(), manager_->stats());
   // Looked at once a step: a signal that comes later than that waits for the next.
   bool stop = StopSignal::received() != 0;
@@ -325,6 +348,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     EndRow(row);
     RETURN_IF_ERROR(journal_->Step(row));
     if (commit) RETURN_IF_ERROR(StartCommit(step == options_.steps));
+    seconds.push_back(row.seconds);
     if (row.tokens > 0) {
       if (!result.first_loss) result.first_loss = row.loss;
       result.last_loss = row.loss;
@@ -362,6 +386,12 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   result.residency = plan().Residency();
   result.lookahead = plan().lookahead;
   result.host_arena_bytes = plan().host_arena_bytes;
+  result.forecast = forecast_;
+  if (seconds.size() > 1) seconds.erase(seconds.begin());
+  if (!seconds.empty()) {
+    std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
+    result.median_seconds = seconds[seconds.size() / 2];
+  }
   return result;
 }
 

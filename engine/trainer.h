@@ -17,6 +17,7 @@
 #include "engine/run_state.h"
 #include "engine/run_storage.h"
 #include "engine/step_compute.h"
+#include "engine/step_forecast.h"
 #include "engine/train_options.h"
 #include "engine/weight_source.h"
 #include "swap/swap_manager.h"
@@ -48,6 +49,11 @@ struct TrainResult {
   PlanResidency residency;
   int lookahead = 0;
   uint64_t host_arena_bytes = 0;
+
+  // Predicted before the first step (none: nothing was), and the median of this process's
+  // steps; the first, which runs no deferred update, does not count where there are others.
+  std::optional<StepForecast> forecast;
+  double median_seconds = 0;
 };
 
 class Trainer {
@@ -75,6 +81,8 @@ class Trainer {
           StepCompute* compute);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
+  // Busy seconds of each resource since the row began.
+  ResourceSeconds BusyNow(const SwapStats& stats) const;
   void StartClock(double now, const SwapStats& stats);
   bool EvaluateAfter(int64_t step) const;
   bool CommitAfter(int64_t step) const;
@@ -98,7 +106,6 @@ class Trainer {
   int64_t evaluate_ops_ = 0;
   uint64_t computing_bytes_ = 0;  // of device memory at its peak, as measured
 
-  const uint64_t host_budget_limit_;
   std::unique_ptr<MemoryBudget> host_budget_;
   MemoryReservation books_;
   std::unique_ptr<Arena> host_arena_;
@@ -108,10 +115,15 @@ class Trainer {
   std::unique_ptr<SwapManager> manager_;
   std::unique_ptr<RunJournal> journal_;
 
+  std::optional<StepForecast> forecast_;
+  int workers_ = 1;
+
   bool program_enqueued_ = false;  // the next step's, ahead of time
   SwapStats last_stats_;
   double row_began_ = 0;
   double compute_seconds_ = 0;
+  // Of this row, up to the end of its forward and of its backward.
+  ResourceSeconds busy_after_forward_, busy_after_backward_;
   double excluded_seconds_ = 0;  // evaluation and commits since row_began_
   double last_commit_seconds_ = 0;
 };

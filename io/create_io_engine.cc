@@ -51,15 +51,19 @@ absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& 
   if (options.kind != Kind::kThreads) {
     absl::StatusOr<std::unique_ptr<UringEngine>> uring = UringEngine::Create(options);
     if (uring.ok()) {
-      LogInfo(absl::StrCat("I/O engine: io_uring (", (*uring)->flags(), "), ", Shape(options)));
+      if (options.announce) {
+        LogInfo(absl::StrCat("I/O engine: io_uring (", (*uring)->flags(), "), ", Shape(options)));
+      }
       return *std::move(uring);
     }
     if (options.kind == Kind::kUring) return uring.status();
     reason = absl::StrCat("because io_uring is refused: ", uring.status().message());
   }
   ASSIGN_OR_RETURN(std::unique_ptr<ThreadEngine> threads, ThreadEngine::Create(options));
-  LogInfo(
-      absl::StrCat("I/O engine: ", options.threads, " threads, ", Shape(options), ", ", reason));
+  if (options.announce) {
+    LogInfo(
+        absl::StrCat("I/O engine: ", options.threads, " threads, ", Shape(options), ", ", reason));
+  }
   return threads;
 }
 

@@ -59,6 +59,8 @@ struct IoEngineOptions {
   uint32_t depth = 32;
   // Threads of the thread-pool engine.
   uint32_t threads = 4;
+  // Log which engine it became, and why.
+  bool announce = true;
 };
 
 struct IoStats {

@@ -1,7 +1,9 @@
 #include "swap/swap_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -38,6 +40,7 @@ class Planner {
   }
 
   absl::StatusOr<SwapPlan> Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes);
+  absl::StatusOr<std::vector<BudgetPair>> Smallest() const;
 
  private:
   static std::vector<int>& Grow(std::vector<std::vector<int>>& lists, int unit) {
@@ -58,6 +61,9 @@ class Planner {
   }
 
   absl::StatusOr<UnitPlacement> BasePlacement() const;
+  // The draft that needs the least memory, and those that need less of the host's and more
+  // of the device's: calls `visit` with each until that returns false.
+  absl::Status VisitSmallest(const std::function<bool(const Draft&)>& visit) const;
   void SetNvmePlanes(UnitPlacement& placement) const;
   std::vector<WeightStay> WeightStays(const Draft& draft, std::vector<Lifetime>* lifetimes) const;
   SwapPlan Build(const Draft& draft) const;
@@ -302,30 +308,54 @@ void Planner::CacheUnits(Draft& draft) const {
   }
 }
 
-absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes) {
+absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& visit) const {
   SPILLWAY_CHECK(num_ops() > 0);
   auto base = BasePlacement();
   if (!base.ok()) return base.status();
-
   Draft smallest;
   smallest.placements.assign(layout_.num_units(), *base);
   smallest.tile_buffers = 2;
-  // In memory without a choice of which: fill the host budget first, then the device's.
+  bool go_on = visit(smallest);
+  // In memory without a choice of which: the host's is filled first, then the device's.
   const bool host_then_device = !request_.has_storage && request_.weights == TierChoice::kAuto &&
                                 request_.optimizer == TierChoice::kAuto;
-  const SwapPlan smallest_plan = Build(smallest);
-  if (host_then_device && !Fits(smallest_plan)) {
-    for (int unit = layout_.num_units() - 1; unit >= 0 && !Fits(Build(smallest)); --unit) {
-      UnitPlacement& placement = smallest.placements[unit];
-      placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
-    }
+  for (int unit = layout_.num_units() - 1; host_then_device && go_on && unit >= 0; --unit) {
+    UnitPlacement& placement = smallest.placements[unit];
+    placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
+    go_on = visit(smallest);
   }
-  if (min_host_bytes) *min_host_bytes = smallest_plan.host_arena_bytes;
-  if (min_device_bytes) *min_device_bytes = smallest_plan.device_arena_bytes;
-  if (!Fits(Build(smallest))) {
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<BudgetPair>> Planner::Smallest() const {
+  std::vector<BudgetPair> pairs;
+  const absl::Status status = VisitSmallest([&](const Draft& draft) {
+    const SwapPlan plan = Build(draft);
+    pairs.push_back({plan.host_arena_bytes, plan.device_arena_bytes});
+    return true;
+  });
+  if (!status.ok()) return status;
+  return pairs;
+}
+
+absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes) {
+  Draft smallest;
+  BudgetPair least;
+  bool first = true, fits = false;
+  const absl::Status status = VisitSmallest([&](const Draft& draft) {
+    const SwapPlan plan = Build(draft);
+    if (std::exchange(first, false)) least = {plan.host_arena_bytes, plan.device_arena_bytes};
+    fits = Fits(plan);
+    if (fits) smallest = draft;
+    return !fits;
+  });
+  if (!status.ok()) return status;
+  if (min_host_bytes) *min_host_bytes = least.host_bytes;
+  if (min_device_bytes) *min_device_bytes = least.device_bytes;
+  if (!fits) {
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the plan needs at least ", FormatBytes(smallest_plan.host_arena_bytes), " of host and ",
-        FormatBytes(smallest_plan.device_arena_bytes), " of device memory for state, of which ",
+        "the plan needs at least ", FormatBytes(least.host_bytes), " of host and ",
+        FormatBytes(least.device_bytes), " of device memory for state, of which ",
         FormatBytes(request_.host_bytes), " and ", FormatBytes(request_.device_bytes), " are left",
         request_.has_storage ? "" : "; with --swap PATH state can live on NVMe"));
   }
@@ -348,27 +378,19 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   }
   SpendRest(draft);
   SwapPlan plan = Build(draft);
-  plan.min_host_bytes = smallest_plan.host_arena_bytes;
+  plan.min_host_bytes = least.host_bytes;
   return plan;
 }
 
 }  // namespace
 
-absl::string_view TierName(Tier tier) {
-  switch (tier) {
-    case Tier::kDevice:
-      return "device";
-    case Tier::kHost:
-      return "host";
-    case Tier::kNvme:
-      return "nvme";
-  }
-  return "?";
-}
-
 absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes,
                                    uint64_t* min_device_bytes) {
   return Planner(request).Run(min_host_bytes, min_device_bytes);
+}
+
+absl::StatusOr<std::vector<BudgetPair>> SmallestBudgets(const PlanRequest& request) {
+  return Planner(request).Smallest();
 }
 
 }  // namespace spillway

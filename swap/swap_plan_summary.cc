@@ -6,6 +6,18 @@
 
 namespace spillway {
 
+absl::string_view TierName(Tier tier) {
+  switch (tier) {
+    case Tier::kDevice:
+      return "device";
+    case Tier::kHost:
+      return "host";
+    case Tier::kNvme:
+      return "nvme";
+  }
+  return "?";
+}
+
 PlanResidency SwapPlan::Residency() const {
   PlanResidency bytes;
   for (int unit = 0; unit < layout.num_units(); ++unit) {

@@ -8,6 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "engine/run_config.h"
 
 namespace spillway {
 
@@ -20,6 +21,8 @@ struct CommandOutcome {
 using CommandFunction = std::function<CommandOutcome()>;
 
 // `run` is set when the command was chosen.
+// train's flags, which estimate takes too; `flags` outlives the app.
+void AddTrainFlags(CLI::App& command, TrainFlags& flags);
 void AddTrainCommand(CLI::App& app, CommandFunction* run);
 void AddTokenizeCommand(CLI::App& app, CommandFunction* run);
 void AddGenerateCommand(CLI::App& app, CommandFunction* run);
@@ -28,5 +31,6 @@ void AddReportCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);
+void AddEstimateCommand(CLI::App& app, CommandFunction* run);
 
 }  // namespace spillway

@@ -117,6 +117,7 @@ int Main(int argc, char** argv) {
   AddExportCommand(app, &run);
   AddBenchCommand(app, &run);
   AddDoctorCommand(app, &run);
+  AddEstimateCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
   // `spillway help train` is `spillway train --help`.

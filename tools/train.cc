@@ -16,6 +16,7 @@
 #include "engine/model_files.h"
 #include "engine/progress.h"
 #include "engine/run_config.h"
+#include "engine/run_forecast.h"
 #include "engine/safetensors.h"
 #include "engine/stop_signal.h"
 #include "engine/token_source.h"
@@ -195,6 +196,10 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
   absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
                   " resident at the peak; device ", FormatBytes(result.peak_device_bytes),
                   ", host ", FormatBytes(result.peak_host_bytes));
+  if (result.forecast && result.median_seconds > 0) {
+    absl::StrAppendFormat(&text, "\n  step       %.3g s, the median; predicted %s",
+                          result.median_seconds, DescribeForecast(*result.forecast));
+  }
   absl::StrAppend(&text, "\n  report     ", in.config.train.output, "/report.html");
   LogInfo(text);
 }
@@ -225,10 +230,8 @@ CommandOutcome RunTrain(const TrainFlags& flags) {
 
 }  // namespace
 
-void AddTrainCommand(CLI::App& app, CommandFunction* run) {
-  CLI::App* command = app.add_subcommand("train", "Train a model from a Hugging Face directory");
-  auto flags = std::make_shared<TrainFlags>();
-  TrainFlags& f = *flags;
+void AddTrainFlags(CLI::App& app, TrainFlags& f) {
+  CLI::App* command = &app;
   // Hugging Face Trainer's names stand beside ours.
   auto name_of = [](const std::string& flag) {
     std::string names = flag;
@@ -292,6 +295,12 @@ void AddTrainCommand(CLI::App& app, CommandFunction* run) {
   text("--shard", f.shard, "sharding mode");
   command->add_flag("--no-export", f.no_export, "no OUTPUT/model at the end");
   text("--export-dtype", f.export_dtype, "dtype of the exported weights");
+}
+
+void AddTrainCommand(CLI::App& app, CommandFunction* run) {
+  CLI::App* command = app.add_subcommand("train", "Train a model from a Hugging Face directory");
+  auto flags = std::make_shared<TrainFlags>();
+  AddTrainFlags(*command, *flags);
   command->footer(
       "Example:\n  spillway train --model gpt2/ --data corpus.txt --output run "
       "--swap /nvme/swap --offload nvme --device-memory 1GiB --host-memory 3GiB");

@@ -13,6 +13,8 @@
 
 namespace spillway {
 
+struct UnitNeeds;  // the dry run's own
+
 // Names, shapes and borrowing of `model`, laid out. kInvalidArgument for a model that
 // contradicts itself (a borrowed parameter that is not there, no units, ...).
 absl::StatusOr<ModelDescription> DescribeModel(const Model& model);
@@ -23,7 +25,7 @@ class ModelCompute : public StepCompute {
   ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
                Dataset* evaluation, const TrainOptions& options);
 
-  absl::StatusOr<uint64_t> MeasurePeakBytes() override;
+  absl::StatusOr<DryRun> MeasureNeeds() override;
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
   int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
@@ -42,6 +44,7 @@ class ModelCompute : public StepCompute {
     torch::Tensor gradient;             // of the output of the unit whose backward is next
   };
 
+  absl::Status MeasureUnit(int unit, UnitNeeds& needs);
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices);
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;
   int num_units() const { return static_cast<int>(description_.units.size()); }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/memory_limits.h"
+#include "engine/run_plan.h"
 #include "engine/run_storage.h"
 #include "engine/stop_signal.h"
 #include "engine/torch/device_memory.h"

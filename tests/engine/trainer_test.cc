@@ -26,7 +26,10 @@ class StubCompute : public StepCompute {
  public:
   StubCompute(const ModelDescription& model, DType dtype) : model_(model), dtype_(dtype) {}
 
-  absl::StatusOr<uint64_t> MeasurePeakBytes() override { return 1 << 20; }
+  absl::StatusOr<DryRun> MeasureNeeds() override {
+    const size_t units = model_.units.size();
+    return DryRun{1 << 20, std::vector<double>(units, 1e-4), std::vector<double>(units, 3e-4)};
+  }
   absl::Status BeginTrain(int64_t step, double) override {
     step_ = step;
     loss_ = 0;

@@ -147,6 +147,29 @@ TEST(SwapPlan, WithoutStorageStateOverflowsFromHostToDevice) {
   EXPECT_EQ(plan->traffic.read_bytes, 0u);
 }
 
+TEST(SwapPlan, APlanIsFoundExactlyFromTheSmallestBudgetsOn) {
+  for (bool storage : {true, false}) {
+    for (TierChoice tier : {TierChoice::kAuto, TierChoice::kHost, TierChoice::kDevice}) {
+      PlanRequest request = GptLike(UpdateMode::kDeferred, tier, storage);
+      const auto pairs = SmallestBudgets(request);
+      ASSERT_TRUE(pairs.ok()) << pairs.status();
+      // All units in the host's memory, or the last so many on the device.
+      EXPECT_EQ(pairs->size(), !storage && tier == TierChoice::kAuto ? 15u : 1u);
+      for (const BudgetPair& pair : *pairs) {
+        request.host_bytes = pair.host_bytes;
+        request.device_bytes = pair.device_bytes;
+        EXPECT_TRUE(PlanSwaps(request).ok());
+        --request.host_bytes;
+        EXPECT_FALSE(PlanSwaps(request).ok());
+        request.host_bytes = pair.host_bytes;
+        if (request.device_bytes == 0) continue;
+        --request.device_bytes;
+        EXPECT_FALSE(PlanSwaps(request).ok());
+      }
+    }
+  }
+}
+
 TEST(StayPacking, LifetimesThatMeetAcrossTheTurnDoNotOverlap) {
   EXPECT_TRUE(LifetimesMeet({-2, 1}, {8, 9}, 10));
   EXPECT_FALSE(LifetimesMeet({-2, 1}, {5, 7}, 10));

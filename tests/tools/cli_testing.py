@@ -23,16 +23,18 @@ def program():
 
 
 def environment():
-    env = dict(os.environ, OMP_WAIT_POLICY="PASSIVE")
+    # Disks are measured only where a test is about that: it takes time, and moves bytes.
+    env = dict(os.environ, OMP_WAIT_POLICY="PASSIVE", SPILLWAY_PROFILE="off")
     for name in ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
         env.pop(name, None)
     return env
 
 
-def run(*args, timeout=120, **kwargs):
+def run(*args, timeout=120, variables=None, **kwargs):
     """Runs the program to its end; stdout and stderr as text."""
     return subprocess.run([_program, *map(str, args)], capture_output=True, text=True,
-                          errors="replace", timeout=timeout, env=environment(), **kwargs)
+                          errors="replace", timeout=timeout,
+                          env=environment() | (variables or {}), **kwargs)
 
 
 def start(*args, variables=None, **kwargs):

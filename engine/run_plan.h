@@ -1,0 +1,55 @@
+// From a model, options and what computing takes to the plan of a run, or to the smallest
+// budgets that would do. `train` refuses with these numbers and `estimate` prints them.
+// Pure functions of values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "engine/model_description.h"
+#include "engine/train_options.h"
+#include "swap/swap_plan.h"
+
+namespace spillway {
+
+// Immediate where no total over all gradients is needed. kInvalidArgument when `options` ask
+// for immediate updates with clipping or fp16.
+absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options);
+
+struct RunPlanInput {
+  uint64_t tile_parameters = 0;  // 0: the default
+  bool copies = false;           // commits are copied (--persist)
+  // What the dry run found that computing takes of the device's memory.
+  uint64_t dry_run_bytes = 0;
+};
+
+struct RunPlan {
+  UpdateMode update = UpdateMode::kImmediate;
+  PlanRequest request;  // its budgets are what books and computing leave
+  uint64_t device_limit_bytes = 0;
+  uint64_t host_limit_bytes = 0;
+  uint64_t compute_bytes = 0;     // of the device: the dry run's, and a margin
+  uint64_t book_bytes = 0;        // of the host: what the swap manager and the store note down
+  std::optional<SwapPlan> swaps;  // none: it does not fit
+};
+
+// kInvalidArgument when choices contradict each other. A run that does not fit is no error.
+// REQUIRES: both budgets of `options` are set.
+absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOptions& options,
+                                const RunPlanInput& input);
+
+// The smallest values of --host-memory and --device-memory, to the byte.
+struct RunMinimums {
+  // Each at the given value of the other; none where no value of this one would help.
+  std::optional<uint64_t> host_bytes;
+  std::optional<uint64_t> device_bytes;
+  // The pair that takes the least memory of both together.
+  BudgetPair pair;
+};
+RunMinimums SmallestRunBudgets(const RunPlan& plan);
+
+// The refusal, which ends the program with exit code 3. REQUIRES: !plan.swaps.
+absl::Status RefusalOf(const RunPlan& plan);
+
+}  // namespace spillway

@@ -1,0 +1,75 @@
+// How long a step should take, and what it can't be faster than: from what a plan moves and
+// what the machine can do. Pure functions of values; any thread.
+//
+// A phase takes at least as long as its busiest resource:
+//   disk      the longest of bytes read / read rate, written / write rate, all / mixed rate
+//   compute   the arithmetic of the model's layers
+//   update    memory that rounding and the optimizer touch / the rate of all workers
+// The bound of a step is the sum of these maxima over forward, backward and flush. What is
+// predicted adds what can't overlap: workers that share cores with compute slow it down by
+// the cores they take. Transfers are taken to overlap everything else within a phase.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "swap/phase_traffic.h"
+
+namespace spillway {
+
+enum class Resource : uint8_t { kDisk, kCompute, kUpdate };
+
+// "disk", "compute", "update": as in metrics.jsonl.
+absl::string_view ResourceName(Resource resource);
+
+struct DiskRates {
+  double read_bytes_per_second = 0;
+  double write_bytes_per_second = 0;
+  double mixed_bytes_per_second = 0;  // both together, half of each
+};
+
+struct ForecastInput {
+  std::array<PhaseTraffic, kPhases> traffic;
+  DiskRates disk;                      // need not be set where nothing is read or written
+  double update_bytes_per_second = 0;  // of all workers together, likewise
+  double forward_seconds = 0;          // compute, alone on the machine
+  double backward_seconds = 0;         // with the loss
+  // Of the time that workers take, how much is taken from compute: 0 with cores of their own
+  // for all of them, workers / cores where compute uses every core.
+  double shared_cores = 0;
+};
+
+// Seconds by Resource.
+using ResourceSeconds = std::array<double, 3>;
+
+struct PhaseForecast {
+  double disk_seconds = 0;
+  double compute_seconds = 0;
+  double update_seconds = 0;
+  Resource binding = Resource::kCompute;
+  double bound_seconds = 0;
+  double predicted_seconds = 0;
+
+  double SecondsOf(Resource resource) const;
+};
+
+struct StepForecast {
+  std::array<PhaseForecast, kPhases> phases;
+  double bound_seconds = 0;
+  double predicted_seconds = 0;
+  // Of the whole step: what binds the phases that together take longest.
+  Resource binding = Resource::kCompute;
+};
+
+// REQUIRES: rates are positive where the traffic needs them.
+StepForecast Forecast(const ForecastInput& input);
+
+// How long what binds each phase was busy in it, summed: `busy` as measured, by phase.
+double BindingSeconds(const StepForecast& forecast,
+                      const std::array<ResourceSeconds, kPhases>& busy);
+
+// ForecastInput::shared_cores.
+double SharedCores(int cores, int compute_threads, int workers);
+
+}  // namespace spillway

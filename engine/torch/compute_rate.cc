@@ -1,0 +1,48 @@
+#include "engine/torch/compute_rate.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/strings/str_cat.h"
+#include "engine/torch/tensor_views.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kRows = 512;    // tokens
+constexpr int64_t kWidth = 1024;  // hidden size
+constexpr double kMostSeconds = 0.4;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+absl::StatusOr<double> MeasureMatrixFlops(DType dtype) {
+  try {
+    torch::NoGradGuard no_grad;
+    const auto options = torch::TensorOptions().dtype(ScalarTypeOf(dtype));
+    const torch::Tensor x = torch::full({kRows, kWidth}, 0.01, options);
+    const torch::Tensor weight = torch::full({kWidth, 4 * kWidth}, 0.01, options);
+    torch::Tensor product = torch::empty({kRows, 4 * kWidth}, options);
+    const double began = Now();
+    double least = 0;
+    // The first one starts threads and builds kernels.
+    for (int repeat = 0; repeat < 6; ++repeat) {
+      const double start = Now();
+      torch::mm_out(product, x, weight);
+      const double seconds = Now() - start;
+      least = repeat < 2 ? seconds : std::min(least, seconds);
+      if (Now() - began > kMostSeconds) break;
+    }
+    return 2.0 * kRows * kWidth * 4 * kWidth / std::max(least, 1e-9);
+  } catch (const c10::Error& error) {
+    return absl::InternalError(
+        absl::StrCat("measuring a matrix product: ", error.what_without_backtrace()));
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,13 @@
+// How fast this machine multiplies matrices: for models that can't be run dry.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/dtype.h"
+
+namespace spillway {
+
+// Floating-point operations a second, of a product of two matrices about as large as a small
+// layer's, with LibTorch's threads as they are set. A few tenths of a second, 30 MiB.
+absl::StatusOr<double> MeasureMatrixFlops(DType dtype);
+
+}  // namespace spillway

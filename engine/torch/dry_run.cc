@@ -1,0 +1,170 @@
+// The dry run: how much device memory computing takes, and how long, before step 1.
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/torch/device_memory.h"
+#include "engine/torch/model_compute.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+struct FreeDeleter {
+  void operator()(char* data) const { std::free(data); }
+};
+using Scratch = std::unique_ptr<char, FreeDeleter>;
+
+// Memory that LibTorch's allocator does not count.
+Scratch MakeScratch(uint64_t bytes) {
+  const uint64_t whole = (bytes + 63) / 64 * 64;
+  return Scratch(static_cast<char*>(std::aligned_alloc(64, std::max<uint64_t>(whole, 64))));
+}
+
+std::string Signature(const UnitDescription& unit, const torch::Tensor& input) {
+  std::string text = absl::StrCat(c10::toString(input.scalar_type()));
+  for (int64_t size : input.sizes()) absl::StrAppend(&text, ",", size);
+  for (const ParameterDescription& parameter : unit.parameters) {
+    absl::StrAppend(&text, ";");
+    for (int64_t size : parameter.shape) absl::StrAppend(&text, size, ",");
+  }
+  return text;
+}
+
+// Weights, zero, and gradient sums of one op.
+struct OpScratch {
+  OpScratch(const ModelDescription& model, int unit, DType dtype) {
+    op.unit = unit;
+    op.weights = model.units[unit].borrows;
+    op.weights.push_back(unit);
+    op.gradients = op.weights;
+    buffers.op = &op;
+    for (int u : op.weights) {
+      const uint64_t n = model.units[u].flat_parameters + kParameterAlignment;
+      memory.push_back(MakeScratch(n * DTypeBytes(dtype)));
+      // Written to: pages that were not would all be one, which stays in the cache.
+      std::memset(memory.back().get(), 0, n * DTypeBytes(dtype));
+      buffers.weights.push_back(memory.back().get());
+      memory.push_back(MakeScratch(n * sizeof(float)));
+      buffers.gradients.push_back(reinterpret_cast<float*>(memory.back().get()));
+      buffers.fresh.push_back(true);
+    }
+  }
+
+  StepOp op;
+  OpBuffers buffers;
+  std::vector<Scratch> memory;
+};
+
+// The first run of an op also faults its memory in; it is repeated where that is quick.
+constexpr double kRepeatSeconds = 1;
+constexpr int kRepeats = 3;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+// What one kind of unit takes, with one micro-batch.
+struct UnitNeeds {
+  torch::Tensor output;  // undefined of the last unit
+  uint64_t peak_bytes = 0;
+  double forward_seconds = 0;
+  double backward_seconds = 0;
+};
+
+absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
+  const bool last = unit == num_units() - 1;
+  MicroBatch& micro = micro_batches_[0];
+  const torch::Tensor input = micro.inputs[unit];
+  OpScratch scratch(description_, unit, options_.dtype);
+  const auto timed = [&](OpKind kind, double& least) -> absl::Status {
+    scratch.op.kind = kind;
+    const double began = Now();
+    RETURN_IF_ERROR(Run(scratch.buffers));
+    const double seconds = Now() - began;
+    least = least == 0 ? seconds : std::min(least, seconds);
+    return absl::OkStatus();
+  };
+  const double began = Now();
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    if (repeat > 0 && (Now() - began) * (repeat + 1) / repeat > kRepeatSeconds) break;
+    micro.inputs[unit] = input;
+    needs.output = micro.gradient = torch::Tensor();
+    if (!last) micro.inputs[unit + 1] = torch::Tensor();
+    const uint64_t before = DeviceMemory::live_bytes();
+    DeviceMemory::ResetPeak();
+    if (last) {
+      RETURN_IF_ERROR(timed(OpKind::kLoss, needs.backward_seconds));
+    } else {
+      RETURN_IF_ERROR(timed(OpKind::kForward, needs.forward_seconds));
+      needs.output = micro.inputs[unit + 1];
+      micro.gradient = torch::zeros_like(needs.output);
+      RETURN_IF_ERROR(timed(OpKind::kBackward, needs.backward_seconds));
+    }
+    needs.peak_bytes = std::max(needs.peak_bytes, DeviceMemory::peak_live_bytes() - before);
+    micro.gradient = torch::Tensor();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
+  RETURN_IF_ERROR(BeginTrain(1, 1.0));
+  const size_t micro_batches = micro_batches_.size();
+  // One micro-batch walks through the units; all of them leave checkpoints.
+  micro_batches_.resize(1);
+  MicroBatch& micro = micro_batches_[0];
+
+  DryRun found;
+  std::map<std::string, UnitNeeds> kinds;  // by signature
+  uint64_t checkpoints = 0;
+  uint64_t largest_op = 0;
+  try {
+    for (int unit = 0; unit < num_units(); ++unit) {
+      const bool last = unit == num_units() - 1;
+      const torch::Tensor input = micro.inputs[unit];
+      if (unit > 0) checkpoints += input.nbytes();
+      const std::string signature =
+          absl::StrCat(last ? "loss;" : "", Signature(description_.units[unit], input));
+      const auto [kind, is_new] = kinds.try_emplace(signature);
+      UnitNeeds& needs = kind->second;
+      if (is_new) {
+        RETURN_IF_ERROR(MeasureUnit(unit, needs));
+        largest_op = std::max(largest_op, needs.peak_bytes);
+      }
+      if (!last) micro.inputs[unit + 1] = needs.output;
+      found.forward_seconds.push_back(needs.forward_seconds * micro_batches);
+      found.backward_seconds.push_back(needs.backward_seconds * micro_batches);
+    }
+  } catch (const c10::Error& error) {
+    return absl::InternalError(
+        absl::StrCat("the dry run before step 1: ", error.what_without_backtrace()));
+  }
+  // Every micro-batch also carries a gradient between backwards, at most a checkpoint's size.
+  uint64_t largest_input = 0;
+  for (const auto& [signature, needs] : kinds) {
+    if (needs.output.defined()) {
+      largest_input = std::max<uint64_t>(largest_input, needs.output.nbytes());
+    }
+  }
+  const uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
+  const uint64_t training_bytes = micro_batches * (data_bytes + checkpoints + largest_input);
+  // In evaluation a micro-batch keeps its data and one unit's input.
+  evaluation_samples_at_once_ =
+      options_.micro_batch *
+      static_cast<int64_t>(training_bytes / std::max<uint64_t>(1, data_bytes + largest_input));
+  micro_batches_.clear();
+  kinds.clear();
+  DeviceMemory::Trim();
+  DeviceMemory::ResetPeak();
+  found.peak_bytes = training_bytes + largest_op;
+  return found;
+}
+
+}  // namespace spillway

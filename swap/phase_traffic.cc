@@ -1,0 +1,54 @@
+#include "swap/phase_traffic.h"
+
+#include <algorithm>
+
+namespace spillway {
+
+absl::string_view PhaseName(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kFlush:
+      return "flush";
+  }
+  return "?";
+}
+
+std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
+  std::array<PhaseTraffic, kPhases> phases;
+  const auto at = [&](Phase phase) -> PhaseTraffic& { return phases[static_cast<int>(phase)]; };
+  const auto& ops = plan.schedule.ops;
+  const int last_op = static_cast<int>(ops.size()) - 1;
+  const auto loss = std::find_if(ops.begin(), ops.end(),
+                                 [](const StepOp& op) { return op.kind == OpKind::kLoss; });
+  const int loss_op = static_cast<int>(loss - ops.begin());
+  for (const WeightStay& stay : plan.weight_stays) {
+    if (stay.filled_by_update) continue;
+    at(stay.first_op < loss_op ? Phase::kForward : Phase::kBackward).read_bytes += stay.span.bytes;
+  }
+
+  const bool deferred = plan.schedule.update == UpdateMode::kDeferred;
+  for (const GradientStay& stay : plan.gradient_stays) {
+    const UnitPlacement& placement = plan.placements[stay.unit];
+    const uint64_t parameters = plan.layout.PaddedParameters(stay.unit);
+    const uint64_t gradient = parameters * plan.layout.gradient_bytes_per_parameter();
+    const uint64_t stored = parameters * plan.layout.PlaneRangeBytes(placement.first_nvme_plane,
+                                                                     placement.last_nvme_plane);
+    const Phase whole = stay.last_op == last_op ? Phase::kFlush : Phase::kBackward;
+    PhaseTraffic& update = at(deferred ? Phase::kForward : whole);
+    update.read_bytes += stored;
+    update.written_bytes += stored;
+    update.update_bytes +=
+        2 * parameters * plan.layout.PlaneRangeBytes(0, plan.layout.num_planes()) + gradient;
+    at(whole).update_bytes += parameters * sizeof(float) + gradient;
+    if (deferred && placement.gradient == Tier::kNvme) {
+      at(whole).written_bytes += gradient;
+      update.read_bytes += gradient;
+    }
+  }
+  return phases;
+}
+
+}  // namespace spillway

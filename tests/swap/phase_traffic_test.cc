@@ -1,0 +1,98 @@
+#include "swap/phase_traffic.h"
+
+#include "gtest/gtest.h"
+#include "tests/swap/swap_run.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kEmbedding = 1 << 20, kLayer = 409600, kHead = 2048;  // all whole blocks
+
+PlanRequest Request(UpdateMode update, TierChoice weights, TierChoice optimizer) {
+  PlanRequest request;
+  request.layout = StateLayout(
+      {{"embedding", kEmbedding},
+       {"h.0", kLayer},
+       {"h.1", kLayer},
+       {"h.2", kLayer},
+       {"head", kHead}},
+      {{Plane::kWeight, 2}, {Plane::kResidual, 2}, {Plane::kExpAvg, 4}, {Plane::kExpAvgSq, 4}}, 2,
+      65536);
+  request.schedule = BuildTrainSchedule({{{}, {}, {}, {}, {0}}}, update);
+  request.weights = weights;
+  request.optimizer = optimizer;
+  request.has_storage = true;
+  request.host_bytes = request.device_bytes = uint64_t{1} << 40;
+  return request;
+}
+
+std::array<PhaseTraffic, kPhases> Phases(const PlanRequest& request) {
+  const auto plan = PlanSwaps(request);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  const auto phases = TrafficByPhase(*plan);
+  uint64_t read = 0, written = 0;
+  for (const PhaseTraffic& phase : phases) {
+    read += phase.read_bytes;
+    written += phase.written_bytes;
+  }
+  EXPECT_EQ(read, plan->traffic.read_bytes);
+  EXPECT_EQ(written, plan->traffic.written_bytes);
+  return phases;
+}
+
+constexpr uint64_t kAll = kEmbedding + 3 * kLayer + kHead;
+
+TEST(PhaseTraffic, DeferredUpdatesReadAndWriteInTheForward) {
+  PlanRequest request = Request(UpdateMode::kDeferred, TierChoice::kNvme, TierChoice::kNvme);
+  uint64_t smallest = 0;
+  ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
+  request.host_bytes = smallest;  // nothing kept: gradients are spilled
+  const auto [forward, backward, flush] = Phases(request);
+  EXPECT_EQ(forward.read_bytes, kAll * 14);
+  EXPECT_EQ(forward.written_bytes, kAll * 12);
+  EXPECT_EQ(forward.update_bytes, kAll * 26);
+  // The head's weights are there from the forward's end on; the embedding's, which the
+  // head borrows, are fetched for the loss and for their own backward.
+  EXPECT_EQ(backward.read_bytes, 2 * (2 * kEmbedding + 3 * kLayer));
+  EXPECT_EQ(backward.written_bytes, 2 * (kAll - kEmbedding));
+  EXPECT_EQ(flush.written_bytes, 2 * kEmbedding);
+  EXPECT_EQ(flush.read_bytes, 0u);
+  // Only rounding.
+  EXPECT_EQ(backward.update_bytes, 6 * (kAll - kEmbedding));
+  EXPECT_EQ(flush.update_bytes, 6 * kEmbedding);
+}
+
+TEST(PhaseTraffic, ImmediateUpdatesRunInTheBackwardAndTheLastInTheFlush) {
+  PlanRequest request = Request(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
+  uint64_t smallest = 0;
+  ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
+  request.host_bytes = smallest;
+  const auto [forward, backward, flush] = Phases(request);
+  EXPECT_EQ(forward.read_bytes, 2 * (kEmbedding + 3 * kLayer));
+  EXPECT_EQ(forward.written_bytes + forward.update_bytes, 0u);
+  EXPECT_EQ(backward.written_bytes, 12 * (kAll - kEmbedding));
+  EXPECT_EQ(backward.update_bytes, 32 * (kAll - kEmbedding));
+  EXPECT_EQ(flush.written_bytes, 12 * kEmbedding);
+  EXPECT_EQ(flush.read_bytes, 12 * kEmbedding);
+  EXPECT_EQ(flush.update_bytes, 32 * kEmbedding);
+}
+
+TEST(PhaseTraffic, SumsArePlansInEveryPlacement) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    for (TierChoice weights : {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme}) {
+      for (TierChoice optimizer : {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme}) {
+        PlanRequest request = Request(update, weights, optimizer);
+        uint64_t smallest = 0;
+        ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
+        for (uint64_t extra : {0, 3000000, 9000000, 30000000}) {
+          request.host_bytes = smallest + extra;
+          request.device_bytes = 0;
+          Phases(request);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,273 @@
+#!/usr/bin/env python3
+"""estimate against train, which must keep to its numbers, and forecasts in the metrics."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import cli_testing
+from cli_testing import CliTest, parameter_count, read_rows, run
+
+MIB = 1 << 20
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden",
+                      "model_shapes.json")
+
+
+class EstimateTest(CliTest):
+    config = dict(cli_testing.TINY, vocab_size=512, n_positions=64, n_embd=64, n_layer=3)
+
+    def estimate_flags(self, **changes):
+        """train's flags for the same run."""
+        words = self.flags(**{"seq_len": 32, "steps": 1, **changes})
+        return ["estimate", *words[1:]]
+
+    def ask(self, *words, code=0, variables=None):
+        result = run(*words, "--json", variables=variables)
+        self.assertEqual(result.returncode, code, result.stderr + result.stdout)
+        self.stderr = result.stderr
+        return json.loads(result.stdout)
+
+    def config_of(self, name, **changes):
+        """A folder with the config of a known model, and nothing else."""
+        with open(GOLDEN, encoding="utf-8") as file:
+            config = dict(json.load(file)[name]["config"], **changes)
+        folder = self.path(name)
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(config, file)
+        return folder
+
+
+class AgainstTrain(EstimateTest):
+    def exit_code(self, **changes):
+        self.output = self.path(f"out-{len(os.listdir(self.dir))}")
+        return self.train(seq_len=32, steps=1, no_export=True, **changes).returncode
+
+    def test_smallest_budgets_are_trains(self):
+        for changes in ({}, {"swap": None, "offload": None, "device_memory": "8MiB"}):
+            with self.subTest(changes):
+                said = self.ask(*self.estimate_flags(**changes))
+                self.assertTrue(said["fits"])
+                self.assertEqual(said["activations_from"], "dry run")
+                self.assertEqual(said["model"]["parameters"], parameter_count(self.config))
+                host, device = said["min_host_bytes"], said["min_device_bytes"]
+                self.assertEqual(self.exit_code(**{**changes, "host_memory": host}), 0)
+                self.assertEqual(self.exit_code(**{**changes, "host_memory": host - 1}), 3)
+                self.assertEqual(self.exit_code(**{**changes, "device_memory": device}), 0)
+                self.assertEqual(self.exit_code(**{**changes, "device_memory": device - 1}), 3)
+                pair = {"host_memory": said["feasible"]["host_bytes"],
+                        "device_memory": said["feasible"]["device_bytes"]}
+                self.assertEqual(self.exit_code(**{**changes, **pair}), 0)
+
+    def test_traffic_is_what_a_run_moves(self):
+        said = self.ask(*self.estimate_flags())
+        self.assert_run(self.train(seq_len=32, steps=5, no_export=True, no_commit=True), 0)
+        moved = read_rows(self.output + "/metrics.jsonl")[2]["bytes"]
+        self.assertEqual(said["bytes_read_per_step"], moved["nvme_read"])
+        self.assertEqual(said["bytes_written_per_step"], moved["nvme_written"])
+        self.assertGreater(moved["nvme_written"], 12 * parameter_count(self.config))
+        self.assertAlmostEqual(said["drive_days_per_step"],
+                               moved["nvme_written"] / 3.84e12, places=12)
+        twice = self.ask(*self.estimate_flags(steps=10), "--drive-writes-per-day", "1920GB")
+        self.assertAlmostEqual(twice["drive_days"], 20 * said["drive_days_per_step"], places=12)
+
+    def test_not_fitting_is_an_answer(self):
+        said = self.ask(*self.estimate_flags(host_memory="1MiB", device_memory="1MiB"))
+        self.assertFalse(said["fits"])
+        self.assertIsNone(said["min_host_bytes"])
+        self.assertIsNone(said["min_device_bytes"])
+        pair = said["feasible"]
+        self.assertEqual(said["plan_budgets"], pair)
+        again = self.ask(*self.estimate_flags(host_memory=pair["host_bytes"],
+                                              device_memory=pair["device_bytes"]))
+        self.assertTrue(again["fits"])
+        self.assertEqual(again["min_host_bytes"], pair["host_bytes"])
+        self.assertEqual(again["min_device_bytes"], pair["device_bytes"])
+
+    def test_tiers_hold_all_of_the_state(self):
+        for changes in ({"offload": "cpu"}, {"clip": 0, "dtype": "fp32"}):
+            with self.subTest(changes):
+                said = self.ask(*self.estimate_flags(**changes))
+                whole = said["dtypes"][said["dtype"]]
+                for kind in ("weights", "optimizer", "activations", "staging"):
+                    total = sum(tier[kind] for tier in said["tiers"].values())
+                    # State is padded to whole blocks where it lives.
+                    self.assertGreaterEqual(total, whole[kind])
+                    self.assertLess(total, 1.2 * whole[kind] + 5 * 2048 * 12)
+                where = "host" if changes.get("offload") == "cpu" else "nvme"
+                self.assertGreater(said["tiers"][where]["optimizer"], 0)
+
+
+class Shapes(EstimateTest):
+    def test_known_models_from_config_alone(self):
+        bert = self.ask("estimate", "--model", self.config_of("bert-base-cased"))
+        self.assertEqual(bert["model"]["parameters"], 108310272)
+        self.assertEqual(round(bert["dtypes"]["fp32"]["weights"] / MIB, 1), 413.2)
+        self.assertFalse(bert["trainable"])
+        self.assertEqual(bert["activations_from"], "formula")
+        llama = self.ask("estimate", "--model", self.config_of("Meta-Llama-3-8B"))
+        self.assertEqual(llama["model"]["parameters"], 8030261248)
+        self.assertEqual(round(llama["model"]["base_parameters"] * 4 / 2**30, 2), 27.96)
+        # bf16: weights 2, gradients 2, residual and moments 10 bytes a parameter.
+        row = llama["dtypes"]["bf16"]
+        self.assertEqual((row["weights"], row["gradients"], row["optimizer"]),
+                         tuple(8030261248 * n for n in (2, 2, 10)))
+        row = llama["dtypes"]["fp16"]
+        self.assertEqual(row["optimizer"], 8030261248 * 12)
+
+    def test_large_models_are_answered_quickly_and_in_little_memory(self):
+        model = self.config_of("Llama-3.1-405B")
+        words = [cli_testing.program(), "estimate", "--model", model, "--swap", self.swap,
+                 "--device-memory", "2GiB", "--host-memory", "8GiB", "--json"]
+        began = time.monotonic()
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   env=cli_testing.environment())
+        out = process.stdout.read()
+        process.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        said = json.loads(out)
+        self.assertEqual(said["model"]["parameters"], 405853388800)
+        self.assertFalse(said["fits"])
+        if "asan" not in cli_testing.program():
+            self.assertLess(time.monotonic() - began, 20)
+            self.assertLess(usage.ru_maxrss * 1024, 800 * MIB)
+
+    def test_any_transformer_will_do(self):
+        self.write("model-in/config.json", json.dumps({
+            "model_type": "brand-new", "d_model": 256, "n_layers": 2, "n_heads": 4,
+            "vocab_size": 1000}))
+        said = self.ask("estimate", "--model", self.model)
+        self.assertFalse(said["model"]["exact"])
+        self.assertIn("approximation", " ".join(said["model"]["notes"]))
+        self.assertEqual(said["seq_len"], 1024)
+
+    def test_gpt2_that_can_not_be_trained_still_has_a_shape(self):
+        self.write("model-in/config.json",
+                   json.dumps(dict(self.config, add_cross_attention=True)))
+        said = self.ask("estimate", "--model", self.model)
+        self.assertFalse(said["trainable"])
+        self.assertIn("cross-attention", " ".join(said["model"]["notes"]))
+
+    def test_lines_fit_a_terminal(self):
+        models = [self.config_of(name) for name in ("Llama-3.1-405B", "gpt2")]
+        self.write("model-in/config.json", json.dumps({
+            "hidden_size": 256, "n_layers": 2, "n_heads": 4, "vocab_size": 1000}))
+        for model in [*models, self.model]:
+            for flags in ([], ["--swap", self.swap, "--steps", "1000", "--host-memory", "1GiB",
+                               "--device-memory", "1MiB"]):
+                result = run("estimate", "--model", model, *flags)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                for line in result.stdout.splitlines():
+                    self.assertLessEqual(len(line), 80, line)
+                for word in ("fp32", "bf16", "fp16", "at least", "device", "host", "nvme"):
+                    self.assertIn(word, result.stdout)
+
+
+class BadInput(EstimateTest):
+    def refuse(self, *words, flags):
+        result = run("estimate", *flags)
+        self.assert_run(result, 2, *words)
+        self.assertEqual(result.stdout, "")
+
+    def test_refused_by_name(self):
+        self.refuse("--model", flags=[])
+        self.refuse("config.json", flags=["--model", self.path("nowhere")])
+        self.refuse("--dry-run", "maybe", flags=["--model", self.model, "--dry-run", "maybe"])
+        self.refuse("--drive-writes-per-day", "much",
+                    flags=["--model", self.model, "--drive-writes-per-day", "much"])
+        self.refuse("--seq-len", "64", flags=["--model", self.model, "--seq-len", "65"])
+        self.refuse("--swap", flags=["--model", self.model, "--offload", "nvme"])
+        self.refuse("--hots-memory", "--host-memory",
+                    flags=["--model", self.model, "--hots-memory", "1GiB"])
+        self.refuse("--dry-run", flags=["--model", self.config_of("opt-125m"),
+                                        "--dry-run", "yes"])
+
+    def test_bad_configs(self):
+        for config, word in (("{", "config.json"), ("[]", "object"),
+                             (json.dumps({"model_type": "llama"}), "hidden_size"),
+                             (json.dumps(dict(self.config, n_embd="wide")), "n_embd"),
+                             (json.dumps({"hidden_size": 64, "n_layers": 1, "n_heads": 4}),
+                              "vocab_size")):
+            self.write("model-in/config.json", config)
+            self.refuse(word, flags=["--model", self.model])
+
+
+class Forecasts(EstimateTest):
+    def setUp(self):
+        super().setUp()
+        self.profile = self.path("cache/profile.json")
+        self.variables = {"SPILLWAY_PROFILE": self.profile}
+
+    def run_train(self, **changes):
+        self.output = self.path(f"out-{len(os.listdir(self.dir))}")
+        result = run(*self.flags(**{"seq_len": 32, "no_export": True, **changes}),
+                     variables=self.variables)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stderr, read_rows(self.output + "/metrics.jsonl")
+
+    def test_every_row_has_prediction_bound_and_what_binds(self):
+        for changes in ({"clip": 0}, {"swap": None, "offload": None}):
+            with self.subTest(changes):
+                log, rows = self.run_train(**changes)
+                self.assertIn("a step, at least", log)
+                self.assertEqual(len(rows), 4)
+                for row in rows:
+                    self.assertEqual(set(row["binding"]), {"forward", "backward", "flush"})
+                    for resource in row["binding"].values():
+                        self.assertIn(resource, row["busy_seconds"])
+                    self.assertGreater(row["bound_seconds"], 0)
+                    self.assertGreaterEqual(row["predicted_seconds"], row["bound_seconds"])
+                    self.assertGreater(row["binding_seconds"], 0)
+                    self.assertLessEqual(row["binding_seconds"], row["seconds"] * 1.01 + 1e-3)
+                self.assertEqual(len({row["predicted_seconds"] for row in rows}), 1)
+        # The same run gives the same numbers with and without.
+        losses = [row["loss"] for row in self.run_train()[1]]
+        self.variables = {"SPILLWAY_PROFILE": "off"}
+        log, rows = self.run_train()
+        self.assertEqual([row["loss"] for row in rows], losses)
+        for row in rows:
+            for key in ("binding", "binding_seconds", "predicted_seconds", "bound_seconds"):
+                self.assertIsNone(row[key])
+        self.assertNotIn("forecast", log)
+
+    def test_rates_are_kept_and_measured_again_when_foreign(self):
+        self.assertIn("swap paths measured", self.run_train()[0])
+        self.assertFalse([name for name in os.listdir(self.swap) if "probe" in name])
+        self.assertNotIn("swap paths measured", self.run_train()[0])
+        with open(self.profile, encoding="utf-8") as file:
+            profile = json.load(file)
+        (entry,) = profile["disks"].values()
+        self.assertGreater(entry["read_bytes_per_second"], 0)
+        with open(self.profile, "w", encoding="utf-8") as file:
+            json.dump(dict(profile, host="another"), file)
+        self.assertIn("swap paths measured", self.run_train()[0])
+        # A slow disk in the profile is what estimate goes by.
+        (key,) = profile["disks"]
+        slow = dict(entry, read_bytes_per_second=1e6, write_bytes_per_second=1e6,
+                    mixed_bytes_per_second=1e6)
+        with open(self.profile, "w", encoding="utf-8") as file:
+            json.dump(dict(profile, disks={key: slow}), file)
+        said = self.ask(*self.estimate_flags(steps=4), variables=self.variables)
+        moved = said["bytes_read_per_step"] + said["bytes_written_per_step"]
+        self.assertAlmostEqual(said["bound_seconds"], moved / 1e6, delta=0.2 * moved / 1e6)
+        self.assertEqual(said["binding"]["forward"], "disk")
+
+    def test_a_place_that_can_not_be_written_is_no_error(self):
+        self.variables = {"SPILLWAY_PROFILE": "/proc/nowhere/profile.json"}
+        self.assertIn("forecast", self.run_train()[0])
+
+    def test_swap_of_another_machine_is_planned_without_times(self):
+        said = self.ask(*self.estimate_flags(swap=self.path("elsewhere")),
+                        variables=self.variables)
+        self.assertIsNone(said["predicted_seconds"])
+        self.assertGreater(said["bytes_written_per_step"], 0)
+        self.assertIn("elsewhere", self.stderr)
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    cli_testing.main()

@@ -1,0 +1,121 @@
+// The dry run against the model it runs, and against what is known from the config alone.
+#include <ATen/Parallel.h>
+
+#include "absl/strings/str_cat.h"
+#include "engine/model_costs.h"
+#include "engine/model_shape.h"
+#include "engine/torch/device_memory.h"
+#include "engine/torch/gpt2.h"
+#include "engine/torch/model_compute.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+struct Gpt2Case {
+  int64_t vocabulary, positions, width, layers, heads, inner;
+  bool tied;
+};
+
+nlohmann::json ConfigOf(const Gpt2Case& c) {
+  nlohmann::json config = {{"model_type", "gpt2"},         {"vocab_size", c.vocabulary},
+                           {"n_positions", c.positions},   {"n_embd", c.width},
+                           {"n_layer", c.layers},          {"n_head", c.heads},
+                           {"tie_word_embeddings", c.tied}};
+  if (c.inner > 0) config["n_inner"] = c.inner;
+  return config;
+}
+
+struct Built {
+  Model model;
+  ModelDescription description;
+  ModelShape shape;
+};
+
+Built Build(const Gpt2Case& c) {
+  const auto document = ParseStrictJson(ConfigOf(c).dump(), "config.json");
+  Built built;
+  built.model = *BuildGpt2(*ParseGpt2Config(*document));
+  built.description = *DescribeModel(built.model);
+  built.shape = *ReadModelShape(*document);
+  return built;
+}
+
+class Zeros : public Dataset {
+ public:
+  explicit Zeros(int64_t seq_len) : seq_len_(seq_len) {}
+  int64_t size() const override { return 64; }
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
+    const torch::Tensor zeros =
+        torch::zeros({static_cast<int64_t>(samples.size()), seq_len_}, torch::kInt64);
+    return Batch{zeros, zeros};
+  }
+  std::string fingerprint() const override { return ""; }
+
+ private:
+  const int64_t seq_len_;
+};
+
+DryRun Measure(const Built& built, DType dtype, const StepShape& step) {
+  TrainOptions options;
+  options.dtype = dtype;
+  options.micro_batch = step.micro_batch;
+  options.accumulate = step.accumulate;
+  Zeros data(step.seq_len);
+  MemoryBudget budget("device", uint64_t{4} << 30);
+  DeviceMemory::Install(&budget);
+  absl::StatusOr<DryRun> found;
+  {
+    ModelCompute compute(built.model, built.description, &data, nullptr, options);
+    found = compute.MeasureNeeds();
+  }
+  DeviceMemory::Install(nullptr);
+  EXPECT_TRUE(found.ok()) << found.status();
+  return *found;
+}
+
+TEST(DryRun, TheShapeFromTheConfigIsTheModelThatIsTrained) {
+  for (const Gpt2Case& c :
+       {Gpt2Case{80, 256, 96, 3, 4, 0, true}, {500, 32, 64, 2, 2, 100, false}}) {
+    const Built built = Build(c);
+    EXPECT_EQ(ToJson(built.shape.model), ToJson(built.description));
+    EXPECT_TRUE(built.shape.exact);
+  }
+}
+
+TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
+  at::set_num_threads(1);
+  for (const Gpt2Case& c : {Gpt2Case{80, 256, 256, 3, 4, 0, true},
+                            {5000, 256, 128, 2, 4, 0, true},
+                            {200, 512, 128, 6, 4, 2048, false}}) {
+    const Built built = Build(c);
+    for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+      for (const StepShape& step : {StepShape{1, 1, 256}, {4, 2, 128}}) {
+        const double measured = Measure(built, dtype, step).peak_bytes;
+        const double formula = ActivationBytes(built.shape, dtype, step);
+        EXPECT_NEAR(formula / measured, 1, 0.25)
+            << c.vocabulary << " x " << c.width << ", " << std::string(DTypeName(dtype)) << ", "
+            << step.micro_batch << " x " << step.seq_len << ": " << formula << " for " << measured;
+      }
+    }
+  }
+}
+
+TEST(DryRun, EveryUnitHasItsSecondsAndMicroBatchesMultiplyThem) {
+  const Built built = Build({80, 64, 64, 5, 4, 0, true});
+  const DryRun one = Measure(built, DType::kFloat32, {1, 1, 64});
+  const DryRun eight = Measure(built, DType::kFloat32, {1, 8, 64});
+  ASSERT_EQ(one.forward_seconds.size(), 7u);
+  ASSERT_EQ(one.backward_seconds.size(), 7u);
+  for (int unit = 0; unit < 7; ++unit) {
+    EXPECT_GT(one.backward_seconds[unit], 0);
+    EXPECT_EQ(one.forward_seconds[unit] > 0, unit < 6);
+  }
+  // Like layers are measured once.
+  EXPECT_EQ(one.forward_seconds[1], one.forward_seconds[5]);
+  EXPECT_GT(eight.backward_seconds[1], 2 * one.backward_seconds[1]);
+  EXPECT_GT(eight.peak_bytes, one.peak_bytes);
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,246 @@
+// spillway estimate: what a run would take, from config.json alone.
+#include "engine/estimate.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "engine/flag_value.h"
+#include "engine/memory_limits.h"
+#include "engine/run_config.h"
+#include "engine/run_forecast.h"
+#include "engine/torch/compute_rate.h"
+#include "engine/torch/device_memory.h"
+#include "engine/torch/gpt2.h"
+#include "engine/torch/model_compute.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "swap/format_bytes.h"
+#include "tools/commands.h"
+
+namespace spillway {
+namespace {
+
+enum class DryRunChoice { kAuto, kYes, kNo };
+
+struct EstimateFlags {
+  TrainFlags train;
+  TrainFlags::Text dry_run, drive;
+  bool as_json = false;
+};
+
+// A dry run beyond this is only made when asked for; one that takes a while is announced.
+constexpr double kAutoSeconds = 40;
+constexpr double kQuietSeconds = 4;
+constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
+constexpr double kGuessedFlops = 3e10;
+// One whole write a day of a 3.84 TB drive: 7 PB in five years.
+constexpr double kDriveBytesPerDay = 3.84e12;
+
+// Batches of a step's shape, without any data.
+class ZeroTokens : public Dataset {
+ public:
+  ZeroTokens(int64_t samples, int64_t seq_len) : samples_(samples), seq_len_(seq_len) {}
+  int64_t size() const override { return samples_; }
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
+    const int64_t count = static_cast<int64_t>(samples.size());
+    const torch::Tensor zeros = torch::zeros({count, seq_len_}, torch::kInt64);
+    return Batch{zeros, zeros};
+  }
+  std::string fingerprint() const override { return "zeros"; }
+
+ private:
+  const int64_t samples_, seq_len_;
+};
+
+absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
+  // Nothing is read or written; the resolver wants both.
+  if (flags.data.empty()) flags.data = {"none"};
+  if (!flags.output) flags.output = "none";
+  return ResolveRunConfig(flags);
+}
+
+// The model as train would build it, or why train would not.
+absl::StatusOr<Model> BuildTrainable(const JsonDocument& document) {
+  ASSIGN_OR_RETURN(const Gpt2Config config, ParseGpt2Config(document));
+  return BuildGpt2(config);
+}
+
+// As train does it before step 1.
+absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
+                              const TrainOptions& options, int64_t seq_len) {
+  ZeroTokens data(options.micro_batch * options.accumulate, seq_len);
+  MemoryBudget budget("device", std::max(options.device_memory_bytes, AvailableMemoryBytes() / 2));
+  DeviceMemory::Install(&budget);
+  absl::StatusOr<DryRun> found;
+  {
+    ModelCompute compute(model, description, &data, nullptr, options);
+    found = compute.MeasureNeeds();
+  }
+  DeviceMemory::Install(nullptr);
+  return found;
+}
+
+// Memory and time of a dry run, guessed beforehand.
+struct DryRunCost {
+  uint64_t bytes = 0;
+  double seconds = 0;
+};
+DryRunCost CostOf(const EstimateInput& input) {
+  uint64_t largest = 0;
+  for (const UnitDescription& unit : input.shape.model.units) {
+    largest = std::max(largest, unit.flat_parameters);
+  }
+  const DType dtype = input.options.dtype;
+  StepShape one = input.step;
+  one.accumulate = 1;
+  const StepFlops flops = FlopsOf(input.shape, one);
+  // One layer with its backward, and the head.
+  const double operations =
+      4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
+  return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
+              ActivationBytes(input.shape, dtype, input.step),
+          operations / kGuessedFlops};
+}
+
+bool WantsDryRun(const EstimateInput& input, DryRunChoice choice) {
+  if (choice == DryRunChoice::kNo || !input.trainable) return false;
+  const DryRunCost cost = CostOf(input);
+  const bool small = cost.bytes < std::min(kAutoBytes, AvailableMemoryBytes() / 4);
+  if (choice == DryRunChoice::kAuto && (cost.seconds > kAutoSeconds || !small)) return false;
+  if (cost.seconds > kQuietSeconds) {
+    LogInfo("computing one layer of each kind to measure it; --dry-run no does without");
+  }
+  return true;
+}
+
+// Compute times where there was no dry run: arithmetic over the rate of a matrix product.
+absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input) {
+  ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(input.options.dtype));
+  const StepFlops flops = FlopsOf(input.shape, input.step);
+  DryRun times;
+  times.forward_seconds = {flops.forward / rate};
+  times.backward_seconds = {flops.backward / rate};
+  return times;
+}
+
+// Paths that are not there: a plan for another machine, which can't be measured here.
+bool PathsExist(const std::vector<std::string>& paths) {
+  std::error_code error;
+  for (const std::string& path : paths) {
+    if (std::filesystem::is_directory(path, error)) continue;
+    LogInfo(absl::StrCat("--swap ", path, " is no folder here: no forecast of a step's time"));
+    return false;
+  }
+  return true;
+}
+
+absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
+  ASSIGN_OR_RETURN(const RunConfig config, Resolve(flags.train));
+  for (const std::string& note : config.notes) LogInfo(note);
+  DryRunChoice dry_run = DryRunChoice::kAuto;
+  if (flags.dry_run) {
+    ASSIGN_OR_RETURN(dry_run, ChoiceFlag<DryRunChoice>("--dry-run", *flags.dry_run,
+                                                       {{"auto", DryRunChoice::kAuto},
+                                                        {"yes", DryRunChoice::kYes},
+                                                        {"no", DryRunChoice::kNo}}));
+  }
+  EstimateInput input;
+  input.drive_bytes_per_day = kDriveBytesPerDay;
+  if (flags.drive) {
+    ASSIGN_OR_RETURN(const uint64_t bytes, SizeFlag("--drive-writes-per-day", *flags.drive));
+    input.drive_bytes_per_day = static_cast<double>(bytes);
+  }
+  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(config.model + "/config.json"));
+  ASSIGN_OR_RETURN(input.shape, ReadModelShape(document));
+  input.options = config.train;
+  if (input.options.threads == 0) {
+    input.options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
+  at::set_num_threads(input.options.threads);
+  ChooseBudgets(&input.options.device_memory_bytes, &input.options.host_memory_bytes);
+  input.step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
+  const int64_t positions = input.shape.positions;
+  if (input.step.seq_len == 0) {
+    input.step.seq_len = positions > 0 ? std::min<int64_t>(positions, 1024) : 1024;
+  }
+  if (positions > 0 && input.step.seq_len > positions) {
+    return absl::InvalidArgumentError(absl::StrCat("--seq-len ", input.step.seq_len,
+                                                   " is more than the ", positions,
+                                                   " positions of the model"));
+  }
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    input.compute_bytes[static_cast<int>(dtype)] = ActivationBytes(input.shape, dtype, input.step);
+  }
+
+  absl::StatusOr<Model> model = absl::UnimplementedError("");
+  if (input.shape.model_type == "gpt2") {
+    model = BuildTrainable(document);
+    if (!model.ok()) input.shape.notes.push_back(std::string(model.status().message()));
+  }
+  input.trainable = model.ok();
+  DryRun times;
+  if (dry_run == DryRunChoice::kYes && !input.trainable) {
+    return absl::InvalidArgumentError(
+        "--dry-run yes: this build can't compute this model; leave it out for the formula");
+  }
+  if (WantsDryRun(input, dry_run)) {
+    ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*model));
+    ASSIGN_OR_RETURN(times, RunDry(*model, description, input.options, input.step.seq_len));
+    input.compute_bytes[static_cast<int>(input.options.dtype)] = times.peak_bytes;
+    input.measured = true;
+    input.shape.model = description;
+  }
+  ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
+  if (!PathsExist(input.options.swap_paths)) return estimate;
+  if (!input.measured) {
+    ASSIGN_OR_RETURN(times, TimesFromShape(input));
+  }
+  SwapManagerOptions manager;
+  const int workers =
+      input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
+  estimate.forecast = ForecastRun(*estimate.plan.swaps, input.options, times, workers);
+  return estimate;
+}
+
+CommandOutcome RunEstimate(const EstimateFlags& flags) {
+  const auto estimate = MakeEstimateOf(flags);
+  if (!estimate.ok()) return {estimate.status()};
+  if (flags.as_json) {
+    std::printf("%s\n", EstimateJson(*estimate).dump().c_str());
+  } else {
+    std::printf("%s", EstimateText(*estimate).c_str());
+  }
+  // A question that was answered, whether or not the run would fit.
+  return {};
+}
+
+}  // namespace
+
+void AddEstimateCommand(CLI::App& app, CommandFunction* run) {
+  CLI::App* command = app.add_subcommand(
+      "estimate", "Say what a run would take: memory, budgets, traffic and time");
+  auto flags = std::make_shared<EstimateFlags>();
+  command->add_flag("--json", flags->as_json, "one JSON object on stdout");
+  command->add_option("--dry-run", flags->dry_run,
+                      "compute one layer of each kind to measure it: auto (where that is "
+                      "quick), yes or no");
+  command->add_option("--drive-writes-per-day", flags->drive,
+                      "what a drive is rated to be written a day (3.84TB: 7 PB in 5 years)");
+  AddTrainFlags(*command, flags->train);
+  command->footer(
+      "Only config.json is read, so any model with a hidden size, layers, heads and a\n"
+      "vocabulary will do. All of train's flags are taken.\n"
+      "Example:\n  spillway estimate --model gpt2/ --swap /nvme/swap --host-memory 1GiB "
+      "--device-memory 1GiB");
+  command->callback([run, flags] { *run = [flags] { return RunEstimate(*flags); }; });
+}
+
+}  // namespace spillway
