@@ -26,9 +26,9 @@ struct ParameterDescription {
 
 struct UnitDescription {
   std::string name;
-  std::vector<ParameterDescription> parameters;
-  std::vector<int> borrows;      // other units whose parameters it reads
-  uint64_t flat_parameters = 0;  // length of the flat range, gaps counted
+  std::vector<ParameterDescription> parameters = {};
+  std::vector<int> borrows = {};  // other units whose parameters it reads
+  uint64_t flat_parameters = 0;   // length of the flat range, gaps counted
 };
 
 struct ModelDescription {

@@ -31,7 +31,7 @@ CommandOutcome RunDoctor(const std::string& swap, bool as_json) {
   } else {
     std::fputs(DoctorPage(lines).c_str(), stdout);
   }
-  return {.exit_code = DoctorExitCode(lines)};
+  return {absl::OkStatus(), DoctorExitCode(lines)};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "engine/safetensors.h"
 #include "engine/size.h"
 #include "engine/state_source.h"
+#include "engine/text_decoder.h"
 #include "engine/tokenizer.h"
 #include "engine/torch/generator.h"
 #include "engine/torch/gpt2.h"
@@ -164,6 +165,14 @@ absl::StatusOr<Sample> Continue(const GenerateFlags& flags, const Tokenizer& tok
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   };
   Sample sample;
+  const auto show = [&](const std::string& text) {
+    sample.text += text;
+    if (flags.json) return;
+    std::printf("%s", text.c_str());
+    std::fflush(stdout);
+  };
+  TextDecoder decoder(&tokenizer);
+  const std::optional<uint32_t> end = tokenizer.end_of_text();
   std::vector<int64_t> next = prompt;
   for (int64_t i = 0; i < flags.tokens; ++i) {
     ASSIGN_OR_RETURN(torch::Tensor logits, generator.Append(next));
@@ -178,13 +187,12 @@ absl::StatusOr<Sample> Continue(const GenerateFlags& flags, const Tokenizer& tok
     if (i == 0) sample.prompt_seconds = since();
     next = {token};
     sample.tokens.push_back(token);
-    ASSIGN_OR_RETURN(const std::string text, tokenizer.Decode({&token, 1}));
-    sample.text += text;
-    if (!flags.json) {
-      std::printf("%s", text.c_str());
-      std::fflush(stdout);
-    }
+    sample.ended = !flags.ignore_end && token == end;
+    if (sample.ended) break;
+    ASSIGN_OR_RETURN(const std::string text, decoder.Next(token));
+    show(text);
   }
+  show(decoder.Finish());
   sample.seconds = since();
   return sample;
 }
@@ -222,8 +230,9 @@ absl::Status Generate(const GenerateFlags& flags) {
                 json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
     return absl::OkStatus();
   }
-  std::string summary = absl::StrFormat("%d tokens, the first after %.2f s", sample->tokens.size(),
-                                        sample->prompt_seconds);
+  std::string summary =
+      absl::StrFormat("%d tokens%s, the first after %.2f s", sample->tokens.size(),
+                      sample->ended ? " to the end of the text" : "", sample->prompt_seconds);
   if (later > 0) absl::StrAppendFormat(&summary, ", then %.1f a second", rate);
   if (read > 0) absl::StrAppend(&summary, "; ", FormatBytes(read), " read from NVMe");
   LogInfo(absl::StrCat(summary, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));

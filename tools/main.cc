@@ -35,7 +35,7 @@ std::string FullName(const CLI::App& command) {
 }
 
 // What the command line has too much of, with what to do instead: the nearest known flag.
-int ReportUnknown(const CLI::App& command, const std::string& word) {
+void ReportUnknown(const CLI::App& command, const std::string& word) {
   std::string message = absl::StrCat("unknown argument ", word);
   if (absl::StartsWith(word, "--")) {
     const std::string name = word.substr(0, word.find('='));
@@ -49,7 +49,6 @@ int ReportUnknown(const CLI::App& command, const std::string& word) {
   }
   absl::StrAppend(&message, " (", FullName(command), " --help lists the flags)");
   LogError(message);
-  return 2;
 }
 
 // "--seq_len" is "--seq-len", and "--output-dir" is the Trainer's "--output_dir": where
@@ -84,14 +83,38 @@ std::vector<std::string> Arguments(const std::vector<std::string>& words, const 
 }
 
 // A first word that is no subcommand, with the nearest that is.
-int ReportUnknownCommand(const CLI::App& app, const std::string& word) {
+void ReportUnknownCommand(const CLI::App& app, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   const std::string nearest = NearestName(word, names);
   LogError(absl::StrCat("unknown subcommand ", word,
                         nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?"),
                         " (spillway --help lists them)"));
-  return 2;
+}
+
+// True where the command line has words that nothing takes; the first is reported.
+bool ReportExtras(const CLI::App& app) {
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
+    if (absl::StartsWith(extras.front(), "-")) {
+      ReportUnknown(app, extras.front());
+    } else {
+      ReportUnknownCommand(app, extras.front());
+    }
+    return true;
+  }
+  for (const CLI::App* command : app.get_subcommands()) {
+    if (const std::vector<std::string> extras = command->remaining(); !extras.empty()) {
+      ReportUnknown(*command, extras.front());
+      return true;
+    }
+    for (const CLI::App* inner : command->get_subcommands()) {
+      if (const std::vector<std::string> extras = inner->remaining(); !extras.empty()) {
+        ReportUnknown(*inner, extras.front());
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 int Main(int argc, char** argv) {
@@ -109,15 +132,15 @@ int Main(int argc, char** argv) {
       "Exit codes: 0 done, 1 failed, 2 bad input, 3 does not fit the budgets, 4 wrong bytes, "
       "75 stopped by a signal after committing (continue with --resume).");
   CommandFunction run;
-  AddTrainCommand(app, &run);
-  AddTokenizeCommand(app, &run);
-  AddGenerateCommand(app, &run);
-  AddInspectCommand(app, &run);
-  AddReportCommand(app, &run);
-  AddExportCommand(app, &run);
-  AddBenchCommand(app, &run);
   AddDoctorCommand(app, &run);
   AddEstimateCommand(app, &run);
+  AddTokenizeCommand(app, &run);
+  AddTrainCommand(app, &run);
+  AddReportCommand(app, &run);
+  AddInspectCommand(app, &run);
+  AddGenerateCommand(app, &run);
+  AddExportCommand(app, &run);
+  AddBenchCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
   // `spillway help train` is `spillway train --help`.
@@ -132,24 +155,14 @@ int Main(int argc, char** argv) {
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    LogError(error.what());
+    // A misspelt flag is why another one is missing.
+    if (!ReportExtras(app)) LogError(error.what());
     return 2;
   }
-  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) {
-    return absl::StartsWith(extras.front(), "-") ? ReportUnknown(app, extras.front())
-                                                 : ReportUnknownCommand(app, extras.front());
-  }
+  if (ReportExtras(app)) return 2;
   if (app.get_subcommands().empty()) {
     std::fputs(app.help().c_str(), stderr);
     return 2;
-  }
-  for (const CLI::App* command : app.get_subcommands()) {
-    const std::vector<std::string> extras = command->remaining();
-    if (!extras.empty()) return ReportUnknown(*command, extras.front());
-    for (const CLI::App* inner : command->get_subcommands()) {
-      const std::vector<std::string> more = inner->remaining();
-      if (!more.empty()) return ReportUnknown(*inner, more.front());
-    }
   }
   const CommandOutcome outcome = run();
   if (outcome.status.ok()) return outcome.exit_code;

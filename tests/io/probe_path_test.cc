@@ -30,7 +30,9 @@ TEST(ProbePath, FindsWhatADirectoryOffersAndLeavesNothing) {
   const auto file = File::Open(scratch / "f", {.write = true, .create = true});
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(facts.direct, (*file)->direct());
-  if (facts.direct) EXPECT_EQ(facts.alignment_bytes, (*file)->alignment_bytes());
+  if (facts.direct) {
+    EXPECT_EQ(facts.alignment_bytes, (*file)->alignment_bytes());
+  }
 }
 
 TEST(ProbePath, NamesTheFileSystemOfTheNearestMount) {

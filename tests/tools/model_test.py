@@ -6,6 +6,7 @@ Against transformers itself where SPILLWAY_PEERS_PYTHON names a Python that has 
 
 import json
 import os
+import shutil
 import signal
 import struct
 import subprocess
@@ -16,6 +17,9 @@ from cli_testing import (CliTest, gpt2_shapes, main, read_rows, run, safetensors
 CONFIG = {"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 24, "n_layer": 3,
           "n_head": 3, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
           "eos_token_id": 255}
+
+
+TOKENIZER = os.path.join(os.path.dirname(__file__), "../golden/tokenizers/llama3/tokenizer.json")
 
 
 def read_tensors(path):
@@ -174,12 +178,40 @@ class ModelTest(ModelCase):
         for narrow in (("--top-k", 1), ("--top-p", 1e-9)):
             self.assertEqual(tokens(*narrow), tokens(temperature=0))
 
+    def test_a_text_ends_at_the_tokenizers_end_of_text(self):
+        model = self.path("bpe")
+        os.mkdir(model)
+        shutil.copy(TOKENIZER, model + "/tokenizer.json")
+        tokenizer = read_json(model, "tokenizer.json")
+        vocabulary = 1 + max([*tokenizer["model"]["vocab"].values(),
+                              *(added["id"] for added in tokenizer["added_tokens"])])
+        config = CONFIG | {"vocab_size": vocabulary + 64, "eos_token_id": None}
+        self.write("bpe/config.json", json.dumps(config))
+        self.write("bpe/model.safetensors", safetensors(gpt2_shapes(config)))
+
+        def generate(*flags):
+            result = run("generate", "--model", model, "--prompt", "An end", "--tokens", 8,
+                         "--json", "--seed", 3, "--threads", 1, "--top-k", 0, *flags)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return json.loads(result.stdout)
+
+        whole = generate()
+        self.assertFalse(whole["ended"])
+        self.assertEqual(len(set(whole["tokens"])), 8)
+        self.assertLess(max(whole["tokens"]), vocabulary, "the tokenizer knows no more")
+        self.write("bpe/config.json", json.dumps(config | {"eos_token_id": whole["tokens"][4]}))
+        ended = generate()
+        self.assertTrue(ended["ended"])
+        self.assertEqual(ended["tokens"], whole["tokens"][:5])
+        self.assertTrue(whole["text"].startswith(ended["text"]))
+        self.assertEqual(generate("--ignore-end")["tokens"], whole["tokens"])
+
     def test_what_generate_cannot_do_is_said(self):
         base = ("generate", "--model", self.model, "--tokenizer", "bytes")
         self.assert_run(run(*base, "--prompt", "a" * 17), 2, "17 tokens", "16 positions")
         self.assert_run(run(*base, "--prompt", ""), 2, "--prompt")
         self.assert_run(run(*base, "--prompt", "a", "--top-p", 0), 2, "--top-p")
-        self.assert_run(run(*base, "--prompt", "a", "--top_k", 0), 2, "did you mean --top-k")
+        self.assert_run(run(*base, "--prompt", "a", "--topk", 0), 2, "did you mean --top-k")
         self.assert_run(run(*base, "--prompt", "a", "--host-memory", "1KiB", "--device-memory",
                             "1KiB"), 3, "at least --device-memory", "--swap PATH")
         self.assert_run(run("generate", "--model", self.dir, "--prompt", "a"), 2,
