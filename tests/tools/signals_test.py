@@ -67,6 +67,19 @@ class SignalsTest(CliTest):
                     self.begin_afresh()
                     self.assertEqual(resumed, self.uninterrupted(**changes))
 
+    def test_the_process_has_the_programs_name(self):
+        # As `pkill spillway` looks for it; the program starts itself again (OMP_WAIT_POLICY).
+        environment = cli_testing.environment()
+        environment.pop("OMP_WAIT_POLICY", None)
+        process = cli_testing.subprocess.Popen(
+            [cli_testing.program(), *map(str, self.command(steps=1000000))],
+            stderr=cli_testing.subprocess.DEVNULL, env=environment)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.wait_for(lambda: self.rows() >= 1, process)
+        with open(f"/proc/{process.pid}/comm", encoding="utf-8") as name:
+            self.assertEqual(name.read().strip(), "spillway")
+
     def test_signal_names_the_way_on(self):
         process = cli_testing.subprocess.Popen(
             [cli_testing.program(), *map(str, self.command(steps=1000000))],
