@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "engine/trainer_flags.h"
 #include "io/log.h"
 #include "tools/commands.h"
+#include "tools/help_text.h"
 
 namespace spillway {
 namespace {
@@ -153,7 +155,10 @@ int Main(int argc, char** argv) {
   try {
     app.parse(Arguments(words, app));
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    std::ostringstream page;
+    const int code = app.exit(help, page, page);
+    std::fputs(FoldHelp(page.str()).c_str(), stdout);
+    return code;
   } catch (const CLI::ParseError& error) {
     // A misspelt flag is why another one is missing.
     if (!ReportExtras(app)) LogError(error.what());
@@ -161,7 +166,7 @@ int Main(int argc, char** argv) {
   }
   if (ReportExtras(app)) return 2;
   if (app.get_subcommands().empty()) {
-    std::fputs(app.help().c_str(), stderr);
+    std::fputs(FoldHelp(app.help()).c_str(), stderr);
     return 2;
   }
   const CommandOutcome outcome = run();

@@ -481,5 +481,29 @@ class NotFiniteTest(BadInput):
         self.assertGreaterEqual(self.inspect()["step"], 1)
 
 
+class HelpTest(unittest.TestCase):
+    def test_every_page_fits_80_columns_and_has_an_example(self):
+        top = run("--help")
+        self.assertEqual(top.returncode, 0)
+        commands = re.findall(r"^  (\w+)", top.stdout.split("Subcommands:")[1], re.MULTILINE)
+        self.assertGreater(len(commands), 7)
+        for words in [["bench", "adam"], [], *([name] for name in commands)]:
+            with self.subTest(" ".join(words)):
+                page = run(*words, "--help")
+                self.assertEqual(page.returncode, 0)
+                self.assertLessEqual(max(map(len, page.stdout.splitlines())), 80, page.stdout)
+                if words and words != ["bench"]:
+                    self.assertIn("Example:\n  spillway " + " ".join(words), page.stdout)
+
+    def test_the_last_of_a_flag_given_twice_counts(self):
+        self.assertIn("--tokens -5", run("generate", "--model", "x", "--prompt", "a", "--tokens",
+                                         "3", "--tokens", "-5").stderr)
+
+    def test_a_misspelt_flag_is_named_before_a_missing_one(self):
+        result = run("generate", "--promt", "a")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("did you mean --prompt", result.stderr)
+
+
 if __name__ == "__main__":
     cli_testing.main()
