@@ -49,9 +49,13 @@ if(SPILLWAY_SANITIZE STREQUAL "thread")
   list(APPEND SPILLWAY_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
 endif()
 
-# spillway_library(NAME FOLDER): the sources that lie in the folder itself.
-function(spillway_library name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+# spillway_library(NAME FOLDER...): the sources that lie in the folders themselves.
+function(spillway_library name)
+  set(sources "")
+  foreach(folder ${ARGN})
+    file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
+    list(APPEND sources ${found})
+  endforeach()
   add_library(${name} STATIC ${sources})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
 endfunction()
@@ -79,7 +83,7 @@ endfunction()
 # Builds every test program, and what those programs run.
 add_custom_target(spillway_tests)
 
-# spillway_tests(NAME FOLDER LIBRARIES...): tests/FOLDER/*_test.cc in one program. ctest knows
+# spillway_tests(NAME FOLDER LIBRARIES...): tests/FOLDER/**/*_test.cc in one program. ctest knows
 # each case, but of those that load LibTorch, where starting takes longer than most cases.
 #
 # Under ASan the same-bits runs, most of the time there, are one or two of each kind.
@@ -89,7 +93,7 @@ add_custom_target(spillway_tests)
 # and the program's tests, which start it dozens of times, are left to the other presets. Of the
 # engine's tests those are left out that meet no thread, in themselves or in what they test.
 function(spillway_tests name folder)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.cc)
   set(filter "")
   if(SPILLWAY_SANITIZE MATCHES address AND folder STREQUAL "torch")
     string(CONCAT filter "--gtest_filter=-SameBits*.Fp32*:SameBitsPlacement.Bf16*"

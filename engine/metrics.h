@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/step_forecast.h"
+#include "engine/estimate/step_forecast.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -8,7 +8,7 @@
 #include "engine/state_source.h"
 #include "engine/train_options.h"
 #include "engine/trainer.h"
-#include "engine/weight_source.h"
+#include "engine/weights/weight_source.h"
 
 namespace spillway {
 

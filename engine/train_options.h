@@ -1,5 +1,5 @@
 // Everything a run is told, resolved: flags, then the config file, then defaults
-// (engine/run_config.h does that). Plain values.
+// (engine/config/run_config.h does that). Plain values.
 #pragma once
 
 #include <cstdint>

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/master_weights.h"
 #include "engine/memory_limits.h"
 #include "engine/progress.h"
 #include "engine/stop_signal.h"
+#include "engine/weights/master_weights.h"
 #include "io/check.h"
 #include "io/log.h"
 #include "io/status.h"

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/estimate/step_forecast.h"
 #include "engine/metrics.h"
 #include "engine/model_description.h"
-#include "engine/run_journal.h"
+#include "engine/report/run_journal.h"
 #include "engine/run_state.h"
 #include "engine/run_storage.h"
 #include "engine/step_compute.h"
-#include "engine/step_forecast.h"
 #include "engine/train_options.h"
-#include "engine/weight_source.h"
+#include "engine/weights/weight_source.h"
 #include "swap/swap_manager.h"
 
 namespace spillway {

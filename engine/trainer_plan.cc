@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/estimate/run_forecast.h"
+#include "engine/estimate/run_plan.h"
 #include "engine/memory_limits.h"
-#include "engine/run_forecast.h"
-#include "engine/run_plan.h"
 #include "engine/trainer.h"
 #include "io/log.h"
 #include "io/status.h"

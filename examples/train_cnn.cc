@@ -10,9 +10,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "engine/config/size.h"
 #include "engine/memory_limits.h"
 #include "engine/process_setup.h"
-#include "engine/size.h"
 #include "engine/train.h"
 
 namespace {

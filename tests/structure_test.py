@@ -24,7 +24,7 @@ ALLOWED = {
     "io": {"io"},
     "swap": {"io", "swap"},
     "swap/cuda": {"io", "swap", "swap/cuda"},
-    "engine": {"io", "swap", "engine"},
+    "engine": {"io", "swap", "engine"},  # and its subfolders
     "engine/torch": {"io", "swap", "engine", "engine/torch"},
     "tools": {"io", "swap", "engine", "engine/torch", "tools"},
     "examples": {"io", "swap", "engine", "engine/torch", "examples"},

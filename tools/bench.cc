@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/bench_adam.h"
-#include "engine/size.h"
+#include "engine/config/size.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
 

@@ -8,7 +8,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
-#include "engine/run_config.h"
+#include "engine/config/run_config.h"
 
 namespace spillway {
 

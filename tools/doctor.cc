@@ -1,5 +1,5 @@
 // spillway doctor: one page on what this machine offers.
-#include "engine/doctor.h"
+#include "engine/inspect/doctor.h"
 
 #include <cstdio>
 #include <memory>

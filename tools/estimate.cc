@@ -1,5 +1,5 @@
 // spillway estimate: what a run would take, from config.json alone.
-#include "engine/estimate.h"
+#include "engine/estimate/estimate.h"
 
 #include <ATen/Parallel.h>
 
@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "engine/flag_value.h"
+#include "engine/config/flag_value.h"
+#include "engine/config/run_config.h"
+#include "engine/estimate/run_forecast.h"
 #include "engine/memory_limits.h"
-#include "engine/run_config.h"
-#include "engine/run_forecast.h"
 #include "engine/torch/compute_rate.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/gpt2.h"

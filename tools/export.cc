@@ -5,9 +5,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model_files.h"
-#include "engine/size.h"
+#include "engine/config/size.h"
 #include "engine/state_source.h"
+#include "engine/weights/model_files.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "tools/commands.h"

@@ -1,5 +1,5 @@
 // spillway inspect: what a run's last commit, or a model's files, hold.
-#include "engine/inspect.h"
+#include "engine/inspect/inspect.h"
 
 #include <chrono>
 #include <cstdio>

@@ -1,5 +1,5 @@
 // spillway report: makes a run's report.html again, from the files that the run left.
-#include "engine/report.h"
+#include "engine/report/report.h"
 
 #include <chrono>
 #include <cstdio>

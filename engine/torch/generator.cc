@@ -8,11 +8,11 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "engine/master_weights.h"
 #include "engine/memory_limits.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/tensor_views.h"
+#include "engine/weights/master_weights.h"
 #include "io/log.h"
 #include "io/run_directory.h"
 #include "io/status.h"

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model.h"
 #include "engine/model_description.h"
-#include "engine/weight_source.h"
+#include "engine/weights/weight_source.h"
 #include "swap/swap_manager.h"
 
 namespace spillway {

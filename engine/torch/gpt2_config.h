@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/config/strict_json.h"
 #include "engine/dtype.h"
-#include "engine/strict_json.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "engine/safetensors.h"
 #include "engine/torch/gpt2_config.h"
-#include "engine/weight_source.h"
+#include "engine/weights/safetensors.h"
+#include "engine/weights/weight_source.h"
 
 namespace spillway {
 

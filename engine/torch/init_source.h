@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "engine/model.h"
-#include "engine/weight_source.h"
+#include "engine/weights/weight_source.h"
 
 namespace spillway {
 

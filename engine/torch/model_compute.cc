@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "engine/tokens/window_sampler.h"
 #include "engine/torch/device_memory.h"
-#include "engine/window_sampler.h"
 #include "io/check.h"
 #include "io/status.h"
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/window_sampler.h"
+#include "engine/tokens/window_sampler.h"
 #include "io/status.h"
 
 namespace spillway {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/model.h"
-#include "engine/token_source.h"
+#include "engine/tokens/token_source.h"
 
 namespace spillway {
 

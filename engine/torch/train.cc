@@ -7,14 +7,14 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "engine/estimate/run_plan.h"
 #include "engine/memory_limits.h"
-#include "engine/run_plan.h"
 #include "engine/run_storage.h"
 #include "engine/stop_signal.h"
+#include "engine/tokens/window_sampler.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
-#include "engine/window_sampler.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"

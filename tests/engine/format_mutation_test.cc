@@ -2,14 +2,14 @@
 // status, and never reads beyond what is there (the sanitizers watch).
 #include <random>
 
-#include "engine/deepspeed_config.h"
-#include "engine/jsonl.h"
-#include "engine/safetensors_header.h"
-#include "engine/strict_json.h"
-#include "engine/token_file.h"
-#include "tests/engine/bpe_testing.h"
+#include "engine/config/deepspeed_config.h"
+#include "engine/config/strict_json.h"
+#include "engine/tokens/jsonl.h"
+#include "engine/tokens/token_file.h"
+#include "engine/weights/safetensors_header.h"
 #include "tests/engine/format_testing.h"
-#include "tests/engine/safetensors_testing.h"
+#include "tests/engine/tokens/bpe_testing.h"
+#include "tests/engine/weights/safetensors_testing.h"
 
 namespace spillway {
 namespace {

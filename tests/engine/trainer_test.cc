@@ -10,9 +10,9 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
-#include "engine/inspect_run.h"
+#include "engine/inspect/inspect_run.h"
 #include "engine/memory_limits.h"
-#include "engine/run_description.h"
+#include "engine/report/run_description.h"
 #include "engine/state_source.h"
 #include "engine/stop_signal.h"
 #include "gmock/gmock.h"

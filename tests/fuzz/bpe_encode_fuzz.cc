@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/bpe_tokenizer.h"
-#include "engine/tokenizer_json.h"
-#include "engine/utf8.h"
-#include "engine/utf8_repair.h"
+#include "engine/tokens/bpe_tokenizer.h"
+#include "engine/tokens/tokenizer_json.h"
+#include "engine/tokens/utf8.h"
+#include "engine/tokens/utf8_repair.h"
 #include "io/log.h"
 
 namespace {

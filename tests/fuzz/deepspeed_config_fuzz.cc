@@ -1,5 +1,5 @@
 // A DeepSpeed config, comments and all.
-#include "engine/deepspeed_config.h"
+#include "engine/config/deepspeed_config.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

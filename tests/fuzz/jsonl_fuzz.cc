@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/jsonl.h"
+#include "engine/tokens/jsonl.h"
 
 namespace {
 

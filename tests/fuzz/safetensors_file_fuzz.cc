@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/safetensors.h"
+#include "engine/weights/safetensors.h"
 #include "io/unique_fd.h"
 #include "tests/fuzz/fuzzing.h"
 

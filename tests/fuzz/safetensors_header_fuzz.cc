@@ -1,5 +1,5 @@
 // The header of a safetensors file. The first two bytes are how many bytes of data follow it.
-#include "engine/safetensors_header.h"
+#include "engine/weights/safetensors_header.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

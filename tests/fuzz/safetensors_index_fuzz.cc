@@ -1,5 +1,5 @@
 // model.safetensors.index.json: no name in it leads out of the model's directory.
-#include "engine/safetensors_index.h"
+#include "engine/weights/safetensors_index.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -2,8 +2,8 @@
 #include <ATen/Parallel.h>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model_costs.h"
-#include "engine/model_shape.h"
+#include "engine/estimate/model_costs.h"
+#include "engine/estimate/model_shape.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/gpt2.h"
 #include "engine/torch/model_compute.h"

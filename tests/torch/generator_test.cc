@@ -10,11 +10,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/memory_limits.h"
-#include "engine/safetensors.h"
 #include "engine/torch/gpt2.h"
 #include "engine/torch/gpt2_weights.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/sampling.h"
+#include "engine/weights/safetensors.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {

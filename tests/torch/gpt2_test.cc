@@ -10,9 +10,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/safetensors.h"
 #include "engine/torch/gpt2_weights.h"
 #include "engine/torch/init_source.h"
+#include "engine/weights/safetensors.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {

@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "engine/safetensors_writer.h"
 #include "engine/torch/gpt2.h"
 #include "engine/torch/init_source.h"
+#include "engine/weights/safetensors_writer.h"
 
 namespace spillway {
 namespace {

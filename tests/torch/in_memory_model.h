@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/model.h"
-#include "engine/weight_source.h"
+#include "engine/weights/weight_source.h"
 
 namespace spillway {
 

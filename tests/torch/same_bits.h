@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/config/size.h"
 #include "engine/memory_limits.h"
 #include "engine/simd_dispatch.h"
-#include "engine/size.h"
 #include "tests/torch/training_run.h"
 
 namespace spillway {

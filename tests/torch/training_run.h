@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/export_weights.h"
-#include "engine/inspect_run.h"
+#include "engine/inspect/inspect_run.h"
 #include "engine/torch/gpt2.h"
 #include "engine/train.h"
+#include "engine/weights/export_weights.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -1,0 +1,253 @@
+#include "engine/config/deepspeed_config.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/config/deepspeed_keys.h"
+#include "engine/config/deepspeed_reader.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+// Reads the blocks of a document whose keys are known, in the order of the file's format.
+class BlockReader {
+ public:
+  BlockReader(const JsonDocument& document, DeepSpeedConfig* config)
+      : in_(document), config_(*config) {}
+
+  // Of optimizer and scheduler: before the keys are looked at, because another type's
+  // parameters would only be told to be unknown.
+  absl::Status ReadTypes() {
+    ReadOptimizerType();
+    ReadSchedulerType();
+    return in_.status();
+  }
+
+  absl::Status ReadRest() {
+    ReadBatch();
+    ReadOptimizer();
+    ReadScheduler();
+    in_.Number("/gradient_clipping", 0, kHuge, &config_.gradient_clipping);
+    ReadPrecision();
+    ReadZero();
+    ReadAio("/zero_optimization/aio");
+    ReadAio("/aio");
+    return in_.status();
+  }
+
+ private:
+  static constexpr int64_t kMost = DeepSpeedReader::kMost;
+  static constexpr double kHuge = DeepSpeedReader::kHuge;
+
+  void ReadBatch() {
+    in_.Integer("/train_batch_size", 1, kMost, &config_.train_batch_size);
+    in_.Integer("/train_micro_batch_size_per_gpu", 1, kMost, &config_.micro_batch);
+    in_.Integer("/gradient_accumulation_steps", 1, kMost, &config_.accumulate);
+  }
+
+  bool IsBlock(const std::string& pointer) const {
+    const json* value = in_.Find(pointer);
+    return value != nullptr && value->is_object();
+  }
+
+  void ReadOptimizerType() {
+    using Kind = OptimizerSpec::Kind;
+    config_.has_optimizer = IsBlock("/optimizer");
+    in_.Choice<Kind>("/optimizer/type",
+                     {{"AdamW", Kind::kAdamW}, {"Adam", Kind::kAdam}, {"SGD", Kind::kSgd}},
+                     &config_.optimizer, " (no other optimizer is supported)");
+    if (config_.has_optimizer && !config_.optimizer.given()) {
+      in_.Refuse(in_.Where("/optimizer"), "'optimizer' has no 'type': AdamW, Adam or SGD");
+    }
+  }
+
+  void ReadOptimizer() {
+    using Kind = OptimizerSpec::Kind;
+    const std::string params = "/optimizer/params";
+    in_.Number(params + "/lr", 0, kHuge, &config_.lr);
+    in_.Number(params + "/eps", 0, kHuge, &config_.eps);
+    in_.Number(params + "/weight_decay", 0, kHuge, &config_.weight_decay);
+    in_.Number(params + "/momentum", 0, kHuge, &config_.momentum);
+    in_.Number(params + "/dampening", 0, kHuge, &config_.dampening);
+    in_.Boolean(params + "/nesterov", &config_.nesterov);
+    in_.Betas(params + "/betas", &config_.betas);
+    // DeepSpeed makes AdamW of "Adam" unless told otherwise.
+    Setting<bool> adam_w_mode;
+    in_.Boolean(params + "/adam_w_mode", &adam_w_mode);
+    const bool is_adam = config_.optimizer.value == Kind::kAdam;
+    const bool is_sgd = config_.optimizer.value == Kind::kSgd;
+    if (is_adam && adam_w_mode.value.value_or(true)) {
+      config_.optimizer.value = Kind::kAdamW;
+      config_.notes.push_back(
+          absl::StrCat(config_.optimizer.where,
+                       ": \"Adam\" is AdamW (decoupled weight decay), as in DeepSpeed; ",
+                       "\"adam_w_mode\": false makes it Adam"));
+    } else if (config_.optimizer.value == Kind::kAdamW && !adam_w_mode.value.value_or(true)) {
+      // DeepSpeed: the type AdamW always is AdamW.
+      config_.notes.push_back(
+          absl::StrCat(adam_w_mode.where, ": 'adam_w_mode' has no effect on AdamW"));
+    }
+    if (is_sgd) {
+      Misplaced(config_.betas, "SGD");
+      Misplaced(config_.eps, "SGD");
+      Misplaced(adam_w_mode, "SGD");
+    } else {
+      Misplaced(config_.momentum, "Adam");
+      Misplaced(config_.dampening, "Adam");
+      Misplaced(config_.nesterov, "Adam");
+    }
+  }
+
+  template <typename T>
+  void Misplaced(const Setting<T>& setting, absl::string_view optimizer) {
+    if (!setting.given()) return;
+    in_.Refuse(setting.where,
+               absl::StrCat("'", setting.key, "' is not a parameter of ", optimizer));
+  }
+
+  void ReadSchedulerType() {
+    using Kind = ScheduleSpec::Kind;
+    in_.Choice<Kind>("/scheduler/type",
+                     {{"WarmupLR", Kind::kWarmupLr},
+                      {"WarmupDecayLR", Kind::kWarmupDecayLr},
+                      {"WarmupCosineLR", Kind::kWarmupCosineLr}},
+                     &config_.schedule, " (no other scheduler is supported)");
+    if (IsBlock("/scheduler") && !config_.schedule.given()) {
+      in_.Refuse(in_.Where("/scheduler"),
+                 "'scheduler' has no 'type': WarmupLR, WarmupDecayLR or WarmupCosineLR");
+    }
+  }
+
+  void ReadScheduler() {
+    using Kind = ScheduleSpec::Kind;
+    using Warmup = ScheduleSpec::WarmupType;
+    const std::string params = "/scheduler/params";
+    in_.Number(params + "/warmup_min_lr", 0, kHuge, &config_.warmup_min_lr);
+    in_.Number(params + "/warmup_max_lr", 0, kHuge, &config_.warmup_max_lr);
+    in_.Number(params + "/warmup_min_ratio", 0, kHuge, &config_.warmup_min_ratio);
+    in_.Number(params + "/cos_min_ratio", 0, kHuge, &config_.cos_min_ratio);
+    in_.Integer(params + "/warmup_num_steps", 0, kMost, &config_.warmup_num_steps);
+    in_.Integer(params + "/total_num_steps", 1, kMost, &config_.total_num_steps);
+    in_.Choice<Warmup>(params + "/warmup_type",
+                       {{"log", Warmup::kLog}, {"linear", Warmup::kLinear}}, &config_.warmup_type);
+    const absl::string_view name = ScheduleName(config_.schedule.value.value_or(Kind::kWarmupLr));
+    const bool ratios = config_.schedule.value == Kind::kWarmupCosineLr;
+    if (ratios) {
+      Misplaced(config_.warmup_min_lr, name);
+      Misplaced(config_.warmup_max_lr, name);
+    } else {
+      Misplaced(config_.warmup_min_ratio, name);
+      Misplaced(config_.cos_min_ratio, name);
+    }
+    if (config_.schedule.value == Kind::kWarmupLr) Misplaced(config_.total_num_steps, name);
+  }
+
+  void ReadPrecision() {
+    in_.Boolean("/bfloat16/enabled", &config_.bf16);
+    if (config_.bf16.given()) {
+      config_.notes.push_back(
+          absl::StrCat(config_.bf16.where, ": 'bfloat16' is read as 'bf16', its name today"));
+    }
+    in_.Boolean("/bf16/enabled", &config_.bf16);
+    in_.Boolean("/fp16/enabled", &config_.fp16);
+    if (config_.bf16.value.value_or(false) && config_.fp16.value.value_or(false)) {
+      in_.Refuse(config_.fp16.where,
+                 absl::StrCat("'fp16.enabled' and '", config_.bf16.key, "' (", config_.bf16.where,
+                              ") contradict each other: enable one"));
+    }
+    in_.Number("/fp16/loss_scale", 0, kHuge, &config_.loss_scale);
+    in_.Number("/fp16/min_loss_scale", 0, kHuge, &config_.min_loss_scale);
+    in_.Integer("/fp16/initial_scale_power", 0, 127, &config_.initial_scale_power);
+    in_.Integer("/fp16/loss_scale_window", 1, kMost, &config_.loss_scale_window);
+    in_.Integer("/fp16/hysteresis", 1, kMost, &config_.hysteresis);
+    in_.Boolean("/fp16/consecutive_hysteresis", &config_.consecutive_hysteresis);
+  }
+
+  void ReadOffload(const std::string& block, Setting<Offload>* device,
+                   Setting<std::string>* nvme_path) {
+    in_.Choice<Offload>(
+        block + "/device",
+        {{"none", Offload::kNone}, {"cpu", Offload::kCpu}, {"nvme", Offload::kNvme}}, device);
+    in_.Text(block + "/nvme_path", nvme_path);
+    if (nvme_path->value && !device->given()) {
+      config_.notes.push_back(absl::StrCat(nvme_path->where, ": '", nvme_path->key,
+                                           "' is used where its block says \"device\": \"nvme\""));
+    }
+  }
+
+  // cpu_offload: true is the old way to write offload_optimizer {device: cpu}.
+  void ReadOldOffload(const std::string& pointer, const std::string& now,
+                      Setting<Offload>* device) {
+    Setting<bool> old;
+    in_.Boolean(pointer, &old);
+    if (!old.value.value_or(false)) return;
+    config_.notes.push_back(
+        absl::StrCat(old.where, ": '", old.key, "' is read as '", now, "' with device cpu"));
+    if (!device->given()) *device = {Offload::kCpu, old.key, old.where};
+  }
+
+  void ReadZero() {
+    const std::string zero = "/zero_optimization";
+    if (!IsBlock(zero)) return;
+    Setting<int64_t> stage;  // the plan decides; what cannot be is a slip all the same
+    in_.Integer(zero + "/stage", 0, 3, &stage);
+    ReadOffload(zero + "/offload_param", &config_.offload_param, &config_.param_nvme_path);
+    ReadOffload(zero + "/offload_optimizer", &config_.offload_optimizer,
+                &config_.optimizer_nvme_path);
+    ReadOldOffload(zero + "/cpu_offload", "offload_optimizer", &config_.offload_optimizer);
+    ReadOldOffload(zero + "/cpu_offload_param", "offload_param", &config_.offload_param);
+    ReadOldOffload(zero + "/cpu_offload_params", "offload_param", &config_.offload_param);
+    if (in_.Find(zero + "/aio") != nullptr) {
+      config_.notes.push_back(absl::StrCat(in_.Where(zero + "/aio"),
+                                           ": 'aio' inside 'zero_optimization' is read as if it "
+                                           "stood at the top, where DeepSpeed wants it"));
+    }
+  }
+
+  void ReadAio(const std::string& block) {
+    in_.Integer(block + "/block_size", 4096, 1 << 30, &config_.aio_block_size);
+    in_.Integer(block + "/queue_depth", 1, 4096, &config_.aio_queue_depth);
+    in_.Integer(block + "/thread_count", 1, 256, &config_.aio_threads);
+    in_.Integer(block + "/intra_op_parallelism", 1, 256, &config_.aio_threads);
+    const std::optional<int64_t> size = config_.aio_block_size.value;
+    if (size && *size % 4096 != 0) {
+      in_.Fail(block + "/block_size", "a multiple of 4096", json(*size));
+    }
+  }
+
+  DeepSpeedReader in_;
+  DeepSpeedConfig& config_;
+};
+
+absl::StatusOr<DeepSpeedConfig> FromDocument(const JsonDocument& document) {
+  DeepSpeedConfig config;
+  config.file = document.file;
+  BlockReader reader(document, &config);
+  RETURN_IF_ERROR(reader.ReadTypes());
+  KeyReview review;
+  RETURN_IF_ERROR(ReviewDeepSpeedKeys(document, &review));
+  config.decided_by_plan = std::move(review.decided_by_plan);
+  config.without_effect = std::move(review.without_effect);
+  RETURN_IF_ERROR(reader.ReadRest());
+  return config;
+}
+
+constexpr JsonLimits kLimits = {.max_bytes = 4 << 20, .max_depth = 64, .relaxed = true};
+
+}  // namespace
+
+absl::StatusOr<DeepSpeedConfig> ReadDeepSpeedConfig(absl::string_view path) {
+  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(path, kLimits));
+  return FromDocument(document);
+}
+
+absl::StatusOr<DeepSpeedConfig> ParseDeepSpeedConfig(absl::string_view text,
+                                                     absl::string_view file) {
+  ASSIGN_OR_RETURN(const JsonDocument document, ParseStrictJson(text, file, kLimits));
+  return FromDocument(document);
+}
+
+}  // namespace spillway

@@ -1,0 +1,72 @@
+// A DeepSpeed JSON file, read: what of it Spillway honours, typed and with lines, and
+// what it leaves to the plan. Every key that DeepSpeed knows is in one table
+// (engine/config/deepspeed_keys.h); any other is an error.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/config/strict_json.h"
+#include "engine/lr_schedule.h"
+#include "engine/train_options.h"
+
+namespace spillway {
+
+// A key of the file: absent (no `where`), "auto" (no value), or a value.
+template <typename T>
+struct Setting {
+  std::optional<T> value;
+  std::string key;    // "optimizer.params.lr"
+  std::string where;  // "FILE:LINE"
+
+  bool given() const { return !where.empty(); }
+  bool is_auto() const { return given() && !value.has_value(); }
+};
+
+struct DeepSpeedConfig {
+  std::string file;
+
+  Setting<int64_t> train_batch_size, micro_batch, accumulate;
+
+  bool has_optimizer = false;
+  Setting<OptimizerSpec::Kind> optimizer;  // adam_w_mode is taken into account
+  Setting<double> lr, eps, weight_decay, momentum, dampening;
+  Setting<std::array<double, 2>> betas;
+  Setting<bool> nesterov;
+
+  Setting<ScheduleSpec::Kind> schedule;
+  Setting<double> warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;
+  Setting<int64_t> warmup_num_steps, total_num_steps;
+  Setting<ScheduleSpec::WarmupType> warmup_type;
+
+  Setting<double> gradient_clipping;
+
+  Setting<bool> bf16, fp16;
+  Setting<double> loss_scale, min_loss_scale;
+  Setting<int64_t> initial_scale_power, loss_scale_window, hysteresis;
+  Setting<bool> consecutive_hysteresis;
+
+  Setting<Offload> offload_param, offload_optimizer;
+  Setting<std::string> param_nvme_path, optimizer_nvme_path;
+
+  Setting<int64_t> aio_block_size, aio_queue_depth, aio_threads;
+
+  // Keys that only tune DeepSpeed's own machinery, which the plan decides here, and keys
+  // without any effect here, as "zero_optimization.stage".
+  std::vector<std::string> decided_by_plan;
+  std::vector<std::string> without_effect;
+  std::vector<std::string> notes;
+};
+
+// kInvalidArgument, "FILE:LINE: ...", for what the file gets wrong and for what would
+// change the result and is not supported.
+absl::StatusOr<DeepSpeedConfig> ReadDeepSpeedConfig(absl::string_view path);
+absl::StatusOr<DeepSpeedConfig> ParseDeepSpeedConfig(absl::string_view text,
+                                                     absl::string_view file);
+
+}  // namespace spillway

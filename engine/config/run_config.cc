@@ -1,0 +1,263 @@
+#include "engine/config/run_config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_join.h"
+#include "engine/config/run_config_resolver.h"
+#include "engine/config/trainer_flags.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kMost = int64_t{1} << 31;
+
+}  // namespace
+
+absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given) {
+  TrainFlags flags = given;
+  RETURN_IF_ERROR(TranslateTrainerFlags(&flags));
+  DeepSpeedConfig file;
+  if (flags.config) {
+    absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
+    if (!read.ok()) {
+      // How DeepSpeed's launchers pass a configuration on: {" in base64.
+      const bool encoded =
+          absl::StartsWith(*flags.config, "eyJ") || absl::StartsWith(*flags.config, "ewog");
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--config: ", read.status().message(),
+          encoded ? "; if this is a configuration in base64, decode it into a file" : ""));
+    }
+    file = *std::move(read);
+  }
+  return RunConfigResolver(flags, file).Resolve();
+}
+
+nlohmann::json ResolvedConfigJson(const RunConfig& config) {
+  nlohmann::json resolved = nlohmann::json::object();
+  for (const ResolvedValue& value : config.values) {
+    nlohmann::json& entry = resolved[value.name];
+    entry = {{"value", value.value}, {"source", value.source}};
+    if (!value.file_source.empty()) {
+      entry["overrides"] = {{"value", value.file_value}, {"source", value.file_source}};
+    }
+  }
+  return resolved;
+}
+
+int64_t RunConfigResolver::Integer(const std::string& name, const Text& flag,
+                                   const Setting<int64_t>& setting, int64_t fallback, int64_t low,
+                                   int64_t high) {
+  return Pick(name, flag, setting, fallback, [&](const std::string& dashed, const std::string& t) {
+    return IntegerFlag(dashed, t, low, high);
+  });
+}
+
+double RunConfigResolver::Number(const std::string& name, const Text& flag,
+                                 const Setting<double>& setting, double fallback, double low,
+                                 double high, bool high_included) {
+  return Pick(name, flag, setting, fallback, [&](const std::string& dashed, const std::string& t) {
+    return NumberFlag(dashed, t, low, high, high_included);
+  });
+}
+
+std::string RunConfigResolver::String(const std::string& name, const Text& flag,
+                                      const std::string& fallback) {
+  if (flag && flag->empty()) Invalid(absl::StrCat(FlagName(name), " is empty"));
+  const std::string value = flag.value_or(fallback);
+  Record(name, value, flag ? FlagName(name) : "default");
+  return value;
+}
+
+void RunConfigResolver::ResolveInputs() {
+  config_.model = String("model", flags_.model, "");
+  config_.train.output = String("output", flags_.output, "");
+  config_.data = flags_.data;
+  Record("data", flags_.data, "--data");
+  if (!flags_.model) Invalid("--model DIR is missing: a Hugging Face model directory");
+  if (flags_.data.empty()) Invalid("--data FILE... is missing: .txt, .bin or .npy files");
+  if (!flags_.output) Invalid("--output DIR is missing: where the run's results go");
+  config_.tokenizer = String("tokenizer", flags_.tokenizer, "");
+  if (flags_.config) Record("config", *flags_.config, "--config");
+
+  config_.eval_data = flags_.eval_data;
+  Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
+  config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);
+  if (flags_.eval_every && flags_.eval_data.empty()) {
+    Invalid("--eval-every needs --eval-data FILE: data to evaluate on");
+  }
+  config_.train.tensorboard = String("tensorboard", flags_.tensorboard, "");
+  config_.no_export = flags_.no_export;
+  Record("no-export", flags_.no_export, flags_.no_export ? "--no-export" : "default");
+  if (flags_.export_dtype) {
+    config_.export_dtype = Choice<DType>(
+        "export-dtype", flags_.export_dtype, {}, DType::kFloat32,
+        {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}});
+    if (flags_.no_export) Invalid("--export-dtype and --no-export contradict each other");
+  }
+}
+
+void RunConfigResolver::ResolveRanks() {
+  config_.ranks = static_cast<int>(Integer("ranks", flags_.ranks, {}, 1, 1, 1 << 20));
+  if (config_.ranks > 1) {
+    Fail(absl::UnimplementedError(
+        absl::StrCat("--ranks ", config_.ranks, ": this build trains on one rank; leave it out")));
+  }
+  if (flags_.shard) {
+    Fail(absl::UnimplementedError(absl::StrCat(
+        "--shard ", *flags_.shard, ": this build trains on one rank, with nothing to shard")));
+  }
+}
+
+void RunConfigResolver::ResolveMachine() {
+  TrainOptions& train = config_.train;
+  enum class Device { kAuto, kCpu, kCuda };
+  const Device device =
+      Choice<Device>("device", flags_.device, {}, Device::kAuto,
+                     {{"auto", Device::kAuto}, {"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
+  if (device == Device::kCuda) {
+    Fail(absl::UnimplementedError(
+        "--device cuda: this build has no CUDA path yet; use --device cpu or auto"));
+  }
+  train.threads = static_cast<int>(Integer("threads", flags_.threads, {}, 0, 1, 4096));
+  const auto budget = [&](const std::string& name, const Text& flag) {
+    return Pick<uint64_t>(name, flag, {}, 0, SizeFlag);
+  };
+  train.device_memory_bytes = budget("device-memory", flags_.device_memory);
+  train.host_memory_bytes = budget("host-memory", flags_.host_memory);
+
+  using Engine = IoEngineOptions::Kind;
+  train.io.kind = Choice<Engine>(
+      "io-engine", flags_.io_engine, {}, Engine::kAuto,
+      {{"auto", Engine::kAuto}, {"io_uring", Engine::kUring}, {"threads", Engine::kThreads}});
+  const auto from_file = [&](const Setting<int64_t>& setting, uint32_t* value) {
+    if (!setting.value) return;
+    *value = static_cast<uint32_t>(*setting.value);
+    Record(setting.key, *value, setting.where);
+  };
+  from_file(file_.aio_block_size, &train.io.block_bytes);
+  from_file(file_.aio_queue_depth, &train.io.depth);
+  from_file(file_.aio_threads, &train.io.threads);
+}
+
+Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& flag,
+                                          const Setting<Offload>& setting) {
+  const FlagChoices<Offload> choices = {{"auto", Offload::kAuto},
+                                        {"none", Offload::kNone},
+                                        {"cpu", Offload::kCpu},
+                                        {"nvme", Offload::kNvme}};
+  // `auto` leaves it to the file, and that to the plan.
+  const Text& said = flag ? flag : flags_.offload;
+  const std::string said_name = flag ? name : "offload";
+  Offload offload = Offload::kAuto;
+  std::string source = "default";
+  const auto word_of = [&](Offload wanted) -> std::string {
+    for (const auto& [word, choice] : choices) {
+      if (choice == wanted) return word;
+    }
+    return "";
+  };
+  if (said) {
+    const absl::StatusOr<Offload> parsed = ChoiceFlag(FlagName(said_name), *said, choices);
+    Fail(parsed.status());
+    offload = parsed.value_or(Offload::kAuto);
+    source = FlagName(said_name);
+  }
+  if (offload == Offload::kAuto && setting.value) {
+    offload = *setting.value;
+    source = setting.where;
+  }
+  Record(name, word_of(offload), source);
+  if (setting.value && source != setting.where) {
+    RecordOverridden(word_of(*setting.value), setting.where);
+  }
+  return offload;
+}
+
+void RunConfigResolver::ResolvePlacement() {
+  TrainOptions& train = config_.train;
+  train.offload_param = ResolveOffload("offload-param", flags_.offload_param, file_.offload_param);
+  train.offload_optimizer =
+      ResolveOffload("offload-optimizer", flags_.offload_optimizer, file_.offload_optimizer);
+  ResolveSwapPaths();
+  if (!train.swap_paths.empty()) return;
+  const auto needs_place = [&](Offload offload, const Setting<Offload>& setting) {
+    if (offload != Offload::kNvme) return;
+    if (setting.value == Offload::kNvme) {
+      Invalid(absl::StrCat(setting.where, ": '", setting.key,
+                           "' is nvme, which needs a place: give nvme_path beside it, or "
+                           "--swap PATH[,PATH...]"));
+    }
+    Invalid(
+        "offloading to nvme needs a place: give --swap PATH[,PATH...] (or nvme_path in the "
+        "config's offload block)");
+  };
+  needs_place(train.offload_param, file_.offload_param);
+  needs_place(train.offload_optimizer, file_.offload_optimizer);
+}
+
+void RunConfigResolver::ResolveSwapPaths() {
+  std::vector<std::string>& paths = config_.train.swap_paths;
+  // What the file says. A path counts where its block's device is used.
+  std::vector<std::string> file_paths;
+  std::string file_source;
+  const auto add = [&](Offload offload, const Setting<std::string>& path) {
+    if (offload != Offload::kNvme || !path.value) return;
+    if (std::find(file_paths.begin(), file_paths.end(), *path.value) != file_paths.end()) return;
+    file_paths.push_back(*path.value);
+    absl::StrAppend(&file_source, file_source.empty() ? "" : ", ", path.where);
+  };
+  add(config_.train.offload_param, file_.param_nvme_path);
+  add(config_.train.offload_optimizer, file_.optimizer_nvme_path);
+  if (flags_.swap) {
+    absl::StatusOr<std::vector<std::string>> parsed = ListFlag("--swap", *flags_.swap);
+    Fail(parsed.status());
+    if (parsed.ok()) paths = *std::move(parsed);
+    Record("swap", paths, "--swap");
+    if (!file_paths.empty()) RecordOverridden(file_paths, file_source);
+  } else {
+    paths = file_paths;
+    Record("swap", paths, paths.empty() ? "default" : file_source);
+  }
+  for (size_t i = 0; i < paths.size(); ++i) {
+    if (std::find(paths.begin(), paths.begin() + i, paths[i]) != paths.begin() + i) {
+      Invalid(absl::StrCat("--swap names ", paths[i], " twice"));
+    }
+  }
+}
+
+void RunConfigResolver::ResolveCommits() {
+  TrainOptions& train = config_.train;
+  train.commit_every = Integer("commit-every", flags_.commit_every, {}, 0, 0, kMost);
+  train.no_commit = flags_.no_commit;
+  Record("no-commit", flags_.no_commit, flags_.no_commit ? "--no-commit" : "default");
+  train.resume = flags_.resume;
+  Record("resume", flags_.resume, flags_.resume ? "--resume" : "default");
+  train.persist = String("persist", flags_.persist, "");
+  train.keep = static_cast<int>(Integer("keep", flags_.keep, {}, 1, 1, 1 << 20));
+  if (flags_.no_commit) {
+    if (flags_.commit_every) Invalid("--no-commit and --commit-every contradict each other");
+    if (flags_.persist) Invalid("--no-commit and --persist contradict each other");
+  }
+  if (flags_.keep && !flags_.persist) {
+    Note("--keep says how many commits stay in --persist DIR; without it there is one, the last");
+  }
+}
+
+void RunConfigResolver::NoteOtherKeys() {
+  for (const std::string& note : file_.notes) Note(note);
+  if (!file_.decided_by_plan.empty()) {
+    Note(absl::StrCat(file_.file,
+                      ": decided by the plan: ", absl::StrJoin(file_.decided_by_plan, ", ")));
+    Record("decided_by_plan", file_.decided_by_plan, file_.file);
+  }
+  if (!file_.without_effect.empty()) {
+    Note(absl::StrCat(file_.file,
+                      ": without effect here: ", absl::StrJoin(file_.without_effect, ", ")));
+    Record("without_effect", file_.without_effect, file_.file);
+  }
+}
+
+}  // namespace spillway

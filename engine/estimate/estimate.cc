@@ -1,0 +1,124 @@
+#include "engine/estimate/estimate.h"
+
+#include <algorithm>
+
+#include "io/check.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+
+uint64_t LargestUnit(const ModelDescription& model) {
+  uint64_t largest = 0;
+  for (const UnitDescription& unit : model.units) {
+    uint64_t count = 0;
+    for (const ParameterDescription& parameter : unit.parameters) count += parameter.elements;
+    largest = std::max(largest, count);
+  }
+  return largest;
+}
+
+// Buffers, and books about what is where: what of the host's memory is no state at rest.
+uint64_t StagingBytes(const RunPlan& plan) {
+  SPILLWAY_CHECK(plan.swaps.has_value());
+  uint64_t homes = 0;
+  for (const auto& planes : plan.swaps->plane_homes) {
+    for (const ArenaSpan& home : planes) homes += home.tier == Tier::kHost ? home.bytes : 0;
+  }
+  for (const ArenaSpan& home : plan.swaps->gradient_homes) {
+    homes += home.tier == Tier::kHost ? home.bytes : 0;
+  }
+  return plan.swaps->host_arena_bytes - homes + plan.book_bytes;
+}
+
+// The plan at the given budgets, or at the smallest pair. `fits`: the former.
+absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* fits,
+                                RunMinimums* minimums) {
+  TrainOptions options = input.options;
+  options.dtype = dtype;
+  // A run in another dtype would choose its update for itself.
+  if (dtype != input.options.dtype) options.update = UpdateChoice::kAuto;
+  RunPlanInput plan_input;
+  plan_input.tile_parameters = options.tile_parameters;
+  plan_input.copies = !options.persist.empty();
+  plan_input.dry_run_bytes = input.compute_bytes[static_cast<int>(dtype)];
+  ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.shape.model, options, plan_input));
+  *fits = plan.swaps.has_value();
+  *minimums = SmallestRunBudgets(plan);
+  if (*fits) return plan;
+  options.host_memory_bytes = minimums->pair.host_bytes;
+  options.device_memory_bytes = minimums->pair.device_bytes;
+  ASSIGN_OR_RETURN(RunPlan smallest, PlanRun(input.shape.model, options, plan_input));
+  SPILLWAY_CHECK(smallest.swaps.has_value());
+  return smallest;
+}
+
+DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan) {
+  const uint64_t parameters = input.shape.model.parameter_count();
+  const StateLayout& layout = plan.swaps->layout;
+  DTypeEstimate row;
+  row.dtype = dtype;
+  row.weights_bytes = parameters * layout.PlaneRangeBytes(0, 1);
+  row.gradients_bytes = parameters * layout.gradient_bytes_per_parameter();
+  row.optimizer_bytes = parameters * layout.PlaneRangeBytes(1, layout.num_planes());
+  row.activations_bytes = plan.compute_bytes;
+  row.staging_bytes = StagingBytes(plan);
+  row.largest_layer_bytes = LargestUnit(input.shape.model) * DTypeBytes(dtype);
+  return row;
+}
+
+std::array<TierBytes, 3> TiersOf(const RunPlan& plan) {
+  const PlanResidency residency = plan.swaps->Residency();
+  std::array<TierBytes, 3> tiers;
+  for (int tier = 0; tier < 3; ++tier) {
+    tiers[tier].weights = residency.weights[tier];
+    tiers[tier].optimizer = residency.optimizer[tier];
+    tiers[tier].gradients = residency.gradients[tier];
+  }
+  tiers[static_cast<int>(Tier::kDevice)].activations = plan.compute_bytes;
+  tiers[static_cast<int>(Tier::kHost)].staging = StagingBytes(plan);
+  return tiers;
+}
+
+// Files hold every unit's state, twice with commits, and what gradients spill.
+uint64_t StoreBytes(const RunPlan& plan, bool no_commit) {
+  const SwapPlan& swaps = *plan.swaps;
+  const StateLayout& layout = swaps.layout;
+  bool any = !no_commit;
+  uint64_t spilled = 0;
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    any |= swaps.placements[unit].any_nvme();
+    if (plan.update == UpdateMode::kDeferred && swaps.placements[unit].gradient == Tier::kNvme) {
+      any = true;
+      spilled += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
+    }
+  }
+  if (!any) return 0;
+  const uint64_t state =
+      layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes());
+  return state * (no_commit ? 1 : 2) + spilled;
+}
+
+}  // namespace
+
+absl::StatusOr<Estimate> MakeEstimate(const EstimateInput& input) {
+  Estimate estimate;
+  estimate.input = input;
+  for (DType dtype : kDTypes) {
+    bool fits = false;
+    RunMinimums minimums;
+    ASSIGN_OR_RETURN(RunPlan plan, PlanFor(input, dtype, &fits, &minimums));
+    estimate.dtypes.push_back(RowOf(input, dtype, plan));
+    if (dtype != input.options.dtype) continue;
+    estimate.fits = fits;
+    estimate.minimums = minimums;
+    estimate.tiers = TiersOf(plan);
+    estimate.store_bytes = StoreBytes(plan, input.options.no_commit);
+    estimate.plan = std::move(plan);
+  }
+  return estimate;
+}
+
+}  // namespace spillway

@@ -1,0 +1,256 @@
+// An estimate as JSON, and for people.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "engine/estimate/estimate.h"
+#include "engine/estimate/run_forecast.h"
+#include "engine/metrics.h"
+#include "swap/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kColumns = 80;
+
+json Optional(const std::optional<uint64_t>& value) { return value ? json(*value) : json(nullptr); }
+
+json ModelJson(const Estimate& e) {
+  const ModelShape& shape = e.input.shape;
+  return {{"model_type", shape.model_type},
+          {"exact", shape.exact},
+          {"parameters", shape.model.parameter_count()},
+          {"base_parameters", shape.base_parameters},
+          {"units", shape.model.units.size()},
+          {"hidden_size", shape.hidden},
+          {"layers", shape.layers},
+          {"heads", shape.heads},
+          {"key_value_heads", shape.key_value_heads},
+          {"intermediate_size", shape.intermediate},
+          {"vocabulary", shape.vocabulary},
+          {"tied", shape.tied},
+          {"notes", shape.notes}};
+}
+
+json DTypesJson(const Estimate& e) {
+  json dtypes = json::object();
+  for (const DTypeEstimate& row : e.dtypes) {
+    dtypes[std::string(DTypeName(row.dtype))] = {{"weights", row.weights_bytes},
+                                                 {"gradients", row.gradients_bytes},
+                                                 {"optimizer", row.optimizer_bytes},
+                                                 {"activations", row.activations_bytes},
+                                                 {"staging", row.staging_bytes},
+                                                 {"total", row.total_bytes()},
+                                                 {"largest_layer", row.largest_layer_bytes}};
+  }
+  return dtypes;
+}
+
+json TiersJson(const Estimate& e) {
+  json tiers = json::object();
+  for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
+    const TierBytes& bytes = e.tiers[static_cast<int>(tier)];
+    tiers[std::string(TierName(tier))] = {{"weights", bytes.weights},
+                                          {"gradients", bytes.gradients},
+                                          {"optimizer", bytes.optimizer},
+                                          {"activations", bytes.activations},
+                                          {"staging", bytes.staging}};
+  }
+  return tiers;
+}
+
+json PhasesJson(const StepForecast& forecast) {
+  json phases = json::object();
+  for (int i = 0; i < kPhases; ++i) {
+    const PhaseForecast& phase = forecast.phases[i];
+    phases[std::string(PhaseName(static_cast<Phase>(i)))] = {
+        {"disk", phase.disk_seconds},
+        {"compute", phase.compute_seconds},
+        {"update", phase.update_seconds},
+        {"bound", phase.bound_seconds},
+        {"predicted", phase.predicted_seconds}};
+  }
+  return phases;
+}
+
+double DriveDays(const Estimate& e) {
+  return static_cast<double>(e.plan.swaps->traffic.written_bytes) / e.input.drive_bytes_per_day;
+}
+
+int64_t TokensPerStep(const Estimate& e) { return e.input.step.tokens() * e.input.step.accumulate; }
+
+std::string WithCommas(uint64_t n) {
+  const std::string digits = absl::StrCat(n);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+// Breaks at spaces; further lines are indented.
+void AppendWrapped(std::string& text, absl::string_view line, const std::string& indent) {
+  const size_t start = std::min(line.find_first_not_of(' '), line.size());
+  std::string current(line.substr(0, start));
+  bool first = true;
+  for (absl::string_view word : absl::StrSplit(line.substr(start), ' ')) {
+    if (std::exchange(first, false)) {
+      // Behind the indent of the line itself.
+    } else if (current.size() + 1 + word.size() > kColumns) {
+      absl::StrAppend(&text, current, "\n");
+      current = indent;
+    } else {
+      current += ' ';
+    }
+    absl::StrAppend(&current, word);
+  }
+  absl::StrAppend(&text, current, "\n");
+}
+
+void AppendRow(std::string& text, absl::string_view name, const std::vector<std::string>& cells) {
+  absl::StrAppendFormat(&text, "%-13s", name);
+  for (const std::string& cell : cells) absl::StrAppendFormat(&text, "%11s", cell);
+  text += '\n';
+}
+
+std::string Cell(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
+
+// Kinds of memory below each other; beside each other everything by dtype, and in the run's
+// dtype the tiers.
+void AppendTable(std::string& text, const Estimate& e) {
+  std::vector<std::string> heads;
+  for (const DTypeEstimate& row : e.dtypes) heads.emplace_back(DTypeName(row.dtype));
+  for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) heads.emplace_back(TierName(tier));
+  AppendRow(text, "", heads);
+  std::vector<uint64_t> totals(heads.size());
+  const auto kind = [&](const char* name, uint64_t DTypeEstimate::*of_dtype,
+                        uint64_t TierBytes::*of_tier) {
+    std::vector<uint64_t> bytes;
+    for (const DTypeEstimate& row : e.dtypes) bytes.push_back(row.*of_dtype);
+    for (const TierBytes& tier : e.tiers) bytes.push_back(tier.*of_tier);
+    std::vector<std::string> cells;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      totals[i] += bytes[i];
+      cells.push_back(Cell(bytes[i]));
+    }
+    AppendRow(text, name, cells);
+  };
+  kind("weights", &DTypeEstimate::weights_bytes, &TierBytes::weights);
+  kind("gradients", &DTypeEstimate::gradients_bytes, &TierBytes::gradients);
+  kind("optimizer", &DTypeEstimate::optimizer_bytes, &TierBytes::optimizer);
+  kind("activations", &DTypeEstimate::activations_bytes, &TierBytes::activations);
+  kind("staging", &DTypeEstimate::staging_bytes, &TierBytes::staging);
+  std::vector<std::string> cells;
+  for (uint64_t total : totals) cells.push_back(Cell(total));
+  AppendRow(text, "total", cells);
+  cells.clear();
+  for (const DTypeEstimate& row : e.dtypes) cells.push_back(Cell(row.largest_layer_bytes));
+  AppendRow(text, "largest layer", cells);
+}
+
+std::string MinimumText(const char* flag, const std::optional<uint64_t>& bytes, const char* other) {
+  if (!bytes) return absl::StrCat("no ", flag, " is enough with this ", other);
+  return absl::StrCat(flag, " ", FormatBytesForFlag(*bytes), " with this ", other);
+}
+
+}  // namespace
+
+json EstimateJson(const Estimate& e) {
+  const EstimateInput& in = e.input;
+  const StepTraffic& traffic = e.plan.swaps->traffic;
+  json out;
+  out["model"] = ModelJson(e);
+  out["trainable"] = in.trainable;
+  out["dtype"] = std::string(DTypeName(in.options.dtype));
+  out["micro_batch"] = in.step.micro_batch;
+  out["accumulate"] = in.step.accumulate;
+  out["seq_len"] = in.step.seq_len;
+  out["tokens_per_step"] = TokensPerStep(e);
+  out["update"] = e.plan.update == UpdateMode::kDeferred ? "deferred" : "immediate";
+  out["activations_from"] = in.measured ? "dry run" : "formula";
+  out["dtypes"] = DTypesJson(e);
+  out["device_memory_bytes"] = in.options.device_memory_bytes;
+  out["host_memory_bytes"] = in.options.host_memory_bytes;
+  out["fits"] = e.fits;
+  out["min_host_bytes"] = Optional(e.minimums.host_bytes);
+  out["min_device_bytes"] = Optional(e.minimums.device_bytes);
+  out["feasible"] = {{"device_bytes", e.minimums.pair.device_bytes},
+                     {"host_bytes", e.minimums.pair.host_bytes}};
+  out["plan_budgets"] = {{"device_bytes", e.plan.device_limit_bytes},
+                         {"host_bytes", e.plan.host_limit_bytes}};
+  out["tiers"] = TiersJson(e);
+  out["store_bytes"] = e.store_bytes;
+  out["bytes_read_per_step"] = traffic.read_bytes;
+  out["bytes_written_per_step"] = traffic.written_bytes;
+  out["drive_bytes_per_day"] = in.drive_bytes_per_day;
+  out["drive_days_per_step"] = DriveDays(e);
+  out["drive_days"] = in.options.steps > 0 ? json(DriveDays(e) * in.options.steps) : json(nullptr);
+  out["predicted_seconds"] = e.forecast ? json(e.forecast->predicted_seconds) : json(nullptr);
+  out["bound_seconds"] = e.forecast ? json(e.forecast->bound_seconds) : json(nullptr);
+  out["binding"] = e.forecast ? BindingJson(*e.forecast) : json(nullptr);
+  out["phases"] = e.forecast ? PhasesJson(*e.forecast) : json(nullptr);
+  return out;
+}
+
+std::string EstimateText(const Estimate& e) {
+  const EstimateInput& in = e.input;
+  const ModelShape& shape = in.shape;
+  const RunMinimums& least = e.minimums;
+  std::string text;
+  // Lines that begin with a label go on below what stands behind it.
+  const auto line = [&](const std::string& words) {
+    AppendWrapped(text, words, std::string(words[0] == ' ' ? 12 : 0, ' '));
+  };
+
+  line(absl::StrCat(shape.model_type.empty() ? "model" : shape.model_type, ": ",
+                    WithCommas(shape.model.parameter_count()), " parameters in ",
+                    shape.model.units.size(), " units",
+                    in.trainable ? "" : "; this build can't train it yet"));
+  for (const std::string& note : shape.notes) line("  note      " + note);
+  const std::string dtype(DTypeName(in.options.dtype));
+  line(absl::StrCat(in.step.micro_batch, " x ", in.step.seq_len, " tokens, ", in.step.accumulate,
+                    " micro-batch", in.step.accumulate == 1 ? "" : "es", " a step. Activations of ",
+                    dtype,
+                    in.measured ? " are from a dry run, of the others" : " and the others are",
+                    " from a formula."));
+  line(absl::StrCat("All of it by dtype, and of ", dtype, " what lives where",
+                    e.fits ? "" : " with the least memory", ":"));
+  text += '\n';
+  AppendTable(text, e);
+  text += '\n';
+
+  line(absl::StrCat(e.fits ? "It fits" : "It does not fit", " --device-memory ",
+                    FormatBytes(in.options.device_memory_bytes), " and --host-memory ",
+                    FormatBytes(in.options.host_memory_bytes), " in ", dtype, "."));
+  line(absl::StrCat("  at least  --device-memory ", FormatBytesForFlag(least.pair.device_bytes),
+                    " and --host-memory ", FormatBytesForFlag(least.pair.host_bytes)));
+  line("            " + MinimumText("--host-memory", least.host_bytes, "--device-memory"));
+  line("            " + MinimumText("--device-memory", least.device_bytes, "--host-memory"));
+  const StepTraffic& traffic = e.plan.swaps->traffic;
+  line(absl::StrCat("  time      ", e.forecast ? DescribeForecast(*e.forecast)
+                                               : "no forecast: rates of this machine are missing"));
+  if (e.forecast && e.forecast->predicted_seconds > 0) {
+    line(absl::StrFormat("            %.4g tokens/s",
+                         TokensPerStep(e) / e.forecast->predicted_seconds));
+  }
+  line(absl::StrCat("  on NVMe   ", FormatBytes(traffic.read_bytes), " read and ",
+                    FormatBytes(traffic.written_bytes), " written a step; files take ",
+                    FormatBytes(e.store_bytes)));
+  if (traffic.written_bytes > 0) {
+    std::string days = absl::StrFormat("  wear      %.3g drive days a step", DriveDays(e));
+    if (in.options.steps > 0) {
+      absl::StrAppendFormat(&days, ", %.3g in %d steps", DriveDays(e) * in.options.steps,
+                            in.options.steps);
+    }
+    absl::StrAppendFormat(&days, " (rated %.4g TB a day)", in.drive_bytes_per_day * 1e-12);
+    line(days);
+  }
+  return text;
+}
+
+}  // namespace spillway

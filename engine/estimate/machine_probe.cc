@@ -1,0 +1,238 @@
+#include "engine/estimate/machine_probe.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "io/status.h"
+#include "swap/arena.h"
+#include "swap/memory_budget.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+constexpr double kPassSeconds = 0.25;  // of each of the four
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// A file in `folder` that has lost its name.
+absl::StatusOr<std::unique_ptr<File>> NamelessFile(const std::string& folder, uint64_t size_bytes) {
+  const std::string path = absl::StrCat(folder, "/.spillway-probe-", getpid());
+  FileOptions options;
+  options.write = options.create = true;
+  // Of a process that was killed before it came to the next line but one.
+  unlink(path.c_str());
+  ASSIGN_OR_RETURN(auto file, File::Open(path, options));
+  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", path));
+  RETURN_IF_ERROR(file->Preallocate(size_bytes));
+  return file;
+}
+
+// Transfers of whole blocks, dealt to the files in turn, a window of them under way at once.
+class DiskPass {
+ public:
+  DiskPass(IoEngine* engine, const std::vector<std::unique_ptr<File>>& files, char* buffer,
+           uint64_t block_bytes, int window)
+      : engine_(engine), files_(files), buffer_(buffer), block_bytes_(block_bytes) {
+    slots_.resize(window);
+  }
+
+  // Moves blocks 0 up to `blocks`, fewer when time is up: block i is read where
+  // `is_read(i)`. The rate in bytes a second; `done` is how many blocks it moved.
+  template <typename IsRead>
+  absl::StatusOr<double> Run(uint64_t blocks, IsRead is_read, uint64_t* done) {
+    const double began = Now();
+    uint64_t next = 0;
+    for (Slot& slot : slots_) slot.busy = false;
+    while (true) {
+      for (size_t i = 0; i < slots_.size() && next < blocks; ++i) {
+        if (slots_[i].busy || (next > 0 && Now() - began > kPassSeconds)) continue;
+        Submit(slots_[i], i, next, is_read(next));
+        ++next;
+      }
+      if (engine_->pending() == 0) break;
+      engine_->Poll(absl::Seconds(1));
+    }
+    RETURN_IF_ERROR(failure_);
+    *done = next;
+    return static_cast<double>(next * block_bytes_) / std::max(1e-9, Now() - began);
+  }
+
+ private:
+  struct Slot {
+    DiskPass* pass = nullptr;
+    bool busy = false;
+    IoRequest request;
+  };
+
+  void Submit(Slot& slot, size_t index, uint64_t block, bool read) {
+    slot.pass = this;
+    slot.busy = true;
+    slot.request = IoRequest();
+    slot.request.op = read ? IoOp::kRead : IoOp::kWrite;
+    slot.request.file = files_[block % files_.size()].get();
+    slot.request.offset_bytes = block / files_.size() * block_bytes_;
+    slot.request.data = buffer_ + index * block_bytes_;
+    slot.request.size_bytes = block_bytes_;
+    slot.request.context = &slot;
+    slot.request.done = [](IoRequest& request, const absl::Status& status) {
+      auto* slot = static_cast<Slot*>(request.context);
+      slot->busy = false;
+      slot->pass->failure_.Update(status);
+    };
+    engine_->Submit(&slot.request);
+  }
+
+  IoEngine* const engine_;
+  const std::vector<std::unique_ptr<File>>& files_;
+  char* const buffer_;
+  const uint64_t block_bytes_;
+  std::vector<Slot> slots_;
+  absl::Status failure_;  // the first
+};
+
+// One worker's tile, with small values in it and checksums as of a tile in the store.
+class ProbeTile {
+ public:
+  ProbeTile(const StateLayout& layout, DType dtype, bool in_store)
+      : layout_(layout), in_store_(in_store) {
+    const uint64_t parameters = layout.TileParameters(0, 0);
+    memory_.resize(layout.TileBytes(0, 0) + layout.GradientBytes(0, 0) +
+                   parameters * sizeof(float) + 64);
+    char* next = memory_.data() + (64 - reinterpret_cast<uintptr_t>(memory_.data()) % 64);
+    for (int plane = 0; plane < layout.num_planes(); ++plane) {
+      planes_.push_back(next + layout.PlaneOffset(0, 0, plane));
+    }
+    gradient_ = next + layout.TileBytes(0, 0);
+    sums_ = reinterpret_cast<float*>(gradient_ + layout.GradientBytes(0, 0));
+    std::fill(sums_, sums_ + parameters, 1e-3f);
+  }
+
+  // Every byte of PhaseTraffic::update_bytes once.
+  uint64_t Touch(OptimizerTiles& optimizer, int64_t step) {
+    const uint64_t parameters = layout_.TileParameters(0, 0);
+    optimizer.Round(0, 0, parameters, sums_, gradient_);
+    if (in_store_) Checksums();
+    TileView view;
+    view.parameters = parameters;
+    view.planes = planes_.data();
+    view.gradient = gradient_;
+    SPILLWAY_CHECK(optimizer.Update(view, {.step = step, .learning_rate = 1e-6}).ok());
+    if (in_store_) Checksums();
+    return 2 * layout_.TileBytes(0, 0) + 2 * layout_.GradientBytes(0, 0) +
+           parameters * sizeof(float);
+  }
+
+ private:
+  void Checksums() {
+    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+      checksum_ = Checksum({}, planes_[plane], layout_.PlaneBytes(0, 0, plane));
+    }
+  }
+
+  const StateLayout& layout_;
+  const bool in_store_;
+  std::vector<char> memory_;
+  std::vector<char*> planes_;
+  char* gradient_;
+  float* sums_;
+  volatile uint64_t checksum_ = 0;  // so that none is left out
+};
+
+}  // namespace
+
+uint64_t ProbeBytesFor(const StepTraffic& traffic) {
+  return std::clamp(traffic.read_bytes + traffic.written_bytes, kMiB, 256 * kMiB);
+}
+
+absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
+  SPILLWAY_CHECK(!probe.paths.empty());
+  IoEngineOptions io = probe.io;
+  io.announce = false;
+  ASSIGN_OR_RETURN(const auto engine, CreateIoEngine(io));
+  // Blocks are a store's where there is memory for some of them.
+  uint64_t block_bytes = io.block_bytes;
+  while (block_bytes > 64 * 1024 &&
+         (4 * block_bytes > probe.buffer_bytes || 16 * block_bytes > probe.probe_bytes)) {
+    block_bytes /= 2;
+  }
+  const int window = static_cast<int>(std::clamp<uint64_t>(
+      std::min(probe.buffer_bytes, probe.probe_bytes) / block_bytes, 1, io.depth));
+  const uint64_t files_count = probe.paths.size();
+  uint64_t blocks = std::max<uint64_t>(probe.probe_bytes / block_bytes, 1);
+  std::vector<std::unique_ptr<File>> files;
+  for (const std::string& path : probe.paths) {
+    ASSIGN_OR_RETURN(auto file, NamelessFile(path, (blocks / files_count + 1) * block_bytes));
+    files.push_back(std::move(file));
+  }
+  MemoryBudget budget("probe", window * block_bytes + kMiB);
+  ASSIGN_OR_RETURN(const auto buffer, Arena::Create(window * block_bytes, &budget));
+  std::memset(buffer->data(), 0x5a, window * block_bytes);
+
+  DiskPass pass(engine.get(), files, buffer->data(), block_bytes, window);
+  const auto writes = [](uint64_t) { return false; };
+  uint64_t done = 0;
+  // The first write of a block finds its place; training overwrites.
+  RETURN_IF_ERROR(pass.Run(blocks, writes, &done).status());
+  blocks = done;
+  DiskRates rates;
+  ASSIGN_OR_RETURN(rates.write_bytes_per_second, pass.Run(blocks, writes, &done));
+  ASSIGN_OR_RETURN(rates.read_bytes_per_second, pass.Run(
+                                                    blocks, [](uint64_t) { return true; }, &done));
+  // Every other row of blocks over the files, so that each file has both.
+  ASSIGN_OR_RETURN(rates.mixed_bytes_per_second,
+                   pass.Run(
+                       blocks, [&](uint64_t i) { return i / files_count % 2 == 0; }, &done));
+  return rates;
+}
+
+double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
+                      bool in_store, int workers, uint64_t memory_bytes) {
+  // One unit of a whole tile, or of as much as the largest unit has.
+  uint64_t parameters = kParameterAlignment;
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    parameters = std::max(parameters, layout.TileParameters(unit, 0));
+  }
+  const StateLayout one({{"probe", parameters}}, layout.planes(),
+                        layout.gradient_bytes_per_parameter(), layout.tile_parameters());
+  OptimizerTiles optimizer(spec, dtype, one, {{{0, parameters}}});
+  const uint64_t tile_bytes =
+      one.MaxTileBytes() + one.MaxGradientTileBytes() + parameters * sizeof(float);
+  const uint64_t tiles_each = std::clamp<uint64_t>(memory_bytes / tile_bytes / workers, 1, 16);
+  std::vector<std::unique_ptr<ProbeTile>> tiles;
+  for (uint64_t i = 0; i < workers * tiles_each; ++i) {
+    tiles.push_back(std::make_unique<ProbeTile>(one, dtype, in_store));
+  }
+  // The first touch faults the pages in. Then the best of a few.
+  double best = 0;
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    std::vector<std::thread> threads;
+    std::vector<uint64_t> bytes(workers);
+    const double began = Now();
+    for (int worker = 0; worker < workers; ++worker) {
+      threads.emplace_back([&, worker] {
+        for (uint64_t i = 0; i < tiles_each; ++i) {
+          bytes[worker] += tiles[worker * tiles_each + i]->Touch(optimizer, 1 + repeat);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    uint64_t total = 0;
+    for (uint64_t b : bytes) total += b;
+    if (repeat > 0) best = std::max(best, static_cast<double>(total) / (Now() - began));
+  }
+  return best;
+}
+
+}  // namespace spillway

@@ -1,0 +1,74 @@
+#include "engine/estimate/model_costs.h"
+
+#include <algorithm>
+
+namespace spillway {
+namespace {
+
+// The most logits of one chunk, as GPT-2's head cuts them.
+constexpr int64_t kChunkLogits = int64_t{1} << 24;
+
+int64_t ChunkRows(int64_t vocabulary, int64_t tokens) {
+  int64_t rows = 4096;
+  while (rows > 16 && rows * vocabulary > kChunkLogits) rows /= 2;
+  return std::min(rows, tokens);
+}
+
+uint64_t ParametersOf(const UnitDescription& unit) {
+  uint64_t count = 0;
+  for (const ParameterDescription& parameter : unit.parameters) count += parameter.elements;
+  return count;
+}
+
+// Of the matrices that one token passes in one layer.
+double LayerMatrices(const ModelShape& shape) {
+  double count = 0;
+  for (const ParameterDescription& parameter : shape.model.units[1].parameters) {
+    if (parameter.shape.size() == 2) count += static_cast<double>(parameter.elements);
+    if (parameter.shape.size() == 3) {
+      count += static_cast<double>(parameter.elements) / shape.experts * shape.experts_used;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+uint64_t ActivationBytes(const ModelShape& shape, DType dtype, const StepShape& step) {
+  const uint64_t bytes = DTypeBytes(dtype);
+  const uint64_t tokens = step.tokens();
+  const uint64_t hidden = tokens * shape.hidden * bytes;  // one vector a token
+  const uint64_t data = tokens * 2 * sizeof(int64_t);
+  const uint64_t units = shape.model.units.size();
+  const uint64_t every = data + (units - 1) * hidden + hidden;
+
+  const uint64_t attention =
+      tokens * (shape.heads + 2 * shape.key_value_heads) * shape.head_size * bytes;
+  const uint64_t inner = tokens * shape.intermediate * shape.experts_used * bytes;
+  const uint64_t layer = 9 * hidden + attention + (shape.gated_mlp ? 4 : 3) * inner +
+                         ParametersOf(shape.model.units[1]) * bytes;
+  const uint64_t embedding = ParametersOf(shape.model.units[0]) * bytes + 2 * hidden;
+  uint64_t head = ParametersOf(shape.model.units.back()) * bytes + 3 * hidden;
+  if (shape.causal) {
+    const uint64_t rows = ChunkRows(shape.vocabulary, tokens);
+    head += rows * shape.vocabulary * bytes;
+    if (shape.tied) head += shape.vocabulary * shape.hidden * bytes;
+  }
+  return step.accumulate * every + std::max({layer, embedding, head});
+}
+
+StepFlops FlopsOf(const ModelShape& shape, const StepShape& step) {
+  const double tokens = static_cast<double>(step.tokens()) * step.accumulate;
+  // Of the keys a causal query sees half, on average.
+  const double keys = static_cast<double>(step.seq_len) * (shape.causal ? 0.5 : 1);
+  const double attention = 2 * 2 * keys * shape.heads * shape.head_size;
+  StepFlops flops;
+  flops.forward = shape.layers * tokens * (2 * LayerMatrices(shape) + attention);
+  flops.backward = 3 * flops.forward;
+  if (shape.causal) {
+    flops.backward += 3 * tokens * 2 * static_cast<double>(shape.vocabulary) * shape.hidden;
+  }
+  return flops;
+}
+
+}  // namespace spillway

@@ -1,0 +1,43 @@
+// What computing a model takes where it can't be measured: memory and arithmetic from its
+// shape alone. Pure functions of values; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/dtype.h"
+#include "engine/estimate/model_shape.h"
+
+namespace spillway {
+
+// The shape of a step. tokens() are those of one micro-batch.
+struct StepShape {
+  int64_t micro_batch = 1;
+  int64_t accumulate = 1;
+  int64_t seq_len = 1;
+
+  int64_t tokens() const { return micro_batch * seq_len; }
+};
+
+// Device memory of a step beside weights and gradient sums, as the dry run counts it:
+//
+//   every micro-batch   token ids and labels; each unit's input (hidden x tokens); one gradient
+//                       of that size
+//   and the largest of  a layer's backward: what its recomputed forward saves for every token
+//                       (9 hidden vectors, queries, keys and values, 3 or 4 intermediate ones)
+//                       and the gradients of the layer's parameters;
+//                       the head's: logits of a chunk of rows and the gradient of their matrix;
+//                       the embedding's: the gradient of its matrices
+//
+// Within a quarter of GPT-2's dry run (docs/ESTIMATE.md).
+uint64_t ActivationBytes(const ModelShape& shape, DType dtype, const StepShape& step);
+
+// Floating-point operations of a step, two for a multiplication and its addition.
+struct StepFlops {
+  double forward = 0;   // of the layers
+  double backward = 0;  // recomputed forward, backward, and the head with its backward
+};
+// 2 per parameter of the matrices that a token passes and 2 x 2 per token and key it sees in
+// attention; backward is three times the forward, recompute included.
+StepFlops FlopsOf(const ModelShape& shape, const StepShape& step);
+
+}  // namespace spillway

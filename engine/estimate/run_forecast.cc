@@ -1,0 +1,86 @@
+#include "engine/estimate/run_forecast.h"
+
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/estimate/machine_probe.h"
+#include "engine/estimate/machine_profile.h"
+#include "engine/progress.h"
+#include "io/log.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kLeastBufferBytes = uint64_t{1} << 20;
+constexpr uint64_t kMostBufferBytes = uint64_t{32} << 20;
+constexpr uint64_t kMostUpdateBytes = uint64_t{96} << 20;
+
+// Kept, or measured now.
+absl::StatusOr<DiskRates> FindDiskRates(const SwapPlan& plan, const TrainOptions& options,
+                                        const std::string& profile_path) {
+  const absl::string_view engine =
+      options.io.kind == IoEngineOptions::Kind::kThreads ? "threads" : "io_uring or threads";
+  const std::string device = DeviceKey(options.swap_paths, engine);
+  const uint64_t probe_bytes = ProbeBytesFor(plan.traffic);
+  const int64_t now = time(nullptr);
+  MachineProfile profile = LoadProfile(profile_path);
+  if (const auto kept = profile.Find(device, probe_bytes, now)) return kept->rates;
+  DiskProbe probe;
+  probe.paths = options.swap_paths;
+  probe.io = options.io;
+  probe.probe_bytes = probe_bytes;
+  probe.buffer_bytes = std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostBufferBytes);
+  ASSIGN_OR_RETURN(const DiskRates rates, MeasureDisk(probe));
+  profile.Set(device, {rates, probe_bytes, now});
+  SaveProfile(profile_path, profile);
+  LogInfo(absl::StrFormat("swap paths measured: %.2f GB/s read, %.2f written, %.2f both at once",
+                          rates.read_bytes_per_second * 1e-9, rates.write_bytes_per_second * 1e-9,
+                          rates.mixed_bytes_per_second * 1e-9));
+  return rates;
+}
+
+}  // namespace
+
+std::optional<StepForecast> ForecastRun(const SwapPlan& plan, const TrainOptions& options,
+                                        const DryRun& dry_run, int workers) {
+  const ProfilePlace place = FindProfile();
+  if (place.off || dry_run.forward_seconds.empty()) return std::nullopt;
+  ForecastInput input;
+  input.traffic = TrafficByPhase(plan);
+  const bool on_disk = plan.traffic.read_bytes + plan.traffic.written_bytes > 0;
+  if (on_disk) {
+    const auto rates = FindDiskRates(plan, options, place.path);
+    if (!rates.ok()) {
+      LogInfo(absl::StrCat("no forecast, since the swap paths could not be measured: ",
+                           rates.status().message()));
+      return std::nullopt;
+    }
+    input.disk = *rates;
+  }
+  input.update_bytes_per_second =
+      MeasureUpdates(options.optimizer, options.dtype, plan.layout, on_disk, workers,
+                     std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostUpdateBytes));
+  const auto sum = [](const std::vector<double>& seconds) {
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  };
+  input.forward_seconds = sum(dry_run.forward_seconds);
+  input.backward_seconds = sum(dry_run.backward_seconds);
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  input.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
+  return Forecast(input);
+}
+
+std::string DescribeForecast(const StepForecast& forecast) {
+  const auto shown = [](double seconds) {
+    return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
+  };
+  return absl::StrCat(shown(forecast.predicted_seconds), " a step, at least ",
+                      shown(forecast.bound_seconds), ", bound by ", ResourceName(forecast.binding));
+}
+
+}  // namespace spillway

@@ -1,0 +1,129 @@
+#include "engine/estimate/run_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "engine/memory_limits.h"
+#include "io/check.h"
+#include "io/status.h"
+#include "swap/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+TierChoice TierOf(Offload offload) {
+  switch (offload) {
+    case Offload::kAuto:
+      return TierChoice::kAuto;
+    case Offload::kNone:
+      return TierChoice::kDevice;
+    case Offload::kCpu:
+      return TierChoice::kHost;
+    case Offload::kNvme:
+      return TierChoice::kNvme;
+  }
+  return TierChoice::kAuto;
+}
+
+// The swap manager's books beside the arena: extents, checksums, requests, the manifest's
+// text; with copies of commits their books and the tile in hand.
+uint64_t BookBytes(const StateLayout& layout, bool copies) {
+  uint64_t tiles = 0;
+  for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
+  const uint64_t books = 2 * kMiB + tiles * 1024;
+  return copies ? 2 * books + layout.MaxTileBytes() : books;
+}
+
+uint64_t Less(uint64_t limit, uint64_t taken) { return limit > taken ? limit - taken : 0; }
+
+}  // namespace
+
+absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
+  // The update's scalars are known before the step's end only without clipping and scale.
+  const bool needs_total = options.clip > 0 || options.dtype == DType::kFloat16;
+  switch (options.update) {
+    case UpdateChoice::kAuto:
+      return needs_total ? UpdateMode::kDeferred : UpdateMode::kImmediate;
+    case UpdateChoice::kDeferred:
+      return UpdateMode::kDeferred;
+    case UpdateChoice::kImmediate:
+      break;
+  }
+  if (needs_total) {
+    return absl::InvalidArgumentError(
+        "--update immediate cannot be had with clipping or fp16, which need the norm of all "
+        "gradients before the first update: use --clip 0 with bf16 or fp32, or --update deferred");
+  }
+  return UpdateMode::kImmediate;
+}
+
+absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOptions& options,
+                                const RunPlanInput& input) {
+  RunPlan plan;
+  ASSIGN_OR_RETURN(plan.update, ChooseUpdate(options));
+  // The order of allocations differs a little from the dry run's.
+  plan.compute_bytes = input.dry_run_bytes + input.dry_run_bytes / 16 + 4 * kMiB;
+  PlanRequest& request = plan.request;
+  request.layout = DescribeState(model, options.optimizer, options.dtype, input.tile_parameters);
+  request.schedule = BuildTrainSchedule(DescribeSchedule(model), plan.update);
+  request.weights = TierOf(options.offload_param);
+  request.optimizer = TierOf(options.offload_optimizer);
+  request.has_storage = !options.swap_paths.empty();
+  plan.book_bytes = BookBytes(request.layout, input.copies);
+  plan.device_limit_bytes = options.device_memory_bytes;
+  plan.host_limit_bytes = options.host_memory_bytes;
+  request.host_bytes = Less(plan.host_limit_bytes, plan.book_bytes);
+  request.device_bytes = Less(plan.device_limit_bytes, plan.compute_bytes);
+
+  auto swaps = PlanSwaps(request);
+  if (absl::IsInvalidArgument(swaps.status())) return swaps.status();
+  const bool base_fits =
+      plan.device_limit_bytes >= plan.compute_bytes && plan.host_limit_bytes >= plan.book_bytes;
+  if (swaps.ok() && base_fits) plan.swaps = *std::move(swaps);
+  return plan;
+}
+
+RunMinimums SmallestRunBudgets(const RunPlan& plan) {
+  const auto pairs = SmallestBudgets(plan.request);
+  SPILLWAY_CHECK(pairs.ok() && !pairs->empty());  // or there would be no RunPlan
+  RunMinimums minimums;
+  const auto lower = [](std::optional<uint64_t>& least, uint64_t value) {
+    if (!least || value < *least) least = value;
+  };
+  uint64_t least_sum = UINT64_MAX;
+  for (const BudgetPair& pair : *pairs) {
+    const uint64_t host = pair.host_bytes + plan.book_bytes;
+    const uint64_t device = pair.device_bytes + plan.compute_bytes;
+    if (device <= plan.device_limit_bytes) lower(minimums.host_bytes, host);
+    if (host <= plan.host_limit_bytes) lower(minimums.device_bytes, device);
+    if (host + device >= least_sum) continue;
+    least_sum = host + device;
+    minimums.pair = {host, device};
+  }
+  return minimums;
+}
+
+absl::Status RefusalOf(const RunPlan& plan) {
+  SPILLWAY_CHECK(!plan.swaps);
+  const RunMinimums minimums = SmallestRunBudgets(plan);
+  std::string text = absl::StrCat(
+      "this run does not fit --device-memory ", FormatBytes(plan.device_limit_bytes),
+      " and --host-memory ", FormatBytes(plan.host_limit_bytes),
+      ": it needs at least --device-memory ", FormatBytesForFlag(minimums.pair.device_bytes),
+      " and --host-memory ", FormatBytesForFlag(minimums.pair.host_bytes));
+  const auto alone = [&](const std::optional<uint64_t>& bytes, uint64_t in_pair, const char* flag) {
+    if (!bytes || *bytes == in_pair) return;
+    absl::StrAppend(&text, ", or ", flag, " ", FormatBytesForFlag(*bytes),
+                    " with the other as it is");
+  };
+  alone(minimums.host_bytes, minimums.pair.host_bytes, "--host-memory");
+  alone(minimums.device_bytes, minimums.pair.device_bytes, "--device-memory");
+  absl::StrAppend(&text, " (computing takes ", FormatBytes(plan.compute_bytes),
+                  " of the device's; a smaller --micro-batch or --seq-len takes less",
+                  plan.request.has_storage ? ")" : "; with --swap PATH state can live on NVMe)");
+  return DoesNotFitError(text);
+}
+
+}  // namespace spillway

@@ -1,0 +1,91 @@
+#include "engine/estimate/step_forecast.h"
+
+#include <algorithm>
+
+#include "io/check.h"
+
+namespace spillway {
+namespace {
+
+constexpr Resource kResources[] = {Resource::kCompute, Resource::kDisk, Resource::kUpdate};
+
+double Seconds(uint64_t bytes, double bytes_per_second) {
+  if (bytes == 0) return 0;
+  SPILLWAY_CHECK(bytes_per_second > 0);
+  return static_cast<double>(bytes) / bytes_per_second;
+}
+
+}  // namespace
+
+absl::string_view ResourceName(Resource resource) {
+  switch (resource) {
+    case Resource::kDisk:
+      return "disk";
+    case Resource::kCompute:
+      return "compute";
+    case Resource::kUpdate:
+      return "update";
+  }
+  return "?";
+}
+
+double PhaseForecast::SecondsOf(Resource resource) const {
+  switch (resource) {
+    case Resource::kDisk:
+      return disk_seconds;
+    case Resource::kCompute:
+      return compute_seconds;
+    case Resource::kUpdate:
+      return update_seconds;
+  }
+  return 0;
+}
+
+double SharedCores(int cores, int compute_threads, int workers) {
+  SPILLWAY_CHECK(cores > 0 && compute_threads > 0 && workers > 0);
+  const int idle = std::max(0, cores - compute_threads);
+  return std::min(1.0, static_cast<double>(std::max(0, workers - idle)) / cores);
+}
+
+double BindingSeconds(const StepForecast& forecast,
+                      const std::array<ResourceSeconds, kPhases>& busy) {
+  double seconds = 0;
+  for (int i = 0; i < kPhases; ++i) {
+    seconds += busy[i][static_cast<int>(forecast.phases[i].binding)];
+  }
+  return seconds;
+}
+
+StepForecast Forecast(const ForecastInput& input) {
+  StepForecast step;
+  double bound_by[3] = {0, 0, 0};
+  for (int i = 0; i < kPhases; ++i) {
+    const PhaseTraffic& traffic = input.traffic[i];
+    PhaseForecast& phase = step.phases[i];
+    phase.disk_seconds = std::max(
+        {Seconds(traffic.read_bytes, input.disk.read_bytes_per_second),
+         Seconds(traffic.written_bytes, input.disk.write_bytes_per_second),
+         Seconds(traffic.read_bytes + traffic.written_bytes, input.disk.mixed_bytes_per_second)});
+    phase.update_seconds = Seconds(traffic.update_bytes, input.update_bytes_per_second);
+    if (i == static_cast<int>(Phase::kForward)) phase.compute_seconds = input.forward_seconds;
+    if (i == static_cast<int>(Phase::kBackward)) phase.compute_seconds = input.backward_seconds;
+    for (Resource resource : kResources) {
+      if (phase.SecondsOf(resource) <= phase.bound_seconds) continue;
+      phase.binding = resource;
+      phase.bound_seconds = phase.SecondsOf(resource);
+    }
+    phase.predicted_seconds = std::max(
+        phase.bound_seconds, phase.compute_seconds + input.shared_cores * phase.update_seconds);
+    step.bound_seconds += phase.bound_seconds;
+    step.predicted_seconds += phase.predicted_seconds;
+    bound_by[static_cast<int>(phase.binding)] += phase.bound_seconds;
+  }
+  for (Resource resource : kResources) {
+    if (bound_by[static_cast<int>(resource)] > bound_by[static_cast<int>(step.binding)]) {
+      step.binding = resource;
+    }
+  }
+  return step;
+}
+
+}  // namespace spillway

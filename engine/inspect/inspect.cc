@@ -1,0 +1,143 @@
+#include "engine/inspect/inspect.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/weights/safetensors.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kManifestBegins = "spillway-manifest ";
+constexpr absl::string_view kIndex = "model.safetensors.index.json";
+constexpr absl::string_view kReads =
+    "inspect reads a run's OUTPUT, a copy of a commit, a manifest, a .safetensors file, or a "
+    "model's directory";
+
+bool Has(const std::string& directory, absl::string_view name) {
+  std::error_code ignored;
+  return fs::exists(fs::path(directory) / std::string(name), ignored);
+}
+
+bool BeginsAsManifest(const std::string& path) {
+  std::string begin(kManifestBegins.size(), '\0');
+  std::ifstream(path, std::ios::binary).read(begin.data(), static_cast<long>(begin.size()));
+  return begin == kManifestBegins;
+}
+
+// Adds the tensors of one file.
+void AddTensors(const SafetensorsFile& file, nlohmann::json* json,
+                std::map<std::string, uint64_t>* elements) {
+  uint64_t bytes = 0;
+  for (const SafetensorsTensor& tensor : file.tensors()) {
+    bytes += tensor.size_bytes;
+    (*elements)[tensor.dtype] += tensor.elements;
+    (*json)["tensors"].push_back({{"name", tensor.name},
+                                  {"dtype", tensor.dtype},
+                                  {"shape", tensor.shape},
+                                  {"file", file.path()},
+                                  {"offset", tensor.offset_bytes},
+                                  {"bytes", tensor.size_bytes}});
+  }
+  (*json)["files"].push_back({{"file", file.path()}, {"bytes", bytes}});
+}
+
+nlohmann::json InspectTensors(const std::vector<const SafetensorsFile*>& files) {
+  nlohmann::json json;
+  json["kind"] = "safetensors";
+  json["metadata"] = files[0]->metadata();
+  json["tensors"] = nlohmann::json::array();
+  json["files"] = nlohmann::json::array();
+  std::map<std::string, uint64_t> elements;
+  for (const SafetensorsFile* file : files) AddTensors(*file, &json, &elements);
+  uint64_t parameters = 0, bytes = 0;
+  for (const auto& [dtype, count] : elements) parameters += count;
+  for (const nlohmann::json& file : json["files"]) bytes += file["bytes"].get<uint64_t>();
+  json["parameters"] = parameters;
+  json["bytes"] = bytes;
+  json["dtypes"] = elements;
+  return json;
+}
+
+absl::StatusOr<nlohmann::json> InspectModel(const std::string& directory) {
+  ASSIGN_OR_RETURN(const auto model, SafetensorsModel::Open(directory));
+  return InspectTensors(model->files());
+}
+
+// The newest copy of a commit in a directory of them; "" where there is none.
+std::string NewestCopy(const std::string& directory) {
+  std::string newest;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename().string();
+    if (absl::StartsWith(name, "step-") && Has(entry.path(), "manifest-rank0")) {
+      newest = std::max(newest, name);
+    }
+  }
+  return newest;
+}
+
+// Which of the directories that are no run with a commit, and no model, this one is.
+absl::Status NothingIn(const std::string& path) {
+  if (const std::string newest = NewestCopy(path); !newest.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " holds copies of commits: inspect one of them, the newest is ", path, "/", newest));
+  }
+  if (Has(path, "tiles")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     " is a run's swap directory: what its bytes mean is written in the "
+                     "manifest in that run's OUTPUT, inspect that"));
+  }
+  if (Has(path, "config.resolved.json") || Has(path, "metrics.jsonl")) {
+    return absl::NotFoundError(
+        absl::StrCat("the run in ", path,
+                     " has no commit yet: it makes one at its end, when it is "
+                     "stopped by a signal, and every N steps with --commit-every N"));
+  }
+  return absl::NotFoundError(
+      absl::StrCat("there is no commit and no model in ", path, "; ", kReads));
+}
+
+absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
+                                                const InspectProgress& progress) {
+  if (Has(path, "manifest-rank0")) return InspectRun(path, progress);
+  if (Has(path, "model.safetensors") || Has(path, kIndex)) return InspectModel(path);
+  return NothingIn(path);
+}
+
+}  // namespace
+
+absl::StatusOr<nlohmann::json> Inspect(const std::string& path, const InspectProgress& progress) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    return absl::NotFoundError(absl::StrCat(path, " does not exist; ", kReads));
+  }
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("look at ", path));
+  if (fs::is_directory(status)) return InspectDirectory(path, progress);
+  if (fs::is_regular_file(status)) {
+    if (BeginsAsManifest(path)) return InspectCommit(path, progress);
+    if (absl::EndsWith(path, kIndex)) {
+      const std::string directory = fs::path(path).parent_path().string();
+      return InspectModel(directory.empty() ? "." : directory);
+    }
+    for (const absl::string_view other : {".npy", ".bin", ".txt", ".jsonl", ".json", ".pt"}) {
+      if (absl::EndsWith(path, other)) {
+        return absl::InvalidArgumentError(absl::StrCat(path, " is a ", other, " file; ", kReads));
+      }
+    }
+  }
+  ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
+  return InspectTensors({file.get()});
+}
+
+}  // namespace spillway

@@ -1,0 +1,110 @@
+#include "engine/inspect/inspect_run.h"
+
+#include <deque>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "io/checksum.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
+
+}  // namespace
+
+absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
+                                           const InspectProgress& progress) {
+  const uint64_t total_bytes = source.layout.TotalPaddedParameters() *
+                               source.layout.PlaneRangeBytes(0, source.layout.num_planes());
+  uint64_t done_bytes = 0;
+  const auto& planes = source.layout.planes();
+  nlohmann::json digests = nlohmann::json::object();
+  // The digests of the unit at hand: [parameter][plane].
+  std::vector<std::deque<Digest>> open;
+  int unit_at_hand = -1;
+  auto close = [&] {
+    if (unit_at_hand < 0) return;
+    const UnitDescription& unit = source.model.units[unit_at_hand];
+    for (size_t i = 0; i < unit.parameters.size(); ++i) {
+      for (size_t p = 0; p < planes.size(); ++p) {
+        digests[unit.parameters[i].name][std::string(PlaneName(planes[p].plane))] =
+            Hex(open[i][p].value());
+      }
+    }
+  };
+  RETURN_IF_ERROR(
+      source.read(0, source.layout.num_planes(), [&](const TileView& tile) -> absl::Status {
+        if (tile.unit != unit_at_hand) {
+          close();
+          unit_at_hand = tile.unit;
+          open = std::vector<std::deque<Digest>>(source.model.units[tile.unit].parameters.size());
+          for (auto& list : open) {
+            for (size_t p = 0; p < planes.size(); ++p) list.emplace_back();
+          }
+        }
+        for (const ParameterPiece& piece :
+             PiecesOf(source.model.units[tile.unit], tile.first_parameter, tile.parameters)) {
+          for (size_t p = 0; p < planes.size(); ++p) {
+            const uint64_t bytes = planes[p].bytes_per_parameter;
+            open[piece.parameter][p].Update(tile.planes[p] + piece.offset * bytes,
+                                            piece.count * bytes);
+          }
+        }
+        done_bytes +=
+            tile.parameters * source.layout.PlaneRangeBytes(0, source.layout.num_planes());
+        if (progress) progress(done_bytes, total_bytes);
+        return absl::OkStatus();
+      }));
+  close();
+  return digests;
+}
+
+absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
+                                             const InspectProgress& progress) {
+  ASSIGN_OR_RETURN(const CommittedRun run, OpenCommit(manifest_path));
+  nlohmann::json json;
+  json["kind"] = "run";
+  json["manifest"] = manifest_path;
+  json["step"] = run.state.step;
+  json["applied_steps"] = run.state.applied_steps;
+  json["finished"] = run.state.finished;
+  json["dtype"] = std::string(DTypeName(run.state.dtype));
+  json["threads"] = run.state.threads;
+  json["identity"] = run.state.identity;
+  json["parameters"] = run.state.model.parameter_count();
+  json["units"] = run.state.model.units.size();
+  ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
+  const std::string all = json["digests"].dump();
+  json["digest"] = Hex(Checksum(all.data(), all.size()));
+  json["extents"] = nlohmann::json::array();
+  std::map<std::string, uint64_t> file_bytes;
+  for (const ExtentInfo& extent : run.store->Extents()) {
+    file_bytes[extent.file] += extent.size_bytes;
+    json["extents"].push_back({{"file", extent.file},
+                               {"offset", extent.offset_bytes},
+                               {"bytes", extent.size_bytes},
+                               {"unit", run.state.model.units[extent.unit].name},
+                               {"tile", extent.tile},
+                               {"plane", std::string(PlaneName(extent.plane))}});
+  }
+  json["files"] = nlohmann::json::array();
+  for (const auto& [file, bytes] : file_bytes) {
+    json["files"].push_back({{"file", file}, {"bytes", bytes}});
+  }
+  return json;
+}
+
+absl::StatusOr<nlohmann::json> InspectRun(const std::string& output,
+                                          const InspectProgress& progress) {
+  auto json = InspectCommit(CommitManifestPath(output), progress);
+  if (absl::IsNotFound(json.status())) {
+    return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
+  }
+  if (!json.ok()) return Annotate(json.status(), absl::StrCat("the commit in ", output));
+  return json;
+}
+
+}  // namespace spillway

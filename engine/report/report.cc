@@ -1,0 +1,103 @@
+#include "engine/report/report.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/config/strict_json.h"
+#include "engine/metrics.h"
+#include "engine/report/report_assets.h"
+#include "engine/report/report_html.h"
+#include "engine/report/report_sections.h"
+#include "io/check.h"
+#include "io/file.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr size_t kMostCommitTicks = 400;
+
+// What the page's script draws.
+std::string ChartData(const ReportInput& input) {
+  const RunDescription& run = input.run;
+  nlohmann::json rest;
+  rest["budgets"] = {{"device", run.device_budget_bytes}, {"host", run.host_budget_bytes}};
+  rest["first_step"] = 1;
+  rest["resumed_at"] = nlohmann::json::array();
+  for (const RunPart& part : run.parts) {
+    if (part.first_step > 1) rest["resumed_at"].push_back(part.first_step);
+  }
+  rest["commits"] = nlohmann::json::array();
+  const size_t every = run.commits.size() / kMostCommitTicks + 1;
+  for (size_t i = 0; i < run.commits.size(); i += every) {
+    rest["commits"].push_back(run.commits[i].step);
+  }
+  std::string text = JsonForScript(rest);
+  text.pop_back();
+  return absl::StrCat(text, ",\n\"steps\":", input.rows->steps.Json(),
+                      ",\n\"evaluations\":", input.rows->evaluations.Json(), "}");
+}
+
+// `text` with every {{name}} replaced; what is put in is not looked at again.
+std::string FillIn(absl::string_view text, const std::map<std::string, std::string>& values) {
+  std::string out;
+  while (true) {
+    const size_t begin = text.find("{{");
+    absl::StrAppend(&out, text.substr(0, begin));
+    if (begin == absl::string_view::npos) return out;
+    const size_t end = text.find("}}", begin);
+    SPILLWAY_CHECK(end != absl::string_view::npos);
+    const auto value = values.find(std::string(text.substr(begin + 2, end - begin - 2)));
+    SPILLWAY_CHECK(value != values.end());
+    absl::StrAppend(&out, value->second);
+    text.remove_prefix(end + 2);
+  }
+}
+
+}  // namespace
+
+std::string RenderReport(const ReportInput& input) {
+  const std::string body = absl::StrCat(
+      HeaderSection(input), CardsSection(input),
+      "<noscript><p class=\"note\">The charts need JavaScript; every table is here without it."
+      "</p></noscript>\n",
+      LearningSection(input), SpeedSection(input), MemorySection(input), PlanSection(input),
+      HistorySection(input), ConfigurationSection(input), "<footer>Made by Spillway on ",
+      FormatTime(input.now), " from the files in ", EscapeHtml(input.output), ".</footer>\n");
+  return FillIn(ReportTemplate(), {{"title", EscapeHtml(ReportTitle(input) + " · Spillway")},
+                                   {"style", std::string(ReportStyle())},
+                                   {"body", body},
+                                   {"data", ChartData(input)},
+                                   {"chart", std::string(ReportCharts())},
+                                   {"script", std::string(ReportScript())}});
+}
+
+absl::Status WriteReport(const ReportInput& input, const std::string& path) {
+  return WriteFileAtomically(path, RenderReport(input));
+}
+
+nlohmann::json ReadResolvedConfig(const std::string& output) {
+  auto document = ReadStrictJson(output + "/config.resolved.json");
+  return document.ok() && document->value.is_object() ? std::move(document->value)
+                                                      : nlohmann::json();
+}
+
+absl::StatusOr<ReportInput> ReadReportInput(const std::string& output, RunRows* rows) {
+  ReportInput input;
+  input.output = output;
+  ASSIGN_OR_RETURN(input.run, ReadRunDescription(output));
+  RETURN_IF_ERROR(ReadRows(output + "/metrics.jsonl",
+                           [&](const nlohmann::json& row, int64_t) { rows->AddStep(row); }));
+  const absl::Status read =
+      ReadRows(output + "/eval.jsonl",
+               [&](const nlohmann::json& row, int64_t) { rows->AddEvaluation(row); });
+  if (!read.ok() && !absl::IsNotFound(read)) return read;
+  input.config = ReadResolvedConfig(output);
+  input.rows = rows;
+  return input;
+}
+
+}  // namespace spillway

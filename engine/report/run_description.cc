@@ -1,0 +1,189 @@
+#include "engine/report/run_description.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/config/strict_json.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int kVersion = 1;
+
+nlohmann::json ToJson(const PlannedState& state) {
+  return {{"bytes", state.bytes}, {"tier", state.tier}};
+}
+
+PlannedState StateFromJson(const nlohmann::json& json) {
+  return {json.at("bytes").get<uint64_t>(), json.at("tier").get<std::string>()};
+}
+
+PlannedUnit UnitFromJson(const nlohmann::json& json) {
+  return {json.at("name").get<std::string>(), json.at("parameters").get<uint64_t>(),
+          StateFromJson(json.at("weights")), StateFromJson(json.at("optimizer")),
+          StateFromJson(json.at("gradients"))};
+}
+
+RunPart PartFromJson(const nlohmann::json& json) {
+  RunPart part;
+  part.started = json.at("started").get<double>();
+  part.ended = json.at("ended").get<double>();
+  part.first_step = json.at("first_step").get<int64_t>();
+  part.last_step = json.at("last_step").get<int64_t>();
+  part.state = json.at("state").get<std::string>();
+  part.message = json.at("message").get<std::string>();
+  part.host = json.at("host").get<std::string>();
+  return part;
+}
+
+const char* OptimizerName(OptimizerSpec::Kind kind) {
+  switch (kind) {
+    case OptimizerSpec::Kind::kAdamW:
+      return "adamw";
+    case OptimizerSpec::Kind::kAdam:
+      return "adam";
+    case OptimizerSpec::Kind::kSgd:
+      return "sgd";
+  }
+  return "?";
+}
+
+}  // namespace
+
+void AddCommit(RunDescription& run, const RunCommit& commit) {
+  ++run.commit_count;
+  if (run.commits.size() == kMostCommits) {
+    // Every other one of the older half goes; the newest all stay.
+    std::vector<RunCommit> kept;
+    for (size_t i = 0; i < run.commits.size(); ++i) {
+      if (i >= kMostCommits / 2 || i % 2 == 0) kept.push_back(run.commits[i]);
+    }
+    run.commits = std::move(kept);
+  }
+  run.commits.push_back(commit);
+}
+
+RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& model,
+                           const SwapPlan& plan) {
+  RunDescription run;
+  run.parameters = model.parameter_count();
+  run.steps = options.steps;
+  run.micro_batch = options.micro_batch;
+  run.accumulate = options.accumulate;
+  run.threads = options.threads;
+  run.dtype = std::string(DTypeName(options.dtype));
+  run.optimizer = OptimizerName(options.optimizer.kind);
+  run.device = options.device;
+  run.deferred = plan.schedule.update == UpdateMode::kDeferred;
+  run.device_budget_bytes = options.device_memory_bytes;
+  run.host_budget_bytes = options.host_memory_bytes;
+  run.plan_summary = plan.Summary();
+  const StateLayout& layout = plan.layout;
+  for (const PlaneSpec& plane : layout.planes()) {
+    run.planes.emplace_back(PlaneName(plane.plane), static_cast<int>(plane.bytes_per_parameter));
+  }
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    const UnitPlacement& placement = plan.placements[unit];
+    const uint64_t padded = layout.PaddedParameters(unit);
+    const auto state = [&](uint64_t bytes_per_parameter, Tier tier) {
+      return PlannedState{padded * bytes_per_parameter, std::string(TierName(tier))};
+    };
+    PlannedUnit planned;
+    planned.name = layout.units()[unit].name;
+    planned.parameters = layout.units()[unit].parameters;
+    planned.weights = state(layout.PlaneRangeBytes(0, 1), placement.weight);
+    planned.optimizer = state(layout.PlaneRangeBytes(1, layout.num_planes()), placement.optimizer);
+    planned.gradients =
+        state(run.deferred ? layout.gradient_bytes_per_parameter() : 0, placement.gradient);
+    run.units.push_back(std::move(planned));
+  }
+  return run;
+}
+
+nlohmann::json ToJson(const RunDescription& run) {
+  nlohmann::json json;
+  json["version"] = kVersion;
+  json["parameters"] = run.parameters;
+  json["steps"] = run.steps;
+  json["micro_batch"] = run.micro_batch;
+  json["accumulate"] = run.accumulate;
+  json["threads"] = run.threads;
+  json["dtype"] = run.dtype;
+  json["optimizer"] = run.optimizer;
+  json["device"] = run.device;
+  json["io_engine"] = run.io_engine;
+  json["deferred"] = run.deferred;
+  json["budget_bytes"] = {{"device", run.device_budget_bytes}, {"host", run.host_budget_bytes}};
+  json["computing_bytes"] = run.computing_bytes;
+  json["plan_summary"] = run.plan_summary;
+  json["planes"] = run.planes;
+  json["units"] = nlohmann::json::array();
+  for (const PlannedUnit& unit : run.units) {
+    json["units"].push_back({{"name", unit.name},
+                             {"parameters", unit.parameters},
+                             {"weights", ToJson(unit.weights)},
+                             {"optimizer", ToJson(unit.optimizer)},
+                             {"gradients", ToJson(unit.gradients)}});
+  }
+  json["parts"] = nlohmann::json::array();
+  for (const RunPart& part : run.parts) {
+    json["parts"].push_back({{"started", part.started},
+                             {"ended", part.ended},
+                             {"first_step", part.first_step},
+                             {"last_step", part.last_step},
+                             {"state", part.state},
+                             {"message", part.message},
+                             {"host", part.host}});
+  }
+  json["commits"] = nlohmann::json::array();
+  for (const RunCommit& commit : run.commits) {
+    json["commits"].push_back({commit.step, commit.time});
+  }
+  json["commit_count"] = run.commit_count;
+  return json;
+}
+
+absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json) {
+  RunDescription run;
+  try {
+    if (json.at("version") != kVersion) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("version ", json.at("version").dump(), "; this program reads ", kVersion));
+    }
+    run.parameters = json.at("parameters").get<uint64_t>();
+    run.steps = json.at("steps").get<int64_t>();
+    run.micro_batch = json.at("micro_batch").get<int64_t>();
+    run.accumulate = json.at("accumulate").get<int64_t>();
+    run.threads = json.at("threads").get<int>();
+    run.dtype = json.at("dtype").get<std::string>();
+    run.optimizer = json.at("optimizer").get<std::string>();
+    run.device = json.at("device").get<std::string>();
+    run.io_engine = json.at("io_engine").get<std::string>();
+    run.deferred = json.at("deferred").get<bool>();
+    run.device_budget_bytes = json.at("budget_bytes").at("device").get<uint64_t>();
+    run.host_budget_bytes = json.at("budget_bytes").at("host").get<uint64_t>();
+    run.computing_bytes = json.at("computing_bytes").get<uint64_t>();
+    run.plan_summary = json.at("plan_summary").get<std::string>();
+    run.planes = json.at("planes").get<std::vector<std::pair<std::string, int>>>();
+    for (const auto& unit : json.at("units")) run.units.push_back(UnitFromJson(unit));
+    for (const auto& part : json.at("parts")) run.parts.push_back(PartFromJson(part));
+    for (const auto& commit : json.at("commits")) {
+      run.commits.push_back({commit.at(0).get<int64_t>(), commit.at(1).get<double>()});
+    }
+    run.commit_count = json.at("commit_count").get<int64_t>();
+  } catch (const nlohmann::json::exception& error) {
+    return absl::InvalidArgumentError(error.what());
+  }
+  return run;
+}
+
+std::string RunDescriptionPath(const std::string& output) { return output + "/run.json"; }
+
+absl::StatusOr<RunDescription> ReadRunDescription(const std::string& output) {
+  const std::string path = RunDescriptionPath(output);
+  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(path));
+  absl::StatusOr<RunDescription> run = RunDescriptionFromJson(document.value);
+  if (!run.ok()) return Annotate(run.status(), absl::StrCat(path, " describes no run"));
+  return run;
+}
+
+}  // namespace spillway

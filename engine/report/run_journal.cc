@@ -1,0 +1,176 @@
+#include "engine/report/run_journal.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/report/report.h"
+#include "io/file.h"
+#include "io/log.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+// Between two reports: so long, and so many times as long as the last one took.
+constexpr double kReportEverySeconds = 60;
+constexpr double kReportAtCommitSeconds = 5;
+constexpr double kReportCostFactor = 100;
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
+}  // namespace
+
+RunJournal::RunJournal(const std::string& output, RunDescription run, std::function<double()> clock)
+    : output_(output), clock_(std::move(clock)), run_(std::move(run)) {}
+
+absl::StatusOr<std::unique_ptr<RunJournal>> RunJournal::Open(const std::string& output,
+                                                             const std::string& tensorboard,
+                                                             int64_t last_step, RunDescription run,
+                                                             std::function<double()> clock) {
+  std::unique_ptr<RunJournal> journal(new RunJournal(output, std::move(run), std::move(clock)));
+  RunRows& rows = journal->rows_;
+  ASSIGN_OR_RETURN(journal->metrics_,
+                   MetricsLog::Open(output + "/metrics.jsonl", last_step,
+                                    [&](const nlohmann::json& row) { rows.AddStep(row); }));
+  ASSIGN_OR_RETURN(journal->evaluations_,
+                   MetricsLog::Open(output + "/eval.jsonl", last_step,
+                                    [&](const nlohmann::json& row) { rows.AddEvaluation(row); }));
+  if (!tensorboard.empty()) {
+    ASSIGN_OR_RETURN(journal->tensorboard_,
+                     TensorBoardWriter::Open(tensorboard, last_step + 1, journal->clock_));
+  }
+  journal->ContinueDescription(last_step);
+  return journal;
+}
+
+RunJournal::~RunJournal() {
+  if (!ended_) End("failed", "the run ended before its last step");
+}
+
+// Earlier processes and their commits stay in the history of a run that goes on.
+void RunJournal::ContinueDescription(int64_t last_step) {
+  if (last_step >= 0) {
+    absl::StatusOr<RunDescription> before = ReadRunDescription(output_);
+    if (before.ok()) {
+      run_.parts = std::move(before->parts);
+      for (RunPart& part : run_.parts) {
+        if (part.state == "running") part.state = "killed";
+      }
+      run_.commits = std::move(before->commits);
+      std::erase_if(run_.commits, [&](const RunCommit& c) { return c.step > last_step; });
+      run_.commit_count = std::max<int64_t>(before->commit_count, run_.commits.size());
+    } else if (!absl::IsNotFound(before.status())) {
+      LogWarning(absl::StrCat("the report starts its history anew: ", before.status().message()));
+    }
+  }
+  RunPart part;
+  part.started = clock_();
+  part.first_step = std::max<int64_t>(0, last_step) + 1;
+  part.last_step = part.first_step - 1;
+  part.state = "running";
+  part.host = HostName();
+  run_.parts.push_back(std::move(part));
+}
+
+void RunJournal::ToTensorBoard(int64_t step, const TensorBoardWriter::Scalars& scalars) {
+  if (!tensorboard_) return;
+  const absl::Status status = tensorboard_->Write(step, scalars);
+  if (!status.ok()) {
+    LogWarning(
+        absl::StrCat("no more events for TensorBoard, training goes on: ", status.message()));
+  }
+}
+
+absl::Status RunJournal::Step(const StepMetrics& m) {
+  const nlohmann::json row = ToJson(m);
+  RETURN_IF_ERROR(metrics_->Append(row));
+  rows_.AddStep(row);
+  run_.parts.back().last_step = m.step;
+  TensorBoardWriter::Scalars scalars = {
+      {"train/loss", m.loss},
+      {"train/lr", m.learning_rate},
+      {"speed/tokens_per_second", m.seconds > 0 ? m.tokens / m.seconds : NAN},
+      {"speed/step_seconds", m.seconds},
+      {"stall_seconds/disk", m.stall_disk_seconds},
+      {"stall_seconds/update", m.stall_update_seconds},
+      {"memory_peak_gib/device", std::ldexp(m.peak_device_bytes, -30)},
+      {"memory_peak_gib/host", std::ldexp(m.peak_host_bytes, -30)},
+      {"memory_peak_gib/resident", std::ldexp(m.peak_rss_bytes, -30)},
+      {"nvme_mib/read", std::ldexp(m.nvme_read_bytes, -20)},
+      {"nvme_mib/written", std::ldexp(m.nvme_written_bytes, -20)}};
+  if (m.grad_norm) scalars.emplace_back("train/grad_norm", *m.grad_norm);
+  if (m.loss_scale) scalars.emplace_back("train/loss_scale", *m.loss_scale);
+  ToTensorBoard(m.step, scalars);
+  MaybeReport(kReportEverySeconds);
+  return absl::OkStatus();
+}
+
+absl::Status RunJournal::Evaluation(EvaluationMetrics& m) {
+  m.best = std::isfinite(m.loss) && (!rows_.best || m.loss < rows_.best->loss);
+  m.best_step = m.best ? m.step : rows_.best ? rows_.best->step : m.step;
+  const nlohmann::json row = ToJson(m);
+  RETURN_IF_ERROR(evaluations_->Append(row));
+  rows_.AddEvaluation(row);
+  ToTensorBoard(m.step, {{"eval/loss", m.loss}, {"eval/perplexity", std::exp(m.loss)}});
+  return absl::OkStatus();
+}
+
+absl::Status RunJournal::Sync() {
+  // A run that goes on after the commit writes no events of the steps that it covers.
+  if (tensorboard_) WarnOnce(tensorboard_->Flush());
+  RETURN_IF_ERROR(metrics_->Sync());
+  return evaluations_->Sync();
+}
+
+void RunJournal::Commit(int64_t step) {
+  AddCommit(run_, {step, clock_()});
+  MaybeReport(kReportAtCommitSeconds);
+}
+
+void RunJournal::End(const std::string& state, const std::string& message) {
+  ended_ = true;
+  RunPart& part = run_.parts.back();
+  part.state = state;
+  part.message = message;
+  part.ended = clock_();
+  if (tensorboard_) WarnOnce(tensorboard_->Flush());
+  Report();
+}
+
+void RunJournal::WarnOnce(const absl::Status& status) {
+  if (status.ok() || std::exchange(warned_, true)) return;
+  LogWarning(absl::StrCat("no report of this run, but training goes on: ", status.message()));
+}
+
+void RunJournal::MaybeReport(double pause_seconds) {
+  const double pause = std::max(pause_seconds, kReportCostFactor * report_seconds_);
+  if (reported_ && clock_() - *reported_ < pause) return;
+  Report();
+}
+
+void RunJournal::Report() {
+  const double began = clock_();
+  ReportInput input;
+  input.output = output_;
+  input.run = run_;
+  input.config = ReadResolvedConfig(output_);
+  input.rows = &rows_;
+  input.now = began;
+  // run.json first: from it and the rows the report can be made again.
+  const std::string description =
+      ToJson(run_).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  absl::Status status = WriteFileAtomically(RunDescriptionPath(output_), description + "\n");
+  status.Update(WriteReport(input, output_ + "/report.html"));
+  WarnOnce(status);
+  reported_ = clock_();
+  report_seconds_ = std::max(0.0, *reported_ - began);
+}
+
+}  // namespace spillway

@@ -1,0 +1,68 @@
+// What a run writes down about itself: a row for each step and evaluation, TensorBoard's
+// events, run.json and the report. One thread.
+//
+// Rows are the record, and an error with them ends the run. Everything else is a
+// convenience: where it cannot be written, a warning says so once and training goes on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/metrics.h"
+#include "engine/report/report_series.h"
+#include "engine/report/run_description.h"
+#include "engine/report/tensorboard_writer.h"
+
+namespace spillway {
+
+class RunJournal {
+ public:
+  // Goes on with what is in `output` of steps up to `last_step` (-1: nothing counts) and
+  // drops the rest. `run` has no parts yet and gets one, beside those of earlier processes.
+  // `tensorboard` may be empty. `clock`: seconds since 1970, for tests.
+  static absl::StatusOr<std::unique_ptr<RunJournal>> Open(
+      const std::string& output, const std::string& tensorboard, int64_t last_step,
+      RunDescription run, std::function<double()> clock = TensorBoardWriter::SystemClock());
+  // Without End before it: the run failed, and nobody said why.
+  ~RunJournal();
+
+  absl::Status Step(const StepMetrics& metrics);
+  // Fills in `best` and `best_step`.
+  absl::Status Evaluation(EvaluationMetrics& metrics);
+  // The evaluation with the lowest loss so far, of earlier processes too.
+  const std::optional<RunRows::Best>& best() const { return rows_.best; }
+
+  // Makes the rows durable: before the commit that covers them.
+  absl::Status Sync();
+  // A commit of the state after `step` has begun.
+  void Commit(int64_t step);
+  // How it ended: "finished", "stopped" (the message is the signal's name) or "failed" (the
+  // error). The last report is written.
+  void End(const std::string& state, const std::string& message = "");
+
+ private:
+  RunJournal(const std::string& output, RunDescription run, std::function<double()> clock);
+  void ContinueDescription(int64_t last_step);
+  void WarnOnce(const absl::Status& status);
+  void ToTensorBoard(int64_t step, const TensorBoardWriter::Scalars& scalars);
+  // run.json and report.html, when they are due.
+  void MaybeReport(double pause_seconds);
+  void Report();
+
+  const std::string output_;
+  const std::function<double()> clock_;
+  RunDescription run_;
+  RunRows rows_;
+  std::unique_ptr<MetricsLog> metrics_;
+  std::unique_ptr<MetricsLog> evaluations_;
+  std::unique_ptr<TensorBoardWriter> tensorboard_;
+  std::optional<double> reported_;  // when the last report was made
+  double report_seconds_ = 0;       // how long that took
+  bool warned_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace spillway

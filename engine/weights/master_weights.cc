@@ -1,0 +1,58 @@
+#include "engine/weights/master_weights.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "engine/split_master.h"
+
+namespace spillway {
+
+void LoadMaster(DType dtype, char* const* planes, uint64_t first, uint64_t count, float* out) {
+  if (dtype == DType::kBFloat16) {
+    const auto* weight = reinterpret_cast<const uint16_t*>(planes[0]) + first;
+    const auto* residual = reinterpret_cast<const uint16_t*>(planes[1]) + first;
+    for (uint64_t i = 0; i < count; ++i) out[i] = Join(weight[i], residual[i]);
+    return;
+  }
+  const int plane = dtype == DType::kFloat16 ? 1 : 0;
+  std::memcpy(out, reinterpret_cast<const float*>(planes[plane]) + first, count * sizeof(float));
+}
+
+bool StoreMaster(DType dtype, const float* masters, uint64_t first, uint64_t count,
+                 char* const* planes) {
+  bool finite = true;
+  switch (dtype) {
+    case DType::kBFloat16: {
+      auto* weight = reinterpret_cast<uint16_t*>(planes[0]) + first;
+      auto* residual = reinterpret_cast<uint16_t*>(planes[1]) + first;
+      for (uint64_t i = 0; i < count; ++i) {
+        finite &= (BitsOf(masters[i]) & 0x7fffffff) < kFirstUnsplittableMagnitude;
+        const SplitMaster split = Split(masters[i]);
+        weight[i] = split.weight;
+        residual[i] = split.residual;
+      }
+      break;
+    }
+    case DType::kFloat16: {
+      auto* weight = reinterpret_cast<uint16_t*>(planes[0]) + first;
+      auto* master = reinterpret_cast<float*>(planes[1]) + first;
+      for (uint64_t i = 0; i < count; ++i) {
+        weight[i] = Float16FromFloat(masters[i]);
+        finite &= (weight[i] & 0x7c00) != 0x7c00;
+        master[i] = masters[i];
+      }
+      break;
+    }
+    case DType::kFloat32: {
+      auto* weight = reinterpret_cast<float*>(planes[0]) + first;
+      for (uint64_t i = 0; i < count; ++i) {
+        finite &= std::isfinite(masters[i]);
+        weight[i] = masters[i];
+      }
+      break;
+    }
+  }
+  return finite;
+}
+
+}  // namespace spillway

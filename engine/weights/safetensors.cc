@@ -1,0 +1,149 @@
+#include "engine/weights/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/checksum.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "safetensors is little-endian");
+
+constexpr uint64_t kFingerprintBytes = 4096;
+
+// Reads exactly [offset, offset + size); a file that ends before is wrong bytes.
+absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, void* data,
+                    uint64_t size_bytes) {
+  char* out = static_cast<char*>(data);
+  uint64_t done_bytes = 0;
+  while (done_bytes < size_bytes) {
+    const ssize_t got = RetryOnSignal([&] {
+      return ::pread(fd, out + done_bytes, size_bytes - done_bytes,
+                     static_cast<off_t>(offset_bytes + done_bytes));
+    });
+    if (got < 0) {
+      return ErrnoStatus(
+          errno, absl::StrCat("read ", size_bytes, " bytes at ", offset_bytes, " of ", path));
+    }
+    if (got == 0) {
+      return WrongBytesError(absl::StrCat(path, ": ends at byte ", offset_bytes + done_bytes, ", ",
+                                          size_bytes - done_bytes,
+                                          " bytes too soon: it has become shorter"));
+    }
+    done_bytes += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+template <float (*kConvert)(uint16_t)>
+absl::Status ReadHalves(int fd, const std::string& path, uint64_t offset_bytes, uint64_t count,
+                        float* out) {
+  std::array<uint16_t, 16 << 10> piece;
+  for (uint64_t first = 0; first < count; first += piece.size()) {
+    const uint64_t n = std::min<uint64_t>(piece.size(), count - first);
+    RETURN_IF_ERROR(ReadAt(fd, path, offset_bytes + 2 * first, piece.data(), 2 * n));
+    for (uint64_t i = 0; i < n; ++i) out[first + i] = kConvert(piece[i]);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(absl::string_view path) {
+  std::unique_ptr<SafetensorsFile> file(new SafetensorsFile);
+  file->path_ = std::string(path);
+  // Not blocking, so that a pipe under this name is an error and not a wait.
+  file->fd_ = UniqueFd(RetryOnSignal(
+      [&] { return ::open(file->path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!file->fd_.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  struct stat info;
+  if (::fstat(file->fd_.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a plain file"));
+  }
+  file->size_bytes_ = static_cast<uint64_t>(info.st_size);
+
+  const auto broken = [&](absl::string_view rule) {
+    return WrongBytesError(absl::StrCat(path, " is not a valid safetensors file: ", rule));
+  };
+  if (file->size_bytes_ < 8) return broken("it is shorter than the 8 bytes of a header's length");
+  uint64_t header_bytes = 0;
+  RETURN_IF_ERROR(ReadAt(file->fd_.get(), file->path_, 0, &header_bytes, 8));
+  if (header_bytes > kSafetensorsMaxHeaderBytes) {
+    return broken(absl::StrCat("a header of ", header_bytes, " bytes; at most ",
+                               kSafetensorsMaxHeaderBytes, " are allowed"));
+  }
+  if (header_bytes > file->size_bytes_ - 8) {
+    return broken(absl::StrCat("a header of ", header_bytes, " bytes in a file of ",
+                               file->size_bytes_, ": it is cut short"));
+  }
+  std::string json(header_bytes, '\0');
+  RETURN_IF_ERROR(ReadAt(file->fd_.get(), file->path_, 8, json.data(), header_bytes));
+  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(json, file->size_bytes_);
+  if (!header.ok()) return broken(header.status().message());
+  file->header_ = *std::move(header);
+  file->header_digest_ = Checksum(json.data(), json.size());
+  for (size_t i = 0; i < file->header_.tensors.size(); ++i) {
+    file->by_name_[file->header_.tensors[i].name] = i;
+  }
+  return file;
+}
+
+const SafetensorsTensor* SafetensorsFile::Find(absl::string_view name) const {
+  const auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? nullptr : &header_.tensors[found->second];
+}
+
+absl::Status SafetensorsFile::ReadFp32(absl::string_view name, uint64_t first, uint64_t count,
+                                       float* out) const {
+  const SafetensorsTensor* tensor = Find(name);
+  if (tensor == nullptr) {
+    return absl::NotFoundError(absl::StrCat(path_, " has no tensor '", name, "'"));
+  }
+  if (first > tensor->elements || count > tensor->elements - first) {
+    return absl::OutOfRangeError(absl::StrCat(path_, ": elements ", first, " to ", first + count,
+                                              " of '", name, "', which has ", tensor->elements));
+  }
+  const int fd = fd_.get();
+  if (tensor->dtype == "F32") {
+    return ReadAt(fd, path_, tensor->offset_bytes + 4 * first, out, 4 * count);
+  }
+  const uint64_t offset_bytes = tensor->offset_bytes + 2 * first;
+  if (tensor->dtype == "BF16") {
+    return ReadHalves<FloatFromBFloat16>(fd, path_, offset_bytes, count, out);
+  }
+  if (tensor->dtype == "F16") {
+    return ReadHalves<FloatFromFloat16>(fd, path_, offset_bytes, count, out);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path_, ": tensor '", name, "' is ", tensor->dtype,
+                   "; weights are read from F32, BF16 and F16: save the model in one of these"));
+}
+
+absl::StatusOr<uint64_t> SafetensorsFile::Fingerprint() const {
+  uint64_t digest = header_digest_;
+  std::array<char, kFingerprintBytes> piece;
+  const auto add = [&](const void* data, size_t size_bytes) {
+    const uint64_t pair[2] = {digest, Checksum(data, size_bytes)};
+    digest = Checksum(pair, sizeof(pair));
+  };
+  add(&size_bytes_, sizeof(size_bytes_));
+  for (const SafetensorsTensor& tensor : header_.tensors) {
+    const uint64_t n = std::min(tensor.size_bytes, kFingerprintBytes);
+    RETURN_IF_ERROR(ReadAt(fd_.get(), path_, tensor.offset_bytes, piece.data(), n));
+    add(piece.data(), n);
+  }
+  return digest;
+}
+
+}  // namespace spillway

@@ -1,0 +1,100 @@
+// Reading safetensors: one file, or a model directory of one or several.
+//
+// A file is checked whole before any of its data is used: a header that breaks a rule
+// of the format (engine/weights/safetensors_header.h) is kDataLoss, "wrong bytes". Data is read
+// by pread, piece by piece; nothing is mapped and nothing is kept.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/dtype.h"
+#include "engine/weights/safetensors_header.h"
+#include "engine/weights/weight_source.h"
+#include "io/unique_fd.h"
+
+namespace spillway {
+
+// Any thread: a read keeps no state.
+class SafetensorsFile {
+ public:
+  // Symbolic links are followed (Hugging Face's cache is made of them). kNotFound when
+  // there is no such file, kInvalidArgument when it is not a plain file, kDataLoss when
+  // a rule is broken.
+  static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(absl::string_view path);
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  const std::vector<SafetensorsTensor>& tensors() const { return header_.tensors; }
+  const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+
+  // nullptr when there is none of that name.
+  const SafetensorsTensor* Find(absl::string_view name) const;
+
+  // Elements [first, first + count) of a tensor of F32, F16 or BF16, as fp32 (exact).
+  // kInvalidArgument for another dtype, kNotFound for an unknown name, kOutOfRange for
+  // elements it does not have, kDataLoss when the file has become shorter.
+  absl::Status ReadFp32(absl::string_view name, uint64_t first, uint64_t count, float* out) const;
+
+  // A digest of the header, the file's size and the first 4 KiB of every tensor: tells
+  // one model from another without reading it whole.
+  absl::StatusOr<uint64_t> Fingerprint() const;
+
+ private:
+  SafetensorsFile() = default;
+
+  UniqueFd fd_;
+  std::string path_;
+  SafetensorsHeader header_;
+  uint64_t header_digest_ = 0;
+  uint64_t size_bytes_ = 0;
+  std::map<std::string, size_t> by_name_;
+};
+
+// The weights of a Hugging Face model directory. Any thread.
+class SafetensorsModel final : public WeightSource {
+ public:
+  // model.safetensors, or else model.safetensors.index.json with its shards, which must
+  // agree with each other. kNotFound means exactly: the directory has no weights, in no
+  // format. Weights in another format, or a missing shard, are kInvalidArgument with
+  // the command that helps.
+  static absl::StatusOr<std::unique_ptr<SafetensorsModel>> Open(absl::string_view directory);
+
+  // At least one, by their names. They live as long as this.
+  std::vector<const SafetensorsFile*> files() const;
+
+  // Of all files; sorted by name.
+  std::vector<const SafetensorsTensor*> tensors() const;
+  const SafetensorsTensor* Find(absl::string_view name) const;
+
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+
+  // What the weights are stored in: the first tensor's dtype of those that we know.
+  DType dtype() const;
+
+  // The metadata of the (first) file.
+  const std::map<std::string, std::string>& metadata() const { return files_[0]->metadata(); }
+
+  // 16 hex digits, for a run's identity.
+  absl::StatusOr<std::string> Fingerprint() const;
+
+ private:
+  struct Place {
+    const SafetensorsFile* file;
+    const SafetensorsTensor* tensor;
+  };
+  SafetensorsModel() = default;
+  absl::Status Add(std::unique_ptr<SafetensorsFile> file);
+
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, Place> by_name_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,161 @@
+// The model half of engine/weights/safetensors.h: a directory of one file, or of shards.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_index.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr absl::string_view kSingle = "model.safetensors";
+constexpr absl::string_view kIndex = "model.safetensors.index.json";
+
+bool Exists(const std::string& path) {
+  struct stat info;
+  return ::lstat(path.c_str(), &info) == 0;
+}
+
+// What a directory without safetensors has instead.
+absl::Status NoSafetensors(absl::string_view directory) {
+  for (const absl::string_view other :
+       {"pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack"}) {
+    if (!Exists(absl::StrCat(directory, "/", other))) continue;
+    const absl::string_view from = absl::StartsWith(other, "tf")     ? ", from_tf=True"
+                                   : absl::StartsWith(other, "flax") ? ", from_flax=True"
+                                                                     : "";
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory, " has its weights in ", other,
+        ", which is not read. Convert them to safetensors with: python3 -c \"from transformers "
+        "import AutoModelForCausalLM as M; M.from_pretrained('",
+        directory, "'", from, ").save_pretrained('", directory, "')\""));
+  }
+  return absl::NotFoundError(
+      absl::StrCat(directory, " has no weights (", kSingle, " or ", kIndex, ")"));
+}
+
+// The index of a model in shards.
+absl::StatusOr<ShardOfTensor> ReadIndex(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kSafetensorsMaxHeaderBytes));
+  return ParseSafetensorsIndex(text, path);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
+    absl::string_view directory) {
+  std::unique_ptr<SafetensorsModel> model(new SafetensorsModel);
+  const std::string single = absl::StrCat(directory, "/", kSingle);
+  const std::string index = absl::StrCat(directory, "/", kIndex);
+  const auto missing = [&](const std::string& path, absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is missing", why, ": the model is incomplete, fetch it again"));
+  };
+  if (Exists(single)) {
+    auto file = SafetensorsFile::Open(single);
+    if (absl::IsNotFound(file.status())) return missing(single, " (a link that leads nowhere)");
+    RETURN_IF_ERROR(file.status());
+    RETURN_IF_ERROR(model->Add(*std::move(file)));
+    return model;
+  }
+  if (!Exists(index)) return NoSafetensors(directory);
+
+  absl::StatusOr<ShardOfTensor> shard_of = ReadIndex(index);
+  if (absl::IsNotFound(shard_of.status())) return missing(index, " (a link that leads nowhere)");
+  RETURN_IF_ERROR(shard_of.status());
+  std::set<std::string> shards;
+  for (const auto& [tensor, shard] : *shard_of) shards.insert(shard);
+  for (const std::string& shard : shards) {
+    const std::string path = absl::StrCat(directory, "/", shard);
+    auto file = SafetensorsFile::Open(path);
+    if (absl::IsNotFound(file.status())) {
+      return missing(path, absl::StrCat(", though ", kIndex, " names it"));
+    }
+    RETURN_IF_ERROR(file.status());
+    for (const SafetensorsTensor& tensor : (*file)->tensors()) {
+      const auto entry = shard_of->find(tensor.name);
+      if (entry == shard_of->end() || entry->second != shard) {
+        return WrongBytesError(
+            absl::StrCat(path, ": tensor '", tensor.name, "' is in this file, but ", kIndex,
+                         entry == shard_of->end() ? " does not name it" : " puts it into ",
+                         entry == shard_of->end() ? "" : entry->second));
+      }
+    }
+    RETURN_IF_ERROR(model->Add(*std::move(file)));
+  }
+  for (const auto& [tensor, shard] : *shard_of) {
+    if (model->Find(tensor) == nullptr) {
+      return WrongBytesError(absl::StrCat(directory, "/", shard, ": tensor '", tensor,
+                                          "' is missing, though ", kIndex, " puts it there"));
+    }
+  }
+  return model;
+}
+
+absl::Status SafetensorsModel::Add(std::unique_ptr<SafetensorsFile> file) {
+  for (const SafetensorsTensor& tensor : file->tensors()) {
+    const bool added = by_name_.emplace(tensor.name, Place{file.get(), &tensor}).second;
+    if (!added) {
+      return WrongBytesError(
+          absl::StrCat(file->path(), ": tensor '", tensor.name, "' is in another shard too"));
+    }
+  }
+  files_.push_back(std::move(file));
+  return absl::OkStatus();
+}
+
+std::vector<const SafetensorsFile*> SafetensorsModel::files() const {
+  std::vector<const SafetensorsFile*> files;
+  for (const auto& file : files_) files.push_back(file.get());
+  return files;
+}
+
+std::vector<const SafetensorsTensor*> SafetensorsModel::tensors() const {
+  std::vector<const SafetensorsTensor*> tensors;
+  tensors.reserve(by_name_.size());
+  for (const auto& [name, place] : by_name_) tensors.push_back(place.tensor);
+  return tensors;
+}
+
+const SafetensorsTensor* SafetensorsModel::Find(absl::string_view name) const {
+  const auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? nullptr : found->second.tensor;
+}
+
+absl::Status SafetensorsModel::Read(const std::string& name, uint64_t first, uint64_t count,
+                                    float* out) {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    return absl::NotFoundError(absl::StrCat("the model has no tensor '", name, "'"));
+  }
+  return found->second.file->ReadFp32(name, first, count, out);
+}
+
+absl::StatusOr<std::string> SafetensorsModel::Fingerprint() const {
+  std::vector<uint64_t> digests;
+  for (const auto& file : files_) {
+    ASSIGN_OR_RETURN(const uint64_t digest, file->Fingerprint());
+    digests.push_back(digest);
+  }
+  return absl::StrFormat("%016x", Checksum(digests.data(), digests.size() * sizeof(uint64_t)));
+}
+
+DType SafetensorsModel::dtype() const {
+  for (const SafetensorsTensor* tensor : tensors()) {
+    if (tensor->dtype == "BF16") return DType::kBFloat16;
+    if (tensor->dtype == "F16") return DType::kFloat16;
+    if (tensor->dtype == "F32") return DType::kFloat32;
+  }
+  return DType::kFloat32;
+}
+
+}  // namespace spillway

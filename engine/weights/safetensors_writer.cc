@@ -1,0 +1,190 @@
+#include "engine/weights/safetensors_writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/weights/safetensors_header.h"
+#include "io/check.h"
+#include "io/file.h"
+#include "io/status.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+namespace {
+
+constexpr size_t kBufferBytes = 1 << 20;
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return path.substr(0, std::max<size_t>(slash, 1));
+}
+
+// The 8-byte length and the header, padded with spaces so that data is 8-byte aligned.
+std::string Header(const std::vector<ExportTensor>& tensors,
+                   const std::map<std::string, std::string>& metadata) {
+  // Written in the data's order, member by member: a sorted map would lose it.
+  std::string json = absl::StrCat("{\"__metadata__\":", nlohmann::json(metadata).dump());
+  std::set<std::string> names;
+  uint64_t begin_bytes = 0;
+  for (const ExportTensor& tensor : tensors) {
+    SPILLWAY_CHECK(tensor.name != "__metadata__" && names.insert(tensor.name).second);
+    const uint64_t end_bytes = begin_bytes + tensor.size_bytes();
+    const std::string dtype(SafetensorsDtypeName(tensor.dtype));
+    absl::StrAppend(&json, ",", nlohmann::json(tensor.name).dump(), ":{\"dtype\":\"", dtype,
+                    "\",\"shape\":", nlohmann::json(tensor.shape).dump(), ",\"data_offsets\":[",
+                    begin_bytes, ",", end_bytes, "]}");
+    begin_bytes = end_bytes;
+  }
+  json += '}';
+  json.resize((json.size() + 7) / 8 * 8, ' ');
+  SPILLWAY_CHECK(json.size() <= kSafetensorsMaxHeaderBytes);
+  const uint64_t length = json.size();
+  std::string header(sizeof(length), '\0');
+  std::memcpy(header.data(), &length, sizeof(length));
+  return header + json;
+}
+
+// Halves of `count` values; the first finite value that becomes infinite ends it.
+template <uint16_t (*kConvert)(float), uint16_t kInfinity>
+bool ToHalves(const float* values, uint64_t count, uint16_t* out) {
+  for (uint64_t i = 0; i < count; ++i) {
+    out[i] = kConvert(values[i]);
+    if ((out[i] & 0x7fff) == kInfinity && std::isfinite(values[i])) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+uint64_t ExportTensor::elements() const {
+  uint64_t product = 1;
+  for (const uint64_t size : shape) product *= size;
+  return product;
+}
+
+SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<ExportTensor> tensors)
+    : path_(std::move(path)),
+      partial_(absl::StrCat(path_, ".partial")),
+      tensors_(std::move(tensors)) {
+  buffer_.reserve(kBufferBytes);
+}
+
+SafetensorsWriter::~SafetensorsWriter() {
+  if (!fd_.valid()) return;
+  // Never finished.
+  ::unlink(partial_.c_str());
+}
+
+absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
+    absl::string_view path, std::vector<ExportTensor> tensors,
+    std::map<std::string, std::string> metadata) {
+  metadata.emplace("format", "pt");
+  std::unique_ptr<SafetensorsWriter> writer(
+      new SafetensorsWriter(std::string(path), std::move(tensors)));
+  const std::string& partial = writer->partial_;
+  // What a killed predecessor left.
+  if (::unlink(partial.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, absl::StrCat("remove ", partial));
+  }
+  writer->fd_ = UniqueFd(RetryOnSignal([&] {
+    return ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  }));
+  if (!writer->fd_.valid()) return ErrnoStatus(errno, absl::StrCat("create ", partial));
+  const std::string header = Header(writer->tensors_, metadata);
+  RETURN_IF_ERROR(writer->WriteAll(header.data(), header.size()));
+  writer->SkipComplete();
+  return writer;
+}
+
+// Past tensors that take no (further) elements.
+void SafetensorsWriter::SkipComplete() {
+  while (current_ < tensors_.size() && written_bytes_ == tensors_[current_].size_bytes()) {
+    ++current_;
+    written_bytes_ = 0;
+  }
+}
+
+absl::Status SafetensorsWriter::AppendFp32(const float* values, uint64_t count) {
+  if (count == 0) return absl::OkStatus();
+  SPILLWAY_CHECK(current_ < tensors_.size());
+  const ExportTensor& tensor = tensors_[current_];
+  if (tensor.dtype == DType::kFloat32) return AppendRaw(values, count * 4);
+
+  std::vector<uint16_t> piece(std::min<uint64_t>(count, kBufferBytes / 2));
+  for (uint64_t first = 0; first < count; first += piece.size()) {
+    const uint64_t n = std::min<uint64_t>(piece.size(), count - first);
+    const bool fits = tensor.dtype == DType::kBFloat16
+                          ? ToHalves<BFloat16FromFloat, 0x7f80>(values + first, n, piece.data())
+                          : ToHalves<Float16FromFloat, 0x7c00>(values + first, n, piece.data());
+    if (!fits) {
+      return absl::OutOfRangeError(absl::StrCat(
+          path_, ": tensor '", tensor.name, "' has values that are infinite in ",
+          std::string(DTypeName(tensor.dtype)), ": export it with --export-dtype fp32"));
+    }
+    RETURN_IF_ERROR(AppendRaw(piece.data(), n * 2));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::AppendRaw(const void* data, uint64_t size_bytes) {
+  if (size_bytes == 0) return absl::OkStatus();
+  SPILLWAY_CHECK(current_ < tensors_.size());
+  SPILLWAY_CHECK(size_bytes <= tensors_[current_].size_bytes() - written_bytes_);
+  RETURN_IF_ERROR(WriteAll(data, size_bytes));
+  written_bytes_ += size_bytes;
+  SkipComplete();
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::WriteAll(const void* data, uint64_t size_bytes) {
+  const char* from = static_cast<const char*>(data);
+  while (size_bytes > 0) {
+    const uint64_t n = std::min<uint64_t>(size_bytes, kBufferBytes - buffer_.size());
+    buffer_.insert(buffer_.end(), from, from + n);
+    from += n;
+    size_bytes -= n;
+    if (buffer_.size() == kBufferBytes) RETURN_IF_ERROR(Flush());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::Flush() {
+  uint64_t done_bytes = 0;
+  while (done_bytes < buffer_.size()) {
+    const ssize_t written = RetryOnSignal([&] {
+      return ::write(fd_.get(), buffer_.data() + done_bytes, buffer_.size() - done_bytes);
+    });
+    if (written <= 0) {
+      return ErrnoStatus(written < 0 ? errno : EIO, absl::StrCat("write to ", partial_));
+    }
+    done_bytes += static_cast<uint64_t>(written);
+  }
+  buffer_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::Finish() {
+  SPILLWAY_CHECK(fd_.valid() && complete());
+  RETURN_IF_ERROR(Flush());
+  if (RetryOnSignal([&] { return ::fdatasync(fd_.get()); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("sync ", partial_));
+  }
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("rename ", partial_, " to ", path_));
+  }
+  fd_ = UniqueFd();
+  return SyncDirectory(DirectoryOf(path_));
+}
+
+}  // namespace spillway

@@ -1,0 +1,196 @@
+// Every honoured key of a DeepSpeed file changes what the run is told, and nothing else.
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/config/deepspeed_keys.h"
+#include "engine/config/run_config.h"
+#include "tests/engine/format_testing.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using Fields = std::map<std::string, std::string>;
+
+Fields FieldsOf(const TrainOptions& train) {
+  const auto text = [](auto value) { return absl::StrCat(value); };
+  const OptimizerSpec& optimizer = train.optimizer;
+  const ScheduleSpec& schedule = train.schedule;
+  const LossScaleSpec& scale = train.loss_scale;
+  return {
+      {"micro_batch", text(train.micro_batch)},
+      {"accumulate", text(train.accumulate)},
+      {"dtype", std::string(DTypeName(train.dtype))},
+      {"clip", text(train.clip)},
+      {"optimizer", text(static_cast<int>(optimizer.kind))},
+      {"lr", text(optimizer.learning_rate)},
+      {"betas", absl::StrCat(optimizer.beta1, ",", optimizer.beta2)},
+      {"eps", text(optimizer.eps)},
+      {"weight_decay", text(optimizer.weight_decay)},
+      {"momentum", text(optimizer.momentum)},
+      {"dampening", text(optimizer.dampening)},
+      {"nesterov", text(optimizer.nesterov)},
+      {"schedule", std::string(ScheduleName(schedule.kind))},
+      {"warmup_steps", text(schedule.warmup_steps)},
+      {"warmup_type", schedule.warmup_type == ScheduleSpec::WarmupType::kLog ? "log" : "linear"},
+      {"warmup_min_lr", text(schedule.warmup_min_lr)},
+      {"warmup_max_lr", text(schedule.warmup_max_lr.value_or(-1))},
+      {"warmup_min_ratio", text(schedule.warmup_min_ratio)},
+      {"cos_min_ratio", text(schedule.cos_min_ratio)},
+      {"total_num_steps", text(schedule.total_num_steps.value_or(-1))},
+      {"static_scale", text(scale.static_scale)},
+      {"initial_scale_power", text(scale.initial_scale_power)},
+      {"scale_window", text(scale.window)},
+      {"hysteresis", text(scale.hysteresis)},
+      {"consecutive_hysteresis", text(scale.consecutive_hysteresis)},
+      {"min_scale", text(scale.min_scale)},
+      {"offload_param", text(static_cast<int>(train.offload_param))},
+      {"offload_optimizer", text(static_cast<int>(train.offload_optimizer))},
+      {"swap", absl::StrJoin(train.swap_paths, ",")},
+      {"block_bytes", text(train.io.block_bytes)},
+      {"depth", text(train.io.depth)},
+      {"io_threads", text(train.io.threads)},
+  };
+}
+
+Fields Resolved(const json& file) {
+  const ScratchDirectory scratch;
+  WriteFile(scratch / "ds.json", file.dump(1));
+  TrainFlags flags;
+  flags.model = "m";
+  flags.output = "o";
+  flags.data = {"d.txt"};
+  flags.config = scratch / "ds.json";
+  const auto config = ResolveRunConfig(flags);
+  EXPECT_TRUE(config.ok()) << config.status() << file;
+  return config.ok() ? FieldsOf(config->train) : Fields();
+}
+
+struct Case {
+  std::string key;
+  const char* file;   // without the key
+  const char* value;  // of the key
+  Fields changes;     // the fields that the key changes, and to what
+};
+
+const char* const kAdamW = R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}})";
+const char* const kSgd =
+    R"({"optimizer": {"type": "SGD", "params": {"lr": 0.001, "momentum": 0.9}}})";
+const char* const kWarmup = R"({"scheduler": {"type": "WarmupLR", "params": {}}})";
+const char* const kDecay = R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})";
+const char* const kCosine = R"({"scheduler": {"type": "WarmupCosineLR", "params": {}}})";
+const char* const kFp16 = R"({"fp16": {"enabled": true}})";
+const char* const kParamNvme = R"({"zero_optimization": {"offload_param":
+    {"device": "nvme", "nvme_path": "/a"}, "offload_optimizer": {"device": "cpu"}}})";
+const char* const kOptimizerNvme = R"({"zero_optimization": {"offload_optimizer":
+    {"device": "nvme", "nvme_path": "/a"}}})";
+
+std::vector<Case> Cases() {
+  const std::string cpu = absl::StrCat(static_cast<int>(Offload::kCpu));
+  const std::string none = absl::StrCat(static_cast<int>(Offload::kNone));
+  const std::string adam = absl::StrCat(static_cast<int>(OptimizerSpec::Kind::kAdam));
+  const std::string sgd = absl::StrCat(static_cast<int>(OptimizerSpec::Kind::kSgd));
+  std::vector<Case> cases = {
+      {"/train_batch_size", "{}", "8", {{"micro_batch", "8"}}},
+      {"/train_micro_batch_size_per_gpu", "{}", "4", {{"micro_batch", "4"}}},
+      {"/gradient_accumulation_steps", "{}", "2.0", {{"accumulate", "2"}}},
+      {"/gradient_clipping", "{}", "0.5", {{"clip", "0.5"}}},
+
+      {"/optimizer/type", kAdamW, "\"SGD\"", {{"optimizer", sgd}, {"weight_decay", "0"}}},
+      {"/optimizer/params/lr", kAdamW, "0.25", {{"lr", "0.25"}}},
+      {"/optimizer/params/betas", kAdamW, "[0.8, 0.95]", {{"betas", "0.8,0.95"}}},
+      {"/optimizer/params/eps", kAdamW, "1e-6", {{"eps", "1e-06"}}},
+      {"/optimizer/params/weight_decay", kAdamW, "0.1", {{"weight_decay", "0.1"}}},
+      {"/optimizer/params/momentum", kSgd, "0.5", {{"momentum", "0.5"}}},
+      {"/optimizer/params/dampening", kSgd, "0.1", {{"dampening", "0.1"}}},
+      {"/optimizer/params/nesterov", kSgd, "\"True\"", {{"nesterov", "1"}}},
+      {"/optimizer/params/adam_w_mode",
+       R"({"optimizer": {"type": "Adam", "params":
+          {"weight_decay": 0.1}}})",
+       "false",
+       {{"optimizer", adam}}},
+
+      {"/scheduler/type",
+       kWarmup,
+       "\"WarmupCosineLR\"",
+       {{"schedule", "WarmupCosineLR"}, {"warmup_max_lr", "-1"}}},
+      {"/scheduler/params/warmup_min_lr", kWarmup, "0.25", {{"warmup_min_lr", "0.25"}}},
+      {"/scheduler/params/warmup_max_lr", kWarmup, "0.5", {{"warmup_max_lr", "0.5"}}},
+      {"/scheduler/params/warmup_num_steps", kWarmup, "1e2", {{"warmup_steps", "100"}}},
+      {"/scheduler/params/warmup_type", kWarmup, "\"linear\"", {{"warmup_type", "linear"}}},
+      {"/scheduler/params/total_num_steps", kDecay, "5000", {{"total_num_steps", "5000"}}},
+      {"/scheduler/params/warmup_min_ratio", kCosine, "0.1", {{"warmup_min_ratio", "0.1"}}},
+      {"/scheduler/params/cos_min_ratio", kCosine, "0.2", {{"cos_min_ratio", "0.2"}}},
+
+      {"/bf16/enabled", "{}", "true", {{"dtype", "bf16"}}},
+      {"/bfloat16/enabled", "{}", "\"true\"", {{"dtype", "bf16"}}},
+      {"/fp16/enabled", "{}", "true", {{"dtype", "fp16"}}},
+      {"/fp16/loss_scale", kFp16, "128", {{"static_scale", "128"}}},
+      {"/fp16/initial_scale_power", kFp16, "10", {{"initial_scale_power", "10"}}},
+      {"/fp16/loss_scale_window", kFp16, "50", {{"scale_window", "50"}}},
+      {"/fp16/hysteresis", kFp16, "3", {{"hysteresis", "3"}}},
+      {"/fp16/consecutive_hysteresis", kFp16, "true", {{"consecutive_hysteresis", "1"}}},
+      {"/fp16/min_loss_scale", kFp16, "4", {{"min_scale", "4"}}},
+
+      {"/zero_optimization/offload_param/device",
+       kParamNvme,
+       "\"none\"",
+       {{"offload_param", none}, {"swap", ""}}},
+      {"/zero_optimization/offload_param/nvme_path", kParamNvme, "\"/b\"", {{"swap", "/b"}}},
+      {"/zero_optimization/offload_optimizer/device",
+       kOptimizerNvme,
+       "\"cpu\"",
+       {{"offload_optimizer", cpu}, {"swap", ""}}},
+      {"/zero_optimization/offload_optimizer/nvme_path",
+       kOptimizerNvme,
+       "\"/b\"",
+       {{"swap", "/b"}}},
+      {"/zero_optimization/cpu_offload", "{}", "true", {{"offload_optimizer", cpu}}},
+      {"/zero_optimization/cpu_offload_param", "{}", "true", {{"offload_param", cpu}}},
+      {"/zero_optimization/cpu_offload_params", "{}", "true", {{"offload_param", cpu}}},
+  };
+  for (const char* block : {"/aio", "/zero_optimization/aio"}) {
+    for (const auto& [name, value, field] : {std::tuple{"block_size", "262144", "block_bytes"},
+                                             std::tuple{"queue_depth", "64", "depth"},
+                                             std::tuple{"intra_op_parallelism", "3", "io_threads"},
+                                             std::tuple{"thread_count", "3", "io_threads"}}) {
+      cases.push_back({absl::StrCat(block, "/", name), "{}", value, {{field, value}}});
+    }
+  }
+  return cases;
+}
+
+TEST(DeepSpeedHonouredKeys, EachChangesWhatItSaysAndNothingElse) {
+  for (const Case& c : Cases()) {
+    SCOPED_TRACE(c.key);
+    const json without = json::parse(c.file);
+    json with = without;
+    with[json::json_pointer(c.key)] = json::parse(c.value);
+    const Fields before = Resolved(without), after = Resolved(with);
+    Fields changed;
+    for (const auto& [field, value] : after) {
+      if (before.at(field) != value) changed[field] = value;
+    }
+    EXPECT_EQ(changed, c.changes);
+  }
+}
+
+TEST(DeepSpeedHonouredKeys, EachHasACase) {
+  const std::vector<Case> cases = Cases();
+  std::map<std::string, int> honoured;
+  for (const KeyRule& rule : DeepSpeedKeyRules()) {
+    if (rule.treatment == KeyTreatment::kHonoured) honoured[std::string(rule.pointer)] = 0;
+  }
+  for (const Case& c : cases) {
+    ASSERT_EQ(honoured.count(c.key), 1u) << c.key << " is not honoured";
+    ++honoured[c.key];
+  }
+  for (const auto& [key, count] : honoured) {
+    EXPECT_GE(count, 1) << key << " is honoured: show what it changes";
+  }
+}
+
+}  // namespace
+}  // namespace spillway

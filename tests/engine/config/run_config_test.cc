@@ -1,0 +1,395 @@
+#include "engine/config/run_config.h"
+
+#include "tests/engine/format_testing.h"
+
+namespace spillway {
+namespace {
+
+using absl::StatusCode;
+
+class RunConfigTest : public testing::Test {
+ protected:
+  RunConfigTest() {
+    flags_.model = "m";
+    flags_.output = "o";
+    flags_.data = {"d.txt"};
+  }
+  void Config(const std::string& json) {
+    WriteFile(scratch_ / "ds.json", json);
+    flags_.config = scratch_ / "ds.json";
+  }
+  RunConfig Resolve() {
+    const auto config = ResolveRunConfig(flags_);
+    EXPECT_TRUE(config.ok()) << config.status();
+    return config.value_or(RunConfig());
+  }
+  std::string SourceOf(const std::string& name) {
+    return ResolvedConfigJson(Resolve())[name]["source"].get<std::string>();
+  }
+  void ExpectInvalid(const std::vector<std::string>& parts,
+                     StatusCode code = StatusCode::kInvalidArgument) {
+    ExpectError(ResolveRunConfig(flags_).status(), code, parts);
+  }
+
+  ScratchDirectory scratch_;
+  TrainFlags flags_;
+};
+
+TEST_F(RunConfigTest, DefaultsAreThoseOfTheContract) {
+  const RunConfig config = Resolve();
+  const TrainOptions& train = config.train;
+  EXPECT_EQ(train.micro_batch, 1);
+  EXPECT_EQ(train.accumulate, 1);
+  EXPECT_EQ(train.steps, 0);
+  EXPECT_EQ(train.epochs, 1);
+  EXPECT_EQ(train.seed, 42u);
+  EXPECT_EQ(train.order, SampleOrder::kShuffle);
+  EXPECT_EQ(train.dtype, DType::kBFloat16);
+  EXPECT_EQ(train.optimizer, OptimizerSpec());
+  EXPECT_EQ(train.optimizer.learning_rate, 5e-5);
+  EXPECT_EQ(train.optimizer.weight_decay, 0.01);
+  EXPECT_EQ(train.schedule, ScheduleSpec());
+  EXPECT_EQ(train.clip, 1.0);
+  EXPECT_EQ(config.seq_len, 0);
+  EXPECT_TRUE(config.notes.empty());
+  EXPECT_EQ(SourceOf("lr"), "default");
+}
+
+TEST_F(RunConfigTest, FlagsAreHonoured) {
+  flags_.micro_batch = "4";
+  flags_.accumulate = "2";
+  flags_.steps = "1k";
+  flags_.seed = "18446744073709551615";
+  flags_.order = "sequential";
+  flags_.dtype = "fp32";
+  flags_.lr = "1e-3";
+  flags_.betas = "0.8,0.95";
+  flags_.eps = "1e-6";
+  flags_.weight_decay = "0";
+  flags_.decay = "matrices";
+  flags_.clip = "0";
+  flags_.warmup = "10";
+  flags_.schedule = "cosine";
+  flags_.device_memory = "1GiB";
+  flags_.host_memory = "512MiB";
+  flags_.swap = "/a,/b";
+  flags_.offload = "nvme";
+  flags_.offload_param = "cpu";
+  flags_.update = "immediate";
+  flags_.io_engine = "threads";
+  flags_.commit_every = "5";
+  flags_.keep = "3";
+  flags_.threads = "2";
+  flags_.seq_len = "128";
+  flags_.export_dtype = "bf16";
+  const RunConfig config = Resolve();
+  const TrainOptions& train = config.train;
+  EXPECT_EQ(train.micro_batch, 4);
+  EXPECT_EQ(train.accumulate, 2);
+  EXPECT_EQ(train.steps, 1000);
+  EXPECT_EQ(train.seed, UINT64_MAX);
+  EXPECT_EQ(train.order, SampleOrder::kSequential);
+  EXPECT_EQ(train.dtype, DType::kFloat32);
+  EXPECT_EQ(train.optimizer.learning_rate, 1e-3);
+  EXPECT_EQ(train.optimizer.beta1, 0.8);
+  EXPECT_EQ(train.optimizer.beta2, 0.95);
+  EXPECT_EQ(train.optimizer.eps, 1e-6);
+  EXPECT_EQ(train.optimizer.weight_decay, 0);
+  EXPECT_EQ(train.optimizer.decay, OptimizerSpec::Decay::kMatrices);
+  EXPECT_EQ(train.clip, 0);
+  EXPECT_EQ(train.schedule.kind, ScheduleSpec::Kind::kCosine);
+  EXPECT_EQ(train.schedule.warmup_steps, 10);
+  EXPECT_EQ(train.device_memory_bytes, 1ull << 30);
+  EXPECT_EQ(train.host_memory_bytes, 512ull << 20);
+  EXPECT_EQ(train.swap_paths, (std::vector<std::string>{"/a", "/b"}));
+  EXPECT_EQ(train.offload_param, Offload::kCpu);
+  EXPECT_EQ(train.offload_optimizer, Offload::kNvme);
+  EXPECT_EQ(train.update, UpdateChoice::kImmediate);
+  EXPECT_EQ(train.io.kind, IoEngineOptions::Kind::kThreads);
+  EXPECT_EQ(train.commit_every, 5);
+  EXPECT_EQ(train.keep, 3);
+  EXPECT_EQ(train.threads, 2);
+  EXPECT_EQ(config.seq_len, 128);
+  EXPECT_EQ(config.export_dtype, DType::kBFloat16);
+  EXPECT_EQ(SourceOf("lr"), "--lr");
+}
+
+TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
+  const struct {
+    TrainFlags::Text TrainFlags::*flag;
+    const char* value;
+    std::vector<std::string> parts;
+  } cases[] = {
+      {&TrainFlags::steps, "0", {"--steps '0'", "1 or more"}},
+      {&TrainFlags::steps, "ten", {"--steps 'ten'"}},
+      {&TrainFlags::steps, "-5", {"--steps"}},
+      {&TrainFlags::epochs, "0", {"--epochs"}},
+      {&TrainFlags::epochs, "nan", {"--epochs"}},
+      {&TrainFlags::seed, "-1", {"--seed"}},
+      {&TrainFlags::order, "random", {"--order 'random'", "shuffle, sequential"}},
+      {&TrainFlags::dtype, "float", {"--dtype", "bf16, fp16, fp32"}},
+      {&TrainFlags::optimizer, "lion", {"--optimizer", "adamw, adam, sgd"}},
+      {&TrainFlags::lr, "fast", {"--lr"}},
+      {&TrainFlags::lr, "inf", {"--lr"}},
+      {&TrainFlags::betas, "0.9", {"--betas", "0.9,0.999"}},
+      {&TrainFlags::betas, "0.9,1", {"--betas"}},
+      {&TrainFlags::clip, "-1", {"--clip"}},
+      {&TrainFlags::schedule, "step", {"--schedule", "constant, linear, cosine"}},
+      {&TrainFlags::device, "tpu", {"--device", "auto, cpu, cuda"}},
+      {&TrainFlags::threads, "0", {"--threads"}},
+      {&TrainFlags::device_memory, "lots", {"--device-memory", "512MiB"}},
+      {&TrainFlags::host_memory, "0", {"--host-memory"}},
+      {&TrainFlags::swap, "/a,,/b", {"--swap"}},
+      {&TrainFlags::swap, "/a,/a", {"--swap names /a twice"}},
+      {&TrainFlags::offload, "disk", {"--offload", "auto, none, cpu, nvme"}},
+      {&TrainFlags::offload, "nvme", {"--swap PATH"}},
+      {&TrainFlags::update, "lazy", {"--update", "auto, immediate, deferred"}},
+      {&TrainFlags::io_engine, "aio", {"--io-engine", "auto, io_uring, threads"}},
+      {&TrainFlags::keep, "0", {"--keep"}},
+      {&TrainFlags::eval_every, "5", {"--eval-data"}},
+      {&TrainFlags::momentum, "0.9", {"--momentum", "sgd"}},
+      {&TrainFlags::export_dtype, "int8", {"--export-dtype"}},
+      {&TrainFlags::output, "", {"--output is empty"}},
+      {&TrainFlags::config, "/nonexistent.json", {"--config", "/nonexistent.json"}},
+      {&TrainFlags::config, "eyJ0cmFpbl9iYXRjaF9zaXplIjogMX0=", {"--config", "base64"}},
+  };
+  const TrainFlags good = flags_;
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.value);
+    flags_ = good;
+    flags_.*c.flag = c.value;
+    ExpectInvalid(c.parts);
+  }
+  flags_ = good;
+  flags_.model.reset();
+  ExpectInvalid({"--model DIR is missing"});
+}
+
+TEST_F(RunConfigTest, NamesWhatThisBuildCannotDo) {
+  flags_.device = "cuda";
+  ExpectInvalid({"--device cuda", "no CUDA path yet"}, StatusCode::kUnimplemented);
+  flags_.device.reset();
+  flags_.ranks = "2";
+  ExpectInvalid({"--ranks 2"}, StatusCode::kUnimplemented);
+}
+
+TEST_F(RunConfigTest, ImmediateUpdatesNeedNothingGlobal) {
+  flags_.update = "immediate";
+  ExpectInvalid({"--update immediate", "clipping at 1", "--clip 0"});
+  flags_.clip = "0";
+  EXPECT_EQ(Resolve().train.update, UpdateChoice::kImmediate);
+  flags_.dtype = "fp16";
+  ExpectInvalid({"--update immediate", "fp16", "--update deferred"});
+}
+
+TEST_F(RunConfigTest, BatchSizesAreDerivedAsDeepSpeedDoes) {
+  const struct {
+    const char* json;
+    int64_t micro, accumulate;
+  } cases[] = {
+      {"{}", 1, 1},
+      {"{\"train_batch_size\": 8}", 8, 1},
+      {"{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 2}", 2, 4},
+      {"{\"train_batch_size\": 8, \"gradient_accumulation_steps\": 2}", 4, 2},
+      {"{\"train_micro_batch_size_per_gpu\": 3}", 3, 1},
+      {"{\"gradient_accumulation_steps\": 3}", 1, 3},
+      {"{\"train_micro_batch_size_per_gpu\": 3, \"gradient_accumulation_steps\": 2}", 3, 2},
+      {"{\"train_batch_size\": 6, \"train_micro_batch_size_per_gpu\": 3, "
+       "\"gradient_accumulation_steps\": 2}",
+       3, 2},
+      {"{\"train_batch_size\": \"auto\", \"train_micro_batch_size_per_gpu\": \"auto\"}", 1, 1},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.json);
+    Config(c.json);
+    const RunConfig config = Resolve();
+    EXPECT_EQ(config.train.micro_batch, c.micro);
+    EXPECT_EQ(config.train.accumulate, c.accumulate);
+  }
+}
+
+TEST_F(RunConfigTest, ContradictingBatchSizesShowTheProduct) {
+  Config(
+      "{\"train_batch_size\": 8,\n\"train_micro_batch_size_per_gpu\": 2,\n"
+      "\"gradient_accumulation_steps\": 3}");
+  ExpectInvalid({"ds.json:1", "train_batch_size 8", "micro-batch 2", "accumulation 3", "= 6"});
+  flags_.accumulate = "4";  // what the product needs
+  EXPECT_EQ(Resolve().train.accumulate, 4);
+  flags_.accumulate = "5";  // a flag wins over the file, and says so
+  const RunConfig config = Resolve();
+  EXPECT_EQ(config.train.accumulate, 5);
+  EXPECT_THAT(config.notes, testing::Contains(testing::HasSubstr("gives way to the flags")));
+  flags_.accumulate.reset();
+  Config("{\"train_batch_size\": 8, \"train_micro_batch_size_per_gpu\": 3}");
+  ExpectInvalid({"not a multiple"});
+}
+
+TEST_F(RunConfigTest, PrecisionFollowsTheFile) {
+  const struct {
+    const char* json;
+    DType dtype;
+  } cases[] = {
+      {"{}", DType::kFloat32},
+      {"{\"bf16\": {\"enabled\": true}}", DType::kBFloat16},
+      {"{\"fp16\": {\"enabled\": true}}", DType::kFloat16},
+      {"{\"bf16\": {\"enabled\": false}}", DType::kFloat32},
+      {"{\"bf16\": {\"enabled\": \"auto\"}}", DType::kBFloat16},
+      {"{\"bf16\": {\"enabled\": \"auto\"}, \"fp16\": {\"enabled\": \"auto\"}}", DType::kBFloat16},
+  };
+  for (const auto& c : cases) {
+    Config(c.json);
+    EXPECT_EQ(Resolve().train.dtype, c.dtype) << c.json;
+  }
+  flags_.dtype = "fp16";
+  EXPECT_EQ(Resolve().train.dtype, DType::kFloat16);
+}
+
+TEST_F(RunConfigTest, LossScaleKnobsReachTheScaler) {
+  Config(R"({"fp16": {"enabled": true, "loss_scale": 128, "initial_scale_power": 10,
+      "loss_scale_window": 50, "hysteresis": 3, "consecutive_hysteresis": true,
+      "min_loss_scale": 2}})");
+  const LossScaleSpec scale = Resolve().train.loss_scale;
+  EXPECT_EQ(scale, (LossScaleSpec{128, 10, 50, 3, true, 2}));
+}
+
+TEST_F(RunConfigTest, OptimizerFollowsTheFileAndItsDefaults) {
+  Config(R"({"optimizer": {"type": "AdamW", "params": {"lr": "auto"}}})");
+  EXPECT_EQ(Resolve().train.optimizer.learning_rate, 5e-5);
+  Config(R"({"optimizer": {"type": "AdamW", "params": {}}})");
+  EXPECT_EQ(Resolve().train.optimizer.learning_rate, 1e-3) << "DeepSpeed's";
+  EXPECT_EQ(Resolve().train.optimizer.weight_decay, 0.01);
+  Config(R"({"optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9,
+      "nesterov": "true"}}})");
+  const OptimizerSpec sgd = Resolve().train.optimizer;
+  EXPECT_EQ(sgd.kind, OptimizerSpec::Kind::kSgd);
+  EXPECT_EQ(sgd.momentum, 0.9);
+  EXPECT_TRUE(sgd.nesterov);
+  EXPECT_EQ(sgd.weight_decay, 0);
+  flags_.lr = "0.2";
+  EXPECT_EQ(Resolve().train.optimizer.learning_rate, 0.2);
+  EXPECT_EQ(SourceOf("lr"), "--lr");
+  EXPECT_EQ(SourceOf("momentum"), *flags_.config + ":1");
+}
+
+TEST_F(RunConfigTest, ShowsFlagAndFileWhereTheFlagWins) {
+  Config(R"({
+"train_batch_size": 8, "train_micro_batch_size_per_gpu": 2,
+"gradient_clipping": 0.25,
+"bf16": {"enabled": true},
+"optimizer": {"type": "AdamW", "params": {"lr": 0.1}},
+"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.5}},
+"zero_optimization": {"offload_param": {"device": "nvme", "nvme_path": "/file"}}
+})");
+  flags_.clip = "1";
+  flags_.dtype = "fp32";
+  flags_.micro_batch = "1";
+  flags_.accumulate = "1";
+  flags_.lr = "1e-3";
+  flags_.offload_optimizer = "nvme";
+  flags_.swap = "/flag";
+  const nlohmann::json shown = ResolvedConfigJson(Resolve());
+  const auto overridden = [&](const std::string& name) -> nlohmann::json {
+    EXPECT_EQ(shown[name].count("overrides"), 1u) << name << shown[name];
+    return shown[name].value("overrides", nlohmann::json());
+  };
+  const std::string file = *flags_.config;
+  EXPECT_EQ(overridden("clip"), (nlohmann::json{{"value", 0.25}, {"source", file + ":3"}}));
+  EXPECT_EQ(overridden("dtype"), (nlohmann::json{{"value", "bf16"}, {"source", file + ":4"}}));
+  EXPECT_EQ(overridden("micro-batch")["value"], 2);
+  EXPECT_EQ(overridden("train_batch_size")["value"], 8);
+  EXPECT_EQ(overridden("lr")["value"], 0.1);
+  EXPECT_EQ(overridden("warmup_max_lr")["value"], 0.5);
+  EXPECT_EQ(overridden("swap")["value"], nlohmann::json({"/file"}));
+  EXPECT_EQ(shown["clip"]["value"], 1.0);
+  EXPECT_EQ(shown["offload-param"].count("overrides"), 0u) << "nothing was overridden";
+  flags_.offload_param = "cpu";
+  flags_.schedule = "linear";
+  const nlohmann::json again = ResolvedConfigJson(Resolve());
+  EXPECT_EQ(again["offload-param"]["overrides"]["value"], "nvme");
+  EXPECT_EQ(again["schedule"]["overrides"]["value"], "WarmupLR");
+}
+
+TEST_F(RunConfigTest, ClippingSaysWhichDefaultApplies) {
+  Config("{}");
+  EXPECT_EQ(Resolve().train.clip, 1.0);
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("since mid-2026")));
+  Config("{\"gradient_clipping\": 0}");
+  EXPECT_EQ(Resolve().train.clip, 0);
+  EXPECT_THAT(Resolve().notes, testing::Not(testing::Contains(testing::HasSubstr("mid-2026"))));
+}
+
+TEST_F(RunConfigTest, SchedulersFollowTheFile) {
+  using Kind = ScheduleSpec::Kind;
+  Config(R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.01}}})");
+  ScheduleSpec schedule = Resolve().train.schedule;
+  EXPECT_EQ(schedule.kind, Kind::kWarmupLr);
+  EXPECT_EQ(schedule.warmup_steps, 1000);
+  EXPECT_EQ(schedule.warmup_max_lr, 0.01);
+  EXPECT_EQ(schedule.warmup_type, ScheduleSpec::WarmupType::kLog);
+  flags_.lr = "0.5";
+  EXPECT_EQ(Resolve().train.schedule.warmup_max_lr, 0.5) << "a flag wins over the file";
+  Config(R"({"scheduler": {"type": "WarmupDecayLR", "params": {"warmup_max_lr": "auto",
+      "warmup_num_steps": "auto", "total_num_steps": "auto"}}})");
+  schedule = Resolve().train.schedule;
+  EXPECT_EQ(schedule.warmup_max_lr, 0.5);
+  EXPECT_EQ(schedule.warmup_steps, 0);
+  EXPECT_FALSE(schedule.total_num_steps.has_value());
+  flags_.lr.reset();
+  Config(R"({"scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 50}}})");
+  EXPECT_EQ(Resolve().train.schedule.warmup_max_lr, 0.001) << "DeepSpeed's";
+  EXPECT_EQ(Resolve().train.schedule.total_num_steps, 50);
+  Config(R"({"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 50,
+      "warmup_min_ratio": 0.1, "cos_min_ratio": 0.2, "warmup_num_steps": 5}}})");
+  schedule = Resolve().train.schedule;
+  EXPECT_EQ(schedule.warmup_min_ratio, 0.1);
+  EXPECT_EQ(schedule.cos_min_ratio, 0.2);
+  EXPECT_EQ(schedule.warmup_steps, 5);
+  flags_.schedule = "linear";
+  EXPECT_EQ(Resolve().train.schedule.kind, Kind::kLinear);
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("gives way to --schedule")));
+}
+
+TEST_F(RunConfigTest, OffloadBlocksWinOverAuto) {
+  Config(R"({"zero_optimization": {"stage": 3,
+      "offload_param": {"device": "cpu", "nvme_path": "/not/used"},
+      "offload_optimizer": {"device": "nvme", "nvme_path": "/nvme"}}})");
+  TrainOptions train = Resolve().train;
+  EXPECT_EQ(train.offload_param, Offload::kCpu);
+  EXPECT_EQ(train.offload_optimizer, Offload::kNvme);
+  EXPECT_EQ(train.swap_paths, std::vector<std::string>{"/nvme"});
+  flags_.offload = "auto";
+  EXPECT_EQ(Resolve().train.offload_optimizer, Offload::kNvme);
+  flags_.offload = "none";
+  EXPECT_EQ(Resolve().train.offload_optimizer, Offload::kNone);
+  flags_.offload_optimizer = "cpu";
+  EXPECT_EQ(Resolve().train.offload_optimizer, Offload::kCpu);
+  flags_.offload.reset();
+  flags_.offload_optimizer.reset();
+  flags_.swap = "/mine";
+  EXPECT_EQ(Resolve().train.swap_paths, std::vector<std::string>{"/mine"});
+  flags_.swap.reset();
+  Config(R"({"zero_optimization": {"offload_param": {"device": "nvme"}}})");
+  ExpectInvalid({":1: 'zero_optimization.offload_param.device'", "--swap", "nvme_path"});
+}
+
+TEST_F(RunConfigTest, AioTunesTheEngine) {
+  Config(R"({"aio": {"block_size": 262144, "queue_depth": 64, "intra_op_parallelism": 2,
+                     "single_submit": false}})");
+  const RunConfig config = Resolve();
+  EXPECT_EQ(config.train.io.block_bytes, 262144u);
+  EXPECT_EQ(config.train.io.depth, 64u);
+  EXPECT_EQ(config.train.io.threads, 2u);
+  EXPECT_THAT(config.notes,
+              testing::Contains(testing::AllOf(testing::HasSubstr("decided by the plan"),
+                                               testing::HasSubstr("aio.single_submit"))));
+}
+
+TEST_F(RunConfigTest, CommitFlagsThatContradictEachOther) {
+  flags_.no_commit = true;
+  EXPECT_TRUE(Resolve().train.no_commit);
+  flags_.commit_every = "5";
+  ExpectInvalid({"--no-commit", "--commit-every"});
+}
+
+}  // namespace
+}  // namespace spillway

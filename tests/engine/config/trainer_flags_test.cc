@@ -1,0 +1,90 @@
+#include "engine/config/trainer_flags.h"
+
+#include <set>
+
+#include "tests/engine/format_testing.h"
+
+namespace spillway {
+namespace {
+
+using absl::StatusCode;
+
+TEST(TrainerFlags, EachNameIsKnownInOneWay) {
+  std::set<std::string> seen;
+  for (const FlagAlias& alias : TrainerFlagAliases()) {
+    EXPECT_TRUE(seen.insert(alias.alias).second) << alias.alias;
+    EXPECT_EQ(alias.flag.find('_'), std::string::npos);
+  }
+  for (const std::string& flag : TrainerFlagsWithAdvice()) {
+    EXPECT_TRUE(seen.insert(flag).second) << flag;
+    EXPECT_FALSE(TrainerFlagAdvice(flag).empty()) << flag;
+  }
+  EXPECT_EQ(TrainerFlagAdvice("--logging-steps"), TrainerFlagAdvice("--logging_steps"));
+  EXPECT_EQ(TrainerFlagAdvice("--nonsense"), "");
+  EXPECT_EQ(TrainerFlagAdvice("-"), "");
+}
+
+TEST(TrainerFlags, PrecisionSwitchesAreADtype) {
+  const struct {
+    TrainFlags::Text bf16, fp16, dtype, becomes;
+  } cases[] = {
+      {"", {}, {}, "bf16"},          {"True", {}, {}, "bf16"},      {{}, "true", {}, "fp16"},
+      {"False", "true", {}, "fp16"}, {"false", {}, {}, {}},         {{}, {}, "fp32", "fp32"},
+      {"", {}, "bf16", "bf16"},      {"False", {}, "fp32", "fp32"},
+  };
+  for (const auto& c : cases) {
+    TrainFlags flags;
+    flags.bf16 = c.bf16;
+    flags.fp16 = c.fp16;
+    flags.dtype = c.dtype;
+    ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+    EXPECT_EQ(flags.dtype, c.becomes) << c.bf16.value_or("-") << " " << c.fp16.value_or("-");
+  }
+  TrainFlags both;
+  both.bf16 = both.fp16 = "";
+  ExpectError(TranslateTrainerFlags(&both), StatusCode::kInvalidArgument, {"--bf16 and --fp16"});
+  TrainFlags other;
+  other.bf16 = "";
+  other.dtype = "fp32";
+  ExpectError(TranslateTrainerFlags(&other), StatusCode::kInvalidArgument,
+              {"--bf16 and --dtype fp32"});
+  TrainFlags bad;
+  bad.fp16 = "O2";
+  ExpectError(TranslateTrainerFlags(&bad), StatusCode::kInvalidArgument,
+              {"--fp16 'O2'", "true or false"});
+}
+
+TEST(TrainerFlags, BetasComeOneByOne) {
+  TrainFlags flags;
+  flags.adam_beta2 = "0.95";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.betas, "0.9,0.95");
+  ExpectError(TranslateTrainerFlags(&flags), StatusCode::kInvalidArgument, {"--betas and"});
+  TrainFlags bad;
+  bad.adam_beta1 = "1";
+  ExpectError(TranslateTrainerFlags(&bad), StatusCode::kInvalidArgument, {"--adam_beta1 '1'"});
+}
+
+TEST(TrainerFlags, WarmupRatioIsRoundedUp) {
+  TrainFlags flags;
+  flags.warmup_ratio = "0.03";
+  ExpectError(TranslateTrainerFlags(&flags), StatusCode::kInvalidArgument, {"--steps"});
+  flags.steps = "1k";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.warmup, "30");
+  flags.warmup.reset();
+  flags.steps = "101";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.warmup, "4");
+  flags.warmup = "7";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.warmup, "7") << "steps win over the ratio";
+  flags.warmup = "0.5";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.warmup, "51") << "as transformers 5 reads warmup_steps";
+  flags.warmup_ratio = "2";
+  ExpectError(TranslateTrainerFlags(&flags), StatusCode::kInvalidArgument, {"--warmup_ratio '2'"});
+}
+
+}  // namespace
+}  // namespace spillway

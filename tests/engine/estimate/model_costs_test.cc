@@ -1,0 +1,58 @@
+#include "engine/estimate/model_costs.h"
+
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+ModelShape ShapeOf(nlohmann::json config) {
+  const auto document = ParseStrictJson(config.dump(), "config.json");
+  auto shape = ReadModelShape(*document);
+  EXPECT_TRUE(shape.ok()) << shape.status();
+  return *std::move(shape);
+}
+
+const nlohmann::json kSmall = {{"model_type", "gpt2"}, {"vocab_size", 1000}, {"n_positions", 64},
+                               {"n_embd", 32},         {"n_layer", 2},       {"n_head", 4}};
+
+TEST(ModelCosts, OperationsOfAStepByHand) {
+  const ModelShape shape = ShapeOf(kSmall);
+  const StepFlops flops = FlopsOf(shape, {2, 3, 16});
+  const double tokens = 2 * 3 * 16;
+  // A layer's matrices are 12 h^2; a query sees 8 keys on average, twice 2 operations each.
+  const double forward = 2 * tokens * (2 * 12 * 32 * 32 + 2 * 2 * 8 * 32);
+  EXPECT_DOUBLE_EQ(flops.forward, forward);
+  EXPECT_DOUBLE_EQ(flops.backward, 3 * forward + 3 * tokens * 2 * 1000 * 32);
+}
+
+TEST(ModelCosts, OfExpertsATokenPassesAFew) {
+  nlohmann::json config = {{"hidden_size", 32},        {"num_hidden_layers", 1},
+                           {"num_attention_heads", 4}, {"vocab_size", 1000},
+                           {"num_local_experts", 8},   {"num_experts_per_tok", 2}};
+  const StepFlops flops = FlopsOf(ShapeOf(config), {1, 1, 2});
+  const double matrices = 4 * 32 * 32 + 8 * 32 + 2 * 8 * 32 * 32;
+  EXPECT_DOUBLE_EQ(flops.forward, 2 * (2 * matrices + 2 * 2 * 1 * 32));
+}
+
+TEST(ModelCosts, ActivationsByHand) {
+  const ModelShape shape = ShapeOf(kSmall);
+  // fp32, 16 tokens. A hidden vector of all tokens is 2048 bytes; the head is largest.
+  const uint64_t every = 16 * 16 + 4 * 2048;
+  const uint64_t head = 2 * 32 * 4 + 3 * 2048 + 16 * 1000 * 4 + 1000 * 32 * 4;
+  EXPECT_EQ(ActivationBytes(shape, DType::kFloat32, {1, 1, 16}), every + head);
+  EXPECT_EQ(ActivationBytes(shape, DType::kFloat32, {1, 5, 16}), 5 * every + head);
+}
+
+TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
+  nlohmann::json config = kSmall;
+  config["vocab_size"] = 1 << 20;
+  config["n_positions"] = 4096;
+  const ModelShape shape = ShapeOf(config);
+  const uint64_t least = ActivationBytes(shape, DType::kFloat32, {1, 1, 16});
+  const uint64_t most = ActivationBytes(shape, DType::kFloat32, {1, 1, 4096});
+  // 16 rows in either case: what grows is 4080 tokens' hidden vectors.
+  EXPECT_LT(most - least, 4080u * 32 * 4 * 8);
+}
+
+}  // namespace
+}  // namespace spillway

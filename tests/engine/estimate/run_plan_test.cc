@@ -1,0 +1,120 @@
+#include "engine/estimate/run_plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/memory_limits.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+using testing::HasSubstr;
+
+ModelDescription SmallModel() {
+  ModelDescription model;
+  for (int i = 0; i < 6; ++i) {
+    UnitDescription unit;
+    unit.name = absl::StrCat("u", i);
+    ParameterDescription parameter;
+    parameter.name = unit.name + ".weight";
+    parameter.shape = {i == 0 ? 4000 : 1000, 512};
+    unit.parameters.push_back(parameter);
+    if (i == 5) unit.borrows = {0};
+    model.units.push_back(unit);
+  }
+  EXPECT_TRUE(LayOutParameters(model).ok());
+  return model;
+}
+
+TrainOptions Options(uint64_t device, uint64_t host, bool swap) {
+  TrainOptions options;
+  options.device_memory_bytes = device;
+  options.host_memory_bytes = host;
+  if (swap) options.swap_paths = {"/swap"};
+  return options;
+}
+
+constexpr uint64_t kMiB = 1 << 20;
+
+bool Fits(const TrainOptions& options) {
+  const auto plan = PlanRun(SmallModel(), options, {.dry_run_bytes = 10 * kMiB});
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan->swaps.has_value();
+}
+
+TEST(RunPlan, TheSmallestBudgetsFitAndOneByteLessDoesNot) {
+  for (bool swap : {true, false}) {
+    for (uint64_t device : {20 * kMiB, 60 * kMiB, 400 * kMiB}) {
+      for (uint64_t host : {5 * kMiB, 50 * kMiB, 400 * kMiB}) {
+        SCOPED_TRACE(absl::StrCat(swap, " ", device / kMiB, " ", host / kMiB));
+        const TrainOptions given = Options(device, host, swap);
+        const auto plan = PlanRun(SmallModel(), given, {.dry_run_bytes = 10 * kMiB});
+        ASSERT_TRUE(plan.ok()) << plan.status();
+        const RunMinimums least = SmallestRunBudgets(*plan);
+        ASSERT_TRUE(least.host_bytes.has_value());
+        EXPECT_TRUE(Fits(Options(device, *least.host_bytes, swap)));
+        EXPECT_FALSE(Fits(Options(device, *least.host_bytes - 1, swap)));
+        if (least.device_bytes) {
+          EXPECT_TRUE(Fits(Options(*least.device_bytes, host, swap)));
+          EXPECT_FALSE(Fits(Options(*least.device_bytes - 1, host, swap)));
+        } else {
+          EXPECT_FALSE(Fits(Options(uint64_t{1} << 40, host, swap)));
+        }
+        EXPECT_TRUE(Fits(Options(least.pair.device_bytes, least.pair.host_bytes, swap)));
+        EXPECT_FALSE(Fits(Options(least.pair.device_bytes, least.pair.host_bytes - 1, swap)));
+        EXPECT_FALSE(Fits(Options(least.pair.device_bytes - 1, least.pair.host_bytes, swap)));
+        EXPECT_EQ(plan->swaps.has_value(), host >= *least.host_bytes);
+      }
+    }
+  }
+}
+
+TEST(RunPlan, WithoutSwapTheDevicesMemorySparesTheHosts) {
+  const auto least = [](uint64_t device) {
+    return *SmallestRunBudgets(*PlanRun(SmallModel(), Options(device, kMiB, false), {})).host_bytes;
+  };
+  EXPECT_LT(least(60 * kMiB), least(20 * kMiB));
+}
+
+TEST(RunPlan, NoHostBudgetHelpsWhereComputingDoesNotFitTheDevice) {
+  const auto plan =
+      PlanRun(SmallModel(), Options(10 * kMiB, 400 * kMiB, true), {.dry_run_bytes = 10 * kMiB});
+  ASSERT_TRUE(plan.ok());
+  EXPECT_FALSE(plan->swaps.has_value());
+  const RunMinimums least = SmallestRunBudgets(*plan);
+  EXPECT_FALSE(least.host_bytes.has_value());
+  EXPECT_EQ(*least.device_bytes, plan->compute_bytes);
+}
+
+TEST(RunPlan, TheRefusalHasTheNumbersAndItsExitCode) {
+  const auto plan =
+      PlanRun(SmallModel(), Options(40 * kMiB, kMiB, false), {.dry_run_bytes = 10 * kMiB});
+  ASSERT_TRUE(plan.ok());
+  const absl::Status refusal = RefusalOf(*plan);
+  EXPECT_EQ(ExitCodeOf(refusal), 3);
+  const std::string text(refusal.message());
+  EXPECT_THAT(text, HasSubstr("does not fit --device-memory 40 MiB and --host-memory 1 MiB"));
+  EXPECT_THAT(text, HasSubstr("at least --device-memory 15MiB and --host-memory"));
+  EXPECT_THAT(text, HasSubstr("with the other as it is"));
+  EXPECT_THAT(text, HasSubstr("--swap PATH"));
+}
+
+TEST(RunPlan, CopiesOfCommitsTakeBooksOfTheirOwn) {
+  const TrainOptions options = Options(100 * kMiB, 100 * kMiB, true);
+  const auto plain = PlanRun(SmallModel(), options, {});
+  const auto copied = PlanRun(SmallModel(), options, {.copies = true});
+  EXPECT_GT(SmallestRunBudgets(*copied).pair.host_bytes,
+            SmallestRunBudgets(*plain).pair.host_bytes);
+}
+
+TEST(RunPlan, ContradictionsAreErrorsAndNoRefusals) {
+  TrainOptions options = Options(kMiB, kMiB, false);
+  options.offload_optimizer = Offload::kNvme;
+  EXPECT_EQ(PlanRun(SmallModel(), options, {}).status().code(), absl::StatusCode::kInvalidArgument);
+  options = Options(kMiB, kMiB, true);
+  options.update = UpdateChoice::kImmediate;
+  EXPECT_EQ(PlanRun(SmallModel(), options, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,86 @@
+#include "engine/estimate/step_forecast.h"
+
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+constexpr int kForward = 0, kBackward = 1, kFlush = 2;
+
+// A disk of 100 bytes a second read, 50 written, 80 together; updates 200.
+ForecastInput Input() {
+  ForecastInput input;
+  input.disk = {100, 50, 80};
+  input.update_bytes_per_second = 200;
+  input.forward_seconds = 2;
+  input.backward_seconds = 6;
+  return input;
+}
+
+TEST(StepForecast, EachPhaseTakesAsLongAsItsBusiestResource) {
+  ForecastInput input = Input();
+  input.traffic[kForward] = {500, 100, 600};   // disk: read 5, written 2, together 7.5; update 3
+  input.traffic[kBackward] = {100, 150, 400};  // disk: 1, 3, 3.125; update 2
+  input.traffic[kFlush] = {0, 0, 100};         // update 0.5
+  const StepForecast step = Forecast(input);
+  EXPECT_DOUBLE_EQ(step.phases[kForward].disk_seconds, 7.5);
+  EXPECT_DOUBLE_EQ(step.phases[kForward].update_seconds, 3);
+  EXPECT_EQ(step.phases[kForward].binding, Resource::kDisk);
+  EXPECT_DOUBLE_EQ(step.phases[kBackward].disk_seconds, 3.125);
+  EXPECT_EQ(step.phases[kBackward].binding, Resource::kCompute);
+  EXPECT_EQ(step.phases[kFlush].binding, Resource::kUpdate);
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 7.5 + 6 + 0.5);
+  EXPECT_DOUBLE_EQ(step.predicted_seconds, step.bound_seconds);
+  EXPECT_EQ(step.binding, Resource::kDisk);
+}
+
+TEST(StepForecast, ReadsWritesOrBothTogetherBindTheDisk) {
+  ForecastInput input = Input();
+  input.disk = {100, 50, 1000};
+  input.traffic[kFlush] = {700, 100, 0};
+  EXPECT_DOUBLE_EQ(Forecast(input).phases[kFlush].disk_seconds, 7);
+  input.traffic[kFlush] = {700, 400, 0};
+  EXPECT_DOUBLE_EQ(Forecast(input).phases[kFlush].disk_seconds, 8);
+}
+
+TEST(StepForecast, WorkersOnComputesCoresAreAdded) {
+  ForecastInput input = Input();
+  input.traffic[kForward] = {0, 0, 300};  // 1.5 s
+  input.shared_cores = 0.5;
+  const StepForecast step = Forecast(input);
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 8);
+  EXPECT_DOUBLE_EQ(step.predicted_seconds, 2 + 0.75 + 6);
+  // Behind a slow disk it makes no difference.
+  input.traffic[kForward].read_bytes = 1000;
+  EXPECT_DOUBLE_EQ(Forecast(input).phases[kForward].predicted_seconds, 12.5);
+}
+
+TEST(StepForecast, WithoutTrafficRatesDoNotMatter) {
+  ForecastInput input;
+  input.forward_seconds = 1;
+  input.backward_seconds = 3;
+  const StepForecast step = Forecast(input);
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 4);
+  EXPECT_EQ(step.binding, Resource::kCompute);
+}
+
+TEST(StepForecast, CoresAreSharedWhereComputeLeavesTooFew) {
+  EXPECT_DOUBLE_EQ(SharedCores(2, 2, 2), 1);
+  EXPECT_DOUBLE_EQ(SharedCores(16, 16, 2), 0.125);
+  EXPECT_DOUBLE_EQ(SharedCores(16, 14, 2), 0);
+  EXPECT_DOUBLE_EQ(SharedCores(16, 15, 2), 1.0 / 16);
+  EXPECT_DOUBLE_EQ(SharedCores(1, 4, 2), 1);
+}
+
+TEST(StepForecast, BindingSecondsAreOfWhatBindsEachPhase) {
+  ForecastInput input = Input();
+  input.traffic[kForward] = {500, 100, 0};
+  input.traffic[kFlush] = {0, 0, 100};
+  // By resource: disk, compute, update.
+  const std::array<ResourceSeconds, kPhases> busy = {
+      ResourceSeconds{7, 1, 2}, ResourceSeconds{3, 6.5, 4}, ResourceSeconds{0.25, 0, 0.625}};
+  EXPECT_DOUBLE_EQ(BindingSeconds(Forecast(input), busy), 7 + 6.5 + 0.625);
+}
+
+}  // namespace
+}  // namespace spillway

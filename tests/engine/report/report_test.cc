@@ -1,0 +1,217 @@
+#include "engine/report/report.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "engine/report/report_sections.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+// Not HasSubstr: a failure would print the whole page.
+bool Has(const std::string& page, const std::string& text) {
+  return page.find(text) != std::string::npos;
+}
+
+nlohmann::json StepRow(int64_t step) {
+  return {{"step", step},
+          {"loss", 5.0 / step},
+          {"grad_norm", 1.5},
+          {"lr", 0.001},
+          {"tokens", 1000},
+          {"seconds", 2},
+          {"tokens_per_second", 500},
+          {"commit_seconds", 0.5},
+          {"bytes", {{"nvme_read", 1 << 20}, {"nvme_written", 1 << 19}}},
+          {"stall_seconds", {{"disk", 0.5}, {"update", 0.25}}},
+          {"busy_seconds", {{"disk", 1.5}, {"update", 3}, {"compute", 1}}},
+          {"peak_bytes", {{"device", 3 << 20}, {"host", 5 << 20}, {"rss", 90 << 20}}}};
+}
+
+class ReportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    RunDescription& run = input_.run;
+    run.parameters = 124439808;
+    run.steps = 4;
+    run.micro_batch = 2;
+    run.accumulate = 3;
+    run.threads = 2;
+    run.dtype = "bf16";
+    run.optimizer = "adamw";
+    run.device = "cpu";
+    run.io_engine = "io_uring";
+    run.deferred = true;
+    run.device_budget_bytes = 8 << 20;
+    run.host_budget_bytes = 16 << 20;
+    run.plan_summary = "  weights   4 MiB nvme\n";
+    run.planes = {{"weight", 2}, {"exp_avg", 4}};
+    for (const char* name : {"wte", "h.0", "h.1", "h.2"}) {
+      PlannedUnit unit;
+      unit.name = name;
+      unit.parameters = run.units.empty() ? 999 : 4096;
+      unit.weights = {8192, run.units.size() == 3 ? "host" : "nvme"};
+      unit.optimizer = {16384, "nvme"};
+      unit.gradients = {8192, "host"};
+      run.units.push_back(unit);
+    }
+    RunPart part;
+    part.started = 1700000000;
+    part.ended = 1700000100;
+    part.last_step = 4;
+    part.state = "finished";
+    part.host = "node7";
+    run.parts.push_back(part);
+    AddCommit(run, {4, 1700000050});
+    for (int64_t step = 1; step <= 4; ++step) rows_.AddStep(StepRow(step));
+    input_.output = "/runs/first";
+    input_.config = {{"model", {{"value", "/models/gpt2/"}, {"source", "--model"}}},
+                     {"lr", {{"value", 0.001}, {"source", "ds.json:12"}}},
+                     {"host-memory", {{"value", 16u << 20}, {"source", "--host-memory"}}},
+                     {"clip", {{"value", 1.0}, {"source", "default"}}}};
+    input_.rows = &rows_;
+    input_.now = 1700000101;
+  }
+
+  RunRows rows_;
+  ReportInput input_;
+};
+
+TEST_F(ReportTest, HasEverySectionAndNoPlaceholder) {
+  const std::string page = RenderReport(input_);
+  for (const char* words :
+       {"<title>gpt2 · Spillway</title>", ">finished<", "<h2>Learning", "<h2>Speed",
+        "<h2>Memory and storage", "<h2>Plan", "<h2>History", "<h2>Configuration",
+        "124,439,808 (124M)", "6 samples a step (3 micro-batches of 2)", "node7", "ds.json:12",
+        "16 MiB", "2023-11-14 22:13:20 UTC", "class Chart"}) {
+    EXPECT_TRUE(Has(page, words));
+  }
+  EXPECT_FALSE(Has(page, "{{"));
+  for (const char* chart : {"loss", "lr", "grad_norm", "time", "busy", "memory", "nvme"}) {
+    EXPECT_TRUE(Has(page, absl::StrCat("data-chart=\"", chart, "\"")));
+  }
+}
+
+TEST_F(ReportTest, WhatTheRunDoesNotHaveIsLeftOut) {
+  std::string page = RenderReport(input_);
+  for (const char* chart : {"perplexity", "loss_scale", "predicted"}) {
+    EXPECT_FALSE(Has(page, absl::StrCat("data-chart=\"", chart, "\""))) << chart;
+  }
+  EXPECT_FALSE(Has(page, "Predicted against measured"));
+  rows_.AddEvaluation({{"step", 4}, {"loss", 2.5}, {"perplexity", std::exp(2.5)}, {"seconds", 1}});
+  nlohmann::json row = StepRow(5);
+  row["loss_scale"] = 65536;
+  row["predicted_seconds"] = 1.6;
+  row["bound_seconds"] = 1.25;
+  row["binding"] = {{"forward", "disk"}, {"backward", "compute"}, {"flush", 7}};
+  rows_.AddStep(row);
+  page = RenderReport(input_);
+  for (const char* chart : {"perplexity", "loss_scale", "predicted"}) {
+    EXPECT_TRUE(Has(page, absl::StrCat("data-chart=\"", chart, "\""))) << chart;
+  }
+  EXPECT_TRUE(Has(page, "forward: disk; backward: compute."));
+  EXPECT_TRUE(Has(page, "1.25 ×"));  // 2 s over the predicted 1.6
+  EXPECT_TRUE(Has(page, "2.5000"));
+}
+
+TEST_F(ReportTest, TheSharesOfTheTimeAddUp) {
+  const std::string speed = SpeedSection(input_);
+  // A step: 1 s of computing, 0.75 of waiting, and a quarter that nothing counted; 0.5 of commits.
+  for (const char* cell : {"<td class=\"number\">4 s</td><td class=\"number\">40.0 %</td>",
+                           "<td class=\"number\">2 s</td><td class=\"number\">20.0 %</td>",
+                           "<td class=\"number\">1 s</td><td class=\"number\">10.0 %</td>",
+                           "<td class=\"number\">10 s</td><td class=\"number\">100 %</td>"}) {
+    EXPECT_TRUE(Has(speed, cell));
+  }
+  EXPECT_FALSE(Has(speed, "waiting for copies"));
+}
+
+TEST_F(ReportTest, ThePlanJoinsUnitsThatAreAlike) {
+  const std::string plan = PlanSection(input_);
+  EXPECT_TRUE(Has(plan, "h.0 to h.1 (2)"));
+  EXPECT_TRUE(Has(plan, "<td>h.2</td>"));
+  EXPECT_TRUE(Has(plan, "24 KiB"));  // three units' weights on NVMe
+  EXPECT_TRUE(Has(plan, "exp_avg"));
+}
+
+TEST_F(ReportTest, TheHeaderSaysHowItEnded) {
+  RunPart& part = input_.run.parts.back();
+  const auto header = [&](const char* state, const char* message) {
+    part.state = state;
+    part.message = message;
+    return HeaderSection(input_);
+  };
+  EXPECT_TRUE(Has(header("running", ""), ">running<"));
+  EXPECT_TRUE(Has(header("stopped", "SIGTERM"), "stopped by SIGTERM"));
+  EXPECT_TRUE(Has(header("failed", "disk <full>"), "disk &lt;full&gt;"));
+  EXPECT_TRUE(Has(header("killed", ""), "ended without a word"));
+}
+
+TEST_F(ReportTest, NothingThatComesFromOutsideIsMarkup) {
+  const std::string hostile = "</script><script>alert(1)</script>\"'&<b>";
+  RunDescription& run = input_.run;
+  run.plan_summary = run.dtype = run.optimizer = run.device = run.io_engine = hostile;
+  for (PlannedUnit& unit : run.units) unit.name = unit.weights.tier = hostile;
+  run.planes[1].first = hostile;
+  run.parts[0].message = run.parts[0].host = hostile;
+  input_.output = hostile;
+  for (const char* state : {"failed", "stopped", hostile.c_str()}) {
+    run.parts[0].state = state;
+    nlohmann::json row = StepRow(rows_.steps.rows() + 1);
+    row["binding"] = {{"forward", hostile}};
+    row["predicted_seconds"] = 1;
+    rows_.AddStep(row);
+    for (const bool configured : {true, false}) {
+      input_.config = nullptr;
+      if (configured) {
+        for (const char* name : {"model", "data", "</table>", "eval-data"}) {
+          input_.config[name] = {{"value", {hostile, hostile}}, {"source", hostile}};
+        }
+        input_.config["model"]["value"] = hostile;
+      }
+      const std::string page = RenderReport(input_);
+      EXPECT_TRUE(Has(page, "alert(1)"));
+      EXPECT_FALSE(Has(page, "<script>alert"));
+      EXPECT_FALSE(Has(page, "<b>"));
+      size_t scripts = 0;
+      for (size_t at = 0; (at = page.find("</script", at)) != std::string::npos; ++at) ++scripts;
+      EXPECT_EQ(scripts, 3u);
+    }
+  }
+}
+
+TEST_F(ReportTest, ARunWithoutAnythingIsAPageToo) {
+  RunRows none;
+  ReportInput empty;
+  empty.rows = &none;
+  const std::string page = RenderReport(empty);
+  EXPECT_TRUE(Has(page, "Training run"));
+  EXPECT_TRUE(Has(page, "\"step\":[]"));
+}
+
+TEST_F(ReportTest, IsMadeAgainFromTheFilesOfARun) {
+  const std::string output = testing::TempDir() + "/run";
+  std::filesystem::create_directories(output);
+  RunRows rows;
+  EXPECT_EQ(ReadReportInput(output, &rows).status().code(), absl::StatusCode::kNotFound);
+  std::ofstream(output + "/run.json") << ToJson(input_.run).dump();
+  std::ofstream metrics(output + "/metrics.jsonl");
+  for (int64_t step = 1; step <= 4; ++step) metrics << StepRow(step).dump() << "\n";
+  metrics.close();
+  std::ofstream(output + "/config.resolved.json") << input_.config.dump();
+  auto read = ReadReportInput(output, &rows);
+  ASSERT_TRUE(read.ok()) << read.status();
+  read->output = input_.output;
+  read->now = input_.now;
+  EXPECT_TRUE(RenderReport(*read) == RenderReport(input_));
+  ASSERT_EQ(WriteReport(*read, output + "/report.html"), absl::OkStatus());
+  EXPECT_EQ(std::filesystem::file_size(output + "/report.html"), RenderReport(input_).size());
+  EXPECT_FALSE(WriteReport(*read, output + "/nowhere/report.html").ok());
+}
+
+}  // namespace
+}  // namespace spillway

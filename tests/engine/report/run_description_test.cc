@@ -1,0 +1,79 @@
+#include "engine/report/run_description.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+using testing::HasSubstr;
+
+RunDescription Described() {
+  RunDescription run;
+  run.parameters = 77;
+  run.steps = 9;
+  run.dtype = "fp16";
+  run.deferred = true;
+  run.computing_bytes = 12345;
+  run.planes = {{"weight", 2}};
+  run.units = {{"h.0", 77, {154, "nvme"}, {0, "host"}, {154, "device"}}};
+  run.parts = {{1.5, 2.5, 1, 4, "stopped", "SIGTERM", "node7"}};
+  AddCommit(run, {4, 2.25});
+  return run;
+}
+
+TEST(RunDescription, JsonHoldsAllOfIt) {
+  const nlohmann::json json = ToJson(Described());
+  const auto back = RunDescriptionFromJson(json);
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(ToJson(*back), json);
+  EXPECT_EQ(back->parts[0].message, "SIGTERM");
+  EXPECT_EQ(back->units[0].gradients.tier, "device");
+  EXPECT_EQ(back->commits[0].time, 2.25);
+}
+
+TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
+  const nlohmann::json good = ToJson(Described());
+  for (const auto& [name, value] : good.items()) {
+    SCOPED_TRACE(name);
+    nlohmann::json bad = good;
+    bad.erase(name);
+    EXPECT_FALSE(RunDescriptionFromJson(bad).ok());
+    bad[name] = {{"what", "is this"}};
+    EXPECT_FALSE(RunDescriptionFromJson(bad).ok());
+  }
+  EXPECT_FALSE(RunDescriptionFromJson(nullptr).ok());
+}
+
+TEST(RunDescription, ADamagedFileIsNamed) {
+  const std::string output = testing::TempDir();
+  EXPECT_EQ(ReadRunDescription(output).status().code(), absl::StatusCode::kNotFound);
+  std::ofstream(RunDescriptionPath(output)) << "{\"version\": 2}";
+  const absl::Status status = ReadRunDescription(output).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("run.json"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("version 2"));
+  std::filesystem::remove(RunDescriptionPath(output));
+}
+
+TEST(RunDescription, ManyCommitsAreThinnedOutAndCounted) {
+  RunDescription run;
+  for (int64_t step = 1; step <= 5000; ++step) {
+    AddCommit(run, {step, 0.5 * step});
+    ASSERT_LE(run.commits.size(), kMostCommits);
+  }
+  EXPECT_EQ(run.commit_count, 5000);
+  EXPECT_EQ(run.commits.front().step, 1);
+  for (int64_t i = 1; i <= 400; ++i) {
+    EXPECT_EQ(run.commits[run.commits.size() - i].step, 5001 - i);
+  }
+  for (size_t i = 1; i < run.commits.size(); ++i) {
+    EXPECT_LT(run.commits[i - 1].step, run.commits[i].step);
+  }
+}
+
+}  // namespace
+}  // namespace spillway
