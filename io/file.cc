@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -70,6 +71,22 @@ absl::Status NoSpace(const std::string& path, uint64_t needed_bytes, int error) 
                                          " bytes are free)"));
 }
 
+class RealFile final : public File {
+ public:
+  RealFile(UniqueFd descriptor, std::string path, bool direct, uint32_t alignment_bytes)
+      : File(descriptor.get(), std::move(path), direct, alignment_bytes),
+        descriptor_(std::move(descriptor)) {}
+
+  absl::Status Preallocate(uint64_t size_bytes) override;
+  absl::StatusOr<uint64_t> SizeBytes() const override;
+  absl::Status Sync() override;
+  absl::Status ReadAt(uint64_t offset_bytes, char* data, uint64_t size_bytes) const override;
+  absl::Status WriteAt(uint64_t offset_bytes, const char* data, uint64_t size_bytes) override;
+
+ private:
+  const UniqueFd descriptor_;
+};
+
 }  // namespace
 
 // Asked of the open file and not of open(): a refused open(O_CREAT | O_DIRECT) leaves an empty
@@ -84,8 +101,6 @@ uint32_t EnableDirectIo(int fd) {
 
 File::File(int fd, std::string path, bool direct, uint32_t alignment_bytes)
     : fd_(fd), path_(std::move(path)), direct_(direct), alignment_bytes_(alignment_bytes) {}
-
-File::~File() { ::close(fd_); }
 
 absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
                                                  const FileOptions& options) {
@@ -102,46 +117,85 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
     if (alignment_bytes == 0) WarnBufferedOnce(name);
   }
   const bool direct = alignment_bytes != 0;
-  return std::unique_ptr<File>(
-      new File(fd.Release(), std::move(name), direct, direct ? alignment_bytes : 1));
+  return std::make_unique<RealFile>(std::move(fd), std::move(name), direct,
+                                    direct ? alignment_bytes : 1);
 }
 
-absl::Status File::Preallocate(uint64_t size_bytes) {
+absl::Status RealFile::Preallocate(uint64_t size_bytes) {
   ASSIGN_OR_RETURN(const uint64_t old_size_bytes, SizeBytes());
   int error = 0;
-  if (size_bytes > 0 && RetryOnSignal([&] { return ::fallocate(fd_, 0, 0, size_bytes); }) != 0) {
+  if (size_bytes > 0 && RetryOnSignal([&] { return ::fallocate(fd(), 0, 0, size_bytes); }) != 0) {
     error = errno;
   }
   if (error == EOPNOTSUPP || error == ENOSYS) {
     // The next best thing: nothing is reserved, but what can't fit is refused.
-    ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeSpaceBytes(path_));
+    ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeSpaceBytes(path()));
     const uint64_t growth_bytes = size_bytes - std::min(size_bytes, old_size_bytes);
-    if (growth_bytes > free_bytes) return NoSpace(path_, size_bytes, ENOSPC);
+    if (growth_bytes > free_bytes) return NoSpace(path(), size_bytes, ENOSPC);
     error = 0;
   }
   if (error != 0) {
     // What was reserved before the space ran out goes back (best effort: the
     // error is the answer either way).
-    (void)!::ftruncate(fd_, static_cast<off_t>(old_size_bytes));
-    return NoSpace(path_, size_bytes, error);
+    (void)!::ftruncate(fd(), static_cast<off_t>(old_size_bytes));
+    return NoSpace(path(), size_bytes, error);
   }
-  if (RetryOnSignal([&] { return ::ftruncate(fd_, static_cast<off_t>(size_bytes)); }) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("set the length of ", path_, " to ", size_bytes));
+  if (RetryOnSignal([&] { return ::ftruncate(fd(), static_cast<off_t>(size_bytes)); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("set the length of ", path(), " to ", size_bytes));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> File::SizeBytes() const {
+absl::StatusOr<uint64_t> RealFile::SizeBytes() const {
   struct stat info;
-  if (::fstat(fd_, &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path_));
+  if (::fstat(fd(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path()));
   return static_cast<uint64_t>(info.st_size);
 }
 
-absl::Status File::Sync() {
-  if (RetryOnSignal([&] { return ::fdatasync(fd_); }) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("sync ", path_));
+absl::Status RealFile::Sync() {
+  if (RetryOnSignal([&] { return ::fdatasync(fd()); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("sync ", path()));
   }
   return absl::OkStatus();
+}
+
+namespace {
+
+// Calls `transfer(done_bytes)`, pread or pwrite of what is left, until all is moved.
+template <typename Transfer>
+absl::Status MoveAll(uint64_t size_bytes, const std::function<std::string()>& what,
+                     Transfer&& transfer) {
+  uint64_t done_bytes = 0;
+  while (done_bytes < size_bytes) {
+    const ssize_t moved = RetryOnSignal([&] { return transfer(done_bytes); });
+    if (moved <= 0) return ErrnoStatus(moved < 0 ? errno : EIO, what());
+    done_bytes += static_cast<uint64_t>(moved);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status RealFile::ReadAt(uint64_t offset_bytes, char* data, uint64_t size_bytes) const {
+  return MoveAll(
+      size_bytes,
+      [&] { return absl::StrCat("read ", size_bytes, " bytes at ", offset_bytes, " of ", path()); },
+      [&](uint64_t done_bytes) {
+        return ::pread(fd(), data + done_bytes, size_bytes - done_bytes,
+                       static_cast<off_t>(offset_bytes + done_bytes));
+      });
+}
+
+absl::Status RealFile::WriteAt(uint64_t offset_bytes, const char* data, uint64_t size_bytes) {
+  return MoveAll(
+      size_bytes,
+      [&] {
+        return absl::StrCat("write ", size_bytes, " bytes at ", offset_bytes, " of ", path());
+      },
+      [&](uint64_t done_bytes) {
+        return ::pwrite(fd(), data + done_bytes, size_bytes - done_bytes,
+                        static_cast<off_t>(offset_bytes + done_bytes));
+      });
 }
 
 absl::StatusOr<uint64_t> FreeSpaceBytes(absl::string_view path) {

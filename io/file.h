@@ -20,13 +20,15 @@ struct FileOptions {
   bool direct = true;
 };
 
-// Never follows a symbolic link in the last component (O_NOFOLLOW), always
-// close-on-exec. Any thread; closed by the destructor.
+// Any thread; closed by the destructor. Virtual for the simulated disk of tests/sim;
+// see io/file_system.h.
 class File {
  public:
+  // A file of this machine. Never follows a symbolic link in the last component
+  // (O_NOFOLLOW), always close-on-exec.
   static absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
                                                     const FileOptions& options);
-  ~File();
+  virtual ~File() = default;
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
@@ -42,21 +44,27 @@ class File {
   // (fallocate), so that a full disk is an error now and not mid-run. Where
   // the filesystem has no fallocate, the free space is checked and the length
   // set. kResourceExhausted names the path, what is needed and what is free.
-  absl::Status Preallocate(uint64_t size_bytes);
+  virtual absl::Status Preallocate(uint64_t size_bytes) = 0;
 
-  absl::StatusOr<uint64_t> SizeBytes() const;
+  virtual absl::StatusOr<uint64_t> SizeBytes() const = 0;
 
   // fdatasync. After a failure the data must be treated as lost: a second
   // call may succeed falsely.
-  absl::Status Sync();
+  virtual absl::Status Sync() = 0;
 
- private:
+  // One transfer of all the bytes, waited for: for what is read or written at rest.
+  // REQUIRES: aligned as above.
+  virtual absl::Status ReadAt(uint64_t offset_bytes, char* data, uint64_t size_bytes) const = 0;
+  virtual absl::Status WriteAt(uint64_t offset_bytes, const char* data, uint64_t size_bytes) = 0;
+
+ protected:
   File(int fd, std::string path, bool direct, uint32_t alignment_bytes);
 
-  int fd_;
-  std::string path_;
-  bool direct_;
-  uint32_t alignment_bytes_;
+ private:
+  const int fd_;
+  const std::string path_;
+  const bool direct_;
+  const uint32_t alignment_bytes_;
 };
 
 // Whether a symbolic link in the last component is followed: yes for what a

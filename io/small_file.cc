@@ -1,7 +1,6 @@
 // The small-file half of io/file.h: whole files, buffered, atomically replaced.
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "io/file.h"
+#include "io/file_system.h"
 #include "io/status.h"
 #include "io/unique_fd.h"
 
@@ -30,44 +30,11 @@ std::string DirectoryOf(const std::string& path) {
   return path.substr(0, std::max<size_t>(slash, 1));
 }
 
-// Random and not the process id: two containers that share a directory may
-// run under the same one.
-absl::StatusOr<std::string> TemporaryName(const std::string& path) {
-  uint64_t random = 0;
-  if (RetryOnSignal([&] { return ::getrandom(&random, sizeof(random), 0); }) != sizeof(random)) {
-    return ErrnoStatus(errno, "draw a random name");
-  }
-  return absl::StrFormat("%s%s%016x", path, kTemporaryMark, random);
-}
-
-absl::Status WriteAll(int fd, absl::string_view content, const std::string& path) {
-  size_t done_bytes = 0;
-  while (done_bytes < content.size()) {
-    const ssize_t written = RetryOnSignal(
-        [&] { return ::write(fd, content.data() + done_bytes, content.size() - done_bytes); });
-    if (written <= 0) {
-      return ErrnoStatus(written < 0 ? errno : EIO,
-                         absl::StrCat("write ", content.size(), " bytes to ", path));
-    }
-    done_bytes += static_cast<size_t>(written);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteAndSync(const std::string& path, absl::string_view content) {
-  UniqueFd fd(RetryOnSignal([&] {
-    return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  }));
-  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create ", path));
-  RETURN_IF_ERROR(WriteAll(fd.get(), content, path));
-  if (RetryOnSignal([&] { return ::fdatasync(fd.get()); }) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("sync ", path));
-  }
-  // Network filesystems report a full disk only here.
-  if (::close(fd.Release()) != 0 && errno != EINTR) {
-    return ErrnoStatus(errno, absl::StrCat("close ", path));
-  }
-  return absl::OkStatus();
+absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path));
+  RETURN_IF_ERROR(file->Append(content));
+  RETURN_IF_ERROR(file->Sync());
+  return file->Close();
 }
 
 }  // namespace
@@ -100,18 +67,24 @@ absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit
   }
 }
 
-absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {
+absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
+                                 absl::string_view content) {
   const std::string name(path);
-  ASSIGN_OR_RETURN(const std::string temporary, TemporaryName(name));
-  absl::Status status = WriteAndSync(temporary, content);
-  if (status.ok() && ::rename(temporary.c_str(), name.c_str()) != 0) {
-    status = ErrnoStatus(errno, absl::StrCat("rename ", temporary, " to ", name));
-  }
+  // Random and not the process id: two containers that share a directory may
+  // run under the same one.
+  ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());
+  const std::string temporary = absl::StrFormat("%s%s%016x", name, kTemporaryMark, random);
+  absl::Status status = WriteAndSync(files, temporary, content);
+  if (status.ok()) status = files.Rename(temporary, name);
   if (!status.ok()) {
-    ::unlink(temporary.c_str());
+    (void)files.Remove(temporary);
     return status;
   }
-  return SyncDirectory(DirectoryOf(name));
+  return files.SyncDirectory(DirectoryOf(name));
+}
+
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {
+  return WriteFileAtomically(FileSystem::Real(), path, content);
 }
 
 bool IsAtomicWriteLeftover(absl::string_view name) {

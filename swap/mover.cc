@@ -26,7 +26,8 @@ int OpsUpToLoss(const StepSchedule& schedule) {
 }  // namespace
 
 SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena,
-                          Arena* device_arena, TileCompute* compute, int workers)
+                          Arena* device_arena, TileCompute* compute, int workers,
+                          Executor* executor)
     : plan_(plan),
       layout_(plan.layout),
       store_(store),
@@ -35,8 +36,10 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       deferred_(plan.schedule.update == UpdateMode::kDeferred),
       evaluate_ops_(OpsUpToLoss(plan.schedule)),
       max_tasks_(std::max(plan.tile_buffers, 2 * workers)),
-      workers_(workers),
+      executor_(executor),
+      workers_(workers, executor),
       settled_(plan.layout.num_units(), 0),
+      commit_thread_(1, executor),
       partials_(plan.layout.num_units()) {
   for (int i = 0; i < plan.tile_buffers; ++i) free_tile_buffers_.push_back(i);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
@@ -45,43 +48,51 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
 }
 
 SwapManager::Mover::~Mover() {
-  if (!thread_.joinable()) return;
+  if (engine_ == nullptr) return;
   {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
   engine_->Wake();
-  thread_.join();
+  if (thread_.joinable()) {
+    thread_.join();
+  } else {
+    while (Turn()) {
+    }
+  }
 }
 
 void SwapManager::Mover::Start(std::unique_ptr<IoEngine> engine) {
   engine_ = std::move(engine);
-  thread_ = std::thread([this] { Loop(); });
+  if (executor_ != nullptr) return;
+  thread_ = std::thread([this] {
+    while (Turn()) {
+    }
+  });
 }
 
-void SwapManager::Mover::Loop() {
-  while (true) {
-    std::deque<std::function<void()>> tasks;
-    bool stopping;
-    {
-      MutexLock lock(mutex_);
-      tasks.swap(inbox_);
-      stopping = stopping_;
-    }
-    for (auto& task : tasks) task();
-    const bool syncing = commit_ != nullptr && commit_->phase == CommitPhase::kSyncing;
-    const bool at_rest = tasks_running_ == 0 && engine_->pending() == 0 && !syncing;
-    if (stopping && at_rest) return;
-    if (stopping) failed_ = true;  // start nothing new
-    if (failed_ && at_rest) FailWaiters();
-    Pump();
-    {
-      MutexLock lock(mutex_);
-      stats_.io = engine_->stats();
-    }
-    // Wake ends this when something is posted.
-    engine_->Poll(absl::Seconds(1));
+bool SwapManager::Mover::Turn() {
+  std::deque<std::function<void()>> tasks;
+  bool stopping;
+  {
+    MutexLock lock(mutex_);
+    tasks.swap(inbox_);
+    stopping = stopping_;
   }
+  for (auto& task : tasks) task();
+  const bool syncing = commit_ != nullptr && commit_->phase == CommitPhase::kSyncing;
+  const bool at_rest = tasks_running_ == 0 && engine_->pending() == 0 && !syncing;
+  if (stopping && at_rest) return false;
+  if (stopping) failed_ = true;  // start nothing new
+  if (failed_ && at_rest) FailWaiters();
+  Pump();
+  {
+    MutexLock lock(mutex_);
+    stats_.io = engine_->stats();
+  }
+  // Wake ends this when something is posted.
+  engine_->Poll(absl::Seconds(1));
+  return true;
 }
 
 void SwapManager::Mover::Post(std::function<void()> task) {
@@ -103,6 +114,10 @@ absl::Status SwapManager::Mover::Call(const std::function<void(Done)>& task) {
       changed_.NotifyAll();
     });
   });
+  if (executor_ != nullptr) {
+    while (!finished) Turn();
+    return result;
+  }
   MutexLock lock(mutex_);
   while (!finished) changed_.Wait(mutex_);
   return result;

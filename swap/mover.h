@@ -36,11 +36,16 @@ namespace spillway {
 class SwapManager::Mover {
  public:
   Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
-        TileCompute* compute, int workers);
+        TileCompute* compute, int workers, Executor* executor);
   ~Mover();
 
-  // Starts the thread; `engine` is used by it alone.
+  // Starts the thread; `engine` is used by it alone. With an executor there is no
+  // thread: Call and the destructor take its turns.
   void Start(std::unique_ptr<IoEngine> engine);
+
+  // Runs what was posted, starts all that can start, and waits until something happens.
+  // False when it has come to rest and shall end. On the mover thread.
+  bool Turn();
 
   // --- From any thread.
   // Runs `task` on the mover thread, in order of posting.
@@ -90,7 +95,6 @@ class SwapManager::Mover {
     int64_t version;  // of the state that it reads: training programs before it
   };
 
-  void Loop();
   // Starts all that can start. Called after anything has changed.
   void Pump();
   void Event(std::string text);
@@ -159,6 +163,7 @@ class SwapManager::Mover {
   const int evaluate_ops_;  // operations up to and with the loss
   const int max_tasks_;     // tiles under way at once
 
+  Executor* const executor_;
   std::unique_ptr<IoEngine> engine_;
   WorkerPool workers_;
   std::thread thread_;
@@ -199,7 +204,7 @@ class SwapManager::Mover {
   std::unique_ptr<CommitRun> commit_;  // under way
   Done commit_waiter_;
   bool held_by_commit_ = false;  // an update was, since the op was asked for
-  WorkerPool commit_thread_{1};
+  WorkerPool commit_thread_;
 
   int gradients_to_round_ = 0;  // units whose gradient of this step is not rounded yet
   std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]

@@ -1,13 +1,9 @@
 #include "swap/store_reader.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -17,36 +13,6 @@ struct FreeDeleter {
   void operator()(char* data) const { std::free(data); }
 };
 
-absl::Status ReadAll(const TileLocation& at, char* data, uint64_t size_bytes) {
-  uint64_t done = 0;
-  while (done < size_bytes) {
-    const ssize_t n = pread(at.file->fd(), data + done, size_bytes - done, at.offset_bytes + done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      return ErrnoStatus(n < 0 ? errno : EIO,
-                         absl::StrCat("read ", size_bytes, " bytes at ", at.offset_bytes, " of ",
-                                      at.file->path()));
-    }
-    done += n;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status WriteAll(const TileLocation& at, const char* data, uint64_t size_bytes) {
-  uint64_t done = 0;
-  while (done < size_bytes) {
-    const ssize_t n = pwrite(at.file->fd(), data + done, size_bytes - done, at.offset_bytes + done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) {
-      return ErrnoStatus(n < 0 ? errno : EIO,
-                         absl::StrCat("write ", size_bytes, " bytes at ", at.offset_bytes, " of ",
-                                      at.file->path()));
-    }
-    done += n;
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first_plane,
@@ -54,8 +20,8 @@ absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first
   const StateLayout& layout = store.layout();
   for (int plane = first_plane; plane < last_plane; ++plane) {
     char* const data = buffer + layout.PlaneOffset(unit, tile, plane);
-    RETURN_IF_ERROR(ReadAll(store.CurrentTile(unit, tile, plane, plane + 1), data,
-                            layout.PlaneBytes(unit, tile, plane)));
+    const TileLocation at = store.CurrentTile(unit, tile, plane, plane + 1);
+    RETURN_IF_ERROR(at.file->ReadAt(at.offset_bytes, data, layout.PlaneBytes(unit, tile, plane)));
     RETURN_IF_ERROR(store.Verify(unit, tile, plane, data));
   }
   return absl::OkStatus();
@@ -90,8 +56,9 @@ absl::Status CopyStore(const SwapStore& from, SwapStore& to) {
   const StateLayout& layout = from.layout();
   return ReadStore(from, 0, layout.num_planes(), [&](const TileView& tile) -> absl::Status {
     // The planes of a tile lie side by side in memory as on storage.
-    RETURN_IF_ERROR(WriteAll(to.WritableTile(tile.unit, tile.tile, 0), tile.planes[0],
-                             layout.TileBytes(tile.unit, tile.tile)));
+    const TileLocation at = to.WritableTile(tile.unit, tile.tile, 0);
+    RETURN_IF_ERROR(
+        at.file->WriteAt(at.offset_bytes, tile.planes[0], layout.TileBytes(tile.unit, tile.tile)));
     for (int plane = 0; plane < layout.num_planes(); ++plane) {
       const uint64_t generation = from.CurrentGeneration(tile.unit, tile.tile, plane);
       const uint64_t checksum =

@@ -20,10 +20,12 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   for (const UnitPlacement& placement : plan.placements) {
     SPILLWAY_CHECK(store != nullptr || !placement.any_nvme());
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, CreateIoEngine(options.io));
+  SPILLWAY_CHECK(store != nullptr || options.executor == nullptr);
+  FileSystem& files = store != nullptr ? store->file_system() : FileSystem::Real();
+  ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, files.CreateEngine(options.io));
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
   manager->mover_ = std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena,
-                                            compute, options.workers);
+                                            compute, options.workers, options.executor);
   manager->mover_->Start(std::move(engine));
   return manager;
 }
@@ -114,6 +116,8 @@ absl::Status SwapManager::ReadState(int first_plane, int last_plane, const FillT
 }
 
 SwapStats SwapManager::stats() const { return mover_->stats(); }
+
+void SwapManager::Turn() { mover_->Turn(); }
 
 void SwapManager::RecordEvents() { mover_->RecordEvents(); }
 

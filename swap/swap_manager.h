@@ -35,6 +35,7 @@
 #include "absl/status/statusor.h"
 #include "io/io_engine.h"
 #include "swap/arena.h"
+#include "swap/executor.h"
 #include "swap/swap_plan.h"
 #include "swap/swap_store.h"
 #include "swap/tile_compute.h"
@@ -75,6 +76,9 @@ struct SwapStats {
 struct SwapManagerOptions {
   IoEngineOptions io;
   int workers = 2;
+  // No threads: see swap/executor.h. REQUIRES then: a store, whose engine waits for the
+  // executor's jobs.
+  Executor* executor = nullptr;
 };
 
 class SwapManager {
@@ -134,6 +138,10 @@ class SwapManager {
   absl::Status ReadState(int first_plane, int last_plane, const FillTile& visit);
 
   SwapStats stats() const;
+
+  // With an executor: goes on beside the compute thread for one turn, as the mover's
+  // thread would.
+  void Turn();
 
   // What runs, in order, for tests and traces: "update 3 tile 0" and so on. Off
   // unless enabled before the first step.

@@ -194,7 +194,8 @@ absl::Status SwapStore::MakeDurable(const StoreCommit& commit) const {
   for (const std::unique_ptr<File>& file : files_) {
     if (absl::Status status = file->Sync(); !status.ok()) return Annotate(status, what);
   }
-  return Annotate(WriteFileAtomically(commit.manifest_path, commit.manifest_text), what);
+  return Annotate(WriteFileAtomically(*file_system_, commit.manifest_path, commit.manifest_text),
+                  what);
 }
 
 void SwapStore::EndCommit() {

@@ -27,6 +27,7 @@
 #include "absl/types/span.h"
 #include "io/checksum.h"
 #include "io/file.h"
+#include "io/file_system.h"
 #include "swap/manifest.h"
 #include "swap/state_layout.h"
 
@@ -40,11 +41,12 @@ struct StoreOptions {
   // Room for gradients that the plan spills: one slot, not part of a commit.
   // Indexed by unit; empty means none.
   std::vector<bool> spill_gradients = {};
+  FileSystem* files = &FileSystem::Real();
 };
 
 // Where a run of planes lies.
 struct TileLocation {
-  const File* file = nullptr;
+  File* file = nullptr;
   uint64_t offset_bytes = 0;
 };
 
@@ -92,10 +94,12 @@ class SwapStore {
   static absl::StatusOr<std::unique_ptr<SwapStore>> Open(absl::string_view manifest_path,
                                                          bool read_only,
                                                          const std::vector<bool>& spill_gradients,
-                                                         CommitRecord* record);
+                                                         CommitRecord* record,
+                                                         FileSystem& files = FileSystem::Real());
   ~SwapStore();
 
   const StateLayout& layout() const { return layout_; }
+  FileSystem& file_system() const { return *file_system_; }
   // The directories in use, as given to Create.
   const std::vector<std::string>& directories() const { return directories_; }
   bool two_slots() const { return two_slots_; }
@@ -169,7 +173,8 @@ class SwapStore {
   // Deletes from `directory` what a killed run's store may have left there: files of
   // our own names and nothing else. Also OK when there is nothing. The caller holds
   // the directory's lock, and has made sure that no manifest it needs names the files.
-  static absl::Status RemoveLeftovers(absl::string_view directory);
+  static absl::Status RemoveLeftovers(absl::string_view directory,
+                                      FileSystem& files = FileSystem::Real());
 
  private:
   struct PlaneState {
@@ -205,6 +210,7 @@ class SwapStore {
   absl::Status Check(int unit, int tile, absl::string_view plane_name, const PlaneState& state,
                      uint64_t offset_bytes, uint64_t checksum) const;
 
+  FileSystem* file_system_ = nullptr;
   StateLayout layout_;
   std::vector<std::string> directories_;
   bool two_slots_ = true;

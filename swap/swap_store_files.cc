@@ -3,9 +3,6 @@
 // A file is: slot 0 of all its tiles, slot 1 of all its tiles, spilled gradients. In
 // each part the tiles stand in the order (unit, tile), so that reading a unit is
 // sequential on every path.
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -91,7 +88,7 @@ std::vector<uint64_t> SwapStore::DealGradients(const std::vector<bool>& spill_gr
 
 absl::Status SwapStore::CreateFiles(const std::vector<uint64_t>& sizes_bytes) {
   for (int i = 0; i < directories_.size(); ++i) {
-    auto file = File::Open(FilePath(directories_[i]), {.write = true, .create = true});
+    auto file = file_system_->Open(FilePath(directories_[i]), {.write = true, .create = true});
     if (absl::IsAlreadyExists(file.status())) {
       return Annotate(file.status(),
                       "the swap directory holds the state of an earlier run; resume that run, "
@@ -102,7 +99,7 @@ absl::Status SwapStore::CreateFiles(const std::vector<uint64_t>& sizes_bytes) {
     RETURN_IF_ERROR(CheckAlignment(*files_.back()));
     RETURN_IF_ERROR(files_.back()->Preallocate(sizes_bytes[i]));
     // Once is enough: no file is created, renamed or removed until the end.
-    RETURN_IF_ERROR(SyncDirectory(directories_[i]));
+    RETURN_IF_ERROR(file_system_->SyncDirectory(directories_[i]));
   }
   return absl::OkStatus();
 }
@@ -111,6 +108,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
                                                              const StoreOptions& options) {
   SPILLWAY_CHECK(!options.directories.empty());
   std::unique_ptr<SwapStore> store(new SwapStore);
+  store->file_system_ = options.files;
   store->layout_ = layout;
   store->two_slots_ = options.two_slots;
   for (const std::string& directory : options.directories) {
@@ -135,7 +133,7 @@ absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool r
       return WrongBytesError(absl::StrCat(entry.path, " is not a name of a swap file"));
     }
     directories_.push_back(path.parent_path().string());
-    auto file = File::Open(entry.path, {.write = !read_only});
+    auto file = file_system_->Open(entry.path, {.write = !read_only});
     if (absl::IsNotFound(file.status())) {
       return WrongBytesError(absl::StrCat("swap file ", entry.path, " is missing"));
     }
@@ -162,14 +160,16 @@ absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool r
 absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view manifest_path,
                                                            bool read_only,
                                                            const std::vector<bool>& spill_gradients,
-                                                           CommitRecord* record) {
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(manifest_path));
+                                                           CommitRecord* record,
+                                                           FileSystem& files) {
+  ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(manifest_path));
   ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text, manifest_path));
   ASSIGN_OR_RETURN(const std::string beside, DirectoryOf(manifest_path));
   for (ManifestFile& file : manifest.files) {
     if (file.path[0] != '/') file.path = absl::StrCat(beside, "/", file.path);
   }
   std::unique_ptr<SwapStore> store(new SwapStore);
+  store->file_system_ = &files;
   store->layout_ = manifest.layout;
   store->read_only_ = read_only;
   store->tiles_.resize(manifest.tiles.size());
@@ -206,7 +206,7 @@ SwapStore::~SwapStore() = default;
 
 void SwapStore::Remove() {
   SPILLWAY_CHECK(!read_only_);
-  for (const std::unique_ptr<File>& file : files_) unlink(file->path().c_str());
+  for (const std::unique_ptr<File>& file : files_) (void)file_system_->Remove(file->path());
   files_.clear();
 }
 
@@ -221,10 +221,9 @@ uint64_t SwapStore::StorageBytes(const StateLayout& layout, const StoreOptions& 
   return bytes;
 }
 
-absl::Status SwapStore::RemoveLeftovers(absl::string_view directory) {
-  const std::string path = FilePath(directory);
-  if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
-  return ErrnoStatus(errno, absl::StrCat("remove ", path));
+absl::Status SwapStore::RemoveLeftovers(absl::string_view directory, FileSystem& files) {
+  const absl::Status status = files.Remove(FilePath(directory));
+  return absl::IsNotFound(status) ? absl::OkStatus() : status;
 }
 
 }  // namespace spillway

@@ -5,7 +5,9 @@
 
 namespace spillway {
 
-WorkerPool::WorkerPool(int threads) {
+WorkerPool::WorkerPool(int threads, Executor* executor)
+    : num_threads_(threads), executor_(executor) {
+  if (executor_ != nullptr) return;
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
 }
 
@@ -19,6 +21,7 @@ WorkerPool::~WorkerPool() {
 }
 
 void WorkerPool::Run(std::function<void()> job) {
+  if (executor_ != nullptr) return executor_->Run(std::move(job));
   MutexLock lock(mutex_);
   jobs_.push_back(std::move(job));
   changed_.NotifyOne();

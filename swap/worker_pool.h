@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "io/mutex.h"
+#include "swap/executor.h"
 
 namespace spillway {
 
@@ -17,7 +18,8 @@ namespace spillway {
 // a few jobs per tile buffer.
 class WorkerPool {
  public:
-  explicit WorkerPool(int threads);
+  // With an executor jobs go there, in its order, and no thread is started.
+  explicit WorkerPool(int threads, Executor* executor = nullptr);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
@@ -25,7 +27,7 @@ class WorkerPool {
   // Any thread.
   void Run(std::function<void()> job);
 
-  int threads() const { return static_cast<int>(threads_.size()); }
+  int threads() const { return num_threads_; }
 
   // Wall time that threads have spent in jobs, all together. Any thread.
   double busy_seconds() const { return busy_nanoseconds_.load() * 1e-9; }
@@ -33,6 +35,8 @@ class WorkerPool {
  private:
   void Loop();
 
+  const int num_threads_;
+  Executor* const executor_;
   Mutex mutex_;
   CondVar changed_;
   std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
