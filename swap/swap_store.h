@@ -34,13 +34,15 @@
 namespace spillway {
 
 struct StoreOptions {
-  // One directory per swap path, owned and locked by this run and rank. Tiles
-  // are dealt to them in turn.
+  // One directory per swap path, owned and locked by this run and rank.
   std::vector<std::string> directories;
   bool two_slots = true;
   // Room for gradients that the plan spills: one slot, not part of a commit.
   // Indexed by unit; empty means none.
   std::vector<bool> spill_gradients = {};
+  // How fast each path is, in bytes a second or any other unit; empty: all alike. Tiles are
+  // dealt in proportion (swap/striping.h).
+  std::vector<double> rates = {};
   FileSystem* files = &FileSystem::Real();
 };
 
@@ -194,8 +196,8 @@ class SwapStore {
   };
   SwapStore() = default;
 
-  // Gives every tile its place in `num_files` files.
-  void DealTiles(int num_files);
+  // Gives every tile its place in one file for each of `rates`.
+  void DealTiles(std::vector<double> rates);
   // Places spilled gradients behind the slots; returns what each file needs in all.
   std::vector<uint64_t> DealGradients(const std::vector<bool>& spill_gradients);
   absl::Status CreateFiles(const std::vector<uint64_t>& sizes_bytes);

@@ -2,7 +2,7 @@
 //
 // A file is: slot 0 of all its tiles, slot 1 of all its tiles, spilled gradients. In
 // each part the tiles stand in the order (unit, tile), so that reading a unit is
-// sequential on every path.
+// sequential on every path. Which tile is on which path follows the paths' rates.
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -11,6 +11,7 @@
 #include "io/check.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"
+#include "swap/striping.h"
 #include "swap/swap_store.h"
 
 namespace spillway {
@@ -46,20 +47,20 @@ absl::Status CheckAlignment(const File& file) {
 
 }  // namespace
 
-void SwapStore::DealTiles(int num_files) {
+void SwapStore::DealTiles(std::vector<double> rates) {
+  const size_t num_files = rates.size();
+  Striping striping(std::move(rates));
   // The end of slot 0 in each file so far; slot 1 follows when that is known.
   std::vector<uint64_t> end(num_files, 0);
-  int next_file = 0;
   tiles_.resize(layout_.num_units());
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     tiles_[unit].resize(layout_.NumTiles(unit));
     for (int t = 0; t < layout_.NumTiles(unit); ++t) {
       TileState& tile = tiles_[unit][t];
       tile.planes.resize(layout_.num_planes());
-      tile.file = next_file;
-      tile.slot_offsets[0] = end[next_file];
-      end[next_file] += layout_.TileBytes(unit, t);
-      next_file = (next_file + 1) % num_files;
+      tile.file = striping.Next(layout_.TileBytes(unit, t));
+      tile.slot_offsets[0] = end[tile.file];
+      end[tile.file] += layout_.TileBytes(unit, t);
     }
   }
   for (std::vector<TileState>& unit : tiles_) {
@@ -107,6 +108,7 @@ absl::Status SwapStore::CreateFiles(const std::vector<uint64_t>& sizes_bytes) {
 absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& layout,
                                                              const StoreOptions& options) {
   SPILLWAY_CHECK(!options.directories.empty());
+  SPILLWAY_CHECK(options.rates.empty() || options.rates.size() == options.directories.size());
   std::unique_ptr<SwapStore> store(new SwapStore);
   store->file_system_ = options.files;
   store->layout_ = layout;
@@ -115,7 +117,9 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
     ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
     store->directories_.push_back(std::move(path));
   }
-  store->DealTiles(static_cast<int>(options.directories.size()));
+  std::vector<double> rates = options.rates;
+  rates.resize(options.directories.size());
+  store->DealTiles(std::move(rates));
   const std::vector<uint64_t> sizes_bytes = store->DealGradients(options.spill_gradients);
   if (absl::Status status = store->CreateFiles(sizes_bytes); !status.ok()) {
     store->Remove();  // only the files that this call made

@@ -1,8 +1,13 @@
 #include "swap/swap_store.h"
 
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <random>
 #include <tuple>
 
 #include "gmock/gmock.h"
@@ -18,6 +23,30 @@ std::unique_ptr<SwapStore> MakeStore(const StoreOptions& options) {
   auto store = SwapStore::Create(SmallLayout(), options);
   EXPECT_TRUE(store.ok()) << store.status();
   return *std::move(store);
+}
+
+// In how many places of the device a file lies; 0 where the file system does not tell. Extents
+// that follow each other there are one place: written and unwritten ones are told apart by flags.
+int ContiguousPieces(const std::string& path) {
+  constexpr uint32_t kMostExtents = 4096;
+  const int fd = open(path.c_str(), O_RDONLY);
+  EXPECT_GE(fd, 0);
+  std::vector<char> memory(sizeof(fiemap) + kMostExtents * sizeof(fiemap_extent));
+  auto* map = reinterpret_cast<fiemap*>(memory.data());
+  map->fm_length = FIEMAP_MAX_OFFSET;
+  map->fm_flags = FIEMAP_FLAG_SYNC;
+  map->fm_extent_count = kMostExtents;
+  const bool told = ioctl(fd, FS_IOC_FIEMAP, map) == 0;
+  close(fd);
+  if (!told) return 0;
+  int pieces = 0;
+  uint64_t end = ~uint64_t{0};
+  for (uint32_t i = 0; i < map->fm_mapped_extents; ++i) {
+    const fiemap_extent& extent = map->fm_extents[i];
+    if (extent.fe_physical != end) ++pieces;
+    end = extent.fe_physical + extent.fe_length;
+  }
+  return pieces;
 }
 
 TEST(SwapStore, WhatWasWrittenIsReadBack) {
@@ -88,6 +117,56 @@ TEST(SwapStore, PlacesAreDisjointAndSequential) {
     const bool first = i == 0 || std::get<0>(extents[i]) != std::get<0>(extents[i - 1]);
     EXPECT_EQ(std::get<1>(extents[i]), first ? 0 : std::get<2>(extents[i - 1]));
   }
+}
+
+TEST(SwapStore, AFasterPathGetsMoreOfTheState) {
+  TemporaryDirectory a, b;
+  const StateLayout layout({{"one", 400 * 2048}}, {{Plane::kWeight, 2}, {Plane::kResidual, 2}}, 2,
+                           2048);
+  StoreOptions options{.directories = {a.path(), b.path()}, .rates = {1e9, 3e9}};
+  auto store = SwapStore::Create(layout, options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  struct stat slow, fast;
+  ASSERT_EQ(stat((a / "tiles").c_str(), &slow), 0);
+  ASSERT_EQ(stat((b / "tiles").c_str(), &fast), 0);
+  EXPECT_EQ(slow.st_size, 100 * 2 * 8192);
+  EXPECT_EQ(fast.st_size, 300 * 2 * 8192);
+  WriteEverything(**store, 1);
+  ASSERT_TRUE((*store)->Commit(a / "manifest", {.step = 1}).ok());
+  // Whoever opens it goes by what the manifest says, and needs no rates.
+  CommitRecord record;
+  auto again = SwapStore::Open(a / "manifest", true, {}, &record);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_TRUE(ReadEverything(**again, 1).ok());
+}
+
+// All space is taken, in as few pieces as the file system gives, before the first write; writes
+// and overwrites in any order take no more and break nothing up.
+TEST(SwapStore, WritingInPlaceAllocatesNothing) {
+  TemporaryDirectory dir;
+  const StateLayout layout({{"one", 64 * 65536}, {"two", 64 * 65536}},
+                           {{Plane::kWeight, 2}, {Plane::kResidual, 2}}, 2, 65536);
+  auto store = SwapStore::Create(layout, {{dir.path()}, true, {true, true}});
+  ASSERT_TRUE(store.ok()) << store.status();
+  const std::string path = dir / "tiles";
+  struct stat before, after;
+  ASSERT_EQ(stat(path.c_str(), &before), 0);
+  const int pieces = ContiguousPieces(path);
+  if (pieces == 0) GTEST_SKIP() << "the file system does not tell where files lie";
+  std::vector<std::pair<int, int>> tiles;
+  for (int unit = 0; unit < 2; ++unit) {
+    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) tiles.emplace_back(unit, tile);
+  }
+  std::mt19937 random(3);
+  for (uint64_t generation = 1; generation <= 3; ++generation) {
+    std::shuffle(tiles.begin(), tiles.end(), random);
+    for (const auto& [unit, tile] : tiles) WriteTile(**store, unit, tile, 0, 2, generation);
+    ASSERT_TRUE((*store)->Commit(dir / "manifest", {.step = generation}).ok());
+  }
+  ASSERT_EQ(stat(path.c_str(), &after), 0);
+  EXPECT_EQ(before.st_blocks, after.st_blocks);
+  EXPECT_EQ(before.st_size, after.st_size);
+  EXPECT_LE(ContiguousPieces(path), pieces);
 }
 
 TEST(SwapStore, ACommitIsOpenedAgain) {
