@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "io/io_engine.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -35,7 +36,22 @@ absl::Status Validate(const IoEngineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("I/O threads: ", options.threads, ": use 1 to ", kMostThreads));
   }
+  if (options.write_window_bytes < 1) {
+    return absl::InvalidArgumentError("I/O write window of 0 bytes: use at least 1");
+  }
   return absl::OkStatus();
+}
+
+// "io_uring (DEFER_TASKRUN, registered files), SHAPE; without registered buffers: ENOMEM, ..."
+std::string Describe(const UringEngine& engine, const std::string& shape) {
+  const IoFeatures features = engine.features();
+  std::string line =
+      absl::StrCat("I/O engine: io_uring (",
+                   features.on.empty() ? "plain" : absl::StrJoin(features.on, ", "), "), ", shape);
+  for (const IoFeatures::Refused& refused : features.refused) {
+    absl::StrAppend(&line, "; without ", refused.feature, ": ", refused.reason);
+  }
+  return line;
 }
 
 std::string Shape(const IoEngineOptions& options) {
@@ -52,7 +68,7 @@ absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& 
     absl::StatusOr<std::unique_ptr<UringEngine>> uring = UringEngine::Create(options);
     if (uring.ok()) {
       if (options.announce) {
-        LogInfo(absl::StrCat("I/O engine: io_uring (", (*uring)->flags(), "), ", Shape(options)));
+        LogInfo(Describe(**uring, Shape(options)));
       }
       return *std::move(uring);
     }
