@@ -11,7 +11,14 @@
 
 namespace spillway {
 
-constexpr int kWriteBackClass = static_cast<int>(IoClass::kWriteBack);
+// A lane a class, but the writes of kWriteBack have their own, which the window may close.
+constexpr int kWindowedLane = 3;
+constexpr int kLanes = 4;
+
+static int LaneOf(const IoRequest& request) {
+  const bool windowed = request.io_class == IoClass::kWriteBack && request.op == IoOp::kWrite;
+  return windowed ? kWindowedLane : static_cast<int>(request.io_class);
+}
 
 // What waits for one file, and what is in flight there.
 struct FileQueue {
@@ -21,12 +28,12 @@ struct FileQueue {
   }
 
   const File* file = nullptr;
-  // By class, requests with bytes that are in no block yet; only the first of
+  // By lane, requests with bytes that are in no block yet; only the first of
   // each may be partly cut.
-  std::array<std::deque<IoRequest*>, 3> waiting;
+  std::array<std::deque<IoRequest*>, kLanes> waiting;
   uint64_t in_flight_bytes = 0;
-  uint64_t write_back_bytes = 0;  // the part that the window bounds
-  uint64_t last_cut = 0;          // when its latest block was cut, counted in blocks
+  uint64_t windowed_bytes = 0;  // the part that the window bounds
+  uint64_t last_cut = 0;        // when its latest block was cut, counted in blocks
 };
 
 namespace {
@@ -85,7 +92,8 @@ void BlockQueue::Add(IoRequest* request) {
   if (request->size_bytes == 0) {
     completed_.push_back(request);
   } else {
-    QueueOf(request->file).waiting[static_cast<size_t>(request->io_class)].push_back(request);
+    request->arrival = ++arrivals_;
+    QueueOf(request->file).waiting[LaneOf(*request)].push_back(request);
   }
 }
 
@@ -110,27 +118,40 @@ uint64_t BlockQueue::NextBlockBytes(const IoRequest& request) const {
 }
 
 bool BlockQueue::WindowIsOpen(const FileQueue& queue) const {
-  const uint64_t next_bytes = NextBlockBytes(*queue.waiting[kWriteBackClass].front());
-  return queue.write_back_bytes == 0 ||
-         queue.write_back_bytes + std::min(next_bytes, write_window_bytes_) <= write_window_bytes_;
+  const uint64_t next_bytes = NextBlockBytes(*queue.waiting[kWindowedLane].front());
+  return queue.windowed_bytes == 0 ||
+         queue.windowed_bytes + std::min(next_bytes, write_window_bytes_) <= write_window_bytes_;
+}
+
+// The lane with the file's next block of this class; -1: none that may go.
+int BlockQueue::PickLane(const FileQueue& queue, int io_class) const {
+  const int plain = queue.waiting[io_class].empty() ? -1 : io_class;
+  if (io_class != static_cast<int>(IoClass::kWriteBack) || queue.waiting[kWindowedLane].empty() ||
+      !WindowIsOpen(queue)) {
+    return plain;
+  }
+  const bool first = plain < 0 || queue.waiting[kWindowedLane].front()->arrival <
+                                      queue.waiting[plain].front()->arrival;
+  return first ? kWindowedLane : plain;
 }
 
 // The file of this class whose turn it is; of equals the one that waited longest.
-FileQueue* BlockQueue::PickFile(int io_class) {
-  FileQueue* picked = nullptr;
+BlockQueue::Pick BlockQueue::PickFile(int io_class) const {
+  Pick picked;
   for (const auto& queue : files_) {
-    if (queue->waiting[io_class].empty()) continue;
-    if (io_class == kWriteBackClass && !WindowIsOpen(*queue)) continue;
-    if (picked == nullptr || std::pair(queue->in_flight_bytes, queue->last_cut) <
-                                 std::pair(picked->in_flight_bytes, picked->last_cut)) {
-      picked = queue.get();
+    const int lane = PickLane(*queue, io_class);
+    if (lane < 0) continue;
+    if (picked.queue == nullptr ||
+        std::pair(queue->in_flight_bytes, queue->last_cut) <
+            std::pair(picked.queue->in_flight_bytes, picked.queue->last_cut)) {
+      picked = {queue.get(), lane};
     }
   }
   return picked;
 }
 
-IoBlock* BlockQueue::Cut(FileQueue& queue, int io_class) {
-  std::deque<IoRequest*>& waiting = queue.waiting[io_class];
+IoBlock* BlockQueue::Cut(FileQueue& queue, int lane) {
+  std::deque<IoRequest*>& waiting = queue.waiting[lane];
   IoRequest& request = *waiting.front();
   IoBlock* block = free_.back();
   free_.pop_back();
@@ -144,7 +165,7 @@ IoBlock* BlockQueue::Cut(FileQueue& queue, int io_class) {
   block->queue = &queue;
   block->cut_bytes = block->size_bytes;
   queue.in_flight_bytes += block->cut_bytes;
-  if (io_class == kWriteBackClass) queue.write_back_bytes += block->cut_bytes;
+  if (lane == kWindowedLane) queue.windowed_bytes += block->cut_bytes;
   queue.last_cut = ++cuts_;
   request.submitted_bytes += block->size_bytes;
   ++request.blocks_in_flight;
@@ -162,21 +183,21 @@ IoBlock* BlockQueue::Next() {
     return Started(block);
   }
   if (free_.empty()) return nullptr;
-  std::array<FileQueue*, kClasses> files;
+  std::array<Pick, kClasses> picks;
   int picked = kClasses;
   bool claimed = false;
   for (int c = kClasses - 1; c >= 0; --c) {
-    files[c] = PickFile(c);
-    if (files[c] == nullptr || claimed) continue;
+    picks[c] = PickFile(c);
+    if (picks[c].queue == nullptr || claimed) continue;
     picked = c;
     claimed = passed_over_[c] >= kPassedOverLimit;
   }
   if (picked == kClasses) return nullptr;
   for (int c = 0; c < kClasses; ++c) {
-    const bool passed_over = c > picked && files[c] != nullptr;
+    const bool passed_over = c > picked && picks[c].queue != nullptr;
     passed_over_[c] = passed_over ? passed_over_[c] + 1 : c == picked ? 0 : passed_over_[c];
   }
-  return Started(Cut(*files[picked], picked));
+  return Started(Cut(*picks[picked].queue, picks[picked].lane));
 }
 
 IoBlock* BlockQueue::Started(IoBlock* block) {
@@ -220,10 +241,9 @@ bool BlockQueue::Continue(IoBlock& block, int64_t result) {
 void BlockQueue::Fail(IoRequest& request, absl::Status status) {
   request.status = std::move(status);
   // What is not cut yet is not worth moving. A partly cut request is the
-  // first of its class and file.
+  // first of its lane.
   if (request.submitted_bytes < request.size_bytes) {
-    std::deque<IoRequest*>& waiting =
-        QueueOf(request.file).waiting[static_cast<size_t>(request.io_class)];
+    std::deque<IoRequest*>& waiting = QueueOf(request.file).waiting[LaneOf(request)];
     SPILLWAY_CHECK(waiting.front() == &request);
     waiting.pop_front();
     request.submitted_bytes = request.size_bytes;
@@ -238,7 +258,7 @@ void BlockQueue::Fail(IoRequest& request, absl::Status status) {
 void BlockQueue::Release(IoBlock* block) {
   IoRequest* request = std::exchange(block->request, nullptr);
   block->queue->in_flight_bytes -= block->cut_bytes;
-  if (request->io_class == IoClass::kWriteBack) block->queue->write_back_bytes -= block->cut_bytes;
+  if (LaneOf(*request) == kWindowedLane) block->queue->windowed_bytes -= block->cut_bytes;
   free_.push_back(block);
   if (--request->blocks_in_flight == 0 && request->submitted_bytes == request->size_bytes) {
     completed_.push_back(request);

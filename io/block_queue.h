@@ -13,8 +13,9 @@
 // - inside the class, one of the file with the fewest bytes in flight, so that a
 //   slow drive does not fill the queue that a fast one shares with it;
 // - inside class and file, in order of arrival;
-// - but write-back only while less than the write window of it is in flight to
-//   that file: a demand read then waits for the drive to take that much at most.
+// - but writes of the class kWriteBack only while less than the write window of them is
+//   in flight to that file (reads of that class pass them then): a demand read waits for
+//   the drive to take that much at most.
 //
 // Owner thread only, except stats().
 #pragma once
@@ -68,8 +69,8 @@ class BlockQueue {
 
   static constexpr uint64_t kNoWindow = ~uint64_t{0};
 
-  // At most `write_window_bytes` of the class kWriteBack are in flight per file; one
-  // block is always allowed.
+  // At most `write_window_bytes` of the writes of class kWriteBack are in flight per file;
+  // one block is always allowed.
   BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock = &MonotonicNanoseconds,
              uint64_t write_window_bytes = kNoWindow);
   ~BlockQueue();
@@ -98,11 +99,18 @@ class BlockQueue {
  private:
   static constexpr int kClasses = 3;
 
+  // A file whose turn it is, and which of its lanes (block_queue.cc).
+  struct Pick {
+    FileQueue* queue = nullptr;
+    int lane = 0;
+  };
+
   FileQueue& QueueOf(const File* file);
-  FileQueue* PickFile(int io_class);
+  Pick PickFile(int io_class) const;
+  int PickLane(const FileQueue& queue, int io_class) const;
   bool WindowIsOpen(const FileQueue& queue) const;
   uint64_t NextBlockBytes(const IoRequest& request) const;
-  IoBlock* Cut(FileQueue& queue, int io_class);
+  IoBlock* Cut(FileQueue& queue, int lane);
   IoBlock* Started(IoBlock* block);
   // False when nothing is left to do for the block.
   bool Continue(IoBlock& block, int64_t result);
@@ -123,6 +131,7 @@ class BlockQueue {
   // One for each file with something waiting or in flight; those of files that
   // have neither are used again, so there are never more than files at work at once.
   std::vector<std::unique_ptr<FileQueue>> files_;
+  uint64_t arrivals_ = 0;
   uint64_t cuts_ = 0;
   std::array<int, kClasses> passed_over_ = {};
 

@@ -46,6 +46,7 @@ struct IoRequest {
  private:
   friend class BlockQueue;
   // The engine's own bookkeeping between Submit and done.
+  uint64_t arrival = 0;
   uint64_t submitted_bytes = 0;
   uint32_t blocks_in_flight = 0;
   absl::Status status;
@@ -65,8 +66,8 @@ struct IoEngineOptions {
   uint32_t depth = 32;
   // Threads of the thread-pool engine.
   uint32_t threads = 4;
-  // At most so many bytes of the class kWriteBack are in flight per file (one block is
-  // always allowed): what a demand read may find before it at a drive.
+  // At most so many bytes of writes of the class kWriteBack are in flight per file (one
+  // block is always allowed): what a demand read may find before it at a drive.
   uint64_t write_window_bytes = 8 << 20;
 
   // What transfers will mostly use; both outlive the engine. io_uring registers them once,
@@ -133,6 +134,9 @@ class IoEngine {
   // Any thread.
   virtual IoStats stats() const = 0;
 };
+
+// kInvalidArgument, with the range, for a size or number that no engine takes.
+absl::Status CheckIoEngineOptions(const IoEngineOptions& options);
 
 // Creates the engine that `options` asks for. kAuto tries io_uring and falls
 // back to threads; the choice and its reason are one log line. kUring where

@@ -51,7 +51,9 @@ std::string CauseAndRemedy(int error, int io_uring_disabled, uint64_t memlock_by
       return absl::StrCat(
           "the ring's memory counts against the limit of locked memory, now ",
           memlock_bytes == RLIM_INFINITY ? "unlimited" : absl::StrCat(memlock_bytes, " bytes"),
-          ", or the cgroup is out of memory: raise `ulimit -l`", kOtherwise);
+          ", or the cgroup is out of memory: raise `ulimit -l` (LimitMEMLOCK of a systemd unit, "
+          "`docker run --ulimit memlock=-1`)",
+          kOtherwise);
     case EMFILE:
     case ENFILE:
       return absl::StrCat("too many open files: raise `ulimit -n`", kOtherwise);
