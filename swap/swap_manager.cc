@@ -22,7 +22,16 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   }
   SPILLWAY_CHECK(store != nullptr || options.executor == nullptr);
   FileSystem& files = store != nullptr ? store->file_system() : FileSystem::Real();
-  ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, files.CreateEngine(options.io));
+  IoEngineOptions io = options.io;
+  if (store != nullptr) {
+    // All but a few tiles at rest moves between the store's files and the arenas, and
+    // both outlive the manager.
+    for (const Arena* arena : {host_arena, device_arena}) {
+      if (arena->size_bytes() > 0) io.memory.push_back({arena->data(), arena->size_bytes()});
+    }
+    io.files = store->files();
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, files.CreateEngine(io));
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
   manager->mover_ = std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena,
                                             compute, options.workers, options.executor);

@@ -30,6 +30,7 @@ void AddInspectCommand(CLI::App& app, CommandFunction* run);
 void AddReportCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
+void AddBenchIoCommand(CLI::App& bench, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);
 void AddEstimateCommand(CLI::App& app, CommandFunction* run);
 
