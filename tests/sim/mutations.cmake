@@ -82,16 +82,34 @@ spillway_sim_mutant(fetch_of_another_version swap/mover.cc
   [==[if (stay.state == StayState::kAllocated && settled_[stay.unit] == stay.version) {]==]
   [==[if (stay.state == StayState::kAllocated) {]==])
 spillway_sim_mutant(addresses_not_free swap/mover.cc
-  [==[    if (stays_[i]->state == StayState::kReleased) continue;
-    const ArenaSpan& other]==]
-  [==[    if (stays_[i]->state != StayState::kReady) continue;
-    const ArenaSpan& other]==])
+  [==[        AddressesFree(i)) {]==]
+  [==[        true) {]==])
 spillway_sim_mutant(update_settled_before_written swap/mover_tiles.cc
   [==[  const bool last = ++pass.tiles_computed == NumTiles(pass);]==]
   [==[  const bool last = ++pass.tiles_computed == NumTiles(pass);
   if (last && pass.kind == PassKind::kUpdate) settled_[pass.unit] = pass.version;
   if (last && pass.kind == PassKind::kUpdate) --pass.version;]==])
-spillway_sim_mutant(lost_wake swap/mover_passes.cc
-  [==[  passes_.erase(it);
+spillway_sim_mutant(abandoned_stays_in_the_way swap/mover.cc
+  [==[    if (stay->abandoned) continue;
+    if (stay->first_op > op) break;]==]
+  [==[    if (stay->first_op > op) break;]==])
+spillway_sim_mutant(nobody_woken swap/mover.cc
+  [==[    inbox_.push_back(std::move(task));
+  }
+  engine_->Wake();]==]
+  [==[    inbox_.push_back(std::move(task));
+  }]==])
+spillway_sim_mutant(not_pumped_again swap/mover_passes.cc
+  [==[    if (destination->abandoned) ReleaseStay(*destination);
+  }
   pump_again_ = true;]==]
-  [==[  passes_.erase(it);]==])
+  [==[    if (destination->abandoned) ReleaseStay(*destination);
+  }]==])
+spillway_sim_mutant(descriptor_leaked swap/swap_store_files.cc
+  [==[SwapStore::~SwapStore() = default;]==]
+  [==[SwapStore::~SwapStore() {
+  for (auto& file : files_) (void)file.release();
+}]==])
+spillway_sim_mutant(failed_creation_leaves_files swap/swap_store_files.cc
+  [==[    store->Remove();  // only the files that this call made]==]
+  [==[]==])

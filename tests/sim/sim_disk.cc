@@ -15,12 +15,16 @@ namespace {
 // More EINTR or EAGAIN in a row, and the engine pauses between its tries.
 constexpr uint32_t kMostRetries = 8;
 
+// 1: no direct I/O.
+constexpr uint32_t kAlignments[] = {1, 512, 4096};
+constexpr int kWriteErrors[] = {EIO, ENOSPC, EROFS, ENODEV};
+
 }  // namespace
 
 SimDisk::SimDisk(SimWorld& world)
     : world_(world),
       faults_(world),
-      alignment_bytes_(world.random().OneIn(2) ? 512 : 4096),
+      alignment_bytes_(kAlignments[world.random().Below(3)]),
       latency_ticks_(1 + world.random().Below(60)) {}
 
 // --- Life and death -----------------------------------------------------------
@@ -285,7 +289,7 @@ int64_t SimDisk::DoRead(const Transfer& transfer, uint64_t size_bytes) {
 int64_t SimDisk::DoWrite(const Transfer& transfer, uint64_t size_bytes) {
   SimRandom& random = world_.random();
   SimInode& inode = *transfer.inode;
-  if (faults_.Strikes(SimFault::kWriteError)) return random.OneIn(2) ? -EIO : -ENOSPC;
+  if (faults_.Strikes(SimFault::kWriteError)) return -kWriteErrors[random.Below(4)];
   const auto result = static_cast<int64_t>(size_bytes);
   if (faults_.Strikes(SimFault::kLost)) return result;
   if (faults_.Strikes(SimFault::kMisdirected)) {

@@ -32,7 +32,7 @@ absl::Status SyncInode(SimDisk& disk, SimInode& inode, const std::string& path) 
 class SimFile final : public File {
  public:
   SimFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::string path, bool write)
-      : File(kNoDescriptor, std::move(path), true, disk.alignment_bytes()),
+      : File(kNoDescriptor, std::move(path), disk.alignment_bytes() > 1, disk.alignment_bytes()),
         disk_(disk),
         inode_(std::move(inode)),
         write_(write) {
@@ -132,7 +132,10 @@ class SimEngine final : public BlockEngine {
   SimEngine(SimDisk& disk, const IoEngineOptions& options) : BlockEngine(options), disk_(disk) {}
   ~SimEngine() override { SPILLWAY_CHECK(in_flight_ == 0); }
 
-  void Wake() override { woken_ = true; }
+  void Wake() override {
+    woken_ = true;
+    disk_.world().NoteWoken();
+  }
   absl::string_view name() const override { return "simulated"; }
 
  private:

@@ -114,6 +114,9 @@ void SimRun::DrawShape() {
       shape_.borrows[u].push_back(static_cast<int>(random_.Below(u)));
     }
   }
+  for (int u = 0; u < units; ++u) {
+    world_.Trace("unit", u, shape_.units[u], shape_.borrows[u].empty() ? u : shape_.borrows[u][0]);
+  }
   const int paths = static_cast<int>(random_.Between(1, 3));
   for (int i = 0; i < paths; ++i) directories_.push_back(absl::StrCat("/sim/swap", i));
   manifest_path_ = random_.OneIn(2) ? "/sim/run/manifest" : "/sim/swap0/manifest";
@@ -149,7 +152,7 @@ void SimRun::ArmLife() {
 std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   auto life = std::make_unique<Life>();
   life->last = last;
-  life->steps = static_cast<int>(random_.Between(1, 5));
+  life->steps = static_cast<int>(random_.Between(1, 7));
   life->update = random_.OneIn(2) ? UpdateMode::kImmediate : UpdateMode::kDeferred;
   life->schedule = BuildTrainSchedule({shape_.borrows}, life->update);
   PlanRequest request;
@@ -199,8 +202,15 @@ absl::Status SimRun::CreateStore(Life& life) {
       options.spill_gradients.push_back(placement.gradient == Tier::kNvme);
     }
   }
-  ASSIGN_OR_RETURN(life.store, SwapStore::Create(shape_.Layout(), options));
-  return absl::OkStatus();
+  auto store = SwapStore::Create(shape_.Layout(), options);
+  if (store.ok()) {
+    life.store = *std::move(store);
+    return absl::OkStatus();
+  }
+  if (!disk_.crashed() && !disk_.Names().empty()) {
+    Fail(absl::StrCat("a store that could not be made left ", disk_.Names().front()));
+  }
+  return store.status();
 }
 
 // Finds the last commit, or starts anew where there was none.
@@ -314,6 +324,7 @@ void SimRun::LetItGoOn(Life& life) {
 absl::Status SimRun::RunOps(Life& life, int count, bool train) {
   for (int op = 0; op < count; ++op) {
     if (!life.last && random_.OneIn(300)) return Stopped();
+    world_.Trace("op", op, train);
     ASSIGN_OR_RETURN(const OpBuffers buffers, life.manager->BeginOp());
     const std::vector<int>& read = buffers.op->weights;
     const auto check = [&] {
@@ -366,6 +377,7 @@ absl::Status SimRun::TrainStep(Life& life, bool more) {
   RETURN_IF_ERROR(RunOps(life, static_cast<int>(life.schedule.ops.size()), true));
   if (deferred) {
     scalars.skip = random_.OneIn(5);
+    world_.Trace("gradients", scalars.skip);
     ASSIGN_OR_RETURN(const GradientTotal total, manager.AwaitGradients());
     manager.AnnounceUpdate(scalars);
     const double squares = oracle_->Step(life.schedule, scalars.step, scalars.skip);
@@ -384,6 +396,7 @@ absl::Status SimRun::MaybeCommit(Life& life) {
   if (!random_.OneIn(2)) return absl::OkStatus();
   RETURN_IF_ERROR(life.manager->AwaitCommit());
   if (under_way_) Fail(absl::StrCat("the commit of step ", under_way_->step, " did not end"));
+  world_.Trace("commit", step_);
   under_way_.emplace(Commit{step_, applied_, *oracle_});
   return life.manager->StartCommit(manifest_path_, {step_, absl::StrCat("{\"step\":", step_, "}")},
                                    [this] {
@@ -399,6 +412,7 @@ absl::Status SimRun::RestAWhile(Life& life) {
   if (!random_.OneIn(3)) return absl::OkStatus();
   SwapManager& manager = *life.manager;
   if (std::exchange(life.enqueued, false)) manager.AbandonQueued();
+  world_.Trace("flush");
   RETURN_IF_ERROR(manager.Flush());
   if (random_.OneIn(2)) {
     manager.Enqueue(Program::kEvaluate);
@@ -457,7 +471,7 @@ void SimRun::JudgeEnd(const absl::Status& status) {
 // Nothing open, and no files but the store's.
 void SimRun::JudgeFiles() {
   if (disk_.open_handles != 0) Fail(absl::StrCat(disk_.open_handles, " files are still open"));
-  if (disk_.crashed() || disk_.faults().refusals() > refusals_before_) return;
+  if (disk_.crashed()) return;
   for (const std::string& name : disk_.Names()) {
     if (name != manifest_path_ && !absl::EndsWith(name, "/tiles")) {
       Fail(absl::StrCat(name, " was left behind"));
@@ -503,7 +517,8 @@ void SimRun::LiveOnce(bool last) {
   if (!last) ArmLife();
   const std::unique_ptr<Life> life = DrawLife(last);
   if (life == nullptr) return;
-  world_.Trace("life", static_cast<uint64_t>(life->steps), step_);
+  world_.Trace(life->update == UpdateMode::kDeferred ? "life, deferred" : "life, immediate",
+               static_cast<uint64_t>(life->steps));
   const absl::Status status = Live(*life);
   life->manager.reset();
   life->store.reset();

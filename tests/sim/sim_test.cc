@@ -12,7 +12,7 @@ namespace {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t kSeedsAShard = 100;
 #else
-constexpr uint64_t kSeedsAShard = 2500;
+constexpr uint64_t kSeedsAShard = 5000;
 #endif
 constexpr uint64_t kShards = 8;
 

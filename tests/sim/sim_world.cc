@@ -12,8 +12,7 @@ namespace {
 // A seed has some ten thousand events; one with so many goes round in circles.
 constexpr uint64_t kMostEvents = 2'000'000;
 
-// The mover polls once after it has answered a call, with nothing under way. What goes on
-// only after polling in vain more often relies on the time-out of Poll: a stall.
+// The mover polls once after it has answered a call, with nothing under way.
 constexpr int kMostWaitsForNothing = 3;
 
 [[noreturn]] void Hang(const char* why) {
@@ -40,6 +39,7 @@ bool SimWorld::Later(const Event& a, const Event& b) {
 
 void SimWorld::After(uint64_t delay, std::function<void()> event) {
   if (order_ >= kMostEvents) Hang("it does not end");
+  if (waited_for_nothing_ > 0) Hang("it went on only because its wait timed out");
   events_.push_back({now_ + delay, order_++, std::move(event)});
   std::push_heap(events_.begin(), events_.end(), Later);
 }
@@ -57,7 +57,6 @@ bool SimWorld::RunOne() {
   const Event event = std::move(events_.back());
   events_.pop_back();
   now_ = std::max(now_, event.time);
-  waited_for_nothing_ = 0;
   event.run();
   return true;
 }

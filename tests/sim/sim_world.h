@@ -44,9 +44,11 @@ class SimWorld final : public Executor {
   void PassTime(uint64_t delay);
   bool idle() const { return events_.empty(); }
 
-  // Ends the process when the run makes no progress any more: too many events in all, or
-  // somebody waits again and again while nothing is under way.
+  // Somebody waits and nothing is under way. A real wait ends after a second; who goes on
+  // then without having been woken relied on that. It is a stall, and ends the process, as
+  // do waiting on and on and events without an end.
   void NoteWaitingForNothing();
+  void NoteWoken() { waited_for_nothing_ = 0; }
 
   void Trace(const char* what, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0);
   // Of everything traced so far.
