@@ -281,6 +281,9 @@ void SwapManager::Mover::FinishOp() {
   const int64_t op = next_op_ - 1;
   std::vector<Stay*> complete;  // gradient sums that no later op adds to
   for (auto& stay : stays_) {
+    // Those of a program that was abandoned while they were being filled have the numbers of
+    // ops that others have now, and stand before them.
+    if (stay->abandoned) continue;
     if (stay->first_op > op) break;
     if (stay->state == StayState::kReleased || stay->last_op != op) continue;
     if (stay->gradient) {

@@ -197,6 +197,10 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
     return absl::FailedPreconditionError(absl::StrCat(
         manifest_path, " names a store of one slot, a copy: it can be read, but not continued"));
   }
+  // A run killed between the rename of its manifest and the sync of the directory leaves a
+  // commit that a power loss would take back, and what is written from now on goes over the
+  // commit before it.
+  if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(beside));
   absl::Status status = store->OpenFiles(manifest.files, read_only, spill_gradients);
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("open the commit ", manifest_path));

@@ -114,6 +114,30 @@ TEST(SwapStoreCommit, NewFilesAreDurableInTheirDirectory) {
                                              "fallocate " + b / "tiles", "fsync " + b.path()));
 }
 
+// A run killed right after the rename leaves a commit that is not durable yet. Whoever goes
+// on from it writes over the one before (found by the simulation of tests/sim).
+TEST(SwapStoreCommit, ACommitIsDurableBeforeARunGoesOnFromIt) {
+  TemporaryDirectory a, b;
+  auto store = MakeStore({a.path()});
+  WriteEverything(*store, 1);
+  ASSERT_TRUE(store->Commit(b / "manifest", {.step = 1}).ok());
+  store.reset();
+  CommitRecord record;
+  {
+    Listening listening;
+    ASSERT_TRUE(SwapStore::Open(b / "manifest", /*read_only=*/false, {}, &record).ok());
+    EXPECT_THAT(listening.calls(), ElementsAre("fsync " + b.path()));
+  }
+  {
+    Listening listening;
+    ASSERT_TRUE(SwapStore::Open(b / "manifest", /*read_only=*/true, {}, &record).ok());
+    EXPECT_THAT(listening.calls(), ElementsAre());
+  }
+  Listening listening("fsync", 0, EIO);
+  EXPECT_EQ(SwapStore::Open(b / "manifest", false, {}, &record).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
 // Whatever step of a commit fails, the commit before is found by the next reader
 // (or the new one, when only its last sync failed), and nothing more is written.
 TEST(SwapStoreCommit, AFailedCommitLeavesTheOneBeforeAndEndsTheStore) {

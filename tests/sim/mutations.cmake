@@ -1,0 +1,115 @@
+# Lines of the product made wrong, one at a time: a name, the source, what stands there, and
+# what the mutant has instead. Each must be noticed by a seed of the simulation.
+
+# --- Commits: what is made durable, and in which order.
+spillway_sim_mutant(no_data_sync swap/swap_store.cc
+  [==[absl::Status status = file->Sync(); !status.ok()]==]
+  [==[absl::Status status; !status.ok()]==])
+spillway_sim_mutant(no_directory_sync io/small_file.cc
+  [==[return files.SyncDirectory(DirectoryOf(name));]==]
+  [==[return absl::OkStatus();]==])
+spillway_sim_mutant(no_manifest_sync io/small_file.cc
+  [==[RETURN_IF_ERROR(file->Sync());]==]
+  [==[]==])
+spillway_sim_mutant(manifest_in_place io/small_file.cc
+  [==[if (status.ok()) status = files.Rename(temporary, name);]==]
+  [==[if (status.ok() && (void(files.Remove(name)), true)) status = files.Rename(temporary, name);]==])
+spillway_sim_mutant(manifest_before_data swap/swap_store.cc
+  [==[  // Data before the manifest that names it: the order is what makes a commit whole.]==]
+  [==[  RETURN_IF_ERROR(WriteFileAtomically(*file_system_, commit.manifest_path, commit.manifest_text));]==])
+spillway_sim_mutant(new_file_not_synced swap/swap_store_files.cc
+  [==[RETURN_IF_ERROR(file_system_->SyncDirectory(directories_[i]));]==]
+  [==[]==])
+spillway_sim_mutant(resume_not_synced swap/swap_store_files.cc
+  [==[if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(beside));]==]
+  [==[]==])
+spillway_sim_mutant(temporary_left io/small_file.cc
+  [==[(void)files.Remove(temporary);]==]
+  [==[]==])
+
+# --- Slots and generations.
+spillway_sim_mutant(committed_slot_overwritten swap/swap_store.cc
+  [==[return tile.committed_slot == 0 ? 1 : 0;]==]
+  [==[return tile.committed_slot == 1 ? 1 : 0;]==])
+spillway_sim_mutant(committed_slot_forgotten swap/swap_store.cc
+  [==[for (TileState& tile : unit) tile.committed_slot = tile.planes[0].slot;]==]
+  [==[for (TileState& tile : unit) tile.committed_slot = 0;]==])
+spillway_sim_mutant(generation_unchecked io/checksum.cc
+  [==[std::memcpy(bytes + 16, &identity.generation, 8);]==]
+  [==[std::memset(bytes + 16, 0, 8);]==])
+spillway_sim_mutant(place_unchecked io/checksum.cc
+  [==[std::memcpy(bytes + 8, &identity.tile, 8);]==]
+  [==[std::memset(bytes + 8, 0, 8);]==])
+spillway_sim_mutant(checksum_unchecked swap/swap_store.cc
+  [==[if (checksum == state.checksum) return absl::OkStatus();]==]
+  [==[return absl::OkStatus();]==])
+spillway_sim_mutant(fetch_unverified swap/mover.cc
+  [==[if (result.ok()) result = store_->Verify(stay.unit, fetch.tile, 0, fetch.request.data);]==]
+  [==[]==])
+spillway_sim_mutant(update_unverified swap/mover_tiles.cc
+  [==[RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));]==]
+  [==[]==])
+spillway_sim_mutant(gradient_unverified swap/mover_tiles.cc
+  [==[RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));]==]
+  [==[]==])
+
+# --- Transfers.
+spillway_sim_mutant(short_result_ignored io/block_queue.cc
+  [==[if (got_bytes == block.size_bytes) return false;]==]
+  [==[if (got_bytes > 0) return false;]==])
+spillway_sim_mutant(short_result_not_aligned io/block_queue.cc
+  [==[const uint64_t moved_bytes = got_bytes - got_bytes % request.file->alignment_bytes();]==]
+  [==[const uint64_t moved_bytes = got_bytes;]==])
+spillway_sim_mutant(interruption_is_an_error io/block_queue.cc
+  [==[if (result < 0 && result != -EINTR && result != -EAGAIN) {]==]
+  [==[if (result < 0 && result != -EAGAIN) {]==])
+spillway_sim_mutant(error_ignored io/block_queue.cc
+  [==[    Fail(request, TransferError(block, static_cast<int>(-result)));
+    return false;]==]
+  [==[    return false;]==])
+
+# --- Who may go before whom.
+spillway_sim_mutant(updates_not_held swap/mover_commit.cc
+  [==[if (pass.version <= commit_->version) return false;]==]
+  [==[return false;]==])
+spillway_sim_mutant(commit_does_not_wait swap/mover_commit.cc
+  [==[    if (awaited) return;]==]
+  [==[    (void)awaited;]==])
+spillway_sim_mutant(memory_not_saved swap/mover_commit.cc
+  [==[if (!store_->IsStale(unit, task.tile, plane)) continue;]==]
+  [==[if (store_->CurrentGeneration(unit, task.tile, plane) > 0) continue;]==])
+spillway_sim_mutant(fetch_of_another_version swap/mover.cc
+  [==[if (stay.state == StayState::kAllocated && settled_[stay.unit] == stay.version) {]==]
+  [==[if (stay.state == StayState::kAllocated) {]==])
+spillway_sim_mutant(addresses_not_free swap/mover.cc
+  [==[        AddressesFree(i)) {]==]
+  [==[        true) {]==])
+spillway_sim_mutant(update_settled_before_written swap/mover_tiles.cc
+  [==[  const bool last = ++pass.tiles_computed == NumTiles(pass);]==]
+  [==[  const bool last = ++pass.tiles_computed == NumTiles(pass);
+  if (last && pass.kind == PassKind::kUpdate) settled_[pass.unit] = pass.version;
+  if (last && pass.kind == PassKind::kUpdate) --pass.version;]==])
+spillway_sim_mutant(abandoned_stays_in_the_way swap/mover.cc
+  [==[    if (stay->abandoned) continue;
+    if (stay->first_op > op) break;]==]
+  [==[    if (stay->first_op > op) break;]==])
+spillway_sim_mutant(nobody_woken swap/mover.cc
+  [==[    inbox_.push_back(std::move(task));
+  }
+  engine_->Wake();]==]
+  [==[    inbox_.push_back(std::move(task));
+  }]==])
+spillway_sim_mutant(not_pumped_again swap/mover_passes.cc
+  [==[    if (destination->abandoned) ReleaseStay(*destination);
+  }
+  pump_again_ = true;]==]
+  [==[    if (destination->abandoned) ReleaseStay(*destination);
+  }]==])
+spillway_sim_mutant(descriptor_leaked swap/swap_store_files.cc
+  [==[SwapStore::~SwapStore() = default;]==]
+  [==[SwapStore::~SwapStore() {
+  for (auto& file : files_) (void)file.release();
+}]==])
+spillway_sim_mutant(failed_creation_leaves_files swap/swap_store_files.cc
+  [==[    store->Remove();  // only the files that this call made]==]
+  [==[]==])

@@ -1,0 +1,44 @@
+# The simulated disk: tests/sim, described in docs/TESTING.md.
+
+# Compiled once, and optimised: here time goes into the test itself.
+file(GLOB sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/sim_*.cc)
+list(FILTER sim_sources EXCLUDE REGEX "_test\\.cc$")
+add_library(spillway_sim_parts OBJECT ${sim_sources})
+target_link_libraries(spillway_sim_parts PUBLIC spillway_swap)
+target_compile_options(spillway_sim_parts PRIVATE -O2)
+set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/sim/sim_model.cc PROPERTIES COMPILE_OPTIONS -O3)
+
+spillway_tests(spillway_sim_test sim spillway_swap)
+target_sources(spillway_sim_test PRIVATE $<TARGET_OBJECTS:spillway_sim_parts>)
+
+# spillway_sim_mutant(NAME SOURCE FIND REPLACE): the simulation, linked with a copy of SOURCE in
+# which FIND stands replaced, and a test that some seed notices. The linker takes the copy
+# because it comes before the library.
+function(spillway_sim_mutant name source find replace)
+  set(folder ${CMAKE_BINARY_DIR}/mutants/${name})
+  get_filename_component(file ${source} NAME)
+  file(GENERATE OUTPUT ${folder}/find.txt CONTENT "${find}")
+  file(GENERATE OUTPUT ${folder}/replace.txt CONTENT "${replace}")
+  add_custom_command(OUTPUT ${folder}/${file}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/${source} -DFIND=${folder}/find.txt
+      -DREPLACE=${folder}/replace.txt -DOUTPUT=${folder}/${file}
+      -P ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake
+    DEPENDS ${source} ${folder}/find.txt ${folder}/replace.txt
+      ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
+  set(target spillway_sim_mutant_${name})
+  add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc ${folder}/${file}
+    $<TARGET_OBJECTS:spillway_sim_parts>)
+  # What the library's own copy of the source is compiled with.
+  target_link_libraries(${target} PRIVATE spillway_swap spillway::xxhash nlohmann_json::nlohmann_json)
+  target_compile_options(${target} PRIVATE -Wno-unused)
+  add_dependencies(spillway_sim_mutants ${target})
+  add_test(NAME sim/mutant/${name} COMMAND ${target})
+  set_tests_properties(sim/mutant/${name} PROPERTIES TIMEOUT 300 LABELS sim)
+endfunction()
+
+# Under a sanitizer they would show no more, and take ten times as long.
+if(NOT SPILLWAY_SANITIZE)
+  add_custom_target(spillway_sim_mutants)
+  add_dependencies(spillway_tests spillway_sim_mutants)
+  include(tests/sim/mutations.cmake)
+endif()

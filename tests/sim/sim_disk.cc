@@ -1,0 +1,322 @@
+#include "tests/sim/sim_disk.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+
+namespace spillway {
+namespace {
+
+// More EINTR or EAGAIN in a row, and the engine pauses between its tries.
+constexpr uint32_t kMostRetries = 8;
+
+// 1: no direct I/O.
+constexpr uint32_t kAlignments[] = {1, 512, 4096};
+constexpr int kWriteErrors[] = {EIO, ENOSPC, EROFS, ENODEV};
+
+}  // namespace
+
+SimDisk::SimDisk(SimWorld& world)
+    : world_(world),
+      faults_(world),
+      alignment_bytes_(kAlignments[world.random().Below(3)]),
+      latency_ticks_(1 + world.random().Below(60)) {}
+
+// --- Life and death -----------------------------------------------------------
+
+void SimDisk::ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers) {
+  crash_armed_ = true;
+  crash_kind_ = kind;
+  crash_in_ = operations;
+  crash_without_transfers_ = without_transfers;
+}
+
+bool SimDisk::CountTowardsCrash(bool transfer) {
+  if (crashed_) return true;
+  if (!crash_armed_ || (transfer && crash_without_transfers_) || crash_in_-- > 0) return false;
+  Crash();
+  return true;
+}
+
+bool SimDisk::BeforeCall() {
+  if (CountTowardsCrash(false)) return false;
+  world_.PassTime(Latency());
+  return !crashed_;
+}
+
+bool SimDisk::AfterCall() { return !CountTowardsCrash(false); }
+
+void SimDisk::Crash() {
+  world_.Trace(crash_kind_ == CrashKind::kKill ? "kill" : "power loss");
+  TearTransfers();
+  if (crash_kind_ == CrashKind::kPowerLoss) LosePower();
+  crashed_ = true;
+  crash_armed_ = false;
+}
+
+// What was on its way to the medium arrives whole, in part or not at all.
+void SimDisk::TearTransfers() {
+  for (const Transfer* transfer : in_flight_) {
+    if (!transfer->write || world_.random().OneIn(3)) continue;
+    const uint64_t sectors = transfer->size_bytes / kSimSectorBytes;
+    const uint64_t first = world_.random().OneIn(2) ? 0 : world_.random().Below(sectors + 1);
+    const uint64_t count = world_.random().Below(sectors - first + 1);
+    Write(*transfer->inode, transfer->offset_bytes + first * kSimSectorBytes,
+          transfer->data + first * kSimSectorBytes, count * kSimSectorBytes);
+  }
+}
+
+void SimDisk::LosePower() {
+  const uint64_t keep_percent = 25 * world_.random().Below(5);
+  std::set<std::string> changed;
+  for (const auto& [name, inode] : names_) changed.insert(name);
+  for (const auto& [name, inode] : durable_names_) changed.insert(name);
+  for (const std::string& name : changed) {
+    const auto now = names_.find(name), then = durable_names_.find(name);
+    const bool same =
+        now != names_.end() && then != durable_names_.end() && now->second == then->second;
+    if (same || world_.random().Below(100) < keep_percent) continue;
+    if (then == durable_names_.end()) {
+      names_.erase(name);
+    } else {
+      names_[name] = then->second;
+    }
+  }
+  durable_names_ = names_;
+  for (const auto& [name, inode] : names_) LosePowerOf(*inode, keep_percent);
+}
+
+void SimDisk::LosePowerOf(SimInode& inode, uint64_t keep_percent) {
+  SimRandom& random = world_.random();
+  if (inode.durable.size() != inode.data.size() && random.Below(100) >= keep_percent) {
+    inode.data.resize(inode.durable.size());
+  }
+  inode.durable.resize(inode.data.size());
+  inode.dirty.resize((inode.data.size() + kSimBlockBytes - 1) / kSimBlockBytes);
+  for (uint64_t block = 0; block < inode.dirty.size(); ++block) {
+    if (!inode.dirty[block] || random.Below(100) < keep_percent) continue;
+    const uint64_t begin = block * kSimBlockBytes;
+    const uint64_t end = std::min<uint64_t>(begin + kSimBlockBytes, inode.data.size());
+    char* const data = inode.data.data();
+    if (random.OneIn(4)) {  // an older write
+      for (const auto& [of, bytes] : inode.between) {
+        if (of == block) std::copy_n(bytes.data(), end - begin, data + begin);
+      }
+    } else if (random.OneIn(4)) {  // some sectors of the last one
+      for (uint64_t at = begin; at < end; at += kSimSectorBytes) {
+        if (random.OneIn(2)) continue;
+        std::copy_n(inode.durable.data() + at, std::min(kSimSectorBytes, end - at), data + at);
+      }
+    } else {
+      std::copy_n(inode.durable.data() + begin, end - begin, data + begin);
+    }
+  }
+  Sync(inode);
+}
+
+void SimDisk::Boot() {
+  SPILLWAY_CHECK(in_flight_.empty() && open_handles == 0);
+  world_.Trace("boot");
+  crashed_ = false;
+  crash_armed_ = false;
+}
+
+// --- Names --------------------------------------------------------------------
+
+std::shared_ptr<SimInode> SimDisk::Find(absl::string_view path) const {
+  const auto found = names_.find(path);
+  return found == names_.end() ? nullptr : found->second;
+}
+
+void SimDisk::SetName(absl::string_view path, std::shared_ptr<SimInode> inode) {
+  if (inode == nullptr) {
+    names_.erase(std::string(path));
+  } else {
+    names_[std::string(path)] = std::move(inode);
+  }
+}
+
+std::shared_ptr<SimInode> SimDisk::NewInode() {
+  auto inode = std::make_shared<SimInode>();
+  inode->number = inodes_.size();
+  inodes_.push_back(inode);
+  return inode;
+}
+
+void SimDisk::SyncDirectory(absl::string_view directory) {
+  const std::string prefix = absl::StrCat(directory, "/");
+  const auto inside = [&](const auto& entry) { return absl::StartsWith(entry.first, prefix); };
+  std::erase_if(durable_names_, inside);
+  for (const auto& entry : names_) {
+    if (inside(entry)) durable_names_.insert(entry);
+  }
+}
+
+std::vector<std::string> SimDisk::Names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, inode] : names_) names.push_back(name);
+  return names;
+}
+
+// --- Contents -----------------------------------------------------------------
+
+void SimDisk::Write(SimInode& inode, uint64_t offset_bytes, const char* data, uint64_t size_bytes) {
+  if (size_bytes == 0) return;
+  if (offset_bytes + size_bytes > inode.data.size()) SetSize(inode, offset_bytes + size_bytes);
+  const uint64_t first = offset_bytes / kSimBlockBytes;
+  const uint64_t last = (offset_bytes + size_bytes - 1) / kSimBlockBytes;
+  for (uint64_t block = first; block <= last; ++block) {
+    if (inode.dirty[block] && inode.between.size() < 64) {
+      const uint64_t begin = block * kSimBlockBytes;
+      const uint64_t end = std::min<uint64_t>(begin + kSimBlockBytes, inode.data.size());
+      std::vector<char> bytes(inode.data.begin() + static_cast<ptrdiff_t>(begin),
+                              inode.data.begin() + static_cast<ptrdiff_t>(end));
+      bytes.resize(kSimBlockBytes);
+      inode.between.emplace_back(block, std::move(bytes));
+    }
+    inode.dirty[block] = true;
+  }
+  std::copy_n(data, size_bytes, inode.data.data() + offset_bytes);
+}
+
+void SimDisk::SetSize(SimInode& inode, uint64_t size_bytes) {
+  inode.data.resize(size_bytes);
+  inode.dirty.resize((size_bytes + kSimBlockBytes - 1) / kSimBlockBytes);
+}
+
+void SimDisk::Sync(SimInode& inode) {
+  inode.durable.resize(inode.data.size());
+  for (uint64_t block = 0; block < inode.dirty.size(); ++block) {
+    if (!inode.dirty[block]) continue;
+    const uint64_t begin = block * kSimBlockBytes;
+    const uint64_t size_bytes = std::min<uint64_t>(kSimBlockBytes, inode.data.size() - begin);
+    std::copy_n(inode.data.data() + begin, size_bytes, inode.durable.data() + begin);
+    inode.dirty[block] = false;
+  }
+  inode.between.clear();
+}
+
+// The kernel marks the pages clean and forgets. Reads still see the new bytes where they
+// are cached, and the old ones come back with the next boot; here, where nothing is
+// cached, at once.
+void SimDisk::SyncFalsely(SimInode& inode) {
+  for (uint64_t block = 0; block < inode.dirty.size(); ++block) {
+    if (!inode.dirty[block]) continue;
+    const uint64_t begin = block * kSimBlockBytes;
+    const uint64_t end = std::min<uint64_t>(begin + kSimBlockBytes, inode.data.size());
+    if (world_.random().OneIn(2) && end <= inode.durable.size()) {
+      std::copy(inode.durable.begin() + static_cast<ptrdiff_t>(begin),
+                inode.durable.begin() + static_cast<ptrdiff_t>(end),
+                inode.data.begin() + static_cast<ptrdiff_t>(begin));
+    }
+  }
+  Sync(inode);
+}
+
+// --- Transfers ----------------------------------------------------------------
+
+uint64_t SimDisk::Latency() {
+  if (crashed_) return 1;
+  const uint64_t ticks = 1 + world_.random().Below(latency_ticks_);
+  return faults_.Happens(SimFault::kSlow) ? 20 * ticks : ticks;
+}
+
+void SimDisk::BeginTransfer(const Transfer* transfer) {
+  in_flight_.push_back(transfer);
+  // Whoever looks before the bytes have come sees that they have not.
+  if (!transfer->write && world_.random().OneIn(4)) {
+    std::memset(transfer->data, 0xa5, transfer->size_bytes);
+  }
+}
+
+int64_t SimDisk::EndTransfer(const Transfer* transfer) {
+  const bool dead = CountTowardsCrash(true);
+  std::erase(in_flight_, transfer);
+  const int64_t result = dead ? -EIO : DoTransfer(*transfer);
+  world_.Trace(transfer->write ? "write" : "read", transfer->inode->number, transfer->offset_bytes,
+               static_cast<uint64_t>(result));
+  return result;
+}
+
+int64_t SimDisk::DoTransfer(const Transfer& transfer) {
+  SimRandom& random = world_.random();
+  if (transfer.retries < kMostRetries) {
+    if (faults_.Happens(SimFault::kInterrupted)) return -EINTR;
+    if (faults_.Happens(SimFault::kAgain)) return -EAGAIN;
+  }
+  uint64_t size_bytes = transfer.size_bytes;
+  // Of a read at least one unit comes, or the file ends there.
+  const uint64_t least = transfer.write ? 1 : alignment_bytes_;
+  if (size_bytes > least && transfer.retries < kMostRetries && faults_.Happens(SimFault::kShort)) {
+    size_bytes = random.Between(least, size_bytes - 1);
+    if (random.OneIn(2)) {
+      size_bytes = std::max<uint64_t>(size_bytes / alignment_bytes_, 1) * alignment_bytes_;
+    }
+  }
+  return transfer.write ? DoWrite(transfer, size_bytes) : DoRead(transfer, size_bytes);
+}
+
+int64_t SimDisk::DoRead(const Transfer& transfer, uint64_t size_bytes) {
+  SimRandom& random = world_.random();
+  const SimInode& inode = *transfer.inode;
+  if (faults_.Strikes(SimFault::kReadError)) return -EIO;
+  if (transfer.offset_bytes >= inode.data.size()) return 0;
+  size_bytes = std::min<uint64_t>(size_bytes, inode.data.size() - transfer.offset_bytes);
+  const bool stale = transfer.offset_bytes + size_bytes <= inode.durable.size() &&
+                     std::memcmp(inode.data.data() + transfer.offset_bytes,
+                                 inode.durable.data() + transfer.offset_bytes, size_bytes) != 0 &&
+                     faults_.Strikes(SimFault::kStale);
+  const std::vector<char>& from = stale ? inode.durable : inode.data;
+  std::memcpy(transfer.data, from.data() + transfer.offset_bytes, size_bytes);
+  if (faults_.Strikes(SimFault::kFlippedInTransfer)) FlipBit(transfer.data, size_bytes);
+  if (faults_.Strikes(SimFault::kFlippedAtRest)) {
+    // Another file may do as well: a tile that nobody reads before the next commit.
+    if (SimInode* file = AnyFileWithBytes()) {
+      const uint64_t at = random.Below(file->data.size());
+      const char flip = static_cast<char>(1 << random.Below(8));
+      file->data[at] ^= flip;
+      if (at < file->durable.size()) file->durable[at] = file->data[at];
+    }
+  }
+  return static_cast<int64_t>(size_bytes);
+}
+
+int64_t SimDisk::DoWrite(const Transfer& transfer, uint64_t size_bytes) {
+  SimRandom& random = world_.random();
+  SimInode& inode = *transfer.inode;
+  if (faults_.Strikes(SimFault::kWriteError)) return -kWriteErrors[random.Below(4)];
+  const auto result = static_cast<int64_t>(size_bytes);
+  if (faults_.Strikes(SimFault::kLost)) return result;
+  if (faults_.Strikes(SimFault::kMisdirected)) {
+    SimInode* const file = random.OneIn(2) ? &inode : AnyFileWithBytes();
+    const uint64_t blocks = file->data.size() / kSimSectorBytes;
+    const uint64_t offset_bytes = random.Below(blocks + 1) * kSimSectorBytes;
+    Write(*file, offset_bytes, transfer.data,
+          std::min<uint64_t>(size_bytes, file->data.size() - offset_bytes));
+    return result;
+  }
+  Write(inode, transfer.offset_bytes, transfer.data, size_bytes);
+  if (faults_.Strikes(SimFault::kFlippedOnMedium)) {
+    FlipBit(inode.data.data() + transfer.offset_bytes, size_bytes);
+  }
+  return result;
+}
+
+void SimDisk::FlipBit(char* data, uint64_t size_bytes) {
+  data[world_.random().Below(size_bytes)] ^= static_cast<char>(1 << world_.random().Below(8));
+}
+
+SimInode* SimDisk::AnyFileWithBytes() {
+  std::vector<SimInode*> files;
+  for (const auto& [name, inode] : names_) {
+    if (!inode->data.empty()) files.push_back(inode.get());
+  }
+  return files.empty() ? nullptr : files[world_.random().Below(files.size())];
+}
+
+}  // namespace spillway

@@ -1,0 +1,121 @@
+// A disk in memory that can lose its power: what a read sees, and beside it what is sure
+// to be there after a crash.
+//
+// Of a file, the bytes since its last Sync are kept by a crash or not, block by block
+// (4096 bytes), some of them in part; so is its length. Of a directory, each name that
+// has changed since its last sync keeps its old meaning or its new one. A file without a
+// name is gone. That is what POSIX leaves open, and no filesystem does worse.
+//
+// Faults strike here too (tests/sim/sim_faults.h). After Crash every call fails until
+// Boot, so what is left of the dead program unwinds without touching anything.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "tests/sim/sim_faults.h"
+#include "tests/sim/sim_world.h"
+
+namespace spillway {
+
+inline constexpr uint64_t kSimBlockBytes = 4096;
+inline constexpr uint64_t kSimSectorBytes = 512;
+
+// A file's contents, with or without a name.
+struct SimInode {
+  uint64_t number = 0;
+  std::vector<char> data;     // what a read sees
+  std::vector<char> durable;  // of blocks that are not dirty the same
+  std::vector<bool> dirty;    // [block] written since the last sync
+  // Contents of dirty blocks between the durable one and the present one, some of them.
+  std::vector<std::pair<uint64_t, std::vector<char>>> between;
+};
+
+class SimDisk {
+ public:
+  explicit SimDisk(SimWorld& world);
+
+  SimWorld& world() { return world_; }
+  SimFaults& faults() { return faults_; }
+  uint32_t alignment_bytes() const { return alignment_bytes_; }
+
+  // --- Life and death of the program.
+  enum class CrashKind { kKill, kPowerLoss };
+  // Crashes at the n-th operation from now, or at the n-th that is not a transfer.
+  void ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers);
+  bool crashed() const { return crashed_; }
+  CrashKind crash_kind() const { return crash_kind_; }
+  // Loses what a crash may lose, at once. REQUIRES: no transfer in flight.
+  void LosePower();
+  // Lets calls through again, with no crash armed. REQUIRES: nothing open.
+  void Boot();
+
+  // --- What a call costs. False when the program is dead: the call fails with EIO.
+  // The crash may come right after the call took effect, too: AfterCall.
+  bool BeforeCall();
+  bool AfterCall();
+
+  // --- Names. Paths are absolute, directories always there.
+  std::shared_ptr<SimInode> Find(absl::string_view path) const;
+  void SetName(absl::string_view path, std::shared_ptr<SimInode> inode);  // null: removes it
+  std::shared_ptr<SimInode> NewInode();
+  void SyncDirectory(absl::string_view directory);
+  std::vector<std::string> Names() const;  // all of them, sorted
+
+  // --- Contents.
+  void Write(SimInode& inode, uint64_t offset_bytes, const char* data, uint64_t size_bytes);
+  void SetSize(SimInode& inode, uint64_t size_bytes);
+  void Sync(SimInode& inode);
+  // What a failed sync does: the bytes count as clean and are not durable.
+  void SyncFalsely(SimInode& inode);
+
+  // --- Transfers, as a drive does them: bytes moved, or -errno.
+  struct Transfer {
+    bool write = false;
+    SimInode* inode = nullptr;
+    uint64_t offset_bytes = 0;
+    char* data = nullptr;
+    uint64_t size_bytes = 0;
+    uint32_t retries = 0;
+  };
+  // What a crash finds in flight may be written in part. The pointer names the transfer.
+  void BeginTransfer(const Transfer* transfer);
+  int64_t EndTransfer(const Transfer* transfer);
+  uint64_t Latency();
+
+  // Open files and files being written, to find leaks.
+  int open_handles = 0;
+
+ private:
+  using Names_ = std::map<std::string, std::shared_ptr<SimInode>, std::less<>>;
+
+  void Crash();
+  void TearTransfers();
+  bool CountTowardsCrash(bool transfer);
+  int64_t DoTransfer(const Transfer& transfer);
+  int64_t DoRead(const Transfer& transfer, uint64_t size_bytes);
+  int64_t DoWrite(const Transfer& transfer, uint64_t size_bytes);
+  void LosePowerOf(SimInode& inode, uint64_t keep_percent);
+  void FlipBit(char* data, uint64_t size_bytes);
+  SimInode* AnyFileWithBytes();
+
+  SimWorld& world_;
+  SimFaults faults_;
+  const uint32_t alignment_bytes_;
+  const uint64_t latency_ticks_;
+  Names_ names_, durable_names_;
+  std::vector<std::weak_ptr<SimInode>> inodes_;
+  std::vector<const Transfer*> in_flight_;
+  bool crashed_ = false;
+  bool crash_armed_ = false;
+  CrashKind crash_kind_ = CrashKind::kKill;
+  uint64_t crash_in_ = 0;
+  bool crash_without_transfers_ = false;
+};
+
+}  // namespace spillway

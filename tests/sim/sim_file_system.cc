@@ -1,0 +1,271 @@
+#include "tests/sim/sim_file_system.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "io/block_engine.h"
+#include "io/check.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+// No call of the machine's own takes these for one of its files.
+constexpr int kNoDescriptor = -1;
+
+// fdatasync of either kind of file.
+absl::Status SyncInode(SimDisk& disk, SimInode& inode, const std::string& path) {
+  if (!disk.BeforeCall()) return ErrnoStatus(EIO, absl::StrCat("sync ", path));
+  disk.world().Trace("sync", inode.number);
+  if (disk.faults().Strikes(SimFault::kSyncError)) {
+    disk.SyncFalsely(inode);
+    return ErrnoStatus(EIO, absl::StrCat("sync ", path));
+  }
+  disk.Sync(inode);
+  if (!disk.AfterCall()) return ErrnoStatus(EIO, absl::StrCat("sync ", path));
+  return absl::OkStatus();
+}
+
+class SimFile final : public File {
+ public:
+  SimFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::string path, bool write)
+      : File(kNoDescriptor, std::move(path), disk.alignment_bytes() > 1, disk.alignment_bytes()),
+        disk_(disk),
+        inode_(std::move(inode)),
+        write_(write) {
+    ++disk_.open_handles;
+  }
+  ~SimFile() override { --disk_.open_handles; }
+
+  absl::Status Preallocate(uint64_t size_bytes) override {
+    SPILLWAY_CHECK(write_);
+    const std::string what = absl::StrCat("reserve ", size_bytes, " bytes for ", path());
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+    disk_.world().Trace("reserve", inode_->number, size_bytes);
+    if (disk_.faults().Strikes(SimFault::kReserveNoSpace)) return ErrnoStatus(ENOSPC, what);
+    disk_.SetSize(*inode_, size_bytes);
+    if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<uint64_t> SizeBytes() const override { return inode_->data.size(); }
+
+  absl::Status Sync() override { return SyncInode(disk_, *inode_, path()); }
+
+  absl::Status ReadAt(uint64_t offset_bytes, char* data, uint64_t size_bytes) const override {
+    return MoveAll(false, offset_bytes, data, size_bytes);
+  }
+
+  absl::Status WriteAt(uint64_t offset_bytes, const char* data, uint64_t size_bytes) override {
+    return MoveAll(true, offset_bytes, const_cast<char*>(data), size_bytes);
+  }
+
+  SimInode* inode() const { return inode_.get(); }
+  bool write() const { return write_; }
+
+ private:
+  absl::Status MoveAll(bool write, uint64_t offset_bytes, char* data, uint64_t size_bytes) const {
+    SPILLWAY_CHECK(write_ || !write);
+    uint64_t done_bytes = 0;
+    while (done_bytes < size_bytes) {
+      const SimDisk::Transfer transfer = {.write = write,
+                                          .inode = inode_.get(),
+                                          .offset_bytes = offset_bytes + done_bytes,
+                                          .data = data + done_bytes,
+                                          .size_bytes = size_bytes - done_bytes};
+      disk_.BeginTransfer(&transfer);
+      const int64_t moved = disk_.EndTransfer(&transfer);
+      if (moved == -EINTR || moved == -EAGAIN) continue;
+      if (moved <= 0) {
+        return ErrnoStatus(moved < 0 ? static_cast<int>(-moved) : EIO,
+                           absl::StrCat(write ? "write " : "read ", size_bytes, " bytes at ",
+                                        offset_bytes, " of ", path()));
+      }
+      done_bytes += static_cast<uint64_t>(moved);
+    }
+    return absl::OkStatus();
+  }
+
+  SimDisk& disk_;
+  const std::shared_ptr<SimInode> inode_;
+  const bool write_;
+};
+
+class SimNewFile final : public NewFile {
+ public:
+  SimNewFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::string path)
+      : disk_(disk), inode_(std::move(inode)), path_(std::move(path)) {
+    ++disk_.open_handles;
+  }
+  ~SimNewFile() override { --disk_.open_handles; }
+
+  absl::Status Append(absl::string_view content) override {
+    const std::string what = absl::StrCat("write ", content.size(), " bytes to ", path_);
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+    disk_.world().Trace("append", inode_->number, content.size());
+    const bool full = disk_.faults().Strikes(SimFault::kAppendNoSpace);
+    const uint64_t size_bytes = full ? content.size() / 2 : content.size();
+    disk_.Write(*inode_, inode_->data.size(), content.data(), size_bytes);
+    if (full) return ErrnoStatus(ENOSPC, what);
+    if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override { return SyncInode(disk_, *inode_, path_); }
+
+  absl::Status Close() override {
+    if (disk_.crashed()) return ErrnoStatus(EIO, absl::StrCat("close ", path_));
+    return absl::OkStatus();
+  }
+
+ private:
+  SimDisk& disk_;
+  const std::shared_ptr<SimInode> inode_;
+  const std::string path_;
+};
+
+class SimEngine final : public BlockEngine {
+ public:
+  SimEngine(SimDisk& disk, const IoEngineOptions& options) : BlockEngine(options), disk_(disk) {}
+  ~SimEngine() override { SPILLWAY_CHECK(in_flight_ == 0); }
+
+  void Wake() override {
+    woken_ = true;
+    disk_.world().NoteWoken();
+  }
+  absl::string_view name() const override { return "simulated"; }
+
+ private:
+  void Start(IoBlock* block) override {
+    const auto* file = static_cast<const SimFile*>(block->request->file);
+    SPILLWAY_CHECK(block->op == IoOp::kRead || file->write());
+    auto transfer = std::make_shared<SimDisk::Transfer>();
+    transfer->write = block->op == IoOp::kWrite;
+    transfer->inode = file->inode();
+    transfer->offset_bytes = block->offset_bytes;
+    transfer->data = block->data;
+    transfer->size_bytes = block->size_bytes;
+    transfer->retries = block->retries;
+    ++in_flight_;
+    disk_.BeginTransfer(transfer.get());
+    disk_.world().After(disk_.Latency(), [this, block, transfer] {
+      back_.emplace_back(block, disk_.EndTransfer(transfer.get()));
+    });
+  }
+
+  void Flush() override {}
+
+  bool Exchange(absl::Duration wait) override {
+    if (back_.empty() && !woken_ && wait > absl::ZeroDuration()) {
+      if (!disk_.world().RunOne()) {
+        // A real engine waits its time out here; a second of that is a stall.
+        disk_.world().NoteWaitingForNothing();
+        woken_ = true;
+      }
+    }
+    for (const auto& [block, result] : std::exchange(back_, {})) {
+      --in_flight_;
+      queue().Returned(block, result);
+    }
+    return std::exchange(woken_, false);
+  }
+
+  SimDisk& disk_;
+  std::vector<std::pair<IoBlock*, int64_t>> back_;
+  int in_flight_ = 0;
+  bool woken_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<File>> SimFileSystem::Open(absl::string_view path,
+                                                          const FileOptions& options) {
+  const std::string what = absl::StrCat(options.create ? "create " : "open ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  std::shared_ptr<SimInode> inode = disk_.Find(path);
+  if (options.create) {
+    if (inode != nullptr) return ErrnoStatus(EEXIST, what);
+    if (disk_.faults().Strikes(SimFault::kCreateError)) return ErrnoStatus(ENOSPC, what);
+    inode = disk_.NewInode();
+    disk_.SetName(path, inode);
+  } else {
+    if (disk_.faults().Strikes(SimFault::kOpenError)) return ErrnoStatus(EIO, what);
+    if (inode == nullptr) return ErrnoStatus(ENOENT, what);
+  }
+  disk_.world().Trace(options.create ? "create" : "open", inode->number);
+  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  return std::make_unique<SimFile>(disk_, std::move(inode), std::string(path), options.write);
+}
+
+absl::StatusOr<std::unique_ptr<IoEngine>> SimFileSystem::CreateEngine(
+    const IoEngineOptions& options) {
+  return std::make_unique<SimEngine>(disk_, options);
+}
+
+absl::StatusOr<std::string> SimFileSystem::ReadSmallFile(absl::string_view path) {
+  const std::string what = absl::StrCat("read ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  const std::shared_ptr<SimInode> inode = disk_.Find(path);
+  disk_.world().Trace("read small", inode == nullptr ? 0 : inode->number);
+  if (disk_.faults().Strikes(SimFault::kReadSmallError)) return ErrnoStatus(EIO, what);
+  if (inode == nullptr) return ErrnoStatus(ENOENT, absl::StrCat("open ", path));
+  std::string content(inode->data.begin(), inode->data.end());
+  if (!content.empty() && disk_.faults().Strikes(SimFault::kSmallFileFlipped)) {
+    SimRandom& random = disk_.world().random();
+    content[random.Below(content.size())] ^= static_cast<char>(1 << random.Below(8));
+  }
+  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  return content;
+}
+
+absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view path) {
+  const std::string what = absl::StrCat("create ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  if (disk_.Find(path) != nullptr) return ErrnoStatus(EEXIST, what);
+  if (disk_.faults().Strikes(SimFault::kCreateError)) return ErrnoStatus(ENOSPC, what);
+  const std::shared_ptr<SimInode> inode = disk_.NewInode();
+  disk_.world().Trace("create", inode->number);
+  disk_.SetName(path, inode);
+  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  return std::make_unique<SimNewFile>(disk_, inode, std::string(path));
+}
+
+absl::Status SimFileSystem::Rename(absl::string_view from, absl::string_view to) {
+  const std::string what = absl::StrCat("rename ", from, " to ", to);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  const std::shared_ptr<SimInode> inode = disk_.Find(from);
+  if (inode == nullptr) return ErrnoStatus(ENOENT, what);
+  disk_.world().Trace("rename", inode->number);
+  if (disk_.faults().Strikes(SimFault::kRenameError)) return ErrnoStatus(EIO, what);
+  disk_.SetName(to, inode);
+  disk_.SetName(from, nullptr);
+  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  return absl::OkStatus();
+}
+
+absl::Status SimFileSystem::Remove(absl::string_view path) {
+  const std::string what = absl::StrCat("remove ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  if (disk_.Find(path) == nullptr) return ErrnoStatus(ENOENT, what);
+  disk_.world().Trace("remove");
+  disk_.SetName(path, nullptr);
+  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  return absl::OkStatus();
+}
+
+absl::Status SimFileSystem::SyncDirectory(absl::string_view path) {
+  const std::string what = absl::StrCat("sync directory ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  disk_.world().Trace("sync directory");
+  if (disk_.faults().Strikes(SimFault::kDirectorySync)) return ErrnoStatus(EIO, what);
+  disk_.SyncDirectory(path);
+  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint64_t> SimFileSystem::RandomNumber() { return disk_.world().random().Next(); }
+
+}  // namespace spillway

@@ -1,0 +1,32 @@
+// The simulated disk as swap/ sees it: files, and an engine that moves their bytes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "io/file_system.h"
+#include "tests/sim/sim_disk.h"
+
+namespace spillway {
+
+// One thread. The engine is a BlockEngine: cutting requests into blocks, classes, short
+// transfers and retries are the product's own code. Waiting for it lets the world go on.
+class SimFileSystem final : public FileSystem {
+ public:
+  explicit SimFileSystem(SimDisk& disk) : disk_(disk) {}
+
+  absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
+                                             const FileOptions& options) override;
+  absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions& options) override;
+  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path) override;
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override;
+  absl::Status Rename(absl::string_view from, absl::string_view to) override;
+  absl::Status Remove(absl::string_view path) override;
+  absl::Status SyncDirectory(absl::string_view path) override;
+  absl::StatusOr<uint64_t> RandomNumber() override;
+
+ private:
+  SimDisk& disk_;
+};
+
+}  // namespace spillway

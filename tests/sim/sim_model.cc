@@ -1,0 +1,120 @@
+#include "tests/sim/sim_model.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace spillway {
+namespace {
+
+uint16_t FirstWeight(int unit, uint64_t i) {
+  return static_cast<uint16_t>(unit * 7919 + i * 31 + 1);
+}
+
+// Small, so that the sums of all ops stay exact in fp32 and fit into 16 bits.
+uint16_t GradientOf(int op, uint16_t weight, uint64_t i) {
+  return static_cast<uint16_t>((weight + op * 37 + i) & 0x3ff);
+}
+
+void UpdateOne(uint16_t& weight, uint16_t& moment, uint16_t gradient, int64_t step) {
+  moment = static_cast<uint16_t>(moment * 3 + gradient);
+  weight = static_cast<uint16_t>(weight * 5 + gradient + moment + step);
+}
+
+}  // namespace
+
+StateLayout SimShape::Layout() const {
+  std::vector<UnitLayout> layouts;
+  for (size_t i = 0; i < units.size(); ++i) layouts.push_back({absl::StrCat("u", i), units[i]});
+  return StateLayout(layouts, {{Plane::kWeight, 2}, {Plane::kMomentum, 2}}, 2, tile_parameters);
+}
+
+SimOracle::SimOracle(const SimShape& shape) {
+  for (size_t u = 0; u < shape.units.size(); ++u) {
+    weights.emplace_back(shape.units[u]);
+    moments.emplace_back(shape.units[u], 0);
+    for (uint64_t i = 0; i < shape.units[u]; ++i) {
+      weights[u][i] = FirstWeight(static_cast<int>(u), i);
+    }
+  }
+}
+
+double SimOracle::Step(const StepSchedule& schedule, int64_t step, bool skip) {
+  std::vector<std::vector<uint16_t>> sums;
+  for (const auto& w : weights) sums.emplace_back(w.size(), 0);
+  for (size_t op = 0; op < schedule.ops.size(); ++op) {
+    for (int unit : schedule.ops[op].gradients) {
+      uint16_t* const out = sums[unit].data();
+      const uint16_t* const in = weights[unit].data();
+      for (size_t i = 0; i < sums[unit].size(); ++i) {
+        out[i] += GradientOf(static_cast<int>(op), in[i], i);
+      }
+    }
+  }
+  uint64_t squares = 0;
+  for (size_t u = 0; u < weights.size(); ++u) {
+    uint16_t* const weight = weights[u].data();
+    uint16_t* const moment = moments[u].data();
+    const uint16_t* const sum = sums[u].data();
+    for (size_t i = 0; i < weights[u].size(); ++i) squares += uint64_t{sum[i]} * sum[i];
+    if (skip) continue;
+    for (size_t i = 0; i < weights[u].size(); ++i) UpdateOne(weight[i], moment[i], sum[i], step);
+  }
+  return static_cast<double>(squares);
+}
+
+absl::Status SimFill(const TileView& tile) {
+  auto* const weight = reinterpret_cast<uint16_t*>(tile.planes[0]);
+  for (uint64_t i = 0; i < tile.parameters; ++i) {
+    weight[i] = FirstWeight(tile.unit, tile.first_parameter + i);
+  }
+  return absl::OkStatus();
+}
+
+void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, float* sums) {
+  if (fresh) std::memset(sums, 0, parameters * sizeof(float));
+  for (uint64_t i = 0; i < parameters; ++i) {
+    sums[i] += static_cast<float>(GradientOf(op, weights[i], i));
+  }
+}
+
+GradientPartial SimCompute::Round(int, int, uint64_t parameters, const float* sums,
+                                  void* gradient) {
+  auto* const out = static_cast<char*>(gradient);
+  uint64_t squares = 0;
+  // In pieces: `gradient` may be `sums` itself, and the compiler cannot know how far behind.
+  constexpr uint64_t kPiece = 256;
+  uint16_t piece[kPiece];
+  for (uint64_t begin = 0; begin < parameters; begin += kPiece) {
+    for (uint64_t i = 0; i < kPiece; ++i) {
+      piece[i] = static_cast<uint16_t>(static_cast<int>(sums[begin + i]));
+      squares += uint64_t{piece[i]} * piece[i];
+    }
+    std::memcpy(out + begin * 2, piece, sizeof(piece));
+  }
+  GradientPartial partial;
+  partial.sum_of_squares = static_cast<double>(squares);
+  return partial;
+}
+
+absl::Status SimCompute::Update(const TileView& tile, const UpdateScalars& scalars) {
+  auto* const weight = reinterpret_cast<uint16_t*>(tile.planes[0]);
+  auto* const moment = reinterpret_cast<uint16_t*>(tile.planes[1]);
+  const auto* const gradient = static_cast<const uint16_t*>(tile.gradient);
+  for (uint64_t i = 0; i < tile.parameters; ++i) {
+    UpdateOne(weight[i], moment[i], gradient[i], scalars.step);
+  }
+  return absl::OkStatus();
+}
+
+bool SimSameTile(const TileView& tile, const SimOracle& oracle) {
+  const uint64_t bytes = tile.parameters * 2;
+  const auto same = [&](const char* plane, const std::vector<uint16_t>& expected) {
+    return plane == nullptr ||
+           std::memcmp(plane, expected.data() + tile.first_parameter, bytes) == 0;
+  };
+  return same(tile.planes[0], oracle.weights[tile.unit]) &&
+         same(tile.planes[1], oracle.moments[tile.unit]);
+}
+
+}  // namespace spillway

@@ -1,0 +1,50 @@
+// The arithmetic of a simulated run, and the plain in-memory copy that it is held against.
+//
+// As tests/swap/swap_run.h, but with whole numbers of 16 bits instead of fp32, which
+// takes a hundredth of the time: a seed is a whole training run. Every order of additions
+// gives the same bits, and any stale, torn or missing byte shows.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "swap/state_layout.h"
+#include "swap/step_schedule.h"
+#include "swap/tile_compute.h"
+
+namespace spillway {
+
+struct SimShape {
+  std::vector<uint64_t> units;            // parameters, multiples of 2048
+  std::vector<std::vector<int>> borrows;  // [unit]
+  uint64_t tile_parameters = 2048;
+
+  // Two bytes a parameter for the weight, the moment and the gradient.
+  StateLayout Layout() const;
+};
+
+struct SimOracle {
+  explicit SimOracle(const SimShape& shape);
+  // One training step. Returns the sum of squares of the gradients.
+  double Step(const StepSchedule& schedule, int64_t step, bool skip);
+
+  std::vector<std::vector<uint16_t>> weights, moments;  // [unit][parameter]
+};
+
+// The first state, as the oracle has it.
+absl::Status SimFill(const TileView& tile);
+
+// Adds what `op` adds to a unit's sums; `fresh`: sets them.
+void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, float* sums);
+
+class SimCompute final : public TileCompute {
+ public:
+  GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
+                        void* gradient) override;
+  absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
+};
+
+// Whether a tile's planes (null: not looked at) are the oracle's.
+bool SimSameTile(const TileView& tile, const SimOracle& oracle);
+
+}  // namespace spillway

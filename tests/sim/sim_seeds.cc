@@ -1,0 +1,59 @@
+#include "tests/sim/sim_seeds.h"
+
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace spillway {
+namespace {
+
+// Of the seed that runs, made beforehand: a signal handler may only write.
+char replay[256];
+
+void SayReplay() { (void)!write(STDERR_FILENO, replay, std::strlen(replay)); }
+
+extern "C" void SayReplayAndDie(int signal) {
+  SayReplay();
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
+uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  uint64_t value = otherwise;
+  if (text == nullptr || absl::SimpleAtoi(text, &value)) return value;
+  std::fprintf(stderr, "%s=%s is not a number\n", name, text);
+  std::exit(2);
+}
+
+}  // namespace
+
+std::string RunSimSeeds(uint64_t first, uint64_t count, SimTally* tally) {
+  count = FromEnvironment("SPILLWAY_SIM_SEEDS", count);
+  if (std::getenv("SPILLWAY_SIM_SEED") != nullptr) {
+    first = FromEnvironment("SPILLWAY_SIM_SEED", first);
+    count = 1;
+  }
+  const bool print_trace = FromEnvironment("SPILLWAY_SIM_TRACE", 0) != 0;
+  std::signal(SIGABRT, SayReplayAndDie);
+  std::string failure;
+  for (uint64_t seed = first; seed < first + count && failure.empty(); ++seed) {
+    const std::string text = absl::StrCat("seed ", seed, " failed; alone: SPILLWAY_SIM_SEED=", seed,
+                                          " SPILLWAY_SIM_TRACE=1 build/release/spillway_sim_test",
+                                          " --gtest_filter=*Sim.Seeds/0\n");
+    std::strncpy(replay, text.c_str(), sizeof(replay) - 1);
+    const SimResult result = RunSimSeed(seed, print_trace);
+    if (tally != nullptr) tally->Add(result.tally);
+    if (!result.failure.empty()) failure = absl::StrCat(text, "  ", result.failure);
+  }
+  std::signal(SIGABRT, SIG_DFL);
+  return failure;
+}
+
+}  // namespace spillway

@@ -1,0 +1,60 @@
+// Whole training runs on a simulated disk, by the thousand: docs/TESTING.md.
+#include <algorithm>
+
+#include "gtest/gtest.h"
+#include "tests/sim/sim_run.h"
+#include "tests/sim/sim_seeds.h"
+
+namespace spillway {
+namespace {
+
+// Sanitizers take ten times as long.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t kSeedsAShard = 100;
+#else
+constexpr uint64_t kSeedsAShard = 5000;
+#endif
+constexpr uint64_t kShards = 8;
+
+// Shard n runs the seeds from a million times n on, so that more of them stay apart.
+class Sim : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(Sim, Seeds) {
+  const std::string failure = RunSimSeeds(GetParam() * 1'000'000, kSeedsAShard, nullptr);
+  EXPECT_TRUE(failure.empty()) << failure;
+}
+
+INSTANTIATE_TEST_SUITE_P(Shards, Sim, testing::Range(uint64_t{0}, kShards));
+
+TEST(Simulation, TheSameSeedGivesTheSameTrace) {
+  uint64_t different = 0;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const SimResult first = RunSimSeed(seed, false), second = RunSimSeed(seed, false);
+    EXPECT_EQ(first.trace_hash, second.trace_hash) << "seed " << seed;
+    EXPECT_EQ(first.failure, second.failure) << "seed " << seed;
+    different += first.trace_hash != RunSimSeed(seed + 1, false).trace_hash;
+  }
+  EXPECT_EQ(different, 50u);
+}
+
+// A simulation in which nothing goes wrong shows nothing.
+TEST(Simulation, EveryFaultStrikesAndEveryOutcomeOccurs) {
+  SimTally tally;
+  ASSERT_EQ(RunSimSeeds(0, 800, &tally), "");
+  for (int i = 0; i < kSimFaults; ++i) {
+    EXPECT_GT(tally.faults[i], 0u) << SimFaultName(static_cast<SimFault>(i));
+  }
+  EXPECT_GT(tally.kills, 50u);
+  EXPECT_GT(tally.power_losses, 100u);
+  EXPECT_GT(tally.resumes, 200u);
+  EXPECT_GT(tally.resumes_in_doubt, 10u);
+  EXPECT_GT(tally.commits, 800u);
+  EXPECT_GT(tally.steps, 2000u);
+  EXPECT_GT(tally.evaluations, 100u);
+  EXPECT_GT(tally.spilled_gradients, 100u);
+  EXPECT_GT(tally.refusals_reported, 50u);
+  EXPECT_GT(tally.lies_reported, 20u);
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,90 @@
+#include "tests/sim/sim_world.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <utility>
+
+namespace spillway {
+namespace {
+
+// A seed has some ten thousand events; one with so many goes round in circles.
+constexpr uint64_t kMostEvents = 2'000'000;
+
+// The mover polls once after it has answered a call, with nothing under way.
+constexpr int kMostWaitsForNothing = 3;
+
+[[noreturn]] void Hang(const char* why) {
+  std::fprintf(stderr, "sim: the run hangs: %s\n", why);
+  std::fflush(stderr);
+  std::abort();
+}
+
+}  // namespace
+
+uint64_t SimRandom::Next() {
+  uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+SimWorld::SimWorld(uint64_t seed, bool print_trace)
+    : random_(seed), print_trace_(print_trace), job_ticks_(1 + random_.Below(40)) {}
+
+bool SimWorld::Later(const Event& a, const Event& b) {
+  return a.time != b.time ? a.time > b.time : a.order > b.order;
+}
+
+void SimWorld::After(uint64_t delay, std::function<void()> event) {
+  if (order_ >= kMostEvents) Hang("it does not end");
+  if (waited_for_nothing_ > 0) Hang("it went on only because its wait timed out");
+  events_.push_back({now_ + delay, order_++, std::move(event)});
+  std::push_heap(events_.begin(), events_.end(), Later);
+}
+
+void SimWorld::Run(std::function<void()> job) {
+  After(1 + random_.Below(job_ticks_), [this, job = std::move(job)] {
+    Trace("job");
+    job();
+  });
+}
+
+bool SimWorld::RunOne() {
+  if (events_.empty()) return false;
+  std::pop_heap(events_.begin(), events_.end(), Later);
+  const Event event = std::move(events_.back());
+  events_.pop_back();
+  now_ = std::max(now_, event.time);
+  event.run();
+  return true;
+}
+
+void SimWorld::PassTime(uint64_t delay) {
+  const uint64_t until = now_ + delay;
+  while (!events_.empty() && events_.front().time <= until) RunOne();
+  now_ = std::max(now_, until);
+}
+
+void SimWorld::NoteWaitingForNothing() {
+  if (++waited_for_nothing_ > kMostWaitsForNothing) Hang("it waits, and nothing is under way");
+}
+
+void SimWorld::Trace(const char* what, uint64_t a, uint64_t b, uint64_t c) {
+  const auto mix = [this](uint64_t value) {
+    trace_hash_ = (trace_hash_ ^ value) * 0x9e3779b97f4a7c15u;
+    trace_hash_ ^= trace_hash_ >> 29;
+  };
+  for (const char* p = what; *p != 0; ++p) mix(static_cast<unsigned char>(*p));
+  mix(now_);
+  mix(a);
+  mix(b);
+  mix(c);
+  if (print_trace_) {
+    std::fprintf(stderr, "%8" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", now_, what, a, b,
+                 c);
+  }
+}
+
+}  // namespace spillway

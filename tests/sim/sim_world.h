@@ -1,0 +1,75 @@
+// Time, chance and the trace of a simulated run: everything that happens in it is an
+// event here, in an order that the seed decides, on one thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "swap/executor.h"
+
+namespace spillway {
+
+// SplitMix64: the same numbers from the same seed with every library.
+class SimRandom {
+ public:
+  explicit SimRandom(uint64_t seed) : state_(seed) {}
+  uint64_t Next();
+  // Below `limit`, which is positive.
+  uint64_t Below(uint64_t limit) { return Next() % limit; }
+  // In [first, last].
+  uint64_t Between(uint64_t first, uint64_t last) { return first + Below(last - first + 1); }
+  bool OneIn(uint64_t n) { return Below(n) == 0; }
+
+ private:
+  uint64_t state_;
+};
+
+class SimWorld final : public Executor {
+ public:
+  // With `print_trace` every event is a line on stderr.
+  SimWorld(uint64_t seed, bool print_trace);
+
+  SimRandom& random() { return random_; }
+
+  // `event` happens `delay` ticks from now; of two at the same time the first given goes first.
+  void After(uint64_t delay, std::function<void()> event);
+  // A job of the swap manager: after a random while.
+  void Run(std::function<void()> job) override;
+
+  // Lets the next event happen. False when there is none.
+  bool RunOne();
+  // Lets all that is due within `delay` ticks happen. A system call that takes its time
+  // does this: what other threads and the devices do meanwhile.
+  void PassTime(uint64_t delay);
+  bool idle() const { return events_.empty(); }
+
+  // Somebody waits and nothing is under way. A real wait ends after a second; who goes on
+  // then without having been woken relied on that. It is a stall, and ends the process, as
+  // do waiting on and on and events without an end.
+  void NoteWaitingForNothing();
+  void NoteWoken() { waited_for_nothing_ = 0; }
+
+  void Trace(const char* what, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0);
+  // Of everything traced so far.
+  uint64_t trace_hash() const { return trace_hash_; }
+
+ private:
+  struct Event {
+    uint64_t time;
+    uint64_t order;
+    std::function<void()> run;
+  };
+  static bool Later(const Event& a, const Event& b);
+
+  SimRandom random_;
+  const bool print_trace_;
+  const uint64_t job_ticks_;
+  uint64_t now_ = 0;
+  uint64_t order_ = 0;
+  std::vector<Event> events_;  // a heap, the next one at the front
+  int waited_for_nothing_ = 0;
+  uint64_t trace_hash_ = 14695981039346656037u;
+};
+
+}  // namespace spillway
