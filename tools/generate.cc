@@ -213,7 +213,10 @@ absl::Status Generate(const GenerateFlags& flags) {
                    Generator::Create(opened.model, opened.weights.get(), options));
   if (!flags.json) std::printf("%s", flags.prompt.c_str());
   const auto sample = Continue(flags, *tokenizer, prompt, *generator);
-  if (!flags.json) std::printf("\n");
+  if (!flags.json) {
+    std::printf("\n");
+    std::fflush(stdout);  // before what stderr says of it
+  }
   RETURN_IF_ERROR(sample.status());
 
   const double later = static_cast<double>(sample->tokens.size()) - 1;
