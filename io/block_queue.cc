@@ -89,6 +89,7 @@ void BlockQueue::Add(IoRequest* request) {
   request->blocks_in_flight = 0;
   request->status = absl::OkStatus();
   ++pending_;
+  if (request->io_class == IoClass::kDemand) last_demand_ = clock_();
   if (request->size_bytes == 0) {
     completed_.push_back(request);
   } else {
@@ -120,7 +121,8 @@ uint64_t BlockQueue::NextBlockBytes(const IoRequest& request) const {
 bool BlockQueue::WindowIsOpen(const FileQueue& queue) const {
   const uint64_t next_bytes = NextBlockBytes(*queue.waiting[kWindowedLane].front());
   return queue.windowed_bytes == 0 ||
-         queue.windowed_bytes + std::min(next_bytes, write_window_bytes_) <= write_window_bytes_;
+         queue.windowed_bytes + std::min(next_bytes, write_window_bytes_) <= write_window_bytes_ ||
+         !last_demand_ || clock_() - *last_demand_ > kDemandRememberedNanoseconds;
 }
 
 // The lane with the file's next block of this class; -1: none that may go.

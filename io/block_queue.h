@@ -13,9 +13,10 @@
 // - inside the class, one of the file with the fewest bytes in flight, so that a
 //   slow drive does not fill the queue that a fast one shares with it;
 // - inside class and file, in order of arrival;
-// - but writes of the class kWriteBack only while less than the write window of them is
-//   in flight to that file (reads of that class pass them then): a demand read waits for
-//   the drive to take that much at most.
+// - but while there are demand reads about, writes of the class kWriteBack only as long
+//   as less than the write window of them is in flight to that file (reads of that class
+//   pass them then): a demand read waits for the drive to take that much at most. Without
+//   demand, writes have the whole queue, which some drives need for their full rate.
 //
 // Owner thread only, except stats().
 #pragma once
@@ -25,6 +26,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "io/io_engine.h"
@@ -64,13 +66,17 @@ class BlockQueue {
   // stuck, and an error is better than a run that hangs.
   static constexpr uint32_t kRetriesLimit = 5000;
 
+  // For so long after the last demand request the window stays in force: the next one
+  // is then bounded too.
+  static constexpr int64_t kDemandRememberedNanoseconds = 10'000'000'000;
+
   using Clock = int64_t (*)();
   static int64_t MonotonicNanoseconds();
 
   static constexpr uint64_t kNoWindow = ~uint64_t{0};
 
-  // At most `write_window_bytes` of the writes of class kWriteBack are in flight per file;
-  // one block is always allowed.
+  // `write_window_bytes`: of the writes of class kWriteBack, per file, while there is
+  // demand; one block is always allowed.
   BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock = &MonotonicNanoseconds,
              uint64_t write_window_bytes = kNoWindow);
   ~BlockQueue();
@@ -131,6 +137,7 @@ class BlockQueue {
   // One for each file with something waiting or in flight; those of files that
   // have neither are used again, so there are never more than files at work at once.
   std::vector<std::unique_ptr<FileQueue>> files_;
+  std::optional<int64_t> last_demand_;
   uint64_t arrivals_ = 0;
   uint64_t cuts_ = 0;
   std::array<int, kClasses> passed_over_ = {};

@@ -18,7 +18,7 @@ namespace spillway {
 
 enum class IoBenchOp {
   kRead,   // in order, as prefetch
-  kWrite,  // in order, as write-back, so within its window
+  kWrite,  // in order, as write-back
   kMixed,  // as many reads as writes
   // One read at a time of a random block as demand: alone, then under full write-back.
   kDemand,

@@ -66,8 +66,9 @@ struct IoEngineOptions {
   uint32_t depth = 32;
   // Threads of the thread-pool engine.
   uint32_t threads = 4;
-  // At most so many bytes of writes of the class kWriteBack are in flight per file (one
-  // block is always allowed): what a demand read may find before it at a drive.
+  // While there are demand reads about (the last one at most ten seconds ago), at most so
+  // many bytes of writes of the class kWriteBack are in flight per file, or one block:
+  // what a demand read may find before it at a drive.
   uint64_t write_window_bytes = 8 << 20;
 
   // What transfers will mostly use; both outlive the engine. io_uring registers them once,

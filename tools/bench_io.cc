@@ -229,7 +229,8 @@ void AddBenchIoCommand(CLI::App& bench, CommandFunction* run) {
   io->add_option("--io-engine", flags->engine, "auto, io_uring or threads")
       ->check(CLI::IsMember(Names(kEngines)));
   io->add_option("--threads", flags->threads, "of the engine `threads` (4)");
-  io->add_option("--write-window", flags->write_window, "most write-back in flight (8MiB)");
+  io->add_option("--write-window", flags->write_window,
+                 "write-back in flight beside demand reads (8MiB)");
   io->add_flag("--verify", flags->verify, "compute and check checksums");
   io->add_flag("--poll", flags->poll, "io_uring: ask the drive, no interrupts (IOPOLL)");
   io->add_flag("--sqpoll", flags->sqpoll, "io_uring: a kernel thread submits (SQPOLL)");

@@ -50,6 +50,13 @@ class BlockQueueTest : public testing::Test {
     direct_ = *std::move(direct);
   }
 
+  // From now on the window is in force.
+  void ReportDemand(BlockQueue& queue) {
+    Recorded demand(file_.get(), IoOp::kRead, 0, memory_.data(), 0, IoClass::kDemand);
+    queue.Add(&demand);
+    queue.RunCallbacks();
+  }
+
   ScratchDirectory scratch_;
   std::unique_ptr<File> file_;
   std::unique_ptr<File> direct_;
@@ -305,6 +312,7 @@ TEST_F(BlockQueueTest, AClassThatWaitedLongAgoHasNoClaim) {
 
 TEST_F(BlockQueueTest, WriteBackStaysInsideItsWindow) {
   BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 350);
+  ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
   Recorded prefetch(file_.get(), IoOp::kWrite, 0, memory_.data(), 500, IoClass::kPrefetch);
   queue.Add(&write_back);
@@ -324,6 +332,7 @@ TEST_F(BlockQueueTest, WriteBackStaysInsideItsWindow) {
 
 TEST_F(BlockQueueTest, AShortWriteKeepsItsPlaceInTheWindow) {
   BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
   queue.Add(&write_back);
   queue.Returned(queue.Next(), 60);
@@ -337,6 +346,7 @@ TEST_F(BlockQueueTest, AShortWriteKeepsItsPlaceInTheWindow) {
 
 TEST_F(BlockQueueTest, OneBlockIsAllowedHoweverSmallTheWindow) {
   BlockQueue queue(1000, 16, &BlockQueue::MonotonicNanoseconds, 10);
+  ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 3000, IoClass::kWriteBack);
   queue.Add(&write_back);
   for (int i = 0; i < 3; ++i) {
@@ -350,6 +360,7 @@ TEST_F(BlockQueueTest, OneBlockIsAllowedHoweverSmallTheWindow) {
 
 TEST_F(BlockQueueTest, AFailedWriteLeavesTheWindow) {
   BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  ReportDemand(queue);
   Recorded first(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
   Recorded second(file_.get(), IoOp::kWrite, 1000, memory_.data(), 100, IoClass::kWriteBack);
   queue.Add(&first);
@@ -362,6 +373,7 @@ TEST_F(BlockQueueTest, AFailedWriteLeavesTheWindow) {
 
 TEST_F(BlockQueueTest, ReadsOfTheLowestClassPassWritesThatTheWindowHolds) {
   BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  ReportDemand(queue);
   Recorded write(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
   Recorded read(file_.get(), IoOp::kRead, 0, memory_.data(), 200, IoClass::kWriteBack);
   queue.Add(&write);
@@ -377,6 +389,7 @@ TEST_F(BlockQueueTest, ReadsOfTheLowestClassPassWritesThatTheWindowHolds) {
 
 TEST_F(BlockQueueTest, WithRoomInTheWindowTheLowestClassGoesInOrderOfArrival) {
   BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 1000);
+  ReportDemand(queue);
   Recorded write(file_.get(), IoOp::kWrite, 0, memory_.data(), 200, IoClass::kWriteBack);
   Recorded read(file_.get(), IoOp::kRead, 0, memory_.data(), 100, IoClass::kWriteBack);
   Recorded last(file_.get(), IoOp::kWrite, 0, memory_.data(), 100, IoClass::kWriteBack);
@@ -388,6 +401,7 @@ TEST_F(BlockQueueTest, WithRoomInTheWindowTheLowestClassGoesInOrderOfArrival) {
 
 TEST_F(BlockQueueTest, WhatAFullWindowHoldsBackIsNotPassedOver) {
   BlockQueue queue(1, 2, &BlockQueue::MonotonicNanoseconds, 1);
+  ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
   queue.Add(&write_back);
   IoBlock* in_window = queue.Next();
@@ -398,8 +412,35 @@ TEST_F(BlockQueueTest, WhatAFullWindowHoldsBackIsNotPassedOver) {
   EXPECT_EQ(queue.Next()->request, &demand);
 }
 
+int64_t scripted_now = 0;
+
+TEST_F(BlockQueueTest, TheWindowIsInForceOnlyWhileThereIsDemand) {
+  scripted_now = 1;
+  BlockQueue queue(
+      100, 16, [] { return scripted_now; }, 100);
+  Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 900, IoClass::kWriteBack);
+  queue.Add(&write_back);
+  std::vector<IoBlock*> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(queue.Next());
+  EXPECT_NE(blocks.back(), nullptr);
+  ReportDemand(queue);
+  EXPECT_EQ(queue.Next(), nullptr);
+  // What is in flight from before must come back first.
+  for (int i = 0; i < 3; ++i) queue.Returned(blocks[i], 100);
+  EXPECT_EQ(queue.Next(), nullptr);
+  queue.Returned(blocks[3], 100);
+  EXPECT_NE(queue.Next(), nullptr);
+  EXPECT_EQ(queue.Next(), nullptr);
+  scripted_now += BlockQueue::kDemandRememberedNanoseconds;
+  EXPECT_EQ(queue.Next(), nullptr);
+  ++scripted_now;
+  EXPECT_NE(queue.Next(), nullptr);
+  EXPECT_NE(queue.Next(), nullptr);
+}
+
 TEST_F(BlockQueueTest, EachFileHasAWindowOfItsOwn) {
   BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 200);
+  ReportDemand(queue);
   Recorded a(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
   auto other = File::Open(scratch_ / "other", {.write = true, .create = true, .direct = false});
   ASSERT_TRUE(other.ok());
