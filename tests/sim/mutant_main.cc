@@ -30,7 +30,7 @@ bool Notices(uint64_t first, uint64_t count) {
 }  // namespace
 
 int main() {
-  constexpr uint64_t kSeeds = 2500;
+  constexpr uint64_t kSeeds = 10000;
   if (Notices(0, kSeeds)) {
     std::puts("noticed");
     return 0;

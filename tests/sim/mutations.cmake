@@ -99,12 +99,6 @@ spillway_sim_mutant(nobody_woken swap/mover.cc
   engine_->Wake();]==]
   [==[    inbox_.push_back(std::move(task));
   }]==])
-spillway_sim_mutant(not_pumped_again swap/mover_passes.cc
-  [==[    if (destination->abandoned) ReleaseStay(*destination);
-  }
-  pump_again_ = true;]==]
-  [==[    if (destination->abandoned) ReleaseStay(*destination);
-  }]==])
 spillway_sim_mutant(descriptor_leaked swap/swap_store_files.cc
   [==[SwapStore::~SwapStore() = default;]==]
   [==[SwapStore::~SwapStore() {

@@ -141,7 +141,7 @@ void SimRun::ArmLife() {
   if (refusals_ && !random_.OneIn(3)) arm(SimFault::kReadError, SimFault::kReadSmallError);
   if (lies_ && !random_.OneIn(3)) arm(SimFault::kFlippedOnMedium, SimFault::kSmallFileFlipped);
   if (random_.OneIn(4)) return;
-  const auto kind = random_.OneIn(3) ? SimDisk::CrashKind::kKill : SimDisk::CrashKind::kPowerLoss;
+  const auto kind = random_.OneIn(2) ? SimDisk::CrashKind::kKill : SimDisk::CrashKind::kPowerLoss;
   if (random_.OneIn(2)) {
     disk_.ArmCrash(kind, random_.Below(60), /*without_transfers=*/true);
   } else {
@@ -152,7 +152,7 @@ void SimRun::ArmLife() {
 std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   auto life = std::make_unique<Life>();
   life->last = last;
-  life->steps = static_cast<int>(random_.Between(1, 7));
+  life->steps = static_cast<int>(random_.Between(1, 10));
   life->update = random_.OneIn(2) ? UpdateMode::kImmediate : UpdateMode::kDeferred;
   life->schedule = BuildTrainSchedule({shape_.borrows}, life->update);
   PlanRequest request;
@@ -409,11 +409,16 @@ absl::Status SimRun::MaybeCommit(Life& life) {
 
 // Now and then everything comes to rest between two steps.
 absl::Status SimRun::RestAWhile(Life& life) {
-  if (!random_.OneIn(3)) return absl::OkStatus();
+  if (random_.OneIn(2)) return absl::OkStatus();
   SwapManager& manager = *life.manager;
   if (std::exchange(life.enqueued, false)) manager.AbandonQueued();
   world_.Trace("flush");
   RETURN_IF_ERROR(manager.Flush());
+  while (random_.OneIn(3)) {  // begun, and thought better of
+    manager.Enqueue(random_.OneIn(2) ? Program::kTrain : Program::kEvaluate);
+    LetItGoOn(life);
+    manager.AbandonQueued();
+  }
   if (random_.OneIn(2)) {
     manager.Enqueue(Program::kEvaluate);
     RETURN_IF_ERROR(RunOps(life, static_cast<int>(shape_.units.size()), false));
