@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/io_engine.h"
@@ -84,41 +82,35 @@ class Recorder final : public FileSystem {
   };
 };
 
-std::string TestFolder() {
-  std::string folder = absl::StrCat(testing::TempDir(), "file_system");
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
-
 TEST(FileSystem, AnAtomicWriteIsDurableStepByStep) {
-  const std::string folder = TestFolder();
+  ScratchDirectory folder;
   Recorder files;
-  ASSERT_TRUE(WriteFileAtomically(files, folder + "/a", "one").ok());
+  ASSERT_TRUE(WriteFileAtomically(files, folder / "a", "one").ok());
   EXPECT_THAT(files.said,
               ElementsAre("create", "append", "sync", "close", "rename", "sync directory"));
-  EXPECT_EQ(*ReadSmallFile(folder + "/a"), "one");
+  EXPECT_EQ(*ReadSmallFile(folder / "a"), "one");
 }
 
 TEST(FileSystem, AnAtomicWriteThatFailsLeavesTheOldFileAndNoOther) {
-  const std::string folder = TestFolder();
-  ASSERT_TRUE(WriteFileAtomically(folder + "/a", "one").ok());
+  ScratchDirectory folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "a", "one").ok());
   for (const char* step : {"create", "append", "sync", "close", "rename"}) {
     SCOPED_TRACE(step);
     Recorder files;
     files.fail = step;
-    EXPECT_EQ(WriteFileAtomically(files, folder + "/a", "two").message(), step);
-    EXPECT_EQ(*ReadSmallFile(folder + "/a"), "one");
-    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+    EXPECT_EQ(WriteFileAtomically(files, folder / "a", "two").message(), step);
+    EXPECT_EQ(*ReadSmallFile(folder / "a"), "one");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
   }
   Recorder files;
   files.fail = "sync directory";  // the new one is there, and may be gone after a power loss
-  EXPECT_FALSE(WriteFileAtomically(files, folder + "/a", "two").ok());
-  EXPECT_EQ(*ReadSmallFile(folder + "/a"), "two");
+  EXPECT_FALSE(WriteFileAtomically(files, folder / "a", "two").ok());
+  EXPECT_EQ(*ReadSmallFile(folder / "a"), "two");
 }
 
 TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
-  const std::string path = TestFolder() + "/new";
+  ScratchDirectory folder;
+  const std::string path = folder / "new";
   FileSystem& files = FileSystem::Real();
   auto file = files.Create(path);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -139,12 +131,13 @@ TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
 }
 
 TEST(FileSystem, AFileAtRestIsReadAndWrittenWhole) {
-  const std::string path = TestFolder() + "/blocks";
+  ScratchDirectory folder;
+  const std::string path = folder / "blocks";
   auto file = FileSystem::Real().Open(path, {.write = true, .create = true});
   ASSERT_TRUE(file.ok()) << file.status();
   constexpr uint64_t kBytes = 3 * 4096;
-  AlignedBuffer out(kBytes), in(kBytes);
-  for (uint64_t i = 0; i < kBytes; ++i) out.data()[i] = static_cast<char>(i * 7 + i / 4096);
+  AlignedMemory out(kBytes), in(kBytes);
+  FillRandom(out.data(), kBytes, 1);
   ASSERT_TRUE((*file)->WriteAt(4096, out.data(), kBytes).ok());
   ASSERT_TRUE((*file)->ReadAt(4096, in.data(), kBytes).ok());
   EXPECT_EQ(std::string(in.data(), kBytes), std::string(out.data(), kBytes));
