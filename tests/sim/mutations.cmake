@@ -93,7 +93,7 @@ spillway_sim_mutant(abandoned_stays_in_the_way swap/mover.cc
   [==[    if (stay->abandoned) continue;
     if (stay->first_op > op) break;]==]
   [==[    if (stay->first_op > op) break;]==])
-spillway_sim_mutant(nobody_woken swap/mover.cc
+spillway_sim_mutant(nobody_woken swap/mover_thread.cc
   [==[    inbox_.push_back(std::move(task));
   }
   engine_->Wake();]==]
