@@ -36,30 +36,42 @@ void SimRun::JudgeFiles() {
   if (disk_.open_handles != 0) Fail(absl::StrCat(disk_.open_handles, " files are still open"));
   if (disk_.crashed()) return;
   for (const std::string& name : disk_.Names()) {
-    if (name != manifest_path_ && !absl::EndsWith(name, "/tiles")) {
+    if (name != manifest_path_ && !absl::EndsWith(name, "/tiles") &&
+        name != absl::StrCat(kSimCopyDirectory, "/manifest")) {
       Fail(absl::StrCat(name, " was left behind"));
     }
   }
 }
 
 // The last commit opens, and every byte of it is the oracle's: between lives, and for any
-// reader beside a life that goes on.
+// reader beside a life that goes on. The same of its copy.
 void SimRun::JudgeCommit() {
-  if (!failure_.empty() || !acknowledged_ || disk_.crashed()) return;
+  if (acknowledged_) {
+    JudgeCommitAt(manifest_path_, *acknowledged_, under_way_ ? &*under_way_ : nullptr);
+  }
+  if (copied_) JudgeCommitAt(absl::StrCat(kSimCopyDirectory, "/manifest"), *copied_, nullptr);
+}
+
+void SimRun::JudgeCommitAt(const std::string& manifest_path, const SimCommit& last,
+                           const SimCommit* under_way) {
+  if (!failure_.empty() || disk_.crashed()) return;
   const uint64_t refusals_before = disk_.faults().refusals();
   CommitRecord record;
-  auto store = SwapStore::Open(manifest_path_, /*read_only=*/true, {}, &record, files_);
+  auto store = SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files_);
   absl::Status status = store.status();
   if (status.ok()) {
-    const SimCommit* const found = record.step == acknowledged_->step              ? &*acknowledged_
-                                   : under_way_ && record.step == under_way_->step ? &*under_way_
-                                                                                   : nullptr;
+    const SimCommit* const found = record.step == last.step ? &last
+                                   : under_way != nullptr && record.step == under_way->step
+                                       ? under_way
+                                       : nullptr;
     if (found == nullptr) {
-      return Fail(absl::StrCat("the commit of step ", record.step, " is there instead of that of ",
-                               acknowledged_->step));
+      return Fail(absl::StrCat("the commit of step ", record.step, " is in ", manifest_path,
+                               " instead of that of ", last.step));
     }
-    status = ReadStore(**store, 0, 2, [&](const TileView& tile) {
-      if (!SimSameTile(tile, found->state)) {
+    // A copy: while it is read, the one under way may become the last.
+    const SimOracle expected = found->state;
+    status = ReadStore(**store, 0, shape_.num_planes(), [&](const TileView& tile) {
+      if (!SimSameTile(tile, expected)) {
         Fail(absl::StrCat("unit ", tile.unit, " tile ", tile.tile, " of the commit of step ",
                           record.step, " is not the oracle's"));
       }
@@ -69,8 +81,7 @@ void SimRun::JudgeCommit() {
   if (status.ok() || disk_.crashed() || disk_.faults().refusals() > refusals_before) return;
   const bool wrong_bytes = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
   if (disk_.faults().lies() > 0 && wrong_bytes) return;
-  Fail(absl::StrCat("the commit of step ", acknowledged_->step,
-                    " does not open: ", status.ToString()));
+  Fail(absl::StrCat("the commit of step ", last.step, " does not open: ", status.ToString()));
 }
 
 }  // namespace spillway

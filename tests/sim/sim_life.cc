@@ -179,7 +179,7 @@ absl::Status SimRun::RunOps(Life& life, int count, bool train) {
 }
 
 absl::Status SimRun::Compare(Life& life) {
-  return life.manager->ReadState(0, 2, [&](const TileView& tile) {
+  return life.manager->ReadState(0, shape_.num_planes(), [&](const TileView& tile) {
     if (!SimSameTile(tile, *oracle_)) {
       Fail(absl::StrCat("unit ", tile.unit, " tile ", tile.tile, " after step ", step_,
                         " is not the oracle's"));
@@ -253,6 +253,28 @@ absl::Status SimRun::RestAWhile(Life& life) {
   }
   if (random_.OneIn(2)) RETURN_IF_ERROR(Compare(life));
   if (random_.OneIn(2)) RETURN_IF_ERROR(manager.AwaitCommit());
+  if (acknowledged_ && !under_way_ && !copied_ && random_.OneIn(8)) {
+    RETURN_IF_ERROR(CopyCommit());
+  }
+  return absl::OkStatus();
+}
+
+// The last commit to a store of one slot, which is committed once and then only read.
+absl::Status SimRun::CopyCommit() {
+  world_.Trace("copy");
+  RETURN_IF_ERROR(SwapStore::RemoveLeftovers(kSimCopyDirectory, files_));
+  CommitRecord record;
+  ASSIGN_OR_RETURN(const std::unique_ptr<SwapStore> from,
+                   SwapStore::Open(manifest_path_, /*read_only=*/true, {}, &record, files_));
+  StoreOptions options;
+  options.directories = {kSimCopyDirectory};
+  options.two_slots = false;
+  options.files = &files_;
+  ASSIGN_OR_RETURN(const std::unique_ptr<SwapStore> to,
+                   SwapStore::Create(shape_.Layout(), options));
+  RETURN_IF_ERROR(CopyStore(*from, *to));
+  RETURN_IF_ERROR(to->Commit(absl::StrCat(kSimCopyDirectory, "/manifest"), record));
+  copied_ = acknowledged_;
   return absl::OkStatus();
 }
 

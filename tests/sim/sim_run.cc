@@ -16,6 +16,7 @@ constexpr int kMostLivesWithLies = 3;
 void SimRun::DrawShape() {
   const int units = static_cast<int>(random_.Between(1, 4));
   shape_.tile_parameters = 2048 * random_.Between(1, 2);
+  shape_.residual = random_.OneIn(3);
   for (int u = 0; u < units; ++u) {
     shape_.units.push_back(2048 * random_.Between(u == 0 ? 1 : 0, 3));
     shape_.borrows.emplace_back();
@@ -59,7 +60,7 @@ void SimRun::ArmLife() {
 }
 
 std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
-  auto life = std::make_unique<Life>();
+  auto life = std::make_unique<Life>(shape_);
   life->last = last;
   life->steps = static_cast<int>(random_.Between(1, 10));
   life->update = random_.OneIn(2) ? UpdateMode::kImmediate : UpdateMode::kDeferred;

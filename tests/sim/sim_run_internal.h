@@ -16,6 +16,8 @@
 
 namespace spillway {
 
+inline constexpr char kSimCopyDirectory[] = "/sim/copy";
+
 // A commit as the oracle has it.
 struct SimCommit {
   uint64_t step;
@@ -39,6 +41,8 @@ class SimRun {
     SwapManagerOptions options;
     MemoryBudget budget{"sim", uint64_t{1} << 32};
     std::unique_ptr<Arena> host, device;
+    explicit Life(const SimShape& shape) : compute(shape) {}
+
     SimCompute compute;
     std::unique_ptr<SwapStore> store;
     std::unique_ptr<SwapManager> manager;
@@ -62,10 +66,13 @@ class SimRun {
   absl::Status MaybeCommit(Life& life);
   absl::Status RunOps(Life& life, int count, bool train);
   absl::Status Compare(Life& life);
+  absl::Status CopyCommit();
   void LetItGoOn(Life& life);
   void JudgeEnd(const absl::Status& status);
   void JudgeFiles();
   void JudgeCommit();
+  void JudgeCommitAt(const std::string& manifest_path, const SimCommit& last,
+                     const SimCommit* under_way);
 
   // Something that must hold does not.
   void Fail(std::string what) {
@@ -89,6 +96,7 @@ class SimRun {
   uint64_t step_ = 0;
   int64_t applied_ = 0;
   std::optional<SimCommit> acknowledged_, under_way_;
+  std::optional<SimCommit> copied_;  // to a store of one slot
   // Of the faults, those before this life.
   uint64_t refusals_before_ = 0;
   int lives_with_lies_ = 0;
