@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -17,20 +18,24 @@ bool Notices(uint64_t first, uint64_t count) {
   const pid_t child = fork();
   if (child < 0) std::exit(2);
   if (child == 0) {
-    alarm(60);  // a hang is noticed as well
+    alarm(250);
     const std::string failure = spillway::RunSimSeeds(first, count, nullptr);
     std::fputs(failure.c_str(), stderr);
     _exit(failure.empty() ? 0 : 1);
   }
   int status = 0;
   if (waitpid(child, &status, 0) != child) std::exit(2);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+    std::puts("not done within 250 s");
+    std::exit(2);
+  }
   return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
 }
 
 }  // namespace
 
 int main() {
-  constexpr uint64_t kSeeds = 2500;
+  constexpr uint64_t kSeeds = 10000;
   if (Notices(0, kSeeds)) {
     std::puts("noticed");
     return 0;

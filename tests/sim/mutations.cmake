@@ -93,17 +93,11 @@ spillway_sim_mutant(abandoned_stays_in_the_way swap/mover.cc
   [==[    if (stay->abandoned) continue;
     if (stay->first_op > op) break;]==]
   [==[    if (stay->first_op > op) break;]==])
-spillway_sim_mutant(nobody_woken swap/mover.cc
+spillway_sim_mutant(nobody_woken swap/mover_thread.cc
   [==[    inbox_.push_back(std::move(task));
   }
   engine_->Wake();]==]
   [==[    inbox_.push_back(std::move(task));
-  }]==])
-spillway_sim_mutant(not_pumped_again swap/mover_passes.cc
-  [==[    if (destination->abandoned) ReleaseStay(*destination);
-  }
-  pump_again_ = true;]==]
-  [==[    if (destination->abandoned) ReleaseStay(*destination);
   }]==])
 spillway_sim_mutant(descriptor_leaked swap/swap_store_files.cc
   [==[SwapStore::~SwapStore() = default;]==]

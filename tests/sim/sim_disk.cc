@@ -17,6 +17,7 @@ constexpr uint32_t kMostRetries = 8;
 
 // 1: no direct I/O.
 constexpr uint32_t kAlignments[] = {1, 512, 4096};
+constexpr uint64_t kSlownesses[] = {1, 1, 5, 40};
 constexpr int kWriteErrors[] = {EIO, ENOSPC, EROFS, ENODEV};
 
 }  // namespace
@@ -141,10 +142,15 @@ void SimDisk::SetName(absl::string_view path, std::shared_ptr<SimInode> inode) {
   }
 }
 
-std::shared_ptr<SimInode> SimDisk::NewInode() {
+std::shared_ptr<SimInode> SimDisk::Create(absl::string_view path) {
+  // Every directory may be on a drive of its own.
+  const std::string directory(path.substr(0, path.rfind('/')));
+  const auto [drive, fresh] = slowness_.try_emplace(directory, 1);
+  if (fresh) drive->second = kSlownesses[world_.random().Below(4)];
   auto inode = std::make_shared<SimInode>();
-  inode->number = inodes_.size();
-  inodes_.push_back(inode);
+  inode->number = inodes_++;
+  inode->slowness = drive->second;
+  SetName(path, inode);
   return inode;
 }
 
@@ -223,7 +229,7 @@ void SimDisk::SyncFalsely(SimInode& inode) {
 uint64_t SimDisk::Latency() {
   if (crashed_) return 1;
   const uint64_t ticks = 1 + world_.random().Below(latency_ticks_);
-  return faults_.Happens(SimFault::kSlow) ? 20 * ticks : ticks;
+  return faults_.Happens(SimFault::kSlow) ? ticks << world_.random().Between(2, 9) : ticks;
 }
 
 void SimDisk::BeginTransfer(const Transfer* transfer) {

@@ -29,6 +29,7 @@ inline constexpr uint64_t kSimSectorBytes = 512;
 // A file's contents, with or without a name.
 struct SimInode {
   uint64_t number = 0;
+  uint64_t slowness = 1;      // of the drive that it is on
   std::vector<char> data;     // what a read sees
   std::vector<char> durable;  // of blocks that are not dirty the same
   std::vector<bool> dirty;    // [block] written since the last sync
@@ -63,7 +64,8 @@ class SimDisk {
   // --- Names. Paths are absolute, directories always there.
   std::shared_ptr<SimInode> Find(absl::string_view path) const;
   void SetName(absl::string_view path, std::shared_ptr<SimInode> inode);  // null: removes it
-  std::shared_ptr<SimInode> NewInode();
+  // A new file of this name.
+  std::shared_ptr<SimInode> Create(absl::string_view path);
   void SyncDirectory(absl::string_view directory);
   std::vector<std::string> Names() const;  // all of them, sorted
 
@@ -86,7 +88,9 @@ class SimDisk {
   // What a crash finds in flight may be written in part. The pointer names the transfer.
   void BeginTransfer(const Transfer* transfer);
   int64_t EndTransfer(const Transfer* transfer);
+  // How long a call takes.
   uint64_t Latency();
+  uint64_t TransferLatency(const SimInode& inode) { return Latency() * inode.slowness; }
 
   // Open files and files being written, to find leaks.
   int open_handles = 0;
@@ -109,7 +113,8 @@ class SimDisk {
   const uint32_t alignment_bytes_;
   const uint64_t latency_ticks_;
   Names_ names_, durable_names_;
-  std::vector<std::weak_ptr<SimInode>> inodes_;
+  std::map<std::string, uint64_t, std::less<>> slowness_;  // [directory]
+  uint64_t inodes_ = 0;                                    // made so far
   std::vector<const Transfer*> in_flight_;
   bool crashed_ = false;
   bool crash_armed_ = false;

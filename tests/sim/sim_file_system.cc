@@ -151,7 +151,7 @@ class SimEngine final : public BlockEngine {
     transfer->retries = block->retries;
     ++in_flight_;
     disk_.BeginTransfer(transfer.get());
-    disk_.world().After(disk_.Latency(), [this, block, transfer] {
+    disk_.world().After(disk_.TransferLatency(*transfer->inode), [this, block, transfer] {
       back_.emplace_back(block, disk_.EndTransfer(transfer.get()));
     });
   }
@@ -189,8 +189,7 @@ absl::StatusOr<std::unique_ptr<File>> SimFileSystem::Open(absl::string_view path
   if (options.create) {
     if (inode != nullptr) return ErrnoStatus(EEXIST, what);
     if (disk_.faults().Strikes(SimFault::kCreateError)) return ErrnoStatus(ENOSPC, what);
-    inode = disk_.NewInode();
-    disk_.SetName(path, inode);
+    inode = disk_.Create(path);
   } else {
     if (disk_.faults().Strikes(SimFault::kOpenError)) return ErrnoStatus(EIO, what);
     if (inode == nullptr) return ErrnoStatus(ENOENT, what);
@@ -226,9 +225,8 @@ absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   if (disk_.Find(path) != nullptr) return ErrnoStatus(EEXIST, what);
   if (disk_.faults().Strikes(SimFault::kCreateError)) return ErrnoStatus(ENOSPC, what);
-  const std::shared_ptr<SimInode> inode = disk_.NewInode();
+  const std::shared_ptr<SimInode> inode = disk_.Create(path);
   disk_.world().Trace("create", inode->number);
-  disk_.SetName(path, inode);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
   return std::make_unique<SimNewFile>(disk_, inode, std::string(path));
 }

@@ -21,18 +21,27 @@ void UpdateOne(uint16_t& weight, uint16_t& moment, uint16_t gradient, int64_t st
   weight = static_cast<uint16_t>(weight * 5 + gradient + moment + step);
 }
 
+void UpdateResiduals(const uint16_t* weights, uint64_t parameters, uint16_t* residuals) {
+  for (uint64_t i = 0; i < parameters; ++i) {
+    residuals[i] = static_cast<uint16_t>(residuals[i] * 7 + weights[i] + 1);
+  }
+}
+
 }  // namespace
 
 StateLayout SimShape::Layout() const {
   std::vector<UnitLayout> layouts;
   for (size_t i = 0; i < units.size(); ++i) layouts.push_back({absl::StrCat("u", i), units[i]});
-  return StateLayout(layouts, {{Plane::kWeight, 2}, {Plane::kMomentum, 2}}, 2, tile_parameters);
+  std::vector<PlaneSpec> planes = {{Plane::kWeight, 2}, {Plane::kMomentum, 2}};
+  if (residual) planes.insert(planes.begin() + 1, {Plane::kResidual, 2});
+  return StateLayout(layouts, planes, 2, tile_parameters);
 }
 
 SimOracle::SimOracle(const SimShape& shape) {
   for (size_t u = 0; u < shape.units.size(); ++u) {
     weights.emplace_back(shape.units[u]);
     moments.emplace_back(shape.units[u], 0);
+    if (shape.residual) residuals.emplace_back(shape.units[u], 0);
     for (uint64_t i = 0; i < shape.units[u]; ++i) {
       weights[u][i] = FirstWeight(static_cast<int>(u), i);
     }
@@ -59,6 +68,7 @@ double SimOracle::Step(const StepSchedule& schedule, int64_t step, bool skip) {
     for (size_t i = 0; i < weights[u].size(); ++i) squares += uint64_t{sum[i]} * sum[i];
     if (skip) continue;
     for (size_t i = 0; i < weights[u].size(); ++i) UpdateOne(weight[i], moment[i], sum[i], step);
+    if (!residuals.empty()) UpdateResiduals(weight, weights[u].size(), residuals[u].data());
   }
   return static_cast<double>(squares);
 }
@@ -99,10 +109,13 @@ GradientPartial SimCompute::Round(int, int, uint64_t parameters, const float* su
 
 absl::Status SimCompute::Update(const TileView& tile, const UpdateScalars& scalars) {
   auto* const weight = reinterpret_cast<uint16_t*>(tile.planes[0]);
-  auto* const moment = reinterpret_cast<uint16_t*>(tile.planes[1]);
+  auto* const moment = reinterpret_cast<uint16_t*>(tile.planes[residual_ ? 2 : 1]);
   const auto* const gradient = static_cast<const uint16_t*>(tile.gradient);
   for (uint64_t i = 0; i < tile.parameters; ++i) {
     UpdateOne(weight[i], moment[i], gradient[i], scalars.step);
+  }
+  if (residual_) {
+    UpdateResiduals(weight, tile.parameters, reinterpret_cast<uint16_t*>(tile.planes[1]));
   }
   return absl::OkStatus();
 }
@@ -114,7 +127,9 @@ bool SimSameTile(const TileView& tile, const SimOracle& oracle) {
            std::memcmp(plane, expected.data() + tile.first_parameter, bytes) == 0;
   };
   return same(tile.planes[0], oracle.weights[tile.unit]) &&
-         same(tile.planes[1], oracle.moments[tile.unit]);
+         (oracle.residuals.empty() ? same(tile.planes[1], oracle.moments[tile.unit])
+                                   : same(tile.planes[1], oracle.residuals[tile.unit]) &&
+                                         same(tile.planes[2], oracle.moments[tile.unit]));
 }
 
 }  // namespace spillway

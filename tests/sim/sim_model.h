@@ -18,8 +18,10 @@ struct SimShape {
   std::vector<uint64_t> units;            // parameters, multiples of 2048
   std::vector<std::vector<int>> borrows;  // [unit]
   uint64_t tile_parameters = 2048;
+  bool residual = false;  // a plane between the weight and the moment
 
-  // Two bytes a parameter for the weight, the moment and the gradient.
+  int num_planes() const { return residual ? 3 : 2; }
+  // Two bytes a parameter for each plane and the gradient.
   StateLayout Layout() const;
 };
 
@@ -29,6 +31,7 @@ struct SimOracle {
   double Step(const StepSchedule& schedule, int64_t step, bool skip);
 
   std::vector<std::vector<uint16_t>> weights, moments;  // [unit][parameter]
+  std::vector<std::vector<uint16_t>> residuals;         // likewise; empty without that plane
 };
 
 // The first state, as the oracle has it.
@@ -39,9 +42,13 @@ void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool f
 
 class SimCompute final : public TileCompute {
  public:
+  explicit SimCompute(const SimShape& shape) : residual_(shape.residual) {}
   GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
                         void* gradient) override;
   absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
+
+ private:
+  const bool residual_;
 };
 
 // Whether a tile's planes (null: not looked at) are the oracle's.

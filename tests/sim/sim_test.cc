@@ -10,7 +10,7 @@ namespace {
 
 // Sanitizers take ten times as long.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSeedsAShard = 100;
+constexpr uint64_t kSeedsAShard = 500;
 #else
 constexpr uint64_t kSeedsAShard = 5000;
 #endif

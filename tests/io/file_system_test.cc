@@ -1,0 +1,150 @@
+#include "io/file_system.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "io/io_engine.h"
+#include "tests/io/io_testing.h"
+
+namespace spillway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Forwards to the machine's own, says what it was asked, and fails where told to.
+class Recorder final : public FileSystem {
+ public:
+  absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
+                                             const FileOptions& options) override {
+    return FileSystem::Real().Open(path, options);
+  }
+  absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions& options) override {
+    return FileSystem::Real().CreateEngine(options);
+  }
+  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path) override {
+    return FileSystem::Real().ReadSmallFile(path);
+  }
+  absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override {
+    if (absl::Status status = Say("create"); !status.ok()) return status;
+    auto file = FileSystem::Real().Create(path);
+    if (!file.ok()) return file.status();
+    return std::make_unique<RecordedFile>(*this, *std::move(file));
+  }
+  absl::Status Rename(absl::string_view from, absl::string_view to) override {
+    if (absl::Status status = Say("rename"); !status.ok()) return status;
+    return FileSystem::Real().Rename(from, to);
+  }
+  absl::Status Remove(absl::string_view path) override {
+    if (absl::Status status = Say("remove"); !status.ok()) return status;
+    return FileSystem::Real().Remove(path);
+  }
+  absl::Status SyncDirectory(absl::string_view path) override {
+    if (absl::Status status = Say("sync directory"); !status.ok()) return status;
+    return FileSystem::Real().SyncDirectory(path);
+  }
+  absl::StatusOr<uint64_t> RandomNumber() override { return 0x123; }
+
+  absl::Status Say(const std::string& what) {
+    said.push_back(what);
+    return what == fail ? absl::UnavailableError(what) : absl::OkStatus();
+  }
+
+  std::vector<std::string> said;
+  std::string fail;
+
+ private:
+  class RecordedFile final : public NewFile {
+   public:
+    RecordedFile(Recorder& recorder, std::unique_ptr<NewFile> file)
+        : recorder_(recorder), file_(std::move(file)) {}
+    absl::Status Append(absl::string_view content) override {
+      if (absl::Status status = recorder_.Say("append"); !status.ok()) return status;
+      return file_->Append(content);
+    }
+    absl::Status Sync() override {
+      if (absl::Status status = recorder_.Say("sync"); !status.ok()) return status;
+      return file_->Sync();
+    }
+    absl::Status Close() override {
+      if (absl::Status status = recorder_.Say("close"); !status.ok()) return status;
+      return file_->Close();
+    }
+
+   private:
+    Recorder& recorder_;
+    const std::unique_ptr<NewFile> file_;
+  };
+};
+
+TEST(FileSystem, AnAtomicWriteIsDurableStepByStep) {
+  ScratchDirectory folder;
+  Recorder files;
+  ASSERT_TRUE(WriteFileAtomically(files, folder / "a", "one").ok());
+  EXPECT_THAT(files.said,
+              ElementsAre("create", "append", "sync", "close", "rename", "sync directory"));
+  EXPECT_EQ(*ReadSmallFile(folder / "a"), "one");
+}
+
+TEST(FileSystem, AnAtomicWriteThatFailsLeavesTheOldFileAndNoOther) {
+  ScratchDirectory folder;
+  ASSERT_TRUE(WriteFileAtomically(folder / "a", "one").ok());
+  for (const char* step : {"create", "append", "sync", "close", "rename"}) {
+    SCOPED_TRACE(step);
+    Recorder files;
+    files.fail = step;
+    EXPECT_EQ(WriteFileAtomically(files, folder / "a", "two").message(), step);
+    EXPECT_EQ(*ReadSmallFile(folder / "a"), "one");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+  }
+  Recorder files;
+  files.fail = "sync directory";  // the new one is there, and may be gone after a power loss
+  EXPECT_FALSE(WriteFileAtomically(files, folder / "a", "two").ok());
+  EXPECT_EQ(*ReadSmallFile(folder / "a"), "two");
+}
+
+TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
+  ScratchDirectory folder;
+  const std::string path = folder / "new";
+  FileSystem& files = FileSystem::Real();
+  auto file = files.Create(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE((*file)->Append("ab").ok());
+  ASSERT_TRUE((*file)->Append("c").ok());
+  ASSERT_TRUE((*file)->Sync().ok());
+  ASSERT_TRUE((*file)->Close().ok());
+  EXPECT_EQ(*files.ReadSmallFile(path), "abc");
+  struct stat info;
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600);
+  const absl::Status again = files.Create(path).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(again)) << again;
+  EXPECT_THAT(std::string(again.message()), HasSubstr(path));
+  ASSERT_TRUE(files.Remove(path).ok());
+  EXPECT_TRUE(absl::IsNotFound(files.Remove(path)));
+  EXPECT_TRUE(absl::IsNotFound(files.Rename(path, path + "2")));
+}
+
+TEST(FileSystem, AFileAtRestIsReadAndWrittenWhole) {
+  ScratchDirectory folder;
+  const std::string path = folder / "blocks";
+  auto file = FileSystem::Real().Open(path, {.write = true, .create = true});
+  ASSERT_TRUE(file.ok()) << file.status();
+  constexpr uint64_t kBytes = 3 * 4096;
+  AlignedMemory out(kBytes), in(kBytes);
+  FillRandom(out.data(), kBytes, 1);
+  ASSERT_TRUE((*file)->WriteAt(4096, out.data(), kBytes).ok());
+  ASSERT_TRUE((*file)->ReadAt(4096, in.data(), kBytes).ok());
+  EXPECT_EQ(std::string(in.data(), kBytes), std::string(out.data(), kBytes));
+  const absl::Status end = (*file)->ReadAt(8192, in.data(), kBytes);
+  EXPECT_FALSE(end.ok());
+  EXPECT_THAT(std::string(end.message()), HasSubstr(path));
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,121 @@
+#include "tests/sim/sim_disk.h"
+
+#include <map>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "io/io_engine.h"
+#include "tests/sim/sim_file_system.h"
+
+namespace spillway {
+namespace {
+
+// What is found after a power loss, over many seeds, and how often.
+template <typename Prepare>
+std::map<std::string, int> AfterPowerLoss(const Prepare& prepare) {
+  std::map<std::string, int> found;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SimWorld world(seed, false);
+    SimDisk disk(world);
+    SimFileSystem files(disk);
+    prepare(files);
+    disk.LosePower();
+    const auto content = files.ReadSmallFile("/sim/a");
+    ++found[content.ok() ? *content : "none"];
+  }
+  return found;
+}
+
+void Write(SimFileSystem& files, const char* path, const char* content, bool sync) {
+  auto file = files.Create(path);
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE((*file)->Append(content).ok());
+  if (sync) {
+    ASSERT_TRUE((*file)->Sync().ok());
+  }
+}
+
+TEST(SimDisk, WhatIsSyncedSurvives) {
+  const auto found = AfterPowerLoss([](SimFileSystem& files) {
+    Write(files, "/sim/a", "one", true);
+    ASSERT_TRUE(files.SyncDirectory("/sim").ok());
+  });
+  EXPECT_EQ(found, (std::map<std::string, int>{{"one", 300}}));
+}
+
+TEST(SimDisk, ANameThatIsNotSyncedMayBeLost) {
+  const auto found =
+      AfterPowerLoss([](SimFileSystem& files) { Write(files, "/sim/a", "one", true); });
+  EXPECT_EQ(found.size(), 2u);
+  EXPECT_GT(found.at("one"), 20);
+  EXPECT_GT(found.at("none"), 20);
+}
+
+TEST(SimDisk, BytesThatAreNotSyncedMayBeLost) {
+  const auto found = AfterPowerLoss([](SimFileSystem& files) {
+    Write(files, "/sim/a", "one", false);
+    ASSERT_TRUE(files.SyncDirectory("/sim").ok());
+  });
+  EXPECT_GT(found.at("one"), 20);
+  EXPECT_GT(found.at(""), 20);
+  EXPECT_GT(found.at(std::string(3, '\0')), 20);  // the length, and not the bytes
+}
+
+TEST(SimDisk, ARenameIsOldOrNew) {
+  const auto found = AfterPowerLoss([](SimFileSystem& files) {
+    Write(files, "/sim/a", "one", true);
+    ASSERT_TRUE(files.SyncDirectory("/sim").ok());
+    Write(files, "/sim/b", "two", true);
+    ASSERT_TRUE(files.Rename("/sim/b", "/sim/a").ok());
+  });
+  EXPECT_EQ(found.size(), 2u);
+  EXPECT_GT(found.at("one"), 20);
+  EXPECT_GT(found.at("two"), 20);
+}
+
+TEST(SimDisk, AFailedSyncIsFollowedByOneThatSucceedsFalsely) {
+  const auto found = AfterPowerLoss([](SimFileSystem& files) {
+    Write(files, "/sim/a", "one", true);
+    ASSERT_TRUE(files.SyncDirectory("/sim").ok());
+  });
+  EXPECT_EQ(found.size(), 1u);
+  int lost = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SimWorld world(seed, false);
+    SimDisk disk(world);
+    SimFileSystem files(disk);
+    auto file = files.Open("/sim/a", {.write = true, .create = true});
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE(files.SyncDirectory("/sim").ok());
+    std::string zeros(4096, '0'), ones(4096, '1'), got(4096, 'x');
+    ASSERT_TRUE((*file)->WriteAt(0, zeros.data(), zeros.size()).ok());
+    ASSERT_TRUE((*file)->Sync().ok());
+    ASSERT_TRUE((*file)->WriteAt(0, ones.data(), ones.size()).ok());
+    disk.faults().Arm(SimFault::kSyncError, 0);
+    EXPECT_EQ((*file)->Sync().code(), absl::StatusCode::kUnavailable);
+    EXPECT_TRUE((*file)->Sync().ok());
+    disk.LosePower();
+    ASSERT_TRUE((*file)->ReadAt(0, got.data(), got.size()).ok());
+    EXPECT_TRUE(got == zeros || got == ones);
+    lost += got == zeros;
+  }
+  EXPECT_GT(lost, 20);
+  EXPECT_LT(lost, 80);
+}
+
+TEST(SimDisk, AfterACrashEveryCallFailsUntilBoot) {
+  SimWorld world(1, false);
+  SimDisk disk(world);
+  SimFileSystem files(disk);
+  Write(files, "/sim/a", "one", true);
+  disk.ArmCrash(SimDisk::CrashKind::kKill, 0, false);
+  EXPECT_FALSE(files.Remove("/sim/a").ok());
+  EXPECT_TRUE(disk.crashed());
+  EXPECT_FALSE(files.Remove("/sim/a").ok());
+  EXPECT_FALSE(files.ReadSmallFile("/sim/a").ok());
+  disk.Boot();
+  EXPECT_EQ(*files.ReadSmallFile("/sim/a"), "one");
+}
+
+}  // namespace
+}  // namespace spillway

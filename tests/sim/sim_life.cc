@@ -1,0 +1,298 @@
+// A life of the simulated program: open or create, train, evaluate, commit, until it ends.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/file.h"
+#include "io/status.h"
+#include "swap/store_reader.h"
+#include "tests/sim/sim_run_internal.h"
+
+namespace spillway {
+namespace {
+
+// What a life says when it stops by itself in the middle, as a program told to does.
+absl::Status Stopped() { return absl::CancelledError("stopped"); }
+
+}  // namespace
+
+absl::Status SimRun::CreateStore(Life& life) {
+  for (const std::string& directory : directories_) {
+    RETURN_IF_ERROR(SwapStore::RemoveLeftovers(directory, files_));
+  }
+  StoreOptions options;
+  options.directories = directories_;
+  options.files = &files_;
+  if (life.update == UpdateMode::kDeferred) {
+    for (const UnitPlacement& placement : life.plan.placements) {
+      options.spill_gradients.push_back(placement.gradient == Tier::kNvme);
+    }
+  }
+  auto store = SwapStore::Create(shape_.Layout(), options);
+  if (store.ok()) {
+    life.store = *std::move(store);
+    return absl::OkStatus();
+  }
+  if (!disk_.crashed() && !disk_.Names().empty()) {
+    Fail(absl::StrCat("a store that could not be made left ", disk_.Names().front()));
+  }
+  return store.status();
+}
+
+// Finds the last commit, or starts anew where there was none.
+absl::Status SimRun::OpenStore(Life& life) {
+  for (const std::string& name : disk_.Names()) {
+    if (IsAtomicWriteLeftover(name)) RETURN_IF_ERROR(files_.Remove(name));
+  }
+  std::vector<bool> spill(shape_.units.size(), false);
+  if (life.update == UpdateMode::kDeferred) {
+    for (size_t u = 0; u < spill.size(); ++u) {
+      spill[u] = life.plan.placements[u].gradient == Tier::kNvme;
+    }
+  }
+  tally_.spilled_gradients += std::count(spill.begin(), spill.end(), true) > 0;
+  CommitRecord record;
+  auto store = SwapStore::Open(manifest_path_, /*read_only=*/false, spill, &record, files_);
+  if (absl::IsNotFound(store.status())) {
+    if (acknowledged_) {
+      Fail(absl::StrCat("the commit of step ", acknowledged_->step,
+                        " is gone: ", store.status().ToString()));
+    }
+    under_way_.reset();
+    oracle_.emplace(shape_);
+    step_ = 0;
+    applied_ = 0;
+    return CreateStore(life);
+  }
+  if (!store.ok()) return store.status();
+  life.store = *std::move(store);
+  ++tally_.resumes;
+  if (under_way_ && record.step == under_way_->step) {
+    acknowledged_ = std::move(under_way_);
+    ++tally_.resumes_in_doubt;
+  } else if (!acknowledged_ || record.step != acknowledged_->step) {
+    Fail(absl::StrCat(
+        "resume found the commit of step ", record.step, ", and ",
+        acknowledged_ ? absl::StrCat("that of step ", acknowledged_->step) : std::string("none"),
+        " was the last"));
+    return Stopped();
+  }
+  under_way_.reset();
+  if (record.engine_state != absl::StrCat("{\"step\":", record.step, "}")) {
+    Fail(absl::StrCat("step ", record.step, " came back with the text ", record.engine_state));
+  }
+  oracle_ = acknowledged_->state;
+  step_ = acknowledged_->step;
+  applied_ = acknowledged_->applied;
+  return absl::OkStatus();
+}
+
+// The right bytes under another generation or in another place are not the right bytes.
+absl::Status SimRun::CheckIdentities(const SwapStore& store) {
+  const StateLayout& layout = store.layout();
+  const int unit = static_cast<int>(random_.Below(layout.num_units()));
+  if (layout.NumTiles(unit) == 0) return absl::OkStatus();
+  const int tile = static_cast<int>(random_.Below(layout.NumTiles(unit)));
+  std::vector<char> buffer(layout.TileBytes(unit, tile));
+  RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, 0, 1, buffer.data()));
+  ChecksumIdentity other =
+      store.PlaneIdentity(unit, tile, 0, store.CurrentGeneration(unit, tile, 0));
+  switch (random_.Below(4)) {
+    case 0:
+      ++other.generation;
+      break;
+    case 1:
+      ++other.tile;
+      break;
+    case 2:
+      ++other.unit;
+      break;
+    default:
+      other.plane = static_cast<uint32_t>(Plane::kMomentum);
+      break;
+  }
+  const uint64_t checksum = Checksum(other, buffer.data(), layout.PlaneBytes(unit, tile, 0));
+  if (store.VerifyChecksum(unit, tile, 0, checksum).ok()) {
+    Fail("the bytes of one generation and place pass for those of another");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SimRun::Live(Life& life) {
+  RETURN_IF_ERROR(OpenStore(life));
+  const bool resumed = step_ > 0;
+  auto host = Arena::Create(life.plan.host_arena_bytes, &life.budget);
+  auto device = Arena::Create(life.plan.device_arena_bytes, &life.budget);
+  if (!host.ok() || !device.ok()) return absl::InternalError("no memory for the arenas");
+  life.host = *std::move(host);
+  life.device = *std::move(device);
+  auto manager = SwapManager::Create(life.plan, life.store.get(), life.host.get(),
+                                     life.device.get(), &life.compute, life.options);
+  if (!manager.ok()) return manager.status();
+  life.manager = *std::move(manager);
+  if (resumed) {
+    RETURN_IF_ERROR(CheckIdentities(*life.store));
+    RETURN_IF_ERROR(life.manager->LoadResident());
+  } else {
+    RETURN_IF_ERROR(life.manager->Initialize(SimFill));
+  }
+  if (random_.OneIn(3)) RETURN_IF_ERROR(Compare(life));
+  return Train(life);
+}
+
+// What the mover does while the compute thread computes.
+void SimRun::LetItGoOn(Life& life) {
+  for (uint64_t turns = random_.Below(6); turns > 0 && !world_.idle(); --turns) {
+    life.manager->Turn();
+  }
+}
+
+absl::Status SimRun::RunOps(Life& life, int count, bool train) {
+  for (int op = 0; op < count; ++op) {
+    if (!life.last && random_.OneIn(300)) return Stopped();
+    world_.Trace("op", op, train);
+    ASSIGN_OR_RETURN(const OpBuffers buffers, life.manager->BeginOp());
+    const std::vector<int>& read = buffers.op->weights;
+    const auto check = [&] {
+      for (size_t i = 0; i < read.size(); ++i) {
+        const auto& expected = oracle_->weights[read[i]];
+        if (!std::equal(expected.begin(), expected.end(),
+                        reinterpret_cast<const uint16_t*>(buffers.weights[i]))) {
+          Fail(absl::StrCat("operation ", op, " after step ", step_,
+                            " computes with wrong weights of unit ", read[i]));
+        }
+      }
+    };
+    check();
+    for (size_t i = 0; train && i < buffers.op->gradients.size(); ++i) {
+      const auto& weights = oracle_->weights[buffers.op->gradients[i]];
+      SimAddGradient(op, weights.data(), weights.size(), buffers.fresh[i], buffers.gradients[i]);
+      LetItGoOn(life);
+    }
+    LetItGoOn(life);
+    if (random_.OneIn(40)) JudgeCommit();
+    check();  // they stay until EndOp
+    life.manager->EndOp();
+    if (random_.OneIn(4)) LetItGoOn(life);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SimRun::Compare(Life& life) {
+  return life.manager->ReadState(0, shape_.num_planes(), [&](const TileView& tile) {
+    if (!SimSameTile(tile, *oracle_)) {
+      Fail(absl::StrCat("unit ", tile.unit, " tile ", tile.tile, " after step ", step_,
+                        " is not the oracle's"));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SimRun::TrainStep(Life& life, bool more) {
+  SwapManager& manager = *life.manager;
+  const bool deferred = life.update == UpdateMode::kDeferred;
+  if (!std::exchange(life.enqueued, false)) manager.Enqueue(Program::kTrain);
+  UpdateScalars scalars;
+  scalars.step = applied_ + 1;
+  if (!deferred) {
+    manager.AnnounceUpdate(scalars);
+    if (more && !random_.OneIn(4)) {
+      manager.Enqueue(Program::kTrain);
+      life.enqueued = true;
+    }
+  }
+  RETURN_IF_ERROR(RunOps(life, static_cast<int>(life.schedule.ops.size()), true));
+  if (deferred) {
+    scalars.skip = random_.OneIn(5);
+    world_.Trace("gradients", scalars.skip);
+    ASSIGN_OR_RETURN(const GradientTotal total, manager.AwaitGradients());
+    manager.AnnounceUpdate(scalars);
+    const double squares = oracle_->Step(life.schedule, scalars.step, scalars.skip);
+    if (total.sum_of_squares != squares) Fail("the gradients have another norm");
+  } else {
+    oracle_->Step(life.schedule, scalars.step, false);
+  }
+  ++step_;
+  ++tally_.steps;
+  if (!scalars.skip) ++applied_;
+  return absl::OkStatus();
+}
+
+// Begins a commit, which goes on beside what follows.
+absl::Status SimRun::MaybeCommit(Life& life) {
+  if (!random_.OneIn(2)) return absl::OkStatus();
+  RETURN_IF_ERROR(life.manager->AwaitCommit());
+  if (under_way_) Fail(absl::StrCat("the commit of step ", under_way_->step, " did not end"));
+  world_.Trace("commit", step_);
+  under_way_.emplace(SimCommit{step_, applied_, *oracle_});
+  return life.manager->StartCommit(manifest_path_, {step_, absl::StrCat("{\"step\":", step_, "}")},
+                                   [this] {
+                                     world_.Trace("acknowledged", under_way_->step);
+                                     acknowledged_ = std::move(under_way_);
+                                     under_way_.reset();
+                                     ++tally_.commits;
+                                   });
+}
+
+// Now and then everything comes to rest between two steps.
+absl::Status SimRun::RestAWhile(Life& life) {
+  if (random_.OneIn(2)) return absl::OkStatus();
+  SwapManager& manager = *life.manager;
+  if (std::exchange(life.enqueued, false)) manager.AbandonQueued();
+  world_.Trace("flush");
+  RETURN_IF_ERROR(manager.Flush());
+  while (random_.OneIn(3)) {  // begun, and thought better of
+    manager.Enqueue(random_.OneIn(2) ? Program::kTrain : Program::kEvaluate);
+    LetItGoOn(life);
+    manager.AbandonQueued();
+  }
+  if (random_.OneIn(2)) {
+    manager.Enqueue(Program::kEvaluate);
+    RETURN_IF_ERROR(RunOps(life, static_cast<int>(shape_.units.size()), false));
+    ++tally_.evaluations;
+  }
+  if (random_.OneIn(2)) RETURN_IF_ERROR(Compare(life));
+  if (random_.OneIn(2)) RETURN_IF_ERROR(manager.AwaitCommit());
+  if (acknowledged_ && !under_way_ && !copied_ && random_.OneIn(8)) {
+    RETURN_IF_ERROR(CopyCommit());
+  }
+  return absl::OkStatus();
+}
+
+// The last commit to a store of one slot, which is committed once and then only read.
+absl::Status SimRun::CopyCommit() {
+  world_.Trace("copy");
+  RETURN_IF_ERROR(SwapStore::RemoveLeftovers(kSimCopyDirectory, files_));
+  CommitRecord record;
+  ASSIGN_OR_RETURN(const std::unique_ptr<SwapStore> from,
+                   SwapStore::Open(manifest_path_, /*read_only=*/true, {}, &record, files_));
+  StoreOptions options;
+  options.directories = {kSimCopyDirectory};
+  options.two_slots = false;
+  options.files = &files_;
+  ASSIGN_OR_RETURN(const std::unique_ptr<SwapStore> to,
+                   SwapStore::Create(shape_.Layout(), options));
+  RETURN_IF_ERROR(CopyStore(*from, *to));
+  RETURN_IF_ERROR(to->Commit(absl::StrCat(kSimCopyDirectory, "/manifest"), record));
+  copied_ = acknowledged_;
+  return absl::OkStatus();
+}
+
+absl::Status SimRun::Train(Life& life) {
+  for (int i = 0; i < life.steps; ++i) {
+    RETURN_IF_ERROR(TrainStep(life, i + 1 < life.steps));
+    if (random_.OneIn(2)) {
+      RETURN_IF_ERROR(MaybeCommit(life));
+      RETURN_IF_ERROR(RestAWhile(life));
+    } else {
+      RETURN_IF_ERROR(RestAWhile(life));
+      RETURN_IF_ERROR(MaybeCommit(life));
+    }
+  }
+  if (std::exchange(life.enqueued, false)) life.manager->AbandonQueued();
+  RETURN_IF_ERROR(life.manager->Flush());
+  RETURN_IF_ERROR(Compare(life));
+  return life.manager->AwaitCommit();
+}
+
+}  // namespace spillway
