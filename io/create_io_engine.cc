@@ -39,7 +39,8 @@ absl::Status Validate(const IoEngineOptions& options) {
 }
 
 std::string Shape(const IoEngineOptions& options) {
-  return absl::StrCat(options.depth, " blocks of ", options.block_bytes >> 10, " KiB in flight");
+  return absl::StrCat(options.depth, " blocks of ", options.block_bytes >> 10, " KiB in flight",
+                      options.origin.empty() ? "" : absl::StrCat(" (", options.origin, ")"));
 }
 
 }  // namespace

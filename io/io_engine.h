@@ -61,6 +61,8 @@ struct IoEngineOptions {
   uint32_t threads = 4;
   // Log which engine it became, and why.
   bool announce = true;
+  // Where block size and depth come from, for that line: "tuned"; "" says nothing.
+  std::string origin = {};
 };
 
 struct IoStats {

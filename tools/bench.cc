@@ -56,6 +56,7 @@ void AddBenchCommand(CLI::App& app, CommandFunction* run) {
   adam->callback([run, flags] {
     *run = [flags] { return BenchAdam(flags->parameters, flags->threads, flags->as_json); };
   });
+  AddBenchSwapCommand(*command, run);
 }
 
 }  // namespace spillway
