@@ -81,6 +81,7 @@ void DiskPass::Submit(Slot& slot, size_t index, uint64_t block, bool read) {
   slot.busy = true;
   slot.request = IoRequest();
   slot.request.op = read ? IoOp::kRead : IoOp::kWrite;
+  slot.request.io_class = read ? IoClass::kPrefetch : IoClass::kWriteBack;
   slot.request.file = files_[block % files_.size()];
   slot.request.offset_bytes = block / files_.size() % rows_ * block_bytes_;
   slot.request.data = buffer_ + index * block_bytes_;

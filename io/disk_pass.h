@@ -1,5 +1,6 @@
 // Reads and writes whole blocks of a few files for a while, as fast as an engine will, and
-// says how many bytes that were: what benchmarks of the disk are made of.
+// says how many bytes that were: what benchmarks of the disk are made of. Reads are
+// prefetches and writes write-back, as most of training's are.
 #pragma once
 
 #include <cstdint>
