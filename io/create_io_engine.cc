@@ -34,7 +34,8 @@ std::string Describe(const UringEngine& engine, const std::string& shape) {
 }
 
 std::string Shape(const IoEngineOptions& options) {
-  return absl::StrCat(options.depth, " blocks of ", options.block_bytes >> 10, " KiB in flight");
+  return absl::StrCat(options.depth, " blocks of ", options.block_bytes >> 10, " KiB in flight",
+                      options.origin.empty() ? "" : absl::StrCat(" (", options.origin, ")"));
 }
 
 }  // namespace

@@ -86,6 +86,8 @@ struct IoEngineOptions {
 
   // Log which engine it became, and why.
   bool announce = true;
+  // Where block size and depth come from, for that line: "tuned"; "" says nothing.
+  std::string origin = {};
 };
 
 struct IoStats {

@@ -12,11 +12,11 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
-#include <sstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "io/block_device.h"
 #include "io/file.h"
 #include "io/status.h"
 #include "io/unique_fd.h"
@@ -32,41 +32,6 @@ std::string FirstLine(const std::string& path) {
   std::string line;
   std::getline(in, line);
   return std::string(absl::StripAsciiWhitespace(line));
-}
-
-// /proc/self/mountinfo writes a space in a path as \040.
-std::string Unescaped(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size()) {
-      out += static_cast<char>(std::strtol(text.substr(i + 1, 3).c_str(), nullptr, 8));
-      i += 3;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-// The mount that `path` (absolute, without links) lies in: the longest mount point above it,
-// and of equal ones the last, which covers the others.
-void FindMount(const std::string& path, PathFacts* facts) {
-  std::ifstream in("/proc/self/mountinfo");
-  std::string line;
-  size_t longest = 0;
-  while (std::getline(in, line)) {
-    std::istringstream words(line);
-    std::string word, point;
-    words >> word >> word >> word >> word >> point;
-    point = Unescaped(point);
-    const bool above = point == "/" || path == point || absl::StartsWith(path, point + "/");
-    if (!above || point.size() < longest) continue;
-    while (words >> word && word != "-") {
-    }
-    if (!(words >> facts->filesystem >> facts->source)) continue;
-    facts->source = Unescaped(facts->source);
-    longest = point.size();
-  }
 }
 
 // The drive's queue, of a partition the whole drive's.
@@ -163,9 +128,9 @@ PathFacts ProbePath(const std::string& path) {
     facts.status = absl::InvalidArgumentError(absl::StrCat(path, " is not a directory"));
     return facts;
   }
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
-                                                         &std::free);
-  if (real != nullptr) FindMount(real.get(), &facts);
+  const MountPoint mount = FindMount(path);
+  facts.filesystem = mount.filesystem;
+  facts.source = mount.source;
   AskDrive(info.st_dev, &facts);
   struct statvfs space;
   if (::statvfs(path.c_str(), &space) == 0) {

@@ -20,6 +20,9 @@ struct CommandOutcome {
 
 using CommandFunction = std::function<CommandOutcome()>;
 
+// The folders of --swap for a measurement: each there, and once. {rank} is rank 0's.
+absl::StatusOr<std::vector<std::string>> SwapPathsFlag(const std::string& text);
+
 // `run` is set when the command was chosen.
 // train's flags, which estimate takes too; `flags` outlives the app.
 void AddTrainFlags(CLI::App& command, TrainFlags& flags);
@@ -30,6 +33,9 @@ void AddInspectCommand(CLI::App& app, CommandFunction* run);
 void AddReportCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
+void AddTuneCommand(CLI::App& app, CommandFunction* run);
+// Of `bench`.
+void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run);
 void AddBenchIoCommand(CLI::App& bench, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);
 void AddEstimateCommand(CLI::App& app, CommandFunction* run);

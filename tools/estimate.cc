@@ -20,6 +20,7 @@
 #include "engine/torch/device_memory.h"
 #include "engine/torch/gpt2.h"
 #include "engine/torch/model_compute.h"
+#include "engine/tuning/tuned_io.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"
@@ -143,7 +144,8 @@ bool PathsExist(const std::vector<std::string>& paths) {
 }
 
 absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
-  ASSIGN_OR_RETURN(const RunConfig config, Resolve(flags.train));
+  ASSIGN_OR_RETURN(RunConfig config, Resolve(flags.train));
+  TuneRunConfig(&config);
   for (const std::string& note : config.notes) LogInfo(note);
   DryRunChoice dry_run = DryRunChoice::kAuto;
   if (flags.dry_run) {

@@ -20,6 +20,7 @@
 #include "engine/torch/gpt2.h"
 #include "engine/torch/gpt2_weights.h"
 #include "engine/torch/sampling.h"
+#include "engine/tuning/tuned_io.h"
 #include "engine/weights/committed_weights.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/safetensors.h"
@@ -145,6 +146,7 @@ absl::StatusOr<GeneratorOptions> OptionsOf(const GenerateFlags& flags, DType dty
   }
   ChooseBudgets(&options.device_memory_bytes, &options.host_memory_bytes);
   if (!flags.swap.empty()) options.swap_paths = absl::StrSplit(flags.swap, ',');
+  if (const auto tuned = FindTuning(options.swap_paths)) ApplyTuning(*tuned, {}, &options.io);
   options.threads = flags.threads;
   options.new_tokens = flags.tokens;
   return options;

@@ -142,6 +142,7 @@ int Main(int argc, char** argv) {
   AddInspectCommand(app, &run);
   AddGenerateCommand(app, &run);
   AddExportCommand(app, &run);
+  AddTuneCommand(app, &run);
   AddBenchCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 

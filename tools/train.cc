@@ -23,6 +23,7 @@
 #include "engine/torch/gpt2.h"
 #include "engine/torch/gpt2_weights.h"
 #include "engine/torch/token_dataset.h"
+#include "engine/tuning/tuned_io.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/safetensors.h"
 #include "io/checksum.h"
@@ -86,6 +87,7 @@ absl::Status CheckOneRank() {
 absl::Status ReadInputs(const TrainFlags& flags, Inputs& in) {
   RETURN_IF_ERROR(CheckOneRank());
   ASSIGN_OR_RETURN(in.config, ResolveRunConfig(flags));
+  TuneRunConfig(&in.config);
   RunConfig& config = in.config;
   std::error_code error;
   if (fs::equivalent(config.model, config.train.output + "/model", error)) {

@@ -140,6 +140,8 @@ void RunConfigResolver::ResolveMachine() {
   from_file(file_.aio_block_size, &train.io.block_bytes);
   from_file(file_.aio_queue_depth, &train.io.depth);
   from_file(file_.aio_threads, &train.io.threads);
+  config_.io_given = {flags_.io_engine.has_value(), file_.aio_block_size.value.has_value(),
+                      file_.aio_queue_depth.value.has_value(), file_.aio_threads.value.has_value()};
 }
 
 Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& flag,

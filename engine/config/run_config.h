@@ -42,8 +42,17 @@ struct ResolvedValue {
   std::string file_source = "";
 };
 
+// What of train.io was said by a flag or the config file, and so is not tuned.
+struct IoGiven {
+  bool kind = false;
+  bool block_bytes = false;
+  bool depth = false;
+  bool threads = false;
+};
+
 struct RunConfig {
   TrainOptions train;
+  IoGiven io_given;
 
   std::string model;
   std::vector<std::string> data;

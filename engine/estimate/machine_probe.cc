@@ -1,17 +1,14 @@
 #include "engine/estimate/machine_probe.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "io/check.h"
 #include "io/checksum.h"
-#include "io/file.h"
+#include "io/disk_pass.h"
 #include "io/status.h"
 #include "swap/arena.h"
 #include "swap/memory_budget.h"
@@ -25,82 +22,6 @@ constexpr double kPassSeconds = 0.25;  // of each of the four
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-// A file in `folder` that has lost its name.
-absl::StatusOr<std::unique_ptr<File>> NamelessFile(const std::string& folder, uint64_t size_bytes) {
-  const std::string path = absl::StrCat(folder, "/.spillway-probe-", getpid());
-  FileOptions options;
-  options.write = options.create = true;
-  // Of a process that was killed before it came to the next line but one.
-  unlink(path.c_str());
-  ASSIGN_OR_RETURN(auto file, File::Open(path, options));
-  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", path));
-  RETURN_IF_ERROR(file->Preallocate(size_bytes));
-  return file;
-}
-
-// Transfers of whole blocks, dealt to the files in turn, a window of them under way at once.
-class DiskPass {
- public:
-  DiskPass(IoEngine* engine, const std::vector<std::unique_ptr<File>>& files, char* buffer,
-           uint64_t block_bytes, int window)
-      : engine_(engine), files_(files), buffer_(buffer), block_bytes_(block_bytes) {
-    slots_.resize(window);
-  }
-
-  // Moves blocks 0 up to `blocks`, fewer when time is up: block i is read where
-  // `is_read(i)`. The rate in bytes a second; `done` is how many blocks it moved.
-  template <typename IsRead>
-  absl::StatusOr<double> Run(uint64_t blocks, IsRead is_read, uint64_t* done) {
-    const double began = Now();
-    uint64_t next = 0;
-    for (Slot& slot : slots_) slot.busy = false;
-    while (true) {
-      for (size_t i = 0; i < slots_.size() && next < blocks; ++i) {
-        if (slots_[i].busy || (next > 0 && Now() - began > kPassSeconds)) continue;
-        Submit(slots_[i], i, next, is_read(next));
-        ++next;
-      }
-      if (engine_->pending() == 0) break;
-      engine_->Poll(absl::Seconds(1));
-    }
-    RETURN_IF_ERROR(failure_);
-    *done = next;
-    return static_cast<double>(next * block_bytes_) / std::max(1e-9, Now() - began);
-  }
-
- private:
-  struct Slot {
-    DiskPass* pass = nullptr;
-    bool busy = false;
-    IoRequest request;
-  };
-
-  void Submit(Slot& slot, size_t index, uint64_t block, bool read) {
-    slot.pass = this;
-    slot.busy = true;
-    slot.request = IoRequest();
-    slot.request.op = read ? IoOp::kRead : IoOp::kWrite;
-    slot.request.file = files_[block % files_.size()].get();
-    slot.request.offset_bytes = block / files_.size() * block_bytes_;
-    slot.request.data = buffer_ + index * block_bytes_;
-    slot.request.size_bytes = block_bytes_;
-    slot.request.context = &slot;
-    slot.request.done = [](IoRequest& request, const absl::Status& status) {
-      auto* slot = static_cast<Slot*>(request.context);
-      slot->busy = false;
-      slot->pass->failure_.Update(status);
-    };
-    engine_->Submit(&slot.request);
-  }
-
-  IoEngine* const engine_;
-  const std::vector<std::unique_ptr<File>>& files_;
-  char* const buffer_;
-  const uint64_t block_bytes_;
-  std::vector<Slot> slots_;
-  absl::Status failure_;  // the first
-};
 
 // One worker's tile, with small values in it and checksums as of a tile in the store.
 class ProbeTile {
@@ -169,31 +90,40 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
   }
   const int window = static_cast<int>(std::clamp<uint64_t>(
       std::min(probe.buffer_bytes, probe.probe_bytes) / block_bytes, 1, io.depth));
-  const uint64_t files_count = probe.paths.size();
-  uint64_t blocks = std::max<uint64_t>(probe.probe_bytes / block_bytes, 1);
+  // The first write of a block finds its place; training overwrites.
+  const uint64_t file_bytes =
+      (std::max<uint64_t>(probe.probe_bytes / block_bytes, 1) / probe.paths.size() + 1) *
+      block_bytes;
   std::vector<std::unique_ptr<File>> files;
+  std::vector<const File*> pointers;
   for (const std::string& path : probe.paths) {
-    ASSIGN_OR_RETURN(auto file, NamelessFile(path, (blocks / files_count + 1) * block_bytes));
+    ASSIGN_OR_RETURN(auto file, OpenNamelessFile(path, file_bytes));
     files.push_back(std::move(file));
+    pointers.push_back(files.back().get());
   }
   MemoryBudget budget("probe", window * block_bytes + kMiB);
   ASSIGN_OR_RETURN(const auto buffer, Arena::Create(window * block_bytes, &budget));
   std::memset(buffer->data(), 0x5a, window * block_bytes);
 
-  DiskPass pass(engine.get(), files, buffer->data(), block_bytes, window);
-  const auto writes = [](uint64_t) { return false; };
-  uint64_t done = 0;
-  // The first write of a block finds its place; training overwrites.
-  RETURN_IF_ERROR(pass.Run(blocks, writes, &done).status());
-  blocks = done;
+  DiskPass pass(engine.get(), pointers, buffer->data(), block_bytes, window);
+  DiskPassOptions one;
+  one.seconds = kPassSeconds;
+  one.file_bytes = file_bytes;
+  one.blocks = std::max<uint64_t>(probe.probe_bytes / block_bytes, 1);
+  one.mix = PassMix::kWrite;
+  ASSIGN_OR_RETURN(const DiskPassResult first, pass.Run(one));
+  // No further than there is something to read.
+  one.blocks = first.bytes() / block_bytes;
   DiskRates rates;
-  ASSIGN_OR_RETURN(rates.write_bytes_per_second, pass.Run(blocks, writes, &done));
-  ASSIGN_OR_RETURN(rates.read_bytes_per_second, pass.Run(
-                                                    blocks, [](uint64_t) { return true; }, &done));
-  // Every other row of blocks over the files, so that each file has both.
-  ASSIGN_OR_RETURN(rates.mixed_bytes_per_second,
-                   pass.Run(
-                       blocks, [&](uint64_t i) { return i / files_count % 2 == 0; }, &done));
+  const auto measure = [&](PassMix mix, double* rate) -> absl::Status {
+    one.mix = mix;
+    ASSIGN_OR_RETURN(const DiskPassResult result, pass.Run(one));
+    *rate = result.bytes_per_second();
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(measure(PassMix::kWrite, &rates.write_bytes_per_second));
+  RETURN_IF_ERROR(measure(PassMix::kRead, &rates.read_bytes_per_second));
+  RETURN_IF_ERROR(measure(PassMix::kAlternate, &rates.mixed_bytes_per_second));
   return rates;
 }
 

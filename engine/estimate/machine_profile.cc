@@ -1,139 +1,167 @@
 #include "engine/estimate/machine_profile.h"
 
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "io/file.h"
+#include "io/checksum.h"
+#include "swap/format_bytes.h"
 
 namespace spillway {
 namespace {
 
-constexpr int kVersion = 1;
-constexpr int64_t kMaxAgeSeconds = 30 * 24 * 3600;
+constexpr int64_t kDaySeconds = 24 * 3600;
+constexpr int64_t kMaxAgeDays = 30;
 
-// A home may be shared by machines whose device numbers are alike.
-std::string ThisHost() {
-  char name[256] = "";
-  if (gethostname(name, sizeof(name) - 1) != 0) name[0] = '\0';
-  return absl::StrCat(name, ", ", std::thread::hardware_concurrency(), " cores");
+std::string LimitText(uint64_t bytes) {
+  return bytes == UINT64_MAX ? "unlimited" : FormatBytes(bytes);
 }
 
-double PositiveNumber(const nlohmann::json& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_number()) return 0;
-  const double value = found->get<double>();
-  return std::isfinite(value) && value > 0 ? value : 0;
+std::string Shown(const std::string& text) { return text.empty() ? "not told" : text; }
+
+// What is another about the device, "" where it is the same.
+std::string DeviceChange(const BlockDevice& was, const BlockDevice& is) {
+  const std::string disk = absl::StrCat("disk ", is.name.empty() ? is.number : is.name);
+  if (was.serial != is.serial) {
+    return absl::StrCat(disk, " has another serial number (", Shown(is.serial), ", not ",
+                        Shown(was.serial), ")");
+  }
+  if (was.model != is.model) {
+    return absl::StrCat(disk, " is another model (", Shown(is.model), ", not ", Shown(was.model),
+                        ")");
+  }
+  if (was.size_bytes != is.size_bytes) {
+    return absl::StrCat(disk, " has another size (", FormatBytes(is.size_bytes), ", not ",
+                        FormatBytes(was.size_bytes), ")");
+  }
+  if (was.filesystem != is.filesystem) {
+    return absl::StrCat(disk, " has another file system (", Shown(is.filesystem), ", not ",
+                        Shown(was.filesystem), ")");
+  }
+  return "";
 }
 
 }  // namespace
 
-ProfilePlace FindProfile() {
-  const auto variable = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  const std::string said = variable("SPILLWAY_PROFILE");
-  if (said == "off") return {true, ""};
-  if (!said.empty()) return {false, said};
-  // The standard asks for absolute paths and has others ignored.
-  const std::string cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  if (!cache.empty() && cache[0] == '/') return {false, cache + "/spillway/profile.json"};
-  if (!home.empty() && home[0] == '/') return {false, home + "/.cache/spillway/profile.json"};
-  return {};
+MachineIdentity ThisMachine() {
+  MachineIdentity machine;
+  char name[256] = "";
+  if (gethostname(name, sizeof(name) - 1) != 0) name[0] = '\0';
+  machine.host = name;
+  // The id itself is not for others to see (man machine-id), and clones may share it.
+  std::ifstream in("/etc/machine-id");
+  std::string id;
+  std::getline(in, id);
+  const std::string both = absl::StrCat("spillway profile ", id, " ", machine.host);
+  machine.key = absl::StrFormat("%016x", Checksum(both.data(), both.size()));
+  struct utsname system;
+  if (uname(&system) == 0) machine.kernel = system.release;
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  machine.cpus = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
+                     ? CPU_COUNT(&allowed)
+                     : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  struct rlimit limit;
+  machine.locked_memory_bytes =
+      getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur
+                                                                                : UINT64_MAX;
+  return machine;
 }
 
-MachineProfile MachineProfile::FromJson(const nlohmann::json& json, const std::string& host) {
-  MachineProfile profile(host);
-  if (!json.is_object() || json.value("version", nlohmann::json()) != kVersion ||
-      json.value("host", nlohmann::json()) != host) {
-    return profile;
+std::optional<DiskEntry> MachineProfile::FindRates(const std::string& device, uint64_t probe_bytes,
+                                                   int64_t unix_seconds) const {
+  const auto found = disks_.find(device);
+  if (found == disks_.end()) return std::nullopt;
+  const DiskEntry& entry = found->second;
+  const int64_t age = unix_seconds - entry.unix_seconds;
+  if (age < 0 || age > kMaxAgeDays * kDaySeconds || entry.probe_bytes < probe_bytes) {
+    return std::nullopt;
   }
-  const auto disks = json.find("disks");
-  if (disks == json.end() || !disks->is_object()) return profile;
-  for (const auto& [device, value] : disks->items()) {
-    if (!value.is_object()) continue;
-    DiskEntry entry;
-    entry.rates.read_bytes_per_second = PositiveNumber(value, "read_bytes_per_second");
-    entry.rates.write_bytes_per_second = PositiveNumber(value, "write_bytes_per_second");
-    entry.rates.mixed_bytes_per_second = PositiveNumber(value, "mixed_bytes_per_second");
-    // Beyond an exabyte or the year 5000 they are not ours; and so they fit an integer.
-    const double probe = PositiveNumber(value, "probe_bytes");
-    const double when = PositiveNumber(value, "unix_seconds");
-    if (std::min({entry.rates.read_bytes_per_second, entry.rates.write_bytes_per_second,
-                  entry.rates.mixed_bytes_per_second, probe, when}) <= 0 ||
-        probe > 1e18 || when > 1e11) {
-      continue;
+  return entry;
+}
+
+void MachineProfile::SetRates(const std::string& device, const DiskEntry& entry) {
+  disks_[device] = entry;
+}
+
+const TunedEntry* MachineProfile::FindTuned(const std::string& device) const {
+  const auto found = tuned_.find(device);
+  return found == tuned_.end() ? nullptr : &found->second;
+}
+
+void MachineProfile::SetTuned(const std::string& device, const TunedEntry& entry) {
+  tuned_[device] = entry;
+}
+
+std::string StaleReason(const TunedEntry& entry, const MachineIdentity& machine,
+                        const std::vector<BlockDevice>& devices, int64_t unix_seconds) {
+  const int64_t age = unix_seconds - entry.unix_seconds;
+  if (age < 0) return "it was made in the future: a clock is wrong";
+  if (age > kMaxAgeDays * kDaySeconds) {
+    return absl::StrCat("it is ", age / kDaySeconds, " days old, and ", kMaxAgeDays,
+                        " is the most that counts");
+  }
+  if (entry.kernel != machine.kernel) {
+    return absl::StrCat("the kernel is another (", machine.kernel, ", not ", entry.kernel, ")");
+  }
+  if (entry.cpus != machine.cpus) {
+    return absl::StrCat("this process may use ", machine.cpus, " CPUs, not ", entry.cpus);
+  }
+  if (entry.locked_memory_bytes != machine.locked_memory_bytes) {
+    return absl::StrCat("the limit of locked memory is another (",
+                        LimitText(machine.locked_memory_bytes), ", not ",
+                        LimitText(entry.locked_memory_bytes), ")");
+  }
+  for (const BlockDevice& device : devices) {
+    const auto was = std::find_if(
+        entry.devices.begin(), entry.devices.end(),
+        [&](const TunedDevice& tuned) { return tuned.device.number == device.number; });
+    if (was == entry.devices.end()) {
+      return absl::StrCat("disk ", device.number, " was not part of it");
     }
-    entry.probe_bytes = static_cast<uint64_t>(probe);
-    entry.unix_seconds = static_cast<int64_t>(when);
-    profile.Set(device, entry);
+    const std::string change = DeviceChange(was->device, device);
+    if (!change.empty()) return change;
   }
-  return profile;
+  return "";
 }
 
-nlohmann::json MachineProfile::ToJson() const {
-  nlohmann::json disks = nlohmann::json::object();
-  for (const auto& [device, entry] : disks_) {
-    disks[device] = {{"read_bytes_per_second", entry.rates.read_bytes_per_second},
-                     {"write_bytes_per_second", entry.rates.write_bytes_per_second},
-                     {"mixed_bytes_per_second", entry.rates.mixed_bytes_per_second},
-                     {"probe_bytes", entry.probe_bytes},
-                     {"unix_seconds", entry.unix_seconds}};
+std::vector<double> PathWeights(const TunedEntry& entry, const std::vector<BlockDevice>& devices) {
+  std::vector<double> weights;
+  double total = 0;
+  for (const BlockDevice& device : devices) {
+    const auto tuned =
+        std::find_if(entry.devices.begin(), entry.devices.end(),
+                     [&](const TunedDevice& each) { return each.device.number == device.number; });
+    if (tuned == entry.devices.end()) return {};
+    const auto sharing =
+        std::count_if(devices.begin(), devices.end(),
+                      [&](const BlockDevice& each) { return each.number == device.number; });
+    weights.push_back(tuned->rates.mixed_bytes_per_second / static_cast<double>(sharing));
+    total += weights.back();
   }
-  return {{"version", kVersion}, {"host", host_}, {"disks", disks}};
+  for (double& weight : weights) weight /= total;
+  return weights;
 }
 
-std::optional<DiskEntry> MachineProfile::Find(const std::string& device, uint64_t probe_bytes,
-                                              int64_t unix_seconds) const {
-  for (const auto& [name, entry] : disks_) {
-    if (name != device) continue;
-    const int64_t age = unix_seconds - entry.unix_seconds;
-    if (age < 0 || age > kMaxAgeSeconds || entry.probe_bytes < probe_bytes) return std::nullopt;
-    return entry;
-  }
-  return std::nullopt;
+std::vector<BlockDevice> FindDevices(const std::vector<std::string>& paths) {
+  std::vector<BlockDevice> devices;
+  for (const std::string& path : paths) devices.push_back(FindBlockDevice(path));
+  return devices;
 }
 
-void MachineProfile::Set(const std::string& device, const DiskEntry& entry) {
-  for (auto& [name, value] : disks_) {
-    if (name != device) continue;
-    value = entry;
-    return;
-  }
-  disks_.emplace_back(device, entry);
-}
-
-MachineProfile LoadProfile(const std::string& path) {
-  const auto text = path.empty() ? absl::NotFoundError("") : ReadSmallFile(path, 1 << 20);
-  if (!text.ok()) return MachineProfile(ThisHost());
-  return MachineProfile::FromJson(nlohmann::json::parse(*text, nullptr, false), ThisHost());
-}
-
-void SaveProfile(const std::string& path, const MachineProfile& profile) {
-  if (path.empty()) return;
-  std::error_code error;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  WriteFileAtomically(path, profile.ToJson().dump(2) + "\n").IgnoreError();
-}
-
-std::string DeviceKey(const std::vector<std::string>& paths, absl::string_view engine) {
-  std::set<std::string> devices;
-  for (const std::string& path : paths) {
-    struct stat info;
-    if (stat(path.c_str(), &info) != 0) continue;
-    devices.insert(absl::StrCat(major(info.st_dev), ":", minor(info.st_dev)));
-  }
-  return absl::StrCat(absl::StrJoin(devices, "+"), " ", engine);
+std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string& how) {
+  std::set<std::string> numbers;
+  for (const BlockDevice& device : devices) numbers.insert(device.number);
+  return absl::StrCat(absl::StrJoin(numbers, "+"), how.empty() ? "" : " ", how);
 }
 
 }  // namespace spillway

@@ -1,28 +1,34 @@
-// What disks of this machine can do, kept in a file so that not every run measures them.
+// What is known of this machine's disks, so that not every run measures them: their rates, and
+// the I/O settings that `spillway tune` found best. Plain values, pure functions; the file
+// they are kept in is engine/estimate/profile_file.h.
 //
-// The file is $SPILLWAY_PROFILE; without it $XDG_CACHE_HOME/spillway/profile.json, or
-// ~/.cache/spillway/profile.json. SPILLWAY_PROFILE=off: no measuring, and no forecasts.
-// An entry counts for the device it was measured on, on the host and with the I/O engine it
-// was measured with, and for thirty days. Anything else in the file is ignored, and replaced.
+// A profile holds the entries of one machine. Rates count for the device and the engine they were
+// measured with, and for thirty days. A tuning counts for the very devices (by serial, size and
+// model, not only by number), file system, kernel, cores and locked-memory limit it was
+// made with, and for thirty days: anything else is stale, and StaleReason says why.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/estimate/step_forecast.h"
+#include "io/block_device.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
 
-// Where rates are kept. `off`: forecasts are not wanted. path "": nowhere.
-struct ProfilePlace {
-  bool off = false;
-  std::string path;
+// Of the machine now.
+struct MachineIdentity {
+  std::string key;   // tells machines apart, clones with other names too; no secret
+  std::string host;  // its name, for people
+  std::string kernel;
+  int cpus = 0;                      // that this process may use
+  uint64_t locked_memory_bytes = 0;  // the limit; UINT64_MAX: none
 };
-// From the environment.
-ProfilePlace FindProfile();
+MachineIdentity ThisMachine();
 
 struct DiskEntry {
   DiskRates rates;
@@ -30,32 +36,68 @@ struct DiskEntry {
   int64_t unix_seconds = 0;  // when
 };
 
-// Of one machine. Plain values, pure functions.
-class MachineProfile {
- public:
-  // `host` tells machines apart. What is not a profile of this version and host is empty.
-  static MachineProfile FromJson(const nlohmann::json& json, const std::string& host);
-  nlohmann::json ToJson() const;
+// One of the devices below the tuned paths, and what it can do alone.
+struct TunedDevice {
+  BlockDevice device;
+  DiskRates rates;
 
-  explicit MachineProfile(std::string host) : host_(std::move(host)) {}
-
-  // The entry of `device`, if it is younger than thirty days, not of the future, and was
-  // measured with at least `probe_bytes`.
-  std::optional<DiskEntry> Find(const std::string& device, uint64_t probe_bytes,
-                                int64_t unix_seconds) const;
-  void Set(const std::string& device, const DiskEntry& entry);
-
- private:
-  const std::string host_;
-  std::vector<std::pair<std::string, DiskEntry>> disks_;
+  friend bool operator==(const TunedDevice&, const TunedDevice&) = default;
 };
 
-// What the file holds of this machine; empty where there is none, or none that can be read.
-MachineProfile LoadProfile(const std::string& path);
-// Best effort: a profile that can't be kept is measured again.
-void SaveProfile(const std::string& path, const MachineProfile& profile);
+struct TunedEntry {
+  std::string engine;  // "io_uring" or "threads"
+  uint32_t block_bytes = 0;
+  uint32_t depth = 0;
+  uint32_t threads = 0;              // best for the thread engine, whichever was chosen
+  DiskRates rates;                   // of all the paths together, with these settings
+  std::vector<TunedDevice> devices;  // in the order of their keys
+  // What it was measured on.
+  std::string kernel;
+  int cpus = 0;
+  uint64_t locked_memory_bytes = 0;
+  int64_t unix_seconds = 0;
 
-// The devices below `paths` and how they are reached, as a key of the profile.
-std::string DeviceKey(const std::vector<std::string>& paths, absl::string_view engine);
+  friend bool operator==(const TunedEntry&, const TunedEntry&) = default;
+};
+
+class MachineProfile {
+ public:
+  // One machine's part of the file; entries that are not whole are left out.
+  static MachineProfile FromJson(const nlohmann::json& json);
+  nlohmann::json ToJson() const;
+
+  // The rates of `device`, if they are younger than thirty days, not of the future, and were
+  // measured with at least `probe_bytes`.
+  std::optional<DiskEntry> FindRates(const std::string& device, uint64_t probe_bytes,
+                                     int64_t unix_seconds) const;
+  void SetRates(const std::string& device, const DiskEntry& entry);
+
+  // The tuning of `device`, stale or not.
+  const TunedEntry* FindTuned(const std::string& device) const;
+  void SetTuned(const std::string& device, const TunedEntry& entry);
+
+  bool has_tuned() const { return !tuned_.empty(); }
+  bool empty() const { return disks_.empty() && tuned_.empty(); }
+
+ private:
+  std::map<std::string, DiskEntry> disks_;
+  std::map<std::string, TunedEntry> tuned_;
+};
+
+// Why `entry` does not count any more, as the end of a sentence ("it is 41 days old ..."); ""
+// where it does. `devices`: those below the paths now.
+std::string StaleReason(const TunedEntry& entry, const MachineIdentity& machine,
+                        const std::vector<BlockDevice>& devices, int64_t unix_seconds);
+
+// How much of the bytes each path should take, by what its device does alone, in the order of
+// `devices` (one a path; paths on one device share its rate). They add up to 1; empty where
+// a device is not in the entry.
+std::vector<double> PathWeights(const TunedEntry& entry, const std::vector<BlockDevice>& devices);
+
+// The device below each path, in their order.
+std::vector<BlockDevice> FindDevices(const std::vector<std::string>& paths);
+// The devices below paths as a key of the profile, each named once; `how` they are reached is
+// part of the key of rates.
+std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string& how = "");
 
 }  // namespace spillway

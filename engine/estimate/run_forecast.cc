@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/estimate/machine_probe.h"
 #include "engine/estimate/machine_profile.h"
+#include "engine/estimate/profile_file.h"
 #include "engine/progress.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -23,21 +24,27 @@ constexpr uint64_t kMostUpdateBytes = uint64_t{96} << 20;
 // Kept, or measured now.
 absl::StatusOr<DiskRates> FindDiskRates(const SwapPlan& plan, const TrainOptions& options,
                                         const std::string& profile_path) {
-  const absl::string_view engine =
-      options.io.kind == IoEngineOptions::Kind::kThreads ? "threads" : "io_uring or threads";
-  const std::string device = DeviceKey(options.swap_paths, engine);
+  // With other blocks the same disk is another.
+  const std::string how = absl::StrFormat(
+      "%s, %d x %d KiB",
+      options.io.kind == IoEngineOptions::Kind::kThreads ? "threads" : "io_uring or threads",
+      options.io.depth, options.io.block_bytes >> 10);
+  const std::string device = DeviceKey(FindDevices(options.swap_paths), how);
   const uint64_t probe_bytes = ProbeBytesFor(plan.traffic);
   const int64_t now = time(nullptr);
-  MachineProfile profile = LoadProfile(profile_path);
-  if (const auto kept = profile.Find(device, probe_bytes, now)) return kept->rates;
+  const MachineIdentity machine = ThisMachine();
+  const LoadedProfile loaded = LoadProfile(profile_path, machine);
+  if (const auto kept = loaded.profile.FindRates(device, probe_bytes, now)) return kept->rates;
   DiskProbe probe;
   probe.paths = options.swap_paths;
   probe.io = options.io;
   probe.probe_bytes = probe_bytes;
   probe.buffer_bytes = std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostBufferBytes);
   ASSIGN_OR_RETURN(const DiskRates rates, MeasureDisk(probe));
-  profile.Set(device, {rates, probe_bytes, now});
-  SaveProfile(profile_path, profile);
+  MachineProfile measured;
+  measured.SetRates(device, {rates, probe_bytes, now});
+  // What can't be kept is measured again.
+  SaveProfile(profile_path, machine, measured).IgnoreError();
   LogInfo(absl::StrFormat("swap paths measured: %.2f GB/s read, %.2f written, %.2f both at once",
                           rates.read_bytes_per_second * 1e-9, rates.write_bytes_per_second * 1e-9,
                           rates.mixed_bytes_per_second * 1e-9));

@@ -27,6 +27,8 @@ struct DiskRates {
   double read_bytes_per_second = 0;
   double write_bytes_per_second = 0;
   double mixed_bytes_per_second = 0;  // both together, half of each
+
+  friend bool operator==(const DiskRates&, const DiskRates&) = default;
 };
 
 struct ForecastInput {

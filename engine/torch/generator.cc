@@ -209,9 +209,10 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   }
   ASSIGN_OR_RETURN(host_arena_, Arena::Create(plan->host_arena_bytes, host_budget_.get()));
   ASSIGN_OR_RETURN(device_arena_, Arena::Create(plan->device_arena_bytes, device_budget_.get()));
-  ASSIGN_OR_RETURN(manager_,
-                   SwapManager::Create(*std::move(plan), store_.get(), host_arena_.get(),
-                                       device_arena_.get(), nullptr, SwapManagerOptions()));
+  SwapManagerOptions manager_options;
+  manager_options.io = options_.io;
+  ASSIGN_OR_RETURN(manager_, SwapManager::Create(*std::move(plan), store_.get(), host_arena_.get(),
+                                                 device_arena_.get(), nullptr, manager_options));
   DeviceMemory::Install(device_budget_.get());
   if (!continues_) return absl::OkStatus();
   for (const auto& unit : model_.units) {

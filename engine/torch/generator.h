@@ -21,6 +21,7 @@ struct GeneratorOptions {
   uint64_t host_memory_bytes = uint64_t{512} << 20;
   // What does not fit is kept below these; may be empty. Nothing stays there, whatever happens.
   std::vector<std::string> swap_paths;
+  IoEngineOptions io;
 
   // The positions that the model knows: its longest text.
   int64_t positions = 1024;

@@ -240,17 +240,18 @@ class Forecasts(EstimateTest):
         self.assertNotIn("swap paths measured", self.run_train()[0])
         with open(self.profile, encoding="utf-8") as file:
             profile = json.load(file)
-        (entry,) = profile["disks"].values()
+        ((machine, part),) = profile["machines"].items()
+        (entry,) = part["disks"].values()
         self.assertGreater(entry["read_bytes_per_second"], 0)
         with open(self.profile, "w", encoding="utf-8") as file:
-            json.dump(dict(profile, host="another"), file)
+            json.dump(dict(profile, machines={"another": part}), file)
         self.assertIn("swap paths measured", self.run_train()[0])
         # A slow disk in the profile is what estimate goes by.
-        (key,) = profile["disks"]
+        (key,) = part["disks"]
         slow = dict(entry, read_bytes_per_second=1e6, write_bytes_per_second=1e6,
                     mixed_bytes_per_second=1e6)
         with open(self.profile, "w", encoding="utf-8") as file:
-            json.dump(dict(profile, disks={key: slow}), file)
+            json.dump(dict(profile, machines={machine: dict(part, disks={key: slow})}), file)
         said = self.ask(*self.estimate_flags(steps=4), variables=self.variables)
         moved = said["bytes_read_per_step"] + said["bytes_written_per_step"]
         self.assertAlmostEqual(said["bound_seconds"], moved / 1e6, delta=0.2 * moved / 1e6)

@@ -1,123 +1,171 @@
 #include "engine/estimate/machine_profile.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "gtest/gtest.h"
+#include "tests/engine/estimate/profile_testing.h"
 
 namespace spillway {
 namespace {
 
-constexpr int64_t kDay = 24 * 3600;
-constexpr int64_t kNow = 1800000000;
-const DiskEntry kEntry = {{3e9, 2e9, 2.5e9}, 1 << 26, kNow};
-
-// The environment as it was, afterwards.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    const char* old = getenv(name);
-    had_ = old != nullptr;
-    if (had_) old_ = old;
-    value == nullptr ? unsetenv(name) : setenv(name, value, 1);
-  }
-  ~Variable() { had_ ? setenv(name_, old_.c_str(), 1) : unsetenv(name_); }
-
- private:
-  const char* const name_;
-  bool had_;
-  std::string old_;
-};
+const DiskEntry kEntry = {{3e9, 2e9, 2.5e9}, 1 << 26, kTestNow};
 
 TEST(MachineProfile, KeepsWhatItWasGiven) {
-  MachineProfile profile("here");
-  profile.Set("259:0", kEntry);
-  profile.Set("259:1", {{1, 2, 3}, 5, kNow});
-  const MachineProfile read = MachineProfile::FromJson(profile.ToJson(), "here");
-  const auto found = read.Find("259:0", 1 << 26, kNow + kDay);
+  MachineProfile profile;
+  profile.SetRates("259:0", kEntry);
+  profile.SetRates("259:1", {{1, 2, 3}, 5, kTestNow});
+  profile.SetTuned("259:0+259:1", TestTuning());
+  const MachineProfile read = MachineProfile::FromJson(profile.ToJson());
+  const auto found = read.FindRates("259:0", 1 << 26, kTestNow + kTestDay);
   ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->rates.read_bytes_per_second, 3e9);
-  EXPECT_EQ(found->rates.write_bytes_per_second, 2e9);
-  EXPECT_EQ(found->rates.mixed_bytes_per_second, 2.5e9);
-  EXPECT_TRUE(read.Find("259:1", 5, kNow).has_value());
-  EXPECT_FALSE(read.Find("259:2", 1, kNow).has_value());
+  EXPECT_EQ(found->rates, kEntry.rates);
+  EXPECT_TRUE(read.FindRates("259:1", 5, kTestNow).has_value());
+  EXPECT_FALSE(read.FindRates("259:2", 1, kTestNow).has_value());
+  ASSERT_NE(read.FindTuned("259:0+259:1"), nullptr);
+  EXPECT_EQ(*read.FindTuned("259:0+259:1"), TestTuning());
+  EXPECT_EQ(read.FindTuned("259:0"), nullptr);
+
+  TunedEntry unlimited = TestTuning();
+  unlimited.locked_memory_bytes = UINT64_MAX;
+  profile.SetTuned("d", unlimited);
+  EXPECT_EQ(*MachineProfile::FromJson(profile.ToJson()).FindTuned("d"), unlimited);
 }
 
-TEST(MachineProfile, StaleForeignAndSmallerEntriesDoNotCount) {
-  MachineProfile profile("here");
-  profile.Set("d", kEntry);
-  EXPECT_TRUE(profile.Find("d", 1, kNow + 30 * kDay).has_value());
-  EXPECT_FALSE(profile.Find("d", 1, kNow + 30 * kDay + 1).has_value());
-  EXPECT_FALSE(profile.Find("d", 1, kNow - 1).has_value());  // of the future
-  EXPECT_FALSE(profile.Find("d", (1 << 26) + 1, kNow).has_value());
-  EXPECT_FALSE(MachineProfile::FromJson(profile.ToJson(), "there").Find("d", 1, kNow).has_value());
+TEST(MachineProfile, StaleAndSmallerRatesDoNotCount) {
+  MachineProfile profile;
+  profile.SetRates("d", kEntry);
+  EXPECT_TRUE(profile.FindRates("d", 1, kTestNow + 30 * kTestDay).has_value());
+  EXPECT_FALSE(profile.FindRates("d", 1, kTestNow + 30 * kTestDay + 1).has_value());
+  EXPECT_FALSE(profile.FindRates("d", 1, kTestNow - 1).has_value());  // of the future
+  EXPECT_FALSE(profile.FindRates("d", (1 << 26) + 1, kTestNow).has_value());
 }
 
-TEST(MachineProfile, WhatIsNoProfileIsEmpty) {
-  MachineProfile profile("here");
-  profile.Set("d", kEntry);
-  const auto good = profile.ToJson();
-  const auto empty = [](const nlohmann::json& json) {
-    return !MachineProfile::FromJson(json, "here").Find("d", 1, kNow).has_value();
-  };
-  ASSERT_FALSE(empty(good));
-  auto bad = good;
-  bad["version"] = 2;
-  EXPECT_TRUE(empty(bad));
-  for (const char* key : {"read_bytes_per_second", "write_bytes_per_second",
-                          "mixed_bytes_per_second", "probe_bytes", "unix_seconds"}) {
-    for (const nlohmann::json& value :
-         {nlohmann::json("fast"), nlohmann::json(-1), nlohmann::json(0), nlohmann::json(nullptr)}) {
-      bad = good;
-      bad["disks"]["d"][key] = value;
-      EXPECT_TRUE(empty(bad)) << key << value;
+// Each value of each entry, broken in several ways.
+TEST(MachineProfile, EntriesThatAreNotWholeAreLeftOut) {
+  MachineProfile profile;
+  profile.SetRates("d", kEntry);
+  profile.SetTuned("t", TestTuning());
+  const nlohmann::json good = profile.ToJson();
+  const std::vector<nlohmann::json> wrong = {"fast", -1, 0, nlohmann::json::object(), 1e300};
+  for (const auto& [key, value] : good["disks"]["d"].items()) {
+    for (const auto& other : wrong) {
+      if (other == 1e300 && key.find("per_second") != key.npos) continue;  // a rate, if a high one
+      auto bad = good;
+      bad["disks"]["d"][key] = other;
+      EXPECT_FALSE(MachineProfile::FromJson(bad).FindRates("d", 1, kTestNow).has_value())
+          << key << other;
     }
+    auto bad = good;
+    bad["disks"]["d"].erase(key);
+    EXPECT_FALSE(MachineProfile::FromJson(bad).FindRates("d", 1, kTestNow).has_value()) << key;
   }
-  bad = good;
-  bad["disks"] = {1, 2};
-  EXPECT_TRUE(empty(bad));
-  EXPECT_TRUE(empty(nullptr));
-  EXPECT_TRUE(empty(nlohmann::json::parse("{broken", nullptr, false)));
+  for (const char* key : {"engine", "block_bytes", "depth", "threads", "cpus", "unix_seconds",
+                          "devices", "read_bytes_per_second", "locked_memory_bytes"}) {
+    auto bad = good;
+    bad["tuned"]["t"].erase(key);
+    EXPECT_EQ(MachineProfile::FromJson(bad).FindTuned("t"), nullptr) << key;
+  }
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, nlohmann::json>>{{"engine", "aio"},
+                                                           {"block_bytes", 1000},
+                                                           {"block_bytes", 1u << 31},
+                                                           {"depth", 5000},
+                                                           {"threads", 1000},
+                                                           {"devices", {1}},
+                                                           {"devices", nlohmann::json::array()}}) {
+    auto bad = good;
+    bad["tuned"]["t"][key] = value;
+    EXPECT_EQ(MachineProfile::FromJson(bad).FindTuned("t"), nullptr) << key << value;
+  }
+  for (const auto& nothing : {nlohmann::json(nullptr), nlohmann::json({1, 2}),
+                              nlohmann::json{{"disks", 5}, {"tuned", {1}}}}) {
+    EXPECT_TRUE(MachineProfile::FromJson(nothing).empty());
+  }
 }
 
-TEST(MachineProfile, IsKeptInAFileAndABrokenFileIsReplaced) {
-  const std::string path = testing::TempDir() + "/profile/below/profile.json";
-  std::filesystem::remove_all(testing::TempDir() + "/profile");
-  MachineProfile profile = LoadProfile(path);
-  EXPECT_FALSE(profile.Find("d", 1, kNow).has_value());
-  profile.Set("d", kEntry);
-  SaveProfile(path, profile);
-  EXPECT_TRUE(LoadProfile(path).Find("d", 1, kNow).has_value());
-  std::ofstream(path) << "{\"version\": 1, \"dis";
-  EXPECT_FALSE(LoadProfile(path).Find("d", 1, kNow).has_value());
-  SaveProfile(path, profile);
-  EXPECT_TRUE(LoadProfile(path).Find("d", 1, kNow).has_value());
-  SaveProfile("/proc/nowhere/profile.json", profile);  // no error, and no file
-  SaveProfile("", profile);
+class Stale : public testing::Test {
+ protected:
+  std::string Reason(int64_t now = kTestNow + kTestDay) const {
+    return StaleReason(TestTuning(), machine_, devices_, now);
+  }
+  void ExpectWord(const std::string& reason, const std::string& word) {
+    EXPECT_NE(reason.find(word), std::string::npos) << reason;
+  }
+  MachineIdentity machine_ = TestMachine();
+  std::vector<BlockDevice> devices_ = TestDevices();
+};
+
+TEST_F(Stale, NothingIsWhereAllIsAsItWas) {
+  EXPECT_EQ(Reason(), "");
+  devices_[0].name = "nvme7n1";  // the same disk by another name
+  machine_.host = "renamed";     // whose part of the file this is was decided before
+  EXPECT_EQ(Reason(), "");
 }
 
-TEST(MachineProfile, ThePlaceComesFromTheEnvironment) {
-  Variable said("SPILLWAY_PROFILE", nullptr), cache("XDG_CACHE_HOME", nullptr);
-  Variable home("HOME", "/users/somebody");
-  EXPECT_EQ(FindProfile().path, "/users/somebody/.cache/spillway/profile.json");
-  Variable relative("XDG_CACHE_HOME", "not/absolute");
-  EXPECT_EQ(FindProfile().path, "/users/somebody/.cache/spillway/profile.json");
-  Variable absolute("XDG_CACHE_HOME", "/cache");
-  EXPECT_EQ(FindProfile().path, "/cache/spillway/profile.json");
-  Variable file("SPILLWAY_PROFILE", "p.json");
-  EXPECT_EQ(FindProfile().path, "p.json");
-  EXPECT_FALSE(FindProfile().off);
-  Variable off("SPILLWAY_PROFILE", "off");
-  EXPECT_TRUE(FindProfile().off);
+TEST_F(Stale, Age) {
+  EXPECT_EQ(Reason(kTestNow + 30 * kTestDay), "");
+  EXPECT_EQ(Reason(kTestNow + 41 * kTestDay), "it is 41 days old, and 30 is the most that counts");
+  ExpectWord(Reason(kTestNow - 1), "future");
 }
 
-TEST(MachineProfile, OneDeviceBehindSeveralPathsIsOneKey) {
-  const std::string here = testing::TempDir();
-  EXPECT_EQ(DeviceKey({here, here + "/."}, "threads"), DeviceKey({here}, "threads"));
-  EXPECT_NE(DeviceKey({here}, "io_uring"), DeviceKey({here}, "threads"));
-  EXPECT_NE(DeviceKey({here, "/proc"}, "threads"), DeviceKey({here}, "threads"));
+TEST_F(Stale, Kernel) {
+  machine_.kernel = "6.2.0";
+  EXPECT_EQ(Reason(), "the kernel is another (6.2.0, not 6.1.0)");
+}
+
+TEST_F(Stale, Cpus) {
+  machine_.cpus = 2;
+  EXPECT_EQ(Reason(), "this process may use 2 CPUs, not 4");
+}
+
+TEST_F(Stale, LockedMemory) {
+  machine_.locked_memory_bytes = UINT64_MAX;
+  EXPECT_EQ(Reason(), "the limit of locked memory is another (unlimited, not 8 MiB)");
+}
+
+TEST_F(Stale, AnotherDiskUnderTheSameNumber) {
+  devices_[1].serial = "S9";
+  EXPECT_EQ(Reason(), "disk nvme1n1 has another serial number (S9, not S2)");
+  devices_ = TestDevices();
+  devices_[1].serial = "";
+  ExpectWord(Reason(), "(not told, not S2)");
+  devices_ = TestDevices();
+  devices_[0].model = "Other";
+  ExpectWord(Reason(), "another model");
+  devices_ = TestDevices();
+  devices_[0].size_bytes *= 2;
+  ExpectWord(Reason(), "another size");
+  devices_ = TestDevices();
+  devices_[0].filesystem = "btrfs";
+  EXPECT_EQ(Reason(), "disk nvme0n1p1 has another file system (btrfs, not ext4)");
+  devices_ = TestDevices();
+  devices_[0].number = "8:0";
+  EXPECT_EQ(Reason(), "disk 8:0 was not part of it");
+}
+
+TEST(PathWeights, GoByTheMixedRateOfEachDeviceAlone) {
+  const auto devices = TestDevices();
+  EXPECT_EQ(PathWeights(TestTuning(), devices), (std::vector<double>{0.75, 0.25}));
+  EXPECT_EQ(PathWeights(TestTuning(), {devices[1], devices[0]}), (std::vector<double>{0.25, 0.75}));
+  // Two paths on the fast disk share it.
+  EXPECT_EQ(PathWeights(TestTuning(), {devices[0], devices[1], devices[0]}),
+            (std::vector<double>{0.375, 0.25, 0.375}));
+  BlockDevice other = devices[0];
+  other.number = "8:0";
+  EXPECT_TRUE(PathWeights(TestTuning(), {devices[0], other}).empty());
+}
+
+TEST(DeviceKey, NamesEachDeviceOnceInAnyOrder) {
+  const auto devices = TestDevices();
+  EXPECT_EQ(DeviceKey(devices), "259:0+259:1");
+  EXPECT_EQ(DeviceKey({devices[1], devices[0], devices[1]}), "259:0+259:1");
+  EXPECT_EQ(DeviceKey({devices[0]}, "threads"), "259:0 threads");
+}
+
+TEST(ThisMachine, IsTheSameEachTimeAndTellsNoMachineId) {
+  const MachineIdentity machine = ThisMachine();
+  EXPECT_EQ(machine.key, ThisMachine().key);
+  EXPECT_EQ(machine.key.size(), 16u);
+  EXPECT_GE(machine.cpus, 1);
+  EXPECT_FALSE(machine.kernel.empty());
 }
 
 }  // namespace

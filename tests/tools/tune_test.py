@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""tune, bench swap, and what a run does with a tuning."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+import cli_testing
+from cli_testing import CliTest, environment, program, run
+
+TINY = ("--quick", "--seconds", "1", "--size", "8MiB")
+ADAMW = {"optimizer": {"type": "AdamW", "params": {"lr": 1e-3}}, "bf16": {"enabled": True}}
+
+
+class TuneTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.profile = self.path("cache/profile.json")
+        self.variables = {"SPILLWAY_PROFILE": self.profile}
+
+    def tune(self, *args, swap=None, **kwargs):
+        return run("tune", "--swap", swap or self.swap, *args, variables=self.variables, **kwargs)
+
+    def edit(self, change):
+        """Applies change(entry) to the one tuning in the profile."""
+        with open(self.profile, encoding="utf-8") as file:
+            profile = json.load(file)
+        (machine,) = profile["machines"].values()
+        (entry,) = machine["tuned"].values()
+        change(entry)
+        with open(self.profile, "w", encoding="utf-8") as file:
+            json.dump(profile, file)
+        return profile
+
+    def train(self, name, *flags, **changes):
+        self.output = self.path(name)
+        result = run(*self.flags(**{"seq_len": 8, "no_export": True, **changes}), *flags,
+                     variables=self.variables)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(self.output + "/config.resolved.json", encoding="utf-8") as file:
+            return result.stderr, json.load(file)
+
+
+class Tune(TuneTest):
+    def test_finds_keeps_and_leaves_nothing(self):
+        result = self.tune(*TINY)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(os.listdir(self.swap), [])
+        for line in result.stdout.splitlines():
+            self.assertTrue(len(line) <= 80 or "/" in line, line)
+        self.assertRegex(result.stdout, r"chosen: (io_uring|threads), \d+ blocks of ")
+        self.assertIn("kept in " + self.profile, result.stdout)
+        with open(self.profile, encoding="utf-8") as file:
+            profile = json.load(file)
+        self.assertEqual(profile["version"], 2)
+
+    def test_json_is_one_object(self):
+        result = self.tune(*TINY, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual(result.stdout.count("\n"), 1)
+        (chosen,) = [shape for shape in found["shapes"] if shape["chosen"]]
+        self.assertEqual((chosen["block_bytes"], chosen["depth"]),
+                         (found["block_bytes"], found["depth"]))
+        self.assertEqual([path["path"] for path in found["paths"]], [self.swap])
+        self.assertEqual(found["profile"], self.profile)
+
+    def test_several_paths_have_a_rate_each(self):
+        other = self.path("swap2")
+        os.mkdir(other)
+        result = self.tune(*TINY, "--json", swap=f"{self.swap},{other}")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual([path["path"] for path in found["paths"]], [self.swap, other])
+        for rates in found["paths"] + [found]:
+            for key in ("read", "write", "mixed"):
+                self.assertGreater(rates[key + "_bytes_per_second"], 0)
+
+    def test_bad_flags(self):
+        missing = self.path("missing")
+        self.assert_run(self.tune(swap=missing), 2, missing, "create it")
+        self.assert_run(self.tune(swap=self.data), 2, "is not a directory")
+        self.assert_run(self.tune(swap=f"{self.swap},{self.swap}/."), 2, "given twice")
+        self.assert_run(self.tune(swap=self.swap + ","), 2, "--swap")
+        self.assert_run(self.tune("--seconds", "0"), 2, "--seconds")
+        self.assert_run(self.tune("--size", "1MiB"), 2, "--size", "at least 8MiB")
+        self.assert_run(self.tune("--size", "many"), 2, "--size")
+        self.assert_run(self.tune("--qick"), 2, "did you mean --quick?")
+        self.assert_run(run("tune"), 2, "--swap")
+        self.assertFalse(os.path.exists(self.profile))
+
+    def test_what_can_not_be_kept_is_shown_and_said(self):
+        self.variables = {"SPILLWAY_PROFILE": "off"}
+        result = self.tune(*TINY, "--json")
+        self.assert_run(result, 0, "not kept", "SPILLWAY_PROFILE=off")
+        self.assertIsNone(json.loads(result.stdout)["profile"])
+        self.variables = {"SPILLWAY_PROFILE": "/proc/nowhere/p.json"}
+        self.assert_run(self.tune(*TINY), 1, "not kept", "/proc/nowhere")
+
+    def test_too_little_room_is_found_at_once(self):
+        self.assert_run(self.tune("--size", "900TiB"), 1, self.swap)
+        self.assertEqual(os.listdir(self.swap), [])
+
+    def test_control_c_leaves_nothing(self):
+        process = subprocess.Popen([program(), "tune", "--swap", self.swap, "--size", "8MiB"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=environment() | self.variables)
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 1, err)
+        self.assertIn("stopped by SIGINT", err)
+        self.assertEqual(out, "")
+        self.assertEqual(os.listdir(self.swap), [])
+        self.assertFalse(os.path.exists(self.profile))
+
+    def test_tunings_at_the_same_time_are_both_kept(self):
+        processes = [subprocess.Popen([program(), "tune", "--swap", self.swap, *TINY],
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                      env=environment() | self.variables) for _ in range(3)]
+        for process in processes:
+            self.assertEqual(process.wait(timeout=60), 0)
+        self.edit(lambda entry: self.assertGreater(entry["depth"], 0))
+        self.assertEqual(os.listdir(self.swap), [])
+
+
+class UseOfATuning(TuneTest):
+    def setUp(self):
+        super().setUp()
+        self.assertEqual(self.tune(*TINY).returncode, 0)
+
+        def fixed(entry):
+            entry.update(block_bytes=65536, depth=7, threads=3, engine="threads")
+        self.edit(fixed)
+
+    def test_a_run_uses_it_and_says_so(self):
+        log, resolved = self.train("tuned")
+        self.assertIn("I/O engine: 3 threads, 7 blocks of 64 KiB in flight (tuned)", log)
+        for key, value in (("aio.block_size", 65536), ("aio.queue_depth", 7),
+                           ("aio.intra_op_parallelism", 3), ("io-engine", "threads")):
+            self.assertEqual(resolved[key], {"value": value, "source": "tune"})
+
+    def test_flags_and_the_config_win(self):
+        aio = {"block_size": 131072, "queue_depth": 5}
+        self.write("ds.json", json.dumps({**ADAMW, "aio": aio}))
+        log, resolved = self.train("given", "--io-engine", "threads", config=self.path("ds.json"))
+        self.assertIn("3 threads, 5 blocks of 128 KiB in flight", log)
+        self.assertNotIn("(tuned)", log)
+        self.assertEqual(resolved["io-engine"]["source"], "--io-engine")
+        self.assertIn("ds.json", resolved["aio.block_size"]["source"])
+        self.assertEqual(resolved["aio.intra_op_parallelism"]["source"], "tune")
+
+    def test_stale_ones_are_named_with_the_remedy_and_not_used(self):
+        def device(entry):
+            return entry["devices"][0]
+        for change, words in (
+                (lambda e: e.update(unix_seconds=int(time.time()) - 40 * 86400), "40 days old"),
+                (lambda e: e.update(kernel="5.0"), "the kernel is another"),
+                (lambda e: e.update(cpus=e["cpus"] + 1), "CPUs"),
+                (lambda e: e.update(locked_memory_bytes=12345), "limit of locked memory"),
+                (lambda e: device(e).update(serial="other"), "another serial number"),
+                (lambda e: device(e).update(size_bytes=1 << 20), "another size"),
+                (lambda e: device(e).update(filesystem="xfs2"), "another file system")):
+            with open(self.profile, encoding="utf-8") as file:
+                good = file.read()
+            self.edit(change)
+            with self.subTest(words):
+                log, resolved = self.train("out-" + words.replace(" ", "-"))
+                self.assertIn("is not used: ", log)
+                self.assertIn(words, log)
+                self.assertIn("spillway tune --swap " + self.swap, log)
+                self.assertNotIn("(tuned)", log)
+                self.assertEqual(resolved["io-engine"]["source"], "default")
+            with open(self.profile, "w", encoding="utf-8") as file:
+                file.write(good)
+
+    def test_one_of_another_machine_is_named_and_not_used(self):
+        profile = self.edit(lambda entry: None)
+        profile["machines"] = {"elsewhere": dict(*profile["machines"].values(), host="node7")}
+        with open(self.profile, "w", encoding="utf-8") as file:
+            json.dump(profile, file)
+        log, resolved = self.train("foreign")
+        self.assertIn("another machine (node7)", log)
+        self.assertIn("spillway tune --swap " + self.swap, log)
+        self.assertEqual(resolved["io-engine"]["source"], "default")
+
+    def test_a_broken_one_is_a_warning_and_replaced(self):
+        with open(self.profile, "w", encoding="utf-8") as file:
+            file.write("{broken")
+        self.assertIn("is broken", self.train("broken")[0])
+        result = self.tune(*TINY)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.edit(lambda entry: None)
+        self.assertIn("(tuned)", self.train("mended")[0])
+
+    def test_estimate_and_bench_use_it(self):
+        result = run("bench", "swap", "--swap", self.swap, "--size", "8MiB", "--seconds", "1",
+                     "--json", variables=self.variables)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual((found["engine"], found["block_bytes"], found["depth"], found["tuned"]),
+                         ("threads", 65536, 7, True))
+
+
+class BenchSwap(TuneTest):
+    def bench(self, *args):
+        return run("bench", "swap", "--swap", self.swap, "--size", "8MiB", "--seconds", "1", *args)
+
+    def test_json_and_table(self):
+        result = self.bench("--block", "128KiB", "--depth", "4", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual((found["block_bytes"], found["depth"]), (131072, 4))
+        for link in ("nvme_to_host", "host_to_nvme"):
+            self.assertGreater(found[link]["alone"], 0)
+            self.assertGreater(found[link]["both_ways"], 0)
+        self.assertIsNone(found["host_to_device"])
+        self.assertIn(found["binding"], ("disk", "checksum"))
+        self.assertEqual(os.listdir(self.swap), [])
+        table = self.bench("--io-engine", "threads")
+        self.assertEqual(table.returncode, 0, table.stderr)
+        for line in table.stdout.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        for word in ("threads", "NVMe to host", "memory copy", "checksums", "binds"):
+            self.assertIn(word, table.stdout)
+
+    def test_bad_flags(self):
+        self.assert_run(self.bench("--block", "1000"), 2, "--block", "4096")
+        self.assert_run(self.bench("--depth", "0"), 2, "--depth")
+        self.assert_run(self.bench("--block", "1GiB", "--depth", "64"), 2, "in flight")
+        self.assert_run(self.bench("--io-engine", "aio"), 2, "io_uring")
+        self.assert_run(self.bench("--workers", "0"), 2, "--workers")
+        self.assert_run(self.bench("--dept", "4"), 2, "did you mean --depth?")
+        self.assert_run(run("bench", "swap", "--swap", self.path("no")), 2, "does not exist")
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    cli_testing.main()

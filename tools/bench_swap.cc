@@ -1,0 +1,124 @@
+// spillway bench swap: rates between every two tiers.
+#include "engine/bench_swap.h"
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/config/flag_value.h"
+#include "engine/stop_signal.h"
+#include "engine/tuning/tuned_io.h"
+#include "io/status.h"
+#include "tools/commands.h"
+
+namespace spillway {
+namespace {
+
+struct SwapBenchFlags {
+  std::string swap;
+  std::optional<std::string> size, block, depth, io_engine, io_threads, workers, seconds;
+  bool as_json = false;
+};
+
+// In flight at most: memory that the measurement takes.
+constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30;
+
+absl::Status ResolveIo(const SwapBenchFlags& flags, const std::vector<std::string>& paths,
+                       IoEngineOptions* io) {
+  using Kind = IoEngineOptions::Kind;
+  IoGiven given;
+  if (flags.block) {
+    ASSIGN_OR_RETURN(const uint64_t bytes, SizeFlag("--block", *flags.block));
+    if (bytes < 4096 || bytes > kMostBufferBytes || bytes % 4096 != 0) {
+      return BadFlagValue("--block", *flags.block, "a multiple of 4096 up to 1GiB");
+    }
+    io->block_bytes = static_cast<uint32_t>(bytes);
+    given.block_bytes = true;
+  }
+  if (flags.depth) {
+    ASSIGN_OR_RETURN(const int64_t depth, IntegerFlag("--depth", *flags.depth, 1, 4096));
+    io->depth = static_cast<uint32_t>(depth);
+    given.depth = true;
+  }
+  if (flags.io_engine) {
+    ASSIGN_OR_RETURN(io->kind, ChoiceFlag<Kind>("--io-engine", *flags.io_engine,
+                                                {{"auto", Kind::kAuto},
+                                                 {"io_uring", Kind::kUring},
+                                                 {"threads", Kind::kThreads}}));
+    given.kind = true;
+  }
+  if (flags.io_threads) {
+    ASSIGN_OR_RETURN(const int64_t threads, IntegerFlag("--io-threads", *flags.io_threads, 1, 256));
+    io->threads = static_cast<uint32_t>(threads);
+    given.threads = true;
+  }
+  if (const auto tuned = FindTuning(paths)) ApplyTuning(*tuned, given, io);
+  if (uint64_t{io->block_bytes} * io->depth > kMostBufferBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--depth ", io->depth, " of --block ", io->block_bytes,
+                     " is more than 1 GiB in flight: give less of either"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SwapBenchOptions> OptionsOf(const SwapBenchFlags& flags) {
+  SwapBenchOptions options;
+  ASSIGN_OR_RETURN(options.paths, SwapPathsFlag(flags.swap));
+  RETURN_IF_ERROR(ResolveIo(flags, options.paths, &options.io));
+  if (flags.workers) {
+    ASSIGN_OR_RETURN(const int64_t workers, IntegerFlag("--workers", *flags.workers, 1, 256));
+    options.workers = static_cast<int>(workers);
+  }
+  if (flags.seconds) {
+    ASSIGN_OR_RETURN(options.seconds, NumberFlag("--seconds", *flags.seconds, 0.5, 3600));
+  }
+  if (flags.size) {
+    ASSIGN_OR_RETURN(options.file_bytes, SizeFlag("--size", *flags.size));
+  }
+  return options;
+}
+
+CommandOutcome RunBenchSwap(const SwapBenchFlags& flags) {
+  auto options = OptionsOf(flags);
+  if (!options.ok()) return {options.status()};
+  StopSignal signals;
+  options->stopped = [] { return StopSignal::received() != 0; };
+  const auto result = RunSwapBench(*options);
+  if (absl::IsCancelled(result.status())) {
+    return {absl::CancelledError(absl::StrCat(
+        "stopped by ", StopSignal::Name(StopSignal::received()), ": nothing is left behind"))};
+  }
+  if (!result.ok()) return {result.status()};
+  if (flags.as_json) {
+    std::printf("%s\n", SwapBenchJson(*result)
+                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                            .c_str());
+  } else {
+    std::fputs(SwapBenchText(*result).c_str(), stdout);
+  }
+  return {};
+}
+
+}  // namespace
+
+void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run) {
+  CLI::App* command =
+      bench.add_subcommand("swap", "Rates between every two tiers, alone and both ways at once");
+  auto flags = std::make_shared<SwapBenchFlags>();
+  command->add_option("--swap", flags->swap, "PATH[,PATH...], as train's")->required();
+  command->add_option("--size", flags->size, "of all test files together (1GiB)");
+  command->add_option("--block", flags->block, "block size (tuned, or 1MiB)");
+  command->add_option("--depth", flags->depth, "blocks in flight (tuned, or 32)");
+  command->add_option("--io-engine", flags->io_engine, "auto, io_uring or threads");
+  command->add_option("--io-threads", flags->io_threads, "of the thread engine (tuned, or 4)");
+  command->add_option("--workers", flags->workers, "threads that copy and check (2, as train's)");
+  command->add_option("--seconds", flags->seconds, "about how long (10)");
+  command->add_flag("--json", flags->as_json, "one JSON object on stdout");
+  command->footer(
+      "Leaves no files on the paths.\nExample:\n  spillway bench swap --swap /nvme0,/nvme1");
+  command->callback([run, flags] { *run = [flags] { return RunBenchSwap(*flags); }; });
+}
+
+}  // namespace spillway
