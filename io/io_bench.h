@@ -34,7 +34,7 @@ struct IoBenchOptions {
   double seconds = 0;
   // Checksums are computed of what is written and checked for what is read.
   bool verify = false;
-  // Registers the files and the one buffer of `depth` blocks.
+  // Registers the files and the one buffer: a quarter more blocks than `depth`.
   IoEngineOptions io;
 };
 
@@ -44,7 +44,8 @@ struct IoBenchPhase {
   double cpu_seconds = 0;  // of the whole process, user and system
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
-  LatencySummary latency;  // of blocks; of the demand reads where there are some
+  // Of blocks, from Submit to the callback; of the demand reads where there are some.
+  LatencySummary latency;
 
   double BytesPerSecond() const;
 };
