@@ -18,7 +18,8 @@ class BlockEngine : public IoEngine {
 
  protected:
   explicit BlockEngine(const IoEngineOptions& options)
-      : queue_(options.block_bytes, options.depth) {}
+      : queue_(options.block_bytes, options.depth, &BlockQueue::MonotonicNanoseconds,
+               options.write_window_bytes) {}
 
   // Takes a block; may hold it back until Flush or Exchange.
   virtual void Start(IoBlock* block) = 0;

@@ -10,6 +10,32 @@
 #include "io/status.h"
 
 namespace spillway {
+
+// A lane a class, but the writes of kWriteBack have their own, which the window may close.
+constexpr int kWindowedLane = 3;
+constexpr int kLanes = 4;
+
+static int LaneOf(const IoRequest& request) {
+  const bool windowed = request.io_class == IoClass::kWriteBack && request.op == IoOp::kWrite;
+  return windowed ? kWindowedLane : static_cast<int>(request.io_class);
+}
+
+// What waits for one file, and what is in flight there.
+struct FileQueue {
+  bool idle() const {
+    return in_flight_bytes == 0 &&
+           std::all_of(waiting.begin(), waiting.end(), [](const auto& w) { return w.empty(); });
+  }
+
+  const File* file = nullptr;
+  // By lane, requests with bytes that are in no block yet; only the first of
+  // each may be partly cut.
+  std::array<std::deque<IoRequest*>, kLanes> waiting;
+  uint64_t in_flight_bytes = 0;
+  uint64_t windowed_bytes = 0;  // the part that the window bounds
+  uint64_t last_cut = 0;        // when its latest block was cut, counted in blocks
+};
+
 namespace {
 
 const char* Verb(IoOp op) { return op == IoOp::kRead ? "read" : "write"; }
@@ -40,12 +66,18 @@ int64_t BlockQueue::MonotonicNanoseconds() {
   return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-BlockQueue::BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock)
-    : block_bytes_(block_bytes), clock_(clock), slots_(depth) {
+BlockQueue::BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock,
+                       uint64_t write_window_bytes)
+    : block_bytes_(block_bytes),
+      write_window_bytes_(write_window_bytes),
+      clock_(clock),
+      slots_(depth) {
   SPILLWAY_CHECK(block_bytes > 0 && depth > 0);
   free_.reserve(depth);
   for (IoBlock& slot : slots_) free_.push_back(&slot);
 }
+
+BlockQueue::~BlockQueue() = default;
 
 void BlockQueue::Add(IoRequest* request) {
   SPILLWAY_CHECK(request->file != nullptr && request->done != nullptr);
@@ -60,49 +92,90 @@ void BlockQueue::Add(IoRequest* request) {
   if (request->size_bytes == 0) {
     completed_.push_back(request);
   } else {
-    waiting_[static_cast<size_t>(request->io_class)].push_back(request);
+    request->arrival = ++arrivals_;
+    QueueOf(request->file).waiting[LaneOf(*request)].push_back(request);
   }
 }
 
-// The highest class that waits, except where a lower one has waited too long;
-// the lowest such first, since it is passed over by all others.
-std::deque<IoRequest*>* BlockQueue::PickClass() {
-  int picked = kClasses;
-  for (int c = kClasses - 1; c >= 0; --c) {
-    if (waiting_[c].empty()) continue;
-    picked = c;
-    if (passed_over_[c] >= kPassedOverLimit) break;
+FileQueue& BlockQueue::QueueOf(const File* file) {
+  FileQueue* idle = nullptr;
+  for (const auto& queue : files_) {
+    if (queue->file == file) return *queue;
+    if (queue->idle()) idle = queue.get();
   }
-  if (picked == kClasses) return nullptr;
-  for (int c = 0; c < kClasses; ++c) {
-    const bool passed_over = c > picked && !waiting_[c].empty();
-    passed_over_[c] = passed_over ? passed_over_[c] + 1 : c == picked ? 0 : passed_over_[c];
-  }
-  return &waiting_[picked];
+  if (idle == nullptr) idle = files_.emplace_back(std::make_unique<FileQueue>()).get();
+  idle->file = file;
+  idle->last_cut = 0;
+  return *idle;
 }
 
-IoBlock* BlockQueue::Cut(std::deque<IoRequest*>& waiting) {
-  IoRequest& request = *waiting.front();
-  // Every block but the last keeps the alignment, whatever size was tuned.
+// Every block but the last keeps the alignment, whatever size was tuned.
+uint64_t BlockQueue::NextBlockBytes(const IoRequest& request) const {
   const uint64_t alignment_bytes = request.file->alignment_bytes();
   const uint64_t block_bytes =
       std::max(block_bytes_ - block_bytes_ % alignment_bytes, alignment_bytes);
+  return std::min(block_bytes, request.size_bytes - request.submitted_bytes);
+}
+
+bool BlockQueue::WindowIsOpen(const FileQueue& queue) const {
+  const uint64_t next_bytes = NextBlockBytes(*queue.waiting[kWindowedLane].front());
+  return queue.windowed_bytes == 0 ||
+         queue.windowed_bytes + std::min(next_bytes, write_window_bytes_) <= write_window_bytes_;
+}
+
+// The lane with the file's next block of this class; -1: none that may go.
+int BlockQueue::PickLane(const FileQueue& queue, int io_class) const {
+  const int plain = queue.waiting[io_class].empty() ? -1 : io_class;
+  if (io_class != static_cast<int>(IoClass::kWriteBack) || queue.waiting[kWindowedLane].empty() ||
+      !WindowIsOpen(queue)) {
+    return plain;
+  }
+  const bool first = plain < 0 || queue.waiting[kWindowedLane].front()->arrival <
+                                      queue.waiting[plain].front()->arrival;
+  return first ? kWindowedLane : plain;
+}
+
+// The file of this class whose turn it is; of equals the one that waited longest.
+BlockQueue::Pick BlockQueue::PickFile(int io_class) const {
+  Pick picked;
+  for (const auto& queue : files_) {
+    const int lane = PickLane(*queue, io_class);
+    if (lane < 0) continue;
+    if (picked.queue == nullptr ||
+        std::pair(queue->in_flight_bytes, queue->last_cut) <
+            std::pair(picked.queue->in_flight_bytes, picked.queue->last_cut)) {
+      picked = {queue.get(), lane};
+    }
+  }
+  return picked;
+}
+
+IoBlock* BlockQueue::Cut(FileQueue& queue, int lane) {
+  std::deque<IoRequest*>& waiting = queue.waiting[lane];
+  IoRequest& request = *waiting.front();
   IoBlock* block = free_.back();
   free_.pop_back();
-  *block = {
-      .request = &request,
-      .op = request.op,
-      .fd = request.file->fd(),
-      .offset_bytes = request.offset_bytes + request.submitted_bytes,
-      .data = request.data + request.submitted_bytes,
-      .size_bytes = std::min(block_bytes, request.size_bytes - request.submitted_bytes),
-  };
+  *block = IoBlock();
+  block->request = &request;
+  block->op = request.op;
+  block->fd = request.file->fd();
+  block->offset_bytes = request.offset_bytes + request.submitted_bytes;
+  block->data = request.data + request.submitted_bytes;
+  block->size_bytes = NextBlockBytes(request);
+  block->queue = &queue;
+  block->cut_bytes = block->size_bytes;
+  queue.in_flight_bytes += block->cut_bytes;
+  if (lane == kWindowedLane) queue.windowed_bytes += block->cut_bytes;
+  queue.last_cut = ++cuts_;
   request.submitted_bytes += block->size_bytes;
   ++request.blocks_in_flight;
   if (request.submitted_bytes == request.size_bytes) waiting.pop_front();
   return block;
 }
 
+// The highest class that waits, except where a lower one has waited too long;
+// the lowest such first, since it is passed over by all others. What a full
+// window holds back has its share and is not passed over.
 IoBlock* BlockQueue::Next() {
   if (!again_.empty()) {
     IoBlock* block = again_.front();
@@ -110,8 +183,21 @@ IoBlock* BlockQueue::Next() {
     return Started(block);
   }
   if (free_.empty()) return nullptr;
-  std::deque<IoRequest*>* waiting = PickClass();
-  return waiting == nullptr ? nullptr : Started(Cut(*waiting));
+  std::array<Pick, kClasses> picks;
+  int picked = kClasses;
+  bool claimed = false;
+  for (int c = kClasses - 1; c >= 0; --c) {
+    picks[c] = PickFile(c);
+    if (picks[c].queue == nullptr || claimed) continue;
+    picked = c;
+    claimed = passed_over_[c] >= kPassedOverLimit;
+  }
+  if (picked == kClasses) return nullptr;
+  for (int c = 0; c < kClasses; ++c) {
+    const bool passed_over = c > picked && picks[c].queue != nullptr;
+    passed_over_[c] = passed_over ? passed_over_[c] + 1 : c == picked ? 0 : passed_over_[c];
+  }
+  return Started(Cut(*picks[picked].queue, picks[picked].lane));
 }
 
 IoBlock* BlockQueue::Started(IoBlock* block) {
@@ -155,9 +241,9 @@ bool BlockQueue::Continue(IoBlock& block, int64_t result) {
 void BlockQueue::Fail(IoRequest& request, absl::Status status) {
   request.status = std::move(status);
   // What is not cut yet is not worth moving. A partly cut request is the
-  // first of its class.
+  // first of its lane.
   if (request.submitted_bytes < request.size_bytes) {
-    std::deque<IoRequest*>& waiting = waiting_[static_cast<size_t>(request.io_class)];
+    std::deque<IoRequest*>& waiting = QueueOf(request.file).waiting[LaneOf(request)];
     SPILLWAY_CHECK(waiting.front() == &request);
     waiting.pop_front();
     request.submitted_bytes = request.size_bytes;
@@ -171,6 +257,8 @@ void BlockQueue::Fail(IoRequest& request, absl::Status status) {
 
 void BlockQueue::Release(IoBlock* block) {
   IoRequest* request = std::exchange(block->request, nullptr);
+  block->queue->in_flight_bytes -= block->cut_bytes;
+  if (LaneOf(*request) == kWindowedLane) block->queue->windowed_bytes -= block->cut_bytes;
   free_.push_back(block);
   if (--request->blocks_in_flight == 0 && request->submitted_bytes == request->size_bytes) {
     completed_.push_back(request);

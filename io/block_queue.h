@@ -8,6 +8,15 @@
 // error kept, `done` called exactly once and only when no block of the request
 // is with the backend any more. It makes no system call and does not wait.
 //
+// Which block goes next:
+// - the highest class that has one, except that none is passed over for ever;
+// - inside the class, one of the file with the fewest bytes in flight, so that a
+//   slow drive does not fill the queue that a fast one shares with it;
+// - inside class and file, in order of arrival;
+// - but writes of the class kWriteBack only while less than the write window of them is
+//   in flight to that file (reads of that class pass them then): a demand read waits for
+//   the drive to take that much at most.
+//
 // Owner thread only, except stats().
 #pragma once
 
@@ -15,12 +24,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "io/io_engine.h"
 #include "io/mutex.h"
 
 namespace spillway {
+
+struct FileQueue;
 
 // One transfer. It belongs to the backend from Next until Returned.
 struct IoBlock {
@@ -33,6 +45,11 @@ struct IoBlock {
   uint64_t size_bytes = 0;
   // Times in a row that nothing moved.
   uint32_t retries = 0;
+
+ private:
+  friend class BlockQueue;
+  FileQueue* queue = nullptr;
+  uint64_t cut_bytes = 0;  // its size at first: what it counts as in flight
 };
 
 class BlockQueue {
@@ -50,7 +67,13 @@ class BlockQueue {
   using Clock = int64_t (*)();
   static int64_t MonotonicNanoseconds();
 
-  BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock = &MonotonicNanoseconds);
+  static constexpr uint64_t kNoWindow = ~uint64_t{0};
+
+  // At most `write_window_bytes` of the writes of class kWriteBack are in flight per file;
+  // one block is always allowed.
+  BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock = &MonotonicNanoseconds,
+             uint64_t write_window_bytes = kNoWindow);
+  ~BlockQueue();
   BlockQueue(const BlockQueue&) = delete;
   BlockQueue& operator=(const BlockQueue&) = delete;
 
@@ -76,8 +99,18 @@ class BlockQueue {
  private:
   static constexpr int kClasses = 3;
 
-  std::deque<IoRequest*>* PickClass();
-  IoBlock* Cut(std::deque<IoRequest*>& waiting);
+  // A file whose turn it is, and which of its lanes (block_queue.cc).
+  struct Pick {
+    FileQueue* queue = nullptr;
+    int lane = 0;
+  };
+
+  FileQueue& QueueOf(const File* file);
+  Pick PickFile(int io_class) const;
+  int PickLane(const FileQueue& queue, int io_class) const;
+  bool WindowIsOpen(const FileQueue& queue) const;
+  uint64_t NextBlockBytes(const IoRequest& request) const;
+  IoBlock* Cut(FileQueue& queue, int lane);
   IoBlock* Started(IoBlock* block);
   // False when nothing is left to do for the block.
   bool Continue(IoBlock& block, int64_t result);
@@ -85,6 +118,7 @@ class BlockQueue {
   void Release(IoBlock* block);
 
   const uint64_t block_bytes_;
+  const uint64_t write_window_bytes_;
   const Clock clock_;
 
   // One slot for each block that may be in flight; free_ lists the idle ones.
@@ -94,9 +128,11 @@ class BlockQueue {
   // back requests that are nearly complete.
   std::deque<IoBlock*> again_;
 
-  // By class, requests with bytes that are in no block yet; only the first of
-  // each may be partly cut.
-  std::array<std::deque<IoRequest*>, kClasses> waiting_;
+  // One for each file with something waiting or in flight; those of files that
+  // have neither are used again, so there are never more than files at work at once.
+  std::vector<std::unique_ptr<FileQueue>> files_;
+  uint64_t arrivals_ = 0;
+  uint64_t cuts_ = 0;
   std::array<int, kClasses> passed_over_ = {};
 
   std::deque<IoRequest*> completed_;

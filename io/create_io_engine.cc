@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "io/io_engine.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -20,7 +21,26 @@ constexpr uint32_t kSmallestBlockBytes = 512;
 constexpr uint32_t kDeepest = 4096;
 constexpr uint32_t kMostThreads = 256;
 
-absl::Status Validate(const IoEngineOptions& options) {
+// "io_uring (DEFER_TASKRUN, registered files), SHAPE; without registered buffers: ENOMEM, ..."
+std::string Describe(const UringEngine& engine, const std::string& shape) {
+  const IoFeatures features = engine.features();
+  std::string line =
+      absl::StrCat("I/O engine: io_uring (",
+                   features.on.empty() ? "plain" : absl::StrJoin(features.on, ", "), "), ", shape);
+  for (const IoFeatures::Refused& refused : features.refused) {
+    absl::StrAppend(&line, "; without ", refused.feature, ": ", refused.reason);
+  }
+  return line;
+}
+
+std::string Shape(const IoEngineOptions& options) {
+  return absl::StrCat(options.depth, " blocks of ", options.block_bytes >> 10, " KiB in flight",
+                      options.origin.empty() ? "" : absl::StrCat(" (", options.origin, ")"));
+}
+
+}  // namespace
+
+absl::Status CheckIoEngineOptions(const IoEngineOptions& options) {
   if (options.block_bytes < kSmallestBlockBytes || options.block_bytes > kLargestBlockBytes ||
       options.block_bytes % kSmallestBlockBytes != 0) {
     return absl::InvalidArgumentError(
@@ -35,25 +55,21 @@ absl::Status Validate(const IoEngineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("I/O threads: ", options.threads, ": use 1 to ", kMostThreads));
   }
+  if (options.write_window_bytes < 1) {
+    return absl::InvalidArgumentError("I/O write window of 0 bytes: use at least 1");
+  }
   return absl::OkStatus();
 }
 
-std::string Shape(const IoEngineOptions& options) {
-  return absl::StrCat(options.depth, " blocks of ", options.block_bytes >> 10, " KiB in flight",
-                      options.origin.empty() ? "" : absl::StrCat(" (", options.origin, ")"));
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& options) {
   using Kind = IoEngineOptions::Kind;
-  RETURN_IF_ERROR(Validate(options));
+  RETURN_IF_ERROR(CheckIoEngineOptions(options));
   std::string reason = "as asked for";
   if (options.kind != Kind::kThreads) {
     absl::StatusOr<std::unique_ptr<UringEngine>> uring = UringEngine::Create(options);
     if (uring.ok()) {
       if (options.announce) {
-        LogInfo(absl::StrCat("I/O engine: io_uring (", (*uring)->flags(), "), ", Shape(options)));
+        LogInfo(Describe(**uring, Shape(options)));
       }
       return *std::move(uring);
     }

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -45,9 +46,15 @@ struct IoRequest {
  private:
   friend class BlockQueue;
   // The engine's own bookkeeping between Submit and done.
+  uint64_t arrival = 0;
   uint64_t submitted_bytes = 0;
   uint32_t blocks_in_flight = 0;
   absl::Status status;
+};
+
+struct IoMemory {
+  char* data = nullptr;
+  uint64_t size_bytes = 0;
 };
 
 struct IoEngineOptions {
@@ -59,6 +66,23 @@ struct IoEngineOptions {
   uint32_t depth = 32;
   // Threads of the thread-pool engine.
   uint32_t threads = 4;
+  // At most so many bytes of writes of the class kWriteBack are in flight per file (one
+  // block is always allowed): what a demand read may find before it at a drive.
+  uint64_t write_window_bytes = 8 << 20;
+
+  // What transfers will mostly use; both outlive the engine. io_uring registers them once,
+  // which saves the kernel a look-up per block. Where that is refused, and for all other
+  // memory and files, everything works as without.
+  std::vector<IoMemory> memory = {};
+  std::vector<const File*> files = {};
+
+  // io_uring only, and dropped where refused. Wait for direct transfers by asking the drive
+  // instead of by interrupt (IOPOLL): a core stays busy while any are in flight.
+  bool poll = false;
+  // A kernel thread takes the submissions (SQPOLL): saves system calls, costs most of a
+  // core. Not beside `poll`.
+  bool sqpoll = false;
+
   // Log which engine it became, and why.
   bool announce = true;
   // Where block size and depth come from, for that line: "tuned"; "" says nothing.
@@ -70,6 +94,16 @@ struct IoStats {
   uint64_t written_bytes = 0;
   // Time during which at least one block was in flight.
   double busy_seconds = 0;
+};
+
+// What the kernel gives an engine beyond plain transfers, for logs and benchmarks.
+struct IoFeatures {
+  struct Refused {
+    std::string feature;
+    std::string reason;  // with the remedy
+  };
+  std::vector<std::string> on;
+  std::vector<Refused> refused;
 };
 
 class IoEngine {
@@ -96,9 +130,15 @@ class IoEngine {
   // "io_uring" or "threads".
   virtual absl::string_view name() const = 0;
 
+  // Owner thread, or before there is one.
+  virtual IoFeatures features() const { return {}; }
+
   // Any thread.
   virtual IoStats stats() const = 0;
 };
+
+// kInvalidArgument, with the range, for a size or number that no engine takes.
+absl::Status CheckIoEngineOptions(const IoEngineOptions& options);
 
 // Creates the engine that `options` asks for. kAuto tries io_uring and falls
 // back to threads; the choice and its reason are one log line. kUring where

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
@@ -66,7 +67,11 @@ ThreadEngine::~ThreadEngine() {
 void ThreadEngine::Work() {
   mutex_.Lock();
   for (;;) {
-    while (to_do_.empty() && !ending_) work_.Wait(mutex_);
+    while (to_do_.empty() && !ending_) {
+      ++idle_threads_;
+      work_.Wait(mutex_);
+      --idle_threads_;
+    }
     if (ending_) break;
     IoBlock* block = to_do_.front();
     to_do_.pop_front();
@@ -79,15 +84,24 @@ void ThreadEngine::Work() {
   mutex_.Unlock();
 }
 
-void ThreadEngine::Start(IoBlock* block) {
+void ThreadEngine::Start(IoBlock* block) { started_.push_back(block); }
+
+// One lock for all that was started, and nobody is woken who is awake: a thread that
+// is busy takes the next block by itself.
+void ThreadEngine::Flush() {
+  if (started_.empty()) return;
+  size_t wake;
   {
     MutexLock lock(mutex_);
-    to_do_.push_back(block);
+    to_do_.insert(to_do_.end(), started_.begin(), started_.end());
+    wake = std::min<size_t>(started_.size(), idle_threads_);
   }
-  work_.NotifyOne();
+  started_.clear();
+  for (; wake > 0; --wake) work_.NotifyOne();
 }
 
 bool ThreadEngine::Exchange(absl::Duration wait) {
+  Flush();
   const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
   std::vector<std::pair<IoBlock*, int64_t>> finished;
   bool woken;

@@ -27,15 +27,17 @@ class ThreadEngine final : public BlockEngine {
   explicit ThreadEngine(const IoEngineOptions& options) : BlockEngine(options) {}
 
   void Start(IoBlock* block) override;
-  void Flush() override {}
+  void Flush() override;
   bool Exchange(absl::Duration wait) override;
   void Work();
 
   Mutex mutex_;
   CondVar work_;  // for the pool: to_do_ has something, or the end has come
   CondVar news_;  // for the owner: finished_ has something, or Wake was called
-  // Both hold at most `depth` blocks: the queue gives no more.
+  // Each holds at most `depth` blocks: the queue gives no more.
+  std::vector<IoBlock*> started_;  // the owner's, until Flush
   std::deque<IoBlock*> to_do_ ABSL_GUARDED_BY(mutex_);
+  uint32_t idle_threads_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::pair<IoBlock*, int64_t>> finished_ ABSL_GUARDED_BY(mutex_);
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
   bool ending_ ABSL_GUARDED_BY(mutex_) = false;

@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,16 +20,6 @@
 
 namespace spillway {
 namespace {
-
-// From the newest kernel to the oldest: 6.1, 6.0, 5.19, 5.6. A disabled ring is
-// wanted only where the ring is tied to a thread.
-constexpr unsigned kSetupFlags[] = {
-    IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-        IORING_SETUP_R_DISABLED,
-    IORING_SETUP_COOP_TASKRUN | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_R_DISABLED,
-    IORING_SETUP_COOP_TASKRUN,
-    0,
-};
 
 // Beside the blocks: the poll for Wake, and the timeout that liburing submits
 // by itself on kernels before 5.11.
@@ -60,6 +52,33 @@ int TryRing() {
   return error;
 }
 
+// Whether the drives of these files can be polled, by one read each: what has no
+// poll queues says so only now.
+int TryPolling(const std::vector<const File*>& files) {
+  UringRing ring;
+  if (const int error = ring.Create(2, UringRing::Mode::kPoll); error != 0) return error;
+  if (const int error = ring.Enable(); error != 0) return error;
+  for (const File* file : files) {
+    if (!file->direct()) continue;
+    const uint32_t size_bytes = file->alignment_bytes();
+    const std::unique_ptr<char, decltype(&std::free)> memory(
+        static_cast<char*>(std::aligned_alloc(size_bytes, size_bytes)), &std::free);
+    io_uring_sqe* sqe = ring.NextSqe();
+    io_uring_prep_read(sqe, file->fd(), memory.get(), size_bytes, 0);
+    int submitted;
+    do {
+      submitted = io_uring_submit_and_wait(ring.get(), 1);
+    } while (submitted == -EINTR);
+    if (submitted < 0) return -submitted;
+    io_uring_cqe* cqe;
+    if (const int error = -io_uring_wait_cqe(ring.get(), &cqe); error != 0) return error;
+    const int result = cqe->res;
+    io_uring_cqe_seen(ring.get(), cqe);
+    if (result < 0) return -result;
+  }
+  return 0;
+}
+
 }  // namespace
 
 UringEngine::UringEngine(const IoEngineOptions& options, UniqueFd wake_fd)
@@ -70,130 +89,192 @@ absl::StatusOr<std::unique_ptr<UringEngine>> UringEngine::Create(const IoEngineO
   UniqueFd wake_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake_fd.valid()) return ErrnoStatus(errno, "create an eventfd");
   std::unique_ptr<UringEngine> engine(new UringEngine(options, std::move(wake_fd)));
-  RETURN_IF_ERROR(engine->CreateRing(options.depth + kOwnEntries));
+  RETURN_IF_ERROR(engine->CreateRings(options));
+  engine->RegisterWhatIsGiven(options);
   return engine;
 }
 
-absl::Status UringEngine::CreateRing(uint32_t entries) {
-  int error = 0;
-  for (const unsigned flags : kSetupFlags) {
-    error = -io_uring_queue_init(entries, &ring_, flags);
-    if (error == 0) {
-      setup_flags_ = flags;
-      ring_exists_ = true;
-      return absl::OkStatus();
-    }
-    if (error != EINVAL) break;
+void UringEngine::Note(const std::string& feature, int error, uint64_t size_bytes) {
+  if (error == 0) {
+    features_.on.push_back(feature);
+  } else {
+    features_.refused.push_back({feature, UringFeatureRefusedHere(error, size_bytes)});
   }
-  return UringRefusedHere(error);
+}
+
+absl::Status UringEngine::CreateRings(const IoEngineOptions& options) {
+  const uint32_t entries = options.depth + kOwnEntries;
+  if (options.sqpoll && !options.poll) {
+    if (const int error = ring_.Create(entries, UringRing::Mode::kSqpoll); error != 0) {
+      Note("SQPOLL", error);
+    }
+  }
+  if (!ring_.exists()) {
+    const int error = ring_.Create(entries, UringRing::Mode::kInterrupts);
+    if (error != 0) return UringRefusedHere(error);
+  }
+  for (const std::string& flag : ring_.flag_names()) Note(flag, 0);
+  if (options.poll) {
+    const int error = CreatePollRing(options);
+    polling_ = error == 0;
+    Note("IOPOLL", error);
+  }
+  return absl::OkStatus();
+}
+
+int UringEngine::CreatePollRing(const IoEngineOptions& options) {
+  if (const int error = TryPolling(options.files); error != 0) return error;
+  return poll_ring_.Create(options.depth, UringRing::Mode::kPoll);
+}
+
+void UringEngine::RegisterWhatIsGiven(const IoEngineOptions& options) {
+  uint64_t size_bytes = 0;
+  for (const IoMemory& memory : options.memory) size_bytes += memory.size_bytes;
+  if (size_bytes > 0) {
+    Note("registered buffers", direct_ring().RegisterMemory(options.memory), size_bytes);
+  }
+  if (!options.files.empty()) {
+    Note("registered files", direct_ring().RegisterFiles(options.files));
+  }
 }
 
 UringEngine::~UringEngine() {
-  if (!ring_exists_) return;
+  if (!ring_.exists()) return;
   // Closing a ring does not end its transfers, and their memory may be gone
   // once we return. Only the owner may wait for them.
   SPILLWAY_CHECK(queue().in_flight() == 0 || on_owner_thread());
   while (queue().in_flight() > 0) Exchange(absl::Hours(1));
-  io_uring_queue_exit(&ring_);
 }
 
 std::string UringEngine::flags() const {
-  std::vector<absl::string_view> names;
-  if ((setup_flags_ & IORING_SETUP_DEFER_TASKRUN) != 0) names.push_back("DEFER_TASKRUN");
-  if ((setup_flags_ & IORING_SETUP_SINGLE_ISSUER) != 0) names.push_back("SINGLE_ISSUER");
-  if ((setup_flags_ & IORING_SETUP_COOP_TASKRUN) != 0) names.push_back("COOP_TASKRUN");
+  const std::vector<std::string> names = ring_.flag_names();
   return names.empty() ? "no set-up flags" : absl::StrJoin(names, ", ");
 }
 
-// The ring's descriptor is not registered: that belongs to a thread's own
-// table, which another thread's destructor would damage, and saves nothing
-// that shows beside a transfer of a MiB.
 void UringEngine::Enable() {
   if (enabled_) return;
   enabled_ = true;
-  if ((setup_flags_ & IORING_SETUP_R_DISABLED) == 0) return;
-  if (const int error = -io_uring_enable_rings(&ring_); error != 0) {
-    enable_error_ = error;
-    LogError(ErrnoStatus(error, "enable the io_uring ring").message());
+  enable_error_ = ring_.Enable();
+  if (enable_error_ == 0 && polling_) enable_error_ = poll_ring_.Enable();
+  if (enable_error_ != 0) {
+    LogError(ErrnoStatus(enable_error_, "enable the io_uring ring").message());
   }
-}
-
-void UringEngine::Prepare(io_uring_sqe* sqe, const IoBlock& block) {
-  const auto size_bytes = static_cast<unsigned>(block.size_bytes);
-  if (block.op == IoOp::kRead) {
-    io_uring_prep_read(sqe, block.fd, block.data, size_bytes, block.offset_bytes);
-  } else {
-    io_uring_prep_write(sqe, block.fd, block.data, size_bytes, block.offset_bytes);
-  }
-}
-
-io_uring_sqe* UringEngine::NextSqe() {
-  io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
-  SPILLWAY_CHECK(sqe != nullptr);  // the ring has an entry for each block in flight
-  return sqe;
 }
 
 void UringEngine::Start(IoBlock* block) {
   Enable();
   if (enable_error_ != 0) {
     refused_.push_back(block);
-    return;
+  } else if (polling_ && block->request->file->direct()) {
+    poll_ring_.Add(block);
+    ++polled_in_flight_;
+  } else {
+    ring_.Add(block);
   }
-  io_uring_sqe* sqe = NextSqe();
-  Prepare(sqe, *block);
-  io_uring_sqe_set_data(sqe, block);
 }
 
 void UringEngine::Flush() {
-  if (enable_error_ != 0 || io_uring_sq_ready(&ring_) == 0) return;
+  if (enable_error_ != 0) return;
   // What the kernel does not take now (a signal, no memory at the moment)
   // stays in the ring and goes with the next Exchange.
-  io_uring_submit(&ring_);
+  for (UringRing* ring : {&ring_, &poll_ring_}) {
+    if (ring->exists() && io_uring_sq_ready(ring->get()) > 0) io_uring_submit(ring->get());
+  }
 }
 
 void UringEngine::ArmWake() {
   if (wake_armed_) return;
-  io_uring_sqe* sqe = NextSqe();
+  io_uring_sqe* sqe = ring_.NextSqe();
   io_uring_prep_poll_add(sqe, wake_fd_.get(), POLLIN);
   io_uring_sqe_set_data(sqe, nullptr);
   wake_armed_ = true;
 }
 
+bool UringEngine::ExchangeRefused(absl::Duration wait) {
+  for (IoBlock* block : std::exchange(refused_, {})) queue().Returned(block, -enable_error_);
+  if (!queue().has_completed()) {
+    pollfd wake = {.fd = wake_fd_.get(), .events = POLLIN, .revents = 0};
+    ::poll(&wake, 1, static_cast<int>(absl::ToInt64Milliseconds(wait)));
+  }
+  return ConsumeWake();
+}
+
 bool UringEngine::Exchange(absl::Duration wait) {
   Enable();
-  if (enable_error_ != 0) {
-    for (IoBlock* block : std::exchange(refused_, {})) queue().Returned(block, -enable_error_);
-    if (!queue().has_completed()) {
-      pollfd wake = {.fd = wake_fd_.get(), .events = POLLIN, .revents = 0};
-      ::poll(&wake, 1, static_cast<int>(absl::ToInt64Milliseconds(wait)));
-    }
-    return ConsumeWake();
-  }
+  if (enable_error_ != 0) return ExchangeRefused(wait);
   ArmWake();
-  int result;
-  if (wait > absl::ZeroDuration()) {
-    __kernel_timespec timeout = {.tv_sec = absl::ToInt64Seconds(wait),
-                                 .tv_nsec = absl::ToInt64Nanoseconds(wait) % 1000000000};
-    io_uring_cqe* first = nullptr;
-    result = io_uring_submit_and_wait_timeout(&ring_, &first, 1, &timeout, nullptr);
-  } else {
-    result = io_uring_submit_and_get_events(&ring_);
-  }
-  // The time is up, a signal came, or the kernel is short of memory for the
-  // moment: what was not taken goes next time. Anything else means that the
-  // ring itself is broken, with transfers under way into the caller's memory.
+  if (polled_in_flight_ > 0) return ExchangePolling(wait);
+  Wait(wait);
+  return Reap();
+}
+
+// The time is up, a signal came, or the kernel is short of memory for the
+// moment: what was not taken goes next time. Anything else means that the
+// ring itself is broken, with transfers under way into the caller's memory.
+static void CheckEntered(int result) {
   SPILLWAY_CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN ||
                  result == -EBUSY || result == -ENOMEM);
-  return Reap();
+}
+
+void UringEngine::Wait(absl::Duration wait) {
+  if (wait <= absl::ZeroDuration()) {
+    CheckEntered(io_uring_submit_and_get_events(ring_.get()));
+    return;
+  }
+  __kernel_timespec timeout = {.tv_sec = absl::ToInt64Seconds(wait),
+                               .tv_nsec = absl::ToInt64Nanoseconds(wait) % 1000000000};
+  io_uring_cqe* first = nullptr;
+  CheckEntered(io_uring_submit_and_wait_timeout(ring_.get(), &first, 1, &timeout, nullptr));
+}
+
+// Nobody interrupts for these: to wait is to ask again and again. The other ring,
+// where Wake and buffered files are, is looked at in between.
+bool UringEngine::ExchangePolling(absl::Duration wait) {
+  const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
+  for (;;) {
+    CheckEntered(io_uring_submit_and_get_events(poll_ring_.get()));
+    const uint32_t before = queue().in_flight();
+    ReapPolled();
+    Wait(absl::ZeroDuration());
+    const bool woken = Reap();
+    if (woken || queue().in_flight() < before || polled_in_flight_ == 0) return woken;
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+  }
+}
+
+void UringEngine::ReapPolled() {
+  io_uring_cqe* cqe;
+  while (io_uring_peek_cqe(poll_ring_.get(), &cqe) == 0) {
+    auto* block = reinterpret_cast<IoBlock*>(cqe->user_data);
+    const int result = cqe->res;
+    io_uring_cqe_seen(poll_ring_.get(), cqe);
+    --polled_in_flight_;
+    if (result == -EOPNOTSUPP) {
+      StopPolling();
+      ring_.Add(block);
+    } else {
+      queue().Returned(block, result);
+    }
+  }
+}
+
+// A drive without poll queues that the trial did not find: it was not among the
+// files given, or what was read of it never reached the drive.
+void UringEngine::StopPolling() {
+  if (!polling_) return;
+  polling_ = false;
+  std::erase(features_.on, "IOPOLL");
+  Note("IOPOLL", EOPNOTSUPP);
+  LogWarning(absl::StrCat("I/O engine: goes on without IOPOLL: ", features_.refused.back().reason));
 }
 
 bool UringEngine::Reap() {
   bool woken = false;
   io_uring_cqe* cqe;
-  while (io_uring_peek_cqe(&ring_, &cqe) == 0) {
+  while (io_uring_peek_cqe(ring_.get(), &cqe) == 0) {
     const uint64_t data = cqe->user_data;
     const int result = cqe->res;
-    io_uring_cqe_seen(&ring_, cqe);
+    io_uring_cqe_seen(ring_.get(), cqe);
     if (data == LIBURING_UDATA_TIMEOUT) continue;
     if (data == 0) {
       wake_armed_ = false;

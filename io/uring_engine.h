@@ -1,13 +1,11 @@
 // The I/O engine on io_uring.
 //
-// The ring is asked for with COOP_TASKRUN, SINGLE_ISSUER and DEFER_TASKRUN:
-// completions are then handled when we ask and not by interrupting compute.
-// Older kernels get what they have. DEFER_TASKRUN ties the ring to the thread
-// that enables it; the ring is made disabled in Create, so that every refusal
-// is found there, and enabled by the owner's first Poll.
+// What makes it faster is a ladder of features, each tried once in Create and left
+// out alone where the kernel refuses it: the ring's set-up flags (io/uring_ring.h),
+// registered memory and files, and where asked for SQPOLL and IOPOLL. A ring that
+// polls takes nothing but direct transfers, so IOPOLL is a second ring beside the
+// one that carries the rest and Wake.
 #pragma once
-
-#include <liburing.h>
 
 #include <atomic>
 #include <memory>
@@ -17,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "io/block_engine.h"
 #include "io/unique_fd.h"
+#include "io/uring_ring.h"
 
 namespace spillway {
 
@@ -28,6 +27,7 @@ class UringEngine final : public BlockEngine {
 
   void Wake() override;
   absl::string_view name() const override { return "io_uring"; }
+  IoFeatures features() const override { return features_; }
 
   // The set-up flags this kernel took, for the log.
   std::string flags() const;
@@ -35,23 +35,33 @@ class UringEngine final : public BlockEngine {
  private:
   UringEngine(const IoEngineOptions& options, UniqueFd wake_fd);
 
-  absl::Status CreateRing(uint32_t entries);
+  absl::Status CreateRings(const IoEngineOptions& options);
+  int CreatePollRing(const IoEngineOptions& options);
+  void RegisterWhatIsGiven(const IoEngineOptions& options);
+  void Note(const std::string& feature, int error, uint64_t size_bytes = 0);
+
   void Start(IoBlock* block) override;
   void Flush() override;
   bool Exchange(absl::Duration wait) override;
 
-  // The one place that says how a block becomes a submission: registered
-  // buffers and files go here.
-  void Prepare(io_uring_sqe* sqe, const IoBlock& block);
-  io_uring_sqe* NextSqe();
+  // What there is of it: the ring for direct transfers.
+  UringRing& direct_ring() { return polling_ ? poll_ring_ : ring_; }
   void Enable();
   void ArmWake();
+  void Wait(absl::Duration wait);
+  bool ExchangePolling(absl::Duration wait);
+  bool ExchangeRefused(absl::Duration wait);
   bool Reap();
+  void ReapPolled();
+  void StopPolling();
   bool ConsumeWake();
 
-  io_uring ring_ = {};
-  unsigned setup_flags_ = 0;
-  bool ring_exists_ = false;
+  UringRing ring_;
+  UringRing poll_ring_;
+  bool polling_ = false;  // direct blocks go to poll_ring_
+  uint32_t polled_in_flight_ = 0;
+  IoFeatures features_;
+
   bool enabled_ = false;
   // Set when enabling failed: then each block comes back with it.
   int enable_error_ = 0;

@@ -51,7 +51,9 @@ std::string CauseAndRemedy(int error, int io_uring_disabled, uint64_t memlock_by
       return absl::StrCat(
           "the ring's memory counts against the limit of locked memory, now ",
           memlock_bytes == RLIM_INFINITY ? "unlimited" : absl::StrCat(memlock_bytes, " bytes"),
-          ", or the cgroup is out of memory: raise `ulimit -l`", kOtherwise);
+          ", or the cgroup is out of memory: raise `ulimit -l` (LimitMEMLOCK of a systemd unit, "
+          "`docker run --ulimit memlock=-1`)",
+          kOtherwise);
     case EMFILE:
     case ENFILE:
       return absl::StrCat("too many open files: raise `ulimit -n`", kOtherwise);
@@ -59,6 +61,12 @@ std::string CauseAndRemedy(int error, int io_uring_disabled, uint64_t memlock_by
       return absl::StrCat("this kernel does not offer what is needed: use Linux 5.6 or newer",
                           kOtherwise);
   }
+}
+
+uint64_t MemlockBytes() {
+  rlimit memlock = {};
+  ::getrlimit(RLIMIT_MEMLOCK, &memlock);
+  return memlock.rlim_cur;
 }
 
 }  // namespace
@@ -73,9 +81,36 @@ absl::Status UringRefused(int error, int io_uring_disabled, uint64_t memlock_byt
 }
 
 absl::Status UringRefusedHere(int error) {
-  rlimit memlock = {};
-  ::getrlimit(RLIMIT_MEMLOCK, &memlock);
-  return UringRefused(error, ReadIoUringDisabled(), memlock.rlim_cur);
+  return UringRefused(error, ReadIoUringDisabled(), MemlockBytes());
+}
+
+std::string UringFeatureRefused(int error, uint64_t size_bytes, uint64_t memlock_bytes) {
+  switch (error) {
+    case ENOMEM:
+      return absl::StrCat(
+          "ENOMEM, ", size_bytes >> 10, " KiB count against the limit of locked memory, now ",
+          memlock_bytes == RLIM_INFINITY ? "unlimited" : absl::StrCat(memlock_bytes >> 10, " KiB"),
+          ": raise it with `ulimit -l unlimited`, LimitMEMLOCK=infinity in a systemd unit or "
+          "`docker run --ulimit memlock=-1`");
+    case EPERM:
+    case EACCES:
+      return absl::StrCat(error == EPERM ? "EPERM" : "EACCES",
+                          ", most likely a seccomp profile or missing rights: allow "
+                          "io_uring_register and io_uring_setup there");
+    case EOPNOTSUPP:
+      return "EOPNOTSUPP, the drive or its driver cannot do this: for polling load the driver "
+             "with poll queues (nvme.poll_queues=4) and use direct I/O";
+    case EMFILE:
+      return "EMFILE, too many files: raise `ulimit -n`";
+    default: {
+      const absl::Status plain = ErrnoStatus(error, "the kernel says");
+      return absl::StrCat(plain.message());
+    }
+  }
+}
+
+std::string UringFeatureRefusedHere(int error, uint64_t size_bytes) {
+  return UringFeatureRefused(error, size_bytes, MemlockBytes());
 }
 
 }  // namespace spillway

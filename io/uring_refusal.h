@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/status.h"
 
@@ -13,5 +14,10 @@ absl::Status UringRefused(int error, int io_uring_disabled, uint64_t memlock_byt
 
 // The same with this machine's settings.
 absl::Status UringRefusedHere(int error);
+
+// Why one feature of a ring (registered memory of so many bytes, a way of polling) is not
+// to be had, and the remedy, as part of a sentence: "ENOMEM: ...".
+std::string UringFeatureRefused(int error, uint64_t size_bytes, uint64_t memlock_bytes);
+std::string UringFeatureRefusedHere(int error, uint64_t size_bytes);
 
 }  // namespace spillway

@@ -20,7 +20,16 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   for (const UnitPlacement& placement : plan.placements) {
     SPILLWAY_CHECK(store != nullptr || !placement.any_nvme());
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, CreateIoEngine(options.io));
+  IoEngineOptions io = options.io;
+  if (store != nullptr) {
+    // All but a few tiles at rest moves between the store's files and the arenas, and
+    // both outlive the manager.
+    for (const Arena* arena : {host_arena, device_arena}) {
+      if (arena->size_bytes() > 0) io.memory.push_back({arena->data(), arena->size_bytes()});
+    }
+    io.files = store->files();
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, CreateIoEngine(io));
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
   manager->mover_ = std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena,
                                             compute, options.workers);

@@ -213,6 +213,12 @@ absl::Status SwapStore::Commit(absl::string_view manifest_path, const CommitReco
   return absl::OkStatus();
 }
 
+std::vector<const File*> SwapStore::files() const {
+  std::vector<const File*> files;
+  for (const auto& file : files_) files.push_back(file.get());
+  return files;
+}
+
 std::vector<ExtentInfo> SwapStore::Extents() const {
   std::vector<ExtentInfo> extents;
   for (int unit = 0; unit < layout_.num_units(); ++unit) {

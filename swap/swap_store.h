@@ -99,6 +99,8 @@ class SwapStore {
   // The directories in use, as given to Create.
   const std::vector<std::string>& directories() const { return directories_; }
   bool two_slots() const { return two_slots_; }
+  // What CurrentTile and the like point to; they live as long as the store.
+  std::vector<const File*> files() const;
 
   // Where planes [first, last) of a tile stand in their newest state.
   // REQUIRES: none is stale, and all are in the same slot (they are whenever they

@@ -57,6 +57,7 @@ void AddBenchCommand(CLI::App& app, CommandFunction* run) {
     *run = [flags] { return BenchAdam(flags->parameters, flags->threads, flags->as_json); };
   });
   AddBenchSwapCommand(*command, run);
+  AddBenchIoCommand(*command, run);
 }
 
 }  // namespace spillway

@@ -36,6 +36,7 @@ void AddBenchCommand(CLI::App& app, CommandFunction* run);
 void AddTuneCommand(CLI::App& app, CommandFunction* run);
 // Of `bench`.
 void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run);
+void AddBenchIoCommand(CLI::App& bench, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);
 void AddEstimateCommand(CLI::App& app, CommandFunction* run);
 

@@ -303,6 +303,152 @@ TEST_F(BlockQueueTest, AClassThatWaitedLongAgoHasNoClaim) {
   EXPECT_EQ(queue.Next()->request, &demand);
 }
 
+TEST_F(BlockQueueTest, WriteBackStaysInsideItsWindow) {
+  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 350);
+  Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
+  Recorded prefetch(file_.get(), IoOp::kWrite, 0, memory_.data(), 500, IoClass::kPrefetch);
+  queue.Add(&write_back);
+  std::vector<IoBlock*> blocks;
+  while (IoBlock* block = queue.Next()) blocks.push_back(block);
+  EXPECT_EQ(blocks.size(), 3);
+  queue.Add(&prefetch);  // no window for the others
+  for (int i = 0; i < 5; ++i) ASSERT_NE(queue.Next(), nullptr);
+  EXPECT_EQ(queue.Next(), nullptr);
+  queue.Returned(blocks[1], 100);
+  IoBlock* block = queue.Next();
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(block->request, &write_back);
+  EXPECT_EQ(block->offset_bytes, 300);
+  EXPECT_EQ(queue.Next(), nullptr);
+}
+
+TEST_F(BlockQueueTest, AShortWriteKeepsItsPlaceInTheWindow) {
+  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
+  queue.Add(&write_back);
+  queue.Returned(queue.Next(), 60);
+  IoBlock* rest = queue.Next();
+  ASSERT_NE(rest, nullptr);
+  EXPECT_EQ(rest->offset_bytes, 60);
+  EXPECT_EQ(queue.Next(), nullptr);
+  queue.Returned(rest, 40);
+  EXPECT_EQ(queue.Next()->offset_bytes, 100);
+}
+
+TEST_F(BlockQueueTest, OneBlockIsAllowedHoweverSmallTheWindow) {
+  BlockQueue queue(1000, 16, &BlockQueue::MonotonicNanoseconds, 10);
+  Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 3000, IoClass::kWriteBack);
+  queue.Add(&write_back);
+  for (int i = 0; i < 3; ++i) {
+    IoBlock* block = queue.Next();
+    ASSERT_NE(block, nullptr);
+    EXPECT_EQ(queue.Next(), nullptr);
+    queue.Returned(block, 1000);
+  }
+  EXPECT_EQ(queue.RunCallbacks(), 1);
+}
+
+TEST_F(BlockQueueTest, AFailedWriteLeavesTheWindow) {
+  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  Recorded first(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
+  Recorded second(file_.get(), IoOp::kWrite, 1000, memory_.data(), 100, IoClass::kWriteBack);
+  queue.Add(&first);
+  queue.Add(&second);
+  queue.Returned(queue.Next(), -EIO);
+  IoBlock* block = queue.Next();
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(block->request, &second);
+}
+
+TEST_F(BlockQueueTest, ReadsOfTheLowestClassPassWritesThatTheWindowHolds) {
+  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  Recorded write(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
+  Recorded read(file_.get(), IoOp::kRead, 0, memory_.data(), 200, IoClass::kWriteBack);
+  queue.Add(&write);
+  queue.Add(&read);
+  std::vector<IoRequest*> order;
+  IoBlock* first = queue.Next();
+  order.push_back(first->request);
+  while (IoBlock* block = queue.Next()) order.push_back(block->request);
+  EXPECT_THAT(order, ElementsAre(&write, &read, &read));
+  queue.Returned(first, 100);
+  EXPECT_EQ(queue.Next()->request, &write);
+}
+
+TEST_F(BlockQueueTest, WithRoomInTheWindowTheLowestClassGoesInOrderOfArrival) {
+  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 1000);
+  Recorded write(file_.get(), IoOp::kWrite, 0, memory_.data(), 200, IoClass::kWriteBack);
+  Recorded read(file_.get(), IoOp::kRead, 0, memory_.data(), 100, IoClass::kWriteBack);
+  Recorded last(file_.get(), IoOp::kWrite, 0, memory_.data(), 100, IoClass::kWriteBack);
+  for (Recorded* request : {&write, &read, &last}) queue.Add(request);
+  std::vector<IoRequest*> order;
+  while (IoBlock* block = queue.Next()) order.push_back(block->request);
+  EXPECT_THAT(order, ElementsAre(&write, &write, &read, &last));
+}
+
+TEST_F(BlockQueueTest, WhatAFullWindowHoldsBackIsNotPassedOver) {
+  BlockQueue queue(1, 2, &BlockQueue::MonotonicNanoseconds, 1);
+  Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
+  queue.Add(&write_back);
+  IoBlock* in_window = queue.Next();
+  Recorded demand(file_.get(), IoOp::kRead, 0, memory_.data(), 1000, IoClass::kDemand);
+  queue.Add(&demand);
+  for (int i = 0; i < 3 * BlockQueue::kPassedOverLimit; ++i) queue.Returned(queue.Next(), 1);
+  queue.Returned(in_window, 1);
+  EXPECT_EQ(queue.Next()->request, &demand);
+}
+
+TEST_F(BlockQueueTest, EachFileHasAWindowOfItsOwn) {
+  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 200);
+  Recorded a(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
+  auto other = File::Open(scratch_ / "other", {.write = true, .create = true, .direct = false});
+  ASSERT_TRUE(other.ok());
+  Recorded b(other->get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
+  queue.Add(&a);
+  queue.Add(&b);
+  int counts[2] = {};
+  while (IoBlock* block = queue.Next()) ++counts[block->request == &b];
+  EXPECT_THAT(counts, ElementsAre(2, 2));
+}
+
+TEST_F(BlockQueueTest, ASlowFileDoesNotTakeTheQueueFromAFastOne) {
+  BlockQueue queue(1, 8);
+  auto fast = File::Open(scratch_ / "fast", {.write = true, .create = true, .direct = false});
+  ASSERT_TRUE(fast.ok());
+  Recorded slow(file_.get(), IoOp::kRead, 0, memory_.data(), 10000);
+  Recorded quick(fast->get(), IoOp::kRead, 0, memory_.data(), 10000);
+  queue.Add(&slow);  // the first to come
+  queue.Add(&quick);
+  int64_t moved[2] = {};
+  std::vector<IoBlock*> in_flight;
+  for (int round = 0; round < 1000; ++round) {
+    while (IoBlock* block = queue.Next()) in_flight.push_back(block);
+    // The fast one ends all it has, the slow one a block every hundredth round.
+    std::erase_if(in_flight, [&](IoBlock* block) {
+      const bool is_fast = block->request == &quick;
+      if (!is_fast && (round % 100 != 0 || moved[0] > round / 100)) return false;
+      ++moved[is_fast];
+      queue.Returned(block, 1);
+      return true;
+    });
+  }
+  EXPECT_LE(moved[0], 11);
+  EXPECT_GE(moved[1], 3900);  // half of the queue in every round
+}
+
+TEST_F(BlockQueueTest, FilesTakeTurnsAndEachKeepsItsOrder) {
+  BlockQueue queue(100, 16);
+  auto other = File::Open(scratch_ / "other", {.write = true, .create = true, .direct = false});
+  ASSERT_TRUE(other.ok());
+  Recorded a1(file_.get(), IoOp::kRead, 0, memory_.data(), 200);
+  Recorded a2(file_.get(), IoOp::kRead, 0, memory_.data(), 100);
+  Recorded b(other->get(), IoOp::kRead, 0, memory_.data(), 300);
+  for (Recorded* request : {&a1, &a2, &b}) queue.Add(request);
+  std::vector<IoRequest*> order;
+  while (IoBlock* block = queue.Next()) order.push_back(block->request);
+  EXPECT_THAT(order, ElementsAre(&a1, &b, &a1, &b, &a2, &b));
+}
+
 TEST_F(BlockQueueTest, EmptyRequestCompletes) {
   BlockQueue queue(100, 1);
   Recorded a(file_.get(), IoOp::kRead, 0, memory_.data(), 0);

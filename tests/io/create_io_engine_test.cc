@@ -9,8 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -100,6 +102,7 @@ TEST(CreateIoEngine, ImpossibleOptionsAreRefused) {
            {.depth = 4097},
            {.threads = 0},
            {.threads = 257},
+           {.write_window_bytes = 0},
        }) {
     EXPECT_TRUE(absl::IsInvalidArgument(CreateIoEngine(options).status()));
   }
@@ -163,6 +166,131 @@ TEST(CreateIoEngine, WorksForAnOrdinaryUserWithLittleLockedMemory) {
               return RoundTrip(**engine, scratch / "data");
             }),
             "");
+}
+
+bool Has(const std::vector<std::string>& names, absl::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// The reason why a feature is missing; empty where it is not.
+std::string Missing(const IoEngine& engine, absl::string_view feature) {
+  for (const IoFeatures::Refused& refused : engine.features().refused) {
+    if (refused.feature == feature) return refused.reason;
+  }
+  return "";
+}
+
+TEST(UringFeatures, MemoryAndFilesAreRegisteredAndLogged) {
+  if (!UringIsAllowed()) GTEST_SKIP() << "io_uring is refused here";
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, for whom there is no limit";
+  ScratchDirectory scratch;
+  auto file = File::Open(scratch / "data", {.write = true, .create = true});
+  ASSERT_TRUE(file.ok());
+  AlignedMemory memory(16 << 20);
+  testing::internal::CaptureStderr();
+  const auto engine =
+      CreateIoEngine({.memory = {{memory.data(), memory.size()}}, .files = {file->get()}});
+  const std::string log = testing::internal::GetCapturedStderr();
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_TRUE(Has((*engine)->features().on, "registered buffers"));
+  EXPECT_TRUE(Has((*engine)->features().on, "registered files"));
+  EXPECT_THAT(log, AllOf(HasSubstr("registered buffers, registered files)"),
+                         ::testing::Not(HasSubstr("without"))));
+}
+
+// What runs as an ordinary user who may lock so much memory.
+std::string AsNobody(rlim_t memlock_bytes, const ScratchDirectory& scratch,
+                     const std::function<std::string()>& body) {
+  if (::chown(scratch.path().c_str(), kNobody, kNobody) != 0) return "chown failed";
+  return InChild([&]() -> std::string {
+    const rlimit limit = {.rlim_cur = memlock_bytes, .rlim_max = memlock_bytes};
+    if (::setrlimit(RLIMIT_MEMLOCK, &limit) != 0) return "setrlimit failed";
+    if (::setgid(kNobody) != 0 || ::setuid(kNobody) != 0) return "setuid failed";
+    return body();
+  });
+}
+
+// One rung that breaks leaves the others.
+TEST(UringFeatures, TooLittleLockedMemoryLosesRegisteredBuffersAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  if (!UringIsAllowed()) GTEST_SKIP() << "io_uring is refused here";
+  ScratchDirectory scratch;
+  EXPECT_EQ(AsNobody(8 << 20, scratch,
+                     [&]() -> std::string {
+                       auto file = File::Open(scratch / "given", {.write = true, .create = true});
+                       if (!file.ok()) return file.status().ToString();
+                       AlignedMemory memory(32 << 20);
+                       testing::internal::CaptureStderr();
+                       auto engine = CreateIoEngine({.kind = Kind::kUring,
+                                                     .memory = {{memory.data(), memory.size()}},
+                                                     .files = {file->get()}});
+                       const std::string log = testing::internal::GetCapturedStderr();
+                       if (!engine.ok()) return engine.status().ToString();
+                       const std::string reason = Missing(**engine, "registered buffers");
+                       for (const char* part : {"ENOMEM", "32768 KiB", "ulimit -l", "LimitMEMLOCK",
+                                                "docker run --ulimit memlock=-1"}) {
+                         if (!absl::StrContains(reason, part)) return "reason: " + reason;
+                       }
+                       if (!absl::StrContains(log, reason)) return "log: " + log;
+                       if (std::count(log.begin(), log.end(), '\n') != 1) return "log: " + log;
+                       if (!Has((*engine)->features().on, "registered files")) return "no files";
+                       return RoundTrip(**engine, scratch / "data");
+                     }),
+            "");
+}
+
+// Some kernels charge the ring itself: then it is threads, and the log says why.
+TEST(UringFeatures, WithoutAnyLockedMemoryItWorksAllTheSame) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  ScratchDirectory scratch;
+  EXPECT_EQ(AsNobody(0, scratch,
+                     [&]() -> std::string {
+                       AlignedMemory memory(4 << 20);
+                       testing::internal::CaptureStderr();
+                       auto engine = CreateIoEngine({.memory = {{memory.data(), memory.size()}}});
+                       const std::string log = testing::internal::GetCapturedStderr();
+                       if (!engine.ok()) return engine.status().ToString();
+                       if (!absl::StrContains(log, "ulimit -l")) return "log: " + log;
+                       return RoundTrip(**engine, scratch / "data");
+                     }),
+            "");
+}
+
+// Where the drive has no poll queues; where it has, there is nothing to fall back from.
+TEST(UringFeatures, ADriveThatCannotBePolledIsReadAllTheSame) {
+  if (!UringIsAllowed()) GTEST_SKIP() << "io_uring is refused here";
+  ScratchDirectory scratch;
+  // Not among the files given: found out by the first transfer.
+  testing::internal::CaptureStderr();
+  const auto engine = CreateIoEngine({.kind = Kind::kUring, .poll = true});
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ(RoundTrip(**engine, scratch / "data"), "");
+  const std::string log = testing::internal::GetCapturedStderr();
+  const IoFeatures features = (*engine)->features();
+  EXPECT_NE(Has(features.on, "IOPOLL"), !Missing(**engine, "IOPOLL").empty());
+  if (!Has(features.on, "IOPOLL")) {
+    EXPECT_THAT(log, HasSubstr("without IOPOLL: EOPNOTSUPP"));
+    EXPECT_THAT(Missing(**engine, "IOPOLL"), HasSubstr("poll queues"));
+    EXPECT_EQ(RoundTrip(**engine, scratch / "again"), "");
+  }
+}
+
+TEST(UringFeatures, SqpollIsOnOrRefusedForAReason) {
+  if (!UringIsAllowed()) GTEST_SKIP() << "io_uring is refused here";
+  ScratchDirectory scratch;
+  const auto engine = CreateIoEngine({.kind = Kind::kUring, .sqpoll = true, .announce = false});
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_NE(Has((*engine)->features().on, "SQPOLL"), !Missing(**engine, "SQPOLL").empty());
+  EXPECT_EQ(RoundTrip(**engine, scratch / "data"), "");
+}
+
+TEST(UringRefused, FeaturesNameCauseAndRemedy) {
+  EXPECT_THAT(UringFeatureRefused(ENOMEM, 64 << 20, 8 << 20),
+              AllOf(HasSubstr("65536 KiB"), HasSubstr("now 8192 KiB"), HasSubstr("ulimit -l")));
+  EXPECT_THAT(UringFeatureRefused(EPERM, 0, 0), HasSubstr("seccomp"));
+  EXPECT_THAT(UringFeatureRefused(EOPNOTSUPP, 0, 0), HasSubstr("poll queues"));
+  EXPECT_THAT(UringFeatureRefused(EMFILE, 0, 0), HasSubstr("ulimit -n"));
+  EXPECT_THAT(UringFeatureRefused(EINVAL, 0, 0), HasSubstr("EINVAL"));
 }
 
 TEST(UringRefused, NamesTheLikelyCause) {

@@ -54,6 +54,18 @@ absl::StatusOr<std::unique_ptr<IoEngine>> Create(const IoEngineOptions& options)
   return *std::move(engine);
 }
 
+absl::StatusOr<std::unique_ptr<IoEngine>> CreatePolling(const IoEngineOptions& options) {
+  IoEngineOptions with = options;
+  with.poll = true;
+  return Create<UringEngine>(with);
+}
+
+absl::StatusOr<std::unique_ptr<IoEngine>> CreateSqpoll(const IoEngineOptions& options) {
+  IoEngineOptions with = options;
+  with.sqpoll = true;
+  return Create<UringEngine>(with);
+}
+
 // A request that checks how it is called back.
 struct Checked : IoRequest {
   Checked() {
@@ -71,9 +83,17 @@ struct Checked : IoRequest {
   std::function<void(Checked&)> then;
 };
 
+#define MAKE_OR_SKIP(...)    \
+  do {                       \
+    Make(__VA_ARGS__);       \
+    if (IsSkipped()) return; \
+  } while (false)
+
 class IoEngineConformance : public testing::TestWithParam<Param> {
  protected:
-  void Make(const IoEngineOptions& options) {
+  void Make(IoEngineOptions options) {
+    options.memory = given_memory_;
+    options.files = given_files_;
     auto engine = GetParam().create(options);
     if (!engine.ok()) GTEST_SKIP() << engine.status();
     engine_ = *std::move(engine);
@@ -116,14 +136,38 @@ class IoEngineConformance : public testing::TestWithParam<Param> {
   }
 
   ScratchDirectory scratch_;
+  std::vector<IoMemory> given_memory_;
+  std::vector<const File*> given_files_;
   std::unique_ptr<IoEngine> engine_;
 };
 
-#define MAKE_OR_SKIP(...)    \
-  do {                       \
-    Make(__VA_ARGS__);       \
-    if (IsSkipped()) return; \
-  } while (false)
+// Registered memory and files beside others, and blocks that are partly in registered
+// memory: all the same to the caller.
+TEST_P(IoEngineConformance, WhatIsGivenInAdvanceAndWhatIsNotComeBackRight) {
+  constexpr uint64_t kSize = 64 * kUnit;
+  const auto given = NewFile(kSize, "given");
+  const auto other = NewFile(kSize, "other");
+  AlignedMemory memory(4 * kSize);
+  // Two ranges with a gap between them, the later one first.
+  given_memory_ = {{memory.data() + 2 * kSize + 8 * kUnit, kSize},
+                   {memory.data(), kSize + 3 * kUnit}};
+  given_files_ = {given.get()};
+  MAKE_OR_SKIP({.block_bytes = 4 * kUnit, .depth = 8});
+  std::mt19937_64 random(5);
+  for (int round = 0; round < 40; ++round) {
+    const File& file = round % 2 == 0 ? *given : *other;
+    AlignedMemory expected(kSize);
+    FillRandom(expected.data(), kSize, round);
+    char* out = memory.data() + random() % 192 * kUnit;
+    std::memcpy(out, expected.data(), kSize);
+    ASSERT_TRUE(Run(IoOp::kWrite, file, 0, out, kSize).ok());
+    char* in = memory.data() + random() % 192 * kUnit;
+    std::memset(memory.data(), 0, memory.size());
+    ASSERT_TRUE(Run(IoOp::kRead, file, 0, in, kSize).ok());
+    ASSERT_EQ(std::memcmp(in, expected.data(), kSize), 0) << "round " << round;
+  }
+  engine_ = nullptr;  // before what was given to it
+}
 
 TEST_P(IoEngineConformance, RandomWritesAndReadsOfManySizesComeBackRight) {
   MAKE_OR_SKIP({.block_bytes = 32 << 10, .depth = 8, .threads = 3});
@@ -518,6 +562,8 @@ TEST_P(IoEngineConformance, ASecondThreadIsOurOwnMistake) {
 INSTANTIATE_TEST_SUITE_P(Engines, IoEngineConformance,
                          testing::Values(Param{"UringDirect", &Create<UringEngine>, true},
                                          Param{"UringBuffered", &Create<UringEngine>, false},
+                                         Param{"UringPoll", &CreatePolling, true},
+                                         Param{"UringSqpoll", &CreateSqpoll, true},
                                          Param{"ThreadsDirect", &Create<ThreadEngine>, true},
                                          Param{"ThreadsBuffered", &Create<ThreadEngine>, false},
                                          Param{"FaultyDirect", &Create<FaultyEngine>, true},

@@ -1,0 +1,193 @@
+// The benchmark measures what it says, leaves nothing behind and notices wrong bytes.
+#include "io/io_bench.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "io/io_bench_bed.h"
+#include "tests/io/io_testing.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kBlock = 64 << 10;
+
+IoBenchOptions Small(const ScratchDirectory& scratch) {
+  IoBenchOptions options;
+  options.directories = {scratch.path()};
+  options.size_bytes = 64 * kBlock;
+  options.io.block_bytes = kBlock;
+  options.io.depth = 4;
+  return options;
+}
+
+struct Case {
+  IoBenchOp op;
+  IoEngineOptions::Kind kind;
+  bool verify;
+};
+
+class IoBenchRuns : public testing::TestWithParam<Case> {};
+
+TEST_P(IoBenchRuns, MovesEveryByteOnceAndLeavesNothing) {
+  ScratchDirectory scratch;
+  IoBenchOptions options = Small(scratch);
+  options.op = GetParam().op;
+  options.io.kind = GetParam().kind;
+  options.verify = GetParam().verify;
+  const auto result = RunIoBench(options);
+  if (absl::IsPermissionDenied(result.status())) GTEST_SKIP() << result.status();
+  ASSERT_TRUE(result.ok()) << result.status();
+  const uint64_t all = options.size_bytes;
+  const bool mixed = options.op == IoBenchOp::kMixed;
+  EXPECT_EQ(result->main.read_bytes, options.op == IoBenchOp::kWrite ? 0 : mixed ? all / 2 : all);
+  EXPECT_EQ(result->main.read_bytes + result->main.written_bytes, all);
+  EXPECT_EQ(result->main.latency.count, 64);
+  EXPECT_GT(result->main.seconds, 0);
+  EXPECT_GT(result->main.BytesPerSecond(), 0);
+  EXPECT_LE(result->main.latency.p50_seconds, result->main.latency.p99_seconds);
+  EXPECT_LE(result->main.latency.p99_seconds, result->main.latency.max_seconds);
+  EXPECT_LE(result->main.latency.max_seconds, result->main.seconds);
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, IoBenchRuns,
+    testing::Values(Case{IoBenchOp::kRead, IoEngineOptions::Kind::kAuto, false},
+                    Case{IoBenchOp::kWrite, IoEngineOptions::Kind::kAuto, false},
+                    Case{IoBenchOp::kMixed, IoEngineOptions::Kind::kAuto, false},
+                    Case{IoBenchOp::kRead, IoEngineOptions::Kind::kAuto, true},
+                    Case{IoBenchOp::kWrite, IoEngineOptions::Kind::kAuto, true},
+                    Case{IoBenchOp::kMixed, IoEngineOptions::Kind::kAuto, true},
+                    Case{IoBenchOp::kRead, IoEngineOptions::Kind::kThreads, true},
+                    Case{IoBenchOp::kMixed, IoEngineOptions::Kind::kThreads, true}));
+
+TEST(IoBench, RunsForTheTimeAskedForOverTheFilesAgain) {
+  ScratchDirectory scratch;
+  IoBenchOptions options = Small(scratch);
+  options.op = IoBenchOp::kMixed;
+  options.verify = true;
+  options.seconds = 0.3;
+  const auto result = RunIoBench(options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GE(result->main.seconds, 0.3);
+  // One more of one kind than of the other at any time.
+  const int64_t apart = static_cast<int64_t>(result->main.read_bytes / kBlock) -
+                        static_cast<int64_t>(result->main.written_bytes / kBlock);
+  EXPECT_LE(std::abs(apart), 1);
+}
+
+TEST(IoBench, SeveralPathsShareTheBlocks) {
+  ScratchDirectory one, two, three;
+  IoBenchOptions options = Small(one);
+  options.directories = {one.path(), two.path(), three.path()};
+  options.verify = true;
+  const auto result = RunIoBench(options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->size_bytes, 63 * kBlock);  // whole rows
+  EXPECT_EQ(result->main.read_bytes, 63 * kBlock);
+}
+
+TEST(IoBench, DemandIsMeasuredAloneAndUnderWriteBack) {
+  ScratchDirectory scratch;
+  IoBenchOptions options = Small(scratch);
+  options.op = IoBenchOp::kDemand;
+  options.seconds = 0.1;
+  const auto result = RunIoBench(options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GT(result->unloaded.latency.count, 0);
+  EXPECT_EQ(result->unloaded.written_bytes, 0);
+  EXPECT_EQ(result->unloaded.latency.count * kBlock, result->unloaded.read_bytes);
+  EXPECT_EQ(result->writes.read_bytes, 0);
+  EXPECT_GT(result->main.written_bytes, 0);
+  EXPECT_EQ(result->main.latency.count * kBlock, result->main.read_bytes);
+  EXPECT_NEAR(result->bound_seconds,
+              result->unloaded.latency.p99_seconds + (8 << 20) / result->writes.BytesPerSecond(),
+              1e-9);
+}
+
+TEST(IoBench, VerifyNoticesWrongBytes) {
+  ScratchDirectory scratch;
+  IoBenchOptions options = Small(scratch);
+  options.verify = true;
+  const auto bed = IoBenchBed::Create(options, 2);
+  ASSERT_TRUE(bed.ok()) << bed.status();
+  BenchSlot& slot = (*bed)->slots()[0];
+  slot.done = [](IoRequest&, const absl::Status& status) { EXPECT_TRUE(status.ok()); };
+  (*bed)->Submit(slot, IoOp::kRead, IoClass::kDemand, 17);
+  while ((*bed)->engine().pending() > 0) (*bed)->engine().Poll(absl::Seconds(1));
+  EXPECT_TRUE((*bed)->Check(slot).ok());
+  // The right bytes of another block, and one flipped bit.
+  slot.block = 18;
+  EXPECT_TRUE(absl::IsDataLoss((*bed)->Check(slot)));
+  slot.block = 17;
+  slot.data[5000] ^= 1;
+  EXPECT_THAT(std::string((*bed)->Check(slot).message()), HasSubstr("not what was written"));
+}
+
+TEST(IoBench, AKilledOneLeavesNothing) {
+  ScratchDirectory scratch;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    IoBenchOptions options = Small(scratch);
+    options.seconds = 60;
+    (void)RunIoBench(options);
+    ::_exit(1);
+  }
+  ::usleep(300000);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  int status;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status));  // it was still at work
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(IoBench, WhatCannotBeIsRefusedWithTheRemedy) {
+  ScratchDirectory scratch;
+  const auto message = [&](auto change) {
+    IoBenchOptions options = Small(scratch);
+    change(options);
+    const auto result = RunIoBench(options);
+    return result.ok() ? std::string("no error") : std::string(result.status().message());
+  };
+  EXPECT_THAT(message([](auto& o) { o.size_bytes = uint64_t{1} << 60; }),
+              testing::AllOf(HasSubstr("MiB are free"), HasSubstr("smaller --size")));
+  EXPECT_THAT(message([](auto& o) { o.size_bytes = kBlock; }), HasSubstr("use at least"));
+  EXPECT_THAT(message([](auto& o) { o.io.block_bytes = 0; }), HasSubstr("block size"));
+  EXPECT_THAT(message([](auto& o) { o.io.depth = 0; }), HasSubstr("depth"));
+  EXPECT_THAT(message([](auto& o) { o.directories = {"/no/such/place"}; }),
+              HasSubstr("/no/such/place"));
+  EXPECT_THAT(message([](auto& o) { o.directories = {}; }), HasSubstr("--path"));
+  EXPECT_THAT(message([](auto& o) {
+                o.op = IoBenchOp::kDemand;
+                o.verify = true;
+              }),
+              HasSubstr("--verify does not go with"));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+TEST(IoBench, LeaksNoDescriptors) {
+  const auto open_files = [] {
+    const std::filesystem::directory_iterator fds("/proc/self/fd");
+    return std::distance(begin(fds), end(fds));
+  };
+  ScratchDirectory scratch;
+  IoBenchOptions options = Small(scratch);
+  ASSERT_TRUE(RunIoBench(options).ok());
+  const auto before = open_files();
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(RunIoBench(options).ok());
+  EXPECT_EQ(open_files(), before);
+}
+
+}  // namespace
+}  // namespace spillway
