@@ -82,7 +82,6 @@ class SwapBench {
     auto bench = std::unique_ptr<SwapBench>(new SwapBench(options));
     IoEngineOptions io = options.io;
     io.announce = false;
-    ASSIGN_OR_RETURN(bench->engine_, CreateIoEngine(io));
     const uint64_t buffer_bytes = uint64_t{io.block_bytes} * io.depth;
     bench->budget_ = std::make_unique<MemoryBudget>("bench", buffer_bytes + kMiB);
     ASSIGN_OR_RETURN(bench->arena_, Arena::Create(buffer_bytes, bench->budget_.get()));
@@ -97,6 +96,9 @@ class SwapBench {
       files.push_back(file.get());
       bench->files_.push_back(std::move(file));
     }
+    io.memory = {{bench->arena_->data(), bench->arena_->size_bytes()}};
+    io.files = files;
+    ASSIGN_OR_RETURN(bench->engine_, CreateIoEngine(io));
     bench->pass_ = std::make_unique<DiskPass>(bench->engine_.get(), files, bench->arena_->data(),
                                               io.block_bytes, static_cast<int>(io.depth));
     // The first write of a block finds its place; training overwrites.

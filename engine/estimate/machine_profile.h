@@ -46,6 +46,7 @@ struct TunedDevice {
 
 struct TunedEntry {
   std::string engine;  // "io_uring" or "threads"
+  std::string mode;    // of io_uring: "iopoll", "sqpoll" or neither, ""
   uint32_t block_bytes = 0;
   uint32_t depth = 0;
   uint32_t threads = 0;              // best for the thread engine, whichever was chosen

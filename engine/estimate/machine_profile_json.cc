@@ -62,6 +62,7 @@ std::optional<DiskEntry> DiskEntryFrom(const json& value) {
 json TunedJson(const TunedEntry& entry) {
   json value = RatesJson(entry.rates);
   value["engine"] = entry.engine;
+  value["mode"] = entry.mode;
   value["block_bytes"] = entry.block_bytes;
   value["depth"] = entry.depth;
   value["threads"] = entry.threads;
@@ -91,6 +92,7 @@ std::optional<TunedEntry> TunedFrom(const json& value) {
   TunedEntry entry;
   entry.rates = *rates;
   entry.engine = Text(value, "engine");
+  entry.mode = Text(value, "mode");
   // What an I/O engine accepts (io/create_io_engine.cc).
   entry.block_bytes = static_cast<uint32_t>(Whole(value, "block_bytes", 1 << 30));
   entry.depth = static_cast<uint32_t>(Whole(value, "depth", 4096));

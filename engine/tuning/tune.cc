@@ -50,8 +50,7 @@ class Bench {
 
   // `path`: of this one alone; -1: all together.
   absl::StatusOr<DiskRates> Measure(IoEngineOptions io, int path, double pass_seconds) {
-    io.announce = false;
-    ASSIGN_OR_RETURN(const auto engine, CreateIoEngine(io));
+    ASSIGN_OR_RETURN(const auto engine, CreateEngine(io));
     const int window =
         static_cast<int>(std::clamp<uint64_t>(options_.buffer_bytes / io.block_bytes, 1, io.depth));
     DiskPass pass(engine.get(), FilesOf(path), arena_->data(), io.block_bytes, window);
@@ -68,6 +67,28 @@ class Bench {
       rates.*rate = result.bytes_per_second();
     }
     return rates;
+  }
+
+  // What io_uring would do here; why not, where it is refused.
+  UringOffers Offers(std::string* refusal) const {
+    UringOffers offers;
+    IoEngineOptions io;
+    io.kind = IoEngineOptions::Kind::kUring;
+    const absl::Status plain = CreateEngine(io).status();
+    *refusal = std::string(plain.message());
+    offers.uring = plain.ok();
+    const auto has = [&](const char* feature) {
+      const auto engine = CreateEngine(io);
+      if (!engine.ok()) return false;
+      const std::vector<std::string> on = (*engine)->features().on;
+      return std::find(on.begin(), on.end(), feature) != on.end();
+    };
+    io.poll = true;
+    offers.iopoll = has("IOPOLL");
+    io.poll = false;
+    io.sqpoll = true;
+    offers.sqpoll = has("SQPOLL");
+    return offers;
   }
 
   // Every candidate once a round, each round beginning with another.
@@ -101,6 +122,14 @@ class Bench {
         file_bytes_(std::max<uint64_t>(
             options.file_bytes / options.paths.size() / (4 * kMiB) * (4 * kMiB), 4 * kMiB)),
         budget_("tune", options.buffer_bytes + kMiB) {}
+
+  // With memory and files registered, as training has them.
+  absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(IoEngineOptions io) const {
+    io.announce = false;
+    io.memory = {{arena_->data(), arena_->size_bytes()}};
+    io.files = FilesOf(-1);
+    return CreateIoEngine(io);
+  }
 
   std::vector<const File*> FilesOf(int path) const {
     std::vector<const File*> files;
@@ -158,7 +187,7 @@ uint32_t BestThreads(const std::vector<TuneCandidate>& engines) {
 
 }  // namespace
 
-std::vector<TuneCandidate> EngineCandidates(bool quick, bool uring_allowed) {
+std::vector<TuneCandidate> EngineCandidates(bool quick, const UringOffers& offers) {
   std::vector<TuneCandidate> candidates;
   const auto add = [&](std::string name, const IoEngineOptions& io) {
     TuneCandidate candidate;
@@ -167,17 +196,25 @@ std::vector<TuneCandidate> EngineCandidates(bool quick, bool uring_allowed) {
     candidates.push_back(std::move(candidate));
   };
   // In the order in which equals are preferred.
-  if (uring_allowed) {
-    IoEngineOptions uring;
-    uring.kind = IoEngineOptions::Kind::kUring;
-    add("io_uring", uring);
-  }
+  IoEngineOptions uring;
+  uring.kind = IoEngineOptions::Kind::kUring;
+  if (offers.uring) add("io_uring", uring);
   for (const uint32_t number :
        quick ? std::vector<uint32_t>{4, 16} : std::vector<uint32_t>{2, 4, 8, 16}) {
     IoEngineOptions threads;
     threads.kind = IoEngineOptions::Kind::kThreads;
     threads.threads = number;
     add(absl::StrCat(number, " threads"), threads);
+  }
+  // They keep a core busy that compute could use, and have to be worth it.
+  if (offers.iopoll && !quick) {
+    uring.poll = true;
+    add("io_uring IOPOLL", uring);
+    uring.poll = false;
+  }
+  if (offers.sqpoll && !quick) {
+    uring.sqpoll = true;
+    add("io_uring SQPOLL", uring);
   }
   return candidates;
 }
@@ -216,12 +253,7 @@ absl::StatusOr<TuneResult> Tune(const TuneOptions& options) {
   ASSIGN_OR_RETURN(const auto bench, Bench::Create(options));
   const int rounds = options.quick ? kQuickRounds : kRounds;
 
-  IoEngineOptions uring;
-  uring.kind = IoEngineOptions::Kind::kUring;
-  uring.announce = false;
-  const absl::Status allowed = CreateIoEngine(uring).status();
-  result.uring_refusal = std::string(allowed.message());
-  result.engines = EngineCandidates(options.quick, allowed.ok());
+  result.engines = EngineCandidates(options.quick, bench->Offers(&result.uring_refusal));
   RETURN_IF_ERROR(bench->MeasureRounds(result.engines, rounds, kEnginePart * options.seconds,
                                        progress(0, kEnginePart, "engines")));
   std::vector<uint64_t> order(result.engines.size());
@@ -270,6 +302,7 @@ absl::StatusOr<TuneResult> Tune(const TuneOptions& options) {
 TunedEntry TuneResult::Entry(const MachineIdentity& machine, int64_t unix_seconds) const {
   TunedEntry entry;
   entry.engine = chosen.kind == IoEngineOptions::Kind::kThreads ? "threads" : "io_uring";
+  entry.mode = chosen.poll ? "iopoll" : chosen.sqpoll ? "sqpoll" : "";
   entry.block_bytes = chosen.block_bytes;
   entry.depth = chosen.depth;
   entry.threads = threads;

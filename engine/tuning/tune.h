@@ -2,7 +2,8 @@
 // threads, and what each path does alone (for striping by rate). Takes about as long as it is
 // told, moves up to half a terabyte on the fastest drives, and leaves nothing behind.
 //
-//   1. engines   io_uring and threads of several numbers, at the default block and depth
+//   1. engines   io_uring, threads of several numbers, and io_uring with IOPOLL and SQPOLL, at the
+//                default block and depth
 //   2. shapes    block sizes and depths, with the engine that won
 //   3. paths     each alone and all together, with what won
 //
@@ -34,7 +35,7 @@ struct TuneOptions {
 };
 
 struct TuneCandidate {
-  std::string name;  // "io_uring", "4 threads"; of shapes empty
+  std::string name;  // "io_uring", "io_uring IOPOLL", "4 threads"; of shapes empty
   IoEngineOptions io;
   DiskRates rates;      // medians over the rounds
   double relative = 0;  // RelativeScores
@@ -64,8 +65,14 @@ struct TuneResult {
 // An error names the path that can't be written to, or has no room. On this thread.
 absl::StatusOr<TuneResult> Tune(const TuneOptions& options);
 
+// What this machine and these drives take.
+struct UringOffers {
+  bool uring = false;
+  bool iopoll = false, sqpoll = false;
+};
+
 // What is tried. Pure.
-std::vector<TuneCandidate> EngineCandidates(bool quick, bool uring_allowed);
+std::vector<TuneCandidate> EngineCandidates(bool quick, const UringOffers& offers);
 std::vector<TuneCandidate> ShapeCandidates(bool quick, const IoEngineOptions& engine,
                                            uint64_t buffer_bytes);
 

@@ -16,6 +16,11 @@ std::string EngineName(const IoEngineOptions& io) {
   return io.kind == IoEngineOptions::Kind::kThreads ? "threads" : "io_uring";
 }
 
+// Of io_uring, as the profile has it.
+std::string ModeName(const IoEngineOptions& io) {
+  return io.poll ? "iopoll" : io.sqpoll ? "sqpoll" : "";
+}
+
 json RatesJson(const DiskRates& rates) {
   return {{"read_bytes_per_second", rates.read_bytes_per_second},
           {"write_bytes_per_second", rates.write_bytes_per_second},
@@ -25,6 +30,7 @@ json RatesJson(const DiskRates& rates) {
 json CandidateJson(const TuneCandidate& candidate) {
   json value = RatesJson(candidate.rates);
   value["engine"] = EngineName(candidate.io);
+  value["mode"] = ModeName(candidate.io);
   value["block_bytes"] = candidate.io.block_bytes;
   value["depth"] = candidate.io.depth;
   if (candidate.io.kind == IoEngineOptions::Kind::kThreads) value["threads"] = candidate.io.threads;
@@ -99,7 +105,9 @@ std::string TuneText(const TuneResult& result) {
   AppendEngines(result, &text);
   AppendShapes(result, &text);
   AppendPaths(result, &text);
-  absl::StrAppendFormat(&text, "\nchosen: %s, %d blocks of %s in flight", EngineName(result.chosen),
+  const std::string mode = ModeName(result.chosen);
+  absl::StrAppendFormat(&text, "\nchosen: %s%s, %d blocks of %s in flight",
+                        EngineName(result.chosen), mode.empty() ? "" : " " + mode,
                         result.chosen.depth, FormatBytes(result.chosen.block_bytes));
   absl::StrAppendFormat(&text, "%s (%.0f s)\n",
                         result.chosen.kind == IoEngineOptions::Kind::kThreads
@@ -112,6 +120,7 @@ std::string TuneText(const TuneResult& result) {
 json TuneJson(const TuneResult& result) {
   json value = RatesJson(result.together);
   value["engine"] = EngineName(result.chosen);
+  value["mode"] = ModeName(result.chosen);
   value["block_bytes"] = result.chosen.block_bytes;
   value["depth"] = result.chosen.depth;
   value["threads"] = result.threads;

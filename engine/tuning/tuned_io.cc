@@ -76,6 +76,10 @@ std::optional<TunedEntry> FindTuning(const std::vector<std::string>& swap_paths)
 void ApplyTuning(const TunedEntry& entry, const IoGiven& given, IoEngineOptions* io) {
   // Tuned io_uring stays `auto`: where it is refused by now, threads do.
   if (!given.kind && entry.engine == "threads") io->kind = IoEngineOptions::Kind::kThreads;
+  if (!given.kind) {
+    io->poll = entry.mode == "iopoll";
+    io->sqpoll = entry.mode == "sqpoll";
+  }
   if (!given.block_bytes) io->block_bytes = entry.block_bytes;
   if (!given.depth) io->depth = entry.depth;
   if (!given.threads) io->threads = entry.threads;

@@ -109,7 +109,8 @@ class Tune(TuneTest):
         process = subprocess.Popen([program(), "tune", "--swap", self.swap, "--size", "8MiB"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                    env=environment() | self.variables)
-        time.sleep(1)
+        while "tuning" not in (line := process.stderr.readline()):
+            self.assertNotEqual(line, "", "it ended before it measured anything")
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 1, err)

@@ -14,7 +14,7 @@ constexpr uint64_t kMiB = 1 << 20;
 using Kind = IoEngineOptions::Kind;
 
 TEST(TuneCandidates, EnginesInTheOrderOfPreference) {
-  const auto full = EngineCandidates(false, true);
+  const auto full = EngineCandidates(false, {.uring = true});
   ASSERT_EQ(full.size(), 5u);
   EXPECT_EQ(full[0].io.kind, Kind::kUring);
   for (size_t i = 1; i < full.size(); ++i) {
@@ -23,8 +23,13 @@ TEST(TuneCandidates, EnginesInTheOrderOfPreference) {
       EXPECT_GT(full[i].io.threads, full[i - 1].io.threads);
     }
   }
-  EXPECT_EQ(EngineCandidates(false, false).size(), 4u);
-  EXPECT_LT(EngineCandidates(true, true).size(), full.size());
+  EXPECT_EQ(EngineCandidates(false, {}).size(), 4u);
+  EXPECT_LT(EngineCandidates(true, {true, true, true}).size(), full.size());
+  // What keeps a core busy comes last, so that equals are preferred to it.
+  const auto all = EngineCandidates(false, {true, true, true});
+  ASSERT_EQ(all.size(), 7u);
+  EXPECT_TRUE(all[5].io.poll && !all[5].io.sqpoll);
+  EXPECT_TRUE(all[6].io.sqpoll && !all[6].io.poll);
 }
 
 TEST(TuneCandidates, ShapesStayWithinTheMemory) {

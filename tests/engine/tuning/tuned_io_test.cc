@@ -74,6 +74,17 @@ TEST(ApplyTuning, SetsWhatWasNotGiven) {
   EXPECT_EQ(given.threads, IoEngineOptions().threads);
   EXPECT_EQ(given.origin, "");
 
+  TunedEntry polled = TestTuning();
+  polled.mode = "iopoll";
+  IoEngineOptions poll;
+  ApplyTuning(polled, {}, &poll);
+  EXPECT_TRUE(poll.poll && !poll.sqpoll);
+  polled.mode = "sqpoll";
+  ApplyTuning(polled, {.kind = true}, &poll);
+  EXPECT_TRUE(poll.poll && !poll.sqpoll);  // as it was
+  ApplyTuning(polled, {}, &poll);
+  EXPECT_TRUE(!poll.poll && poll.sqpoll);
+
   // io_uring may be refused later: threads do then.
   IoEngineOptions uring;
   ApplyTuning(TestTuning(), {}, &uring);
