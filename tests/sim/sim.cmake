@@ -26,8 +26,8 @@ function(spillway_sim_mutant name source find replace)
     DEPENDS ${source} ${folder}/find.txt ${folder}/replace.txt
       ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
   set(target spillway_sim_mutant_${name})
-  add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc ${folder}/${file}
-    $<TARGET_OBJECTS:spillway_sim_parts>)
+  add_executable(${target} ${folder}/${file}
+    $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
   # What the library's own copy of the source is compiled with.
   target_link_libraries(${target} PRIVATE spillway_swap spillway::xxhash nlohmann_json::nlohmann_json)
   target_compile_options(${target} PRIVATE -Wno-unused)
@@ -39,6 +39,8 @@ endfunction()
 # Under a sanitizer they would show no more, and take ten times as long.
 if(NOT SPILLWAY_SANITIZE)
   add_custom_target(spillway_sim_mutants)
+  add_library(spillway_sim_mutant_main OBJECT ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
+  target_link_libraries(spillway_sim_mutant_main PUBLIC spillway_swap)
   add_dependencies(spillway_tests spillway_sim_mutants)
   include(tests/sim/mutations.cmake)
 endif()
