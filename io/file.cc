@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
   if (!fd.valid()) {
     return ErrnoStatus(errno, absl::StrCat(options.create ? "create " : "open ", name));
   }
-  if (options.write) RETURN_IF_ERROR(CheckOwnFile(fd.get(), name));
+  RETURN_IF_ERROR(options.write ? CheckOwnFile(fd.get(), name) : CheckRegularFile(fd.get(), name));
   if (::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK) != 0) {
     return ErrnoStatus(errno, absl::StrCat("open ", name));
   }

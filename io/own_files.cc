@@ -38,11 +38,14 @@ absl::Status CheckOwner(const struct stat& info, absl::string_view path) {
                                                      path, info.st_uid, ::geteuid(), kRemedy));
 }
 
+absl::Status CheckRegular(const struct stat& info, absl::string_view path) {
+  if (S_ISREG(info.st_mode)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " is ", KindName(info.st_mode), " where the run keeps a file: ", kRemedy));
+}
+
 absl::Status CheckFile(const struct stat& info, absl::string_view path) {
-  if (!S_ISREG(info.st_mode)) {
-    return absl::FailedPreconditionError(absl::StrCat(path, " is ", KindName(info.st_mode),
-                                                      " where the run keeps a file: ", kRemedy));
-  }
+  RETURN_IF_ERROR(CheckRegular(info, path));
   RETURN_IF_ERROR(CheckOwner(info, path));
   if (info.st_nlink > 1) {
     return absl::FailedPreconditionError(
@@ -89,6 +92,12 @@ absl::Status CheckOwnFile(int fd, absl::string_view path) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, absl::StrCat("look at ", path));
   return CheckFile(info, path);
+}
+
+absl::Status CheckRegularFile(int fd, absl::string_view path) {
+  struct stat info;
+  if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, absl::StrCat("look at ", path));
+  return CheckRegular(info, path);
 }
 
 absl::StatusOr<std::vector<DirectoryEntry>> ListDirectory(int directory_fd,

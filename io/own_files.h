@@ -18,6 +18,9 @@ namespace spillway {
 // regular file, belongs to another user or has another name elsewhere (a hard link).
 absl::Status CheckOwnFile(int fd, absl::string_view path);
 
+// The first of these alone: for what is only read.
+absl::Status CheckRegularFile(int fd, absl::string_view path);
+
 struct DirectoryEntry {
   std::string name;
   bool is_file = false;       // regular

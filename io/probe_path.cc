@@ -50,7 +50,8 @@ std::string Unescaped(const std::string& text) {
 
 // The mount that `path` (absolute, without links) lies in: the longest mount point above it,
 // and of equal ones the last, which covers the others.
-void FindMount(const std::string& path, PathFacts* facts) {
+MountFacts FindMount(const std::string& path) {
+  MountFacts facts;
   std::ifstream in("/proc/self/mountinfo");
   std::string line;
   size_t longest = 0;
@@ -63,10 +64,11 @@ void FindMount(const std::string& path, PathFacts* facts) {
     if (!above || point.size() < longest) continue;
     while (words >> word && word != "-") {
     }
-    if (!(words >> facts->filesystem >> facts->source)) continue;
-    facts->source = Unescaped(facts->source);
+    if (!(words >> facts.filesystem >> facts.source)) continue;
+    facts.source = Unescaped(facts.source);
     longest = point.size();
   }
+  return facts;
 }
 
 // The drive's queue, of a partition the whole drive's.
@@ -148,6 +150,12 @@ FilesystemKind KindOfFilesystem(absl::string_view name) {
   return absl::StartsWith(name, "fuse.") ? FilesystemKind::kNetwork : FilesystemKind::kDisk;
 }
 
+MountFacts MountOf(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
+  return real != nullptr ? FindMount(real.get()) : MountFacts{};
+}
+
 PathFacts ProbePath(const std::string& path) {
   PathFacts facts;
   facts.path = path;
@@ -163,9 +171,9 @@ PathFacts ProbePath(const std::string& path) {
     facts.status = absl::InvalidArgumentError(absl::StrCat(path, " is not a directory"));
     return facts;
   }
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
-                                                         &std::free);
-  if (real != nullptr) FindMount(real.get(), &facts);
+  const MountFacts mount = MountOf(path);
+  facts.filesystem = mount.filesystem;
+  facts.source = mount.source;
   AskDrive(info.st_dev, &facts);
   struct statvfs space;
   if (::statvfs(path.c_str(), &space) == 0) {

@@ -34,6 +34,14 @@ enum class FilesystemKind { kDisk, kMemory, kNetwork, kOverlay };
 // Of a file system's name: "tmpfs", "nfs4", "fuse.sshfs", "overlay". Pure.
 FilesystemKind KindOfFilesystem(absl::string_view name);
 
+// The file system that `path` lies in and what is mounted there: "ext4", "/dev/nvme0n1p1".
+// Only looks. Empty where the kernel does not say.
+struct MountFacts {
+  std::string filesystem;
+  std::string source;
+};
+MountFacts MountOf(const std::string& path);
+
 // Makes a file without a name below `path`, so that nothing stays behind whatever happens
 // (or, where the file system has no such files, one that loses its name at once). Any thread.
 PathFacts ProbePath(const std::string& path);

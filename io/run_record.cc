@@ -41,6 +41,7 @@ RunRecord ThisProcess() {
   char host[256] = "";
   ::gethostname(host, sizeof(host) - 1);
   record.host = host;
+  record.machine = FirstWord("/etc/machine-id");
   record.boot = FirstWord("/proc/sys/kernel/random/boot_id");
   record.process_ids = ReadLink("/proc/self/ns/pid");
   record.since_seconds = absl::ToUnixSeconds(absl::Now());
@@ -54,6 +55,7 @@ std::string EncodeRunRecord(const RunRecord& record) {
     if (!value.empty()) absl::StrAppend(&text, name, " ", absl::CEscape(value), "\n");
   };
   add("host", record.host);
+  add("machine", record.machine);
   add("boot", record.boot);
   add("process-ids", record.process_ids);
   absl::StrAppend(&text, "since ", record.since_seconds, "\n");
@@ -76,6 +78,7 @@ std::optional<RunRecord> DecodeRunRecord(absl::string_view text) {
     return std::nullopt;
   }
   record.host = values["host"];
+  record.machine = values["machine"];
   record.boot = values["boot"];
   record.process_ids = values["process-ids"];
   record.output = values["output"];

@@ -14,6 +14,7 @@ namespace spillway {
 struct RunRecord {
   int64_t process = 0;
   std::string host;
+  std::string machine;        // its id, where it has one
   std::string boot;           // of the kernel; another one after a restart, and elsewhere
   std::string process_ids;    // the namespace in which `process` is a number
   int64_t since_seconds = 0;  // 1970
@@ -28,7 +29,7 @@ std::string EncodeRunRecord(const RunRecord& record);
 // None where the text is not whole, or another program's. Names it does not know are skipped.
 std::optional<RunRecord> DecodeRunRecord(absl::string_view text);
 
-// "process 17 on node7 since 2026-11-21 13:55:21 UTC, which runs /work/out", and, where that
+// "process 17 on node7 since 2026-11-21 13:55:21 UTC, which runs /scratch/out", and, where that
 // is so, that the number means nothing to `here`: another machine, another container.
 std::string DescribeHolder(const RunRecord& holder, const RunRecord& here);
 

@@ -166,6 +166,9 @@ class SwapStore {
   // The bytes that Create would reserve, all paths together.
   static uint64_t StorageBytes(const StateLayout& layout, const StoreOptions& options);
 
+  // The same for each file, in the order of options.directories.
+  static std::vector<uint64_t> FileBytes(const StateLayout& layout, const StoreOptions& options);
+
   // Deletes from `directory` what a killed run's store may have left there: files of
   // our own names and nothing else. Also OK when there is nothing. The caller holds
   // the directory's lock, and has made sure that no manifest it needs names the files.

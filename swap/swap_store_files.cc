@@ -221,6 +221,14 @@ uint64_t SwapStore::StorageBytes(const StateLayout& layout, const StoreOptions& 
   return bytes;
 }
 
+std::vector<uint64_t> SwapStore::FileBytes(const StateLayout& layout, const StoreOptions& options) {
+  SwapStore store;
+  store.layout_ = layout;
+  store.two_slots_ = options.two_slots;
+  store.DealTiles(static_cast<int>(options.directories.size()));
+  return store.DealGradients(options.spill_gradients);
+}
+
 absl::Status SwapStore::RemoveLeftovers(absl::string_view directory) {
   const std::string path = FilePath(directory);
   if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();

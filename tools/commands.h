@@ -32,5 +32,6 @@ void AddExportCommand(CLI::App& app, CommandFunction* run);
 void AddBenchCommand(CLI::App& app, CommandFunction* run);
 void AddDoctorCommand(CLI::App& app, CommandFunction* run);
 void AddEstimateCommand(CLI::App& app, CommandFunction* run);
+void AddCleanCommand(CLI::App& app, CommandFunction* run);
 
 }  // namespace spillway

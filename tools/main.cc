@@ -143,6 +143,7 @@ int Main(int argc, char** argv) {
   AddGenerateCommand(app, &run);
   AddExportCommand(app, &run);
   AddBenchCommand(app, &run);
+  AddCleanCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
   // `spillway help train` is `spillway train --help`.
