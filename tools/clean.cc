@@ -89,9 +89,9 @@ void Print(const std::vector<Listed>& listed, bool remove, uint64_t freed_bytes)
     const bool dead = run.state == SwapRun::State::kDead && !removed;
     if (dead) dead_bytes += run.allocated_bytes;
     const std::string age = AgeText(run.modified_seconds);
-    std::printf("%-10s %10s  %-8s %s\n%*s%s\n", removed ? "removed" : SwapRunStateName(run.state),
-                FormatBytes(run.allocated_bytes).c_str(), age.c_str(), run.path.c_str(), 23, "",
-                run.reason.c_str());
+    std::printf("%-10s %s%s%s\n  %s\n  %s\n", removed ? "removed" : SwapRunStateName(run.state),
+                FormatBytes(run.allocated_bytes).c_str(), age.empty() ? "" : ", last written ",
+                age.empty() ? "" : (age + " ago").c_str(), run.path.c_str(), run.reason.c_str());
   }
   if (listed.empty()) std::puts("no run has files there");
   if (freed_bytes > 0) std::printf("freed %s\n", FormatBytes(freed_bytes).c_str());
