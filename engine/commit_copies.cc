@@ -64,10 +64,44 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
     if (fs::exists(CommitManifestPath(copy.directory), error)) {
       copies->found_.push_back(copy);
     } else {
-      RETURN_IF_ERROR(copies->RemoveCopy(copy.directory));
+      copies->unfinished_.push_back(copy);
     }
   }
   return copies;
+}
+
+uint64_t CommitCopies::AllocatedBytes(const std::string& directory) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(directory, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    struct stat info;
+    if (lstat(entry->path().c_str(), &info) == 0) bytes += uint64_t{512} * info.st_blocks;
+  }
+  return bytes;
+}
+
+absl::Status CommitCopies::RemoveUnfinished() {
+  for (const Copy& copy : unfinished_) {
+    LogInfo(absl::StrCat("removing ", FormatBytes(AllocatedBytes(copy.directory)),
+                         " of a copy of a commit that a killed run left unfinished in ",
+                         copy.directory));
+    RETURN_IF_ERROR(RemoveCopy(copy.directory));
+  }
+  unfinished_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status CommitCopies::RemoveAll() {
+  RETURN_IF_ERROR(RemoveUnfinished());
+  for (const Copy& copy : found_) {
+    LogInfo(absl::StrCat("removing ", FormatBytes(AllocatedBytes(copy.directory)),
+                         ", the commit of step ", copy.step, " of the earlier run, in ",
+                         copy.directory));
+    RETURN_IF_ERROR(RemoveCopy(copy.directory));
+  }
+  found_.clear();
+  return absl::OkStatus();
 }
 
 // Every folder of a copy's name, whole or not, newest first.
@@ -89,10 +123,18 @@ std::vector<CommitCopies::Copy> CommitCopies::List() const {
   return copies;
 }
 
-absl::Status CommitCopies::CheckSpace(const StateLayout& layout) const {
-  ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeSpaceBytes(directory()));
-  const uint64_t missing = keep_ + 1 - std::min<size_t>(keep_, found_.size());
-  const uint64_t needed = missing * SwapStore::StorageBytes(layout, CopyOptions(directory()));
+uint64_t CommitCopies::NeededBytes(const StateLayout& layout, bool afresh) const {
+  const uint64_t there = afresh ? 0 : std::min<size_t>(keep_, found_.size());
+  return (keep_ + 1 - there) * SwapStore::StorageBytes(layout, CopyOptions(directory()));
+}
+
+absl::Status CommitCopies::CheckSpace(const StateLayout& layout, bool afresh) const {
+  ASSIGN_OR_RETURN(uint64_t free_bytes, FreeSpaceBytes(directory()));
+  for (const Copy& copy : unfinished_) free_bytes += AllocatedBytes(copy.directory);
+  if (afresh) {
+    for (const Copy& copy : found_) free_bytes += AllocatedBytes(copy.directory);
+  }
+  const uint64_t needed = NeededBytes(layout, afresh);
   if (needed <= free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("--persist ", directory(), ": ", keep_, " commits and one being written need ",

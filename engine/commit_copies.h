@@ -24,8 +24,8 @@ class CommitCopies {
     std::string directory;
   };
 
-  // Locks `directory` (created where missing), takes away what a killed run left
-  // unfinished there, and finds the copies. `keep`: how many stay, the newest.
+  // Locks `directory` (created where missing) and finds the copies. `keep`: how many stay,
+  // the newest.
   static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep);
   // Waits for the copy under way. Takes the directory back if Open made it and nothing came
   // into it.
@@ -35,8 +35,15 @@ class CommitCopies {
   // Those that were there at Open, newest first.
   const std::vector<Copy>& found() const { return found_; }
 
-  // kResourceExhausted when there is no room for `keep` copies and the one being written.
-  absl::Status CheckSpace(const StateLayout& layout) const;
+  // What `keep` copies and the one being written take more than those that are there;
+  // `afresh` when these are going to be removed.
+  uint64_t NeededBytes(const StateLayout& layout, bool afresh = false) const;
+  // kResourceExhausted when there is no room for that.
+  absl::Status CheckSpace(const StateLayout& layout, bool afresh = false) const;
+
+  // Takes away what a killed run left unfinished, or everything, and says how much.
+  absl::Status RemoveUnfinished();
+  absl::Status RemoveAll();
 
   // Begins to copy the commit that `manifest_path` names, and returns. Until Wait returns
   // that commit must stay. Any thread. REQUIRES: none is under way.
@@ -54,11 +61,14 @@ class CommitCopies {
   std::vector<Copy> List() const;
   absl::Status MakeCopy(const std::string& manifest_path);
   absl::Status RemoveCopy(const std::string& directory) const;
+  // Bytes on the drive.
+  static uint64_t AllocatedBytes(const std::string& directory);
 
   const std::unique_ptr<RunDirectory> lock_;
   const int keep_;
   bool created_ = false;
   std::vector<Copy> found_;
+  std::vector<Copy> unfinished_;
   Mutex mutex_;
   CondVar changed_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;

@@ -7,11 +7,13 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "engine/state_source.h"
+#include "engine/swap_places.h"
+#include "engine/swap_runs.h"
+#include "engine/tuning/path_rates.h"
 #include "io/checksum.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -22,6 +24,11 @@ namespace spillway {
 namespace {
 
 namespace fs = std::filesystem;
+
+// What a swap path moves each way to be measured, where it must be, and the memory for that,
+// before any of the run's own is taken.
+constexpr uint64_t kProbeBytes = uint64_t{128} << 20;
+constexpr uint64_t kProbeBufferBytes = uint64_t{32} << 20;
 
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
@@ -38,23 +45,6 @@ std::vector<std::string> Parents(const TrainOptions& options) {
   // Without a swap path commits go to OUTPUT.
   if (parents.empty()) parents.push_back(AbsolutePath(options.output));
   return parents;
-}
-
-absl::Status CheckParent(const std::string& parent) {
-  std::error_code error;
-  if (!fs::exists(parent, error)) {
-    return absl::NotFoundError(absl::StrCat("the swap path ", parent,
-                                            " does not exist: create it, or give another --swap"));
-  }
-  if (!fs::is_directory(parent, error)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the swap path ", parent, " is not a directory"));
-  }
-  if (access(parent.c_str(), W_OK | X_OK) != 0) {
-    return absl::PermissionDeniedError(absl::StrCat(
-        "the swap path ", parent, " is not writable for this user: choose another --swap"));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status CheckLayout(const SwapStore& store, const StateLayout& layout) {
@@ -85,21 +75,66 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
     return ErrnoStatus(error.value(),
                        absl::StrCat("create ", fs::path(output).parent_path().string()));
   }
-  ASSIGN_OR_RETURN(storage->output_, RunDirectory::Open(output));
+  ASSIGN_OR_RETURN(storage->output_, RunDirectory::Open(output, {.output = output}));
+  RETURN_IF_ERROR(storage->output_->CheckEntries(OutputFileNames(), OutputDirectoryNames(),
+                                                 OtherNames::kIgnored));
   storage->id_ = absl::StrFormat("%016x", Checksum(output.data(), output.size()));
+  storage->run_id_ = ReadRunId(output);
 
   if (!options.persist.empty()) {
     ASSIGN_OR_RETURN(storage->copies_,
                      CommitCopies::Open(AbsolutePath(options.persist), options.keep));
   }
-  RETURN_IF_ERROR(storage->FindCommit());
-  if (storage->committed_ && !options.resume) {
-    return absl::AlreadyExistsError(absl::StrCat(
-        storage->committed_in_, " holds a run committed at step ", storage->committed_->step,
-        ": continue it with --resume, or give another --output",
-        storage->committed_in_ == output ? "" : " and --persist", "; nothing was touched"));
+  // First: what was planted there is named for what it is, and not as a damaged commit.
+  RETURN_IF_ERROR(storage->FindEarlier());
+  const absl::Status found = storage->FindCommit();
+  if (options.overwrite) {
+    storage->committed_.reset();
+    storage->committed_tile_parameters_ = 0;
+  } else {
+    RETURN_IF_ERROR(found);
   }
+  RETURN_IF_ERROR(storage->earlier_->FindCommitted(storage->output_store_));
+  RETURN_IF_ERROR(storage->CheckMayBegin());
   return storage;
+}
+
+absl::Status RunStorage::FindEarlier() {
+  std::vector<std::string> parents = Parents(options_);
+  if (std::find(parents.begin(), parents.end(), output()) == parents.end()) {
+    parents.push_back(output());
+  }
+  earlier_ = std::make_unique<EarlierRun>(output_.get(), run_id_, id_);
+  return earlier_->FindBelow(parents);
+}
+
+absl::Status RunStorage::CheckMayBegin() const {
+  if (options_.resume || options_.overwrite) return absl::OkStatus();
+  if (committed_) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        committed_in_, " holds a run committed at step ", committed_->step,
+        ": continue it with --resume, remove it with --overwrite, or give another --output",
+        committed_in_ == output() ? "" : " and --persist", "; nothing was touched"));
+  }
+  if (earlier_->leftover_bytes() == 0) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(
+      "an earlier run of ", output(), ", killed before its first commit, left ",
+      earlier_->DescribeLeftovers(),
+      ": remove that with --overwrite (or --resume, which starts at step 1, since there is "
+      "nothing to resume), or give another --output; nothing was touched"));
+}
+
+absl::Status RunStorage::RemoveEarlier() {
+  if (!options_.overwrite) {
+    if (copies_ && !options_.no_commit) RETURN_IF_ERROR(copies_->RemoveUnfinished());
+    return earlier_->RemoveLeftovers();
+  }
+  if (copies_) RETURN_IF_ERROR(copies_->RemoveAll());
+  RETURN_IF_ERROR(earlier_->RemoveAll());
+  run_id_.clear();
+  output_store_.clear();
+  output_store_number_ = -1;
+  return absl::OkStatus();
 }
 
 // Newest first; of the same step that of OUTPUT, which can be continued where it is.
@@ -112,6 +147,10 @@ absl::Status RunStorage::FindCommit() {
   }
   for (const std::string& directory : directories) {
     auto run = OpenCommittedRun(directory);
+    if (run.ok() && directory == output()) {
+      output_store_ = run->store->directories();
+      output_store_number_ = run->state.store_number;
+    }
     if (run.ok()) {
       runs.push_back(*std::move(run));
     } else if (!absl::IsNotFound(run.status())) {
@@ -144,6 +183,7 @@ absl::Status RunStorage::FindCommit() {
 
 absl::Status RunStorage::FinishCopies() {
   if (copies_ == nullptr || !committed_ || options_.no_commit) return absl::OkStatus();
+  RETURN_IF_ERROR(copies_->RemoveUnfinished());
   for (const CommitCopies::Copy& copy : copies_->found()) {
     if (copy.step == committed_->step) return copies_->Prune(copy.step);
   }
@@ -152,73 +192,90 @@ absl::Status RunStorage::FinishCopies() {
 }
 
 std::string RunStorage::DirectoryBelow(const std::string& parent, int store_number) const {
-  return absl::StrCat(parent, "/spillway-", id_, "-rank0.", store_number);
+  return absl::StrCat(parent, "/", SwapDirectoryName(id_, store_number));
 }
 
-absl::StatusOr<std::vector<std::string>> RunStorage::Lock(const std::vector<std::string>& parents,
-                                                          int store_number) {
-  std::vector<std::string> paths;
-  for (const std::string& parent : parents) {
-    RETURN_IF_ERROR(CheckParent(parent));
-    ASSIGN_OR_RETURN(auto directory, RunDirectory::Open(DirectoryBelow(parent, store_number)));
-    paths.push_back(directory->path());
-    directories_.push_back(std::move(directory));
+absl::Status RunStorage::Lock(const std::vector<std::string>& directories) {
+  if (run_id_.empty()) {
+    ASSIGN_OR_RETURN(run_id_, CreateRunId(output()));
+    run_id_created_ = true;
   }
-  return paths;
+  RunRecord owner = ThisProcess();
+  owner.output = output();
+  owner.run = run_id_;
+  for (const std::string& path : directories) {
+    std::unique_ptr<RunDirectory> directory = earlier_->Take(path);
+    if (directory == nullptr) {
+      ASSIGN_OR_RETURN(directory, RunDirectory::Open(path, {.output = output()}));
+    }
+    directories_.push_back(std::move(directory));
+    const RunDirectory& locked = *directories_.back();
+    ASSIGN_OR_RETURN(const auto before, locked.ReadOwner());
+    const bool noted = before && before->output == owner.output && before->run == owner.run &&
+                       before->host == owner.host && before->machine == owner.machine;
+    if (!noted) RETURN_IF_ERROR(locked.WriteOwner(owner));
+  }
+  return absl::OkStatus();
+}
+
+// The commit in OUTPUT, where it is.
+absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenCommitted(
+    const StateLayout& layout, const std::vector<bool>& spill_gradients) {
+  // A copy of a commit beside its manifest; the store says that it cannot be continued.
+  const bool is_copy =
+      std::find(output_store_.begin(), output_store_.end(), output()) != output_store_.end();
+  if (is_copy) {
+    CommitRecord ignored;
+    return SwapStore::Open(manifest_path(), false, spill_gradients, &ignored);
+  }
+  StoreOptions now;
+  now.directories = output_store_;
+  now.two_slots = true;
+  now.spill_gradients = spill_gradients;
+  RETURN_IF_ERROR(CheckRoom(layout, now, output_store_));
+  RETURN_IF_ERROR(Lock(output_store_));
+  RETURN_IF_ERROR(RemoveEarlier());
+  CommitRecord record;
+  ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill_gradients, &record));
+  RETURN_IF_ERROR(CheckLayout(*store, layout));
+  return store;
 }
 
 absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(
     const StateLayout& layout, const std::vector<bool>& spill_gradients, RunState& state) {
   const std::vector<std::string> parents = Parents(options_);
-  for (size_t i = 0; i < parents.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (parents[i] == parents[j]) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("the swap path ", parents[i], " is given twice"));
-      }
-    }
-  }
+  RETURN_IF_ERROR(CheckSwapParents(parents));
+  WarnOfSwapParents(parents);
+  if (copies_) RETURN_IF_ERROR(copies_->CheckSpace(layout, options_.overwrite));
   state.parents = parents;
-  StoreOptions store_options;
-  store_options.two_slots = !options_.no_commit;
-  store_options.spill_gradients = spill_gradients;
-
-  if (copies_) RETURN_IF_ERROR(copies_->CheckSpace(layout));
   if (committed_ && committed_in_ == output() && committed_->parents == parents) {
     state.store_number = committed_->store_number;
-    RETURN_IF_ERROR(Lock(parents, state.store_number).status());
-    CommitRecord record;
-    ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill_gradients, &record));
-    RETURN_IF_ERROR(CheckLayout(*store, layout));
-    return store;
+    return OpenCommitted(layout, spill_gradients);
   }
 
   // Another than that of any commit in OUTPUT, which stays until this one has replaced it.
+  StoreOptions store_options;
+  store_options.two_slots = !options_.no_commit;
+  store_options.spill_gradients = spill_gradients;
   state.store_number = committed_ ? committed_->store_number + 1 : 0;
-  if (const auto here = OpenCommittedRun(output()); here.ok()) {
-    state.store_number = std::max(state.store_number, here->state.store_number + 1);
+  if (!options_.overwrite) {
+    state.store_number = std::max(state.store_number, output_store_number_ + 1);
   }
-  ASSIGN_OR_RETURN(store_options.directories, Lock(parents, state.store_number));
-  for (const std::string& directory : store_options.directories) {
-    std::error_code error;
-    uint64_t left = 0;
-    for (const auto& entry : fs::directory_iterator(directory, error)) {
-      if (entry.is_regular_file(error)) left += entry.file_size(error);
-    }
-    if (left > 4096) {
-      LogInfo(absl::StrCat("removing ", FormatBytes(left),
-                           " that a run of this output, killed "
-                           "before its first commit, left in ",
-                           directory));
-    }
-    RETURN_IF_ERROR(SwapStore::RemoveLeftovers(directory));
+  for (const std::string& parent : parents) {
+    store_options.directories.push_back(DirectoryBelow(parent, state.store_number));
   }
+  store_options.rates = SwapPathRates(parents, options_.io, kProbeBytes, kProbeBufferBytes);
+  RETURN_IF_ERROR(CheckRoom(layout, store_options, {}));
+  RETURN_IF_ERROR(RemoveEarlier());
+  RETURN_IF_ERROR(Lock(store_options.directories));
   ASSIGN_OR_RETURN(auto store, SwapStore::Create(layout, store_options));
   if (!committed_) return store;
 
   RETURN_IF_ERROR(MoveInto(*store, state));
   return store;
 }
+
+absl::Status RunStorage::OpenNone() { return RemoveEarlier(); }
 
 // The commit is a copy, or on other swap paths: brings its state over, then commits it here.
 absl::Status RunStorage::MoveInto(SwapStore& store, const RunState& state) {
@@ -237,27 +294,18 @@ absl::Status RunStorage::MoveInto(SwapStore& store, const RunState& state) {
   moved.parents = state.parents;
   moved.store_number = state.store_number;
   RETURN_IF_ERROR(store.Commit(manifest_path(), {record.step, EncodeRunState(moved)}));
-  RemoveOtherStores(committed_->parents);
-  RemoveOtherStores(state.parents);
-  return absl::OkStatus();
-}
-
-// Of this run, which no commit in OUTPUT names any more.
-void RunStorage::RemoveOtherStores(const std::vector<std::string>& parents) {
-  const std::string prefix = absl::StrCat("spillway-", id_, "-rank0.");
-  for (const std::string& parent : parents) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(parent, error)) {
-      const std::string path = entry.path().string();
-      const bool ours = absl::StartsWith(entry.path().filename().string(), prefix);
-      const bool in_use = std::any_of(directories_.begin(), directories_.end(),
-                                      [&](const auto& used) { return used->path() == path; });
-      if (!ours || in_use || !RunDirectory::Open(path).ok()) continue;
-      (void)SwapStore::RemoveLeftovers(path);
-      std::error_code ignored;
-      fs::remove_all(path, ignored);
+  // What the replaced commit was on, of this run.
+  for (const std::string& path : output_store_) {
+    if (auto directory = earlier_->Take(path)) {
+      const auto removed = RunDirectory::Remove(std::move(directory), SwapFileNames());
+      if (removed.ok()) {
+        LogInfo(absl::StrCat("the state has moved: removed ", FormatBytes(*removed), " in ", path));
+      } else {
+        LogWarning(absl::StrCat("the state has moved; ", removed.status().message()));
+      }
     }
   }
+  return absl::OkStatus();
 }
 
 bool RunStorage::CommitRefersToSwap() const {
@@ -277,10 +325,13 @@ RunStorage::~RunStorage() {
   if (output_ == nullptr) return;
   if (!directories_.empty() && !CommitRefersToSwap()) RemoveSwap();
   std::error_code error;
-  const std::string lock = output() + "/lock";
+  const std::string lock = output() + "/lock", run_id = absl::StrCat(output(), "/", kRunIdName);
+  bool empty = true;  // but for our own marks
   for (const auto& entry : fs::directory_iterator(output(), error)) {
-    if (entry.path() != lock) return;
+    empty &= entry.path() == lock || (run_id_created_ && entry.path() == run_id);
   }
+  if (!empty) return;
+  if (run_id_created_) fs::remove(run_id, error);
   if (!output_was_empty_) return;
   fs::remove(lock, error);
   for (const std::string& path : created_) {
@@ -289,10 +340,9 @@ RunStorage::~RunStorage() {
 }
 
 void RunStorage::RemoveSwap() {
-  for (const auto& directory : directories_) {
-    (void)SwapStore::RemoveLeftovers(directory->path());
-    std::error_code error;
-    fs::remove_all(directory->path(), error);
+  for (auto& directory : directories_) {
+    const auto removed = RunDirectory::Remove(std::move(directory), SwapFileNames());
+    if (!removed.ok()) LogWarning(removed.status().message());
   }
   directories_.clear();
 }

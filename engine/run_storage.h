@@ -1,6 +1,6 @@
 // Where a run keeps its files, and what it finds there: OUTPUT with the manifest, a
 // directory of its own below every swap path, and copies of commits (--persist). Owns the
-// locks.
+// locks. docs/RUNS.md says what stays when.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/commit_copies.h"
+#include "engine/earlier_run.h"
 #include "engine/run_state.h"
 #include "engine/train_options.h"
 #include "io/run_directory.h"
@@ -20,9 +21,11 @@ namespace spillway {
 class RunStorage {
  public:
   // Locks OUTPUT (created where missing) and reads the last commit, if there is one; with
-  // --persist the newest good one, in OUTPUT or among the copies, read through first.
-  // kFailedPrecondition when another process owns OUTPUT; kAlreadyExists when there is a
-  // commit and no --resume, nothing touched; kDataLoss when no commit is good.
+  // --persist the newest good one, in OUTPUT or among the copies, read through first. With
+  // --overwrite none counts.
+  // kFailedPrecondition when another process owns OUTPUT or what an earlier run left below
+  // the swap paths; kAlreadyExists when there is a commit, or such a leftover, and neither
+  // --resume nor --overwrite; kDataLoss when no commit is good. Nothing is touched then.
   static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options);
   // Takes back what is of no use to anybody: swap that no commit refers to, and OUTPUT where
   // nothing but our lock came into it.
@@ -42,21 +45,38 @@ class RunStorage {
 
   // The store of this run, in the state of the last commit or empty. Moves it when the
   // swap paths are others than the commit's. Fills in where it is, for later commits.
+  // First removes what an earlier run left, as told, and says so. kResourceExhausted, with
+  // nothing touched, where a file system has no room for all that the run will write there.
   absl::StatusOr<std::unique_ptr<SwapStore>> OpenStore(const StateLayout& layout,
                                                        const std::vector<bool>& spill_gradients,
                                                        RunState& state);
+
+  // Instead of OpenStore, where the run needs no store: the same with what was left.
+  absl::Status OpenNone();
+
+  // kUnavailable where somebody removed a file or directory that the run works in: there is
+  // nothing that could be committed any more.
+  absl::Status CheckStillThere() const;
 
   // The tile size of the commit, 0 without one.
   uint64_t committed_tile_parameters() const { return committed_tile_parameters_; }
 
  private:
   explicit RunStorage(const TrainOptions& options) : options_(options) {}
-  absl::StatusOr<std::vector<std::string>> Lock(const std::vector<std::string>& parents,
-                                                int store_number);
   std::string DirectoryBelow(const std::string& parent, int store_number) const;
   absl::Status FindCommit();
+  // Locks what an earlier run left below the swap paths.
+  absl::Status FindEarlier();
+  // kAlreadyExists where an earlier run is in the way and nothing was said of it.
+  absl::Status CheckMayBegin() const;
+  absl::Status RemoveEarlier();
+  absl::Status CheckRoom(const StateLayout& layout, const StoreOptions& store,
+                         const std::vector<std::string>& existing) const;
+  // Each locked, made where missing and marked as this run's.
+  absl::Status Lock(const std::vector<std::string>& directories);
+  absl::StatusOr<std::unique_ptr<SwapStore>> OpenCommitted(
+      const StateLayout& layout, const std::vector<bool>& spill_gradients);
   absl::Status MoveInto(SwapStore& store, const RunState& state);
-  void RemoveOtherStores(const std::vector<std::string>& parents);
   bool CommitRefersToSwap() const;
   void RemoveSwap();
 
@@ -65,10 +85,15 @@ class RunStorage {
   bool output_was_empty_ = false;     // nothing in OUTPUT when this run came
   std::vector<std::string> created_;  // OUTPUT and its parents that were not there, deepest first
   std::string id_;                    // of OUTPUT, in the names of directories below swap paths
+  std::string run_id_;                // OUTPUT/run-id
+  bool run_id_created_ = false;
   std::unique_ptr<CommitCopies> copies_;
   std::optional<RunState> committed_;
   std::string committed_in_;
   uint64_t committed_tile_parameters_ = 0;
+  std::vector<std::string> output_store_;  // directories that the commit in OUTPUT names
+  int output_store_number_ = -1;
+  std::unique_ptr<EarlierRun> earlier_;
   std::vector<std::unique_ptr<RunDirectory>> directories_;
 };
 

@@ -51,8 +51,12 @@ struct TrainOptions {
   int64_t commit_every = 0;  // 0: only at a signal and at the end
   bool no_commit = false;
   bool resume = false;
+  bool overwrite = false;  // remove an earlier run of OUTPUT
   std::string persist;
   int keep = 1;
+
+  // What OUTPUT/model/ takes at the end, for the check of free space; 0: there is none.
+  uint64_t export_bytes_per_parameter = 0;
 
   std::string device = "cpu";  // resolved
 

@@ -37,6 +37,13 @@ double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
 }
 
+// What was good when the run began and is not any more is no bad input (exit code 2), but a
+// failure: another user's file where ours was, a file that is gone.
+absl::Status FailedWhileRunning(const absl::Status& status) {
+  return ExitCodeOf(status) == 2 ? absl::Status(absl::StatusCode::kAborted, status.message())
+                                 : status;
+}
+
 // Not a number (null in JSON) where no token carried loss: the windows lay within prompts.
 double MeanLoss(double sum, int64_t labels) {
   return labels > 0 ? sum / static_cast<double>(labels) : std::nan("");
@@ -254,6 +261,7 @@ absl::StatusOr<double> Trainer::Evaluate() {
 
 absl::Status Trainer::StartCommit(bool finished) {
   const double began = Now();
+  RETURN_IF_ERROR(storage_->CheckStillThere());
   state_.finished = finished;
   RETURN_IF_ERROR(journal_->Sync());
   const std::string manifest = storage_->manifest_path();
@@ -302,6 +310,7 @@ void Trainer::EndRow(StepMetrics& row) {
 
 absl::StatusOr<TrainResult> Trainer::Run() {
   absl::StatusOr<TrainResult> result = RunSteps();
+  if (!result.ok()) result = FailedWhileRunning(result.status());
   if (!result.ok()) {
     journal_->End("failed", std::string(result.status().message()));
   } else if (result->end == TrainResult::End::kStopped) {
@@ -327,6 +336,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   bool stop = StopSignal::received() != 0;
   while (state_.step < options_.steps && !stop) {
     const int64_t step = state_.step + 1;
+    RETURN_IF_ERROR(storage_->CheckStillThere());
     StepMetrics row;
     RETURN_IF_ERROR(RunTrainStep(step, row));
     stop = StopSignal::received() != 0;

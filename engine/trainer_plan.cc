@@ -47,6 +47,8 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   }
   if (any_nvme || !options_.no_commit || storage_->committed()) {
     ASSIGN_OR_RETURN(store_, storage_->OpenStore(layout, spill, state_));
+  } else {
+    RETURN_IF_ERROR(storage_->OpenNone());
   }
   SwapManagerOptions manager_options;
   manager_options.io = options_.io;

@@ -15,6 +15,7 @@
 #include "io/check.h"
 #include "io/log.h"
 #include "io/mutex.h"
+#include "io/own_files.h"
 #include "io/status.h"
 #include "io/unique_fd.h"
 
@@ -105,11 +106,16 @@ File::File(int fd, std::string path, bool direct, uint32_t alignment_bytes)
 absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
                                                  const FileOptions& options) {
   std::string name(path);
-  int flags = O_CLOEXEC | O_NOFOLLOW | (options.write ? O_RDWR : O_RDONLY);
+  // Not blocking until it is known to be no pipe.
+  int flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | (options.write ? O_RDWR : O_RDONLY);
   if (options.create) flags |= O_CREAT | O_EXCL;
   UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags, 0600); }));
   if (!fd.valid()) {
     return ErrnoStatus(errno, absl::StrCat(options.create ? "create " : "open ", name));
+  }
+  RETURN_IF_ERROR(options.write ? CheckOwnFile(fd.get(), name) : CheckRegularFile(fd.get(), name));
+  if (::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("open ", name));
   }
   uint32_t alignment_bytes = 0;
   if (options.direct) {

@@ -174,6 +174,9 @@ class SwapStore {
   // The bytes that Create would reserve, all paths together.
   static uint64_t StorageBytes(const StateLayout& layout, const StoreOptions& options);
 
+  // The same for each file, in the order of options.directories.
+  static std::vector<uint64_t> FileBytes(const StateLayout& layout, const StoreOptions& options);
+
   // Deletes from `directory` what a killed run's store may have left there: files of
   // our own names and nothing else. Also OK when there is nothing. The caller holds
   // the directory's lock, and has made sure that no manifest it needs names the files.
@@ -198,8 +201,8 @@ class SwapStore {
   };
   SwapStore() = default;
 
-  // Gives every tile its place in one file for each of `rates`.
-  void DealTiles(std::vector<double> rates);
+  // Gives every tile its place in one file for each directory.
+  void DealTiles(const StoreOptions& options);
   // Places spilled gradients behind the slots; returns what each file needs in all.
   std::vector<uint64_t> DealGradients(const std::vector<bool>& spill_gradients);
   absl::Status CreateFiles(const std::vector<uint64_t>& sizes_bytes);

@@ -47,8 +47,11 @@ absl::Status CheckAlignment(const File& file) {
 
 }  // namespace
 
-void SwapStore::DealTiles(std::vector<double> rates) {
-  const size_t num_files = rates.size();
+void SwapStore::DealTiles(const StoreOptions& options) {
+  const size_t num_files = options.directories.size();
+  SPILLWAY_CHECK(options.rates.empty() || options.rates.size() == num_files);
+  std::vector<double> rates = options.rates;
+  rates.resize(num_files);
   Striping striping(std::move(rates));
   // The end of slot 0 in each file so far; slot 1 follows when that is known.
   std::vector<uint64_t> end(num_files, 0);
@@ -108,7 +111,6 @@ absl::Status SwapStore::CreateFiles(const std::vector<uint64_t>& sizes_bytes) {
 absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& layout,
                                                              const StoreOptions& options) {
   SPILLWAY_CHECK(!options.directories.empty());
-  SPILLWAY_CHECK(options.rates.empty() || options.rates.size() == options.directories.size());
   std::unique_ptr<SwapStore> store(new SwapStore);
   store->file_system_ = options.files;
   store->layout_ = layout;
@@ -117,9 +119,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
     ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
     store->directories_.push_back(std::move(path));
   }
-  std::vector<double> rates = options.rates;
-  rates.resize(options.directories.size());
-  store->DealTiles(std::move(rates));
+  store->DealTiles(options);
   const std::vector<uint64_t> sizes_bytes = store->DealGradients(options.spill_gradients);
   if (absl::Status status = store->CreateFiles(sizes_bytes); !status.ok()) {
     store->Remove();  // only the files that this call made
@@ -227,6 +227,14 @@ uint64_t SwapStore::StorageBytes(const StateLayout& layout, const StoreOptions& 
     }
   }
   return bytes;
+}
+
+std::vector<uint64_t> SwapStore::FileBytes(const StateLayout& layout, const StoreOptions& options) {
+  SwapStore store;
+  store.layout_ = layout;
+  store.two_slots_ = options.two_slots;
+  store.DealTiles(options);
+  return store.DealGradients(options.spill_gradients);
 }
 
 absl::Status SwapStore::RemoveLeftovers(absl::string_view directory, FileSystem& files) {

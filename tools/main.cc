@@ -144,6 +144,7 @@ int Main(int argc, char** argv) {
   AddExportCommand(app, &run);
   AddTuneCommand(app, &run);
   AddBenchCommand(app, &run);
+  AddCleanCommand(app, &run);
   for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
 
   // `spillway help train` is `spillway train --help`.

@@ -173,6 +173,12 @@ absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   return absl::OkStatus();
 }
 
+// Bytes a parameter of OUTPUT/model/.
+uint64_t ExportBytes(const Inputs& in) {
+  if (in.config.no_export) return 0;
+  return ExportDType(in) == DType::kFloat32 ? 4 : 2;
+}
+
 void PrintSummary(const Inputs& in, const TrainResult& result) {
   std::string text =
       absl::StrCat("done: step ", result.step, " in ", FormatDuration(result.seconds));
@@ -209,6 +215,7 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
 CommandOutcome RunTrain(const TrainFlags& flags) {
   Inputs in;
   if (absl::Status status = ReadInputs(flags, in); !status.ok()) return {status};
+  in.config.train.export_bytes_per_parameter = ExportBytes(in);
   TrainHooks hooks;
   hooks.at_start = [&] { return WriteDescription(in); };
   hooks.at_end = [&](const StateSource& state) { return ExportTrained(in, state); };
@@ -290,6 +297,10 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--persist", f.persist, "copy commits to this directory");
   text("--keep", f.keep, "commits kept there (1)");
   command->add_flag("--resume", f.resume, "continue from the last commit in --output");
+  command->add_flag("--overwrite", f.overwrite,
+                    "remove an earlier run in --output: commit, swap, results, model");
+  text("--overwrite_output_dir", f.overwrite_output_dir, "Trainer's name of --overwrite")
+      ->expected(0, 1);
   command->add_option(name_of("--eval-data"), f.eval_data, "held-out data");
   text("--eval-every", f.eval_every, "steps between evaluations (only at the end)");
   text("--tensorboard", f.tensorboard, "directory for TensorBoard's event files");

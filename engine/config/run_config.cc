@@ -237,6 +237,13 @@ void RunConfigResolver::ResolveCommits() {
   Record("no-commit", flags_.no_commit, flags_.no_commit ? "--no-commit" : "default");
   train.resume = flags_.resume;
   Record("resume", flags_.resume, flags_.resume ? "--resume" : "default");
+  train.overwrite = flags_.overwrite;
+  Record("overwrite", flags_.overwrite, flags_.overwrite ? "--overwrite" : "default");
+  if (flags_.resume && flags_.overwrite) {
+    Invalid(
+        "--resume and --overwrite contradict each other: go on with the earlier run, or "
+        "remove it");
+  }
   train.persist = String("persist", flags_.persist, "");
   train.keep = static_cast<int>(Integer("keep", flags_.keep, {}, 1, 1, 1 << 20));
   if (flags_.no_commit) {

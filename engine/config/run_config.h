@@ -26,10 +26,11 @@ struct TrainFlags {
   Text eval_every, tensorboard, ranks, shard, export_dtype;
   bool no_commit = false;
   bool resume = false;
+  bool overwrite = false;
   bool no_export = false;
   // Hugging Face Trainer's, which train says otherwise (engine/config/trainer_flags.h). The
   // switches are empty where they stand alone.
-  Text bf16, fp16, adam_beta1, adam_beta2, warmup_ratio;
+  Text bf16, fp16, adam_beta1, adam_beta2, warmup_ratio, overwrite_output_dir;
 };
 
 // A value of config.resolved.json.

@@ -121,7 +121,6 @@ constexpr Advice kAdvice[] = {
     {"--neftune_noise_alpha", "train has none"},
     {"--no_cuda", "use --device cpu"},
     {"--optim_args", "use --betas, --eps, --weight-decay and --momentum"},
-    {"--overwrite_output_dir", "a new run wants an --output without a commit: choose another"},
     {"--per_device_eval_batch_size", "evaluation uses --micro-batch: leave it out"},
     {"--per_gpu_train_batch_size", "use --micro-batch"},
     {"--preprocessing_num_workers", "leave it out"},
@@ -179,6 +178,9 @@ const std::vector<FlagAlias>& TrainerFlagAliases() {
 absl::Status TranslateTrainerFlags(TrainFlags* flags) {
   RETURN_IF_ERROR(TranslatePrecision(flags));
   RETURN_IF_ERROR(TranslateBetas(flags));
+  ASSIGN_OR_RETURN(const bool overwrite,
+                   Switch("--overwrite_output_dir", flags->overwrite_output_dir));
+  flags->overwrite |= overwrite;
   return TranslateWarmup(flags);
 }
 

@@ -79,8 +79,12 @@ TEST_F(CommitCopiesTest, WhatAKilledRunLeftUnfinishedIsRemovedAndNothingElse) {
   std::ofstream(directory + "/step-000000000006/tiles") << "half";
   fs::create_directories(directory + "/mine");
   std::ofstream(directory + "/step-notes") << "mine too";
-  EXPECT_THAT(Steps(*Open(3)), testing::ElementsAre(3));
+  auto copies = Open(3);
+  EXPECT_THAT(Steps(*copies), testing::ElementsAre(3));
+  EXPECT_TRUE(fs::exists(directory + "/step-000000000006")) << "only looking";
+  ASSERT_EQ(copies->RemoveUnfinished(), absl::OkStatus());
   EXPECT_FALSE(fs::exists(directory + "/step-000000000006"));
+  EXPECT_TRUE(fs::exists(directory + "/step-000000000003"));
   EXPECT_TRUE(fs::exists(directory + "/mine"));
   EXPECT_TRUE(fs::exists(directory + "/step-notes"));
 }

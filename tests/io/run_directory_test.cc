@@ -1,17 +1,24 @@
 #include "io/run_directory.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/file.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {
@@ -169,6 +176,142 @@ TEST(RunDirectory, AFileIsNotADirectory) {
   ScratchDirectory scratch;
   std::ofstream(scratch / "run") << "x";
   EXPECT_FALSE(RunDirectory::Open(scratch / "run").ok());
+}
+
+TEST(RunDirectory, ARefusedOwnerIsToldTheRunAndSinceWhen) {
+  ScratchDirectory scratch;
+  const auto directory = RunDirectory::Open(scratch / "run", {.output = "/scratch/my out"});
+  ASSERT_TRUE(directory.ok()) << directory.status();
+  const std::string message(RunDirectory::Open(scratch / "run").status().message());
+  EXPECT_THAT(message, HasSubstr(absl::StrCat("process ", ::getpid(), " on ")));
+  EXPECT_THAT(message, HasSubstr(absl::StrCat(" since ", TimeText(::time(nullptr)).substr(0, 15))));
+  EXPECT_THAT(message, HasSubstr("which runs /scratch/my out"));
+  EXPECT_THAT(message, testing::Not(HasSubstr("means nothing")));
+}
+
+TEST(RunDirectory, ALockHeldForAMomentIsWaitedFor) {
+  ScratchDirectory scratch;
+  ASSERT_TRUE(RunDirectory::Open(scratch / "run").ok());
+  UniqueFd other(::open((scratch / "run/lock").c_str(), O_RDWR));
+  ASSERT_EQ(::flock(other.get(), LOCK_SH), 0);
+  std::thread release([&] {
+    ::usleep(50000);
+    ::flock(other.get(), LOCK_UN);
+  });
+  EXPECT_TRUE(RunDirectory::Open(scratch / "run").ok());
+  release.join();
+}
+
+TEST(RunDirectory, IsNotMadeWhereItIsOnlyLookedFor) {
+  ScratchDirectory scratch;
+  EXPECT_TRUE(absl::IsNotFound(RunDirectory::Open(scratch / "run", {.create = false}).status()));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "run"));
+}
+
+TEST(RunDirectory, ModesDoNotDependOnTheUmask) {
+  ScratchDirectory scratch;
+  for (const mode_t mask : {0, 022, 077}) {
+    const mode_t before = ::umask(mask);
+    const std::string name = scratch / absl::StrCat("run", mask);
+    const auto directory = RunDirectory::Open(name);
+    ASSERT_TRUE(directory.ok() && (*directory)->WriteOwner(ThisProcess()).ok());
+    ::umask(before);
+    EXPECT_EQ(Mode(name), 0700);
+    EXPECT_EQ(Mode(name + "/lock"), 0600);
+    EXPECT_EQ(Mode(name + "/owner"), 0600);
+  }
+}
+
+// 64 processes below one parent, each with a directory of its own, again and again, while
+// others glance at all of them: nobody is kept out, and nobody's file is touched.
+TEST(RunDirectory, SixtyFourOwnersShareAParent) {
+  ScratchDirectory scratch;
+  std::vector<pid_t> owners;
+  for (int i = 0; i < 64; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string path = scratch / absl::StrCat("run", i);
+      int failures = 0;
+      for (int round = 0; round < 5; ++round) {
+        auto directory = RunDirectory::Open(path, {.output = path});
+        if (!directory.ok()) ::_exit(1);
+        if (std::filesystem::exists(path + "/tiles")) ::_exit(2);
+        std::ofstream(path + "/tiles") << path;
+        for (int other = 0; other < 64; ++other) {
+          (void)GlanceAtRunDirectory(scratch / absl::StrCat("run", other));
+        }
+        std::string content;
+        std::ifstream(path + "/tiles") >> content;
+        failures += content != path;
+        const std::vector<std::string> tiles = {"tiles"};
+        failures += !RunDirectory::Remove(*std::move(directory), tiles).ok();
+      }
+      ::_exit(failures > 0 ? 3 : 0);
+    }
+    owners.push_back(child);
+  }
+  for (const pid_t owner : owners) {
+    int status = 0;
+    ::waitpid(owner, &status, 0);
+    EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+// Processes that fight over one directory, which each removes when it had it.
+TEST(RunDirectory, OneAtATimeWhereEveryOwnerRemovesTheDirectory) {
+  ScratchDirectory scratch;
+  std::vector<pid_t> owners;
+  for (int i = 0; i < 8; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int had = 0;
+      for (int round = 0; round < 40; ++round) {
+        auto directory = RunDirectory::Open(scratch / "run");
+        if (absl::IsFailedPrecondition(directory.status())) continue;
+        if (!directory.ok()) ::_exit(2);
+        const std::string path = scratch / "run/tiles";
+        const int fd = ::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0600);
+        if (fd < 0) ::_exit(3);  // somebody else is in it
+        ::close(fd);
+        ++had;
+        if (!RunDirectory::Remove(*std::move(directory), {path.substr(path.rfind('/') + 1)}).ok()) {
+          ::_exit(4);
+        }
+      }
+      ::_exit(had > 0 ? 0 : 5);
+    }
+    owners.push_back(child);
+  }
+  for (const pid_t owner : owners) {
+    int status = 0;
+    ::waitpid(owner, &status, 0);
+    EXPECT_EQ(status, 0) << WEXITSTATUS(status);
+  }
+}
+
+TEST(GlanceAtRunDirectory, TellsWhoUsesItAndWhatItHolds) {
+  ScratchDirectory scratch;
+  EXPECT_TRUE(absl::IsNotFound(GlanceAtRunDirectory(scratch / "run").status()));
+  auto directory = RunDirectory::Open(scratch / "run", {.output = "/out"});
+  ASSERT_TRUE(directory.ok());
+  RunRecord owner = ThisProcess();
+  owner.output = "/out";
+  owner.run = "0123456789abcdef";
+  ASSERT_TRUE((*directory)->WriteOwner(owner).ok());
+  std::ofstream(scratch / "run/tiles") << std::string(10000, 'x');
+  auto glance = GlanceAtRunDirectory(scratch / "run");
+  ASSERT_TRUE(glance.ok()) << glance.status();
+  EXPECT_TRUE(glance->in_use);
+  ASSERT_TRUE(glance->holder && glance->owner);
+  EXPECT_EQ(glance->holder->process, ::getpid());
+  EXPECT_EQ(glance->owner->run, owner.run);
+  EXPECT_GE(glance->allocated_bytes, 10000u);
+  directory->reset();
+  glance = GlanceAtRunDirectory(scratch / "run");
+  ASSERT_TRUE(glance.ok());
+  EXPECT_FALSE(glance->in_use);
+  EXPECT_TRUE(glance->owner.has_value());
 }
 
 TEST(RunDirectory, HalfWrittenFilesOfAPredecessorAreRemoved) {

@@ -68,13 +68,16 @@ TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
       const StoreOptions options{{a.path(), b.path(), c.path()}, two_slots, spill};
       auto store = MakeStore(options);
       uint64_t total_bytes = 0;
+      std::vector<uint64_t> sizes_bytes;
       for (const TemporaryDirectory* dir : {&a, &b, &c}) {
         struct stat info;
         ASSERT_EQ(lstat((*dir / "tiles").c_str(), &info), 0);
         EXPECT_EQ(info.st_mode & 0777, 0600);
         EXPECT_GE(info.st_blocks * 512, info.st_size);
         total_bytes += info.st_size;
+        sizes_bytes.push_back(info.st_size);
       }
+      EXPECT_EQ(SwapStore::FileBytes(SmallLayout(), options), sizes_bytes);
       EXPECT_EQ(total_bytes, SwapStore::StorageBytes(SmallLayout(), options));
       store->Remove();
       EXPECT_TRUE(std::filesystem::is_empty(a.path()));

@@ -364,13 +364,13 @@ class SwapPathTest(BadInput):
         mount = self.tmpfs("64k")
         result = self.train(swap=mount)
         self.assertIn(result.returncode, (1, 2), result.stderr)
-        self.assertIn("bytes are free", result.stderr)
+        self.assertIn("free, and this run needs", result.stderr)
         self.assertIn(mount, result.stderr)
         self.assert_nothing_left()
         self.assertEqual(os.listdir(mount), [])
         # The second of two paths is the one without space.
         result = self.train(swap=f"{self.swap},{mount}")
-        self.assertIn("bytes are free", result.stderr)
+        self.assertIn("free, and this run needs", result.stderr)
         self.assert_nothing_left()
         self.assertEqual(os.listdir(mount), [])
 

@@ -86,5 +86,18 @@ TEST(TrainerFlags, WarmupRatioIsRoundedUp) {
   ExpectError(TranslateTrainerFlags(&flags), StatusCode::kInvalidArgument, {"--warmup_ratio '2'"});
 }
 
+TEST(TrainerFlags, OverwriteOutputDirIsOverwrite) {
+  for (const auto& [text, expected] :
+       {std::pair{"", true}, std::pair{"True", true}, std::pair{"false", false}}) {
+    TrainFlags flags;
+    flags.overwrite_output_dir = text;
+    ASSERT_EQ(TranslateTrainerFlags(&flags), absl::OkStatus()) << text;
+    EXPECT_EQ(flags.overwrite, expected) << text;
+  }
+  TrainFlags flags;
+  flags.overwrite_output_dir = "maybe";
+  EXPECT_EQ(TranslateTrainerFlags(&flags).code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace spillway

@@ -1,0 +1,20 @@
+// Swap paths as a user gives them: whether they can be used, and what to say of them first.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace spillway {
+
+// kNotFound, kInvalidArgument or kPermissionDenied, naming the path, where one of `parents`
+// (absolute) is missing, given twice, no directory or not writable.
+absl::Status CheckSwapParents(const std::vector<std::string>& parents);
+
+// Warns of a path in memory (tmpfs), on a network, in a container's layers, or where others
+// could replace directories; and of dead runs that hold a lot, with the command that shows
+// them.
+void WarnOfSwapParents(const std::vector<std::string>& parents);
+
+}  // namespace spillway

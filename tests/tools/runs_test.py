@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Several runs and dead runs: who is refused and told what, what a killed run left, what
+--overwrite and `spillway clean` remove and what they never touch."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import time
+import unittest
+
+import cli_testing
+from cli_testing import CliTest, run, start
+
+
+class RunsTest(CliTest):
+    # Wide enough that swap files are large beside locks and records.
+    config = dict(cli_testing.TINY, vocab_size=512, n_embd=64, n_layer=2)
+
+    def swap_directories(self):
+        return sorted(os.path.join(self.swap, name) for name in os.listdir(self.swap))
+
+    def kill_before_the_first_commit(self, **changes):
+        """What a run leaves that had no time to commit."""
+        process = start(*self.flags(steps=1000000, **changes))
+        self.addCleanup(process.kill)
+        output = changes.get("output", self.output)
+        rows = os.path.join(output, "metrics.jsonl")
+        self.wait_for(lambda: os.path.exists(rows) and os.path.getsize(rows) > 0, process)
+        process.kill()
+        process.wait()
+        self.assertFalse(os.path.exists(os.path.join(output, "manifest-rank0")))
+
+    def clean(self, *flags):
+        result = run("clean", "--swap", self.swap, *flags, "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def tree(self, path):
+        found = {}
+        for folder, _, files in os.walk(path):
+            for name in files:
+                full = os.path.join(folder, name)
+                with open(full, "rb") as content:
+                    # A killed process' half-written files go as soon as the lock is had.
+                    if ".tmp-" not in name and name != "lock":
+                        found[full] = content.read()
+        return found
+
+    def test_second_owner(self):
+        process = start(*self.flags(steps=1000000))
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        rows = os.path.join(self.output, "metrics.jsonl")
+        self.wait_for(lambda: os.path.exists(rows) and os.path.getsize(rows) > 0, process)
+        link = self.path("link")
+        os.symlink(self.output, link)
+        with open("/proc/sys/kernel/hostname", encoding="utf-8") as name:
+            host = name.read().strip()
+        for output in (self.output, link, os.path.relpath(self.output)):
+            for changes in ({}, {"resume": True}, {"overwrite": True}):
+                self.assert_run(self.train(output=output, **changes), 2,
+                                f"in use by process {process.pid} on {host} since 20",
+                                f"which runs {self.output}")
+        self.assertIsNone(process.poll())
+        # The swap directory alone, without the run's OUTPUT in the way.
+        found = self.clean("--remove")
+        self.assertEqual([one["state"] for one in found["runs"]], ["in use"])
+        self.assertIn(f"process {process.pid}", found["runs"][0]["reason"])
+        self.assertFalse(found["runs"][0]["removed"])
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(60), 75)
+        self.assert_run(self.train(resume=True, steps=self.inspect()["step"] + 1), 0)
+
+    def test_killed_before_the_first_commit(self):
+        self.kill_before_the_first_commit()
+        before = self.tree(self.dir)
+        directory, = self.swap_directories()
+        self.assert_run(self.train(), 2, directory, "MiB)", "--overwrite", "--resume",
+                        "nothing was touched")
+        after = self.tree(self.dir)
+        self.assertEqual(after.keys(), before.keys())
+        self.assertTrue(after == before, "something was touched")
+        self.assert_run(self.train(resume=True), 0, "starting at step 1", "removing what",
+                        directory, "MiB)")
+        expected = self.inspect()["digest"]
+        self.assertEqual(self.swap_directories(), [directory])
+        self.kill_before_the_first_commit(output=self.path("out2"))
+        self.assert_run(self.train(output=self.path("out2"), overwrite=True), 0,
+                        "removed the earlier run", "of swap in")
+        self.assertEqual(self.inspect(self.path("out2"))["digest"], expected)
+
+    def test_overwrite(self):
+        first = self.train(steps=6)
+        self.assert_run(first, 0)
+        self.write("out/notes.txt", "mine")
+        self.write("out/model/notes.pdf", "mine")
+        other = self.path("other")
+        os.mkdir(other)
+        self.assert_run(self.train(), 2, "committed at step 6", "--resume", "--overwrite")
+        self.assert_run(self.train(overwrite=True, resume=True), 2, "contradict")
+        # A run that cannot start removes nothing.
+        before = self.inspect()["digest"]
+        self.assert_run(self.train(overwrite=True, host_memory="1MiB"), 3)
+        self.assertEqual(self.inspect()["digest"], before)
+        self.assert_run(self.train(overwrite=True, swap=other, seed=7), 0,
+                        "removed the earlier run", self.swap)
+        self.assertEqual(self.swap_directories(), [])
+        self.assertEqual(len(os.listdir(other)), 1)
+        self.assertEqual(self.inspect()["step"], 4)
+        self.assertNotEqual(self.inspect()["digest"], before)
+        self.assertEqual(len(cli_testing.read_rows(self.path("out/metrics.jsonl"))), 4)
+        for name in ("out/notes.txt", "out/model/notes.pdf"):
+            self.assertTrue(os.path.exists(self.path(name)), name)
+        # The Trainer's name; and where there is nothing yet it is no matter.
+        self.assert_run(run(*self.flags(), "--overwrite_output_dir"), 0)
+        self.assert_run(run(*self.flags(output=self.path("new")), "--overwrite_output_dir",
+                            "True"), 0)
+
+    def test_overwrite_takes_copies_too(self):
+        persist = self.path("persist")
+        self.assert_run(self.train(persist=persist, steps=6), 0)
+        result = self.train(persist=persist, overwrite=True, steps=3)
+        self.assert_run(result, 0, "the commit of step 6 of the earlier run")
+        self.assertEqual([name for name in os.listdir(persist) if name != "lock"],
+                         ["step-000000000003"])
+
+    def test_a_new_output_of_the_same_name(self):
+        self.kill_before_the_first_commit()
+        shutil.rmtree(self.output)
+        self.assert_run(self.train(), 2, self.swap_directories()[0], "--overwrite")
+        self.assert_nothing_left_but_swap()
+        self.assert_run(self.train(overwrite=True), 0)
+
+    def assert_nothing_left_but_swap(self):
+        self.assertFalse(os.path.exists(self.output))
+        self.assertEqual(len(self.swap_directories()), 1)
+
+    def test_a_move_says_what_it_removes(self):
+        self.assert_run(self.train(), 0)
+        old, = self.swap_directories()
+        other = self.path("other")
+        os.mkdir(other)
+        self.assert_run(self.train(resume=True, swap=other, steps=6), 0,
+                        "the state has moved: removed", old)
+        self.assertEqual(self.swap_directories(), [])
+
+    def test_clean(self):
+        self.assertEqual(self.clean(), {"runs": [], "dead_bytes": 0, "freed_bytes": 0})
+        self.assert_run(run("clean", "--swap", self.swap), 0, "no run has files there")
+        self.assert_run(self.train(output=self.path("good")), 0)
+        self.kill_before_the_first_commit(output=self.path("killed"))
+        self.assert_run(self.train(output=self.path("gone")), 0)
+        shutil.rmtree(self.path("gone"))
+        self.write("swap/precious.txt", "mine")
+        os.mkdir(self.path("swap/spillway-mine"))
+
+        found = self.clean()
+        states = {os.path.basename(one["output"]): one["state"] for one in found["runs"]}
+        self.assertEqual(states, {"good": "resumable", "killed": "dead", "gone": "dead"})
+        dead = [one for one in found["runs"] if one["state"] == "dead"]
+        self.assertEqual(found["dead_bytes"], sum(one["bytes"] for one in dead))
+        for one in dead:
+            self.assertGreater(one["bytes"], 500000)
+            self.assertLess(abs(time.time() - one["started"]), 600)
+        self.assertEqual(found["freed_bytes"], 0)
+        page = run("clean", "--swap", self.swap)
+        self.assert_run(page, 0, "dead runs hold", "--remove", "resumable")
+
+        # A new run says so, once; what is dead here is more than a hundredth of no disk, so
+        # the notice itself is tested on a small file system (faults_test.py).
+        free = os.statvfs(self.swap)
+        text = run("clean", "--swap", self.swap, "--remove")
+        self.assert_run(text, 0, "removed", "freed")
+        self.assertGreaterEqual(os.statvfs(self.swap).f_bfree - free.f_bfree, -100000)
+        left = self.clean()
+        self.assertEqual([one["state"] for one in left["runs"]], ["resumable"])
+        self.assertTrue(os.path.exists(self.path("swap/precious.txt")))
+        self.assertTrue(os.path.exists(self.path("swap/spillway-mine")))
+        self.assert_run(self.train(output=self.path("good"), resume=True, steps=6), 0)
+
+    def test_clean_refuses_nonsense(self):
+        self.assert_run(run("clean"), 2, "--swap")
+        self.assert_run(run("clean", "--swap", self.path("none")), 2, self.path("none"))
+        self.assert_run(run("clean", "--swap", self.swap, "--removed"), 2, "--remove")
+
+    def test_pages_fit_80_columns(self):
+        for page in (run("clean", "--help"), run("help", "clean")):
+            self.assert_run(page, 0, "Example:")
+            for line in page.stdout.splitlines():
+                self.assertLessEqual(len(line), 80)
+
+    def test_modes_whatever_the_umask(self):
+        result = run(*self.flags(), preexec_fn=lambda: os.umask(0))
+        self.assert_run(result, 0)
+        for folder in [self.output, *self.swap_directories()]:
+            self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700, folder)
+            for name in os.listdir(folder):
+                path = os.path.join(folder, name)
+                if os.path.isfile(path):
+                    self.assertEqual(stat.S_IMODE(os.stat(path).st_mode) & 0o077, 0, path)
+
+    def assert_refused(self, path, what):
+        for changes in ({"resume": True}, {"overwrite": True}):
+            result = run(*self.flags(steps=6, **changes), timeout=30)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertIn(f"{path} is a {what}", result.stderr)
+            self.assertEqual(result.stderr.count("error:"), 1, result.stderr)
+
+    def test_planted_files_are_refused(self):
+        self.assert_run(self.train(), 0)
+        directory, = self.swap_directories()
+        precious = self.write("precious", "content")
+        tiles = os.path.join(directory, "tiles")
+        for what, plant in (("symbolic link", lambda path: os.symlink(precious, path)),
+                            ("hard link", lambda path: os.link(precious, path)),
+                            ("named pipe", os.mkfifo), ("directory", os.mkdir)):
+            for path in (tiles, os.path.join(directory, "owner"),
+                         self.path("out/metrics.jsonl"), self.path("out/manifest-rank0")):
+                with self.subTest(what, path=path):
+                    os.rename(path, self.path("aside"))
+                    plant(path)
+                    try:
+                        self.assert_refused(path, what)
+                    finally:
+                        os.rmdir(path) if what == "directory" else os.remove(path)
+                        os.rename(self.path("aside"), path)
+                    with open(precious, encoding="utf-8") as content:
+                        self.assertEqual(content.read(), "content")
+        self.assert_run(self.train(resume=True, steps=6), 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
+    def test_a_parent_that_everybody_shares(self):
+        os.chmod(self.swap, 0o1777)
+        self.assert_run(self.train(), 0)
+        # A directory of another user under our name.
+        directory, = self.swap_directories()
+        shutil.rmtree(self.output)
+        shutil.chown(directory, 65534, 65534)
+        self.assert_run(self.train(), 2, directory, "belongs to user 65534")
+        self.assertEqual(self.clean("--remove")["runs"][0]["state"], "unknown")
+        self.assertTrue(os.path.exists(os.path.join(directory, "tiles")))
+        shutil.rmtree(directory)
+        # A link that the user gave is followed.
+        link = self.path("link")
+        os.symlink(self.swap, link)
+        self.assert_run(self.train(swap=link), 0)
+        self.assertEqual(len(self.swap_directories()), 1)
+        os.chmod(self.swap, 0o777)
+        self.assert_run(self.train(resume=True, steps=6), 0, "not sticky")
+
+
+if __name__ == "__main__":
+    cli_testing.main()
