@@ -261,7 +261,8 @@ int64_t SimDisk::DoTransfer(const Transfer& transfer) {
   if (size_bytes > least && transfer.retries < kMostRetries && faults_.Happens(SimFault::kShort)) {
     size_bytes = random.Between(least, size_bytes - 1);
     if (random.OneIn(2)) {
-      size_bytes = std::max<uint64_t>(size_bytes / alignment_bytes_, 1) * alignment_bytes_;
+      const uint64_t units = std::max<uint64_t>(size_bytes / alignment_bytes_, 1);
+      size_bytes = std::min(units * alignment_bytes_, transfer.size_bytes);
     }
   }
   return transfer.write ? DoWrite(transfer, size_bytes) : DoRead(transfer, size_bytes);
