@@ -251,6 +251,11 @@ int64_t SimDisk::EndTransfer(const Transfer* transfer) {
 
 int64_t SimDisk::DoTransfer(const Transfer& transfer) {
   SimRandom& random = world_.random();
+  // As O_DIRECT has it.
+  const auto address = reinterpret_cast<uintptr_t>(transfer.data);
+  if ((transfer.offset_bytes | transfer.size_bytes | address) % alignment_bytes_ != 0) {
+    return -EINVAL;
+  }
   if (transfer.retries < kMostRetries) {
     if (faults_.Happens(SimFault::kInterrupted)) return -EINTR;
     if (faults_.Happens(SimFault::kAgain)) return -EAGAIN;
