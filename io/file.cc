@@ -169,13 +169,16 @@ namespace {
 
 // Calls `transfer(done_bytes)`, pread or pwrite of what is left, until all is moved.
 template <typename Transfer>
-absl::Status MoveAll(uint64_t size_bytes, const std::function<std::string()>& what,
-                     Transfer&& transfer) {
+absl::Status MoveAll(uint64_t size_bytes, uint64_t alignment_bytes,
+                     const std::function<std::string()>& what, Transfer&& transfer) {
   uint64_t done_bytes = 0;
   while (done_bytes < size_bytes) {
     const ssize_t moved = RetryOnSignal([&] { return transfer(done_bytes); });
-    if (moved <= 0) return ErrnoStatus(moved < 0 ? errno : EIO, what());
-    done_bytes += static_cast<uint64_t>(moved);
+    if (moved < 0) return ErrnoStatus(errno, what());
+    // Direct transfers must go on at an aligned place.
+    const uint64_t units = static_cast<uint64_t>(moved) / alignment_bytes;
+    if (units == 0) return ErrnoStatus(EIO, what());
+    done_bytes += units * alignment_bytes;
   }
   return absl::OkStatus();
 }
@@ -184,7 +187,7 @@ absl::Status MoveAll(uint64_t size_bytes, const std::function<std::string()>& wh
 
 absl::Status RealFile::ReadAt(uint64_t offset_bytes, char* data, uint64_t size_bytes) const {
   return MoveAll(
-      size_bytes,
+      size_bytes, alignment_bytes(),
       [&] { return absl::StrCat("read ", size_bytes, " bytes at ", offset_bytes, " of ", path()); },
       [&](uint64_t done_bytes) {
         return ::pread(fd(), data + done_bytes, size_bytes - done_bytes,
@@ -194,7 +197,7 @@ absl::Status RealFile::ReadAt(uint64_t offset_bytes, char* data, uint64_t size_b
 
 absl::Status RealFile::WriteAt(uint64_t offset_bytes, const char* data, uint64_t size_bytes) {
   return MoveAll(
-      size_bytes,
+      size_bytes, alignment_bytes(),
       [&] {
         return absl::StrCat("write ", size_bytes, " bytes at ", offset_bytes, " of ", path());
       },

@@ -251,6 +251,11 @@ int64_t SimDisk::EndTransfer(const Transfer* transfer) {
 
 int64_t SimDisk::DoTransfer(const Transfer& transfer) {
   SimRandom& random = world_.random();
+  // As O_DIRECT has it.
+  const auto address = reinterpret_cast<uintptr_t>(transfer.data);
+  if ((transfer.offset_bytes | transfer.size_bytes | address) % alignment_bytes_ != 0) {
+    return -EINVAL;
+  }
   if (transfer.retries < kMostRetries) {
     if (faults_.Happens(SimFault::kInterrupted)) return -EINTR;
     if (faults_.Happens(SimFault::kAgain)) return -EAGAIN;
@@ -261,7 +266,8 @@ int64_t SimDisk::DoTransfer(const Transfer& transfer) {
   if (size_bytes > least && transfer.retries < kMostRetries && faults_.Happens(SimFault::kShort)) {
     size_bytes = random.Between(least, size_bytes - 1);
     if (random.OneIn(2)) {
-      size_bytes = std::max<uint64_t>(size_bytes / alignment_bytes_, 1) * alignment_bytes_;
+      const uint64_t units = std::max<uint64_t>(size_bytes / alignment_bytes_, 1);
+      size_bytes = std::min(units * alignment_bytes_, transfer.size_bytes);
     }
   }
   return transfer.write ? DoWrite(transfer, size_bytes) : DoRead(transfer, size_bytes);

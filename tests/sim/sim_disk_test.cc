@@ -1,5 +1,6 @@
 #include "tests/sim/sim_disk.h"
 
+#include <cstring>
 #include <map>
 #include <string>
 
@@ -87,17 +88,20 @@ TEST(SimDisk, AFailedSyncIsFollowedByOneThatSucceedsFalsely) {
     auto file = files.Open("/sim/a", {.write = true, .create = true});
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(files.SyncDirectory("/sim").ok());
-    std::string zeros(4096, '0'), ones(4096, '1'), got(4096, 'x');
-    ASSERT_TRUE((*file)->WriteAt(0, zeros.data(), zeros.size()).ok());
+    alignas(4096) char zeros[4096], ones[4096], got[4096];
+    std::memset(zeros, '0', sizeof(zeros));
+    std::memset(ones, '1', sizeof(ones));
+    ASSERT_TRUE((*file)->WriteAt(0, zeros, sizeof(zeros)).ok());
     ASSERT_TRUE((*file)->Sync().ok());
-    ASSERT_TRUE((*file)->WriteAt(0, ones.data(), ones.size()).ok());
+    ASSERT_TRUE((*file)->WriteAt(0, ones, sizeof(ones)).ok());
     disk.faults().Arm(SimFault::kSyncError, 0);
     EXPECT_EQ((*file)->Sync().code(), absl::StatusCode::kUnavailable);
     EXPECT_TRUE((*file)->Sync().ok());
     disk.LosePower();
-    ASSERT_TRUE((*file)->ReadAt(0, got.data(), got.size()).ok());
-    EXPECT_TRUE(got == zeros || got == ones);
-    lost += got == zeros;
+    ASSERT_TRUE((*file)->ReadAt(0, got, sizeof(got)).ok());
+    const bool old = std::memcmp(got, zeros, sizeof(got)) == 0;
+    EXPECT_TRUE(old || std::memcmp(got, ones, sizeof(got)) == 0);
+    lost += old;
   }
   EXPECT_GT(lost, 20);
   EXPECT_LT(lost, 80);

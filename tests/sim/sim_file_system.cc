@@ -84,7 +84,8 @@ class SimFile final : public File {
                            absl::StrCat(write ? "write " : "read ", size_bytes, " bytes at ",
                                         offset_bytes, " of ", path()));
       }
-      done_bytes += static_cast<uint64_t>(moved);
+      // As in a RealFile, from an aligned place.
+      done_bytes += static_cast<uint64_t>(moved) / alignment_bytes() * alignment_bytes();
     }
     return absl::OkStatus();
   }

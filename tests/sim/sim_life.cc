@@ -1,5 +1,6 @@
 // A life of the simulated program: open or create, train, evaluate, commit, until it ends.
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,8 +94,9 @@ absl::Status SimRun::CheckIdentities(const SwapStore& store) {
   const int unit = static_cast<int>(random_.Below(layout.num_units()));
   if (layout.NumTiles(unit) == 0) return absl::OkStatus();
   const int tile = static_cast<int>(random_.Below(layout.NumTiles(unit)));
-  std::vector<char> buffer(layout.TileBytes(unit, tile));
-  RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, 0, 1, buffer.data()));
+  const std::unique_ptr<char, decltype(&std::free)> buffer(
+      static_cast<char*>(std::aligned_alloc(4096, layout.TileBytes(unit, tile))), &std::free);
+  RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, 0, 1, buffer.get()));
   ChecksumIdentity other =
       store.PlaneIdentity(unit, tile, 0, store.CurrentGeneration(unit, tile, 0));
   switch (random_.Below(4)) {
@@ -111,7 +113,7 @@ absl::Status SimRun::CheckIdentities(const SwapStore& store) {
       other.plane = static_cast<uint32_t>(Plane::kMomentum);
       break;
   }
-  const uint64_t checksum = Checksum(other, buffer.data(), layout.PlaneBytes(unit, tile, 0));
+  const uint64_t checksum = Checksum(other, buffer.get(), layout.PlaneBytes(unit, tile, 0));
   if (store.VerifyChecksum(unit, tile, 0, checksum).ok()) {
     Fail("the bytes of one generation and place pass for those of another");
   }
