@@ -88,14 +88,16 @@ TEST_F(DiskPassTest, EndsWhenTheTimeIsUp) {
 }
 
 TEST_F(DiskPassTest, AnErrorEndsItWithThePath) {
-  files_[0] = nullptr;
-  auto closed = File::Open("/dev/full", {.write = true, .create = false, .direct = false});
-  ASSERT_TRUE(closed.ok());
-  DiskPass pass(engine_.get(), {closed->get()}, buffer_, kBlock, kWindow);
-  const auto result = pass.Run({.mix = PassMix::kWrite, .seconds = 60, .file_bytes = 8 * kBlock});
+  const std::string path = folder_ + "/short";
+  auto file = File::Open(path, {.write = true, .create = true});
+  ASSERT_TRUE(file.ok()) << file.status();
+  ASSERT_TRUE((*file)->Preallocate(2 * kBlock).ok());
+  DiskPass pass(engine_.get(), {file->get()}, buffer_, kBlock, kWindow);
+  const auto result = pass.Run({.mix = PassMix::kRead, .seconds = 60, .file_bytes = 8 * kBlock});
   ASSERT_FALSE(result.ok());
-  EXPECT_NE(std::string(result.status().message()).find("/dev/full"), std::string::npos);
+  EXPECT_NE(std::string(result.status().message()).find(path), std::string::npos);
   EXPECT_EQ(engine_->pending(), 0u);
+  std::filesystem::remove(path);
 }
 
 TEST_F(DiskPassTest, ANamelessFileLeavesNothing) {
