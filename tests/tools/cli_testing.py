@@ -37,10 +37,9 @@ def run(*args, timeout=120, variables=None, **kwargs):
                           env=environment() | (variables or {}), **kwargs)
 
 
-def start(*args, variables=None, **kwargs):
+def start(*args, variables=None, stderr=subprocess.DEVNULL, **kwargs):
     return subprocess.Popen([_program, *map(str, args)], stdout=subprocess.DEVNULL,
-                            stderr=subprocess.DEVNULL, env=environment() | (variables or {}),
-                            **kwargs)
+                            stderr=stderr, env=environment() | (variables or {}), **kwargs)
 
 
 def gpt2_shapes(config):
