@@ -13,6 +13,7 @@ namespace spillway {
 
 // A lane a class, but the writes of kWriteBack have their own, which the window may close.
 constexpr int kWindowedLane = 3;
+constexpr int kDemandLane = static_cast<int>(IoClass::kDemand);
 constexpr int kLanes = 4;
 
 static int LaneOf(const IoRequest& request) {
@@ -33,6 +34,7 @@ struct FileQueue {
   std::array<std::deque<IoRequest*>, kLanes> waiting;
   uint64_t in_flight_bytes = 0;
   uint64_t windowed_bytes = 0;  // the part that the window bounds
+  int demand_blocks = 0;        // in flight
   uint64_t last_cut = 0;        // when its latest block was cut, counted in blocks
 };
 
@@ -119,10 +121,15 @@ uint64_t BlockQueue::NextBlockBytes(const IoRequest& request) const {
 }
 
 bool BlockQueue::WindowIsOpen(const FileQueue& queue) const {
+  if (queue.windowed_bytes == 0 || !last_demand_ ||
+      clock_() - *last_demand_ > kDemandRememberedNanoseconds) {
+    return true;
+  }
+  // A drive works on what is started behind a read beside it.
+  const bool demand_now = queue.demand_blocks > 0 || !queue.waiting[kDemandLane].empty();
+  const uint64_t window_bytes = demand_now ? write_window_bytes_ / 2 : write_window_bytes_;
   const uint64_t next_bytes = NextBlockBytes(*queue.waiting[kWindowedLane].front());
-  return queue.windowed_bytes == 0 ||
-         queue.windowed_bytes + std::min(next_bytes, write_window_bytes_) <= write_window_bytes_ ||
-         !last_demand_ || clock_() - *last_demand_ > kDemandRememberedNanoseconds;
+  return queue.windowed_bytes + std::min(next_bytes, window_bytes) <= window_bytes;
 }
 
 // The lane with the file's next block of this class; -1: none that may go.
@@ -168,6 +175,7 @@ IoBlock* BlockQueue::Cut(FileQueue& queue, int lane) {
   block->cut_bytes = block->size_bytes;
   queue.in_flight_bytes += block->cut_bytes;
   if (lane == kWindowedLane) queue.windowed_bytes += block->cut_bytes;
+  if (lane == kDemandLane) ++queue.demand_blocks;
   queue.last_cut = ++cuts_;
   request.submitted_bytes += block->size_bytes;
   ++request.blocks_in_flight;
@@ -261,6 +269,7 @@ void BlockQueue::Release(IoBlock* block) {
   IoRequest* request = std::exchange(block->request, nullptr);
   block->queue->in_flight_bytes -= block->cut_bytes;
   if (LaneOf(*request) == kWindowedLane) block->queue->windowed_bytes -= block->cut_bytes;
+  if (LaneOf(*request) == kDemandLane) --block->queue->demand_blocks;
   free_.push_back(block);
   if (--request->blocks_in_flight == 0 && request->submitted_bytes == request->size_bytes) {
     completed_.push_back(request);

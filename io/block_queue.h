@@ -15,8 +15,9 @@
 // - inside class and file, in order of arrival;
 // - but while there are demand reads about, writes of the class kWriteBack only as long
 //   as less than the write window of them is in flight to that file (reads of that class
-//   pass them then): a demand read waits for the drive to take that much at most. Without
-//   demand, writes have the whole queue, which some drives need for their full rate.
+//   pass them then): a demand read waits for the drive to take that much at most. While
+//   one is waiting or in flight, no more than half of it. Without demand, writes have the
+//   whole queue, which some drives need for their full rate.
 //
 // Owner thread only, except stats().
 #pragma once

@@ -438,6 +438,23 @@ TEST_F(BlockQueueTest, TheWindowIsInForceOnlyWhileThereIsDemand) {
   EXPECT_NE(queue.Next(), nullptr);
 }
 
+TEST_F(BlockQueueTest, BesideADemandReadWritesHaveHalfOfTheWindow) {
+  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 400);
+  Recorded demand(file_.get(), IoOp::kRead, 0, memory_.data(), 100, IoClass::kDemand);
+  Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 900, IoClass::kWriteBack);
+  queue.Add(&demand);
+  queue.Add(&write_back);
+  IoBlock* read = queue.Next();
+  ASSERT_EQ(read->request, &demand);
+  ASSERT_NE(queue.Next(), nullptr);
+  ASSERT_NE(queue.Next(), nullptr);
+  EXPECT_EQ(queue.Next(), nullptr);
+  queue.Returned(read, 100);
+  EXPECT_NE(queue.Next(), nullptr);
+  EXPECT_NE(queue.Next(), nullptr);
+  EXPECT_EQ(queue.Next(), nullptr);
+}
+
 TEST_F(BlockQueueTest, EachFileHasAWindowOfItsOwn) {
   BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 200);
   ReportDemand(queue);
