@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import random
-import shutil
 import statistics
 import struct
 import subprocess
@@ -52,12 +51,11 @@ def run_pytorch(steps, clip):
 
 def run_spillway(args, extra):
     output = os.path.join(args.work, "run")
-    shutil.rmtree(output, ignore_errors=True)
     subprocess.run(
         [args.program, "train", "--model", os.path.join(args.work, "model"), "--data",
          os.path.join(args.work, "tokens.bin"), "--output", output, "--dtype", "bf16",
          "--seq-len", "256", "--micro-batch", "4", "--steps", str(args.steps), "--clip",
-         str(args.clip), "--no-commit", "--no-export"] + extra,
+         str(args.clip), "--no-commit", "--no-export", "--overwrite"] + extra,
         check=True, stderr=subprocess.PIPE)
     with open(os.path.join(output, "metrics.jsonl")) as file:
         return [json.loads(line) for line in file]

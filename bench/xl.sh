@@ -24,10 +24,9 @@ with open(sys.argv[1], "wb") as out:
     for _ in range(20000):
         out.write(struct.pack("<H", int(50257 * random.random() ** 3)))
 PY
-rm -rf "$work/run"
 "$program" train --model "$work/model" --data "$work/tokens.bin" --output "$work/run" \
   --swap "$work/swap" --offload nvme --seq-len 256 --micro-batch 1 --steps "$steps" \
-  --device-memory 1GiB --host-memory 3GiB --no-export "${@:3}"
+  --device-memory 1GiB --host-memory 3GiB --no-export --overwrite "${@:3}"
 python3 - "$work/run/metrics.jsonl" <<'PY'
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]

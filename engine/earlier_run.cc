@@ -212,6 +212,7 @@ absl::Status EarlierRun::RemoveAll() {
     ASSIGN_OR_RETURN(const uint64_t more, RemoveModelDirectory(*output_, name));
     bytes += more;
   }
+  if (directories.empty() && bytes == 0) return absl::OkStatus();  // there was none
   LogInfo(absl::StrCat("removed the earlier run: ", FormatBytes(swap_bytes), " of swap",
                        directories, " and ", FormatBytes(bytes), " in ", output_->path()));
   return absl::OkStatus();

@@ -318,17 +318,30 @@ void SwapManager::Mover::StartFetch(Stay& stay) {
     request.context = &fetch;
     request.done = [](IoRequest& request, const absl::Status& status) {
       Fetch& fetch = *static_cast<Fetch*>(request.context);
-      fetch.mover->FetchDone(fetch, status);
+      fetch.mover->FetchRead(fetch, status);
     };
     engine_->Submit(&request);
   }
 }
 
+// A worker checks what came, before the updates that wait for one: the compute thread is
+// nearer to needing it, and here it would keep the disk waiting.
+void SwapManager::Mover::FetchRead(Fetch& fetch, const absl::Status& status) {
+  if (failed_ || !status.ok()) return FetchDone(fetch, status);
+  ++checks_running_;
+  workers_.RunFirst([this, &fetch] {
+    const absl::Status status =
+        store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);
+    Post([this, &fetch, status] {
+      --checks_running_;
+      FetchDone(fetch, status);
+    });
+  });
+}
+
 void SwapManager::Mover::FetchDone(Fetch& fetch, const absl::Status& status) {
   Stay& stay = *fetch.stay;
-  absl::Status result = status;
-  if (result.ok()) result = store_->Verify(stay.unit, fetch.tile, 0, fetch.request.data);
-  if (!result.ok()) Fail(result);
+  if (!status.ok()) Fail(status);
   if (--stay.fetches_left > 0) return;
   stay.state = StayState::kReady;
   if (stay.abandoned) ReleaseStay(stay);

@@ -111,6 +111,7 @@ class SwapManager::Mover {
   bool OpReady(const StepOp& op, const EnqueuedProgram& program);
   void TryGrantOp();
 
+  void FetchRead(Fetch& fetch, const absl::Status& status);
   void FetchDone(Fetch& fetch, const absl::Status& status);
 
   // Passes.
@@ -195,6 +196,7 @@ class SwapManager::Mover {
   std::vector<std::unique_ptr<Pass>> passes_;  // in order of start
   std::vector<int> free_tile_buffers_;
   int tasks_running_ = 0;
+  int checks_running_ = 0;  // of fetches that workers check
 
   bool flushing_ = false;
   Done flush_waiter_;

@@ -41,7 +41,8 @@ bool SwapManager::Mover::Turn() {
   }
   for (auto& task : tasks) task();
   const bool syncing = commit_ != nullptr && commit_->phase == CommitPhase::kSyncing;
-  const bool at_rest = tasks_running_ == 0 && engine_->pending() == 0 && !syncing;
+  const bool at_rest =
+      tasks_running_ == 0 && checks_running_ == 0 && engine_->pending() == 0 && !syncing;
   if (stopping && at_rest) return false;
   if (stopping) failed_ = true;  // start nothing new
   if (failed_ && at_rest) FailWaiters();

@@ -39,7 +39,7 @@ struct PlanRequest {
   bool has_storage = false;   // there is a swap path
   uint64_t device_bytes = 0;  // what is left of the budgets for state and buffers
   uint64_t host_bytes = 0;
-  int max_tile_buffers = 8;
+  int max_tile_buffers = 24;
   int max_lookahead = 4;
 };
 

@@ -27,6 +27,13 @@ void WorkerPool::Run(std::function<void()> job) {
   changed_.NotifyOne();
 }
 
+void WorkerPool::RunFirst(std::function<void()> job) {
+  if (executor_ != nullptr) return executor_->Run(std::move(job));
+  MutexLock lock(mutex_);
+  jobs_.push_front(std::move(job));
+  changed_.NotifyOne();
+}
+
 void WorkerPool::Loop() {
   while (true) {
     std::function<void()> job;

@@ -13,7 +13,7 @@
 
 namespace spillway {
 
-// Jobs run in the order given, on whichever thread is free. The destructor runs
+// Jobs run in the order given, but for those that go first, on whichever thread is free. The destructor runs
 // what was given and then joins. Bounded by its caller: the mover starts at most
 // a few jobs per tile buffer.
 class WorkerPool {
@@ -26,6 +26,8 @@ class WorkerPool {
 
   // Any thread.
   void Run(std::function<void()> job);
+  // The same, before all that wait for a thread.
+  void RunFirst(std::function<void()> job);
 
   int threads() const { return num_threads_; }
 

@@ -44,8 +44,11 @@ spillway_sim_mutant(checksum_unchecked swap/swap_store.cc
   [==[if (checksum == state.checksum) return absl::OkStatus();]==]
   [==[return absl::OkStatus();]==])
 spillway_sim_mutant(fetch_unverified swap/mover.cc
-  [==[if (result.ok()) result = store_->Verify(stay.unit, fetch.tile, 0, fetch.request.data);]==]
-  [==[]==])
+  [==[        store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);]==]
+  [==[        absl::OkStatus();]==])
+spillway_sim_mutant(ends_while_a_worker_checks swap/mover_thread.cc
+  [==[tasks_running_ == 0 && checks_running_ == 0 && engine_->pending() == 0]==]
+  [==[tasks_running_ == 0 && engine_->pending() == 0]==])
 spillway_sim_mutant(update_unverified swap/mover_tiles.cc
   [==[RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));]==]
   [==[]==])
