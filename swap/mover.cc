@@ -330,8 +330,7 @@ void SwapManager::Mover::FetchRead(Fetch& fetch, const absl::Status& status) {
   if (failed_ || !status.ok()) return FetchDone(fetch, status);
   ++checks_running_;
   workers_.RunFirst([this, &fetch] {
-    const absl::Status status =
-        store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);
+    const absl::Status status = store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);
     Post([this, &fetch, status] {
       --checks_running_;
       FetchDone(fetch, status);

@@ -366,9 +366,8 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
     int lookahead, tail, tile_buffers;
   };
   // Tiles wait for a read, a worker and a write in turn: 16 to 24 keep all three busy.
-  for (const Level& level :
-       {Level{4, 2, 24}, Level{4, 2, 16}, Level{4, 2, 8}, Level{3, 2, 8}, Level{2, 2, 6},
-        Level{2, 1, 4}, Level{1, 1, 3}, Level{1, 0, 2}}) {
+  for (const Level& level : {Level{4, 2, 24}, Level{4, 2, 16}, Level{4, 2, 8}, Level{3, 2, 8},
+                             Level{2, 2, 6}, Level{2, 1, 4}, Level{1, 1, 3}, Level{1, 0, 2}}) {
     if (TryChange(draft, [&](Draft& d) {
           d.lookahead = std::min(level.lookahead, request_.max_lookahead);
           d.gradient_tail = level.tail;

@@ -44,8 +44,8 @@ spillway_sim_mutant(checksum_unchecked swap/swap_store.cc
   [==[if (checksum == state.checksum) return absl::OkStatus();]==]
   [==[return absl::OkStatus();]==])
 spillway_sim_mutant(fetch_unverified swap/mover.cc
-  [==[        store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);]==]
-  [==[        absl::OkStatus();]==])
+  [==[store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);]==]
+  [==[absl::OkStatus();]==])
 spillway_sim_mutant(ends_while_a_worker_checks swap/mover_thread.cc
   [==[tasks_running_ == 0 && checks_running_ == 0 && engine_->pending() == 0]==]
   [==[tasks_running_ == 0 && engine_->pending() == 0]==])
