@@ -42,7 +42,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   bool any_nvme = false;
   std::vector<bool> spill(layout.num_units(), false);
   for (int unit = 0; unit < layout.num_units(); ++unit) {
-    spill[unit] = deferred_ && swaps.placements[unit].gradient == Tier::kNvme;
+    spill[unit] = swaps.deferred[unit] && swaps.placements[unit].gradient == Tier::kNvme;
     any_nvme |= swaps.placements[unit].any_nvme() || spill[unit];
   }
   if (any_nvme || !options_.no_commit || storage_->committed()) {

@@ -26,6 +26,7 @@ struct Draft {
   int tile_buffers = 0;
   std::set<int> kept_over_loss;  // units whose weights stay from forward to backward
   std::set<int> carried;         // immediate: units whose update fills the next forward
+  std::set<int> deferred;        // immediate: units whose update waits for the next forward
 };
 
 class Planner {
@@ -50,6 +51,13 @@ class Planner {
 
   int num_ops() const { return static_cast<int>(request_.schedule.ops.size()); }
   bool deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
+  bool Deferred(const Draft& draft, int unit) const {
+    return deferred() || draft.deferred.contains(unit);
+  }
+  // Deferred, with its gradient in the store until then.
+  bool Spills(const Draft& draft, int unit) const {
+    return Deferred(draft, unit) && draft.placements[unit].gradient == Tier::kNvme;
+  }
   bool training() const {
     for (const auto& ops : gradient_ops_) {
       if (!ops.empty()) return true;
@@ -80,6 +88,7 @@ class Planner {
     draft = std::move(next);
     return true;
   }
+  void DeferUpdates(Draft& draft, double share) const;
   void SpendRest(Draft& draft) const;
   void CacheUnits(Draft& draft) const;
   StepTraffic Traffic(const SwapPlan& plan) const;
@@ -139,10 +148,14 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
       while (++i < uses.size() && (kept || uses[i] - stay.last_op <= 1)) stay.last_op = uses[i];
       stay.span.bytes = layout_.PaddedParameters(unit) * layout_.planes()[0].bytes_per_parameter;
       Lifetime lifetime{stay.first_op - draft.lookahead, stay.last_op};
+      // What the update takes must be all that it is to change.
+      const std::vector<int>& added = gradient_ops_[unit];
+      stay.feeds_update = !Deferred(draft, unit) && !added.empty() && added.back() == stay.last_op;
+      if (stay.feeds_update) lifetime.last += draft.gradient_tail;
       if (stay.first_op == uses[0] && training()) {
-        stay.filled_by_update = deferred() || draft.carried.contains(unit);
+        stay.filled_by_update = Deferred(draft, unit) || draft.carried.contains(unit);
         // A deferred update waits for the end of the step before.
-        if (deferred()) lifetime.first = std::max(lifetime.first, 0);
+        if (Deferred(draft, unit)) lifetime.first = std::max(lifetime.first, 0);
         if (draft.carried.contains(unit)) {
           lifetime.first = std::min(lifetime.first, gradient_ops_[unit].back() - num_ops());
         }
@@ -171,11 +184,14 @@ SwapPlan Planner::Build(const Draft& draft) const {
 
   // Tile buffers first, then the homes of planes that live in memory.
   bool any_nvme = false;
-  for (const UnitPlacement& placement : draft.placements) {
-    any_nvme |= placement.any_nvme() || (deferred() && placement.gradient == Tier::kNvme);
+  bool any_spilled = false;
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    plan.deferred.push_back(Deferred(draft, unit));
+    any_spilled |= Spills(draft, unit);
+    any_nvme |= draft.placements[unit].any_nvme() || any_spilled;
   }
   plan.tile_buffer_bytes =
-      layout_.MaxTileBytes() + (deferred() ? layout_.MaxGradientTileBytes() : 0);
+      layout_.MaxTileBytes() + (any_spilled ? layout_.MaxGradientTileBytes() : 0);
   plan.tile_buffers = any_nvme ? draft.tile_buffers : 0;
   for (int i = 0; i < plan.tile_buffers; ++i) {
     plan.tile_spans.push_back(take(Tier::kHost, plan.tile_buffer_bytes));
@@ -192,7 +208,7 @@ SwapPlan Planner::Build(const Draft& draft) const {
       plan.plane_homes[unit][plane] =
           take(home, parameters * layout_.planes()[plane].bytes_per_parameter);
     }
-    if (deferred() && placement.gradient != Tier::kNvme) {
+    if (plan.deferred[unit] && placement.gradient != Tier::kNvme) {
       plan.gradient_homes[unit] =
           take(placement.gradient, parameters * layout_.gradient_bytes_per_parameter());
     }
@@ -201,6 +217,10 @@ SwapPlan Planner::Build(const Draft& draft) const {
   // Then what comes and goes, packed by lifetime.
   std::vector<Lifetime> lifetimes;
   plan.weight_stays = WeightStays(draft, &lifetimes);
+  plan.weight_at_hand.assign(layout_.num_units(), false);
+  for (const WeightStay& stay : plan.weight_stays) {
+    if (stay.feeds_update) plan.weight_at_hand[stay.unit] = true;
+  }
   std::vector<PackedBuffer> buffers;
   for (size_t i = 0; i < plan.weight_stays.size(); ++i) {
     buffers.push_back({lifetimes[i], plan.weight_stays[i].span.bytes});
@@ -243,17 +263,33 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
   }
   if (!training()) return traffic;
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    const UnitPlacement& placement = plan.placements[unit];
     const uint64_t parameters = layout_.PaddedParameters(unit);
-    uint64_t bytes =
-        parameters * layout_.PlaneRangeBytes(placement.first_nvme_plane, placement.last_nvme_plane);
-    if (deferred() && placement.gradient == Tier::kNvme) {
-      bytes += parameters * layout_.gradient_bytes_per_parameter();
+    uint64_t spilled = 0;
+    if (plan.deferred[unit] && plan.placements[unit].gradient == Tier::kNvme) {
+      spilled = layout_.gradient_bytes_per_parameter();
     }
-    traffic.read_bytes += bytes;
-    traffic.written_bytes += bytes;
+    traffic.read_bytes += parameters * (plan.UpdateBytesRead(unit) + spilled);
+    traffic.written_bytes += parameters * (plan.UpdateBytesWritten(unit) + spilled);
   }
   return traffic;
+}
+
+// Immediate updates all fall into the backward, while a forward leaves the disk half idle:
+// every so-manieth unit keeps its gradient in host memory and is updated there, where its
+// new weights go straight into their use.
+void Planner::DeferUpdates(Draft& draft, double share) const {
+  double due = 0;
+  // The first unit's update is needed at once: its gradient is the last, its forward the first.
+  for (int unit = 1; unit < layout_.num_units(); ++unit) {
+    if (gradient_ops_[unit].empty() || !draft.placements[unit].any_nvme()) continue;
+    due += share;
+    if (due < 1) continue;
+    due -= 1;
+    TryChange(draft, [&](Draft& d) {
+      d.deferred.insert(unit);
+      d.placements[unit].gradient = Tier::kHost;
+    });
+  }
 }
 
 // Memory beyond the minimum, in order of what a byte saves.
@@ -301,6 +337,7 @@ void Planner::CacheUnits(Draft& draft) const {
         if (weight) p.weight = tier;
         if (optimizer) p.optimizer = tier;
         if (optimizer && deferred() && p.gradient == Tier::kNvme) p.gradient = tier;
+        if (optimizer) d.deferred.erase(unit);  // its update keeps no disk busy
         SetNvmePlanes(p);
       });
       if (done) break;
@@ -377,6 +414,7 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
       break;
     }
   }
+  if (!deferred()) DeferUpdates(draft, request_.deferred_share.value_or(0));
   SpendRest(draft);
   SwapPlan plan = Build(draft);
   plan.min_host_bytes = least.host_bytes;

@@ -90,7 +90,7 @@ uint64_t StoreBytes(const RunPlan& plan, bool no_commit) {
   uint64_t spilled = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     any |= swaps.placements[unit].any_nvme();
-    if (plan.update == UpdateMode::kDeferred && swaps.placements[unit].gradient == Tier::kNvme) {
+    if (swaps.deferred[unit] && swaps.placements[unit].gradient == Tier::kNvme) {
       any = true;
       spilled += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
     }
