@@ -10,9 +10,14 @@
 #include "io/check.h"
 #include "swap/format_bytes.h"
 #include "swap/stay_packing.h"
+#include "swap/step_simulation.h"
 
 namespace spillway {
 namespace {
+
+// Shares of deferred units that are tried, and how much faster one must be to be taken.
+constexpr double kShareStep = 1.0 / 16, kMostDeferred = 0.75;
+constexpr double kWorthwhile = 0.995;
 
 uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
@@ -88,6 +93,7 @@ class Planner {
     draft = std::move(next);
     return true;
   }
+  SwapPlan Spend(const Draft& smallest, double deferred_share) const;
   void DeferUpdates(Draft& draft, double share) const;
   void SpendRest(Draft& draft) const;
   void CacheUnits(Draft& draft) const;
@@ -397,6 +403,24 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
         request_.has_storage ? "" : "; with --swap PATH state can live on NVMe"));
   }
 
+  SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0));
+  const bool choose = !deferred() && training() && request_.clock && !request_.deferred_share;
+  if (choose && plan.traffic.written_bytes > 0) {
+    double least_seconds = SimulateStep(plan, *request_.clock).seconds;
+    for (double share = kShareStep; share <= kMostDeferred; share += kShareStep) {
+      SwapPlan other = Spend(smallest, share);
+      const double seconds = SimulateStep(other, *request_.clock).seconds;
+      if (seconds > least_seconds * kWorthwhile) continue;
+      least_seconds = seconds;
+      plan = std::move(other);
+    }
+  }
+  plan.min_host_bytes = least.host_bytes;
+  return plan;
+}
+
+// From the draft that needs least to the plan that makes the most of the budgets.
+SwapPlan Planner::Spend(const Draft& smallest, double deferred_share) const {
   // The deepest look-ahead that fits.
   Draft draft = smallest;
   struct Level {
@@ -414,11 +438,9 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
       break;
     }
   }
-  if (!deferred()) DeferUpdates(draft, request_.deferred_share.value_or(0));
+  if (!deferred()) DeferUpdates(draft, deferred_share);
   SpendRest(draft);
-  SwapPlan plan = Build(draft);
-  plan.min_host_bytes = least.host_bytes;
-  return plan;
+  return Build(draft);
 }
 
 }  // namespace

@@ -7,8 +7,9 @@
 // those that had its addresses before, in program order, have been released.
 //
 // Memory beyond the minimum is spent in this order: look-ahead (weights are
-// fetched some operations early), weights kept over the turns of a step,
-// gradients (deferred updates), and then whole units that never touch storage.
+// fetched some operations early), gradients that wait for the next forward, weights kept
+// over the turns of a step, and then whole units that never touch storage. With a clock
+// the time line of each choice is simulated, and the fastest taken.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "swap/state_layout.h"
+#include "swap/step_clock.h"
 #include "swap/step_schedule.h"
 
 namespace spillway {
@@ -43,6 +45,7 @@ struct PlanRequest {
   // Immediate updates: the share of units whose update is deferred all the same, evenly
   // spread, in [0, 1]; none: as `clock` finds best, 0 without one.
   std::optional<double> deferred_share;
+  std::optional<StepClock> clock;
   int max_tile_buffers = 24;
   int max_lookahead = 4;
 };

@@ -44,6 +44,7 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   plan_input.tile_parameters = options.tile_parameters;
   plan_input.copies = !options.persist.empty();
   plan_input.dry_run_bytes = input.compute_bytes[static_cast<int>(dtype)];
+  if (dtype == input.options.dtype) plan_input.clock = input.clock;
   ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.shape.model, options, plan_input));
   *fits = plan.swaps.has_value();
   *minimums = SmallestRunBudgets(plan);

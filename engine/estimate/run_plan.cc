@@ -71,6 +71,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.weights = TierOf(options.offload_param);
   request.optimizer = TierOf(options.offload_optimizer);
   request.has_storage = !options.swap_paths.empty();
+  request.clock = input.clock;
   plan.book_bytes = BookBytes(request.layout, input.copies);
   plan.device_limit_bytes = options.device_memory_bytes;
   plan.host_limit_bytes = options.host_memory_bytes;
