@@ -47,6 +47,7 @@ TEST(PhaseTraffic, DeferredUpdatesReadAndWriteInTheForward) {
   uint64_t smallest = 0;
   ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
   request.host_bytes = smallest;  // nothing kept: gradients are spilled
+  request.device_bytes = 0;
   const auto [forward, backward, flush] = Phases(request);
   EXPECT_EQ(forward.read_bytes, kAll * 14);
   EXPECT_EQ(forward.written_bytes, kAll * 12);
