@@ -28,13 +28,10 @@ void Planner::DeferUpdates(Draft& draft, double share) const {
     due += share;
     if (due < 1) continue;
     due -= 1;
-    for (Tier tier : {Tier::kHost, Tier::kDevice}) {
-      const bool done = TryChange(draft, [&](Draft& d) {
-        d.deferred.insert(unit);
-        d.placements[unit].gradient = tier;
-      });
-      if (done) break;
-    }
+    TryChange(draft, [&](Draft& d) {
+      d.deferred.insert(unit);
+      d.placements[unit].gradient = Tier::kHost;
+    });
   }
 }
 
@@ -61,10 +58,8 @@ void Planner::SpendRest(Draft& draft) const {
   }
   if (deferred()) {
     for (int unit = 0; unit < layout_.num_units(); ++unit) {
-      for (Tier tier : {Tier::kHost, Tier::kDevice}) {
-        if (draft.placements[unit].gradient != Tier::kNvme) break;
-        TryChange(draft, [&](Draft& d) { d.placements[unit].gradient = tier; });
-      }
+      if (draft.placements[unit].gradient != Tier::kNvme) continue;
+      TryChange(draft, [&](Draft& d) { d.placements[unit].gradient = Tier::kHost; });
     }
   }
   CacheUnits(draft);
@@ -171,6 +166,11 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share) const {
   // Tiles wait for a read, a worker and a write in turn: 16 to 24 keep all three busy.
   for (const Level& level : {Level{4, 2, 24}, Level{4, 2, 16}, Level{4, 2, 8}, Level{3, 2, 8},
                              Level{2, 2, 6}, Level{2, 1, 4}, Level{1, 1, 3}, Level{1, 0, 2}}) {
+    // More than eight are worth an eighth of the memory: the rest saves transfers.
+    if (level.tile_buffers > 8 &&
+        level.tile_buffers * layout_.MaxTileBytes() > request_.host_bytes / 8) {
+      continue;
+    }
     if (TryChange(draft, [&](Draft& d) {
           d.lookahead = std::min(level.lookahead, request_.max_lookahead);
           d.gradient_tail = level.tail;
