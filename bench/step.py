@@ -31,7 +31,7 @@ import sys
 sys.dont_write_bytecode = True
 
 from step_sides import comparisons, spillway  # noqa: E402
-from step_sides.side import DidNotRun, Work  # noqa: E402
+from step_sides.side import MOST_OTHERS, DidNotRun, Work  # noqa: E402
 
 FEW_PAIRS = 5
 
@@ -162,6 +162,11 @@ def main():
             found["comparisons"][name] = result
             failed |= any(each["holds"] is False for each in result["ratios"] + result["limits"])
             failed |= any(side.ours and side.name in absent for side in comparison.sides)
+            others = [run["others_cores"] for each in runs.values() for run in each
+                      if run and "others_cores" in run]
+            if others and statistics.median(others) > MOST_OTHERS:
+                print(f"  others kept {statistics.median(others):.1f} processors busy meanwhile: figures "
+                      "that count take a quiet machine")
             if args.pairs < FEW_PAIRS:
                 print(f"  {args.pairs} rounds say little: figures that count take {FEW_PAIRS}")
             print(flush=True)

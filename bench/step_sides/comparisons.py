@@ -10,6 +10,7 @@ ABOUT = {
     "memory-124m": "GPT-2 124M, 4 x 256, all in memory: against plain PyTorch",
     "nvme-124m": "GPT-2 124M, 4 x 256, all on NVMe at 512 MiB + 512 MiB: in memory, DeepSpeed",
     "xl": "GPT-2 XL, 1 x 256, all on NVMe: DeepSpeed with its parameters in memory",
+    "xl-small": "GPT-2 XL, 1 x 256, all on NVMe: in the least memory, against 1 GiB + 1 GiB",
     "budgets-355m": "GPT-2 355M, 1 x 256: host memory of 0.5, 1, 2, 4, 8 GiB, and all",
     "layers": "GPT-2 124M, 4 x 256, all on NVMe: against one of twice the layers",
     "accumulation": "GPT-2 124M, 1 x 256, all on NVMe: bytes moved with --accumulate 8 and 1",
@@ -145,6 +146,17 @@ def xl(args, work):
                Limit(most=2.5))])
 
 
+def xl_small(args, work):
+    shape = gpt2_xl(args)
+    least, more = "256 MiB + 512 MiB", "1 GiB + 1 GiB"
+    return Comparison(
+        "xl-small", [Spillway(work, least, shape, nvme(work, "256MiB", "512MiB")),
+                     Spillway(work, more, shape, nvme(work, "1GiB", "1GiB"))],
+        [Ratio("the least memory / more, seconds", least, more, limit=Limit(most=1.4))],
+        [Bound("GiB resident at most, in the least memory", least, "resident_bytes", 2**30,
+               Limit(most=1.5))])
+
+
 def budgets_355m(args, work):
     shape = gpt2_355m(args)
     names, sides = [], []
@@ -186,7 +198,8 @@ def accumulation(args, work):
          Ratio("seconds a step, 8 / 1", names[1], names[0])])
 
 
-MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "xl": xl, "budgets-355m": budgets_355m,
+MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "xl": xl, "xl-small": xl_small,
+          "budgets-355m": budgets_355m,
           "layers": layers, "accumulation": accumulation}
 
 

@@ -5,7 +5,7 @@ import os
 import shutil
 import statistics
 
-from .side import DidNotRun, counted, ended, one_line, read_json, watch
+from .side import DidNotRun, counted, ended, one_line, others_text, read_json, watch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONFIGS = os.path.join(os.path.dirname(HERE), "deepspeed")
@@ -45,7 +45,9 @@ class Peer:
         seconds = statistics.median(counted(result["seconds"]))
         return {"seconds": seconds, "resident_bytes": watched.resident_bytes,
                 "step_seconds": result["seconds"], "version": result["version"],
-                "text": f"{seconds:.3f} s a step, {watched.resident_bytes / 2**30:.2f} GiB resident"}
+                "others_cores": watched.others_cores,
+                "text": f"{seconds:.3f} s a step, {watched.resident_bytes / 2**30:.2f} GiB resident"
+                        + others_text(watched)}
 
 
 class PyTorch(Peer):

@@ -1,6 +1,7 @@
 """What the sides of a comparison share: running a process while the kernel's figures of it are read."""
 import json
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -8,6 +9,7 @@ from dataclasses import dataclass
 
 WARM_UP = 2  # steps at the beginning that do not count
 POLL_SECONDS = 0.004
+MOST_OTHERS = 0.2  # processors
 
 
 class DidNotRun(Exception):
@@ -70,11 +72,22 @@ class Watched:
     exit_code: int
     log: str
     resident_bytes: int  # VmHWM
+    others_cores: float  # kept busy by other processes meanwhile
     samples: list  # (bytes read, bytes written) by the process when each row of `rows` appeared
+
+
+def busy_seconds():
+    """Of all processors together, and of our children that ended."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _, _, irq, softirq = map(int, file.readline().split()[1:8])
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ((user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK"),
+            children.ru_utime + children.ru_stime)
 
 
 def watch(command, log_path, timeout, rows=None, environment=None):
     """Runs `command` to its end. `rows`: a file that grows by a line a step."""
+    all_before, ours_before, began = *busy_seconds(), time.monotonic()
     with open(log_path, "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT,
                                    env=dict(os.environ, **(environment or {})),
@@ -99,8 +112,17 @@ def watch(command, log_path, timeout, rows=None, environment=None):
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    all_after, ours_after = busy_seconds()
+    others = (all_after - all_before - (ours_after - ours_before)) / (time.monotonic() - began)
     with open(log_path, encoding="utf-8", errors="replace") as log:
-        return Watched(process.returncode, log.read(), resident, samples)
+        return Watched(process.returncode, log.read(), resident, max(0.0, others), samples)
+
+
+def others_text(watched):
+    """For a line about a run that did not have the machine to itself."""
+    if watched.others_cores < MOST_OTHERS:
+        return ""
+    return f"; others kept {watched.others_cores:.1f} processors busy"
 
 
 def ended(watched):

@@ -7,7 +7,7 @@ import statistics
 import struct
 import subprocess
 
-from .side import DidNotRun, counted, ended, watch
+from .side import DidNotRun, counted, ended, others_text, watch
 
 TOKENS = 60000
 
@@ -82,7 +82,8 @@ class Spillway:
             "compute_seconds": median_of(steps, "busy_seconds", "compute"),
             "disk_seconds": median_of(steps, "busy_seconds", "disk"),
             "update_seconds": median_of(steps, "busy_seconds", "update"),
-            "update": steps[-1]["update"], "command": command}
+            "update": steps[-1]["update"], "others_cores": watched.others_cores,
+            "command": command}
         found["moved_bytes"] = found["read_bytes"] + found["written_bytes"]
         found |= self.kernel_bytes(watched.samples, len(rows))
         found["text"] = (
@@ -95,6 +96,7 @@ class Spillway:
                               f"{found['written_bytes'] / 1e9:.2f} written"
                               + (f" (kernel / metrics {kernel / found['moved_bytes']:.3f})"
                                  if kernel is not None else ""))
+        found["text"] += others_text(watched)
         return found
 
     def kernel_bytes(self, samples, rows):

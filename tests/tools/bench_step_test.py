@@ -91,6 +91,8 @@ class BenchStepTest(CliTest):
         self.assertEqual(run["seconds"], statistics.median(run["step_seconds"][2:-1]))
         self.assertGreater(run["resident_bytes"], 4 << 20)
         self.assertLess(run["resident_bytes"], 4 << 30)
+        self.assertGreaterEqual(run["others_cores"], 0)
+        self.assertLess(run["others_cores"], os.cpu_count() + 1)
 
     def assert_ratios(self, comparison, key):
         for ratio in comparison["ratios"]:
@@ -148,7 +150,7 @@ class BenchStepTest(CliTest):
                                       "round 2  in memory"])
 
     def test_our_own_sides(self):
-        code, text, found = self.step("layers", "accumulation", "budgets-355m", pairs=1)
+        code, text, found = self.step("layers", "accumulation", "budgets-355m", "xl-small", pairs=1)
         self.assertEqual(code, 0, text)
         for comparison in found["comparisons"].values():
             self.assertEqual(comparison["did_not_run"], {})
