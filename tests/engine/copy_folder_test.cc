@@ -120,7 +120,7 @@ TEST_F(CopyFolder, ANameThatNoCopyHasIsRefused) {
 }
 
 TEST_F(CopyFolder, AFolderThatIsALinkIsRefused) {
-  for (const std::string name : {std::string(kName), std::string(kName) + "/source"}) {
+  for (const std::string& name : {std::string(kName), std::string(kName) + "/source"}) {
     const std::string path = parent_ / name;
     fs::remove_all(path);
     Write(elsewhere_ / "tiles", "precious");
