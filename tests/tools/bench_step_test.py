@@ -138,7 +138,7 @@ class BenchStepTest(CliTest):
             self.assertIn("deepspeed 0.19-fake", peer["version"])
             self.assertEqual(peer["tried"]["pipelined.json"]["did_not_run"],
                              "AssertionError: Not enough buffers 5 for swapping")
-            self.assertGreaterEqual(peer["tried"]["large.json"]["seconds"], 0.2)
+            self.assertGreaterEqual(peer["tried"]["deep.json"]["seconds"], 0.2)
             for run in comparison["sides"][name]["runs"]:
                 self.assert_measured(run)
             self.assert_ratios(comparison, ("DeepSpeed / Spillway on NVMe, seconds", name, "on NVMe"))
@@ -148,6 +148,15 @@ class BenchStepTest(CliTest):
         rounds = [line.split(":")[0] for line in text.splitlines() if line.startswith("round ")]
         self.assertEqual(rounds[:4], ["round 1  in memory", "round 1  PyTorch", "round 2  PyTorch",
                                       "round 2  in memory"])
+
+    def test_peers_that_are_left_out(self):
+        code, text, found = self.step("memory-124m", "xl", "--without", "pytorch,deepspeed", pairs=1)
+        self.assertEqual(code, 0, text)
+        for name in ("PyTorch", "DeepSpeed, parameters in memory"):
+            self.assertIn(f"  {name}: did not run: left out (--without)\n", text)
+        for comparison in found["comparisons"].values():
+            self.assertEqual(comparison["ratios"], [])
+            self.assertEqual(len(comparison["sides"]), 1)
 
     def test_our_own_sides(self):
         code, text, found = self.step("layers", "accumulation", "budgets-355m", "xl-small", pairs=1)
