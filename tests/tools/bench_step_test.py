@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -186,6 +187,20 @@ class BenchStepTest(CliTest):
         self.assertIn("2 layers: did not run: exit code 2: spillway: error: no room", text)
         self.assertEqual(found["comparisons"]["layers"]["ratios"], [])
 
+    def test_control_c_ends_the_run_under_way(self):
+        process = subprocess.Popen(
+            [sys.executable, STEP, "layers", "--tiny", "--steps", "1000000", "--program", program(),
+             "--work", self.path("step")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, env=environment())
+        self.wait_for(lambda: os.path.exists(self.path("step/run/metrics.jsonl")), process)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+            child, = file.read().split()
+        process.send_signal(signal.SIGINT)
+        self.assertIn("nothing is left", process.communicate(timeout=30)[1])
+        self.assertEqual(process.returncode, 1)
+        self.assertFalse(os.path.exists(self.path("step")))
+        self.assertFalse(os.path.exists(f"/proc/{child}"))
+
     def test_a_folder_with_something_in_it_is_left_alone(self):
         os.mkdir(self.path("step"))
         mine = self.write("step/mine", "content")
@@ -198,6 +213,7 @@ class BenchStepTest(CliTest):
         for flags, words in ((["layers", "--steps", "3"], "--steps at least 4"),
                              (["layers", "--without", "fairscale"], "pytorch and deepspeed"),
                              (["everything"], "invalid choice"),
+                             (["layers", "--json", "/nowhere/f.json"], "--json /nowhere/f.json"),
                              (["layers", "--program", "/nowhere"], "does not run")):
             done = subprocess.run([sys.executable, STEP, *flags], capture_output=True, text=True,
                                   env=environment(), timeout=60, check=False)
