@@ -139,6 +139,11 @@ def parse(argv):
     unknown = set(filter(None, args.without.split(","))) - {"pytorch", "deepspeed"}
     if unknown:
         parser.error(f"--without {','.join(sorted(unknown))}: there are pytorch and deepspeed")
+    if args.json:
+        try:
+            open(args.json, "a", encoding="utf-8").close()  # now, and not after an hour
+        except OSError as error:
+            parser.error(f"--json {args.json}: {error.strerror}")
     return args
 
 
@@ -170,6 +175,8 @@ def main():
             if args.pairs < FEW_PAIRS:
                 print(f"  {args.pairs} rounds say little: figures that count take {FEW_PAIRS}")
             print(flush=True)
+    except KeyboardInterrupt:
+        sys.exit("stopped: the run under way was ended, and nothing is left below --work")
     finally:
         shutil.rmtree(args.work, ignore_errors=True)
     if args.json:

@@ -229,7 +229,7 @@ void AddBenchIoCommand(CLI::App& bench, CommandFunction* run) {
   io->add_option("--size", flags->size, "of the files together (4GiB)");
   io->add_option("--seconds", flags->seconds, "how long (0: once over the files)")
       ->check(CLI::Range(0.0, 86400.0));
-  AddDiskFlags(*io, flags->disk);
+  AddDiskFlags(*io, flags->disk, "--io-threads,--threads");
   io->add_option("--write-window", flags->write_window,
                  "write-back in flight beside demand reads (8MiB)");
   io->add_flag("--verify", flags->verify, "compute and check checksums");

@@ -52,11 +52,11 @@ absl::Status ReadGiven(const DiskFlags& flags, IoEngineOptions* io, IoGiven* giv
 
 }  // namespace
 
-void AddDiskFlags(CLI::App& command, DiskFlags& flags) {
+void AddDiskFlags(CLI::App& command, DiskFlags& flags, const std::string& threads_names) {
   command.add_option("--block", flags.block, "block size (tuned, or 1MiB)");
   command.add_option("--depth", flags.depth, "blocks in flight (tuned, or 32)");
   command.add_option("--io-engine", flags.io_engine, "auto, io_uring or threads (tuned, or auto)");
-  command.add_option("--io-threads", flags.io_threads, "of the thread engine (tuned, or 4)");
+  command.add_option(threads_names, flags.io_threads, "of the thread engine (tuned, or 4)");
 }
 
 absl::StatusOr<DiskSettings> ResolveDiskFlags(const DiskFlags& flags,

@@ -16,8 +16,10 @@ struct DiskFlags {
   bool poll = false, sqpoll = false;
 };
 
-// --block, --depth, --io-engine and --io-threads; `flags` outlives the app.
-void AddDiskFlags(CLI::App& command, DiskFlags& flags);
+// --block, --depth, --io-engine and --io-threads, which may have further names; `flags` outlives
+// the app.
+void AddDiskFlags(CLI::App& command, DiskFlags& flags,
+                  const std::string& threads_names = "--io-threads");
 
 struct DiskSettings {
   IoEngineOptions io;

@@ -87,10 +87,6 @@ def nvme(work, device, host):
             "--host-memory", host]
 
 
-def peers_but(args, *peers):
-    return [peer for peer in peers if type(peer).__name__.lower() not in args.without.split(",")]
-
-
 def gpt2_124m(args, micro_batch=4, layers=12):
     if args.tiny:
         return Shape(layers // 6, 64, 2, micro_batch, vocabulary=512, seq_len=64)
@@ -109,7 +105,7 @@ def memory_124m(args, work):
     shape = gpt2_124m(args)
     return Comparison(
         "memory-124m", [Spillway(work, "in memory", shape, IN_MEMORY),
-                        *peers_but(args, PyTorch(work, shape))],
+                        PyTorch(work, shape)],
         [Ratio("Spillway / PyTorch, seconds", "in memory", "PyTorch", limit=Limit(most=1.0)),
          Ratio("Spillway / PyTorch, resident", "in memory", "PyTorch", "resident_bytes")])
 
@@ -123,7 +119,7 @@ def nvme_124m(args, work):
              Spillway(work, "on NVMe, clipped", shape, flags, clip=1.0)]
     peer = DeepSpeed(work, shape, "nvme")
     return Comparison(
-        "nvme-124m", sides + peers_but(args, peer),
+        "nvme-124m", [*sides, peer],
         [Ratio("on NVMe / in memory, no clipping", "on NVMe", "in memory", limit=Limit(most=1.2),
                if_disk_carries=True),
          Ratio("on NVMe / in memory, clipping", "on NVMe, clipped", "in memory, clipped",
@@ -138,7 +134,7 @@ def xl(args, work):
     shape = gpt2_xl(args)
     peer = DeepSpeed(work, shape, "cpu")
     return Comparison(
-        "xl", [Spillway(work, "on NVMe", shape, nvme(work, "1GiB", "1GiB")), *peers_but(args, peer)],
+        "xl", [Spillway(work, "on NVMe", shape, nvme(work, "1GiB", "1GiB")), peer],
         [Ratio("DeepSpeed / Spillway on NVMe, seconds", peer.name, "on NVMe",
                limit=Limit(least=2.0)),
          Ratio("DeepSpeed / Spillway on NVMe, resident", peer.name, "on NVMe", "resident_bytes")],

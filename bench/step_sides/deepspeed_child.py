@@ -18,7 +18,10 @@ def configuration(args):
     zero = config["zero_optimization"]
     zero["offload_optimizer"]["nvme_path"] = args.nvme
     if args.param_device == "nvme":
-        zero["offload_param"]["nvme_path"] = args.nvme
+        # As small as the largest parameter lets it be: what it takes of memory is compared too.
+        shape = json.loads(args.config)
+        largest = max(shape["vocab_size"], 4 * shape["n_embd"]) * shape["n_embd"]
+        zero["offload_param"].update(nvme_path=args.nvme, buffer_size=largest + largest // 50 + 4096)
     else:
         zero["offload_param"] = {"device": "cpu"}
     return config
@@ -69,6 +72,9 @@ def main():
     parser.add_argument("--clip", type=float, required=True)
     parser.add_argument("--param-device", choices=("nvme", "cpu"), required=True)
     args = parser.parse_args()
+    # Where the machine has too little memory, this is what the kernel ends.
+    with open("/proc/self/oom_score_adj", "w", encoding="utf-8") as file:
+        file.write("1000")
     try:
         result = train(args)
     except Exception as error:  # whatever it is: the reason why there is no figure

@@ -39,6 +39,7 @@ class Work:
     def __init__(self, args):
         self.folder = os.path.abspath(args.work)
         self.program, self.python = args.program, args.python
+        self.without = args.without.split(",")
         self.steps, self.timeout, self.tiny = args.steps, args.timeout, args.tiny
         if os.path.exists(self.folder) and os.listdir(self.folder):
             raise SystemExit(f"{self.folder} is not empty, and would be removed: give another --work")

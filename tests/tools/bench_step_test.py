@@ -3,6 +3,7 @@
 
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -138,7 +139,7 @@ class BenchStepTest(CliTest):
             self.assertIn("deepspeed 0.19-fake", peer["version"])
             self.assertEqual(peer["tried"]["pipelined.json"]["did_not_run"],
                              "AssertionError: Not enough buffers 5 for swapping")
-            self.assertGreaterEqual(peer["tried"]["large.json"]["seconds"], 0.2)
+            self.assertGreaterEqual(peer["tried"]["deep.json"]["seconds"], 0.2)
             for run in comparison["sides"][name]["runs"]:
                 self.assert_measured(run)
             self.assert_ratios(comparison, ("DeepSpeed / Spillway on NVMe, seconds", name, "on NVMe"))
@@ -148,6 +149,15 @@ class BenchStepTest(CliTest):
         rounds = [line.split(":")[0] for line in text.splitlines() if line.startswith("round ")]
         self.assertEqual(rounds[:4], ["round 1  in memory", "round 1  PyTorch", "round 2  PyTorch",
                                       "round 2  in memory"])
+
+    def test_peers_that_are_left_out(self):
+        code, text, found = self.step("memory-124m", "xl", "--without", "pytorch,deepspeed", pairs=1)
+        self.assertEqual(code, 0, text)
+        for name in ("PyTorch", "DeepSpeed, parameters in memory"):
+            self.assertIn(f"  {name}: did not run: left out (--without)\n", text)
+        for comparison in found["comparisons"].values():
+            self.assertEqual(comparison["ratios"], [])
+            self.assertEqual(len(comparison["sides"]), 1)
 
     def test_our_own_sides(self):
         code, text, found = self.step("layers", "accumulation", "budgets-355m", "xl-small", pairs=1)
@@ -177,6 +187,20 @@ class BenchStepTest(CliTest):
         self.assertIn("2 layers: did not run: exit code 2: spillway: error: no room", text)
         self.assertEqual(found["comparisons"]["layers"]["ratios"], [])
 
+    def test_control_c_ends_the_run_under_way(self):
+        process = subprocess.Popen(
+            [sys.executable, STEP, "layers", "--tiny", "--steps", "1000000", "--program", program(),
+             "--work", self.path("step")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            text=True, env=environment())
+        self.wait_for(lambda: os.path.exists(self.path("step/run/metrics.jsonl")), process)
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+            child, = file.read().split()
+        process.send_signal(signal.SIGINT)
+        self.assertIn("nothing is left", process.communicate(timeout=30)[1])
+        self.assertEqual(process.returncode, 1)
+        self.assertFalse(os.path.exists(self.path("step")))
+        self.assertFalse(os.path.exists(f"/proc/{child}"))
+
     def test_a_folder_with_something_in_it_is_left_alone(self):
         os.mkdir(self.path("step"))
         mine = self.write("step/mine", "content")
@@ -189,6 +213,7 @@ class BenchStepTest(CliTest):
         for flags, words in ((["layers", "--steps", "3"], "--steps at least 4"),
                              (["layers", "--without", "fairscale"], "pytorch and deepspeed"),
                              (["everything"], "invalid choice"),
+                             (["layers", "--json", "/nowhere/f.json"], "--json /nowhere/f.json"),
                              (["layers", "--program", "/nowhere"], "does not run")):
             done = subprocess.run([sys.executable, STEP, *flags], capture_output=True, text=True,
                                   env=environment(), timeout=60, check=False)

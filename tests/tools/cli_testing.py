@@ -42,6 +42,23 @@ def start(*args, variables=None, stderr=subprocess.DEVNULL, **kwargs):
                             stderr=stderr, env=environment() | (variables or {}), **kwargs)
 
 
+def bytes_of(pid, kind):
+    """What the kernel counted for a process: "read" or "write"."""
+    with open(f"/proc/{pid}/io", encoding="utf-8") as file:
+        return int(dict(line.split(": ") for line in file)[kind + "_bytes"])
+
+
+def counts_bytes(folder):
+    """Whether the kernel counts what is written there: not on tmpfs."""
+    before, path = bytes_of("self", "write"), os.path.join(folder, ".counted")
+    with open(path, "wb") as file:
+        file.write(bytes(1 << 16))
+        file.flush()
+        os.fsync(file.fileno())
+    os.unlink(path)
+    return bytes_of("self", "write") > before
+
+
 def gpt2_shapes(config):
     width, inner = config["n_embd"], 4 * config["n_embd"]
     shapes = {"wte.weight": [config["vocab_size"], width],
