@@ -16,6 +16,7 @@ namespace spillway {
 
 enum class Offload { kAuto, kNone, kCpu, kNvme };
 enum class UpdateChoice { kAuto, kImmediate, kDeferred };
+enum class Recompute { kAuto, kAll };
 enum class SampleOrder { kShuffle, kSequential };
 
 struct TrainOptions {
@@ -43,6 +44,7 @@ struct TrainOptions {
   Offload offload_param = Offload::kAuto;
   Offload offload_optimizer = Offload::kAuto;
   UpdateChoice update = UpdateChoice::kAuto;
+  Recompute recompute = Recompute::kAuto;
   IoEngineOptions io;
   int update_threads = 0;        // 0: chosen
   uint64_t tile_parameters = 0;  // 0: the default; tests use small tiles

@@ -28,10 +28,13 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                               : options_.tile_parameters;
   input.copies = storage_->copies() != nullptr;
   input.dry_run_bytes = dry_run->peak_bytes;
+  input.graphs = dry_run->graphs;
   ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
   if (!run.swaps) return RefusalOf(run);
   deferred_ = run.update == UpdateMode::kDeferred;
-  computing_bytes_ = run.compute_bytes;
+  computing_bytes_ = run.computing_bytes();
+  graphs_ = run.graphs;
+  compute_->KeepGraphs(graphs_.keeps);
   SwapPlan& swaps = *run.swaps;
   for (const StepOp& op : swaps.schedule.ops) {
     ++evaluate_ops_;
@@ -55,7 +58,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   workers_ = manager_options.workers;
   // Measured before the arenas are there, whose memory it uses.
-  forecast_ = ForecastRun(swaps, options_, *dry_run, workers_);
+  forecast_ = ForecastRun(swaps, options_, WithoutRecompute(*dry_run, graphs_), workers_);
 
   host_budget_ = std::make_unique<MemoryBudget>("host", run.host_limit_bytes);
   ASSIGN_OR_RETURN(books_, host_budget_->Reserve(run.book_bytes, "the swap manager's books"));
@@ -66,12 +69,12 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));
-  LogInfo(absl::StrCat("plan for ", model_.parameter_count(), " parameters in ",
-                       model_.units.size(), " units\n", plan().Summary(), "  computing  ",
-                       FormatBytes(run.compute_bytes), " of device memory at its peak\n",
-                       "  budgets    ", FormatBytes(run.device_limit_bytes), " device, ",
-                       FormatBytes(run.host_limit_bytes), " host",
-                       forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
+  LogInfo(absl::StrCat(
+      "plan for ", model_.parameter_count(), " parameters in ", model_.units.size(), " units\n",
+      plan().Summary(), graphs_.Summary(), "\n  computing  ", FormatBytes(computing_bytes_),
+      " of device memory at its peak\n", "  budgets    ", FormatBytes(run.device_limit_bytes),
+      " device, ", FormatBytes(run.host_limit_bytes), " host",
+      forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
   return absl::OkStatus();
 }
 
