@@ -219,8 +219,11 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   SwapManagerOptions manager;
   const int workers =
       input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
-  times = WithoutRecompute(std::move(times), estimate.plan.graphs);
-  estimate.forecast = ForecastRun(*estimate.plan.swaps, input.options, times, workers);
+  input.clock = MeasureClock(*estimate.plan.swaps, input.options,
+                             WithoutRecompute(times, estimate.plan.graphs), workers);
+  if (!input.clock) return estimate;
+  ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
+  estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
   return estimate;
 }
 

@@ -45,6 +45,7 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   plan_input.copies = !options.persist.empty();
   plan_input.dry_run_bytes = input.compute_bytes[static_cast<int>(dtype)];
   plan_input.graphs = input.graphs[static_cast<int>(dtype)];
+  if (dtype == input.options.dtype) plan_input.clock = input.clock;
   ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.shape.model, options, plan_input));
   *fits = plan.swaps.has_value();
   *minimums = SmallestRunBudgets(plan);
@@ -91,7 +92,7 @@ uint64_t StoreBytes(const RunPlan& plan, bool no_commit) {
   uint64_t spilled = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     any |= swaps.placements[unit].any_nvme();
-    if (plan.update == UpdateMode::kDeferred && swaps.placements[unit].gradient == Tier::kNvme) {
+    if (swaps.deferred[unit] && swaps.placements[unit].gradient == Tier::kNvme) {
       any = true;
       spilled += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
     }

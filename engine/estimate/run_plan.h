@@ -27,6 +27,7 @@ struct RunPlanInput {
   // What the dry run found that computing takes of the device's memory.
   uint64_t dry_run_bytes = 0;
   GraphCosts graphs = {};
+  std::optional<StepClock> clock = std::nullopt;  // what the plan is timed with
 };
 
 struct RunPlan {
