@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/graph_plan.h"
 #include "swap/swap_manager.h"
 
 namespace spillway {
@@ -22,6 +23,7 @@ struct DryRun {
   // backwards, of the last unit the loss and its backward. Empty where they were not taken.
   std::vector<double> forward_seconds;
   std::vector<double> backward_seconds;
+  GraphCosts graphs = {};
 };
 
 class StepCompute {
@@ -30,6 +32,10 @@ class StepCompute {
 
   // Runs each kind of unit on this run's shapes, with zeros for weights.
   virtual absl::StatusOr<DryRun> MeasureNeeds() = 0;
+
+  // The graphs of these units' forwards are kept until their backwards, in every training
+  // step from now on. None without it. Changes no bit of any result.
+  virtual void KeepGraphs(std::vector<bool> units) {}
 
   // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;

@@ -17,6 +17,7 @@ namespace spillway {
 
 enum class Offload { kAuto, kNone, kCpu, kNvme };
 enum class UpdateChoice { kAuto, kImmediate, kDeferred };
+enum class Recompute { kAuto, kAll };
 enum class SampleOrder { kShuffle, kSequential };
 
 struct TrainOptions {
@@ -44,6 +45,7 @@ struct TrainOptions {
   Offload offload_param = Offload::kAuto;
   Offload offload_optimizer = Offload::kAuto;
   UpdateChoice update = UpdateChoice::kAuto;
+  Recompute recompute = Recompute::kAuto;
   // Of immediate updates: the share of units that are updated in the next forward all the
   // same; none: as the plan's clock finds best.
   std::optional<double> deferred_share;

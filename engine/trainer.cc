@@ -395,6 +395,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   result.io_engine = std::string(manager_->engine_name());
   result.residency = plan().Residency();
   result.lookahead = plan().lookahead;
+  result.kept_graphs = graphs_.kept();
   result.host_arena_bytes = plan().host_arena_bytes;
   result.forecast = forecast_;
   if (seconds.size() > 1) seconds.erase(seconds.begin());

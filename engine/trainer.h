@@ -48,6 +48,7 @@ struct TrainResult {
   // What the plan decided.
   PlanResidency residency;
   int lookahead = 0;
+  int kept_graphs = 0;  // units whose backward recomputes nothing
   uint64_t host_arena_bytes = 0;
 
   // Predicted before the first step (none: nothing was), and the median of this process's
@@ -105,6 +106,7 @@ class Trainer {
   bool deferred_ = false;
   int64_t evaluate_ops_ = 0;
   uint64_t computing_bytes_ = 0;  // of device memory at its peak, as measured
+  GraphPlan graphs_;
 
   std::unique_ptr<MemoryBudget> host_budget_;
   MemoryReservation books_;

@@ -28,10 +28,10 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                               : options_.tile_parameters;
   input.copies = storage_->copies() != nullptr;
   input.dry_run_bytes = dry_run->peak_bytes;
+  input.graphs = dry_run->graphs;
   ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
   if (!run.swaps) return RefusalOf(run);
   deferred_ = run.update == UpdateMode::kDeferred;
-  computing_bytes_ = run.compute_bytes;
   for (const StepOp& op : run.swaps->schedule.ops) {
     ++evaluate_ops_;
     if (op.kind == OpKind::kLoss) break;
@@ -56,11 +56,15 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   workers_ = manager_options.workers;
   // Measured in the store's place, and before the arenas are there, whose memory it uses. What
   // is in the store stays the same.
-  input.clock = MeasureClock(*run.swaps, options_, *dry_run, workers_);
+  input.clock =
+      MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_);
   if (input.clock) {
     ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
     forecast_ = ForecastRun(*run.swaps, *input.clock);
   }
+  graphs_ = run.graphs;
+  computing_bytes_ = run.computing_bytes();
+  compute_->KeepGraphs(graphs_.keeps);
   SwapPlan& swaps = *run.swaps;
 
   host_budget_ = std::make_unique<MemoryBudget>("host", run.host_limit_bytes);
@@ -72,12 +76,12 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));
-  LogInfo(absl::StrCat("plan for ", model_.parameter_count(), " parameters in ",
-                       model_.units.size(), " units\n", plan().Summary(), "  computing  ",
-                       FormatBytes(run.compute_bytes), " of device memory at its peak\n",
-                       "  budgets    ", FormatBytes(run.device_limit_bytes), " device, ",
-                       FormatBytes(run.host_limit_bytes), " host",
-                       forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
+  LogInfo(absl::StrCat(
+      "plan for ", model_.parameter_count(), " parameters in ", model_.units.size(), " units\n",
+      plan().Summary(), graphs_.Summary(), "\n  computing  ", FormatBytes(computing_bytes_),
+      " of device memory at its peak\n", "  budgets    ", FormatBytes(run.device_limit_bytes),
+      " device, ", FormatBytes(run.host_limit_bytes), " host",
+      forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
   return absl::OkStatus();
 }
 

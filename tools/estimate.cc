@@ -127,8 +127,15 @@ absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input) {
   ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(input.options.dtype));
   const StepFlops flops = FlopsOf(input.shape, input.step);
   DryRun times;
-  times.forward_seconds = {flops.forward / rate};
-  times.backward_seconds = {flops.backward / rate};
+  times.graphs = GraphCostsOf(input.shape, input.options.dtype, input.step, rate);
+  times.forward_seconds = times.graphs.seconds_saved;
+  // Of the whole backward: what is recomputed is a part of it, layer by layer.
+  times.backward_seconds.assign(input.shape.model.units.size(), 0);
+  times.backward_seconds.back() = flops.backward / rate;
+  for (size_t i = 0; i < times.forward_seconds.size(); ++i) {
+    times.backward_seconds[i] += 3 * times.forward_seconds[i];
+    times.backward_seconds.back() -= 3 * times.forward_seconds[i];
+  }
   return times;
 }
 
@@ -179,7 +186,9 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
                                                    " positions of the model"));
   }
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    input.compute_bytes[static_cast<int>(dtype)] = ActivationBytes(input.shape, dtype, input.step);
+    const int i = static_cast<int>(dtype);
+    input.compute_bytes[i] = ActivationBytes(input.shape, dtype, input.step);
+    input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 
   absl::StatusOr<Model> model = absl::UnimplementedError("");
@@ -196,7 +205,9 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   if (WantsDryRun(input, dry_run)) {
     ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*model));
     ASSIGN_OR_RETURN(times, RunDry(*model, description, input.options, input.step.seq_len));
-    input.compute_bytes[static_cast<int>(input.options.dtype)] = times.peak_bytes;
+    const int i = static_cast<int>(input.options.dtype);
+    input.compute_bytes[i] = times.peak_bytes;
+    input.graphs[i] = times.graphs;
     input.measured = true;
     input.shape.model = description;
   }
@@ -208,7 +219,8 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   SwapManagerOptions manager;
   const int workers =
       input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
-  input.clock = MeasureClock(*estimate.plan.swaps, input.options, times, workers);
+  input.clock = MeasureClock(*estimate.plan.swaps, input.options,
+                             WithoutRecompute(times, estimate.plan.graphs), workers);
   if (!input.clock) return estimate;
   ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
   estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);

@@ -291,6 +291,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--offload-param", f.offload_param, "the same for weights alone");
   text("--offload-optimizer", f.offload_optimizer, "the same for optimizer state alone");
   text("--update", f.update, "auto, immediate or deferred");
+  text("--recompute", f.recompute, "all, or auto: not where memory is left for activations");
   text("--io-engine", f.io_engine, "auto, io_uring or threads");
   text("--commit-every", f.commit_every, "steps between commits (only at the end and at signals)");
   command->add_flag("--no-commit", f.no_commit, "keep one copy of the state, nothing to resume");

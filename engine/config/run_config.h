@@ -21,7 +21,7 @@ struct TrainFlags {
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order;
   Text dtype, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup, schedule;
   Text device, threads, device_memory, host_memory;
-  Text swap, offload, offload_param, offload_optimizer, update, io_engine;
+  Text swap, offload, offload_param, offload_optimizer, update, recompute, io_engine;
   Text commit_every, persist, keep;
   Text eval_every, tensorboard, ranks, shard, export_dtype;
   bool no_commit = false;

@@ -275,6 +275,8 @@ void RunConfigResolver::ResolveUpdate() {
                                       {{"auto", UpdateChoice::kAuto},
                                        {"immediate", UpdateChoice::kImmediate},
                                        {"deferred", UpdateChoice::kDeferred}});
+  train.recompute = Choice<Recompute>("recompute", flags_.recompute, {}, Recompute::kAuto,
+                                      {{"auto", Recompute::kAuto}, {"all", Recompute::kAll}});
   if (train.update != UpdateChoice::kImmediate) return;
   if (train.dtype == DType::kFloat16) {
     Invalid(

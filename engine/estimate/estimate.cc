@@ -44,6 +44,7 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   plan_input.tile_parameters = options.tile_parameters;
   plan_input.copies = !options.persist.empty();
   plan_input.dry_run_bytes = input.compute_bytes[static_cast<int>(dtype)];
+  plan_input.graphs = input.graphs[static_cast<int>(dtype)];
   if (dtype == input.options.dtype) plan_input.clock = input.clock;
   ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.shape.model, options, plan_input));
   *fits = plan.swaps.has_value();
@@ -64,7 +65,7 @@ DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan
   row.weights_bytes = parameters * layout.PlaneRangeBytes(0, 1);
   row.gradients_bytes = parameters * layout.gradient_bytes_per_parameter();
   row.optimizer_bytes = parameters * layout.PlaneRangeBytes(1, layout.num_planes());
-  row.activations_bytes = plan.compute_bytes;
+  row.activations_bytes = plan.computing_bytes();
   row.staging_bytes = StagingBytes(plan);
   row.largest_layer_bytes = LargestUnit(input.shape.model) * DTypeBytes(dtype);
   return row;
@@ -78,7 +79,7 @@ std::array<TierBytes, 3> TiersOf(const RunPlan& plan) {
     tiers[tier].optimizer = residency.optimizer[tier];
     tiers[tier].gradients = residency.gradients[tier];
   }
-  tiers[static_cast<int>(Tier::kDevice)].activations = plan.compute_bytes;
+  tiers[static_cast<int>(Tier::kDevice)].activations = plan.computing_bytes();
   tiers[static_cast<int>(Tier::kHost)].staging = StagingBytes(plan);
   return tiers;
 }

@@ -25,6 +25,7 @@ struct EstimateInput {
   StepShape step;
   // Of computing, by dtype; of the run's own dtype measured or not.
   std::array<uint64_t, 3> compute_bytes = {};
+  std::array<GraphCosts, 3> graphs;  // likewise
   bool measured = false;
   std::optional<StepClock> clock;  // what the plan is timed with, where it is known
   double drive_bytes_per_day = 0;  // that a drive is rated to be written

@@ -183,6 +183,8 @@ json EstimateJson(const Estimate& e) {
                      {"host_bytes", e.minimums.pair.host_bytes}};
   out["plan_budgets"] = {{"device_bytes", e.plan.device_limit_bytes},
                          {"host_bytes", e.plan.host_limit_bytes}};
+  out["layers_recomputed"] =
+      static_cast<int>(e.plan.graphs.keeps.size()) - 1 - e.plan.graphs.kept();
   out["tiers"] = TiersJson(e);
   out["store_bytes"] = e.store_bytes;
   out["bytes_read_per_step"] = traffic.read_bytes;
@@ -238,6 +240,7 @@ std::string EstimateText(const Estimate& e) {
     line(absl::StrFormat("            %.4g tokens/s",
                          TokensPerStep(e) / e.forecast->predicted_seconds));
   }
+  line(e.plan.graphs.Summary());
   line(absl::StrCat("  on NVMe   ", FormatBytes(traffic.read_bytes), " read and ",
                     FormatBytes(traffic.written_bytes), " written a step; files take ",
                     FormatBytes(e.store_bytes)));

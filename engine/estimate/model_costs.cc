@@ -57,6 +57,24 @@ uint64_t ActivationBytes(const ModelShape& shape, DType dtype, const StepShape& 
   return step.accumulate * every + std::max({layer, embedding, head});
 }
 
+GraphCosts GraphCostsOf(const ModelShape& shape, DType dtype, const StepShape& step,
+                        double flops_per_second) {
+  const uint64_t bytes = DTypeBytes(dtype);
+  const uint64_t tokens = step.tokens() * step.accumulate;
+  const uint64_t attention =
+      tokens * (shape.heads + 2 * shape.key_value_heads) * shape.head_size * bytes;
+  const uint64_t inner = tokens * shape.intermediate * shape.experts_used * bytes;
+  const uint64_t layer =
+      5 * tokens * shape.hidden * bytes + attention + (shape.gated_mlp ? 3 : 2) * inner;
+  const size_t units = shape.model.units.size();
+  GraphCosts costs;
+  costs.bytes.assign(units, layer);
+  costs.seconds_saved.assign(units, FlopsOf(shape, step).forward / shape.layers / flops_per_second);
+  costs.bytes.front() = costs.bytes.back() = 0;
+  costs.seconds_saved.front() = costs.seconds_saved.back() = 0;
+  return costs;
+}
+
 StepFlops FlopsOf(const ModelShape& shape, const StepShape& step) {
   const double tokens = static_cast<double>(step.tokens()) * step.accumulate;
   // Of the keys a causal query sees half, on average.

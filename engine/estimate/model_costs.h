@@ -6,6 +6,7 @@
 
 #include "engine/dtype.h"
 #include "engine/estimate/model_shape.h"
+#include "engine/graph_plan.h"
 
 namespace spillway {
 
@@ -30,6 +31,12 @@ struct StepShape {
 //
 // Within a quarter of GPT-2's dry run (docs/ESTIMATE.md).
 uint64_t ActivationBytes(const ModelShape& shape, DType dtype, const StepShape& step);
+
+// What keeping the graph of each unit's forward takes beside its input and output, and saves:
+// of a layer 5 hidden vectors a token, queries, keys and values, and 2 or 3 intermediate ones,
+// instead of its forward's arithmetic at `flops_per_second`. An embedding keeps nothing.
+GraphCosts GraphCostsOf(const ModelShape& shape, DType dtype, const StepShape& step,
+                        double flops_per_second);
 
 // Floating-point operations of a step, two for a multiplication and its addition.
 struct StepFlops {

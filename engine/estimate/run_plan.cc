@@ -59,6 +59,15 @@ absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
   return UpdateMode::kImmediate;
 }
 
+DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs) {
+  for (size_t unit = 0; unit < recomputed.graphs.seconds_saved.size(); ++unit) {
+    if (graphs.keeps[unit]) {
+      recomputed.backward_seconds[unit] -= recomputed.graphs.seconds_saved[unit];
+    }
+  }
+  return recomputed;
+}
+
 absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOptions& options,
                                 const RunPlanInput& input) {
   RunPlan plan;
@@ -86,6 +95,11 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   const bool base_fits =
       plan.device_limit_bytes >= plan.compute_bytes && plan.host_limit_bytes >= plan.book_bytes;
   if (swaps.ok() && base_fits) plan.swaps = *std::move(swaps);
+  plan.graphs.keeps.assign(model.units.size(), false);
+  if (plan.swaps && options.recompute == Recompute::kAuto) {
+    plan.graphs = PlanGraphs(static_cast<int>(model.units.size()), input.graphs,
+                             Less(request.device_bytes, plan.swaps->device_arena_bytes));
+  }
   return plan;
 }
 

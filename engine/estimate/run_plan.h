@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model_description.h"
+#include "engine/step_compute.h"
 #include "engine/train_options.h"
 #include "swap/swap_plan.h"
 
@@ -17,11 +18,15 @@ namespace spillway {
 // for immediate updates with clipping or fp16.
 absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options);
 
+// What computing takes when the graphs of `graphs` are kept.
+DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs);
+
 struct RunPlanInput {
   uint64_t tile_parameters = 0;  // 0: the default
   bool copies = false;           // commits are copied (--persist)
   // What the dry run found that computing takes of the device's memory.
   uint64_t dry_run_bytes = 0;
+  GraphCosts graphs = {};
   std::optional<StepClock> clock = std::nullopt;  // what the plan is timed with
 };
 
@@ -33,6 +38,9 @@ struct RunPlan {
   uint64_t compute_bytes = 0;     // of the device: the dry run's, and a margin
   uint64_t book_bytes = 0;        // of the host: what the swap manager and the store note down
   std::optional<SwapPlan> swaps;  // none: it does not fit
+  GraphPlan graphs;               // in what these leave of the device's memory
+
+  uint64_t computing_bytes() const { return compute_bytes + graphs.bytes; }
 };
 
 // kInvalidArgument when choices contradict each other. A run that does not fit is no error.

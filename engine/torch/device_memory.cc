@@ -53,6 +53,10 @@ class BudgetedAllocator final : public c10::Allocator {
     MutexLock lock(mutex_);
     return live_;
   }
+  uint64_t held() {
+    MutexLock lock(mutex_);
+    return live_ + kept_bytes_;
+  }
   uint64_t peak() {
     MutexLock lock(mutex_);
     return peak_;
@@ -76,6 +80,7 @@ class BudgetedAllocator final : public c10::Allocator {
       if (it != kept_.end() && it->first <= size + size / 8) {
         size = it->first;
         data = it->second;
+        kept_bytes_ -= size;
         kept_.erase(it);
       }
     }
@@ -119,6 +124,7 @@ class BudgetedAllocator final : public c10::Allocator {
     live_ -= size;
     if (size >= kLargeBytes) {
       kept_.emplace(size, data);
+      kept_bytes_ += size;
     } else {
       std::free(data);
       if (budget_ != nullptr) budget_->Subtract(size);
@@ -131,12 +137,14 @@ class BudgetedAllocator final : public c10::Allocator {
       if (budget_ != nullptr) budget_->Subtract(size);
     }
     kept_.clear();
+    kept_bytes_ = 0;
   }
 
   Mutex mutex_;
   MemoryBudget* budget_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::unordered_map<void*, size_t> sizes_ ABSL_GUARDED_BY(mutex_);
   std::multimap<size_t, void*> kept_ ABSL_GUARDED_BY(mutex_);
+  uint64_t kept_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t live_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t peak_ ABSL_GUARDED_BY(mutex_) = 0;
 };
@@ -168,6 +176,7 @@ void DeviceMemory::Install(MemoryBudget* budget) {
 uint64_t DeviceMemory::live_bytes() { return TheAllocator().live(); }
 uint64_t DeviceMemory::peak_live_bytes() { return TheAllocator().peak(); }
 void DeviceMemory::ResetPeak() { TheAllocator().ResetPeak(); }
+uint64_t DeviceMemory::held_bytes() { return TheAllocator().held(); }
 void DeviceMemory::Trim() { TheAllocator().Trim(); }
 
 }  // namespace spillway

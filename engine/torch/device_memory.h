@@ -24,6 +24,8 @@ class DeviceMemory {
   static uint64_t live_bytes();
   static uint64_t peak_live_bytes();
   static void ResetPeak();
+  // Bytes that count as used now: live ones, and what is kept for reuse.
+  static uint64_t held_bytes();
 
   // Gives back what is kept for reuse.
   static void Trim();

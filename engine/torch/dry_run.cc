@@ -75,8 +75,10 @@ double Now() {
 struct UnitNeeds {
   torch::Tensor output;  // undefined of the last unit
   uint64_t peak_bytes = 0;
+  uint64_t graph_bytes = 0;
   double forward_seconds = 0;
-  double backward_seconds = 0;
+  double backward_seconds = 0;  // with the recomputed forward; of the last unit the loss
+  double graph_backward_seconds = 0;
 };
 
 absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
@@ -92,23 +94,38 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
     least = least == 0 ? seconds : std::min(least, seconds);
     return absl::OkStatus();
   };
+  // A forward and its backward; `held`: bytes that the forward leaves alive.
+  const auto round_trip = [&](double& backward_seconds, uint64_t& held) -> absl::Status {
+    micro.inputs[unit] = input;
+    needs.output = micro.gradient = micro.inputs[unit + 1] = torch::Tensor();
+    const uint64_t before = DeviceMemory::live_bytes();
+    DeviceMemory::ResetPeak();
+    RETURN_IF_ERROR(timed(OpKind::kForward, needs.forward_seconds));
+    held = DeviceMemory::live_bytes() - before;
+    needs.output = micro.inputs[unit + 1];
+    micro.gradient = torch::zeros_like(needs.output);
+    return timed(OpKind::kBackward, backward_seconds);
+  };
   const double began = Now();
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     if (repeat > 0 && (Now() - began) * (repeat + 1) / repeat > kRepeatSeconds) break;
-    micro.inputs[unit] = input;
-    needs.output = micro.gradient = torch::Tensor();
-    if (!last) micro.inputs[unit + 1] = torch::Tensor();
     const uint64_t before = DeviceMemory::live_bytes();
     DeviceMemory::ResetPeak();
     if (last) {
+      micro.inputs[unit] = input;
       RETURN_IF_ERROR(timed(OpKind::kLoss, needs.backward_seconds));
+      needs.peak_bytes = std::max(needs.peak_bytes, DeviceMemory::peak_live_bytes() - before);
     } else {
-      RETURN_IF_ERROR(timed(OpKind::kForward, needs.forward_seconds));
-      needs.output = micro.inputs[unit + 1];
-      micro.gradient = torch::zeros_like(needs.output);
-      RETURN_IF_ERROR(timed(OpKind::kBackward, needs.backward_seconds));
+      uint64_t plain = 0, kept = 0;
+      keeps_graph_[unit] = false;
+      RETURN_IF_ERROR(round_trip(needs.backward_seconds, plain));
+      needs.peak_bytes = std::max(needs.peak_bytes, DeviceMemory::peak_live_bytes() - before);
+      keeps_graph_[unit] = true;
+      const absl::Status status = round_trip(needs.graph_backward_seconds, kept);
+      keeps_graph_[unit] = false;
+      RETURN_IF_ERROR(status);
+      needs.graph_bytes = std::max(needs.graph_bytes, kept - std::min(kept, plain));
     }
-    needs.peak_bytes = std::max(needs.peak_bytes, DeviceMemory::peak_live_bytes() - before);
     micro.gradient = torch::Tensor();
   }
   return absl::OkStatus();
@@ -141,6 +158,11 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
       if (!last) micro.inputs[unit + 1] = needs.output;
       found.forward_seconds.push_back(needs.forward_seconds * micro_batches);
       found.backward_seconds.push_back(needs.backward_seconds * micro_batches);
+      found.graphs.bytes.push_back(needs.graph_bytes * micro_batches);
+      found.graphs.seconds_saved.push_back(
+          last ? 0
+               : std::max(0.0, needs.backward_seconds - needs.graph_backward_seconds) *
+                     micro_batches);
     }
   } catch (const c10::Error& error) {
     return absl::InternalError(
@@ -161,6 +183,9 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
       static_cast<int64_t>(training_bytes / std::max<uint64_t>(1, data_bytes + largest_input));
   micro_batches_.clear();
   kinds.clear();
+  const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as run here
+  found.graphs.reuse_bytes =
+      DeviceMemory::held_bytes() - std::min(DeviceMemory::held_bytes(), largest_sum);
   DeviceMemory::Trim();
   DeviceMemory::ResetPeak();
   found.peak_bytes = training_bytes + largest_op;

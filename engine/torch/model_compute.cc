@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/tokens/window_sampler.h"
@@ -89,13 +90,19 @@ ModelCompute::ModelCompute(const Model& model, const ModelDescription& descripti
       data_(data),
       evaluation_(evaluation),
       options_(options),
-      dtype_(ScalarTypeOf(options.dtype)) {
+      dtype_(ScalarTypeOf(options.dtype)),
+      keeps_graph_(description.units.size(), false) {
   for (const UnitDescription& unit : description.units) {
     touched_.emplace_back(unit.parameters.size(), false);
   }
 }
 
 uint64_t ModelCompute::peak_bytes() const { return DeviceMemory::peak_live_bytes(); }
+
+void ModelCompute::KeepGraphs(std::vector<bool> units) {
+  SPILLWAY_CHECK(units.size() == description_.units.size() && !units.back());
+  keeps_graph_ = std::move(units);
+}
 
 // --- Data ---------------------------------------------------------------------
 
@@ -133,6 +140,7 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
     }));
     RETURN_IF_ERROR(got);
     micro.inputs.resize(num_units());
+    micro.graphs.resize(num_units());
     micro.inputs[0] = micro.batch.inputs;
     micro_batches_.push_back(std::move(micro));
   }
@@ -173,33 +181,37 @@ absl::Status ModelCompute::Run(const OpBuffers& buffers) {
   return absl::OkStatus();
 }
 
+UnitGraph ModelCompute::GraphOf(int unit, const MicroBatch& micro,
+                                const std::vector<ParameterView>& views) const {
+  const torch::Tensor& x = micro.inputs[unit];
+  return UnitGraph(*model_.units[unit], ContextOf(unit, micro), views, x,
+                   unit > 0 && x.is_floating_point());
+}
+
 void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views) {
   torch::NoGradGuard no_grad;
+  const bool keep = training_ && keeps_graph_[unit];
   for (MicroBatch& micro : micro_batches_) {
-    micro.inputs[unit + 1] =
-        model_.units[unit]->Forward(ContextOf(unit, micro), WeightsOf(views), micro.inputs[unit]);
-    if (!training_) micro.inputs[unit] = torch::Tensor();
+    if (keep) {
+      micro.graphs[unit] = GraphOf(unit, micro, views);
+      micro.inputs[unit + 1] = micro.graphs[unit]->output();
+    } else {
+      micro.inputs[unit + 1] =
+          model_.units[unit]->Forward(ContextOf(unit, micro), WeightsOf(views), micro.inputs[unit]);
+    }
+    if (keep || !training_) micro.inputs[unit] = torch::Tensor();
   }
 }
 
 void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views) {
+  torch::NoGradGuard no_grad;
   for (MicroBatch& micro : micro_batches_) {
-    torch::AutoGradMode grad(true);
-    const std::vector<torch::Tensor> leaves = LeavesOf(views);
-    torch::Tensor x = micro.inputs[unit].detach();
-    const bool needs_x = unit > 0 && x.is_floating_point();
-    if (needs_x) x.requires_grad_(true);
-    const torch::Tensor y = model_.units[unit]->Forward(ContextOf(unit, micro), leaves, x);
-    std::vector<torch::Tensor> inputs = leaves;
-    if (needs_x) inputs.push_back(x);
-    auto gradients = torch::autograd::grad({y}, inputs, {micro.gradient},
-                                           /*retain_graph=*/false, /*create_graph=*/false,
-                                           /*allow_unused=*/true);
-    micro.gradient = needs_x ? gradients.back() : torch::Tensor();
+    UnitGraph graph = micro.graphs[unit] ? *std::exchange(micro.graphs[unit], std::nullopt)
+                                         : GraphOf(unit, micro, views);
     micro.inputs[unit] = torch::Tensor();
-    gradients.resize(leaves.size());
-    torch::NoGradGuard no_grad;
-    Accumulate(views, gradients);
+    UnitGraph::Gradients gradients = std::move(graph).Differentiate(views, micro.gradient);
+    micro.gradient = std::move(gradients.input);
+    Accumulate(views, gradients.parameters);
   }
 }
 

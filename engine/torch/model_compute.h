@@ -1,14 +1,16 @@
-// A step's arithmetic with LibTorch: forwards, recomputed backwards and the loss, unit
-// by unit on weights that the swap engine has put into memory.
+// A step's arithmetic with LibTorch: forwards, backwards (recomputed or from a kept graph)
+// and the loss, unit by unit on weights that the swap engine has put into memory.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "engine/model.h"
 #include "engine/model_description.h"
 #include "engine/step_compute.h"
 #include "engine/torch/tensor_views.h"
+#include "engine/torch/unit_graph.h"
 #include "engine/train_options.h"
 
 namespace spillway {
@@ -26,6 +28,7 @@ class ModelCompute : public StepCompute {
                Dataset* evaluation, const TrainOptions& options);
 
   absl::StatusOr<DryRun> MeasureNeeds() override;
+  void KeepGraphs(std::vector<bool> units) override;
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
   int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
@@ -40,14 +43,18 @@ class ModelCompute : public StepCompute {
   struct MicroBatch {
     std::vector<int64_t> samples;  // numbers within the global batch
     Batch batch;
-    std::vector<torch::Tensor> inputs;  // [unit]: its input, the activation checkpoint
-    torch::Tensor gradient;             // of the output of the unit whose backward is next
+    // [unit]: its input, the activation checkpoint; or its graph, which has it
+    std::vector<torch::Tensor> inputs;
+    std::vector<std::optional<UnitGraph>> graphs;
+    torch::Tensor gradient;  // of the output of the unit whose backward is next
   };
 
   absl::Status MeasureUnit(int unit, UnitNeeds& needs);
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices);
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;
   int num_units() const { return static_cast<int>(description_.units.size()); }
+  UnitGraph GraphOf(int unit, const MicroBatch& micro,
+                    const std::vector<ParameterView>& views) const;
 
   void Forward(int unit, const std::vector<ParameterView>& views);
   void Backward(int unit, const std::vector<ParameterView>& views);
@@ -65,6 +72,7 @@ class ModelCompute : public StepCompute {
   const TrainOptions options_;
   const torch::ScalarType dtype_;
 
+  std::vector<bool> keeps_graph_;  // [unit]
   int64_t evaluation_samples_at_once_ = 1;
   bool training_ = true;
   int64_t step_ = 0;

@@ -91,11 +91,18 @@ TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
     const Built built = Build(c);
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const StepShape& step : {StepShape{1, 1, 256}, {4, 2, 128}}) {
-        const double measured = Measure(built, dtype, step).peak_bytes;
+        const DryRun dry_run = Measure(built, dtype, step);
+        const double measured = dry_run.peak_bytes;
         const double formula = ActivationBytes(built.shape, dtype, step);
-        EXPECT_NEAR(formula / measured, 1, 0.25)
-            << c.vocabulary << " x " << c.width << ", " << std::string(DTypeName(dtype)) << ", "
-            << step.micro_batch << " x " << step.seq_len << ": " << formula << " for " << measured;
+        const auto what = absl::StrCat(c.vocabulary, " x ", c.width, ", ", DTypeName(dtype), ", ",
+                                       step.micro_batch, " x ", step.seq_len);
+        EXPECT_NEAR(formula / measured, 1, 0.25) << what << ": " << formula << " for " << measured;
+        const GraphCosts found = dry_run.graphs;
+        const GraphCosts graphs = GraphCostsOf(built.shape, dtype, step, 1e9);
+        ASSERT_EQ(graphs.bytes.size(), found.bytes.size());
+        EXPECT_NEAR(double(graphs.bytes[1]) / found.bytes[1], 1, 0.25)
+            << what << ": " << graphs.bytes[1] << " for " << found.bytes[1];
+        EXPECT_EQ(graphs.bytes.back(), found.bytes.back());
       }
     }
   }
@@ -115,6 +122,18 @@ TEST(DryRun, EveryUnitHasItsSecondsAndMicroBatchesMultiplyThem) {
   EXPECT_EQ(one.forward_seconds[1], one.forward_seconds[5]);
   EXPECT_GT(eight.backward_seconds[1], 2 * one.backward_seconds[1]);
   EXPECT_GT(eight.peak_bytes, one.peak_bytes);
+}
+
+TEST(DryRun, AKeptGraphSavesTheRecomputedForward) {
+  const Built built = Build({80, 128, 128, 3, 4, 0, true});
+  const DryRun one = Measure(built, DType::kFloat32, {1, 1, 128});
+  const DryRun two = Measure(built, DType::kFloat32, {1, 2, 128});
+  for (int unit = 1; unit < 4; ++unit) {
+    EXPECT_GT(one.graphs.seconds_saved[unit], 0);
+    EXPECT_LT(one.graphs.seconds_saved[unit], one.backward_seconds[unit]);
+    EXPECT_EQ(two.graphs.bytes[unit], 2 * one.graphs.bytes[unit]);
+  }
+  EXPECT_EQ(one.graphs.seconds_saved.back(), 0);
 }
 
 }  // namespace

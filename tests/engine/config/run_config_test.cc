@@ -144,6 +144,7 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
       {&TrainFlags::offload, "disk", {"--offload", "auto, none, cpu, nvme"}},
       {&TrainFlags::offload, "nvme", {"--swap PATH"}},
       {&TrainFlags::update, "lazy", {"--update", "auto, immediate, deferred"}},
+      {&TrainFlags::recompute, "none", {"--recompute", "auto, all"}},
       {&TrainFlags::io_engine, "aio", {"--io-engine", "auto, io_uring, threads"}},
       {&TrainFlags::keep, "0", {"--keep"}},
       {&TrainFlags::eval_every, "5", {"--eval-data"}},

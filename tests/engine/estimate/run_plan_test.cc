@@ -116,5 +116,51 @@ TEST(RunPlan, ContradictionsAreErrorsAndNoRefusals) {
   EXPECT_EQ(PlanRun(SmallModel(), options, {}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+GraphCosts CostsOf(uint64_t layer_bytes) {
+  GraphCosts costs;
+  costs.bytes = {0, layer_bytes, layer_bytes, layer_bytes, layer_bytes, 0};
+  costs.seconds_saved = {0, 1, 1, 1, 1, 0};
+  return costs;
+}
+
+TEST(RunPlan, KeptGraphsGetWhatEverythingElseLeavesOfTheDevice) {
+  RunPlanInput input{.dry_run_bytes = 10 * kMiB, .graphs = CostsOf(8 * kMiB)};
+  TrainOptions options = Options(400 * kMiB, 400 * kMiB, true);
+  const auto roomy = PlanRun(SmallModel(), options, input);
+  EXPECT_EQ(roomy->graphs.kept(), 5);
+  EXPECT_EQ(roomy->graphs.bytes, 32 * kMiB);
+  EXPECT_EQ(roomy->computing_bytes(), roomy->compute_bytes + 32 * kMiB);
+  for (uint64_t device = roomy->compute_bytes; device < 60 * kMiB; device += kMiB) {
+    options.device_memory_bytes = device;
+    const auto plan = PlanRun(SmallModel(), options, input);
+    ASSERT_TRUE(plan->swaps.has_value());
+    EXPECT_LE(plan->computing_bytes() + plan->swaps->device_arena_bytes, device);
+  }
+  // State that is told to be there comes first; what has no room for it does not fit, and one
+  // that just fits keeps nothing.
+  options = Options(0, 400 * kMiB, true);
+  options.offload_param = options.offload_optimizer = Offload::kNone;
+  const uint64_t least = *SmallestRunBudgets(*PlanRun(SmallModel(), options, input)).device_bytes;
+  options.device_memory_bytes = least;
+  const auto just = PlanRun(SmallModel(), options, input);
+  ASSERT_TRUE(just->swaps.has_value());
+  EXPECT_EQ(just->graphs.bytes, 0u);
+  options.device_memory_bytes = least + 17 * kMiB;
+  EXPECT_EQ(PlanRun(SmallModel(), options, input)->graphs.bytes, 16 * kMiB);
+  options.recompute = Recompute::kAll;
+  EXPECT_EQ(PlanRun(SmallModel(), options, input)->graphs.kept(), 0);
+}
+
+TEST(RunPlan, ForecastsLeaveOutWhatIsNotRecomputed) {
+  DryRun times;
+  times.forward_seconds = times.backward_seconds = {1, 3, 3, 3, 3, 5};
+  times.graphs = CostsOf(100);
+  GraphPlan graphs;
+  graphs.keeps = {true, false, true, false, true, false};
+  EXPECT_EQ(WithoutRecompute(times, graphs).backward_seconds,
+            (std::vector<double>{1, 3, 2, 3, 2, 5}));
+  EXPECT_EQ(WithoutRecompute(times, graphs).forward_seconds, times.forward_seconds);
+}
+
 }  // namespace
 }  // namespace spillway

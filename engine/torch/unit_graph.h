@@ -1,0 +1,38 @@
+// One unit's forward on one micro-batch with autograd on, kept until it is differentiated:
+// at once (the unit is recomputed in its backward), or a step's length later (its graph was
+// kept). Both ways give the same bits. Compute thread; may throw LibTorch's exceptions.
+#pragma once
+
+#include <vector>
+
+#include "engine/model.h"
+#include "engine/torch/tensor_views.h"
+
+namespace spillway {
+
+class UnitGraph {
+ public:
+  // `views`, `x`: as for Unit::Forward. `needs_input_gradient`: the gradient of x is wanted
+  // too.
+  UnitGraph(const Unit& unit, const UnitContext& context, const std::vector<ParameterView>& views,
+            const torch::Tensor& x, bool needs_input_gradient);
+
+  // What the unit computed, without its graph.
+  torch::Tensor output() const { return y_.detach(); }
+
+  struct Gradients {
+    std::vector<torch::Tensor> parameters;  // by view; undefined where the output has none of it
+    torch::Tensor input;                    // undefined unless wanted
+  };
+  // Differentiates, once; what the graph held is freed as it goes. `views` say where the
+  // weights are now: at other addresses perhaps, with the bits they had in the forward.
+  Gradients Differentiate(const std::vector<ParameterView>& views,
+                          const torch::Tensor& output_gradient) &&;
+
+ private:
+  std::vector<torch::Tensor> leaves_;  // the parameters
+  torch::Tensor x_;
+  torch::Tensor y_;
+};
+
+}  // namespace spillway
