@@ -13,6 +13,15 @@
 
 namespace spillway {
 
+// Before anything is written: whether a step fits --max-bytes-written.
+absl::Status Trainer::CheckWrites(const SwapPlan& plan) {
+  write_plan_ = PlanWrites(plan, !storage_->committed(), !options_.no_commit);
+  if (options_.resume) {
+    ASSIGN_OR_RETURN(written_before_, WrittenBytes::Read(storage_->output()));
+  }
+  return CheckWriteLimit(options_.max_bytes_written, written_before_, write_plan_);
+}
+
 absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   const absl::StatusOr<DryRun> dry_run = compute_->MeasureNeeds();
   if (absl::IsResourceExhausted(dry_run.status())) {
@@ -30,6 +39,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   input.dry_run_bytes = dry_run->peak_bytes;
   ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
   if (!run.swaps) return RefusalOf(run);
+  RETURN_IF_ERROR(CheckWrites(*run.swaps));
   deferred_ = run.update == UpdateMode::kDeferred;
   computing_bytes_ = run.compute_bytes;
   SwapPlan& swaps = *run.swaps;
@@ -52,6 +62,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   }
   SwapManagerOptions manager_options;
   manager_options.io = options_.io;
+  manager_options.io.trace = recorder_->trace();
   if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   workers_ = manager_options.workers;
   // Measured before the arenas are there, whose memory it uses.
