@@ -68,6 +68,32 @@ std::vector<TimelineRow> RowsFromJson(const nlohmann::json& json) {
   return rows;
 }
 
+// Numbers that a step could have: a year, an exabyte.
+constexpr double kMostSeconds = 3.2e7;
+constexpr double kMostBytes = 1e18;
+
+bool IsPlausible(const TimelineSpan& span) {
+  return span.begin >= 0 && span.begin <= span.end && span.end <= kMostSeconds;
+}
+
+bool IsPlausible(const TimelineRow& row) {
+  const auto good = [](const TimelineSpan& span) { return IsPlausible(span); };
+  const auto bytes = [](double bin) { return bin >= 0 && bin <= kMostBytes; };
+  return row.bin_seconds >= 0 && row.bin_seconds <= kMostSeconds &&
+         std::all_of(row.busy.begin(), row.busy.end(), good) &&
+         std::all_of(row.bin_bytes.begin(), row.bin_bytes.end(), bytes);
+}
+
+bool IsPlausible(const StepTimeline& t) {
+  const auto good = [](const auto& item) { return IsPlausible(item.span); };
+  const auto good_row = [](const TimelineRow& row) { return IsPlausible(row); };
+  return IsPlausible(TimelineSpan{0, t.seconds}) &&
+         std::all_of(t.ops.begin(), t.ops.end(), good) &&
+         std::all_of(t.stalls.begin(), t.stalls.end(), good) &&
+         std::all_of(t.waits.begin(), t.waits.end(), good_row) &&
+         std::all_of(t.resources.begin(), t.resources.end(), good_row);
+}
+
 std::string UnitName(int unit, const std::vector<std::string>& units) {
   if (unit >= 0 && unit < static_cast<int>(units.size())) return units[unit];
   return absl::StrCat("unit ", unit);
@@ -241,6 +267,7 @@ absl::StatusOr<StepTimeline> StepTimelineFromJson(const nlohmann::json& json) {
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
   }
+  if (!IsPlausible(t)) return absl::InvalidArgumentError("times that no step has");
   return t;
 }
 

@@ -64,6 +64,10 @@ class Drawing {
   double X(double seconds) const {
     return kLeft + kWidth * std::clamp(seconds / t_.seconds, 0.0, 1.0);
   }
+  // What is drawn of a span, so that a damaged file's says no nonsense.
+  std::string Duration(const TimelineSpan& span) const {
+    return FormatSeconds(std::clamp(span.end - span.begin, 0.0, t_.seconds));
+  }
   static double Drawn(double left, double right) { return std::max(right - left, 0.4); }
 
   // What stands left of a row: its name, and a figure below it.
@@ -129,7 +133,7 @@ class Drawing {
                             "<rect class=\"f1 op\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
                             "height=\"%.0f\"><title>%s: %s</title></rect>\n",
                             left, y_, width, kBar, name,
-                            FormatSeconds(op.span.end - op.span.begin));
+                            Duration(op.span));
       if (width > kLetter * static_cast<double>(op.name.size()) + 8) {
         absl::StrAppendFormat(&body_,
                               "<text class=\"inside\" x=\"%.1f\" y=\"%.1f\" "
@@ -160,7 +164,7 @@ class Drawing {
           "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\"><title>%s for "
           "%s, before %s</title></rect>\n",
           WaitClass(stall.reason), left, y_, width, kBar,
-          FormatSeconds(stall.span.end - stall.span.begin), EscapeHtml(stall.reason),
+          Duration(stall.span), EscapeHtml(stall.reason),
           EscapeHtml(stall.before));
       if (width > kLetter * static_cast<double>(stall.reason.size()) + 8) {
         absl::StrAppendFormat(&body_,
