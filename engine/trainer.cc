@@ -10,6 +10,7 @@
 #include "engine/memory_limits.h"
 #include "engine/progress.h"
 #include "engine/stop_signal.h"
+#include "engine/trainer_watch.h"
 #include "engine/weights/master_weights.h"
 #include "io/check.h"
 #include "io/log.h"
@@ -168,22 +169,6 @@ bool Trainer::CommitAfter(int64_t step) const {
   return step == options_.steps || (options_.commit_every > 0 && step % options_.commit_every == 0);
 }
 
-template <typename Wait>
-auto Trainer::CountWait(Wait wait) {
-  const double updates_before = manager_->stats().update_busy_seconds;
-  Span span;
-  span.begin_ns = Trace::Now();
-  auto result = wait();
-  span.end_ns = Trace::Now();
-  const double waited = static_cast<double>(span.end_ns - span.begin_ns) * 1e-9;
-  const double computing = (manager_->stats().update_busy_seconds - updates_before) / workers_;
-  const bool update = computing > waited / 2;
-  (update ? waited_update_seconds_ : waited_disk_seconds_) += waited;
-  span.kind = update ? SpanKind::kWaitUpdate : SpanKind::kWaitDisk;
-  recorder_->trace()->Record(span);
-  return result;
-}
-
 absl::Status Trainer::RunOps(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
@@ -231,8 +216,9 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   row.loss = MeanLoss(compute_->loss_sum(), row.tokens);
 
   if (deferred_) {
-    ASSIGN_OR_RETURN(const GradientTotal total,
-                     CountWait([&] { return manager_->AwaitGradients(); }));
+    WaitOutsideOps wait(*this);
+    ASSIGN_OR_RETURN(const GradientTotal total, manager_->AwaitGradients());
+    wait.End();
     const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
     row.grad_norm = norm;
     scalars.skip = half && !total.finite;
@@ -287,21 +273,6 @@ absl::StatusOr<double> Trainer::Evaluate() {
   excluded_seconds_ += Now() - began;
   LeaveOut(stats_before, manager_->stats(), last_stats_);
   return row.loss;
-}
-
-absl::Status Trainer::CountWritten(uint64_t expected_bytes) {
-  RETURN_IF_ERROR(written_->Set(manager_->stats().io.written_bytes, expected_bytes));
-  if (journal_) journal_->SetWritten(written_->total());
-  return absl::OkStatus();
-}
-
-void Trainer::EndStepOfTrace(const StepMetrics& row, bool steady) {
-  StepTimes times;
-  times.step = row.step;
-  times.steady = steady;
-  times.phase_ends_ns = phase_ends_ns_;
-  times.end_ns = Trace::Now();
-  recorder_->EndStep(times, ToJson(row));
 }
 
 absl::Status Trainer::StartCommit(bool finished) {
@@ -407,7 +378,11 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
     // The last row has the update that no next step runs.
     const bool flush = evaluate || stop || step == options_.steps;
-    if (flush) RETURN_IF_ERROR(CountWait([&] { return manager_->Flush(); }));
+    if (flush) {
+      WaitOutsideOps wait(*this);
+      RETURN_IF_ERROR(manager_->Flush());
+      wait.End();
+    }
     phase_ends_ns_[static_cast<int>(Phase::kFlush)] = Trace::Now();
     if (evaluate) {
       ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());

@@ -90,9 +90,8 @@ class Trainer {
   absl::Status CheckWrites(const SwapPlan& plan);
   // Brings OUTPUT/bytes-written up to date; a further step, or the end, may follow.
   absl::Status CountWritten(uint64_t expected_bytes = 0);
-  // `wait`, one of the manager's that no operation stands behind, as a stall.
-  template <typename Wait>
-  auto CountWait(Wait wait);
+  // Counts as a stall what the compute thread waits for between operations, from here to End.
+  class WaitOutsideOps;
   void EndStepOfTrace(const StepMetrics& row, bool steady);
   // Busy seconds of each resource since the row began.
   ResourceSeconds BusyNow(const SwapStats& stats) const;
@@ -144,7 +143,7 @@ class Trainer {
   ResourceSeconds busy_after_forward_, busy_after_backward_;
   double excluded_seconds_ = 0;  // evaluation and commits since row_began_
   double last_commit_seconds_ = 0;
-  double waited_disk_seconds_ = 0, waited_update_seconds_ = 0;  // in CountWait, in this row
+  double waited_disk_seconds_ = 0, waited_update_seconds_ = 0;  // outside operations, in this row
   std::array<int64_t, kPhases> phase_ends_ns_{};                // of this row
 };
 

@@ -13,15 +13,6 @@
 
 namespace spillway {
 
-// Before anything is written: whether a step fits --max-bytes-written.
-absl::Status Trainer::CheckWrites(const SwapPlan& plan) {
-  write_plan_ = PlanWrites(plan, !storage_->committed(), !options_.no_commit);
-  if (options_.resume) {
-    ASSIGN_OR_RETURN(written_before_, WrittenBytes::Read(storage_->output()));
-  }
-  return CheckWriteLimit(options_.max_bytes_written, written_before_, write_plan_);
-}
-
 absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   const absl::StatusOr<DryRun> dry_run = compute_->MeasureNeeds();
   if (absl::IsResourceExhausted(dry_run.status())) {

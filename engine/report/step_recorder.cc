@@ -22,6 +22,7 @@ absl::StatusOr<std::unique_ptr<StepRecorder>> StepRecorder::Create(const TraceOp
 void StepRecorder::Begin(int64_t first_step) {
   if (options_.first_step == 0) options_.first_step = first_step;
   step_ = first_step;
+  if (file_ != nullptr) file_->Begin(Trace::Now());
   trace_.TurnOn(true);
 }
 

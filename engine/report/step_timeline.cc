@@ -87,8 +87,7 @@ bool IsPlausible(const TimelineRow& row) {
 bool IsPlausible(const StepTimeline& t) {
   const auto good = [](const auto& item) { return IsPlausible(item.span); };
   const auto good_row = [](const TimelineRow& row) { return IsPlausible(row); };
-  return IsPlausible(TimelineSpan{0, t.seconds}) &&
-         std::all_of(t.ops.begin(), t.ops.end(), good) &&
+  return IsPlausible(TimelineSpan{0, t.seconds}) && std::all_of(t.ops.begin(), t.ops.end(), good) &&
          std::all_of(t.stalls.begin(), t.stalls.end(), good) &&
          std::all_of(t.waits.begin(), t.waits.end(), good_row) &&
          std::all_of(t.resources.begin(), t.resources.end(), good_row);

@@ -132,8 +132,7 @@ class Drawing {
       absl::StrAppendFormat(&body_,
                             "<rect class=\"f1 op\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
                             "height=\"%.0f\"><title>%s: %s</title></rect>\n",
-                            left, y_, width, kBar, name,
-                            Duration(op.span));
+                            left, y_, width, kBar, name, Duration(op.span));
       if (width > kLetter * static_cast<double>(op.name.size()) + 8) {
         absl::StrAppendFormat(&body_,
                               "<text class=\"inside\" x=\"%.1f\" y=\"%.1f\" "
@@ -163,9 +162,8 @@ class Drawing {
           &body_,
           "<rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\"><title>%s for "
           "%s, before %s</title></rect>\n",
-          WaitClass(stall.reason), left, y_, width, kBar,
-          Duration(stall.span), EscapeHtml(stall.reason),
-          EscapeHtml(stall.before));
+          WaitClass(stall.reason), left, y_, width, kBar, Duration(stall.span),
+          EscapeHtml(stall.reason), EscapeHtml(stall.before));
       if (width > kLetter * static_cast<double>(stall.reason.size()) + 8) {
         absl::StrAppendFormat(&body_,
                               "<text class=\"inside\" x=\"%.1f\" y=\"%.1f\" "

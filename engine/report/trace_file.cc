@@ -55,7 +55,11 @@ absl::StatusOr<std::unique_ptr<TraceFile>> TraceFile::Open(const std::string& pa
     // Not to wait for a reader where it is a pipe.
     fd = UniqueFd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
   }
-  if (!fd.valid()) return FileError(errno, "open", path);
+  if (!fd.valid()) {
+    const absl::Status status = FileError(errno, "open", path);
+    // A directory, a file system that is read-only: what was given is wrong.
+    return absl::IsUnknown(status) ? absl::InvalidArgumentError(status.message()) : status;
+  }
   struct stat found;
   if (fstat(fd.get(), &found) != 0) return FileError(errno, "look at", path);
   if (!S_ISREG(found.st_mode)) {
@@ -86,9 +90,9 @@ std::string TraceFile::Microseconds(int64_t ns) const {
   return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000);
 }
 
-void TraceFile::Start(int64_t start_ns) {
+void TraceFile::Start(int64_t ns) {
   if (bytes() > 0) return;
-  start_ns_ = start_ns;
+  if (start_ns_ < 0) start_ns_ = ns;
   text_ = absl::StrCat(kBegin, R"({"ph":"M","pid":1,"tid":0,"name":"process_name","args":{"name":)",
                        R"("spillway train"}})");
   NameTrack(kSteps, "steps");

@@ -38,6 +38,9 @@ class TraceFile {
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
 
+  // Time zero of the trace: nothing in it begins before.
+  void Begin(int64_t start_ns) { start_ns_ = start_ns; }
+
   // Spans of one thread in order of their ends. kResourceExhausted when it has become too
   // large: nothing more is added.
   absl::Status Add(const Span& span);
@@ -64,8 +67,8 @@ class TraceFile {
     kReads = 200,
     kWrites = 600,
   };
-  // Time zero of the trace, unless it has one: the first thing in it.
-  void Start(int64_t start_ns);
+  // What stands first in the file; time zero is `ns` where Begin did not say.
+  void Start(int64_t ns);
   // The lane among those from `first` on that is free at `begin_ns`; it is taken to `end_ns`.
   int LaneFor(Track first, int64_t begin_ns, int64_t end_ns);
   int TrackOf(const Span& span);
@@ -81,7 +84,7 @@ class TraceFile {
   const bool created_;
   const std::vector<std::string> units_;
   const uint64_t most_bytes_;
-  int64_t start_ns_ = 0;
+  int64_t start_ns_ = -1;
   uint64_t end_ = 0;  // of the last event in the file
   std::string text_;  // events not written yet
   bool failed_ = false;

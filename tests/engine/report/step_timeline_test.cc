@@ -186,7 +186,8 @@ TEST(TimelineSvg, StaysInThePictureWhateverItIsGiven) {
   const std::string svg = TimelineSvg(t);
   EXPECT_THAT(svg, Not(HasSubstr("<script>")));
   EXPECT_THAT(svg, Not(HasSubstr("<b>")));
-  for (const char* wrong : {"nan", "inf", "e+", "\"-", ": -"}) EXPECT_THAT(svg, Not(HasSubstr(wrong)));
+  for (const char* wrong : {"nan", "inf", "e+", "\"-", ": -"})
+    EXPECT_THAT(svg, Not(HasSubstr(wrong)));
   size_t positions = 0;
   for (size_t at = svg.find(" x=\""); at != std::string::npos; at = svg.find(" x=\"", at + 1)) {
     const double x = std::stod(svg.substr(at + 4));
