@@ -56,22 +56,21 @@ std::string StallPanel(const StepTimeline& t) {
                       "</div>\n");
 }
 
-// Means over all steps: bytes a parameter, and the drive.
+// Of the median step (the last one has an update more): bytes a parameter, and the drive.
 std::string TrafficPanel(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
-  const double rows = static_cast<double>(steps.rows());
-  const double read = steps.total("nvme_read").sum, written = steps.total("nvme_written").sum;
-  const double seconds = steps.total("seconds").sum;
-  if (rows <= 0 || read + written <= 0) return "";
-  const double per = rows * static_cast<double>(std::max<uint64_t>(1, input.run.parameters));
+  const double read = steps.MedianOfMeans("nvme_read");
+  const double written = steps.MedianOfMeans("nvme_written");
+  const double seconds = steps.MedianOfMeans("seconds");
+  if (read + written <= 0) return "";
+  const double per = static_cast<double>(std::max<uint64_t>(1, input.run.parameters));
   HtmlTable table({"", "A step", "A parameter", ""}, {1, 2});
-  table.Row({"read from NVMe", Bytes(read / rows), absl::StrFormat("%.3g bytes", read / per), ""});
-  table.Row(
-      {"written to NVMe", Bytes(written / rows), absl::StrFormat("%.3g bytes", written / per), ""});
+  table.Row({"read from NVMe", Bytes(read), absl::StrFormat("%.3g bytes", read / per), ""});
+  table.Row({"written to NVMe", Bytes(written), absl::StrFormat("%.3g bytes", written / per), ""});
   const double rated = input.run.drive_bytes_per_day;
   if (written > 0 && seconds > 0 && rated > 0) {
     table.Row(
-        {"drive days", absl::StrFormat("%.3g", DriveDays(written / rows, rated)), "",
+        {"drive days", absl::StrFormat("%.3g", DriveDays(written, rated)), "",
          Note(absl::StrFormat("of a drive rated to be written %.4g TB a day", rated * 1e-12))});
     table.Row({"the drive lasts", DriveLifeText(DriveLifeSeconds(written / seconds, rated)), "",
                Note(absl::StrFormat("when it is written at this rate day and night; its rating is "

@@ -13,6 +13,8 @@
 namespace spillway {
 namespace {
 
+constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
+
 std::string Seconds(double seconds) {
   return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
 }
@@ -28,15 +30,23 @@ void StepSummary::Add(const StepMetrics& row) {
     Count(row);
     return;
   }
-  if (seconds_.size() == 1 && row.step == first_->step + 1) {
-    seconds_.clear();
+  if (counted_ == 1 && row.step == first_->step + 1) {
+    counted_ = 0;
+    steps_.clear();
     sums_ = Sums();
   }
   Count(row);
 }
 
 void StepSummary::Count(const StepMetrics& row) {
-  seconds_.push_back(row.seconds);
+  const Step step = {row.seconds, static_cast<double>(row.nvme_read_bytes),
+                     static_cast<double>(row.nvme_written_bytes)};
+  if (steps_.size() < kMostSteps) {
+    steps_.push_back(step);
+  } else {
+    steps_[counted_ % kMostSteps] = step;
+  }
+  ++counted_;
   sums_.seconds += row.seconds;
   sums_.stall_disk += row.stall_disk_seconds;
   sums_.stall_update += row.stall_update_seconds;
@@ -45,19 +55,20 @@ void StepSummary::Count(const StepMetrics& row) {
   sums_.busy_disk += row.busy_disk_seconds;
   sums_.busy_update += row.busy_update_seconds;
   sums_.binding += row.binding_seconds;
-  sums_.read_bytes += static_cast<double>(row.nvme_read_bytes);
-  sums_.written_bytes += static_cast<double>(row.nvme_written_bytes);
 }
 
-double StepSummary::median_seconds() const {
-  if (seconds_.empty()) return 0;
-  std::vector<double> seconds = seconds_;
-  const auto middle = seconds.begin() + seconds.size() / 2;
-  std::nth_element(seconds.begin(), middle, seconds.end());
+double StepSummary::Median(double Step::*member) const {
+  if (steps_.empty()) return 0;
+  std::vector<double> values;
+  for (const Step& step : steps_) values.push_back(step.*member);
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-std::string StepSummary::SpeedLines(double steps, int workers) const {
+double StepSummary::median_seconds() const { return Median(&Step::seconds); }
+
+std::string StepSummary::SpeedLines(int workers) const {
   const double median = median_seconds();
   std::string text = absl::StrCat("\n  step       ", Seconds(median), ", the median");
   if (forecast_) {
@@ -83,41 +94,40 @@ std::string StepSummary::SpeedLines(double steps, int workers) const {
                                                   {"update", sums_.stall_update}};
   std::string waited;
   for (const auto& [reason, seconds] : waits) {
-    if (seconds / sums_.seconds < 0.001) continue;
-    absl::StrAppend(&waited, waited.empty() ? "" : ", ", reason, " ", Seconds(seconds / steps),
-                    " (", Percent(seconds / sums_.seconds), ")");
+    if (seconds / sums_.seconds < kLeastStall) continue;
+    absl::StrAppend(&waited, waited.empty() ? "" : ", ", reason, " ",
+                    Seconds(seconds / static_cast<double>(counted_)), " (",
+                    Percent(seconds / sums_.seconds), ")");
   }
   absl::StrAppend(&text, "\n  waited     ",
-                  waited.empty() ? "hardly: under 0.1% of the steps" : waited + " a step");
+                  waited.empty() ? "hardly: under 0.5% of the steps" : waited + " a step");
   if (sums_.commit > 0) {
     absl::StrAppend(&text, "; commits ", Seconds(sums_.commit), " in all");
   }
   return text;
 }
 
-std::string StepSummary::TrafficLines(double steps, uint64_t parameters,
-                                      double drive_bytes_per_day) const {
-  if (sums_.read_bytes + sums_.written_bytes <= 0) return "";
-  const double per = steps * static_cast<double>(std::max<uint64_t>(1, parameters));
+// Medians: the last step has an update more.
+std::string StepSummary::TrafficLines(uint64_t parameters, double drive_bytes_per_day) const {
+  const double read = Median(&Step::read_bytes), written = Median(&Step::written_bytes);
+  if (read + written <= 0) return "";
+  const double per = static_cast<double>(std::max<uint64_t>(1, parameters));
   std::string text =
       absl::StrFormat("\n  traffic    %.3g bytes read and %.3g written a parameter and step",
-                      sums_.read_bytes / per, sums_.written_bytes / per);
-  if (sums_.written_bytes <= 0) return text;
-  absl::StrAppend(
-      &text, "\n  wear       ",
-      FormatBytes(static_cast<uint64_t>(std::llround(sums_.written_bytes / steps))),
-      " written a step; at this rate a drive lasts ",
-      DriveLifeText(DriveLifeSeconds(sums_.written_bytes / sums_.seconds, drive_bytes_per_day)));
+                      read / per, written / per);
+  if (written <= 0) return text;
+  const double seconds = std::max(1e-9, median_seconds());
+  absl::StrAppend(&text, "\n  wear       ", FormatBytes(static_cast<uint64_t>(written)),
+                  " written a step; at this rate a drive lasts ",
+                  DriveLifeText(DriveLifeSeconds(written / seconds, drive_bytes_per_day)));
   absl::StrAppendFormat(&text, "\n             (rated %.4g TB a day for %g years)",
                         drive_bytes_per_day * 1e-12, kDriveRatedYears);
   return text;
 }
 
 std::string StepSummary::Text(uint64_t parameters, int workers, double drive_bytes_per_day) const {
-  if (seconds_.empty() || sums_.seconds <= 0) return "";
-  const double steps = static_cast<double>(seconds_.size());
-  return SpeedLines(steps, std::max(1, workers)) +
-         TrafficLines(steps, parameters, drive_bytes_per_day);
+  if (counted_ == 0 || sums_.seconds <= 0) return "";
+  return SpeedLines(std::max(1, workers)) + TrafficLines(parameters, drive_bytes_per_day);
 }
 
 }  // namespace spillway

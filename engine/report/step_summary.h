@@ -17,7 +17,7 @@ class StepSummary {
   // it, does not count where there are others.
   void Add(const StepMetrics& row);
 
-  // Of the steps that count; 0 without any.
+  // Of the steps that count (of many, the last few thousand); 0 without any.
   double median_seconds() const;
 
   // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
@@ -29,17 +29,24 @@ class StepSummary {
     double seconds = 0;
     double stall_disk = 0, stall_update = 0, commit = 0;
     double busy_compute = 0, busy_disk = 0, busy_update = 0, binding = 0;
-    double read_bytes = 0, written_bytes = 0;
   };
 
-  std::string SpeedLines(double steps, int workers) const;
-  std::string TrafficLines(double steps, uint64_t parameters, double drive_bytes_per_day) const;
+  std::string SpeedLines(int workers) const;
+  std::string TrafficLines(uint64_t parameters, double drive_bytes_per_day) const;
 
   std::optional<StepMetrics> first_;
   std::optional<StepForecast> forecast_;
-  std::vector<double> seconds_;  // of the steps that count
-  Sums sums_;
+  struct Step {
+    double seconds = 0, read_bytes = 0, written_bytes = 0;
+  };
+  static constexpr size_t kMostSteps = 4096;
+
   void Count(const StepMetrics& row);
+  double Median(double Step::*member) const;
+
+  int64_t counted_ = 0;      // steps that count
+  std::vector<Step> steps_;  // the last kMostSteps of them, for medians
+  Sums sums_;
 };
 
 }  // namespace spillway

@@ -105,6 +105,15 @@ class Drawing {
     absl::StrAppendFormat(&body_, "<path class=\"%s\" d=\"%s\"/>\n", css, path);
   }
 
+  // A name inside its bar; false where it has no room.
+  bool Inside(const std::string& name, double left, double width) {
+    if (width < kLetter * static_cast<double>(name.size()) + 8) return false;
+    absl::StrAppendFormat(
+        &body_, "<text class=\"inside\" x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
+        left + width / 2, y_ + kBar / 2 + 4, EscapeHtml(name));
+    return true;
+  }
+
   void Phases() {
     double begin = 0;
     const auto name = [&](absl::string_view text, double end) {
@@ -133,12 +142,10 @@ class Drawing {
                             "<rect class=\"f1 op\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
                             "height=\"%.0f\"><title>%s: %s</title></rect>\n",
                             left, y_, width, kBar, name, Duration(op.span));
-      if (width > kLetter * static_cast<double>(op.name.size()) + 8) {
-        absl::StrAppendFormat(&body_,
-                              "<text class=\"inside\" x=\"%.1f\" y=\"%.1f\" "
-                              "text-anchor=\"middle\">%s</text>\n",
-                              left + width / 2, y_ + kBar / 2 + 4, name);
-      }
+      // Where the whole name has no room, the unit may.
+      const size_t space = op.name.rfind(' ');
+      const std::string unit = space == std::string::npos ? op.name : op.name.substr(space + 1);
+      if (!Inside(op.name, left, width)) Inside(unit, left, width);
     }
     y_ += kBar + kGap;
   }
@@ -164,12 +171,7 @@ class Drawing {
           "%s, before %s</title></rect>\n",
           WaitClass(stall.reason), left, y_, width, kBar, Duration(stall.span),
           EscapeHtml(stall.reason), EscapeHtml(stall.before));
-      if (width > kLetter * static_cast<double>(stall.reason.size()) + 8) {
-        absl::StrAppendFormat(&body_,
-                              "<text class=\"inside\" x=\"%.1f\" y=\"%.1f\" "
-                              "text-anchor=\"middle\">%s</text>\n",
-                              left + width / 2, y_ + kBar / 2 + 4, EscapeHtml(stall.reason));
-      }
+      Inside(stall.reason, left, width);
     }
     y_ += kBar + kGap;
   }

@@ -43,6 +43,7 @@ TEST(StepSummary, SaysWhyAStepTookSoLong) {
     summary.Add(row);
   }
   EXPECT_DOUBLE_EQ(summary.median_seconds(), 2);
+  EXPECT_EQ(summary.Text(0, 0, 1e12).find("nan"), std::string::npos);
   const std::string text = summary.Text(1'000'000, 2, kDriveBytesPerDay);
   for (const char* line :
        {"\n  step       2 s, the median; predicted 1.8 s, bound 1.6 s (1.25 x)",
