@@ -352,7 +352,7 @@ TEST_F(TrainerTest, SlowComputeIsNoStallAndNamedInTheTimeLine) {
     for (const TimelineOp& op : timeline->ops) computed += op.span.end - op.span.begin;
     EXPECT_NEAR(computed, timeline->metrics["busy_seconds"]["compute"].get<double>(),
                 0.02 * computed);
-    EXPECT_EQ(timeline->ops.size(), 2 * model_.units.size() - 1);
+    ASSERT_EQ(timeline->ops.size(), 2 * model_.units.size() - 1);
     EXPECT_EQ(timeline->ops.front().name, "forward u0");
     EXPECT_EQ(timeline->ops.back().name, "backward u0");
     EXPECT_NEAR(timeline->seconds, timeline->metrics["seconds"].get<double>(), 0.005);

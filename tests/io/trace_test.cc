@@ -20,6 +20,7 @@ TEST(Trace, KeepsNothingWhileItIsOff) {
   Trace trace;
   { const TraceSpan span(&trace, SpanKind::kForward, 1); }
   { const TraceSpan span(nullptr, SpanKind::kForward, 1); }
+  trace.Record(Span());
   EXPECT_TRUE(Taken(trace).empty());
   EXPECT_FALSE(IsOn(nullptr));
 }
