@@ -71,8 +71,8 @@ absl::StatusOr<uint64_t> RemoveModelDirectory(const RunDirectory& output, const 
 
 const std::vector<std::string>& OutputFileNames() {
   static const std::vector<std::string>& names = *new std::vector<std::string>{
-      CommitName(), "metrics.jsonl",        "eval.jsonl", "report.html",
-      "run.json",   "config.resolved.json", kRunIdName};
+      CommitName(),           "metrics.jsonl", "eval.jsonl",    "report.html", "run.json",
+      "config.resolved.json", "timeline.json", "bytes-written", kRunIdName};
   return names;
 }
 

@@ -7,10 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/drive_wear.h"
 #include "engine/dtype.h"
 #include "engine/loss_scale.h"
 #include "engine/lr_schedule.h"
 #include "engine/optimizer.h"
+#include "engine/trace_options.h"
 #include "io/io_engine.h"
 
 namespace spillway {
@@ -70,6 +72,12 @@ struct TrainOptions {
   int64_t eval_every = 0;  // 0: only at the end, when there is evaluation data
 
   std::string tensorboard;  // directory for event files; empty: none
+
+  TraceOptions trace;  // --trace
+
+  // What the run may write to its drives in all its processes; 0: no limit.
+  uint64_t max_bytes_written = 0;
+  double drive_bytes_per_day = kDriveBytesPerDay;  // what a drive is rated to be written
 
   // What must be the same on resume, as (name, value): model, data, tokenizer, ...
   // The engine adds its own (dtype, batch shape, seed, optimizer, schedule, threads).

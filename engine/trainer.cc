@@ -10,6 +10,7 @@
 #include "engine/memory_limits.h"
 #include "engine/progress.h"
 #include "engine/stop_signal.h"
+#include "engine/trainer_watch.h"
 #include "engine/weights/master_weights.h"
 #include "io/check.h"
 #include "io/log.h"
@@ -82,6 +83,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
   if (!options.tensorboard.empty()) {
     RETURN_IF_ERROR(TensorBoardWriter::PrepareDirectory(options.tensorboard));
   }
+  std::vector<std::string> units;
+  for (const UnitDescription& unit : model.units) units.push_back(unit.name);
+  ASSIGN_OR_RETURN(trainer->recorder_, StepRecorder::Create(options.trace, std::move(units)));
   RETURN_IF_ERROR(trainer->PlanAndOpen(device_budget));
   return trainer;
 }
@@ -89,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
 void Trainer::StartClock(double now, const SwapStats& stats) {
   row_began_ = now;
   last_stats_ = stats;
-  compute_seconds_ = excluded_seconds_ = 0;
+  compute_seconds_ = excluded_seconds_ = waited_disk_seconds_ = waited_update_seconds_ = 0;
   busy_after_forward_ = busy_after_backward_ = {};
 }
 
@@ -103,6 +107,8 @@ ResourceSeconds Trainer::BusyNow(const SwapStats& stats) const {
 }
 
 absl::Status Trainer::Start(WeightSource* weights) {
+  ASSIGN_OR_RETURN(written_, WrittenBytes::Open(storage_->output(), written_before_));
+  RETURN_IF_ERROR(CountWritten(write_plan_.initial_bytes));
   if (storage_->committed()) {
     RETURN_IF_ERROR(manager_->LoadResident());
     LogInfo(absl::StrCat("resuming after step ", state_.step));
@@ -143,7 +149,8 @@ absl::Status Trainer::Start(WeightSource* weights) {
   const int64_t kept = storage_->committed() ? state_.step : -1;
   ASSIGN_OR_RETURN(
       journal_, RunJournal::Open(storage_->output(), options_.tensorboard, kept, std::move(run)));
-  return absl::OkStatus();
+  journal_->DrawTimeline(&recorder_->timeline());
+  return CountWritten();
 }
 
 double Trainer::LearningRateNow() const {
@@ -166,9 +173,13 @@ absl::Status Trainer::RunOps(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
     const double began = Now();
-    RETURN_IF_ERROR(compute_->Run(buffers));
+    {
+      const TraceSpan span(recorder_->trace(), SpanKindOf(buffers.op->kind), buffers.op->unit);
+      RETURN_IF_ERROR(compute_->Run(buffers));
+    }
     compute_seconds_ += Now() - began;
     manager_->EndOp();
+    recorder_->Drain();
   }
   return absl::OkStatus();
 }
@@ -197,13 +208,17 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   const int64_t forward_ops = evaluate_ops_ - 1;
   RETURN_IF_ERROR(RunOps(forward_ops));
   busy_after_forward_ = BusyNow(manager_->stats());
+  phase_ends_ns_[static_cast<int>(Phase::kForward)] = Trace::Now();
   RETURN_IF_ERROR(RunOps(plan().schedule.ops.size() - forward_ops));
   busy_after_backward_ = BusyNow(manager_->stats());
+  phase_ends_ns_[static_cast<int>(Phase::kBackward)] = Trace::Now();
   row.tokens = compute_->label_count();
   row.loss = MeanLoss(compute_->loss_sum(), row.tokens);
 
   if (deferred_) {
+    WaitOutsideOps wait(*this);
     ASSIGN_OR_RETURN(const GradientTotal total, manager_->AwaitGradients());
+    wait.End();
     const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
     row.grad_norm = norm;
     scalars.skip = half && !total.finite;
@@ -225,6 +240,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
 }
 
 absl::StatusOr<double> Trainer::Evaluate() {
+  const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
   const double began = Now();
   const SwapStats stats_before = manager_->stats();
   const int64_t samples = compute_->evaluation_samples();
@@ -265,15 +281,22 @@ absl::Status Trainer::StartCommit(bool finished) {
   state_.finished = finished;
   RETURN_IF_ERROR(journal_->Sync());
   const std::string manifest = storage_->manifest_path();
-  std::function<void()> when_durable;
-  if (CommitCopies* copies = storage_->copies()) {
-    // The commit being copied must stay until it is, and this one would replace it.
+  CommitCopies* const copies = storage_->copies();
+  {
+    const TraceSpan span(recorder_->trace(), SpanKind::kWaitCommit);
     RETURN_IF_ERROR(manager_->AwaitCommit());
-    if (const absl::Status status = copies->Wait(); !status.ok()) LogWarning(status.message());
-    when_durable = [copies, manifest] { copies->Start(manifest); };
+    // The commit being copied must stay until it is, and this one would replace it.
+    const absl::Status status = copies != nullptr ? copies->Wait() : absl::OkStatus();
+    if (!status.ok()) LogWarning(status.message());
   }
-  RETURN_IF_ERROR(manager_->StartCommit(
-      manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)}, when_durable));
+  const auto span = std::make_shared<std::optional<TraceSpan>>();
+  span->emplace(recorder_->trace(), SpanKind::kCommit);
+  RETURN_IF_ERROR(
+      manager_->StartCommit(manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)},
+                            [copies, manifest, span] {
+                              span->reset();
+                              if (copies != nullptr) copies->Start(manifest);
+                            }));
   journal_->Commit(state_.step);
   last_commit_seconds_ += Now() - began;
   excluded_seconds_ += Now() - began;
@@ -291,8 +314,10 @@ void Trainer::EndRow(StepMetrics& row) {
   row.busy_disk_seconds = stats.io.busy_seconds - last_stats_.io.busy_seconds;
   row.busy_update_seconds = stats.update_busy_seconds - last_stats_.update_busy_seconds;
   row.busy_compute_seconds = compute_seconds_;
-  row.stall_disk_seconds = stats.stall_disk_seconds - last_stats_.stall_disk_seconds;
-  row.stall_update_seconds = stats.stall_update_seconds - last_stats_.stall_update_seconds;
+  row.stall_disk_seconds =
+      stats.stall_disk_seconds - last_stats_.stall_disk_seconds + waited_disk_seconds_;
+  row.stall_update_seconds =
+      stats.stall_update_seconds - last_stats_.stall_update_seconds + waited_update_seconds_;
   row.forecast = forecast_;
   if (forecast_) {
     std::array<ResourceSeconds, kPhases> busy = {busy_after_forward_, busy_after_backward_,
@@ -310,11 +335,13 @@ void Trainer::EndRow(StepMetrics& row) {
 
 absl::StatusOr<TrainResult> Trainer::Run() {
   absl::StatusOr<TrainResult> result = RunSteps();
+  recorder_->Finish();
   if (!result.ok()) result = FailedWhileRunning(result.status());
   if (!result.ok()) {
     journal_->End("failed", std::string(result.status().message()));
   } else if (result->end == TrainResult::End::kStopped) {
-    journal_->End("stopped", StopSignal::Name(result->stop_signal));
+    const int signal = result->stop_signal;
+    journal_->End("stopped", signal != 0 ? StopSignal::Name(signal) : "--max-bytes-written");
   } else {
     journal_->End("finished");
   }
@@ -325,26 +352,38 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   TrainResult result;
   const double began = Now();
   const SwapStats at_start = manager_->stats();
+  recorder_->Begin(state_.step + 1);
   if (compute_->evaluation_samples() > 0 && state_.step == 0) {
     ASSIGN_OR_RETURN(result.first_evaluation_loss, Evaluate());
     LogInfo(absl::StrFormat("held-out loss before training %.4f", *result.first_evaluation_loss));
   }
   Progress progress("step", options_.steps, state_.step);
-  std::vector<double> seconds;  // of each step
+  StepSummary summary;
   StartClock(Now(), manager_->stats());
+  recorder_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
   bool stop = StopSignal::received() != 0;
+  const int64_t first_step = state_.step + 1;
   while (state_.step < options_.steps && !stop) {
     const int64_t step = state_.step + 1;
     RETURN_IF_ERROR(storage_->CheckStillThere());
     StepMetrics row;
+    RETURN_IF_ERROR(CountWritten(write_plan_.step_bytes + write_plan_.end_bytes));
     RETURN_IF_ERROR(RunTrainStep(step, row));
-    stop = StopSignal::received() != 0;
+    RETURN_IF_ERROR(CountWritten(write_plan_.end_bytes));
+    stop = StopSignal::received() != 0 ||
+           StepWouldPass(options_.max_bytes_written, written_->total(), write_plan_);
     if (stop && std::exchange(program_enqueued_, false)) manager_->AbandonQueued();
     const bool evaluate = EvaluateAfter(step);
     const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
     // The last row has the update that no next step runs.
-    if (evaluate || stop || step == options_.steps) RETURN_IF_ERROR(manager_->Flush());
+    const bool flush = evaluate || stop || step == options_.steps;
+    if (flush) {
+      WaitOutsideOps wait(*this);
+      RETURN_IF_ERROR(manager_->Flush());
+      wait.End();
+    }
+    phase_ends_ns_[static_cast<int>(Phase::kFlush)] = Trace::Now();
     if (evaluate) {
       ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());
       progress.Clear();
@@ -356,9 +395,10 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     // The rows before the commit that covers them: killed between the two, a resumed run
     // drops them and takes the step again. The commit's wait shows in the next row.
     EndRow(row);
+    EndStepOfTrace(row, step > first_step && !flush && row.commit_seconds == 0);
     RETURN_IF_ERROR(journal_->Step(row));
     if (commit) RETURN_IF_ERROR(StartCommit(step == options_.steps));
-    seconds.push_back(row.seconds);
+    summary.Add(row);
     if (row.tokens > 0) {
       if (!result.first_loss) result.first_loss = row.loss;
       result.last_loss = row.loss;
@@ -371,6 +411,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   }
   RETURN_IF_ERROR(manager_->Flush());
   RETURN_IF_ERROR(manager_->AwaitCommit());
+  RETURN_IF_ERROR(CountWritten());
   if (storage_->copies()) {
     RETURN_IF_ERROR(Annotate(storage_->copies()->Wait(),
                              "the commit in --output is good, but not the copy in --persist (give "
@@ -398,11 +439,9 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   result.kept_graphs = graphs_.kept();
   result.host_arena_bytes = plan().host_arena_bytes;
   result.forecast = forecast_;
-  if (seconds.size() > 1) seconds.erase(seconds.begin());
-  if (!seconds.empty()) {
-    std::nth_element(seconds.begin(), seconds.begin() + seconds.size() / 2, seconds.end());
-    result.median_seconds = seconds[seconds.size() / 2];
-  }
+  result.median_seconds = summary.median_seconds();
+  result.speed = summary.Text(model_.parameter_count(), workers_, options_.drive_bytes_per_day);
+  result.run_written_bytes = written_->total();
   return result;
 }
 

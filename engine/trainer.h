@@ -4,6 +4,7 @@
 // Everything here happens on the compute thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,18 +16,21 @@
 #include "engine/metrics.h"
 #include "engine/model_description.h"
 #include "engine/report/run_journal.h"
+#include "engine/report/step_recorder.h"
+#include "engine/report/step_summary.h"
 #include "engine/run_state.h"
 #include "engine/run_storage.h"
 #include "engine/step_compute.h"
 #include "engine/train_options.h"
 #include "engine/weights/weight_source.h"
+#include "engine/written_bytes.h"
 #include "swap/swap_manager.h"
 
 namespace spillway {
 
 struct TrainResult {
-  // How it ended: at the last step, by a signal after committing, or it had
-  // already been at the last step.
+  // How it ended: at the last step, by a signal (or --max-bytes-written) after committing, or
+  // it had already been at the last step.
   enum class End { kFinished, kStopped, kAlreadyFinished };
   End end = End::kFinished;
   int64_t step = 0;
@@ -36,7 +40,8 @@ struct TrainResult {
   std::optional<double> evaluation_loss;
   std::optional<double> best_evaluation_loss;  // of the whole run
   int64_t best_evaluation_step = 0;
-  int stop_signal = 0;
+  int stop_signal = 0;             // 0: what stopped it was the limit of bytes written
+  uint64_t run_written_bytes = 0;  // by all processes of the run
 
   uint64_t nvme_read_bytes = 0;
   uint64_t nvme_written_bytes = 0;
@@ -55,6 +60,7 @@ struct TrainResult {
   // steps; the first, which runs no deferred update, does not count where there are others.
   std::optional<StepForecast> forecast;
   double median_seconds = 0;
+  std::string speed;  // StepSummary's lines
 };
 
 class Trainer {
@@ -82,6 +88,12 @@ class Trainer {
           StepCompute* compute);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
+  absl::Status CheckWrites(const SwapPlan& plan);
+  // Brings OUTPUT/bytes-written up to date; a further step, or the end, may follow.
+  absl::Status CountWritten(uint64_t expected_bytes = 0);
+  // Counts as a stall what the compute thread waits for between operations, from here to End.
+  class WaitOutsideOps;
+  void EndStepOfTrace(const StepMetrics& row, bool steady);
   // Busy seconds of each resource since the row began.
   ResourceSeconds BusyNow(const SwapStats& stats) const;
   void StartClock(double now, const SwapStats& stats);
@@ -108,6 +120,11 @@ class Trainer {
   uint64_t computing_bytes_ = 0;  // of device memory at its peak, as measured
   GraphPlan graphs_;
 
+  std::unique_ptr<StepRecorder> recorder_;
+  WritePlan write_plan_;
+  uint64_t written_before_ = 0;  // by earlier processes
+  std::unique_ptr<WrittenBytes> written_;
+
   std::unique_ptr<MemoryBudget> host_budget_;
   MemoryReservation books_;
   std::unique_ptr<Arena> host_arena_;
@@ -128,6 +145,8 @@ class Trainer {
   ResourceSeconds busy_after_forward_, busy_after_backward_;
   double excluded_seconds_ = 0;  // evaluation and commits since row_began_
   double last_commit_seconds_ = 0;
+  double waited_disk_seconds_ = 0, waited_update_seconds_ = 0;  // outside operations, in this row
+  std::array<int64_t, kPhases> phase_ends_ns_{};                // of this row
 };
 
 }  // namespace spillway

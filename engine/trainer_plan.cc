@@ -31,6 +31,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   input.graphs = dry_run->graphs;
   ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
   if (!run.swaps) return RefusalOf(run);
+  RETURN_IF_ERROR(CheckWrites(*run.swaps));
   deferred_ = run.update == UpdateMode::kDeferred;
   for (const StepOp& op : run.swaps->schedule.ops) {
     ++evaluate_ops_;
@@ -52,6 +53,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   }
   SwapManagerOptions manager_options;
   manager_options.io = options_.io;
+  manager_options.io.trace = recorder_->trace();
   if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   workers_ = manager_options.workers;
   // Measured in the store's place, and before the arenas are there, whose memory it uses. What

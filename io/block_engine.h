@@ -19,7 +19,7 @@ class BlockEngine : public IoEngine {
  protected:
   explicit BlockEngine(const IoEngineOptions& options)
       : queue_(options.block_bytes, options.depth, &BlockQueue::MonotonicNanoseconds,
-               options.write_window_bytes) {}
+               options.write_window_bytes, options.trace) {}
 
   // Takes a block; may hold it back until Flush or Exchange.
   virtual void Start(IoBlock* block) = 0;

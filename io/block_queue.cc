@@ -69,10 +69,11 @@ int64_t BlockQueue::MonotonicNanoseconds() {
 }
 
 BlockQueue::BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock,
-                       uint64_t write_window_bytes)
+                       uint64_t write_window_bytes, Trace* trace)
     : block_bytes_(block_bytes),
       write_window_bytes_(write_window_bytes),
       clock_(clock),
+      trace_(trace),
       slots_(depth) {
   SPILLWAY_CHECK(block_bytes > 0 && depth > 0);
   free_.reserve(depth);
@@ -90,6 +91,7 @@ void BlockQueue::Add(IoRequest* request) {
   request->submitted_bytes = 0;
   request->blocks_in_flight = 0;
   request->status = absl::OkStatus();
+  request->submitted_ns = IsOn(trace_) ? Trace::Now() : 0;
   ++pending_;
   if (request->io_class == IoClass::kDemand) last_demand_ = clock_();
   if (request->size_bytes == 0) {
@@ -174,6 +176,11 @@ IoBlock* BlockQueue::Cut(FileQueue& queue, int lane) {
   block->queue = &queue;
   block->cut_bytes = block->size_bytes;
   queue.in_flight_bytes += block->cut_bytes;
+  in_flight_bytes_ += block->cut_bytes;
+  if (request.submitted_ns > 0 && request.submitted_bytes == 0) {
+    request.began_ns = Trace::Now();
+    request.in_flight_at_begin = in_flight_bytes_;
+  }
   if (lane == kWindowedLane) queue.windowed_bytes += block->cut_bytes;
   if (lane == kDemandLane) ++queue.demand_blocks;
   queue.last_cut = ++cuts_;
@@ -268,12 +275,31 @@ void BlockQueue::Fail(IoRequest& request, absl::Status status) {
 void BlockQueue::Release(IoBlock* block) {
   IoRequest* request = std::exchange(block->request, nullptr);
   block->queue->in_flight_bytes -= block->cut_bytes;
+  in_flight_bytes_ -= block->cut_bytes;
   if (LaneOf(*request) == kWindowedLane) block->queue->windowed_bytes -= block->cut_bytes;
   if (LaneOf(*request) == kDemandLane) --block->queue->demand_blocks;
   free_.push_back(block);
   if (--request->blocks_in_flight == 0 && request->submitted_bytes == request->size_bytes) {
     completed_.push_back(request);
+    RecordSpan(*request);
   }
+}
+
+void BlockQueue::RecordSpan(const IoRequest& request) const {
+  if (request.submitted_ns == 0) return;
+  Span span;
+  span.kind = request.op == IoOp::kRead ? SpanKind::kRead : SpanKind::kWrite;
+  span.detail = static_cast<uint8_t>(request.io_class);
+  span.thread = Trace::ThisThread();
+  span.unit = request.unit;
+  span.tile = request.tile;
+  span.submitted_ns = request.submitted_ns;
+  span.begin_ns = request.began_ns;
+  span.end_ns = Trace::Now();
+  span.bytes = request.size_bytes;
+  span.in_flight_at_begin = request.in_flight_at_begin;
+  span.in_flight_at_end = in_flight_bytes_;
+  trace_->Record(span);
 }
 
 void BlockQueue::Returned(IoBlock* block, int64_t result) {

@@ -77,9 +77,9 @@ class BlockQueue {
   static constexpr uint64_t kNoWindow = ~uint64_t{0};
 
   // `write_window_bytes`: of the writes of class kWriteBack, per file, while there is
-  // demand; one block is always allowed.
+  // demand; one block is always allowed. `trace` may be null; its clock is the steady one.
   BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock = &MonotonicNanoseconds,
-             uint64_t write_window_bytes = kNoWindow);
+             uint64_t write_window_bytes = kNoWindow, Trace* trace = nullptr);
   ~BlockQueue();
   BlockQueue(const BlockQueue&) = delete;
   BlockQueue& operator=(const BlockQueue&) = delete;
@@ -123,10 +123,12 @@ class BlockQueue {
   bool Continue(IoBlock& block, int64_t result);
   void Fail(IoRequest& request, absl::Status status);
   void Release(IoBlock* block);
+  void RecordSpan(const IoRequest& request) const;
 
   const uint64_t block_bytes_;
   const uint64_t write_window_bytes_;
   const Clock clock_;
+  Trace* const trace_;
 
   // One slot for each block that may be in flight; free_ lists the idle ones.
   std::vector<IoBlock> slots_;
@@ -146,6 +148,7 @@ class BlockQueue {
   std::deque<IoRequest*> completed_;
   size_t pending_ = 0;
   uint32_t in_flight_ = 0;
+  uint64_t in_flight_bytes_ = 0;  // of blocks cut and not released
 
   mutable Mutex stats_mutex_;
   IoStats stats_ ABSL_GUARDED_BY(stats_mutex_);

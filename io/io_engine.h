@@ -21,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "io/file.h"
+#include "io/trace.h"
 
 namespace spillway {
 
@@ -38,6 +39,9 @@ struct IoRequest {
   uint64_t offset_bytes = 0;
   char* data = nullptr;
   uint64_t size_bytes = 0;
+  // What it moves, for traces; -1: nothing that has a name.
+  int32_t unit = -1;
+  int32_t tile = -1;
 
   // Called exactly once, inside Poll.
   void (*done)(IoRequest& request, const absl::Status& status) = nullptr;
@@ -49,6 +53,9 @@ struct IoRequest {
   uint64_t arrival = 0;
   uint64_t submitted_bytes = 0;
   uint32_t blocks_in_flight = 0;
+  int64_t submitted_ns = 0;  // 0: not traced
+  int64_t began_ns = 0;
+  uint64_t in_flight_at_begin = 0;
   absl::Status status;
 };
 
@@ -88,6 +95,9 @@ struct IoEngineOptions {
   bool announce = true;
   // Where block size and depth come from, for that line: "tuned"; "" says nothing.
   std::string origin = {};
+
+  // Takes note of every request; outlives the engine. May be null.
+  Trace* trace = nullptr;
 };
 
 struct IoStats {

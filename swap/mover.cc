@@ -27,7 +27,7 @@ int OpsUpToLoss(const StepSchedule& schedule) {
 
 SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena,
                           Arena* device_arena, TileCompute* compute, int workers,
-                          Executor* executor)
+                          Executor* executor, Trace* trace)
     : plan_(plan),
       layout_(plan.layout),
       store_(store),
@@ -37,6 +37,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       evaluate_ops_(OpsUpToLoss(plan.schedule)),
       max_tasks_(std::max(plan.tile_buffers, 2 * workers)),
       executor_(executor),
+      trace_(trace),
       workers_(workers, executor),
       settled_(plan.layout.num_units(), 0),
       commit_thread_(1, executor),
@@ -196,6 +197,7 @@ void SwapManager::Mover::TryGrantOp() {
                                              : stats_.stall_disk_seconds;
     stall += waited;
   }
+  RecordWait(trace_, op, held_by_commit_, computing > waited / 2, op_wait_began_);
   ++next_op_;
   pump_again_ = true;
   std::exchange(op_waiter_, nullptr)(absl::OkStatus());
@@ -319,6 +321,8 @@ void SwapManager::Mover::StartFetch(Stay& stay) {
     request.file = location.file;
     request.offset_bytes = location.offset_bytes;
     request.data = Address(stay.span) + layout_.TileBegin(tile) * bytes_per_parameter;
+    request.unit = stay.unit;
+    request.tile = tile;
     request.size_bytes = layout_.PlaneBytes(stay.unit, tile, 0);
     request.context = &fetch;
     request.done = [](IoRequest& request, const absl::Status& status) {
@@ -335,6 +339,7 @@ void SwapManager::Mover::FetchRead(Fetch& fetch, const absl::Status& status) {
   if (failed_ || !status.ok()) return FetchDone(fetch, status);
   ++checks_running_;
   workers_.RunFirst([this, &fetch] {
+    const TraceSpan span(trace_, SpanKind::kCheck, fetch.stay->unit, fetch.tile);
     const absl::Status status = store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);
     Post([this, &fetch, status] {
       --checks_running_;

@@ -36,7 +36,7 @@ namespace spillway {
 class SwapManager::Mover {
  public:
   Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
-        TileCompute* compute, int workers, Executor* executor);
+        TileCompute* compute, int workers, Executor* executor, Trace* trace = nullptr);
   ~Mover();
 
   // Starts the thread; `engine` is used by it alone. With an executor there is no
@@ -171,6 +171,7 @@ class SwapManager::Mover {
   const int max_tasks_;     // tiles under way at once
 
   Executor* const executor_;
+  Trace* const trace_;  // may be null
   std::unique_ptr<IoEngine> engine_;
   WorkerPool workers_;
   std::thread thread_;

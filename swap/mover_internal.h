@@ -48,6 +48,13 @@ enum class PassKind : uint8_t {
   kSave,  // writes what only lives in memory, for a commit
 };
 
+// What its work on a tile is called in a trace.
+SpanKind SpanKindOf(PassKind kind);
+
+// The wait of an operation that ends now.
+void RecordWait(Trace* trace, const StepOp& op, bool for_commit, bool for_update,
+                double began_seconds);
+
 struct SwapManager::Mover::Pass {
   PassKind kind = PassKind::kUpdate;
   int unit = 0;

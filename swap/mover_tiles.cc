@@ -79,6 +79,8 @@ void SwapManager::Mover::SubmitTransfer(TileTask* task, IoRequest& request, IoOp
   request.offset_bytes = location.offset_bytes;
   request.data = data;
   request.size_bytes = bytes;
+  request.unit = task->pass->unit;
+  request.tile = task->tile;
   request.context = task;
   request.done = [](IoRequest& request, const absl::Status& status) {
     auto* task = static_cast<TileTask*>(request.context);
@@ -120,7 +122,11 @@ void SwapManager::Mover::TileRead(TileTask* task) {
 // Hands the tile to a worker, which touches only the tile's own memory and records.
 void SwapManager::Mover::RunTile(TileTask* task) {
   workers_.Run([this, task] {
-    absl::Status status = ComputeTile(*task);
+    absl::Status status;
+    {
+      const TraceSpan span(trace_, SpanKindOf(task->pass->kind), task->pass->unit, task->tile);
+      status = ComputeTile(*task);
+    }
     Post([this, task, status] { TileComputed(task, status); });
   });
 }

@@ -35,6 +35,18 @@ StepSchedule ForwardAndLoss(const ScheduleModel& model) {
 
 }  // namespace
 
+SpanKind SpanKindOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kForward:
+      return SpanKind::kForward;
+    case OpKind::kLoss:
+      return SpanKind::kLoss;
+    case OpKind::kBackward:
+      return SpanKind::kBackward;
+  }
+  return SpanKind::kForward;
+}
+
 absl::string_view OpKindName(OpKind kind) {
   switch (kind) {
     case OpKind::kForward:

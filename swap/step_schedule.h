@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "io/trace.h"
 
 namespace spillway {
 
@@ -17,6 +18,8 @@ enum class OpKind : uint8_t {
 };
 
 absl::string_view OpKindName(OpKind kind);
+// What an operation is called in a trace.
+SpanKind SpanKindOf(OpKind kind);
 
 struct StepOp {
   OpKind kind = OpKind::kForward;

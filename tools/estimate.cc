@@ -33,7 +33,7 @@ enum class DryRunChoice { kAuto, kYes, kNo };
 
 struct EstimateFlags {
   TrainFlags train;
-  TrainFlags::Text dry_run, drive;
+  TrainFlags::Text dry_run;
   bool as_json = false;
 };
 
@@ -42,8 +42,6 @@ constexpr double kAutoSeconds = 40;
 constexpr double kQuietSeconds = 4;
 constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
 constexpr double kGuessedFlops = 3e10;
-// One whole write a day of a 3.84 TB drive: 7 PB in five years.
-constexpr double kDriveBytesPerDay = 3.84e12;
 
 // Batches of a step's shape, without any data.
 class ZeroTokens : public Dataset {
@@ -162,11 +160,7 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
                                                         {"no", DryRunChoice::kNo}}));
   }
   EstimateInput input;
-  input.drive_bytes_per_day = kDriveBytesPerDay;
-  if (flags.drive) {
-    ASSIGN_OR_RETURN(const uint64_t bytes, SizeFlag("--drive-writes-per-day", *flags.drive));
-    input.drive_bytes_per_day = static_cast<double>(bytes);
-  }
+  input.drive_bytes_per_day = config.train.drive_bytes_per_day;
   ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(config.model + "/config.json"));
   ASSIGN_OR_RETURN(input.shape, ReadModelShape(document));
   input.options = config.train;
@@ -249,8 +243,6 @@ void AddEstimateCommand(CLI::App& app, CommandFunction* run) {
   command->add_option("--dry-run", flags->dry_run,
                       "compute one layer of each kind to measure it: auto (where that is "
                       "quick), yes or no");
-  command->add_option("--drive-writes-per-day", flags->drive,
-                      "what a drive is rated to be written a day (3.84TB: 7 PB in 5 years)");
   AddTrainFlags(*command, flags->train);
   command->footer(
       "Only config.json is read, so any model with a hidden size, layers, heads and a\n"

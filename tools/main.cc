@@ -132,7 +132,7 @@ int Main(int argc, char** argv) {
   app.set_help_flag("-h,--help", "Print this help; after a subcommand, that one's");
   app.footer(
       "Exit codes: 0 done, 1 failed, 2 bad input, 3 does not fit the budgets, 4 wrong bytes, "
-      "75 stopped by a signal after committing (continue with --resume).");
+      "75 stopped by a signal or a limit after committing (continue with --resume).");
   CommandFunction run;
   AddDoctorCommand(app, &run);
   AddEstimateCommand(app, &run);

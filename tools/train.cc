@@ -180,8 +180,9 @@ uint64_t ExportBytes(const Inputs& in) {
 }
 
 void PrintSummary(const Inputs& in, const TrainResult& result) {
-  std::string text =
-      absl::StrCat("done: step ", result.step, " in ", FormatDuration(result.seconds));
+  const bool finished = result.end == TrainResult::End::kFinished;
+  std::string text = absl::StrCat(finished ? "done" : "stopped", ": step ", result.step, " in ",
+                                  FormatDuration(result.seconds));
   if (result.first_loss) {
     absl::StrAppendFormat(&text, "\n  loss       %.4f at the start, %.4f at the end",
                           *result.first_loss, *result.last_loss);
@@ -204,12 +205,28 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
   absl::StrAppend(&text, "\n  memory     ", FormatBytes(result.peak_rss_bytes),
                   " resident at the peak; device ", FormatBytes(result.peak_device_bytes),
                   ", host ", FormatBytes(result.peak_host_bytes));
-  if (result.forecast && result.median_seconds > 0) {
-    absl::StrAppendFormat(&text, "\n  step       %.3g s, the median; predicted %s",
-                          result.median_seconds, DescribeForecast(*result.forecast));
-  }
-  absl::StrAppend(&text, "\n  report     ", in.config.train.output, "/report.html");
+  absl::StrAppend(&text, result.speed, "\n  report     ", in.config.train.output, "/report.html");
   LogInfo(text);
+}
+
+CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
+  const bool by_signal = result.stop_signal != 0;
+  const std::string by = by_signal ? StopSignal::Name(result.stop_signal) : "--max-bytes-written";
+  if (in.config.train.no_commit) {
+    return {absl::AbortedError(absl::StrCat("stopped by ", by, " at step ", result.step,
+                                            "; with --no-commit nothing can be resumed"))};
+  }
+  if (by_signal) {
+    LogInfo(absl::StrCat("stopped by ", by, " after step ", result.step,
+                         "; continue with the same command and --resume"));
+  } else {
+    LogInfo(absl::StrCat("stopped by ", by, " ", FormatBytes(in.config.train.max_bytes_written),
+                         " after step ", result.step, ": the run has written ",
+                         FormatBytes(result.run_written_bytes),
+                         ", and a step more could pass it; continue with --resume and a higher "
+                         "limit"));
+  }
+  return {absl::OkStatus(), 75};
 }
 
 CommandOutcome RunTrain(const TrainFlags& flags) {
@@ -223,18 +240,8 @@ CommandOutcome RunTrain(const TrainFlags& flags) {
       Train(in.model, *in.data, in.evaluation_data.get(), in.weights.get(), in.config.train, hooks);
   if (!result.ok()) return {result.status()};
   if (result->end == TrainResult::End::kAlreadyFinished) return {};
-  if (result->end == TrainResult::End::kStopped) {
-    if (in.config.train.no_commit) {
-      return {absl::AbortedError(absl::StrCat("stopped by ", StopSignal::Name(result->stop_signal),
-                                              " at step ", result->step,
-                                              "; with --no-commit nothing can be resumed"))};
-    }
-    LogInfo(absl::StrCat("stopped by ", StopSignal::Name(result->stop_signal), " after step ",
-                         result->step, "; continue with the same command and --resume"));
-    return {absl::OkStatus(), 75};
-  }
-  PrintSummary(in, *result);
-  return {};
+  if (result->step > 0 && !result->speed.empty()) PrintSummary(in, *result);
+  return result->end == TrainResult::End::kStopped ? StoppedOutcome(in, *result) : CommandOutcome{};
 }
 
 }  // namespace
@@ -305,6 +312,13 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   command->add_option(name_of("--eval-data"), f.eval_data, "held-out data");
   text("--eval-every", f.eval_every, "steps between evaluations (only at the end)");
   text("--tensorboard", f.tensorboard, "directory for TensorBoard's event files");
+  text("--trace", f.trace, "file for a trace of some steps: open it with ui.perfetto.dev");
+  text("--trace-steps", f.trace_steps,
+       "steps in it: how many from this process's first (10), or FIRST-LAST");
+  text("--max-bytes-written", f.max_bytes_written,
+       "stop before the run has written more to its drives, e.g. 50TB; --resume goes on");
+  text("--drive-writes-per-day", f.drive_writes_per_day,
+       "what a drive is rated to be written a day (3.84TB: 7 PB in 5 years)");
   text("--ranks", f.ranks, "ranks on this machine");
   text("--shard", f.shard, "sharding mode");
   command->add_flag("--no-export", f.no_export, "no OUTPUT/model at the end");

@@ -255,6 +255,44 @@ void RunConfigResolver::ResolveCommits() {
   }
 }
 
+// "20" is the first twenty of this process, "100-109" those ten.
+void RunConfigResolver::ResolveTrace() {
+  TraceOptions& trace = config_.train.trace;
+  trace.path = String("trace", flags_.trace, "");
+  String("trace-steps", flags_.trace_steps, "10");
+  if (!flags_.trace_steps) return;
+  if (!flags_.trace) return Invalid("--trace-steps needs --trace FILE: where the trace goes");
+  const std::string& text = *flags_.trace_steps;
+  const size_t dash = text.find('-', 1);
+  const auto number = [&](const std::string& part) -> int64_t {
+    const absl::StatusOr<int64_t> value = IntegerFlag("--trace-steps", part, 1, kMost);
+    if (!value.ok())
+      Fail(BadFlagValue("--trace-steps", text,
+                        "a count (20), or the first and the "
+                        "last step (100-109)"));
+    return value.value_or(1);
+  };
+  if (dash == std::string::npos) {
+    trace.steps = number(text);
+    return;
+  }
+  trace.first_step = number(text.substr(0, dash));
+  const int64_t last = number(text.substr(dash + 1));
+  if (last < trace.first_step) {
+    Invalid(absl::StrCat("--trace-steps ", text, ": the last step is before the first"));
+  }
+  trace.steps = last - trace.first_step + 1;
+}
+
+void RunConfigResolver::ResolveWrites() {
+  TrainOptions& train = config_.train;
+  train.max_bytes_written =
+      Pick<uint64_t>("max-bytes-written", flags_.max_bytes_written, {}, 0, SizeFlag);
+  train.drive_bytes_per_day =
+      static_cast<double>(Pick<uint64_t>("drive-writes-per-day", flags_.drive_writes_per_day, {},
+                                         static_cast<uint64_t>(kDriveBytesPerDay), SizeFlag));
+}
+
 void RunConfigResolver::NoteOtherKeys() {
   for (const std::string& note : file_.notes) Note(note);
   if (!file_.decided_by_plan.empty()) {

@@ -24,6 +24,7 @@ struct TrainFlags {
   Text swap, offload, offload_param, offload_optimizer, update, recompute, io_engine;
   Text commit_every, persist, keep;
   Text eval_every, tensorboard, ranks, shard, export_dtype;
+  Text trace, trace_steps, max_bytes_written, drive_writes_per_day;
   bool no_commit = false;
   bool resume = false;
   bool overwrite = false;

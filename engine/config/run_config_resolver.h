@@ -32,6 +32,8 @@ class RunConfigResolver {
     ResolveMachine();
     ResolvePlacement();
     ResolveCommits();
+    ResolveTrace();
+    ResolveWrites();
     NoteOtherKeys();
     if (!status_.ok()) return status_;
     return std::move(config_);
@@ -59,6 +61,8 @@ class RunConfigResolver {
                          const Setting<Offload>& setting);
   void ResolveSwapPaths();
   void ResolveCommits();
+  void ResolveTrace();
+  void ResolveWrites();
   void NoteOtherKeys();
 
   // The first error counts.

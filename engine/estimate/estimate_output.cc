@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "engine/drive_wear.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/metrics.h"
@@ -78,7 +79,8 @@ json PhasesJson(const StepForecast& forecast) {
 }
 
 double DriveDays(const Estimate& e) {
-  return static_cast<double>(e.plan.swaps->traffic.written_bytes) / e.input.drive_bytes_per_day;
+  return spillway::DriveDays(static_cast<double>(e.plan.swaps->traffic.written_bytes),
+                             e.input.drive_bytes_per_day);
 }
 
 int64_t TokensPerStep(const Estimate& e) { return e.input.step.tokens() * e.input.step.accumulate; }

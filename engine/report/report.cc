@@ -64,9 +64,10 @@ std::string RenderReport(const ReportInput& input) {
       HeaderSection(input), CardsSection(input),
       "<noscript><p class=\"note\">The charts need JavaScript; every table is here without it."
       "</p></noscript>\n",
-      LearningSection(input), SpeedSection(input), MemorySection(input), PlanSection(input),
-      HistorySection(input), ConfigurationSection(input), "<footer>Made by Spillway on ",
-      FormatTime(input.now), " from the files in ", EscapeHtml(input.output), ".</footer>\n");
+      LearningSection(input), SpeedSection(input), TimelineSection(input), MemorySection(input),
+      PlanSection(input), HistorySection(input), ConfigurationSection(input),
+      "<footer>Made by Spillway on ", FormatTime(input.now), " from the files in ",
+      EscapeHtml(input.output), ".</footer>\n");
   return FillIn(ReportTemplate(), {{"title", EscapeHtml(ReportTitle(input) + " · Spillway")},
                                    {"style", std::string(ReportStyle())},
                                    {"body", body},
@@ -97,6 +98,11 @@ absl::StatusOr<ReportInput> ReadReportInput(const std::string& output, RunRows* 
   if (!read.ok() && !absl::IsNotFound(read)) return read;
   input.config = ReadResolvedConfig(output);
   input.rows = rows;
+  if (auto timeline = ReadTimeline(output); timeline.ok()) {
+    input.timeline = *std::move(timeline);
+  } else if (!absl::IsNotFound(timeline.status())) {
+    return timeline.status();
+  }
   return input;
 }
 

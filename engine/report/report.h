@@ -2,11 +2,13 @@
 // (docs/REPORT.md). Pure functions of values but for WriteReport.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/report/report_series.h"
 #include "engine/report/run_description.h"
+#include "engine/report/step_timeline.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -16,6 +18,7 @@ struct ReportInput {
   RunDescription run;
   nlohmann::json config;  // config.resolved.json; null where there is none
   const RunRows* rows = nullptr;
+  std::optional<StepTimeline> timeline;
   double now = 0;  // seconds since 1970: when the report is made
 };
 

@@ -16,6 +16,7 @@ std::string HeaderSection(const ReportInput& input);
 std::string CardsSection(const ReportInput& input);
 std::string LearningSection(const ReportInput& input);
 std::string SpeedSection(const ReportInput& input);
+std::string TimelineSection(const ReportInput& input);
 std::string MemorySection(const ReportInput& input);
 std::string PlanSection(const ReportInput& input);
 std::string HistorySection(const ReportInput& input);

@@ -77,6 +77,7 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   run.device_budget_bytes = options.device_memory_bytes;
   run.host_budget_bytes = options.host_memory_bytes;
   run.plan_summary = plan.Summary();
+  run.drive_bytes_per_day = options.drive_bytes_per_day;
   const StateLayout& layout = plan.layout;
   for (const PlaneSpec& plane : layout.planes()) {
     run.planes.emplace_back(PlaneName(plane.plane), static_cast<int>(plane.bytes_per_parameter));
@@ -115,6 +116,8 @@ nlohmann::json ToJson(const RunDescription& run) {
   json["budget_bytes"] = {{"device", run.device_budget_bytes}, {"host", run.host_budget_bytes}};
   json["computing_bytes"] = run.computing_bytes;
   json["plan_summary"] = run.plan_summary;
+  json["drive_bytes_per_day"] = run.drive_bytes_per_day;
+  json["written_bytes"] = run.written_bytes;
   json["planes"] = run.planes;
   json["units"] = nlohmann::json::array();
   for (const PlannedUnit& unit : run.units) {
@@ -163,6 +166,9 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
     run.host_budget_bytes = json.at("budget_bytes").at("host").get<uint64_t>();
     run.computing_bytes = json.at("computing_bytes").get<uint64_t>();
     run.plan_summary = json.at("plan_summary").get<std::string>();
+    // Not written by earlier versions of the program.
+    run.drive_bytes_per_day = json.value("drive_bytes_per_day", run.drive_bytes_per_day);
+    run.written_bytes = json.value("written_bytes", run.written_bytes);
     run.planes = json.at("planes").get<std::vector<std::pair<std::string, int>>>();
     for (const auto& unit : json.at("units")) run.units.push_back(UnitFromJson(unit));
     for (const auto& part : json.at("parts")) run.parts.push_back(PartFromJson(part));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/drive_wear.h"
 #include "engine/model_description.h"
 #include "engine/train_options.h"
 #include "nlohmann/json.hpp"
@@ -59,6 +60,9 @@ struct RunDescription {
   std::vector<std::pair<std::string, int>> planes;
   std::vector<PlannedUnit> units;
 
+  double drive_bytes_per_day = kDriveBytesPerDay;  // that a drive is rated to be written
+  uint64_t written_bytes = 0;                      // to the drives, by all processes
+
   std::vector<RunPart> parts;      // the last one is the newest
   std::vector<RunCommit> commits;  // oldest first, of steps that count; thinned out when many
   int64_t commit_count = 0;
@@ -68,7 +72,7 @@ struct RunDescription {
 inline constexpr size_t kMostCommits = 1000;
 void AddCommit(RunDescription& run, const RunCommit& commit);
 
-// Fills in all but `computing_bytes`, `io_engine`, parts and commits.
+// Fills in all but `computing_bytes`, `io_engine`, `written_bytes`, parts and commits.
 RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& model,
                            const SwapPlan& plan);
 

@@ -167,6 +167,13 @@ void RunJournal::Report() {
   const std::string description =
       ToJson(run_).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   absl::Status status = WriteFileAtomically(RunDescriptionPath(output_), description + "\n");
+  if (timeline_ != nullptr && timeline_->has_value()) {
+    input.timeline = **timeline_;
+    status.Update(
+        WriteFileAtomically(TimelinePath(output_), ToJson(*input.timeline).dump() + "\n"));
+  } else if (auto earlier = ReadTimeline(output_); earlier.ok()) {
+    input.timeline = *std::move(earlier);  // of the process before this one
+  }
   status.Update(WriteReport(input, output_ + "/report.html"));
   WarnOnce(status);
   reported_ = clock_();

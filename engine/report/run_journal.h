@@ -14,6 +14,7 @@
 #include "engine/metrics.h"
 #include "engine/report/report_series.h"
 #include "engine/report/run_description.h"
+#include "engine/report/step_timeline.h"
 #include "engine/report/tensorboard_writer.h"
 
 namespace spillway {
@@ -28,6 +29,12 @@ class RunJournal {
       RunDescription run, std::function<double()> clock = TensorBoardWriter::SystemClock());
   // Without End before it: the run failed, and nobody said why.
   ~RunJournal();
+
+  // What the report draws, and OUTPUT/timeline.json keeps, from here on; outlives the journal.
+  void DrawTimeline(const std::optional<StepTimeline>* timeline) { timeline_ = timeline; }
+
+  // To its drives, by all processes of the run so far.
+  void SetWritten(uint64_t bytes) { run_.written_bytes = bytes; }
 
   absl::Status Step(const StepMetrics& metrics);
   // Fills in `best` and `best_step`.
@@ -56,6 +63,7 @@ class RunJournal {
   const std::function<double()> clock_;
   RunDescription run_;
   RunRows rows_;
+  const std::optional<StepTimeline>* timeline_ = nullptr;
   std::unique_ptr<MetricsLog> metrics_;
   std::unique_ptr<MetricsLog> evaluations_;
   std::unique_ptr<TensorBoardWriter> tensorboard_;

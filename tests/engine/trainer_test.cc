@@ -3,18 +3,22 @@
 
 #include <signal.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "engine/inspect/inspect_run.h"
 #include "engine/memory_limits.h"
 #include "engine/report/run_description.h"
+#include "engine/report/step_timeline.h"
 #include "engine/state_source.h"
 #include "engine/stop_signal.h"
+#include "engine/written_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -64,6 +68,9 @@ class StubCompute : public StepCompute {
           (count + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
       std::fill(buffers.gradients[i] + count, buffers.gradients[i] + padded, 0.0f);
     }
+    if (op_milliseconds > 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(op_milliseconds));
+    }
     if (fail_at && step_ == fail_at) return absl::OutOfRangeError("made to fail");
     if (stop_after && buffers.op->kind == OpKind::kLoss && step_ == stop_after) raise(SIGTERM);
     return absl::OkStatus();
@@ -74,6 +81,7 @@ class StubCompute : public StepCompute {
 
   int64_t stop_after = 0;
   int64_t fail_at = 0;
+  int op_milliseconds = 0;
 
  private:
   const ModelDescription& model_;
@@ -131,6 +139,7 @@ class TrainerTest : public testing::Test {
     StubCompute compute(model_, options.dtype);
     compute.stop_after = stop_after;
     compute.fail_at = fail_at;
+    compute.op_milliseconds = op_milliseconds_;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
@@ -149,6 +158,7 @@ class TrainerTest : public testing::Test {
 
   std::string folder_;
   ModelDescription model_;
+  int op_milliseconds_ = 0;
 };
 
 TEST_F(TrainerTest, PlacementEngineUpdateAndResumeNeverChangeTheBits) {
@@ -312,6 +322,82 @@ TEST_F(TrainerTest, EvaluationsComeOnceAStepAndKnowTheBestAlsoAfterAResume) {
       EXPECT_EQ(rows[i], expected[i]);
     }
     EXPECT_EQ(result.best_evaluation_step, whole.best_evaluation_step);
+  }
+}
+
+TEST_F(TrainerTest, SlowComputeIsNoStallAndNamedInTheTimeLine) {
+  op_milliseconds_ = 30;
+  for (const double clip : {0.0, 1.0}) {
+    TrainOptions options = Options(absl::StrCat("clip", clip));
+    options.swap_paths = {folder_ + "/a"};
+    options.offload_param = options.offload_optimizer = Offload::kNvme;
+    options.clip = clip;
+    options.steps = 4;
+    TrainResult result;
+    ASSERT_TRUE(Train(options, &result).ok());
+    const auto rows = Rows(options.output + "/metrics.jsonl");
+    for (const nlohmann::json& row : rows) {
+      const double seconds = row["seconds"];
+      EXPECT_GT(row["busy_seconds"]["compute"].get<double>(), 0.7 * seconds) << row;
+      EXPECT_LT(
+          row["stall_seconds"]["disk"].get<double>() + row["stall_seconds"]["update"].get<double>(),
+          0.2 * seconds)
+          << row;
+    }
+    const auto timeline = ReadTimeline(options.output);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    EXPECT_TRUE(timeline->steady);
+    EXPECT_EQ(timeline->step, 3);
+    double computed = 0;
+    for (const TimelineOp& op : timeline->ops) computed += op.span.end - op.span.begin;
+    EXPECT_NEAR(computed, timeline->metrics["busy_seconds"]["compute"].get<double>(),
+                0.02 * computed);
+    ASSERT_EQ(timeline->ops.size(), 2 * model_.units.size() - 1);
+    EXPECT_EQ(timeline->ops.front().name, "forward u0");
+    EXPECT_EQ(timeline->ops.back().name, "backward u0");
+    EXPECT_NEAR(timeline->seconds, timeline->metrics["seconds"].get<double>(), 0.005);
+    EXPECT_THAT(result.speed, testing::HasSubstr("\n  step  "));
+  }
+}
+
+// The count goes on over processes, and stops the run before it passes the limit.
+TEST_F(TrainerTest, ALimitOfBytesWrittenStopsBeforeItIsPassed) {
+  for (const double clip : {0.0, 1.0}) {
+    TrainOptions options = Options(absl::StrCat("clip", clip));
+    options.swap_paths = {folder_ + "/a"};
+    options.offload_param = options.offload_optimizer = Offload::kNvme;
+    options.clip = clip;
+    TrainResult whole;
+    const auto expected = Train(options, &whole);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    EXPECT_EQ(whole.run_written_bytes, *WrittenBytes::Read(options.output));
+    EXPECT_GT(whole.run_written_bytes, whole.nvme_written_bytes);  // the first state
+
+    options.output += "-limited";
+    options.max_bytes_written = whole.run_written_bytes / 2;
+    TrainResult result;
+    ASSERT_TRUE(Train(options, &result).ok());
+    EXPECT_EQ(result.end, TrainResult::End::kStopped);
+    EXPECT_EQ(result.stop_signal, 0);
+    EXPECT_GT(result.step, 1);
+    EXPECT_LT(result.step, options.steps);
+    EXPECT_LE(result.run_written_bytes, options.max_bytes_written);
+    // No earlier than it has to.
+    EXPECT_GT(result.run_written_bytes + 3 * whole.run_written_bytes / options.steps,
+              options.max_bytes_written);
+    const auto run = ReadRunDescription(options.output);
+    EXPECT_EQ(run->parts.back().message, "--max-bytes-written");
+    EXPECT_EQ(run->written_bytes, result.run_written_bytes);
+
+    options.resume = true;
+    const auto refused = Train(options, &result).status();
+    EXPECT_EQ(ExitCodeOf(refused), 3) << refused;
+    EXPECT_THAT(std::string(refused.message()), testing::HasSubstr("written by this run so far"));
+    options.max_bytes_written = whole.run_written_bytes * 2;
+    const auto resumed = Train(options, &result);
+    ASSERT_TRUE(resumed.ok()) << resumed.status();
+    EXPECT_EQ(*resumed, *expected);
+    EXPECT_EQ(result.run_written_bytes, *WrittenBytes::Read(options.output));
   }
 }
 

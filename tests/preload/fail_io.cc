@@ -1,6 +1,7 @@
 // Preloaded into the program (LD_PRELOAD): from the Nth on, its calls of one kind on files of
 // one name fail. SPILLWAY_FAIL_CALL: pread, pwrite, fdatasync or write; SPILLWAY_FAIL_NAME: a
-// part of the file's path; SPILLWAY_FAIL_AFTER: N, from 1; SPILLWAY_FAIL_ERRNO: the number.
+// part of the file's path; SPILLWAY_FAIL_AFTER: N, from 1; SPILLWAY_FAIL_ERRNO: the number. Or,
+// with SPILLWAY_FAIL_SLEEP_US instead of a number, they take so many microseconds longer.
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@ bool Fails(const char* call, int fd) {
   static const char* const name = getenv("SPILLWAY_FAIL_NAME");
   static const char* const after = getenv("SPILLWAY_FAIL_AFTER");
   static const char* const error = getenv("SPILLWAY_FAIL_ERRNO");
-  if (which == nullptr || name == nullptr || after == nullptr || error == nullptr) return false;
+  static const char* const sleep_us = getenv("SPILLWAY_FAIL_SLEEP_US");
+  if (which == nullptr || name == nullptr || after == nullptr) return false;
+  if (error == nullptr && sleep_us == nullptr) return false;
   if (strcmp(which, call) != 0) return false;
   char link[64], path[4096];
   snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
@@ -30,6 +33,10 @@ bool Fails(const char* call, int fd) {
   path[length] = 0;
   if (strstr(path, name) == nullptr) return false;
   if (++calls < atol(after)) return false;
+  if (sleep_us != nullptr) {
+    usleep(atol(sleep_us));
+    return false;
+  }
   errno = atoi(error);
   return true;
 }

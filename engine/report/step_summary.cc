@@ -1,0 +1,133 @@
+#include "engine/report/step_summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/drive_wear.h"
+#include "engine/progress.h"
+#include "swap/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
+
+std::string Seconds(double seconds) {
+  return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
+}
+
+std::string Percent(double part) { return absl::StrFormat("%.0f%%", 100 * part); }
+
+}  // namespace
+
+void StepSummary::Add(const StepMetrics& row) {
+  forecast_ = row.forecast;
+  if (!first_) {
+    first_ = row;
+    Count(row);
+    return;
+  }
+  if (counted_ == 1 && row.step == first_->step + 1) {
+    counted_ = 0;
+    steps_.clear();
+    sums_ = Sums();
+  }
+  Count(row);
+}
+
+void StepSummary::Count(const StepMetrics& row) {
+  const Step step = {row.seconds, static_cast<double>(row.nvme_read_bytes),
+                     static_cast<double>(row.nvme_written_bytes)};
+  if (steps_.size() < kMostSteps) {
+    steps_.push_back(step);
+  } else {
+    steps_[counted_ % kMostSteps] = step;
+  }
+  ++counted_;
+  sums_.seconds += row.seconds;
+  sums_.stall_disk += row.stall_disk_seconds;
+  sums_.stall_update += row.stall_update_seconds;
+  sums_.commit += row.commit_seconds;
+  sums_.busy_compute += row.busy_compute_seconds;
+  sums_.busy_disk += row.busy_disk_seconds;
+  sums_.busy_update += row.busy_update_seconds;
+  sums_.binding += row.binding_seconds;
+}
+
+double StepSummary::Median(double Step::*member) const {
+  if (steps_.empty()) return 0;
+  std::vector<double> values;
+  for (const Step& step : steps_) values.push_back(step.*member);
+  const auto middle = values.begin() + values.size() / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+double StepSummary::median_seconds() const { return Median(&Step::seconds); }
+
+std::string StepSummary::SpeedLines(int workers) const {
+  const double median = median_seconds();
+  std::string text = absl::StrCat("\n  step       ", Seconds(median), ", the median");
+  if (forecast_) {
+    absl::StrAppend(&text, "; predicted ", Seconds(forecast_->predicted_seconds), ", bound ",
+                    Seconds(forecast_->bound_seconds));
+    if (forecast_->bound_seconds > 0) {
+      absl::StrAppendFormat(&text, " (%.2f x)", median / forecast_->bound_seconds);
+    }
+    absl::StrAppend(&text, "\n  binds      ");
+    for (int i = 0; i < kPhases; ++i) {
+      absl::StrAppend(&text, i > 0 ? ", " : "", PhaseName(static_cast<Phase>(i)), " ",
+                      ResourceName(forecast_->phases[i].binding));
+    }
+    absl::StrAppend(&text, "; busy ", Percent(sums_.binding / sums_.seconds), " of the step");
+  }
+  absl::StrAppend(&text, "\n  busy       compute ", Percent(sums_.busy_compute / sums_.seconds));
+  if (sums_.busy_disk > 0) {
+    absl::StrAppend(&text, ", disk ", Percent(sums_.busy_disk / sums_.seconds));
+  }
+  absl::StrAppend(&text, ", update ", Percent(sums_.busy_update / workers / sums_.seconds), " of ",
+                  workers, workers == 1 ? " worker" : " workers");
+  const std::pair<const char*, double> waits[] = {{"disk", sums_.stall_disk},
+                                                  {"update", sums_.stall_update}};
+  std::string waited;
+  for (const auto& [reason, seconds] : waits) {
+    if (seconds / sums_.seconds < kLeastStall) continue;
+    absl::StrAppend(&waited, waited.empty() ? "" : ", ", reason, " ",
+                    Seconds(seconds / static_cast<double>(counted_)), " (",
+                    Percent(seconds / sums_.seconds), ")");
+  }
+  absl::StrAppend(&text, "\n  waited     ",
+                  waited.empty() ? "hardly: under 0.5% of the steps" : waited + " a step");
+  if (sums_.commit > 0) {
+    absl::StrAppend(&text, "; commits ", Seconds(sums_.commit), " in all");
+  }
+  return text;
+}
+
+// Medians: the last step has an update more.
+std::string StepSummary::TrafficLines(uint64_t parameters, double drive_bytes_per_day) const {
+  const double read = Median(&Step::read_bytes), written = Median(&Step::written_bytes);
+  if (read + written <= 0) return "";
+  const double per = static_cast<double>(std::max<uint64_t>(1, parameters));
+  std::string text =
+      absl::StrFormat("\n  traffic    %.3g bytes read and %.3g written a parameter and step",
+                      read / per, written / per);
+  if (written <= 0) return text;
+  const double seconds = std::max(1e-9, median_seconds());
+  absl::StrAppend(&text, "\n  wear       ", FormatBytes(static_cast<uint64_t>(written)),
+                  " written a step; at this rate a drive lasts ",
+                  DriveLifeText(DriveLifeSeconds(written / seconds, drive_bytes_per_day)));
+  absl::StrAppendFormat(&text, "\n             (rated %.4g TB a day for %g years)",
+                        drive_bytes_per_day * 1e-12, kDriveRatedYears);
+  return text;
+}
+
+std::string StepSummary::Text(uint64_t parameters, int workers, double drive_bytes_per_day) const {
+  if (counted_ == 0 || sums_.seconds <= 0) return "";
+  return SpeedLines(std::max(1, workers)) + TrafficLines(parameters, drive_bytes_per_day);
+}
+
+}  // namespace spillway

@@ -1,0 +1,52 @@
+// The speed of a process's steps in a few lines, for the end of train: how long a step took and
+// why, what it moved, and what that does to the drive. Plain values; one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/metrics.h"
+
+namespace spillway {
+
+class StepSummary {
+ public:
+  // Of each step, in order. The first, which runs no deferred update and finds nothing ahead of
+  // it, does not count where there are others.
+  void Add(const StepMetrics& row);
+
+  // Of the steps that count (of many, the last few thousand); 0 without any.
+  double median_seconds() const;
+
+  // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
+  // `workers`: whose busy time is in a row's `update`.
+  std::string Text(uint64_t parameters, int workers, double drive_bytes_per_day) const;
+
+ private:
+  struct Sums {
+    double seconds = 0;
+    double stall_disk = 0, stall_update = 0, commit = 0;
+    double busy_compute = 0, busy_disk = 0, busy_update = 0, binding = 0;
+  };
+
+  std::string SpeedLines(int workers) const;
+  std::string TrafficLines(uint64_t parameters, double drive_bytes_per_day) const;
+
+  std::optional<StepMetrics> first_;
+  std::optional<StepForecast> forecast_;
+  struct Step {
+    double seconds = 0, read_bytes = 0, written_bytes = 0;
+  };
+  static constexpr size_t kMostSteps = 4096;
+
+  void Count(const StepMetrics& row);
+  double Median(double Step::*member) const;
+
+  int64_t counted_ = 0;      // steps that count
+  std::vector<Step> steps_;  // the last kMostSteps of them, for medians
+  Sums sums_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,130 @@
+// One step of a run, drawn by resource: when the compute thread computed, what it waited for,
+// when workers and disks were busy. Made from the spans of every step as they come, in bounded
+// memory; the report draws the last steady one, and OUTPUT/timeline.json keeps it
+// (docs/FORMATS.md). Plain values; no thread of its own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/report/busy_intervals.h"
+#include "io/trace.h"
+#include "nlohmann/json.hpp"
+#include "swap/phase_traffic.h"
+
+namespace spillway {
+
+// From here on all times are seconds from the beginning of the step.
+struct TimelineSpan {
+  double begin = 0;
+  double end = 0;
+
+  friend bool operator==(const TimelineSpan&, const TimelineSpan&) = default;
+};
+
+struct TimelineOp {
+  std::string name;  // "forward h.3"
+  TimelineSpan span;
+};
+
+struct TimelineStall {
+  std::string reason;  // "disk", "update", "commit"
+  std::string before;  // the operation that waited
+  TimelineSpan span;
+};
+
+// A row of the drawing: one resource.
+struct TimelineRow {
+  std::string name;  // "update worker 1", "disk read"
+  std::vector<TimelineSpan> busy;
+  // Of transfers: bytes in bins of equal width from the step's beginning.
+  double bin_seconds = 0;
+  std::vector<double> bin_bytes;
+};
+
+struct StepTimeline {
+  int64_t step = 0;
+  // Nothing but training happened, and a step came before it.
+  bool steady = false;
+  double seconds = 0;                        // from beginning to end
+  std::array<double, kPhases> phase_ends{};  // seconds; the rest is evaluation
+  std::vector<TimelineOp> ops;
+  std::vector<TimelineStall> stalls;   // the longest, in order of time
+  std::vector<TimelineRow> waits;      // one a reason that there was: "disk"
+  std::vector<TimelineRow> resources;  // workers, disk read, disk write
+  // Seconds of all workers by what they did: "round", "update", "check", "save".
+  std::map<std::string, double> worker_seconds;
+  uint64_t lost_spans = 0;  // more than the trace could hold: then something is missing
+  nlohmann::json metrics;   // the step's row
+};
+
+nlohmann::json ToJson(const StepTimeline& timeline);
+// kInvalidArgument for what ToJson does not write.
+absl::StatusOr<StepTimeline> StepTimelineFromJson(const nlohmann::json& json);
+
+// OUTPUT/timeline.json. kNotFound where there is none.
+std::string TimelinePath(const std::string& output);
+absl::StatusOr<StepTimeline> ReadTimeline(const std::string& output);
+
+// When a step's parts ended, by Trace::Now.
+struct StepTimes {
+  int64_t step = 0;
+  bool steady = false;
+  int64_t begin_ns = 0;
+  std::array<int64_t, kPhases> phase_ends_ns{};
+  int64_t end_ns = 0;
+};
+
+// "forward h.3" of a span; a unit without a name is "unit 3".
+std::string SpanLabel(const Span& span, const std::vector<std::string>& units);
+
+// Takes spans of steps one after another. A step's time line is done when the next step has
+// ended, since some of what began in it ends only then; or with Finish.
+class TimelineBuilder {
+ public:
+  explicit TimelineBuilder(std::vector<std::string> units) : units_(std::move(units)) {}
+
+  // The first step begins.
+  void Begin(int64_t begin_ns);
+  void Add(const Span& span);
+  // The step ends, and the next one begins. `lost`: spans lost so far.
+  void EndStep(const StepTimes& times, nlohmann::json metrics, uint64_t lost);
+  // No more spans come.
+  void Finish();
+
+  // The last steady step that is done, or else the last one.
+  const std::optional<StepTimeline>& timeline() const { return timeline_; }
+
+ private:
+  // A step while its spans come in.
+  struct Open {
+    StepTimes times;  // end_ns: 0 until it has ended
+    nlohmann::json metrics;
+    uint64_t lost = 0;
+    std::vector<Span> ops;
+    std::vector<Span> stalls;
+    std::map<SpanKind, BusyIntervals> waits;
+    std::map<uint16_t, BusyIntervals> workers;  // by thread
+    std::map<SpanKind, int64_t> worker_ns;
+    std::map<SpanKind, BusyIntervals> transfers;
+    std::map<SpanKind, ByteBins> bytes;
+  };
+
+  void AddTo(Open& open, const Span& span) const;
+  void Seal(Open& open);
+
+  const std::vector<std::string> units_;
+  std::optional<Open> current_;
+  std::optional<Open> ended_;  // the step before it
+  uint64_t lost_before_ = 0;
+  std::optional<StepTimeline> timeline_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,81 @@
+#include "engine/report/step_summary.h"
+
+#include "absl/strings/str_split.h"
+#include "engine/drive_wear.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+StepMetrics Row(int64_t step, double seconds) {
+  StepMetrics row;
+  row.step = step;
+  row.seconds = seconds;
+  row.nvme_read_bytes = 14'000'000;
+  row.nvme_written_bytes = 12'000'000;
+  row.stall_disk_seconds = 0.3 * seconds;
+  row.busy_disk_seconds = 0.9 * seconds;
+  row.busy_compute_seconds = 0.5 * seconds;
+  row.busy_update_seconds = 0.4 * seconds;
+  row.binding_seconds = 0.8 * seconds;
+  return row;
+}
+
+StepForecast Predicted() {
+  StepForecast forecast;
+  forecast.predicted_seconds = 1.8;
+  forecast.bound_seconds = 1.6;
+  forecast.phases[0].binding = Resource::kDisk;
+  forecast.phases[1].binding = Resource::kCompute;
+  forecast.phases[2].binding = Resource::kUpdate;
+  return forecast;
+}
+
+TEST(StepSummary, SaysWhyAStepTookSoLong) {
+  StepSummary summary;
+  for (int64_t step = 1; step <= 5; ++step) {
+    StepMetrics row = Row(step, step == 1 ? 100 : 2);
+    row.forecast = Predicted();
+    summary.Add(row);
+  }
+  EXPECT_DOUBLE_EQ(summary.median_seconds(), 2);
+  EXPECT_EQ(summary.Text(0, 0, 1e12).find("nan"), std::string::npos);
+  const std::string text = summary.Text(1'000'000, 2, kDriveBytesPerDay);
+  for (const char* line :
+       {"\n  step       2 s, the median; predicted 1.8 s, bound 1.6 s (1.25 x)",
+        "\n  binds      forward disk, backward compute, flush update; busy 80% of the step",
+        "\n  busy       compute 50%, disk 90%, update 20% of 2 workers",
+        "\n  waited     disk 0.6 s (30%) a step",
+        "\n  traffic    14 bytes read and 12 written a parameter and step",
+        "\n  wear       11.44 MiB written a step; at this rate a drive lasts 37 years",
+        "\n             (rated 3.84 TB a day for 5 years)"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
+}
+
+TEST(StepSummary, LeavesOutWhatThereIsNot) {
+  StepSummary none;
+  EXPECT_EQ(none.Text(1, 1, kDriveBytesPerDay), "");
+  EXPECT_EQ(none.median_seconds(), 0);
+  StepSummary summary;
+  StepMetrics row;
+  row.step = 1;
+  row.seconds = 3;
+  row.busy_compute_seconds = 3;
+  summary.Add(row);
+  EXPECT_DOUBLE_EQ(summary.median_seconds(), 3);  // the only one counts
+  const std::string text = summary.Text(10, 1, kDriveBytesPerDay);
+  EXPECT_THAT(text, HasSubstr("waited     hardly"));
+  EXPECT_THAT(text, HasSubstr("of 1 worker"));
+  for (const char* absent : {"predicted", "binds", "disk", "traffic", "wear", "commits"}) {
+    EXPECT_THAT(text, Not(HasSubstr(absent)));
+  }
+}
+
+}  // namespace
+}  // namespace spillway
