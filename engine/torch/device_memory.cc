@@ -71,8 +71,9 @@ class BudgetedAllocator final : public c10::Allocator {
 
   void* Take(size_t bytes) {
     MutexLock lock(mutex_);
-    const bool large = bytes >= kLargeBytes;
-    size_t size = RoundUp(bytes, large ? kLargeGranule : kAlignment);
+    size_t size = RoundUp(bytes, kAlignment);
+    const bool large = size >= kLargeBytes;
+    if (large) size = RoundUp(size, kLargeGranule);
     void* data = nullptr;
     if (large) {
       // The smallest kept block that wastes little.
@@ -92,13 +93,11 @@ class BudgetedAllocator final : public c10::Allocator {
   }
 
   void* Allocate(size_t size, bool large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (budget_ != nullptr && !budget_->TryAdd(size)) {
-      TrimLocked();
-      if (!budget_->TryAdd(size)) {
-        TORCH_CHECK_WITH(OutOfMemoryError, false, "device memory: ", FormatBytes(size),
-                         " more are needed, ", FormatBytes(budget_->used_bytes()), " of ",
-                         FormatBytes(budget_->limit_bytes()), " are in use; raise --device-memory");
-      }
+    while (budget_ != nullptr && !budget_->TryAdd(size)) {
+      if (DropOne(size)) continue;
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "device memory: ", FormatBytes(size),
+                       " more are needed, ", FormatBytes(budget_->used_bytes()), " of ",
+                       FormatBytes(budget_->limit_bytes()), " are in use; raise --device-memory");
     }
     void* data = nullptr;
     if (large) {
@@ -129,6 +128,21 @@ class BudgetedAllocator final : public c10::Allocator {
       std::free(data);
       if (budget_ != nullptr) budget_->Subtract(size);
     }
+  }
+
+  // Gives back the smallest kept block that makes room for `size` bytes, or the largest.
+  // False where none is kept.
+  bool DropOne(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (kept_.empty()) return false;
+    const uint64_t used = budget_->used_bytes(), limit = budget_->limit_bytes();
+    const uint64_t missing = used + size > limit ? used + size - limit : 0;
+    auto it = kept_.lower_bound(missing);
+    if (it == kept_.end()) --it;
+    munmap(it->second, it->first);
+    budget_->Subtract(it->first);
+    kept_bytes_ -= it->first;
+    kept_.erase(it);
+    return true;
   }
 
   void TrimLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

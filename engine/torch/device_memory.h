@@ -2,7 +2,8 @@
 //
 // Once installed every tensor LibTorch allocates on the CPU comes from here. Large
 // blocks are kept for reuse, so that a step does not fault the same pages in again and
-// again; what is kept counts as used, and is given back before anything is refused.
+// again; what is kept counts as used, and is given back, no more of it than must be, before
+// anything is refused.
 #pragma once
 
 #include <cstdint>

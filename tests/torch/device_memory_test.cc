@@ -1,0 +1,75 @@
+#include "engine/torch/device_memory.h"
+
+#include <torch/torch.h>
+
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+class DeviceMemoryTest : public testing::Test {
+ protected:
+  DeviceMemoryTest() { DeviceMemory::Install(&budget_); }
+  ~DeviceMemoryTest() override { DeviceMemory::Install(nullptr); }
+
+  static torch::Tensor Take(int64_t mib) { return torch::empty({mib * kMiB}, torch::kUInt8); }
+
+  MemoryBudget budget_{"device", 10 * kMiB};
+};
+
+TEST_F(DeviceMemoryTest, ABlockComesBackToWhoAsksForItsSize) {
+  torch::Tensor a = Take(4);
+  const void* address = a.data_ptr();
+  a = torch::Tensor();
+  EXPECT_EQ(DeviceMemory::live_bytes(), 0u);
+  EXPECT_EQ(DeviceMemory::held_bytes(), 4u * kMiB);
+  EXPECT_EQ(Take(4).data_ptr(), address);
+  EXPECT_EQ(budget_.used_bytes(), 4u * kMiB);
+}
+
+TEST_F(DeviceMemoryTest, OnlyWhatIsInTheWayIsGivenBack) {
+  torch::Tensor one = Take(1), two = Take(2), four = Take(4);
+  const void* address = four.data_ptr();
+  one = two = four = torch::Tensor();
+  ASSERT_EQ(DeviceMemory::held_bytes(), 7u * kMiB);
+  const torch::Tensor five = Take(5);  // 2 MiB too many: the block of 2 goes
+  EXPECT_EQ(DeviceMemory::held_bytes(), 10u * kMiB);
+  const torch::Tensor again = Take(4);
+  EXPECT_EQ(again.data_ptr(), address);
+  EXPECT_EQ(DeviceMemory::live_bytes(), 9u * kMiB);
+  EXPECT_EQ(DeviceMemory::held_bytes(), 10u * kMiB);
+}
+
+TEST_F(DeviceMemoryTest, SeveralGoWhereNoneIsLargeEnough) {
+  torch::Tensor a = Take(1), b = Take(3), c = Take(3);
+  a = b = c = torch::Tensor();
+  const torch::Tensor nine = Take(9);
+  EXPECT_EQ(DeviceMemory::held_bytes(), 10u * kMiB);  // the block of 1 is still there
+}
+
+TEST_F(DeviceMemoryTest, ASizeThatIsRoundedUpToLargeIsLarge) {
+  torch::Tensor almost = torch::empty({256 * 1024 - 1}, torch::kUInt8);
+  EXPECT_EQ(DeviceMemory::live_bytes(), 256u * 1024);
+  const void* address = almost.data_ptr();
+  almost = torch::Tensor();
+  EXPECT_EQ(torch::empty({256 * 1024}, torch::kUInt8).data_ptr(), address);
+  DeviceMemory::Trim();
+  EXPECT_EQ(DeviceMemory::held_bytes(), 0u);
+  EXPECT_EQ(budget_.used_bytes(), 0u);
+}
+
+TEST_F(DeviceMemoryTest, PastTheLimitTheErrorNamesTheBudget) {
+  const torch::Tensor eight = Take(8);
+  try {
+    Take(3);
+    FAIL() << "11 of 10 MiB";
+  } catch (const c10::OutOfMemoryError& error) {
+    EXPECT_NE(std::string(error.what()).find("raise --device-memory"), std::string::npos);
+  }
+  EXPECT_EQ(budget_.used_bytes(), 8u * kMiB);
+}
+
+}  // namespace
+}  // namespace spillway
