@@ -76,7 +76,8 @@ def restrict(args):
 
 
 def run(args, command):
-    environment = dict(os.environ)
+    # Both sides get what the flags say, whatever was tuned here.
+    environment = dict(os.environ, SPILLWAY_PROFILE="off")
     if not args.small_pages:
         environment["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
     done = subprocess.run(command, capture_output=True, text=True, preexec_fn=restrict(args),
@@ -128,7 +129,7 @@ def measure_fio(args, op):
 
 def measure_spillway(args, op):
     command = [args.spillway, "bench", "io", "--path", args.path, "--op", op, "--size", args.size,
-               "--block", args.block, "--depth", str(args.depth), "--threads", str(args.threads),
+               "--block", args.block, "--depth", str(args.depth), "--io-threads", str(args.threads),
                "--seconds", str(args.seconds), "--json"]
     if args.verify:
         command.append("--verify")

@@ -107,6 +107,7 @@ class SwapBench {
     all.seconds = std::max(1.0, options.seconds / 4);
     all.blocks = bench->file_bytes_ / io.block_bytes * files.size();
     all.file_bytes = bench->file_bytes_;
+    all.stopped = options.stopped;
     ASSIGN_OR_RETURN(const DiskPassResult filled, bench->pass_->Run(all));
     bench->file_bytes_ = std::max<uint64_t>(
         filled.written_bytes / files.size() / io.block_bytes * io.block_bytes, io.block_bytes);
@@ -145,7 +146,8 @@ class SwapBench {
 
   absl::StatusOr<DiskPassResult> Pass(PassMix mix) {
     if (options_.stopped && options_.stopped()) return absl::CancelledError("stopped");
-    return pass_->Run({.mix = mix, .seconds = seconds_, .file_bytes = file_bytes_});
+    return pass_->Run(
+        {.mix = mix, .seconds = seconds_, .file_bytes = file_bytes_, .stopped = options_.stopped});
   }
 
   absl::Status Round() {

@@ -23,7 +23,7 @@ struct SwapBenchOptions {
   int workers = 2;
   uint64_t file_bytes = uint64_t{1} << 30;  // of all test files together
   double seconds = 10;                      // about
-  std::function<bool()> stopped;            // looked at between measurements; may be empty
+  std::function<bool()> stopped;            // looked at before each block; may be empty
 };
 
 // Bytes a second: medians over rounds in which each is measured once.

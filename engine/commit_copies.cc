@@ -1,7 +1,6 @@
 #include "engine/commit_copies.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "engine/copy_folder.h"
 #include "engine/run_state.h"
 #include "engine/weights/model_files.h"
 #include "io/check.h"
@@ -46,8 +46,7 @@ CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep)
 CommitCopies::~CommitCopies() {
   (void)Wait();
   if (!created_ || !List().empty()) return;
-  unlink(absl::StrCat(directory(), "/lock").c_str());
-  rmdir(directory().c_str());
+  (void)RunDirectory::Remove(std::move(lock_), {});
 }
 
 absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::string& directory,
@@ -61,6 +60,9 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
   auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep));
   copies->created_ = created;
   for (const Copy& copy : copies->List()) {
+    const absl::Status checked =
+        CheckCopyFolder(copies->lock_->fd(), copies->directory(), copy.name);
+    if (!checked.ok()) return Annotate(checked, "--persist");
     if (fs::exists(CommitManifestPath(copy.directory), error)) {
       copies->found_.push_back(copy);
     } else {
@@ -86,7 +88,7 @@ absl::Status CommitCopies::RemoveUnfinished() {
     LogInfo(absl::StrCat("removing ", FormatBytes(AllocatedBytes(copy.directory)),
                          " of a copy of a commit that a killed run left unfinished in ",
                          copy.directory));
-    RETURN_IF_ERROR(RemoveCopy(copy.directory));
+    RETURN_IF_ERROR(RemoveCopy(copy.name));
   }
   unfinished_.clear();
   return absl::OkStatus();
@@ -98,7 +100,7 @@ absl::Status CommitCopies::RemoveAll() {
     LogInfo(absl::StrCat("removing ", FormatBytes(AllocatedBytes(copy.directory)),
                          ", the commit of step ", copy.step, " of the earlier run, in ",
                          copy.directory));
-    RETURN_IF_ERROR(RemoveCopy(copy.directory));
+    RETURN_IF_ERROR(RemoveCopy(copy.name));
   }
   found_.clear();
   return absl::OkStatus();
@@ -112,6 +114,7 @@ std::vector<CommitCopies::Copy> CommitCopies::List() const {
     const std::string name = entry.path().filename().string();
     Copy copy;
     copy.directory = entry.path().string();
+    copy.name = name;
     if (absl::StartsWith(name, kPrefix) &&
         absl::SimpleAtoi(absl::StripPrefix(name, kPrefix), &copy.step) &&
         fs::is_directory(entry.symlink_status(error))) {
@@ -167,10 +170,11 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
   CommitRecord record;
   ASSIGN_OR_RETURN(const auto from,
                    SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record));
-  const std::string target = absl::StrFormat("%s/%s%012d", directory(), kPrefix, record.step);
-  RETURN_IF_ERROR(RemoveCopy(target));  // of the same step, before the run was resumed
+  const std::string name = absl::StrFormat("%s%012d", kPrefix, record.step);
+  const std::string target = absl::StrCat(directory(), "/", name);
+  RETURN_IF_ERROR(RemoveCopy(name));  // of the same step, before the run was resumed
   const absl::Status status = [&]() -> absl::Status {
-    if (mkdir(target.c_str(), 0700) != 0) {
+    if (mkdirat(lock_->fd(), name.c_str(), 0700) != 0) {
       return ErrnoStatus(errno, absl::StrCat("create ", target));
     }
     ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), CopyOptions(target)));
@@ -181,7 +185,7 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
     return SyncDirectory(directory());
   }();
   if (!status.ok()) {
-    (void)RemoveCopy(target);
+    (void)RemoveCopy(name);
     return Annotate(status, absl::StrCat("copy the commit of step ", record.step));
   }
   return Prune(static_cast<int64_t>(record.step));
@@ -191,23 +195,13 @@ absl::Status CommitCopies::Prune(int64_t step) {
   int kept = 0;
   for (const Copy& copy : List()) {
     if (copy.step <= step && ++kept <= keep_) continue;
-    RETURN_IF_ERROR(RemoveCopy(copy.directory));
+    RETURN_IF_ERROR(RemoveCopy(copy.name));
   }
   return absl::OkStatus();
 }
 
-// The manifest first: without it what is left is no commit.
-absl::Status CommitCopies::RemoveCopy(const std::string& directory) const {
-  const std::string manifest = CommitManifestPath(directory);
-  if (unlink(manifest.c_str()) != 0 && errno != ENOENT) {
-    return ErrnoStatus(errno, absl::StrCat("remove ", manifest));
-  }
-  std::error_code error;
-  if (!fs::exists(directory, error)) return absl::OkStatus();
-  RETURN_IF_ERROR(SyncDirectory(directory));
-  fs::remove_all(directory, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", directory));
-  return absl::OkStatus();
+absl::Status CommitCopies::RemoveCopy(const std::string& name) const {
+  return RemoveCopyFolder(lock_->fd(), directory(), name);
 }
 
 }  // namespace spillway

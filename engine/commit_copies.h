@@ -22,10 +22,11 @@ class CommitCopies {
   struct Copy {
     int64_t step = 0;
     std::string directory;
+    std::string name;  // of that, in the directory of the copies
   };
 
   // Locks `directory` (created where missing) and finds the copies. `keep`: how many stay,
-  // the newest.
+  // the newest. Refuses what somebody else put among them (engine/copy_folder.h).
   static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep);
   // Waits for the copy under way. Takes the directory back if Open made it and nothing came
   // into it.
@@ -60,11 +61,11 @@ class CommitCopies {
   CommitCopies(std::unique_ptr<RunDirectory> lock, int keep);
   std::vector<Copy> List() const;
   absl::Status MakeCopy(const std::string& manifest_path);
-  absl::Status RemoveCopy(const std::string& directory) const;
+  absl::Status RemoveCopy(const std::string& name) const;
   // Bytes on the drive.
   static uint64_t AllocatedBytes(const std::string& directory);
 
-  const std::unique_ptr<RunDirectory> lock_;
+  std::unique_ptr<RunDirectory> lock_;
   const int keep_;
   bool created_ = false;
   std::vector<Copy> found_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,9 @@ struct TrainOptions {
   Offload offload_param = Offload::kAuto;
   Offload offload_optimizer = Offload::kAuto;
   UpdateChoice update = UpdateChoice::kAuto;
+  // Of immediate updates: the share of units that are updated in the next forward all the
+  // same; none: as the plan's clock finds best.
+  std::optional<double> deferred_share;
   IoEngineOptions io;
   int update_threads = 0;        // 0: chosen
   uint64_t tile_parameters = 0;  // 0: the default; tests use small tiles

@@ -33,18 +33,18 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   RETURN_IF_ERROR(CheckWrites(*run.swaps));
   deferred_ = run.update == UpdateMode::kDeferred;
   computing_bytes_ = run.compute_bytes;
-  SwapPlan& swaps = *run.swaps;
-  for (const StepOp& op : swaps.schedule.ops) {
+  for (const StepOp& op : run.swaps->schedule.ops) {
     ++evaluate_ops_;
     if (op.kind == OpKind::kLoss) break;
   }
 
-  const StateLayout layout = swaps.layout;
+  const StateLayout layout = run.swaps->layout;
   bool any_nvme = false;
   std::vector<bool> spill(layout.num_units(), false);
   for (int unit = 0; unit < layout.num_units(); ++unit) {
-    spill[unit] = deferred_ && swaps.placements[unit].gradient == Tier::kNvme;
-    any_nvme |= swaps.placements[unit].any_nvme() || spill[unit];
+    const UnitPlacement& placement = run.swaps->placements[unit];
+    spill[unit] = run.swaps->deferred[unit] && placement.gradient == Tier::kNvme;
+    any_nvme |= placement.any_nvme() || spill[unit];
   }
   if (any_nvme || !options_.no_commit || storage_->committed()) {
     ASSIGN_OR_RETURN(store_, storage_->OpenStore(layout, spill, state_));
@@ -56,8 +56,15 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   manager_options.io.trace = recorder_->trace();
   if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   workers_ = manager_options.workers;
-  // Measured before the arenas are there, whose memory it uses.
-  forecast_ = ForecastRun(swaps, options_, *dry_run, workers_);
+  // Measured in the store's place, and before the arenas are there, whose memory it uses. What
+  // is in the store stays the same.
+  input.clock = MeasureClock(*run.swaps, options_, *dry_run, workers_);
+  if (input.clock) {
+    ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
+    RETURN_IF_ERROR(CheckWrites(*run.swaps));
+    forecast_ = ForecastRun(*run.swaps, *input.clock);
+  }
+  SwapPlan& swaps = *run.swaps;
 
   host_budget_ = std::make_unique<MemoryBudget>("host", run.host_limit_bytes);
   ASSIGN_OR_RETURN(books_, host_budget_->Reserve(run.book_bytes, "the swap manager's books"));

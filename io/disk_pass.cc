@@ -59,6 +59,10 @@ absl::StatusOr<DiskPassResult> DiskPass::Run(const DiskPassOptions& options) {
       if (slots_[i].busy) continue;
       if (options.blocks > 0 && started >= options.blocks) break;
       if (started > 0 && Now() - began > options.seconds) break;
+      if (options.stopped && options.stopped()) {
+        failure_.Update(absl::CancelledError("stopped"));
+        break;
+      }
       const bool both = options.mix == PassMix::kBoth;
       const int line = both && i >= half ? 1 : 0;
       const uint64_t block = next[line]++;

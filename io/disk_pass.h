@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct DiskPassOptions {
   double seconds = 1;       // nothing is started later than that
   uint64_t blocks = 0;      // at most so many; 0: as many as there is time for
   uint64_t file_bytes = 0;  // the part of each file that is used, over and over
+  // Looked at before each block; may be empty. True ends the pass with kCancelled, when
+  // nothing is under way any more.
+  std::function<bool()> stopped = {};
 };
 
 struct DiskPassResult {

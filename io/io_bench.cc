@@ -68,7 +68,8 @@ class Phase {
 
  private:
   // By the time: the clock was read when the request came back.
-  bool Over() const {
+  bool Over() {
+    if (failure_.ok() && bed_.stopped()) failure_ = absl::CancelledError("stopped");
     if (!failure_.ok()) return true;
     if (seconds_ > 0) return 1e-9 * static_cast<double>(last_done_ns_ - started_ns_) >= seconds_;
     return reads_ + writes_ >= bed_.num_blocks();

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,9 @@ struct IoBenchOptions {
   double seconds = 0;
   // Checksums are computed of what is written and checked for what is read.
   bool verify = false;
+  // Looked at before each block is started, also of the first writing; may be empty. True ends
+  // it with kCancelled.
+  std::function<bool()> stopped = {};
   // Registers the files and the one buffer: a quarter more blocks than `depth`.
   IoEngineOptions io;
 };

@@ -159,6 +159,7 @@ absl::Status IoBenchBed::FillFiles() {
     uint64_t next = 0;
     absl::Status status = {};
     void Submit(BenchSlot& slot) {
+      if (status.ok() && bed->stopped()) status = absl::CancelledError("stopped");
       if (next < bed->num_blocks_ && status.ok()) {
         bed->Submit(slot, IoOp::kWrite, IoClass::kPrefetch, next++);
       }

@@ -31,6 +31,7 @@ class IoBenchBed {
   std::vector<BenchSlot>& slots() { return slots_; }
   uint64_t num_blocks() const { return num_blocks_; }
   bool direct() const;
+  bool stopped() const { return options_.stopped && options_.stopped(); }
 
   // Points the request at a block and submits it; with `verify`, what is to be written
   // is new and its checksum is kept.

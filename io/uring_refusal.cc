@@ -13,7 +13,7 @@
 namespace spillway {
 namespace {
 
-constexpr char kOtherwise[] = ", or choose the thread-pool engine";
+constexpr char kOtherwise[] = ", or choose the thread-pool engine (`--io-engine threads`)";
 
 int ReadIoUringDisabled() {
   const absl::StatusOr<std::string> text = ReadSmallFile("/proc/sys/kernel/io_uring_disabled");

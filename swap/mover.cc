@@ -184,6 +184,7 @@ void SwapManager::Mover::TryGrantOp() {
     }
     if (op.kind == OpKind::kLoss) {
       train_version_ = program.version;
+      // Awaited only where every update is deferred.
       gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
     }
   }
@@ -214,18 +215,21 @@ void SwapManager::Mover::FinishOp() {
     if (stay->state == StayState::kReleased || stay->last_op != op) continue;
     if (stay->gradient) {
       complete.push_back(stay.get());
-    } else {
+    } else if (!stay->feeds_update) {
       ReleaseStay(*stay);
     }
   }
-  if (op + 1 == program.first_op + program.num_ops) programs_.pop_front();
   for (Stay* sums : complete) {
-    if (deferred_) {
+    if (plan_.deferred[sums->unit]) {
       StartRounding(sums->unit, sums, program.version);
     } else {
       StartUpdate(sums->unit, sums, program.version + 1);
     }
   }
+  if (op + 1 < program.first_op + program.num_ops) return;
+  // Where the norm of all gradients is awaited, AnnounceUpdate starts them.
+  if (program.kind == Program::kTrain && !deferred_) StartDeferredUpdates(program.version + 1);
+  programs_.pop_front();
 }
 
 // --- Stays ------------------------------------------------------------------
@@ -246,6 +250,7 @@ void SwapManager::Mover::AddStays(const EnqueuedProgram& program) {
   for (const WeightStay& stay : plan_.weight_stays) {
     if (stay.first_op >= program.num_ops) continue;
     add(false, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
+    stays_.back()->feeds_update = stay.feeds_update && program.kind == Program::kTrain;
   }
   if (program.kind == Program::kTrain) {
     for (const GradientStay& stay : plan_.gradient_stays) {

@@ -123,6 +123,12 @@ class SwapManager::Mover {
   bool IsItsTurn(const Pass& pass) const;
   int NumTiles(const Pass& pass) const;
   bool NeedsTileBuffer(const Pass& pass) const;
+  bool GradientInStore(int unit) const {
+    return plan_.deferred[unit] && plan_.placements[unit].gradient == Tier::kNvme;
+  }
+  // The update of a deferred unit, not at a flush, goes from the store into the forward.
+  bool FillsForward(const Pass& pass) const;
+  void StartDeferredUpdates(int64_t version);
   bool FindDestination(Pass& pass);
   void StartTile(Pass& pass);
   char* PlaneHome(int unit, int tile, int plane) const;

@@ -36,6 +36,7 @@ struct SwapManager::Mover::Stay {
   ArenaSpan span;
   StayState state = StayState::kWaiting;
   bool abandoned = false;
+  bool feeds_update = false;   // which releases it
   std::vector<Fetch> fetches;  // in place while reads are under way
   int fetches_left = 0;
 };
@@ -59,6 +60,7 @@ struct SwapManager::Mover::Pass {
   int unit = 0;
   int64_t version = 0;          // that it produces
   Stay* sums = nullptr;         // the complete gradient; null for a deferred update
+  Stay* weights = nullptr;      // where an immediate update takes them from; null: the store
   Stay* destination = nullptr;  // the next forward's stay, which takes the new weights
   UpdateScalars scalars;
   bool begun = false;
@@ -76,7 +78,8 @@ struct SwapManager::Mover::TileTask {
   std::vector<char*> planes;
   char* gradient = nullptr;  // rounded
   float* sums = nullptr;
-  char* destination = nullptr;  // of the new weights
+  const char* weights = nullptr;  // in memory, not yet in `planes`
+  char* destination = nullptr;    // of the new weights
   int transfers_left = 0;
   absl::Status status;
   GradientPartial partial;

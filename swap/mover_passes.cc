@@ -29,20 +29,24 @@ void SwapManager::Mover::StartUpdate(int unit, Stay* sums, int64_t version) {
   pass->unit = unit;
   pass->version = version;
   pass->sums = sums;
+  if (sums && plan_.weight_at_hand[unit]) pass->weights = FindStay(false, unit, next_op_ - 1);
   pass->scalars = scalars_;
   AddPass(std::move(pass));
 }
 
 void SwapManager::Mover::AnnounceUpdate(const UpdateScalars& scalars) {
   scalars_ = scalars;
-  if (!deferred_) return;
-  // The units in the order in which the next forward needs them.
+  if (deferred_) StartDeferredUpdates(train_version_ + 1);
+}
+
+// The units in the order in which the next forward needs them.
+void SwapManager::Mover::StartDeferredUpdates(int64_t version) {
   std::vector<bool> seen(layout_.num_units(), false);
   for (const StepOp& op : plan_.schedule.ops) {
     for (int unit : op.weights) {
-      if (seen[unit]) continue;
+      if (seen[unit] || !plan_.deferred[unit]) continue;
       seen[unit] = true;
-      StartUpdate(unit, nullptr, train_version_ + 1);
+      StartUpdate(unit, nullptr, version);
     }
   }
 }
@@ -80,9 +84,19 @@ int SwapManager::Mover::NumTiles(const Pass& pass) const {
   return pass.scalars.skip ? 0 : layout_.NumTiles(pass.unit);
 }
 
-// An update may only read what the one before it has finished writing.
+// An update may only read what the one before it has finished writing, and a deferred one a
+// gradient that is rounded.
 bool SwapManager::Mover::IsItsTurn(const Pass& pass) const {
-  return pass.kind != PassKind::kUpdate || settled_[pass.unit] == pass.version - 1;
+  if (pass.kind != PassKind::kUpdate) return true;
+  if (settled_[pass.unit] != pass.version - 1) return false;
+  if (pass.sums) return true;
+  return std::none_of(passes_.begin(), passes_.end(), [&](const auto& other) {
+    return other->kind == PassKind::kRound && other->unit == pass.unit;
+  });
+}
+
+bool SwapManager::Mover::FillsForward(const Pass& pass) const {
+  return pass.kind == PassKind::kUpdate && !pass.sums && !flushing_;
 }
 
 bool SwapManager::Mover::CanStartTile(Pass& pass) {
@@ -92,7 +106,7 @@ bool SwapManager::Mover::CanStartTile(Pass& pass) {
   if (pass.kind == PassKind::kUpdate && !pass.begun) {
     // A deferred update has the forward right behind it, and waits for its memory.
     const bool found = placement.weight == Tier::kNvme && FindDestination(pass);
-    if (!found && deferred_ && !flushing_ && placement.weight == Tier::kNvme) return false;
+    if (!found && FillsForward(pass) && placement.weight == Tier::kNvme) return false;
   }
   if (NeedsTileBuffer(pass) && free_tile_buffers_.empty()) return false;
   if (pass.kind == PassKind::kUpdate && !pass.begun) {
@@ -122,14 +136,14 @@ bool SwapManager::Mover::FindDestination(Pass& pass) {
 bool SwapManager::Mover::NeedsTileBuffer(const Pass& pass) const {
   const UnitPlacement& placement = plan_.placements[pass.unit];
   if (pass.kind == PassKind::kRound || pass.kind == PassKind::kSave) return false;
-  return placement.any_nvme() ||
-         (pass.kind == PassKind::kUpdate && deferred_ && placement.gradient == Tier::kNvme);
+  return placement.any_nvme() || (pass.kind == PassKind::kUpdate && GradientInStore(pass.unit));
 }
 
 // Every tile has its new values in memory.
 void SwapManager::Mover::PassComputed(Pass& pass) {
   if (pass.kind == PassKind::kUpdate && pass.sums) {
     ReleaseStay(*std::exchange(pass.sums, nullptr));
+    if (pass.weights) ReleaseStay(*std::exchange(pass.weights, nullptr));
   }
   if (Stay* destination = std::exchange(pass.destination, nullptr)) {
     destination->state = StayState::kReady;

@@ -46,12 +46,15 @@ void SwapManager::Mover::StartTile(Pass& pass) {
     PointAtPlanes(pass.unit, task->tile, task->tile_buffer, task->planes);
   }
   if (pass.sums) task->sums = reinterpret_cast<float*>(Address(pass.sums->span)) + begin;
+  if (pass.weights) {
+    task->weights = Address(pass.weights->span) + begin * layout_.planes()[0].bytes_per_parameter;
+  }
   if (pass.destination) {
     task->destination =
         Address(pass.destination->span) + begin * layout_.planes()[0].bytes_per_parameter;
   }
   if (pass.kind != PassKind::kInitialize) {
-    if (deferred_ && placement.gradient != Tier::kNvme) {
+    if (plan_.deferred[pass.unit] && placement.gradient != Tier::kNvme) {
       task->gradient =
           Address(plan_.gradient_homes[pass.unit]) + begin * layout_.gradient_bytes_per_parameter();
     } else if (task->sums) {
@@ -70,9 +73,8 @@ void SwapManager::Mover::StartTile(Pass& pass) {
 void SwapManager::Mover::SubmitTransfer(TileTask* task, IoRequest& request, IoOp op,
                                         const TileLocation& location, char* data, uint64_t bytes) {
   request.op = op;
-  // A deferred update is what the next forward waits for.
   request.io_class =
-      op == IoOp::kRead && deferred_ && !flushing_ ? IoClass::kPrefetch : IoClass::kWriteBack;
+      op == IoOp::kRead && FillsForward(*task->pass) ? IoClass::kPrefetch : IoClass::kWriteBack;
   request.file = location.file;
   request.offset_bytes = location.offset_bytes;
   request.data = data;
@@ -95,19 +97,15 @@ void SwapManager::Mover::SubmitTransfer(TileTask* task, IoRequest& request, IoOp
 
 void SwapManager::Mover::ReadTilePlanes(TileTask* task) {
   const int unit = task->pass->unit;
-  const UnitPlacement& placement = plan_.placements[unit];
-  const bool state = placement.any_nvme();
-  const bool gradient = deferred_ && placement.gradient == Tier::kNvme;
+  const int first = plan_.FirstPlaneRead(unit), last = plan_.placements[unit].last_nvme_plane;
+  const bool state = first < last;
+  const bool gradient = GradientInStore(unit);
   task->transfers_left = (state ? 1 : 0) + (gradient ? 1 : 0);
   if (task->transfers_left == 0) return RunTile(task);
   if (state) {
-    const uint64_t parameters = layout_.TileParameters(unit, task->tile);
     SubmitTransfer(task, task->state_request, IoOp::kRead,
-                   store_->CurrentTile(unit, task->tile, placement.first_nvme_plane,
-                                       placement.last_nvme_plane),
-                   task->planes[placement.first_nvme_plane],
-                   parameters * layout_.PlaneRangeBytes(placement.first_nvme_plane,
-                                                        placement.last_nvme_plane));
+                   store_->CurrentTile(unit, task->tile, first, last), task->planes[first],
+                   layout_.TileParameters(unit, task->tile) * layout_.PlaneRangeBytes(first, last));
   }
   if (gradient) {
     SubmitTransfer(task, task->gradient_request, IoOp::kRead,
@@ -141,7 +139,7 @@ absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
   const int tile = task.tile;
   const UnitPlacement& placement = plan_.placements[unit];
   const uint64_t parameters = layout_.TileParameters(unit, tile);
-  const bool gradient_in_store = deferred_ && placement.gradient == Tier::kNvme;
+  const bool gradient_in_store = GradientInStore(unit);
 
   if (task.sums) task.partial = compute_->Round(unit, tile, parameters, task.sums, task.gradient);
   if (pass.kind == PassKind::kRound) {
@@ -165,7 +163,10 @@ absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
     }
     RETURN_IF_ERROR((*initialize_fill_)(view));
   } else {
-    for (int p = placement.first_nvme_plane; p < placement.last_nvme_plane; ++p) {
+    if (task.weights) {
+      std::memcpy(task.planes[0], task.weights, layout_.PlaneBytes(unit, tile, 0));
+    }
+    for (int p = plan_.FirstPlaneRead(unit); p < placement.last_nvme_plane; ++p) {
       RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));
     }
     if (gradient_in_store) {

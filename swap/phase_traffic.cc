@@ -29,17 +29,15 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     at(stay.first_op < loss_op ? Phase::kForward : Phase::kBackward).read_bytes += stay.span.bytes;
   }
 
-  const bool deferred = plan.schedule.update == UpdateMode::kDeferred;
   for (const GradientStay& stay : plan.gradient_stays) {
     const UnitPlacement& placement = plan.placements[stay.unit];
     const uint64_t parameters = plan.layout.PaddedParameters(stay.unit);
     const uint64_t gradient = parameters * plan.layout.gradient_bytes_per_parameter();
-    const uint64_t stored = parameters * plan.layout.PlaneRangeBytes(placement.first_nvme_plane,
-                                                                     placement.last_nvme_plane);
+    const bool deferred = plan.deferred[stay.unit];
     const Phase whole = stay.last_op == last_op ? Phase::kFlush : Phase::kBackward;
     PhaseTraffic& update = at(deferred ? Phase::kForward : whole);
-    update.read_bytes += stored;
-    update.written_bytes += stored;
+    update.read_bytes += parameters * plan.UpdateBytesRead(stay.unit);
+    update.written_bytes += parameters * plan.UpdateBytesWritten(stay.unit);
     update.update_bytes +=
         2 * parameters * plan.layout.PlaneRangeBytes(0, plan.layout.num_planes()) + gradient;
     at(whole).update_bytes += parameters * sizeof(float) + gradient;

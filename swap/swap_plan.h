@@ -7,16 +7,19 @@
 // those that had its addresses before, in program order, have been released.
 //
 // Memory beyond the minimum is spent in this order: look-ahead (weights are
-// fetched some operations early), weights kept over the turns of a step,
-// gradients (deferred updates), and then whole units that never touch storage.
+// fetched some operations early), gradients that wait for the next forward, weights kept
+// over the turns of a step, and then whole units that never touch storage. With a clock
+// the time line of each choice is simulated, and the fastest taken.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "swap/state_layout.h"
+#include "swap/step_clock.h"
 #include "swap/step_schedule.h"
 
 namespace spillway {
@@ -39,6 +42,10 @@ struct PlanRequest {
   bool has_storage = false;   // there is a swap path
   uint64_t device_bytes = 0;  // what is left of the budgets for state and buffers
   uint64_t host_bytes = 0;
+  // Immediate updates: the share of units whose update is deferred all the same, evenly
+  // spread, in [0, 1]; none: as `clock` finds best, 0 without one.
+  std::optional<double> deferred_share;
+  std::optional<StepClock> clock;
   int max_tile_buffers = 24;
   int max_lookahead = 4;
 };
@@ -47,7 +54,7 @@ struct PlanRequest {
 struct UnitPlacement {
   Tier weight = Tier::kNvme;
   Tier optimizer = Tier::kNvme;  // every plane but the weight
-  Tier gradient = Tier::kHost;   // deferred updates only
+  Tier gradient = Tier::kHost;   // of a unit whose update is deferred
 
   // Planes [first, last) by index in the layout that live in the store.
   int first_nvme_plane = 0;
@@ -72,6 +79,9 @@ struct WeightStay {
   // Filled by the update of the previous step as its tiles pass by, when there is
   // one, instead of a fetch of its own.
   bool filled_by_update = false;
+  // Immediate: the unit's update takes the weights from here, and so holds them until it
+  // has computed.
+  bool feeds_update = false;
   // How many operations before `first_op` the addresses are this stay's own.
   int lead_ops = 0;
   ArenaSpan span;
@@ -95,13 +105,19 @@ struct StepTraffic {
 struct PlanResidency {
   uint64_t weights[3] = {};
   uint64_t optimizer[3] = {};
-  uint64_t gradients[3] = {};  // deferred updates only
+  uint64_t gradients[3] = {};  // of units whose update is deferred
 };
 
 struct SwapPlan {
   StateLayout layout;
   StepSchedule schedule;
   std::vector<UnitPlacement> placements;  // [unit]
+
+  // [unit] Its update waits for the next forward: all, where the schedule says so; where
+  // updates are immediate those that fill the time in which a forward leaves the disk idle.
+  std::vector<bool> deferred;
+  // [unit] Its update takes the weights from the stay that the backward read them in.
+  std::vector<bool> weight_at_hand;
 
   // Homes of planes that live in memory: [unit][plane index]; bytes 0 where not.
   std::vector<std::vector<ArenaSpan>> plane_homes;
@@ -121,6 +137,15 @@ struct SwapPlan {
   StepTraffic traffic;
 
   PlanResidency Residency() const;
+
+  // Planes [first, last_nvme_plane) are what an update reads from the store.
+  int FirstPlaneRead(int unit) const {
+    const int first = placements[unit].first_nvme_plane;
+    return first == 0 && weight_at_hand[unit] ? 1 : first;
+  }
+  // Bytes of a parameter that an update reads from, and writes to, the store.
+  uint64_t UpdateBytesRead(int unit) const;
+  uint64_t UpdateBytesWritten(int unit) const;
 
   // A few lines for people: where what lives, traffic of a step.
   std::string Summary() const;

@@ -1,4 +1,6 @@
 // What a plan says of itself.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "swap/format_bytes.h"
@@ -26,21 +28,32 @@ PlanResidency SwapPlan::Residency() const {
     bytes.weights[static_cast<int>(placement.weight)] += parameters * layout.PlaneRangeBytes(0, 1);
     bytes.optimizer[static_cast<int>(placement.optimizer)] +=
         parameters * layout.PlaneRangeBytes(1, layout.num_planes());
-    if (schedule.update != UpdateMode::kDeferred) continue;
+    if (!deferred[unit]) continue;
     bytes.gradients[static_cast<int>(placement.gradient)] +=
         parameters * layout.gradient_bytes_per_parameter();
   }
   return bytes;
 }
 
+uint64_t SwapPlan::UpdateBytesRead(int unit) const {
+  // Nothing where the weight alone is in the store, and at hand.
+  const int first = FirstPlaneRead(unit), last = placements[unit].last_nvme_plane;
+  return first < last ? layout.PlaneRangeBytes(first, last) : 0;
+}
+
+uint64_t SwapPlan::UpdateBytesWritten(int unit) const {
+  const UnitPlacement& placement = placements[unit];
+  return layout.PlaneRangeBytes(placement.first_nvme_plane, placement.last_nvme_plane);
+}
+
 std::string SwapPlan::Summary() const {
   const PlanResidency bytes = Residency();
   std::string text;
-  const bool deferred = schedule.update == UpdateMode::kDeferred;
+  const auto waiting = std::count(deferred.begin(), deferred.end(), true);
   const std::pair<const char*, const uint64_t*> kinds[] = {
       {"weights", bytes.weights}, {"optimizer", bytes.optimizer}, {"gradients", bytes.gradients}};
   for (const auto& [kind, by_tier] : kinds) {
-    if (by_tier == bytes.gradients && !deferred) continue;
+    if (by_tier == bytes.gradients && waiting == 0) continue;
     absl::StrAppendFormat(&text, "  %-10s", kind);
     bool first = true;
     for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
@@ -52,12 +65,16 @@ std::string SwapPlan::Summary() const {
     absl::StrAppend(&text, first ? "none\n" : "\n");
   }
   absl::StrAppend(&text, "  updates   ",
-                  deferred ? "deferred: in the next forward, after the global norm"
-                           : "immediate: as each gradient is complete",
-                  "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ", tile_buffers,
-                  " tiles in flight, weights fetched ", lookahead, " operations ahead\n",
-                  "  traffic   ", FormatBytes(traffic.read_bytes), " read and ",
-                  FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
+                  schedule.update == UpdateMode::kDeferred
+                      ? "deferred: in the next forward, after the global norm"
+                      : "immediate: as each gradient is complete");
+  if (schedule.update == UpdateMode::kImmediate && waiting > 0) {
+    absl::StrAppend(&text, ", ", waiting, " of ", layout.num_units(), " in the next forward");
+  }
+  absl::StrAppend(&text, "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ",
+                  tile_buffers, " tiles in flight, weights fetched ", lookahead,
+                  " operations ahead\n", "  traffic   ", FormatBytes(traffic.read_bytes),
+                  " read and ", FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
   return text;
 }
 

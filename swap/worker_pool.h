@@ -13,9 +13,9 @@
 
 namespace spillway {
 
-// Jobs run in the order given, but for those that go first, on whichever thread is free. The destructor runs
-// what was given and then joins. Bounded by its caller: the mover starts at most
-// a few jobs per tile buffer.
+// Jobs run in the order given, but for those that go first, on whichever thread is free. The
+// destructor runs what was given and then joins. Bounded by its caller: the mover starts at most a
+// few jobs per tile buffer.
 class WorkerPool {
  public:
   // With an executor jobs go there, in its order, and no thread is started.

@@ -10,12 +10,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "engine/config/size.h"
+#include "engine/config/flag_value.h"
+#include "engine/stop_signal.h"
 #include "io/io_bench.h"
 #include "io/status.h"
 #include "nlohmann/json.hpp"
 #include "swap/format_bytes.h"
 #include "tools/commands.h"
+#include "tools/disk_flags.h"
 
 namespace spillway {
 namespace {
@@ -25,59 +27,50 @@ const std::map<std::string, IoBenchOp> kOps = {{"read", IoBenchOp::kRead},
                                                {"mixed", IoBenchOp::kMixed},
                                                {"demand", IoBenchOp::kDemand}};
 
-const std::map<std::string, IoEngineOptions::Kind> kEngines = {
-    {"auto", IoEngineOptions::Kind::kAuto},
-    {"io_uring", IoEngineOptions::Kind::kUring},
-    {"threads", IoEngineOptions::Kind::kThreads}};
+constexpr uint64_t kMostFileBytes = uint64_t{1} << 50, kMostWindowBytes = uint64_t{1} << 40;
 
 struct Flags {
   std::string paths;
   std::string op = "read";
   std::string size = "4GiB";
-  std::string block = "1MiB";
   std::string write_window = "8MiB";
-  std::string engine = "auto";
-  uint32_t depth = 32;
-  uint32_t threads = 4;
+  DiskFlags disk;
   double seconds = 0;
   bool verify = false;
-  bool poll = false;
-  bool sqpoll = false;
   bool as_json = false;
 };
 
-absl::Status SizeFlag(absl::string_view flag, const std::string& text, uint64_t limit_bytes,
-                      uint64_t* size_bytes) {
-  const absl::StatusOr<uint64_t> parsed = ParseSize(text);
-  if (!parsed.ok()) return Annotate(parsed.status(), flag);
-  if (*parsed > limit_bytes) {
+struct Bench {
+  IoBenchOptions options;
+  std::vector<std::string> tuned;  // DiskSettings
+};
+
+absl::StatusOr<uint64_t> LimitedSize(absl::string_view flag, const std::string& text,
+                                     uint64_t most_bytes) {
+  ASSIGN_OR_RETURN(const uint64_t size_bytes, SizeFlag(flag, text));
+  if (size_bytes > most_bytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", text, ": use at most ", FormatBytes(limit_bytes)));
+        absl::StrCat(flag, " ", text, ": use at most ", FormatBytes(most_bytes)));
   }
-  *size_bytes = *parsed;
-  return absl::OkStatus();
+  return size_bytes;
 }
 
-absl::StatusOr<IoBenchOptions> ToOptions(const Flags& flags) {
-  IoBenchOptions options;
-  for (const absl::string_view path : absl::StrSplit(flags.paths, ',', absl::SkipEmpty())) {
-    options.directories.push_back(std::string(path));
-  }
+absl::StatusOr<Bench> ToBench(const Flags& flags) {
+  Bench bench;
+  IoBenchOptions& options = bench.options;
+  ASSIGN_OR_RETURN(options.size_bytes, LimitedSize("--size", flags.size, kMostFileBytes));
+  ASSIGN_OR_RETURN(const uint64_t write_window_bytes,
+                   LimitedSize("--write-window", flags.write_window, kMostWindowBytes));
+  ASSIGN_OR_RETURN(options.directories, MeasuredPathsFlag("--path", flags.paths));
+  ASSIGN_OR_RETURN(DiskSettings settings, ResolveDiskFlags(flags.disk, options.directories));
+  options.io = settings.io;
+  options.io.write_window_bytes = write_window_bytes;
   options.op = kOps.at(flags.op);
-  uint64_t block_bytes = 0;
-  RETURN_IF_ERROR(SizeFlag("--size", flags.size, uint64_t{1} << 50, &options.size_bytes));
-  RETURN_IF_ERROR(SizeFlag("--block", flags.block, uint64_t{1} << 30, &block_bytes));
-  RETURN_IF_ERROR(SizeFlag("--write-window", flags.write_window, uint64_t{1} << 40,
-                           &options.io.write_window_bytes));
-  options.io.block_bytes = static_cast<uint32_t>(block_bytes);
-  options.io.depth = flags.depth;
-  options.io.threads = flags.threads;
-  options.io.kind = kEngines.at(flags.engine);
-  options.io.poll = flags.poll;
-  options.io.sqpoll = flags.sqpoll;
   options.seconds = flags.seconds;
   options.verify = flags.verify;
-  return options;
+  options.stopped = [] { return StopSignal::received() != 0; };
+  bench.tuned = std::move(settings.tuned);
+  return bench;
 }
 
 nlohmann::json ToJson(const LatencySummary& latency) {
@@ -101,8 +94,8 @@ nlohmann::json ToJson(const IoBenchPhase& phase) {
           {"latency", ToJson(phase.latency)}};
 }
 
-nlohmann::json ToJson(const Flags& flags, const IoBenchOptions& options,
-                      const IoBenchResult& result) {
+nlohmann::json ToJson(const Flags& flags, const Bench& bench, const IoBenchResult& result) {
+  const IoBenchOptions& options = bench.options;
   nlohmann::json json = ToJson(result.main);
   json["op"] = flags.op;
   json["paths"] = options.directories;
@@ -114,6 +107,7 @@ nlohmann::json ToJson(const Flags& flags, const IoBenchOptions& options,
   json["direct"] = result.direct;
   json["engine"] = result.engine;
   if (result.engine == "threads") json["threads"] = options.io.threads;
+  json["tuned"] = bench.tuned;
   json["features"] = result.features.on;
   json["refused"] = nlohmann::json::array();
   for (const IoFeatures::Refused& refused : result.features.refused) {
@@ -154,16 +148,17 @@ void PrintLatency(const char* name, const LatencySummary& latency) {
 
 void PrintRates(const IoBenchPhase& phase, bool mixed) {
   const double seconds = phase.seconds > 0 ? phase.seconds : 1;
-  std::printf("%s", Rate(phase.BytesPerSecond()).c_str());
+  std::printf("%s, %.2f s, processor %.2f s\n", Rate(phase.BytesPerSecond()).c_str(), phase.seconds,
+              phase.cpu_seconds);
   if (mixed) {
-    std::printf(" (%s read, %s written)",
+    std::printf("  of it %s read, %s written\n",
                 Rate(static_cast<double>(phase.read_bytes) / seconds).c_str(),
                 Rate(static_cast<double>(phase.written_bytes) / seconds).c_str());
   }
-  std::printf(", %.2f s, processor %.2f s\n", phase.seconds, phase.cpu_seconds);
 }
 
-void Print(const Flags& flags, const IoBenchOptions& options, const IoBenchResult& result) {
+void Print(const Flags& flags, const Bench& bench, const IoBenchResult& result) {
+  const IoBenchOptions& options = bench.options;
   std::printf("%s%s, blocks of %s, %u in flight, files of %s%s\n", flags.op.c_str(),
               options.verify ? " with checksums" : "", FormatBytes(options.io.block_bytes).c_str(),
               options.io.depth, FormatBytes(result.size_bytes).c_str(),
@@ -186,6 +181,9 @@ void Print(const Flags& flags, const IoBenchOptions& options, const IoBenchResul
   std::printf("\nengine: %s", result.engine.c_str());
   if (result.engine == "threads") std::printf(", %u threads", options.io.threads);
   std::printf("\n");
+  if (!bench.tuned.empty()) {
+    std::printf("tuned: %s (spillway tune)\n", absl::StrJoin(bench.tuned, ", ").c_str());
+  }
   for (const std::string& feature : result.features.on) std::printf("  with %s\n", feature.c_str());
   for (const IoFeatures::Refused& refused : result.features.refused) {
     std::printf("%s\n",
@@ -194,22 +192,29 @@ void Print(const Flags& flags, const IoBenchOptions& options, const IoBenchResul
 }
 
 CommandOutcome BenchIo(const Flags& flags) {
-  const absl::StatusOr<IoBenchOptions> options = ToOptions(flags);
-  if (!options.ok()) return {options.status()};
-  const absl::StatusOr<IoBenchResult> result = RunIoBench(*options);
+  absl::StatusOr<Bench> bench = ToBench(flags);
+  if (!bench.ok()) return {bench.status()};
+  StopSignal signals;
+  const absl::StatusOr<IoBenchResult> result = RunIoBench(bench->options);
+  if (absl::IsCancelled(result.status())) {
+    return {absl::CancelledError(absl::StrCat(
+        "stopped by ", StopSignal::Name(StopSignal::received()), ": nothing is left behind"))};
+  }
   if (!result.ok()) return {result.status()};
+  if (result->engine != "threads") std::erase(bench->tuned, "threads");  // without effect
   if (flags.as_json) {
-    std::printf("%s\n", ToJson(flags, *options, *result).dump().c_str());
+    std::printf("%s\n", ToJson(flags, *bench, *result)
+                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
+                            .c_str());
   } else {
-    Print(flags, *options, *result);
+    Print(flags, *bench, *result);
   }
   return {};
 }
 
-template <typename Value>
-std::vector<std::string> Names(const std::map<std::string, Value>& map) {
+std::vector<std::string> OpNames() {
   std::vector<std::string> names;
-  for (const auto& [name, value] : map) names.push_back(name);
+  for (const auto& [name, op] : kOps) names.push_back(name);
   return names;
 }
 
@@ -220,23 +225,20 @@ void AddBenchIoCommand(CLI::App& bench, CommandFunction* run) {
   auto flags = std::make_shared<Flags>();
   io->add_option("--path", flags->paths, "directories, separated by commas")->required();
   io->add_option("--op", flags->op, "read, write, mixed, or demand (latency under writes)")
-      ->check(CLI::IsMember(Names(kOps)));
+      ->check(CLI::IsMember(OpNames()));
   io->add_option("--size", flags->size, "of the files together (4GiB)");
-  io->add_option("--block", flags->block, "size of a block (1MiB)");
-  io->add_option("--depth", flags->depth, "blocks in flight (32)");
   io->add_option("--seconds", flags->seconds, "how long (0: once over the files)")
       ->check(CLI::Range(0.0, 86400.0));
-  io->add_option("--io-engine", flags->engine, "auto, io_uring or threads")
-      ->check(CLI::IsMember(Names(kEngines)));
-  io->add_option("--threads", flags->threads, "of the engine `threads` (4)");
+  AddDiskFlags(*io, flags->disk);
   io->add_option("--write-window", flags->write_window,
                  "write-back in flight beside demand reads (8MiB)");
   io->add_flag("--verify", flags->verify, "compute and check checksums");
-  io->add_flag("--poll", flags->poll, "io_uring: ask the drive, no interrupts (IOPOLL)");
-  io->add_flag("--sqpoll", flags->sqpoll, "io_uring: a kernel thread submits (SQPOLL)");
+  io->add_flag("--poll", flags->disk.poll, "io_uring: ask the drive, no interrupts (IOPOLL)");
+  io->add_flag("--sqpoll", flags->disk.sqpoll, "io_uring: a kernel thread submits (SQPOLL)");
   io->add_flag("--json", flags->as_json, "one JSON object on stdout");
   io->footer(
-      "The files have no name and are gone at the end, however it comes.\n\n"
+      "Engine, block, depth and threads that are not given are those of a run on these paths: what "
+      "`spillway tune` found. The files have no name and are gone at the end, however it comes.\n\n"
       "Example:\n  spillway bench io --path /nvme --op read --seconds 5");
   io->callback([run, flags] { *run = [flags] { return BenchIo(*flags); }; });
 }

@@ -9,64 +9,33 @@
 #include "absl/strings/str_cat.h"
 #include "engine/config/flag_value.h"
 #include "engine/stop_signal.h"
-#include "engine/tuning/tuned_io.h"
 #include "io/status.h"
 #include "tools/commands.h"
+#include "tools/disk_flags.h"
 
 namespace spillway {
 namespace {
 
 struct SwapBenchFlags {
   std::string swap;
-  std::optional<std::string> size, block, depth, io_engine, io_threads, workers, seconds;
+  DiskFlags disk;
+  std::optional<std::string> size, workers, seconds;
   bool as_json = false;
 };
 
 // In flight at most: memory that the measurement takes.
 constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30;
 
-absl::Status ResolveIo(const SwapBenchFlags& flags, const std::vector<std::string>& paths,
-                       IoEngineOptions* io) {
-  using Kind = IoEngineOptions::Kind;
-  IoGiven given;
-  if (flags.block) {
-    ASSIGN_OR_RETURN(const uint64_t bytes, SizeFlag("--block", *flags.block));
-    if (bytes < 4096 || bytes > kMostBufferBytes || bytes % 4096 != 0) {
-      return BadFlagValue("--block", *flags.block, "a multiple of 4096 up to 1GiB");
-    }
-    io->block_bytes = static_cast<uint32_t>(bytes);
-    given.block_bytes = true;
-  }
-  if (flags.depth) {
-    ASSIGN_OR_RETURN(const int64_t depth, IntegerFlag("--depth", *flags.depth, 1, 4096));
-    io->depth = static_cast<uint32_t>(depth);
-    given.depth = true;
-  }
-  if (flags.io_engine) {
-    ASSIGN_OR_RETURN(io->kind, ChoiceFlag<Kind>("--io-engine", *flags.io_engine,
-                                                {{"auto", Kind::kAuto},
-                                                 {"io_uring", Kind::kUring},
-                                                 {"threads", Kind::kThreads}}));
-    given.kind = true;
-  }
-  if (flags.io_threads) {
-    ASSIGN_OR_RETURN(const int64_t threads, IntegerFlag("--io-threads", *flags.io_threads, 1, 256));
-    io->threads = static_cast<uint32_t>(threads);
-    given.threads = true;
-  }
-  if (const auto tuned = FindTuning(paths)) ApplyTuning(*tuned, given, io);
-  if (uint64_t{io->block_bytes} * io->depth > kMostBufferBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--depth ", io->depth, " of --block ", io->block_bytes,
-                     " is more than 1 GiB in flight: give less of either"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<SwapBenchOptions> OptionsOf(const SwapBenchFlags& flags) {
   SwapBenchOptions options;
-  ASSIGN_OR_RETURN(options.paths, SwapPathsFlag(flags.swap));
-  RETURN_IF_ERROR(ResolveIo(flags, options.paths, &options.io));
+  ASSIGN_OR_RETURN(options.paths, MeasuredPathsFlag("--swap", flags.swap));
+  ASSIGN_OR_RETURN(const DiskSettings settings, ResolveDiskFlags(flags.disk, options.paths));
+  options.io = settings.io;
+  if (uint64_t{options.io.block_bytes} * options.io.depth > kMostBufferBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--depth ", options.io.depth, " of --block ", options.io.block_bytes,
+                     " is more than 1 GiB in flight: give less of either"));
+  }
   if (flags.workers) {
     ASSIGN_OR_RETURN(const int64_t workers, IntegerFlag("--workers", *flags.workers, 1, 256));
     options.workers = static_cast<int>(workers);
@@ -109,10 +78,7 @@ void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run) {
   auto flags = std::make_shared<SwapBenchFlags>();
   command->add_option("--swap", flags->swap, "PATH[,PATH...], as train's")->required();
   command->add_option("--size", flags->size, "of all test files together (1GiB)");
-  command->add_option("--block", flags->block, "block size (tuned, or 1MiB)");
-  command->add_option("--depth", flags->depth, "blocks in flight (tuned, or 32)");
-  command->add_option("--io-engine", flags->io_engine, "auto, io_uring or threads");
-  command->add_option("--io-threads", flags->io_threads, "of the thread engine (tuned, or 4)");
+  AddDiskFlags(*command, flags->disk);
   command->add_option("--workers", flags->workers, "threads that copy and check (2, as train's)");
   command->add_option("--seconds", flags->seconds, "about how long (10)");
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");

@@ -20,9 +20,6 @@ struct CommandOutcome {
 
 using CommandFunction = std::function<CommandOutcome()>;
 
-// The folders of --swap for a measurement: each there, and once. {rank} is rank 0's.
-absl::StatusOr<std::vector<std::string>> SwapPathsFlag(const std::string& text);
-
 // `run` is set when the command was chosen.
 // train's flags, which estimate takes too; `flags` outlives the app.
 void AddTrainFlags(CLI::App& command, TrainFlags& flags);

@@ -202,7 +202,10 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   SwapManagerOptions manager;
   const int workers =
       input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
-  estimate.forecast = ForecastRun(*estimate.plan.swaps, input.options, times, workers);
+  input.clock = MeasureClock(*estimate.plan.swaps, input.options, times, workers);
+  if (!input.clock) return estimate;
+  ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
+  estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
   return estimate;
 }
 

@@ -3,23 +3,21 @@
 
 #include <cstdio>
 #include <ctime>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "engine/config/flag_value.h"
 #include "engine/estimate/profile_file.h"
 #include "engine/progress.h"
 #include "engine/stop_signal.h"
 #include "io/block_device.h"
 #include "io/log.h"
-#include "io/probe_path.h"
 #include "io/status.h"
 #include "tools/commands.h"
+#include "tools/disk_flags.h"
 
 namespace spillway {
 namespace {
@@ -36,7 +34,7 @@ constexpr uint64_t kLeastBytes = uint64_t{8} << 20;
 
 absl::StatusOr<TuneOptions> OptionsOf(const TuneFlags& flags) {
   TuneOptions options;
-  ASSIGN_OR_RETURN(options.paths, SwapPathsFlag(flags.swap));
+  ASSIGN_OR_RETURN(options.paths, MeasuredPathsFlag("--swap", flags.swap));
   options.quick = flags.quick;
   options.seconds = flags.quick ? kQuickSeconds : kSeconds;
   if (flags.quick) options.file_bytes = kQuickBytes;
@@ -105,35 +103,6 @@ CommandOutcome RunTune(const TuneFlags& flags) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::vector<std::string>> SwapPathsFlag(const std::string& text) {
-  ASSIGN_OR_RETURN(std::vector<std::string> paths, ListFlag("--swap", text));
-  for (std::string& path : paths) {
-    path = absl::StrReplaceAll(path, {{"{rank}", "0"}});
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--swap ", path, " does not exist: create it, or give another path"));
-    }
-    if (!std::filesystem::is_directory(path, error)) {
-      return absl::InvalidArgumentError(absl::StrCat("--swap ", path, " is not a directory"));
-    }
-    const std::string kind = FindMount(path).filesystem;
-    if (KindOfFilesystem(kind) == FilesystemKind::kMemory) {
-      LogWarning(absl::StrCat("--swap ", path, " is memory (", kind,
-                              "), not a disk: its rates say nothing of one"));
-    }
-  }
-  for (size_t i = 0; i < paths.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      std::error_code error;
-      if (std::filesystem::equivalent(paths[i], paths[j], error)) {
-        return absl::InvalidArgumentError(absl::StrCat("--swap ", paths[i], " is given twice"));
-      }
-    }
-  }
-  return paths;
-}
 
 void AddTuneCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =

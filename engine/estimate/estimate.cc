@@ -44,6 +44,7 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   plan_input.tile_parameters = options.tile_parameters;
   plan_input.copies = !options.persist.empty();
   plan_input.dry_run_bytes = input.compute_bytes[static_cast<int>(dtype)];
+  if (dtype == input.options.dtype) plan_input.clock = input.clock;
   ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.shape.model, options, plan_input));
   *fits = plan.swaps.has_value();
   *minimums = SmallestRunBudgets(plan);
@@ -90,7 +91,7 @@ uint64_t StoreBytes(const RunPlan& plan, bool no_commit) {
   uint64_t spilled = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     any |= swaps.placements[unit].any_nvme();
-    if (plan.update == UpdateMode::kDeferred && swaps.placements[unit].gradient == Tier::kNvme) {
+    if (swaps.deferred[unit] && swaps.placements[unit].gradient == Tier::kNvme) {
       any = true;
       spilled += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
     }

@@ -26,6 +26,7 @@ struct EstimateInput {
   // Of computing, by dtype; of the run's own dtype measured or not.
   std::array<uint64_t, 3> compute_bytes = {};
   bool measured = false;
+  std::optional<StepClock> clock;  // what the plan is timed with, where it is known
   double drive_bytes_per_day = 0;  // that a drive is rated to be written
 };
 

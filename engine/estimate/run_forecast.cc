@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <numeric>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +12,7 @@
 #include "engine/progress.h"
 #include "io/log.h"
 #include "io/status.h"
+#include "swap/step_simulation.h"
 
 namespace spillway {
 namespace {
@@ -53,12 +53,11 @@ absl::StatusOr<DiskRates> FindDiskRates(const SwapPlan& plan, const TrainOptions
 
 }  // namespace
 
-std::optional<StepForecast> ForecastRun(const SwapPlan& plan, const TrainOptions& options,
-                                        const DryRun& dry_run, int workers) {
+std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
+                                      const DryRun& dry_run, int workers) {
   const ProfilePlace place = FindProfile();
   if (place.off || dry_run.forward_seconds.empty()) return std::nullopt;
-  ForecastInput input;
-  input.traffic = TrafficByPhase(plan);
+  StepClock clock;
   const bool on_disk = plan.traffic.read_bytes + plan.traffic.written_bytes > 0;
   if (on_disk) {
     const auto rates = FindDiskRates(plan, options, place.path);
@@ -67,19 +66,34 @@ std::optional<StepForecast> ForecastRun(const SwapPlan& plan, const TrainOptions
                            rates.status().message()));
       return std::nullopt;
     }
-    input.disk = *rates;
+    clock.disk = *rates;
   }
-  input.update_bytes_per_second =
+  clock.update_bytes_per_second =
       MeasureUpdates(options.optimizer, options.dtype, plan.layout, on_disk, workers,
                      std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostUpdateBytes));
-  const auto sum = [](const std::vector<double>& seconds) {
-    return std::accumulate(seconds.begin(), seconds.end(), 0.0);
-  };
-  input.forward_seconds = sum(dry_run.forward_seconds);
-  input.backward_seconds = sum(dry_run.backward_seconds);
+  for (const StepOp& op : plan.schedule.ops) {
+    clock.op_seconds.push_back(op.kind == OpKind::kForward ? dry_run.forward_seconds[op.unit]
+                               : op.kind == OpKind::kLoss  ? dry_run.backward_seconds.back()
+                                                           : dry_run.backward_seconds[op.unit]);
+  }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  input.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
-  return Forecast(input);
+  clock.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
+  return clock;
+}
+
+StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock) {
+  ForecastInput input;
+  input.traffic = TrafficByPhase(plan);
+  input.disk = clock.disk;
+  input.update_bytes_per_second = clock.update_bytes_per_second;
+  input.shared_cores = clock.shared_cores;
+  for (size_t i = 0; i < clock.op_seconds.size(); ++i) {
+    const bool forward = plan.schedule.ops[i].kind == OpKind::kForward;
+    (forward ? input.forward_seconds : input.backward_seconds) += clock.op_seconds[i];
+  }
+  StepForecast forecast = Forecast(input);
+  forecast.predicted_seconds = std::max(forecast.bound_seconds, SimulateStep(plan, clock).seconds);
+  return forecast;
 }
 
 std::string DescribeForecast(const StepForecast& forecast) {

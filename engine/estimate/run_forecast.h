@@ -1,5 +1,6 @@
-// A plan's forecast on this machine: what is not known of it yet is measured, in about a
-// second at most, and disks' rates are kept (engine/estimate/machine_profile.h).
+// The clock that plans of a run are timed with on this machine, and a plan's forecast. What is
+// not known of the machine yet is measured, in about a second at most, and disks' rates
+// are kept (engine/estimate/machine_profile.h).
 #pragma once
 
 #include <optional>
@@ -16,8 +17,12 @@ namespace spillway {
 // be measured; that is logged and no error. options.threads is resolved; swap paths exist
 // where the plan uses them. Takes no more memory than the plan's arenas will, but for a few
 // MiB where those are smaller.
-std::optional<StepForecast> ForecastRun(const SwapPlan& plan, const TrainOptions& options,
-                                        const DryRun& dry_run, int workers);
+// `plan`: made without a clock; the one made with it moves as many bytes.
+std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
+                                      const DryRun& dry_run, int workers);
+
+// Bounds by phase, and the simulated time of a step. A pure function.
+StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock);
 
 // "0.52 s a step, at least 0.48 s, bound by disk".
 std::string DescribeForecast(const StepForecast& forecast);

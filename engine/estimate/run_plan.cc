@@ -71,6 +71,10 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.weights = TierOf(options.offload_param);
   request.optimizer = TierOf(options.offload_optimizer);
   request.has_storage = !options.swap_paths.empty();
+  request.clock = input.clock;
+  request.deferred_share = options.deferred_share;
+  // Who asks for immediate updates gets no others.
+  if (options.update == UpdateChoice::kImmediate) request.deferred_share = 0;
   plan.book_bytes = BookBytes(request.layout, input.copies);
   plan.device_limit_bytes = options.device_memory_bytes;
   plan.host_limit_bytes = options.host_memory_bytes;

@@ -22,6 +22,7 @@ struct RunPlanInput {
   bool copies = false;           // commits are copied (--persist)
   // What the dry run found that computing takes of the device's memory.
   uint64_t dry_run_bytes = 0;
+  std::optional<StepClock> clock = std::nullopt;  // what the plan is timed with
 };
 
 struct RunPlan {

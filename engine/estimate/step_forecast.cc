@@ -62,10 +62,8 @@ StepForecast Forecast(const ForecastInput& input) {
   for (int i = 0; i < kPhases; ++i) {
     const PhaseTraffic& traffic = input.traffic[i];
     PhaseForecast& phase = step.phases[i];
-    phase.disk_seconds = std::max(
-        {Seconds(traffic.read_bytes, input.disk.read_bytes_per_second),
-         Seconds(traffic.written_bytes, input.disk.write_bytes_per_second),
-         Seconds(traffic.read_bytes + traffic.written_bytes, input.disk.mixed_bytes_per_second)});
+    phase.disk_seconds = input.disk.Seconds(static_cast<double>(traffic.read_bytes),
+                                            static_cast<double>(traffic.written_bytes));
     phase.update_seconds = Seconds(traffic.update_bytes, input.update_bytes_per_second);
     if (i == static_cast<int>(Phase::kForward)) phase.compute_seconds = input.forward_seconds;
     if (i == static_cast<int>(Phase::kBackward)) phase.compute_seconds = input.backward_seconds;

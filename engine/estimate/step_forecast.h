@@ -15,6 +15,7 @@
 
 #include "absl/strings/string_view.h"
 #include "swap/phase_traffic.h"
+#include "swap/step_clock.h"
 
 namespace spillway {
 
@@ -22,14 +23,6 @@ enum class Resource : uint8_t { kDisk, kCompute, kUpdate };
 
 // "disk", "compute", "update": as in metrics.jsonl.
 absl::string_view ResourceName(Resource resource);
-
-struct DiskRates {
-  double read_bytes_per_second = 0;
-  double write_bytes_per_second = 0;
-  double mixed_bytes_per_second = 0;  // both together, half of each
-
-  friend bool operator==(const DiskRates&, const DiskRates&) = default;
-};
 
 struct ForecastInput {
   std::array<PhaseTraffic, kPhases> traffic;

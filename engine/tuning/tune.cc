@@ -57,11 +57,11 @@ class Bench {
     DiskPassOptions one;
     one.seconds = std::max(pass_seconds, kLeastPassSeconds);
     one.file_bytes = file_bytes_;
+    one.stopped = options_.stopped;
     DiskRates rates;
     for (const auto& [mix, rate] : {std::pair{PassMix::kRead, &DiskRates::read_bytes_per_second},
                                     {PassMix::kWrite, &DiskRates::write_bytes_per_second},
                                     {PassMix::kAlternate, &DiskRates::mixed_bytes_per_second}}) {
-      if (options_.stopped && options_.stopped()) return absl::CancelledError("stopped");
       one.mix = mix;
       ASSIGN_OR_RETURN(const DiskPassResult result, pass.Run(one));
       rates.*rate = result.bytes_per_second();
@@ -153,6 +153,7 @@ class Bench {
     all.seconds = std::max(1.0, options_.seconds / 4);
     all.blocks = file_bytes_ / block_bytes * files_.size();
     all.file_bytes = file_bytes_;
+    all.stopped = options_.stopped;
     ASSIGN_OR_RETURN(const DiskPassResult filled, pass.Run(all));
     // A slow disk: less of it, so that no read finds a block that was never written.
     file_bytes_ = std::max<uint64_t>(filled.written_bytes / files_.size() / (4 * kMiB) * (4 * kMiB),
@@ -250,6 +251,7 @@ absl::StatusOr<TuneResult> Tune(const TuneOptions& options) {
   };
   TuneResult result;
   const std::vector<BlockDevice> devices = FindDevices(options.paths);
+  progress(0, 0, "writing the files")(0);
   ASSIGN_OR_RETURN(const auto bench, Bench::Create(options));
   const int rounds = options.quick ? kQuickRounds : kRounds;
 

@@ -29,7 +29,7 @@ struct TuneOptions {
   bool quick = false;                   // fewer candidates and rounds
   uint64_t file_bytes = 1ull << 30;     // of all test files together
   uint64_t buffer_bytes = 64ull << 20;  // most memory in flight; candidates beyond are left out
-  // Looked at between measurements; may be empty. True ends it with kCancelled.
+  // Looked at before each block is started; may be empty. True ends it with kCancelled.
   std::function<bool()> stopped;
   std::function<void(double fraction, const std::string& what)> progress;  // may be empty
 };

@@ -89,6 +89,33 @@ TEST_F(CommitCopiesTest, WhatAKilledRunLeftUnfinishedIsRemovedAndNothingElse) {
   EXPECT_TRUE(fs::exists(directory + "/step-notes"));
 }
 
+TEST_F(CommitCopiesTest, APlantedLinkIsRefusedWithTheReasonAndNotFollowed) {
+  const std::string directory = keep_ / "run/copies";
+  std::ofstream(output_ / "precious") << "content";
+  {
+    auto copies = Open(1);
+    ASSERT_EQ(Commit(*copies, 3), absl::OkStatus());
+    // While the run works: the next copy, and the removal of the one before it.
+    fs::create_directory_symlink(output_.path(), directory + "/step-000000000006");
+    const absl::Status in_the_way = Commit(*copies, 6);
+    EXPECT_EQ(in_the_way.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(in_the_way.message()), testing::HasSubstr("is a symbolic link"));
+    EXPECT_TRUE(fs::exists(output_ / "manifest")) << "it was followed";
+    fs::remove(directory + "/step-000000000006");
+    fs::create_symlink(output_ / "precious", directory + "/step-000000000003/planted");
+    const absl::Status inside = Commit(*copies, 6);
+    EXPECT_THAT(std::string(inside.message()), testing::HasSubstr("step-000000000003/planted"));
+    EXPECT_TRUE(fs::exists(CommitManifestPath(directory + "/step-000000000003")));
+  }
+  // And before a run begins.
+  const absl::Status opened = CommitCopies::Open(directory, 1).status();
+  EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("--persist"));
+  EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("planted is a symbolic link"));
+  EXPECT_TRUE(fs::exists(output_ / "precious"));
+  fs::remove(directory + "/step-000000000003/planted");
+  EXPECT_THAT(Steps(*Open(1)), testing::ElementsAre(6, 3));
+}
+
 TEST_F(CommitCopiesTest, ADamagedCommitIsNotCopied) {
   auto copies = Open(1);
   ASSERT_EQ(Commit(*copies, 3), absl::OkStatus());

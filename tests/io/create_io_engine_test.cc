@@ -136,7 +136,7 @@ TEST_P(Seccomp, UringIsRefusedWithCauseAndRemedy) {
               // A kernel without io_uring at all answers ENOSYS to everything.
               return absl::StrContains(status.message(), "set up io_uring") &&
                              absl::StrContains(status.message(), "seccomp profile") &&
-                             absl::StrContains(status.message(), "choose the thread-pool engine")
+                             absl::StrContains(status.message(), "`--io-engine threads`")
                          ? ""
                          : status.ToString();
             }),

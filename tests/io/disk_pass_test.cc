@@ -45,6 +45,19 @@ class DiskPassTest : public testing::Test {
   char* buffer_ = nullptr;
 };
 
+TEST_F(DiskPassTest, StopsBeforeTheNextBlock) {
+  DiskPass pass(engine_.get(), {files_[0].get(), files_[1].get()}, buffer_, kBlock, kWindow);
+  int asked = 0;
+  const auto result = pass.Run({.mix = PassMix::kWrite,
+                                .seconds = 60,
+                                .blocks = 1000,
+                                .file_bytes = 8 * kBlock,
+                                .stopped = [&] { return ++asked > 6; }});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(engine_->stats().written_bytes, 6 * kBlock);
+  EXPECT_EQ(engine_->pending(), 0u);
+}
+
 TEST_F(DiskPassTest, MovesWhatItWasToldAndCountsWhatTheEngineCounts) {
   const DiskPassResult written = Run(PassMix::kWrite, 16);
   EXPECT_EQ(written.written_bytes, 16 * kBlock);

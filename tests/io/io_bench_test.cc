@@ -30,6 +30,21 @@ IoBenchOptions Small(const ScratchDirectory& scratch) {
   return options;
 }
 
+// Also while the files are first written: 64 blocks.
+TEST(IoBench, StopsBeforeTheNextBlockAndLeavesNothing) {
+  for (const int blocks : {5, 70}) {
+    ScratchDirectory scratch;
+    IoBenchOptions options = Small(scratch);
+    int asked = 0;
+    options.seconds = 60;
+    options.stopped = [&] { return ++asked > blocks; };
+    EXPECT_EQ(RunIoBench(options).status().code(), absl::StatusCode::kCancelled);
+    // Each of the slots may ask once more.
+    EXPECT_LE(asked, blocks + 20);
+    EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+  }
+}
+
 struct Case {
   IoBenchOp op;
   IoEngineOptions::Kind kind;

@@ -92,6 +92,15 @@ spillway_sim_mutant(update_settled_before_written swap/mover_tiles.cc
   [==[  const bool last = ++pass.tiles_computed == NumTiles(pass);
   if (last && pass.kind == PassKind::kUpdate) settled_[pass.unit] = pass.version;
   if (last && pass.kind == PassKind::kUpdate) --pass.version;]==])
+spillway_sim_mutant(update_before_its_gradient swap/mover_passes.cc
+  [==[return other->kind == PassKind::kRound && other->unit == pass.unit;]==]
+  [==[return false;]==])
+spillway_sim_mutant(weights_released_before_their_update swap/mover.cc
+  [==[} else if (!stay->feeds_update) {]==]
+  [==[} else {]==])
+spillway_sim_mutant(deferred_update_forgotten_at_a_flush swap/mover_passes.cc
+  [==[return pass.kind == PassKind::kUpdate && !pass.sums && !flushing_;]==]
+  [==[return pass.kind == PassKind::kUpdate && !pass.sums;]==])
 spillway_sim_mutant(abandoned_stays_in_the_way swap/mover.cc
   [==[    if (stay->abandoned) continue;
     if (stay->first_op > op) break;]==]

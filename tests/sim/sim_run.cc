@@ -75,6 +75,7 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   request.optimizer = random_.OneIn(2) ? request.weights : kChoices[random_.Below(4)];
   request.max_tile_buffers = static_cast<int>(random_.Between(2, 8));
   request.max_lookahead = static_cast<int>(random_.Between(0, 4));
+  request.deferred_share = static_cast<double>(random_.Below(3)) / 2;
   const auto smallest = SmallestBudgets(request);
   if (!smallest.ok()) {
     Fail(absl::StrCat("no budgets: ", smallest.status().ToString()));

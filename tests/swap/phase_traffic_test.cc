@@ -47,6 +47,7 @@ TEST(PhaseTraffic, DeferredUpdatesReadAndWriteInTheForward) {
   uint64_t smallest = 0;
   ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
   request.host_bytes = smallest;  // nothing kept: gradients are spilled
+  request.device_bytes = 0;
   const auto [forward, backward, flush] = Phases(request);
   EXPECT_EQ(forward.read_bytes, kAll * 14);
   EXPECT_EQ(forward.written_bytes, kAll * 12);
@@ -72,9 +73,34 @@ TEST(PhaseTraffic, ImmediateUpdatesRunInTheBackwardAndTheLastInTheFlush) {
   EXPECT_EQ(forward.written_bytes + forward.update_bytes, 0u);
   EXPECT_EQ(backward.written_bytes, 12 * (kAll - kEmbedding));
   EXPECT_EQ(backward.update_bytes, 32 * (kAll - kEmbedding));
+  // The weights are those that the backward has read: an update reads the rest.
+  EXPECT_EQ(backward.read_bytes,
+            2 * (2 * kEmbedding + 3 * kLayer + kHead) + 10 * (kAll - kEmbedding));
   EXPECT_EQ(flush.written_bytes, 12 * kEmbedding);
-  EXPECT_EQ(flush.read_bytes, 12 * kEmbedding);
+  EXPECT_EQ(flush.read_bytes, 10 * kEmbedding);
   EXPECT_EQ(flush.update_bytes, 32 * kEmbedding);
+}
+
+TEST(PhaseTraffic, SomeImmediateUpdatesFillTheForward) {
+  PlanRequest request = Request(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
+  request.deferred_share = 0.5;  // h.1 and the head
+  uint64_t smallest = 0;
+  ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
+  request.host_bytes = smallest + 2 * (kLayer + kHead);
+  const auto [forward, backward, flush] = Phases(request);
+  EXPECT_EQ(forward.read_bytes, 2 * (kEmbedding + 2 * kLayer) + 12 * (kLayer + kHead));
+  EXPECT_EQ(forward.written_bytes, 12 * (kLayer + kHead));
+  EXPECT_EQ(forward.update_bytes, 26 * (kLayer + kHead));
+  EXPECT_EQ(backward.read_bytes, 2 * (2 * kEmbedding + 3 * kLayer) + 10 * 2 * kLayer);
+  EXPECT_EQ(backward.written_bytes, 12 * 2 * kLayer);
+  EXPECT_EQ(backward.update_bytes, 32 * 2 * kLayer + 6 * (kLayer + kHead));
+  EXPECT_EQ(flush.read_bytes, 10 * kEmbedding);
+  // In all neither more nor less than without.
+  request.deferred_share = 0;
+  const auto plain = PlanSwaps(request);
+  ASSERT_TRUE(plain.ok());
+  EXPECT_EQ(forward.written_bytes + backward.written_bytes + flush.written_bytes,
+            plain->traffic.written_bytes);
 }
 
 TEST(PhaseTraffic, SumsArePlansInEveryPlacement) {

@@ -51,6 +51,12 @@ inline StateLayout SmallLayout() {
       4096);
 }
 
+inline std::unique_ptr<SwapStore> CreateStore(const StoreOptions& options) {
+  auto store = SwapStore::Create(SmallLayout(), options);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return *std::move(store);
+}
+
 // The bytes of a plane at a generation: different for every plane and generation.
 inline void FillPlane(const StateLayout& layout, int unit, int tile, int plane, uint64_t generation,
                       char* data) {

@@ -188,6 +188,7 @@ TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
     const uint64_t smallest = SmallestHost(request);
     request.host_bytes = smallest + (random() % 3) * (random() % 200000);
     request.device_bytes = 0;
+    request.deferred_share = (random() % 4) / 3.0;
     SwapManagerOptions options;
     options.io.kind = random() % 2 ? IoEngineOptions::Kind::kThreads : IoEngineOptions::Kind::kAuto;
     options.workers = 1 + random() % 3;

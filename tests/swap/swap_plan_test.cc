@@ -123,10 +123,11 @@ TEST(SwapPlan, EverythingOnNvmeMovesTheFloorOfBytes) {
     const auto plan = PlanSwaps(GptLike(update, TierChoice::kNvme));
     ASSERT_TRUE(plan.ok());
     const double parameters = plan->layout.TotalPaddedParameters();
+    // 2 in the backward, 12 in update and forward together; weights that the turns of the
+    // step keep are read less often, the embedding's, for the head, once more.
     EXPECT_GE(plan->traffic.read_bytes / parameters, 13.0);
-    EXPECT_LE(plan->traffic.read_bytes / parameters, 18.0);
-    EXPECT_GE(plan->traffic.written_bytes / parameters, 11.0);
-    EXPECT_LE(plan->traffic.written_bytes / parameters, 14.0);
+    EXPECT_LE(plan->traffic.read_bytes / parameters, 14.3);
+    EXPECT_EQ(plan->traffic.written_bytes / parameters, 12.0);
   }
 }
 

@@ -19,12 +19,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::unique_ptr<SwapStore> MakeStore(const StoreOptions& options) {
-  auto store = SwapStore::Create(SmallLayout(), options);
-  EXPECT_TRUE(store.ok()) << store.status();
-  return *std::move(store);
-}
-
 // In how many places of the device a file lies; 0 where the file system does not tell. Extents
 // that follow each other there are one place: written and unwritten ones are told apart by flags.
 int ContiguousPieces(const std::string& path) {
@@ -51,7 +45,7 @@ int ContiguousPieces(const std::string& path) {
 
 TEST(SwapStore, WhatWasWrittenIsReadBack) {
   TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}});
+  auto store = CreateStore({.directories = {dir.path()}});
   EXPECT_TRUE(store->IsStale(0, 0, 0));
   WriteEverything(*store, 1);
   EXPECT_FALSE(store->IsStale(0, 0, 0));
@@ -66,7 +60,7 @@ TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
     for (const std::vector<bool>& spill :
          {std::vector<bool>{}, std::vector<bool>{true, false, true, true}}) {
       const StoreOptions options{{a.path(), b.path(), c.path()}, two_slots, spill};
-      auto store = MakeStore(options);
+      auto store = CreateStore(options);
       uint64_t total_bytes = 0;
       std::vector<uint64_t> sizes_bytes;
       for (const TemporaryDirectory* dir : {&a, &b, &c}) {
@@ -89,7 +83,7 @@ TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
 // blocks, neighbours next to each other.
 TEST(SwapStore, PlacesAreDisjointAndSequential) {
   TemporaryDirectory a, b;
-  auto store = MakeStore({{a.path(), b.path()}, true, {true, true, false, false}});
+  auto store = CreateStore({{a.path(), b.path()}, true, {true, true, false, false}});
   const StateLayout& layout = store->layout();
   std::vector<std::tuple<std::string, uint64_t, uint64_t>> extents;
   const auto add = [&](const TileLocation& where, uint64_t size_bytes) {
@@ -178,7 +172,7 @@ TEST(SwapStore, ACommitIsOpenedAgain) {
     ASSERT_TRUE(SwapStore::RemoveLeftovers(a.path()).ok());
     ASSERT_TRUE(SwapStore::RemoveLeftovers(b.path()).ok());
     {
-      auto store = MakeStore({.directories = {a.path(), b.path()}});
+      auto store = CreateStore({.directories = {a.path(), b.path()}});
       WriteEverything(*store, 7);
       ASSERT_TRUE(store->Commit(a / "manifest", {.step = 5, .engine_state = "{}"}).ok());
       WriteEverything(*store, 8);  // never committed
@@ -206,7 +200,7 @@ TEST(SwapStore, ACommitIsOpenedAgain) {
 TEST(SwapStore, RoomForGradientsMayChangeBetweenRuns) {
   TemporaryDirectory dir;
   {
-    auto store = MakeStore({{dir.path()}, true, {true, false, false, false}});
+    auto store = CreateStore({{dir.path()}, true, {true, false, false, false}});
     WriteEverything(*store, 1);
     ASSERT_TRUE(store->Commit(dir / "manifest", {}).ok());
   }
@@ -230,84 +224,9 @@ TEST(SwapStore, RoomForGradientsMayChangeBetweenRuns) {
   }
 }
 
-TEST(SwapStore, SpilledGradientsAreVerified) {
-  TemporaryDirectory dir;
-  auto store = MakeStore({{dir.path()}, false, {true, false, false, false}});
-  const uint64_t data = 42;
-  const uint64_t sum = Checksum(store->GradientIdentity(0, 1, 3), &data, 8);
-  store->RecordGradientWrite(0, 1, sum, 3);
-  EXPECT_EQ(store->GradientGeneration(0, 1), 3);
-  EXPECT_TRUE(store->VerifyGradientChecksum(0, 1, sum).ok());
-  const uint64_t other = Checksum(store->GradientIdentity(0, 1, 2), &data, 8);
-  const absl::Status status = store->VerifyGradientChecksum(0, 1, other);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), HasSubstr("plane grad, tile 1, generation 3"));
-  EXPECT_DEATH(store->GradientTile(1, 0), "");
-}
-
-TEST(SwapStore, OneFlippedBitIsFound) {
-  TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}});
-  WriteEverything(*store, 1);
-  const TileLocation where = store->CurrentTile(2, 1, 3, 4);
-  const uint64_t size_bytes = store->layout().PlaneBytes(2, 1, 3);
-  AlignedBuffer buffer = Allocate(size_bytes);
-  ReadAt(where, buffer.get(), size_bytes);
-  buffer.get()[1234] ^= 16;
-  WriteAt(where, buffer.get(), size_bytes);
-  const absl::Status status = ReadEverything(*store, 1);
-  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), HasSubstr("unit 2 (block.1), plane exp_avg_sq, tile 1"));
-  EXPECT_THAT(status.message(),
-              HasSubstr(absl::StrCat(dir / "tiles", " at offset ", where.offset_bytes)));
-}
-
-// Two tiles with each other's bytes, both as they were written.
-TEST(SwapStore, AMisplacedTileIsFound) {
-  TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}});
-  WriteEverything(*store, 1);
-  const uint64_t size_bytes = store->layout().TileBytes(1, 0);
-  AlignedBuffer first = Allocate(size_bytes), second = Allocate(size_bytes);
-  ReadAt(store->CurrentTile(1, 0, 0, 4), first.get(), size_bytes);
-  ReadAt(store->CurrentTile(1, 1, 0, 4), second.get(), size_bytes);
-  WriteAt(store->CurrentTile(1, 0, 0, 4), second.get(), size_bytes);
-  WriteAt(store->CurrentTile(1, 1, 0, 4), first.get(), size_bytes);
-  EXPECT_EQ(ReadPlane(*store, 1, 0, 0, 1).code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(ReadPlane(*store, 1, 1, 3, 1).code(), absl::StatusCode::kDataLoss);
-}
-
-// The same bytes have another checksum in every place and generation.
-TEST(SwapStore, IdentityIsPartOfTheChecksum) {
-  TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}});
-  const uint64_t data = 0;
-  const auto sum = [&](const ChecksumIdentity& identity) { return Checksum(identity, &data, 8); };
-  const uint64_t base = sum(store->PlaneIdentity(1, 1, 1, 1));
-  EXPECT_NE(base, sum(store->PlaneIdentity(2, 1, 1, 1)));
-  EXPECT_NE(base, sum(store->PlaneIdentity(1, 2, 1, 1)));
-  EXPECT_NE(base, sum(store->PlaneIdentity(1, 1, 2, 1)));
-  EXPECT_NE(base, sum(store->PlaneIdentity(1, 1, 1, 2)));
-  EXPECT_NE(base, sum(store->GradientIdentity(1, 1, 1)));
-}
-
-// A write that was lost: the device confirmed it and still has the bytes before.
-TEST(SwapStore, AStaleGenerationIsFound) {
-  TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}, .two_slots = false});
-  WriteEverything(*store, 1);
-  const uint64_t size_bytes = store->layout().TileBytes(0, 0);
-  AlignedBuffer before = Allocate(size_bytes);
-  ReadAt(store->CurrentTile(0, 0, 0, 4), before.get(), size_bytes);
-  WriteTile(*store, 0, 0, 0, 4, 2);
-  EXPECT_TRUE(ReadPlane(*store, 0, 0, 1, 2).ok());
-  WriteAt(store->CurrentTile(0, 0, 0, 4), before.get(), size_bytes);
-  EXPECT_EQ(ReadPlane(*store, 0, 0, 1, 2).code(), absl::StatusCode::kDataLoss);
-}
-
 TEST(SwapStore, ExtentsAreTheCurrentState) {
   TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}});
+  auto store = CreateStore({.directories = {dir.path()}});
   EXPECT_TRUE(store->Extents().empty());
   WriteTile(*store, 1, 2, 1, 3, 1);
   const std::vector<ExtentInfo> extents = store->Extents();
@@ -323,7 +242,7 @@ TEST(SwapStore, ExtentsAreTheCurrentState) {
 
 TEST(SwapStore, AFileInTheWayIsKeptAndNothingElseIsLeft) {
   TemporaryDirectory a, b;
-  auto theirs = MakeStore({.directories = {b.path()}});
+  auto theirs = CreateStore({.directories = {b.path()}});
   const absl::Status status =
       SwapStore::Create(SmallLayout(), {.directories = {a.path(), b.path()}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
@@ -334,13 +253,13 @@ TEST(SwapStore, AFileInTheWayIsKeptAndNothingElseIsLeft) {
 
 TEST(SwapStore, LeftoversAreRemovedByNameOnly) {
   TemporaryDirectory dir;
-  { MakeStore({.directories = {dir.path()}}); }
+  { CreateStore({.directories = {dir.path()}}); }
   ASSERT_TRUE(WriteFileAtomically(dir / "tiles.notes", "mine").ok());
   EXPECT_TRUE(SwapStore::RemoveLeftovers(dir.path()).ok());
   EXPECT_TRUE(SwapStore::RemoveLeftovers(dir.path()).ok());  // nothing there is fine
   EXPECT_FALSE(std::filesystem::exists(dir / "tiles"));
   EXPECT_TRUE(std::filesystem::exists(dir / "tiles.notes"));
-  MakeStore({.directories = {dir.path()}});
+  CreateStore({.directories = {dir.path()}});
 }
 
 TEST(SwapStore, OpeningNamesWhatIsWrong) {
@@ -349,7 +268,7 @@ TEST(SwapStore, OpeningNamesWhatIsWrong) {
   CommitRecord record;
   EXPECT_EQ(SwapStore::Open(manifest_path, true, {}, &record).status().code(),
             absl::StatusCode::kNotFound);
-  auto store = MakeStore({.directories = {dir.path()}});
+  auto store = CreateStore({.directories = {dir.path()}});
   WriteEverything(*store, 1);
   ASSERT_TRUE(store->Commit(manifest_path, {}).ok());
 
@@ -373,7 +292,7 @@ TEST(SwapStore, OpeningNamesWhatIsWrong) {
 // A manifest is followed to swap files only: whatever it names would be written to.
 TEST(SwapStore, AManifestCannotNameAnotherFile) {
   TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}});
+  auto store = CreateStore({.directories = {dir.path()}});
   WriteEverything(*store, 1);
   ASSERT_TRUE(store->Commit(dir / "manifest", {}).ok());
   Manifest manifest = *DecodeManifest(*ReadSmallFile(dir / "manifest"), "m");
@@ -387,7 +306,7 @@ TEST(SwapStore, AManifestCannotNameAnotherFile) {
 
 TEST(SwapStoreDeathTest, MisuseIsOurMistake) {
   TemporaryDirectory dir;
-  auto store = MakeStore({.directories = {dir.path()}});
+  auto store = CreateStore({.directories = {dir.path()}});
   EXPECT_DEATH(store->CurrentTile(0, 0, 0, 4), "");             // never written
   EXPECT_DEATH((void)store->Commit(dir / "manifest", {}), "");  // likewise
   WriteEverything(*store, 1);

@@ -348,7 +348,7 @@ class FaultsTest(CliTest):
         self.begin_afresh()
         result = run(*self.command(io_engine="io_uring"), preexec_fn=refuse_io_uring)
         self.assertNotEqual(result.returncode, 0)
-        self.assert_fails(result, result.returncode, "io_uring", "seccomp", "thread-pool engine")
+        self.assert_fails(result, result.returncode, "io_uring", "seccomp", "`--io-engine threads`")
         self.assert_nothing_left()
 
     # -- processes ------------------------------------------------------------------------

@@ -119,6 +119,30 @@ class Tune(TuneTest):
         self.assertEqual(os.listdir(self.swap), [])
         self.assertFalse(os.path.exists(self.profile))
 
+    def test_control_c_ends_the_first_writing_of_the_files(self):
+        # Long enough to come into the middle, and far less than that is written.
+        size = 2 << 30
+        process = subprocess.Popen([program(), "tune", "--swap", self.swap, "--size", str(size)],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                   env=environment() | self.variables)
+        self.addCleanup(process.stderr.close)
+        self.assertIn("writing the files", process.stderr.readline())
+
+        def written():
+            with open(f"/proc/{process.pid}/io", encoding="utf-8") as file:
+                return int(dict(line.split(": ") for line in file)["write_bytes"])
+        self.wait_for(lambda: written() > 0, process)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, status, usage = os.wait4(process.pid, 0)
+        self.assertLess(time.monotonic() - began, 5)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("nothing is kept, and nothing left behind", process.stderr.read())
+        self.assertLess(512 * usage.ru_oublock, size // 2)
+        self.assertEqual(os.listdir(self.swap), [])
+        self.assertFalse(os.path.exists(self.profile))
+
     def test_tunings_at_the_same_time_are_both_kept(self):
         processes = [subprocess.Popen([program(), "tune", "--swap", self.swap, *TINY],
                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,

@@ -205,6 +205,21 @@ class SameBitsWorkers : public SameBits {
       late = InMemory(dtype, clip);
       late.update = UpdateChoice::kDeferred;
       ExpectSameBits(plain, Run(late), "deferred, in memory");
+
+      // Some wait for the next forward, and their gradients meanwhile in host memory.
+      const int kHost = static_cast<int>(Tier::kHost);
+      TrainOptions some = Nvme(dtype, clip);
+      some.deferred_share = 0;
+      EXPECT_EQ(Run(some).result.residency.gradients[kHost], 0u);
+      some.output.clear();
+      some.deferred_share = 0.5;
+      const RunOutcome mixed = Run(some);
+      ExpectSameBits(plain, mixed, "half of the updates deferred");
+      ExpectUpdate(mixed, "immediate");
+      EXPECT_GT(mixed.result.residency.gradients[kHost], 0u);
+      some.output.clear();
+      some.commit_every = 2;
+      ExpectSameBits(plain, Run(some), "half of the updates deferred, with commits");
     }
   }
 };

@@ -1,0 +1,207 @@
+"""The comparisons of bench/step.py: which sides, which ratios, which limits."""
+import statistics
+from dataclasses import dataclass, field
+
+from .peers import DeepSpeed, PyTorch
+from .side import Shape
+from .spillway import Disk, Spillway
+
+ABOUT = {
+    "memory-124m": "GPT-2 124M, 4 x 256, all in memory: against plain PyTorch",
+    "nvme-124m": "GPT-2 124M, 4 x 256, all on NVMe at 512 MiB + 512 MiB: in memory, DeepSpeed",
+    "xl": "GPT-2 XL, 1 x 256, all on NVMe: DeepSpeed with its parameters in memory",
+    "xl-small": "GPT-2 XL, 1 x 256, all on NVMe: in the least memory, against 1 GiB + 1 GiB",
+    "budgets-355m": "GPT-2 355M, 1 x 256: host memory of 0.5, 1, 2, 4, 8 GiB, and all",
+    "layers": "GPT-2 124M, 4 x 256, all on NVMe: against one of twice the layers",
+    "accumulation": "GPT-2 124M, 1 x 256, all on NVMe: bytes moved with --accumulate 8 and 1",
+}
+
+IN_MEMORY = ["--offload", "none"]
+# Noise that "never slower" allows for.
+NOISE = 1.05
+# Traffic that "no more" allows for: a file's first blocks.
+SAME_BYTES = 1.005
+
+
+@dataclass
+class Limit:
+    most: float = None
+    least: float = None
+
+
+@dataclass
+class Ratio:
+    """The median over the rounds of above's `key` to below's."""
+    text: str
+    above: str
+    below: str
+    key: str = "seconds"
+    limit: Limit = None
+    if_disk_carries: bool = False
+
+
+@dataclass
+class Bound:
+    """Of the largest `key` of a side."""
+    text: str
+    side: str
+    key: str
+    unit: float
+    limit: Limit
+
+
+@dataclass
+class Comparison:
+    name: str
+    sides: list
+    ratios: list
+    bounds: list = field(default_factory=list)
+
+    def prepare(self):
+        for side in self.sides:
+            if not side.ours:
+                yield from side.prepare()
+
+    def peers(self):
+        return {side.name: side.about() for side in self.sides if not side.ours}
+
+    def unjudged(self, ratio, runs):
+        """Why the limit says nothing of these runs; "" where it does."""
+        if not ratio.if_disk_carries:
+            return ""
+        rates = [run["bytes_per_second"] for run in runs[Disk.NAME] if run]
+        if not rates:
+            return "what the disk could carry was not measured"
+        needed = statistics.median(
+            on_disk["moved_bytes"] / in_memory["seconds"]
+            for on_disk, in_memory in zip(runs[ratio.above], runs[ratio.below])
+            if on_disk and in_memory)
+        has = statistics.median(rates)
+        if needed <= has:
+            return ""
+        return f"the traffic needs {needed / 1e9:.2f} GB/s, and the disk gave {has / 1e9:.2f}"
+
+
+def nvme(work, device, host):
+    return ["--offload", "nvme", "--swap", work.path("swap"), "--device-memory", device,
+            "--host-memory", host]
+
+
+def peers_but(args, *peers):
+    return [peer for peer in peers if type(peer).__name__.lower() not in args.without.split(",")]
+
+
+def gpt2_124m(args, micro_batch=4, layers=12):
+    if args.tiny:
+        return Shape(layers // 6, 64, 2, micro_batch, vocabulary=512, seq_len=64)
+    return Shape(layers, 768, 12, micro_batch)
+
+
+def gpt2_355m(args):
+    return Shape(3, 64, 2, 1, vocabulary=512, seq_len=64) if args.tiny else Shape(24, 1024, 16, 1)
+
+
+def gpt2_xl(args):
+    return Shape(4, 64, 2, 1, vocabulary=512, seq_len=64) if args.tiny else Shape(48, 1600, 25, 1)
+
+
+def memory_124m(args, work):
+    shape = gpt2_124m(args)
+    return Comparison(
+        "memory-124m", [Spillway(work, "in memory", shape, IN_MEMORY),
+                        *peers_but(args, PyTorch(work, shape))],
+        [Ratio("Spillway / PyTorch, seconds", "in memory", "PyTorch", limit=Limit(most=1.0)),
+         Ratio("Spillway / PyTorch, resident", "in memory", "PyTorch", "resident_bytes")])
+
+
+def nvme_124m(args, work):
+    shape = gpt2_124m(args)
+    flags = nvme(work, "512MiB", "512MiB")
+    sides = [Disk(work), Spillway(work, "in memory", shape, IN_MEMORY),
+             Spillway(work, "on NVMe", shape, flags),
+             Spillway(work, "in memory, clipped", shape, IN_MEMORY, clip=1.0),
+             Spillway(work, "on NVMe, clipped", shape, flags, clip=1.0)]
+    peer = DeepSpeed(work, shape, "nvme")
+    return Comparison(
+        "nvme-124m", sides + peers_but(args, peer),
+        [Ratio("on NVMe / in memory, no clipping", "on NVMe", "in memory", limit=Limit(most=1.2),
+               if_disk_carries=True),
+         Ratio("on NVMe / in memory, clipping", "on NVMe, clipped", "in memory, clipped",
+               limit=Limit(most=1.3), if_disk_carries=True),
+         Ratio("DeepSpeed / Spillway on NVMe, seconds", peer.name, "on NVMe",
+               limit=Limit(least=1.6)),
+         Ratio("DeepSpeed / Spillway on NVMe, resident", peer.name, "on NVMe", "resident_bytes",
+               limit=Limit(least=6.0))])
+
+
+def xl(args, work):
+    shape = gpt2_xl(args)
+    peer = DeepSpeed(work, shape, "cpu")
+    return Comparison(
+        "xl", [Spillway(work, "on NVMe", shape, nvme(work, "1GiB", "1GiB")), *peers_but(args, peer)],
+        [Ratio("DeepSpeed / Spillway on NVMe, seconds", peer.name, "on NVMe",
+               limit=Limit(least=2.0)),
+         Ratio("DeepSpeed / Spillway on NVMe, resident", peer.name, "on NVMe", "resident_bytes")],
+        [Bound("GiB resident at most, Spillway", "on NVMe", "resident_bytes", 2**30,
+               Limit(most=2.5))])
+
+
+def xl_small(args, work):
+    shape = gpt2_xl(args)
+    least, more = "256 MiB + 512 MiB", "1 GiB + 1 GiB"
+    return Comparison(
+        "xl-small", [Spillway(work, least, shape, nvme(work, "256MiB", "512MiB")),
+                     Spillway(work, more, shape, nvme(work, "1GiB", "1GiB"))],
+        [Ratio("the least memory / more, seconds", least, more, limit=Limit(most=1.4))],
+        [Bound("GiB resident at most, in the least memory", least, "resident_bytes", 2**30,
+               Limit(most=1.5))])
+
+
+def budgets_355m(args, work):
+    shape = gpt2_355m(args)
+    names, sides = [], []
+    for host in ("512MiB", "1GiB", "2GiB", "4GiB", "8GiB"):
+        names.append(f"host {host}")
+        sides.append(Spillway(work, names[-1], shape, ["--offload", "auto", "--swap",
+                                                       work.path("swap"), "--device-memory", "1GiB",
+                                                       "--host-memory", host]))
+    names.append("in memory")
+    sides.append(Spillway(work, names[-1], shape, IN_MEMORY))
+    return Comparison("budgets-355m", sides,
+                      [Ratio(f"{more} / {less}", more, less, limit=Limit(most=NOISE))
+                       for less, more in zip(names[:-2], names[1:-1])] +
+                      [Ratio(f"{names[-2]} / in memory", names[-2], names[-1],
+                             limit=Limit(most=NOISE))])
+
+
+def layers(args, work):
+    flags = nvme(work, "512MiB", "512MiB")
+    once, twice = gpt2_124m(args), gpt2_124m(args, layers=24)
+    return Comparison(
+        "layers", [Spillway(work, f"{once.layers} layers", once, flags),
+                   Spillway(work, f"{twice.layers} layers", twice, flags)],
+        [Ratio("twice the layers, seconds", f"{twice.layers} layers", f"{once.layers} layers",
+               limit=Limit(most=2.05)),
+         Ratio("twice the layers, resident", f"{twice.layers} layers", f"{once.layers} layers",
+               "resident_bytes")])
+
+
+def accumulation(args, work):
+    shape, flags = gpt2_124m(args, micro_batch=1), nvme(work, "512MiB", "512MiB")
+    names = ["--accumulate 1", "--accumulate 8"]
+    return Comparison(
+        "accumulation", [Spillway(work, name, shape, flags, accumulate=number)
+                         for name, number in zip(names, (1, 8))],
+        [Ratio("bytes moved a step, 8 / 1", names[1], names[0], "moved_bytes",
+               limit=Limit(most=SAME_BYTES)),
+         Ratio("the same by the kernel's count", names[1], names[0], "kernel_moved_bytes"),
+         Ratio("seconds a step, 8 / 1", names[1], names[0])])
+
+
+MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "xl": xl, "xl-small": xl_small,
+          "budgets-355m": budgets_355m,
+          "layers": layers, "accumulation": accumulation}
+
+
+def make(name, args, work):
+    return MAKERS[name](args, work)

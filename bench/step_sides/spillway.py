@@ -1,0 +1,132 @@
+"""Our own side: `spillway train` on a model of random weights and random tokens."""
+import json
+import os
+import random
+import shutil
+import statistics
+import struct
+import subprocess
+
+from .side import DidNotRun, counted, ended, others_text, watch
+
+TOKENS = 60000
+
+
+def version(program):
+    try:
+        found = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SystemExit(f"{program} does not run ({error}): build it, or give --program") from None
+    return found.stdout.strip()
+
+
+def median_of(rows, *keys):
+    values = []
+    for row in rows:
+        for key in keys:
+            row = row[key]
+        values.append(row)
+    return statistics.median(values)
+
+
+class Spillway:
+    ours = True
+
+    def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1):
+        self.work, self.name, self.shape, self.flags = work, name, shape, flags
+        self.clip, self.accumulate = clip, accumulate
+
+    def prepare_model(self):
+        model, data = self.work.path("model"), self.work.path(f"tokens-{self.shape.vocabulary}.bin")
+        os.makedirs(model, exist_ok=True)
+        with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as file:
+            json.dump(self.shape.config(), file)
+        if not os.path.exists(data):
+            random.seed(1)
+            with open(data, "wb") as file:
+                for _ in range(TOKENS):
+                    file.write(struct.pack("<H", random.randrange(self.shape.vocabulary)))
+        return model, data
+
+    def command(self):
+        model, data = self.prepare_model()
+        return [self.work.program, "train", "--model", model, "--data", data, "--output",
+                self.work.path("run"), "--dtype", "bf16", "--seq-len", str(self.shape.seq_len),
+                "--micro-batch", str(self.shape.micro_batch), "--accumulate", str(self.accumulate),
+                "--steps", str(self.work.steps), "--clip", str(self.clip), "--no-commit", "--no-export",
+                *self.flags]
+
+    def run(self):
+        command, swap, output = self.command(), self.work.path("swap"), self.work.path("run")
+        os.makedirs(swap, exist_ok=True)
+        metrics = os.path.join(output, "metrics.jsonl")
+        try:
+            watched = watch(command, self.work.path("spillway.log"), self.work.timeout, metrics)
+            if watched.exit_code != 0:
+                raise DidNotRun(ended(watched))
+            with open(metrics, encoding="utf-8") as file:
+                rows = [json.loads(line) for line in file]
+        finally:
+            shutil.rmtree(output, ignore_errors=True)
+            shutil.rmtree(swap, ignore_errors=True)
+        return self.figures(rows, watched, command)
+
+    def figures(self, rows, watched, command):
+        steps = counted(rows)
+        found = {
+            "seconds": median_of(steps, "seconds"), "resident_bytes": watched.resident_bytes,
+            "step_seconds": [row["seconds"] for row in rows],
+            # A write may end, and count, in the next step.
+            "read_bytes": statistics.mean(row["bytes"]["nvme_read"] for row in steps),
+            "written_bytes": statistics.mean(row["bytes"]["nvme_written"] for row in steps),
+            "compute_seconds": median_of(steps, "busy_seconds", "compute"),
+            "disk_seconds": median_of(steps, "busy_seconds", "disk"),
+            "update_seconds": median_of(steps, "busy_seconds", "update"),
+            "update": steps[-1]["update"], "others_cores": watched.others_cores,
+            "command": command}
+        found["moved_bytes"] = found["read_bytes"] + found["written_bytes"]
+        found |= self.kernel_bytes(watched.samples, len(rows))
+        found["text"] = (
+            f"{found['seconds']:.3f} s a step (compute {found['compute_seconds']:.2f}, disk "
+            f"{found['disk_seconds']:.2f}, update {found['update_seconds']:.2f}; {found['update']}), "
+            f"{found['resident_bytes'] / 2**30:.2f} GiB resident")
+        if found["moved_bytes"]:
+            kernel = found["kernel_moved_bytes"]
+            found["text"] += (f", {found['read_bytes'] / 1e9:.2f} GB read and "
+                              f"{found['written_bytes'] / 1e9:.2f} written"
+                              + (f" (kernel / metrics {kernel / found['moved_bytes']:.3f})"
+                                 if kernel is not None else ""))
+        found["text"] += others_text(watched)
+        return found
+
+    def kernel_bytes(self, samples, rows):
+        """Of a step, by /proc/PID/io at the rows around the counted ones; None where they were missed."""
+        steps = counted(list(range(rows)))
+        first, last = steps[0] - 1, steps[-1]
+        if last >= len(samples) or samples[first] == samples[last]:
+            return {"kernel_read_bytes": None, "kernel_written_bytes": None,
+                    "kernel_moved_bytes": None}
+        read, written = ((samples[last][i] - samples[first][i]) / len(steps) for i in (0, 1))
+        return {"kernel_read_bytes": read, "kernel_written_bytes": written,
+                "kernel_moved_bytes": read + written}
+
+
+class Disk:
+    """What the disk does meanwhile, half of it each way."""
+    NAME = "disk"
+    ours = True
+
+    def __init__(self, work):
+        self.work, self.name = work, self.NAME
+
+    def run(self):
+        folder = self.work.path("disk")
+        os.makedirs(folder, exist_ok=True)
+        size, seconds = ("256MiB", "0.2") if self.work.tiny else ("1GiB", "2")
+        found = subprocess.run(
+            [self.work.program, "bench", "io", "--path", folder, "--op", "mixed", "--size", size,
+             "--seconds", seconds, "--json"], capture_output=True, text=True, check=False)
+        if found.returncode != 0:
+            raise DidNotRun(found.stderr.strip().splitlines()[-1])
+        rate = json.loads(found.stdout)["bytes_per_second"]
+        return {"bytes_per_second": rate, "text": f"{rate / 1e9:.2f} GB/s, read and written"}

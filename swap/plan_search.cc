@@ -1,0 +1,188 @@
+// Which draft it shall be: the smallest one, and what memory beyond it is spent on.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/check.h"
+#include "swap/format_bytes.h"
+#include "swap/planner.h"
+#include "swap/step_simulation.h"
+
+namespace spillway {
+namespace {
+
+// Shares of deferred units that are tried, and how much faster one must be to be taken.
+constexpr double kShareStep = 1.0 / 16, kMostDeferred = 1;
+constexpr double kWorthwhile = 0.995;
+
+}  // namespace
+
+// Immediate updates all fall into the backward, while a forward leaves the disk half idle:
+// every so-manieth unit keeps its gradient in host memory and is updated there, where its
+// new weights go straight into their use.
+void Planner::DeferUpdates(Draft& draft, double share) const {
+  double due = 0;
+  // The first unit's update is needed at once: its gradient is the last, its forward the first.
+  for (int unit = 1; unit < layout_.num_units(); ++unit) {
+    if (gradient_ops_[unit].empty() || !draft.placements[unit].any_nvme()) continue;
+    due += share;
+    if (due < 1) continue;
+    due -= 1;
+    TryChange(draft, [&](Draft& d) {
+      d.deferred.insert(unit);
+      d.placements[unit].gradient = Tier::kHost;
+    });
+  }
+}
+
+// Memory beyond the minimum, in order of what a byte saves.
+void Planner::SpendRest(Draft& draft) const {
+  // The turns of a step: there, a fetch would have nothing to hide behind. When the
+  // user asked for everything on NVMe they stay within a quarter of the parameters.
+  const uint64_t limit =
+      forced_nvme() ? layout_.TotalPaddedParameters() / 4 : layout_.TotalPaddedParameters();
+  uint64_t held = 0;
+  auto within = [&](int unit) { return held + layout_.PaddedParameters(unit) <= limit; };
+  const int last_unit = layout_.num_units() - 1;
+  for (int i = 0; training() && i < 2; ++i) {
+    const int front = i;
+    if (!deferred() && front < last_unit && !gradient_ops_[front].empty() && within(front) &&
+        TryChange(draft, [&](Draft& d) { d.carried.insert(front); })) {
+      held += layout_.PaddedParameters(front);
+    }
+    const int back = last_unit - 1 - i;
+    if (back > front && within(back) &&
+        TryChange(draft, [&](Draft& d) { d.kept_over_loss.insert(back); })) {
+      held += layout_.PaddedParameters(back);
+    }
+  }
+  if (deferred()) {
+    for (int unit = 0; unit < layout_.num_units(); ++unit) {
+      if (draft.placements[unit].gradient != Tier::kNvme) continue;
+      TryChange(draft, [&](Draft& d) { d.placements[unit].gradient = Tier::kHost; });
+    }
+  }
+  CacheUnits(draft);
+}
+
+// Whole units that then never touch storage; the first units first, since their
+// updates stand at the turn between two steps.
+void Planner::CacheUnits(Draft& draft) const {
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    for (Tier tier : {Tier::kHost, Tier::kDevice}) {
+      UnitPlacement& placement = draft.placements[unit];
+      const bool weight = request_.weights == TierChoice::kAuto && placement.weight == Tier::kNvme;
+      const bool optimizer =
+          request_.optimizer == TierChoice::kAuto && placement.optimizer == Tier::kNvme;
+      if (!weight && !optimizer) break;
+      const bool done = TryChange(draft, [&](Draft& d) {
+        UnitPlacement& p = d.placements[unit];
+        if (weight) p.weight = tier;
+        if (optimizer) p.optimizer = tier;
+        if (optimizer && deferred() && p.gradient == Tier::kNvme) p.gradient = tier;
+        if (optimizer) d.deferred.erase(unit);  // its update keeps no disk busy
+        SetNvmePlanes(p);
+      });
+      if (done) break;
+    }
+  }
+}
+
+absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& visit) const {
+  SPILLWAY_CHECK(num_ops() > 0);
+  auto base = BasePlacement();
+  if (!base.ok()) return base.status();
+  Draft smallest;
+  smallest.placements.assign(layout_.num_units(), *base);
+  smallest.tile_buffers = 2;
+  bool go_on = visit(smallest);
+  // In memory without a choice of which: the host's is filled first, then the device's.
+  const bool host_then_device = !request_.has_storage && request_.weights == TierChoice::kAuto &&
+                                request_.optimizer == TierChoice::kAuto;
+  for (int unit = layout_.num_units() - 1; host_then_device && go_on && unit >= 0; --unit) {
+    UnitPlacement& placement = smallest.placements[unit];
+    placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
+    go_on = visit(smallest);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<BudgetPair>> Planner::Smallest() const {
+  std::vector<BudgetPair> pairs;
+  const absl::Status status = VisitSmallest([&](const Draft& draft) {
+    const SwapPlan plan = Build(draft);
+    pairs.push_back({plan.host_arena_bytes, plan.device_arena_bytes});
+    return true;
+  });
+  if (!status.ok()) return status;
+  return pairs;
+}
+
+absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes) {
+  Draft smallest;
+  BudgetPair least;
+  bool first = true, fits = false;
+  const absl::Status status = VisitSmallest([&](const Draft& draft) {
+    const SwapPlan plan = Build(draft);
+    if (std::exchange(first, false)) least = {plan.host_arena_bytes, plan.device_arena_bytes};
+    fits = Fits(plan);
+    if (fits) smallest = draft;
+    return !fits;
+  });
+  if (!status.ok()) return status;
+  if (min_host_bytes) *min_host_bytes = least.host_bytes;
+  if (min_device_bytes) *min_device_bytes = least.device_bytes;
+  if (!fits) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the plan needs at least ", FormatBytes(least.host_bytes), " of host and ",
+        FormatBytes(least.device_bytes), " of device memory for state, of which ",
+        FormatBytes(request_.host_bytes), " and ", FormatBytes(request_.device_bytes), " are left",
+        request_.has_storage ? "" : "; with --swap PATH state can live on NVMe"));
+  }
+
+  SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0));
+  const bool choose = !deferred() && training() && request_.clock && !request_.deferred_share;
+  if (choose && plan.traffic.written_bytes > 0) {
+    double least_seconds = SimulateStep(plan, *request_.clock).seconds;
+    for (double share = kShareStep; share <= kMostDeferred; share += kShareStep) {
+      SwapPlan other = Spend(smallest, share);
+      const double seconds = SimulateStep(other, *request_.clock).seconds;
+      if (seconds > least_seconds * kWorthwhile) continue;
+      least_seconds = seconds;
+      plan = std::move(other);
+    }
+  }
+  plan.min_host_bytes = least.host_bytes;
+  return plan;
+}
+
+// From the draft that needs least to the plan that makes the most of the budgets.
+SwapPlan Planner::Spend(const Draft& smallest, double deferred_share) const {
+  // The deepest look-ahead that fits.
+  Draft draft = smallest;
+  struct Level {
+    int lookahead, tail, tile_buffers;
+  };
+  // Tiles wait for a read, a worker and a write in turn: 16 to 24 keep all three busy.
+  for (const Level& level : {Level{4, 2, 24}, Level{4, 2, 16}, Level{4, 2, 8}, Level{3, 2, 8},
+                             Level{2, 2, 6}, Level{2, 1, 4}, Level{1, 1, 3}, Level{1, 0, 2}}) {
+    // More than eight are worth an eighth of the memory: the rest saves transfers.
+    if (level.tile_buffers > 8 &&
+        level.tile_buffers * layout_.MaxTileBytes() > request_.host_bytes / 8) {
+      continue;
+    }
+    if (TryChange(draft, [&](Draft& d) {
+          d.lookahead = std::min(level.lookahead, request_.max_lookahead);
+          d.gradient_tail = level.tail;
+          d.tile_buffers =
+              std::clamp(level.tile_buffers, 2, std::max(2, request_.max_tile_buffers));
+        })) {
+      break;
+    }
+  }
+  if (!deferred()) DeferUpdates(draft, deferred_share);
+  SpendRest(draft);
+  return Build(draft);
+}
+
+}  // namespace spillway

@@ -1,0 +1,99 @@
+// The search behind PlanSwaps: a draft holds the choices, Build turns one into addresses.
+// What a draft's choices mean is in swap/swap_plan.cc, which are taken in swap/plan_search.cc.
+#pragma once
+
+#include <functional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "swap/stay_packing.h"
+#include "swap/swap_plan.h"
+
+namespace spillway {
+
+// The choices that PlanSwaps searches over; Build turns one into addresses.
+struct Draft {
+  std::vector<UnitPlacement> placements;
+  int lookahead = 0;
+  // Operations after its last gradient during which an accumulator may still be
+  // read by rounding and update before its addresses are needed again.
+  int gradient_tail = 0;
+  int tile_buffers = 0;
+  std::set<int> kept_over_loss;  // units whose weights stay from forward to backward
+  std::set<int> carried;         // immediate: units whose update fills the next forward
+  std::set<int> deferred;        // immediate: units whose update waits for the next forward
+};
+
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request) : request_(request), layout_(request.layout) {
+    for (int op = 0; op < num_ops(); ++op) {
+      for (int unit : request.schedule.ops[op].weights) Grow(uses_, unit).push_back(op);
+      for (int unit : request.schedule.ops[op].gradients) Grow(gradient_ops_, unit).push_back(op);
+    }
+    uses_.resize(layout_.num_units());
+    gradient_ops_.resize(layout_.num_units());
+  }
+
+  absl::StatusOr<SwapPlan> Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes);
+  absl::StatusOr<std::vector<BudgetPair>> Smallest() const;
+
+ private:
+  static std::vector<int>& Grow(std::vector<std::vector<int>>& lists, int unit) {
+    if (lists.size() <= unit) lists.resize(unit + 1);
+    return lists[unit];
+  }
+
+  int num_ops() const { return static_cast<int>(request_.schedule.ops.size()); }
+  bool deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
+  bool Deferred(const Draft& draft, int unit) const {
+    return deferred() || draft.deferred.contains(unit);
+  }
+  // Deferred, with its gradient in the store until then.
+  bool Spills(const Draft& draft, int unit) const {
+    return Deferred(draft, unit) && draft.placements[unit].gradient == Tier::kNvme;
+  }
+  bool training() const {
+    for (const auto& ops : gradient_ops_) {
+      if (!ops.empty()) return true;
+    }
+    return false;
+  }
+  bool forced_nvme() const {
+    return request_.weights == TierChoice::kNvme && request_.optimizer == TierChoice::kNvme;
+  }
+
+  absl::StatusOr<UnitPlacement> BasePlacement() const;
+  // The draft that needs the least memory, and those that need less of the host's and more
+  // of the device's: calls `visit` with each until that returns false.
+  absl::Status VisitSmallest(const std::function<bool(const Draft&)>& visit) const;
+  void SetNvmePlanes(UnitPlacement& placement) const;
+  std::vector<WeightStay> WeightStays(const Draft& draft, std::vector<Lifetime>* lifetimes) const;
+  SwapPlan Build(const Draft& draft) const;
+  bool Fits(const SwapPlan& plan) const {
+    return plan.host_arena_bytes <= request_.host_bytes &&
+           plan.device_arena_bytes <= request_.device_bytes;
+  }
+  // Keeps `draft` with `change` made to it if that still fits.
+  template <typename Change>
+  bool TryChange(Draft& draft, Change change) const {
+    Draft next = draft;
+    change(next);
+    if (!Fits(Build(next))) return false;
+    draft = std::move(next);
+    return true;
+  }
+  SwapPlan Spend(const Draft& smallest, double deferred_share) const;
+  void DeferUpdates(Draft& draft, double share) const;
+  void SpendRest(Draft& draft) const;
+  void CacheUnits(Draft& draft) const;
+  StepTraffic Traffic(const SwapPlan& plan) const;
+
+  const PlanRequest& request_;
+  const StateLayout& layout_;
+  std::vector<std::vector<int>> uses_;          // [unit] -> ops that read its weights
+  std::vector<std::vector<int>> gradient_ops_;  // [unit] -> ops that add to its gradient
+};
+
+}  // namespace spillway

@@ -1,0 +1,178 @@
+#include "swap/step_simulation.h"
+
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kLayer = 700 * 2048, kEmbedding = 1 << 20;
+
+// `layers` like layers between an embedding and a head that borrows it, in bf16.
+PlanRequest GptLike(UpdateMode update, TierChoice tier, int layers = 12) {
+  PlanRequest request;
+  std::vector<UnitLayout> units = {{"embedding", kEmbedding}};
+  ScheduleModel model{{{}}};
+  for (int i = 0; i < layers; ++i) {
+    units.push_back({absl::StrCat("h.", i), kLayer});
+    model.borrows.push_back({});
+  }
+  units.push_back({"head", 2048});
+  model.borrows.push_back({0});
+  request.layout = StateLayout(
+      units,
+      {{Plane::kWeight, 2}, {Plane::kResidual, 2}, {Plane::kExpAvg, 4}, {Plane::kExpAvgSq, 4}}, 2,
+      65536);
+  request.schedule = BuildTrainSchedule(model, update);
+  request.weights = request.optimizer = tier;
+  request.has_storage = true;
+  request.host_bytes = uint64_t{1} << 40;
+  return request;
+}
+
+// Compute of 1 in a forward and 3 in a backward for each layer, in `unit_seconds`.
+StepClock Clock(const PlanRequest& request, double unit_seconds, double disk_rate,
+                double update_rate) {
+  StepClock clock;
+  clock.disk = {disk_rate, disk_rate, disk_rate};
+  clock.update_bytes_per_second = update_rate;
+  for (const StepOp& op : request.schedule.ops) {
+    clock.op_seconds.push_back(unit_seconds * (op.kind == OpKind::kForward ? 1 : 3));
+  }
+  return clock;
+}
+
+SwapPlan PlanOf(const PlanRequest& request) {
+  auto plan = PlanSwaps(request);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+uint64_t Smallest(const PlanRequest& request) {
+  return SmallestBudgets(request)->front().host_bytes;
+}
+
+double Sum(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value;
+  return sum;
+}
+
+TEST(StepSimulation, AllInMemoryAStepTakesItsComputeAndItsUpdatesWhereCoresAreShared) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    const PlanRequest request = GptLike(update, TierChoice::kHost);
+    const SwapPlan plan = PlanOf(request);
+    StepClock clock = Clock(request, 0.1, 1, 1e9);
+    const double compute = Sum(clock.op_seconds);
+    EXPECT_NEAR(SimulateStep(plan, clock).seconds, compute, 0.02 * compute);
+    EXPECT_EQ(SimulateStep(plan, clock).disk_seconds, 0);
+    // Rounding and update touch 32 bytes a parameter.
+    clock.update_bytes_per_second = 32.0 * plan.layout.TotalPaddedParameters() / (0.2 * compute);
+    EXPECT_NEAR(SimulateStep(plan, clock).seconds, compute, 0.04 * compute);
+    clock.shared_cores = 0.5;
+    EXPECT_NEAR(SimulateStep(plan, clock).seconds, 1.1 * compute, 0.04 * compute);
+  }
+}
+
+TEST(StepSimulation, OneSlowResourceIsWhatAStepTakes) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    const PlanRequest request = GptLike(update, TierChoice::kNvme);
+    const SwapPlan plan = PlanOf(request);
+    const double bytes = plan.traffic.read_bytes + plan.traffic.written_bytes;
+    const SimulatedStep slow_disk = SimulateStep(plan, Clock(request, 1e-6, 1e9, 1e15));
+    EXPECT_NEAR(slow_disk.seconds, bytes / 1e9, 0.05 * bytes / 1e9);
+    EXPECT_NEAR(slow_disk.disk_seconds, slow_disk.seconds, 0.05 * slow_disk.seconds);
+    const StepClock computing = Clock(request, 1, 1e15, 1e15);
+    const SimulatedStep slow_compute = SimulateStep(plan, computing);
+    EXPECT_NEAR(slow_compute.seconds, Sum(computing.op_seconds), 0.01);
+    EXPECT_NEAR(slow_compute.stall_seconds, 0, 0.01);
+    const SimulatedStep slow_update = SimulateStep(plan, Clock(request, 1e-6, 1e15, 1e9));
+    const double touched = 32.0 * plan.layout.TotalPaddedParameters() / 1e9;
+    EXPECT_NEAR(slow_update.seconds, touched, 0.05 * touched);
+    EXPECT_NEAR(slow_update.stall_seconds, touched, 0.05 * touched);
+  }
+}
+
+TEST(StepSimulation, NoStepIsFasterThanAnyResource) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 200; ++i) {
+    PlanRequest request = GptLike(random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred,
+                                  random() % 2 ? TierChoice::kNvme : TierChoice::kAuto);
+    request.host_bytes = Smallest(request) + random() % 60000000;
+    request.deferred_share = (random() % 5) / 4.0;
+    const SwapPlan plan = PlanOf(request);
+    const StepClock clock = Clock(request, 0.001 * (1 + random() % 50), 1e8 * (1 + random() % 100),
+                                  1e8 * (1 + random() % 100));
+    const SimulatedStep step = SimulateStep(plan, clock);
+    const double disk = clock.disk.Seconds(plan.traffic.read_bytes, plan.traffic.written_bytes);
+    EXPECT_GE(step.seconds * 1.001, disk);
+    EXPECT_GE(step.seconds * 1.001, Sum(clock.op_seconds));
+    EXPECT_LE(step.seconds,
+              disk + Sum(clock.op_seconds) +
+                  40.0 * plan.layout.TotalPaddedParameters() / clock.update_bytes_per_second);
+    EXPECT_NEAR(step.seconds - step.stall_seconds, Sum(clock.op_seconds), 1e-6);
+  }
+}
+
+TEST(StepSimulation, TheClockDefersUpdatesWhereTheForwardLeavesTheDiskIdle) {
+  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  request.host_bytes = Smallest(request) + 60000000;
+  const SwapPlan plain = PlanOf(request);
+  // Disk and compute take about as long as each other over the whole step.
+  const double bytes = plain.traffic.read_bytes + plain.traffic.written_bytes;
+  StepClock clock = Clock(request, 1, 1, 1e15);
+  const double rate = bytes / Sum(clock.op_seconds);
+  clock.disk = {rate, rate, rate};
+  request.clock = clock;
+  const SwapPlan chosen = PlanOf(request);
+  const auto deferred = std::count(chosen.deferred.begin(), chosen.deferred.end(), true);
+  EXPECT_GE(deferred, 2);
+  EXPECT_LE(deferred, 8);
+  EXPECT_LT(SimulateStep(chosen, clock).seconds, 0.93 * SimulateStep(plain, clock).seconds);
+  EXPECT_LT(SimulateStep(chosen, clock).seconds, 1.16 * Sum(clock.op_seconds));
+  // A disk that nobody waits for changes nothing, and memory that is not there is not taken.
+  clock.disk = {1e15, 1e15, 1e15};
+  request.clock = clock;
+  const SwapPlan fast = PlanOf(request);
+  EXPECT_EQ(std::count(fast.deferred.begin(), fast.deferred.end(), true), 0);
+  request.host_bytes = Smallest(request);
+  const SwapPlan tight = PlanOf(request);
+  EXPECT_EQ(std::count(tight.deferred.begin(), tight.deferred.end(), true), 0);
+}
+
+TEST(StepSimulation, MoreMemoryIsNeverSlower) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    for (double disk_rate : {2e8, 1e9}) {
+      PlanRequest request = GptLike(update, TierChoice::kAuto);
+      request.clock = Clock(request, 0.02, disk_rate, 1e11);
+      const uint64_t smallest = Smallest(request);
+      double before = 1e9;
+      for (uint64_t extra = 0; extra <= 320000000; extra += 20000000) {
+        request.host_bytes = smallest + extra;
+        const double seconds = SimulateStep(PlanOf(request), *request.clock).seconds;
+        EXPECT_LE(seconds, before * 1.02) << "update " << int(update) << " extra " << extra;
+        before = std::min(before, seconds);
+      }
+      EXPECT_NEAR(before, Sum(request.clock->op_seconds), 0.02 * before);
+    }
+  }
+}
+
+TEST(StepSimulation, TwiceTheLayersTakeTwiceTheTime) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    double seconds[2];
+    for (int i = 0; i < 2; ++i) {
+      PlanRequest request = GptLike(update, TierChoice::kNvme, 12 << i);
+      request.host_bytes = Smallest(GptLike(update, TierChoice::kNvme, 12)) + 30000000;
+      request.clock = Clock(request, 0.02, 1e9, 1e11);
+      seconds[i] = SimulateStep(PlanOf(request), *request.clock).seconds;
+    }
+    EXPECT_LE(seconds[1], 2.05 * seconds[0]);
+  }
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+"""bench io: what it prints, refuses, takes from a tuning, and leaves behind."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import cli_testing
+from cli_testing import CliTest, environment, program, run
+
+BLOCK = 65536
+SMALL = ("--size", "8MiB", "--block", "64KiB", "--depth", "4")
+PERCENTILES = ("p50_seconds", "p90_seconds", "p99_seconds", "p999_seconds", "max_seconds")
+
+
+class BenchIoTest(CliTest):
+    def bench(self, *args, path=None, **kwargs):
+        return run("bench", "io", "--path", path or self.swap, *args, **kwargs)
+
+    def measure(self, *args, **kwargs):
+        result = self.bench(*args, "--json", **kwargs)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.count("\n"), 1)
+        self.assertEqual(os.listdir(self.swap), [], "left on the path")
+        return json.loads(result.stdout)
+
+    def assert_phase(self, phase):
+        """The figures of one measurement agree with each other."""
+        moved = phase["read_bytes"] + phase["written_bytes"]
+        self.assertGreater(phase["seconds"], 0)
+        self.assertGreaterEqual(phase["cpu_seconds"], 0)
+        self.assertLess(phase["cpu_seconds"], 60)
+        self.assertAlmostEqual(phase["bytes_per_second"] / (moved / phase["seconds"]), 1, places=6)
+        self.assertAlmostEqual(phase["bytes_per_second"],
+                               phase["read_bytes_per_second"] + phase["write_bytes_per_second"],
+                               delta=1e-6 * phase["bytes_per_second"])
+        latency = phase["latency"]
+        in_order = [latency[key] for key in PERCENTILES]
+        self.assertEqual(in_order, sorted(in_order))
+        self.assertGreater(in_order[0], 0)
+        self.assertLessEqual(in_order[-1], phase["seconds"])
+
+
+class Figures(BenchIoTest):
+    def test_every_op_moves_what_it_says(self):
+        for op, read, written in (("read", 8, 0), ("write", 0, 8), ("mixed", 4, 4)):
+            with self.subTest(op):
+                found = self.measure(*SMALL, "--op", op)
+                self.assert_phase(found)
+                self.assertEqual((found["read_bytes"], found["written_bytes"]),
+                                 (read << 20, written << 20))
+                self.assertEqual(found["latency"]["count"], (8 << 20) // BLOCK)
+                self.assertEqual((found["op"], found["paths"], found["size_bytes"]),
+                                 (op, [self.swap], 8 << 20))
+                self.assertEqual((found["block_bytes"], found["depth"]), (BLOCK, 4))
+                self.assertEqual((found["tuned"], found["verify"]), ([], False))
+                self.assertIn(found["engine"], ("io_uring", "threads"))
+                for refused in found["refused"]:
+                    self.assertTrue(refused["feature"] and refused["reason"])
+
+    def test_demand_has_its_parts_and_its_bound(self):
+        found = self.measure(*SMALL, "--op", "demand", "--seconds", "0.2", "--write-window", "1MiB")
+        for phase in (found, found["unloaded"], found["write_back_alone"]):
+            self.assert_phase(phase)
+        self.assertEqual(found["unloaded"]["written_bytes"], 0)
+        self.assertEqual(found["write_back_alone"]["read_bytes"], 0)
+        self.assertGreater(found["read_bytes"], 0)
+        self.assertGreater(found["written_bytes"], 0)
+        bound = (found["unloaded"]["latency"]["p99_seconds"] +
+                 (1 << 20) / found["write_back_alone"]["bytes_per_second"])
+        self.assertAlmostEqual(found["bound_seconds"] / bound, 1, places=6)
+        self.assertEqual(found["within_bound"],
+                         found["latency"]["p99_seconds"] <= found["bound_seconds"])
+
+    def test_seconds_are_kept(self):
+        found = self.measure(*SMALL, "--seconds", "0.3")
+        self.assertGreater(found["seconds"], 0.29)
+        self.assertLess(found["seconds"], 5)
+
+    def test_several_paths_share_the_blocks(self):
+        other = self.path("swap2")
+        os.mkdir(other)
+        found = self.measure(*SMALL, path=f"{self.swap},{other}")
+        self.assertEqual(found["paths"], [self.swap, other])
+        self.assertEqual(found["read_bytes"], 8 << 20)
+        self.assertEqual(os.listdir(other), [])
+
+    def test_verify_with_both_engines(self):
+        for engine in ("threads", "auto"):
+            for op in ("read", "mixed"):
+                found = self.measure(*SMALL, "--op", op, "--verify", "--io-engine", engine,
+                                     "--io-threads", "3")
+                self.assert_phase(found)
+                self.assertTrue(found["verify"])
+                if engine == "threads":
+                    self.assertEqual((found["engine"], found["threads"], found["features"]),
+                                     ("threads", 3, []))
+
+    def test_the_table(self):
+        for op in ("read", "demand"):
+            result = self.bench(*SMALL, "--op", op, "--seconds", "0.1")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for line in result.stdout.splitlines():
+                self.assertLessEqual(len(line), 80, line)
+            for words in ("GB/s", "blocks of 64 KiB, 4 in flight", "latency in ms", "p99.9",
+                          "engine: ", "processor"):
+                self.assertIn(words, result.stdout)
+            self.assertNotIn("tuned", result.stdout)
+            self.assertEqual("bound for p99" in result.stdout, op == "demand")
+        self.assertIn("engine: threads, 3 threads",
+                      self.bench(*SMALL, "--io-engine", "threads", "--io-threads", "3").stdout)
+
+    def test_features_are_shown_on_and_refused(self):
+        found = self.measure(*SMALL, "--poll")
+        if found["engine"] != "io_uring":
+            self.skipTest("no io_uring here")
+        table = self.bench(*SMALL, "--poll").stdout
+        for feature in found["features"]:
+            self.assertIn(f"  with {feature}\n", table)
+        names = found["features"] + [refused["feature"] for refused in found["refused"]]
+        self.assertIn("IOPOLL", names)
+        for refused in found["refused"]:
+            self.assertIn("without " + refused["feature"], table)
+
+
+class Refusals(BenchIoTest):
+    def test_wrong_flags(self):
+        for flags, words in (
+                (("--block", "1000"), ("--block", "4096")),
+                (("--block", "2GiB"), ("--block", "1GiB")),
+                (("--depth", "0"), ("--depth", "1 to 4096")),
+                (("--size", "many"), ("--size",)),
+                (("--size", "1MiB"), ("--size", "--block or --depth")),
+                (("--op", "copy"), ("--op", "demand")),
+                (("--io-engine", "aio"), ("--io-engine", "io_uring")),
+                (("--io-threads", "0"), ("--io-threads",)),
+                (("--seconds", "-1"), ("--seconds",)),
+                (("--write-window", "0"), ("--write-window",)),
+                (("--op", "demand", "--verify"), ("--verify", "demand")),
+                (("--dept", "4"), ("did you mean --depth?",))):
+            with self.subTest(flags):
+                result = self.bench(*flags)
+                self.assert_run(result, 2, *words)
+                self.assertEqual(result.stdout, "")
+        self.assert_run(run("bench", "io"), 2, "--path")
+        self.assertEqual(os.listdir(self.swap), [])
+
+    def test_bad_paths(self):
+        missing = self.path("missing")
+        self.assert_run(self.bench(path=missing), 2, missing, "create it")
+        self.assert_run(self.bench(path=self.data), 2, "is not a directory")
+        self.assert_run(self.bench(path=f"{self.swap},{self.swap}/."), 2, "given twice")
+        self.assert_run(self.bench(path=self.swap + ","), 2, "--path")
+        self.assert_run(self.bench("--size", "900TiB"), 1, self.swap, "free there", "--size")
+        self.assertEqual(os.listdir(self.swap), [])
+
+    def test_a_path_that_one_may_not_write_to(self):
+        os.chmod(self.swap, 0o555)
+        self.addCleanup(os.chmod, self.swap, 0o700)
+        nobody = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
+        self.assert_run(self.bench(*SMALL, **nobody), 2, self.swap, "permission denied")
+
+
+class Stopped(BenchIoTest):
+    def stop(self, number, *flags, ready):
+        """Stops it as soon as `ready(pid)`; what it printed."""
+        process = subprocess.Popen([program(), "bench", "io", "--path", self.swap, *flags],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                   env=environment())
+        self.addCleanup(process.kill)
+        self.wait_for(lambda: ready(process.pid), process)
+        process.send_signal(number)
+        began = time.monotonic()
+        out, err = process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(os.listdir(self.swap), [])
+        self.assertEqual(out, "")
+        return process.returncode, err
+
+    def bytes_of(self, pid, kind):
+        with open(f"/proc/{pid}/io", encoding="utf-8") as file:
+            return int(dict(line.split(": ") for line in file)[kind + "_bytes"])
+
+    def test_control_c_while_it_measures(self):
+        code, err = self.stop(signal.SIGINT, *SMALL, "--seconds", "600",
+                              ready=lambda pid: self.bytes_of(pid, "read") > 16 << 20)
+        self.assertEqual(code, 1, err)
+        self.assertIn("stopped by SIGINT: nothing is left behind", err)
+
+    def test_control_c_while_it_writes_its_files(self):
+        code, err = self.stop(signal.SIGTERM, "--size", "2GiB", "--seconds", "600",
+                              ready=lambda pid: self.bytes_of(pid, "write") > 8 << 20)
+        self.assertEqual(code, 1, err)
+        self.assertIn("stopped by SIGTERM", err)
+
+    def test_killed_it_leaves_nothing_either(self):
+        code, _ = self.stop(signal.SIGKILL, *SMALL, "--seconds", "600",
+                            ready=lambda pid: self.bytes_of(pid, "read") > 16 << 20)
+        self.assertEqual(code, -signal.SIGKILL)
+
+
+class Tuned(BenchIoTest):
+    def setUp(self):
+        super().setUp()
+        self.profile = self.path("profile.json")
+        self.variables = {"SPILLWAY_PROFILE": self.profile}
+        tuned = run("tune", "--swap", self.swap, "--quick", "--seconds", "1", "--size", "8MiB",
+                    variables=self.variables)
+        self.assertEqual(tuned.returncode, 0, tuned.stderr)
+        self.edit(lambda entry: entry.update(block_bytes=BLOCK, depth=7, threads=3,
+                                             engine="threads"))
+
+    def edit(self, change):
+        with open(self.profile, encoding="utf-8") as file:
+            profile = json.load(file)
+        (machine,) = profile["machines"].values()
+        (entry,) = machine["tuned"].values()
+        change(entry)
+        self.write("profile.json", json.dumps(profile))
+        return profile
+
+    def found(self, *flags):
+        found = self.measure("--size", "8MiB", *flags, variables=self.variables)
+        return found["engine"], found.get("threads"), found["block_bytes"], found["depth"]
+
+    def test_it_is_used_and_said(self):
+        self.assertEqual(self.found(), ("threads", 3, BLOCK, 7))
+        self.assertEqual(
+            self.measure("--size", "8MiB", variables=self.variables)["tuned"],
+            ["engine", "block", "depth", "threads"])
+        table = self.bench("--size", "8MiB", variables=self.variables).stdout
+        self.assertIn("blocks of 64 KiB, 7 in flight", table)
+        self.assertIn("engine: threads, 3 threads\ntuned: engine, block, depth, threads (spillway "
+                      "tune)\n", table)
+
+    def test_flags_win_each_for_itself(self):
+        self.assertEqual(self.found("--block", "128KiB"), ("threads", 3, 131072, 7))
+        self.assertEqual(self.found("--depth", "5"), ("threads", 3, BLOCK, 5))
+        self.assertEqual(self.found("--io-threads", "2"), ("threads", 2, BLOCK, 7))
+        given = self.measure(*SMALL, "--io-engine", "threads", "--io-threads", "2",
+                             variables=self.variables)
+        self.assertEqual(given["tuned"], [])
+        engine = self.measure("--size", "8MiB", "--io-engine", "auto", variables=self.variables)
+        self.assertNotIn("engine", engine["tuned"])
+        # The ways of io_uring are a choice of the engine.
+        self.assertEqual(self.measure("--size", "8MiB", "--sqpoll",
+                                      variables=self.variables)["engine"], engine["engine"])
+
+    def test_without_a_profile_nothing_is_tuned(self):
+        self.variables = {"SPILLWAY_PROFILE": self.path("none.json")}
+        result = self.bench("--size", "128MiB", "--json", variables=self.variables)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertEqual(json.loads(result.stdout)["tuned"], [])
+
+    def test_a_stale_one_is_named_and_not_used(self):
+        self.edit(lambda entry: entry.update(kernel="5.0"))
+        result = self.bench("--size", "128MiB", "--json", variables=self.variables)
+        self.assert_run(result, 0, "is not used: the kernel is another",
+                        "spillway tune --swap " + self.swap)
+        found = json.loads(result.stdout)
+        self.assertEqual((found["tuned"], found["block_bytes"], found["depth"]), ([], 1 << 20, 32))
+
+    def test_one_of_another_machine_is_named_and_not_used(self):
+        profile = self.edit(lambda entry: None)
+        profile["machines"] = {"elsewhere": dict(*profile["machines"].values(), host="node7")}
+        self.write("profile.json", json.dumps(profile))
+        result = self.bench("--size", "128MiB", "--json", variables=self.variables)
+        self.assert_run(result, 0, "another machine (node7)")
+        self.assertEqual(json.loads(result.stdout)["tuned"], [])
+
+
+if __name__ == "__main__":
+    cli_testing.main()

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""bench/step.py: figures that are measured, peers that are there or not, ratios of what ran alone."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+import cli_testing
+from cli_testing import CliTest, environment, program
+
+STEP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/step.py")
+
+# Stand-ins for the peers: as much of them as the children call, a step of so many seconds.
+TORCH = """
+import time
+from types import SimpleNamespace as Some
+__version__ = "2.0-fake"
+bfloat16 = "bf16"
+def manual_seed(seed): pass
+def randint(low, high, shape): return shape
+class autocast:
+    def __init__(self, device, dtype): assert (device, dtype) == ("cpu", "bf16")
+    def __enter__(self): pass
+    def __exit__(self, *error): pass
+class AdamW:
+    def __init__(self, parameters, lr, fused): assert fused
+    def step(self): time.sleep(0.05)
+    def zero_grad(self, set_to_none): pass
+optim = Some(AdamW=AdamW)
+"""
+TRANSFORMERS = """
+from types import SimpleNamespace as Some
+__version__ = "5.0-fake"
+class GPT2Config:
+    def __init__(self, **config): assert config["n_layer"] > 0
+class GPT2LMHeadModel:
+    def __init__(self, config): pass
+    def train(self): pass
+    def parameters(self): return []
+    def __call__(self, tokens, labels): return Some(loss=Some(backward=lambda: None))
+"""
+# The configuration that reads ahead asserts, as the real one may; of the others one is faster.
+DEEPSPEED = """
+import os, time
+from types import SimpleNamespace as Some
+__version__ = "0.19-fake"
+def init_distributed(backend): assert os.environ["MASTER_PORT"] and os.environ["RANK"] == "0"
+class zero:
+    class Init:
+        def __init__(self, config_dict_or_path): pass
+        def __enter__(self): pass
+        def __exit__(self, *error): pass
+def initialize(model, model_parameters, config):
+    zero = config["zero_optimization"]
+    assert not zero["offload_optimizer"]["pipeline_read"], "Not enough buffers 5 for swapping\\nmore words"
+    assert os.path.isdir(zero["offload_optimizer"]["nvme_path"])
+    seconds = 0.03 if config["aio"]["block_size"] == 1 << 20 else 0.2
+    class Engine:
+        def __call__(self, input_ids, labels): return Some(loss=None)
+        def backward(self, loss): pass
+        def step(self): time.sleep(seconds)
+    return Engine(), None, None, None
+"""
+
+
+class BenchStepTest(CliTest):
+    def step(self, *names, modules=None, steps=5, pairs=2):
+        """Runs it with these stand-ins alone; exit code, what it printed, and its JSON."""
+        folder = self.path("modules")
+        os.makedirs(folder, exist_ok=True)
+        for name in ("torch", "transformers", "deepspeed"):
+            text = (modules or {}).get(name, f"raise ImportError('no {name} in this test')")
+            with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as file:
+                file.write(text)
+        done = subprocess.run(
+            [sys.executable, STEP, *names, "--tiny", "--pairs", str(pairs), "--steps", str(steps),
+             "--program", program(), "--work", self.path("step"), "--json", self.path("step.json")],
+            capture_output=True, text=True, env=dict(environment(), PYTHONPATH=folder), timeout=600,
+            check=False)
+        self.assertFalse(os.path.exists(self.path("step")), "left behind")
+        if not os.path.exists(self.path("step.json")):
+            return done.returncode, done.stdout + done.stderr, None
+        with open(self.path("step.json"), encoding="utf-8") as file:
+            return done.returncode, done.stdout, json.load(file)
+
+    def assert_measured(self, run, steps=5):
+        """A run's figures are those of its own steps and its own process."""
+        self.assertEqual(len(run["step_seconds"]), steps)
+        self.assertEqual(run["seconds"], statistics.median(run["step_seconds"][2:-1]))
+        self.assertGreater(run["resident_bytes"], 4 << 20)
+        self.assertLess(run["resident_bytes"], 4 << 30)
+        self.assertGreaterEqual(run["others_cores"], 0)
+        self.assertLess(run["others_cores"], os.cpu_count() + 1)
+
+    def assert_ratios(self, comparison, key):
+        for ratio in comparison["ratios"]:
+            self.assertEqual(ratio["median"], statistics.median(ratio["rounds"]))
+        by_name = {ratio["name"]: ratio["rounds"] for ratio in comparison["ratios"]}
+        name, above, below = key
+        runs = comparison["sides"]
+        for i, one in enumerate(by_name[name]):
+            self.assertAlmostEqual(one, runs[above]["runs"][i]["seconds"] /
+                                   runs[below]["runs"][i]["seconds"])
+
+    def test_a_peer_that_is_not_there_has_no_ratio(self):
+        code, text, found = self.step("memory-124m", "nvme-124m", steps=4, pairs=1)
+        self.assertEqual(code, 0, text)
+        self.assertIn("PyTorch: did not run: ImportError: no torch in this test", text)
+        self.assertIn("no ratio 'Spillway / PyTorch, seconds': PyTorch did not run", text)
+        self.assertIn(".json: did not run: ImportError: no deepspeed in this test\n", text)
+        memory, nvme = (found["comparisons"][name] for name in ("memory-124m", "nvme-124m"))
+        self.assertEqual(memory["ratios"], [])
+        self.assertNotIn("PyTorch", memory["sides"])
+        self.assertEqual([ratio["name"] for ratio in nvme["ratios"]],
+                         ["on NVMe / in memory, no clipping", "on NVMe / in memory, clipping"])
+        self.assertIn("rounds say little", text)
+
+    def test_peers_that_are_there(self):
+        code, text, found = self.step(
+            "memory-124m", "nvme-124m", "xl",
+            modules={"torch": TORCH, "transformers": TRANSFORMERS, "deepspeed": DEEPSPEED})
+        self.assertEqual(code, 0, text)
+        memory, nvme, xl = (found["comparisons"][name]
+                            for name in ("memory-124m", "nvme-124m", "xl"))
+        for run in memory["sides"]["PyTorch"]["runs"]:
+            self.assert_measured(run)
+            self.assertGreaterEqual(run["seconds"], 0.05)
+        self.assert_ratios(memory, ("Spillway / PyTorch, seconds", "in memory", "PyTorch"))
+        self.assertEqual(memory["peers"]["PyTorch"]["version"],
+                         "torch 2.0-fake, transformers 5.0-fake")
+        # The fastest configuration, its version, and the first line of why another did not run.
+        for comparison, name in ((nvme, "DeepSpeed, all on NVMe"),
+                                 (xl, "DeepSpeed, parameters in memory")):
+            peer = comparison["peers"][name]
+            self.assertEqual(peer["config"], "plain.json")
+            self.assertIn("deepspeed 0.19-fake", peer["version"])
+            self.assertEqual(peer["tried"]["pipelined.json"]["did_not_run"],
+                             "AssertionError: Not enough buffers 5 for swapping")
+            self.assertGreaterEqual(peer["tried"]["large.json"]["seconds"], 0.2)
+            for run in comparison["sides"][name]["runs"]:
+                self.assert_measured(run)
+            self.assert_ratios(comparison, ("DeepSpeed / Spillway on NVMe, seconds", name, "on NVMe"))
+        self.assertIn("pipelined.json: did not run: AssertionError: Not enough buffers 5 for swapping\n",
+                      text)
+        # Sides take turns, in both directions.
+        rounds = [line.split(":")[0] for line in text.splitlines() if line.startswith("round ")]
+        self.assertEqual(rounds[:4], ["round 1  in memory", "round 1  PyTorch", "round 2  PyTorch",
+                                      "round 2  in memory"])
+
+    def test_our_own_sides(self):
+        code, text, found = self.step("layers", "accumulation", "budgets-355m", "xl-small", pairs=1)
+        self.assertEqual(code, 0, text)
+        for comparison in found["comparisons"].values():
+            self.assertEqual(comparison["did_not_run"], {})
+            for side in comparison["sides"].values():
+                for run in side["runs"]:
+                    self.assert_measured(run)
+                    if run["kernel_moved_bytes"] and run["moved_bytes"] > 1 << 20:
+                        self.assertLess(abs(run["kernel_moved_bytes"] / run["moved_bytes"] - 1), 1)
+        runs = found["comparisons"]["accumulation"]["sides"]["--accumulate 8"]["runs"]
+        self.assertGreater(runs[0]["moved_bytes"], 0)
+        self.assertEqual(len(found["comparisons"]["budgets-355m"]["ratios"]), 5)
+
+    def test_a_side_of_our_own_that_does_not_run(self):
+        with open(self.path("broken"), "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n[ \"$1\" = --version ] && echo broken && exit\n"
+                       "echo 'spillway: error: no room' >&2; exit 2\n")
+        os.chmod(self.path("broken"), 0o755)
+        ours, cli_testing._program = program(), self.path("broken")
+        try:
+            code, text, found = self.step("layers", pairs=1)
+        finally:
+            cli_testing._program = ours
+        self.assertEqual(code, 1, text)
+        self.assertIn("2 layers: did not run: exit code 2: spillway: error: no room", text)
+        self.assertEqual(found["comparisons"]["layers"]["ratios"], [])
+
+    def test_a_folder_with_something_in_it_is_left_alone(self):
+        os.mkdir(self.path("step"))
+        mine = self.write("step/mine", "content")
+        done = subprocess.run([sys.executable, STEP, "layers", "--tiny", "--program", program(),
+                               "--work", self.path("step")], capture_output=True, text=True,
+                              env=environment(), timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("is not empty", done.stderr)
+        self.assertTrue(os.path.exists(mine))
+        for flags, words in ((["layers", "--steps", "3"], "--steps at least 4"),
+                             (["layers", "--without", "fairscale"], "pytorch and deepspeed"),
+                             (["everything"], "invalid choice"),
+                             (["layers", "--program", "/nowhere"], "does not run")):
+            done = subprocess.run([sys.executable, STEP, *flags], capture_output=True, text=True,
+                                  env=environment(), timeout=60, check=False)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(words, done.stderr)
+
+
+if __name__ == "__main__":
+    cli_testing.main()

@@ -1,0 +1,108 @@
+#include "tools/disk_flags.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/config/flag_value.h"
+#include "engine/tuning/tuned_io.h"
+#include "io/log.h"
+#include "io/probe_path.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kBlockUnit = 4096, kMostBlockBytes = uint64_t{1} << 30;
+
+absl::Status ReadGiven(const DiskFlags& flags, IoEngineOptions* io, IoGiven* given) {
+  using Kind = IoEngineOptions::Kind;
+  if (flags.block) {
+    ASSIGN_OR_RETURN(const uint64_t bytes, SizeFlag("--block", *flags.block));
+    if (bytes > kMostBlockBytes || bytes % kBlockUnit != 0) {
+      return BadFlagValue("--block", *flags.block, "a multiple of 4096 up to 1GiB");
+    }
+    io->block_bytes = static_cast<uint32_t>(bytes);
+    given->block_bytes = true;
+  }
+  if (flags.depth) {
+    ASSIGN_OR_RETURN(const int64_t depth, IntegerFlag("--depth", *flags.depth, 1, 4096));
+    io->depth = static_cast<uint32_t>(depth);
+    given->depth = true;
+  }
+  if (flags.io_engine) {
+    ASSIGN_OR_RETURN(io->kind, ChoiceFlag<Kind>("--io-engine", *flags.io_engine,
+                                                {{"auto", Kind::kAuto},
+                                                 {"io_uring", Kind::kUring},
+                                                 {"threads", Kind::kThreads}}));
+    given->kind = true;
+  }
+  if (flags.io_threads) {
+    ASSIGN_OR_RETURN(const int64_t threads, IntegerFlag("--io-threads", *flags.io_threads, 1, 256));
+    io->threads = static_cast<uint32_t>(threads);
+    given->threads = true;
+  }
+  // They are ways of io_uring, so whoever asks for one has chosen the engine.
+  given->kind = given->kind || flags.poll || flags.sqpoll;
+  io->poll = flags.poll;
+  io->sqpoll = flags.sqpoll;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddDiskFlags(CLI::App& command, DiskFlags& flags) {
+  command.add_option("--block", flags.block, "block size (tuned, or 1MiB)");
+  command.add_option("--depth", flags.depth, "blocks in flight (tuned, or 32)");
+  command.add_option("--io-engine", flags.io_engine, "auto, io_uring or threads (tuned, or auto)");
+  command.add_option("--io-threads", flags.io_threads, "of the thread engine (tuned, or 4)");
+}
+
+absl::StatusOr<DiskSettings> ResolveDiskFlags(const DiskFlags& flags,
+                                              const std::vector<std::string>& paths) {
+  DiskSettings settings;
+  IoGiven given;
+  RETURN_IF_ERROR(ReadGiven(flags, &settings.io, &given));
+  const auto entry = FindTuning(paths);
+  if (!entry) return settings;
+  ApplyTuning(*entry, given, &settings.io);
+  if (!given.kind) settings.tuned.push_back("engine");
+  if (!given.block_bytes) settings.tuned.push_back("block");
+  if (!given.depth) settings.tuned.push_back("depth");
+  if (!given.threads) settings.tuned.push_back("threads");
+  return settings;
+}
+
+absl::StatusOr<std::vector<std::string>> MeasuredPathsFlag(const std::string& flag,
+                                                           const std::string& text) {
+  ASSIGN_OR_RETURN(std::vector<std::string> paths, ListFlag(flag, text));
+  for (std::string& path : paths) {
+    path = absl::StrReplaceAll(path, {{"{rank}", "0"}});
+    const std::string named = absl::StrCat(flag, " ", path);
+    std::error_code error;
+    if (!std::filesystem::exists(path, error)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(named, " does not exist: create it, or give another path"));
+    }
+    if (!std::filesystem::is_directory(path, error)) {
+      return absl::InvalidArgumentError(absl::StrCat(named, " is not a directory"));
+    }
+    const std::string kind = FindMount(path).filesystem;
+    if (KindOfFilesystem(kind) == FilesystemKind::kMemory) {
+      LogWarning(
+          absl::StrCat(named, " is memory (", kind, "), not a disk: its rates say nothing of one"));
+    }
+  }
+  for (size_t i = 0; i < paths.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      std::error_code error;
+      if (std::filesystem::equivalent(paths[i], paths[j], error)) {
+        return absl::InvalidArgumentError(absl::StrCat(flag, " ", paths[i], " is given twice"));
+      }
+    }
+  }
+  return paths;
+}
+
+}  // namespace spillway
