@@ -62,6 +62,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
       MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_);
   if (input.clock) {
     ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
+    RETURN_IF_ERROR(CheckWrites(*run.swaps));
     forecast_ = ForecastRun(*run.swaps, *input.clock);
   }
   graphs_ = run.graphs;

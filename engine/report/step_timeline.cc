@@ -246,6 +246,9 @@ absl::StatusOr<StepTimeline> StepTimelineFromJson(const nlohmann::json& json) {
       return absl::InvalidArgumentError(
           absl::StrCat("version ", json.at("version").dump(), "; this program reads ", kVersion));
     }
+    if (!json.at("step").is_number_integer() || !json.at("lost_spans").is_number_unsigned()) {
+      return absl::InvalidArgumentError("\"step\" and \"lost_spans\" are whole numbers");
+    }
     t.step = json.at("step").get<int64_t>();
     t.steady = json.at("steady").get<bool>();
     t.seconds = json.at("seconds").get<double>();

@@ -156,6 +156,17 @@ def commits():
     write("metrics_rows", "three", lines)
     write("metrics_rows", "cut", lines[:-30])
     write("metrics_rows", "far", '{"step":18446744073709551615}\n{"step":-1}\n{"step":1e2}\n\n[]\n')
+    timeline = {
+        "version": 1, "step": 4, "steady": True, "seconds": 1.5, "phase_ends": [0.5, 1.4, 1.5],
+        "ops": [["forward h.0", 0.1, 0.5], ["backward h.0", 0.6, 1.4]],
+        "stalls": [{"reason": "disk", "before": "forward h.0", "span": [0, 0.1]}],
+        "waits": [{"name": "disk", "busy": [[0, 0.1]]}],
+        "resources": [{"name": "update worker 1", "busy": [[0.2, 0.3]]},
+                      {"name": "disk read", "busy": [[0, 0.7]], "bin_seconds": 0.5,
+                       "bin_bytes": [4096, 8192]}],
+        "worker_seconds": {"update": 0.1}, "lost_spans": 0, "metrics": {"step": 4}}
+    write("timeline", "good", json.dumps(timeline))
+    write("timeline", "far", json.dumps(timeline | {"seconds": 1e308, "phase_ends": [-1, 1e9, 0]}))
     write("metrics_rows", "deep", '{"step":1,"x":' + "[" * 600 + "\n")
 
 

@@ -149,6 +149,9 @@ TEST(StepTimeline, ComesBackFromItsFile) {
   bad["ops"][0][1] = -1;
   EXPECT_FALSE(StepTimelineFromJson(bad).ok());
   bad = json;
+  bad["step"] = 1e300;
+  EXPECT_FALSE(StepTimelineFromJson(bad).ok());
+  bad = json;
   bad["resources"][1]["bin_bytes"][0] = 1e300;
   EXPECT_FALSE(StepTimelineFromJson(bad).ok());
   const std::string output = testing::TempDir();
