@@ -14,6 +14,7 @@
 #include "engine/swap_places.h"
 #include "engine/swap_runs.h"
 #include "engine/tuning/path_rates.h"
+#include "engine/written_bytes.h"
 #include "io/checksum.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -325,13 +326,18 @@ RunStorage::~RunStorage() {
   if (output_ == nullptr) return;
   if (!directories_.empty() && !CommitRefersToSwap()) RemoveSwap();
   std::error_code error;
-  const std::string lock = output() + "/lock", run_id = absl::StrCat(output(), "/", kRunIdName);
+  const std::string lock = output() + "/lock";
+  std::vector<std::string> marks;
+  if (run_id_created_) {
+    marks = {absl::StrCat(output(), "/", kRunIdName), WrittenBytes::PathIn(output())};
+  }
   bool empty = true;  // but for our own marks
   for (const auto& entry : fs::directory_iterator(output(), error)) {
-    empty &= entry.path() == lock || (run_id_created_ && entry.path() == run_id);
+    empty &= entry.path() == lock ||
+             std::find(marks.begin(), marks.end(), entry.path().string()) != marks.end();
   }
   if (!empty) return;
-  if (run_id_created_) fs::remove(run_id, error);
+  for (const std::string& mark : marks) fs::remove(mark, error);
   if (!output_was_empty_) return;
   fs::remove(lock, error);
   for (const std::string& path : created_) {

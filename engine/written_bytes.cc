@@ -20,8 +20,7 @@ namespace spillway {
 namespace {
 
 constexpr uint64_t kMostFileBytes = 64;
-
-std::string PathIn(const std::string& output) { return output + "/bytes-written"; }
+constexpr uint64_t kCountBytes = 21;
 
 // What the smallest run of one step more would have written in the end.
 uint64_t Needed(uint64_t written_bytes, const WritePlan& plan) {
@@ -81,11 +80,14 @@ absl::Status CheckWriteLimit(uint64_t limit_bytes, uint64_t written_bytes, const
                                       FormatBytesForFlag(Needed(written_bytes, plan))));
 }
 
+std::string WrittenBytes::PathIn(const std::string& output) { return output + "/bytes-written"; }
+
 absl::StatusOr<uint64_t> WrittenBytes::Read(const std::string& output) {
   const std::string path = PathIn(output);
   const auto text = ReadSmallFile(path, kMostFileBytes, SymbolicLink::kRefuse);
   if (absl::IsNotFound(text.status())) return WrittenInSteps(output);
   RETURN_IF_ERROR(text.status());
+  if (text->empty()) return WrittenInSteps(output);
   uint64_t bytes = 0;
   if (!absl::SimpleAtoi(absl::StripSuffix(*text, "\n"), &bytes)) {
     return absl::InvalidArgumentError(
@@ -99,13 +101,14 @@ absl::StatusOr<uint64_t> WrittenBytes::Read(const std::string& output) {
 absl::StatusOr<std::unique_ptr<WrittenBytes>> WrittenBytes::Open(const std::string& output,
                                                                  uint64_t before) {
   const std::string path = PathIn(output);
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   std::unique_ptr<WrittenBytes> written(new WrittenBytes(path, std::move(fd), before));
-  if (::ftruncate(written->fd_.get(), 0) != 0) {
+  RETURN_IF_ERROR(written->Set(0));
+  // Only now: a process killed here leaves a number.
+  if (::ftruncate(written->fd_.get(), kCountBytes) != 0) {
     return ErrnoStatus(errno, absl::StrCat("shorten ", path));
   }
-  RETURN_IF_ERROR(written->Set(0));
   return written;
 }
 

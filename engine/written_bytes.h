@@ -36,8 +36,10 @@ absl::Status CheckWriteLimit(uint64_t limit_bytes, uint64_t written_bytes, const
 
 class WrittenBytes {
  public:
+  static std::string PathIn(const std::string& output);
+
   // What the run in `output` has written so far. Of a run of an earlier version, which kept no
-  // count, what its steps have.
+  // count, or one killed before its first, what its steps have.
   static absl::StatusOr<uint64_t> Read(const std::string& output);
 
   // Goes on from `before`.

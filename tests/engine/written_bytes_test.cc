@@ -47,6 +47,13 @@ TEST_F(WrittenBytesTest, ARunWithoutACountHasThatOfItsSteps) {
   EXPECT_EQ(*WrittenBytes::Read(output_), 120u);
 }
 
+// A process killed between making the file and writing to it.
+TEST_F(WrittenBytesTest, AnEmptyCountIsNone) {
+  std::ofstream(output_ + "/metrics.jsonl") << "{\"step\":1,\"bytes\":{\"nvme_written\":100}}\n";
+  std::ofstream(output_ + "/bytes-written").close();
+  EXPECT_EQ(*WrittenBytes::Read(output_), 100u);
+}
+
 TEST_F(WrittenBytesTest, WhatIsNoCountIsNamed) {
   std::ofstream(output_ + "/bytes-written") << "many";
   const auto read = WrittenBytes::Read(output_);
