@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # GPT-2 XL's shape (48 x 1600, vocabulary 50257; 1.56B parameters) from a directory with
-# only config.json: a few steps at 1 x 256 tokens within 1 GiB of device and 3 GiB of host
-# memory, everything else on NVMe. Prints the highest resident size, initialisation
-# included. Needs about 40 GB of disk under WORK.
+# only config.json: a few steps at 1 x 256 tokens within 300 MiB of device and 1900 MiB of
+# host memory ($DEVICE_MEMORY, $HOST_MEMORY), everything else on NVMe. Prints the highest
+# resident size, initialisation included. Needs 40 GB of disk under WORK, 20 with --no-commit.
 #
-#   bench/xl.sh [WORK] [STEPS]
+#   bench/xl.sh [WORK] [STEPS] [TRAIN FLAGS]
 set -euo pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=${1:-$here/out/xl}
@@ -26,7 +26,8 @@ with open(sys.argv[1], "wb") as out:
 PY
 "$program" train --model "$work/model" --data "$work/tokens.bin" --output "$work/run" \
   --swap "$work/swap" --offload nvme --seq-len 256 --micro-batch 1 --steps "$steps" \
-  --device-memory 1GiB --host-memory 3GiB --no-export --overwrite "${@:3}"
+  --device-memory "${DEVICE_MEMORY:-300MiB}" --host-memory "${HOST_MEMORY:-1900MiB}" --no-export \
+  --overwrite "${@:3}"
 python3 - "$work/run/metrics.jsonl" <<'PY'
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]

@@ -107,7 +107,7 @@ std::string SpanLabel(const Span& span, const std::vector<std::string>& units) {
 }
 
 void TimelineBuilder::Begin(int64_t begin_ns) {
-  current_.emplace();
+  current_ = Open{};
   current_->times.begin_ns = begin_ns;
 }
 
