@@ -90,22 +90,6 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
   return trainer;
 }
 
-void Trainer::StartClock(double now, const SwapStats& stats) {
-  row_began_ = now;
-  last_stats_ = stats;
-  compute_seconds_ = excluded_seconds_ = waited_disk_seconds_ = waited_update_seconds_ = 0;
-  busy_after_forward_ = busy_after_backward_ = {};
-}
-
-ResourceSeconds Trainer::BusyNow(const SwapStats& stats) const {
-  ResourceSeconds busy;
-  busy[static_cast<int>(Resource::kDisk)] = stats.io.busy_seconds - last_stats_.io.busy_seconds;
-  busy[static_cast<int>(Resource::kCompute)] = compute_seconds_;
-  busy[static_cast<int>(Resource::kUpdate)] =
-      (stats.update_busy_seconds - last_stats_.update_busy_seconds) / workers_;
-  return busy;
-}
-
 absl::Status Trainer::Start(WeightSource* weights) {
   ASSIGN_OR_RETURN(written_, WrittenBytes::Open(storage_->output(), written_before_));
   RETURN_IF_ERROR(CountWritten(write_plan_.initial_bytes));
@@ -301,36 +285,6 @@ absl::Status Trainer::StartCommit(bool finished) {
   last_commit_seconds_ += Now() - began;
   excluded_seconds_ += Now() - began;
   return absl::OkStatus();
-}
-
-void Trainer::EndRow(StepMetrics& row) {
-  const double now = Now();
-  const SwapStats stats = manager_->stats();
-  const double held = stats.stall_commit_seconds - last_stats_.stall_commit_seconds;
-  row.seconds = now - row_began_ - excluded_seconds_ - held;
-  row.commit_seconds = std::exchange(last_commit_seconds_, 0) + held;
-  row.nvme_read_bytes = stats.io.read_bytes - last_stats_.io.read_bytes;
-  row.nvme_written_bytes = stats.io.written_bytes - last_stats_.io.written_bytes;
-  row.busy_disk_seconds = stats.io.busy_seconds - last_stats_.io.busy_seconds;
-  row.busy_update_seconds = stats.update_busy_seconds - last_stats_.update_busy_seconds;
-  row.busy_compute_seconds = compute_seconds_;
-  row.stall_disk_seconds =
-      stats.stall_disk_seconds - last_stats_.stall_disk_seconds + waited_disk_seconds_;
-  row.stall_update_seconds =
-      stats.stall_update_seconds - last_stats_.stall_update_seconds + waited_update_seconds_;
-  row.forecast = forecast_;
-  if (forecast_) {
-    std::array<ResourceSeconds, kPhases> busy = {busy_after_forward_, busy_after_backward_,
-                                                 BusyNow(stats)};
-    for (int phase = kPhases - 1; phase > 0; --phase) {
-      for (size_t i = 0; i < busy[phase].size(); ++i) busy[phase][i] -= busy[phase - 1][i];
-    }
-    row.binding_seconds = BindingSeconds(*forecast_, busy);
-  }
-  row.peak_device_bytes = compute_->peak_bytes();
-  row.peak_host_bytes = host_budget_->peak_bytes();
-  row.peak_rss_bytes = PeakResidentBytes();
-  StartClock(now, stats);
 }
 
 absl::StatusOr<TrainResult> Trainer::Run() {

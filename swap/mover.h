@@ -103,7 +103,6 @@ class SwapManager::Mover {
   void AddStays(const EnqueuedProgram& program);
   void AllocateStays();
   bool AddressesFree(size_t index) const;
-  void FillStay(Stay& stay);
   void StartFetch(Stay& stay);
   void ReleaseStay(Stay& stay);
   Stay* FindStay(bool gradient, int unit, int64_t op);

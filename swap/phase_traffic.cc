@@ -16,6 +16,17 @@ absl::string_view PhaseName(Phase phase) {
   return "?";
 }
 
+uint64_t UpdateTouches(const SwapPlan& plan, int unit) {
+  const StateLayout& layout = plan.layout;
+  return layout.PaddedParameters(unit) * (2 * layout.PlaneRangeBytes(0, layout.num_planes()) +
+                                          layout.gradient_bytes_per_parameter());
+}
+
+uint64_t RoundTouches(const SwapPlan& plan, int unit) {
+  const StateLayout& layout = plan.layout;
+  return layout.PaddedParameters(unit) * (sizeof(float) + layout.gradient_bytes_per_parameter());
+}
+
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
   std::array<PhaseTraffic, kPhases> phases;
   const auto at = [&](Phase phase) -> PhaseTraffic& { return phases[static_cast<int>(phase)]; };
@@ -38,9 +49,8 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     PhaseTraffic& update = at(deferred ? Phase::kForward : whole);
     update.read_bytes += parameters * plan.UpdateBytesRead(stay.unit);
     update.written_bytes += parameters * plan.UpdateBytesWritten(stay.unit);
-    update.update_bytes +=
-        2 * parameters * plan.layout.PlaneRangeBytes(0, plan.layout.num_planes()) + gradient;
-    at(whole).update_bytes += parameters * sizeof(float) + gradient;
+    update.update_bytes += UpdateTouches(plan, stay.unit);
+    at(whole).update_bytes += RoundTouches(plan, stay.unit);
     if (deferred && placement.gradient == Tier::kNvme) {
       at(whole).written_bytes += gradient;
       update.read_bytes += gradient;

@@ -31,4 +31,9 @@ struct PhaseTraffic {
 // flush; deferred ones in the next forward. Gradients are rounded, and spilled, when whole.
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan);
 
+// Bytes of memory that a unit's update touches (its state read and written, the rounded gradient
+// read), and that rounding its gradient does (fp32 sums read, the gradient written).
+uint64_t UpdateTouches(const SwapPlan& plan, int unit);
+uint64_t RoundTouches(const SwapPlan& plan, int unit);
+
 }  // namespace spillway

@@ -46,7 +46,7 @@ void Planner::SpendRest(Draft& draft) const {
   const int last_unit = layout_.num_units() - 1;
   for (int i = 0; training() && i < 2; ++i) {
     const int front = i;
-    if (!deferred() && front < last_unit && !gradient_ops_[front].empty() && within(front) &&
+    if (!all_deferred() && front < last_unit && !gradient_ops_[front].empty() && within(front) &&
         TryChange(draft, [&](Draft& d) { d.carried.insert(front); })) {
       held += layout_.PaddedParameters(front);
     }
@@ -56,7 +56,7 @@ void Planner::SpendRest(Draft& draft) const {
       held += layout_.PaddedParameters(back);
     }
   }
-  if (deferred()) {
+  if (all_deferred()) {
     for (int unit = 0; unit < layout_.num_units(); ++unit) {
       if (draft.placements[unit].gradient != Tier::kNvme) continue;
       TryChange(draft, [&](Draft& d) { d.placements[unit].gradient = Tier::kHost; });
@@ -79,7 +79,7 @@ void Planner::CacheUnits(Draft& draft) const {
         UnitPlacement& p = d.placements[unit];
         if (weight) p.weight = tier;
         if (optimizer) p.optimizer = tier;
-        if (optimizer && deferred() && p.gradient == Tier::kNvme) p.gradient = tier;
+        if (optimizer && all_deferred() && p.gradient == Tier::kNvme) p.gradient = tier;
         if (optimizer) d.deferred.erase(unit);  // its update keeps no disk busy
         SetNvmePlanes(p);
       });
@@ -141,7 +141,7 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   }
 
   SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0));
-  const bool choose = !deferred() && training() && request_.clock && !request_.deferred_share;
+  const bool choose = !all_deferred() && training() && request_.clock && !request_.deferred_share;
   if (choose && plan.traffic.written_bytes > 0) {
     double least_seconds = SimulateStep(plan, *request_.clock).seconds;
     for (double share = kShareStep; share <= kMostDeferred; share += kShareStep) {
@@ -180,7 +180,7 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share) const {
       break;
     }
   }
-  if (!deferred()) DeferUpdates(draft, deferred_share);
+  if (!all_deferred()) DeferUpdates(draft, deferred_share);
   SpendRest(draft);
   return Build(draft);
 }

@@ -46,9 +46,9 @@ class Planner {
   }
 
   int num_ops() const { return static_cast<int>(request_.schedule.ops.size()); }
-  bool deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
+  bool all_deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
   bool Deferred(const Draft& draft, int unit) const {
-    return deferred() || draft.deferred.contains(unit);
+    return all_deferred() || draft.deferred.contains(unit);
   }
   // Deferred, with its gradient in the store until then.
   bool Spills(const Draft& draft, int unit) const {

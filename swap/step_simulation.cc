@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "io/check.h"
+#include "swap/phase_traffic.h"
 
 namespace spillway {
 
@@ -61,6 +62,10 @@ class Simulation {
     bool begun = false;
   };
 
+  double GradientBytes(int unit) const {
+    return static_cast<double>(plan_.layout.PaddedParameters(unit) *
+                               plan_.layout.gradient_bytes_per_parameter());
+  }
   int ops() const { return static_cast<int>(plan_.schedule.ops.size()); }
   const StepOp& Op(int op) const { return plan_.schedule.ops[op % ops()]; }
   void AddStays(int step);
@@ -168,22 +173,18 @@ void Simulation::Pump() {
 }
 
 void Simulation::AddUpdate(int unit, int version, Stay* sums) {
-  const StateLayout& layout = plan_.layout;
-  const double parameters = static_cast<double>(layout.PaddedParameters(unit));
-  const UnitPlacement& placement = plan_.placements[unit];
-  const double gradient = parameters * layout.gradient_bytes_per_parameter();
-  const bool spilled = plan_.deferred[unit] && placement.gradient == Tier::kNvme;
+  const double parameters = static_cast<double>(plan_.layout.PaddedParameters(unit));
+  const bool spilled = plan_.deferred[unit] && plan_.placements[unit].gradient == Tier::kNvme;
   Pass pass;
   pass.unit = unit;
   pass.version = version;
   pass.sums = sums;
   if (sums && plan_.weight_at_hand[unit]) pass.weights = Find(false, unit, next_op_ - 1);
-  pass.disk_seconds =
-      clock_.disk.Seconds(parameters * plan_.UpdateBytesRead(unit) + (spilled ? gradient : 0),
-                          parameters * plan_.UpdateBytesWritten(unit));
-  const double touched = 2 * parameters * layout.PlaneRangeBytes(0, layout.num_planes()) +
-                         gradient + (sums ? parameters * sizeof(float) + gradient : 0);
-  pass.worker_seconds = touched / clock_.update_bytes_per_second;
+  pass.disk_seconds = clock_.disk.Seconds(
+      parameters * plan_.UpdateBytesRead(unit) + (spilled ? GradientBytes(unit) : 0),
+      parameters * plan_.UpdateBytesWritten(unit));
+  const uint64_t touched = UpdateTouches(plan_, unit) + (sums ? RoundTouches(plan_, unit) : 0);
+  pass.worker_seconds = static_cast<double>(touched) / clock_.update_bytes_per_second;
   passes_.push_back(pass);
 }
 
@@ -203,17 +204,15 @@ void Simulation::FinishOp(int op) {
       AddUpdate(sums->unit, version, sums);
       continue;
     }
-    const StateLayout& layout = plan_.layout;
-    const double parameters = static_cast<double>(layout.PaddedParameters(sums->unit));
-    const double gradient = parameters * layout.gradient_bytes_per_parameter();
     Pass round;
     round.round = true;
     round.unit = sums->unit;
     round.sums = sums;
     if (plan_.placements[sums->unit].gradient == Tier::kNvme) {
-      round.disk_seconds = clock_.disk.Seconds(0, gradient);
+      round.disk_seconds = clock_.disk.Seconds(0, GradientBytes(sums->unit));
     }
-    round.worker_seconds = (parameters * sizeof(float) + gradient) / clock_.update_bytes_per_second;
+    round.worker_seconds =
+        static_cast<double>(RoundTouches(plan_, sums->unit)) / clock_.update_bytes_per_second;
     rounds_.push_back(round);
   }
   if ((op + 1) % ops() != 0) return;

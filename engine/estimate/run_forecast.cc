@@ -92,7 +92,15 @@ StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock) {
     (forward ? input.forward_seconds : input.backward_seconds) += clock.op_seconds[i];
   }
   StepForecast forecast = Forecast(input);
-  forecast.predicted_seconds = std::max(forecast.bound_seconds, SimulateStep(plan, clock).seconds);
+  const SimulatedStep step = SimulateStep(plan, clock);
+  forecast.predicted_seconds = std::max(forecast.bound_seconds, step.seconds);
+  // The flush runs beside the next forward, which waits for it.
+  const auto predicted = [&](Phase phase) -> double& {
+    return forecast.phases[static_cast<int>(phase)].predicted_seconds;
+  };
+  predicted(Phase::kForward) = step.forward_seconds;
+  predicted(Phase::kBackward) = forecast.predicted_seconds - step.forward_seconds;
+  predicted(Phase::kFlush) = 0;
   return forecast;
 }
 

@@ -3,33 +3,15 @@
 #include <algorithm>
 #include <random>
 
-#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/swap/gpt_like.h"
 
 namespace spillway {
 namespace {
 
-constexpr uint64_t kLayer = 700 * 2048, kEmbedding = 1 << 20;
-
-// `layers` like layers between an embedding and a head that borrows it, in bf16.
 PlanRequest GptLike(UpdateMode update, TierChoice tier, int layers = 12) {
-  PlanRequest request;
-  std::vector<UnitLayout> units = {{"embedding", kEmbedding}};
-  ScheduleModel model{{{}}};
-  for (int i = 0; i < layers; ++i) {
-    units.push_back({absl::StrCat("h.", i), kLayer});
-    model.borrows.push_back({});
-  }
-  units.push_back({"head", 2048});
-  model.borrows.push_back({0});
-  request.layout = StateLayout(
-      units,
-      {{Plane::kWeight, 2}, {Plane::kResidual, 2}, {Plane::kExpAvg, 4}, {Plane::kExpAvgSq, 4}}, 2,
-      65536);
-  request.schedule = BuildTrainSchedule(model, update);
-  request.weights = request.optimizer = tier;
-  request.has_storage = true;
-  request.host_bytes = uint64_t{1} << 40;
+  PlanRequest request = GptLikeRequest(update, tier, layers, 700 * 2048);
+  request.device_bytes = 0;
   return request;
 }
 

@@ -5,31 +5,14 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "swap/stay_packing.h"
+#include "tests/swap/gpt_like.h"
 #include "tests/swap/swap_run.h"
 
 namespace spillway {
 namespace {
 
-// Twelve like layers between an embedding and a head that borrows it, in bf16.
 PlanRequest GptLike(UpdateMode update, TierChoice tier, bool storage = true) {
-  PlanRequest request;
-  std::vector<UnitLayout> units = {{"embedding", 1 << 20}};
-  ScheduleModel model{{{}}};
-  for (int i = 0; i < 12; ++i) {
-    units.push_back({absl::StrCat("h.", i), 700000});
-    model.borrows.push_back({});
-  }
-  units.push_back({"head", 2048});
-  model.borrows.push_back({0});
-  request.layout = StateLayout(
-      units,
-      {{Plane::kWeight, 2}, {Plane::kResidual, 2}, {Plane::kExpAvg, 4}, {Plane::kExpAvgSq, 4}}, 2,
-      65536);
-  request.schedule = BuildTrainSchedule(model, update);
-  request.weights = request.optimizer = tier;
-  request.has_storage = storage;
-  request.host_bytes = request.device_bytes = uint64_t{1} << 40;
-  return request;
+  return GptLikeRequest(update, tier, 12, 700000, storage);
 }
 
 // No two buffers that are alive in one op share an address.
