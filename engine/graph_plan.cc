@@ -21,7 +21,9 @@ std::string GraphPlan::Summary() const {
                       " activations take ", FormatBytes(bytes), " of device memory");
 }
 
-GraphPlan PlanGraphs(int units, const GraphCosts& costs, uint64_t room_bytes) {
+GraphPlan PlanGraphs(const std::vector<Tier>& inputs, const GraphCosts& costs,
+                     uint64_t room_bytes) {
+  const int units = static_cast<int>(inputs.size());
   GraphPlan plan;
   plan.keeps.assign(units, false);
   if (costs.bytes.empty()) return plan;
@@ -36,6 +38,7 @@ GraphPlan PlanGraphs(int units, const GraphCosts& costs, uint64_t room_bytes) {
            costs.seconds_saved[b] * static_cast<double>(costs.bytes[a]);
   });
   for (int unit : order) {
+    if (inputs[unit] != Tier::kDevice) continue;
     const uint64_t bytes = plan.bytes + costs.bytes[unit];
     // The order of allocations differs a little from the dry run's, here too.
     if (bytes > 0 && bytes + bytes / 16 > room) continue;

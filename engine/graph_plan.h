@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "swap/swap_plan.h"
+
 namespace spillway {
 
 // What keeping would take and save, by unit, of a whole step; 0 of the last, whose loss has
@@ -29,8 +31,8 @@ struct GraphPlan {
   std::string Summary() const;
 };
 
-// Of a model of `units` units, in `room_bytes` of device memory. Equal units are kept from
-// the last one on, whose graphs live shortest.
-GraphPlan PlanGraphs(int units, const GraphCosts& costs, uint64_t room_bytes);
+// In `room_bytes` of device memory; a unit's input, which its graph has, must be on the device.
+// Equal units are kept from the last one on, whose graphs live shortest.
+GraphPlan PlanGraphs(const std::vector<Tier>& inputs, const GraphCosts& costs, uint64_t room_bytes);
 
 }  // namespace spillway

@@ -220,30 +220,31 @@ absl::Status RunStorage::Lock(const std::vector<std::string>& directories) {
 }
 
 // The commit in OUTPUT, where it is.
-absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenCommitted(
-    const StateLayout& layout, const std::vector<bool>& spill_gradients) {
+absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenCommitted(const StateLayout& layout,
+                                                                     const SpillRoom& spill) {
   // A copy of a commit beside its manifest; the store says that it cannot be continued.
   const bool is_copy =
       std::find(output_store_.begin(), output_store_.end(), output()) != output_store_.end();
   if (is_copy) {
     CommitRecord ignored;
-    return SwapStore::Open(manifest_path(), false, spill_gradients, &ignored);
+    return SwapStore::Open(manifest_path(), false, spill, &ignored);
   }
   StoreOptions now;
   now.directories = output_store_;
   now.two_slots = true;
-  now.spill_gradients = spill_gradients;
+  now.spill = spill;
   RETURN_IF_ERROR(CheckRoom(layout, now, output_store_));
   RETURN_IF_ERROR(Lock(output_store_));
   RETURN_IF_ERROR(RemoveEarlier());
   CommitRecord record;
-  ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill_gradients, &record));
+  ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill, &record));
   RETURN_IF_ERROR(CheckLayout(*store, layout));
   return store;
 }
 
-absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(
-    const StateLayout& layout, const std::vector<bool>& spill_gradients, RunState& state) {
+absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayout& layout,
+                                                                 const SpillRoom& spill,
+                                                                 RunState& state) {
   const std::vector<std::string> parents = Parents(options_);
   RETURN_IF_ERROR(CheckSwapParents(parents));
   WarnOfSwapParents(parents);
@@ -251,13 +252,13 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(
   state.parents = parents;
   if (committed_ && committed_in_ == output() && committed_->parents == parents) {
     state.store_number = committed_->store_number;
-    return OpenCommitted(layout, spill_gradients);
+    return OpenCommitted(layout, spill);
   }
 
   // Another than that of any commit in OUTPUT, which stays until this one has replaced it.
   StoreOptions store_options;
   store_options.two_slots = !options_.no_commit;
-  store_options.spill_gradients = spill_gradients;
+  store_options.spill = spill;
   state.store_number = committed_ ? committed_->store_number + 1 : 0;
   if (!options_.overwrite) {
     state.store_number = std::max(state.store_number, output_store_number_ + 1);

@@ -48,8 +48,7 @@ class RunStorage {
   // First removes what an earlier run left, as told, and says so. kResourceExhausted, with
   // nothing touched, where a file system has no room for all that the run will write there.
   absl::StatusOr<std::unique_ptr<SwapStore>> OpenStore(const StateLayout& layout,
-                                                       const std::vector<bool>& spill_gradients,
-                                                       RunState& state);
+                                                       const SpillRoom& spill, RunState& state);
 
   // Instead of OpenStore, where the run needs no store: the same with what was left.
   absl::Status OpenNone();
@@ -74,8 +73,8 @@ class RunStorage {
                          const std::vector<std::string>& existing) const;
   // Each locked, made where missing and marked as this run's.
   absl::Status Lock(const std::vector<std::string>& directories);
-  absl::StatusOr<std::unique_ptr<SwapStore>> OpenCommitted(
-      const StateLayout& layout, const std::vector<bool>& spill_gradients);
+  absl::StatusOr<std::unique_ptr<SwapStore>> OpenCommitted(const StateLayout& layout,
+                                                           const SpillRoom& spill);
   absl::Status MoveInto(SwapStore& store, const RunState& state);
   bool CommitRefersToSwap() const;
   void RemoveSwap();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -14,11 +15,25 @@
 
 namespace spillway {
 
+// The device memory of a step beside weights and gradient sums.
+struct ComputeMemory {
+  // What it takes wherever activations are kept between a unit's forward and its backward:
+  // data, one unit's inputs and gradients of all micro-batches, and the largest op.
+  uint64_t working_bytes = 0;
+  // [unit] Its inputs of all micro-batches, kept that long; 0 of the first unit, whose inputs
+  // are the data, and the last, which has no backward of its own. Empty: working_bytes has them.
+  std::vector<uint64_t> input_bytes = {};
+  uint64_t in_flight_bytes = 0;  // of one unit's inputs, in working_bytes
+
+  // With all of them on the device.
+  uint64_t total_bytes() const {
+    return std::accumulate(input_bytes.begin(), input_bytes.end(), working_bytes);
+  }
+};
+
 // What computing takes, found before step 1.
 struct DryRun {
-  // The most device memory beside weights and gradient sums: activations of a whole step
-  // and the largest op.
-  uint64_t peak_bytes = 0;
+  ComputeMemory memory = {};
   // Seconds of a step's ops, by unit: the forwards of all micro-batches; their recomputed
   // backwards, of the last unit the loss and its backward. Empty where they were not taken.
   std::vector<double> forward_seconds;
@@ -40,20 +55,22 @@ class StepCompute {
   // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
 
-  // Loads samples [first, first + count) of the evaluation data, in order.
+  // Loads samples [first, first + count) of the evaluation data, in order. One that does not
+  // begin with the first sample goes on with the one before it.
   virtual absl::Status BeginEvaluate(int64_t first, int64_t count) = 0;
   virtual int64_t evaluation_samples() const = 0;
-  // How many of them to take at once: every pass over the data costs one over the weights.
-  // Depends on shapes only, and needs no more memory than a training step.
-  // REQUIRES: after MeasureNeeds.
-  virtual int64_t evaluation_samples_at_once() const = 0;
+  // How many of them to take at once: every pass over the data costs one over the weights. As
+  // many as need no more memory than a training step, of whose inputs `input_bytes` are on the
+  // device. A whole number of micro-batches. REQUIRES: after MeasureNeeds.
+  virtual int64_t evaluation_samples_at_once(uint64_t input_bytes) const = 0;
 
   // One op of the schedule over all micro-batches. In a training step the sums of
   // every unit whose own op this is are complete afterwards, gaps and unused
   // parameters zero.
   virtual absl::Status Run(const OpBuffers& buffers) = 0;
 
-  // Of the step or evaluation begun last; the loss after its loss op.
+  // Of the step begun last, or of the evaluation since its first sample, which is the same
+  // sum however many samples were taken at once; the loss after its loss op.
   virtual double loss_sum() const = 0;
   virtual int64_t label_count() const = 0;
 

@@ -46,6 +46,7 @@ struct TrainOptions {
   std::vector<std::string> swap_paths;
   Offload offload_param = Offload::kAuto;
   Offload offload_optimizer = Offload::kAuto;
+  Offload offload_activations = Offload::kAuto;  // kAuto: as far as device memory needs it
   UpdateChoice update = UpdateChoice::kAuto;
   Recompute recompute = Recompute::kAuto;
   // Of immediate updates: the share of units that are updated in the next forward all the

@@ -228,18 +228,14 @@ absl::StatusOr<double> Trainer::Evaluate() {
   const double began = Now();
   const SwapStats stats_before = manager_->stats();
   const int64_t samples = compute_->evaluation_samples();
-  const int64_t at_once = compute_->evaluation_samples_at_once();
+  const int64_t at_once = compute_->evaluation_samples_at_once(plan().device_activation_bytes);
   std::optional<Progress> progress;  // of evaluations that take a while
-  double loss_sum = 0;
-  int64_t labels = 0;
   for (int64_t first = 0; first < samples; first += at_once) {
     RETURN_IF_ERROR(compute_->BeginEvaluate(first, std::min(at_once, samples - first)));
     manager_->Enqueue(Program::kEvaluate);
     const double computed = compute_seconds_;
     RETURN_IF_ERROR(RunOps(evaluate_ops_));
     compute_seconds_ = computed;
-    loss_sum += compute_->loss_sum();
-    labels += compute_->label_count();
     const int64_t done = std::min(samples, first + at_once);
     if (!progress && done < samples && Now() - began > 5) {
       progress.emplace("evaluating", samples, first);
@@ -249,8 +245,8 @@ absl::StatusOr<double> Trainer::Evaluate() {
   progress.reset();
   EvaluationMetrics row;
   row.step = state_.step;
-  row.loss = MeanLoss(loss_sum, labels);
-  row.tokens = labels;
+  row.loss = MeanLoss(compute_->loss_sum(), compute_->label_count());
+  row.tokens = compute_->label_count();
   row.seconds = Now() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   // The step's row is without it.

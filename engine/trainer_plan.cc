@@ -27,7 +27,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                               ? storage_->committed_tile_parameters()
                               : options_.tile_parameters;
   input.copies = storage_->copies() != nullptr;
-  input.dry_run_bytes = dry_run->peak_bytes;
+  input.memory = dry_run->memory;
   input.graphs = dry_run->graphs;
   ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
   if (!run.swaps) return RefusalOf(run);
@@ -39,15 +39,8 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   }
 
   const StateLayout layout = run.swaps->layout;
-  bool any_nvme = false;
-  std::vector<bool> spill(layout.num_units(), false);
-  for (int unit = 0; unit < layout.num_units(); ++unit) {
-    const UnitPlacement& placement = run.swaps->placements[unit];
-    spill[unit] = run.swaps->deferred[unit] && placement.gradient == Tier::kNvme;
-    any_nvme |= placement.any_nvme() || spill[unit];
-  }
-  if (any_nvme || !options_.no_commit || storage_->committed()) {
-    ASSIGN_OR_RETURN(store_, storage_->OpenStore(layout, spill, state_));
+  if (run.swaps->any_nvme() || !options_.no_commit || storage_->committed()) {
+    ASSIGN_OR_RETURN(store_, storage_->OpenStore(layout, run.swaps->spill_room, state_));
   } else {
     RETURN_IF_ERROR(storage_->OpenNone());
   }

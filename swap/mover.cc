@@ -40,6 +40,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       trace_(trace),
       workers_(workers, executor),
       settled_(plan.layout.num_units(), 0),
+      saved_(plan.layout.num_units(), -1),
       commit_thread_(1, executor),
       partials_(plan.layout.num_units()) {
   for (int i = 0; i < plan.tile_buffers; ++i) free_tile_buffers_.push_back(i);
@@ -149,15 +150,15 @@ bool SwapManager::Mover::OpReady(const StepOp& op, const EnqueuedProgram& progra
   for (int unit : op.weights) {
     if (plan_.placements[unit].weight != Tier::kNvme) {
       if (settled_[unit] != program.version) return false;
-    } else if (FindStay(false, unit, next_op_)->state != StayState::kReady) {
+    } else if (FindStay(StayUse::kWeights, unit, next_op_)->state != StayState::kReady) {
       return false;
     }
   }
   if (program.kind == Program::kEvaluate) return true;
   for (int unit : op.gradients) {
-    if (FindStay(true, unit, next_op_)->state != StayState::kReady) return false;
+    if (FindStay(StayUse::kSums, unit, next_op_)->state != StayState::kReady) return false;
   }
-  return true;
+  return InputReady(op);
 }
 
 void SwapManager::Mover::TryGrantOp() {
@@ -173,15 +174,16 @@ void SwapManager::Mover::TryGrantOp() {
   for (int unit : op.weights) {
     const ArenaSpan& span = plan_.placements[unit].weight != Tier::kNvme
                                 ? plan_.plane_homes[unit][0]
-                                : FindStay(false, unit, next_op_)->span;
+                                : FindStay(StayUse::kWeights, unit, next_op_)->span;
     buffers.weights.push_back(Address(span));
   }
   if (program.kind == Program::kTrain) {
     for (int unit : op.gradients) {
-      const Stay* sums = FindStay(true, unit, next_op_);
+      const Stay* sums = FindStay(StayUse::kSums, unit, next_op_);
       buffers.gradients.push_back(reinterpret_cast<float*>(Address(sums->span)));
       buffers.fresh.push_back(sums->first_op == next_op_);
     }
+    PointAtInputs(op, buffers);
     if (op.kind == OpKind::kLoss) {
       train_version_ = program.version;
       // Awaited only where every update is deferred.
@@ -213,8 +215,10 @@ void SwapManager::Mover::FinishOp() {
     if (stay->abandoned) continue;
     if (stay->first_op > op) break;
     if (stay->state == StayState::kReleased || stay->last_op != op) continue;
-    if (stay->gradient) {
+    if (stay->use == StayUse::kSums) {
       complete.push_back(stay.get());
+    } else if (stay->use == StayUse::kSavedInput) {
+      StartSavingInput(*stay);
     } else if (!stay->feeds_update) {
       ReleaseStay(*stay);
     }
@@ -236,9 +240,9 @@ void SwapManager::Mover::FinishOp() {
 
 void SwapManager::Mover::AddStays(const EnqueuedProgram& program) {
   const size_t begin = stays_.size();
-  auto add = [&](bool gradient, int unit, int first, int last, int lead, const ArenaSpan& span) {
+  auto add = [&](StayUse use, int unit, int first, int last, int lead, const ArenaSpan& span) {
     auto stay = std::make_unique<Stay>();
-    stay->gradient = gradient;
+    stay->use = use;
     stay->unit = unit;
     stay->first_op = program.first_op + first;
     stay->last_op = program.first_op + std::min(last, program.num_ops - 1);
@@ -249,12 +253,16 @@ void SwapManager::Mover::AddStays(const EnqueuedProgram& program) {
   };
   for (const WeightStay& stay : plan_.weight_stays) {
     if (stay.first_op >= program.num_ops) continue;
-    add(false, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
+    add(StayUse::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
     stays_.back()->feeds_update = stay.feeds_update && program.kind == Program::kTrain;
   }
   if (program.kind == Program::kTrain) {
     for (const GradientStay& stay : plan_.gradient_stays) {
-      add(true, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
+      add(StayUse::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
+    }
+    for (const ActivationStay& stay : plan_.activation_stays) {
+      add(stay.loads ? StayUse::kLoadedInput : StayUse::kSavedInput, stay.unit, stay.op, stay.op,
+          stay.lead_ops, stay.span);
     }
   }
   std::stable_sort(stays_.begin() + begin, stays_.end(),
@@ -267,14 +275,17 @@ void SwapManager::Mover::AllocateStays() {
     Stay& stay = *stays_[i];
     if (stay.state == StayState::kWaiting && stay.first_op - stay.lead_ops <= next_op_ &&
         AddressesFree(i)) {
-      stay.state = stay.gradient ? StayState::kReady : StayState::kAllocated;
+      const bool filled_by_compute = stay.use == StayUse::kSums || stay.use == StayUse::kSavedInput;
+      stay.state = filled_by_compute ? StayState::kReady : StayState::kAllocated;
     }
-    // What is in the place of the right version can be fetched; anything else is
-    // filled by the update that is still to come, or fetched after it.
-    if (stay.state == StayState::kAllocated && settled_[stay.unit] == stay.version) {
-      StartFetch(stay);
-    }
+    if (stay.state == StayState::kAllocated && CanFetch(stay)) StartFetch(stay);
   }
+}
+
+// What is in the place of the right version can be fetched; other weights are filled by the
+// update that is still to come, or fetched after it.
+bool SwapManager::Mover::CanFetch(const Stay& stay) const {
+  return (stay.use == StayUse::kWeights ? settled_ : saved_)[stay.unit] == stay.version;
 }
 
 // Whether no earlier stay still holds, or is still to hold, any of these addresses.
@@ -290,10 +301,10 @@ bool SwapManager::Mover::AddressesFree(size_t index) const {
   return true;
 }
 
-SwapManager::Mover::Stay* SwapManager::Mover::FindStay(bool gradient, int unit, int64_t op) {
+SwapManager::Mover::Stay* SwapManager::Mover::FindStay(StayUse use, int unit, int64_t op) {
   for (auto& stay : stays_) {
-    if (stay->gradient == gradient && stay->unit == unit && stay->first_op <= op &&
-        op <= stay->last_op && !stay->abandoned) {
+    if (stay->use == use && stay->unit == unit && stay->first_op <= op && op <= stay->last_op &&
+        !stay->abandoned) {
       return stay.get();
     }
   }
@@ -303,27 +314,31 @@ SwapManager::Mover::Stay* SwapManager::Mover::FindStay(bool gradient, int unit, 
 
 void SwapManager::Mover::StartFetch(Stay& stay) {
   stay.state = StayState::kFetching;
-  const int tiles = layout_.NumTiles(stay.unit);
+  const bool weights = stay.use == StayUse::kWeights;
+  const int tiles = weights ? layout_.NumTiles(stay.unit) : store_->NumPieces(stay.unit);
   stay.fetches_left = tiles;
   stay.fetches.resize(tiles);
-  Event(absl::StrCat("fetch ", stay.unit));
+  Event(absl::StrCat(weights ? "fetch " : "load ", stay.unit));
   if (tiles == 0) stay.state = StayState::kReady;
-  const uint64_t bytes_per_parameter = layout_.planes()[0].bytes_per_parameter;
+  char* data = Address(stay.span);
   for (int tile = 0; tile < tiles; ++tile) {
     Fetch& fetch = stay.fetches[tile];
     fetch.mover = this;
     fetch.stay = &stay;
     fetch.tile = tile;
-    const TileLocation location = store_->CurrentTile(stay.unit, tile, 0, 1);
+    const TileLocation location = weights ? store_->CurrentTile(stay.unit, tile, 0, 1)
+                                          : store_->ActivationPiece(stay.unit, tile);
     IoRequest& request = fetch.request;
     request.op = IoOp::kRead;
     request.io_class = stay.first_op <= next_op_ ? IoClass::kDemand : IoClass::kPrefetch;
     request.file = location.file;
     request.offset_bytes = location.offset_bytes;
-    request.data = Address(stay.span) + layout_.TileBegin(tile) * bytes_per_parameter;
+    request.data = data;
     request.unit = stay.unit;
     request.tile = tile;
-    request.size_bytes = layout_.PlaneBytes(stay.unit, tile, 0);
+    request.size_bytes =
+        weights ? layout_.PlaneBytes(stay.unit, tile, 0) : store_->PieceBytes(stay.unit, tile);
+    data += request.size_bytes;
     request.context = &fetch;
     request.done = [](IoRequest& request, const absl::Status& status) {
       Fetch& fetch = *static_cast<Fetch*>(request.context);
@@ -339,8 +354,11 @@ void SwapManager::Mover::FetchRead(Fetch& fetch, const absl::Status& status) {
   if (failed_ || !status.ok()) return FetchDone(fetch, status);
   ++checks_running_;
   workers_.RunFirst([this, &fetch] {
-    const TraceSpan span(trace_, SpanKind::kCheck, fetch.stay->unit, fetch.tile);
-    const absl::Status status = store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);
+    const int unit = fetch.stay->unit;
+    const TraceSpan span(trace_, SpanKind::kCheck, unit, fetch.tile);
+    const absl::Status status = fetch.stay->use == StayUse::kWeights
+                                    ? store_->Verify(unit, fetch.tile, 0, fetch.request.data)
+                                    : store_->VerifyPiece(unit, fetch.tile, fetch.request.data);
     Post([this, &fetch, status] {
       --checks_running_;
       FetchDone(fetch, status);

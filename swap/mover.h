@@ -5,8 +5,8 @@
 // no locks, and can be read from top to bottom:
 //
 //   stays     buffers with an address and a lifetime in operations (weights, gradient
-//             sums). A stay is allocated when every earlier stay that overlaps its
-//             addresses has been released; then it is filled.
+//             sums, inputs that left the device). A stay is allocated when every earlier stay that
+//             overlaps its addresses has been released; then it is filled.
 //   passes    walks over the tiles of one unit: rounding a complete gradient, or
 //             updating (read, arithmetic on a worker, write). Tiles of a pass run
 //             in order of start, several at once; passes follow each other closely.
@@ -32,6 +32,8 @@
 #include "swap/worker_pool.h"
 
 namespace spillway {
+
+enum class StayUse : uint8_t;
 
 class SwapManager::Mover {
  public:
@@ -103,15 +105,22 @@ class SwapManager::Mover {
   void AddStays(const EnqueuedProgram& program);
   void AllocateStays();
   bool AddressesFree(size_t index) const;
+  bool CanFetch(const Stay& stay) const;
   void StartFetch(Stay& stay);
   void ReleaseStay(Stay& stay);
-  Stay* FindStay(bool gradient, int unit, int64_t op);
+  Stay* FindStay(StayUse use, int unit, int64_t op);
   char* Address(const ArenaSpan& span) const;
   bool OpReady(const StepOp& op, const EnqueuedProgram& program);
   void TryGrantOp();
 
   void FetchRead(Fetch& fetch, const absl::Status& status);
   void FetchDone(Fetch& fetch, const absl::Status& status);
+
+  // Spilled inputs.
+  bool InputReady(const StepOp& op);
+  void PointAtInputs(const StepOp& op, OpBuffers& buffers);
+  void StartSavingInput(Stay& stay);
+  void SaveDone(Fetch& piece, const absl::Status& status);
 
   // Passes.
   void AddPass(std::unique_ptr<Pass> pass);
@@ -199,10 +208,11 @@ class SwapManager::Mover {
 
   std::deque<std::unique_ptr<Stay>> stays_;    // by first op; released ones are dropped
   std::vector<int64_t> settled_;               // [unit] version that stands in its place
+  std::vector<int64_t> saved_;                 // [unit] version whose input was written last
   std::vector<std::unique_ptr<Pass>> passes_;  // in order of start
   std::vector<int> free_tile_buffers_;
   int tasks_running_ = 0;
-  int checks_running_ = 0;  // of fetches that workers check
+  int checks_running_ = 0;  // of fetches that workers check, and inputs to be written
 
   bool flushing_ = false;
   Done flush_waiter_;

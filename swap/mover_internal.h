@@ -10,24 +10,35 @@
 
 namespace spillway {
 
+// What a stay holds.
+enum class StayUse : uint8_t {
+  kWeights,
+  kSums,         // the fp32 sums of a gradient
+  kSavedInput,   // what a forward leaves to be written
+  kLoadedInput,  // the same, read again for the backward
+};
+
 enum class StayState : uint8_t {
   kWaiting,       // its addresses are, or may be, another's
   kAllocated,     // its own, not filled yet
   kFetching,      // reads are under way
   kTakingUpdate,  // an update puts the new weights here tile by tile
   kReady,
+  kWriting,
   kReleased,
 };
 
+// One transfer of a stay: a tile of its weights, or a piece of an input.
 struct SwapManager::Mover::Fetch {
   Mover* mover = nullptr;
   Stay* stay = nullptr;
   int tile = 0;
+  uint64_t checksum = 0;  // of what is written
   IoRequest request;
 };
 
 struct SwapManager::Mover::Stay {
-  bool gradient = false;
+  StayUse use = StayUse::kWeights;
   int unit = 0;
   int64_t first_op = 0;  // in the endless line of ops
   int64_t last_op = 0;
@@ -37,7 +48,7 @@ struct SwapManager::Mover::Stay {
   StayState state = StayState::kWaiting;
   bool abandoned = false;
   bool feeds_update = false;   // which releases it
-  std::vector<Fetch> fetches;  // in place while reads are under way
+  std::vector<Fetch> fetches;  // in place while transfers are under way
   int fetches_left = 0;
 };
 

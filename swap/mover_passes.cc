@@ -29,7 +29,8 @@ void SwapManager::Mover::StartUpdate(int unit, Stay* sums, int64_t version) {
   pass->unit = unit;
   pass->version = version;
   pass->sums = sums;
-  if (sums && plan_.weight_at_hand[unit]) pass->weights = FindStay(false, unit, next_op_ - 1);
+  if (sums && plan_.weight_at_hand[unit])
+    pass->weights = FindStay(StayUse::kWeights, unit, next_op_ - 1);
   pass->scalars = scalars_;
   AddPass(std::move(pass));
 }
@@ -125,7 +126,7 @@ bool SwapManager::Mover::CanStartTile(Pass& pass) {
 bool SwapManager::Mover::FindDestination(Pass& pass) {
   pass.destination = nullptr;
   for (auto& stay : stays_) {
-    if (stay->gradient || stay->abandoned || stay->unit != pass.unit) continue;
+    if (stay->use != StayUse::kWeights || stay->abandoned || stay->unit != pass.unit) continue;
     if (stay->version != pass.version || stay->state == StayState::kReleased) continue;
     if (stay->state == StayState::kAllocated) pass.destination = stay.get();
     break;

@@ -40,6 +40,11 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     at(stay.first_op < loss_op ? Phase::kForward : Phase::kBackward).read_bytes += stay.span.bytes;
   }
 
+  for (const ActivationStay& stay : plan.activation_stays) {
+    PhaseTraffic& phase = at(stay.loads ? Phase::kBackward : Phase::kForward);
+    (stay.loads ? phase.read_bytes : phase.written_bytes) += stay.span.bytes;
+  }
+
   for (const GradientStay& stay : plan.gradient_stays) {
     const UnitPlacement& placement = plan.placements[stay.unit];
     const uint64_t parameters = plan.layout.PaddedParameters(stay.unit);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/check.h"
+#include "io/status.h"
 #include "swap/format_bytes.h"
 #include "swap/planner.h"
 #include "swap/step_simulation.h"
@@ -16,6 +17,20 @@ constexpr double kShareStep = 1.0 / 16, kMostDeferred = 1;
 constexpr double kWorthwhile = 0.995;
 
 }  // namespace
+
+// On the device an activation costs no transfer. Those of the last units are there for the
+// shortest time.
+void Planner::KeepActivations(Draft& draft) const {
+  if (!chooses_activations()) return;
+  const auto on_device = [&](Draft& d) {
+    d.activations.assign(layout_.num_units(), Tier::kDevice);
+  };
+  if (TryChange(draft, on_device)) return;
+  for (int unit = layout_.num_units() - 1; unit >= 0; --unit) {
+    if (draft.activations[unit] == Tier::kDevice) continue;
+    TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kDevice; });
+  }
+}
 
 // Immediate updates all fall into the backward, while a forward leaves the disk half idle:
 // every so-manieth unit keeps its gradient in host memory and is updated there, where its
@@ -62,6 +77,10 @@ void Planner::SpendRest(Draft& draft) const {
       TryChange(draft, [&](Draft& d) { d.placements[unit].gradient = Tier::kHost; });
     }
   }
+  for (int unit = layout_.num_units() - 1; chooses_activations() && unit >= 0; --unit) {
+    if (draft.activations[unit] != Tier::kNvme) continue;
+    TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kHost; });
+  }
   CacheUnits(draft);
 }
 
@@ -90,12 +109,16 @@ void Planner::CacheUnits(Draft& draft) const {
 
 absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& visit) const {
   SPILLWAY_CHECK(num_ops() > 0);
-  auto base = BasePlacement();
-  if (!base.ok()) return base.status();
-  Draft smallest;
-  smallest.placements.assign(layout_.num_units(), *base);
-  smallest.tile_buffers = 2;
+  ASSIGN_OR_RETURN(Draft smallest, BaseDraft());
   bool go_on = visit(smallest);
+  // Activations on the device take nothing of the host's memory: in the store they take two
+  // buffers of it, however many there are.
+  for (int unit = layout_.num_units() - 1; chooses_activations() && go_on && unit >= 0; --unit) {
+    if (smallest.activations[unit] == Tier::kDevice) continue;
+    smallest.activations[unit] = Tier::kDevice;
+    if (!request_.has_storage) go_on = visit(smallest);
+  }
+  if (chooses_activations() && request_.has_storage && go_on) go_on = visit(smallest);
   // In memory without a choice of which: the host's is filled first, then the device's.
   const bool host_then_device = !request_.has_storage && request_.weights == TierChoice::kAuto &&
                                 request_.optimizer == TierChoice::kAuto;
@@ -111,7 +134,7 @@ absl::StatusOr<std::vector<BudgetPair>> Planner::Smallest() const {
   std::vector<BudgetPair> pairs;
   const absl::Status status = VisitSmallest([&](const Draft& draft) {
     const SwapPlan plan = Build(draft);
-    pairs.push_back({plan.host_arena_bytes, plan.device_arena_bytes});
+    pairs.push_back({plan.host_arena_bytes, plan.device_bytes()});
     return true;
   });
   if (!status.ok()) return status;
@@ -124,7 +147,7 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   bool first = true, fits = false;
   const absl::Status status = VisitSmallest([&](const Draft& draft) {
     const SwapPlan plan = Build(draft);
-    if (std::exchange(first, false)) least = {plan.host_arena_bytes, plan.device_arena_bytes};
+    if (std::exchange(first, false)) least = {plan.host_arena_bytes, plan.device_bytes()};
     fits = Fits(plan);
     if (fits) smallest = draft;
     return !fits;
@@ -140,6 +163,7 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
         request_.has_storage ? "" : "; with --swap PATH state can live on NVMe"));
   }
 
+  KeepActivations(smallest);
   SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0));
   const bool choose = !all_deferred() && training() && request_.clock && !request_.deferred_share;
   if (choose && plan.traffic.written_bytes > 0) {
@@ -173,7 +197,7 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share) const {
     }
     if (TryChange(draft, [&](Draft& d) {
           d.lookahead = std::min(level.lookahead, request_.max_lookahead);
-          d.gradient_tail = level.tail;
+          d.tail = level.tail;
           d.tile_buffers =
               std::clamp(level.tile_buffers, 2, std::max(2, request_.max_tile_buffers));
         })) {

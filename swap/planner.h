@@ -15,10 +15,11 @@ namespace spillway {
 // The choices that PlanSwaps searches over; Build turns one into addresses.
 struct Draft {
   std::vector<UnitPlacement> placements;
+  std::vector<Tier> activations;  // [unit]
   int lookahead = 0;
-  // Operations after its last gradient during which an accumulator may still be
-  // read by rounding and update before its addresses are needed again.
-  int gradient_tail = 0;
+  // Operations after its last use by compute during which a buffer may still be read, by
+  // rounding and update or by a write, before its addresses are needed again.
+  int tail = 0;
   int tile_buffers = 0;
   std::set<int> kept_over_loss;  // units whose weights stay from forward to backward
   std::set<int> carried;         // immediate: units whose update fills the next forward
@@ -34,6 +35,13 @@ class Planner {
     }
     uses_.resize(layout_.num_units());
     gradient_ops_.resize(layout_.num_units());
+    forward_op_.assign(layout_.num_units(), -1);
+    backward_op_.assign(layout_.num_units(), -1);
+    for (int op = 0; op < num_ops(); ++op) {
+      const StepOp& step_op = request.schedule.ops[op];
+      if (step_op.kind == OpKind::kForward) forward_op_[step_op.unit] = op;
+      if (step_op.kind == OpKind::kBackward) backward_op_[step_op.unit] = op;
+    }
   }
 
   absl::StatusOr<SwapPlan> Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes);
@@ -60,20 +68,28 @@ class Planner {
     }
     return false;
   }
+  // Bytes of the unit's input that the plan has to keep somewhere.
+  uint64_t ActivationBytes(int unit) const;
+  bool chooses_activations() const {
+    return request_.activations == TierChoice::kAuto && !request_.activation_bytes.empty();
+  }
   bool forced_nvme() const {
     return request_.weights == TierChoice::kNvme && request_.optimizer == TierChoice::kNvme;
   }
 
-  absl::StatusOr<UnitPlacement> BasePlacement() const;
+  Tier BaseTier(TierChoice choice) const;
+  absl::StatusOr<Draft> BaseDraft() const;
   // The draft that needs the least memory, and those that need less of the host's and more
   // of the device's: calls `visit` with each until that returns false.
   absl::Status VisitSmallest(const std::function<bool(const Draft&)>& visit) const;
   void SetNvmePlanes(UnitPlacement& placement) const;
   std::vector<WeightStay> WeightStays(const Draft& draft, std::vector<Lifetime>* lifetimes) const;
+  std::vector<ActivationStay> ActivationStays(const Draft& draft,
+                                              std::vector<Lifetime>* lifetimes) const;
   SwapPlan Build(const Draft& draft) const;
   bool Fits(const SwapPlan& plan) const {
     return plan.host_arena_bytes <= request_.host_bytes &&
-           plan.device_arena_bytes <= request_.device_bytes;
+           plan.device_bytes() <= request_.device_bytes;
   }
   // Keeps `draft` with `change` made to it if that still fits.
   template <typename Change>
@@ -85,6 +101,7 @@ class Planner {
     return true;
   }
   SwapPlan Spend(const Draft& smallest, double deferred_share) const;
+  void KeepActivations(Draft& draft) const;
   void DeferUpdates(Draft& draft, double share) const;
   void SpendRest(Draft& draft) const;
   void CacheUnits(Draft& draft) const;
@@ -94,6 +111,7 @@ class Planner {
   const StateLayout& layout_;
   std::vector<std::vector<int>> uses_;          // [unit] -> ops that read its weights
   std::vector<std::vector<int>> gradient_ops_;  // [unit] -> ops that add to its gradient
+  std::vector<int> forward_op_, backward_op_;   // [unit] its own; -1 where there is none
 };
 
 }  // namespace spillway

@@ -23,6 +23,8 @@ absl::string_view PlaneName(Plane plane) {
       return "momentum";
     case Plane::kGradient:
       return "grad";
+    case Plane::kActivation:
+      return "activation";
   }
   return "unknown";
 }

@@ -26,9 +26,12 @@ enum class Plane : uint8_t {
   kExpAvgSq = 4,  // Adam's second moment, fp32
   kMomentum = 5,  // SGD's momentum buffer, fp32
   kGradient = 6,  // the rounded gradient, in the run's dtype; not checkpointed
+  // What is not of parameters: a unit's input, from its forward to its backward. Not
+  // checkpointed either.
+  kActivation = 7,
 };
 
-// "weight", "residual", "master", "exp_avg", "exp_avg_sq", "momentum", "grad".
+// "weight", "residual", "master", "exp_avg", "exp_avg_sq", "momentum", "grad", "activation".
 absl::string_view PlaneName(Plane plane);
 
 struct PlaneSpec {
@@ -45,6 +48,12 @@ inline constexpr uint64_t kDefaultTileParameters = 256 * 1024;
 // Units are padded to a multiple of this many parameters, so that every plane
 // of every tile is a whole number of 4096-byte blocks at 2 bytes a parameter.
 inline constexpr uint64_t kParameterAlignment = 2048;
+
+// Room on storage for what a plan spills beside the state: one slot, not part of a commit.
+struct SpillRoom {
+  std::vector<bool> gradients = {};             // by unit; empty means none
+  std::vector<uint64_t> activation_bytes = {};  // likewise, multiples of 4096
+};
 
 struct UnitLayout {
   std::string name;

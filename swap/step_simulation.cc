@@ -38,8 +38,10 @@ class Simulation {
 
  private:
   enum class State { kWaiting, kAllocated, kFilling, kReady, kReleased };
+  enum class Use { kWeights, kSums, kSavedInput, kLoadedInput };
   struct Stay {
-    bool gradient = false;
+    Use use = Use::kWeights;
+    bool fetched() const { return use == Use::kWeights || use == Use::kLoadedInput; }
     bool feeds_update = false;
     int unit = 0;
     int version = 0;
@@ -50,7 +52,7 @@ class Simulation {
     std::vector<Stay*> overlaps;  // earlier ones at the same addresses
   };
   struct Pass {
-    bool round = false;
+    bool round = false;  // or the writing of an input
     int unit = 0;
     int version = 0;
     Stay* sums = nullptr;
@@ -71,7 +73,8 @@ class Simulation {
   void AddStays(int step);
   bool Free(const Stay& stay) const;
   bool Ready(int op) const;
-  Stay* Find(bool gradient, int unit, int op) const;
+  Stay* Find(Use use, int unit, int op) const;
+  bool CanFetch(const Stay& stay) const;
   void Pump();
   void FinishOp(int op);
   void AddUpdate(int unit, int version, Stay* sums);
@@ -95,23 +98,30 @@ class Simulation {
 void Simulation::AddStays(int step) {
   const size_t begin = stays_.size();
   const int base = step * ops();
-  const auto add = [&](bool gradient, const auto& from, int lead) {
+  const auto add = [&](Use use, int unit, int first_op, int last_op, int lead,
+                       const ArenaSpan& span) {
     auto stay = std::make_unique<Stay>();
-    stay->gradient = gradient;
-    stay->unit = from.unit;
+    stay->use = use;
+    stay->unit = unit;
     stay->version = step;
-    stay->first_op = base + from.first_op;
-    stay->last_op = base + from.last_op;
+    stay->first_op = base + first_op;
+    stay->last_op = base + last_op;
     stay->lead_ops = lead;
-    stay->span = from.span;
+    stay->span = span;
+    if (stay->fetched()) stay->left = clock_.disk.Seconds(static_cast<double>(span.bytes), 0);
     stays_.push_back(std::move(stay));
   };
   for (const WeightStay& stay : plan_.weight_stays) {
-    add(false, stay, stay.lead_ops);
+    add(Use::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
     stays_.back()->feeds_update = stay.feeds_update;
-    stays_.back()->left = clock_.disk.Seconds(static_cast<double>(stay.span.bytes), 0);
   }
-  for (const GradientStay& stay : plan_.gradient_stays) add(true, stay, 0);
+  for (const GradientStay& stay : plan_.gradient_stays) {
+    add(Use::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
+  }
+  for (const ActivationStay& stay : plan_.activation_stays) {
+    add(stay.loads ? Use::kLoadedInput : Use::kSavedInput, stay.unit, stay.op, stay.op,
+        stay.lead_ops, stay.span);
+  }
   std::stable_sort(stays_.begin() + begin, stays_.end(),
                    [](const auto& a, const auto& b) { return a->first_op < b->first_op; });
   for (size_t i = begin; i < stays_.size(); ++i) {
@@ -130,10 +140,9 @@ bool Simulation::Free(const Stay& stay) const {
                      [](const Stay* other) { return other->state == State::kReleased; });
 }
 
-Simulation::Stay* Simulation::Find(bool gradient, int unit, int op) const {
+Simulation::Stay* Simulation::Find(Use use, int unit, int op) const {
   for (const auto& stay : stays_) {
-    if (stay->gradient == gradient && stay->unit == unit && stay->first_op <= op &&
-        op <= stay->last_op) {
+    if (stay->use == use && stay->unit == unit && stay->first_op <= op && op <= stay->last_op) {
       return stay.get();
     }
   }
@@ -144,14 +153,25 @@ bool Simulation::Ready(int op) const {
   for (int unit : Op(op).weights) {
     if (plan_.placements[unit].weight != Tier::kNvme) {
       if (settled_[unit] < op / ops()) return false;
-    } else if (Find(false, unit, op)->state != State::kReady) {
+    } else if (Find(Use::kWeights, unit, op)->state != State::kReady) {
       return false;
     }
   }
   for (int unit : Op(op).gradients) {
-    if (Find(true, unit, op)->state != State::kReady) return false;
+    if (Find(Use::kSums, unit, op)->state != State::kReady) return false;
   }
-  return true;
+  const int unit = Op(op).unit;
+  if (Op(op).kind == OpKind::kLoss || plan_.activations[unit] != Tier::kNvme) return true;
+  const Use use = Op(op).kind == OpKind::kForward ? Use::kSavedInput : Use::kLoadedInput;
+  return Find(use, unit, op)->state == State::kReady;
+}
+
+bool Simulation::CanFetch(const Stay& stay) const {
+  if (stay.use == Use::kWeights) return settled_[stay.unit] == stay.version;
+  return std::any_of(stays_.begin(), stays_.end(), [&](const auto& saved) {
+    return saved->use == Use::kSavedInput && saved->unit == stay.unit &&
+           saved->version == stay.version && saved->state == State::kReleased;
+  });
 }
 
 // Starts all that can start.
@@ -159,11 +179,9 @@ void Simulation::Pump() {
   for (const auto& stay : stays_) {
     if (stay->state == State::kWaiting && stay->first_op - stay->lead_ops <= next_op_ &&
         Free(*stay)) {
-      stay->state = stay->gradient ? State::kReady : State::kAllocated;
+      stay->state = stay->fetched() ? State::kAllocated : State::kReady;
     }
-    if (stay->state == State::kAllocated && settled_[stay->unit] == stay->version) {
-      stay->state = State::kFilling;
-    }
+    if (stay->state == State::kAllocated && CanFetch(*stay)) stay->state = State::kFilling;
   }
   if (!computing_ && next_op_ < kSteps * ops() && Ready(next_op_)) {
     computing_ = true;
@@ -179,7 +197,7 @@ void Simulation::AddUpdate(int unit, int version, Stay* sums) {
   pass.unit = unit;
   pass.version = version;
   pass.sums = sums;
-  if (sums && plan_.weight_at_hand[unit]) pass.weights = Find(false, unit, next_op_ - 1);
+  if (sums && plan_.weight_at_hand[unit]) pass.weights = Find(Use::kWeights, unit, next_op_ - 1);
   pass.disk_seconds = clock_.disk.Seconds(
       parameters * plan_.UpdateBytesRead(unit) + (spilled ? GradientBytes(unit) : 0),
       parameters * plan_.UpdateBytesWritten(unit));
@@ -193,8 +211,15 @@ void Simulation::FinishOp(int op) {
   std::vector<Stay*> complete;
   for (const auto& stay : stays_) {
     if (stay->last_op != op || stay->state == State::kReleased) continue;
-    if (stay->gradient) {
+    if (stay->use == Use::kSums) {
       complete.push_back(stay.get());
+    } else if (stay->use == Use::kSavedInput) {
+      Pass save;
+      save.round = true;
+      save.unit = -1;  // no gradient that an update would wait for
+      save.sums = stay.get();
+      save.disk_seconds = clock_.disk.Seconds(0, static_cast<double>(stay->span.bytes));
+      rounds_.push_back(save);
     } else if (!stay->feeds_update) {
       stay->state = State::kReleased;
     }
@@ -235,7 +260,8 @@ bool Simulation::CanRun(Pass& pass) {
   }
   if (plan_.placements[pass.unit].weight == Tier::kNvme) {
     for (const auto& stay : stays_) {
-      if (stay->gradient || stay->unit != pass.unit || stay->version != pass.version) continue;
+      if (stay->use != Use::kWeights || stay->unit != pass.unit || stay->version != pass.version)
+        continue;
       if (stay->state == State::kReleased) continue;
       if (stay->state == State::kAllocated) pass.destination = stay.get();
       break;
@@ -260,7 +286,7 @@ void Simulation::Advance() {
   // Fetches in order, each with the whole disk; one that an update fills is no fetch.
   Stay* fetch = nullptr;
   for (const auto& stay : stays_) {
-    if (stay->gradient || stay->state != State::kFilling) continue;
+    if (!stay->fetched() || stay->state != State::kFilling) continue;
     const bool filled = std::any_of(passes_.begin(), passes_.end(), [&](const Pass& pass) {
       return pass.destination == stay.get();
     });

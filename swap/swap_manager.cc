@@ -17,9 +17,7 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
     const SwapManagerOptions& options) {
   SPILLWAY_CHECK(host_arena->size_bytes() >= plan.host_arena_bytes);
   SPILLWAY_CHECK(device_arena->size_bytes() >= plan.device_arena_bytes);
-  for (const UnitPlacement& placement : plan.placements) {
-    SPILLWAY_CHECK(store != nullptr || !placement.any_nvme());
-  }
+  SPILLWAY_CHECK(store != nullptr || !plan.any_nvme());
   SPILLWAY_CHECK(store != nullptr || options.executor == nullptr);
   FileSystem& files = store != nullptr ? store->file_system() : FileSystem::Real();
   IoEngineOptions io = options.io;

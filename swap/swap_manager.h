@@ -55,6 +55,10 @@ struct OpBuffers {
   std::vector<float*> gradients;  // by position in op->gradients: the unit's flat fp32 sums
   // No op of this step has written to these sums yet: their contents are undefined.
   std::vector<bool> fresh;
+  // Of a unit whose activations leave the device: where a training forward puts its inputs,
+  // and where its backward finds them. Null: they stay with whoever computes.
+  char* inputs = nullptr;
+  uint64_t inputs_bytes = 0;
 };
 
 struct GradientTotal {

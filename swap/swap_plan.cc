@@ -13,31 +13,44 @@ uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 }  // namespace
 
-absl::StatusOr<UnitPlacement> Planner::BasePlacement() const {
-  auto choose = [&](TierChoice choice) {
-    switch (choice) {
-      case TierChoice::kDevice:
-        return Tier::kDevice;
-      case TierChoice::kHost:
-        return Tier::kHost;
-      case TierChoice::kNvme:
-        return Tier::kNvme;
-      case TierChoice::kAuto:
-        break;
-    }
-    return request_.has_storage ? Tier::kNvme : Tier::kHost;
-  };
+Tier Planner::BaseTier(TierChoice choice) const {
+  switch (choice) {
+    case TierChoice::kDevice:
+      return Tier::kDevice;
+    case TierChoice::kHost:
+      return Tier::kHost;
+    case TierChoice::kNvme:
+      return Tier::kNvme;
+    case TierChoice::kAuto:
+      break;
+  }
+  return request_.has_storage ? Tier::kNvme : Tier::kHost;
+}
+
+absl::StatusOr<Draft> Planner::BaseDraft() const {
   UnitPlacement placement;
-  placement.weight = choose(request_.weights);
-  placement.optimizer = choose(request_.optimizer);
+  placement.weight = BaseTier(request_.weights);
+  placement.optimizer = BaseTier(request_.optimizer);
   placement.gradient = placement.optimizer;
-  if (!request_.has_storage &&
-      (placement.weight == Tier::kNvme || placement.optimizer == Tier::kNvme)) {
+  const Tier activation = BaseTier(request_.activations);
+  if (!request_.has_storage && (placement.weight == Tier::kNvme ||
+                                placement.optimizer == Tier::kNvme || activation == Tier::kNvme)) {
     return absl::InvalidArgumentError(
         "offloading to NVMe needs a place for it: give --swap PATH (or nvme_path in the config)");
   }
   SetNvmePlanes(placement);
-  return placement;
+  Draft draft;
+  draft.placements.assign(layout_.num_units(), placement);
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    draft.activations.push_back(ActivationBytes(unit) > 0 ? activation : Tier::kDevice);
+  }
+  draft.tile_buffers = 2;
+  return draft;
+}
+
+uint64_t Planner::ActivationBytes(int unit) const {
+  if (request_.activation_bytes.empty() || backward_op_[unit] < 0) return 0;
+  return RoundUpToPage(request_.activation_bytes[unit]);
 }
 
 void Planner::SetNvmePlanes(UnitPlacement& placement) const {
@@ -65,7 +78,7 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
       // What the update takes must be all that it is to change.
       const std::vector<int>& added = gradient_ops_[unit];
       stay.feeds_update = !Deferred(draft, unit) && !added.empty() && added.back() == stay.last_op;
-      if (stay.feeds_update) lifetime.last += draft.gradient_tail;
+      if (stay.feeds_update) lifetime.last += draft.tail;
       if (stay.first_op == uses[0] && training()) {
         stay.filled_by_update = Deferred(draft, unit) || draft.carried.contains(unit);
         // A deferred update waits for the end of the step before.
@@ -82,12 +95,30 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
   return stays;
 }
 
+std::vector<ActivationStay> Planner::ActivationStays(const Draft& draft,
+                                                     std::vector<Lifetime>* lifetimes) const {
+  std::vector<ActivationStay> stays;
+  const auto add = [&](int unit, bool loads, int op, const Lifetime& lifetime) {
+    stays.push_back(
+        {unit, op, loads, op - lifetime.first, {Tier::kHost, 0, ActivationBytes(unit)}});
+    lifetimes->push_back(lifetime);
+  };
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    if (draft.activations[unit] != Tier::kNvme) continue;
+    const int forward = forward_op_[unit], backward = backward_op_[unit];
+    add(unit, false, forward, {forward, forward + draft.tail});
+    add(unit, true, backward, {std::max(backward - draft.lookahead, forward + 1), backward});
+  }
+  return stays;
+}
+
 SwapPlan Planner::Build(const Draft& draft) const {
   SwapPlan plan;
   plan.layout = layout_;
   plan.schedule = request_.schedule;
   plan.placements = draft.placements;
   plan.lookahead = draft.lookahead;
+  plan.activations = draft.activations;
 
   uint64_t next[2] = {0, 0};  // by tier: kDevice, kHost
   auto take = [&](Tier tier, uint64_t bytes) {
@@ -102,6 +133,7 @@ SwapPlan Planner::Build(const Draft& draft) const {
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     plan.deferred.push_back(Deferred(draft, unit));
     any_spilled |= Spills(draft, unit);
+    plan.spill_room.gradients.push_back(Spills(draft, unit));
     any_nvme |= draft.placements[unit].any_nvme() || any_spilled;
   }
   plan.tile_buffer_bytes =
@@ -128,16 +160,35 @@ SwapPlan Planner::Build(const Draft& draft) const {
     }
   }
 
+  plan.activation_homes.resize(layout_.num_units());
+  uint64_t largest_moved = 0;
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    const uint64_t bytes = ActivationBytes(unit);
+    plan.activation_bytes.push_back(bytes);
+    const bool may_spill = request_.has_storage && draft.activations[unit] != Tier::kDevice &&
+                           request_.activations != TierChoice::kHost;
+    plan.spill_room.activation_bytes.push_back(may_spill ? bytes : 0);
+    if (draft.activations[unit] == Tier::kDevice) {
+      plan.device_activation_bytes += bytes + bytes / kActivationMargin;
+    } else {
+      largest_moved = std::max(largest_moved, bytes);
+    }
+    if (draft.activations[unit] == Tier::kHost) {
+      plan.activation_homes[unit] = take(Tier::kHost, bytes);
+    }
+  }
+  // Of what is moved one is there while it is computed with.
+  if (largest_moved > request_.input_in_flight_bytes) {
+    const uint64_t more = largest_moved - request_.input_in_flight_bytes;
+    plan.device_activation_bytes += more + more / kActivationMargin;
+  }
+
   // Then what comes and goes, packed by lifetime.
   std::vector<Lifetime> lifetimes;
   plan.weight_stays = WeightStays(draft, &lifetimes);
   plan.weight_at_hand.assign(layout_.num_units(), false);
   for (const WeightStay& stay : plan.weight_stays) {
     if (stay.feeds_update) plan.weight_at_hand[stay.unit] = true;
-  }
-  std::vector<PackedBuffer> buffers;
-  for (size_t i = 0; i < plan.weight_stays.size(); ++i) {
-    buffers.push_back({lifetimes[i], plan.weight_stays[i].span.bytes});
   }
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     const std::vector<int>& ops = gradient_ops_[unit];
@@ -148,22 +199,26 @@ SwapPlan Planner::Build(const Draft& draft) const {
     stay.last_op = ops.back();
     stay.span.bytes = layout_.PaddedParameters(unit) * sizeof(float);
     plan.gradient_stays.push_back(stay);
-    buffers.push_back({{stay.first_op, stay.last_op + draft.gradient_tail}, stay.span.bytes});
+    lifetimes.push_back({stay.first_op, stay.last_op + draft.tail});
   }
+  plan.activation_stays = ActivationStays(draft, &lifetimes);
+  std::vector<ArenaSpan*> spans;  // in the order of the lifetimes
+  for (WeightStay& stay : plan.weight_stays) spans.push_back(&stay.span);
+  for (GradientStay& stay : plan.gradient_stays) spans.push_back(&stay.span);
+  for (ActivationStay& stay : plan.activation_stays) spans.push_back(&stay.span);
+  std::vector<PackedBuffer> buffers;
+  for (size_t i = 0; i < spans.size(); ++i) buffers.push_back({lifetimes[i], spans[i]->bytes});
   const uint64_t base = next[static_cast<int>(Tier::kHost)];
   const uint64_t packed = PackBuffers(num_ops(), buffers);
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    const bool weight = i < plan.weight_stays.size();
-    ArenaSpan& span =
-        weight ? plan.weight_stays[i].span : plan.gradient_stays[i - plan.weight_stays.size()].span;
-    span.offset = base + buffers[i].offset;
-  }
+  for (size_t i = 0; i < spans.size(); ++i) spans[i]->offset = base + buffers[i].offset;
   std::stable_sort(
       plan.weight_stays.begin(), plan.weight_stays.end(),
       [](const WeightStay& a, const WeightStay& b) { return a.first_op < b.first_op; });
   std::stable_sort(
       plan.gradient_stays.begin(), plan.gradient_stays.end(),
       [](const GradientStay& a, const GradientStay& b) { return a.first_op < b.first_op; });
+  std::stable_sort(plan.activation_stays.begin(), plan.activation_stays.end(),
+                   [](const ActivationStay& a, const ActivationStay& b) { return a.op < b.op; });
   plan.host_arena_bytes = base + packed;
   plan.device_arena_bytes = next[static_cast<int>(Tier::kDevice)];
   plan.traffic = Traffic(plan);
@@ -174,6 +229,9 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
   StepTraffic traffic;
   for (const WeightStay& stay : plan.weight_stays) {
     if (!stay.filled_by_update) traffic.read_bytes += stay.span.bytes;
+  }
+  for (const ActivationStay& stay : plan.activation_stays) {
+    (stay.loads ? traffic.read_bytes : traffic.written_bytes) += stay.span.bytes;
   }
   if (!training()) return traffic;
   for (int unit = 0; unit < layout_.num_units(); ++unit) {

@@ -6,9 +6,10 @@
 // ever searched for, fragmented or "out of buffers": a buffer waits only until
 // those that had its addresses before, in program order, have been released.
 //
-// Memory beyond the minimum is spent in this order: look-ahead (weights are
-// fetched some operations early), gradients that wait for the next forward, weights kept
-// over the turns of a step, and then whole units that never touch storage. With a clock
+// Memory beyond the minimum is spent in this order: activations that stay on the device,
+// look-ahead (weights are fetched some operations early), gradients that wait for the next
+// forward, weights kept over the turns of a step, activations in the host's memory instead of
+// the store, and then whole units that never touch storage. With a clock
 // the time line of each choice is simulated, and the fastest taken.
 #pragma once
 
@@ -34,11 +35,21 @@ absl::string_view TierName(Tier tier);
 // What the user asked for one kind of state; kAuto leaves it to the plan.
 enum class TierChoice : uint8_t { kAuto, kDevice, kHost, kNvme };
 
+// An allocator's blocks are a little larger than what was asked for.
+inline constexpr uint64_t kActivationMargin = 16;
+
 struct PlanRequest {
   StateLayout layout;
   StepSchedule schedule;  // the training step; an evaluation schedule for generation
   TierChoice weights = TierChoice::kAuto;
   TierChoice optimizer = TierChoice::kAuto;
+  TierChoice activations = TierChoice::kAuto;
+  // [unit] Bytes of its input, of all micro-batches, that a training step keeps from its
+  // forward to its backward; 0, or empty: no business of the plan. On the device they take a
+  // sixteenth more (kActivationMargin). Whoever computes has one unit's input, of
+  // `input_in_flight_bytes`, there at any time, which is not in device_bytes.
+  std::vector<uint64_t> activation_bytes = {};
+  uint64_t input_in_flight_bytes = 0;
   bool has_storage = false;   // there is a swap path
   uint64_t device_bytes = 0;  // what is left of the budgets for state and buffers
   uint64_t host_bytes = 0;
@@ -87,6 +98,16 @@ struct WeightStay {
   ArenaSpan span;
 };
 
+// A unit's spilled input in memory: after its forward, until it is written, or before its
+// backward, read again.
+struct ActivationStay {
+  int unit = 0;
+  int op = 0;
+  bool loads = false;
+  int lead_ops = 0;  // how many operations before `op` the addresses are its own
+  ArenaSpan span;
+};
+
 // The fp32 sums of a unit's gradient.
 struct GradientStay {
   int unit = 0;
@@ -106,6 +127,7 @@ struct PlanResidency {
   uint64_t weights[3] = {};
   uint64_t optimizer[3] = {};
   uint64_t gradients[3] = {};  // of units whose update is deferred
+  uint64_t activations[3] = {};
 };
 
 struct SwapPlan {
@@ -126,6 +148,18 @@ struct SwapPlan {
   std::vector<WeightStay> weight_stays;  // by first_op
   std::vector<GradientStay> gradient_stays;
 
+  // [unit] Where its input is kept from its forward to its backward, and how much that is
+  // (a multiple of 4096; 0 where it is no business of the plan).
+  std::vector<Tier> activations;
+  std::vector<uint64_t> activation_bytes;
+  std::vector<ArenaSpan> activation_homes;       // [unit] of Tier::kHost; bytes 0 where none
+  std::vector<ActivationStay> activation_stays;  // of Tier::kNvme, by op
+  uint64_t device_activation_bytes = 0;          // with the margin, beside the arena
+
+  // What the store must have room for: also activations in the host's memory, which another
+  // plan for the same budgets may spill.
+  SpillRoom spill_room;
+
   int tile_buffers = 0;
   uint64_t tile_buffer_bytes = 0;
   std::vector<ArenaSpan> tile_spans;
@@ -135,6 +169,12 @@ struct SwapPlan {
   uint64_t device_arena_bytes = 0;
   uint64_t min_host_bytes = 0;  // the smallest host_bytes that would do
   StepTraffic traffic;
+
+  // Of the device's memory, with what whoever computes is given for activations.
+  uint64_t device_bytes() const { return device_arena_bytes + device_activation_bytes; }
+
+  // Whether anything at all goes to and comes from the store in a step.
+  bool any_nvme() const;
 
   PlanResidency Residency() const;
 

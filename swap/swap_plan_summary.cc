@@ -20,6 +20,14 @@ absl::string_view TierName(Tier tier) {
   return "?";
 }
 
+bool SwapPlan::any_nvme() const {
+  const auto in_store = [](const UnitPlacement& placement) { return placement.any_nvme(); };
+  return std::any_of(placements.begin(), placements.end(), in_store) ||
+         std::count(spill_room.gradients.begin(), spill_room.gradients.end(), true) > 0 ||
+         std::any_of(spill_room.activation_bytes.begin(), spill_room.activation_bytes.end(),
+                     [](uint64_t bytes) { return bytes > 0; });
+}
+
 PlanResidency SwapPlan::Residency() const {
   PlanResidency bytes;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
@@ -28,6 +36,7 @@ PlanResidency SwapPlan::Residency() const {
     bytes.weights[static_cast<int>(placement.weight)] += parameters * layout.PlaneRangeBytes(0, 1);
     bytes.optimizer[static_cast<int>(placement.optimizer)] +=
         parameters * layout.PlaneRangeBytes(1, layout.num_planes());
+    bytes.activations[static_cast<int>(activations[unit])] += activation_bytes[unit];
     if (!deferred[unit]) continue;
     bytes.gradients[static_cast<int>(placement.gradient)] +=
         parameters * layout.gradient_bytes_per_parameter();
@@ -49,20 +58,30 @@ uint64_t SwapPlan::UpdateBytesWritten(int unit) const {
 std::string SwapPlan::Summary() const {
   const PlanResidency bytes = Residency();
   std::string text;
-  const auto waiting = std::count(deferred.begin(), deferred.end(), true);
-  const std::pair<const char*, const uint64_t*> kinds[] = {
-      {"weights", bytes.weights}, {"optimizer", bytes.optimizer}, {"gradients", bytes.gradients}};
-  for (const auto& [kind, by_tier] : kinds) {
-    if (by_tier == bytes.gradients && waiting == 0) continue;
-    absl::StrAppendFormat(&text, "  %-10s", kind);
+  const auto append_tiers = [&](const uint64_t* by_tier, std::initializer_list<Tier> tiers) {
     bool first = true;
-    for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
+    for (Tier tier : tiers) {
       const uint64_t n = by_tier[static_cast<int>(tier)];
       if (n == 0) continue;
       absl::StrAppend(&text, first ? "" : ", ", FormatBytes(n), " ", TierName(tier));
       first = false;
     }
     absl::StrAppend(&text, first ? "none\n" : "\n");
+  };
+  const auto waiting = std::count(deferred.begin(), deferred.end(), true);
+  const std::pair<const char*, const uint64_t*> kinds[] = {
+      {"weights", bytes.weights}, {"optimizer", bytes.optimizer}, {"gradients", bytes.gradients}};
+  for (const auto& [kind, by_tier] : kinds) {
+    if (by_tier == bytes.gradients && waiting == 0) continue;
+    absl::StrAppendFormat(&text, "  %-10s", kind);
+    append_tiers(by_tier, {Tier::kDevice, Tier::kHost, Tier::kNvme});
+  }
+  const auto spilled = std::count_if(activations.begin(), activations.end(),
+                                     [](Tier tier) { return tier != Tier::kDevice; });
+  if (spilled > 0) {
+    absl::StrAppend(&text, "  spilled   activations of ", spilled, " of ", layout.num_units(),
+                    " units: ");
+    append_tiers(bytes.activations, {Tier::kHost, Tier::kNvme});
   }
   absl::StrAppend(&text, "  updates   ",
                   schedule.update == UpdateMode::kDeferred

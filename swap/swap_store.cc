@@ -69,15 +69,14 @@ ChecksumIdentity SwapStore::PlaneIdentity(int unit, int tile, int plane_index,
           .generation = generation};
 }
 
-absl::Status SwapStore::Check(int unit, int tile, absl::string_view plane_name,
-                              const PlaneState& state, uint64_t offset_bytes,
-                              uint64_t checksum) const {
+absl::Status SwapStore::Check(int unit, int tile, Plane plane, const PlaneState& state, int file,
+                              uint64_t offset_bytes, uint64_t checksum) const {
   SPILLWAY_CHECK(state.slot >= 0);  // nothing was written, so nothing can be wrong
   if (checksum == state.checksum) return absl::OkStatus();
   return WrongBytesError(absl::StrCat(
-      "unit ", unit, " (", layout_.units()[unit].name, "), plane ", plane_name, ", tile ", tile,
-      ", generation ", state.generation, ": the bytes read from ",
-      files_[Tile(unit, tile).file]->path(), " at offset ", offset_bytes,
+      "unit ", unit, " (", layout_.units()[unit].name, "), plane ", PlaneName(plane),
+      plane == Plane::kActivation ? ", piece " : ", tile ", tile, ", generation ", state.generation,
+      ": the bytes read from ", files_[file]->path(), " at offset ", offset_bytes,
       " are not those that were written (checksum ", absl::Hex(checksum, absl::kZeroPad16),
       ", expected ", absl::Hex(state.checksum, absl::kZeroPad16),
       "); check that device and its kernel log, and resume from a commit on another"));
@@ -89,7 +88,7 @@ absl::Status SwapStore::VerifyChecksum(int unit, int tile, int plane_index,
   const PlaneState& plane = PlaneAt(unit, tile, plane_index);
   const uint64_t offset_bytes =
       state.slot_offsets[plane.slot == 1 ? 1 : 0] + layout_.PlaneOffset(unit, tile, plane_index);
-  return Check(unit, tile, PlaneName(layout_.planes()[plane_index].plane), plane, offset_bytes,
+  return Check(unit, tile, layout_.planes()[plane_index].plane, plane, state.file, offset_bytes,
                checksum);
 }
 
@@ -135,12 +134,38 @@ ChecksumIdentity SwapStore::GradientIdentity(int unit, int tile, uint64_t genera
 
 absl::Status SwapStore::VerifyGradientChecksum(int unit, int tile, uint64_t checksum) const {
   const TileState& state = Tile(unit, tile);
-  return Check(unit, tile, PlaneName(Plane::kGradient), state.gradient, state.gradient_offset,
+  return Check(unit, tile, Plane::kGradient, state.gradient, state.file, state.gradient_offset,
                checksum);
 }
 
 uint64_t SwapStore::GradientGeneration(int unit, int tile) const {
   return Tile(unit, tile).gradient.generation;
+}
+
+TileLocation SwapStore::ActivationPiece(int unit, int piece) const {
+  SPILLWAY_CHECK(!read_only_);
+  const Piece& place = pieces_[unit][piece];
+  return {files_[place.file].get(), place.offset_bytes};
+}
+
+void SwapStore::RecordPieceWrite(int unit, int piece, uint64_t checksum, uint64_t generation) {
+  pieces_[unit][piece].state = {
+      .generation = generation, .checksum = checksum, .slot = 0, .stale = false};
+}
+
+ChecksumIdentity SwapStore::PieceIdentity(int unit, int piece, uint64_t generation) {
+  return {.unit = static_cast<uint32_t>(unit),
+          .plane = static_cast<uint32_t>(Plane::kActivation),
+          .tile = static_cast<uint64_t>(piece),
+          .generation = generation};
+}
+
+absl::Status SwapStore::VerifyPiece(int unit, int piece, const void* data) const {
+  const Piece& place = pieces_[unit][piece];
+  const uint64_t checksum =
+      Checksum(PieceIdentity(unit, piece, place.state.generation), data, place.size_bytes);
+  return Check(unit, piece, Plane::kActivation, place.state, place.file, place.offset_bytes,
+               checksum);
 }
 
 Manifest SwapStore::ToManifest(const CommitRecord& record, absl::string_view directory) const {

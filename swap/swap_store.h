@@ -37,9 +37,7 @@ struct StoreOptions {
   // One directory per swap path, owned and locked by this run and rank.
   std::vector<std::string> directories;
   bool two_slots = true;
-  // Room for gradients that the plan spills: one slot, not part of a commit.
-  // Indexed by unit; empty means none.
-  std::vector<bool> spill_gradients = {};
+  SpillRoom spill = {};
   // How fast each path is, in bytes a second or any other unit; empty: all alike. Tiles are
   // dealt in proportion (swap/striping.h).
   std::vector<double> rates = {};
@@ -81,7 +79,7 @@ class SwapStore {
   // Makes the files and reserves all their space. kResourceExhausted (path, needed,
   // free) when it does not fit, kAlreadyExists when a file of an earlier run is in the
   // way (RemoveLeftovers); in every case with nothing left behind that was not there.
-  // REQUIRES: at least one directory; spill_gradients empty or one entry a unit.
+  // REQUIRES: at least one directory.
   static absl::StatusOr<std::unique_ptr<SwapStore>> Create(const StateLayout& layout,
                                                            const StoreOptions& options);
 
@@ -90,12 +88,11 @@ class SwapStore {
   // checksum is wrong or a named file is missing or too short; kInvalidArgument for
   // an unknown format version; kFailedPrecondition for a store of one slot that is to be
   // written to. `read_only`: for inspect and export; takes no space.
-  // Otherwise the files grow or shrink to the room that `spill_gradients` asks for.
+  // Otherwise the files grow or shrink to the room that `spill` asks for.
   // What was written since that commit is not seen again. The caller holds the lock of
   // every directory that will be written to.
   static absl::StatusOr<std::unique_ptr<SwapStore>> Open(absl::string_view manifest_path,
-                                                         bool read_only,
-                                                         const std::vector<bool>& spill_gradients,
+                                                         bool read_only, const SpillRoom& spill,
                                                          CommitRecord* record,
                                                          FileSystem& files = FileSystem::Real());
   ~SwapStore();
@@ -145,6 +142,17 @@ class SwapStore {
   ChecksumIdentity GradientIdentity(int unit, int tile, uint64_t generation) const;
   absl::Status VerifyGradientChecksum(int unit, int tile, uint64_t checksum) const;
   uint64_t GradientGeneration(int unit, int tile) const;
+
+  // Spilled activations: a unit's bytes in pieces of PieceBytes, the last with what is left.
+  // REQUIRES: the unit has room for them.
+  int NumPieces(int unit) const { return static_cast<int>(pieces_[unit].size()); }
+  static uint64_t PieceBytes(const StateLayout& layout);
+  uint64_t PieceBytes(int unit, int piece) const { return pieces_[unit][piece].size_bytes; }
+  TileLocation ActivationPiece(int unit, int piece) const;
+  void RecordPieceWrite(int unit, int piece, uint64_t checksum, uint64_t generation);
+  static ChecksumIdentity PieceIdentity(int unit, int piece, uint64_t generation);
+  // kDataLoss, as Verify, when `data` is not what was recorded last.
+  absl::Status VerifyPiece(int unit, int piece, const void* data) const;
 
   // Makes everything current durable and writes the manifest to `manifest_path`. A store
   // of one slot is committed once, as a copy that is never written to again.
@@ -199,22 +207,28 @@ class SwapStore {
     uint64_t gradient_offset = 0;
     PlaneState gradient;
   };
+  struct Piece {  // of a spilled activation
+    int file = 0;
+    uint64_t offset_bytes = 0;
+    uint64_t size_bytes = 0;
+    PlaneState state;
+  };
   SwapStore() = default;
 
   // Gives every tile its place in one file for each directory.
   void DealTiles(const StoreOptions& options);
-  // Places spilled gradients behind the slots; returns what each file needs in all.
-  std::vector<uint64_t> DealGradients(const std::vector<bool>& spill_gradients);
+  // Places what is spilled behind the slots; returns what each file needs in all.
+  std::vector<uint64_t> DealSpilled(const SpillRoom& spill, const std::vector<double>& rates);
   absl::Status CreateFiles(const std::vector<uint64_t>& sizes_bytes);
   absl::Status OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
-                         const std::vector<bool>& spill_gradients);
+                         const SpillRoom& spill);
   // `directory`: of the manifest; files beside it are named without it.
   Manifest ToManifest(const CommitRecord& record, absl::string_view directory) const;
   const TileState& Tile(int unit, int tile) const;
   TileState& Tile(int unit, int tile);
   const PlaneState& PlaneAt(int unit, int tile, int plane_index) const;
   int WritableSlot(const TileState& tile) const;
-  absl::Status Check(int unit, int tile, absl::string_view plane_name, const PlaneState& state,
+  absl::Status Check(int unit, int tile, Plane plane, const PlaneState& state, int file,
                      uint64_t offset_bytes, uint64_t checksum) const;
 
   FileSystem* file_system_ = nullptr;
@@ -226,6 +240,7 @@ class SwapStore {
   std::vector<std::unique_ptr<File>> files_;
   std::vector<uint64_t> slot_bytes_;           // [file] bytes of all slots, from the start
   std::vector<std::vector<TileState>> tiles_;  // [unit][tile]
+  std::vector<std::vector<Piece>> pieces_;     // [unit][piece]
 };
 
 }  // namespace spillway

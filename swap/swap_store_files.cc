@@ -1,8 +1,9 @@
 // SwapStore: its files, from creation to removal, and the places of tiles in them.
 //
-// A file is: slot 0 of all its tiles, slot 1 of all its tiles, spilled gradients. In
-// each part the tiles stand in the order (unit, tile), so that reading a unit is
-// sequential on every path. Which tile is on which path follows the paths' rates.
+// A file is: slot 0 of all its tiles, slot 1 of all its tiles, spilled gradients, spilled
+// activations. In each part the tiles stand in the order (unit, tile), so that reading a unit
+// is sequential on every path. Which tile is on which path follows the paths' rates.
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -75,16 +76,40 @@ void SwapStore::DealTiles(const StoreOptions& options) {
   for (uint64_t& bytes : slot_bytes_) bytes *= two_slots_ ? 2 : 1;
 }
 
-std::vector<uint64_t> SwapStore::DealGradients(const std::vector<bool>& spill_gradients) {
-  SPILLWAY_CHECK(spill_gradients.empty() || spill_gradients.size() == layout_.num_units());
+uint64_t SwapStore::PieceBytes(const StateLayout& layout) {
+  return layout.tile_parameters() * layout.planes()[0].bytes_per_parameter;
+}
+
+std::vector<uint64_t> SwapStore::DealSpilled(const SpillRoom& spill,
+                                             const std::vector<double>& rates) {
+  const size_t units = layout_.num_units();
+  SPILLWAY_CHECK(spill.gradients.empty() || spill.gradients.size() == units);
+  SPILLWAY_CHECK(spill.activation_bytes.empty() || spill.activation_bytes.size() == units);
   std::vector<uint64_t> end = slot_bytes_;
-  for (int unit = 0; unit < spill_gradients.size(); ++unit) {
-    if (!spill_gradients[unit]) continue;
+  for (int unit = 0; unit < spill.gradients.size(); ++unit) {
+    if (!spill.gradients[unit]) continue;
     for (int t = 0; t < layout_.NumTiles(unit); ++t) {
       TileState& tile = tiles_[unit][t];
       tile.has_gradient = true;
       tile.gradient_offset = end[tile.file];
       end[tile.file] += layout_.GradientBytes(unit, t);
+    }
+  }
+  pieces_.assign(units, {});
+  std::vector<double> shares = rates;
+  shares.resize(end.size());
+  Striping striping(std::move(shares));
+  const uint64_t most = PieceBytes(layout_);
+  for (int unit = 0; unit < spill.activation_bytes.size(); ++unit) {
+    SPILLWAY_CHECK(spill.activation_bytes[unit] % kStoreAlignment == 0);
+    for (uint64_t left = spill.activation_bytes[unit]; left > 0;) {
+      Piece piece;
+      piece.size_bytes = std::min(left, most);
+      piece.file = striping.Next(piece.size_bytes);
+      piece.offset_bytes = end[piece.file];
+      end[piece.file] += piece.size_bytes;
+      left -= piece.size_bytes;
+      pieces_[unit].push_back(piece);
     }
   }
   return end;
@@ -120,7 +145,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
     store->directories_.push_back(std::move(path));
   }
   store->DealTiles(options);
-  const std::vector<uint64_t> sizes_bytes = store->DealGradients(options.spill_gradients);
+  const std::vector<uint64_t> sizes_bytes = store->DealSpilled(options.spill, options.rates);
   if (absl::Status status = store->CreateFiles(sizes_bytes); !status.ok()) {
     store->Remove();  // only the files that this call made
     return status;
@@ -129,7 +154,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
 }
 
 absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
-                                  const std::vector<bool>& spill_gradients) {
+                                  const SpillRoom& spill) {
   for (const ManifestFile& entry : files) {
     const std::filesystem::path path(entry.path);
     // What a manifest names is written to and cut to size: never a file of another kind.
@@ -153,7 +178,9 @@ absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool r
     slot_bytes_.push_back(entry.size_bytes);
   }
   if (read_only) return absl::OkStatus();
-  const std::vector<uint64_t> sizes_bytes = DealGradients(spill_gradients);
+  // By how many bytes of slots each path has, which is how fast it was found to be.
+  const std::vector<uint64_t> sizes_bytes =
+      DealSpilled(spill, std::vector<double>(slot_bytes_.begin(), slot_bytes_.end()));
   for (int i = 0; i < files_.size(); ++i) {
     ASSIGN_OR_RETURN(const uint64_t size_bytes, files_[i]->SizeBytes());
     if (size_bytes != sizes_bytes[i]) RETURN_IF_ERROR(files_[i]->Preallocate(sizes_bytes[i]));
@@ -162,8 +189,7 @@ absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool r
 }
 
 absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view manifest_path,
-                                                           bool read_only,
-                                                           const std::vector<bool>& spill_gradients,
+                                                           bool read_only, const SpillRoom& spill,
                                                            CommitRecord* record,
                                                            FileSystem& files) {
   ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(manifest_path));
@@ -201,7 +227,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
   // commit that a power loss would take back, and what is written from now on goes over the
   // commit before it.
   if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(beside));
-  absl::Status status = store->OpenFiles(manifest.files, read_only, spill_gradients);
+  absl::Status status = store->OpenFiles(manifest.files, read_only, spill);
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("open the commit ", manifest_path));
   }
@@ -221,11 +247,12 @@ void SwapStore::Remove() {
 uint64_t SwapStore::StorageBytes(const StateLayout& layout, const StoreOptions& options) {
   uint64_t bytes = layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes()) *
                    (options.two_slots ? 2 : 1);
-  for (int unit = 0; unit < options.spill_gradients.size(); ++unit) {
-    if (options.spill_gradients[unit]) {
+  for (int unit = 0; unit < options.spill.gradients.size(); ++unit) {
+    if (options.spill.gradients[unit]) {
       bytes += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
     }
   }
+  for (const uint64_t spilled : options.spill.activation_bytes) bytes += spilled;
   return bytes;
 }
 
@@ -234,7 +261,7 @@ std::vector<uint64_t> SwapStore::FileBytes(const StateLayout& layout, const Stor
   store.layout_ = layout;
   store.two_slots_ = options.two_slots;
   store.DealTiles(options);
-  return store.DealGradients(options.spill_gradients);
+  return store.DealSpilled(options.spill, options.rates);
 }
 
 absl::Status SwapStore::RemoveLeftovers(absl::string_view directory, FileSystem& files) {

@@ -105,7 +105,7 @@ DryRunCost CostOf(const EstimateInput& input) {
   const double operations =
       4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-              ActivationBytes(input.shape, dtype, input.step),
+              ComputeMemoryOf(input.shape, dtype, input.step).total_bytes(),
           operations / kGuessedFlops};
 }
 
@@ -181,7 +181,7 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   }
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
-    input.compute_bytes[i] = ActivationBytes(input.shape, dtype, input.step);
+    input.memory[i] = ComputeMemoryOf(input.shape, dtype, input.step);
     input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 
@@ -200,7 +200,7 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
     ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*model));
     ASSIGN_OR_RETURN(times, RunDry(*model, description, input.options, input.step.seq_len));
     const int i = static_cast<int>(input.options.dtype);
-    input.compute_bytes[i] = times.peak_bytes;
+    input.memory[i] = times.memory;
     input.graphs[i] = times.graphs;
     input.measured = true;
     input.shape.model = description;

@@ -297,6 +297,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--offload", f.offload, "auto, none, cpu or nvme");
   text("--offload-param", f.offload_param, "the same for weights alone");
   text("--offload-optimizer", f.offload_optimizer, "the same for optimizer state alone");
+  text("--offload-activations", f.offload_activations,
+       "auto (what device memory has no room for), none, cpu or nvme");
   text("--update", f.update, "auto, immediate or deferred");
   text("--recompute", f.recompute, "all, or auto: not where memory is left for activations");
   text("--io-engine", f.io_engine, "auto, io_uring or threads");

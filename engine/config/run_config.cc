@@ -145,13 +145,13 @@ void RunConfigResolver::ResolveMachine() {
 }
 
 Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& flag,
-                                          const Setting<Offload>& setting) {
+                                          const Text& general, const Setting<Offload>& setting) {
   const FlagChoices<Offload> choices = {{"auto", Offload::kAuto},
                                         {"none", Offload::kNone},
                                         {"cpu", Offload::kCpu},
                                         {"nvme", Offload::kNvme}};
   // `auto` leaves it to the file, and that to the plan.
-  const Text& said = flag ? flag : flags_.offload;
+  const Text& said = flag ? flag : general;
   const std::string said_name = flag ? name : "offload";
   Offload offload = Offload::kAuto;
   std::string source = "default";
@@ -180,9 +180,13 @@ Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& f
 
 void RunConfigResolver::ResolvePlacement() {
   TrainOptions& train = config_.train;
-  train.offload_param = ResolveOffload("offload-param", flags_.offload_param, file_.offload_param);
-  train.offload_optimizer =
-      ResolveOffload("offload-optimizer", flags_.offload_optimizer, file_.offload_optimizer);
+  train.offload_param =
+      ResolveOffload("offload-param", flags_.offload_param, flags_.offload, file_.offload_param);
+  train.offload_optimizer = ResolveOffload("offload-optimizer", flags_.offload_optimizer,
+                                           flags_.offload, file_.offload_optimizer);
+  // Not meant by --offload, which is about state.
+  train.offload_activations =
+      ResolveOffload("offload-activations", flags_.offload_activations, {}, {});
   ResolveSwapPaths();
   if (!train.swap_paths.empty()) return;
   const auto needs_place = [&](Offload offload, const Setting<Offload>& setting) {
@@ -198,6 +202,7 @@ void RunConfigResolver::ResolvePlacement() {
   };
   needs_place(train.offload_param, file_.offload_param);
   needs_place(train.offload_optimizer, file_.offload_optimizer);
+  needs_place(train.offload_activations, {});
 }
 
 void RunConfigResolver::ResolveSwapPaths() {

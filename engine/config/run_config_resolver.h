@@ -57,7 +57,7 @@ class RunConfigResolver {
   // Where it runs.
   void ResolveMachine();
   void ResolvePlacement();
-  Offload ResolveOffload(const std::string& name, const Text& flag,
+  Offload ResolveOffload(const std::string& name, const Text& flag, const Text& general,
                          const Setting<Offload>& setting);
   void ResolveSwapPaths();
   void ResolveCommits();

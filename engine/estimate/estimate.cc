@@ -30,6 +30,7 @@ uint64_t StagingBytes(const RunPlan& plan) {
   for (const ArenaSpan& home : plan.swaps->gradient_homes) {
     homes += home.tier == Tier::kHost ? home.bytes : 0;
   }
+  for (const ArenaSpan& home : plan.swaps->activation_homes) homes += home.bytes;
   return plan.swaps->host_arena_bytes - homes + plan.book_bytes;
 }
 
@@ -43,7 +44,7 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   RunPlanInput plan_input;
   plan_input.tile_parameters = options.tile_parameters;
   plan_input.copies = !options.persist.empty();
-  plan_input.dry_run_bytes = input.compute_bytes[static_cast<int>(dtype)];
+  plan_input.memory = input.memory[static_cast<int>(dtype)];
   plan_input.graphs = input.graphs[static_cast<int>(dtype)];
   if (dtype == input.options.dtype) plan_input.clock = input.clock;
   ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.shape.model, options, plan_input));
@@ -65,7 +66,10 @@ DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan
   row.weights_bytes = parameters * layout.PlaneRangeBytes(0, 1);
   row.gradients_bytes = parameters * layout.gradient_bytes_per_parameter();
   row.optimizer_bytes = parameters * layout.PlaneRangeBytes(1, layout.num_planes());
-  row.activations_bytes = plan.computing_bytes();
+  const PlanResidency residency = plan.swaps->Residency();
+  row.activations_bytes = plan.computing_bytes() +
+                          residency.activations[static_cast<int>(Tier::kHost)] +
+                          residency.activations[static_cast<int>(Tier::kNvme)];
   row.staging_bytes = StagingBytes(plan);
   row.largest_layer_bytes = LargestUnit(input.shape.model) * DTypeBytes(dtype);
   return row;
@@ -78,29 +82,20 @@ std::array<TierBytes, 3> TiersOf(const RunPlan& plan) {
     tiers[tier].weights = residency.weights[tier];
     tiers[tier].optimizer = residency.optimizer[tier];
     tiers[tier].gradients = residency.gradients[tier];
+    tiers[tier].activations = residency.activations[tier];
   }
   tiers[static_cast<int>(Tier::kDevice)].activations = plan.computing_bytes();
   tiers[static_cast<int>(Tier::kHost)].staging = StagingBytes(plan);
   return tiers;
 }
 
-// Files hold every unit's state, twice with commits, and what gradients spill.
+// Files hold every unit's state, twice with commits, and what is spilled.
 uint64_t StoreBytes(const RunPlan& plan, bool no_commit) {
-  const SwapPlan& swaps = *plan.swaps;
-  const StateLayout& layout = swaps.layout;
-  bool any = !no_commit;
-  uint64_t spilled = 0;
-  for (int unit = 0; unit < layout.num_units(); ++unit) {
-    any |= swaps.placements[unit].any_nvme();
-    if (swaps.deferred[unit] && swaps.placements[unit].gradient == Tier::kNvme) {
-      any = true;
-      spilled += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
-    }
-  }
-  if (!any) return 0;
-  const uint64_t state =
-      layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes());
-  return state * (no_commit ? 1 : 2) + spilled;
+  if (no_commit && !plan.swaps->any_nvme()) return 0;
+  StoreOptions store;
+  store.two_slots = !no_commit;
+  store.spill = plan.swaps->spill_room;
+  return SwapStore::StorageBytes(plan.swaps->layout, store);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ struct EstimateInput {
   TrainOptions options;    // both budgets set
   StepShape step;
   // Of computing, by dtype; of the run's own dtype measured or not.
-  std::array<uint64_t, 3> compute_bytes = {};
+  std::array<ComputeMemory, 3> memory = {};
   std::array<GraphCosts, 3> graphs;  // likewise
   bool measured = false;
   std::optional<StepClock> clock;  // what the plan is timed with, where it is known

@@ -132,6 +132,7 @@ double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout&
   // One unit of a whole tile, or of as much as the largest unit has.
   uint64_t parameters = kParameterAlignment;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
+    if (layout.NumTiles(unit) == 0) continue;  // a loss may have no parameters
     parameters = std::max(parameters, layout.TileParameters(unit, 0));
   }
   const StateLayout one({{"probe", parameters}}, layout.planes(),

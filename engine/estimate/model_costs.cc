@@ -34,13 +34,13 @@ double LayerMatrices(const ModelShape& shape) {
 
 }  // namespace
 
-uint64_t ActivationBytes(const ModelShape& shape, DType dtype, const StepShape& step) {
+ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step) {
   const uint64_t bytes = DTypeBytes(dtype);
   const uint64_t tokens = step.tokens();
   const uint64_t hidden = tokens * shape.hidden * bytes;  // one vector a token
   const uint64_t data = tokens * 2 * sizeof(int64_t);
   const uint64_t units = shape.model.units.size();
-  const uint64_t every = data + (units - 1) * hidden + hidden;
+  const uint64_t every = data + 2 * hidden;  // inputs in flight, and their gradient
 
   const uint64_t attention =
       tokens * (shape.heads + 2 * shape.key_value_heads) * shape.head_size * bytes;
@@ -54,7 +54,12 @@ uint64_t ActivationBytes(const ModelShape& shape, DType dtype, const StepShape& 
     head += rows * shape.vocabulary * bytes;
     if (shape.tied) head += shape.vocabulary * shape.hidden * bytes;
   }
-  return step.accumulate * every + std::max({layer, embedding, head});
+  ComputeMemory memory;
+  memory.working_bytes = step.accumulate * every + std::max({layer, embedding, head});
+  memory.input_bytes.assign(units, step.accumulate * hidden);
+  memory.input_bytes.front() = memory.input_bytes.back() = 0;
+  memory.in_flight_bytes = step.accumulate * hidden;
+  return memory;
 }
 
 GraphCosts GraphCostsOf(const ModelShape& shape, DType dtype, const StepShape& step,

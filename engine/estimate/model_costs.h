@@ -6,7 +6,7 @@
 
 #include "engine/dtype.h"
 #include "engine/estimate/model_shape.h"
-#include "engine/graph_plan.h"
+#include "engine/step_compute.h"
 
 namespace spillway {
 
@@ -30,7 +30,7 @@ struct StepShape {
 //                       the embedding's: the gradient of its matrices
 //
 // Within a quarter of GPT-2's dry run (docs/ESTIMATE.md).
-uint64_t ActivationBytes(const ModelShape& shape, DType dtype, const StepShape& step);
+ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step);
 
 // What keeping the graph of each unit's forward takes beside its input and output, and saves:
 // of a layer 5 hidden vectors a token, queries, keys and values, and 2 or 3 intermediate ones,

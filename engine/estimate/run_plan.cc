@@ -73,12 +73,16 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   RunPlan plan;
   ASSIGN_OR_RETURN(plan.update, ChooseUpdate(options));
   // The order of allocations differs a little from the dry run's.
-  plan.compute_bytes = input.dry_run_bytes + input.dry_run_bytes / 16 + 4 * kMiB;
+  const uint64_t working = input.memory.working_bytes;
+  plan.compute_bytes = working + working / kActivationMargin + 4 * kMiB;
   PlanRequest& request = plan.request;
   request.layout = DescribeState(model, options.optimizer, options.dtype, input.tile_parameters);
   request.schedule = BuildTrainSchedule(DescribeSchedule(model), plan.update);
   request.weights = TierOf(options.offload_param);
   request.optimizer = TierOf(options.offload_optimizer);
+  request.activations = TierOf(options.offload_activations);
+  request.activation_bytes = input.memory.input_bytes;
+  request.input_in_flight_bytes = input.memory.in_flight_bytes;
   request.has_storage = !options.swap_paths.empty();
   request.clock = input.clock;
   request.deferred_share = options.deferred_share;
@@ -97,8 +101,8 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   if (swaps.ok() && base_fits) plan.swaps = *std::move(swaps);
   plan.graphs.keeps.assign(model.units.size(), false);
   if (plan.swaps && options.recompute == Recompute::kAuto) {
-    plan.graphs = PlanGraphs(static_cast<int>(model.units.size()), input.graphs,
-                             Less(request.device_bytes, plan.swaps->device_arena_bytes));
+    plan.graphs = PlanGraphs(plan.swaps->activations, input.graphs,
+                             Less(request.device_bytes, plan.swaps->device_bytes()));
   }
   return plan;
 }

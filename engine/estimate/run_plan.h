@@ -24,8 +24,7 @@ DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs);
 struct RunPlanInput {
   uint64_t tile_parameters = 0;  // 0: the default
   bool copies = false;           // commits are copied (--persist)
-  // What the dry run found that computing takes of the device's memory.
-  uint64_t dry_run_bytes = 0;
+  ComputeMemory memory = {};     // what the dry run found
   GraphCosts graphs = {};
   std::optional<StepClock> clock = std::nullopt;  // what the plan is timed with
 };
@@ -35,12 +34,15 @@ struct RunPlan {
   PlanRequest request;  // its budgets are what books and computing leave
   uint64_t device_limit_bytes = 0;
   uint64_t host_limit_bytes = 0;
-  uint64_t compute_bytes = 0;     // of the device: the dry run's, and a margin
+  // Of the device: what computing takes wherever activations are kept, and a margin.
+  uint64_t compute_bytes = 0;
   uint64_t book_bytes = 0;        // of the host: what the swap manager and the store note down
   std::optional<SwapPlan> swaps;  // none: it does not fit
   GraphPlan graphs;               // in what these leave of the device's memory
 
-  uint64_t computing_bytes() const { return compute_bytes + graphs.bytes; }
+  uint64_t computing_bytes() const {
+    return compute_bytes + graphs.bytes + (swaps ? swaps->device_activation_bytes : 0);
+  }
 };
 
 // kInvalidArgument when choices contradict each other. A run that does not fit is no error.

@@ -139,14 +139,17 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
   MicroBatch& micro = micro_batches_[0];
 
   DryRun found;
-  std::map<std::string, UnitNeeds> kinds;  // by signature
-  uint64_t checkpoints = 0;
+  std::map<std::string, UnitNeeds> kinds;   // by signature
+  uint64_t checkpoints = 0, in_flight = 0;  // of the last unit
   uint64_t largest_op = 0;
   try {
     for (int unit = 0; unit < num_units(); ++unit) {
       const bool last = unit == num_units() - 1;
       const torch::Tensor input = micro.inputs[unit];
-      if (unit > 0) checkpoints += input.nbytes();
+      const bool moves = unit > 0 && !last;
+      found.memory.input_bytes.push_back(moves ? micro_batches * ((input.nbytes() + 63) / 64 * 64)
+                                               : 0);
+      if (unit > 0) checkpoints += in_flight = input.nbytes();
       const std::string signature =
           absl::StrCat(last ? "loss;" : "", Signature(description_.units[unit], input));
       const auto [kind, is_new] = kinds.try_emplace(signature);
@@ -176,11 +179,8 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
     }
   }
   const uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
-  const uint64_t training_bytes = micro_batches * (data_bytes + checkpoints + largest_input);
-  // In evaluation a micro-batch keeps its data and one unit's input.
-  evaluation_samples_at_once_ =
-      options_.micro_batch *
-      static_cast<int64_t>(training_bytes / std::max<uint64_t>(1, data_bytes + largest_input));
+  step_bytes_ = micro_batches * (data_bytes + in_flight + largest_input);
+  evaluation_bytes_ = std::max<uint64_t>(1, data_bytes + largest_input);
   micro_batches_.clear();
   kinds.clear();
   const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as run here
@@ -188,7 +188,8 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
       DeviceMemory::held_bytes() - std::min(DeviceMemory::held_bytes(), largest_sum);
   DeviceMemory::Trim();
   DeviceMemory::ResetPeak();
-  found.peak_bytes = training_bytes + largest_op;
+  found.memory.working_bytes = step_bytes_ + largest_op;
+  found.memory.in_flight_bytes = micro_batches * in_flight;
   return found;
 }
 

@@ -46,6 +46,9 @@ absl::Status Guarded(const std::string& what, Function function) {
   }
 }
 
+// What moving a tensor takes: its bytes, aligned as LibTorch's own are.
+uint64_t MovedBytes(const torch::Tensor& tensor) { return (tensor.nbytes() + 63) / 64 * 64; }
+
 }  // namespace
 
 absl::StatusOr<ModelDescription> DescribeModel(const Model& model) {
@@ -99,6 +102,11 @@ ModelCompute::ModelCompute(const Model& model, const ModelDescription& descripti
 
 uint64_t ModelCompute::peak_bytes() const { return DeviceMemory::peak_live_bytes(); }
 
+int64_t ModelCompute::evaluation_samples_at_once(uint64_t input_bytes) const {
+  const uint64_t micro_batches = (step_bytes_ + input_bytes) / evaluation_bytes_;
+  return options_.micro_batch * static_cast<int64_t>(std::max<uint64_t>(1, micro_batches));
+}
+
 void ModelCompute::KeepGraphs(std::vector<bool> units) {
   SPILLWAY_CHECK(units.size() == description_.units.size() && !units.back());
   keeps_graph_ = std::move(units);
@@ -110,12 +118,15 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   training_ = true;
   step_ = step;
   loss_scale_ = loss_scale;
+  loss_sum_ = 0;
+  label_count_ = 0;
   return LoadMicroBatches(data_, StepSamples(options_.order, options_.seed, data_->size(),
                                              options_.micro_batch * options_.accumulate, step - 1));
 }
 
 absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
   training_ = false;
+  if (first == 0) loss_sum_ = label_count_ = 0;
   std::vector<int64_t> indices(count);
   for (int64_t i = 0; i < count; ++i) indices[i] = first + i;
   return LoadMicroBatches(evaluation_, indices);
@@ -123,8 +134,6 @@ absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
 
 absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices) {
   micro_batches_.clear();
-  loss_sum_ = 0;
-  label_count_ = 0;
   const int64_t count = indices.size();
   for (int64_t begin = 0; begin < count; begin += options_.micro_batch) {
     const int64_t end = std::min(count, begin + options_.micro_batch);
@@ -141,6 +150,7 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
     RETURN_IF_ERROR(got);
     micro.inputs.resize(num_units());
     micro.graphs.resize(num_units());
+    micro.moved.resize(num_units());
     micro.inputs[0] = micro.batch.inputs;
     micro_batches_.push_back(std::move(micro));
   }
@@ -163,13 +173,13 @@ absl::Status ModelCompute::Run(const OpBuffers& buffers) {
                             OpenSums(buffers);
                             switch (buffers.op->kind) {
                               case OpKind::kForward:
-                                Forward(unit, views);
+                                Forward(unit, views, buffers);
                                 break;
                               case OpKind::kLoss:
                                 Loss(views);
                                 break;
                               case OpKind::kBackward:
-                                Backward(unit, views);
+                                Backward(unit, views, buffers);
                                 break;
                             }
                             for (size_t i = 0; i < buffers.gradients.size(); ++i) {
@@ -188,9 +198,23 @@ UnitGraph ModelCompute::GraphOf(int unit, const MicroBatch& micro,
                    unit > 0 && x.is_floating_point());
 }
 
-void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views) {
+// Copies the unit's input behind those of the micro-batches before, as it lies in memory.
+void ModelCompute::MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro,
+                             uint64_t* end_bytes) {
+  const torch::Tensor input = std::exchange(micro.inputs[unit], torch::Tensor());
+  const uint64_t bytes = MovedBytes(input);
+  TORCH_CHECK(*end_bytes + bytes <= buffers.inputs_bytes, "the inputs of unit ",
+              description_.units[unit].name, " are larger than in the dry run before step 1");
+  std::memcpy(buffers.inputs + *end_bytes, input.data_ptr(), input.nbytes());
+  micro.moved[unit] = {*end_bytes, input.sizes().vec(), input.strides().vec(), input.scalar_type()};
+  *end_bytes += bytes;
+}
+
+void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
+                           const OpBuffers& buffers) {
   torch::NoGradGuard no_grad;
   const bool keep = training_ && keeps_graph_[unit];
+  uint64_t moved_bytes = 0;
   for (MicroBatch& micro : micro_batches_) {
     if (keep) {
       micro.graphs[unit] = GraphOf(unit, micro, views);
@@ -199,13 +223,27 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views) {
       micro.inputs[unit + 1] =
           model_.units[unit]->Forward(ContextOf(unit, micro), WeightsOf(views), micro.inputs[unit]);
     }
-    if (keep || !training_) micro.inputs[unit] = torch::Tensor();
+    // In every placement the same: what is moved keeps its strides, but must have no gaps.
+    torch::Tensor& output = micro.inputs[unit + 1];
+    if (!output.is_non_overlapping_and_dense()) output = output.contiguous();
+    if (buffers.inputs != nullptr) {
+      MoveInput(unit, buffers, micro, &moved_bytes);
+    } else if (keep || !training_) {
+      micro.inputs[unit] = torch::Tensor();
+    }
   }
 }
 
-void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views) {
+void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views,
+                            const OpBuffers& buffers) {
   torch::NoGradGuard no_grad;
   for (MicroBatch& micro : micro_batches_) {
+    if (buffers.inputs != nullptr) {
+      const MovedInput& moved = micro.moved[unit];
+      micro.inputs[unit] =
+          torch::from_blob(buffers.inputs + moved.offset_bytes, moved.sizes, moved.strides,
+                           torch::TensorOptions().dtype(moved.type));
+    }
     UnitGraph graph = micro.graphs[unit] ? *std::exchange(micro.graphs[unit], std::nullopt)
                                          : GraphOf(unit, micro, views);
     micro.inputs[unit] = torch::Tensor();

@@ -32,13 +32,20 @@ class ModelCompute : public StepCompute {
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
   int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
-  int64_t evaluation_samples_at_once() const override { return evaluation_samples_at_once_; }
+  int64_t evaluation_samples_at_once(uint64_t input_bytes) const override;
   absl::Status Run(const OpBuffers& buffers) override;
   double loss_sum() const override { return loss_sum_; }
   int64_t label_count() const override { return label_count_; }
   uint64_t peak_bytes() const override;
 
  private:
+  // An input among those of all micro-batches in the swap engine's memory.
+  struct MovedInput {
+    uint64_t offset_bytes = 0;
+    std::vector<int64_t> sizes, strides;
+    torch::ScalarType type = torch::kFloat;
+  };
+
   // What one micro-batch carries through a step.
   struct MicroBatch {
     std::vector<int64_t> samples;  // numbers within the global batch
@@ -46,7 +53,8 @@ class ModelCompute : public StepCompute {
     // [unit]: its input, the activation checkpoint; or its graph, which has it
     std::vector<torch::Tensor> inputs;
     std::vector<std::optional<UnitGraph>> graphs;
-    torch::Tensor gradient;  // of the output of the unit whose backward is next
+    std::vector<MovedInput> moved;  // [unit]: its input, where it left the device
+    torch::Tensor gradient;         // of the output of the unit whose backward is next
   };
 
   absl::Status MeasureUnit(int unit, UnitNeeds& needs);
@@ -56,8 +64,9 @@ class ModelCompute : public StepCompute {
   UnitGraph GraphOf(int unit, const MicroBatch& micro,
                     const std::vector<ParameterView>& views) const;
 
-  void Forward(int unit, const std::vector<ParameterView>& views);
-  void Backward(int unit, const std::vector<ParameterView>& views);
+  void Forward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
+  void Backward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
+  void MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro, uint64_t* end_bytes);
   void Loss(const std::vector<ParameterView>& views);
   void Accumulate(const std::vector<ParameterView>& views,
                   const std::vector<torch::Tensor>& gradients);
@@ -73,7 +82,8 @@ class ModelCompute : public StepCompute {
   const torch::ScalarType dtype_;
 
   std::vector<bool> keeps_graph_;  // [unit]
-  int64_t evaluation_samples_at_once_ = 1;
+  uint64_t step_bytes_ = 0;        // of data, inputs in flight and gradients of a step
+  uint64_t evaluation_bytes_ = 1;  // of a micro-batch: its data and one unit's input
   bool training_ = true;
   int64_t step_ = 0;
   double loss_scale_ = 1;

@@ -32,7 +32,7 @@ class StubCompute : public StepCompute {
 
   absl::StatusOr<DryRun> MeasureNeeds() override {
     const size_t units = model_.units.size();
-    return DryRun{1 << 20, std::vector<double>(units, 1e-4), std::vector<double>(units, 3e-4)};
+    return DryRun{{1 << 20}, std::vector<double>(units, 1e-4), std::vector<double>(units, 3e-4)};
   }
   absl::Status BeginTrain(int64_t step, double) override {
     step_ = step;
@@ -45,7 +45,7 @@ class StubCompute : public StepCompute {
     return absl::OkStatus();
   }
   int64_t evaluation_samples() const override { return 1; }
-  int64_t evaluation_samples_at_once() const override { return 1; }
+  int64_t evaluation_samples_at_once(uint64_t) const override { return 1; }
   absl::Status Run(const OpBuffers& buffers) override {
     for (size_t i = 0; i < buffers.op->weights.size(); ++i) {
       const int unit = buffers.op->weights[i];

@@ -44,8 +44,8 @@ spillway_sim_mutant(checksum_unchecked swap/swap_store.cc
   [==[if (checksum == state.checksum) return absl::OkStatus();]==]
   [==[return absl::OkStatus();]==])
 spillway_sim_mutant(fetch_unverified swap/mover.cc
-  [==[store_->Verify(fetch.stay->unit, fetch.tile, 0, fetch.request.data);]==]
-  [==[absl::OkStatus();]==])
+  [==[? store_->Verify(unit, fetch.tile, 0, fetch.request.data)]==]
+  [==[? absl::OkStatus()]==])
 spillway_sim_mutant(ends_while_a_worker_checks swap/mover_thread.cc
   [==[tasks_running_ == 0 && checks_running_ == 0 && engine_->pending() == 0]==]
   [==[tasks_running_ == 0 && engine_->pending() == 0]==])
@@ -55,6 +55,10 @@ spillway_sim_mutant(update_unverified swap/mover_tiles.cc
 spillway_sim_mutant(gradient_unverified swap/mover_tiles.cc
   [==[RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));]==]
   [==[]==])
+
+spillway_sim_mutant(input_unverified swap/mover.cc
+  [==[: store_->VerifyPiece(unit, fetch.tile, fetch.request.data);]==]
+  [==[: absl::OkStatus();]==])
 
 # --- Transfers.
 spillway_sim_mutant(short_result_ignored io/block_queue.cc
@@ -82,8 +86,17 @@ spillway_sim_mutant(memory_not_saved swap/mover_commit.cc
   [==[if (!store_->IsStale(unit, task.tile, plane)) continue;]==]
   [==[if (store_->CurrentGeneration(unit, task.tile, plane) > 0) continue;]==])
 spillway_sim_mutant(fetch_of_another_version swap/mover.cc
-  [==[if (stay.state == StayState::kAllocated && settled_[stay.unit] == stay.version) {]==]
-  [==[if (stay.state == StayState::kAllocated) {]==])
+  [==[if (stay.state == StayState::kAllocated && CanFetch(stay)) StartFetch(stay);]==]
+  [==[if (stay.state == StayState::kAllocated && (stay.use == StayUse::kWeights || CanFetch(stay))) {
+      StartFetch(stay);
+    }]==])
+spillway_sim_mutant(input_read_before_it_is_written swap/mover.cc
+  [==[return (stay.use == StayUse::kWeights ? settled_ : saved_)[stay.unit] == stay.version;]==]
+  [==[return stay.use != StayUse::kWeights || settled_[stay.unit] == stay.version;]==])
+spillway_sim_mutant(input_released_before_it_is_written swap/mover_inputs.cc
+  [==[  stay.fetches_left = pieces;]==]
+  [==[  stay.fetches_left = pieces;
+  stay.span.bytes = 0;  // in nobody's way]==])
 spillway_sim_mutant(addresses_not_free swap/mover.cc
   [==[        AddressesFree(i)) {]==]
   [==[        true) {]==])

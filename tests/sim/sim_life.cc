@@ -24,11 +24,7 @@ absl::Status SimRun::CreateStore(Life& life) {
   StoreOptions options;
   options.directories = directories_;
   options.files = &files_;
-  if (life.update == UpdateMode::kDeferred) {
-    for (const UnitPlacement& placement : life.plan.placements) {
-      options.spill_gradients.push_back(placement.gradient == Tier::kNvme);
-    }
-  }
+  options.spill = life.plan.spill_room;
   auto store = SwapStore::Create(shape_.Layout(), options);
   if (store.ok()) {
     life.store = *std::move(store);
@@ -45,13 +41,9 @@ absl::Status SimRun::OpenStore(Life& life) {
   for (const std::string& name : disk_.Names()) {
     if (IsAtomicWriteLeftover(name)) RETURN_IF_ERROR(files_.Remove(name));
   }
-  std::vector<bool> spill(shape_.units.size(), false);
-  if (life.update == UpdateMode::kDeferred) {
-    for (size_t u = 0; u < spill.size(); ++u) {
-      spill[u] = life.plan.placements[u].gradient == Tier::kNvme;
-    }
-  }
-  tally_.spilled_gradients += std::count(spill.begin(), spill.end(), true) > 0;
+  const SpillRoom& spill = life.plan.spill_room;
+  tally_.spilled_gradients += std::count(spill.gradients.begin(), spill.gradients.end(), true) > 0;
+  tally_.spilled_inputs += !life.plan.activation_stays.empty();
   CommitRecord record;
   auto store = SwapStore::Open(manifest_path_, /*read_only=*/false, spill, &record, files_);
   if (absl::IsNotFound(store.status())) {
@@ -166,6 +158,7 @@ absl::Status SimRun::RunOps(Life& life, int count, bool train) {
       }
     };
     check();
+    if (train) UseInputs(life, buffers);
     for (size_t i = 0; train && i < buffers.op->gradients.size(); ++i) {
       const auto& weights = oracle_->weights[buffers.op->gradients[i]];
       SimAddGradient(op, weights.data(), weights.size(), buffers.fresh[i], buffers.gradients[i]);
@@ -178,6 +171,23 @@ absl::Status SimRun::RunOps(Life& life, int count, bool train) {
     if (random_.OneIn(4)) LetItGoOn(life);
   }
   return absl::OkStatus();
+}
+
+// A forward puts something in place of its inputs, which its backward must find.
+void SimRun::UseInputs(const Life& life, const OpBuffers& buffers) {
+  if (buffers.inputs == nullptr) return;
+  auto* words = reinterpret_cast<uint64_t*>(buffers.inputs);
+  for (uint64_t i = 0; i < buffers.inputs_bytes / sizeof(uint64_t); ++i) {
+    const uint64_t word =
+        (life.salt << 48) ^ (step_ << 24) ^ (static_cast<uint64_t>(buffers.op->unit) << 20) ^ i;
+    if (buffers.op->kind == OpKind::kForward) {
+      words[i] = word;
+    } else if (words[i] != word) {
+      Fail(absl::StrCat("the backward of unit ", buffers.op->unit, " after step ", step_,
+                        " computes with other inputs than its forward"));
+      return;
+    }
+  }
 }
 
 absl::Status SimRun::Compare(Life& life) {

@@ -76,6 +76,15 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   request.max_tile_buffers = static_cast<int>(random_.Between(2, 8));
   request.max_lookahead = static_cast<int>(random_.Between(0, 4));
   request.deferred_share = static_cast<double>(random_.Below(3)) / 2;
+  if (random_.OneIn(2)) {
+    constexpr TierChoice kInputs[] = {TierChoice::kNvme, TierChoice::kAuto, TierChoice::kHost};
+    request.activations = kInputs[random_.Below(3)];
+    for (size_t u = 0; u < shape_.units.size(); ++u) {
+      request.activation_bytes.push_back(random_.Below(3) * random_.Below(9000));
+    }
+    request.input_in_flight_bytes = 20000;  // more than any
+    life->salt = random_.Below(1 << 16);
+  }
   const auto smallest = SmallestBudgets(request);
   if (!smallest.ok()) {
     Fail(absl::StrCat("no budgets: ", smallest.status().ToString()));
@@ -158,6 +167,7 @@ void SimTally::Add(const SimTally& other) {
   steps += other.steps;
   evaluations += other.evaluations;
   spilled_gradients += other.spilled_gradients;
+  spilled_inputs += other.spilled_inputs;
   refusals_reported += other.refusals_reported;
   lies_reported += other.lies_reported;
 }

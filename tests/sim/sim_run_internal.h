@@ -47,6 +47,7 @@ class SimRun {
     std::unique_ptr<SwapStore> store;
     std::unique_ptr<SwapManager> manager;
     int steps = 0;
+    uint64_t salt = 0;  // in its inputs, so that no other life has the same
     bool last = false;  // nothing goes wrong any more, and it runs to its end
     bool enqueued = false;
   };
@@ -67,6 +68,7 @@ class SimRun {
   absl::Status RunOps(Life& life, int count, bool train);
   absl::Status Compare(Life& life);
   absl::Status CopyCommit();
+  void UseInputs(const Life& life, const OpBuffers& buffers);
   void LetItGoOn(Life& life);
   void JudgeEnd(const absl::Status& status);
   void JudgeFiles();

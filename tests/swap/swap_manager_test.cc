@@ -185,9 +185,18 @@ TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
     request.weights = choices[random() % 3];
     request.optimizer = choices[random() % 3];
     request.device_bytes = 0;
+    if (random() % 2) {
+      request.activations = choices[random() % 3];
+      request.activation_bytes.resize(units);
+      for (uint64_t& bytes : request.activation_bytes) bytes = (random() % 4) * (random() % 9000);
+    }
     const uint64_t smallest = SmallestHost(request);
     request.host_bytes = smallest + (random() % 3) * (random() % 200000);
-    request.device_bytes = 0;
+    request.device_bytes = random() % 20000;  // inputs of some units, or none
+    // The largest input is there while it is computed with.
+    for (uint64_t bytes : request.activation_bytes) {
+      request.input_in_flight_bytes = std::max(request.input_in_flight_bytes, bytes + 4096);
+    }
     request.deferred_share = (random() % 4) / 3.0;
     SwapManagerOptions options;
     options.io.kind = random() % 2 ? IoEngineOptions::Kind::kThreads : IoEngineOptions::Kind::kAuto;
@@ -228,6 +237,33 @@ TEST_F(SwapManagerTest, AFlippedBitOnStorageEndsTheRunBeforeTheOptimizerSeesIt) 
   EXPECT_EQ(manager.stats().tiles_updated < 8, true);
   // It stays failed, and says the same.
   EXPECT_EQ(manager.Flush(), status);
+}
+
+TEST_F(SwapManagerTest, AFlippedBitInASpilledInputEndsTheRunBeforeItsBackward) {
+  const RunShape shape = SmallShape();
+  PlanRequest request = RequestFor(shape, UpdateMode::kDeferred, TierChoice::kHost, 0);
+  request.activations = TierChoice::kNvme;
+  request.activation_bytes = {0, 20000, 20000, 20000, 0};
+  request.input_in_flight_bytes = 20480;
+  request.host_bytes = SmallestHost(request);
+  auto run = SwapRun::Create(shape, request, directory(), {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+  Oracle oracle(shape);
+  SwapManager& manager = (*run)->manager();
+  manager.Enqueue(Program::kTrain);
+  ASSERT_EQ((*run)->RunOps(4, true, oracle), absl::OkStatus());
+  // Written, and not wanted back before two more operations.
+  const TileLocation place = (*run)->store()->ActivationPiece(1, 0);
+  const int fd = open(place.file->path().c_str(), O_RDWR);
+  char byte = 0;
+  while (byte == 0) ASSERT_EQ(pread(fd, &byte, 1, place.offset_bytes + 70), 1);
+  byte ^= 1;
+  ASSERT_EQ(pwrite(fd, &byte, 1, place.offset_bytes + 70), 1);
+  close(fd);
+  const absl::Status status = (*run)->RunOps(5, true, oracle);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("plane activation"));
 }
 
 TEST_F(SwapManagerTest, AnUpdateThatFailsBecomesTheStatusOfTheNextCall) {
@@ -345,7 +381,7 @@ TEST_F(SwapManagerTest, ACommittedRunContinuesFromItsCommit) {
       Train(**run, later, shape, UpdateMode::kDeferred, 1, 4);
     }
     CommitRecord record;
-    auto store = SwapStore::Open(manifest(), false, std::vector<bool>(5, true), &record);
+    auto store = SwapStore::Open(manifest(), false, {std::vector<bool>(5, true)}, &record);
     ASSERT_TRUE(store.ok()) << store.status();
     EXPECT_EQ(record.step, 3u);
     auto plan = PlanSwaps(request);

@@ -124,7 +124,8 @@ class SwapRun {
         std::filesystem::create_directories(store.directories.back());
         if (auto s = SwapStore::RemoveLeftovers(store.directories.back()); !s.ok()) return s;
       }
-      store.spill_gradients.assign(request.layout.num_units(), true);
+      store.spill = plan->spill_room;
+      store.spill.gradients.assign(request.layout.num_units(), true);
       auto created = SwapStore::Create(request.layout, store);
       if (!created.ok()) return created.status();
       run->store_ = *std::move(created);
@@ -154,7 +155,8 @@ class SwapRun {
   StubTiles& tiles() { return tiles_; }
   Arena& host() { return *host_; }
 
-  // Runs the ops of one enqueued program; every weight is compared with the oracle's.
+  // Runs the ops of one enqueued program; every weight is compared with the oracle's, and what
+  // a forward puts in place of its inputs with what the backward finds.
   absl::Status RunOps(int count, bool train, const Oracle& oracle) {
     for (int op = 0; op < count; ++op) {
       auto buffers = manager_->BeginOp();
@@ -166,6 +168,8 @@ class SwapRun {
           return absl::InternalError(absl::StrCat("op ", op, " saw wrong weights of unit ", unit));
         }
       }
+      if (train && buffers->index == 0) ++steps_;
+      if (absl::Status status = CheckInputs(*buffers, train); !status.ok()) return status;
       if (train) {
         for (size_t i = 0; i < buffers->op->gradients.size(); ++i) {
           const int unit = buffers->op->gradients[i];
@@ -198,12 +202,35 @@ class SwapRun {
  private:
   SwapRun() = default;
 
+  absl::Status CheckInputs(const OpBuffers& buffers, bool train) {
+    const StepOp& op = *buffers.op;
+    const SwapPlan& plan = manager_->plan();
+    const bool moves =
+        train && op.kind != OpKind::kLoss && plan.activations[op.unit] != Tier::kDevice;
+    if ((buffers.inputs != nullptr) != moves) return absl::InternalError("inputs out of place");
+    if (!moves) return absl::OkStatus();
+    if (buffers.inputs_bytes != plan.activation_bytes[op.unit]) {
+      return absl::InternalError("inputs of another size");
+    }
+    auto* words = reinterpret_cast<uint32_t*>(buffers.inputs);
+    for (uint32_t i = 0; i < buffers.inputs_bytes / sizeof(uint32_t); ++i) {
+      const uint32_t word = (steps_ << 24) ^ (static_cast<uint32_t>(op.unit) << 20) ^ i;
+      if (op.kind == OpKind::kForward) {
+        words[i] = word;
+      } else if (words[i] != word) {
+        return absl::InternalError(absl::StrCat("wrong inputs of unit ", op.unit));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   RunShape shape_;
   MemoryBudget budget_{"test", uint64_t{1} << 32};
   std::unique_ptr<Arena> host_, device_;
   std::unique_ptr<SwapStore> store_;
   StubTiles tiles_;
   std::unique_ptr<SwapManager> manager_;
+  uint32_t steps_ = 0;
 };
 
 }  // namespace spillway

@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 TEST(SwapStore, SpilledGradientsAreVerified) {
   TemporaryDirectory dir;
-  auto store = CreateStore({{dir.path()}, false, {true, false, false, false}});
+  auto store = CreateStore({{dir.path()}, false, {{true, false, false, false}}});
   const uint64_t data = 42;
   const uint64_t sum = Checksum(store->GradientIdentity(0, 1, 3), &data, 8);
   store->RecordGradientWrite(0, 1, sum, 3);
@@ -26,6 +26,30 @@ TEST(SwapStore, SpilledGradientsAreVerified) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(status.message(), HasSubstr("plane grad, tile 1, generation 3"));
   EXPECT_DEATH(store->GradientTile(1, 0), "");
+}
+
+TEST(SwapStore, SpilledActivationsAreVerified) {
+  TemporaryDirectory dir;
+  const uint64_t piece_bytes = SwapStore::PieceBytes(SmallLayout());
+  auto store = CreateStore({{dir.path()}, false, {{}, {0, piece_bytes + 4096, 4096, 0}}});
+  ASSERT_EQ(store->NumPieces(0), 0);
+  ASSERT_EQ(store->NumPieces(1), 2);
+  EXPECT_EQ(store->PieceBytes(1, 0), piece_bytes);
+  EXPECT_EQ(store->PieceBytes(1, 1), 4096u);
+  const std::string data(4096, 'x'), other(4096, 'y');
+  store->RecordPieceWrite(1, 1, Checksum(SwapStore::PieceIdentity(1, 1, 3), data.data(), 4096), 3);
+  EXPECT_EQ(store->VerifyPiece(1, 1, data.data()), absl::OkStatus());
+  const absl::Status status = store->VerifyPiece(1, 1, other.data());
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("plane activation, piece 1, generation 3"));
+  EXPECT_THAT(status.message(), HasSubstr(dir / "tiles"));
+  // The same bytes of a step before, or of another place.
+  for (const ChecksumIdentity& stale :
+       {SwapStore::PieceIdentity(1, 1, 2), SwapStore::PieceIdentity(1, 0, 3),
+        SwapStore::PieceIdentity(2, 1, 3)}) {
+    store->RecordPieceWrite(1, 1, Checksum(stale, data.data(), 4096), 3);
+    EXPECT_EQ(store->VerifyPiece(1, 1, data.data()).code(), absl::StatusCode::kDataLoss);
+  }
 }
 
 TEST(SwapStore, OneFlippedBitIsFound) {

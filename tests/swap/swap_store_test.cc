@@ -57,8 +57,8 @@ TEST(SwapStore, WhatWasWrittenIsReadBack) {
 TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
   TemporaryDirectory a, b, c;
   for (bool two_slots : {false, true}) {
-    for (const std::vector<bool>& spill :
-         {std::vector<bool>{}, std::vector<bool>{true, false, true, true}}) {
+    for (const SpillRoom& spill : {SpillRoom{}, SpillRoom{{true, false, true, true}},
+                                   SpillRoom{{true, false, true, true}, {0, 4096, 5 << 20, 0}}}) {
       const StoreOptions options{{a.path(), b.path(), c.path()}, two_slots, spill};
       auto store = CreateStore(options);
       uint64_t total_bytes = 0;
@@ -83,7 +83,9 @@ TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
 // blocks, neighbours next to each other.
 TEST(SwapStore, PlacesAreDisjointAndSequential) {
   TemporaryDirectory a, b;
-  auto store = CreateStore({{a.path(), b.path()}, true, {true, true, false, false}});
+  const uint64_t piece = SwapStore::PieceBytes(SmallLayout());
+  auto store = CreateStore(
+      {{a.path(), b.path()}, true, {{true, true, false, false}, {0, 3 * piece, piece + 4096, 0}}});
   const StateLayout& layout = store->layout();
   std::vector<std::tuple<std::string, uint64_t, uint64_t>> extents;
   const auto add = [&](const TileLocation& where, uint64_t size_bytes) {
@@ -105,6 +107,11 @@ TEST(SwapStore, PlacesAreDisjointAndSequential) {
   for (int unit = 0; unit < 2; ++unit) {
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       add(store->GradientTile(unit, tile), layout.GradientBytes(unit, tile));
+    }
+  }
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    for (int i = 0; i < store->NumPieces(unit); ++i) {
+      add(store->ActivationPiece(unit, i), store->PieceBytes(unit, i));
     }
   }
   // Already in order, each beginning where the one before ended.
@@ -143,7 +150,7 @@ TEST(SwapStore, WritingInPlaceAllocatesNothing) {
   TemporaryDirectory dir;
   const StateLayout layout({{"one", 64 * 65536}, {"two", 64 * 65536}},
                            {{Plane::kWeight, 2}, {Plane::kResidual, 2}}, 2, 65536);
-  auto store = SwapStore::Create(layout, {{dir.path()}, true, {true, true}});
+  auto store = SwapStore::Create(layout, {{dir.path()}, true, {{true, true}}});
   ASSERT_TRUE(store.ok()) << store.status();
   const std::string path = dir / "tiles";
   struct stat before, after;
@@ -197,22 +204,30 @@ TEST(SwapStore, ACommitIsOpenedAgain) {
   }
 }
 
-TEST(SwapStore, RoomForGradientsMayChangeBetweenRuns) {
+TEST(SwapStore, RoomForWhatIsSpilledMayChangeBetweenRuns) {
   TemporaryDirectory dir;
   {
-    auto store = CreateStore({{dir.path()}, true, {true, false, false, false}});
+    auto store = CreateStore({{dir.path()}, true, {{true, false, false, false}, {0, 8192, 0, 0}}});
     WriteEverything(*store, 1);
     ASSERT_TRUE(store->Commit(dir / "manifest", {}).ok());
   }
   const StateLayout layout = SmallLayout();
-  for (const std::vector<bool>& spill :
-       {std::vector<bool>{true, true, true, true}, std::vector<bool>{}}) {
+  for (const SpillRoom& spill :
+       {SpillRoom{{true, true, true, true}, {0, 4096, 1 << 20, 4096}}, SpillRoom{}}) {
     CommitRecord record;
     auto store = SwapStore::Open(dir / "manifest", false, spill, &record);
     ASSERT_TRUE(store.ok()) << store.status();
     EXPECT_EQ(std::filesystem::file_size(dir / "tiles"),
               SwapStore::StorageBytes(layout, {{dir.path()}, true, spill}));
-    for (int unit = 0; unit < spill.size(); ++unit) {
+    for (int unit = 0; unit < spill.activation_bytes.size(); ++unit) {
+      for (int i = 0; i < (*store)->NumPieces(unit); ++i) {
+        const uint64_t size_bytes = (*store)->PieceBytes(unit, i);
+        AlignedBuffer zeros = Allocate(size_bytes);
+        std::memset(zeros.get(), 0, size_bytes);
+        WriteAt((*store)->ActivationPiece(unit, i), zeros.get(), size_bytes);
+      }
+    }
+    for (int unit = 0; unit < spill.gradients.size(); ++unit) {
       for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
         const uint64_t size_bytes = layout.GradientBytes(unit, tile);
         AlignedBuffer zeros = Allocate(size_bytes);

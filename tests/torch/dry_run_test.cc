@@ -92,8 +92,8 @@ TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
       for (const StepShape& step : {StepShape{1, 1, 256}, {4, 2, 128}}) {
         const DryRun dry_run = Measure(built, dtype, step);
-        const double measured = dry_run.peak_bytes;
-        const double formula = ActivationBytes(built.shape, dtype, step);
+        const double measured = dry_run.memory.total_bytes();
+        const double formula = ComputeMemoryOf(built.shape, dtype, step).total_bytes();
         const auto what = absl::StrCat(c.vocabulary, " x ", c.width, ", ", DTypeName(dtype), ", ",
                                        step.micro_batch, " x ", step.seq_len);
         EXPECT_NEAR(formula / measured, 1, 0.25) << what << ": " << formula << " for " << measured;
@@ -121,7 +121,7 @@ TEST(DryRun, EveryUnitHasItsSecondsAndMicroBatchesMultiplyThem) {
   // Like layers are measured once.
   EXPECT_EQ(one.forward_seconds[1], one.forward_seconds[5]);
   EXPECT_GT(eight.backward_seconds[1], 2 * one.backward_seconds[1]);
-  EXPECT_GT(eight.peak_bytes, one.peak_bytes);
+  EXPECT_GT(eight.memory.total_bytes(), one.memory.total_bytes());
 }
 
 TEST(DryRun, AKeptGraphSavesTheRecomputedForward) {

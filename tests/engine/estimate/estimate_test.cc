@@ -22,7 +22,7 @@ EstimateInput Input() {
   input.options.host_memory_bytes = 64 * kMiB;
   input.options.swap_paths = {"/swap"};
   input.step = {2, 1, 32};
-  input.compute_bytes = {30 * kMiB, 16 * kMiB, 16 * kMiB};
+  input.memory = {ComputeMemory{30 * kMiB}, ComputeMemory{16 * kMiB}, ComputeMemory{16 * kMiB}};
   input.drive_bytes_per_day = 3.84e12;
   return input;
 }

@@ -72,7 +72,7 @@ TEST(MachineProbe, UpdatesHaveARateForEveryOptimizerAndDtype) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       OptimizerSpec spec;
       spec.kind = kind;
-      const StateLayout layout({{"a", 5000}, {"b", 70000}}, StatePlanes(spec, dtype),
+      const StateLayout layout({{"a", 5000}, {"b", 70000}, {"none", 0}}, StatePlanes(spec, dtype),
                                DTypeBytes(dtype), 65536);
       for (bool in_store : {false, true}) {
         EXPECT_GT(MeasureUpdates(spec, dtype, layout, in_store, 2, 4 << 20), 1e6);

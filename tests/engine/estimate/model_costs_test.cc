@@ -39,8 +39,8 @@ TEST(ModelCosts, ActivationsByHand) {
   // fp32, 16 tokens. A hidden vector of all tokens is 2048 bytes; the head is largest.
   const uint64_t every = 16 * 16 + 4 * 2048;
   const uint64_t head = 2 * 32 * 4 + 3 * 2048 + 16 * 1000 * 4 + 1000 * 32 * 4;
-  EXPECT_EQ(ActivationBytes(shape, DType::kFloat32, {1, 1, 16}), every + head);
-  EXPECT_EQ(ActivationBytes(shape, DType::kFloat32, {1, 5, 16}), 5 * every + head);
+  EXPECT_EQ(ComputeMemoryOf(shape, DType::kFloat32, {1, 1, 16}).total_bytes(), every + head);
+  EXPECT_EQ(ComputeMemoryOf(shape, DType::kFloat32, {1, 5, 16}).total_bytes(), 5 * every + head);
 }
 
 TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
@@ -48,8 +48,8 @@ TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
   config["vocab_size"] = 1 << 20;
   config["n_positions"] = 4096;
   const ModelShape shape = ShapeOf(config);
-  const uint64_t least = ActivationBytes(shape, DType::kFloat32, {1, 1, 16});
-  const uint64_t most = ActivationBytes(shape, DType::kFloat32, {1, 1, 4096});
+  const uint64_t least = ComputeMemoryOf(shape, DType::kFloat32, {1, 1, 16}).total_bytes();
+  const uint64_t most = ComputeMemoryOf(shape, DType::kFloat32, {1, 1, 4096}).total_bytes();
   // 16 rows in either case: what grows is 4080 tokens' hidden vectors.
   EXPECT_LT(most - least, 4080u * 32 * 4 * 8);
 }

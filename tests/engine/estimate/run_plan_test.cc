@@ -37,7 +37,7 @@ TrainOptions Options(uint64_t device, uint64_t host, bool swap) {
 constexpr uint64_t kMiB = 1 << 20;
 
 bool Fits(const TrainOptions& options) {
-  const auto plan = PlanRun(SmallModel(), options, {.dry_run_bytes = 10 * kMiB});
+  const auto plan = PlanRun(SmallModel(), options, {.memory = {10 * kMiB}});
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan->swaps.has_value();
 }
@@ -48,7 +48,7 @@ TEST(RunPlan, TheSmallestBudgetsFitAndOneByteLessDoesNot) {
       for (uint64_t host : {5 * kMiB, 50 * kMiB, 400 * kMiB}) {
         SCOPED_TRACE(absl::StrCat(swap, " ", device / kMiB, " ", host / kMiB));
         const TrainOptions given = Options(device, host, swap);
-        const auto plan = PlanRun(SmallModel(), given, {.dry_run_bytes = 10 * kMiB});
+        const auto plan = PlanRun(SmallModel(), given, {.memory = {10 * kMiB}});
         ASSERT_TRUE(plan.ok()) << plan.status();
         const RunMinimums least = SmallestRunBudgets(*plan);
         ASSERT_TRUE(least.host_bytes.has_value());
@@ -78,7 +78,7 @@ TEST(RunPlan, WithoutSwapTheDevicesMemorySparesTheHosts) {
 
 TEST(RunPlan, NoHostBudgetHelpsWhereComputingDoesNotFitTheDevice) {
   const auto plan =
-      PlanRun(SmallModel(), Options(10 * kMiB, 400 * kMiB, true), {.dry_run_bytes = 10 * kMiB});
+      PlanRun(SmallModel(), Options(10 * kMiB, 400 * kMiB, true), {.memory = {10 * kMiB}});
   ASSERT_TRUE(plan.ok());
   EXPECT_FALSE(plan->swaps.has_value());
   const RunMinimums least = SmallestRunBudgets(*plan);
@@ -87,8 +87,7 @@ TEST(RunPlan, NoHostBudgetHelpsWhereComputingDoesNotFitTheDevice) {
 }
 
 TEST(RunPlan, TheRefusalHasTheNumbersAndItsExitCode) {
-  const auto plan =
-      PlanRun(SmallModel(), Options(40 * kMiB, kMiB, false), {.dry_run_bytes = 10 * kMiB});
+  const auto plan = PlanRun(SmallModel(), Options(40 * kMiB, kMiB, false), {.memory = {10 * kMiB}});
   ASSERT_TRUE(plan.ok());
   const absl::Status refusal = RefusalOf(*plan);
   EXPECT_EQ(ExitCodeOf(refusal), 3);
@@ -124,7 +123,7 @@ GraphCosts CostsOf(uint64_t layer_bytes) {
 }
 
 TEST(RunPlan, KeptGraphsGetWhatEverythingElseLeavesOfTheDevice) {
-  RunPlanInput input{.dry_run_bytes = 10 * kMiB, .graphs = CostsOf(8 * kMiB)};
+  RunPlanInput input{.memory = {10 * kMiB}, .graphs = CostsOf(8 * kMiB)};
   TrainOptions options = Options(400 * kMiB, 400 * kMiB, true);
   const auto roomy = PlanRun(SmallModel(), options, input);
   EXPECT_EQ(roomy->graphs.kept(), 5);
