@@ -35,7 +35,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       compute_(compute),
       deferred_(plan.schedule.update == UpdateMode::kDeferred),
       evaluate_ops_(OpsUpToLoss(plan.schedule)),
-      max_tasks_(std::max(plan.tile_buffers, 2 * workers)),
+      max_tasks_(std::max(plan.tile_buffers + plan.turn_tiles(), 2 * workers)),
       executor_(executor),
       trace_(trace),
       workers_(workers, executor),
@@ -44,6 +44,14 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       commit_thread_(1, executor),
       partials_(plan.layout.num_units()) {
   for (int i = 0; i < plan.tile_buffers; ++i) free_tile_buffers_.push_back(i);
+  tile_spans_ = plan.tile_spans;
+  for (const TurnStay& stay : plan.turn_stays) {
+    for (int i = 0; i < stay.tiles; ++i) {
+      tile_spans_.push_back(
+          {stay.span.tier, stay.span.offset + i * plan.tile_buffer_bytes, plan.tile_buffer_bytes});
+    }
+  }
+  turn_stays_.resize(plan.turn_stays.size());
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     partials_[unit].resize(layout_.NumTiles(unit));
   }
@@ -93,6 +101,7 @@ void SwapManager::Mover::Pump() {
     pump_again_ = false;
     if (failed_) return;
     AllocateStays();
+    ReadAheadAtTurn();
     AdvanceCommit();
     StartTiles();
     TryGrantOp();
@@ -219,7 +228,7 @@ void SwapManager::Mover::FinishOp() {
       complete.push_back(stay.get());
     } else if (stay->use == StayUse::kSavedInput) {
       StartSavingInput(*stay);
-    } else if (!stay->feeds_update) {
+    } else if (!stay->feeds_update && stay->use != StayUse::kTurnTiles) {
       ReleaseStay(*stay);
     }
   }
@@ -255,6 +264,7 @@ void SwapManager::Mover::AddStays(const EnqueuedProgram& program) {
     if (stay.first_op >= program.num_ops) continue;
     add(StayUse::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
     stays_.back()->feeds_update = stay.feeds_update && program.kind == Program::kTrain;
+    stays_.back()->takes_over = stay.takes_over;
   }
   if (program.kind == Program::kTrain) {
     for (const GradientStay& stay : plan_.gradient_stays) {
@@ -263,6 +273,11 @@ void SwapManager::Mover::AddStays(const EnqueuedProgram& program) {
     for (const ActivationStay& stay : plan_.activation_stays) {
       add(stay.loads ? StayUse::kLoadedInput : StayUse::kSavedInput, stay.unit, stay.op, stay.op,
           stay.lead_ops, stay.span);
+    }
+    for (size_t i = 0; i < plan_.turn_stays.size(); ++i) {
+      const TurnStay& stay = plan_.turn_stays[i];
+      add(StayUse::kTurnTiles, plan_.turn_unit, stay.op, stay.op, stay.lead_ops, stay.span);
+      stays_.back()->turn_stay = static_cast<int>(i);
     }
   }
   std::stable_sort(stays_.begin() + begin, stays_.end(),
@@ -274,9 +289,10 @@ void SwapManager::Mover::AllocateStays() {
   for (size_t i = 0; i < stays_.size(); ++i) {
     Stay& stay = *stays_[i];
     if (stay.state == StayState::kWaiting && stay.first_op - stay.lead_ops <= next_op_ &&
-        AddressesFree(i)) {
-      const bool filled_by_compute = stay.use == StayUse::kSums || stay.use == StayUse::kSavedInput;
-      stay.state = filled_by_compute ? StayState::kReady : StayState::kAllocated;
+        AddressesFree(i) && (stay.use != StayUse::kTurnTiles || CanOpenTurnStay(stay))) {
+      const bool fetched = stay.use == StayUse::kWeights || stay.use == StayUse::kLoadedInput;
+      stay.state = fetched ? StayState::kAllocated : StayState::kReady;
+      if (stay.use == StayUse::kTurnTiles) OpenTurnStay(stay);
     }
     if (stay.state == StayState::kAllocated && CanFetch(stay)) StartFetch(stay);
   }
@@ -290,10 +306,16 @@ bool SwapManager::Mover::CanFetch(const Stay& stay) const {
 
 // Whether no earlier stay still holds, or is still to hold, any of these addresses.
 bool SwapManager::Mover::AddressesFree(size_t index) const {
-  const ArenaSpan& span = stays_[index]->span;
+  const Stay& stay = *stays_[index];
+  const ArenaSpan& span = stay.span;
   for (size_t i = 0; i < index; ++i) {
     if (stays_[i]->state == StayState::kReleased) continue;
     const ArenaSpan& other = stays_[i]->span;
+    // The update reads the old weights of a tile before it puts the new ones there.
+    if (stay.takes_over && stays_[i]->feeds_update && stays_[i]->unit == stay.unit &&
+        stays_[i]->version + 1 == stay.version) {
+      continue;
+    }
     if (span.offset < other.offset + other.bytes && other.offset < span.offset + span.bytes) {
       return false;
     }

@@ -89,6 +89,7 @@ class SwapManager::Mover {
   struct Fetch;
   struct Pass;
   struct TileTask;
+  struct TileAhead;
   struct CommitRun;
   struct EnqueuedProgram {
     Program kind;
@@ -157,6 +158,18 @@ class SwapManager::Mover {
   void CheckWaiters();
   void FailWaiters();
 
+  // The turn of two steps.
+  bool IsAtTurn(const Pass& pass) const;
+  bool CanOpenTurnStay(const Stay& stay) const;
+  int FirstTurnBuffer(int turn_stay) const;
+  void OpenTurnStay(Stay& stay);
+  void ReadAheadAtTurn();
+  bool HasTileBuffer(const Pass& pass) const;
+  void TakeTileBuffer(TileTask* task);
+  void ReturnTileBuffer(int tile_buffer);
+  void CloseTurn();
+  bool RunTileReadAhead(TileTask* task);
+
   // Commits.
   bool HeldByCommit(const Pass& pass);
   void AdvanceCommit();
@@ -210,7 +223,14 @@ class SwapManager::Mover {
   std::vector<int64_t> settled_;               // [unit] version that stands in its place
   std::vector<int64_t> saved_;                 // [unit] version whose input was written last
   std::vector<std::unique_ptr<Pass>> passes_;  // in order of start
+  std::vector<ArenaSpan> tile_spans_;          // by tile buffer: the plan's, then the turn's
   std::vector<int> free_tile_buffers_;
+  // The turn of two steps.
+  std::vector<Stay*> turn_stays_;  // by the plan's; null where it has no memory
+  std::vector<int> free_turn_buffers_;
+  std::vector<std::unique_ptr<TileAhead>> tiles_ahead_;  // read for its update, from tile 0 on
+  int64_t turn_version_ = 0;                             // of the update that the memory is for
+  int64_t turn_begun_ = 0;  // of the last one all of whose tiles have begun
   int tasks_running_ = 0;
   int checks_running_ = 0;  // of fetches that workers check, and inputs to be written
 

@@ -16,6 +16,7 @@ enum class StayUse : uint8_t {
   kSums,         // the fp32 sums of a gradient
   kSavedInput,   // what a forward leaves to be written
   kLoadedInput,  // the same, read again for the backward
+  kTurnTiles,    // tile buffers at the turn of two steps
 };
 
 enum class StayState : uint8_t {
@@ -48,8 +49,10 @@ struct SwapManager::Mover::Stay {
   StayState state = StayState::kWaiting;
   bool abandoned = false;
   bool feeds_update = false;   // which releases it
+  bool takes_over = false;     // from such a stay of the step before, in place
   std::vector<Fetch> fetches;  // in place while transfers are under way
   int fetches_left = 0;
+  int turn_stay = 0;  // kTurnTiles: which of the plan's
 };
 
 enum class PassKind : uint8_t {
@@ -101,6 +104,15 @@ struct SwapManager::Mover::TileTask {
   IoRequest gradient_request;
   std::vector<int> saved_planes;
   std::vector<IoRequest> save_requests;
+};
+
+// A tile of the update at the turn that is read before its gradient is complete.
+struct SwapManager::Mover::TileAhead {
+  Mover* mover = nullptr;
+  int tile_buffer = 0;
+  bool read = false;
+  TileTask* task = nullptr;  // which waits for it
+  IoRequest request;
 };
 
 enum class CommitPhase : uint8_t {

@@ -67,6 +67,10 @@ void SwapManager::Mover::StartTiles() {
       }
       StartTile(pass);
     }
+    if (IsAtTurn(pass) && pass.next_tile == NumTiles(pass) && turn_begun_ != pass.version) {
+      turn_version_ = pass.version;
+      CloseTurn();
+    }
   }
   // Units without parameters of their own, and skipped updates, have no tiles to wait for,
   // only their turn.
@@ -109,7 +113,7 @@ bool SwapManager::Mover::CanStartTile(Pass& pass) {
     const bool found = placement.weight == Tier::kNvme && FindDestination(pass);
     if (!found && FillsForward(pass) && placement.weight == Tier::kNvme) return false;
   }
-  if (NeedsTileBuffer(pass) && free_tile_buffers_.empty()) return false;
+  if (NeedsTileBuffer(pass) && !HasTileBuffer(pass)) return false;
   if (pass.kind == PassKind::kUpdate && !pass.begun) {
     pass.begun = true;
     Event(absl::StrCat("update ", pass.unit));

@@ -20,9 +20,9 @@ void SwapManager::Mover::PointAtPlanes(int unit, int tile, int tile_buffer,
   const UnitPlacement& placement = plan_.placements[unit];
   planes.resize(layout_.num_planes());
   for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-    planes[plane] = placement.InStore(plane) ? Address(plan_.tile_spans[tile_buffer]) +
-                                                   layout_.PlaneOffset(unit, tile, plane)
-                                             : PlaneHome(unit, tile, plane);
+    planes[plane] = placement.InStore(plane)
+                        ? Address(tile_spans_[tile_buffer]) + layout_.PlaneOffset(unit, tile, plane)
+                        : PlaneHome(unit, tile, plane);
   }
 }
 
@@ -36,10 +36,7 @@ void SwapManager::Mover::StartTile(Pass& pass) {
                      : pass.kind == PassKind::kSave ? commit_->record.step
                                                     : pass.scalars.step;
   ++tasks_running_;
-  if (NeedsTileBuffer(pass)) {
-    task->tile_buffer = free_tile_buffers_.back();
-    free_tile_buffers_.pop_back();
-  }
+  if (NeedsTileBuffer(pass)) TakeTileBuffer(task);
   if (pass.kind == PassKind::kSave) return RunTile(task);
   const uint64_t begin = layout_.TileBegin(task->tile);
   if (pass.kind != PassKind::kRound) {
@@ -60,11 +57,11 @@ void SwapManager::Mover::StartTile(Pass& pass) {
     } else if (task->sums) {
       task->gradient = reinterpret_cast<char*>(task->sums);  // rounded in place
     } else {
-      task->gradient = Address(plan_.tile_spans[task->tile_buffer]) + layout_.MaxTileBytes();
+      task->gradient = Address(tile_spans_[task->tile_buffer]) + layout_.MaxTileBytes();
     }
   }
   if (pass.kind == PassKind::kUpdate) {
-    ReadTilePlanes(task);
+    if (!RunTileReadAhead(task)) ReadTilePlanes(task);
   } else {
     RunTile(task);
   }
@@ -270,7 +267,7 @@ void SwapManager::Mover::TileWritten(TileTask* task) {
 
 // The end of every task, good or bad.
 void SwapManager::Mover::EndTask(TileTask* task) {
-  if (task->tile_buffer >= 0) free_tile_buffers_.push_back(task->tile_buffer);
+  if (task->tile_buffer >= 0) ReturnTileBuffer(task->tile_buffer);
   --tasks_running_;
   Pass& pass = *task->pass;
   if (!task->status.ok()) Fail(task->status);

@@ -16,6 +16,17 @@ namespace {
 constexpr double kShareStep = 1.0 / 16, kMostDeferred = 1;
 constexpr double kWorthwhile = 0.995;
 
+// How much is read ahead and under way at once. Tiles wait for a read, a worker and a write in
+// turn: 16 to 24 keep all three busy.
+struct Level {
+  int lookahead, tail, tile_buffers;
+};
+constexpr Level kLevels[] = {{4, 2, 24}, {4, 2, 16}, {4, 2, 8}, {3, 2, 8}, {2, 2, 8},
+                             {2, 2, 6},  {2, 1, 4},  {1, 1, 3}, {1, 0, 2}};
+constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
+// Below these the clock does not see what is lost: transfers take their time one by one.
+constexpr int kChosenLevels = 5;
+
 }  // namespace
 
 // On the device an activation costs no transfer. Those of the last units are there for the
@@ -29,6 +40,15 @@ void Planner::KeepActivations(Draft& draft) const {
   for (int unit = layout_.num_units() - 1; unit >= 0; --unit) {
     if (draft.activations[unit] == Tier::kDevice) continue;
     TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kDevice; });
+  }
+}
+
+// With all else in place: as many tiles as fit into what is idle there.
+void Planner::ReadAheadAtTheTurn(Draft& draft) const {
+  const int unit = TurnUnit(draft);
+  if (unit < 0) return;
+  for (int tiles = layout_.NumTiles(unit); tiles > 0; tiles -= (tiles + 15) / 16) {
+    if (TryChange(draft, [&](Draft& d) { d.turn_tiles = tiles; })) return;
   }
 }
 
@@ -164,35 +184,53 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   }
 
   KeepActivations(smallest);
-  SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0));
-  const bool choose = !all_deferred() && training() && request_.clock && !request_.deferred_share;
-  if (choose && plan.traffic.written_bytes > 0) {
-    double least_seconds = SimulateStep(plan, *request_.clock).seconds;
-    for (double share = kShareStep; share <= kMostDeferred; share += kShareStep) {
-      SwapPlan other = Spend(smallest, share);
-      const double seconds = SimulateStep(other, *request_.clock).seconds;
-      if (seconds > least_seconds * kWorthwhile) continue;
-      least_seconds = seconds;
-      plan = std::move(other);
-    }
+  SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0), 0);
+  if (training() && request_.clock && plan.traffic.written_bytes > 0) {
+    plan = Fastest(smallest, std::move(plan));
   }
   plan.min_host_bytes = least.host_bytes;
   return plan;
 }
 
+// Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`.
+SwapPlan Planner::Fastest(const Draft& smallest, SwapPlan plan) {
+  double least_seconds = SimulateStep(plan, *request_.clock).seconds;
+  const uint64_t least_bytes = Build(smallest).host_arena_bytes;
+  // Each choice is taken for itself, one after the other, and may turn out worse with more
+  // memory: what is planned for a little less is a plan, too.
+  for (int sixteenths : {16, 15, 14, 12}) {
+    host_bytes_ = std::max(least_bytes, request_.host_bytes / 16 * sixteenths);
+    double share = request_.deferred_share.value_or(0);
+    int level = 0;
+    const auto try_plan = [&](double other_share, int other_level) {
+      SwapPlan other = Spend(smallest, other_share, other_level);
+      const double seconds = SimulateStep(other, *request_.clock).seconds;
+      if (seconds > least_seconds * kWorthwhile) return;
+      least_seconds = seconds;
+      share = other_share;
+      level = other_level;
+      plan = std::move(other);
+    };
+    // Memory that is not spent on reading ahead everywhere may serve better at the turn, or save
+    // transfers.
+    for (int other = 0; other < kChosenLevels; ++other) try_plan(share, other);
+    if (all_deferred() || request_.deferred_share) continue;
+    for (double other = kShareStep; other <= kMostDeferred; other += kShareStep) {
+      try_plan(other, level);
+    }
+  }
+  host_bytes_ = request_.host_bytes;
+  return plan;
+}
+
 // From the draft that needs least to the plan that makes the most of the budgets.
-SwapPlan Planner::Spend(const Draft& smallest, double deferred_share) const {
+SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_begin) const {
   // The deepest look-ahead that fits.
   Draft draft = smallest;
-  struct Level {
-    int lookahead, tail, tile_buffers;
-  };
-  // Tiles wait for a read, a worker and a write in turn: 16 to 24 keep all three busy.
-  for (const Level& level : {Level{4, 2, 24}, Level{4, 2, 16}, Level{4, 2, 8}, Level{3, 2, 8},
-                             Level{2, 2, 6}, Level{2, 1, 4}, Level{1, 1, 3}, Level{1, 0, 2}}) {
+  for (int i = level_begin; i < kNumLevels; ++i) {
+    const Level& level = kLevels[i];
     // More than eight are worth an eighth of the memory: the rest saves transfers.
-    if (level.tile_buffers > 8 &&
-        level.tile_buffers * layout_.MaxTileBytes() > request_.host_bytes / 8) {
+    if (level.tile_buffers > 8 && level.tile_buffers * layout_.MaxTileBytes() > host_bytes_ / 8) {
       continue;
     }
     if (TryChange(draft, [&](Draft& d) {
@@ -206,6 +244,7 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share) const {
   }
   if (!all_deferred()) DeferUpdates(draft, deferred_share);
   SpendRest(draft);
+  if (request_.read_ahead_at_turn) ReadAheadAtTheTurn(draft);
   return Build(draft);
 }
 

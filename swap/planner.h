@@ -21,6 +21,7 @@ struct Draft {
   // rounding and update or by a write, before its addresses are needed again.
   int tail = 0;
   int tile_buffers = 0;
+  int turn_tiles = 0;
   std::set<int> kept_over_loss;  // units whose weights stay from forward to backward
   std::set<int> carried;         // immediate: units whose update fills the next forward
   std::set<int> deferred;        // immediate: units whose update waits for the next forward
@@ -28,7 +29,8 @@ struct Draft {
 
 class Planner {
  public:
-  explicit Planner(const PlanRequest& request) : request_(request), layout_(request.layout) {
+  explicit Planner(const PlanRequest& request)
+      : request_(request), host_bytes_(request.host_bytes), layout_(request.layout) {
     for (int op = 0; op < num_ops(); ++op) {
       for (int unit : request.schedule.ops[op].weights) Grow(uses_, unit).push_back(op);
       for (int unit : request.schedule.ops[op].gradients) Grow(gradient_ops_, unit).push_back(op);
@@ -88,8 +90,7 @@ class Planner {
                                               std::vector<Lifetime>* lifetimes) const;
   SwapPlan Build(const Draft& draft) const;
   bool Fits(const SwapPlan& plan) const {
-    return plan.host_arena_bytes <= request_.host_bytes &&
-           plan.device_bytes() <= request_.device_bytes;
+    return plan.host_arena_bytes <= host_bytes_ && plan.device_bytes() <= request_.device_bytes;
   }
   // Keeps `draft` with `change` made to it if that still fits.
   template <typename Change>
@@ -100,14 +101,22 @@ class Planner {
     draft = std::move(next);
     return true;
   }
-  SwapPlan Spend(const Draft& smallest, double deferred_share) const;
+  // `level`: of look-ahead, the deepest first; what does not fit is passed over.
+  SwapPlan Fastest(const Draft& smallest, SwapPlan plan);
+  SwapPlan Spend(const Draft& smallest, double deferred_share, int level) const;
+  // The unit whose gradient is complete last, where its update goes through the store at once.
+  int TurnUnit(const Draft& draft) const;
+  std::vector<TurnStay> TurnStays(const Draft& draft, uint64_t tile_bytes,
+                                  std::vector<Lifetime>* lifetimes) const;
   void KeepActivations(Draft& draft) const;
+  void ReadAheadAtTheTurn(Draft& draft) const;
   void DeferUpdates(Draft& draft, double share) const;
   void SpendRest(Draft& draft) const;
   void CacheUnits(Draft& draft) const;
   StepTraffic Traffic(const SwapPlan& plan) const;
 
   const PlanRequest& request_;
+  uint64_t host_bytes_;  // of the request's, as much as shall be used
   const StateLayout& layout_;
   std::vector<std::vector<int>> uses_;          // [unit] -> ops that read its weights
   std::vector<std::vector<int>> gradient_ops_;  // [unit] -> ops that add to its gradient

@@ -43,6 +43,7 @@ class Simulation {
     Use use = Use::kWeights;
     bool fetched() const { return use == Use::kWeights || use == Use::kLoadedInput; }
     bool feeds_update = false;
+    bool takes_over = false;
     int unit = 0;
     int version = 0;
     int first_op = 0, last_op = 0, lead_ops = 0;  // in the line of all steps' ops
@@ -114,6 +115,7 @@ void Simulation::AddStays(int step) {
   for (const WeightStay& stay : plan_.weight_stays) {
     add(Use::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
     stays_.back()->feeds_update = stay.feeds_update;
+    stays_.back()->takes_over = stay.takes_over;
   }
   for (const GradientStay& stay : plan_.gradient_stays) {
     add(Use::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
@@ -128,6 +130,10 @@ void Simulation::AddStays(int step) {
     const ArenaSpan& span = stays_[i]->span;
     for (size_t j = 0; j < i; ++j) {
       const ArenaSpan& other = stays_[j]->span;
+      if (stays_[i]->takes_over && stays_[j]->feeds_update && stays_[j]->unit == stays_[i]->unit &&
+          stays_[j]->version + 1 == stays_[i]->version) {
+        continue;
+      }
       if (span.offset < other.offset + other.bytes && other.offset < span.offset + span.bytes) {
         stays_[i]->overlaps.push_back(stays_[j].get());
       }
@@ -201,9 +207,24 @@ void Simulation::AddUpdate(int unit, int version, Stay* sums) {
   pass.disk_seconds = clock_.disk.Seconds(
       parameters * plan_.UpdateBytesRead(unit) + (spilled ? GradientBytes(unit) : 0),
       parameters * plan_.UpdateBytesWritten(unit));
+  Pass rest;
+  rest.round = true;
+  rest.unit = -1;
+  if (sums && unit == plan_.turn_unit) {
+    // What was read ahead, and what waits to be written, keeps the disk busy without anybody
+    // waiting for it.
+    const double tiles = plan_.layout.NumTiles(unit);
+    const double read = std::max(0.0, 1 - plan_.turn_tiles() / tiles);
+    const double written = std::max(0.0, read - plan_.tile_buffers / tiles);
+    const double whole = pass.disk_seconds;
+    pass.disk_seconds = clock_.disk.Seconds(parameters * plan_.UpdateBytesRead(unit) * read,
+                                            parameters * plan_.UpdateBytesWritten(unit) * written);
+    rest.disk_seconds = whole - pass.disk_seconds;
+  }
   const uint64_t touched = UpdateTouches(plan_, unit) + (sums ? RoundTouches(plan_, unit) : 0);
   pass.worker_seconds = static_cast<double>(touched) / clock_.update_bytes_per_second;
   passes_.push_back(pass);
+  if (rest.disk_seconds > 0) passes_.push_back(rest);
 }
 
 void Simulation::FinishOp(int op) {
@@ -298,7 +319,7 @@ void Simulation::Advance() {
   Pass* update = !passes_.empty() && CanRun(passes_.front()) ? &passes_.front() : nullptr;
 
   // Parts of the disk; a deferred update reads in the same class as a fetch.
-  const bool shares = update && !update->sums && update->disk_seconds > 0;
+  const bool shares = update && !update->sums && !update->round && update->disk_seconds > 0;
   const double fetch_disk = fetch ? (shares ? 0.5 : 1.0) : 0;
   const auto rate_of = [](const Pass* pass, double disk, double workers) {
     if (pass == nullptr) return 0.0;

@@ -64,8 +64,10 @@ void Planner::SetNvmePlanes(UnitPlacement& placement) const {
 std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
                                              std::vector<Lifetime>* lifetimes) const {
   std::vector<WeightStay> stays;
+  const int turn_unit = TurnUnit(draft);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     if (draft.placements[unit].weight != Tier::kNvme) continue;
+    const size_t first_stay = stays.size();
     const std::vector<int>& uses = uses_[unit];
     const bool kept = draft.kept_over_loss.contains(unit);
     for (size_t i = 0; i < uses.size();) {
@@ -91,6 +93,15 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
       stays.push_back(stay);
       lifetimes->push_back(lifetime);
     }
+    // One buffer from the last stay of a step over the turn to the first of the next.
+    const bool over_turn = draft.carried.contains(unit) || unit == turn_unit;
+    if (over_turn && stays.size() > first_stay + 1 && stays.back().feeds_update) {
+      WeightStay& next = stays[first_stay];
+      Lifetime& whole = (*lifetimes)[first_stay];
+      next.takes_over = next.filled_by_update = true;
+      next.lead_ops = next.first_op + num_ops() - gradient_ops_[unit].back();
+      whole.first = std::min(whole.first, lifetimes->back().first - num_ops());
+    }
   }
   return stays;
 }
@@ -108,6 +119,33 @@ std::vector<ActivationStay> Planner::ActivationStays(const Draft& draft,
     const int forward = forward_op_[unit], backward = backward_op_[unit];
     add(unit, false, forward, {forward, forward + draft.tail});
     add(unit, true, backward, {std::max(backward - draft.lookahead, forward + 1), backward});
+  }
+  return stays;
+}
+
+int Planner::TurnUnit(const Draft& draft) const {
+  int found = -1;
+  if (!training()) return found;
+  for (int unit : request_.schedule.ops.back().gradients) {
+    if (gradient_ops_[unit].back() != num_ops() - 1 || Deferred(draft, unit)) continue;
+    if (!draft.placements[unit].any_nvme()) continue;
+    if (found < 0 || layout_.NumTiles(unit) > layout_.NumTiles(found)) found = unit;
+  }
+  return found;
+}
+
+std::vector<TurnStay> Planner::TurnStays(const Draft& draft, uint64_t tile_bytes,
+                                         std::vector<Lifetime>* lifetimes) const {
+  constexpr int kLead = 2, kTail = 2, kTilesEach = 8;
+  std::vector<TurnStay> stays;
+  const int unit = TurnUnit(draft);
+  if (unit < 0 || num_ops() <= kLead + kTail + 1) return stays;
+  const int last_op = num_ops() - 1;
+  for (int left = std::min(draft.turn_tiles, layout_.NumTiles(unit)); left > 0;) {
+    const int tiles = std::min(left, kTilesEach);
+    stays.push_back({last_op, kLead, tiles, {Tier::kHost, 0, tiles * tile_bytes}});
+    lifetimes->push_back({last_op - kLead, last_op + kTail});
+    left -= tiles;
   }
   return stays;
 }
@@ -202,15 +240,29 @@ SwapPlan Planner::Build(const Draft& draft) const {
     lifetimes.push_back({stay.first_op, stay.last_op + draft.tail});
   }
   plan.activation_stays = ActivationStays(draft, &lifetimes);
+  plan.turn_stays = TurnStays(draft, plan.tile_buffer_bytes, &lifetimes);
+  if (!plan.turn_stays.empty()) plan.turn_unit = TurnUnit(draft);
   std::vector<ArenaSpan*> spans;  // in the order of the lifetimes
   for (WeightStay& stay : plan.weight_stays) spans.push_back(&stay.span);
   for (GradientStay& stay : plan.gradient_stays) spans.push_back(&stay.span);
   for (ActivationStay& stay : plan.activation_stays) spans.push_back(&stay.span);
+  for (TurnStay& stay : plan.turn_stays) spans.push_back(&stay.span);
   std::vector<PackedBuffer> buffers;
   for (size_t i = 0; i < spans.size(); ++i) buffers.push_back({lifetimes[i], spans[i]->bytes});
+  // Stays whose addresses are those of the one that takes over from them.
+  std::vector<int> taken_over_by(layout_.num_units(), -1);
+  for (int i = 0; i < static_cast<int>(plan.weight_stays.size()); ++i) {
+    const WeightStay& stay = plan.weight_stays[i];
+    if (stay.takes_over) taken_over_by[stay.unit] = i;
+    if (stay.feeds_update && taken_over_by[stay.unit] >= 0) buffers[i].bytes = 0;
+  }
   const uint64_t base = next[static_cast<int>(Tier::kHost)];
   const uint64_t packed = PackBuffers(num_ops(), buffers);
   for (size_t i = 0; i < spans.size(); ++i) spans[i]->offset = base + buffers[i].offset;
+  for (WeightStay& stay : plan.weight_stays) {
+    const int other = taken_over_by[stay.unit];
+    if (stay.feeds_update && other >= 0) stay.span.offset = plan.weight_stays[other].span.offset;
+  }
   std::stable_sort(
       plan.weight_stays.begin(), plan.weight_stays.end(),
       [](const WeightStay& a, const WeightStay& b) { return a.first_op < b.first_op; });

@@ -57,6 +57,7 @@ struct PlanRequest {
   // spread, in [0, 1]; none: as `clock` finds best, 0 without one.
   std::optional<double> deferred_share;
   std::optional<StepClock> clock;
+  bool read_ahead_at_turn = true;
   int max_tile_buffers = 24;
   int max_lookahead = 4;
 };
@@ -93,6 +94,9 @@ struct WeightStay {
   // Immediate: the unit's update takes the weights from here, and so holds them until it
   // has computed.
   bool feeds_update = false;
+  // Its addresses are those of the step before's stay that fed the update, which changes the
+  // weights where they are.
+  bool takes_over = false;
   // How many operations before `first_op` the addresses are this stay's own.
   int lead_ops = 0;
   ArenaSpan span;
@@ -106,6 +110,16 @@ struct ActivationStay {
   bool loads = false;
   int lead_ops = 0;  // how many operations before `op` the addresses are its own
   ArenaSpan span;
+};
+
+// Tile buffers beside the plan's own in memory that is idle around the turn of two steps. There
+// one update stands between a step's last gradient and the next one's first weights: its tiles
+// are read ahead into these, and wait in them to be written.
+struct TurnStay {
+  int op = 0;  // the last of a step
+  int lead_ops = 0;
+  int tiles = 0;
+  ArenaSpan span;  // of tile_buffer_bytes each
 };
 
 // The fp32 sums of a unit's gradient.
@@ -163,6 +177,10 @@ struct SwapPlan {
   int tile_buffers = 0;
   uint64_t tile_buffer_bytes = 0;
   std::vector<ArenaSpan> tile_spans;
+
+  int turn_unit = -1;  // whose update is the one at the turn; -1: none, or no memory for it
+  std::vector<TurnStay> turn_stays;
+  int turn_tiles() const;  // of all of them
 
   int lookahead = 0;
   uint64_t host_arena_bytes = 0;

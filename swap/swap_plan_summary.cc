@@ -28,6 +28,12 @@ bool SwapPlan::any_nvme() const {
                      [](uint64_t bytes) { return bytes > 0; });
 }
 
+int SwapPlan::turn_tiles() const {
+  int tiles = 0;
+  for (const TurnStay& stay : turn_stays) tiles += stay.tiles;
+  return tiles;
+}
+
 PlanResidency SwapPlan::Residency() const {
   PlanResidency bytes;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
@@ -91,9 +97,13 @@ std::string SwapPlan::Summary() const {
     absl::StrAppend(&text, ", ", waiting, " of ", layout.num_units(), " in the next forward");
   }
   absl::StrAppend(&text, "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ",
-                  tile_buffers, " tiles in flight, weights fetched ", lookahead,
-                  " operations ahead\n", "  traffic   ", FormatBytes(traffic.read_bytes),
-                  " read and ", FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
+                  tile_buffers, " tiles in flight",
+                  turn_tiles() > 0
+                      ? absl::StrCat(" (", tile_buffers + turn_tiles(), " between two steps)")
+                      : "",
+                  ", weights fetched ", lookahead, " operations ahead\n", "  traffic   ",
+                  FormatBytes(traffic.read_bytes), " read and ", FormatBytes(traffic.written_bytes),
+                  " written on NVMe per step\n");
   return text;
 }
 

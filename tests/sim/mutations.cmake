@@ -98,8 +98,15 @@ spillway_sim_mutant(input_released_before_it_is_written swap/mover_inputs.cc
   [==[  stay.fetches_left = pieces;
   stay.span.bytes = 0;  // in nobody's way]==])
 spillway_sim_mutant(addresses_not_free swap/mover.cc
-  [==[        AddressesFree(i)) {]==]
-  [==[        true) {]==])
+  [==[AddressesFree(i) && (]==]
+  [==[(]==])
+spillway_sim_mutant(turn_memory_given_back_with_tiles_in_it swap/mover_turn.cc
+  [==[      all = false;
+      continue;]==]
+  [==[]==])
+spillway_sim_mutant(turn_takes_the_tiles_of_another_step swap/mover_turn.cc
+  [==[  if (all) tiles_ahead_.clear();]==]
+  [==[]==])
 spillway_sim_mutant(update_settled_before_written swap/mover_tiles.cc
   [==[  const bool last = ++pass.tiles_computed == NumTiles(pass);]==]
   [==[  const bool last = ++pass.tiles_computed == NumTiles(pass);

@@ -99,9 +99,41 @@ TEST(StepSimulation, NoStepIsFasterThanAnyResource) {
   }
 }
 
+// At the turn nothing is computed beside the embedding's update: what was read before it, and is
+// written after it, keeps the forward waiting no longer.
+TEST(StepSimulation, ReadingAheadAtTheTurnSavesThatShareOfTheUpdate) {
+  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  request.layout = StateLayout(
+      {{"embedding", 64 * 65536}, {"h.0", 65536}, {"h.1", 65536}, {"h.2", 65536}, {"head", 2048}},
+      request.layout.planes(), 2, 65536);
+  request.schedule = BuildTrainSchedule({{{}, {}, {}, {}, {0}}}, UpdateMode::kImmediate);
+  request.max_tile_buffers = 8;
+  request.host_bytes = Smallest(request) + 30000000;
+  const auto plan_with = [&](bool ahead) {
+    request.read_ahead_at_turn = ahead;
+    return PlanOf(request);
+  };
+  const SwapPlan plain = plan_with(false), ahead = plan_with(true);
+  EXPECT_EQ(plain.turn_tiles(), 0);
+  ASSERT_EQ(ahead.turn_unit, 0);
+  ASSERT_GT(ahead.turn_tiles(), 8);
+  ASSERT_LT(ahead.turn_tiles(), 56);
+  EXPECT_LE(ahead.host_arena_bytes, request.host_bytes);
+  EXPECT_EQ(ahead.traffic.read_bytes, plain.traffic.read_bytes);
+  // Operations that take long, a disk whose reads and writes are in each other's way.
+  StepClock clock = Clock(request, 10, 1e9, 1e15);
+  const double rate = 1e8;
+  clock.disk = {rate, rate, rate};
+  const double saved = SimulateStep(plain, clock).seconds - SimulateStep(ahead, clock).seconds;
+  // 10 bytes of a parameter are read, its weight being at hand, and 12 written.
+  const int read = ahead.turn_tiles(), written = ahead.turn_tiles() + ahead.tile_buffers;
+  EXPECT_NEAR(saved, (10 * read + 12 * written) * 65536 / rate, 1e-6);
+}
+
 TEST(StepSimulation, TheClockDefersUpdatesWhereTheForwardLeavesTheDiskIdle) {
   PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
   request.host_bytes = Smallest(request) + 60000000;
+  request.read_ahead_at_turn = false;
   const SwapPlan plain = PlanOf(request);
   // Disk and compute take about as long as each other over the whole step.
   const double bytes = plain.traffic.read_bytes + plain.traffic.written_bytes;
