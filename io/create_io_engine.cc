@@ -65,6 +65,7 @@ absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& 
   using Kind = IoEngineOptions::Kind;
   RETURN_IF_ERROR(CheckIoEngineOptions(options));
   std::string reason = "as asked for";
+  IoFeatures features;
   if (options.kind != Kind::kThreads) {
     absl::StatusOr<std::unique_ptr<UringEngine>> uring = UringEngine::Create(options);
     if (uring.ok()) {
@@ -74,9 +75,11 @@ absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& 
       return *std::move(uring);
     }
     if (options.kind == Kind::kUring) return uring.status();
-    reason = absl::StrCat("because io_uring is refused: ", uring.status().message());
+    features.refused = {{"io_uring", std::string(uring.status().message())}};
+    reason = absl::StrCat("because io_uring is refused: ", features.refused[0].reason);
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<ThreadEngine> threads, ThreadEngine::Create(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<ThreadEngine> threads,
+                   ThreadEngine::Create(options, std::move(features)));
   if (options.announce) {
     LogInfo(
         absl::StrCat("I/O engine: ", options.threads, " threads, ", Shape(options), ", ", reason));

@@ -110,8 +110,8 @@ struct IoStats {
 // What the kernel gives an engine beyond plain transfers, for logs and benchmarks.
 struct IoFeatures {
   struct Refused {
-    std::string feature;
-    std::string reason;  // with the remedy
+    std::string feature;  // io_uring itself, where threads stand in for it
+    std::string reason;   // with the remedy
   };
   std::vector<std::string> on;
   std::vector<Refused> refused;

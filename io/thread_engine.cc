@@ -39,8 +39,9 @@ class SignalsBlocked {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ThreadEngine>> ThreadEngine::Create(const IoEngineOptions& options) {
-  std::unique_ptr<ThreadEngine> engine(new ThreadEngine(options));
+absl::StatusOr<std::unique_ptr<ThreadEngine>> ThreadEngine::Create(const IoEngineOptions& options,
+                                                                   IoFeatures features) {
+  std::unique_ptr<ThreadEngine> engine(new ThreadEngine(options, std::move(features)));
   const SignalsBlocked signals_blocked;
   for (uint32_t i = 0; i < options.threads; ++i) {
     // The one place where the standard library has no answer but to throw.

@@ -16,21 +16,26 @@ namespace spillway {
 
 class ThreadEngine final : public BlockEngine {
  public:
-  // Fails where the system gives no threads.
-  static absl::StatusOr<std::unique_ptr<ThreadEngine>> Create(const IoEngineOptions& options);
+  // Fails where the system gives no threads. `features`: what the kernel refused, when these
+  // threads stand in for it.
+  static absl::StatusOr<std::unique_ptr<ThreadEngine>> Create(const IoEngineOptions& options,
+                                                              IoFeatures features = {});
   ~ThreadEngine() override;
 
   void Wake() override;
   absl::string_view name() const override { return "threads"; }
+  IoFeatures features() const override { return features_; }
 
  private:
-  explicit ThreadEngine(const IoEngineOptions& options) : BlockEngine(options) {}
+  ThreadEngine(const IoEngineOptions& options, IoFeatures features)
+      : BlockEngine(options), features_(std::move(features)) {}
 
   void Start(IoBlock* block) override;
   void Flush() override;
   bool Exchange(absl::Duration wait) override;
   void Work();
 
+  const IoFeatures features_;
   Mutex mutex_;
   CondVar work_;  // for the pool: to_do_ has something, or the end has come
   CondVar news_;  // for the owner: finished_ has something, or Wake was called

@@ -130,9 +130,10 @@ std::string Rate(double bytes_per_second) {
 std::string Wrapped(const std::string& line) {
   std::string out;
   size_t column = 0;
-  for (const absl::string_view word : absl::StrSplit(line, ' ')) {
-    const bool fits = column == 0 || column + 1 + word.size() <= 80;
-    absl::StrAppend(&out, column == 0 ? "" : fits ? " " : "\n    ", word);
+  bool first = true;
+  for (const absl::string_view word : absl::StrSplit(line, ' ')) {  // of an indent: empty ones
+    const bool fits = column + 1 + word.size() <= 80;
+    absl::StrAppend(&out, std::exchange(first, false) ? "" : fits ? " " : "\n    ", word);
     column = out.size() - (out.rfind('\n') == std::string::npos ? 0 : out.rfind('\n') + 1);
   }
   return out;

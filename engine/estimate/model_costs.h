@@ -21,8 +21,8 @@ struct StepShape {
 
 // Device memory of a step beside weights and gradient sums, as the dry run counts it:
 //
-//   every micro-batch   token ids and labels; each unit's input (hidden x tokens); one gradient
-//                       of that size
+//   every micro-batch   token ids and labels; one unit's input (hidden x tokens) and its gradient,
+//                       and the inputs of all the others, wherever those wait
 //   and the largest of  a layer's backward: what its recomputed forward saves for every token
 //                       (9 hidden vectors, queries, keys and values, 3 or 4 intermediate ones)
 //                       and the gradients of the layer's parameters;

@@ -142,9 +142,12 @@ absl::Status RefusalOf(const RunPlan& plan) {
   };
   alone(minimums.host_bytes, minimums.pair.host_bytes, "--host-memory");
   alone(minimums.device_bytes, minimums.pair.device_bytes, "--device-memory");
-  absl::StrAppend(&text, " (computing takes ", FormatBytes(plan.compute_bytes),
-                  " of the device's; a smaller --micro-batch or --seq-len takes less",
-                  plan.request.has_storage ? ")" : "; with --swap PATH state can live on NVMe)");
+  const bool all_kept = plan.request.activations == TierChoice::kDevice;
+  absl::StrAppend(
+      &text, " (computing takes ", FormatBytes(plan.compute_bytes),
+      " of the device's; a smaller --micro-batch or --seq-len takes less",
+      all_kept ? "; without --offload-activations none activations can live elsewhere" : "",
+      plan.request.has_storage ? ")" : "; with --swap PATH state can live on NVMe)");
   return DoesNotFitError(text);
 }
 

@@ -122,6 +122,11 @@ TEST_P(Seccomp, AutoFallsBackToThreads) {
               if (!engine.ok()) return engine.status().ToString();
               if ((*engine)->name() != "threads") return "not the thread engine";
               if (!absl::StrContains(log, "because io_uring is refused: ")) return "log: " + log;
+              const std::vector<IoFeatures::Refused> refused = (*engine)->features().refused;
+              if (refused.size() != 1 || refused[0].feature != "io_uring" ||
+                  !absl::StrContains(log, refused[0].reason)) {
+                return "no reason";
+              }
               return RoundTrip(**engine, scratch / "data");
             }),
             "");

@@ -104,11 +104,32 @@ TEST(PhaseTraffic, SomeImmediateUpdatesFillTheForward) {
             plain->traffic.written_bytes);
 }
 
+TEST(PhaseTraffic, SpilledInputsAreWrittenInTheForwardAndReadInTheBackward) {
+  constexpr uint64_t kInput = 40960;
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    PlanRequest request = Request(update, TierChoice::kNvme, TierChoice::kNvme);
+    request.activation_bytes = {0, kInput, 2 * kInput, 3 * kInput, 0};
+    request.activations = TierChoice::kDevice;
+    const auto kept = Phases(request);
+    request.activations = TierChoice::kNvme;
+    const auto spilled = Phases(request);
+    for (int phase = 0; phase < kPhases; ++phase) {
+      const bool forward = phase == static_cast<int>(Phase::kForward);
+      const bool backward = phase == static_cast<int>(Phase::kBackward);
+      EXPECT_EQ(spilled[phase].written_bytes - kept[phase].written_bytes, forward ? 6 * kInput : 0);
+      EXPECT_EQ(spilled[phase].read_bytes - kept[phase].read_bytes, backward ? 6 * kInput : 0);
+      EXPECT_EQ(spilled[phase].update_bytes, kept[phase].update_bytes);
+    }
+  }
+}
+
 TEST(PhaseTraffic, SumsArePlansInEveryPlacement) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     for (TierChoice weights : {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme}) {
       for (TierChoice optimizer : {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme}) {
         PlanRequest request = Request(update, weights, optimizer);
+        request.activation_bytes = {0, 1003520, 1003520, 1003520, 0};
+        request.input_in_flight_bytes = 1003520;
         uint64_t smallest = 0;
         ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
         for (uint64_t extra : {0, 3000000, 9000000, 30000000}) {

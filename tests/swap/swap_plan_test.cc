@@ -1,11 +1,10 @@
 #include "swap/swap_plan.h"
 
-#include <random>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "swap/stay_packing.h"
 #include "tests/swap/gpt_like.h"
+#include "tests/swap/plan_checks.h"
 #include "tests/swap/swap_run.h"
 
 namespace spillway {
@@ -13,42 +12,6 @@ namespace {
 
 PlanRequest GptLike(UpdateMode update, TierChoice tier, bool storage = true) {
   return GptLikeRequest(update, tier, 12, 700000, storage);
-}
-
-// No two buffers that are alive in one op share an address.
-void CheckAddresses(const SwapPlan& plan) {
-  struct Span {
-    uint64_t begin, end;
-    int first, last;
-  };
-  std::vector<Span> spans;
-  const int ops = plan.schedule.ops.size();
-  auto always = [&](const ArenaSpan& span) {
-    if (span.bytes > 0 && span.tier == Tier::kHost) {
-      spans.push_back({span.offset, span.offset + span.bytes, 0, ops});
-    }
-  };
-  for (const auto& homes : plan.plane_homes) {
-    for (const ArenaSpan& home : homes) always(home);
-  }
-  for (const ArenaSpan& home : plan.gradient_homes) always(home);
-  for (const ArenaSpan& tile : plan.tile_spans) always(tile);
-  for (const WeightStay& stay : plan.weight_stays) {
-    spans.push_back(
-        {stay.span.offset, stay.span.offset + stay.span.bytes, stay.first_op, stay.last_op});
-  }
-  for (const GradientStay& stay : plan.gradient_stays) {
-    spans.push_back(
-        {stay.span.offset, stay.span.offset + stay.span.bytes, stay.first_op, stay.last_op});
-  }
-  for (size_t i = 0; i < spans.size(); ++i) {
-    ASSERT_LE(spans[i].end, plan.host_arena_bytes);
-    for (size_t j = 0; j < i; ++j) {
-      const bool time = spans[i].first <= spans[j].last && spans[j].first <= spans[i].last;
-      const bool place = spans[i].begin < spans[j].end && spans[j].begin < spans[i].end;
-      ASSERT_FALSE(time && place) << i << " and " << j;
-    }
-  }
 }
 
 TEST(SwapPlan, BuffersAliveTogetherNeverShareAddresses) {

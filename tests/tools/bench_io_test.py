@@ -8,7 +8,8 @@ import subprocess
 import time
 
 import cli_testing
-from cli_testing import CliTest, bytes_of, counts_bytes, environment, program, run
+from cli_testing import (CliTest, bytes_of, counts_bytes, environment, program,
+                         refuse_io_uring, run)
 
 BLOCK = 65536
 SMALL = ("--size", "8MiB", "--block", "64KiB", "--depth", "4")
@@ -123,6 +124,20 @@ class Figures(BenchIoTest):
         self.assertIn("IOPOLL", names)
         for refused in found["refused"]:
             self.assertIn("without " + refused["feature"], table)
+
+    def test_why_there_is_no_io_uring(self):
+        found = self.measure(*SMALL, preexec_fn=refuse_io_uring)
+        (refused,) = found["refused"]
+        self.assertEqual((found["engine"], refused["feature"]), ("threads", "io_uring"))
+        self.assertIn("seccomp", refused["reason"])
+        table = self.bench(*SMALL, preexec_fn=refuse_io_uring).stdout
+        self.assertIn(" threads\n  without io_uring: ", table)
+        self.assertIn("seccomp", table)
+        for line in table.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        # Threads that were asked for stand in for nothing.
+        asked = self.measure(*SMALL, "--io-engine", "threads", preexec_fn=refuse_io_uring)
+        self.assertEqual(asked["refused"], [])
 
 
 class Refusals(BenchIoTest):

@@ -3,19 +3,17 @@
 it, one message a person can act on, nothing wrong on disk and nothing left there, and the last
 commit resumes to the bits of a run that nothing happened to. docs/TESTING.md has the table."""
 
-import ctypes
 import errno
 import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import time
 import unittest
 
 import cli_testing
-from cli_testing import CliTest, run
+from cli_testing import CliTest, refuse_io_uring, run
 
 # Fails calls on files of one name (tests/preload/fail_io.cc).
 FAIL_IO = os.environ.get("SPILLWAY_FAIL_IO", "")
@@ -26,23 +24,6 @@ MIB = 1 << 20
 def works(*words):
     return shutil.which(words[0]) is not None and subprocess.run(
         words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode == 0
-
-
-def refuse_io_uring():
-    """A seccomp filter as container runtimes have it: the calls of io_uring are EPERM."""
-    def statement(code, value, if_true=0, if_false=0):
-        return struct.pack("HBBI", code, if_true, if_false, value)
-    rules = [statement(0x20, 0)]  # load the call's number
-    rules += [statement(0x15, number, 3 - i) for i, number in enumerate((425, 426, 427))]
-    rules += [statement(0x06, 0x7fff0000), statement(0x06, 0x00050000 | errno.EPERM)]
-    code = ctypes.create_string_buffer(b"".join(rules))
-
-    class Program(ctypes.Structure):
-        _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
-    program = Program(len(rules), ctypes.addressof(code))
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0):
-        os._exit(99)
 
 
 class FaultsTest(CliTest):

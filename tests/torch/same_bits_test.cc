@@ -234,7 +234,13 @@ TEST_F(SameBits, TwoComputeThreadsAreTheSameInEveryPlacement) {
   memory.threads = 2;
   TrainOptions nvme = Nvme(DType::kBFloat16);
   nvme.threads = 2;
-  ExpectSameBits(Run(memory), Run(nvme), "two threads");
+  const RunOutcome plain = Run(memory);
+  ExpectSameBits(plain, Run(nvme), "two threads");
+  nvme.offload_activations = Offload::kNvme;
+  nvme.recompute = Recompute::kAll;
+  ExpectSameBits(plain, Run(nvme), "two threads, activations spilled");
+  memory.offload_param = memory.offload_optimizer = memory.offload_activations = Offload::kCpu;
+  ExpectSameBits(plain, Run(memory), "two threads, in the host's memory");
 }
 
 // --- The comparison itself, and dropout.

@@ -143,6 +143,10 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
       {&TrainFlags::swap, "/a,/a", {"--swap names /a twice"}},
       {&TrainFlags::offload, "disk", {"--offload", "auto, none, cpu, nvme"}},
       {&TrainFlags::offload, "nvme", {"--swap PATH"}},
+      {&TrainFlags::offload_activations,
+       "disk",
+       {"--offload-activations", "auto, none, cpu, nvme"}},
+      {&TrainFlags::offload_activations, "nvme", {"offloading to nvme", "--swap PATH"}},
       {&TrainFlags::update, "lazy", {"--update", "auto, immediate, deferred"}},
       {&TrainFlags::recompute, "none", {"--recompute", "auto, all"}},
       {&TrainFlags::io_engine, "aio", {"--io-engine", "auto, io_uring, threads"}},
@@ -371,6 +375,25 @@ TEST_F(RunConfigTest, OffloadBlocksWinOverAuto) {
   flags_.swap.reset();
   Config(R"({"zero_optimization": {"offload_param": {"device": "nvme"}}})");
   ExpectInvalid({":1: 'zero_optimization.offload_param.device'", "--swap", "nvme_path"});
+}
+
+TEST_F(RunConfigTest, ActivationsHaveAFlagOfTheirOwn) {
+  flags_.swap = "/swap";
+  EXPECT_EQ(Resolve().train.offload_activations, Offload::kAuto);
+  EXPECT_EQ(SourceOf("offload-activations"), "default");
+  // --offload is about state.
+  flags_.offload = "nvme";
+  EXPECT_EQ(Resolve().train.offload_activations, Offload::kAuto);
+  flags_.offload = "none";
+  EXPECT_EQ(Resolve().train.offload_activations, Offload::kAuto);
+  for (const auto& [value, offload] :
+       {std::pair{"none", Offload::kNone}, std::pair{"cpu", Offload::kCpu},
+        std::pair{"nvme", Offload::kNvme}, std::pair{"auto", Offload::kAuto}}) {
+    flags_.offload_activations = value;
+    EXPECT_EQ(Resolve().train.offload_activations, offload);
+    EXPECT_EQ(Resolve().train.offload_param, Offload::kNone);
+    EXPECT_EQ(SourceOf("offload-activations"), "--offload-activations");
+  }
 }
 
 TEST_F(RunConfigTest, AioTunesTheEngine) {

@@ -1,6 +1,9 @@
 #include "engine/estimate/run_plan.h"
 
+#include <cstdio>
+
 #include "absl/strings/str_cat.h"
+#include "engine/config/size.h"
 #include "engine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -148,6 +151,73 @@ TEST(RunPlan, KeptGraphsGetWhatEverythingElseLeavesOfTheDevice) {
   EXPECT_EQ(PlanRun(SmallModel(), options, input)->graphs.bytes, 16 * kMiB);
   options.recompute = Recompute::kAll;
   EXPECT_EQ(PlanRun(SmallModel(), options, input)->graphs.kept(), 0);
+}
+
+// Of computing: inputs of every unit but the first and the last, with graphs of all.
+RunPlanInput LongSequences() {
+  RunPlanInput input;
+  input.memory.working_bytes = 10 * kMiB;
+  input.memory.input_bytes = {0, 4 * kMiB, 4 * kMiB, 4 * kMiB, 4 * kMiB, 0};
+  input.memory.in_flight_bytes = 4 * kMiB;
+  input.graphs = CostsOf(kMiB);
+  return input;
+}
+
+TEST(RunPlan, ActivationsThatDoNotFitTheDeviceSpillAndKeepNoGraph) {
+  TrainOptions options = Options(400 * kMiB, 400 * kMiB, true);
+  const uint64_t least = PlanRun(SmallModel(), options, LongSequences())->compute_bytes;
+  int partly = 0, before = 0;
+  for (uint64_t device = least; device < least + 20 * kMiB; device += kMiB / 2) {
+    options.device_memory_bytes = device;
+    const auto plan = PlanRun(SmallModel(), options, LongSequences());
+    ASSERT_TRUE(plan.ok() && plan->swaps.has_value()) << device;
+    int kept = 0;
+    for (int unit = 1; unit < 5; ++unit) {
+      const bool on_device = plan->swaps->activations[unit] == Tier::kDevice;
+      kept += on_device;
+      EXPECT_FALSE(plan->graphs.keeps[unit] && !on_device) << unit << " at " << device;
+    }
+    EXPECT_GE(kept, before);
+    before = kept;
+    partly += 0 < kept && kept < 4;
+    EXPECT_LE(plan->computing_bytes() + plan->swaps->device_arena_bytes, device);
+    EXPECT_GE(plan->computing_bytes(), plan->compute_bytes + kept * 4 * kMiB);
+  }
+  EXPECT_GT(partly, 10);
+  EXPECT_EQ(before, 4);
+  options.device_memory_bytes = 400 * kMiB;
+  options.offload_activations = Offload::kCpu;
+  EXPECT_EQ(PlanRun(SmallModel(), options, LongSequences())->graphs.kept(), 1);  // the first's
+}
+
+TEST(RunPlan, TheRefusalNamesBudgetsThatWorkWithSpilledActivationsAndWithout) {
+  for (const Offload offload : {Offload::kAuto, Offload::kNone, Offload::kCpu, Offload::kNvme}) {
+    for (const bool swap : {true, false}) {
+      if (!swap && offload == Offload::kNvme) continue;
+      SCOPED_TRACE(absl::StrCat(static_cast<int>(offload), " ", swap));
+      TrainOptions options = Options(kMiB, kMiB, swap);
+      options.offload_activations = offload;
+      const auto refused = PlanRun(SmallModel(), options, LongSequences());
+      ASSERT_TRUE(refused.ok());
+      ASSERT_FALSE(refused->swaps.has_value());
+      const std::string text(RefusalOf(*refused).message());
+      EXPECT_EQ(text.find("without --offload-activations none") != std::string::npos,
+                offload == Offload::kNone);
+      char device[32] = {}, host[32] = {};
+      ASSERT_EQ(std::sscanf(text.substr(text.find("at least")).c_str(),
+                            "at least --device-memory %31[0-9a-zA-Z] and --host-memory "
+                            "%31[0-9a-zA-Z]",
+                            device, host),
+                2)
+          << text;
+      options.device_memory_bytes = *ParseSize(device);
+      options.host_memory_bytes = *ParseSize(host);
+      EXPECT_TRUE(PlanRun(SmallModel(), options, LongSequences())->swaps.has_value()) << text;
+      const uint64_t rounded = 2 * kMiB;  // up, to what one writes behind a flag
+      options.device_memory_bytes -= rounded;
+      EXPECT_FALSE(PlanRun(SmallModel(), options, LongSequences())->swaps.has_value()) << text;
+    }
+  }
 }
 
 TEST(RunPlan, ForecastsLeaveOutWhatIsNotRecomputed) {

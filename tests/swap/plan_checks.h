@@ -1,0 +1,51 @@
+// What must hold of every plan, for tests.
+#pragma once
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "swap/stay_packing.h"
+#include "swap/swap_plan.h"
+
+namespace spillway {
+
+// No two buffers that are alive in one op, of this step or the next, share an address; a stay
+// is alive from the first op of its lead on.
+inline void CheckAddresses(const SwapPlan& plan) {
+  struct Span {
+    uint64_t begin, end;
+    Lifetime ops;
+  };
+  std::vector<Span> spans;
+  const int ops = static_cast<int>(plan.schedule.ops.size());
+  const auto add = [&](const ArenaSpan& span, int first, int last) {
+    if (span.bytes == 0 || span.tier != Tier::kHost) return;
+    spans.push_back({span.offset, span.offset + span.bytes, {first, last}});
+  };
+  const auto always = [&](const ArenaSpan& span) { add(span, 0, ops - 1); };
+  for (const auto& homes : plan.plane_homes) {
+    for (const ArenaSpan& home : homes) always(home);
+  }
+  for (const ArenaSpan& home : plan.gradient_homes) always(home);
+  for (const ArenaSpan& home : plan.activation_homes) always(home);
+  for (const ArenaSpan& tile : plan.tile_spans) always(tile);
+  for (const WeightStay& stay : plan.weight_stays) {
+    add(stay.span, stay.first_op - stay.lead_ops, stay.last_op);
+  }
+  for (const GradientStay& stay : plan.gradient_stays) {
+    add(stay.span, stay.first_op, stay.last_op);
+  }
+  for (const ActivationStay& stay : plan.activation_stays) {
+    add(stay.span, stay.op - stay.lead_ops, stay.op);
+  }
+  for (size_t i = 0; i < spans.size(); ++i) {
+    ASSERT_LE(spans[i].end, plan.host_arena_bytes);
+    for (size_t j = 0; j < i; ++j) {
+      const bool time = LifetimesMeet(spans[i].ops, spans[j].ops, ops);
+      const bool place = spans[i].begin < spans[j].end && spans[j].begin < spans[i].end;
+      ASSERT_FALSE(time && place) << i << " and " << j;
+    }
+  }
+}
+
+}  // namespace spillway
