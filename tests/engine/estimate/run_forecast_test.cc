@@ -147,7 +147,9 @@ TEST(RunForecast, TheBoundIsNeverAboveASimulatedStep) {
   std::mt19937 random(7);
   const auto rate = [&](double least) { return least * std::pow(30, random() / 4294967296.0); };
   for (int round = 0; round < 300; ++round) {
-    const TrainOptions options = OnNvme(round % 2, 1.05 + (random() % 40) * 0.1);
+    TrainOptions options = OnNvme(round % 2, 1.05 + (random() % 40) * 0.1);
+    if (round % 3 == 0) options.offload_param = options.offload_optimizer = Offload::kCpu;
+    if (round % 3 == 0) options.host_memory_bytes = options.device_memory_bytes = 1024 * kMiB;
     StepClock clock;
     clock.disk = {rate(2e8), rate(2e8), 0};
     clock.disk.mixed_bytes_per_second =
