@@ -3,11 +3,13 @@
 
   bench/step.py nvme-124m                       five rounds, ratios at the end
   bench/step.py memory-124m xl --pairs 7 --json figures.json
+  bench/step.py prediction --seed 7             five shapes: predicted, and measured
   bench/step.py all --tiny --pairs 1            does the script work here? (figures of no use)
 
 Comparisons:
 {names}
-Sides take turns, in the other direction every other round; a round gives one ratio, and the answer is the
+`prediction` trains each of its shapes once. Otherwise sides
+take turns, in the other direction every other round; a round gives one ratio, and the answer is the
 median of the rounds' ratios. A run's figure is the median of its steps but the first two, which warm up,
 and the last, which ends with an update that no later step hides. Memory is the highest resident size of the
 process (VmHWM); bytes moved are means of the same steps, of metrics.jsonl and beside them of /proc/PID/io.
@@ -30,10 +32,11 @@ import sys
 
 sys.dont_write_bytecode = True
 
-from step_sides import comparisons, spillway  # noqa: E402
+from step_sides import comparisons, prediction, spillway  # noqa: E402
 from step_sides.side import MOST_OTHERS, DidNotRun, Work  # noqa: E402
 
 FEW_PAIRS = 5
+ABOUT = comparisons.ABOUT | {prediction.NAME: prediction.ABOUT}
 
 
 def measure(sides, pairs):
@@ -120,14 +123,15 @@ def summarize(comparison, runs, absent, judge):
 
 
 def parse(argv):
-    names = "".join(f"  {name:14}{about}\n" for name, about in comparisons.ABOUT.items())
+    names = "".join(f"  {name:14}{about}\n" for name, about in ABOUT.items())
     parser = argparse.ArgumentParser(description=__doc__.replace("{names}", names.rstrip("\n")),
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", metavar="NAME", choices=[*comparisons.ABOUT, "all"])
+    parser.add_argument("names", nargs="+", metavar="NAME", choices=[*ABOUT, "all"])
     parser.add_argument("--program", default="build/release/spillway")
     parser.add_argument("--work", default="out/step", help="folder on the disk to measure; emptied at the end")
     parser.add_argument("--pairs", type=int, default=5, help="rounds (5)")
     parser.add_argument("--steps", type=int, default=7, help="steps a run, at least 4 (7)")
+    parser.add_argument("--seed", type=int, default=1, help="of prediction's shapes and budgets (1)")
     parser.add_argument("--python", default=sys.executable, help="of the peers")
     parser.add_argument("--without", default="", help="peers to leave out: pytorch,deepspeed")
     parser.add_argument("--timeout", type=float, default=1800, help="seconds a run may take (1800)")
@@ -147,9 +151,29 @@ def parse(argv):
     return args
 
 
+def run_comparison(name, args, work):
+    """What JSON says of it, whether it failed, and how many processors others kept busy in its runs."""
+    comparison = comparisons.make(name, args, work)
+    for line in comparison.prepare():
+        print(f"  {line}", flush=True)
+    runs, absent = measure(comparison.sides, args.pairs)
+    result = summarize(comparison, runs, absent, judge=not args.tiny)
+    result["peers"] = comparison.peers()
+    failed = any(each["holds"] is False for each in result["ratios"] + result["limits"])
+    failed |= any(side.ours and side.name in absent for side in comparison.sides)
+    return result, failed, [run["others_cores"] for each in runs.values() for run in each
+                            if run and "others_cores" in run]
+
+
+def judge_predictions(_, args, work):
+    """As run_comparison: of one run a shape."""
+    result = prediction.measure(args, work)
+    return result, bool(result["did_not_run"]) or result["holds"] is False, result["others_cores"]
+
+
 def main():
     args = parse(sys.argv[1:])
-    names = list(comparisons.ABOUT) if "all" in args.names else args.names
+    names = list(ABOUT) if "all" in args.names else args.names
     found = {"machine": {"kernel": platform.release(), "cpus": len(os.sched_getaffinity(0))},
              "spillway": spillway.version(args.program), "steps": args.steps, "tiny": args.tiny,
              "comparisons": {}}
@@ -157,22 +181,14 @@ def main():
     work = Work(args)
     try:
         for name in names:
-            comparison = comparisons.make(name, args, work)
-            print(f"{name}: {comparisons.ABOUT[name]}", flush=True)
-            for line in comparison.prepare():
-                print(f"  {line}", flush=True)
-            runs, absent = measure(comparison.sides, args.pairs)
-            result = summarize(comparison, runs, absent, judge=not args.tiny)
-            result["peers"] = comparison.peers()
-            found["comparisons"][name] = result
-            failed |= any(each["holds"] is False for each in result["ratios"] + result["limits"])
-            failed |= any(side.ours and side.name in absent for side in comparison.sides)
-            others = [run["others_cores"] for each in runs.values() for run in each
-                      if run and "others_cores" in run]
+            print(f"{name}: {ABOUT[name]}", flush=True)
+            compare = judge_predictions if name == prediction.NAME else run_comparison
+            found["comparisons"][name], failed_here, others = compare(name, args, work)
+            failed |= failed_here
             if others and statistics.median(others) > MOST_OTHERS:
                 print(f"  others kept {statistics.median(others):.1f} processors busy meanwhile: figures "
                       "that count take a quiet machine")
-            if args.pairs < FEW_PAIRS:
+            if args.pairs < FEW_PAIRS and name != prediction.NAME:
                 print(f"  {args.pairs} rounds say little: figures that count take {FEW_PAIRS}")
             print(flush=True)
     except KeyboardInterrupt:

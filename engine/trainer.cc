@@ -388,8 +388,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   result.lookahead = plan().lookahead;
   result.kept_graphs = graphs_.kept();
   result.host_arena_bytes = plan().host_arena_bytes;
-  result.forecast = forecast_;
-  result.median_seconds = summary.median_seconds();
+  JudgeForecast(summary, result);
   result.speed = summary.Text(model_.parameter_count(), workers_, options_.drive_bytes_per_day);
   result.run_written_bytes = written_->total();
   return result;

@@ -59,6 +59,8 @@ struct TrainResult {
   // Predicted before the first step (none: nothing was), and the median of this process's
   // steps; the first, which runs no deferred update, does not count where there are others.
   std::optional<StepForecast> forecast;
+  // The same with nothing changed but the disk's rates, as observed in those steps.
+  std::optional<double> predicted_at_observed_rates_seconds;
   double median_seconds = 0;
   std::string speed;  // StepSummary's lines
 };
@@ -96,6 +98,8 @@ class Trainer {
   void EndStepOfTrace(const StepMetrics& row, bool steady);
   // Busy seconds of each resource since the row began.
   ResourceSeconds BusyNow(const SwapStats& stats) const;
+  // The forecast again, for the summary, the report and the result.
+  void JudgeForecast(StepSummary& summary, TrainResult& result);
   void StartClock(double now, const SwapStats& stats);
   bool EvaluateAfter(int64_t step) const;
   bool CommitAfter(int64_t step) const;
@@ -134,6 +138,7 @@ class Trainer {
   std::unique_ptr<SwapManager> manager_;
   std::unique_ptr<RunJournal> journal_;
 
+  std::optional<StepClock> clock_;  // what forecast_ was made with
   std::optional<StepForecast> forecast_;
   int workers_ = 1;
 

@@ -56,7 +56,11 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   if (input.clock) {
     ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
     RETURN_IF_ERROR(CheckWrites(*run.swaps));
-    forecast_ = ForecastRun(*run.swaps, *input.clock);
+    // Timed, the plan may leave room for other graphs.
+    input.clock->op_seconds =
+        OpSeconds(run.swaps->schedule, WithoutRecompute(*dry_run, run.graphs));
+    clock_ = input.clock;
+    forecast_ = ForecastRun(*run.swaps, *clock_);
   }
   graphs_ = run.graphs;
   computing_bytes_ = run.computing_bytes();

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "engine/estimate/run_forecast.h"
 #include "engine/memory_limits.h"
 #include "engine/metrics.h"
 #include "io/status.h"
@@ -69,6 +70,17 @@ void Trainer::EndRow(StepMetrics& row) {
   row.peak_host_bytes = host_budget_->peak_bytes();
   row.peak_rss_bytes = PeakResidentBytes();
   StartClock(now, stats);
+}
+
+void Trainer::JudgeForecast(StepSummary& summary, TrainResult& result) {
+  result.forecast = forecast_;
+  result.median_seconds = summary.median_seconds();
+  if (!clock_ || result.median_seconds <= 0) return;
+  const double seconds =
+      ForecastRun(plan(), AtObservedRates(*clock_, summary.observed_disk())).predicted_seconds;
+  result.predicted_at_observed_rates_seconds = seconds;
+  summary.SetPredictedAtObservedRates(seconds);
+  journal_->SetPredictedAtObservedRates(seconds);
 }
 
 void Trainer::EndStepOfTrace(const StepMetrics& row, bool steady) {

@@ -217,6 +217,8 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
                              WithoutRecompute(times, estimate.plan.graphs), workers);
   if (!input.clock) return estimate;
   ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
+  input.clock->op_seconds =
+      OpSeconds(estimate.plan.swaps->schedule, WithoutRecompute(times, estimate.plan.graphs));
   estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
   return estimate;
 }

@@ -7,7 +7,7 @@ import statistics
 import struct
 import subprocess
 
-from .side import DidNotRun, counted, ended, others_text, watch
+from .side import DidNotRun, counted, ended, others_text, read_json, watch
 
 TOKENS = 60000
 
@@ -66,10 +66,13 @@ class Spillway:
                 raise DidNotRun(ended(watched))
             with open(metrics, encoding="utf-8") as file:
                 rows = [json.loads(line) for line in file]
+            about = read_json(os.path.join(output, "run.json")) or {}
         finally:
             shutil.rmtree(output, ignore_errors=True)
             shutil.rmtree(swap, ignore_errors=True)
-        return self.figures(rows, watched, command)
+        return self.figures(rows, watched, command) | {
+            "predicted_seconds": rows[0]["predicted_seconds"],
+            "predicted_at_observed_rates_seconds": about.get("predicted_at_observed_rates_seconds")}
 
     def figures(self, rows, watched, command):
         steps = counted(rows)

@@ -71,13 +71,31 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
   clock.update_bytes_per_second =
       MeasureUpdates(options.optimizer, options.dtype, plan.layout, on_disk, workers,
                      std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostUpdateBytes));
-  for (const StepOp& op : plan.schedule.ops) {
-    clock.op_seconds.push_back(op.kind == OpKind::kForward ? dry_run.forward_seconds[op.unit]
-                               : op.kind == OpKind::kLoss  ? dry_run.backward_seconds.back()
-                                                           : dry_run.backward_seconds[op.unit]);
-  }
+  clock.op_seconds = OpSeconds(plan.schedule, dry_run);
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   clock.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
+  return clock;
+}
+
+std::vector<double> OpSeconds(const StepSchedule& schedule, const DryRun& dry_run) {
+  std::vector<double> seconds;
+  for (const StepOp& op : schedule.ops) {
+    seconds.push_back(op.kind == OpKind::kForward ? dry_run.forward_seconds[op.unit]
+                      : op.kind == OpKind::kLoss  ? dry_run.backward_seconds.back()
+                                                  : dry_run.backward_seconds[op.unit]);
+  }
+  return seconds;
+}
+
+StepClock AtObservedRates(StepClock clock, const ObservedDisk& observed) {
+  if (clock.disk == DiskRates()) return clock;  // only commits write
+  const double expected = clock.disk.Seconds(static_cast<double>(observed.read_bytes),
+                                             static_cast<double>(observed.written_bytes));
+  if (expected <= 0 || observed.busy_seconds <= 0) return clock;
+  const double faster = expected / observed.busy_seconds;
+  clock.disk.read_bytes_per_second *= faster;
+  clock.disk.write_bytes_per_second *= faster;
+  clock.disk.mixed_bytes_per_second *= faster;
   return clock;
 }
 
@@ -87,6 +105,7 @@ StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock) {
   input.disk = clock.disk;
   input.update_bytes_per_second = clock.update_bytes_per_second;
   input.shared_cores = clock.shared_cores;
+  input.carried_bytes = plan.host_arena_bytes + plan.device_arena_bytes;
   for (size_t i = 0; i < clock.op_seconds.size(); ++i) {
     const bool forward = plan.schedule.ops[i].kind == OpKind::kForward;
     (forward ? input.forward_seconds : input.backward_seconds) += clock.op_seconds[i];

@@ -3,8 +3,10 @@
 // are kept (engine/estimate/machine_profile.h).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/estimate/step_forecast.h"
 #include "engine/step_compute.h"
@@ -23,6 +25,22 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
 
 // Bounds by phase, and the simulated time of a step. A pure function.
 StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock);
+
+// A step's compute by op, as the dry run timed it; of a plan that keeps graphs,
+// WithoutRecompute's (engine/estimate/run_plan.h).
+std::vector<double> OpSeconds(const StepSchedule& schedule, const DryRun& dry_run);
+
+// What a run's steady steps had the disk do, and for how long a transfer was under way.
+struct ObservedDisk {
+  uint64_t read_bytes = 0;
+  uint64_t written_bytes = 0;
+  double busy_seconds = 0;
+};
+
+// The clock with a disk as fast as observed; reading and writing keep their proportion, and
+// nothing else changes. The same clock where the disk moved nothing, or the plan has it move
+// nothing. A pure function.
+StepClock AtObservedRates(StepClock clock, const ObservedDisk& observed);
 
 // "0.52 s a step, at least 0.48 s, bound by disk".
 std::string DescribeForecast(const StepForecast& forecast);

@@ -15,6 +15,36 @@ double Seconds(uint64_t bytes, double bytes_per_second) {
   return static_cast<double>(bytes) / bytes_per_second;
 }
 
+uint64_t Less(uint64_t bytes, uint64_t taken) { return bytes > taken ? bytes - taken : 0; }
+
+// Both at once, or one after the other where that is faster.
+double LeastDiskSeconds(const DiskRates& disk, uint64_t read_bytes, uint64_t written_bytes) {
+  return std::min(disk.Seconds(static_cast<double>(read_bytes), static_cast<double>(written_bytes)),
+                  Seconds(read_bytes, disk.read_bytes_per_second) +
+                      Seconds(written_bytes, disk.write_bytes_per_second));
+}
+
+// The bound; the header says why.
+double LeastSeconds(const ForecastInput& input) {
+  PhaseTraffic total;
+  for (const PhaseTraffic& phase : input.traffic) {
+    total.read_bytes += phase.read_bytes;
+    total.written_bytes += phase.written_bytes;
+    total.update_bytes += phase.update_bytes;
+  }
+  const double whole =
+      std::max({input.forward_seconds + input.backward_seconds,
+                LeastDiskSeconds(input.disk, total.read_bytes, total.written_bytes),
+                Seconds(total.update_bytes, input.update_bytes_per_second)});
+  const PhaseTraffic& forward = input.traffic[static_cast<int>(Phase::kForward)];
+  const double before_loss =
+      std::max({input.forward_seconds,
+                LeastDiskSeconds(input.disk, Less(forward.read_bytes, input.carried_bytes),
+                                 Less(forward.written_bytes, input.carried_bytes)),
+                Seconds(forward.update_bytes, input.update_bytes_per_second)});
+  return std::max(whole, before_loss + input.backward_seconds);
+}
+
 }  // namespace
 
 absl::string_view ResourceName(Resource resource) {
@@ -58,6 +88,7 @@ double BindingSeconds(const StepForecast& forecast,
 
 StepForecast Forecast(const ForecastInput& input) {
   StepForecast step;
+  step.bound_seconds = LeastSeconds(input);
   double bound_by[3] = {0, 0, 0};
   for (int i = 0; i < kPhases; ++i) {
     const PhaseTraffic& traffic = input.traffic[i];
@@ -74,7 +105,6 @@ StepForecast Forecast(const ForecastInput& input) {
     }
     phase.predicted_seconds = std::max(
         phase.bound_seconds, phase.compute_seconds + input.shared_cores * phase.update_seconds);
-    step.bound_seconds += phase.bound_seconds;
     step.predicted_seconds += phase.predicted_seconds;
     bound_by[static_cast<int>(phase.binding)] += phase.bound_seconds;
   }

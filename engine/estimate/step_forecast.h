@@ -5,9 +5,16 @@
 //   disk      the longest of bytes read / read rate, written / write rate, all / mixed rate
 //   compute   the arithmetic of the model's layers
 //   update    memory that rounding and the optimizer touch / the rate of all workers
-// The bound of a step is the sum of these maxima over forward, backward and flush. What is
-// predicted adds what can't overlap: workers that share cores with compute slow it down by
-// the cores they take. Transfers are taken to overlap everything else within a phase.
+// What is predicted adds what can't overlap: workers that share cores with compute slow it down
+// by the cores they take. Transfers are taken to overlap everything else within a phase.
+//
+// The bound of a step is less than the sum of its phases' where one phase's work can run beside
+// another's. It is the longer of two times that nothing gets round:
+//   - what the busiest resource takes for the whole step;
+//   - backward's compute, and what goes before it. Every weight is there before the loss, so
+//     the updates that wait for a step's end lie between that and the next loss, and so does
+//     the forward's traffic, but for what memory holds across these two points: as much as it
+//     has room for is read early, and as much written late.
 #pragma once
 
 #include <array>
@@ -33,6 +40,8 @@ struct ForecastInput {
   // Of the time that workers take, how much is taken from compute: 0 with cores of their own
   // for all of them, workers / cores where compute uses every core.
   double shared_cores = 0;
+  // What memory has room for, of what a phase reads for the next or leaves it to write.
+  uint64_t carried_bytes = 0;
 };
 
 // Seconds by Resource.
@@ -51,7 +60,7 @@ struct PhaseForecast {
 
 struct StepForecast {
   std::array<PhaseForecast, kPhases> phases;
-  double bound_seconds = 0;
+  double bound_seconds = 0;  // at most the sum of the phases'
   double predicted_seconds = 0;
   // Of the whole step: what binds the phases that together take longest.
   Resource binding = Resource::kCompute;

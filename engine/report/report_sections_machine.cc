@@ -89,7 +89,13 @@ std::string PredictionTable(const ReportInput& input) {
   };
   table.Row({"measured", FormatSeconds(measured), "", "<span class=\"note\">median</span>"});
   add("predicted_seconds", "predicted", "by the plan, from this machine's rates");
-  add("bound_seconds", "lower bound", "what the slowest resource needs alone, phase by phase");
+  const double observed = input.run.predicted_at_observed_rates_seconds.value_or(0);
+  if (observed > 0 && std::isfinite(observed)) {
+    table.Row({"predicted, rates as observed", FormatSeconds(observed),
+               absl::StrFormat("%.2f ×", measured / observed),
+               "<span class=\"note\">with nothing changed but the disk's rates</span>"});
+  }
+  add("bound_seconds", "lower bound", "what the slowest resource needs, whatever runs beside it");
   add("binding_seconds", "binding resource",
       "how long the resource that the plan says binds was busy");
   const std::string binding = BindingText(steps.last_row());

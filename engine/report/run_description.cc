@@ -118,6 +118,9 @@ nlohmann::json ToJson(const RunDescription& run) {
   json["plan_summary"] = run.plan_summary;
   json["drive_bytes_per_day"] = run.drive_bytes_per_day;
   json["written_bytes"] = run.written_bytes;
+  const auto& predicted = run.predicted_at_observed_rates_seconds;
+  json["predicted_at_observed_rates_seconds"] =
+      predicted ? nlohmann::json(*predicted) : nlohmann::json(nullptr);
   json["planes"] = run.planes;
   json["units"] = nlohmann::json::array();
   for (const PlannedUnit& unit : run.units) {
@@ -169,6 +172,10 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
     // Not written by earlier versions of the program.
     run.drive_bytes_per_day = json.value("drive_bytes_per_day", run.drive_bytes_per_day);
     run.written_bytes = json.value("written_bytes", run.written_bytes);
+    const auto predicted = json.find("predicted_at_observed_rates_seconds");
+    if (predicted != json.end() && !predicted->is_null()) {
+      run.predicted_at_observed_rates_seconds = predicted->get<double>();
+    }
     run.planes = json.at("planes").get<std::vector<std::pair<std::string, int>>>();
     for (const auto& unit : json.at("units")) run.units.push_back(UnitFromJson(unit));
     for (const auto& part : json.at("parts")) run.parts.push_back(PartFromJson(part));

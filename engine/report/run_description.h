@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -63,6 +64,10 @@ struct RunDescription {
   double drive_bytes_per_day = kDriveBytesPerDay;  // that a drive is rated to be written
   uint64_t written_bytes = 0;                      // to the drives, by all processes
 
+  // Of a step of the newest process, once it has ended: what rows have as predicted_seconds, with
+  // nothing changed but the disk's rates, as that process found them.
+  std::optional<double> predicted_at_observed_rates_seconds;
+
   std::vector<RunPart> parts;      // the last one is the newest
   std::vector<RunCommit> commits;  // oldest first, of steps that count; thinned out when many
   int64_t commit_count = 0;
@@ -72,7 +77,8 @@ struct RunDescription {
 inline constexpr size_t kMostCommits = 1000;
 void AddCommit(RunDescription& run, const RunCommit& commit);
 
-// Fills in all but `computing_bytes`, `io_engine`, `written_bytes`, parts and commits.
+// Fills in all but `computing_bytes`, `io_engine`, `written_bytes`, what is known at
+// the end, parts and commits.
 RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& model,
                            const SwapPlan& plan);
 

@@ -36,6 +36,11 @@ class RunJournal {
   // To its drives, by all processes of the run so far.
   void SetWritten(uint64_t bytes) { run_.written_bytes = bytes; }
 
+  // As the steps of this process had the disk.
+  void SetPredictedAtObservedRates(double seconds) {
+    run_.predicted_at_observed_rates_seconds = seconds;
+  }
+
   absl::Status Step(const StepMetrics& metrics);
   // Fills in `best` and `best_step`.
   absl::Status Evaluation(EvaluationMetrics& metrics);

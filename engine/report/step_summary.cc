@@ -14,6 +14,7 @@ namespace spillway {
 namespace {
 
 constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
+constexpr double kLeastChange = 0.01;  // of the prediction, likewise
 
 std::string Seconds(double seconds) {
   return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
@@ -55,6 +56,12 @@ void StepSummary::Count(const StepMetrics& row) {
   sums_.busy_disk += row.busy_disk_seconds;
   sums_.busy_update += row.busy_update_seconds;
   sums_.binding += row.binding_seconds;
+  sums_.read_bytes += row.nvme_read_bytes;
+  sums_.written_bytes += row.nvme_written_bytes;
+}
+
+ObservedDisk StepSummary::observed_disk() const {
+  return {sums_.read_bytes, sums_.written_bytes, sums_.busy_disk};
 }
 
 double StepSummary::Median(double Step::*member) const {
@@ -76,6 +83,13 @@ std::string StepSummary::SpeedLines(int workers) const {
                     Seconds(forecast_->bound_seconds));
     if (forecast_->bound_seconds > 0) {
       absl::StrAppendFormat(&text, " (%.2f x)", median / forecast_->bound_seconds);
+    }
+    const double predicted = forecast_->predicted_seconds;
+    const double observed = at_observed_rates_seconds_.value_or(predicted);
+    if (std::abs(observed - predicted) > kLeastChange * predicted) {
+      absl::StrAppendFormat(
+          &text, "\n  at rates   of the disk as in these steps, predicted %s (%.2f of the median)",
+          Seconds(observed), median > 0 ? observed / median : 0);
     }
     absl::StrAppend(&text, "\n  binds      ");
     for (int i = 0; i < kPhases; ++i) {

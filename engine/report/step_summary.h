@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/estimate/run_forecast.h"
 #include "engine/metrics.h"
 
 namespace spillway {
@@ -20,6 +21,13 @@ class StepSummary {
   // Of the steps that count (of many, the last few thousand); 0 without any.
   double median_seconds() const;
 
+  // Of the steps that count, together.
+  ObservedDisk observed_disk() const;
+
+  // How long the step should have taken had the disk's rates been known as those steps had them;
+  // Text says so where that is another prediction.
+  void SetPredictedAtObservedRates(double seconds) { at_observed_rates_seconds_ = seconds; }
+
   // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
   // `workers`: whose busy time is in a row's `update`.
   std::string Text(uint64_t parameters, int workers, double drive_bytes_per_day) const;
@@ -29,6 +37,7 @@ class StepSummary {
     double seconds = 0;
     double stall_disk = 0, stall_update = 0, commit = 0;
     double busy_compute = 0, busy_disk = 0, busy_update = 0, binding = 0;
+    uint64_t read_bytes = 0, written_bytes = 0;
   };
 
   std::string SpeedLines(int workers) const;
@@ -47,6 +56,7 @@ class StepSummary {
   int64_t counted_ = 0;      // steps that count
   std::vector<Step> steps_;  // the last kMostSteps of them, for medians
   Sums sums_;
+  std::optional<double> at_observed_rates_seconds_;
 };
 
 }  // namespace spillway

@@ -61,7 +61,9 @@ struct OpScratch {
   std::vector<Scratch> memory;
 };
 
-// The first run of an op also faults its memory in; it is repeated where that is quick.
+// The first run of an op also faults its memory in: what took no longer than this is run again,
+// and what is quick once more.
+constexpr double kColdSeconds = 10;
 constexpr double kRepeatSeconds = 1;
 constexpr int kRepeats = 3;
 
@@ -108,7 +110,9 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
   };
   const double began = Now();
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    if (repeat > 0 && (Now() - began) * (repeat + 1) / repeat > kRepeatSeconds) break;
+    const double spent = Now() - began;
+    if (repeat == 1 && spent > kColdSeconds) break;
+    if (repeat > 1 && spent * (repeat + 1) / repeat > kRepeatSeconds) break;
     const uint64_t before = DeviceMemory::live_bytes();
     DeviceMemory::ResetPeak();
     if (last) {

@@ -67,7 +67,7 @@ def initialize(model, model_parameters, config):
 
 
 class BenchStepTest(CliTest):
-    def step(self, *names, modules=None, steps=5, pairs=2):
+    def step(self, *names, modules=None, steps=5, pairs=2, variables=None):
         """Runs it with these stand-ins alone; exit code, what it printed, and its JSON."""
         folder = self.path("modules")
         os.makedirs(folder, exist_ok=True)
@@ -78,7 +78,7 @@ class BenchStepTest(CliTest):
         done = subprocess.run(
             [sys.executable, STEP, *names, "--tiny", "--pairs", str(pairs), "--steps", str(steps),
              "--program", program(), "--work", self.path("step"), "--json", self.path("step.json")],
-            capture_output=True, text=True, env=dict(environment(), PYTHONPATH=folder), timeout=600,
+            capture_output=True, text=True, env=dict(environment(), PYTHONPATH=folder, **(variables or {})), timeout=600,
             check=False)
         self.assertFalse(os.path.exists(self.path("step")), "left behind")
         if not os.path.exists(self.path("step.json")):
@@ -172,6 +172,46 @@ class BenchStepTest(CliTest):
         runs = found["comparisons"]["accumulation"]["sides"]["--accumulate 8"]["runs"]
         self.assertGreater(runs[0]["moved_bytes"], 0)
         self.assertEqual(len(found["comparisons"]["budgets-355m"]["ratios"]), 5)
+
+    def test_predictions_of_shapes_drawn_from_a_seed(self):
+        variables = {"SPILLWAY_PROFILE": self.path("profile.json")}
+        drawn = []
+        for seed in ("7", "7", "8"):
+            code, text, found = self.step("prediction", "--seed", seed, variables=variables)
+            self.assertEqual(code, 0, text)
+            found = found["comparisons"]["prediction"]
+            self.assertEqual((found["seed"], found["did_not_run"]), (int(seed), {}))
+            self.assertEqual({case["clip"] for case in found["cases"]}, {0.0, 1.0})
+            drawn.append([[case[key] for key in ("layers", "width", "micro_batch", "clip", "offload")]
+                          for case in found["cases"]])
+            deviations = []
+            for case in found["cases"]:
+                run = case["run"]
+                self.assert_measured(run)
+                for flag in (f"{case['device_mib']}MiB", f"{case['host_mib']}MiB", case["offload"],
+                             str(case["clip"])):
+                    self.assertIn(flag, run["command"])
+                for key in ("predicted_seconds", "predicted_at_observed_rates_seconds"):
+                    self.assertGreater(run[key], 0)
+                    self.assertIn(f" {run[key]:.3f} ", text)
+                self.assertIn(f" {run['seconds']:.3f} ", text)
+                self.assertAlmostEqual(run["ratio"],
+                                       run["predicted_at_observed_rates_seconds"] / run["seconds"])
+                deviations.append(abs(run["ratio"] - 1))
+            self.assertEqual(len(deviations), 5)
+            self.assertEqual(found["largest_deviation"], max(deviations))
+            self.assertIsNone(found["holds"])
+            self.assertIn(f"largest deviation: {100 * max(deviations):.1f}%  (not judged", text)
+        self.assertEqual(drawn[0], drawn[1])
+        self.assertNotEqual(drawn[0], drawn[2])
+
+    def test_a_run_that_predicts_nothing_is_not_judged(self):
+        code, text, found = self.step("prediction")
+        self.assertEqual(code, 1, text)
+        found = found["comparisons"]["prediction"]
+        self.assertEqual((found["cases"], found["largest_deviation"]), ([], None))
+        self.assertEqual(len(found["did_not_run"]), 5)
+        self.assertIn("did not run: nothing was predicted: SPILLWAY_PROFILE=off", text)
 
     def test_a_side_of_our_own_that_does_not_run(self):
         with open(self.path("broken"), "w", encoding="utf-8") as file:

@@ -17,6 +17,12 @@ ForecastInput Input() {
   return input;
 }
 
+double PhaseBounds(const StepForecast& step) {
+  double seconds = 0;
+  for (const PhaseForecast& phase : step.phases) seconds += phase.bound_seconds;
+  return seconds;
+}
+
 TEST(StepForecast, EachPhaseTakesAsLongAsItsBusiestResource) {
   ForecastInput input = Input();
   input.traffic[kForward] = {500, 100, 600};   // disk: read 5, written 2, together 7.5; update 3
@@ -29,9 +35,43 @@ TEST(StepForecast, EachPhaseTakesAsLongAsItsBusiestResource) {
   EXPECT_DOUBLE_EQ(step.phases[kBackward].disk_seconds, 3.125);
   EXPECT_EQ(step.phases[kBackward].binding, Resource::kCompute);
   EXPECT_EQ(step.phases[kFlush].binding, Resource::kUpdate);
-  EXPECT_DOUBLE_EQ(step.bound_seconds, 7.5 + 6 + 0.5);
-  EXPECT_DOUBLE_EQ(step.predicted_seconds, step.bound_seconds);
+  EXPECT_DOUBLE_EQ(PhaseBounds(step), 7.5 + 6 + 0.5);
+  EXPECT_DOUBLE_EQ(step.predicted_seconds, 7.5 + 6 + 0.5);
   EXPECT_EQ(step.binding, Resource::kDisk);
+}
+
+// Backward's disk work may run beside the next forward's compute, and forward's may not beside
+// this backward's.
+TEST(StepForecast, TheBoundOfAStepHoldsHoweverItsPhasesOverlap) {
+  ForecastInput input = Input();
+  input.disk = {100, 100, 100};
+  input.traffic[kBackward] = {650, 50, 0};  // 7 s of disk beside 6 of compute; forward 2
+  StepForecast step = Forecast(input);
+  EXPECT_DOUBLE_EQ(PhaseBounds(step), 2 + 7);
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 8);
+  input.traffic[kBackward].read_bytes = 850;
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 9);  // the disk alone
+  input.traffic[kBackward] = {};
+  input.traffic[kForward] = {400, 300, 0};
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 7 + 6);
+  input.traffic[kForward].update_bytes = 1600;
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 8 + 6);
+  // What memory holds is read before the phase, or written after it; updates wait.
+  input.carried_bytes = 200;
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 8 + 6);
+  input.traffic[kForward].update_bytes = 0;
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 3 + 6);
+  input.carried_bytes = 1000;
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 2 + 6);
+}
+
+TEST(StepForecast, NoDiskIsHeldToAMixedRateThatItCanAvoid) {
+  ForecastInput input = Input();
+  input.disk = {100, 100, 50};
+  input.traffic[kForward] = {500, 500, 0};
+  const StepForecast step = Forecast(input);
+  EXPECT_DOUBLE_EQ(step.phases[kForward].disk_seconds, 20);
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 10 + 6);
 }
 
 TEST(StepForecast, ReadsWritesOrBothTogetherBindTheDisk) {

@@ -115,6 +115,11 @@ TEST_F(ReportTest, WhatTheRunDoesNotHaveIsLeftOut) {
   }
   EXPECT_TRUE(Has(page, "forward: disk; backward: compute."));
   EXPECT_TRUE(Has(page, "1.25 ×"));  // 2 s over the predicted 1.6
+  EXPECT_FALSE(Has(page, "rates as observed"));
+  input_.run.predicted_at_observed_rates_seconds = 2.5;
+  page = RenderReport(input_);
+  EXPECT_TRUE(Has(page, "predicted, rates as observed"));
+  EXPECT_TRUE(Has(page, "0.80 ×"));
   EXPECT_TRUE(Has(page, "2.5000"));
 }
 

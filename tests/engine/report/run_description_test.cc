@@ -18,6 +18,7 @@ RunDescription Described() {
   run.dtype = "fp16";
   run.deferred = true;
   run.computing_bytes = 12345;
+  run.predicted_at_observed_rates_seconds = 1.25;
   run.planes = {{"weight", 2}};
   run.units = {{"h.0", 77, {154, "nvme"}, {0, "host"}, {154, "device"}}};
   run.parts = {{1.5, 2.5, 1, 4, "stopped", "SIGTERM", "node7"}};
@@ -33,6 +34,10 @@ TEST(RunDescription, JsonHoldsAllOfIt) {
   EXPECT_EQ(back->parts[0].message, "SIGTERM");
   EXPECT_EQ(back->units[0].gradients.tier, "device");
   EXPECT_EQ(back->commits[0].time, 2.25);
+  EXPECT_EQ(back->predicted_at_observed_rates_seconds, 1.25);
+  RunDescription running = Described();
+  running.predicted_at_observed_rates_seconds.reset();
+  EXPECT_FALSE(RunDescriptionFromJson(ToJson(running))->predicted_at_observed_rates_seconds);
 }
 
 TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
@@ -42,7 +47,8 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
     nlohmann::json bad = good;
     bad.erase(name);
     // Earlier versions of the program did not write these.
-    const bool newer = name == "drive_bytes_per_day" || name == "written_bytes";
+    const bool newer = name == "drive_bytes_per_day" || name == "written_bytes" ||
+                       name == "predicted_at_observed_rates_seconds";
     EXPECT_EQ(RunDescriptionFromJson(bad).ok(), newer);
     bad[name] = {{"what", "is this"}};
     EXPECT_FALSE(RunDescriptionFromJson(bad).ok());

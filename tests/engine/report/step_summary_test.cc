@@ -58,6 +58,27 @@ TEST(StepSummary, SaysWhyAStepTookSoLong) {
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
+TEST(StepSummary, APredictionAtTheDisksOwnRatesIsShownWhereItDiffers) {
+  StepSummary summary;
+  for (int64_t step = 1; step <= 5; ++step) {
+    StepMetrics row = Row(step, step == 1 ? 100 : 2);
+    row.forecast = Predicted();
+    summary.Add(row);
+  }
+  // Of the steps that count.
+  EXPECT_EQ(summary.observed_disk().read_bytes, 4u * 14'000'000);
+  EXPECT_EQ(summary.observed_disk().written_bytes, 4u * 12'000'000);
+  EXPECT_DOUBLE_EQ(summary.observed_disk().busy_seconds, 4 * 1.8);
+  summary.SetPredictedAtObservedRates(1.81);
+  EXPECT_THAT(summary.Text(1, 1, kDriveBytesPerDay), Not(HasSubstr("at rates")));
+  summary.SetPredictedAtObservedRates(2.2);
+  const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
+  EXPECT_THAT(
+      text, HasSubstr("\n  at rates   of the disk as in these steps, predicted 2.2 s (1.10 of the "
+                      "median)\n"));
+  for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
+}
+
 TEST(StepSummary, LeavesOutWhatThereIsNot) {
   StepSummary none;
   EXPECT_EQ(none.Text(1, 1, kDriveBytesPerDay), "");

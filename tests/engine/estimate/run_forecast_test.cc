@@ -1,0 +1,217 @@
+#include "engine/estimate/run_forecast.h"
+
+#include <cmath>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/estimate/run_plan.h"
+#include "gtest/gtest.h"
+#include "swap/step_simulation.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+constexpr int kForward = 0, kBackward = 1;
+
+// Twelve like layers between an embedding and a head that borrows it.
+ModelDescription Layers() {
+  ModelDescription model;
+  for (int i = 0; i < 14; ++i) {
+    UnitDescription unit;
+    unit.name = absl::StrCat("u", i);
+    ParameterDescription parameter;
+    parameter.name = unit.name + ".weight";
+    parameter.shape = {i == 13 ? 4 : 2000, 512};
+    unit.parameters.push_back(parameter);
+    if (i == 13) unit.borrows = {0};
+    model.units.push_back(unit);
+  }
+  EXPECT_TRUE(LayOutParameters(model).ok());
+  return model;
+}
+
+// All of it on NVMe, in `more` times the least memory that will do.
+TrainOptions OnNvme(double clip, double more = 2) {
+  TrainOptions options;
+  options.dtype = DType::kBFloat16;
+  options.clip = clip;
+  options.swap_paths = {"/swap"};
+  options.offload_param = options.offload_optimizer = Offload::kNvme;
+  const auto nothing = PlanRun(Layers(), options, {});
+  EXPECT_TRUE(nothing.ok()) << nothing.status();
+  const BudgetPair least = SmallestRunBudgets(*nothing).pair;
+  options.device_memory_bytes = static_cast<uint64_t>(more * least.device_bytes);
+  options.host_memory_bytes = static_cast<uint64_t>(more * least.host_bytes);
+  return options;
+}
+
+SwapPlan PlanOf(const TrainOptions& options, const std::optional<StepClock>& clock = {}) {
+  RunPlanInput input;
+  input.clock = clock;
+  auto run = PlanRun(Layers(), options, input);
+  EXPECT_TRUE(run.ok()) << run.status();
+  EXPECT_TRUE(run->swaps.has_value());
+  return *run->swaps;
+}
+
+// A backward op takes three times as long as a forward's.
+std::vector<double> OpsOf(const SwapPlan& plan, double unit_seconds) {
+  std::vector<double> seconds;
+  for (const StepOp& op : plan.schedule.ops) {
+    seconds.push_back(unit_seconds * (op.kind == OpKind::kForward ? 1 : 3));
+  }
+  return seconds;
+}
+
+struct Machine {
+  std::string slow;
+  Resource resource;
+  StepClock clock;
+  double unit_seconds;
+};
+
+// Whatever is not slow takes a hundredth of a second or so.
+std::vector<Machine> MachinesWithOneSlowResource() {
+  const DiskRates fast = {1e11, 1e11, 1e11};
+  const auto clock = [](DiskRates disk, double update) {
+    StepClock made;
+    made.disk = disk;
+    made.update_bytes_per_second = update;
+    return made;
+  };
+  return {{"disk read", Resource::kDisk, clock({1e7, 1e11, 1e11}, 1e11), 1e-4},
+          {"disk write", Resource::kDisk, clock({1e11, 1e7, 1e11}, 1e11), 1e-4},
+          {"disk", Resource::kDisk, clock({1e7, 1e7, 1e7}, 1e11), 1e-4},
+          {"compute", Resource::kCompute, clock(fast, 1e11), 1},
+          {"update", Resource::kUpdate, clock(fast, 1e7), 1e-4}};
+}
+
+TEST(RunForecast, OneSlowResourceIsNamedWhereItBinds) {
+  for (double clip : {0.0, 1.0}) {
+    for (const Machine& machine : MachinesWithOneSlowResource()) {
+      SCOPED_TRACE(absl::StrCat(machine.slow, ", clip ", clip));
+      const TrainOptions options = OnNvme(clip);
+      StepClock clock = machine.clock;
+      clock.op_seconds = OpsOf(PlanOf(options), machine.unit_seconds);
+      const SwapPlan plan = PlanOf(options, clock);
+      const StepForecast step = ForecastRun(plan, clock);
+      EXPECT_EQ(step.binding, machine.resource) << ResourceName(step.binding);
+      // In each phase in which it has work.
+      const auto traffic = TrafficByPhase(plan);
+      for (int i = 0; i < kPhases; ++i) {
+        const bool works = machine.slow == "disk read"    ? traffic[i].read_bytes > 0
+                           : machine.slow == "disk write" ? traffic[i].written_bytes > 0
+                           : machine.slow == "disk"
+                               ? traffic[i].read_bytes + traffic[i].written_bytes > 0
+                           : machine.slow == "update" ? traffic[i].update_bytes > 0
+                                                      : i <= kBackward;
+        SCOPED_TRACE(PhaseName(static_cast<Phase>(i)));
+        if (works) {
+          EXPECT_EQ(step.phases[i].binding, machine.resource)
+              << ResourceName(step.phases[i].binding);
+        } else {
+          EXPECT_LT(step.phases[i].SecondsOf(machine.resource), 0.01);
+        }
+      }
+      // And it is what the step takes.
+      double alone = 0;
+      for (const PhaseForecast& phase : step.phases) alone += phase.SecondsOf(machine.resource);
+      EXPECT_GT(alone, 1);
+      EXPECT_NEAR(step.bound_seconds, alone, 0.01 * alone);
+      EXPECT_NEAR(step.predicted_seconds, alone, 0.05 * alone);
+    }
+  }
+}
+
+TEST(RunForecast, APhaseWithSlowComputeIsTheOnlyOneThatItBinds) {
+  const TrainOptions options = OnNvme(1);  // all updates in forward
+  StepClock clock;
+  clock.disk = {1e9, 1e9, 1e9};
+  clock.update_bytes_per_second = 1e10;
+  const SwapPlan plan = PlanOf(options);
+  for (const StepOp& op : plan.schedule.ops) {
+    clock.op_seconds.push_back(op.kind == OpKind::kForward ? 1e-4 : 1);
+  }
+  const StepForecast step = ForecastRun(plan, clock);
+  EXPECT_EQ(step.phases[kForward].binding, Resource::kDisk);
+  EXPECT_EQ(step.phases[kBackward].binding, Resource::kCompute);
+}
+
+// Of three simulated steps the last does a hundredth more or less than a step's work.
+TEST(RunForecast, TheBoundIsNeverAboveASimulatedStep) {
+  std::mt19937 random(7);
+  const auto rate = [&](double least) { return least * std::pow(30, random() / 4294967296.0); };
+  for (int round = 0; round < 300; ++round) {
+    TrainOptions options = OnNvme(round % 2, 1.05 + (random() % 40) * 0.1);
+    if (round % 3 == 0) options.offload_param = options.offload_optimizer = Offload::kCpu;
+    if (round % 3 == 0) options.host_memory_bytes = options.device_memory_bytes = 1024 * kMiB;
+    StepClock clock;
+    clock.disk = {rate(2e8), rate(2e8), 0};
+    clock.disk.mixed_bytes_per_second =
+        rate(0.1 * (clock.disk.read_bytes_per_second + clock.disk.write_bytes_per_second));
+    clock.update_bytes_per_second = rate(1e9);
+    clock.shared_cores = (random() % 3) * 0.5;
+    clock.op_seconds = OpsOf(PlanOf(options), rate(2e-3));
+    const SwapPlan plan = PlanOf(options, clock);
+    const double simulated = SimulateStep(plan, clock).seconds;
+    EXPECT_LE(ForecastRun(plan, clock).bound_seconds, simulated * 1.02) << "round " << round;
+  }
+}
+
+TEST(RunForecast, APredictionAtObservedRatesIsOneMadeWithThoseRates) {
+  const TrainOptions options = OnNvme(1);
+  StepClock clock;
+  clock.disk = {3e8, 2e8, 4e8};
+  clock.update_bytes_per_second = 1e10;
+  clock.op_seconds = OpsOf(PlanOf(options), 1e-3);
+  const SwapPlan plan = PlanOf(options, clock);
+  StepClock half = clock;
+  half.disk = {1.5e8, 1e8, 2e8};
+  // What the steps of a run on a disk of half the rate would count.
+  ObservedDisk observed{plan.traffic.read_bytes, plan.traffic.written_bytes, 0};
+  observed.busy_seconds = half.disk.Seconds(static_cast<double>(observed.read_bytes),
+                                            static_cast<double>(observed.written_bytes));
+  const StepClock judged = AtObservedRates(clock, observed);
+  EXPECT_DOUBLE_EQ(judged.disk.read_bytes_per_second, half.disk.read_bytes_per_second);
+  EXPECT_DOUBLE_EQ(judged.disk.write_bytes_per_second, half.disk.write_bytes_per_second);
+  EXPECT_DOUBLE_EQ(judged.disk.mixed_bytes_per_second, half.disk.mixed_bytes_per_second);
+  EXPECT_EQ(judged.op_seconds, clock.op_seconds);
+  EXPECT_EQ(judged.update_bytes_per_second, clock.update_bytes_per_second);
+  EXPECT_NEAR(ForecastRun(plan, judged).predicted_seconds,
+              ForecastRun(plan, half).predicted_seconds, 1e-9);
+  EXPECT_GT(ForecastRun(plan, half).predicted_seconds,
+            1.5 * ForecastRun(plan, clock).predicted_seconds);
+}
+
+TEST(RunForecast, WhereTheDiskMovedNothingTheClockStays) {
+  StepClock clock;
+  clock.op_seconds = {1, 2};
+  EXPECT_EQ(AtObservedRates(clock, {}).disk, clock.disk);             // no disk at all
+  EXPECT_EQ(AtObservedRates(clock, {100, 200, 1}).disk, clock.disk);  // but for commits
+  clock.disk = {3e8, 2e8, 4e8};
+  EXPECT_EQ(AtObservedRates(clock, {}).disk, clock.disk);
+  EXPECT_EQ(AtObservedRates(clock, {100, 0, 0}).disk, clock.disk);
+  EXPECT_EQ(AtObservedRates(clock, {0, 0, 1}).disk, clock.disk);
+}
+
+TEST(RunForecast, OpsTakeTheirUnitsSeconds) {
+  const SwapPlan plan = PlanOf(OnNvme(0));
+  DryRun dry_run;
+  for (int unit = 0; unit < 14; ++unit) {
+    dry_run.forward_seconds.push_back(1 + unit);
+    dry_run.backward_seconds.push_back(100 + unit);
+  }
+  const std::vector<double> seconds = OpSeconds(plan.schedule, dry_run);
+  ASSERT_EQ(seconds.size(), 27u);
+  EXPECT_EQ(seconds[0], 1);
+  EXPECT_EQ(seconds[13], 113);  // the head's loss and backward
+  EXPECT_EQ(seconds[26], 100);
+}
+
+}  // namespace
+}  // namespace spillway
