@@ -10,11 +10,13 @@
 namespace spillway {
 
 // No two buffers that are alive in one op, of this step or the next, share an address; a stay
-// is alive from the first op of its lead on.
+// is alive from the first op of its lead on. But one that takes over from the step before has
+// those of the one that it takes over from.
 inline void CheckAddresses(const SwapPlan& plan) {
   struct Span {
     uint64_t begin, end;
     Lifetime ops;
+    int shared_by = -1;  // the unit whose weights stay there over the turn
   };
   std::vector<Span> spans;
   const int ops = static_cast<int>(plan.schedule.ops.size());
@@ -29,8 +31,21 @@ inline void CheckAddresses(const SwapPlan& plan) {
   for (const ArenaSpan& home : plan.gradient_homes) always(home);
   for (const ArenaSpan& home : plan.activation_homes) always(home);
   for (const ArenaSpan& tile : plan.tile_spans) always(tile);
+  std::vector<uint64_t> taken_over(plan.layout.num_units(), UINT64_MAX);
+  for (const WeightStay& stay : plan.weight_stays) {
+    if (stay.takes_over) taken_over[stay.unit] = stay.span.offset;
+  }
   for (const WeightStay& stay : plan.weight_stays) {
     add(stay.span, stay.first_op - stay.lead_ops, stay.last_op);
+    const bool given = stay.feeds_update && taken_over[stay.unit] != UINT64_MAX;
+    if (stay.takes_over || given) {
+      ASSERT_EQ(stay.span.offset, taken_over[stay.unit]);
+      if (stay.span.bytes > 0) spans.back().shared_by = stay.unit;
+    }
+  }
+  for (const TurnStay& stay : plan.turn_stays) {
+    ASSERT_EQ(stay.span.bytes, stay.tiles * plan.tile_buffer_bytes);
+    add(stay.span, stay.op - stay.lead_ops, stay.op);
   }
   for (const GradientStay& stay : plan.gradient_stays) {
     add(stay.span, stay.first_op, stay.last_op);
@@ -43,6 +58,7 @@ inline void CheckAddresses(const SwapPlan& plan) {
     for (size_t j = 0; j < i; ++j) {
       const bool time = LifetimesMeet(spans[i].ops, spans[j].ops, ops);
       const bool place = spans[i].begin < spans[j].end && spans[j].begin < spans[i].end;
+      if (spans[i].shared_by >= 0 && spans[i].shared_by == spans[j].shared_by) continue;
       ASSERT_FALSE(time && place) << i << " and " << j;
     }
   }

@@ -123,7 +123,8 @@ TEST(StepSimulation, NoStepIsFasterThanAnyResource) {
                                   1e8 * (1 + random() % 100));
     const SimulatedStep step = SimulateStep(plan, clock);
     const double disk = clock.disk.Seconds(plan.traffic.read_bytes, plan.traffic.written_bytes);
-    EXPECT_GE(step.seconds * 1.001, disk);
+    // What a step leaves for the next to write is not quite what the one before left it.
+    EXPECT_GE(step.seconds * 1.005, disk);
     EXPECT_GE(step.seconds * 1.001, Sum(clock.op_seconds));
     EXPECT_LE(step.seconds,
               disk + Sum(clock.op_seconds) +
