@@ -33,7 +33,11 @@ int SwapManager::Mover::FirstTurnBuffer(int turn_stay) const {
 // Its memory is its own: its tile buffers can be used.
 void SwapManager::Mover::OpenTurnStay(Stay& stay) {
   turn_version_ = stay.version + 1;
-  if (turn_begun_ == turn_version_) return ReleaseStay(stay);  // too late to be of use
+  if (turn_begun_ == turn_version_) {  // too late to be of use
+    ReleaseStay(stay);
+    pump_again_ = true;
+    return;
+  }
   turn_stays_[stay.turn_stay] = &stay;
   const int first = FirstTurnBuffer(stay.turn_stay);
   for (int i = plan_.turn_stays[stay.turn_stay].tiles; i > 0; --i) {

@@ -9,8 +9,8 @@
 // Memory beyond the minimum is spent in this order: activations that stay on the device,
 // look-ahead (weights are fetched some operations early), gradients that wait for the next
 // forward, weights kept over the turns of a step, activations in the host's memory instead of
-// the store, and then whole units that never touch storage. With a clock
-// the time line of each choice is simulated, and the fastest taken.
+// the store, whole units that never touch storage, and buffers for the turn of two steps in what
+// is idle there. With a clock the time line of each choice is simulated, and the fastest taken.
 #pragma once
 
 #include <cstdint>
