@@ -116,8 +116,8 @@ spillway_sim_mutant(update_before_its_gradient swap/mover_passes.cc
   [==[return other->kind == PassKind::kRound && other->unit == pass.unit;]==]
   [==[return false;]==])
 spillway_sim_mutant(weights_released_before_their_update swap/mover.cc
-  [==[} else if (!stay->feeds_update) {]==]
-  [==[} else {]==])
+  [==[} else if (!stay->feeds_update && stay->use != StayUse::kTurnTiles) {]==]
+  [==[} else if (stay->use != StayUse::kTurnTiles) {]==])
 spillway_sim_mutant(deferred_update_forgotten_at_a_flush swap/mover_passes.cc
   [==[return pass.kind == PassKind::kUpdate && !pass.sums && !flushing_;]==]
   [==[return pass.kind == PassKind::kUpdate && !pass.sums;]==])
