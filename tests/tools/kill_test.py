@@ -94,7 +94,11 @@ class KillTest(CliTest):
         # moments are drawn after OUTPUT has come.
         moments = random.Random(20240229)
         stages, kills = {}, 0
-        for moment in range(MOMENTS):
+        wanted = ("before the first commit", "commits") if MOMENTS >= 25 else ()
+        for moment in range(4 * MOMENTS):
+            # On a busy machine a short stage may be missed for a while.
+            if moment >= MOMENTS and all(stage in stages for stage in wanted):
+                break
             self.begin_afresh()
             in_a_row = moments.choice((1, 1, 2, 3, 5))
             for kill in range(in_a_row):
@@ -118,11 +122,10 @@ class KillTest(CliTest):
             result = run(*resume)
             self.assertEqual(result.returncode, 0, f"moment {moment}: {result.stderr}")
             self.assertEqual(self.outcome(), expected, f"moment {moment}")
-        print(f"{MOMENTS} moments, {kills} kills in a run of {span:.2f} s: {stages}")
+        print(f"{moment} moments, {kills} kills in a run of {span:.2f} s: {stages}")
         self.assertGreaterEqual(kills, MOMENTS)
-        if MOMENTS >= 25:
-            for stage in ("before the first commit", "commits"):
-                self.assertIn(stage, stages)
+        for stage in wanted:
+            self.assertIn(stage, stages)
 
     @unittest.skipUnless(KILL_AT_CALL, "SPILLWAY_KILL_AT_CALL is not set")
     def test_at_calls_that_change_files(self):
