@@ -27,6 +27,15 @@ constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
 // Below these the clock does not see what is lost: transfers take their time one by one.
 constexpr int kChosenLevels = 5;
 
+// Whether a store with `room` has all that is spilled by a plan that asks for `other`.
+bool Covers(const SpillRoom& room, const SpillRoom& other) {
+  for (size_t unit = 0; unit < other.gradients.size(); ++unit) {
+    if (other.gradients[unit] && !room.gradients[unit]) return false;
+    if (other.activation_bytes[unit] > room.activation_bytes[unit]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 // On the device an activation costs no transfer. Those of the last units are there for the
@@ -192,10 +201,13 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   return plan;
 }
 
-// Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`.
+// Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`, which is
+// what the same request gets without one. None spills more: the store may be there already, with
+// room for that plan.
 SwapPlan Planner::Fastest(const Draft& smallest, SwapPlan plan) {
   double least_seconds = SimulateStep(plan, *request_.clock).seconds;
   const uint64_t least_bytes = Build(smallest).host_arena_bytes;
+  const SpillRoom room = plan.spill_room;
   // Each choice is taken for itself, one after the other, and may turn out worse with more
   // memory: what is planned for a little less is a plan, too.
   for (int sixteenths : {16, 15, 14, 12}) {
@@ -204,6 +216,7 @@ SwapPlan Planner::Fastest(const Draft& smallest, SwapPlan plan) {
     int level = 0;
     const auto try_plan = [&](double other_share, int other_level) {
       SwapPlan other = Spend(smallest, other_share, other_level);
+      if (!Covers(room, other.spill_room)) return;
       const double seconds = SimulateStep(other, *request_.clock).seconds;
       if (seconds > least_seconds * kWorthwhile) return;
       least_seconds = seconds;

@@ -209,6 +209,30 @@ TEST(StepSimulation, MoreMemoryIsNeverSlower) {
   }
 }
 
+// A run opens its store for the plan that it makes before anything is timed.
+TEST(StepSimulation, TheClockSpillsNothingThatIsNotSpilledWithoutOne) {
+  // The first are any requests; with the last a plan for less memory once spilled more.
+  for (int i : {0, 1, 2, 3, 4, 5, 6, 7, 1579}) {
+    std::mt19937 random(i);
+    PlanRequest request =
+        GptLike(random() % 4 ? UpdateMode::kDeferred : UpdateMode::kImmediate, TierChoice::kNvme);
+    if (random() % 2) request.weights = TierChoice::kHost;
+    request.activation_bytes.assign(request.layout.num_units(), random() % 2 ? 4 << 20 : 0);
+    request.input_in_flight_bytes = 4 << 20;
+    request.device_bytes = random() % (32 << 20);
+    request.host_bytes = Smallest(request) + random() % 60000000;
+    const SwapPlan plain = PlanOf(request);
+    const double rate = 1e6 * (1 + random() % 5000);
+    request.clock = Clock(request, 0.001 * (1 + random() % 50), rate, 1e8 * (1 + random() % 100));
+    const SwapPlan chosen = PlanOf(request);
+    for (int unit = 0; unit < request.layout.num_units(); ++unit) {
+      EXPECT_LE(chosen.spill_room.gradients[unit], plain.spill_room.gradients[unit]) << i;
+      EXPECT_LE(chosen.spill_room.activation_bytes[unit], plain.spill_room.activation_bytes[unit])
+          << i;
+    }
+  }
+}
+
 TEST(StepSimulation, TwiceTheLayersTakeTwiceTheTime) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     double seconds[2];
