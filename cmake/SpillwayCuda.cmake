@@ -1,22 +1,27 @@
-# The preset cuda: compiled and linked, never run by the tests. There is no CUDA path in the
-# program yet; this shows that toolkit, LibTorch and this code fit together.
+# The preset cuda: the kernels and what links with them.
 
-if(NOT TARGET spillway::torch)
-  message(FATAL_ERROR "SPILLWAY_CUDA needs LibTorch")
-endif()
-if(NOT EXISTS ${SPILLWAY_TORCH}/lib/libtorch_cuda.so)
-  message(FATAL_ERROR "${SPILLWAY_TORCH}/lib/libtorch_cuda.so not found: this LibTorch has no CUDA")
-endif()
-
-# Turing to Hopper; later ones translate the last one's PTX.
-set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90)
-# CMake 3.25 does not know that nvcc 13 speaks C++20. Fused multiply-adds would change the numbers.
-add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--fmad=false>")
+# Turing, Ampere (data centre and not), Ada, Hopper, Blackwell (data centre and not). Others
+# translate the PTX of the nearest one below them.
+set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90 100-real 120)
+# Operations, division, roots and subnormals as IEEE 754 has them. But for fmad these are nvcc's
+# defaults; they stand here because every bit depends on them.
+set(SPILLWAY_EXACT_CUDA --fmad=false --prec-div=true --prec-sqrt=true --ftz=false)
+# CMake 3.25 does not know that nvcc 13 speaks C++20.
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;${SPILLWAY_EXACT_CUDA}>")
 # LibTorch brings a shared CUDA runtime; a second, static one would not see its streams.
 set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD_DEFAULT "") # the flag above is the only one
 find_package(CUDAToolkit REQUIRED)
+
+include(SpillwayCudaKernels)
+
+if(SPILLWAY_WITHOUT_TORCH)
+  return()
+endif()
+if(NOT EXISTS ${SPILLWAY_TORCH}/lib/libtorch_cuda.so)
+  message(FATAL_ERROR "${SPILLWAY_TORCH}/lib/libtorch_cuda.so not found: this LibTorch has no CUDA")
+endif()
 
 add_library(spillway::torch_cuda INTERFACE IMPORTED)
 # libtorch_cuda.so registers itself with LibTorch when it is loaded, so it must stay in the
@@ -26,9 +31,23 @@ target_link_libraries(spillway::torch_cuda INTERFACE spillway::torch
   -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
 target_link_options(spillway::torch_cuda INTERFACE -Wl,--allow-shlib-undefined)
 
-target_link_libraries(spillway PRIVATE spillway::torch_cuda)
+# swap/cuda with the runtime that it calls.
+add_library(spillway::cuda INTERFACE IMPORTED)
+target_link_libraries(spillway::cuda INTERFACE spillway_cuda CUDA::cudart)
+
+# LibTorch's half. An object library: its LinkedCuda is there before the linker looks into
+# spillway_engine, where engine/torch/no_cuda.cc would say that there is none.
+file(GLOB torch_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/torch/cuda/*.cc)
+add_library(spillway_torch_cuda OBJECT ${torch_cuda_sources})
+target_link_libraries(spillway_torch_cuda PUBLIC spillway_engine spillway::cuda spillway::torch_cuda)
+target_link_libraries(spillway PRIVATE spillway_torch_cuda)
 
 # What nvcc compiles: a kernel on a stream of LibTorch's.
 add_executable(cuda_check ${CMAKE_SOURCE_DIR}/cmake/check/cuda_check.cu
   ${CMAKE_SOURCE_DIR}/cmake/check/cuda_check_torch.cc)
 target_link_libraries(cuda_check PRIVATE spillway::torch_cuda)
+
+# The device suite on a GPU, for whoever has one.
+add_executable(cuda_device_check ${CMAKE_SOURCE_DIR}/tests/cuda/gpu/device_check.cc
+  ${CMAKE_SOURCE_DIR}/tests/cuda/gpu/add_bytes.cu)
+target_link_libraries(cuda_device_check PRIVATE spillway::cuda GTest::gtest GTest::gmock)

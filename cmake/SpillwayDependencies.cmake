@@ -16,6 +16,19 @@ find_package(GTest REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(benchmark QUIET)
 
+# Programs that are carried to a machine with a GPU bring Abseil along.
+if(SPILLWAY_CUDA)
+  get_property(imported DIRECTORY PROPERTY IMPORTED_TARGETS)
+  list(FILTER imported INCLUDE REGEX "^absl::")
+  foreach(target ${imported})
+    get_target_property(location ${target} IMPORTED_LOCATION_NONE)
+    string(REGEX REPLACE "\\.so[.0-9]*$" ".a" static "${location}")
+    if(EXISTS ${static})
+      set_target_properties(${target} PROPERTIES IMPORTED_LOCATION_NONE ${static})
+    endif()
+  endforeach()
+endif()
+
 # spillway_find(target header library package): a plain library, static where there is one.
 function(spillway_find target header library package)
   find_path(${target}_INCLUDE ${header})

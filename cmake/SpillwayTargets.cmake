@@ -98,6 +98,7 @@ function(spillway_tests name folder)
   if(SPILLWAY_SANITIZE MATCHES address AND folder STREQUAL "torch")
     string(CONCAT filter "--gtest_filter=-SameBits*.Fp32*:SameBitsPlacement.Bf16*"
       ":SameBitsResume.Bf16Clipped:SameBitsResume.Fp16:SameBitsWorkers.Fp16"
+      ":SameBitsDevice.Bf16:SameBitsDevice.Fp16:SameBitsDevice.SeedsBf16"
       ":SameBits.TwoComputeThreads*:TrainGolden.*:DryRun.TheFormula*")
   endif()
   if(SPILLWAY_SANITIZE STREQUAL "thread")

@@ -1,11 +1,9 @@
-// Dropout's mask and its application (random.h), vectorised.
-//
-// Element e of a mask belongs to block e / 128. A block takes 16 Philox counters; with
-// j = e % 16 and h = (e / 16) % 8, its 16 bits are half h % 2 of word h / 2 of counter
-// 16 * block + j. So the lanes of a vector are counters, and nothing is shuffled.
+// Dropout's mask (dropout_mask.h) and its application (random.h), vectorised: the lanes of a
+// vector are counters, and nothing is shuffled.
 #include <cmath>
 #include <cstring>
 
+#include "engine/dropout_mask.h"
 #include "engine/philox.h"
 #include "engine/random.h"
 #include "engine/simd_dispatch.h"
@@ -15,30 +13,13 @@ namespace spillway {
 namespace {
 
 constexpr uint64_t kDropoutDomain = 0x44726f706f750003;  // "Dropou"
-constexpr uint64_t kCounters = 16;                       // of a block
-constexpr uint64_t kBlock = 128;                         // elements: 8 a counter
+constexpr uint64_t kCounters = kDropoutBlockCounters;
+constexpr uint64_t kBlock = kDropoutBlock;
 constexpr uint64_t kChunkBlocks = 8;
 constexpr uint64_t kChunk = kBlock * kChunkBlocks;  // elements decided at a time: 2 KiB
 
-struct MaskKey {
-  uint32_t key0, key1;  // from seed, step and sample
-  uint32_t unit, site;
-  uint32_t threshold;
-};
-
-MaskKey MaskKeyOf(const DropoutKey& key, double p) {
-  SPILLWAY_CHECK(p >= 0 && p < 1);
-  const uint64_t seed = key.seed ^ kDropoutDomain;
-  const PhiloxCounter derived =
-      Philox4x32({static_cast<uint32_t>(key.sample), static_cast<uint32_t>(key.sample >> 32),
-                  static_cast<uint32_t>(key.step), static_cast<uint32_t>(key.step >> 32)},
-                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-  return {derived[0], derived[1], key.unit, key.site,
-          static_cast<uint32_t>(std::lround(p * 65536))};
-}
-
 // keep[e] = all ones or zero for the elements of blocks [first_block, + kChunkBlocks).
-SPILLWAY_ALWAYS_INLINE void DecideChunk(const MaskKey& key, uint64_t first_block,
+SPILLWAY_ALWAYS_INLINE void DecideChunk(const DropoutMaskKey& key, uint64_t first_block,
                                         uint16_t* __restrict keep) {
   for (uint64_t block = 0; block < kChunkBlocks; ++block) {
     const uint64_t first_counter = (first_block + block) * kCounters;
@@ -65,7 +46,7 @@ SPILLWAY_ALWAYS_INLINE void DecideChunk(const MaskKey& key, uint64_t first_block
 
 // Calls apply(offset in the range, keep flags, count) for each piece of a range.
 template <typename Apply>
-SPILLWAY_ALWAYS_INLINE void ForEachChunk(const MaskKey& key, uint64_t begin, uint64_t count,
+SPILLWAY_ALWAYS_INLINE void ForEachChunk(const DropoutMaskKey& key, uint64_t begin, uint64_t count,
                                          Apply apply) {
   alignas(64) uint16_t keep[kChunk];
   for (uint64_t done = 0; done < count;) {
@@ -90,7 +71,7 @@ struct Scale {
       float* to = reinterpret_cast<float*>(out) + offset;
 #pragma GCC ivdep
       for (uint64_t i = 0; i < count; ++i) {
-        const float scaled = from[i] * scale;
+        const float scaled = ScaleKept<kDType>(from[i], scale);
         to[i] = keep[i] != 0 ? scaled : 0.0f;
       }
     } else {
@@ -98,11 +79,7 @@ struct Scale {
       uint16_t* to = reinterpret_cast<uint16_t*>(out) + offset;
 #pragma GCC ivdep
       for (uint64_t i = 0; i < count; ++i) {
-        if constexpr (kDType == DType::kBFloat16) {
-          to[i] = BFloat16FromFloat(FloatFromBFloat16(from[i]) * scale) & keep[i];
-        } else {
-          to[i] = Float16FromFloat(FloatFromFloat16(from[i]) * scale) & keep[i];
-        }
+        to[i] = ScaleKept<kDType>(from[i], scale) & keep[i];
       }
     }
   }
@@ -110,7 +87,7 @@ struct Scale {
 
 template <DType kDType>
 struct ApplyLoop {
-  static SPILLWAY_ALWAYS_INLINE void Run(MaskKey key, uint64_t begin, uint64_t count,
+  static SPILLWAY_ALWAYS_INLINE void Run(DropoutMaskKey key, uint64_t begin, uint64_t count,
                                          Scale<kDType> scale) {
     ForEachChunk(key, begin, count, scale);
   }
@@ -127,27 +104,39 @@ struct StoreMask {
 };
 
 struct MaskLoop {
-  static SPILLWAY_ALWAYS_INLINE void Run(MaskKey key, uint64_t begin, uint64_t count,
+  static SPILLWAY_ALWAYS_INLINE void Run(DropoutMaskKey key, uint64_t begin, uint64_t count,
                                          StoreMask store) {
     ForEachChunk(key, begin, count, store);
   }
 };
 
 template <DType kDType>
-void ApplyAs(const MaskKey& key, double p, uint64_t begin, uint64_t count, const void* in,
+void ApplyAs(const DropoutMaskKey& key, double p, uint64_t begin, uint64_t count, const void* in,
              void* out) {
   RunOnBestSimdTarget<ApplyLoop<kDType>>(
       key, begin, count,
-      Scale<kDType>{static_cast<const char*>(in), static_cast<char*>(out),
-                    static_cast<float>(1 / (1 - p))});
+      Scale<kDType>{static_cast<const char*>(in), static_cast<char*>(out), DropoutScale(p)});
 }
 
 }  // namespace
 
+DropoutMaskKey DropoutMaskKeyOf(const DropoutKey& key, double p) {
+  SPILLWAY_CHECK(p >= 0 && p < 1);
+  const uint64_t seed = key.seed ^ kDropoutDomain;
+  const PhiloxCounter derived =
+      Philox4x32({static_cast<uint32_t>(key.sample), static_cast<uint32_t>(key.sample >> 32),
+                  static_cast<uint32_t>(key.step), static_cast<uint32_t>(key.step >> 32)},
+                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  return {derived[0], derived[1], key.unit, key.site,
+          static_cast<uint32_t>(std::lround(p * 65536))};
+}
+
+float DropoutScale(double p) { return static_cast<float>(1 / (1 - p)); }
+
 void DropoutApply(const DropoutKey& key, double p, uint64_t begin, uint64_t count, DType dtype,
                   const void* in, void* out) {
   const ScopedExactFloatMode mode;
-  const MaskKey mask = MaskKeyOf(key, p);
+  const DropoutMaskKey mask = DropoutMaskKeyOf(key, p);
   switch (dtype) {
     case DType::kFloat32:
       return ApplyAs<DType::kFloat32>(mask, p, begin, count, in, out);
@@ -160,7 +149,7 @@ void DropoutApply(const DropoutKey& key, double p, uint64_t begin, uint64_t coun
 }
 
 void DropoutMask(const DropoutKey& key, double p, uint64_t begin, uint64_t count, uint8_t* keep) {
-  RunOnBestSimdTarget<MaskLoop>(MaskKeyOf(key, p), begin, count, StoreMask{keep});
+  RunOnBestSimdTarget<MaskLoop>(DropoutMaskKeyOf(key, p), begin, count, StoreMask{keep});
 }
 
 }  // namespace spillway

@@ -45,8 +45,8 @@ nlohmann::json ToJson(const StepMetrics& m) {
   row["update"] = m.deferred ? "deferred" : "immediate";
   row["bytes"] = {{"nvme_read", m.nvme_read_bytes},
                   {"nvme_written", m.nvme_written_bytes},
-                  {"to_device", 0},
-                  {"to_host", 0},
+                  {"to_device", m.to_device_bytes},
+                  {"to_host", m.to_host_bytes},
                   {"collective", 0}};
   row["stall_seconds"] = {{"disk", m.stall_disk_seconds},
                           {"copy", 0.0},

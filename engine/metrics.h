@@ -26,6 +26,8 @@ struct StepMetrics {
   bool skipped = false;
   bool deferred = false;
   uint64_t nvme_read_bytes = 0;
+  uint64_t to_device_bytes = 0;  // copied to a device with memory of its own, and from there
+  uint64_t to_host_bytes = 0;
   uint64_t nvme_written_bytes = 0;
   double stall_disk_seconds = 0;
   double stall_update_seconds = 0;

@@ -23,44 +23,6 @@ absl::Status RequireRange(absl::string_view field, double value, double low, dou
       absl::StrFormat("optimizer: %s is %g; it must be %s", field, value, range));
 }
 
-UpdateRule RuleOf(const OptimizerSpec& spec) {
-  switch (spec.kind) {
-    case Kind::kAdamW:
-      return UpdateRule::kAdamW;
-    case Kind::kAdam:
-      return UpdateRule::kAdam;
-    case Kind::kSgd:
-      if (spec.momentum == 0) {
-        return UpdateRule::kSgd;
-      }
-      return spec.nesterov ? UpdateRule::kSgdNesterov : UpdateRule::kSgdMomentum;
-  }
-  SPILLWAY_CHECK(false);
-}
-
-// All in double, rounded once. torch's first SGD step takes the gradient as the buffer,
-// which is a zero buffer without dampening.
-UpdateConstants ConstantsOf(const OptimizerSpec& spec, const UpdateScalars& scalars, bool decayed) {
-  const double lr = scalars.learning_rate;
-  const double step = static_cast<double>(scalars.step);
-  const double weight_decay = decayed ? spec.weight_decay : 0;
-  const double bias_correction1 = spec.kind == Kind::kSgd ? 1 : 1 - std::pow(spec.beta1, step);
-  const double bias_correction2 = 1 - std::pow(spec.beta2, step);
-  UpdateConstants c;
-  c.gradient_scale = static_cast<float>(scalars.gradient_scale);
-  c.decay_factor = static_cast<float>(1 - lr * weight_decay);
-  c.weight_decay = static_cast<float>(weight_decay);
-  c.one_minus_beta1 = static_cast<float>(1 - spec.beta1);
-  c.beta2 = static_cast<float>(spec.beta2);
-  c.one_minus_beta2 = static_cast<float>(1 - spec.beta2);
-  c.bias_correction2_sqrt = static_cast<float>(std::sqrt(bias_correction2));
-  c.eps = static_cast<float>(spec.eps);
-  c.negative_step_size = static_cast<float>(-(lr / bias_correction1));
-  c.momentum = static_cast<float>(spec.momentum);
-  c.one_minus_dampening = static_cast<float>(scalars.step == 1 ? 1 : 1 - spec.dampening);
-  return c;
-}
-
 }  // namespace
 
 absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
@@ -120,65 +82,123 @@ GradientPartial OptimizerTiles::Round(int unit, int tile, uint64_t parameters, c
   return partial;
 }
 
-absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& scalars) {
-  if (scalars.skip) {
-    return absl::OkStatus();
+UpdateRule OptimizerTiles::rule() const {
+  switch (spec_.kind) {
+    case Kind::kAdamW:
+      return UpdateRule::kAdamW;
+    case Kind::kAdam:
+      return UpdateRule::kAdam;
+    case Kind::kSgd:
+      if (spec_.momentum == 0) {
+        return UpdateRule::kSgd;
+      }
+      return spec_.nesterov ? UpdateRule::kSgdNesterov : UpdateRule::kSgdMomentum;
   }
-  SPILLWAY_CHECK(scalars.step >= 1);
-  const UnitLayout& unit = layout_.units()[tile.unit];
-  const uint64_t end = std::min(tile.first_parameter + tile.parameters, unit.parameters);
-  const auto plane = [&](Plane which) {
-    const int index = layout_.PlaneIndex(which);
-    return index < 0 ? nullptr : tile.planes[index];
-  };
-  char* const weight = plane(Plane::kWeight);
-  char* const residual = plane(Plane::kResidual);
-  char* const master = plane(Plane::kMaster);
-  char* const moment1 = plane(spec_.kind == Kind::kSgd ? Plane::kMomentum : Plane::kExpAvg);
-  char* const moment2 = plane(Plane::kExpAvgSq);
-  const UpdateRule rule = RuleOf(spec_);
-  const UpdateConstants constants[2] = {ConstantsOf(spec_, scalars, false),
-                                        ConstantsOf(spec_, scalars, true)};
+  SPILLWAY_CHECK(false);
+}
 
-  // Walks the tile in pieces that either decay or don't.
+// torch's first SGD step takes the gradient as the buffer, which is a zero buffer without
+// dampening.
+UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool decays) const {
+  SPILLWAY_CHECK(scalars.step >= 1);
+  const double lr = scalars.learning_rate;
+  const double step = static_cast<double>(scalars.step);
+  const double weight_decay = decays ? spec_.weight_decay : 0;
+  const double bias_correction1 = spec_.kind == Kind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
+  const double bias_correction2 = 1 - std::pow(spec_.beta2, step);
+  UpdateConstants c;
+  c.gradient_scale = static_cast<float>(scalars.gradient_scale);
+  c.decay_factor = static_cast<float>(1 - lr * weight_decay);
+  c.weight_decay = static_cast<float>(weight_decay);
+  c.one_minus_beta1 = static_cast<float>(1 - spec_.beta1);
+  c.beta2 = static_cast<float>(spec_.beta2);
+  c.one_minus_beta2 = static_cast<float>(1 - spec_.beta2);
+  c.bias_correction2_sqrt = static_cast<float>(std::sqrt(bias_correction2));
+  c.eps = static_cast<float>(spec_.eps);
+  c.negative_step_size = static_cast<float>(-(lr / bias_correction1));
+  c.momentum = static_cast<float>(spec_.momentum);
+  c.one_minus_dampening = static_cast<float>(scalars.step == 1 ? 1 : 1 - spec_.dampening);
+  return c;
+}
+
+std::vector<OptimizerTiles::Piece> OptimizerTiles::PiecesOf(const TileView& tile) const {
+  const uint64_t first = tile.first_parameter;
+  const uint64_t end = std::min(first + tile.parameters, layout_.units()[tile.unit].parameters);
   const std::vector<ParameterRange>& ranges = decayed_[tile.unit];
   auto range = std::upper_bound(
-      ranges.begin(), ranges.end(), tile.first_parameter,
+      ranges.begin(), ranges.end(), first,
       [](uint64_t parameter, const ParameterRange& r) { return parameter < r.end; });
-  for (uint64_t begin = tile.first_parameter; begin < end;) {
+  std::vector<Piece> pieces;
+  for (uint64_t begin = first; begin < end;) {
     const bool decays = range != ranges.end() && range->begin <= begin;
     uint64_t piece_end = end;
     if (range != ranges.end()) {
       piece_end = std::min(end, decays ? range->end : range->begin);
     }
-    const uint64_t at = begin - tile.first_parameter;
-    const auto offset = [at](char* base, uint64_t bytes) -> void* {
-      return base == nullptr ? nullptr : base + at * bytes;
-    };
-    const UpdatePlanes planes = {
-        .weight = offset(weight, DTypeBytes(dtype_)),
-        .residual = static_cast<uint16_t*>(offset(residual, 2)),
-        .master = static_cast<float*>(offset(master, 4)),
-        .moment1 = static_cast<float*>(offset(moment1, 4)),
-        .moment2 = static_cast<float*>(offset(moment2, 4)),
-        .gradient = static_cast<const char*>(tile.gradient) + at * DTypeBytes(dtype_),
-        .count = piece_end - begin,
-    };
-    const uint32_t largest = UpdateParameters(dtype_, rule, planes, constants[decays]);
-    if (largest >= FirstUnstorableMagnitude(dtype_)) {
-      float value = 0;
-      const uint64_t index = FindUnstorable(dtype_, planes, &value);
-      return absl::OutOfRangeError(absl::StrFormat(
-          "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the learning "
-          "rate, warm it up, or clip gradients",
-          unit.name, scalars.step, begin + index, value, DTypeName(dtype_)));
+    if (piece_end > begin) {
+      pieces.push_back({begin - first, piece_end - first, decays});
     }
     begin = piece_end;
     if (decays) {
       ++range;
     }
   }
+  return pieces;
+}
+
+UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const {
+  const auto plane = [&](Plane which, uint64_t bytes) -> void* {
+    const int index = layout_.PlaneIndex(which);
+    return index < 0 ? nullptr : tile.planes[index] + begin * bytes;
+  };
+  const Plane moment1 = spec_.kind == Kind::kSgd ? Plane::kMomentum : Plane::kExpAvg;
+  return {
+      .weight = plane(Plane::kWeight, DTypeBytes(dtype_)),
+      .residual = static_cast<uint16_t*>(plane(Plane::kResidual, 2)),
+      .master = static_cast<float*>(plane(Plane::kMaster, 4)),
+      .moment1 = static_cast<float*>(plane(moment1, 4)),
+      .moment2 = static_cast<float*>(plane(Plane::kExpAvgSq, 4)),
+      .gradient = static_cast<const char*>(tile.gradient) + begin * DTypeBytes(dtype_),
+      .count = end - begin,
+  };
+}
+
+absl::Status OptimizerTiles::Unstorable(const TileView& tile, const UpdateScalars& scalars,
+                                        const UpdatePlanes& planes,
+                                        uint64_t first_parameter) const {
+  float value = 0;
+  const uint64_t index = FindUnstorable(dtype_, planes, &value);
+  return absl::OutOfRangeError(absl::StrFormat(
+      "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the learning "
+      "rate, warm it up, or clip gradients",
+      layout_.units()[tile.unit].name, scalars.step, first_parameter + index,
+      // The sign of a NaN depends on the processor.
+      std::isnan(value) ? std::abs(value) : value, DTypeName(dtype_)));
+}
+
+absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& scalars) {
+  if (scalars.skip) {
+    return absl::OkStatus();
+  }
+  const UpdateConstants constants[2] = {ConstantsOf(scalars, false), ConstantsOf(scalars, true)};
+  for (const Piece& piece : PiecesOf(tile)) {
+    const UpdatePlanes planes = PlanesOf(tile, piece.begin, piece.end);
+    const uint32_t largest = UpdateParameters(dtype_, rule(), planes, constants[piece.decays]);
+    if (largest >= FirstUnstorableMagnitude(dtype_)) {
+      return Unstorable(tile, scalars, planes, tile.first_parameter + piece.begin);
+    }
+  }
   return absl::OkStatus();
+}
+
+absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
+                                          uint32_t largest_magnitude) {
+  if (scalars.skip || largest_magnitude < FirstUnstorableMagnitude(dtype_)) {
+    return absl::OkStatus();
+  }
+  const std::vector<Piece> pieces = PiecesOf(tile);
+  return Unstorable(tile, scalars, PlanesOf(tile, 0, pieces.empty() ? 0 : pieces.back().end),
+                    tile.first_parameter);
 }
 
 }  // namespace spillway

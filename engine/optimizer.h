@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "engine/dtype.h"
+#include "engine/parameter_update.h"
 #include "swap/state_layout.h"
 #include "swap/tile_compute.h"
 
@@ -79,7 +80,29 @@ class OptimizerTiles : public TileCompute {
   // the tile is then unusable and the run must end.
   absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
 
+  absl::Status CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
+                            uint32_t largest_magnitude) override;
+
+ protected:
+  // Parameters [begin, end) of a tile, all of which decay or none.
+  struct Piece {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    bool decays = false;
+  };
+  // The tile without its padding, in order.
+  std::vector<Piece> PiecesOf(const TileView& tile) const;
+  UpdatePlanes PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const;
+  UpdateRule rule() const;
+  // Scalars computed in double, rounded once.
+  UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays) const;
+  DType dtype() const { return dtype_; }
+
  private:
+  // kOutOfRange, naming the first master among `planes` that must not stand.
+  absl::Status Unstorable(const TileView& tile, const UpdateScalars& scalars,
+                          const UpdatePlanes& planes, uint64_t first_parameter) const;
+
   OptimizerSpec spec_;
   DType dtype_;
   StateLayout layout_;

@@ -12,7 +12,7 @@
 
 #include <cstdint>
 
-#include "engine/dtype.h"
+#include "engine/number_formats.h"
 
 namespace spillway {
 

@@ -70,7 +70,7 @@ class StepCompute {
   virtual absl::Status Run(const OpBuffers& buffers) = 0;
 
   // Of the step begun last, or of the evaluation since its first sample, which is the same
-  // sum however many samples were taken at once; the loss after its loss op.
+  // sum however many samples were taken at once; the loss after its last op.
   virtual double loss_sum() const = 0;
   virtual int64_t label_count() const = 0;
 

@@ -18,6 +18,9 @@ struct TrainHooks {
   // Called with the state after the last step (or that of the commit, when the run had
   // finished before): export it here.
   std::function<absl::Status(const StateSource& state)> at_end;
+  // For tests: a device whose memory weights and gradient sums shall be in while the processor
+  // computes; outlives the call. Null: as options.device says.
+  Device* device = nullptr;
 };
 
 // Trains `model` on `data` as `options` say, into options.output: metrics.jsonl,

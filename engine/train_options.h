@@ -67,7 +67,8 @@ struct TrainOptions {
   // What OUTPUT/model/ takes at the end, for the check of free space; 0: there is none.
   uint64_t export_bytes_per_parameter = 0;
 
-  std::string device = "cpu";  // resolved
+  // "cpu", "cuda", or "auto": a GPU where this build and this machine have one for this run.
+  std::string device = "cpu";
 
   // Evaluation.
   int64_t eval_every = 0;  // 0: only at the end, when there is evaluation data

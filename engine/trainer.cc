@@ -28,6 +28,8 @@ void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start) {
   start.io.read_bytes += end.io.read_bytes - begin.io.read_bytes;
   start.io.written_bytes += end.io.written_bytes - begin.io.written_bytes;
   start.io.busy_seconds += end.io.busy_seconds - begin.io.busy_seconds;
+  start.to_device_bytes += end.to_device_bytes - begin.to_device_bytes;
+  start.to_host_bytes += end.to_host_bytes - begin.to_host_bytes;
   start.update_busy_seconds += end.update_busy_seconds - begin.update_busy_seconds;
   start.stall_disk_seconds += end.stall_disk_seconds - begin.stall_disk_seconds;
   start.stall_update_seconds += end.stall_update_seconds - begin.stall_update_seconds;
@@ -53,22 +55,24 @@ double MeanLoss(double sum, int64_t labels) {
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
-                 StepCompute* compute)
+                 StepCompute* compute, Device* device)
     : options_(options),
       model_(model),
       storage_(storage),
       compute_(compute),
+      device_(device),
       loss_scaler_(options.loss_scale) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& options,
                                                          const ModelDescription& model,
                                                          RunStorage* storage, StepCompute* compute,
-                                                         MemoryBudget* device_budget) {
+                                                         MemoryBudget* device_budget,
+                                                         Device* device) {
   RETURN_IF_ERROR(ValidateOptimizer(options.optimizer));
   RETURN_IF_ERROR(ValidateSchedule(options.schedule));
   RETURN_IF_ERROR(ValidateLossScale(options.loss_scale));
   SPILLWAY_CHECK(options.steps > 0);
-  auto trainer = std::unique_ptr<Trainer>(new Trainer(options, model, storage, compute));
+  auto trainer = std::unique_ptr<Trainer>(new Trainer(options, model, storage, compute, device));
   RunState& state = trainer->state_;
   if (storage->committed()) {
     state = *storage->committed();

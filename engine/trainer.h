@@ -69,11 +69,13 @@ class Trainer {
  public:
   // Checks, measures, plans and opens everything; nothing has been written to the
   // store yet. `storage` is open; `device_budget` is the one that LibTorch's memory is
-  // counted against. kResourceExhausted that ends in exit code 3 when it does not fit.
+  // counted against. `device`: what `compute` computes on, where that has memory of its own; it
+  // outlives the trainer. kResourceExhausted that ends in exit code 3 when it does not fit.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainOptions& options,
                                                          const ModelDescription& model,
                                                          RunStorage* storage, StepCompute* compute,
-                                                         MemoryBudget* device_budget);
+                                                         MemoryBudget* device_budget,
+                                                         Device* device = nullptr);
 
   const SwapPlan& plan() const { return manager_->plan(); }
   const RunState& state() const { return state_; }
@@ -87,7 +89,7 @@ class Trainer {
 
  private:
   Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
-          StepCompute* compute);
+          StepCompute* compute, Device* device);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
   absl::Status CheckWrites(const SwapPlan& plan);
@@ -117,6 +119,7 @@ class Trainer {
   const ModelDescription model_;
   RunStorage* const storage_;
   StepCompute* const compute_;
+  Device* const device_;  // null: compute uses the host's memory
   RunState state_;
   LossScaler loss_scaler_;
   bool deferred_ = false;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/cuda/cuda_optimizer_tiles.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/estimate/run_plan.h"
 #include "engine/memory_limits.h"
@@ -27,6 +28,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                               ? storage_->committed_tile_parameters()
                               : options_.tile_parameters;
   input.copies = storage_->copies() != nullptr;
+  input.separate_device = device_ != nullptr;
   input.memory = dry_run->memory;
   input.graphs = dry_run->graphs;
   ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
@@ -47,6 +49,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   SwapManagerOptions manager_options;
   manager_options.io = options_.io;
   manager_options.io.trace = recorder_->trace();
+  manager_options.device = device_;
   if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   workers_ = manager_options.workers;
   // Measured in the store's place, and before the arenas are there, whose memory it uses. What
@@ -69,10 +72,13 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
 
   host_budget_ = std::make_unique<MemoryBudget>("host", run.host_limit_bytes);
   ASSIGN_OR_RETURN(books_, host_budget_->Reserve(run.book_bytes, "the swap manager's books"));
-  ASSIGN_OR_RETURN(host_arena_, Arena::Create(swaps.host_arena_bytes, host_budget_.get()));
-  ASSIGN_OR_RETURN(device_arena_, Arena::Create(swaps.device_arena_bytes, device_budget));
-  optimizer_ = std::make_unique<OptimizerTiles>(options_.optimizer, options_.dtype, layout,
-                                                DecayedRanges(model_, options_.optimizer.decay));
+  ASSIGN_OR_RETURN(host_arena_, Arena::Create(swaps.host_arena_bytes, host_budget_.get(), device_));
+  ASSIGN_OR_RETURN(device_arena_,
+                   device_ ? Arena::CreateOn(device_, swaps.device_arena_bytes, device_budget)
+                           : Arena::Create(swaps.device_arena_bytes, device_budget));
+  // On any other device, and in the host's memory, these compute as OptimizerTiles do.
+  optimizer_ = std::make_unique<CudaOptimizerTiles>(
+      options_.optimizer, options_.dtype, layout, DecayedRanges(model_, options_.optimizer.decay));
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));

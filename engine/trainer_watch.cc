@@ -49,6 +49,8 @@ void Trainer::EndRow(StepMetrics& row) {
   row.seconds = now - row_began_ - excluded_seconds_ - held;
   row.commit_seconds = std::exchange(last_commit_seconds_, 0) + held;
   row.nvme_read_bytes = stats.io.read_bytes - last_stats_.io.read_bytes;
+  row.to_device_bytes = stats.to_device_bytes - last_stats_.to_device_bytes;
+  row.to_host_bytes = stats.to_host_bytes - last_stats_.to_host_bytes;
   row.nvme_written_bytes = stats.io.written_bytes - last_stats_.io.written_bytes;
   row.busy_disk_seconds = stats.io.busy_seconds - last_stats_.io.busy_seconds;
   row.busy_update_seconds = stats.update_busy_seconds - last_stats_.update_busy_seconds;
@@ -66,7 +68,7 @@ void Trainer::EndRow(StepMetrics& row) {
     }
     row.binding_seconds = BindingSeconds(*forecast_, busy);
   }
-  row.peak_device_bytes = compute_->peak_bytes();
+  row.peak_device_bytes = compute_->peak_bytes() + (device_ ? device_arena_->size_bytes() : 0);
   row.peak_host_bytes = host_budget_->peak_bytes();
   row.peak_rss_bytes = PeakResidentBytes();
   StartClock(now, stats);

@@ -11,59 +11,6 @@
 namespace spillway {
 namespace {
 
-template <DType kDType>
-struct Number;
-
-template <>
-struct Number<DType::kFloat32> {
-  using Stored = float;
-  static SPILLWAY_ALWAYS_INLINE float ToFloat(float value) { return value; }
-  static SPILLWAY_ALWAYS_INLINE float FromFloat(float value) { return value; }
-};
-
-template <>
-struct Number<DType::kBFloat16> {
-  using Stored = uint16_t;
-  static SPILLWAY_ALWAYS_INLINE float ToFloat(uint16_t value) { return FloatFromBFloat16(value); }
-  static SPILLWAY_ALWAYS_INLINE uint16_t FromFloat(float value) { return BFloat16FromFloat(value); }
-};
-
-template <>
-struct Number<DType::kFloat16> {
-  using Stored = uint16_t;
-  static SPILLWAY_ALWAYS_INLINE float ToFloat(uint16_t value) { return FloatFromFloat16(value); }
-  static SPILLWAY_ALWAYS_INLINE uint16_t FromFloat(float value) { return Float16FromFloat(value); }
-};
-
-// One parameter: the formulas of torch.optim, one rounding an operation.
-template <UpdateRule kRule>
-SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2, uint64_t i,
-                                       const UpdateConstants& c) {
-  g = g * c.gradient_scale;
-  if constexpr (kRule == UpdateRule::kAdamW) {
-    p = p * c.decay_factor;
-  } else {
-    g = g + c.weight_decay * p;
-  }
-  if constexpr (kRule == UpdateRule::kAdamW || kRule == UpdateRule::kAdam) {
-    float m = moment1[i];
-    float v = moment2[i];
-    m = m + c.one_minus_beta1 * (g - m);
-    v = v * c.beta2 + (c.one_minus_beta2 * g) * g;
-    moment1[i] = m;
-    moment2[i] = v;
-    const float denominator = __builtin_sqrtf(v) / c.bias_correction2_sqrt + c.eps;
-    return p + c.negative_step_size * (m / denominator);
-  } else if constexpr (kRule == UpdateRule::kSgd) {
-    return p + c.negative_step_size * g;
-  } else {
-    const float buffer = moment1[i] * c.momentum + c.one_minus_dampening * g;
-    moment1[i] = buffer;
-    const float step = kRule == UpdateRule::kSgdNesterov ? g + c.momentum * buffer : buffer;
-    return p + c.negative_step_size * step;
-  }
-}
-
 template <DType kDType, UpdateRule kRule>
 struct UpdateLoop {
   static SPILLWAY_ALWAYS_INLINE uint32_t Run(UpdatePlanes planes, UpdateConstants constants) {
@@ -77,26 +24,8 @@ struct UpdateLoop {
     uint32_t largest = 0;
 #pragma GCC ivdep
     for (uint64_t i = 0; i < planes.count; ++i) {
-      float p;
-      if constexpr (kDType == DType::kBFloat16) {
-        p = Join(weight[i], residual[i]);
-      } else if constexpr (kDType == DType::kFloat16) {
-        p = master[i];
-      } else {
-        p = weight[i];
-      }
-      p = NewMaster<kRule>(p, Number<kDType>::ToFloat(gradient[i]), moment1, moment2, i, constants);
-      if constexpr (kDType == DType::kBFloat16) {
-        const SplitMaster split = Split(p);
-        weight[i] = split.weight;
-        residual[i] = split.residual;
-      } else if constexpr (kDType == DType::kFloat16) {
-        master[i] = p;
-        weight[i] = Float16FromFloat(p);
-      } else {
-        weight[i] = p;
-      }
-      const uint32_t magnitude = BitsOf(p) & 0x7fffffff;
+      const uint32_t magnitude = UpdateParameter<kDType, kRule>(weight, residual, master, moment1,
+                                                                moment2, gradient, i, constants);
       largest = magnitude > largest ? magnitude : largest;
     }
     return largest;
@@ -191,18 +120,6 @@ uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& plan
       return UpdateWithRule<DType::kBFloat16>(rule, planes, constants);
     case DType::kFloat16:
       return UpdateWithRule<DType::kFloat16>(rule, planes, constants);
-  }
-  SPILLWAY_CHECK(false);
-}
-
-uint32_t FirstUnstorableMagnitude(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return 0x7f800000;
-    case DType::kBFloat16:
-      return kFirstUnsplittableMagnitude;
-    case DType::kFloat16:
-      return 0x477ff000;  // 65520
   }
   SPILLWAY_CHECK(false);
 }

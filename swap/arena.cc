@@ -26,7 +26,23 @@ absl::Status MappingRefused(int error, uint64_t size_bytes, const MemoryBudget& 
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, MemoryBudget* budget) {
+absl::StatusOr<std::unique_ptr<Arena>> Arena::CreateOn(Device* device, uint64_t size_bytes,
+                                                       MemoryBudget* budget) {
+  auto reservation = budget->Reserve(size_bytes, "the arena");
+  if (!reservation.ok()) return reservation.status();
+  char* data = nullptr;
+  if (size_bytes > 0) {
+    auto allocated = device->Allocate(size_bytes);
+    if (!allocated.ok()) return allocated.status();
+    data = *allocated;
+  }
+  auto arena = std::unique_ptr<Arena>(new Arena(data, size_bytes, *std::move(reservation)));
+  arena->device_ = device;
+  return arena;
+}
+
+absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, MemoryBudget* budget,
+                                                     Device* pinned_for) {
   SPILLWAY_CHECK(budget != nullptr);
   if (size_bytes > UINT64_MAX / 2) return MappingRefused(ENOMEM, size_bytes, *budget);
   size_bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -51,11 +67,23 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, Memory
   }
   // A wish: without huge pages the arena is only slower.
   madvise(data, size_bytes, MADV_HUGEPAGE);
-  return std::unique_ptr<Arena>(new Arena(data, size_bytes, *std::move(reservation)));
+  auto arena = std::unique_ptr<Arena>(new Arena(data, size_bytes, *std::move(reservation)));
+  if (pinned_for != nullptr) {
+    const absl::Status pinned = pinned_for->RegisterHost(data, size_bytes);
+    if (!pinned.ok()) return pinned;
+    arena->pinned_for_ = pinned_for;
+  }
+  return arena;
 }
 
 Arena::~Arena() {
-  if (data_ != nullptr) munmap(data_, size_bytes_);
+  if (data_ == nullptr) return;
+  if (device_ != nullptr) {
+    device_->Free(data_);
+    return;
+  }
+  if (pinned_for_ != nullptr) pinned_for_->UnregisterHost(data_);
+  munmap(data_, size_bytes_);
 }
 
 }  // namespace spillway

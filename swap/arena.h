@@ -6,11 +6,12 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "swap/device.h"
 #include "swap/memory_budget.h"
 
 namespace spillway {
 
-// Memory that storage (and, on CUDA, the GPU) reaches without a bounce copy:
+// Memory that storage (and, on CUDA, the GPU) reaches without a bounce copy, or a device's own:
 // page-aligned, transparent huge pages where given, never moved. Who uses which
 // part of it is decided by the SwapPlan, not here. Counted against its budget
 // for its whole life.
@@ -19,7 +20,12 @@ class Arena {
   // `size_bytes` is rounded up to whole pages; 0 gives an arena without memory.
   // kResourceExhausted, naming the flag to change, when the budget or the system
   // has too little.
-  static absl::StatusOr<std::unique_ptr<Arena>> Create(uint64_t size_bytes, MemoryBudget* budget);
+  // `pinned_for`, which outlives it and may be null: copies from and to that device.
+  static absl::StatusOr<std::unique_ptr<Arena>> Create(uint64_t size_bytes, MemoryBudget* budget,
+                                                       Device* pinned_for = nullptr);
+  // The device's memory. The device outlives it.
+  static absl::StatusOr<std::unique_ptr<Arena>> CreateOn(Device* device, uint64_t size_bytes,
+                                                         MemoryBudget* budget);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -34,6 +40,8 @@ class Arena {
   char* data_;
   uint64_t size_bytes_;
   MemoryReservation reservation_;
+  Device* device_ = nullptr;  // whose memory it is
+  Device* pinned_for_ = nullptr;
 };
 
 }  // namespace spillway

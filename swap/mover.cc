@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,7 @@ int OpsUpToLoss(const StepSchedule& schedule) {
 
 SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena,
                           Arena* device_arena, TileCompute* compute, int workers,
-                          Executor* executor, Trace* trace)
+                          Executor* executor, Device* device, Trace* trace)
     : plan_(plan),
       layout_(plan.layout),
       store_(store),
@@ -35,8 +36,10 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       compute_(compute),
       deferred_(plan.schedule.update == UpdateMode::kDeferred),
       evaluate_ops_(OpsUpToLoss(plan.schedule)),
-      max_tasks_(std::max(plan.tile_buffers + plan.turn_tiles(), 2 * workers)),
+      max_tasks_(std::min(std::max(plan.tile_buffers + plan.turn_tiles(), 2 * workers),
+                          device ? kMaxDeviceTiles : INT_MAX)),
       executor_(executor),
+      device_(device),
       trace_(trace),
       workers_(workers, executor),
       settled_(plan.layout.num_units(), 0),
@@ -52,6 +55,8 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
     }
   }
   turn_stays_.resize(plan.turn_stays.size());
+  for (int i = 0; i < plan.stage_spans.size(); ++i) free_stages_.push_back(i);
+  for (int i = 0; device && i < kMaxDeviceTiles; ++i) free_partials_.push_back(i);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     partials_[unit].resize(layout_.NumTiles(unit));
   }
@@ -101,6 +106,7 @@ void SwapManager::Mover::Pump() {
     pump_again_ = false;
     if (failed_) return;
     AllocateStays();
+    StageFetches();
     ReadAheadAtTurn();
     AdvanceCommit();
     StartTiles();
@@ -157,7 +163,7 @@ void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {
 
 bool SwapManager::Mover::OpReady(const StepOp& op, const EnqueuedProgram& program) {
   for (int unit : op.weights) {
-    if (plan_.placements[unit].weight != Tier::kNvme) {
+    if (plan_.ReadsHome(unit)) {
       if (settled_[unit] != program.version) return false;
     } else if (FindStay(StayUse::kWeights, unit, next_op_)->state != StayState::kReady) {
       return false;
@@ -181,7 +187,7 @@ void SwapManager::Mover::TryGrantOp() {
   buffers.op = &op;
   buffers.index = index;
   for (int unit : op.weights) {
-    const ArenaSpan& span = plan_.placements[unit].weight != Tier::kNvme
+    const ArenaSpan& span = plan_.ReadsHome(unit)
                                 ? plan_.plane_homes[unit][0]
                                 : FindStay(StayUse::kWeights, unit, next_op_)->span;
     buffers.weights.push_back(Address(span));
@@ -199,6 +205,7 @@ void SwapManager::Mover::TryGrantOp() {
       gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
     }
   }
+  if (device_ != nullptr) WaitInComputeStream(op, program.kind == Program::kTrain);
   const double waited = Now() - op_wait_began_;
   const double computing = (workers_.busy_seconds() - update_busy_at_wait_) / workers_.threads();
   {
@@ -217,6 +224,7 @@ void SwapManager::Mover::TryGrantOp() {
 void SwapManager::Mover::FinishOp() {
   const EnqueuedProgram program = programs_.front();
   const int64_t op = next_op_ - 1;
+  if (device_ != nullptr) EndOpOnDevice(op);
   std::vector<Stay*> complete;  // gradient sums that no later op adds to
   for (auto& stay : stays_) {
     // Those of a program that was abandoned while they were being filled have the numbers of
@@ -224,6 +232,8 @@ void SwapManager::Mover::FinishOp() {
     if (stay->abandoned) continue;
     if (stay->first_op > op) break;
     if (stay->state == StayState::kReleased || stay->last_op != op) continue;
+    // The op may still use the host's memory: EndOpOnDevice sees to it.
+    if (device_ != nullptr && !OnDevice(*stay)) continue;
     if (stay->use == StayUse::kSums) {
       complete.push_back(stay.get());
     } else if (stay->use == StayUse::kSavedInput) {
@@ -293,6 +303,7 @@ void SwapManager::Mover::AllocateStays() {
       const bool fetched = stay.use == StayUse::kWeights || stay.use == StayUse::kLoadedInput;
       stay.state = fetched ? StayState::kAllocated : StayState::kReady;
       if (stay.use == StayUse::kTurnTiles) OpenTurnStay(stay);
+      if (OnDevice(stay)) stay.waits = uses_.Over(stay.span);
     }
     if (stay.state == StayState::kAllocated && CanFetch(stay)) StartFetch(stay);
   }
@@ -316,9 +327,7 @@ bool SwapManager::Mover::AddressesFree(size_t index) const {
         stays_[i]->version + 1 == stay.version) {
       continue;
     }
-    if (span.offset < other.offset + other.bytes && other.offset < span.offset + span.bytes) {
-      return false;
-    }
+    if (span.Overlaps(other)) return false;
   }
   return true;
 }
@@ -334,69 +343,8 @@ SwapManager::Mover::Stay* SwapManager::Mover::FindStay(StayUse use, int unit, in
   return nullptr;
 }
 
-void SwapManager::Mover::StartFetch(Stay& stay) {
-  stay.state = StayState::kFetching;
-  const bool weights = stay.use == StayUse::kWeights;
-  const int tiles = weights ? layout_.NumTiles(stay.unit) : store_->NumPieces(stay.unit);
-  stay.fetches_left = tiles;
-  stay.fetches.resize(tiles);
-  Event(absl::StrCat(weights ? "fetch " : "load ", stay.unit));
-  if (tiles == 0) stay.state = StayState::kReady;
-  char* data = Address(stay.span);
-  for (int tile = 0; tile < tiles; ++tile) {
-    Fetch& fetch = stay.fetches[tile];
-    fetch.mover = this;
-    fetch.stay = &stay;
-    fetch.tile = tile;
-    const TileLocation location = weights ? store_->CurrentTile(stay.unit, tile, 0, 1)
-                                          : store_->ActivationPiece(stay.unit, tile);
-    IoRequest& request = fetch.request;
-    request.op = IoOp::kRead;
-    request.io_class = stay.first_op <= next_op_ ? IoClass::kDemand : IoClass::kPrefetch;
-    request.file = location.file;
-    request.offset_bytes = location.offset_bytes;
-    request.data = data;
-    request.unit = stay.unit;
-    request.tile = tile;
-    request.size_bytes =
-        weights ? layout_.PlaneBytes(stay.unit, tile, 0) : store_->PieceBytes(stay.unit, tile);
-    data += request.size_bytes;
-    request.context = &fetch;
-    request.done = [](IoRequest& request, const absl::Status& status) {
-      Fetch& fetch = *static_cast<Fetch*>(request.context);
-      fetch.mover->FetchRead(fetch, status);
-    };
-    engine_->Submit(&request);
-  }
-}
-
-// A worker checks what came, before the updates that wait for one: the compute thread is
-// nearer to needing it, and here it would keep the disk waiting.
-void SwapManager::Mover::FetchRead(Fetch& fetch, const absl::Status& status) {
-  if (failed_ || !status.ok()) return FetchDone(fetch, status);
-  ++checks_running_;
-  workers_.RunFirst([this, &fetch] {
-    const int unit = fetch.stay->unit;
-    const TraceSpan span(trace_, SpanKind::kCheck, unit, fetch.tile);
-    const absl::Status status = fetch.stay->use == StayUse::kWeights
-                                    ? store_->Verify(unit, fetch.tile, 0, fetch.request.data)
-                                    : store_->VerifyPiece(unit, fetch.tile, fetch.request.data);
-    Post([this, &fetch, status] {
-      --checks_running_;
-      FetchDone(fetch, status);
-    });
-  });
-}
-
-void SwapManager::Mover::FetchDone(Fetch& fetch, const absl::Status& status) {
-  Stay& stay = *fetch.stay;
-  if (!status.ok()) Fail(status);
-  if (--stay.fetches_left > 0) return;
-  stay.state = StayState::kReady;
-  if (stay.abandoned) ReleaseStay(stay);
-}
-
 void SwapManager::Mover::ReleaseStay(Stay& stay) {
+  if (OnDevice(stay)) LeaveAddresses(stay);
   stay.state = StayState::kReleased;
   stay.fetches.clear();
 }

@@ -13,6 +13,9 @@
 //   versions  every training step gives a unit's state a new version. A program
 //             reads the version of the training step before it, so a fetch waits
 //             until that one is on storage, or is filled by the update itself.
+//   a device  with memory of its own (swap/mover_device.cc) has weights and sums copied to and from
+//             it. Then "filled" and "released" mean that the copy, or the last use, has been given
+//             to one of its streams; what comes after waits there, not here.
 //   a commit  of one version: waits for its updates, saves what lives in memory, then
 //             a thread of its own waits for the disk. Updates to later versions wait.
 #pragma once
@@ -28,6 +31,8 @@
 
 #include "io/io_engine.h"
 #include "io/mutex.h"
+#include "swap/address_uses.h"
+#include "swap/device.h"
 #include "swap/swap_manager.h"
 #include "swap/worker_pool.h"
 
@@ -38,7 +43,8 @@ enum class StayUse : uint8_t;
 class SwapManager::Mover {
  public:
   Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
-        TileCompute* compute, int workers, Executor* executor, Trace* trace = nullptr);
+        TileCompute* compute, int workers, Executor* executor, Device* device = nullptr,
+        Trace* trace = nullptr);
   ~Mover();
 
   // Starts the thread; `engine` is used by it alone. With an executor there is no
@@ -80,6 +86,7 @@ class SwapManager::Mover {
   absl::Status ReadTile(int unit, int tile, int first_plane, int last_plane,
                         std::vector<char*>& planes);
 
+  Device* device() const { return device_; }
   absl::string_view engine_name() const { return engine_->name(); }
   void RecordEvents() { record_events_ = true; }
   std::vector<std::string> TakeEvents();
@@ -114,8 +121,32 @@ class SwapManager::Mover {
   bool OpReady(const StepOp& op, const EnqueuedProgram& program);
   void TryGrantOp();
 
+  IoRequest& PrepareTransfer(Stay& stay, int tile, IoOp op, char* data);
+  static void FetchReadDone(IoRequest& request, const absl::Status& status);
   void FetchRead(Fetch& fetch, const absl::Status& status);
   void FetchDone(Fetch& fetch, const absl::Status& status);
+
+  // A device with memory of its own.
+  bool OnDevice(const Stay& stay) const;
+  void NoteWhenDone(StreamId stream, Done then);
+  void CopyToDevice(char* to, const char* from, uint64_t bytes);
+  void CopyToHost(char* to, const char* from, uint64_t bytes);
+  void WaitForAddresses(Stay& stay, StreamId stream);
+  void WaitInComputeStream(const StepOp& op, bool sums);
+  void StartFilling(Stay& stay);
+  void StageFetches();
+  void CopyStaged(Fetch& fetch, const absl::Status& status);
+  void LeaveAddresses(Stay& stay);
+  struct LearnedOfTile;
+  LearnedOfTile* Learned() const;
+  LearnedOfTile* TakeLearned(TileTask* task);
+  void RoundOnDevice(TileTask* task, char* gradient);
+  void BringFromDevice(TileTask* task);
+  void TakeToDevice(TileTask* task);
+  void UpdateOnDevice(TileTask* task);
+  void CheckUpdated(TileTask* task, uint32_t largest_magnitude);
+  void CopyPlanes(int unit, int tile, bool to_device, const std::vector<char*>& planes);
+  void EndOpOnDevice(int64_t op);
 
   // Spilled inputs.
   bool InputReady(const StepOp& op);
@@ -132,6 +163,10 @@ class SwapManager::Mover {
   bool IsItsTurn(const Pass& pass) const;
   int NumTiles(const Pass& pass) const;
   bool NeedsTileBuffer(const Pass& pass) const;
+  bool UpdatesOnDevice(const Pass& pass) const;
+  bool Brings(const TileTask& task) const;
+  bool Takes(const TileTask& task) const;
+  char* GradientPlace(const TileTask& task) const;
   bool GradientInStore(int unit) const {
     return plan_.deferred[unit] && plan_.placements[unit].gradient == Tier::kNvme;
   }
@@ -145,8 +180,10 @@ class SwapManager::Mover {
   void SubmitTransfer(TileTask* task, IoRequest& request, IoOp op, const TileLocation& location,
                       char* data, uint64_t bytes);
   void ReadTilePlanes(TileTask* task);
+  void TransferEnded(TileTask* task, IoOp op, const absl::Status& status);
   void TileRead(TileTask* task);
   void RunTile(TileTask* task);
+  TileView ViewOf(const TileTask& task) const;
   absl::Status ComputeTile(TileTask& task) const;
   static ChecksumIdentity GradientIdentity(int unit, int tile, uint64_t generation);
   void TileComputed(TileTask* task, const absl::Status& status);
@@ -178,6 +215,8 @@ class SwapManager::Mover {
   void WriteSaved(TileTask* task);
   void CommitDone(const absl::Status& status);
 
+  absl::Status LoadOntoDevice(int unit);
+
   // With everything at rest: transfers that are waited for, all at once.
   struct Piece;
   absl::Status TransferAll(IoOp op, std::vector<Piece>& pieces);
@@ -192,7 +231,8 @@ class SwapManager::Mover {
   const int max_tasks_;     // tiles under way at once
 
   Executor* const executor_;
-  Trace* const trace_;  // may be null
+  Device* const device_;  // null: compute uses the host's memory
+  Trace* const trace_;    // may be null
   std::unique_ptr<IoEngine> engine_;
   WorkerPool workers_;
   std::thread thread_;
@@ -233,6 +273,12 @@ class SwapManager::Mover {
   int64_t turn_begun_ = 0;  // of the last one all of whose tiles have begun
   int tasks_running_ = 0;
   int checks_running_ = 0;  // of fetches that workers check, and inputs to be written
+
+  // A device with memory of its own.
+  std::vector<int> free_stages_;  // by the plan's stage_spans
+  std::vector<int> free_partials_;
+  AddressUses uses_;
+  DeviceEvent op_done_;  // of the op that ended last
 
   bool flushing_ = false;
   Done flush_waiter_;

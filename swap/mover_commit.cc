@@ -97,8 +97,8 @@ absl::Status SwapManager::Mover::ChecksumSaved(TileTask& task) const {
     if (!store_->IsStale(unit, task.tile, plane)) continue;
     task.saved_planes.push_back(plane);
     task.checksums.push_back(
-        Checksum(store_->PlaneIdentity(unit, task.tile, plane, task.generation),
-                 PlaneHome(unit, task.tile, plane), layout_.PlaneBytes(unit, task.tile, plane)));
+        Checksum(store_->PlaneIdentity(unit, task.tile, plane, task.generation), task.planes[plane],
+                 layout_.PlaneBytes(unit, task.tile, plane)));
   }
   return absl::OkStatus();
 }
@@ -112,8 +112,8 @@ void SwapManager::Mover::WriteSaved(TileTask* task) {
   for (size_t i = 0; i < count; ++i) {
     const int plane = task->saved_planes[i];
     SubmitTransfer(task, task->save_requests[i], IoOp::kWrite,
-                   store_->WritableTile(unit, task->tile, plane),
-                   PlaneHome(unit, task->tile, plane), layout_.PlaneBytes(unit, task->tile, plane));
+                   store_->WritableTile(unit, task->tile, plane), task->planes[plane],
+                   layout_.PlaneBytes(unit, task->tile, plane));
   }
 }
 

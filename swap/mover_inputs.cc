@@ -37,26 +37,13 @@ void SwapManager::Mover::StartSavingInput(Stay& stay) {
   stay.fetches.resize(pieces);
   char* data = Address(stay.span);
   for (int i = 0; i < pieces; ++i) {
-    Fetch& piece = stay.fetches[i];
-    piece.mover = this;
-    piece.stay = &stay;
-    piece.tile = i;
-    const TileLocation location = store_->ActivationPiece(stay.unit, i);
-    IoRequest& request = piece.request;
-    request.op = IoOp::kWrite;
-    request.io_class = IoClass::kWriteBack;
-    request.file = location.file;
-    request.offset_bytes = location.offset_bytes;
-    request.data = data;
-    request.size_bytes = store_->PieceBytes(stay.unit, i);
+    IoRequest& request = PrepareTransfer(stay, i, IoOp::kWrite, data);
     data += request.size_bytes;
-    request.unit = stay.unit;
-    request.tile = i;
-    request.context = &piece;
     request.done = [](IoRequest& request, const absl::Status& status) {
       Fetch& piece = *static_cast<Fetch*>(request.context);
       piece.mover->SaveDone(piece, status);
     };
+    Fetch& piece = stay.fetches[i];
     ++checks_running_;
     workers_.Run([this, &piece] {
       {

@@ -35,6 +35,7 @@ struct SwapManager::Mover::Fetch {
   Stay* stay = nullptr;
   int tile = 0;
   uint64_t checksum = 0;  // of what is written
+  int stage = -1;         // that a separate device's weights pass through
   IoRequest request;
 };
 
@@ -53,6 +54,13 @@ struct SwapManager::Mover::Stay {
   std::vector<Fetch> fetches;  // in place while transfers are under way
   int fetches_left = 0;
   int turn_stay = 0;  // kTurnTiles: which of the plan's
+
+  // On a separate device.
+  std::vector<DeviceEvent> waits;  // of who had the addresses before, until they are first used
+  bool used = false;
+  size_t next_fetch = 0;  // to be staged
+  DeviceEvent filled;     // all of its weights are there
+  DeviceEvent last_use;   // its last op is done
 };
 
 enum class PassKind : uint8_t {
@@ -76,6 +84,7 @@ struct SwapManager::Mover::Pass {
   Stay* sums = nullptr;         // the complete gradient; null for a deferred update
   Stay* weights = nullptr;      // where an immediate update takes them from; null: the store
   Stay* destination = nullptr;  // the next forward's stay, which takes the new weights
+  DeviceEvent sums_complete;    // on a separate device
   UpdateScalars scalars;
   bool begun = false;
   int next_tile = 0;
@@ -94,6 +103,7 @@ struct SwapManager::Mover::TileTask {
   float* sums = nullptr;
   const char* weights = nullptr;  // in memory, not yet in `planes`
   char* destination = nullptr;    // of the new weights
+  int partial_slot = -1;          // a separate device's
   int transfers_left = 0;
   absl::Status status;
   GradientPartial partial;
@@ -104,6 +114,12 @@ struct SwapManager::Mover::TileTask {
   IoRequest gradient_request;
   std::vector<int> saved_planes;
   std::vector<IoRequest> save_requests;
+};
+
+// What a separate device learns of the tile that it works on.
+struct SwapManager::Mover::LearnedOfTile {
+  GradientPartial partial;
+  uint32_t largest_magnitude = 0;  // TileCompute::UpdateOnDevice
 };
 
 // A tile of the update at the turn that is read before its gradient is complete.

@@ -20,6 +20,7 @@ void SwapManager::Mover::StartRounding(int unit, Stay* sums, int64_t version) {
   pass->unit = unit;
   pass->version = version;
   pass->sums = sums;
+  pass->sums_complete = op_done_;
   AddPass(std::move(pass));
 }
 
@@ -31,6 +32,7 @@ void SwapManager::Mover::StartUpdate(int unit, Stay* sums, int64_t version) {
   pass->sums = sums;
   if (sums && plan_.weight_at_hand[unit])
     pass->weights = FindStay(StayUse::kWeights, unit, next_op_ - 1);
+  if (sums) pass->sums_complete = op_done_;
   pass->scalars = scalars_;
   AddPass(std::move(pass));
 }
@@ -107,7 +109,9 @@ bool SwapManager::Mover::FillsForward(const Pass& pass) const {
 bool SwapManager::Mover::CanStartTile(Pass& pass) {
   const UnitPlacement& placement = plan_.placements[pass.unit];
   if (tasks_running_ >= max_tasks_ || !IsItsTurn(pass) || HeldByCommit(pass)) return false;
-  if (pass.kind == PassKind::kRound || pass.kind == PassKind::kSave) return true;
+  if (pass.kind == PassKind::kSave || pass.kind == PassKind::kRound) {
+    return !NeedsTileBuffer(pass) || HasTileBuffer(pass);
+  }
   if (pass.kind == PassKind::kUpdate && !pass.begun) {
     // A deferred update has the forward right behind it, and waits for its memory.
     const bool found = placement.weight == Tier::kNvme && FindDestination(pass);
@@ -140,8 +144,14 @@ bool SwapManager::Mover::FindDestination(Pass& pass) {
 
 bool SwapManager::Mover::NeedsTileBuffer(const Pass& pass) const {
   const UnitPlacement& placement = plan_.placements[pass.unit];
-  if (pass.kind == PassKind::kRound || pass.kind == PassKind::kSave) return false;
-  return placement.any_nvme() || (pass.kind == PassKind::kUpdate && GradientInStore(pass.unit));
+  // Sums in the host's memory are rounded in place.
+  if (pass.kind == PassKind::kRound) return device_ != nullptr && GradientInStore(pass.unit);
+  // What lives on a separate device passes through it.
+  if (plan_.HomeOnDevice(pass.unit, 0)) return true;
+  if (pass.kind == PassKind::kSave) return false;
+  if (placement.any_nvme()) return true;
+  return pass.kind == PassKind::kUpdate &&
+         (GradientInStore(pass.unit) || (device_ != nullptr && pass.sums));
 }
 
 // Every tile has its new values in memory.
@@ -152,6 +162,7 @@ void SwapManager::Mover::PassComputed(Pass& pass) {
   }
   if (Stay* destination = std::exchange(pass.destination, nullptr)) {
     destination->state = StayState::kReady;
+    if (device_ != nullptr) destination->filled = device_->Record(StreamId::kToDevice);
     if (destination->abandoned) ReleaseStay(*destination);
   }
   pump_again_ = true;

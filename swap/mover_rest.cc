@@ -45,6 +45,10 @@ absl::Status SwapManager::Mover::TransferAll(IoOp op, std::vector<Piece>& pieces
 absl::Status SwapManager::Mover::LoadResident() {
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     const UnitPlacement& placement = plan_.placements[unit];
+    if (plan_.HomeOnDevice(unit, 0)) {
+      RETURN_IF_ERROR(LoadOntoDevice(unit));
+      continue;
+    }
     std::vector<Piece> pieces;
     for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
       for (int plane = 0; plane < layout_.num_planes(); ++plane) {
@@ -61,11 +65,36 @@ absl::Status SwapManager::Mover::LoadResident() {
   return absl::OkStatus();
 }
 
+// A tile at a time through a tile buffer; planes that live in the host's memory straight there.
+absl::Status SwapManager::Mover::LoadOntoDevice(int unit) {
+  for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
+    std::vector<char*> planes;
+    PointAtPlanes(unit, tile, 0, planes);
+    std::vector<Piece> pieces;
+    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+      if (plan_.placements[unit].InStore(plane)) continue;
+      pieces.push_back({tile, plane, store_->CurrentTile(unit, tile, plane, plane + 1),
+                        planes[plane], layout_.PlaneBytes(unit, tile, plane)});
+    }
+    RETURN_IF_ERROR(TransferAll(IoOp::kRead, pieces));
+    for (const Piece& piece : pieces) {
+      RETURN_IF_ERROR(store_->Verify(unit, tile, piece.plane, piece.data));
+    }
+    CopyPlanes(unit, tile, /*to_device=*/true, planes);
+    RETURN_IF_ERROR(device_->Synchronize());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status SwapManager::Mover::ReadTile(int unit, int tile, int first_plane, int last_plane,
                                           std::vector<char*>& planes) {
   if (failed_) return error();
   const UnitPlacement& placement = plan_.placements[unit];
-  PointAtPlanes(unit, tile, 0, planes);
+  PointAtPlanes(unit, tile, plan_.tile_buffers > 0 ? 0 : -1, planes);
+  if (plan_.HomeOnDevice(unit, 0)) {
+    CopyPlanes(unit, tile, /*to_device=*/false, planes);
+    RETURN_IF_ERROR(device_->Synchronize());
+  }
   std::vector<Piece> pieces;
   for (int plane = first_plane; plane < last_plane; ++plane) {
     if (!placement.InStore(plane)) continue;

@@ -20,6 +20,9 @@ SwapManager::Mover::~Mover() {
     while (Turn()) {
     }
   }
+  // An operation that was begun and not ended may still use the arenas, and what is told when it
+  // is done comes here.
+  if (device_ != nullptr) device_->Synchronize().IgnoreError();
 }
 
 void SwapManager::Mover::Start(std::unique_ptr<IoEngine> engine) {

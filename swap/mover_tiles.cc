@@ -20,15 +20,16 @@ void SwapManager::Mover::PointAtPlanes(int unit, int tile, int tile_buffer,
   const UnitPlacement& placement = plan_.placements[unit];
   planes.resize(layout_.num_planes());
   for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-    planes[plane] = placement.InStore(plane)
-                        ? Address(tile_spans_[tile_buffer]) + layout_.PlaneOffset(unit, tile, plane)
-                        : PlaneHome(unit, tile, plane);
+    if (!placement.InStore(plane) && !plan_.HomeOnDevice(unit, plane)) {
+      planes[plane] = PlaneHome(unit, tile, plane);
+    } else if (tile_buffer >= 0) {
+      planes[plane] = Address(tile_spans_[tile_buffer]) + layout_.PlaneOffset(unit, tile, plane);
+    }
   }
 }
 
 void SwapManager::Mover::StartTile(Pass& pass) {
   auto* task = new TileTask;
-  const UnitPlacement& placement = plan_.placements[pass.unit];
   task->mover = this;
   task->pass = &pass;
   task->tile = pass.next_tile++;
@@ -37,7 +38,6 @@ void SwapManager::Mover::StartTile(Pass& pass) {
                                                     : pass.scalars.step;
   ++tasks_running_;
   if (NeedsTileBuffer(pass)) TakeTileBuffer(task);
-  if (pass.kind == PassKind::kSave) return RunTile(task);
   const uint64_t begin = layout_.TileBegin(task->tile);
   if (pass.kind != PassKind::kRound) {
     PointAtPlanes(pass.unit, task->tile, task->tile_buffer, task->planes);
@@ -50,21 +50,44 @@ void SwapManager::Mover::StartTile(Pass& pass) {
     task->destination =
         Address(pass.destination->span) + begin * layout_.planes()[0].bytes_per_parameter;
   }
-  if (pass.kind != PassKind::kInitialize) {
-    if (plan_.deferred[pass.unit] && placement.gradient != Tier::kNvme) {
-      task->gradient =
-          Address(plan_.gradient_homes[pass.unit]) + begin * layout_.gradient_bytes_per_parameter();
-    } else if (task->sums) {
-      task->gradient = reinterpret_cast<char*>(task->sums);  // rounded in place
-    } else {
-      task->gradient = Address(tile_spans_[task->tile_buffer]) + layout_.MaxTileBytes();
-    }
+  if (pass.kind == PassKind::kRound || pass.kind == PassKind::kUpdate) {
+    task->gradient = GradientPlace(*task);
   }
-  if (pass.kind == PassKind::kUpdate) {
+  if (UpdatesOnDevice(pass)) return UpdateOnDevice(task);
+  if (pass.kind == PassKind::kUpdate || Brings(*task)) {
     if (!RunTileReadAhead(task)) ReadTilePlanes(task);
   } else {
     RunTile(task);
   }
+}
+
+// Whether its work on the host begins with something from a separate device, and ends with
+// something for it.
+bool SwapManager::Mover::Brings(const TileTask& task) const {
+  if (device_ == nullptr) return false;
+  if (task.sums || task.weights) return true;
+  const PassKind kind = task.pass->kind;
+  return (kind == PassKind::kUpdate || kind == PassKind::kSave) &&
+         plan_.HomeOnDevice(task.pass->unit, 0);
+}
+
+bool SwapManager::Mover::Takes(const TileTask& task) const {
+  if (device_ == nullptr || UpdatesOnDevice(*task.pass)) return false;
+  const PassKind kind = task.pass->kind;
+  return task.destination || ((kind == PassKind::kUpdate || kind == PassKind::kInitialize) &&
+                              plan_.HomeOnDevice(task.pass->unit, 0));
+}
+
+// Where the task's rounded gradient is, or shall be, in the host's memory.
+char* SwapManager::Mover::GradientPlace(const TileTask& task) const {
+  const int unit = task.pass->unit;
+  if (plan_.deferred[unit] && plan_.placements[unit].gradient != Tier::kNvme) {
+    return Address(plan_.gradient_homes[unit]) +
+           layout_.TileBegin(task.tile) * layout_.gradient_bytes_per_parameter();
+  }
+  // Rounded in place.
+  if (task.sums && device_ == nullptr) return reinterpret_cast<char*>(task.sums);
+  return Address(tile_spans_[task.tile_buffer]) + plan_.tile_gradient_offset;
 }
 
 void SwapManager::Mover::SubmitTransfer(TileTask* task, IoRequest& request, IoOp op,
@@ -81,24 +104,31 @@ void SwapManager::Mover::SubmitTransfer(TileTask* task, IoRequest& request, IoOp
   request.context = task;
   request.done = [](IoRequest& request, const absl::Status& status) {
     auto* task = static_cast<TileTask*>(request.context);
-    if (!status.ok() && task->status.ok()) task->status = status;
-    if (--task->transfers_left > 0) return;
-    if (request.op == IoOp::kRead) {
-      task->mover->TileRead(task);
-    } else {
-      task->mover->TileWritten(task);
-    }
+    task->mover->TransferEnded(task, request.op, status);
   };
   engine_->Submit(&request);
 }
 
+void SwapManager::Mover::TransferEnded(TileTask* task, IoOp op, const absl::Status& status) {
+  if (!status.ok() && task->status.ok()) task->status = status;
+  if (--task->transfers_left > 0) return;
+  if (op == IoOp::kRead) {
+    TileRead(task);
+  } else {
+    TileWritten(task);
+  }
+}
+
 void SwapManager::Mover::ReadTilePlanes(TileTask* task) {
   const int unit = task->pass->unit;
+  const bool update = task->pass->kind == PassKind::kUpdate;
   const int first = plan_.FirstPlaneRead(unit), last = plan_.placements[unit].last_nvme_plane;
-  const bool state = first < last;
-  const bool gradient = GradientInStore(unit);
-  task->transfers_left = (state ? 1 : 0) + (gradient ? 1 : 0);
+  const bool state = update && first < last;
+  const bool gradient = update && GradientInStore(unit);
+  const bool brought = Brings(*task);
+  task->transfers_left = (state ? 1 : 0) + (gradient ? 1 : 0) + (brought ? 1 : 0);
   if (task->transfers_left == 0) return RunTile(task);
+  if (brought) BringFromDevice(task);
   if (state) {
     SubmitTransfer(task, task->state_request, IoOp::kRead,
                    store_->CurrentTile(unit, task->tile, first, last), task->planes[first],
@@ -128,6 +158,17 @@ void SwapManager::Mover::RunTile(TileTask* task) {
   });
 }
 
+TileView SwapManager::Mover::ViewOf(const TileTask& task) const {
+  TileView view;
+  view.unit = task.pass->unit;
+  view.tile = task.tile;
+  view.first_parameter = layout_.TileBegin(task.tile);
+  view.parameters = layout_.TileParameters(view.unit, task.tile);
+  view.planes = task.planes.data();
+  view.gradient = task.gradient;
+  return view;
+}
+
 // On a worker thread.
 absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
   const Pass& pass = *task.pass;
@@ -138,7 +179,9 @@ absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
   const uint64_t parameters = layout_.TileParameters(unit, tile);
   const bool gradient_in_store = GradientInStore(unit);
 
-  if (task.sums) task.partial = compute_->Round(unit, tile, parameters, task.sums, task.gradient);
+  if (task.sums && device_ == nullptr) {
+    task.partial = compute_->Round(unit, tile, parameters, task.sums, task.gradient);
+  }
   if (pass.kind == PassKind::kRound) {
     if (gradient_in_store) {
       task.gradient_checksum = Checksum(GradientIdentity(unit, tile, task.generation),
@@ -147,13 +190,7 @@ absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
     return absl::OkStatus();
   }
 
-  TileView view;
-  view.unit = unit;
-  view.tile = tile;
-  view.first_parameter = layout_.TileBegin(tile);
-  view.parameters = parameters;
-  view.planes = task.planes.data();
-  view.gradient = task.gradient;
+  const TileView view = ViewOf(task);
   if (pass.kind == PassKind::kInitialize) {
     for (int plane = 0; plane < layout_.num_planes(); ++plane) {
       std::memset(task.planes[plane], 0, layout_.PlaneBytes(unit, tile, plane));
@@ -178,7 +215,7 @@ absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
     task.checksums.push_back(Checksum(store_->PlaneIdentity(unit, tile, p, task.generation),
                                       task.planes[p], layout_.PlaneBytes(unit, tile, p)));
   }
-  if (task.destination) {
+  if (task.destination && device_ == nullptr) {
     std::memcpy(task.destination, task.planes[0], layout_.PlaneBytes(unit, tile, 0));
   }
   return absl::OkStatus();
@@ -218,6 +255,7 @@ void SwapManager::Mover::TileComputed(TileTask* task, const absl::Status& status
       }
     }
   }
+  if (Takes(*task)) TakeToDevice(task);
   const bool last = ++pass.tiles_computed == NumTiles(pass);
   // Rounded gradients are written from the sums themselves.
   if (last && pass.kind != PassKind::kRound) PassComputed(pass);
@@ -237,8 +275,14 @@ void SwapManager::Mover::WriteTilePlanes(TileTask* task) {
                    layout_.GradientBytes(unit, task->tile));
     return;
   }
-  if (!placement.any_nvme()) return EndTask(task);
-  task->transfers_left = 1;
+  const bool taken = Takes(*task), written = placement.any_nvme();
+  task->transfers_left = (taken ? 1 : 0) + (written ? 1 : 0);
+  if (task->transfers_left == 0) return EndTask(task);
+  if (taken) {  // on its way
+    NoteWhenDone(StreamId::kToDevice,
+                 [this, task](absl::Status status) { TransferEnded(task, IoOp::kWrite, status); });
+  }
+  if (!written) return;
   SubmitTransfer(
       task, task->state_request, IoOp::kWrite,
       store_->WritableTile(unit, task->tile, placement.first_nvme_plane),
@@ -257,7 +301,7 @@ void SwapManager::Mover::TileWritten(TileTask* task) {
         store_->RecordWrite(pass.unit, task->tile, task->saved_planes[i], {&task->checksums[i], 1},
                             task->generation);
       }
-    } else {
+    } else if (!task->checksums.empty()) {
       store_->RecordWrite(pass.unit, task->tile, plan_.placements[pass.unit].first_nvme_plane,
                           task->checksums, task->generation);
     }
@@ -268,6 +312,7 @@ void SwapManager::Mover::TileWritten(TileTask* task) {
 // The end of every task, good or bad.
 void SwapManager::Mover::EndTask(TileTask* task) {
   if (task->tile_buffer >= 0) ReturnTileBuffer(task->tile_buffer);
+  if (task->partial_slot >= 0) free_partials_.push_back(task->partial_slot);
   --tasks_running_;
   Pass& pass = *task->pass;
   if (!task->status.ok()) Fail(task->status);

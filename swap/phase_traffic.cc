@@ -36,7 +36,7 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
                                  [](const StepOp& op) { return op.kind == OpKind::kLoss; });
   const int loss_op = static_cast<int>(loss - ops.begin());
   for (const WeightStay& stay : plan.weight_stays) {
-    if (stay.filled_by_update) continue;
+    if (!plan.FetchedFromStore(stay)) continue;
     at(stay.first_op < loss_op ? Phase::kForward : Phase::kBackward).read_bytes += stay.span.bytes;
   }
 

@@ -52,6 +52,14 @@ void Planner::KeepActivations(Draft& draft) const {
   }
 }
 
+void Planner::PutAllOnDevice(Draft& draft) const {
+  for (UnitPlacement& placement : draft.placements) {
+    placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
+    SetNvmePlanes(placement);
+  }
+  if (chooses_activations()) draft.activations.assign(layout_.num_units(), Tier::kDevice);
+}
+
 // With all else in place: as many tiles as fit into what is idle there.
 void Planner::ReadAheadAtTheTurn(Draft& draft) const {
   const int unit = TurnUnit(draft);
@@ -118,6 +126,7 @@ void Planner::SpendRest(Draft& draft) const {
 void Planner::CacheUnits(Draft& draft) const {
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     for (Tier tier : {Tier::kHost, Tier::kDevice}) {
+      if (tier == Tier::kDevice && request_.separate_device) break;
       UnitPlacement& placement = draft.placements[unit];
       const bool weight = request_.weights == TierChoice::kAuto && placement.weight == Tier::kNvme;
       const bool optimizer =
@@ -149,12 +158,17 @@ absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& vis
   }
   if (chooses_activations() && request_.has_storage && go_on) go_on = visit(smallest);
   // In memory without a choice of which: the host's is filled first, then the device's.
-  const bool host_then_device = !request_.has_storage && request_.weights == TierChoice::kAuto &&
+  const bool host_then_device = !request_.has_storage && !request_.separate_device &&
+                                request_.weights == TierChoice::kAuto &&
                                 request_.optimizer == TierChoice::kAuto;
   for (int unit = layout_.num_units() - 1; host_then_device && go_on && unit >= 0; --unit) {
     UnitPlacement& placement = smallest.placements[unit];
     placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
     go_on = visit(smallest);
+  }
+  if (chooses_separate_memory() && go_on) {
+    PutAllOnDevice(smallest);
+    visit(smallest);
   }
   return absl::OkStatus();
 }
@@ -192,6 +206,9 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
         request_.has_storage ? "" : "; with --swap PATH state can live on NVMe"));
   }
 
+  // A device of its own that has room for all of the state needs nothing copied. There is no
+  // room to spare for a part of it: it would be taken from activations and look-ahead.
+  if (chooses_separate_memory()) TryChange(smallest, [&](Draft& d) { PutAllOnDevice(d); });
   KeepActivations(smallest);
   SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0), 0);
   if (training() && request_.clock && plan.traffic.written_bytes > 0) {
@@ -257,7 +274,8 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_
   }
   if (!all_deferred()) DeferUpdates(draft, deferred_share);
   SpendRest(draft);
-  if (request_.read_ahead_at_turn) ReadAheadAtTheTurn(draft);
+  // Host memory that is idle at the turn is that of stays, which a separate device has.
+  if (request_.read_ahead_at_turn && !request_.separate_device) ReadAheadAtTheTurn(draft);
   return Build(draft);
 }
 

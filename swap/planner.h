@@ -108,6 +108,11 @@ class Planner {
   int TurnUnit(const Draft& draft) const;
   std::vector<TurnStay> TurnStays(const Draft& draft, uint64_t tile_bytes,
                                   std::vector<Lifetime>* lifetimes) const;
+  bool chooses_separate_memory() const {
+    return request_.separate_device && request_.weights == TierChoice::kAuto &&
+           request_.optimizer == TierChoice::kAuto;
+  }
+  void PutAllOnDevice(Draft& draft) const;
   void KeepActivations(Draft& draft) const;
   void ReadAheadAtTheTurn(Draft& draft) const;
   void DeferUpdates(Draft& draft, double share) const;

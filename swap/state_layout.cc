@@ -108,6 +108,14 @@ uint64_t StateLayout::MaxGradientTileBytes() const {
   return largest;
 }
 
+uint64_t StateLayout::MaxPlaneTileBytes(int plane_index) const {
+  uint64_t largest = 0;
+  for (int unit = 0; unit < num_units(); ++unit) {
+    if (NumTiles(unit) > 0) largest = std::max(largest, PlaneBytes(unit, 0, plane_index));
+  }
+  return largest;
+}
+
 uint64_t StateLayout::TotalParameters() const {
   uint64_t total = 0;
   for (const UnitLayout& unit : units_) total += unit.parameters;

@@ -102,6 +102,7 @@ class StateLayout {
   // The largest tile of all, gradient not counted.
   uint64_t MaxTileBytes() const;
   uint64_t MaxGradientTileBytes() const;
+  uint64_t MaxPlaneTileBytes(int plane_index) const;
 
   uint64_t TotalParameters() const;  // unpadded
   uint64_t TotalPaddedParameters() const;

@@ -109,7 +109,11 @@ void Simulation::AddStays(int step) {
     stay->last_op = base + last_op;
     stay->lead_ops = lead;
     stay->span = span;
-    if (stay->fetched()) stay->left = clock_.disk.Seconds(static_cast<double>(span.bytes), 0);
+    // From the host's memory to a separate device: the link is not simulated.
+    const bool in_memory = use == Use::kWeights && plan_.placements[unit].weight != Tier::kNvme;
+    if (stay->fetched() && !in_memory) {
+      stay->left = clock_.disk.Seconds(static_cast<double>(span.bytes), 0);
+    }
     stays_.push_back(std::move(stay));
   };
   for (const WeightStay& stay : plan_.weight_stays) {
@@ -134,7 +138,7 @@ void Simulation::AddStays(int step) {
           stays_[j]->version + 1 == stays_[i]->version) {
         continue;
       }
-      if (span.offset < other.offset + other.bytes && other.offset < span.offset + span.bytes) {
+      if (span.Overlaps(other)) {
         stays_[i]->overlaps.push_back(stays_[j].get());
       }
     }
@@ -157,7 +161,7 @@ Simulation::Stay* Simulation::Find(Use use, int unit, int op) const {
 
 bool Simulation::Ready(int op) const {
   for (int unit : Op(op).weights) {
-    if (plan_.placements[unit].weight != Tier::kNvme) {
+    if (plan_.ReadsHome(unit)) {
       if (settled_[unit] < op / ops()) return false;
     } else if (Find(Use::kWeights, unit, op)->state != State::kReady) {
       return false;

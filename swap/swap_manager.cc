@@ -19,12 +19,14 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   SPILLWAY_CHECK(device_arena->size_bytes() >= plan.device_arena_bytes);
   SPILLWAY_CHECK(store != nullptr || !plan.any_nvme());
   SPILLWAY_CHECK(store != nullptr || options.executor == nullptr);
+  SPILLWAY_CHECK((options.device != nullptr) == plan.separate_device);
   FileSystem& files = store != nullptr ? store->file_system() : FileSystem::Real();
   IoEngineOptions io = options.io;
   if (store != nullptr) {
     // All but a few tiles at rest moves between the store's files and the arenas, and
     // both outlive the manager.
     for (const Arena* arena : {host_arena, device_arena}) {
+      if (arena == device_arena && plan.separate_device) continue;
       if (arena->size_bytes() > 0) io.memory.push_back({arena->data(), arena->size_bytes()});
     }
     io.files = store->files();
@@ -33,7 +35,7 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
   manager->mover_ =
       std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena, compute,
-                              options.workers, options.executor, options.io.trace);
+                              options.workers, options.executor, options.device, options.io.trace);
   manager->mover_->Start(std::move(engine));
   return manager;
 }
@@ -60,6 +62,7 @@ void SwapManager::AbandonQueued() {
 absl::StatusOr<OpBuffers> SwapManager::BeginOp() {
   OpBuffers buffers;
   RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) { mover_->RequestOp(&buffers, done); }));
+  if (mover_->device() != nullptr) mover_->device()->BeginComputing();
   return buffers;
 }
 

@@ -35,6 +35,7 @@
 #include "absl/status/statusor.h"
 #include "io/io_engine.h"
 #include "swap/arena.h"
+#include "swap/device.h"
 #include "swap/executor.h"
 #include "swap/swap_plan.h"
 #include "swap/swap_store.h"
@@ -47,7 +48,8 @@ enum class Program : uint8_t {
   kEvaluate,  // its operations up to and with the loss, without gradients
 };
 
-// Memory that an op may use until its EndOp.
+// Memory that an op may use until its EndOp: of a separate device, in its compute stream. The
+// inputs' memory is the host's all the same.
 struct OpBuffers {
   const StepOp* op = nullptr;
   int index = 0;                  // of the op in the schedule
@@ -75,6 +77,8 @@ struct SwapStats {
   double stall_commit_seconds = 0;  // compute waited while a commit held back updates
   uint64_t tiles_updated = 0;
   uint64_t update_filled_bytes = 0;  // weights that went from an update into a forward
+  uint64_t to_device_bytes = 0;      // copied to a device with memory of its own
+  uint64_t to_host_bytes = 0;        // and from there
 };
 
 struct SwapManagerOptions {
@@ -83,6 +87,9 @@ struct SwapManagerOptions {
   // No threads: see swap/executor.h. REQUIRES then: a store, whose engine waits for the
   // executor's jobs.
   Executor* executor = nullptr;
+  // The plan's separate device, which outlives the manager; null where it has none. Then the
+  // device arena is that device's memory, and the host's is registered with it.
+  Device* device = nullptr;
 };
 
 class SwapManager {

@@ -33,6 +33,12 @@ absl::StatusOr<Draft> Planner::BaseDraft() const {
   placement.optimizer = BaseTier(request_.optimizer);
   placement.gradient = placement.optimizer;
   const Tier activation = BaseTier(request_.activations);
+  if (request_.separate_device && placement.optimizer == Tier::kDevice &&
+      placement.weight != Tier::kDevice) {
+    return absl::InvalidArgumentError(
+        "optimizer state on the device needs the weights there, too: give --offload-param none as "
+        "well, or --offload-optimizer cpu or nvme");
+  }
   if (!request_.has_storage && (placement.weight == Tier::kNvme ||
                                 placement.optimizer == Tier::kNvme || activation == Tier::kNvme)) {
     return absl::InvalidArgumentError(
@@ -66,7 +72,10 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
   std::vector<WeightStay> stays;
   const int turn_unit = TurnUnit(draft);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    if (draft.placements[unit].weight != Tier::kNvme) continue;
+    // Whoever computes reads them where they live, but for a device with memory of its own.
+    const bool from_store = draft.placements[unit].weight == Tier::kNvme;
+    const bool on_device = draft.placements[unit].weight == Tier::kDevice;
+    if (!from_store && (on_device || !request_.separate_device)) continue;
     const size_t first_stay = stays.size();
     const std::vector<int>& uses = uses_[unit];
     const bool kept = draft.kept_over_loss.contains(unit);
@@ -75,17 +84,20 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
       stay.unit = unit;
       stay.first_op = stay.last_op = uses[i];
       while (++i < uses.size() && (kept || uses[i] - stay.last_op <= 1)) stay.last_op = uses[i];
+      stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
       stay.span.bytes = layout_.PaddedParameters(unit) * layout_.planes()[0].bytes_per_parameter;
       Lifetime lifetime{stay.first_op - draft.lookahead, stay.last_op};
       // What the update takes must be all that it is to change.
       const std::vector<int>& added = gradient_ops_[unit];
-      stay.feeds_update = !Deferred(draft, unit) && !added.empty() && added.back() == stay.last_op;
+      stay.feeds_update =
+          from_store && !Deferred(draft, unit) && !added.empty() && added.back() == stay.last_op;
       if (stay.feeds_update) lifetime.last += draft.tail;
       if (stay.first_op == uses[0] && training()) {
-        stay.filled_by_update = Deferred(draft, unit) || draft.carried.contains(unit);
+        stay.filled_by_update =
+            from_store && (Deferred(draft, unit) || draft.carried.contains(unit));
         // A deferred update waits for the end of the step before.
         if (Deferred(draft, unit)) lifetime.first = std::max(lifetime.first, 0);
-        if (draft.carried.contains(unit)) {
+        if (from_store && draft.carried.contains(unit)) {
           lifetime.first = std::min(lifetime.first, gradient_ops_[unit].back() - num_ops());
         }
       }
@@ -168,17 +180,33 @@ SwapPlan Planner::Build(const Draft& draft) const {
   // Tile buffers first, then the homes of planes that live in memory.
   bool any_nvme = false;
   bool any_spilled = false;
+  bool any_staged = false;   // weights go from the store to the device
+  bool any_brought = false;  // gradients come from the device just before their update
+  bool any_bounced = false;  // planes live there, and go through the host's memory to the store
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     plan.deferred.push_back(Deferred(draft, unit));
     any_spilled |= Spills(draft, unit);
     plan.spill_room.gradients.push_back(Spills(draft, unit));
     any_nvme |= draft.placements[unit].any_nvme() || any_spilled;
+    if (!request_.separate_device) continue;
+    any_staged |= draft.placements[unit].weight == Tier::kNvme;
+    any_brought |= !gradient_ops_[unit].empty() && !plan.deferred[unit];
+    any_bounced |= draft.placements[unit].weight == Tier::kDevice;
   }
+  plan.separate_device = request_.separate_device;
+  plan.tile_gradient_offset = any_nvme || any_bounced ? layout_.MaxTileBytes() : 0;
   plan.tile_buffer_bytes =
-      layout_.MaxTileBytes() + (any_spilled ? layout_.MaxGradientTileBytes() : 0);
-  plan.tile_buffers = any_nvme ? draft.tile_buffers : 0;
+      plan.tile_gradient_offset + (any_spilled || any_brought ? layout_.MaxGradientTileBytes() : 0);
+  plan.tile_buffers = any_nvme || any_brought || any_bounced ? draft.tile_buffers : 0;
   for (int i = 0; i < plan.tile_buffers; ++i) {
     plan.tile_spans.push_back(take(Tier::kHost, plan.tile_buffer_bytes));
+  }
+  for (int i = 0; any_staged && i < 2 * draft.tile_buffers; ++i) {
+    plan.stage_spans.push_back(take(Tier::kHost, layout_.MaxPlaneTileBytes(0)));
+  }
+  if (request_.separate_device && training()) {
+    plan.rounded_span = take(Tier::kDevice, layout_.MaxGradientTileBytes() + kPartialBytes);
+    plan.partials_span = take(Tier::kHost, kMaxDeviceTiles * kPartialBytes);
   }
   plan.plane_homes.resize(layout_.num_units());
   plan.gradient_homes.resize(layout_.num_units());
@@ -235,6 +263,7 @@ SwapPlan Planner::Build(const Draft& draft) const {
     stay.unit = unit;
     stay.first_op = ops.front();
     stay.last_op = ops.back();
+    stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
     stay.span.bytes = layout_.PaddedParameters(unit) * sizeof(float);
     plan.gradient_stays.push_back(stay);
     lifetimes.push_back({stay.first_op, stay.last_op + draft.tail});
@@ -247,18 +276,27 @@ SwapPlan Planner::Build(const Draft& draft) const {
   for (GradientStay& stay : plan.gradient_stays) spans.push_back(&stay.span);
   for (ActivationStay& stay : plan.activation_stays) spans.push_back(&stay.span);
   for (TurnStay& stay : plan.turn_stays) spans.push_back(&stay.span);
-  std::vector<PackedBuffer> buffers;
-  for (size_t i = 0; i < spans.size(); ++i) buffers.push_back({lifetimes[i], spans[i]->bytes});
   // Stays whose addresses are those of the one that takes over from them.
   std::vector<int> taken_over_by(layout_.num_units(), -1);
+  std::vector<bool> none(spans.size(), false);
   for (int i = 0; i < static_cast<int>(plan.weight_stays.size()); ++i) {
     const WeightStay& stay = plan.weight_stays[i];
     if (stay.takes_over) taken_over_by[stay.unit] = i;
-    if (stay.feeds_update && taken_over_by[stay.unit] >= 0) buffers[i].bytes = 0;
+    if (stay.feeds_update && taken_over_by[stay.unit] >= 0) none[i] = true;
   }
-  const uint64_t base = next[static_cast<int>(Tier::kHost)];
-  const uint64_t packed = PackBuffers(num_ops(), buffers);
-  for (size_t i = 0; i < spans.size(); ++i) spans[i]->offset = base + buffers[i].offset;
+  for (Tier tier : {Tier::kDevice, Tier::kHost}) {
+    std::vector<PackedBuffer> buffers;
+    for (size_t i = 0; i < spans.size(); ++i) {
+      const bool packed = spans[i]->tier == tier && !none[i];
+      buffers.push_back({lifetimes[i], packed ? spans[i]->bytes : 0});
+    }
+    uint64_t& end = next[static_cast<int>(tier)];
+    const uint64_t base = end;
+    end += PackBuffers(num_ops(), buffers);
+    for (size_t i = 0; i < spans.size(); ++i) {
+      if (spans[i]->tier == tier) spans[i]->offset = base + buffers[i].offset;
+    }
+  }
   for (WeightStay& stay : plan.weight_stays) {
     const int other = taken_over_by[stay.unit];
     if (stay.feeds_update && other >= 0) stay.span.offset = plan.weight_stays[other].span.offset;
@@ -271,7 +309,7 @@ SwapPlan Planner::Build(const Draft& draft) const {
       [](const GradientStay& a, const GradientStay& b) { return a.first_op < b.first_op; });
   std::stable_sort(plan.activation_stays.begin(), plan.activation_stays.end(),
                    [](const ActivationStay& a, const ActivationStay& b) { return a.op < b.op; });
-  plan.host_arena_bytes = base + packed;
+  plan.host_arena_bytes = next[static_cast<int>(Tier::kHost)];
   plan.device_arena_bytes = next[static_cast<int>(Tier::kDevice)];
   plan.traffic = Traffic(plan);
   return plan;
@@ -280,7 +318,9 @@ SwapPlan Planner::Build(const Draft& draft) const {
 StepTraffic Planner::Traffic(const SwapPlan& plan) const {
   StepTraffic traffic;
   for (const WeightStay& stay : plan.weight_stays) {
-    if (!stay.filled_by_update) traffic.read_bytes += stay.span.bytes;
+    if (plan.FetchedFromStore(stay)) traffic.read_bytes += stay.span.bytes;
+    if (plan.separate_device) traffic.to_device_bytes += stay.span.bytes;
+    if (plan.separate_device && stay.feeds_update) traffic.to_host_bytes += stay.span.bytes;
   }
   for (const ActivationStay& stay : plan.activation_stays) {
     (stay.loads ? traffic.read_bytes : traffic.written_bytes) += stay.span.bytes;
@@ -291,6 +331,14 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
     uint64_t spilled = 0;
     if (plan.deferred[unit] && plan.placements[unit].gradient == Tier::kNvme) {
       spilled = layout_.gradient_bytes_per_parameter();
+    }
+    const bool updated_by_host = plan.separate_device && !plan.UpdatesOnDevice(unit);
+    if (updated_by_host && !gradient_ops_[unit].empty()) {
+      traffic.to_host_bytes += parameters * layout_.gradient_bytes_per_parameter();
+      if (plan.HomeOnDevice(unit, 0)) {
+        traffic.to_host_bytes += parameters * layout_.planes()[0].bytes_per_parameter;
+        traffic.to_device_bytes += parameters * layout_.planes()[0].bytes_per_parameter;
+      }
     }
     traffic.read_bytes += parameters * (plan.UpdateBytesRead(unit) + spilled);
     traffic.written_bytes += parameters * (plan.UpdateBytesWritten(unit) + spilled);

@@ -35,12 +35,20 @@ absl::string_view TierName(Tier tier);
 // What the user asked for one kind of state; kAuto leaves it to the plan.
 enum class TierChoice : uint8_t { kAuto, kDevice, kHost, kNvme };
 
+// What a device learns of a tile's gradient takes so much, and so many tiles may be under way on
+// one with memory of its own.
+inline constexpr uint64_t kPartialBytes = 64;
+inline constexpr int kMaxDeviceTiles = 64;
+
 // An allocator's blocks are a little larger than what was asked for.
 inline constexpr uint64_t kActivationMargin = 16;
 
 struct PlanRequest {
   StateLayout layout;
   StepSchedule schedule;  // the training step; an evaluation schedule for generation
+  // The device's memory is its own (swap/device.h): what an operation uses of other memory is
+  // copied there. Left to the plan, state lives there where all of it has room.
+  bool separate_device = false;
   TierChoice weights = TierChoice::kAuto;
   TierChoice optimizer = TierChoice::kAuto;
   TierChoice activations = TierChoice::kAuto;
@@ -72,6 +80,7 @@ struct UnitPlacement {
   int first_nvme_plane = 0;
   int last_nvme_plane = 0;
   bool InStore(int plane) const { return first_nvme_plane <= plane && plane < last_nvme_plane; }
+  Tier PlaneTier(int plane) const { return plane == 0 ? weight : optimizer; }
   bool any_nvme() const { return last_nvme_plane > first_nvme_plane; }
 };
 
@@ -80,6 +89,11 @@ struct ArenaSpan {
   Tier tier = Tier::kHost;  // kDevice or kHost
   uint64_t offset = 0;
   uint64_t bytes = 0;
+
+  bool Overlaps(const ArenaSpan& other) const {
+    return tier == other.tier && offset < other.offset + other.bytes &&
+           other.offset < offset + bytes;
+  }
 };
 
 // A stay of a unit's weights in memory: from the op that first reads them to the
@@ -134,6 +148,9 @@ struct GradientStay {
 struct StepTraffic {
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
+  // Copied to and from a device with memory of its own.
+  uint64_t to_device_bytes = 0;
+  uint64_t to_host_bytes = 0;
 };
 
 // Bytes at rest by Tier.
@@ -154,6 +171,9 @@ struct SwapPlan {
   std::vector<bool> deferred;
   // [unit] Its update takes the weights from the stay that the backward read them in.
   std::vector<bool> weight_at_hand;
+
+  // The request's. Then the stays of weights and gradient sums have addresses on the device.
+  bool separate_device = false;
 
   // Homes of planes that live in memory: [unit][plane index]; bytes 0 where not.
   std::vector<std::vector<ArenaSpan>> plane_homes;
@@ -177,6 +197,15 @@ struct SwapPlan {
   int tile_buffers = 0;
   uint64_t tile_buffer_bytes = 0;
   std::vector<ArenaSpan> tile_spans;
+  // Where in a tile buffer a gradient goes that has no other place.
+  uint64_t tile_gradient_offset = 0;
+
+  // A separate device's: host memory that a tile of weights passes through from the store to the
+  // device; device memory that a tile of a gradient is rounded into on its way to the host, with
+  // what was learned of it; and host memory for the latter, for every tile under way.
+  std::vector<ArenaSpan> stage_spans;
+  ArenaSpan rounded_span;
+  ArenaSpan partials_span;
 
   int turn_unit = -1;  // whose update is the one at the turn; -1: none, or no memory for it
   std::vector<TurnStay> turn_stays;
@@ -195,6 +224,25 @@ struct SwapPlan {
   bool any_nvme() const;
 
   PlanResidency Residency() const;
+
+  // Whether a stay's weights are read from the store by a fetch of their own.
+  bool FetchedFromStore(const WeightStay& stay) const {
+    return placements[stay.unit].weight == Tier::kNvme && !stay.filled_by_update;
+  }
+
+  // Whether a plane's home is in the memory of a separate device.
+  bool HomeOnDevice(int unit, int plane) const {
+    return separate_device && placements[unit].PlaneTier(plane) == Tier::kDevice;
+  }
+  // Whether operations read the unit's weights where they live, and not a stay of them.
+  bool ReadsHome(int unit) const {
+    const Tier weight = placements[unit].weight;
+    return weight != Tier::kNvme && (!separate_device || weight == Tier::kDevice);
+  }
+  // Whether a unit is updated by the separate device that has all of its state.
+  bool UpdatesOnDevice(int unit) const {
+    return HomeOnDevice(unit, 0) && placements[unit].optimizer == Tier::kDevice;
+  }
 
   // Planes [first, last_nvme_plane) are what an update reads from the store.
   int FirstPlaneRead(int unit) const {

@@ -45,6 +45,34 @@ class TileCompute {
   // Updates the tile in place. An error (a master that is not finite) ends the run;
   // its message names unit and step.
   virtual absl::Status Update(const TileView& tile, const UpdateScalars& scalars) = 0;
+
+  // The same where tiles are in a device's memory, in stream order. `native_stream`: as
+  // Device::Kernel gets it; null: the calling thread computes, now.
+  virtual absl::Status RoundOnDevice(void* native_stream, int unit, int tile, uint64_t parameters,
+                                     const float* sums, void* gradient, GradientPartial* partial) {
+    if (native_stream != nullptr) {
+      return absl::UnimplementedError("gradients cannot be rounded on this device");
+    }
+    *partial = Round(unit, tile, parameters, sums, gradient);
+    return absl::OkStatus();
+  }
+  // Update where the planes, the gradient and the word are in a device's memory, likewise. In a
+  // stream an unstorable master is no error yet: *largest_magnitude is its magnitude bits,
+  // or 0 where all may stand. CheckUpdated tells.
+  virtual absl::Status UpdateOnDevice(void* native_stream, const TileView& tile,
+                                      const UpdateScalars& scalars, uint32_t* largest_magnitude) {
+    if (native_stream != nullptr) {
+      return absl::UnimplementedError("no kernels for this device: it can't update tiles");
+    }
+    *largest_magnitude = 0;
+    return Update(tile, scalars);
+  }
+  // What Update would have said, once both the word that UpdateOnDevice left and the tile's new
+  // planes (but for the gradient) are in host memory.
+  virtual absl::Status CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
+                                    uint32_t largest_magnitude) {
+    return absl::OkStatus();
+  }
 };
 
 }  // namespace spillway

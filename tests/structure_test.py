@@ -24,17 +24,21 @@ ALLOWED = {
     "io": {"io"},
     "swap": {"io", "swap"},
     "swap/cuda": {"io", "swap", "swap/cuda"},
-    "engine": {"io", "swap", "engine"},  # and its subfolders
-    "engine/torch": {"io", "swap", "engine", "engine/torch"},
+    "engine": {"io", "swap", "engine", "engine/cuda"},  # and its subfolders
+    "engine/cuda": {"io", "swap", "engine", "engine/cuda"},  # .cu files and what launches them
+    "engine/torch": {"io", "swap", "engine", "engine/cuda", "engine/torch"},
+    "engine/torch/cuda": {"io", "swap", "swap/cuda", "engine", "engine/cuda", "engine/torch", "engine/torch/cuda"},
     "tools": {"io", "swap", "engine", "engine/torch", "tools"},
     "examples": {"io", "swap", "engine", "engine/torch", "examples"},
     "bench": {"io", "swap", "engine", "engine/torch", "bench"},
     "sim": {"io", "swap"},  # tests/sim only: the simulated disk
+    "cuda": {"io", "swap", "swap/cuda"},  # tests/cuda only: swap/cuda on a stand-in for libcudart
+    "device": {"io", "swap"},  # tests/device only: the suite that every device passes
 }
 # Headers in engine/ that show LibTorch's types: the public ones, for those who bring a model.
 TORCH_HEADERS = {"engine/model.h", "engine/train.h"}
 # Folders that may include LibTorch's headers, directly or through TORCH_HEADERS.
-TORCH_FOLDERS = {"engine/torch", "tools", "examples", "bench", "tests/torch", "tests/tools"}
+TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "tools", "examples", "bench", "tests/torch", "tests/tools"}
 
 LONG_FILE_LINES = 400  # a hint that a file holds two ideas; never a failure
 
@@ -43,6 +47,8 @@ TORCH_INCLUDE = re.compile(r"^(torch|ATen|c10|caffe2)/")
 # Folders of one machine, or of one person's account.
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:work|root|home/[a-z]\w*)(?:/|\b(?=[\"'`\s]))")
 TEXT_FILES = (".cc", ".h", ".cu", ".cmake", ".md", ".json", ".py", ".sh", ".txt", ".supp")
+# What includes CUDA's headers, which a build may do without (cmake/SpillwayCudaHeaders.cmake).
+CUDA_FOLDERS = ("swap/cuda/", "tests/cuda/")
 
 
 class Sources:
@@ -107,6 +113,19 @@ def check_torch_stays_outside(sources):
             yield f"{path} includes LibTorch through {', '.join(chain)}: {own} does not know it"
 
 
+def cuda_flags(build):
+    """The compiler's flags for CUDA's headers; None when the build found none."""
+    commands = os.path.join(build, "compile_commands.json")
+    if os.path.exists(commands):
+        with open(commands, encoding="utf-8") as f:
+            for command in json.load(f):
+                if command["file"].endswith("/swap/cuda/cuda_device.cc"):
+                    folders = re.findall(r"(?:-isystem |-I)(\S+)", command.get("command", ""))
+                    return [flag for folder in folders for flag in ("-isystem", folder)
+                            if os.path.exists(os.path.join(folder, "cuda_runtime_api.h"))]
+    return None
+
+
 def check_tests_are_registered(sources, build):
     commands = os.path.join(build, "compile_commands.json")
     if not os.path.exists(commands):
@@ -114,8 +133,16 @@ def check_tests_are_registered(sources, build):
         return
     with open(commands, encoding="utf-8") as f:
         compiled = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in json.load(f)}
+    without_cuda = cuda_flags(build) is None
+    if without_cuda:
+        print(f"note: no CUDA headers were found; {' and '.join(CUDA_FOLDERS)} are not built")
     for path in sources.files:
-        if path.startswith("tests/") and path.endswith("_test.cc"):
+        if without_cuda and path.startswith(CUDA_FOLDERS):
+            continue
+        if path.startswith("tests/gpu/"):  # the preset cuda's, taken by folder
+            if "tests/gpu/*.cc" not in sources.text("cmake/SpillwayCudaKernels.cmake"):
+                yield f"{path} is in no test program: cmake/SpillwayCudaKernels.cmake does not take its folder"
+        elif path.startswith("tests/") and path.endswith("_test.cc"):
             if os.path.realpath(os.path.join(sources.root, path)) not in compiled:
                 yield f"{path} is in no test program: add its folder to CMakeLists.txt (spillway_tests)"
         if path.startswith("tests/") and path.endswith("_test.py"):
@@ -134,9 +161,13 @@ def check_headers_are_self_contained(sources, build, compiler):
     if os.path.isdir(unpacked):
         flags += (["--sysroot", os.path.dirname(os.path.dirname(unpacked))]
                   if os.path.exists(os.path.join(unpacked, "stdlib.h")) else ["-isystem", unpacked])
+    cuda = cuda_flags(build)
+    flags += cuda or []
     alone = []
     for path in sources.cpp:
         if not path.endswith(".h") or sources.needs_torch(path):
+            continue
+        if cuda is None and path.startswith(CUDA_FOLDERS):
             continue
         source = path[:-2] + ".cc"
         first = sources.includes.get(source, [None])[:1]

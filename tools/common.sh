@@ -61,6 +61,20 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long n) { r
   rm -rf "$trial"
 }
 
+# Sets `nvcc` to a CUDA compiler, 13 or later, that runs: the one on PATH, an installed toolkit's, or what
+# tools/setup --cuda fetched; empty when there is none.
+nvcc=
+find_nvcc() {
+  local candidate
+  for candidate in "$(command -v nvcc || true)" $(ls -d /usr/local/cuda*/bin/nvcc 2>/dev/null | sort -rV) \
+    "$deps/cuda/bin/nvcc"; do
+    if [[ -n $candidate ]] && "$candidate" --version 2>/dev/null | grep -qE 'release (1[3-9]|[2-9][0-9])\.'; then
+      nvcc=$candidate
+      break
+    fi
+  done
+}
+
 # free_mib DIR: what may still be written there.
 free_mib() { df -Pk "$1" | awk 'NR == 2 { print int($4 / 1024) }'; }
 

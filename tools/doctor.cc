@@ -8,13 +8,16 @@
 
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "engine/torch/open_compute.h"
 #include "engine/torch/torch_facts.h"
 #include "tools/commands.h"
 
 namespace spillway {
 namespace {
 
-CommandOutcome RunDoctor(const std::string& swap, bool as_json) {
+CommandOutcome RunDoctor(const std::string& swap, const std::string& device, bool as_json) {
+  // A word that is none of --device's is the caller's mistake, and nothing about this machine.
+  if (const auto wish = ParseDeviceWish(device); !wish.ok()) return {wish.status()};
   std::vector<std::string> paths =
       absl::StrSplit(absl::StrReplaceAll(swap, {{"{rank}", "0"}}), ',', absl::SkipEmpty());
   // Without --swap a run's files go to OUTPUT, most likely somewhere below here.
@@ -23,6 +26,8 @@ CommandOutcome RunDoctor(const std::string& swap, bool as_json) {
   const TorchFacts torch = DescribeTorch();
   facts.torch_version = torch.version;
   facts.torch_has_cuda = torch.has_cuda;
+  // A dtype that every GPU computes in: bf16 is refused where it is asked for.
+  facts.device = ChooseComputeDevice(device, DType::kFloat32, /*device_memory_bytes=*/0);
   const std::vector<DoctorLine> lines = Diagnose(facts);
   if (as_json) {
     std::printf("%s\n", DoctorJson(facts, lines)
@@ -40,14 +45,18 @@ void AddDoctorCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command =
       app.add_subcommand("doctor", "Show what this machine offers, and what to do about the rest");
   auto swap = std::make_shared<std::string>();
+  auto device = std::make_shared<std::string>("auto");
   auto as_json = std::make_shared<bool>(false);
   command->add_option("--swap", *swap, "PATH[,PATH...] to try, as train's (the current directory)");
+  command->add_option("--device", *device, "auto, cpu or cuda, as train's");
   command->add_flag("--json", *as_json, "one JSON object on stdout");
   command->footer(
-      "Leaves nothing behind. Exit code 1 when a run with these paths would fail.\n"
+      "Leaves nothing behind. Exit code 1 when a run with these paths, on this device, would "
+      "fail.\n"
       "Example:\n  spillway doctor --swap /nvme0,/nvme1");
-  command->callback(
-      [run, swap, as_json] { *run = [swap, as_json] { return RunDoctor(*swap, *as_json); }; });
+  command->callback([run, swap, device, as_json] {
+    *run = [swap, device, as_json] { return RunDoctor(*swap, *device, *as_json); };
+  });
 }
 
 }  // namespace spillway

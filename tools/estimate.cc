@@ -17,14 +17,15 @@
 #include "engine/estimate/run_forecast.h"
 #include "engine/memory_limits.h"
 #include "engine/torch/compute_rate.h"
-#include "engine/torch/device_memory.h"
 #include "engine/torch/gpt2.h"
 #include "engine/torch/model_compute.h"
+#include "engine/torch/open_compute.h"
 #include "engine/tuning/tuned_io.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"
 #include "tools/commands.h"
+#include "tools/device_flag.h"
 
 namespace spillway {
 namespace {
@@ -74,16 +75,18 @@ absl::StatusOr<Model> BuildTrainable(const JsonDocument& document) {
 
 // As train does it before step 1.
 absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
-                              const TrainOptions& options, int64_t seq_len) {
+                              const TrainOptions& options, int64_t seq_len,
+                              const ComputePlace& place) {
   ZeroTokens data(options.micro_batch * options.accumulate, seq_len);
-  MemoryBudget budget("device", std::max(options.device_memory_bytes, AvailableMemoryBytes() / 2));
-  DeviceMemory::Install(&budget);
+  MemoryBudget budget("device",
+                      std::max(options.device_memory_bytes, place.memory->dry_run_bytes()));
+  place.memory->SetBudget(&budget);
   absl::StatusOr<DryRun> found;
   {
-    ModelCompute compute(model, description, &data, nullptr, options);
+    ModelCompute compute(model, description, &data, nullptr, options, place);
     found = compute.MeasureNeeds();
   }
-  DeviceMemory::Install(nullptr);
+  place.memory->SetBudget(nullptr);
   return found;
 }
 
@@ -121,8 +124,8 @@ bool WantsDryRun(const EstimateInput& input, DryRunChoice choice) {
 }
 
 // Compute times where there was no dry run: arithmetic over the rate of a matrix product.
-absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input) {
-  ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(input.options.dtype));
+absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input, const ComputePlace& place) {
+  ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(input.options.dtype, place));
   const StepFlops flops = FlopsOf(input.shape, input.step);
   DryRun times;
   times.graphs = GraphCostsOf(input.shape, input.options.dtype, input.step, rate);
@@ -152,6 +155,7 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   ASSIGN_OR_RETURN(RunConfig config, Resolve(flags.train));
   TuneRunConfig(&config);
   for (const std::string& note : config.notes) LogInfo(note);
+  ASSIGN_OR_RETURN(const DeviceChoice choice, ResolveDevice(&config));
   DryRunChoice dry_run = DryRunChoice::kAuto;
   if (flags.dry_run) {
     ASSIGN_OR_RETURN(dry_run, ChoiceFlag<DryRunChoice>("--dry-run", *flags.dry_run,
@@ -168,7 +172,8 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
     input.options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   }
   at::set_num_threads(input.options.threads);
-  ChooseBudgets(&input.options.device_memory_bytes, &input.options.host_memory_bytes);
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
+  ChooseBudgets(choice, &input.options.device_memory_bytes, &input.options.host_memory_bytes);
   input.step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
   const int64_t positions = input.shape.positions;
   if (input.step.seq_len == 0) {
@@ -198,7 +203,8 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   }
   if (WantsDryRun(input, dry_run)) {
     ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*model));
-    ASSIGN_OR_RETURN(times, RunDry(*model, description, input.options, input.step.seq_len));
+    ASSIGN_OR_RETURN(times,
+                     RunDry(*model, description, input.options, input.step.seq_len, opened->place));
     const int i = static_cast<int>(input.options.dtype);
     input.memory[i] = times.memory;
     input.graphs[i] = times.graphs;
@@ -208,7 +214,7 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
   if (!PathsExist(input.options.swap_paths)) return estimate;
   if (!input.measured) {
-    ASSIGN_OR_RETURN(times, TimesFromShape(input));
+    ASSIGN_OR_RETURN(times, TimesFromShape(input, opened->place));
   }
   SwapManagerOptions manager;
   const int workers =

@@ -19,6 +19,7 @@
 #include "engine/torch/generator.h"
 #include "engine/torch/gpt2.h"
 #include "engine/torch/gpt2_weights.h"
+#include "engine/torch/open_compute.h"
 #include "engine/torch/sampling.h"
 #include "engine/tuning/tuned_io.h"
 #include "engine/weights/committed_weights.h"
@@ -35,7 +36,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct GenerateFlags {
-  std::string model, prompt, tokenizer, dtype, device_memory, host_memory, swap;
+  std::string model, prompt, tokenizer, dtype, device = "auto", device_memory, host_memory, swap;
   int64_t tokens = 100;
   int threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   SamplingOptions sampling;
@@ -144,7 +145,6 @@ absl::StatusOr<GeneratorOptions> OptionsOf(const GenerateFlags& flags, DType dty
   if (!flags.host_memory.empty()) {
     ASSIGN_OR_RETURN(options.host_memory_bytes, ParseSize(flags.host_memory));
   }
-  ChooseBudgets(&options.device_memory_bytes, &options.host_memory_bytes);
   if (!flags.swap.empty()) options.swap_paths = absl::StrSplit(flags.swap, ',');
   if (const auto tuned = FindTuning(options.swap_paths)) ApplyTuning(*tuned, {}, &options.io);
   options.threads = flags.threads;
@@ -204,6 +204,10 @@ absl::Status Generate(const GenerateFlags& flags) {
   Opened opened;
   RETURN_IF_ERROR(OpenModel(flags.model, opened));
   ASSIGN_OR_RETURN(GeneratorOptions options, OptionsOf(flags, opened.dtype));
+  ASSIGN_OR_RETURN(const DeviceChoice choice,
+                   ChooseComputeDevice(flags.device, options.dtype, options.device_memory_bytes));
+  if (flags.device == "auto") LogInfo(choice.Sentence());
+  ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes);
   ASSIGN_OR_RETURN(
       const auto tokenizer,
       MakeTokenizer(flags.tokenizer.empty() ? "model" : flags.tokenizer, opened.files, {}));
@@ -211,6 +215,8 @@ absl::Status Generate(const GenerateFlags& flags) {
                    EncodePrompt(flags, *tokenizer, opened.config.vocab_size));
   options.positions = opened.config.n_positions;
   options.prompt_tokens = static_cast<int64_t>(prompt.size());
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> compute, OpenCompute(choice));
+  options.place = compute->place;
   ASSIGN_OR_RETURN(const auto generator,
                    Generator::Create(opened.model, opened.weights.get(), options));
   if (!flags.json) std::printf("%s", flags.prompt.c_str());
@@ -262,6 +268,7 @@ void AddGenerateCommand(CLI::App& app, CommandFunction* run) {
   command->add_flag("--ignore-end", flags->ignore_end, "go on after the end-of-text token");
   command->add_option("--tokenizer", flags->tokenizer, "model, bytes, or a directory");
   command->add_option("--dtype", flags->dtype, "bf16, fp16 or fp32 (the weights')");
+  command->add_option("--device", flags->device, "auto (a GPU where there is one), cpu or cuda");
   command->add_option("--threads", flags->threads, "compute threads (the cores)");
   command->add_option("--device-memory", flags->device_memory, "hard budget, e.g. 1GiB");
   command->add_option("--host-memory", flags->host_memory, "hard budget, e.g. 1GiB");

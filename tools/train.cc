@@ -32,6 +32,7 @@
 #include "io/status.h"
 #include "swap/format_bytes.h"
 #include "tools/commands.h"
+#include "tools/device_flag.h"
 
 namespace spillway {
 namespace {
@@ -96,6 +97,7 @@ absl::Status ReadInputs(const TrainFlags& flags, Inputs& in) {
         " is where this run's --output puts its trained model: give another --output"));
   }
   for (const std::string& note : config.notes) LogInfo(note);
+  RETURN_IF_ERROR(ResolveDevice(&config).status());
   ASSIGN_OR_RETURN(in.model_config, ReadGpt2Config(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
   ASSIGN_OR_RETURN(in.model, BuildGpt2(in.model_config));
@@ -289,7 +291,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--adam_beta1", f.adam_beta1, "Trainer's name of the first of --betas");
   text("--adam_beta2", f.adam_beta2, "Trainer's name of the second of --betas");
   text("--warmup_ratio", f.warmup_ratio, "Trainer's: --warmup as a part of --steps");
-  text("--device", f.device, "auto, cpu or cuda");
+  text("--device", f.device, "auto (a GPU where there is one), cpu or cuda");
   text("--threads", f.threads, "compute threads (the cores); part of the run's identity");
   text("--device-memory", f.device_memory, "hard budget, e.g. 1GiB");
   text("--host-memory", f.host_memory, "hard budget, e.g. 3GiB");

@@ -14,6 +14,7 @@ ABOUT = {
     "budgets-355m": "GPT-2 355M, 1 x 256: host memory of 0.5, 1, 2, 4, 8 GiB, and all",
     "layers": "GPT-2 124M, 4 x 256, all on NVMe: against one of twice the layers",
     "accumulation": "GPT-2 124M, 1 x 256, all on NVMe: bytes moved with --accumulate 8 and 1",
+    "waiting": "GPT-2 124M, 4 x 256, all on NVMe: compute threads that spin a moment, sleep, spin",
 }
 
 IN_MEMORY = ["--offload", "none"]
@@ -194,9 +195,25 @@ def accumulation(args, work):
          Ratio("seconds a step, 8 / 1", names[1], names[0])])
 
 
+def waiting(args, work):
+    shape, flags = gpt2_124m(args), nvme(work, "512MiB", "512MiB")
+    ours, sleep, spin = "as it is", "sleeping at once", "spinning on and on"
+    one = "one thread, the other core free"
+    passive = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
+    return Comparison(
+        "waiting", [Spillway(work, ours, shape, flags),
+                    Spillway(work, sleep, shape, flags, environment=passive),
+                    Spillway(work, spin, shape, flags, environment={"OMP_WAIT_POLICY": "ACTIVE"}),
+                    Spillway(work, one, shape, [*flags, "--threads", "1"])],
+        [Ratio(f"as it is / {sleep}, seconds", ours, sleep, limit=Limit(most=NOISE)),
+         Ratio(f"as it is / {spin}, seconds", ours, spin, limit=Limit(most=NOISE)),
+         Ratio(f"as it is / {one}, seconds", ours, one, limit=Limit(most=NOISE)),
+         Ratio(f"as it is / {one}, seconds the disk was busy", ours, one, "disk_seconds")])
+
+
 MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "xl": xl, "xl-small": xl_small,
           "budgets-355m": budgets_355m,
-          "layers": layers, "accumulation": accumulation}
+          "layers": layers, "accumulation": accumulation, "waiting": waiting}
 
 
 def make(name, args, work):

@@ -32,9 +32,9 @@ def median_of(rows, *keys):
 class Spillway:
     ours = True
 
-    def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1):
+    def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1, environment=None):
         self.work, self.name, self.shape, self.flags = work, name, shape, flags
-        self.clip, self.accumulate = clip, accumulate
+        self.clip, self.accumulate, self.environment = clip, accumulate, environment
 
     def prepare_model(self):
         model, data = self.work.path("model"), self.work.path(f"tokens-{self.shape.vocabulary}.bin")
@@ -61,7 +61,8 @@ class Spillway:
         os.makedirs(swap, exist_ok=True)
         metrics = os.path.join(output, "metrics.jsonl")
         try:
-            watched = watch(command, self.work.path("spillway.log"), self.work.timeout, metrics)
+            watched = watch(command, self.work.path("spillway.log"), self.work.timeout, metrics,
+                            self.environment)
             if watched.exit_code != 0:
                 raise DidNotRun(ended(watched))
             with open(metrics, encoding="utf-8") as file:

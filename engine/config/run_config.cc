@@ -113,14 +113,8 @@ void RunConfigResolver::ResolveRanks() {
 
 void RunConfigResolver::ResolveMachine() {
   TrainOptions& train = config_.train;
-  enum class Device { kAuto, kCpu, kCuda };
-  const Device device =
-      Choice<Device>("device", flags_.device, {}, Device::kAuto,
-                     {{"auto", Device::kAuto}, {"cpu", Device::kCpu}, {"cuda", Device::kCuda}});
-  if (device == Device::kCuda) {
-    Fail(absl::UnimplementedError(
-        "--device cuda: this build has no CUDA path yet; use --device cpu or auto"));
-  }
+  train.device = Choice<std::string>("device", flags_.device, {}, "auto",
+                                     {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
   train.threads = static_cast<int>(Integer("threads", flags_.threads, {}, 0, 1, 4096));
   const auto budget = [&](const std::string& name, const Text& flag) {
     return Pick<uint64_t>(name, flag, {}, 0, SizeFlag);

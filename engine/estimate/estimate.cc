@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "io/check.h"
 #include "io/status.h"
 
@@ -44,6 +45,7 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   RunPlanInput plan_input;
   plan_input.tile_parameters = options.tile_parameters;
   plan_input.copies = !options.persist.empty();
+  plan_input.separate_device = absl::StartsWith(options.device, "cuda");
   plan_input.memory = input.memory[static_cast<int>(dtype)];
   plan_input.graphs = input.graphs[static_cast<int>(dtype)];
   if (dtype == input.options.dtype) plan_input.clock = input.clock;

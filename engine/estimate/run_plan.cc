@@ -84,6 +84,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.activation_bytes = input.memory.input_bytes;
   request.input_in_flight_bytes = input.memory.in_flight_bytes;
   request.has_storage = !options.swap_paths.empty();
+  request.separate_device = input.separate_device;
   request.clock = input.clock;
   request.deferred_share = options.deferred_share;
   // Who asks for immediate updates gets no others.

@@ -24,6 +24,7 @@ DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs);
 struct RunPlanInput {
   uint64_t tile_parameters = 0;  // 0: the default
   bool copies = false;           // commits are copied (--persist)
+  bool separate_device = false;  // what computes has memory of its own
   ComputeMemory memory = {};     // what the dry run found
   GraphCosts graphs = {};
   std::optional<StepClock> clock = std::nullopt;  // what the plan is timed with

@@ -235,8 +235,15 @@ void Memory(const MachineFacts& facts, Page& page) {
   } else {
     page.Ok("memory", found);
   }
-  page.Ok("budgets", absl::StrCat("without flags device and host memory get ",
-                                  FormatBytes(facts.spendable_bytes), " together"));
+  const std::string spendable = FormatBytes(facts.spendable_bytes);
+  if (facts.device.ok() && facts.device->gpu) {
+    const uint64_t device_bytes = GpuBudgetBytes(facts.device->gpu->free_bytes);
+    page.Ok("budgets", absl::StrCat("without flags device memory gets ", FormatBytes(device_bytes),
+                                    " of the GPU, host memory ", spendable));
+  } else {
+    page.Ok("budgets",
+            absl::StrCat("without flags device and host memory get ", spendable, " together"));
+  }
   const std::string& huge = facts.transparent_huge_pages;
   if (huge == "never") {
     page.Warn("huge pages", "transparent ones: never",
@@ -319,6 +326,19 @@ void Gpu(const MachineFacts& facts, Page& page) {
   }
 }
 
+// On what runs compute. A GPU that is there and is not used is worth a warning.
+void ComputeDevice(const MachineFacts& facts, Page& page) {
+  if (!facts.device.ok()) {
+    page.Bad("device", std::string(facts.device.status().message()),
+             "mend that, or compute on the CPU: --device cpu");
+  } else if (!facts.device->why_not_gpu.empty() && !facts.gpu.devices.empty()) {
+    page.Warn("device", facts.device->Sentence(),
+              "mend that to compute on the GPU; --device cpu says that the CPU is meant");
+  } else {
+    page.Ok("device", facts.device->Sentence());
+  }
+}
+
 void Compute(const MachineFacts& facts, Page& page) {
   page.Section("Compute");
   const std::string torch =
@@ -331,6 +351,7 @@ void Compute(const MachineFacts& facts, Page& page) {
                            "0: build with that one (tools/setup fetches it)"));
   }
   Gpu(facts, page);
+  ComputeDevice(facts, page);
   const std::string launcher = absl::StrJoin(facts.launcher, ", ", absl::PairFormatter("="));
   page.Ok("launcher", launcher.empty() ? "none" : launcher);
 }

@@ -75,6 +75,11 @@ bool CanLoad(const char* library) {
   return handle != nullptr;
 }
 
+using Library = std::unique_ptr<void, int (*)(void*)>;
+Library LoadNvml() {
+  return Library(::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL), &::dlclose);
+}
+
 }  // namespace
 
 GpuFacts ProbeGpus() {
@@ -82,8 +87,7 @@ GpuFacts ProbeGpus() {
   facts.kernel_driver =
       ::access("/proc/driver/nvidia/version", F_OK) == 0 || ::access("/dev/nvidiactl", F_OK) == 0;
   facts.compute_library = CanLoad("libcuda.so.1");
-  const std::unique_ptr<void, int (*)(void*)> library(
-      ::dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_LOCAL), &::dlclose);
+  const Library library = LoadNvml();
   if (library == nullptr) return facts;
   facts.management_library = true;
   const Nvml nvml(library.get());
@@ -94,6 +98,20 @@ GpuFacts ProbeGpus() {
   ReadDevices(nvml, &facts);
   nvml.Call("nvmlShutdown");
   return facts;
+}
+
+std::optional<uint64_t> GpuFreeBytes(const std::string& pci_address) {
+  const Library library = LoadNvml();
+  if (library == nullptr) return std::nullopt;
+  const Nvml nvml(library.get());
+  if (nvml.Call("nvmlInit_v2") != 0) return std::nullopt;
+  NvmlDevice handle = nullptr;
+  NvmlMemory memory = {};
+  const bool known =
+      nvml.Call("nvmlDeviceGetHandleByPciBusId_v2", pci_address.c_str(), &handle) == 0 &&
+      nvml.Call("nvmlDeviceGetMemoryInfo", handle, &memory) == 0;
+  nvml.Call("nvmlShutdown");
+  return known ? std::optional<uint64_t>(memory.free) : std::nullopt;
 }
 
 }  // namespace spillway

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,9 @@ struct GpuFacts {
 
 // Any thread. The libraries are found as the loader finds them.
 GpuFacts ProbeGpus();
+
+// What the driver says is free on the GPU of that PCI address ("0000:17:00.0"), without making a
+// context there. None where it can't be asked.
+std::optional<uint64_t> GpuFreeBytes(const std::string& pci_address);
 
 }  // namespace spillway

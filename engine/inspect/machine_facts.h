@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/device_choice.h"
 #include "engine/inspect/gpu_probe.h"
 #include "engine/simd_dispatch.h"
 #include "io/probe_path.h"
@@ -46,6 +47,8 @@ struct MachineFacts {
   std::string torch_version;
   bool torch_has_cuda = false;
   GpuFacts gpu;
+  // What runs compute on here (--device), or why not on what was asked for.
+  absl::StatusOr<DeviceChoice> device = DeviceChoice();
 
   // What launchers (torchrun, mpirun, srun) say of ranks: {"WORLD_SIZE", "2"}.
   std::vector<std::pair<std::string, std::string>> launcher;

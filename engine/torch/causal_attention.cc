@@ -193,7 +193,8 @@ Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& val
   const int64_t length = queries.size(0), seen = keys.size(0);
   Tensor hidden;  // what a query must not see, where there is any
   if (length > 1) {
-    hidden = torch::ones({length, seen}, torch::kBool).tril_(seen - length).logical_not_();
+    const auto options = queries.options().dtype(torch::kBool);
+    hidden = torch::ones({length, seen}, options).tril_(seen - length).logical_not_();
   }
   const auto join = [](const Tensor& mixed) { return mixed[0].transpose(0, 1).flatten(1); };
   if (!options.fp32_scores || queries.scalar_type() == torch::kFloat32) {

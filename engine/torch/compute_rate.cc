@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/torch/tensor_views.h"
+#include "io/status.h"
 
 namespace spillway {
 namespace {
@@ -21,10 +22,11 @@ double Now() {
 
 }  // namespace
 
-absl::StatusOr<double> MeasureMatrixFlops(DType dtype) {
+absl::StatusOr<double> MeasureMatrixFlops(DType dtype, const ComputePlace& place) {
   try {
     torch::NoGradGuard no_grad;
-    const auto options = torch::TensorOptions().dtype(ScalarTypeOf(dtype));
+    const ComputeScope scope(place);
+    const auto options = torch::TensorOptions(place.where).dtype(ScalarTypeOf(dtype));
     const torch::Tensor x = torch::full({kRows, kWidth}, 0.01, options);
     const torch::Tensor weight = torch::full({kWidth, 4 * kWidth}, 0.01, options);
     torch::Tensor product = torch::empty({kRows, 4 * kWidth}, options);
@@ -32,8 +34,10 @@ absl::StatusOr<double> MeasureMatrixFlops(DType dtype) {
     double least = 0;
     // The first one starts threads and builds kernels.
     for (int repeat = 0; repeat < 6; ++repeat) {
+      RETURN_IF_ERROR(Settle(place));
       const double start = Now();
       torch::mm_out(product, x, weight);
+      RETURN_IF_ERROR(Settle(place));
       const double seconds = Now() - start;
       least = repeat < 2 ? seconds : std::min(least, seconds);
       if (Now() - began > kMostSeconds) break;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/model.h"
+#include "engine/torch/ordered_sums.h"
 
 namespace spillway {
 namespace {
@@ -40,8 +41,10 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
       log_sums.narrow(0, first, count).copy_(torch::logsumexp(block, 1));
     });
     const Tensor valid = labels.ne(kIgnoredLabel);
-    // An ignored label points at class 0, with weight 0. Others are checked by gather.
-    const Tensor classes = labels.where(valid, 0).unsqueeze(1);
+    const Tensor ignored = valid.logical_not();
+    // An ignored label points at class 0, with weight 0. Others are checked by gather. (where
+    // would bring its scalar to a GPU, and wait for that.)
+    const Tensor classes = labels.masked_fill(ignored, 0).unsqueeze(1);
     const Tensor picked = logits.gather(1, classes).squeeze(1).to(torch::kFloat64);
     const Tensor losses = log_sums.to(torch::kFloat64) - picked;
 
@@ -50,7 +53,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     context->saved_data["log_sums"] = log_sums;
     context->saved_data["classes"] = classes;
     context->saved_data["valid"] = valid;
-    return losses.where(valid, 0.0).sum().to(torch::kFloat32);
+    return losses.masked_fill(ignored, 0.0).sum().to(torch::kFloat32);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -69,7 +72,11 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
       const Tensor block = logits.narrow(0, first, count);
       const Tensor index = classes.narrow(0, first, count);
       Tensor values = torch::sub(block, log_sums.narrow(0, first, count).unsqueeze(1)).exp_();
-      values.scatter_add_(1, index, torch::full(index.sizes(), -1, values.options()));
+      if (values.device().is_cpu()) {
+        values.scatter_add_(1, index, torch::full(index.sizes(), -1, values.options()));
+      } else {
+        SubtractOnePerRow(values, index);
+      }
       values.mul_(factors.narrow(0, first, count).unsqueeze(1));
       block.copy_(values);
     });

@@ -1,57 +1,22 @@
 // UnitContext::Dropout: masks that are a function of what they are for, so that
 // backward makes them again instead of keeping them.
-#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "engine/model.h"
 #include "engine/random.h"
+#include "engine/torch/tensor_kernels.h"
 
 namespace spillway {
 namespace {
 
-// What one thread takes at a time. DropoutApply cuts ranges as it likes: the size
-// changes no bit.
-constexpr int64_t kRange = 16384;
-
-DType DTypeOf(const torch::Tensor& x) {
-  switch (x.scalar_type()) {
-    case torch::kFloat32:
-      return DType::kFloat32;
-    case torch::kBFloat16:
-      return DType::kBFloat16;
-    case torch::kFloat16:
-      return DType::kFloat16;
-    default:
-      TORCH_CHECK(false, "Dropout: dtype ", x.scalar_type(), " is not fp32, bf16 or fp16");
-  }
-}
-
 // The same on activations (forward) and on gradients (backward).
-torch::Tensor ApplyMasks(const torch::Tensor& x, double p, DropoutKey key,
+torch::Tensor ApplyMasks(const torch::Tensor& x, double p, const DropoutKey& key,
                          const std::vector<int64_t>& samples) {
-  TORCH_CHECK(x.device().is_cpu(), "Dropout: only CPU tensors yet, got ", x.device());
   const torch::Tensor in = x.contiguous();
   torch::Tensor out = torch::empty_like(in);
-  if (in.numel() == 0) return out;
-  const DType dtype = DTypeOf(in);
-  const int64_t per_sample = in.numel() / in.size(0);
-  const int64_t ranges = (per_sample + kRange - 1) / kRange;
-  const auto* from = static_cast<const char*>(in.const_data_ptr());
-  auto* to = static_cast<char*>(out.mutable_data_ptr());
-  at::parallel_for(0, in.size(0) * ranges, 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t sample = i / ranges;
-      const int64_t begin = i % ranges * kRange;
-      const int64_t offset = (sample * per_sample + begin) * in.element_size();
-      DropoutKey mask = key;
-      mask.sample = static_cast<uint64_t>(samples[sample]);
-      DropoutApply(mask, p, begin, std::min(kRange, per_sample - begin), dtype, from + offset,
-                   to + offset);
-    }
-  });
+  if (in.numel() > 0) KernelsOf(in.device()).Dropout(key, p, samples, in, out);
   return out;
 }
 

@@ -1,30 +1,17 @@
 // The dry run: how much device memory computing takes, and how long, before step 1.
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <map>
-#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/torch/device_memory.h"
 #include "engine/torch/model_compute.h"
 #include "io/status.h"
 
 namespace spillway {
 namespace {
-
-struct FreeDeleter {
-  void operator()(char* data) const { std::free(data); }
-};
-using Scratch = std::unique_ptr<char, FreeDeleter>;
-
-// Memory that LibTorch's allocator does not count.
-Scratch MakeScratch(uint64_t bytes) {
-  const uint64_t whole = (bytes + 63) / 64 * 64;
-  return Scratch(static_cast<char*>(std::aligned_alloc(64, std::max<uint64_t>(whole, 64))));
-}
 
 std::string Signature(const UnitDescription& unit, const torch::Tensor& input) {
   std::string text = absl::StrCat(c10::toString(input.scalar_type()));
@@ -38,7 +25,8 @@ std::string Signature(const UnitDescription& unit, const torch::Tensor& input) {
 
 // Weights, zero, and gradient sums of one op.
 struct OpScratch {
-  OpScratch(const ModelDescription& model, int unit, DType dtype) {
+  absl::Status Fill(const ModelDescription& model, int unit, DType dtype,
+                    const ComputePlace& place) {
     op.unit = unit;
     op.weights = model.units[unit].borrows;
     op.weights.push_back(unit);
@@ -46,19 +34,22 @@ struct OpScratch {
     buffers.op = &op;
     for (int u : op.weights) {
       const uint64_t n = model.units[u].flat_parameters + kParameterAlignment;
-      memory.push_back(MakeScratch(n * DTypeBytes(dtype)));
+      ASSIGN_OR_RETURN(PlaceMemory weights, PlaceMemory::Create(place, n * DTypeBytes(dtype)));
       // Written to: pages that were not would all be one, which stays in the cache.
-      std::memset(memory.back().get(), 0, n * DTypeBytes(dtype));
-      buffers.weights.push_back(memory.back().get());
-      memory.push_back(MakeScratch(n * sizeof(float)));
-      buffers.gradients.push_back(reinterpret_cast<float*>(memory.back().get()));
+      weights.Zero(place, n * DTypeBytes(dtype));
+      ASSIGN_OR_RETURN(PlaceMemory sums, PlaceMemory::Create(place, n * sizeof(float)));
+      buffers.weights.push_back(weights.data());
+      buffers.gradients.push_back(reinterpret_cast<float*>(sums.data()));
       buffers.fresh.push_back(true);
+      memory.push_back(std::move(weights));
+      memory.push_back(std::move(sums));
     }
+    return absl::OkStatus();
   }
 
   StepOp op;
   OpBuffers buffers;
-  std::vector<Scratch> memory;
+  std::vector<PlaceMemory> memory;
 };
 
 // The first run of an op also faults its memory in: what took no longer than this is run again,
@@ -87,11 +78,15 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
   const bool last = unit == num_units() - 1;
   MicroBatch& micro = micro_batches_[0];
   const torch::Tensor input = micro.inputs[unit];
-  OpScratch scratch(description_, unit, options_.dtype);
+  TorchMemory& memory = *place_.memory;
+  OpScratch scratch;
+  RETURN_IF_ERROR(scratch.Fill(description_, unit, options_.dtype, place_));
   const auto timed = [&](OpKind kind, double& least) -> absl::Status {
     scratch.op.kind = kind;
+    RETURN_IF_ERROR(Settle(place_));
     const double began = Now();
     RETURN_IF_ERROR(Run(scratch.buffers));
+    RETURN_IF_ERROR(Settle(place_));
     const double seconds = Now() - began;
     least = least == 0 ? seconds : std::min(least, seconds);
     return absl::OkStatus();
@@ -100,10 +95,10 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
   const auto round_trip = [&](double& backward_seconds, uint64_t& held) -> absl::Status {
     micro.inputs[unit] = input;
     needs.output = micro.gradient = micro.inputs[unit + 1] = torch::Tensor();
-    const uint64_t before = DeviceMemory::live_bytes();
-    DeviceMemory::ResetPeak();
+    const uint64_t before = memory.live_bytes();
+    memory.ResetPeak();
     RETURN_IF_ERROR(timed(OpKind::kForward, needs.forward_seconds));
-    held = DeviceMemory::live_bytes() - before;
+    held = memory.live_bytes() - before;
     needs.output = micro.inputs[unit + 1];
     micro.gradient = torch::zeros_like(needs.output);
     return timed(OpKind::kBackward, backward_seconds);
@@ -113,17 +108,17 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
     const double spent = Now() - began;
     if (repeat == 1 && spent > kColdSeconds) break;
     if (repeat > 1 && spent * (repeat + 1) / repeat > kRepeatSeconds) break;
-    const uint64_t before = DeviceMemory::live_bytes();
-    DeviceMemory::ResetPeak();
+    const uint64_t before = memory.live_bytes();
+    memory.ResetPeak();
     if (last) {
       micro.inputs[unit] = input;
       RETURN_IF_ERROR(timed(OpKind::kLoss, needs.backward_seconds));
-      needs.peak_bytes = std::max(needs.peak_bytes, DeviceMemory::peak_live_bytes() - before);
+      needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
     } else {
       uint64_t plain = 0, kept = 0;
       keeps_graph_[unit] = false;
       RETURN_IF_ERROR(round_trip(needs.backward_seconds, plain));
-      needs.peak_bytes = std::max(needs.peak_bytes, DeviceMemory::peak_live_bytes() - before);
+      needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
       keeps_graph_[unit] = true;
       const absl::Status status = round_trip(needs.graph_backward_seconds, kept);
       keeps_graph_[unit] = false;
@@ -136,6 +131,8 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
 }
 
 absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
+  const ComputeScope scope(place_);
+  TorchMemory& memory = *place_.memory;
   RETURN_IF_ERROR(BeginTrain(1, 1.0));
   const size_t micro_batches = micro_batches_.size();
   // One micro-batch walks through the units; all of them leave checkpoints.
@@ -188,11 +185,11 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
   micro_batches_.clear();
   kinds.clear();
   const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as run here
-  found.graphs.reuse_bytes =
-      DeviceMemory::held_bytes() - std::min(DeviceMemory::held_bytes(), largest_sum);
-  DeviceMemory::Trim();
-  DeviceMemory::ResetPeak();
-  found.memory.working_bytes = step_bytes_ + largest_op;
+  found.graphs.reuse_bytes = memory.held_bytes() - std::min(memory.held_bytes(), largest_sum);
+  RETURN_IF_ERROR(Settle(place_));
+  memory.Trim();
+  found.memory.working_bytes = step_bytes_ + largest_op + memory.overhead_bytes();
+  memory.ResetPeak();
   found.memory.in_flight_bytes = micro_batches * in_flight;
   return found;
 }

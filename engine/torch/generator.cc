@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/memory_limits.h"
-#include "engine/torch/device_memory.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/weights/master_weights.h"
@@ -65,10 +64,11 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
   g.device_budget_ = std::make_unique<MemoryBudget>("device", options.device_memory_bytes);
   g.host_budget_ = std::make_unique<MemoryBudget>("host", options.host_memory_bytes);
   // The dry run may take more than the budget, so that the refusal can say how much is needed.
-  MemoryBudget dry_run("device", std::max(options.device_memory_bytes, AvailableMemoryBytes() / 2));
-  DeviceMemory::Install(&dry_run);
+  TorchMemory& memory = *options.place.memory;
+  MemoryBudget dry_run("device", std::max(options.device_memory_bytes, memory.dry_run_bytes()));
+  memory.SetBudget(&dry_run);
   const absl::StatusOr<uint64_t> peak = g.MeasurePeakBytes();
-  DeviceMemory::Install(nullptr);
+  memory.SetBudget(nullptr);
   RETURN_IF_ERROR(peak.status());
   RETURN_IF_ERROR(g.PlanAndOpen(*peak));
   RETURN_IF_ERROR(g.Load(weights));
@@ -78,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
 Generator::~Generator() {
   manager_.reset();
   kept_.clear();
-  DeviceMemory::Install(nullptr);
+  options_.place.memory->SetBudget(nullptr);
 }
 
 absl::Status Generator::Describe() {
@@ -117,7 +117,10 @@ torch::Tensor Generator::RunUnit(int unit, const std::vector<torch::Tensor>& par
 
 absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   torch::NoGradGuard no_grad;
-  const auto dtype = ScalarTypeOf(options_.dtype);
+  const ComputePlace& place = options_.place;
+  TorchMemory& memory = *place.memory;
+  const ComputeScope scope(place);
+  const auto floats = torch::TensorOptions(place.where).dtype(ScalarTypeOf(options_.dtype));
   uint64_t peak = 0;
   // The longest input at once, and a last token that sees the whole text.
   std::vector<TextPosition> cases = {{0, {}}};
@@ -126,7 +129,7 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
     for (const TextPosition& position : cases) {
       const int64_t length = position.first == 0 ? LongestInput() : 1;
       std::set<std::string> seen;
-      torch::Tensor x = torch::zeros({1, length}, torch::kInt64);
+      torch::Tensor x = torch::zeros({1, length}, floats.dtype(torch::kInt64));
       for (int unit = 0; unit <= last_unit(); ++unit) {
         const int64_t kept = unit < last_unit() ? model_.units[unit]->KeptPerPosition() : 0;
         const std::string signature = Signature(description_.units[unit], kept);
@@ -138,28 +141,29 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
         op.weights.push_back(unit);
         OpBuffers buffers;
         buffers.op = &op;
-        std::vector<std::unique_ptr<char, decltype(&std::free)>> scratch;
+        std::vector<PlaceMemory> scratch;
         for (const int u : op.weights) {
           const uint64_t n = description_.units[u].flat_parameters + kParameterAlignment;
-          scratch.emplace_back(static_cast<char*>(std::calloc(n, DTypeBytes(options_.dtype))),
-                               &std::free);
-          buffers.weights.push_back(scratch.back().get());
+          ASSIGN_OR_RETURN(PlaceMemory weights,
+                           PlaceMemory::CreateZeroed(place, n * DTypeBytes(options_.dtype)));
+          buffers.weights.push_back(weights.data());
+          scratch.push_back(std::move(weights));
         }
         std::vector<torch::Tensor> parameters;
         for (const ParameterView& view :
-             ViewsOf(model_, description_, options_.dtype, unit, buffers)) {
+             ViewsOf(model_, description_, options_.dtype, unit, buffers, place.where)) {
           parameters.push_back(view.weights);
         }
         TextPosition at = position;
-        if (kept > 0) at.kept = torch::zeros({text_positions_, kept}, dtype);
+        if (kept > 0) at.kept = torch::zeros({text_positions_, kept}, floats);
         const uint64_t counted_apart = at.kept.defined() ? at.kept.nbytes() : 0;
-        const uint64_t before = DeviceMemory::live_bytes() - counted_apart;
-        DeviceMemory::ResetPeak();
+        const uint64_t before = memory.live_bytes() - counted_apart;
+        memory.ResetPeak();
         torch::Tensor out = RunUnit(unit, parameters, x, at);
         if (!out.defined()) {
           return absl::InvalidArgumentError("this model has no logits: it cannot generate");
         }
-        peak = std::max(peak, DeviceMemory::peak_live_bytes() - before - counted_apart +
+        peak = std::max(peak, memory.peak_live_bytes() - before - counted_apart +
                                   static_cast<uint64_t>(x.nbytes()));
         // The logits in fp32, and their order, sums and chances while one is drawn.
         if (unit == last_unit()) peak = std::max(peak, uint64_t{48} * out.numel());
@@ -168,13 +172,14 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
     }
   } catch (const c10::OutOfMemoryError& error) {
     return DoesNotFitError(absl::StrCat("computing does not fit this machine's memory: ",
-                                        error.what_without_backtrace()));
+                                        memory.RefusalText(error.what_without_backtrace())));
   } catch (const c10::Error& error) {
     return absl::InternalError(
         absl::StrCat("the dry run before the first token: ", error.what_without_backtrace()));
   }
-  DeviceMemory::Trim();
-  return peak + peak / 16 + 4 * kMiB;
+  RETURN_IF_ERROR(Settle(place));
+  memory.Trim();
+  return peak + peak / 16 + 4 * kMiB + memory.overhead_bytes();
 }
 
 absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
@@ -186,6 +191,8 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   const uint32_t bytes = DTypeBytes(options_.dtype);
   request.layout = StateLayout(std::move(units), {{Plane::kWeight, bytes}}, bytes);
   request.schedule = BuildEvaluateSchedule(DescribeSchedule(description_));
+  Device* const device = options_.place.device;
+  request.separate_device = device != nullptr;
   request.has_storage = !options_.swap_paths.empty();
   const uint64_t device_bytes = compute_bytes + kept_bytes_;
   const uint64_t device_limit = options_.device_memory_bytes;
@@ -207,18 +214,24 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   if (any_nvme) {
     ASSIGN_OR_RETURN(store_, OpenNamelessStore(request.layout, options_.swap_paths));
   }
-  ASSIGN_OR_RETURN(host_arena_, Arena::Create(plan->host_arena_bytes, host_budget_.get()));
-  ASSIGN_OR_RETURN(device_arena_, Arena::Create(plan->device_arena_bytes, device_budget_.get()));
+  ASSIGN_OR_RETURN(host_arena_, Arena::Create(plan->host_arena_bytes, host_budget_.get(), device));
+  const uint64_t device_arena_bytes = plan->device_arena_bytes;
+  ASSIGN_OR_RETURN(device_arena_,
+                   device ? Arena::CreateOn(device, device_arena_bytes, device_budget_.get())
+                          : Arena::Create(device_arena_bytes, device_budget_.get()));
   SwapManagerOptions manager_options;
+  manager_options.device = device;
   manager_options.io = options_.io;
   ASSIGN_OR_RETURN(manager_, SwapManager::Create(*std::move(plan), store_.get(), host_arena_.get(),
                                                  device_arena_.get(), nullptr, manager_options));
-  DeviceMemory::Install(device_budget_.get());
+  const ComputePlace& place = options_.place;
+  place.memory->SetBudget(device_budget_.get());
   if (!continues_) return absl::OkStatus();
+  const ComputeScope scope(place);
+  const auto floats = torch::TensorOptions(place.where).dtype(ScalarTypeOf(options_.dtype));
   for (const auto& unit : model_.units) {
     const int64_t kept = unit->KeptPerPosition();
-    kept_.push_back(kept > 0 ? torch::empty({text_positions_, kept}, ScalarTypeOf(options_.dtype))
-                             : torch::Tensor());
+    kept_.push_back(kept > 0 ? torch::empty({text_positions_, kept}, floats) : torch::Tensor());
   }
   return absl::OkStatus();
 }
@@ -265,8 +278,10 @@ absl::StatusOr<torch::Tensor> Generator::Append(const std::vector<int64_t>& toke
 absl::StatusOr<torch::Tensor> Generator::Compute(const std::vector<int64_t>& tokens,
                                                  int64_t first) {
   torch::NoGradGuard no_grad;
+  const ComputePlace& place = options_.place;
+  const ComputeScope scope(place);
   try {
-    torch::Tensor x = torch::tensor(tokens, torch::kInt64).unsqueeze(0);
+    torch::Tensor x = BringTo(place, torch::tensor(tokens, torch::kInt64).unsqueeze(0));
     if (!enqueued_) manager_->Enqueue(Program::kEvaluate);
     enqueued_ = false;
     for (int unit = 0; unit <= last_unit(); ++unit) {
@@ -286,10 +301,15 @@ absl::StatusOr<torch::Tensor> Generator::Compute(const std::vector<int64_t>& tok
       if (continues_ && unit < last_unit()) at.kept = kept_[unit];
       x = RunUnit(unit, parameters, x, at);
       // Weights may be overwritten from here on; the logits must not point into them.
-      if (unit == last_unit()) x = x.to(torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
+      if (unit == last_unit()) {
+        x = x.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
+      }
       manager_->EndOp();
     }
     return x.flatten();
+  } catch (const c10::OutOfMemoryError& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("generating: ", place.memory->RefusalText(error.what_without_backtrace())));
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat("generating: ", error.what_without_backtrace()));
   }

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model.h"
 #include "engine/model_description.h"
+#include "engine/torch/compute_place.h"
 #include "engine/weights/weight_source.h"
 #include "swap/swap_manager.h"
 
@@ -22,6 +23,7 @@ struct GeneratorOptions {
   // What does not fit is kept below these; may be empty. Nothing stays there, whatever happens.
   std::vector<std::string> swap_paths;
   IoEngineOptions io;
+  ComputePlace place;  // what it points to outlives the generator
 
   // The positions that the model knows: its longest text.
   int64_t positions = 1024;

@@ -1,7 +1,5 @@
 #include "engine/torch/model_compute.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/tokens/window_sampler.h"
-#include "engine/torch/device_memory.h"
+#include "engine/torch/tensor_kernels.h"
 #include "io/check.h"
 #include "io/status.h"
 
@@ -33,12 +31,14 @@ std::vector<torch::Tensor> LeavesOf(const std::vector<ParameterView>& views) {
 
 // LibTorch reports by exceptions; they end here.
 template <typename Function>
-absl::Status Guarded(const std::string& what, Function function) {
+absl::Status Guarded(const TorchMemory& memory, const std::string& what, Function function) {
   try {
     function();
     return absl::OkStatus();
   } catch (const c10::OutOfMemoryError& error) {
-    return absl::ResourceExhaustedError(absl::StrCat(what, ": ", error.what_without_backtrace()));
+    // What was kept for reuse has been given back, and the allocation tried again.
+    return absl::ResourceExhaustedError(
+        absl::StrCat(what, ": ", memory.RefusalText(error.what_without_backtrace())));
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat(what, ": ", error.what_without_backtrace()));
   } catch (const std::exception& error) {
@@ -87,20 +87,23 @@ absl::StatusOr<ModelDescription> DescribeModel(const Model& model) {
 }
 
 ModelCompute::ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
-                           Dataset* evaluation, const TrainOptions& options)
+                           Dataset* evaluation, const TrainOptions& options,
+                           const ComputePlace& place)
     : model_(model),
       description_(description),
       data_(data),
       evaluation_(evaluation),
       options_(options),
+      place_(place),
       dtype_(ScalarTypeOf(options.dtype)),
-      keeps_graph_(description.units.size(), false) {
+      keeps_graph_(description.units.size(), false),
+      loss_(place) {
   for (const UnitDescription& unit : description.units) {
     touched_.emplace_back(unit.parameters.size(), false);
   }
 }
 
-uint64_t ModelCompute::peak_bytes() const { return DeviceMemory::peak_live_bytes(); }
+uint64_t ModelCompute::peak_bytes() const { return place_.memory->peak_live_bytes(); }
 
 int64_t ModelCompute::evaluation_samples_at_once(uint64_t input_bytes) const {
   const uint64_t micro_batches = (step_bytes_ + input_bytes) / evaluation_bytes_;
@@ -118,34 +121,45 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   training_ = true;
   step_ = step;
   loss_scale_ = loss_scale;
-  loss_sum_ = 0;
   label_count_ = 0;
+  RETURN_IF_ERROR(ClearLoss());
   return LoadMicroBatches(data_, StepSamples(options_.order, options_.seed, data_->size(),
                                              options_.micro_batch * options_.accumulate, step - 1));
 }
 
 absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
   training_ = false;
-  if (first == 0) loss_sum_ = label_count_ = 0;
+  if (first == 0) {
+    label_count_ = 0;
+    RETURN_IF_ERROR(ClearLoss());
+  }
   std::vector<int64_t> indices(count);
   for (int64_t i = 0; i < count; ++i) indices[i] = first + i;
   return LoadMicroBatches(evaluation_, indices);
 }
 
+absl::Status ModelCompute::ClearLoss() {
+  const ComputeScope scope(place_);
+  return Guarded(*place_.memory, "beginning a step", [&] { loss_.Clear(); });
+}
+
 absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices) {
   micro_batches_.clear();
+  const ComputeScope scope(place_);
   const int64_t count = indices.size();
   for (int64_t begin = 0; begin < count; begin += options_.micro_batch) {
     const int64_t end = std::min(count, begin + options_.micro_batch);
     MicroBatch micro;
     for (int64_t i = begin; i < end; ++i) micro.samples.push_back(i);
     absl::Status got;
-    RETURN_IF_ERROR(Guarded("reading a batch", [&] {
+    RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&] {
       auto batch = data->Get(absl::MakeSpan(indices).subspan(begin, end - begin));
       got = batch.status();
       if (!got.ok()) return;
       micro.batch = *std::move(batch);
       label_count_ += micro.batch.labels.ne(kIgnoredLabel).sum().item<int64_t>();
+      micro.batch.inputs = BringTo(place_, micro.batch.inputs);
+      micro.batch.labels = BringTo(place_, micro.batch.labels);
     }));
     RETURN_IF_ERROR(got);
     micro.inputs.resize(num_units());
@@ -164,31 +178,38 @@ UnitContext ModelCompute::ContextOf(int unit, const MicroBatch& micro) const {
 }
 
 absl::Status ModelCompute::Run(const OpBuffers& buffers) {
+  const StepOp& op = *buffers.op;
+  const ComputeScope scope(place_);
+  const std::string what = absl::StrCat(std::string(OpKindName(op.kind)), " of unit ",
+                                        description_.units[op.unit].name, ", step ", step_);
+  absl::Status loss;
+  RETURN_IF_ERROR(Guarded(*place_.memory, what, [&] {
+    Compute(buffers);
+    if (ReadsLossAfter(op)) loss = CheckLoss();
+  }));
+  return loss;
+}
+
+void ModelCompute::Compute(const OpBuffers& buffers) {
   const int unit = buffers.op->unit;
-  RETURN_IF_ERROR(Guarded(absl::StrCat(std::string(OpKindName(buffers.op->kind)), " of unit ",
-                                       description_.units[unit].name, ", step ", step_),
-                          [&] {
-                            const std::vector<ParameterView> views =
-                                ViewsOf(model_, description_, options_.dtype, unit, buffers);
-                            OpenSums(buffers);
-                            switch (buffers.op->kind) {
-                              case OpKind::kForward:
-                                Forward(unit, views, buffers);
-                                break;
-                              case OpKind::kLoss:
-                                Loss(views);
-                                break;
-                              case OpKind::kBackward:
-                                Backward(unit, views, buffers);
-                                break;
-                            }
-                            for (size_t i = 0; i < buffers.gradients.size(); ++i) {
-                              if (buffers.op->gradients[i] == unit)
-                                CompleteSums(unit, buffers.gradients[i]);
-                            }
-                          }));
-  if (buffers.op->kind == OpKind::kLoss) return CheckLoss(unit);
-  return absl::OkStatus();
+  const std::vector<ParameterView> views =
+      ViewsOf(model_, description_, options_.dtype, unit, buffers, place_.where);
+  OpenSums(buffers);
+  switch (buffers.op->kind) {
+    case OpKind::kForward:
+      Forward(unit, views, buffers);
+      break;
+    case OpKind::kLoss:
+      Loss(views);
+      loss_.Send();
+      break;
+    case OpKind::kBackward:
+      Backward(unit, views, buffers);
+      break;
+  }
+  for (size_t i = 0; i < buffers.gradients.size(); ++i) {
+    if (buffers.op->gradients[i] == unit) CompleteSums(unit, buffers.gradients[i]);
+  }
 }
 
 UnitGraph ModelCompute::GraphOf(int unit, const MicroBatch& micro,
@@ -205,7 +226,15 @@ void ModelCompute::MoveInput(int unit, const OpBuffers& buffers, MicroBatch& mic
   const uint64_t bytes = MovedBytes(input);
   TORCH_CHECK(*end_bytes + bytes <= buffers.inputs_bytes, "the inputs of unit ",
               description_.units[unit].name, " are larger than in the dry run before step 1");
-  std::memcpy(buffers.inputs + *end_bytes, input.data_ptr(), input.nbytes());
+  char* const to = buffers.inputs + *end_bytes;
+  if (place_.where.is_cpu()) {
+    std::memcpy(to, input.data_ptr(), input.nbytes());
+  } else {
+    // It may be gone for LibTorch before it has been copied: what takes its place comes later
+    // in the same stream.
+    ViewAt(to, input.sizes(), input.strides(), input.scalar_type(), torch::kCPU)
+        .copy_(input, /*non_blocking=*/true);
+  }
   micro.moved[unit] = {*end_bytes, input.sizes().vec(), input.strides().vec(), input.scalar_type()};
   *end_bytes += bytes;
 }
@@ -240,9 +269,13 @@ void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views,
   for (MicroBatch& micro : micro_batches_) {
     if (buffers.inputs != nullptr) {
       const MovedInput& moved = micro.moved[unit];
-      micro.inputs[unit] =
-          torch::from_blob(buffers.inputs + moved.offset_bytes, moved.sizes, moved.strides,
-                           torch::TensorOptions().dtype(moved.type));
+      const torch::Tensor kept = ViewAt(buffers.inputs + moved.offset_bytes, moved.sizes,
+                                        moved.strides, moved.type, torch::kCPU);
+      micro.inputs[unit] = place_.where.is_cpu()
+                               ? kept
+                               : torch::empty_strided(moved.sizes, moved.strides,
+                                                      kept.options().device(place_.where))
+                                     .copy_(kept, /*non_blocking=*/true);
     }
     UnitGraph graph = micro.graphs[unit] ? *std::exchange(micro.graphs[unit], std::nullopt)
                                          : GraphOf(unit, micro, views);
@@ -267,19 +300,18 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
       torch::Tensor x = hidden.narrow(0, row, rows).detach();
       if (!training_) {
         torch::NoGradGuard no_grad;
-        loss_sum_ +=
-            model_.loss->LossSum(context, WeightsOf(views), x, chunk_labels).item<double>();
+        loss_.Add(model_.loss->LossSum(context, WeightsOf(views), x, chunk_labels));
         continue;
       }
       torch::AutoGradMode grad(true);
       const std::vector<torch::Tensor> leaves = LeavesOf(views);
       x.requires_grad_(true);
       const torch::Tensor loss = model_.loss->LossSum(context, leaves, x, chunk_labels);
-      loss_sum_ += loss.item<double>();
+      loss_.Add(loss);
       // The mean over the whole step's labels, times the loss scale.
       const torch::Tensor seed =
           torch::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, label_count_)),
-                      torch::TensorOptions().dtype(loss.scalar_type()));
+                      loss.options().requires_grad(false));
       std::vector<torch::Tensor> inputs = leaves;
       inputs.push_back(x);
       auto gradients = torch::autograd::grad({loss}, inputs, {seed.view_as(loss)}, false, false,
@@ -311,42 +343,48 @@ void ModelCompute::OpenSums(const OpBuffers& buffers) {
 
 void ModelCompute::Accumulate(const std::vector<ParameterView>& views,
                               const std::vector<torch::Tensor>& gradients) {
-  constexpr int64_t kGrain = 64 * 1024;
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
     const torch::Tensor gradient = gradients[i].contiguous();
     SPILLWAY_CHECK(gradient.scalar_type() == dtype_);
     const bool first = !touched_[views[i].unit][views[i].parameter];
     touched_[views[i].unit][views[i].parameter] = true;
-    const auto* data = static_cast<const char*>(gradient.data_ptr());
-    float* sums = views[i].sums;
-    at::parallel_for(0, gradient.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      AccumulateGradient(options_.dtype, data + begin * DTypeBytes(options_.dtype), end - begin,
-                         sums + begin, first);
-    });
+    KernelsOf(place_.where).AccumulateGradient(gradient, views[i].sums, first);
   }
 }
 
 // What no gradient has reached, and the gaps between parameters, must read as zero.
 void ModelCompute::CompleteSums(int unit, float* sums) {
   const UnitDescription& described = description_.units[unit];
-  uint64_t end = 0;
+  TensorKernels& kernels = KernelsOf(place_.where);
+  // [zero_from, end): what is to be zero so far.
+  uint64_t zero_from = 0, end = 0;
+  const auto zero_up_to = [&](uint64_t to) {
+    if (to > zero_from) kernels.FillZero(sums + zero_from, to - zero_from);
+  };
   for (size_t i = 0; i < described.parameters.size(); ++i) {
     const ParameterDescription& parameter = described.parameters[i];
-    std::fill(sums + end, sums + parameter.offset, 0.0f);
     end = parameter.offset + parameter.elements;
-    if (!touched_[unit][i]) std::fill(sums + parameter.offset, sums + end, 0.0f);
+    if (!touched_[unit][i]) continue;
+    zero_up_to(parameter.offset);
+    zero_from = end;
   }
-  const uint64_t padded =
-      (end + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
-  std::fill(sums + end, sums + padded, 0.0f);
+  zero_up_to((end + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment);
 }
 
-absl::Status ModelCompute::CheckLoss(int unit) const {
-  if (std::isfinite(loss_sum_) || options_.dtype == DType::kFloat16) return absl::OkStatus();
+// Where computing is done by then, at once. Elsewhere at the end of a step, when the device is
+// long past its loss and has enough to do: waiting earlier would let it run dry.
+bool ModelCompute::ReadsLossAfter(const StepOp& op) const {
+  if (op.kind == OpKind::kLoss) return place_.computes_at_once() || !training_;
+  return !place_.computes_at_once() && op.kind == OpKind::kBackward && op.unit == 0;
+}
+
+absl::Status ModelCompute::CheckLoss() {
+  const double loss = loss_.Read();
+  if (std::isfinite(loss) || options_.dtype == DType::kFloat16) return absl::OkStatus();
   return absl::OutOfRangeError(
-      absl::StrCat("step ", step_, ": the loss is not finite (", loss_sum_, ") after unit ",
-                   description_.units[unit].name,
+      absl::StrCat("step ", step_, ": the loss is not finite (", loss, ") after unit ",
+                   description_.units.back().name,
                    "; lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
 }
 

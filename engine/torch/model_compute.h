@@ -9,6 +9,8 @@
 #include "engine/model.h"
 #include "engine/model_description.h"
 #include "engine/step_compute.h"
+#include "engine/torch/compute_place.h"
+#include "engine/torch/loss_total.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/torch/unit_graph.h"
 #include "engine/train_options.h"
@@ -21,11 +23,13 @@ struct UnitNeeds;  // the dry run's own
 // contradicts itself (a borrowed parameter that is not there, no units, ...).
 absl::StatusOr<ModelDescription> DescribeModel(const Model& model);
 
+// On a GPU its methods only put work into `place.stream`, and wait once a step: for the loss, at
+// the end. So what an op reads and writes may be used by others only behind it in that stream.
 class ModelCompute : public StepCompute {
  public:
-  // All outlive it. `evaluation` may be null.
+  // All outlive it, what `place` points to included. `evaluation` may be null.
   ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
-               Dataset* evaluation, const TrainOptions& options);
+               Dataset* evaluation, const TrainOptions& options, const ComputePlace& place = {});
 
   absl::StatusOr<DryRun> MeasureNeeds() override;
   void KeepGraphs(std::vector<bool> units) override;
@@ -34,7 +38,7 @@ class ModelCompute : public StepCompute {
   int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
   int64_t evaluation_samples_at_once(uint64_t input_bytes) const override;
   absl::Status Run(const OpBuffers& buffers) override;
-  double loss_sum() const override { return loss_sum_; }
+  double loss_sum() const override { return loss_.value(); }
   int64_t label_count() const override { return label_count_; }
   uint64_t peak_bytes() const override;
 
@@ -58,12 +62,14 @@ class ModelCompute : public StepCompute {
   };
 
   absl::Status MeasureUnit(int unit, UnitNeeds& needs);
+  absl::Status ClearLoss();
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices);
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;
   int num_units() const { return static_cast<int>(description_.units.size()); }
   UnitGraph GraphOf(int unit, const MicroBatch& micro,
                     const std::vector<ParameterView>& views) const;
 
+  void Compute(const OpBuffers& buffers);
   void Forward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
   void Backward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
   void MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro, uint64_t* end_bytes);
@@ -72,13 +78,15 @@ class ModelCompute : public StepCompute {
                   const std::vector<torch::Tensor>& gradients);
   void OpenSums(const OpBuffers& buffers);
   void CompleteSums(int unit, float* sums);
-  absl::Status CheckLoss(int unit) const;
+  bool ReadsLossAfter(const StepOp& op) const;
+  absl::Status CheckLoss();
 
   const Model& model_;
   const ModelDescription& description_;
   Dataset* const data_;
   Dataset* const evaluation_;
   const TrainOptions options_;
+  const ComputePlace place_;
   const torch::ScalarType dtype_;
 
   std::vector<bool> keeps_graph_;  // [unit]
@@ -87,7 +95,7 @@ class ModelCompute : public StepCompute {
   bool training_ = true;
   int64_t step_ = 0;
   double loss_scale_ = 1;
-  double loss_sum_ = 0;
+  LossTotal loss_;
   int64_t label_count_ = 0;
   std::vector<MicroBatch> micro_batches_;
   // [unit][parameter]: something has been added to its sums in this step.

@@ -1,5 +1,7 @@
 #include "engine/torch/tensor_views.h"
 
+#include <c10/util/strides.h>
+
 #include <algorithm>
 
 namespace spillway {
@@ -16,8 +18,21 @@ torch::ScalarType ScalarTypeOf(DType dtype) {
   return torch::kFloat32;
 }
 
+torch::Tensor ViewAt(void* data, torch::IntArrayRef sizes, torch::IntArrayRef strides,
+                     torch::ScalarType type, const torch::Device& where) {
+  const torch::TensorOptions options = torch::TensorOptions().dtype(type);
+  if (where.is_cpu()) return torch::from_blob(data, sizes, strides, options);
+  // Told whose memory it is, LibTorch need not ask the driver.
+  return at::for_blob(data, sizes)
+      .strides(strides)
+      .options(options.device(where))
+      .target_device(where)
+      .make_tensor();
+}
+
 std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
-                                   DType dtype, int unit, const OpBuffers& buffers) {
+                                   DType dtype, int unit, const OpBuffers& buffers,
+                                   const torch::Device& where) {
   const bool last = unit == static_cast<int>(description.units.size()) - 1;
   std::vector<BorrowedParameter> all;
   for (size_t i = 0; i < description.units[unit].parameters.size(); ++i) {
@@ -35,9 +50,9 @@ std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& d
     ParameterView view;
     view.unit = owner;
     view.parameter = index;
-    view.weights = torch::from_blob(
+    view.weights = ViewAt(
         buffers.weights[position(buffers.op->weights)] + parameter.offset * DTypeBytes(dtype),
-        parameter.shape, torch::TensorOptions().dtype(ScalarTypeOf(dtype)));
+        parameter.shape, c10::contiguous_strides(parameter.shape), ScalarTypeOf(dtype), where);
     if (!buffers.gradients.empty()) {
       view.sums = buffers.gradients[position(buffers.op->gradients)] + parameter.offset;
     }

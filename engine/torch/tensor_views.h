@@ -3,6 +3,8 @@
 
 #include <torch/torch.h>
 
+#include <vector>
+
 #include "engine/dtype.h"
 #include "engine/model.h"
 #include "engine/model_description.h"
@@ -11,6 +13,10 @@
 namespace spillway {
 
 torch::ScalarType ScalarTypeOf(DType dtype);
+
+// A tensor on memory that it does not own, on whichever device.
+torch::Tensor ViewAt(void* data, torch::IntArrayRef sizes, torch::IntArrayRef strides,
+                     torch::ScalarType type, const torch::Device& where);
 
 // Where a parameter is in an op's buffers.
 struct ParameterView {
@@ -21,8 +27,9 @@ struct ParameterView {
 };
 
 // The parameters of `unit` in the order in which its Forward takes them: own, then
-// borrowed.
+// borrowed. `where`: whose addresses the op's buffers are, as LibTorch calls it.
 std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
-                                   DType dtype, int unit, const OpBuffers& buffers);
+                                   DType dtype, int unit, const OpBuffers& buffers,
+                                   const torch::Device& where = torch::kCPU);
 
 }  // namespace spillway

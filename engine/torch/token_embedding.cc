@@ -7,6 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "engine/torch/ordered_sums.h"
+
 namespace spillway {
 namespace {
 
@@ -51,9 +53,7 @@ void SumRows(const T* gradient, int64_t width, const std::vector<int64_t>& ids, 
 
 // gradient [n, D] -> [rows, D]
 Tensor TokenGradient(const Tensor& gradient, const Tensor& ids, int64_t rows) {
-  if (!gradient.device().is_cpu()) {
-    return torch::embedding_dense_backward(gradient, ids.flatten(), rows, -1, false);
-  }
+  if (!gradient.device().is_cpu()) return SumRowsByToken(gradient, ids, rows);
   Tensor out = torch::zeros({rows, gradient.size(1)}, gradient.options());
   const Tensor flat = ids.contiguous();
   const std::vector<int64_t> list(flat.const_data_ptr<int64_t>(),

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <thread>
 
@@ -12,9 +13,9 @@
 #include "engine/run_storage.h"
 #include "engine/stop_signal.h"
 #include "engine/tokens/window_sampler.h"
-#include "engine/torch/device_memory.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
+#include "engine/torch/open_compute.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"
@@ -53,7 +54,11 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
         committed ? committed->threads : std::max(1u, std::thread::hardware_concurrency());
   }
   at::set_num_threads(options.threads);
-  ChooseBudgets(&options.device_memory_bytes, &options.host_memory_bytes);
+  ASSIGN_OR_RETURN(const DeviceChoice choice,
+                   ChooseComputeDevice(options.device, options.dtype, options.device_memory_bytes));
+  if (options.device == "auto") LogInfo(choice.Sentence());
+  options.device = choice.Text();
+  ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes);
 
   TrainResult result;
   if (committed && committed->step >= options.steps) {
@@ -69,19 +74,22 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
     return result;
   }
 
+  ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
+  ComputePlace place = opened->place;
+  if (hooks.device != nullptr) place.device = hooks.device;
   MemoryBudget device_budget("device", options.device_memory_bytes);
   // The dry run may take more than the budget, so that the refusal can say how much is needed.
   MemoryBudget dry_run_budget("device",
-                              std::max(options.device_memory_bytes, AvailableMemoryBytes() / 2));
-  DeviceMemory::Install(&dry_run_budget);
+                              std::max(options.device_memory_bytes, place.memory->dry_run_bytes()));
+  place.memory->SetBudget(&dry_run_budget);
   absl::Status status;
   {
-    ModelCompute compute(model, description, &data, evaluation, options);
+    ModelCompute compute(model, description, &data, evaluation, options, place);
     InitSource init(model, options.seed);
     status = [&]() -> absl::Status {
       ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(options, description, storage.get(),
-                                                           &compute, &device_budget));
-      DeviceMemory::Install(&device_budget);
+                                                           &compute, &device_budget, place.device));
+      place.memory->SetBudget(&device_budget);
       if (absl::Status started = trainer->Start(weights ? weights : &init); !started.ok()) {
         if (StopSignal::received() == 0) return started;
         result.end = TrainResult::End::kStopped;
@@ -101,7 +109,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
       return FinishWith(hooks, source);
     }();
   }
-  DeviceMemory::Install(nullptr);
+  place.memory->SetBudget(nullptr);
   RETURN_IF_ERROR(status);
   return result;
 }

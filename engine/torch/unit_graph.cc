@@ -13,8 +13,9 @@ UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
   torch::AutoGradMode grad(true);
   for (const ParameterView& view : views) {
     // With a storage of its own, which can be pointed elsewhere.
-    torch::Tensor leaf = torch::from_blob(view.weights.data_ptr(), view.weights.sizes(),
-                                          view.weights.strides(), view.weights.options());
+    torch::Tensor leaf =
+        ViewAt(view.weights.data_ptr(), view.weights.sizes(), view.weights.strides(),
+               view.weights.scalar_type(), view.weights.device());
     leaves_.push_back(leaf.requires_grad_(true));
   }
   if (needs_input_gradient) x_.requires_grad_(true);
@@ -28,7 +29,7 @@ UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& 
   // points now, all of them do.
   for (size_t i = 0; i < views.size(); ++i) {
     leaves_[i].storage().set_data_ptr_noswap(
-        {views[i].weights.data_ptr(), c10::Device(c10::DeviceType::CPU)});
+        {views[i].weights.data_ptr(), views[i].weights.device()});
   }
   std::vector<torch::Tensor> inputs = leaves_;
   if (x_.requires_grad()) inputs.push_back(x_);

@@ -43,7 +43,7 @@ spillway_sim_mutant(place_unchecked io/checksum.cc
 spillway_sim_mutant(checksum_unchecked swap/swap_store.cc
   [==[if (checksum == state.checksum) return absl::OkStatus();]==]
   [==[return absl::OkStatus();]==])
-spillway_sim_mutant(fetch_unverified swap/mover.cc
+spillway_sim_mutant(fetch_unverified swap/mover_fetch.cc
   [==[? store_->Verify(unit, fetch.tile, 0, fetch.request.data)]==]
   [==[? absl::OkStatus()]==])
 spillway_sim_mutant(ends_while_a_worker_checks swap/mover_thread.cc
@@ -56,7 +56,7 @@ spillway_sim_mutant(gradient_unverified swap/mover_tiles.cc
   [==[RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));]==]
   [==[]==])
 
-spillway_sim_mutant(input_unverified swap/mover.cc
+spillway_sim_mutant(input_unverified swap/mover_fetch.cc
   [==[: store_->VerifyPiece(unit, fetch.tile, fetch.request.data);]==]
   [==[: absl::OkStatus();]==])
 
@@ -138,4 +138,60 @@ spillway_sim_mutant(descriptor_leaked swap/swap_store_files.cc
 }]==])
 spillway_sim_mutant(failed_creation_leaves_files swap/swap_store_files.cc
   [==[    store->Remove();  // only the files that this call made]==]
+  [==[]==])
+
+# --- A device with memory of its own: each thing that waits for another there.
+spillway_sim_mutant(computes_before_its_weights_are_there swap/mover_device.cc
+  [==[device_->Wait(StreamId::kCompute, FindStay(StayUse::kWeights, unit, next_op_)->filled);]==]
+  [==[(void)unit;]==])
+spillway_sim_mutant(sums_before_their_addresses_are_free swap/mover_device.cc
+  [==[if (sums) WaitForAddresses(*FindStay(StayUse::kSums, unit, next_op_), StreamId::kCompute);]==]
+  [==[if (sums) FindStay(StayUse::kSums, unit, next_op_)->used = true;]==])
+spillway_sim_mutant(weights_from_memory_before_their_addresses_are_free swap/mover_device.cc
+  [==[  WaitForAddresses(stay, StreamId::kToDevice);
+  if (tiles > 0) {]==]
+  [==[  stay.used = true;
+  if (tiles > 0) {]==])
+spillway_sim_mutant(weights_from_the_store_before_their_addresses_are_free swap/mover_device.cc
+  [==[  Stay& stay = *fetch.stay;
+  WaitForAddresses(stay, StreamId::kToDevice);]==]
+  [==[  Stay& stay = *fetch.stay;
+  stay.used = true;]==])
+spillway_sim_mutant(updated_weights_before_their_addresses_are_free swap/mover_device.cc
+  [==[WaitForAddresses(*pass.destination, StreamId::kToDevice);]==]
+  [==[pass.destination->used = true;]==])
+spillway_sim_mutant(gradient_brought_before_it_is_complete swap/mover_device.cc
+  [==[device_->Wait(StreamId::kToHost, std::exchange(pass.sums_complete, nullptr));]==]
+  [==[]==])
+spillway_sim_mutant(last_use_forgotten swap/mover_device.cc
+  [==[for (const DeviceEvent& event : {stay.filled, stay.last_use}) {]==]
+  [==[for (const DeviceEvent& event : {stay.filled}) {]==])
+spillway_sim_mutant(stage_used_again_too_early swap/mover_device.cc
+  [==[  NoteWhenDone(StreamId::kToDevice,
+               [this, stage = fetch.stage](absl::Status) { free_stages_.push_back(stage); });]==]
+  [==[  free_stages_.push_back(fetch.stage);]==])
+spillway_sim_mutant(gradient_used_before_it_is_there swap/mover_device.cc
+  [==[  NoteWhenDone(StreamId::kToHost, [this, task, learned](absl::Status status) {
+    if (learned != nullptr)]==]
+  [==[  NoteWhenDone(StreamId::kToDevice, [this, task, learned](absl::Status status) {
+    if (learned != nullptr)]==])
+spillway_sim_mutant(settled_before_the_device_has_updated_it swap/mover_device.cc
+  [==[  NoteWhenDone(StreamId::kToHost, [this, task, learned](absl::Status status) {
+    if (!status.ok()]==]
+  [==[  NoteWhenDone(StreamId::kToDevice, [this, task, learned](absl::Status status) {
+    if (!status.ok()]==])
+spillway_sim_mutant(what_lives_on_the_device_not_saved swap/mover_device.cc
+  [==[  } else if (pass.kind != PassKind::kRound) {]==]
+  [==[  } else if (pass.kind == PassKind::kUpdate) {]==])
+spillway_sim_mutant(tile_buffer_used_again_too_early swap/mover_tiles.cc
+  [==[    NoteWhenDone(StreamId::kToDevice,]==]
+  [==[    NoteWhenDone(StreamId::kToHost,]==])
+spillway_sim_mutant(filled_before_the_last_tile swap/mover_device.cc
+  [==[if (stay.fetches_left == 1) stay.filled = device_->Record(StreamId::kToDevice);]==]
+  [==[if (!stay.filled) stay.filled = device_->Record(StreamId::kToDevice);]==])
+spillway_sim_mutant(input_saved_before_it_is_there swap/mover_device.cc
+  [==[  NoteWhenDone(StreamId::kCompute, [this, input](absl::Status status) {]==]
+  [==[  NoteWhenDone(StreamId::kToHost, [this, input](absl::Status status) {]==])
+spillway_sim_mutant(ends_while_the_device_works swap/mover_thread.cc
+  [==[  if (device_ != nullptr) device_->Synchronize().IgnoreError();]==]
   [==[]==])

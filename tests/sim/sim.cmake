@@ -3,6 +3,7 @@
 # Compiled once, and optimised: here time goes into the test itself.
 file(GLOB sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/sim_*.cc)
 list(FILTER sim_sources EXCLUDE REGEX "_test\\.cc$")
+list(APPEND sim_sources ${CMAKE_SOURCE_DIR}/tests/device/test_device.cc)
 add_library(spillway_sim_parts OBJECT ${sim_sources})
 target_link_libraries(spillway_sim_parts PUBLIC spillway_swap)
 target_compile_options(spillway_sim_parts PRIVATE -O2)

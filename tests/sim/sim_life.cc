@@ -1,6 +1,8 @@
 // A life of the simulated program: open or create, train, evaluate, commit, until it ends.
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -115,8 +117,10 @@ absl::Status SimRun::CheckIdentities(const SwapStore& store) {
 absl::Status SimRun::Live(Life& life) {
   RETURN_IF_ERROR(OpenStore(life));
   const bool resumed = step_ > 0;
-  auto host = Arena::Create(life.plan.host_arena_bytes, &life.budget);
-  auto device = Arena::Create(life.plan.device_arena_bytes, &life.budget);
+  auto host = Arena::Create(life.plan.host_arena_bytes, &life.budget, life.gpu.get());
+  auto device = life.gpu
+                    ? Arena::CreateOn(life.gpu.get(), life.plan.device_arena_bytes, &life.budget)
+                    : Arena::Create(life.plan.device_arena_bytes, &life.budget);
   if (!host.ok() || !device.ok()) return absl::InternalError("no memory for the arenas");
   life.host = *std::move(host);
   life.device = *std::move(device);
@@ -142,48 +146,81 @@ void SimRun::LetItGoOn(Life& life) {
 }
 
 absl::Status SimRun::RunOps(Life& life, int count, bool train) {
-  for (int op = 0; op < count; ++op) {
+  const auto weights = std::make_shared<std::vector<std::vector<uint16_t>>>(oracle_->weights);
+  for (int number = 0; number < count; ++number) {
     if (!life.last && random_.OneIn(300)) return Stopped();
-    world_.Trace("op", op, train);
+    world_.Trace("op", number, train);
     ASSIGN_OR_RETURN(const OpBuffers buffers, life.manager->BeginOp());
-    const std::vector<int>& read = buffers.op->weights;
-    const auto check = [&] {
-      for (size_t i = 0; i < read.size(); ++i) {
-        const auto& expected = oracle_->weights[read[i]];
-        if (!std::equal(expected.begin(), expected.end(),
-                        reinterpret_cast<const uint16_t*>(buffers.weights[i]))) {
-          Fail(absl::StrCat("operation ", op, " after step ", step_,
-                            " computes with wrong weights of unit ", read[i]));
-        }
+    const Op op = {buffers, number, step_, life.salt, train, weights};
+    if (life.gpu) {
+      LaunchOp(life, op);
+    } else {
+      CheckWeights(op);
+      UseInputs(op);
+      for (size_t i = 0; i < buffers.gradients.size(); ++i) {
+        AddGradient(op, i);
+        LetItGoOn(life);
       }
-    };
-    check();
-    if (train) UseInputs(life, buffers);
-    for (size_t i = 0; train && i < buffers.op->gradients.size(); ++i) {
-      const auto& weights = oracle_->weights[buffers.op->gradients[i]];
-      SimAddGradient(op, weights.data(), weights.size(), buffers.fresh[i], buffers.gradients[i]);
       LetItGoOn(life);
     }
-    LetItGoOn(life);
     if (random_.OneIn(40)) JudgeCommit();
-    check();  // they stay until EndOp
+    if (!life.gpu) CheckWeights(op);  // they stay until EndOp
     life.manager->EndOp();
     if (random_.OneIn(4)) LetItGoOn(life);
   }
   return absl::OkStatus();
 }
 
+// On a device of its own the operation is done later, and so is the next one's beginning.
+void SimRun::LaunchOp(Life& life, const Op& op) {
+  world_.NoteWoken();  // the compute thread gives the device work without the mover
+  const auto launch = [&](std::function<void()> part) {
+    life.gpu->Launch(StreamId::kCompute, [part = std::move(part)](void*) {
+      part();
+      return absl::OkStatus();
+    });
+  };
+  launch([this, op] {
+    world_.Trace("device op", op.number, op.step);
+    CheckWeights(op);
+    UseInputs(op);
+  });
+  for (size_t i = 0; i < op.buffers.gradients.size(); ++i) {
+    launch([this, op, i] { AddGradient(op, i); });
+  }
+  launch([this, op] { CheckWeights(op); });
+}
+
+void SimRun::CheckWeights(const Op& op) {
+  const std::vector<int>& units = op.buffers.op->weights;
+  for (size_t i = 0; i < units.size(); ++i) {
+    const auto& expected = (*op.weights)[units[i]];
+    if (!std::equal(expected.begin(), expected.end(),
+                    reinterpret_cast<const uint16_t*>(op.buffers.weights[i]))) {
+      Fail(absl::StrCat("operation ", op.number, " after step ", op.step,
+                        " computes with wrong weights of unit ", units[i]));
+    }
+  }
+}
+
+void SimRun::AddGradient(const Op& op, size_t i) {
+  const auto& weights = (*op.weights)[op.buffers.op->gradients[i]];
+  SimAddGradient(op.number, weights.data(), weights.size(), op.buffers.fresh[i],
+                 op.buffers.gradients[i]);
+}
+
 // A forward puts something in place of its inputs, which its backward must find.
-void SimRun::UseInputs(const Life& life, const OpBuffers& buffers) {
-  if (buffers.inputs == nullptr) return;
+void SimRun::UseInputs(const Op& op) {
+  const OpBuffers& buffers = op.buffers;
+  if (!op.train || buffers.inputs == nullptr) return;
   auto* words = reinterpret_cast<uint64_t*>(buffers.inputs);
   for (uint64_t i = 0; i < buffers.inputs_bytes / sizeof(uint64_t); ++i) {
     const uint64_t word =
-        (life.salt << 48) ^ (step_ << 24) ^ (static_cast<uint64_t>(buffers.op->unit) << 20) ^ i;
+        (op.salt << 48) ^ (op.step << 24) ^ (static_cast<uint64_t>(buffers.op->unit) << 20) ^ i;
     if (buffers.op->kind == OpKind::kForward) {
       words[i] = word;
     } else if (words[i] != word) {
-      Fail(absl::StrCat("the backward of unit ", buffers.op->unit, " after step ", step_,
+      Fail(absl::StrCat("the backward of unit ", buffers.op->unit, " after step ", op.step,
                         " computes with other inputs than its forward"));
       return;
     }

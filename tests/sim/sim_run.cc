@@ -85,6 +85,11 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
     request.input_in_flight_bytes = 20000;  // more than any
     life->salt = random_.Below(1 << 16);
   }
+  request.separate_device = random_.OneIn(2);
+  if (request.separate_device && random_.OneIn(3)) {
+    request.weights = TierChoice::kDevice;
+    if (random_.OneIn(2)) request.optimizer = TierChoice::kDevice;
+  }
   const auto smallest = SmallestBudgets(request);
   if (!smallest.ok()) {
     Fail(absl::StrCat("no budgets: ", smallest.status().ToString()));
@@ -105,6 +110,13 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   life->options.io.depth = static_cast<uint32_t>(random_.Between(1, 12));
   life->options.workers = static_cast<int>(random_.Between(1, 3));
   life->options.executor = &world_;
+  if (request.separate_device) {
+    TestDeviceOptions device;
+    device.executor = &world_;
+    device.run_one = [this] { return world_.RunOne(); };
+    life->gpu = std::make_unique<TestDevice>(device);
+    life->options.device = life->gpu.get();
+  }
   return life;
 }
 
@@ -122,6 +134,7 @@ void SimRun::LiveOnce(bool last) {
   const absl::Status status = Live(*life);
   life->manager.reset();
   life->store.reset();
+  tally_.device_lives += life->gpu != nullptr && life->gpu->copies() > 0;
   world_.Trace(status.ok() ? "end" : "error", static_cast<uint64_t>(status.raw_code()));
   if (disk_.crashed())
     ++(disk_.crash_kind() == SimDisk::CrashKind::kKill ? tally_.kills : tally_.power_losses);
@@ -168,6 +181,7 @@ void SimTally::Add(const SimTally& other) {
   evaluations += other.evaluations;
   spilled_gradients += other.spilled_gradients;
   spilled_inputs += other.spilled_inputs;
+  device_lives += other.device_lives;
   refusals_reported += other.refusals_reported;
   lies_reported += other.lies_reported;
 }

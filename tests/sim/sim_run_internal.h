@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "swap/swap_manager.h"
+#include "tests/device/test_device.h"
 #include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_file_system.h"
 #include "tests/sim/sim_model.h"
@@ -40,6 +41,7 @@ class SimRun {
     SwapPlan plan;
     SwapManagerOptions options;
     MemoryBudget budget{"sim", uint64_t{1} << 32};
+    std::unique_ptr<TestDevice> gpu;  // null: it computes in the host's memory
     std::unique_ptr<Arena> host, device;
     explicit Life(const SimShape& shape) : compute(shape) {}
 
@@ -68,7 +70,19 @@ class SimRun {
   absl::Status RunOps(Life& life, int count, bool train);
   absl::Status Compare(Life& life);
   absl::Status CopyCommit();
-  void UseInputs(const Life& life, const OpBuffers& buffers);
+  // What an operation does: it looks at its weights, adds to its sums, and looks again.
+  struct Op {
+    OpBuffers buffers;
+    int number = 0;
+    uint64_t step = 0, salt = 0;
+    bool train = false;
+    // [unit], as they are in the step that it belongs to
+    std::shared_ptr<const std::vector<std::vector<uint16_t>>> weights;
+  };
+  void CheckWeights(const Op& op);
+  void AddGradient(const Op& op, size_t i);
+  void LaunchOp(Life& life, const Op& op);
+  void UseInputs(const Op& op);
   void LetItGoOn(Life& life);
   void JudgeEnd(const absl::Status& status);
   void JudgeFiles();

@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/device/test_device.h"
 
 namespace spillway {
 namespace {
@@ -51,6 +52,42 @@ TEST(Arena, AMappingThatTheSystemRefusesNamesTheFlag) {
     EXPECT_THAT(status.message(), HasSubstr("lower --device-memory"));
     EXPECT_EQ(budget.used_bytes(), 0);
   }
+}
+
+TEST(Arena, OnADeviceIsItsMemoryAndCountsAgainstItsBudget) {
+  TestDevice device({.memory_bytes = 10000});
+  MemoryBudget budget("device", 12000);
+  {
+    auto arena = Arena::CreateOn(&device, 8000, &budget);
+    ASSERT_TRUE(arena.ok()) << arena.status();
+    EXPECT_EQ(budget.used_bytes(), 8000u);
+    EXPECT_EQ((*arena)->data()[7999], '\xff');  // nothing has come there yet
+    EXPECT_THAT(Arena::CreateOn(&device, 4001, &budget).status().message(),
+                HasSubstr("--device-memory"));
+    EXPECT_THAT(Arena::CreateOn(&device, 4000, &budget).status().message(),
+                HasSubstr("2000 bytes of the test device are free"));
+    EXPECT_EQ(budget.used_bytes(), 8000u);
+  }
+  EXPECT_EQ(budget.used_bytes(), 0u);
+  EXPECT_TRUE(Arena::CreateOn(&device, 10000, &budget).ok());
+}
+
+// The device refuses copies of memory that it does not know, and ends with none registered.
+TEST(Arena, PinnedForADeviceCanBeCopiedFrom) {
+  TestDevice device({});
+  MemoryBudget budget("both", 100000);
+  auto memory = Arena::CreateOn(&device, 4096, &budget);
+  ASSERT_TRUE(memory.ok());
+  {
+    auto pinned = Arena::Create(4096, &budget, &device);
+    ASSERT_TRUE(pinned.ok()) << pinned.status();
+    device.Copy(StreamId::kToDevice, (*memory)->data(), (*pinned)->data(), 4096);
+    EXPECT_EQ(device.Synchronize(), absl::OkStatus());
+  }
+  auto plain = Arena::Create(4096, &budget);
+  ASSERT_TRUE(plain.ok());
+  device.Copy(StreamId::kToDevice, (*memory)->data(), (*plain)->data(), 4096);
+  EXPECT_FALSE(device.Synchronize().ok());
 }
 
 }  // namespace

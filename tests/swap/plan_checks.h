@@ -14,15 +14,14 @@ namespace spillway {
 // those of the one that it takes over from.
 inline void CheckAddresses(const SwapPlan& plan) {
   struct Span {
-    uint64_t begin, end;
+    ArenaSpan place;
     Lifetime ops;
     int shared_by = -1;  // the unit whose weights stay there over the turn
   };
   std::vector<Span> spans;
   const int ops = static_cast<int>(plan.schedule.ops.size());
   const auto add = [&](const ArenaSpan& span, int first, int last) {
-    if (span.bytes == 0 || span.tier != Tier::kHost) return;
-    spans.push_back({span.offset, span.offset + span.bytes, {first, last}});
+    if (span.bytes > 0) spans.push_back({span, {first, last}});
   };
   const auto always = [&](const ArenaSpan& span) { add(span, 0, ops - 1); };
   for (const auto& homes : plan.plane_homes) {
@@ -31,6 +30,9 @@ inline void CheckAddresses(const SwapPlan& plan) {
   for (const ArenaSpan& home : plan.gradient_homes) always(home);
   for (const ArenaSpan& home : plan.activation_homes) always(home);
   for (const ArenaSpan& tile : plan.tile_spans) always(tile);
+  for (const ArenaSpan& stage : plan.stage_spans) always(stage);
+  always(plan.rounded_span);
+  always(plan.partials_span);
   std::vector<uint64_t> taken_over(plan.layout.num_units(), UINT64_MAX);
   for (const WeightStay& stay : plan.weight_stays) {
     if (stay.takes_over) taken_over[stay.unit] = stay.span.offset;
@@ -54,12 +56,13 @@ inline void CheckAddresses(const SwapPlan& plan) {
     add(stay.span, stay.op - stay.lead_ops, stay.op);
   }
   for (size_t i = 0; i < spans.size(); ++i) {
-    ASSERT_LE(spans[i].end, plan.host_arena_bytes);
+    const ArenaSpan& place = spans[i].place;
+    ASSERT_LE(place.offset + place.bytes,
+              place.tier == Tier::kHost ? plan.host_arena_bytes : plan.device_arena_bytes);
     for (size_t j = 0; j < i; ++j) {
       const bool time = LifetimesMeet(spans[i].ops, spans[j].ops, ops);
-      const bool place = spans[i].begin < spans[j].end && spans[j].begin < spans[i].end;
       if (spans[i].shared_by >= 0 && spans[i].shared_by == spans[j].shared_by) continue;
-      ASSERT_FALSE(time && place) << i << " and " << j;
+      ASSERT_FALSE(time && place.Overlaps(spans[j].place)) << i << " and " << j;
     }
   }
 }

@@ -4,146 +4,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <optional>
 #include <random>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "swap/store_reader.h"
-#include "tests/swap/swap_run.h"
+#include "tests/swap/swap_training.h"
 
 namespace spillway {
 namespace {
 
-RunShape SmallShape() {
-  RunShape shape;
-  shape.units = {3 * 2048, 2048, 2 * 2048, 2048, 2048};
-  shape.borrows = {{}, {}, {}, {}, {0}};
-  return shape;
-}
-
-PlanRequest RequestFor(const RunShape& shape, UpdateMode update, TierChoice tier,
-                       uint64_t host_bytes) {
-  PlanRequest request;
-  request.layout = LayoutOf(shape);
-  request.schedule = BuildTrainSchedule({shape.borrows}, update);
-  request.weights = request.optimizer = tier;
-  request.has_storage = true;
-  request.host_bytes = host_bytes;
-  request.device_bytes = host_bytes;
-  return request;
-}
-
-uint64_t SmallestHost(PlanRequest request) {
-  uint64_t min_host = 0, min_device = 0;
-  request.host_bytes = request.device_bytes = uint64_t{1} << 40;
-  EXPECT_TRUE(PlanSwaps(request, &min_host, &min_device).ok());
-  return min_host;
-}
-
-class SwapManagerTest : public testing::Test {
- protected:
-  // Runs `steps` steps with an evaluation, a flush and a commit here and there.
-  void Train(SwapRun& run, Oracle& oracle, const RunShape& shape, UpdateMode update, int steps,
-             uint32_t seed) {
-    std::mt19937 random(seed);
-    const StepSchedule schedule = BuildTrainSchedule({shape.borrows}, update);
-    const int evaluate_ops = shape.units.size();
-    SwapManager& manager = run.manager();
-    bool enqueued = false;
-    int64_t applied = 0;
-    for (int step = 1; step <= steps; ++step) {
-      if (!enqueued) manager.Enqueue(Program::kTrain);
-      enqueued = false;
-      UpdateScalars scalars;
-      scalars.step = applied + 1;
-      if (update == UpdateMode::kImmediate) {
-        manager.AnnounceUpdate(scalars);
-        if (step < steps && random() % 4 != 0) {
-          manager.Enqueue(Program::kTrain);
-          enqueued = true;
-        }
-      }
-      ASSERT_EQ(run.RunOps(schedule.ops.size(), true, oracle), absl::OkStatus());
-      bool skip = false;
-      if (update == UpdateMode::kDeferred) {
-        skip = random() % 5 == 0;
-        auto total = manager.AwaitGradients();
-        ASSERT_TRUE(total.ok()) << total.status();
-        scalars.skip = skip;
-        manager.AnnounceUpdate(scalars);
-        EXPECT_EQ(total->sum_of_squares, oracle.Step(schedule, scalars.step, skip));
-      } else {
-        oracle.Step(schedule, scalars.step, false);
-      }
-      if (!skip) ++applied;
-      if (random() % 3 == 0) {
-        if (enqueued) manager.AbandonQueued();
-        enqueued = false;
-        ASSERT_EQ(manager.Flush(), absl::OkStatus());
-        if (random() % 2 == 0) {
-          manager.Enqueue(Program::kEvaluate);
-          ASSERT_EQ(run.RunOps(evaluate_ops, false, oracle), absl::OkStatus());
-        }
-        if (random() % 2 == 0) {
-          ASSERT_EQ(run.Compare(oracle), absl::OkStatus());
-        }
-      }
-      if (commits_ && run.store() && random() % 2 == 0) {
-        CheckLastCommit(manager);
-        ASSERT_EQ(manager.StartCommit(manifest(), {uint64_t(step), "{}"}, [this] { ++durable_; }),
-                  absl::OkStatus());
-        committed_.emplace(step, oracle);
-        ++started_;
-      }
-    }
-    if (enqueued) manager.AbandonQueued();
-    ASSERT_EQ(manager.Flush(), absl::OkStatus());
-    ASSERT_EQ(run.Compare(oracle), absl::OkStatus());
-    CheckLastCommit(manager);
-    EXPECT_EQ(durable_, started_);
-  }
-
-  // After steps that went on meanwhile, the last commit is that of its own step.
-  void CheckLastCommit(SwapManager& manager) {
-    if (!committed_) return;
-    ASSERT_EQ(manager.AwaitCommit(), absl::OkStatus());
-    CommitRecord record;
-    auto store = SwapStore::Open(manifest(), /*read_only=*/true, {}, &record);
-    ASSERT_TRUE(store.ok()) << store.status();
-    EXPECT_EQ(record.step, committed_->first);
-    ASSERT_EQ(ReadStore(**store, 0, 2,
-                        [&](const TileView& tile) {
-                          ExpectTile(tile, committed_->second);
-                          return absl::OkStatus();
-                        }),
-              absl::OkStatus());
-    committed_.reset();
-  }
-
-  static void ExpectTile(const TileView& tile, const Oracle& oracle) {
-    const auto& weights = oracle.weights[tile.unit];
-    const auto& moments = oracle.moments[tile.unit];
-    const uint64_t first = tile.first_parameter, bytes = tile.parameters * 4;
-    EXPECT_EQ(std::memcmp(tile.planes[0], weights.data() + first, bytes), 0);
-    EXPECT_EQ(std::memcmp(tile.planes[1], moments.data() + first, bytes), 0);
-  }
-
-  std::string manifest() const { return directory() + "/manifest"; }
-
-  bool commits_ = true;
-  std::optional<std::pair<uint64_t, Oracle>> committed_;  // what the last commit must hold
-  int started_ = 0;
-  std::atomic<int> durable_ = 0;
-
-  std::string directory() const { return testing::TempDir() + "/swap_manager"; }
-  void SetUp() override {
-    std::filesystem::remove_all(directory());
-    std::filesystem::create_directories(directory());
-  }
-  void TearDown() override { std::filesystem::remove_all(directory()); }
-};
+class SwapManagerTest : public SwapTraining {};
 
 TEST_F(SwapManagerTest, EveryPlacementBudgetAndModeGivesTheOraclesBits) {
   const RunShape shape = SmallShape();
@@ -171,14 +41,7 @@ TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    RunShape shape;
-    const int units = 2 + random() % 6;
-    for (int u = 0; u < units; ++u) {
-      shape.units.push_back((1 + random() % 4) * 2048);
-      std::vector<int> borrows;
-      if (u > 0 && random() % 4 == 0) borrows.push_back(random() % u);
-      shape.borrows.push_back(borrows);
-    }
+    const RunShape shape = RandomShape(random);
     const UpdateMode update = random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred;
     const TierChoice choices[] = {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme};
     PlanRequest request = RequestFor(shape, update, TierChoice::kAuto, 0);
@@ -187,7 +50,7 @@ TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
     request.device_bytes = 0;
     if (random() % 2) {
       request.activations = choices[random() % 3];
-      request.activation_bytes.resize(units);
+      request.activation_bytes.resize(shape.units.size());
       for (uint64_t& bytes : request.activation_bytes) bytes = (random() % 4) * (random() % 9000);
     }
     const uint64_t smallest = SmallestHost(request);

@@ -130,8 +130,10 @@ class SwapRun {
       if (!created.ok()) return created.status();
       run->store_ = *std::move(created);
     }
-    run->host_ = *Arena::Create(plan->host_arena_bytes, &run->budget_);
-    run->device_ = *Arena::Create(plan->device_arena_bytes, &run->budget_);
+    Device* const device = options.device;
+    run->host_ = *Arena::Create(plan->host_arena_bytes, &run->budget_, device);
+    run->device_ = device ? *Arena::CreateOn(device, plan->device_arena_bytes, &run->budget_)
+                          : *Arena::Create(plan->device_arena_bytes, &run->budget_);
     auto manager = SwapManager::Create(*std::move(plan), run->store_.get(), run->host_.get(),
                                        run->device_.get(), &run->tiles_, options);
     if (!manager.ok()) return manager.status();

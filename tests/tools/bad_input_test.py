@@ -23,6 +23,22 @@ class BadInput(CliTest):
         return result.stderr
 
 
+class DeviceTest(BadInput):
+    def test_cuda_in_a_build_without_it(self):
+        words = ("--device cuda", "this build has no CUDA", "tools/build cuda")
+        self.refuse(2, *words, device="cuda")
+        self.assert_run(run("estimate", "--model", self.path("model-in"), "--device", "cuda"), 2, *words)
+        self.refuse(2, "--device", "auto, cpu, cuda", device="gpu")
+
+    def test_auto_is_the_cpu_and_says_why(self):
+        result = self.train(device="auto")
+        self.assert_run(result, 0, "computing on the CPU: this build has no CUDA")
+        with open(self.path("out/config.resolved.json")) as file:
+            self.assertEqual(json.load(file)["device"], {"value": "cpu", "source": "derived"})
+        with open(self.path("out/run.json")) as file:
+            self.assertEqual(json.load(file)["device"], "cpu")
+
+
 class ModelTest(BadInput):
     def with_config(self, **changes):
         config = dict(self.config, **changes)

@@ -96,6 +96,18 @@ class Doctor(CliTest):
             self.assertEqual(lines["System", "locked memory"]["mark"], "warn")
             self.assertIn("1 MiB", lines["System", "locked memory"]["found"])
 
+    def test_device(self):
+        result = run("doctor", "--swap", self.swap, "--json")
+        lines = self.lines(result)
+        self.assertEqual(lines["Compute", "device"]["mark"], "ok")
+        self.assertIn("computing on the CPU: this build has no CUDA", lines["Compute", "device"]["found"])
+        refused = run("doctor", "--swap", self.swap, "--device", "cuda", "--json")
+        self.assertEqual(refused.returncode, 1, refused.stderr)
+        self.assertEqual(self.lines(refused)["Compute", "device"]["mark"], "bad")
+        unknown = run("doctor", "--device", "tpu")
+        self.assertEqual(unknown.returncode, 2)
+        self.assertIn("auto, cpu, cuda", unknown.stderr)
+
     @unittest.skipUnless(os.environ.get("SPILLWAY_FAKE_NVML"), "needs the stand-in for NVML")
     def test_gpus(self):
         def doctor(**variables):
@@ -111,6 +123,8 @@ class Doctor(CliTest):
             {"name": "Stand-in 1", "free_bytes": 70 << 30, "total_bytes": 80 << 30}])
         self.assertIn("590.55.55, CUDA 13.1", lines["GPU driver"]["found"])
         self.assertIn("Stand-in 1, 70 GiB free of 80 GiB", lines["GPU 1"]["found"])
+        self.assertEqual(lines["device"]["mark"], "warn")
+        self.assertIn("no CUDA", lines["device"]["found"])
         _, lines = doctor(FAKE_NVML_DEVICES="0")
         self.assertEqual(lines["GPU"]["mark"], "warn")
         self.assertIn("none, though there is a driver", lines["GPU"]["found"])

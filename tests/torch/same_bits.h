@@ -79,21 +79,23 @@ class SameBits : public testing::Test {
     return options;
   }
 
-  RunOutcome Run(TrainOptions options, WeightSource* weights = nullptr) {
+  RunOutcome Run(TrainOptions options, WeightSource* weights = nullptr, Device* device = nullptr) {
     if (options.output.empty()) options.output = Path(absl::StrCat("run", ++runs_));
     MadeTokens data(50, kSeqLen, kVocabulary);
-    RunOutcome outcome = TrainToTheEnd(model_, data, nullptr, weights, options);
+    RunOutcome outcome = TrainToTheEnd(model_, data, nullptr, weights, options, device);
     EXPECT_EQ(outcome.result.end, TrainResult::End::kFinished);
     return outcome;
   }
 
   // The smallest budgets, as the refusal names them.
-  void SetSmallestBudgets(TrainOptions& options) {
+  void SetSmallestBudgets(TrainOptions& options, Device* device = nullptr) {
     options.host_memory_bytes = 1;
     options.device_memory_bytes = kMiB;
     options.output = Path(absl::StrCat("run", ++runs_));
     MadeTokens data(50, kSeqLen, kVocabulary);
-    const auto refused = Train(model_, data, nullptr, nullptr, options);
+    TrainHooks hooks;
+    hooks.device = device;
+    const auto refused = Train(model_, data, nullptr, nullptr, options, hooks);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(ExitCodeOf(refused.status()), 3) << refused.status();
     const std::string message(refused.status().message());

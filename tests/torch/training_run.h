@@ -83,11 +83,13 @@ struct RunOutcome {
 
 // Throws when the run fails (a test then fails with the message).
 inline RunOutcome TrainToTheEnd(const Model& model, Dataset& data, Dataset* evaluation,
-                                WeightSource* weights, const TrainOptions& options) {
+                                WeightSource* weights, const TrainOptions& options,
+                                Device* device = nullptr) {
   namespace fs = std::filesystem;
   RunOutcome outcome;
   const fs::path exported = options.output + "/exported";
   TrainHooks hooks;
+  hooks.device = device;
   hooks.at_end = [&](const StateSource& state) -> absl::Status {
     const auto digests = DigestState(state);
     if (!digests.ok()) return digests.status();

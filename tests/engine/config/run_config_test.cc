@@ -170,10 +170,13 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
   ExpectInvalid({"--model DIR is missing"});
 }
 
-TEST_F(RunConfigTest, NamesWhatThisBuildCannotDo) {
+TEST_F(RunConfigTest, TheDeviceIsAWishUntilTheMachineHasBeenSeen) {
+  EXPECT_EQ(Resolve().train.device, "auto");
   flags_.device = "cuda";
-  ExpectInvalid({"--device cuda", "no CUDA path yet"}, StatusCode::kUnimplemented);
-  flags_.device.reset();
+  EXPECT_EQ(Resolve().train.device, "cuda");
+}
+
+TEST_F(RunConfigTest, NamesWhatThisBuildCannotDo) {
   flags_.ranks = "2";
   ExpectInvalid({"--ranks 2"}, StatusCode::kUnimplemented);
 }

@@ -262,6 +262,28 @@ TEST(Doctor, GpusAndTheirDriver) {
   ExpectLine(facts, "GPU driver", Mark::kWarn, "mismatch", "reboot");
 }
 
+TEST(Doctor, OnWhatRunsCompute) {
+  MachineFacts facts = GoodMachine();
+  ExpectLine(facts, "device", Mark::kOk, "computing on the CPU", "");
+  // No GPU, no reproach.
+  facts.device->why_not_gpu = "this build has no CUDA";
+  ExpectLine(facts, "device", Mark::kOk, "the CPU: this build has no CUDA", "");
+  facts.gpu.devices = {{"Some GPU", 80 * kGiB, 79 * kGiB}};
+  ExpectLine(facts, "device", Mark::kWarn, "this build has no CUDA", "--device cpu");
+  EXPECT_EQ(DoctorJson(facts, {})["facts"]["device"], "cpu");
+  facts.device = absl::FailedPreconditionError("--device cuda: this build has no CUDA");
+  ExpectLine(facts, "device", Mark::kBad, "--device cuda", "--device cpu");
+  EXPECT_EQ(DoctorJson(facts, {})["facts"]["device"], nullptr);
+  ComputeGpu gpu;
+  gpu.name = "Some GPU";
+  gpu.total_bytes = 80 * kGiB;
+  gpu.free_bytes = 40 * kGiB;
+  facts.device = DeviceChoice{gpu, ""};
+  ExpectLine(facts, "device", Mark::kOk, "GPU 0: Some GPU, 40 GiB free of 80 GiB", "");
+  ExpectLine(facts, "budgets", Mark::kOk,
+             "device memory gets 38 GiB of the GPU, host memory 53 GiB", "");
+}
+
 // All advice at once stays within a terminal's width.
 TEST(DoctorPage, Has80Columns) {
   MachineFacts facts = GoodMachine();

@@ -1,0 +1,18 @@
+// In place of the kernels where nvcc was not at hand (every preset but cuda): nothing has a
+// stream of a GPU's there, so nothing is launched.
+#include "engine/cuda/kernels.h"
+
+namespace spillway {
+namespace {
+
+constexpr LaunchError kAbsent = "this program was built without CUDA (tools/build cuda)";
+
+}  // namespace
+
+LaunchError LaunchUpdate(void*, DType, UpdateRule, const UpdateArguments&) { return kAbsent; }
+LaunchError LaunchRound(void*, DType, const RoundArguments&) { return kAbsent; }
+LaunchError LaunchAccumulate(void*, DType, bool, const AccumulateArguments&) { return kAbsent; }
+LaunchError LaunchDropout(void*, DType, const DropoutArguments&) { return kAbsent; }
+LaunchError LaunchZero(void*, void*, uint64_t) { return kAbsent; }
+
+}  // namespace spillway

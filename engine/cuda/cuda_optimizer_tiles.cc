@@ -1,0 +1,72 @@
+#include "engine/cuda/cuda_optimizer_tiles.h"
+
+#include <cstddef>
+
+#include "engine/cuda/kernels.h"
+#include "engine/cuda/launch_status.h"
+#include "engine/cuda/round_body.h"
+#include "engine/cuda/update_body.h"
+#include "io/check.h"
+#include "io/status.h"
+
+namespace spillway {
+
+// The kernel writes one, the mover reads the other.
+static_assert(sizeof(RoundedPartial) == sizeof(GradientPartial));
+static_assert(offsetof(RoundedPartial, finite) == offsetof(GradientPartial, finite));
+
+absl::Status CudaOptimizerTiles::RoundOnDevice(void* native_stream, int unit, int tile,
+                                               uint64_t parameters, const float* sums,
+                                               void* gradient, GradientPartial* partial) {
+  if (native_stream == nullptr) {
+    return OptimizerTiles::RoundOnDevice(native_stream, unit, tile, parameters, sums, gradient,
+                                         partial);
+  }
+  return LaunchStatus("rounding gradients",
+                      LaunchRound(native_stream, dtype(),
+                                  {.sums = sums,
+                                   .gradient = static_cast<char*>(gradient),
+                                   .partials = reinterpret_cast<RoundedPartial*>(partial),
+                                   .parameters = parameters,
+                                   .total = parameters}));
+}
+
+absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileView& tile,
+                                                const UpdateScalars& scalars,
+                                                uint32_t* largest_magnitude) {
+  if (native_stream == nullptr) {
+    return OptimizerTiles::UpdateOnDevice(native_stream, tile, scalars, largest_magnitude);
+  }
+  RETURN_IF_ERROR(LaunchStatus(
+      "updating tiles", LaunchZero(native_stream, largest_magnitude, sizeof(*largest_magnitude))));
+  if (scalars.skip) {
+    return absl::OkStatus();
+  }
+  SPILLWAY_CHECK(tile.parameters <= UINT32_MAX);
+  UpdateArguments arguments = {.planes = PlanesOf(tile, 0, tile.parameters),
+                               .constants = ConstantsOf(scalars, true),
+                               .largest_unstorable_bits = largest_magnitude};
+  const auto launch = [&] {
+    return LaunchStatus("updating tiles", LaunchUpdate(native_stream, dtype(), rule(), arguments));
+  };
+  bool decays = false;
+  for (const Piece& piece : PiecesOf(tile)) {
+    const uint32_t begin = static_cast<uint32_t>(piece.begin);
+    const bool changes = begin != arguments.begin && piece.decays != decays;
+    if (changes && arguments.boundary_count == kUpdateBoundaries) {
+      RETURN_IF_ERROR(launch());
+      arguments.begin = begin;
+      arguments.boundary_count = 0;
+    }
+    if (begin == arguments.begin) {
+      arguments.first_decays = piece.decays;
+    } else if (changes) {
+      arguments.boundaries[arguments.boundary_count++] = begin;
+    }
+    decays = piece.decays;
+    arguments.end = static_cast<uint32_t>(piece.end);
+  }
+  return launch();
+}
+
+}  // namespace spillway

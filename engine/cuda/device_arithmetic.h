@@ -1,0 +1,20 @@
+// AccumulateGradient (engine/optimizer.h) and DropoutApply (engine/random.h) in a GPU's memory,
+// to the same bits, put into a stream (cudaStream_t). An error: CUDA refused the launch. Any
+// thread.
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "engine/dtype.h"
+#include "engine/random.h"
+
+namespace spillway {
+
+absl::Status AccumulateGradientOnDevice(void* stream, DType dtype, const void* gradient,
+                                        uint64_t count, float* sums, bool first);
+
+absl::Status DropoutApplyOnDevice(void* stream, const DropoutKey& key, double p, uint64_t begin,
+                                  uint64_t count, DType dtype, const void* in, void* out);
+
+}  // namespace spillway

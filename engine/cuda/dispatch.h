@@ -1,0 +1,35 @@
+// What the .cu files share: from a run's dtype to the kernel that was compiled for it, and the
+// launch.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/cuda/kernels.h"
+#include "engine/number_formats.h"
+
+namespace spillway {
+
+// A value that is a template argument: decltype(x)::kValue.
+template <auto kConstant>
+struct Constant {
+  static constexpr auto kValue = kConstant;
+};
+
+// Puts a kernel (a __global__ function of one argument, by value) into the stream.
+LaunchError LaunchKernel(void* stream, const void* kernel, uint64_t blocks, uint32_t threads,
+                         const void* arguments);
+
+// run(Constant<dtype>()).
+template <typename Run>
+void ForDType(DType dtype, Run run) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return run(Constant<DType::kFloat32>());
+    case DType::kBFloat16:
+      return run(Constant<DType::kBFloat16>());
+    case DType::kFloat16:
+      return run(Constant<DType::kFloat16>());
+  }
+}
+
+}  // namespace spillway

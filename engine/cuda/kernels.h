@@ -1,0 +1,38 @@
+// The arithmetic of a step in a GPU's memory: what engine/update_loops.h and engine/random.h do
+// in the host's, to the same bits.
+//
+// Each call puts a kernel into `stream` (a cudaStream_t) and returns; every pointer is to the
+// device's memory and stays valid until the stream has come past. Any thread.
+//
+// A kernel is a .cu file of its own here, and nothing but a frame: which thread does what is in
+// the *_body.h beside it, in plain C++, so that tests run it on the CPU
+// (tests/engine/cuda/emulated_kernels.cc). No header here needs one of CUDA's or LibTorch's.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/number_formats.h"
+#include "engine/parameter_update.h"
+
+namespace spillway {
+
+// Null: the kernel is in the stream. Else CUDA's reason why it is not.
+using LaunchError = const char*;
+
+struct AccumulateArguments;
+struct DropoutArguments;
+struct RoundArguments;
+struct UpdateArguments;
+
+// The arguments are those of update_body.h, round_body.h, accumulate_body.h, dropout_body.h.
+LaunchError LaunchUpdate(void* stream, DType dtype, UpdateRule rule,
+                         const UpdateArguments& arguments);
+LaunchError LaunchRound(void* stream, DType dtype, const RoundArguments& arguments);
+LaunchError LaunchAccumulate(void* stream, DType dtype, bool first,
+                             const AccumulateArguments& arguments);
+LaunchError LaunchDropout(void* stream, DType dtype, const DropoutArguments& arguments);
+
+// Sets bytes to zero.
+LaunchError LaunchZero(void* stream, void* data, uint64_t bytes);
+
+}  // namespace spillway

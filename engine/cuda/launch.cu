@@ -1,0 +1,27 @@
+#include <cuda_runtime.h>
+
+#include "engine/cuda/dispatch.h"
+#include "engine/cuda/kernels.h"
+
+namespace spillway {
+namespace {
+
+LaunchError Reason(cudaError_t error) {
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+}
+
+}  // namespace
+
+// Not with <<<>>>, whose error is known only as the thread's last one, which may be another's.
+LaunchError LaunchKernel(void* stream, const void* kernel, uint64_t blocks, uint32_t threads,
+                         const void* arguments) {
+  void* pointers[] = {const_cast<void*>(arguments)};
+  return Reason(cudaLaunchKernel(kernel, dim3(static_cast<unsigned>(blocks)), dim3(threads),
+                                 pointers, 0, static_cast<cudaStream_t>(stream)));
+}
+
+LaunchError LaunchZero(void* stream, void* data, uint64_t bytes) {
+  return Reason(cudaMemsetAsync(data, 0, bytes, static_cast<cudaStream_t>(stream)));
+}
+
+}  // namespace spillway

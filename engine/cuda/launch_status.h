@@ -1,0 +1,19 @@
+// A launch that CUDA refused, as a Status.
+#pragma once
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "engine/cuda/kernels.h"
+
+namespace spillway {
+
+inline absl::Status LaunchStatus(absl::string_view kernel, LaunchError error) {
+  if (error == nullptr) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrCat("CUDA did not take the kernel for ", kernel, ": ", error));
+}
+
+}  // namespace spillway

@@ -1,0 +1,50 @@
+// On what a run computes: --device, against what this build and this machine have. Pure functions
+// of values; who asks the machine is engine/torch/open_compute.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+enum class DeviceWish { kAuto, kCpu, kCuda };
+
+// "auto", "cpu", "cuda". kInvalidArgument names --device and these.
+absl::StatusOr<DeviceWish> ParseDeviceWish(absl::string_view text);
+
+// A GPU that this build can compute on, with this run's dtype.
+struct ComputeGpu {
+  int ordinal = 0;   // among those that CUDA_VISIBLE_DEVICES leaves
+  std::string name;  // "NVIDIA H200"
+  uint64_t total_bytes = 0;
+  // That this process may still take, its context included.
+  uint64_t free_bytes = 0;
+  uint64_t context_bytes = 0;  // that it has taken for that
+};
+
+struct DeviceChoice {
+  std::optional<ComputeGpu> gpu;  // none: the CPU
+  std::string why_not_gpu;        // of `auto`, where it came to the CPU
+
+  // "cpu", "cuda:0 (NVIDIA H200)": what run.json and config.resolved.json say.
+  std::string Text() const;
+  // For people, in one line.
+  std::string Sentence() const;
+};
+
+// What of a GPU's free memory is left alone where --device-memory is not given: what comes and
+// goes there (a desktop, another job's context).
+uint64_t GpuBudgetBytes(uint64_t free_bytes);
+
+// `found`: the GPU, or why there is none; not looked at for kCpu. `device_memory_bytes`: the
+// budget, 0 where it was not given. kAuto never fails: what keeps it from the GPU becomes
+// why_not_gpu. kCuda returns that error; kResourceExhausted that ends in exit code 3 when the
+// GPU has not as much as the budget.
+absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<ComputeGpu>& found,
+                                          uint64_t device_memory_bytes);
+
+}  // namespace spillway

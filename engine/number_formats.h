@@ -1,0 +1,96 @@
+// The number formats of a run, and the conversions between them, for the CPU's loops and the
+// GPU's kernels alike: nothing but arithmetic, no library.
+//
+// All conversions round to nearest, ties to even, as IEEE 754 and torch do. They are
+// written without branches so that loops over them vectorise on every SIMD target
+// and give the same bits there. (The bf16 *master* is split differently: see
+// split_master.h.)
+#pragma once
+
+#include <cstdint>
+
+// Inlined into loops of every SIMD target, and into kernels.
+#if defined(__CUDACC__)
+#define SPILLWAY_ALWAYS_INLINE inline __attribute__((always_inline)) __host__ __device__
+#else
+#define SPILLWAY_ALWAYS_INLINE inline __attribute__((always_inline))
+#endif
+
+namespace spillway {
+
+enum class DType : uint8_t { kFloat32, kBFloat16, kFloat16 };
+
+constexpr uint32_t DTypeBytes(DType dtype) { return dtype == DType::kFloat32 ? 4 : 2; }
+
+// std::bit_cast, but inlined everywhere.
+SPILLWAY_ALWAYS_INLINE uint32_t BitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
+SPILLWAY_ALWAYS_INLINE float FloatOfBits(uint32_t bits) { return __builtin_bit_cast(float, bits); }
+
+// Exact. NaNs keep sign and payload.
+SPILLWAY_ALWAYS_INLINE float FloatFromBFloat16(uint16_t bits) {
+  return FloatOfBits(uint32_t{bits} << 16);
+}
+
+// Overflows to infinity; a NaN becomes a quiet NaN with the same sign.
+SPILLWAY_ALWAYS_INLINE uint16_t BFloat16FromFloat(float value) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+  const uint32_t quiet_nan = (bits >> 16) | 0x40;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
+}
+
+// Exact, subnormals included.
+SPILLWAY_ALWAYS_INLINE float FloatFromFloat16(uint16_t half) {
+  const uint32_t sign = (uint32_t{half} & 0x8000) << 16;
+  const uint32_t magnitude = uint32_t{half} & 0x7fff;
+  const uint32_t normal = (magnitude << 13) + (uint32_t{127 - 15} << 23);
+  const uint32_t infinite = (magnitude << 13) | 0x7f800000;  // infinity and NaN
+  // A subnormal half is magnitude * 2^-24: both factors are exact in fp32.
+  const uint32_t subnormal = BitsOf(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24f);
+  const uint32_t finite = magnitude < 0x0400 ? subnormal : normal;
+  return FloatOfBits(sign | (magnitude >= 0x7c00 ? infinite : finite));
+}
+
+// Values from 65520 on overflow to infinity; small ones become subnormals, exactly
+// rounded; NaN becomes 0x7e00 with its sign.
+SPILLWAY_ALWAYS_INLINE uint16_t Float16FromFloat(float value) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t normal =
+      (magnitude - (uint32_t{127 - 15} << 23) + 0x0fff + ((magnitude >> 13) & 1)) >> 13;
+  // Adding 0.5 leaves ulps of 2^-24, the subnormals' step: the addition rounds for us.
+  // The operand is clamped so that the unused lanes stay small.
+  const uint32_t small_bits = magnitude < 0x38800000 ? magnitude : 0;
+  const uint32_t subnormal = BitsOf(FloatOfBits(small_bits) + 0.5f) - 0x3f000000;
+  const uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
+  const uint32_t infinite = magnitude > 0x7f800000 ? 0x7e00u : 0x7c00u;
+  return static_cast<uint16_t>(sign | (magnitude >= 0x477ff000 ? infinite : finite));
+}
+
+// How a dtype's numbers are stored, and what they are as fp32.
+template <DType kDType>
+struct Number;
+
+template <>
+struct Number<DType::kFloat32> {
+  using Stored = float;
+  static SPILLWAY_ALWAYS_INLINE float ToFloat(float value) { return value; }
+  static SPILLWAY_ALWAYS_INLINE float FromFloat(float value) { return value; }
+};
+
+template <>
+struct Number<DType::kBFloat16> {
+  using Stored = uint16_t;
+  static SPILLWAY_ALWAYS_INLINE float ToFloat(uint16_t value) { return FloatFromBFloat16(value); }
+  static SPILLWAY_ALWAYS_INLINE uint16_t FromFloat(float value) { return BFloat16FromFloat(value); }
+};
+
+template <>
+struct Number<DType::kFloat16> {
+  using Stored = uint16_t;
+  static SPILLWAY_ALWAYS_INLINE float ToFloat(uint16_t value) { return FloatFromFloat16(value); }
+  static SPILLWAY_ALWAYS_INLINE uint16_t FromFloat(float value) { return Float16FromFloat(value); }
+};
+
+}  // namespace spillway

@@ -1,0 +1,11 @@
+// engine/cuda/kernels.h behind TensorKernels: into LibTorch's current stream.
+#pragma once
+
+#include "engine/torch/tensor_kernels.h"
+
+namespace spillway {
+
+// Any thread. One for all GPUs; never destroyed.
+TensorKernels* CudaTensorKernels();
+
+}  // namespace spillway

@@ -1,0 +1,24 @@
+// From --device to a place to compute. Compute thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "engine/device_choice.h"
+#include "engine/torch/cuda_support.h"
+
+namespace spillway {
+
+// `device`: "auto", "cpu" or "cuda", or what an earlier choice's Text gave. Looks for a GPU
+// unless it is the CPU. Errors: CudaSupport::Find's and ChooseDevice's.
+absl::StatusOr<DeviceChoice> ChooseComputeDevice(const std::string& device, DType dtype,
+                                                 uint64_t device_memory_bytes);
+
+// Of the CPU, just that.
+absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenCompute(const DeviceChoice& choice);
+
+// Budgets that were not given (0): of a GPU what it has free and of the host what it has,
+// otherwise both of the host's (engine/memory_limits.h).
+void ChooseBudgets(const DeviceChoice& choice, uint64_t* device_bytes, uint64_t* host_bytes);
+
+}  // namespace spillway

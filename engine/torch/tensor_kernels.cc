@@ -1,0 +1,91 @@
+#include "engine/torch/tensor_kernels.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "engine/optimizer.h"
+#include "engine/update_loops.h"
+
+namespace spillway {
+namespace {
+
+class CpuKernels final : public TensorKernels {
+ public:
+  void AccumulateGradient(const torch::Tensor& gradient, float* sums, bool first) override {
+    constexpr int64_t kGrain = 64 * 1024;
+    const DType dtype = DTypeOf(gradient, "AccumulateGradient");
+    const auto* data = static_cast<const char*>(gradient.const_data_ptr());
+    at::parallel_for(0, gradient.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      spillway::AccumulateGradient(dtype, data + begin * DTypeBytes(dtype), end - begin,
+                                   sums + begin, first);
+    });
+  }
+
+  void FillZero(float* sums, uint64_t count) override { std::fill_n(sums, count, 0.0f); }
+
+  void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
+               const torch::Tensor& in, const torch::Tensor& out) override {
+    // What one thread takes at a time. DropoutApply cuts ranges as it likes: the size
+    // changes no bit.
+    constexpr int64_t kRange = 16384;
+    const DType dtype = DTypeOf(in, "Dropout");
+    const int64_t per_sample = in.numel() / in.size(0);
+    const int64_t ranges = (per_sample + kRange - 1) / kRange;
+    const auto* from = static_cast<const char*>(in.const_data_ptr());
+    auto* to = static_cast<char*>(out.mutable_data_ptr());
+    at::parallel_for(0, in.size(0) * ranges, 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) {
+        const int64_t sample = i / ranges;
+        const int64_t begin = i % ranges * kRange;
+        const int64_t offset = (sample * per_sample + begin) * DTypeBytes(dtype);
+        DropoutKey mask = key;
+        mask.sample = static_cast<uint64_t>(samples[sample]);
+        DropoutApply(mask, p, begin, std::min(kRange, per_sample - begin), dtype, from + offset,
+                     to + offset);
+      }
+    });
+  }
+};
+
+using Table = std::array<TensorKernels*, c10::COMPILE_TIME_MAX_DEVICE_TYPES>;
+
+Table& PluggedIn() {
+  static CpuKernels cpu;
+  static Table table = [] {
+    Table kernels{};
+    kernels[static_cast<size_t>(torch::kCPU)] = &cpu;
+    return kernels;
+  }();
+  return table;
+}
+
+}  // namespace
+
+TensorKernels& KernelsOf(const torch::Device& device) {
+  TensorKernels* const kernels = PluggedIn()[static_cast<size_t>(device.type())];
+  TORCH_CHECK(kernels != nullptr, "this build computes nothing on ", device,
+              ": it has no kernels for it");
+  return *kernels;
+}
+
+TensorKernels* PlugInKernels(torch::DeviceType type, TensorKernels* kernels) {
+  return std::exchange(PluggedIn()[static_cast<size_t>(type)], kernels);
+}
+
+DType DTypeOf(const torch::Tensor& x, const char* what) {
+  switch (x.scalar_type()) {
+    case torch::kFloat32:
+      return DType::kFloat32;
+    case torch::kBFloat16:
+      return DType::kBFloat16;
+    case torch::kFloat16:
+      return DType::kFloat16;
+    default:
+      TORCH_CHECK(false, what, ": dtype ", x.scalar_type(), " is not fp32, bf16 or fp16");
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,29 @@
+#include "engine/torch/torch_memory.h"
+
+#include "engine/memory_limits.h"
+#include "engine/torch/device_memory.h"
+
+namespace spillway {
+namespace {
+
+class HostMemory final : public TorchMemory {
+ public:
+  void SetBudget(MemoryBudget* budget) override { DeviceMemory::Install(budget); }
+  uint64_t dry_run_bytes() const override { return AvailableMemoryBytes() / 2; }
+  uint64_t live_bytes() const override { return DeviceMemory::live_bytes(); }
+  uint64_t peak_live_bytes() const override { return DeviceMemory::peak_live_bytes(); }
+  void ResetPeak() override { DeviceMemory::ResetPeak(); }
+  uint64_t held_bytes() const override { return DeviceMemory::held_bytes(); }
+  void Trim() override { DeviceMemory::Trim(); }
+  uint64_t overhead_bytes() override { return 0; }
+  std::string RefusalText(const std::string& said) const override { return said; }
+};
+
+}  // namespace
+
+TorchMemory* HostTorchMemory() {
+  static HostMemory memory;
+  return &memory;
+}
+
+}  // namespace spillway

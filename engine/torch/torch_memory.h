@@ -1,0 +1,45 @@
+// LibTorch's memory where it computes: the host's (engine/torch/device_memory.h) or a GPU's.
+// Compute thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "swap/memory_budget.h"
+
+namespace spillway {
+
+class TorchMemory {
+ public:
+  virtual ~TorchMemory() = default;
+
+  // Tensors count against `budget` from now on, which outlives them. Of a GPU they get what is
+  // free of it now: arenas have been reserved before. Null: no limit.
+  virtual void SetBudget(MemoryBudget* budget) = 0;
+  // What a dry run may take at most. More than a budget, so that a refusal can say how much is
+  // needed.
+  virtual uint64_t dry_run_bytes() const = 0;
+
+  // Bytes in live tensors now, and at their highest since the last ResetPeak.
+  virtual uint64_t live_bytes() const = 0;
+  virtual uint64_t peak_live_bytes() const = 0;
+  virtual void ResetPeak() = 0;
+  // Live ones, and what is kept for reuse.
+  virtual uint64_t held_bytes() const = 0;
+  // Gives back what is kept for reuse.
+  virtual void Trim() = 0;
+
+  // Device memory that is taken beside tensors and arenas, as far as it has shown: a GPU's
+  // context, what libraries take for themselves, gaps between tensors. To be asked for after a
+  // dry run, when no tensor is left.
+  virtual uint64_t overhead_bytes() = 0;
+
+  // Of an allocation that was refused: what was needed and the flag to change. `said`:
+  // LibTorch's own words.
+  virtual std::string RefusalText(const std::string& said) const = 0;
+};
+
+// The host's, which DeviceMemory counts.
+TorchMemory* HostTorchMemory();
+
+}  // namespace spillway

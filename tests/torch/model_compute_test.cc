@@ -1,0 +1,269 @@
+// A step's operations on places other than the host's memory: memory of a device's own, and
+// LibTorch's meta device, which has no data, so that reading any on the way is an error.
+#include "engine/torch/model_compute.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+#include "engine/torch/causal_attention.h"
+#include "engine/torch/gpt2.h"
+#include "tests/torch/host_device.h"
+#include "tests/torch/recording_kernels.h"
+#include "tests/torch/training_run.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using torch::Tensor;
+
+constexpr int64_t kSeqLen = 8;
+constexpr int64_t kVocabulary = 20;
+
+constexpr int64_t kWidth = 12;
+
+// A model of what LibTorch has on the meta device: no look-ups, norms and logarithms.
+class Lines : public Unit {
+ public:
+  std::string name() const override { return "lines"; }
+  std::vector<ParameterSpec> parameters() const override {
+    return {{"lines", {kVocabulary, kWidth}, {}}, {"unused", {7}, {}}};
+  }
+  Tensor Forward(const UnitContext& context, const std::vector<Tensor>& parameters,
+                 const Tensor& ids) const override {
+    const Tensor& lines = parameters[0];
+    return context.Dropout(ids.to(lines.scalar_type()).unsqueeze(-1) * lines.sum(0), 0.1, 0);
+  }
+};
+
+class Mix : public Unit {
+ public:
+  explicit Mix(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  std::vector<ParameterSpec> parameters() const override {
+    return {{name_ + ".in", {kWidth, 3 * kWidth}, {}}, {name_ + ".out", {kWidth, kWidth}, {}}};
+  }
+  Tensor Forward(const UnitContext& context, const std::vector<Tensor>& p,
+                 const Tensor& x) const override {
+    AttentionOptions attention;
+    attention.heads = 3;
+    attention.dropout = 0.1;
+    const Tensor mixed = CausalAttention(context, torch::matmul(x, p[0]), attention);
+    return x + torch::gelu(torch::matmul(mixed, p[1]));
+  }
+
+ private:
+  const std::string name_;
+};
+
+class Head : public LossUnit {
+ public:
+  std::string name() const override { return "head"; }
+  std::vector<ParameterSpec> parameters() const override { return {{"scale", {kWidth}, {}}}; }
+  std::vector<BorrowedParameter> borrowed() const override { return {{0, 0}}; }
+  Tensor LossSum(const UnitContext&, const std::vector<Tensor>& p, const Tensor& x,
+                 const Tensor& labels) const override {
+    const Tensor distance =
+        torch::matmul(x * p[0], p[1].t()).sub(labels.unsqueeze(1)).to(torch::kFloat32);
+    return distance.mul(distance).sum();
+  }
+};
+
+Model Plain() {
+  Model model;
+  model.units = {std::make_shared<Lines>(), std::make_shared<Mix>("a"), std::make_shared<Mix>("b"),
+                 std::make_shared<Mix>("c")};
+  model.loss = std::make_shared<Head>();
+  return model;
+}
+
+Model SmallGpt2(double dropout) {
+  Gpt2Config config;
+  config.vocab_size = kVocabulary;
+  config.n_positions = 16;
+  config.n_embd = kWidth;
+  config.n_inner = 48;
+  config.n_layer = 3;
+  config.n_head = 3;
+  config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = dropout;
+  return *BuildGpt2(config);
+}
+
+uint64_t Padded(uint64_t elements) {
+  return (elements + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
+}
+
+TrainOptions TwoMicroBatches(DType dtype) {
+  TrainOptions options;
+  options.micro_batch = 2;
+  options.accumulate = 2;
+  options.dtype = dtype;
+  return options;
+}
+
+// One training step, its memory given by a place.
+class OneStep {
+ public:
+  OneStep(const ComputePlace& place, const Model& model, DType dtype)
+      : place_(place),
+        dtype_(dtype),
+        model_(model),
+        description_(*DescribeModel(model_)),
+        data_(16, kSeqLen, kVocabulary),
+        compute_(model_, description_, &data_, nullptr, TwoMicroBatches(dtype), place),
+        schedule_(BuildTrainSchedule(DescribeSchedule(description_), UpdateMode::kImmediate)) {}
+
+  ModelCompute& compute() { return compute_; }
+  const StepSchedule& schedule() const { return schedule_; }
+
+  // Of unit `spilled` the inputs leave the device; unit `kept` keeps its graph. -1: none.
+  void Begin(int spilled, int kept) {
+    spilled_ = spilled;
+    std::vector<bool> keeps(description_.units.size(), false);
+    if (kept >= 0) keeps[kept] = true;
+    compute_.KeepGraphs(keeps);
+    for (const UnitDescription& unit : description_.units) {
+      const int64_t n = static_cast<int64_t>(Padded(unit.flat_parameters));
+      weights_.push_back(*PlaceMemory::Create(place_, n * DTypeBytes(dtype_)));
+      sums_.push_back(*PlaceMemory::Create(place_, n * sizeof(float)));
+      if (!place_.where.is_cpu()) continue;  // addresses alone
+      torch::manual_seed(n);
+      const torch::Tensor values = (torch::randn({n}) / 5).to(ScalarTypeOf(dtype_));
+      std::memcpy(weights_.back().data(), values.data_ptr(), values.nbytes());
+      std::memset(sums_.back().data(), 0x7f, n * sizeof(float));
+    }
+    opened_.assign(description_.units.size(), false);
+    const absl::Status status = compute_.BeginTrain(3, 1.0);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+
+  absl::Status Run(const StepOp& op) {
+    OpBuffers buffers;
+    buffers.op = &op;
+    for (int unit : op.weights) buffers.weights.push_back(weights_[unit].data());
+    for (int unit : op.gradients) {
+      buffers.gradients.push_back(reinterpret_cast<float*>(sums_[unit].data()));
+      buffers.fresh.push_back(!opened_[unit]);
+      opened_[unit] = true;
+    }
+    if (op.unit == spilled_ && op.kind != OpKind::kLoss) {
+      buffers.inputs = inputs_;
+      buffers.inputs_bytes = sizeof(inputs_);
+    }
+    return compute_.Run(buffers);
+  }
+
+  // Every byte of the gradient sums.
+  std::string Sums() const {
+    std::string bytes;
+    for (size_t unit = 0; unit < sums_.size(); ++unit) {
+      bytes.append(sums_[unit].data(),
+                   Padded(description_.units[unit].flat_parameters) * sizeof(float));
+    }
+    return bytes;
+  }
+  float* sums(int unit) const { return reinterpret_cast<float*>(sums_[unit].data()); }
+  const ModelDescription& description() const { return description_; }
+
+ private:
+  const ComputePlace place_;
+  const DType dtype_;
+  const Model model_;
+  const ModelDescription description_;
+  MadeTokens data_;
+  ModelCompute compute_;
+  const StepSchedule schedule_;
+  std::vector<PlaceMemory> weights_, sums_;
+  std::vector<bool> opened_;
+  int spilled_ = -1;
+  alignas(64) char inputs_[16384];
+};
+
+struct StepResult {
+  double loss;
+  std::string sums;
+};
+StepResult RunStep(const ComputePlace& place, DType dtype) {
+  OneStep step(place, SmallGpt2(/*dropout=*/0.1), dtype);
+  step.Begin(/*spilled=*/1, /*kept=*/2);
+  for (const StepOp& op : step.schedule().ops) {
+    const absl::Status status = step.Run(op);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  return {step.compute().loss_sum(), step.Sums()};
+}
+
+TEST(ModelCompute, MemoryOfADevicesOwnChangesNoBit) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    const StepResult host = RunStep(ComputePlace(), dtype);
+    EXPECT_GT(host.loss, 1);
+    HostDevice device;
+    ComputePlace place;
+    place.device = &device;
+    const StepResult separate = RunStep(place, dtype);
+    EXPECT_EQ(separate.loss, host.loss);
+    EXPECT_EQ(separate.sums, host.sums);
+    EXPECT_EQ(device.allocations, 10);
+  }
+}
+
+TEST(ModelCompute, ADryRunTakesTheDevicesMemoryAndGivesItBack) {
+  HostDevice device;
+  ComputePlace place;
+  place.device = &device;
+  OneStep step(place, SmallGpt2(0), DType::kFloat32);
+  const auto found = step.compute().MeasureNeeds();
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_GT(device.allocations, 0);
+  EXPECT_TRUE(device.allocated.empty());
+  EXPECT_GT(device.synchronizations, 8) << "nothing is timed before it is done";
+  device.most_bytes = 100;
+  EXPECT_EQ(step.compute().MeasureNeeds().status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+// On a GPU each look at a number is a wait for all that was put into its stream.
+TEST(ModelCompute, NothingIsReadOnTheWayButTheLossAtTheEndOfTheStep) {
+  RecordingKernels kernels(torch::kMeta);
+  ComputePlace place;
+  place.where = torch::kMeta;
+  OneStep step(place, Plain(), DType::kBFloat16);
+  step.Begin(/*spilled=*/-1, /*kept=*/2);
+  const auto& ops = step.schedule().ops;
+  for (const StepOp& op : ops) {
+    const absl::Status status = step.Run(op);
+    if (&op == &ops.back()) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr("Meta"))
+          << "the loss has not been looked at";
+    } else {
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+  // Gradients of both micro-batches, twice of what the head borrows, have gone where the op's
+  // buffers said.
+  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("first ", kVocabulary * kWidth)).Times(1));
+  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("add ", kVocabulary * kWidth)).Times(3));
+  for (int unit = 0; unit < 5; ++unit) {
+    EXPECT_THAT(kernels.addresses, Contains(step.sums(unit)));
+  }
+  EXPECT_EQ(step.compute().label_count(), 2 * 2 * kSeqLen);
+}
+
+TEST(ModelCompute, WhatNoGradientReachesIsZeroed) {
+  RecordingKernels kernels(torch::kMeta);
+  ComputePlace place;
+  place.where = torch::kMeta;
+  OneStep step(place, Plain(), DType::kFloat32);
+  step.Begin(-1, -1);
+  for (const StepOp& op : step.schedule().ops) (void)step.Run(op);
+  // Of "lines" the parameter that is not used and what is behind it, the gap before it included.
+  const uint64_t end = kVocabulary * kWidth;
+  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("zero ", Padded(end) - end)));
+  EXPECT_THAT(kernels.addresses, Contains(step.sums(0) + end));
+}
+
+}  // namespace
+}  // namespace spillway
