@@ -1,0 +1,76 @@
+#include "engine/ranks/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+// Texts travel in pieces, their lengths first.
+absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const std::string& own) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, AllGatherCount(ranks, own.size()));
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::vector<std::string> texts(lengths.size());
+  if (longest == 0) return texts;
+  std::string padded = own;
+  padded.resize(longest);
+  std::string all(longest * lengths.size(), '\0');
+  RETURN_IF_ERROR(AllGather(ranks, padded.data(), all.data(), longest));
+  for (size_t rank = 0; rank < lengths.size(); ++rank) {
+    texts[rank] = all.substr(rank * longest, lengths[rank]);
+  }
+  return texts;
+}
+
+}  // namespace
+
+absl::Status AllGather(Collectives& ranks, const void* own, void* all, uint64_t bytes) {
+  const std::vector<const char*> send(ranks.size(), static_cast<const char*>(own));
+  std::vector<char*> receive;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    receive.push_back(static_cast<char*>(all) + rank * bytes);
+  }
+  return ranks.Exchange(send, receive, bytes);
+}
+
+absl::StatusOr<std::vector<double>> AllGatherNumber(Collectives& ranks, double own) {
+  std::vector<double> all(ranks.size());
+  RETURN_IF_ERROR(AllGather(ranks, &own, all.data(), sizeof(own)));
+  return all;
+}
+
+absl::StatusOr<std::vector<int64_t>> AllGatherCount(Collectives& ranks, int64_t own) {
+  std::vector<int64_t> all(ranks.size());
+  RETURN_IF_ERROR(AllGather(ranks, &own, all.data(), sizeof(own)));
+  return all;
+}
+
+absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string& text) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   AllGatherText(ranks, ranks.rank() == 0 ? text : std::string()));
+  return texts[0];
+}
+
+absl::Status Agree(Collectives& ranks, const absl::Status& own) {
+  // The exit code is in the status' payload or code: what io/status.h reads from it must
+  // survive the journey, so it travels as the code that stands for it.
+  ASSIGN_OR_RETURN(const std::vector<int64_t> codes,
+                   AllGatherCount(ranks, static_cast<int64_t>(own.code())));
+  if (std::all_of(codes.begin(), codes.end(), [](int64_t code) { return code == 0; })) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   AllGatherText(ranks, std::string(own.message())));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (codes[rank] == 0) continue;
+    if (rank == ranks.rank()) return own;
+    return absl::Status(static_cast<absl::StatusCode>(codes[rank]),
+                        absl::StrCat("rank ", rank, ": ", texts[rank]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

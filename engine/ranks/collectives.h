@@ -1,0 +1,57 @@
+// What the ranks of a run say to one another: one primitive, from which gathers, sums and
+// agreements are made (below).
+//
+// An object is one conversation: its calls happen in the same order, with the same sizes, on
+// every rank, from one thread at a time. Conversations that overlap need an object each.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace spillway {
+
+class Collectives {
+ public:
+  virtual ~Collectives() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // `bytes` at send[r] go to rank r, and those that rank r sends here come to receive[r]. What
+  // a rank sends itself is copied, unless both are the same address. Returns when all have come
+  // and nothing of `send` is needed any more. Sends may share addresses with sends, and nothing
+  // else with anything.
+  //
+  // kUnavailable where a rank is gone, kDeadlineExceeded where it does not answer: then no call
+  // succeeds any more.
+  virtual absl::Status Exchange(absl::Span<const char* const> send, absl::Span<char* const> receive,
+                                uint64_t bytes) = 0;
+
+  // Sent to other ranks so far. Any thread.
+  virtual uint64_t sent_bytes() const = 0;
+
+  // Ends a call under way, and every later one, with kCancelled. Any thread.
+  virtual void Abort() = 0;
+};
+
+// The same `bytes` of every rank at all + rank * bytes; `own` may be this rank's place there.
+absl::Status AllGather(Collectives& ranks, const void* own, void* all, uint64_t bytes);
+
+// Every rank's number, in rank order.
+absl::StatusOr<std::vector<double>> AllGatherNumber(Collectives& ranks, double own);
+absl::StatusOr<std::vector<int64_t>> AllGatherCount(Collectives& ranks, int64_t own);
+
+// Rank 0's text, on every rank.
+absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string& text);
+
+// OK where every rank's status is; otherwise that of the first rank with another, with "rank R: "
+// in front unless it is this one's own.
+absl::Status Agree(Collectives& ranks, const absl::Status& own);
+
+}  // namespace spillway

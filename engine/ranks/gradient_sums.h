@@ -1,0 +1,58 @@
+// A unit's gradient over all ranks: every rank's fp32 sums go in, the shard of their sum comes
+// out. Summed by us in rank order, so no bit depends on the size of the buckets, or, at one
+// number of ranks, on who has which shard (but for hybrid sharding, which sums in two stages).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/ranks/collectives.h"
+#include "engine/ranks/shard_grid.h"
+#include "swap/tile_compute.h"
+
+namespace spillway {
+
+// Parameters of a shard that are exchanged at once.
+inline constexpr uint64_t kDefaultBucketParameters = 256 * 1024;
+
+struct GradientSumOptions {
+  ShardGrid grid;
+  uint64_t bucket_parameters = kDefaultBucketParameters;
+  bool exchange_bf16 = false;    // each rank's sums are rounded before they are sent
+  uint64_t tile_parameters = 0;  // of the state's layout, for the portions' squares
+};
+
+class GradientSums {
+ public:
+  // `group`: this rank's shard group, null where it is alone; `replicas`: the ranks of the other
+  // groups with the same shard and this one, likewise. `tiles` rounds, for the norm. `memory`:
+  // MemoryBytes. All outlive it.
+  GradientSums(const GradientSumOptions& options, Collectives* group, Collectives* replicas,
+               TileCompute* tiles, char* memory);
+
+  static uint64_t MemoryBytes(const GradientSumOptions& options);
+
+  // `sums`: of the whole unit, `shard_parameters` times the group's size. `shard`: this rank's
+  // shard of the sum over all ranks.
+  absl::Status Sum(int unit, const float* sums, uint64_t shard_parameters, float* shard);
+
+  // What the rounded gradient of this rank's portions adds to the norm since the last call, where
+  // shards have replicas: then what the swap manager knows is of whole shards.
+  GradientPartial TakePortions();
+
+ private:
+  // In buckets: parts[r] of every rank r of `ranks`, `count` parameters each, to their sum at
+  // `out` on rank r.
+  absl::Status SumParts(Collectives& ranks, const float* parts, uint64_t count, float* out);
+  void AddPortion(int unit, const float* portion, uint64_t count);
+
+  const GradientSumOptions options_;
+  Collectives* const group_;
+  Collectives* const replicas_;
+  TileCompute* const tiles_;
+  char* const memory_;
+  std::vector<std::vector<GradientPartial>> portions_;  // [unit][tile]
+};
+
+}  // namespace spillway

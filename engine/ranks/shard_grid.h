@@ -1,0 +1,38 @@
+// Who has what of a unit, when its state is sharded over ranks. Plain values, pure functions.
+//
+// Ranks 0..size-1 form shard groups of `group` neighbours. The ranks of a group have one equal
+// shard each of every unit; every group has the same. So `group` = size is full sharding, 1 is
+// none, and between lies hybrid sharding. The gradient of a unit is summed in equal portions,
+// one a rank: a shard's, over its replicas.
+//
+//   unit, padded:   |     shard 0     |     shard 1     |   shards: group = 2
+//                   | portion| portion| portion| portion|   portions: size = 4
+//   summed by rank       0        2        1        3
+#pragma once
+
+#include <cstdint>
+
+namespace spillway {
+
+struct ShardGrid {
+  int size = 1;
+  int group = 1;  // divides size
+  int rank = 0;
+
+  int replicas() const { return size / group; }
+  int shard() const { return rank % group; }    // which this rank has
+  int replica() const { return rank / group; }  // which group it is in
+
+  // Parameters of a unit, padded so that every rank's portion is a whole number of storage blocks.
+  uint64_t UnitParameters(uint64_t parameters) const;
+  uint64_t ShardParameters(uint64_t parameters) const { return UnitParameters(parameters) / group; }
+  uint64_t PortionParameters(uint64_t parameters) const {
+    return UnitParameters(parameters) / size;
+  }
+  // Where this rank's shard begins in the unit.
+  uint64_t ShardBegin(uint64_t parameters) const { return shard() * ShardParameters(parameters); }
+
+  friend bool operator==(const ShardGrid&, const ShardGrid&) = default;
+};
+
+}  // namespace spillway

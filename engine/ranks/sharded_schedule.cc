@@ -1,0 +1,118 @@
+#include "engine/ranks/sharded_schedule.h"
+
+#include <algorithm>
+
+#include "io/check.h"
+#include "swap/stay_packing.h"
+
+namespace spillway {
+namespace {
+
+// Weights used again this soon are not gathered twice.
+constexpr int kShortGap = 2;
+
+const WholeStay& Find(const std::vector<WholeStay>& stays, int unit, int op) {
+  const auto found = std::find_if(stays.begin(), stays.end(), [&](const WholeStay& stay) {
+    return stay.unit == unit && stay.first_op <= op && op <= stay.last_op;
+  });
+  SPILLWAY_CHECK(found != stays.end());
+  return *found;
+}
+
+void FindStays(ShardedSchedule& schedule, int num_units, GatheredWeights gathered) {
+  const int gap = gathered == GatheredWeights::kForOneUse ? kShortGap : INT32_MAX;
+  std::vector<int> weights(num_units, -1), sums(num_units, -1);
+  const std::vector<StepOp>& ops = schedule.compute.ops;
+  for (int op = 0; op < static_cast<int>(ops.size()); ++op) {
+    for (int unit : ops[op].weights) {
+      int& stay = weights[unit];
+      if (stay < 0 || op - schedule.weights[stay].last_op > gap) {
+        stay = static_cast<int>(schedule.weights.size());
+        schedule.weights.push_back({unit, op, op});
+      }
+      schedule.weights[stay].last_op = op;
+    }
+    for (int unit : ops[op].gradients) {
+      int& stay = sums[unit];
+      if (stay < 0) {
+        stay = static_cast<int>(schedule.sums.size());
+        schedule.sums.push_back({unit, op, op});
+      }
+      schedule.sums[stay].last_op = op;
+    }
+  }
+}
+
+void Pack(ShardedSchedule& schedule) {
+  // Weights arrive while the operation before computes; sums leave while the next one does.
+  std::vector<PackedBuffer> buffers;
+  for (const WholeStay& stay : schedule.weights) {
+    buffers.push_back({{std::max(0, stay.first_op - 1), stay.last_op}, stay.bytes});
+  }
+  for (const WholeStay& stay : schedule.sums) {
+    buffers.push_back({{stay.first_op, stay.last_op + 1}, stay.bytes});
+  }
+  // Nothing lives over the turn of two steps.
+  schedule.whole_bytes = PackBuffers(static_cast<int>(schedule.compute.ops.size()) + 2, buffers);
+  for (size_t i = 0; i < schedule.weights.size(); ++i) {
+    schedule.weights[i].offset = buffers[i].offset;
+  }
+  for (size_t i = 0; i < schedule.sums.size(); ++i) {
+    schedule.sums[i].offset = buffers[schedule.weights.size() + i].offset;
+  }
+}
+
+}  // namespace
+
+const WholeStay& ShardedSchedule::WeightsAt(int unit, int op) const {
+  return Find(weights, unit, op);
+}
+
+const WholeStay& ShardedSchedule::SumsAt(int unit, int op) const { return Find(sums, unit, op); }
+
+ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeights gathered,
+                                     const std::vector<uint64_t>& unit_parameters,
+                                     uint64_t weight_bytes) {
+  ShardedSchedule schedule;
+  schedule.compute = compute;
+  schedule.swap.update = compute.update;
+  FindStays(schedule, static_cast<int>(unit_parameters.size()), gathered);
+  for (WholeStay& stay : schedule.weights) stay.bytes = unit_parameters[stay.unit] * weight_bytes;
+  for (WholeStay& stay : schedule.sums) stay.bytes = unit_parameters[stay.unit] * sizeof(float);
+  Pack(schedule);
+
+  const int num_ops = static_cast<int>(compute.ops.size());
+  bool backward = false;
+  const auto add = [&](const ShardAction& action) {
+    StepOp op;
+    op.kind = backward ? OpKind::kBackward : OpKind::kForward;
+    if (action.kind == ShardAction::Kind::kLoss) op.kind = OpKind::kLoss;
+    op.unit = action.unit;
+    if (action.kind == ShardAction::Kind::kGather) op.weights = {action.unit};
+    if (action.kind == ShardAction::Kind::kSum) op.gradients = {action.unit};
+    schedule.swap.ops.push_back(std::move(op));
+    schedule.actions.push_back(action);
+  };
+  // Two operations past the end: the last sums.
+  for (int op = 0; op < num_ops + 2; ++op) {
+    for (size_t i = 0; i < schedule.sums.size(); ++i) {
+      if (schedule.sums[i].last_op != op - 2) continue;
+      add({ShardAction::Kind::kSum, schedule.sums[i].unit, static_cast<int>(i), op - 1});
+    }
+    if (op >= num_ops) continue;
+    for (size_t i = 0; i < schedule.weights.size(); ++i) {
+      if (schedule.weights[i].first_op != op) continue;
+      add({ShardAction::Kind::kGather, schedule.weights[i].unit, static_cast<int>(i),
+           std::max(0, op - 1)});
+    }
+    schedule.needs_actions.push_back(static_cast<int>(schedule.actions.size()));
+    if (compute.ops[op].kind == OpKind::kLoss) {
+      // Never before the step has begun to compute: its update is announced by then.
+      add({ShardAction::Kind::kLoss, compute.ops[op].unit, -1, std::max(1, op)});
+      backward = true;
+    }
+  }
+  return schedule;
+}
+
+}  // namespace spillway

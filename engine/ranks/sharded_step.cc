@@ -1,0 +1,246 @@
+#include "engine/ranks/sharded_step.h"
+
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "io/check.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+}  // namespace
+
+ShardedStep::ShardedStep(Options options, SwapManager* manager, const RankGroups& ranks,
+                         TileCompute* tiles, char* memory)
+    : options_(std::move(options)),
+      manager_(manager),
+      ranks_(ranks),
+      memory_(memory),
+      sums_(options_.sums, ranks.group, ranks.replicas, tiles,
+            memory + RoundUpToPage(options_.schedule.whole_bytes)) {
+  thread_ = std::thread([this] { RunActions(); });
+}
+
+ShardedStep::~ShardedStep() {
+  bool busy;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    busy = running_;
+    changed_.NotifyAll();
+  }
+  if (busy) {
+    if (ranks_.group != nullptr) ranks_.group->Abort();
+    if (ranks_.replicas != nullptr) ranks_.replicas->Abort();
+  }
+  thread_.join();
+}
+
+uint64_t ShardedStep::MemoryBytes(const Options& options) {
+  return RoundUpToPage(options.schedule.whole_bytes) + GradientSums::MemoryBytes(options.sums);
+}
+
+int ShardedStep::NumActions(Program program) const {
+  const std::vector<ShardAction>& actions = options_.schedule.actions;
+  if (program == Program::kTrain) return static_cast<int>(actions.size());
+  int count = 0;
+  while (actions[count++].kind != ShardAction::Kind::kLoss) {
+  }
+  return count;
+}
+
+int ShardedStep::NumOps(Program program) const {
+  const std::vector<StepOp>& ops = options_.schedule.compute.ops;
+  if (program == Program::kTrain) return static_cast<int>(ops.size());
+  int count = 0;
+  while (ops[count++].kind != OpKind::kLoss) {
+  }
+  return count;
+}
+
+// --- The compute thread ---------------------------------------------------------
+
+void ShardedStep::Enqueue(Program program) {
+  manager_->Enqueue(program);
+  MutexLock lock(mutex_);
+  queued_.push_back(program);
+}
+
+void ShardedStep::AbandonQueued() {
+  {
+    MutexLock lock(mutex_);
+    SPILLWAY_CHECK(idle());
+    queued_.clear();
+  }
+  manager_->AbandonQueued();
+}
+
+absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
+  RETURN_IF_ERROR(next_op_ == 0 ? AwaitProgram() : absl::OkStatus());
+  const ShardedSchedule& schedule = options_.schedule;
+  const double began = Now();
+  bool training;
+  {
+    MutexLock lock(mutex_);
+    if (next_op_ == 0) {
+      SPILLWAY_CHECK(!queued_.empty());
+      program_ = queued_.front();
+      queued_.pop_front();
+      ops_done_ = actions_done_ = 0;
+      running_ = true;
+      changed_.NotifyAll();
+    }
+    training = program_ == Program::kTrain;
+    const double swap_before = swap_seconds_;
+    while (failure_.ok() && actions_done_ < schedule.needs_actions[next_op_]) changed_.Wait(mutex_);
+    RETURN_IF_ERROR(failure_);
+    const double waited = Now() - began;
+    const double swapping = std::min(waited, swap_seconds_ - swap_before);
+    stats_.stall_swap_seconds += swapping;
+    stats_.stall_collective_seconds += waited - swapping;
+  }
+  OpBuffers buffers;
+  buffers.op = &schedule.compute.ops[next_op_];
+  buffers.index = next_op_;
+  for (int unit : buffers.op->weights) {
+    buffers.weights.push_back(memory_ + schedule.WeightsAt(unit, next_op_).offset);
+  }
+  if (!training) return buffers;
+  for (int unit : buffers.op->gradients) {
+    const WholeStay& stay = schedule.SumsAt(unit, next_op_);
+    buffers.gradients.push_back(reinterpret_cast<float*>(memory_ + stay.offset));
+    buffers.fresh.push_back(stay.first_op == next_op_);
+  }
+  return buffers;
+}
+
+void ShardedStep::EndOp() {
+  MutexLock lock(mutex_);
+  ops_done_ = ++next_op_;
+  if (next_op_ == NumOps(program_)) next_op_ = 0;
+  changed_.NotifyAll();
+}
+
+absl::Status ShardedStep::AwaitProgram() {
+  MutexLock lock(mutex_);
+  while (failure_.ok() && running_) changed_.Wait(mutex_);
+  return failure_;
+}
+
+absl::StatusOr<GradientTotal> ShardedStep::AwaitGradients() {
+  RETURN_IF_ERROR(AwaitProgram());
+  ASSIGN_OR_RETURN(GradientTotal own, manager_->AwaitGradients());
+  if (ranks_.world == nullptr) return own;
+  if (ranks_.replicas != nullptr) {
+    const GradientPartial portions = sums_.TakePortions();
+    own = {portions.sum_of_squares, portions.finite};
+  }
+  // In the order of the portions in a unit, which with one group, or one rank a group, is the
+  // ranks' own.
+  ASSIGN_OR_RETURN(const std::vector<double> squares,
+                   AllGatherNumber(*ranks_.world, own.sum_of_squares));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> finite, AllGatherCount(*ranks_.world, own.finite));
+  GradientTotal total;
+  for (int rank = 0; rank < ranks_.world->size(); ++rank) {
+    total.sum_of_squares += squares[rank];
+    total.finite &= finite[rank] != 0;
+  }
+  return total;
+}
+
+void ShardedStep::AnnounceUpdate(const UpdateScalars& scalars) {
+  // Immediate updates: the last sums of the step before are still on their way to the manager,
+  // and these are not their scalars. An error shows at the next operation.
+  AwaitProgram().IgnoreError();
+  manager_->AnnounceUpdate(scalars);
+}
+
+absl::Status ShardedStep::Flush() {
+  RETURN_IF_ERROR(AwaitProgram());
+  return manager_->Flush();
+}
+
+ShardedStats ShardedStep::stats() const {
+  MutexLock lock(mutex_);
+  return stats_;
+}
+
+// --- The actions' thread ----------------------------------------------------------
+
+void ShardedStep::RunActions() {
+  while (true) {
+    int count;
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && !(running_ && failure_.ok())) changed_.Wait(mutex_);
+      if (stopping_) return;
+      count = NumActions(program_);
+    }
+    for (int i = 0; i < count; ++i) {
+      const ShardAction& action = options_.schedule.actions[i];
+      if (!AwaitAction(action)) return;
+      const absl::Status status = Take(action);
+      MutexLock lock(mutex_);
+      if (failure_.ok()) failure_ = status;
+      actions_done_ = i + 1;
+      if (i + 1 == count) running_ = false;
+      changed_.NotifyAll();
+      if (!failure_.ok()) return;
+    }
+  }
+}
+
+bool ShardedStep::AwaitAction(const ShardAction& action) {
+  MutexLock lock(mutex_);
+  while (!stopping_ && ops_done_ < action.after_ops) changed_.Wait(mutex_);
+  return !stopping_;
+}
+
+absl::Status ShardedStep::Take(const ShardAction& action) {
+  const double began = Now();
+  ASSIGN_OR_RETURN(const OpBuffers shard, manager_->BeginOp());
+  const double granted = Now();
+  {
+    MutexLock lock(mutex_);
+    swap_seconds_ += granted - began;
+    changed_.NotifyAll();
+  }
+  switch (action.kind) {
+    case ShardAction::Kind::kGather:
+      RETURN_IF_ERROR(Gather(action, shard));
+      break;
+    case ShardAction::Kind::kSum: {
+      const WholeStay& stay = options_.schedule.sums[action.stay];
+      const auto* sums = reinterpret_cast<const float*>(memory_ + stay.offset);
+      RETURN_IF_ERROR(
+          sums_.Sum(action.unit, sums, options_.shard_parameters[action.unit], shard.gradients[0]));
+      break;
+    }
+    case ShardAction::Kind::kLoss:
+      break;
+  }
+  manager_->EndOp();
+  MutexLock lock(mutex_);
+  stats_.busy_seconds += Now() - granted;
+  return absl::OkStatus();
+}
+
+absl::Status ShardedStep::Gather(const ShardAction& action, const OpBuffers& shard) {
+  char* const whole = memory_ + options_.schedule.weights[action.stay].offset;
+  const uint64_t bytes = options_.shard_parameters[action.unit] * options_.weight_bytes;
+  if (ranks_.group == nullptr) {
+    std::memcpy(whole, shard.weights[0], bytes);
+    return absl::OkStatus();
+  }
+  return AllGather(*ranks_.group, shard.weights[0], whole, bytes);
+}
+
+}  // namespace spillway

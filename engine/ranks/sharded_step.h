@@ -1,0 +1,106 @@
+// A rank's part of a step whose state is sharded: whole units for what computes, from shards
+// that swap, with the other ranks.
+//
+// A thread of its own takes the actions of the schedule in their order: brings a shard's
+// weights (from wherever the plan has them) and gathers the others', sums a complete gradient
+// over the ranks into the shard's sums, from where it goes to the update. The compute thread
+// only waits for what its operation needs.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "engine/ranks/collectives.h"
+#include "engine/ranks/gradient_sums.h"
+#include "engine/ranks/shard_grid.h"
+#include "engine/ranks/sharded_schedule.h"
+#include "engine/ranks/step_memory.h"
+#include "io/mutex.h"
+#include "io/trace.h"
+#include "swap/swap_manager.h"
+
+namespace spillway {
+
+// Conversations between ranks; a null one is of a rank alone.
+struct RankGroups {
+  Collectives* world = nullptr;     // of the compute thread
+  Collectives* group = nullptr;     // of the actions' thread: the shard group
+  Collectives* replicas = nullptr;  // of the same thread: those with the same shard
+  Collectives* commits = nullptr;   // of the thread that makes commits durable
+};
+
+// Counters since the start; differences make a step's row.
+struct ShardedStats {
+  double busy_seconds = 0;              // that something was exchanged, or waited for
+  double stall_collective_seconds = 0;  // compute waited for ranks
+  double stall_swap_seconds = 0;        // compute waited for this rank's shards
+};
+
+class ShardedStep : public StepMemory {
+ public:
+  struct Options {
+    ShardGrid grid;
+    ShardedSchedule schedule;
+    std::vector<uint64_t> shard_parameters;  // [unit], padded
+    uint64_t weight_bytes = 2;               // of a parameter
+    GradientSumOptions sums;
+    Trace* trace = nullptr;
+  };
+
+  // All outlive it. `manager`: of the plan of schedule.swap. `memory`: MemoryBytes, in which
+  // units are whole; aligned to 4096.
+  ShardedStep(Options options, SwapManager* manager, const RankGroups& ranks, TileCompute* tiles,
+              char* memory);
+  // Ends what is under way; on other ranks too, unless they had no more to say either.
+  ~ShardedStep() override;
+
+  static uint64_t MemoryBytes(const Options& options);
+
+  const StepSchedule& schedule() const override { return options_.schedule.compute; }
+  void Enqueue(Program program) override;
+  void AbandonQueued() override;
+  absl::StatusOr<OpBuffers> BeginOp() override;
+  void EndOp() override;
+  // The sum and the judgement of all ranks.
+  absl::StatusOr<GradientTotal> AwaitGradients() override;
+  void AnnounceUpdate(const UpdateScalars& scalars) override;
+  absl::Status Flush() override;
+  absl::Status AwaitProgram() override;
+
+  ShardedStats stats() const;
+
+ private:
+  void RunActions();
+  // False when the step is at an end, by an error or for good.
+  bool AwaitAction(const ShardAction& action);
+  absl::Status Take(const ShardAction& action);
+  absl::Status Gather(const ShardAction& action, const OpBuffers& shard);
+  int NumActions(Program program) const;
+  int NumOps(Program program) const;
+  bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_; }
+
+  const Options options_;
+  SwapManager* const manager_;
+  const RankGroups ranks_;
+  char* const memory_;
+  GradientSums sums_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::deque<Program> queued_ ABSL_GUARDED_BY(mutex_);
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // actions of `program_` are left
+  Program program_ ABSL_GUARDED_BY(mutex_) = Program::kTrain;
+  int ops_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  int actions_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  ShardedStats stats_ ABSL_GUARDED_BY(mutex_);
+  double swap_seconds_ ABSL_GUARDED_BY(mutex_) = 0;  // that actions waited for shards
+  int next_op_ = 0;                                  // of the compute thread
+  std::thread thread_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,48 @@
+// What a step's operations get their weights and gradient sums from: the swap manager of a
+// whole state (below), or that of a shard with the other ranks behind it
+// (engine/ranks/sharded_step.h). The methods are SwapManager's, and called as its are.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "swap/swap_manager.h"
+
+namespace spillway {
+
+class StepMemory {
+ public:
+  virtual ~StepMemory() = default;
+
+  // The operations of a training step, on whole units.
+  virtual const StepSchedule& schedule() const = 0;
+
+  virtual void Enqueue(Program program) = 0;
+  virtual void AbandonQueued() = 0;
+  virtual absl::StatusOr<OpBuffers> BeginOp() = 0;
+  virtual void EndOp() = 0;
+  virtual absl::StatusOr<GradientTotal> AwaitGradients() = 0;
+  virtual void AnnounceUpdate(const UpdateScalars& scalars) = 0;
+  virtual absl::Status Flush() = 0;
+  // After the last EndOp of a program: that nothing of it is left to do but updates.
+  virtual absl::Status AwaitProgram() = 0;
+};
+
+class LocalStep : public StepMemory {
+ public:
+  // `manager` outlives it.
+  explicit LocalStep(SwapManager* manager) : manager_(manager) {}
+
+  const StepSchedule& schedule() const override { return manager_->plan().schedule; }
+  void Enqueue(Program program) override { manager_->Enqueue(program); }
+  void AbandonQueued() override { manager_->AbandonQueued(); }
+  absl::StatusOr<OpBuffers> BeginOp() override { return manager_->BeginOp(); }
+  void EndOp() override { manager_->EndOp(); }
+  absl::StatusOr<GradientTotal> AwaitGradients() override { return manager_->AwaitGradients(); }
+  void AnnounceUpdate(const UpdateScalars& scalars) override { manager_->AnnounceUpdate(scalars); }
+  absl::Status Flush() override { return manager_->Flush(); }
+  absl::Status AwaitProgram() override { return absl::OkStatus(); }
+
+ private:
+  SwapManager* const manager_;
+};
+
+}  // namespace spillway
