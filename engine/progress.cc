@@ -30,7 +30,7 @@ Progress::Progress(std::string label, int64_t total, int64_t start)
     : label_(std::move(label)),
       total_(total),
       start_(start),
-      terminal_(isatty(STDERR_FILENO)),
+      terminal_(isatty(STDERR_FILENO) && IsLogged(LogLevel::kInfo)),
       began_(Now()) {}
 
 Progress::~Progress() {

@@ -1,4 +1,5 @@
-// Progress on stderr: a bar on a terminal, plain lines at a modest rate elsewhere.
+// Progress on stderr: a bar on a terminal, plain lines at a modest rate elsewhere;
+// nothing where the log drops information (a rank that is not the first).
 #pragma once
 
 #include <cstdint>

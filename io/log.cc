@@ -21,13 +21,15 @@ class Log {
  public:
   void SetLevel(LogLevel level) { level_.store(level, std::memory_order_relaxed); }
 
+  bool IsLogged(LogLevel level) const { return level >= level_.load(std::memory_order_relaxed); }
+
   void SetPrefix(absl::string_view prefix) {
     MutexLock lock(mutex_);
     prefix_ = std::string(prefix);
   }
 
   void Write(LogLevel level, absl::string_view kind, absl::string_view line) {
-    if (level < level_.load(std::memory_order_relaxed)) return;
+    if (!IsLogged(level)) return;
     std::string text;
     {
       MutexLock lock(mutex_);
@@ -59,6 +61,7 @@ Log& TheLog() {
 }  // namespace
 
 void SetLogLevel(LogLevel level) { TheLog().SetLevel(level); }
+bool IsLogged(LogLevel level) { return TheLog().IsLogged(level); }
 void SetLogPrefix(absl::string_view prefix) { TheLog().SetPrefix(prefix); }
 
 void LogDebug(absl::string_view line) {

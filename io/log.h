@@ -11,6 +11,7 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 // Lines below `level` are dropped. Default: kInfo.
 void SetLogLevel(LogLevel level);
+bool IsLogged(LogLevel level);
 
 // Put before every later line, e.g. "rank 2: ". Empty by default.
 void SetLogPrefix(absl::string_view prefix);

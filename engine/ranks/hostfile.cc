@@ -1,0 +1,133 @@
+#include "engine/ranks/hostfile.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int kMostSlots = 1 << 20;
+constexpr char kDefaultPort[] = "29500";  // DeepSpeed's and torch's
+
+// What a shell takes as it is.
+constexpr char kPlain[] =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+
+// Without the flags that have made the command what it is, and their values.
+std::vector<std::string> WithoutLaunchFlags(const std::vector<std::string>& command) {
+  std::vector<std::string> kept;
+  for (size_t i = 0; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    if (word == "--launch") continue;
+    bool dropped = false;
+    for (const char* flag : {"--hostfile", "--ranks"}) {
+      if (word == flag) ++i;  // its value
+      dropped = dropped || word == flag || absl::StartsWith(word, absl::StrCat(flag, "="));
+    }
+    if (!dropped) kept.push_back(word);
+  }
+  return kept;
+}
+
+std::string ValueOr(const EnvironmentMap& environment, const std::string& name,
+                    const std::string& fallback) {
+  const auto found = environment.find(name);
+  return found == environment.end() || found->second.empty() ? fallback : found->second;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view text,
+                                                     absl::string_view file) {
+  std::vector<HostSlots> hosts;
+  std::map<std::string, int> lines;  // where each host is
+  int number = 0;
+  int total = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(line.substr(0, line.find('#')), absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    if (words.empty()) continue;
+    const std::string where = absl::StrCat(file, ":", number, ": ");
+    HostSlots entry;
+    absl::string_view count = words.size() == 2 ? words[1] : "";
+    // mpirun's list of hosts has commas and colons.
+    const bool name_ok = words[0].find_first_of(",:=") == absl::string_view::npos;
+    if (!name_ok || !absl::ConsumePrefix(&count, "slots=") ||
+        !absl::SimpleAtoi(count, &entry.slots) || entry.slots < 1 || entry.slots > kMostSlots) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, "'", absl::StrJoin(words, " "),
+                       "' is no line of a hostfile: write HOST slots=N, such as worker-1 slots=4"));
+    }
+    entry.host = std::string(words[0]);
+    const auto [earlier, added] = lines.emplace(entry.host, number);
+    if (!added) {
+      return absl::InvalidArgumentError(absl::StrCat(where, entry.host, " is in line ",
+                                                     earlier->second,
+                                                     " already: give all its slots in one line"));
+    }
+    total += entry.slots;
+    if (total > kMostSlots) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, "more than ", kMostSlots, " slots in all"));
+    }
+    hosts.push_back(std::move(entry));
+  }
+  if (hosts.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " names no host: write lines such as worker-1 slots=4"));
+  }
+  return hosts;
+}
+
+absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlots>& hosts,
+                                                       const std::vector<std::string>& command,
+                                                       std::optional<int> ranks,
+                                                       const EnvironmentMap& environment) {
+  int slots = 0;
+  std::vector<std::string> list;
+  for (const HostSlots& host : hosts) {
+    slots += host.slots;
+    list.push_back(absl::StrCat(host.host, ":", host.slots));
+  }
+  if (ranks.value_or(1) > slots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ranks ", *ranks, " is more than the ", slots,
+                     " slots of the hostfile: leave it out, or add slots"));
+  }
+  // Open MPI binds a rank to one core where there are two ranks, and to one socket where there are
+  // more: compute threads want all.
+  std::vector<std::string> words = {
+      "mpirun",
+      "-n",
+      absl::StrCat(ranks.value_or(slots)),
+      "--host",
+      absl::StrJoin(list, ","),
+      "--bind-to",
+      "none",
+      "-x",
+      absl::StrCat("MASTER_ADDR=", ValueOr(environment, "MASTER_ADDR", hosts.front().host)),
+      "-x",
+      absl::StrCat("MASTER_PORT=", ValueOr(environment, "MASTER_PORT", kDefaultPort))};
+  const std::vector<std::string> kept = WithoutLaunchFlags(command);
+  words.insert(words.end(), kept.begin(), kept.end());
+  return words;
+}
+
+std::string ShellLine(const std::vector<std::string>& words) {
+  return absl::StrJoin(words, " ", [](std::string* out, const std::string& word) {
+    const bool plain = !word.empty() && word.find_first_not_of(kPlain) == std::string::npos;
+    absl::StrAppend(
+        out, plain ? word : absl::StrCat("'", absl::StrReplaceAll(word, {{"'", "'\\''"}}), "'"));
+  });
+}
+
+}  // namespace spillway

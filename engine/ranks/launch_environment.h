@@ -1,0 +1,59 @@
+// How this process was started: as which of how many ranks, by which launcher, and where the
+// ranks meet. Launchers say it in environment variables; nothing else is looked at, so that
+// all of it can be tested. docs/DISTRIBUTED.md says it for users.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+using EnvironmentMap = std::map<std::string, std::string>;
+
+struct Launch {
+  int rank = 0;
+  int world = 1;
+  // Of this machine: which GPU, which swap path.
+  int local_rank = 0;
+  int local_world = 1;
+  int node_rank = -1;  // this machine's number; -1 where the launcher does not say
+
+  // Where the ranks meet; empty and 0 where there is one rank, or where `to_be_spawned`.
+  std::string master_address;
+  int master_port = 0;
+  // A store listens there already, that of torchrun's agent: rank 0 is a client of it as well.
+  bool agent_store = false;
+  // How often torchrun has started these ranks again. Its agent's store outlives them: keys of
+  // another attempt must not be taken for this one's.
+  int restart = 0;
+
+  std::string launcher;  // "torchrun", "srun", "mpirun", "mpiexec", "--ranks", "RANK"; empty: none
+  std::string job_id;    // as the launcher has it; empty where it has none
+  // Which variable says `world`: "WORLD_SIZE". Empty without a launcher.
+  std::string world_variable;
+
+  // --ranks without a launcher: this process has to start the ranks (spawn_ranks.h).
+  bool to_be_spawned() const { return launcher.empty() && world > 1; }
+};
+
+// `environment`: the process's variables, of which empty ones count as not set; `ranks`: --ranks,
+// where it was given. kInvalidArgument where they contradict each other or leave something out,
+// naming the variables, their values and what to do.
+absl::StatusOr<Launch> ReadLaunch(const EnvironmentMap& environment, std::optional<int> ranks);
+
+// The variables of this process. Not while another thread changes them.
+EnvironmentMap ThisEnvironment();
+
+// A port for the ranks of a job, the same on each: 20000 to 32767. Above it Linux hands out ports
+// by itself, and one of those could be taken by anybody.
+int PortOfJob(absl::string_view job_id);
+
+// What SPILLWAY_LAUNCHER says to ranks that the program started itself (--ranks).
+inline constexpr char kLauncherVariable[] = "SPILLWAY_LAUNCHER";
+inline constexpr char kSpawnedLauncher[] = "ranks";
+
+}  // namespace spillway

@@ -1,0 +1,356 @@
+#include "engine/ranks/spawn_ranks.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "engine/ranks/line_forwarder.h"
+#include "engine/ranks/rank_log.h"
+#include "io/file.h"
+#include "io/log.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+// Two descriptors a rank while it starts; a machine with more GPUs than this has another program.
+constexpr int kMostRanks = 1024;
+constexpr int kStoppedCode = 75;
+constexpr double kSameSignalSeconds = 1;
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() { Close(); }
+  void Close() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::Status MakePipe(Descriptor* read, Descriptor* write) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe for a rank");
+  *read = Descriptor(ends[0]);
+  *write = Descriptor(ends[1]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> FreePort() {
+  Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  if (listener.fd() < 0 ||
+      bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+    return ErrnoStatus(errno, "find a free port on 127.0.0.1 for --ranks");
+  }
+  return ntohs(address.sin_port);
+}
+
+// Holds back the signals that are passed on, and SIGCHLD, for as long as it lives.
+class BlockedSignals {
+ public:
+  BlockedSignals() {
+    sigset_t set;
+    sigemptyset(&set);
+    for (const int signal : kForwarded) sigaddset(&set, signal);
+    sigaddset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, &before_);
+    descriptor_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+  ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+
+  int fd() const { return descriptor_.fd(); }
+  const sigset_t& before() const { return before_; }
+  // The next that came, 0 if none.
+  int Next() const {
+    signalfd_siginfo info = {};
+    return read(fd(), &info, sizeof(info)) == sizeof(info) ? static_cast<int>(info.ssi_signo) : 0;
+  }
+
+ private:
+  sigset_t before_;
+  Descriptor descriptor_;
+};
+
+// The pointers that execve wants; `strings` must outlive them.
+std::vector<char*> Pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> pointers;
+  for (const std::string& string : strings) pointers.push_back(const_cast<char*>(string.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+struct Child {
+  pid_t pid = -1;  // -1 once it has ended
+  Descriptor output;
+  LineForwarder lines;
+  explicit Child(int rank) : lines(RankPrefix(rank)) {}
+};
+
+class Spawner {
+ public:
+  explicit Spawner(const SpawnOptions& options) : options_(options) {}
+  // Nothing is left behind, whatever went wrong.
+  ~Spawner() {
+    Send(SIGKILL);
+    for (const auto& child : children_) {
+      if (child->pid > 0) waitpid(child->pid, nullptr, 0);
+    }
+  }
+
+  absl::Status Start() {
+    if (signals_.fd() < 0) return ErrnoStatus(errno, "make a signalfd for --ranks");
+    ASSIGN_OR_RETURN(port_, FreePort());
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      RETURN_IF_ERROR(StartRank(rank));
+    }
+    return absl::OkStatus();
+  }
+
+  int Wait() {
+    while (Running() > 0) {
+      WaitForSomething();
+      while (const int signal = signals_.Next()) {
+        if (signal != SIGCHLD) Forward(signal);
+      }
+      ForwardOutput();
+      Reap();
+      EndTheOthers();
+    }
+    // What they left in their pipes, and no more: their children may live on, with the other ends.
+    while (ForwardOutput()) {
+    }
+    for (const auto& child : children_) Print(child->lines.Finish());
+    if (failure_) return *failure_;
+    return stopped_ ? kStoppedCode : 0;
+  }
+
+ private:
+  std::vector<std::string> EnvironmentOf(int rank) const {
+    EnvironmentMap environment = options_.environment;
+    const std::string number = absl::StrCat(rank), all = absl::StrCat(options_.ranks);
+    environment["RANK"] = environment["LOCAL_RANK"] = number;
+    environment["WORLD_SIZE"] = environment["LOCAL_WORLD_SIZE"] = all;
+    environment["GROUP_RANK"] = "0";
+    environment["MASTER_ADDR"] = "127.0.0.1";
+    environment["MASTER_PORT"] = absl::StrCat(port_);
+    environment[kLauncherVariable] = kSpawnedLauncher;
+    std::vector<std::string> entries;
+    for (const auto& [name, value] : environment) entries.push_back(absl::StrCat(name, "=", value));
+    return entries;
+  }
+
+  absl::Status StartRank(int rank) {
+    auto child = std::make_unique<Child>(rank);
+    Descriptor output, failed_read, failed_write;
+    if (rank > 0) {
+      RETURN_IF_ERROR(MakePipe(&child->output, &output));
+      fcntl(child->output.fd(), F_SETFL, O_NONBLOCK);
+    }
+    RETURN_IF_ERROR(MakePipe(&failed_read, &failed_write));
+    // All that needs memory comes before the fork.
+    const std::vector<std::string> environment = EnvironmentOf(rank);
+    const std::vector<char*> argv = Pointers(options_.arguments), envp = Pointers(environment);
+    const pid_t parent = getpid();
+    child->pid = fork();
+    if (child->pid < 0) return ErrnoStatus(errno, absl::StrCat("start rank ", rank));
+    if (child->pid == 0) {
+      Become(parent, output.fd(), argv, envp);
+      const int error = errno;
+      (void)!write(failed_write.fd(), &error, sizeof(error));
+      _exit(127);
+    }
+    children_.push_back(std::move(child));
+    failed_write.Close();
+    int error = 0;
+    ssize_t size = 0;
+    while ((size = read(failed_read.fd(), &error, sizeof(error))) < 0 && errno == EINTR) {
+    }
+    if (size != sizeof(error)) return absl::OkStatus();  // closed by exec
+    return ErrnoStatus(error, absl::StrCat("start rank ", rank, " as ", options_.program));
+  }
+
+  // In the child: returns only where it failed, with errno. Calls nothing that takes a lock.
+  void Become(pid_t parent, int output, const std::vector<char*>& argv,
+              const std::vector<char*>& envp) const {
+    setpgid(0, 0);
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return;
+    if (getppid() != parent) _exit(1);  // it died before that held
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
+    if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) return;
+    sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
+    execve(options_.program.c_str(), argv.data(), envp.data());
+  }
+
+  int Running() const {
+    return std::count_if(children_.begin(), children_.end(),
+                         [](const auto& child) { return child->pid > 0; });
+  }
+
+  void Send(int signal) const {
+    for (const auto& child : children_) {
+      if (child->pid > 0) kill(child->pid, signal);
+    }
+  }
+
+  void Forward(int signal) {
+    const auto [last, first] = forwarded_.emplace(signal, Now());
+    if (!first && Now() - last->second < kSameSignalSeconds) return;
+    last->second = Now();
+    Send(signal);
+  }
+
+  void WaitForSomething() const {
+    std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}};
+    for (const auto& child : children_) {
+      if (child->output.fd() >= 0) watched.push_back({child->output.fd(), POLLIN, 0});
+    }
+    int timeout_ms = -1;
+    if (next_blow_) {
+      timeout_ms = static_cast<int>(std::clamp((*next_blow_ - Now()) * 1000 + 1, 0.0, 60e3));
+    }
+    poll(watched.data(), watched.size(), timeout_ms);
+  }
+
+  static void Print(absl::string_view lines) {
+    while (!lines.empty()) {
+      const ssize_t size = write(STDERR_FILENO, lines.data(), lines.size());
+      if (size < 0 && errno == EINTR) continue;
+      if (size <= 0) return;  // nobody reads: nobody misses it
+      lines.remove_prefix(size);
+    }
+  }
+
+  // A buffer of each rank's, so that signals do not wait for a rank that never stops talking.
+  // True where anything was there.
+  bool ForwardOutput() {
+    bool any = false;
+    char buffer[64 << 10];
+    for (const auto& child : children_) {
+      if (child->output.fd() < 0) continue;
+      const ssize_t size = read(child->output.fd(), buffer, sizeof(buffer));
+      if (size > 0) Print(child->lines.Add({buffer, static_cast<size_t>(size)}));
+      if (size == 0) child->output.Close();
+      any = any || size > 0;
+    }
+    return any;
+  }
+
+  void Reap() {
+    for (size_t rank = 0; rank < children_.size(); ++rank) {
+      Child& child = *children_[rank];
+      int state = 0;
+      if (child.pid <= 0 || waitpid(child.pid, &state, WNOHANG) != child.pid) continue;
+      child.pid = -1;
+      const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 1;
+      if (code == kStoppedCode) stopped_ = true;
+      if (code == 0 || code == kStoppedCode) continue;
+      if (WIFSIGNALED(state) && !sent_) {
+        const char* name = sigabbrev_np(WTERMSIG(state));
+        LogError(absl::StrCat("rank ", rank, " was ended by ",
+                              name == nullptr ? absl::StrCat("signal ", WTERMSIG(state))
+                                              : absl::StrCat("SIG", name)));
+      }
+      if (failure_) continue;
+      failure_ = code;
+      failed_rank_ = rank;
+      next_blow_ = Now() + options_.grace_seconds;
+    }
+  }
+
+  void EndTheOthers() {
+    if (!next_blow_ || Now() < *next_blow_ || Running() == 0) return;
+    const int signal = sent_ ? SIGKILL : SIGTERM;
+    std::vector<std::string> names;
+    for (size_t rank = 0; rank < children_.size(); ++rank) {
+      if (children_[rank]->pid > 0) names.push_back(absl::StrCat("rank ", rank));
+    }
+    LogWarning(absl::StrCat(
+        absl::StrJoin(names, ", "), " still ran ", options_.grace_seconds,
+        sent_ ? " s after SIGTERM" : absl::StrCat(" s after rank ", failed_rank_, " had failed"),
+        " and got SIG", sigabbrev_np(signal)));
+    Send(signal);
+    sent_ = true;
+    next_blow_ = Now() + options_.grace_seconds;
+  }
+
+  const SpawnOptions options_;
+  const BlockedSignals signals_;
+  int port_ = 0;
+  std::vector<std::unique_ptr<Child>> children_;
+  std::map<int, double> forwarded_;  // when each signal was passed on last
+  bool stopped_ = false;             // one ended with 75
+  std::optional<int> failure_;       // the first failed rank's code
+  size_t failed_rank_ = 0;
+  std::optional<double> next_blow_;  // when those that still run get a signal
+  bool sent_ = false;                // SIGTERM
+};
+
+}  // namespace
+
+absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks) {
+  SpawnOptions options;
+  options.ranks = ranks;
+  options.environment = ThisEnvironment();
+  // By its own path, so that ps shows its name; where the file has been replaced, what runs here.
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
+  options.program = "/proc/self/exe";
+  if (size > 0 && access(std::string(path, size).c_str(), X_OK) == 0)
+    options.program = {path, path + size};
+  ASSIGN_OR_RETURN(const std::string line, ReadSmallFile("/proc/self/cmdline"));
+  options.arguments = absl::StrSplit(line, '\0');
+  options.arguments.pop_back();  // behind the last one's end
+  return options;
+}
+
+absl::StatusOr<int> SpawnRanks(const SpawnOptions& options) {
+  if (options.ranks < 1 || options.ranks > kMostRanks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ranks ", options.ranks, " is more than the ", kMostRanks,
+                     " that are started on one machine: use srun or mpirun over several"));
+  }
+  Spawner spawner(options);
+  RETURN_IF_ERROR(spawner.Start());
+  return spawner.Wait();
+}
+
+}  // namespace spillway

@@ -1,0 +1,41 @@
+// --ranks N without a launcher: this process starts the ranks, all on this machine, and waits
+// for them. It does nothing else then.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/ranks/launch_environment.h"
+
+namespace spillway {
+
+struct SpawnOptions {
+  std::string program;                 // a path
+  std::vector<std::string> arguments;  // its argv, the name included
+  EnvironmentMap environment;          // each rank's own variables come on top
+  int ranks = 1;
+  // After one rank has failed: how long the others may take to end by themselves, and how long
+  // again after SIGTERM, before SIGKILL.
+  double grace_seconds = 10;
+};
+
+// This program once more: its path, arguments and environment.
+absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks);
+
+// Starts the ranks and returns when all have ended, with the exit code of them all: the code of
+// the first that failed (1 where a signal ended it, which is logged), 75 where all ended with 0
+// or 75 and not all with 0, else 0. An error where they cannot be started: none is left then.
+//
+// Every rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR
+// (127.0.0.1), MASTER_PORT (one that was free a moment ago) and SPILLWAY_LAUNCHER=ranks. Rank 0
+// keeps stdout and stderr; what others print comes out on stderr, in whole lines with "rank 3: "
+// in front. SIGTERM, SIGINT and SIGUSR1 are passed on to all; a second of the same kind within a
+// second is the same one, sent to a process and then to its group. Ranks are process groups of
+// their own, so that a terminal's Ctrl-C comes by this way alone, and die with this process
+// however it ends.
+// REQUIRES: one thread in this process, which stays: the ranks die with the thread that started
+// them.
+absl::StatusOr<int> SpawnRanks(const SpawnOptions& options);
+
+}  // namespace spillway

@@ -1,0 +1,249 @@
+#include "engine/torch/rank_connection.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "engine/torch/gloo_ranks.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "torch/csrc/distributed/c10d/PrefixStore.hpp"
+#include "torch/csrc/distributed/c10d/TCPStore.hpp"
+
+namespace spillway {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
+constexpr char kFailureKey[] = "failure";
+
+std::vector<uint8_t> BytesOf(const std::string& text) { return {text.begin(), text.end()}; }
+std::string TextOf(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+std::string PlaceOf(const Launch& launch) {
+  return absl::StrCat(launch.master_address, ":", launch.master_port);
+}
+
+absl::StatusOr<StorePtr> OpenStore(const Launch& launch, Clock::time_point deadline) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<uint16_t>(launch.master_port);
+  options.isServer = launch.rank == 0 && !launch.agent_store;
+  options.waitWorkers = false;
+  options.useLibUV = false;
+  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::max<Clock::duration>(deadline - Clock::now(), std::chrono::seconds(1)));
+  try {
+    StorePtr store = c10::make_intrusive<c10d::TCPStore>(launch.master_address, options);
+    return StorePtr(c10::make_intrusive<c10d::PrefixStore>(
+        absl::StrCat("spillway/", launch.job_id, "/", launch.restart), store));
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    if (options.isServer) {
+      return absl::UnavailableError(absl::StrCat(
+          "rank 0 can't listen at ", PlaceOf(launch), " for the other ranks (",
+          absl::StrContains(text, "EADDRINUSE") || absl::StrContains(text, "address already in use")
+              ? "the port is in use"
+              : text.substr(0, text.find('\n')),
+          "): give another MASTER_PORT, or the address of a network of this machine as "
+          "MASTER_ADDR"));
+    }
+    return absl::UnavailableError(absl::StrCat(
+        "rank ", launch.rank, " does not reach rank 0 at ", PlaceOf(launch), " (",
+        text.substr(0, text.find('\n')),
+        "): is rank 0 running there, and may this machine connect to it (MASTER_ADDR, "
+        "MASTER_PORT, --collective-timeout)?"));
+  }
+}
+
+// The address of this machine by which it reaches rank 0's, which is the one that other ranks
+// reach it by.
+std::string OwnAddressTowards(const std::string& host, int port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0) return "";
+  std::string address;
+  for (const addrinfo* to = found; to != nullptr && address.empty(); to = to->ai_next) {
+    const int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_storage own{};
+    socklen_t length = sizeof(own);
+    char text[NI_MAXHOST];
+    // No packet is sent: the kernel chooses the route.
+    if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) == 0 &&
+        getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+        getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+      address = text;
+    }
+    if (fd >= 0) close(fd);
+  }
+  freeaddrinfo(found);
+  return address;
+}
+
+class Connection : public RankConnection {
+ public:
+  explicit Connection(const ConnectOptions& options) : options_(options) {}
+
+  absl::Status Meet() {
+    const Launch& launch = options_.launch;
+    const auto deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(
+                                             options_.timeout_seconds * 1000));
+    ASSIGN_OR_RETURN(store_, OpenStore(launch, deadline));
+    try {
+      store_->set(HereKey(launch.rank), BytesOf("1"));
+      RETURN_IF_ERROR(AwaitAll(deadline));
+    } catch (const std::exception& error) {
+      return absl::UnavailableError(absl::StrCat("rank ", launch.rank, " lost rank 0 at ",
+                                                 PlaceOf(launch), " before the run began"));
+    }
+    const std::string address = OwnAddressTowards(launch.master_address, launch.master_port);
+    const ShardGrid& grid = options_.grid;
+    std::vector<int> world, group, replicas;
+    for (int rank = 0; rank < grid.size; ++rank) {
+      world.push_back(rank);
+      if (rank / grid.group == grid.replica()) group.push_back(rank);
+      if (rank % grid.group == grid.shard()) replicas.push_back(rank);
+    }
+    ASSIGN_OR_RETURN(world_, Talk("world", world, address));
+    ASSIGN_OR_RETURN(commits_, Talk("commits", world, address));
+    if (grid.group > 1) {
+      ASSIGN_OR_RETURN(group_, Talk(absl::StrCat("group", grid.replica()), group, address));
+    }
+    if (grid.replicas() > 1) {
+      ASSIGN_OR_RETURN(replicas_, Talk(absl::StrCat("replicas", grid.shard()), replicas, address));
+    }
+    return CompareIdentities();
+  }
+
+  RankGroups groups() override {
+    return {world_.get(), group_.get(), replicas_.get(), commits_.get()};
+  }
+
+  uint64_t sent_bytes() const override {
+    uint64_t bytes = 0;
+    for (const auto* talk : {&world_, &group_, &replicas_, &commits_}) {
+      if (*talk) bytes += (*talk)->sent_bytes();
+    }
+    return bytes;
+  }
+
+  absl::Status FirstFailure(const absl::Status& own) override {
+    // Who only sees others gone gives the one that knows why some time to say it.
+    const bool others = absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own) ||
+                        absl::IsCancelled(own);
+    const auto until = Clock::now() + (others ? std::chrono::seconds(3) : std::chrono::seconds(0));
+    try {
+      while (!store_->check({kFailureKey}) && Clock::now() < until) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
+      const std::string text = absl::StrCat(options_.launch.rank, "\n", own.message());
+      const std::string first =
+          TextOf(store_->compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
+      const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 1));
+      int rank = 0;
+      if (parts.size() < 2 || !absl::SimpleAtoi(parts[0], &rank)) return own;
+      if (rank == options_.launch.rank) return own;
+      return absl::AbortedError(absl::StrCat("stopped because of rank ", rank, ": ", parts[1]));
+    } catch (const std::exception&) {
+      if (!others) return own;
+      return absl::AbortedError(absl::StrCat("stopped because rank 0 is gone (", own.message(),
+                                             ")"));
+    }
+  }
+
+  absl::Status Close() override {
+    RETURN_IF_ERROR(AllGatherCount(*world_, 0).status());
+    try {
+      const int left = static_cast<int>(store_->add("left", 1));
+      // The server lives in rank 0's process.
+      const auto until = Clock::now() + std::chrono::seconds(10);
+      while (options_.launch.rank == 0 && left < options_.grid.size && Clock::now() < until &&
+             store_->add("left", 0) < options_.grid.size) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+    } catch (const std::exception&) {
+      // Rank 0 has left already: all is said.
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static std::string HereKey(int rank) { return absl::StrCat("here/", rank); }
+
+  absl::Status AwaitAll(Clock::time_point deadline) {
+    while (true) {
+      std::vector<std::string> missing;
+      for (int rank = 0; rank < options_.grid.size; ++rank) {
+        if (!store_->check({HereKey(rank)})) missing.push_back(std::to_string(rank));
+      }
+      if (missing.empty()) return absl::OkStatus();
+      if (Clock::now() >= deadline) {
+        return absl::UnavailableError(absl::StrCat(
+            missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ",
+            options_.grid.size, " did not come to ", PlaceOf(options_.launch), " within ",
+            options_.timeout_seconds,
+            " s: look at their output, and whether their machines reach that address (or give "
+            "them longer: --collective-timeout)"));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  absl::StatusOr<std::unique_ptr<Collectives>> Talk(const std::string& name,
+                                                    const std::vector<int>& members,
+                                                    const std::string& address) {
+    GlooOptions gloo;
+    gloo.name = name;
+    gloo.members = members;
+    gloo.rank = options_.launch.rank;
+    gloo.address = address;
+    gloo.timeout_seconds = options_.timeout_seconds;
+    return ConnectGloo(store_, gloo);
+  }
+
+  absl::Status CompareIdentities() {
+    ASSIGN_OR_RETURN(const std::string first, FromFirstRank(*world_, options_.identity));
+    absl::Status same;
+    if (first != options_.identity) {
+      const std::vector<std::string> theirs = absl::StrSplit(first, '\n');
+      const std::vector<std::string> ours = absl::StrSplit(options_.identity, '\n');
+      size_t line = 0;
+      while (line < theirs.size() && line < ours.size() && theirs[line] == ours[line]) ++line;
+      same = absl::InvalidArgumentError(
+          absl::StrCat("rank ", options_.launch.rank, " was started otherwise than rank 0: here ",
+                       line < ours.size() ? ours[line] : "nothing", ", there ",
+                       line < theirs.size() ? theirs[line] : "nothing",
+                       "; give all ranks the same program, config and flags"));
+    }
+    return Agree(*world_, same);
+  }
+
+  const ConnectOptions options_;
+  StorePtr store_;
+  std::unique_ptr<Collectives> world_, group_, replicas_, commits_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
+    const ConnectOptions& options) {
+  auto connection = std::make_unique<Connection>(options);
+  RETURN_IF_ERROR(connection->Meet());
+  return std::unique_ptr<RankConnection>(std::move(connection));
+}
+
+}  // namespace spillway

@@ -1,0 +1,44 @@
+// The other ranks of a run, found and talked to through LibTorch's c10d: Gloo between CPUs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/ranks/launch_environment.h"
+#include "engine/ranks/shard_grid.h"
+#include "engine/ranks/sharded_step.h"
+
+namespace spillway {
+
+struct ConnectOptions {
+  Launch launch;
+  ShardGrid grid;  // of the launch's rank and world
+  // For the ranks to come, and then for every exchange.
+  double timeout_seconds = 600;
+  // What must be the same everywhere (version, config): "name: value" lines.
+  std::string identity;
+};
+
+class RankConnection {
+ public:
+  // Waits for all ranks. kUnavailable where some don't come, and which; where the place to meet
+  // can't be had; kInvalidArgument where a rank has another identity, and the first difference.
+  static absl::StatusOr<std::unique_ptr<RankConnection>> Open(const ConnectOptions& options);
+  virtual ~RankConnection() = default;
+
+  virtual RankGroups groups() = 0;
+  // Sent by this rank in all conversations so far. Any thread.
+  virtual uint64_t sent_bytes() const = 0;
+
+  // What ended the run: `own` where this rank is the first to say so, else what the first one
+  // said, with its number in front. Other ranks learn it by asking the same. Waits a moment for
+  // the others where `own` is only that they are gone. Any thread.
+  virtual absl::Status FirstFailure(const absl::Status& own) = 0;
+
+  // Meets the others a last time, so that who holds the meeting place leaves last.
+  virtual absl::Status Close() = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,61 @@
+#include "engine/ranks/hostfile.h"
+
+#include "tests/engine/format_testing.h"
+
+namespace spillway {
+namespace {
+
+using testing::ElementsAre;
+
+void Refused(absl::string_view text, const std::vector<std::string>& parts) {
+  ExpectError(ParseHostfile(text, "hosts").status(), absl::StatusCode::kInvalidArgument, parts);
+}
+
+TEST(Hostfile, ReadsDeepSpeedsLines) {
+  const auto hosts = ParseHostfile(
+      "# the cluster\n\nworker-1 slots=4\r\n  worker-2\tslots=2  # half of it\n10.0.0.7 slots=1",
+      "hosts");
+  ASSERT_TRUE(hosts.ok()) << hosts.status();
+  ASSERT_EQ(hosts->size(), 3u);
+  EXPECT_EQ((*hosts)[0].host, "worker-1");
+  EXPECT_EQ((*hosts)[0].slots, 4);
+  EXPECT_EQ((*hosts)[1].host, "worker-2");
+  EXPECT_EQ((*hosts)[1].slots, 2);
+  EXPECT_EQ((*hosts)[2].host, "10.0.0.7");
+}
+
+TEST(Hostfile, SaysWhichLineIsWrong) {
+  for (const char* line :
+       {"a", "a 4", "slots=4", "a slots=", "a slots=0", "a slots=-1", "a slots=x",
+        "a slots=2 max_slots=3", "a:2 slots=2", "a,b slots=2", "a slots=99999999"}) {
+    Refused(std::string("# hosts\n") + line + "\n", {"hosts:2: ", "HOST slots=N"});
+  }
+  Refused("a slots=1\nb slots=1\n\na slots=2\n", {"hosts:4: a is in line 1 already"});
+  Refused("a slots=1048576\nb slots=1\n", {"hosts:2: ", "slots in all"});
+  for (const char* text : {"", "\n", "# a slots=1\n"}) Refused(text, {"hosts names no host"});
+}
+
+TEST(Hostfile, BecomesMpirunsCommand) {
+  const std::vector<HostSlots> hosts = {{"a", 2}, {"b", 3}};
+  EXPECT_THAT(
+      *MpirunCommand(hosts, {"/bin/spillway", "train", "--hostfile", "h", "--lr", "1"}, {}, {}),
+      ElementsAre("mpirun", "-n", "5", "--host", "a:2,b:3", "--bind-to", "none", "-x",
+                  "MASTER_ADDR=a", "-x", "MASTER_PORT=29500", "/bin/spillway", "train", "--lr",
+                  "1"));
+  EXPECT_THAT(*MpirunCommand(hosts,
+                             {"s", "train", "--launch", "--ranks", "3", "--hostfile=h", "--ranks=3",
+                              "--resume"},
+                             3, {{"MASTER_ADDR", "b-ib"}, {"MASTER_PORT", "1234"}}),
+              ElementsAre("mpirun", "-n", "3", "--host", "a:2,b:3", "--bind-to", "none", "-x",
+                          "MASTER_ADDR=b-ib", "-x", "MASTER_PORT=1234", "s", "train", "--resume"));
+  ExpectError(MpirunCommand(hosts, {"s"}, 6, {}).status(), absl::StatusCode::kInvalidArgument,
+              {"--ranks 6", "5 slots"});
+}
+
+TEST(Hostfile, TheCommandIsAsAShellReadsIt) {
+  EXPECT_EQ(ShellLine({"mpirun", "-x", "A=b", "a b", "it's", "", "$HOME", "a{rank}"}),
+            "mpirun -x A=b 'a b' 'it'\\''s' '' '$HOME' 'a{rank}'");
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,307 @@
+// Ranks that are shell scripts; the process that starts them is a child of the test.
+#include "engine/ranks/spawn_ranks.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/engine/format_testing.h"
+
+namespace spillway {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// Long enough for a busy machine; nothing waits for its end but what is broken.
+constexpr double kPatienceSeconds = 60;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool WaitFor(const std::function<bool()>& holds) {
+  const double end = Now() + kPatienceSeconds;
+  while (!holds()) {
+    if (Now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return true;
+}
+
+// A process that has not ended, nor waits for its parent to look.
+bool Lives(pid_t pid) {
+  std::ifstream stat(absl::StrCat("/proc/", pid, "/stat"));
+  std::string number, name, state;
+  stat >> number >> name >> state;
+  return !state.empty() && state != "Z" && state != "X";
+}
+
+class SpawnRanksTest : public testing::Test {
+ protected:
+  ~SpawnRanksTest() override {
+    if (parent_ > 0) {
+      kill(parent_, SIGKILL);
+      waitpid(parent_, nullptr, 0);
+    }
+  }
+
+  SpawnOptions Options(int ranks, const std::string& script) {
+    SpawnOptions options;
+    options.program = "/bin/sh";
+    options.arguments = {"sh", "-c", script};
+    options.environment = ThisEnvironment();
+    options.environment["DIR"] = scratch_.path();
+    options.ranks = ranks;
+    options.grace_seconds = 0.3;
+    return options;
+  }
+
+  // Starts the parent of the ranks; its stdout and stderr are files.
+  void Start(const SpawnOptions& options) {
+    parent_ = fork();
+    ASSERT_GE(parent_, 0);
+    if (parent_ > 0) return;
+    dup2(open((scratch_ / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDOUT_FILENO);
+    dup2(open((scratch_ / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
+    const auto code = SpawnRanks(options);
+    if (!code.ok()) {
+      const std::string message = absl::StrCat("refused: ", code.status().message(), "\n");
+      (void)!write(STDERR_FILENO, message.data(), message.size());
+    }
+    _exit(code.value_or(99));
+  }
+
+  // The code with which the parent exits; -1 where a signal ended it.
+  int Wait() {
+    int state = 0;
+    EXPECT_EQ(waitpid(parent_, &state, 0), parent_);
+    parent_ = -1;
+    out_ = ReadFile(scratch_ / "out");
+    error_ = ReadFile(scratch_ / "err");
+    return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  }
+
+  int Run(int ranks, const std::string& script) {
+    Start(Options(ranks, script));
+    return Wait();
+  }
+
+  bool Exists(const std::string& name) { return access((scratch_ / name).c_str(), F_OK) == 0; }
+  // Every rank has written its own of these.
+  bool HaveAll(const std::string& name, int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (!Exists(absl::StrCat(name, rank))) return false;
+    }
+    return true;
+  }
+  pid_t PidOf(int rank) {
+    int pid = 0;
+    EXPECT_TRUE(absl::SimpleAtoi(ReadFile(scratch_ / absl::StrCat("pid", rank)), &pid));
+    return pid;
+  }
+
+  ScratchDirectory scratch_;
+  pid_t parent_ = -1;
+  std::string out_, error_;
+};
+
+// Writes its pid where the test finds it, whole.
+constexpr char kSayPid[] = "echo $$ > $DIR/new$RANK; mv $DIR/new$RANK $DIR/pid$RANK; ";
+constexpr char kForever[] = "while :; do sleep 0.05; done";
+
+TEST_F(SpawnRanksTest, EveryRankFindsItsPlace) {
+  EXPECT_EQ(Run(3, "env > $DIR/env$RANK"), 0);
+  std::set<std::string> ports;
+  for (int rank = 0; rank < 3; ++rank) {
+    EnvironmentMap environment;
+    const std::string text = ReadFile(scratch_ / absl::StrCat("env", rank));
+    for (absl::string_view line : absl::StrSplit(text, '\n')) {
+      const std::pair<std::string, std::string> entry =
+          absl::StrSplit(line, absl::MaxSplits('=', 1));
+      environment.insert(entry);
+    }
+    EXPECT_EQ(environment["DIR"], scratch_.path());
+    const auto launch = ReadLaunch(environment, 3);
+    ASSERT_TRUE(launch.ok()) << launch.status();
+    EXPECT_EQ(launch->launcher, "--ranks");
+    EXPECT_EQ(launch->rank, rank);
+    EXPECT_EQ(launch->world, 3);
+    EXPECT_EQ(launch->local_rank, rank);
+    EXPECT_EQ(launch->local_world, 3);
+    EXPECT_EQ(launch->node_rank, 0);
+    EXPECT_EQ(launch->master_address, "127.0.0.1");
+    ports.insert(environment["MASTER_PORT"]);
+  }
+  EXPECT_EQ(ports.size(), 1u);
+}
+
+TEST_F(SpawnRanksTest, RankZeroKeepsItsOutputAndOthersAreNamed) {
+  EXPECT_EQ(Run(3, "echo result $RANK; echo complaint $RANK >&2; printf 'rank %s: mine' $RANK >&2"),
+            0);
+  EXPECT_EQ(out_, "result 0\n");
+  EXPECT_THAT(error_, HasSubstr("complaint 0\n"));
+  EXPECT_THAT(error_, Not(HasSubstr("rank 0: complaint")));
+  for (const char* line : {"rank 1: result 1\n", "rank 1: complaint 1\n", "rank 1: mine\n",
+                           "rank 2: complaint 2\n", "rank 2: mine\n"}) {
+    EXPECT_THAT(error_, HasSubstr(line));
+  }
+  EXPECT_THAT(error_, Not(HasSubstr("rank 1: rank 1")));
+}
+
+TEST_F(SpawnRanksTest, LinesAreNotMixed) {
+  EXPECT_EQ(Run(4,
+                "[ $RANK = 0 ] && exit 0; i=0; while [ $i -lt 300 ]; do printf 'abc' >&2; "
+                "printf \"defghi $RANK\\n\" >&2; i=$((i+1)); done"),
+            0);
+  int lines = 0;
+  for (absl::string_view line : absl::StrSplit(error_, '\n', absl::SkipEmpty())) {
+    ++lines;
+    const absl::string_view rank = line.substr(5, 1);
+    EXPECT_EQ(line, absl::StrCat("rank ", rank, ": abcdefghi ", rank));
+  }
+  EXPECT_EQ(lines, 900);
+}
+
+TEST_F(SpawnRanksTest, TheFirstFailureIsTheCode) {
+  EXPECT_EQ(Run(3, "[ $RANK = 2 ] && exit 3; exit 0"), 3);
+  EXPECT_EQ(Run(3,
+                "if [ $RANK = 1 ]; then touch $DIR/failed; exit 4; fi; "
+                "while [ ! -e $DIR/failed ]; do sleep 0.01; done; sleep 0.1; exit 5"),
+            4);
+}
+
+TEST_F(SpawnRanksTest, StoppedOnlyWhereAllAreStoppedOrDone) {
+  EXPECT_EQ(Run(3, "exit 75"), 75);
+  EXPECT_EQ(Run(3, "[ $RANK = 1 ] && exit 75; exit 0"), 75);
+  EXPECT_EQ(Run(3, "[ $RANK = 1 ] && exit 4; exit 75"), 4);
+}
+
+TEST_F(SpawnRanksTest, WhatHangsAfterAFailureIsEnded) {
+  // One ends at SIGTERM, the other does not.
+  const double begin = Now();
+  EXPECT_EQ(
+      Run(3, absl::StrCat(kSayPid, "case $RANK in 0) ", kForever, ";; 1) trap '' TERM; ", kForever,
+                          ";; esac; while [ ! -e $DIR/pid0 ] || "
+                          "[ ! -e $DIR/pid1 ]; do sleep 0.01; done; exit 7")),
+      7);
+  EXPECT_GE(Now() - begin, 0.6);
+  EXPECT_THAT(error_, HasSubstr("rank 0, rank 1 still ran 0.3 s after rank 2 had failed and got "
+                                "SIGTERM"));
+  EXPECT_THAT(error_, HasSubstr("rank 1 still ran 0.3 s after SIGTERM and got SIGKILL"));
+  EXPECT_FALSE(Lives(PidOf(0)));
+  EXPECT_FALSE(Lives(PidOf(1)));
+}
+
+TEST_F(SpawnRanksTest, TheOthersMayEndByThemselves) {
+  SpawnOptions options = Options(2, "[ $RANK = 1 ] && exit 6; sleep 0.5; touch $DIR/done; exit 1");
+  options.grace_seconds = kPatienceSeconds;
+  Start(options);
+  EXPECT_EQ(Wait(), 6);
+  EXPECT_TRUE(Exists("done"));
+  EXPECT_EQ(error_, "");
+}
+
+TEST_F(SpawnRanksTest, ASignalThatEndsARankIsNamed) {
+  EXPECT_EQ(Run(3, "[ $RANK = 1 ] && kill -KILL $$; exit 0"), 1);
+  EXPECT_THAT(error_, HasSubstr("rank 1 was ended by SIGKILL"));
+}
+
+TEST_F(SpawnRanksTest, SignalsArePassedOnOnce) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    const std::string name = signal == SIGTERM ? "TERM" : signal == SIGINT ? "INT" : "USR1";
+    SCOPED_TRACE(name);
+    Start(Options(
+        3, absl::StrCat("trap 'echo x >> $DIR/", name, "$RANK' ", name, "; ", kSayPid,
+                        "while [ ! -e $DIR/stop", name, " ]; do sleep 0.05; done; ", "exit 75")));
+    ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 3); }));
+    kill(parent_, signal);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    kill(parent_, signal);  // to the group, after the process
+    ASSERT_TRUE(WaitFor([&] { return HaveAll(name, 3); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    WriteFile(scratch_ / absl::StrCat("stop", name), "");
+    EXPECT_EQ(Wait(), 75);
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(ReadFile(scratch_ / absl::StrCat(name, rank)), "x\n") << rank;
+      std::filesystem::remove(scratch_ / absl::StrCat("pid", rank));
+    }
+  }
+}
+
+TEST_F(SpawnRanksTest, WhoInsistsIsHeard) {
+  Start(Options(
+      2, absl::StrCat("trap \"trap - TERM; touch $DIR/once$RANK\" TERM; ", kSayPid, kForever)));
+  ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 2); }));
+  kill(parent_, SIGTERM);
+  ASSERT_TRUE(WaitFor([&] { return HaveAll("once", 2); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  kill(parent_, SIGTERM);
+  EXPECT_EQ(Wait(), 1);
+  EXPECT_THAT(error_, HasSubstr("was ended by SIGTERM"));
+}
+
+TEST_F(SpawnRanksTest, RanksDieWithTheirParent) {
+  Start(Options(3, absl::StrCat("trap '' TERM INT HUP; ", kSayPid, kForever)));
+  ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 3); }));
+  const pid_t pids[] = {PidOf(0), PidOf(1), PidOf(2)};
+  for (const pid_t pid : pids) {
+    EXPECT_TRUE(Lives(pid));
+    EXPECT_EQ(getpgid(pid), pid) << "a terminal's Ctrl-C would reach it twice";
+  }
+  kill(parent_, SIGKILL);
+  EXPECT_EQ(Wait(), -1);
+  for (const pid_t pid : pids) EXPECT_TRUE(WaitFor([&] { return !Lives(pid); }));
+}
+
+TEST_F(SpawnRanksTest, AChildOfARankDoesNotHoldAnybodyUp) {
+  const double begin = Now();
+  EXPECT_EQ(Run(2, "echo said >&2; sleep 600 & echo $! > $DIR/sleep$RANK; exit 0"), 0);
+  EXPECT_LT(Now() - begin, kPatienceSeconds);
+  EXPECT_THAT(error_, HasSubstr("rank 1: said\n"));
+  for (const char* name : {"sleep0", "sleep1"}) {
+    int pid = 0;
+    ASSERT_TRUE(absl::SimpleAtoi(ReadFile(scratch_ / name), &pid));
+    kill(pid, SIGKILL);
+  }
+}
+
+TEST_F(SpawnRanksTest, WhatCannotBeStartedIsAnError) {
+  SpawnOptions options = Options(2, "");
+  options.program = scratch_ / "none";
+  const auto code = SpawnRanks(options);
+  ExpectError(code.status(), absl::StatusCode::kNotFound, {"rank 0", options.program});
+  options.ranks = 5000;
+  ExpectError(SpawnRanks(options).status(), absl::StatusCode::kInvalidArgument,
+              {"--ranks 5000", "1024"});
+  // The signals are handled as before.
+  sigset_t blocked;
+  sigprocmask(SIG_SETMASK, nullptr, &blocked);
+  EXPECT_FALSE(sigismember(&blocked, SIGTERM));
+}
+
+TEST_F(SpawnRanksTest, ThisProgramIsStartedWithItsOwnArguments) {
+  const auto options = SpawnThisProgram(4);
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->ranks, 4);
+  EXPECT_THAT(options->program, HasSubstr("spillway_engine_test"));
+  EXPECT_THAT(options->arguments.at(0), HasSubstr("spillway_engine_test"));
+  std::string line;
+  for (const std::string& argument : options->arguments) line += argument + '\0';
+  EXPECT_EQ(line, ReadFile("/proc/self/cmdline"));
+  EXPECT_EQ(options->environment, ThisEnvironment());
+}
+
+}  // namespace
+}  // namespace spillway
