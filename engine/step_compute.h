@@ -4,6 +4,7 @@
 // computes (engine/torch/model_compute.h), or a stub in tests. Compute thread only.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -41,6 +42,16 @@ struct DryRun {
   GraphCosts graphs = {};
 };
 
+// The evaluation's samples [begin, end) of a rank: equal runs, the last ones shorter.
+struct EvaluationShare {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+inline EvaluationShare EvaluationShareOf(int64_t samples, int rank, int ranks) {
+  const int64_t each = (samples + ranks - 1) / ranks;
+  return {std::min(samples, each * rank), std::min(samples, each * (rank + 1))};
+}
+
 class StepCompute {
  public:
   virtual ~StepCompute() = default;
@@ -56,7 +67,7 @@ class StepCompute {
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
 
   // Loads samples [first, first + count) of the evaluation data, in order. One that does not
-  // begin with the first sample goes on with the one before it.
+  // begin with the first sample of this rank's share goes on with the one before it. May be none.
   virtual absl::Status BeginEvaluate(int64_t first, int64_t count) = 0;
   virtual int64_t evaluation_samples() const = 0;
   // How many of them to take at once: every pass over the data costs one over the weights. As
@@ -73,6 +84,9 @@ class StepCompute {
   // sum however many samples were taken at once; the loss after its last op.
   virtual double loss_sum() const = 0;
   virtual int64_t label_count() const = 0;
+  // Of the step begun last on all ranks, where there are several: its mean is theirs. Before
+  // the step's first op; label_count() is this from then on.
+  virtual void SetLabelCount(int64_t count) {}
 
   // Device memory in use at its highest since the start.
   virtual uint64_t peak_bytes() const = 0;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/memory_limits.h"
 #include "engine/progress.h"
+#include "engine/ranks/shard_plan.h"
 #include "engine/stop_signal.h"
 #include "engine/trainer_watch.h"
 #include "engine/weights/master_weights.h"
@@ -55,24 +56,28 @@ double MeanLoss(double sum, int64_t labels) {
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
-                 StepCompute* compute, Device* device)
+                 StepCompute* compute, Device* device, const RankGroups& ranks)
     : options_(options),
       model_(model),
       storage_(storage),
       compute_(compute),
       device_(device),
+      ranks_(ranks),
+      grid_(GridOf(options)),
       loss_scaler_(options.loss_scale) {}
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& options,
                                                          const ModelDescription& model,
                                                          RunStorage* storage, StepCompute* compute,
                                                          MemoryBudget* device_budget,
-                                                         Device* device) {
+                                                         Device* device, const RankGroups& ranks) {
   RETURN_IF_ERROR(ValidateOptimizer(options.optimizer));
   RETURN_IF_ERROR(ValidateSchedule(options.schedule));
   RETURN_IF_ERROR(ValidateLossScale(options.loss_scale));
   SPILLWAY_CHECK(options.steps > 0);
-  auto trainer = std::unique_ptr<Trainer>(new Trainer(options, model, storage, compute, device));
+  SPILLWAY_CHECK((options.ranks > 1) == (ranks.world != nullptr));
+  auto trainer =
+      std::unique_ptr<Trainer>(new Trainer(options, model, storage, compute, device, ranks));
   RunState& state = trainer->state_;
   if (storage->committed()) {
     state = *storage->committed();
@@ -110,8 +115,8 @@ absl::Status Trainer::Start(WeightSource* weights) {
         [&](const TileView& tile) -> absl::Status {
           const UnitDescription& unit = model_.units[tile.unit];
           std::vector<float> values;
-          for (const ParameterPiece& piece :
-               PiecesOf(unit, tile.first_parameter, tile.parameters)) {
+          const uint64_t first = grid_.ShardBegin(unit.flat_parameters) + tile.first_parameter;
+          for (const ParameterPiece& piece : PiecesOf(unit, first, tile.parameters)) {
             const ParameterDescription& parameter = unit.parameters[piece.parameter];
             values.resize(piece.count);
             RETURN_IF_ERROR(
@@ -159,14 +164,14 @@ bool Trainer::CommitAfter(int64_t step) const {
 
 absl::Status Trainer::RunOps(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
+    ASSIGN_OR_RETURN(const OpBuffers buffers, memory_->BeginOp());
     const double began = Now();
     {
       const TraceSpan span(recorder_->trace(), SpanKindOf(buffers.op->kind), buffers.op->unit);
       RETURN_IF_ERROR(compute_->Run(buffers));
     }
     compute_seconds_ += Now() - began;
-    manager_->EndOp();
+    memory_->EndOp();
     recorder_->Drain();
   }
   return absl::OkStatus();
@@ -181,15 +186,16 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   if (half) row.loss_scale = loss_scale;
 
   RETURN_IF_ERROR(compute_->BeginTrain(step, loss_scale));
-  if (!std::exchange(program_enqueued_, false)) manager_->Enqueue(Program::kTrain);
+  RETURN_IF_ERROR(ShareLabels());
+  if (!std::exchange(program_enqueued_, false)) memory_->Enqueue(Program::kTrain);
   UpdateScalars scalars;
   scalars.step = state_.applied_steps + 1;
   scalars.learning_rate = row.learning_rate;
   if (!deferred_) {
-    manager_->AnnounceUpdate(scalars);
+    memory_->AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.
     if (step < options_.steps && !EvaluateAfter(step)) {
-      manager_->Enqueue(Program::kTrain);
+      memory_->Enqueue(Program::kTrain);
       program_enqueued_ = true;
     }
   }
@@ -197,15 +203,16 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   RETURN_IF_ERROR(RunOps(forward_ops));
   busy_after_forward_ = BusyNow(manager_->stats());
   phase_ends_ns_[static_cast<int>(Phase::kForward)] = Trace::Now();
-  RETURN_IF_ERROR(RunOps(plan().schedule.ops.size() - forward_ops));
+  RETURN_IF_ERROR(RunOps(memory_->schedule().ops.size() - forward_ops));
   busy_after_backward_ = BusyNow(manager_->stats());
   phase_ends_ns_[static_cast<int>(Phase::kBackward)] = Trace::Now();
   row.tokens = compute_->label_count();
-  row.loss = MeanLoss(compute_->loss_sum(), row.tokens);
+  ASSIGN_OR_RETURN(const double loss_sum, LossOfAllRanks());
+  row.loss = MeanLoss(loss_sum, row.tokens);
 
   if (deferred_) {
     WaitOutsideOps wait(*this);
-    ASSIGN_OR_RETURN(const GradientTotal total, manager_->AwaitGradients());
+    ASSIGN_OR_RETURN(const GradientTotal total, memory_->AwaitGradients());
     wait.End();
     const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
     row.grad_norm = norm;
@@ -217,7 +224,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
     row.skipped = scalars.skip;
-    manager_->AnnounceUpdate(scalars);
+    memory_->AnnounceUpdate(scalars);
   }
   if (half)
     RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
@@ -232,25 +239,35 @@ absl::StatusOr<double> Trainer::Evaluate() {
   const double began = Now();
   const SwapStats stats_before = manager_->stats();
   const int64_t samples = compute_->evaluation_samples();
-  const int64_t at_once = compute_->evaluation_samples_at_once(plan().device_activation_bytes);
+  int64_t at_once = compute_->evaluation_samples_at_once(plan().device_activation_bytes);
+  if (ranks_.world != nullptr) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*ranks_.world, at_once));
+    at_once = *std::min_element(all.begin(), all.end());
+  }
+  // Every rank takes as many passes as the one with the most samples.
+  const int64_t most = EvaluationShareOf(samples, 0, grid_.size).end;
+  const EvaluationShare share = EvaluationShareOf(samples, grid_.rank, grid_.size);
   std::optional<Progress> progress;  // of evaluations that take a while
-  for (int64_t first = 0; first < samples; first += at_once) {
-    RETURN_IF_ERROR(compute_->BeginEvaluate(first, std::min(at_once, samples - first)));
-    manager_->Enqueue(Program::kEvaluate);
+  for (int64_t taken = 0; taken < most; taken += at_once) {
+    const int64_t first = std::min(share.end, share.begin + taken);
+    RETURN_IF_ERROR(compute_->BeginEvaluate(first, std::min(at_once, share.end - first)));
+    memory_->Enqueue(Program::kEvaluate);
     const double computed = compute_seconds_;
     RETURN_IF_ERROR(RunOps(evaluate_ops_));
     compute_seconds_ = computed;
-    const int64_t done = std::min(samples, first + at_once);
+    const int64_t done = std::min(samples, (taken + at_once) * grid_.size);
     if (!progress && done < samples && Now() - began > 5) {
-      progress.emplace("evaluating", samples, first);
+      progress.emplace("evaluating", samples, taken * grid_.size);
     }
     if (progress) progress->Update(done);
   }
   progress.reset();
   EvaluationMetrics row;
   row.step = state_.step;
-  row.loss = MeanLoss(compute_->loss_sum(), compute_->label_count());
+  RETURN_IF_ERROR(ShareLabels());
+  ASSIGN_OR_RETURN(const double loss_sum, LossOfAllRanks());
   row.tokens = compute_->label_count();
+  row.loss = MeanLoss(loss_sum, row.tokens);
   row.seconds = Now() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   // The step's row is without it.
@@ -261,6 +278,7 @@ absl::StatusOr<double> Trainer::Evaluate() {
 
 absl::Status Trainer::StartCommit(bool finished) {
   const double began = Now();
+  RETURN_IF_ERROR(memory_->AwaitProgram());
   RETURN_IF_ERROR(storage_->CheckStillThere());
   state_.finished = finished;
   RETURN_IF_ERROR(journal_->Sync());
@@ -316,7 +334,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   StartClock(Now(), manager_->stats());
   recorder_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
-  bool stop = StopSignal::received() != 0;
+  ASSIGN_OR_RETURN(bool stop, AnyRankStops(StopSignal::received() != 0));
   const int64_t first_step = state_.step + 1;
   while (state_.step < options_.steps && !stop) {
     const int64_t step = state_.step + 1;
@@ -325,16 +343,20 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     RETURN_IF_ERROR(CountWritten(write_plan_.step_bytes + write_plan_.end_bytes));
     RETURN_IF_ERROR(RunTrainStep(step, row));
     RETURN_IF_ERROR(CountWritten(write_plan_.end_bytes));
-    stop = StopSignal::received() != 0 ||
-           StepWouldPass(options_.max_bytes_written, written_->total(), write_plan_);
-    if (stop && std::exchange(program_enqueued_, false)) manager_->AbandonQueued();
+    ASSIGN_OR_RETURN(stop, AnyRankStops(StopSignal::received() != 0 ||
+                                        StepWouldPass(options_.max_bytes_written, written_->total(),
+                                                      write_plan_)));
+    if (stop && std::exchange(program_enqueued_, false)) {
+      RETURN_IF_ERROR(memory_->AwaitProgram());
+      memory_->AbandonQueued();
+    }
     const bool evaluate = EvaluateAfter(step);
     const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
     // The last row has the update that no next step runs.
     const bool flush = evaluate || stop || step == options_.steps;
     if (flush) {
       WaitOutsideOps wait(*this);
-      RETURN_IF_ERROR(manager_->Flush());
+      RETURN_IF_ERROR(memory_->Flush());
       wait.End();
     }
     phase_ends_ns_[static_cast<int>(Phase::kFlush)] = Trace::Now();
@@ -363,7 +385,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
                         row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
                         row.skipped ? " (skipped)" : "", row.tokens / std::max(1e-9, row.seconds)));
   }
-  RETURN_IF_ERROR(manager_->Flush());
+  RETURN_IF_ERROR(memory_->Flush());
   RETURN_IF_ERROR(manager_->AwaitCommit());
   RETURN_IF_ERROR(CountWritten());
   if (storage_->copies()) {

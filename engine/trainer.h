@@ -15,6 +15,7 @@
 #include "engine/estimate/step_forecast.h"
 #include "engine/metrics.h"
 #include "engine/model_description.h"
+#include "engine/ranks/sharded_step.h"
 #include "engine/report/run_journal.h"
 #include "engine/report/step_recorder.h"
 #include "engine/report/step_summary.h"
@@ -70,12 +71,14 @@ class Trainer {
   // Checks, measures, plans and opens everything; nothing has been written to the
   // store yet. `storage` is open; `device_budget` is the one that LibTorch's memory is
   // counted against. `device`: what `compute` computes on, where that has memory of its own; it
-  // outlives the trainer. kResourceExhausted that ends in exit code 3 when it does not fit.
+  // outlives the trainer. `ranks`: where options.ranks is more than one; likewise.
+  // kResourceExhausted that ends in exit code 3 when it does not fit.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(const TrainOptions& options,
                                                          const ModelDescription& model,
                                                          RunStorage* storage, StepCompute* compute,
                                                          MemoryBudget* device_budget,
-                                                         Device* device = nullptr);
+                                                         Device* device = nullptr,
+                                                         const RankGroups& ranks = {});
 
   const SwapPlan& plan() const { return manager_->plan(); }
   const RunState& state() const { return state_; }
@@ -89,7 +92,7 @@ class Trainer {
 
  private:
   Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
-          StepCompute* compute, Device* device);
+          StepCompute* compute, Device* device, const RankGroups& ranks);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
   absl::Status CheckWrites(const SwapPlan& plan);
@@ -108,6 +111,11 @@ class Trainer {
   absl::StatusOr<TrainResult> RunSteps();
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
+  // With several ranks, the same on each: the labels of the step that begins; the sum of their
+  // losses; whether a signal or a limit has reached any of them.
+  absl::Status ShareLabels();
+  absl::StatusOr<double> LossOfAllRanks();
+  absl::StatusOr<bool> AnyRankStops(bool own);
   absl::StatusOr<double> Evaluate();
   // Of the state after the step that has just ended; goes on beside the next.
   absl::Status StartCommit(bool finished);
@@ -120,6 +128,8 @@ class Trainer {
   RunStorage* const storage_;
   StepCompute* const compute_;
   Device* const device_;  // null: compute uses the host's memory
+  const RankGroups ranks_;
+  const ShardGrid grid_;
   RunState state_;
   LossScaler loss_scaler_;
   bool deferred_ = false;
@@ -139,6 +149,9 @@ class Trainer {
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<OptimizerTiles> optimizer_;
   std::unique_ptr<SwapManager> manager_;
+  std::unique_ptr<Arena> whole_arena_;    // with several ranks
+  std::unique_ptr<StepMemory> memory_;    // what operations get their memory from
+  const ShardedStep* sharded_ = nullptr;  // memory_, with several ranks
   std::unique_ptr<RunJournal> journal_;
 
   std::optional<StepClock> clock_;  // what forecast_ was made with

@@ -7,12 +7,25 @@
 #include "engine/estimate/run_forecast.h"
 #include "engine/estimate/run_plan.h"
 #include "engine/memory_limits.h"
+#include "engine/ranks/shard_plan.h"
 #include "engine/trainer.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"
 
 namespace spillway {
+
+namespace {
+
+// Compute by operation of the swap plan's schedule, with the graphs that `run` keeps.
+std::vector<double> SecondsOf(const RunPlan& run, const DryRun& recomputed) {
+  const DryRun dry_run = WithoutRecompute(recomputed, run.graphs);
+  if (!run.shards) return OpSeconds(run.swaps->schedule, dry_run);
+  const ShardedSchedule& schedule = run.shards->schedule;
+  return ActionSeconds(schedule, OpSeconds(schedule.compute, dry_run));
+}
+
+}  // namespace
 
 absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   const absl::StatusOr<DryRun> dry_run = compute_->MeasureNeeds();
@@ -35,7 +48,8 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   if (!run.swaps) return RefusalOf(run);
   RETURN_IF_ERROR(CheckWrites(*run.swaps));
   deferred_ = run.update == UpdateMode::kDeferred;
-  for (const StepOp& op : run.swaps->schedule.ops) {
+  const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
+  for (const StepOp& op : computed.ops) {
     ++evaluate_ops_;
     if (op.kind == OpKind::kLoss) break;
   }
@@ -57,11 +71,11 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   input.clock =
       MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_);
   if (input.clock) {
+    input.clock->op_seconds = SecondsOf(run, *dry_run);
     ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
     RETURN_IF_ERROR(CheckWrites(*run.swaps));
     // Timed, the plan may leave room for other graphs.
-    input.clock->op_seconds =
-        OpSeconds(run.swaps->schedule, WithoutRecompute(*dry_run, run.graphs));
+    input.clock->op_seconds = SecondsOf(run, *dry_run);
     clock_ = input.clock;
     forecast_ = ForecastRun(*run.swaps, *clock_);
   }
@@ -78,10 +92,21 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                            : Arena::Create(swaps.device_arena_bytes, device_budget));
   // On any other device, and in the host's memory, these compute as OptimizerTiles do.
   optimizer_ = std::make_unique<CudaOptimizerTiles>(
-      options_.optimizer, options_.dtype, layout, DecayedRanges(model_, options_.optimizer.decay));
+      options_.optimizer, options_.dtype, layout,
+      ShardRanges(DecayedRanges(model_, options_.optimizer.decay), run.whole_layout, grid_));
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));
+  if (run.shards) {
+    ASSIGN_OR_RETURN(whole_arena_, Arena::Create(run.whole_bytes, device_budget));
+    run.shards->trace = recorder_->trace();
+    auto sharded = std::make_unique<ShardedStep>(*std::move(run.shards), manager_.get(), ranks_,
+                                                 optimizer_.get(), whole_arena_->data());
+    sharded_ = sharded.get();
+    memory_ = std::move(sharded);
+  } else {
+    memory_ = std::make_unique<LocalStep>(manager_.get());
+  }
   LogInfo(absl::StrCat(
       "plan for ", model_.parameter_count(), " parameters in ", model_.units.size(), " units\n",
       plan().Summary(), graphs_.Summary(), "\n  computing  ", FormatBytes(computing_bytes_),

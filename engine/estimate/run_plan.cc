@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/memory_limits.h"
+#include "engine/ranks/shard_plan.h"
 #include "io/check.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"
@@ -76,13 +77,27 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   const uint64_t working = input.memory.working_bytes;
   plan.compute_bytes = working + working / kActivationMargin + 4 * kMiB;
   PlanRequest& request = plan.request;
-  request.layout = DescribeState(model, options.optimizer, options.dtype, input.tile_parameters);
+  plan.whole_layout = DescribeState(model, options.optimizer, options.dtype, input.tile_parameters);
+  request.layout = plan.whole_layout;
   request.schedule = BuildTrainSchedule(DescribeSchedule(model), plan.update);
   request.weights = TierOf(options.offload_param);
   request.optimizer = TierOf(options.offload_optimizer);
   request.activations = TierOf(options.offload_activations);
   request.activation_bytes = input.memory.input_bytes;
   request.input_in_flight_bytes = input.memory.in_flight_bytes;
+  if (options.ranks > 1) {
+    plan.shards = PlanShards(plan.whole_layout, request.schedule, options);
+    plan.whole_bytes = ShardedStep::MemoryBytes(*plan.shards);
+    request.layout = ShardLayout(plan.whole_layout, plan.shards->grid);
+    request.schedule = plan.shards->schedule.swap;
+    if (options.offload_activations != Offload::kAuto &&
+        options.offload_activations != Offload::kNone) {
+      return absl::InvalidArgumentError(
+          "--offload-activations cannot be had with several ranks: leave it out, and give each "
+          "rank a smaller --micro-batch or more --device-memory");
+    }
+    request.activations = TierChoice::kDevice;
+  }
   request.has_storage = !options.swap_paths.empty();
   request.separate_device = input.separate_device;
   request.clock = input.clock;
@@ -93,12 +108,12 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   plan.device_limit_bytes = options.device_memory_bytes;
   plan.host_limit_bytes = options.host_memory_bytes;
   request.host_bytes = Less(plan.host_limit_bytes, plan.book_bytes);
-  request.device_bytes = Less(plan.device_limit_bytes, plan.compute_bytes);
+  request.device_bytes = Less(plan.device_limit_bytes, plan.compute_bytes + plan.whole_bytes);
 
   auto swaps = PlanSwaps(request);
   if (absl::IsInvalidArgument(swaps.status())) return swaps.status();
-  const bool base_fits =
-      plan.device_limit_bytes >= plan.compute_bytes && plan.host_limit_bytes >= plan.book_bytes;
+  const bool base_fits = plan.device_limit_bytes >= plan.compute_bytes + plan.whole_bytes &&
+                         plan.host_limit_bytes >= plan.book_bytes;
   if (swaps.ok() && base_fits) plan.swaps = *std::move(swaps);
   plan.graphs.keeps.assign(model.units.size(), false);
   if (plan.swaps && options.recompute == Recompute::kAuto) {
@@ -118,7 +133,7 @@ RunMinimums SmallestRunBudgets(const RunPlan& plan) {
   uint64_t least_sum = UINT64_MAX;
   for (const BudgetPair& pair : *pairs) {
     const uint64_t host = pair.host_bytes + plan.book_bytes;
-    const uint64_t device = pair.device_bytes + plan.compute_bytes;
+    const uint64_t device = pair.device_bytes + plan.compute_bytes + plan.whole_bytes;
     if (device <= plan.device_limit_bytes) lower(minimums.host_bytes, host);
     if (host <= plan.host_limit_bytes) lower(minimums.device_bytes, device);
     if (host + device >= least_sum) continue;
@@ -145,8 +160,9 @@ absl::Status RefusalOf(const RunPlan& plan) {
   alone(minimums.device_bytes, minimums.pair.device_bytes, "--device-memory");
   const bool all_kept = plan.request.activations == TierChoice::kDevice;
   absl::StrAppend(
-      &text, " (computing takes ", FormatBytes(plan.compute_bytes),
-      " of the device's; a smaller --micro-batch or --seq-len takes less",
+      &text, " (computing takes ", FormatBytes(plan.compute_bytes), " of the device's",
+      plan.whole_bytes > 0 ? absl::StrCat(", whole units ", FormatBytes(plan.whole_bytes)) : "",
+      "; a smaller --micro-batch or --seq-len takes less",
       all_kept ? "; without --offload-activations none activations can live elsewhere" : "",
       plan.request.has_storage ? ")" : "; with --swap PATH state can live on NVMe)");
   return DoesNotFitError(text);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model_description.h"
+#include "engine/ranks/sharded_step.h"
 #include "engine/step_compute.h"
 #include "engine/train_options.h"
 #include "swap/swap_plan.h"
@@ -37,9 +38,15 @@ struct RunPlan {
   uint64_t host_limit_bytes = 0;
   // Of the device: what computing takes wherever activations are kept, and a margin.
   uint64_t compute_bytes = 0;
+  // Likewise, with several ranks: units as a whole, gathered and on their way to be summed.
+  uint64_t whole_bytes = 0;
   uint64_t book_bytes = 0;        // of the host: what the swap manager and the store note down
   std::optional<SwapPlan> swaps;  // none: it does not fit
   GraphPlan graphs;               // in what these leave of the device's memory
+  // With several ranks what a step exchanges; then the layout and the schedule of `request` are
+  // those of this rank's shards.
+  std::optional<ShardedStep::Options> shards;
+  StateLayout whole_layout;  // of all ranks together, padded for one
 
   uint64_t computing_bytes() const {
     return compute_bytes + graphs.bytes + (swaps ? swaps->device_activation_bytes : 0);

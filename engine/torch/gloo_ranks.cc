@@ -1,12 +1,11 @@
 #include "engine/torch/gloo_ranks.h"
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -49,9 +48,8 @@ class GlooRanks : public Collectives {
       group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
           c10::make_intrusive<c10d::PrefixStore>(options_.name, store), rank_, size(), gloo);
     } catch (const std::exception& error) {
-      return absl::UnavailableError(
-          absl::StrCat("rank ", options_.rank, " can't connect to the other ranks: ",
-                       FirstLine(error.what())));
+      return absl::UnavailableError(absl::StrCat(
+          "rank ", options_.rank, " can't connect to the other ranks: ", FirstLine(error.what())));
     }
     return absl::OkStatus();
   }

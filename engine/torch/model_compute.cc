@@ -123,19 +123,23 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   loss_scale_ = loss_scale;
   label_count_ = 0;
   RETURN_IF_ERROR(ClearLoss());
-  return LoadMicroBatches(data_, StepSamples(options_.order, options_.seed, data_->size(),
-                                             options_.micro_batch * options_.accumulate, step - 1));
+  // Rank r takes the r-th equal run of the global batch.
+  const int64_t own = options_.micro_batch * options_.accumulate;
+  const std::vector<int64_t> all =
+      StepSamples(options_.order, options_.seed, data_->size(), own * options_.ranks, step - 1);
+  const auto begin = all.begin() + options_.rank * own;
+  return LoadMicroBatches(data_, {begin, begin + own}, options_.rank * own);
 }
 
 absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
   training_ = false;
-  if (first == 0) {
+  if (first == EvaluationShareOf(evaluation_->size(), options_.rank, options_.ranks).begin) {
     label_count_ = 0;
     RETURN_IF_ERROR(ClearLoss());
   }
   std::vector<int64_t> indices(count);
   for (int64_t i = 0; i < count; ++i) indices[i] = first + i;
-  return LoadMicroBatches(evaluation_, indices);
+  return LoadMicroBatches(evaluation_, indices, 0);
 }
 
 absl::Status ModelCompute::ClearLoss() {
@@ -143,14 +147,15 @@ absl::Status ModelCompute::ClearLoss() {
   return Guarded(*place_.memory, "beginning a step", [&] { loss_.Clear(); });
 }
 
-absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices) {
+absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
+                                            int64_t first_sample) {
   micro_batches_.clear();
   const ComputeScope scope(place_);
   const int64_t count = indices.size();
   for (int64_t begin = 0; begin < count; begin += options_.micro_batch) {
     const int64_t end = std::min(count, begin + options_.micro_batch);
     MicroBatch micro;
-    for (int64_t i = begin; i < end; ++i) micro.samples.push_back(i);
+    for (int64_t i = begin; i < end; ++i) micro.samples.push_back(first_sample + i);
     absl::Status got;
     RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&] {
       auto batch = data->Get(absl::MakeSpan(indices).subspan(begin, end - begin));

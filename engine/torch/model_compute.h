@@ -40,6 +40,7 @@ class ModelCompute : public StepCompute {
   absl::Status Run(const OpBuffers& buffers) override;
   double loss_sum() const override { return loss_.value(); }
   int64_t label_count() const override { return label_count_; }
+  void SetLabelCount(int64_t count) override { label_count_ = count; }
   uint64_t peak_bytes() const override;
 
  private:
@@ -63,7 +64,9 @@ class ModelCompute : public StepCompute {
 
   absl::Status MeasureUnit(int unit, UnitNeeds& needs);
   absl::Status ClearLoss();
-  absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices);
+  // `first_sample`: number of the first of them in the global batch.
+  absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
+                                int64_t first_sample);
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;
   int num_units() const { return static_cast<int>(description_.units.size()); }
   UnitGraph GraphOf(int unit, const MicroBatch& micro,

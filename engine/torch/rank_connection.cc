@@ -60,11 +60,11 @@ absl::StatusOr<StorePtr> OpenStore(const Launch& launch, Clock::time_point deadl
           "): give another MASTER_PORT, or the address of a network of this machine as "
           "MASTER_ADDR"));
     }
-    return absl::UnavailableError(absl::StrCat(
-        "rank ", launch.rank, " does not reach rank 0 at ", PlaceOf(launch), " (",
-        text.substr(0, text.find('\n')),
-        "): is rank 0 running there, and may this machine connect to it (MASTER_ADDR, "
-        "MASTER_PORT, --collective-timeout)?"));
+    return absl::UnavailableError(
+        absl::StrCat("rank ", launch.rank, " does not reach rank 0 at ", PlaceOf(launch), " (",
+                     text.substr(0, text.find('\n')),
+                     "): is rank 0 running there, and may this machine connect to it (MASTER_ADDR, "
+                     "MASTER_PORT, --collective-timeout)?"));
   }
 }
 
@@ -100,8 +100,8 @@ class Connection : public RankConnection {
 
   absl::Status Meet() {
     const Launch& launch = options_.launch;
-    const auto deadline = Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(
-                                             options_.timeout_seconds * 1000));
+    const auto deadline = Clock::now() + std::chrono::milliseconds(
+                                             static_cast<int64_t>(options_.timeout_seconds * 1000));
     ASSIGN_OR_RETURN(store_, OpenStore(launch, deadline));
     try {
       store_->set(HereKey(launch.rank), BytesOf("1"));
@@ -143,16 +143,15 @@ class Connection : public RankConnection {
 
   absl::Status FirstFailure(const absl::Status& own) override {
     // Who only sees others gone gives the one that knows why some time to say it.
-    const bool others = absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own) ||
-                        absl::IsCancelled(own);
+    const bool others =
+        absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own) || absl::IsCancelled(own);
     const auto until = Clock::now() + (others ? std::chrono::seconds(3) : std::chrono::seconds(0));
     try {
       while (!store_->check({kFailureKey}) && Clock::now() < until) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
       const std::string text = absl::StrCat(options_.launch.rank, "\n", own.message());
-      const std::string first =
-          TextOf(store_->compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
+      const std::string first = TextOf(store_->compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
       const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 1));
       int rank = 0;
       if (parts.size() < 2 || !absl::SimpleAtoi(parts[0], &rank)) return own;
@@ -160,8 +159,8 @@ class Connection : public RankConnection {
       return absl::AbortedError(absl::StrCat("stopped because of rank ", rank, ": ", parts[1]));
     } catch (const std::exception&) {
       if (!others) return own;
-      return absl::AbortedError(absl::StrCat("stopped because rank 0 is gone (", own.message(),
-                                             ")"));
+      return absl::AbortedError(
+          absl::StrCat("stopped because rank 0 is gone (", own.message(), ")"));
     }
   }
 

@@ -1,0 +1,74 @@
+#include "engine/ranks/shard_plan.h"
+
+#include <algorithm>
+
+#include "io/check.h"
+
+namespace spillway {
+
+ShardGrid GridOf(const TrainOptions& options) {
+  SPILLWAY_CHECK(options.ranks % options.shard_group_size == 0);
+  return {options.ranks, options.shard_group_size, options.rank};
+}
+
+StateLayout ShardLayout(const StateLayout& whole, const ShardGrid& grid) {
+  if (grid.size == 1) return whole;
+  std::vector<UnitLayout> units = whole.units();
+  for (UnitLayout& unit : units) unit.parameters = grid.ShardParameters(unit.parameters);
+  return StateLayout(std::move(units), whole.planes(), whole.gradient_bytes_per_parameter(),
+                     whole.tile_parameters());
+}
+
+std::vector<std::vector<ParameterRange>> ShardRanges(
+    const std::vector<std::vector<ParameterRange>>& ranges, const StateLayout& whole,
+    const ShardGrid& grid) {
+  if (grid.size == 1) return ranges;
+  std::vector<std::vector<ParameterRange>> shards(ranges.size());
+  for (size_t unit = 0; unit < ranges.size(); ++unit) {
+    const uint64_t parameters = whole.units()[unit].parameters;
+    const uint64_t begin = grid.ShardBegin(parameters);
+    const uint64_t end = begin + grid.ShardParameters(parameters);
+    for (const ParameterRange& range : ranges[unit]) {
+      const uint64_t first = std::max(range.begin, begin), last = std::min(range.end, end);
+      if (first < last) shards[unit].push_back({first - begin, last - begin});
+    }
+  }
+  return shards;
+}
+
+ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
+                                const TrainOptions& options) {
+  ShardedStep::Options shards;
+  shards.grid = GridOf(options);
+  std::vector<uint64_t> unit_parameters;
+  for (const UnitLayout& unit : whole.units()) {
+    unit_parameters.push_back(shards.grid.UnitParameters(unit.parameters));
+    shards.shard_parameters.push_back(shards.grid.ShardParameters(unit.parameters));
+  }
+  shards.weight_bytes = whole.planes()[0].bytes_per_parameter;
+  const bool again = options.shard == Shard::kFull || options.shard == Shard::kHybrid;
+  shards.schedule = BuildShardedSchedule(
+      compute, again ? GatheredWeights::kForOneUse : GatheredWeights::kForOneStep, unit_parameters,
+      shards.weight_bytes);
+  shards.sums.grid = shards.grid;
+  shards.sums.exchange_bf16 = options.communication_dtype == DType::kBFloat16;
+  shards.sums.tile_parameters = whole.tile_parameters();
+  // No larger than the largest shard: small models need no more memory than they have gradients.
+  const uint64_t largest =
+      *std::max_element(shards.shard_parameters.begin(), shards.shard_parameters.end());
+  shards.sums.bucket_parameters = std::min(shards.sums.bucket_parameters, largest);
+  return shards;
+}
+
+std::vector<double> ActionSeconds(const ShardedSchedule& schedule,
+                                  const std::vector<double>& compute_seconds) {
+  std::vector<double> seconds;
+  int computed = 0;
+  for (const ShardAction& action : schedule.actions) {
+    seconds.push_back(0);
+    for (; computed < action.after_ops; ++computed) seconds.back() += compute_seconds[computed];
+  }
+  return seconds;
+}
+
+}  // namespace spillway

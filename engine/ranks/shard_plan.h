@@ -1,0 +1,34 @@
+// From a run's options to who has what of its state, and what a step exchanges. Pure functions
+// of values; docs/DISTRIBUTED.md has the formulas.
+#pragma once
+
+#include <vector>
+
+#include "engine/optimizer.h"
+#include "engine/ranks/shard_grid.h"
+#include "engine/ranks/sharded_step.h"
+#include "engine/train_options.h"
+#include "swap/state_layout.h"
+
+namespace spillway {
+
+ShardGrid GridOf(const TrainOptions& options);
+
+// A rank's shard of `whole`: the same units and planes, of the shard's parameters.
+StateLayout ShardLayout(const StateLayout& whole, const ShardGrid& grid);
+
+// `ranges` of every unit of `whole`, as they lie in this rank's shard.
+std::vector<std::vector<ParameterRange>> ShardRanges(
+    const std::vector<std::vector<ParameterRange>>& ranges, const StateLayout& whole,
+    const ShardGrid& grid);
+
+// What a rank's ShardedStep is made from. `compute`: the schedule on whole units.
+ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
+                                const TrainOptions& options);
+
+// Seconds of compute that each of the swap schedule's operations has to wait for, of those of
+// the schedule that computes.
+std::vector<double> ActionSeconds(const ShardedSchedule& schedule,
+                                  const std::vector<double>& compute_seconds);
+
+}  // namespace spillway
