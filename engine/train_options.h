@@ -21,6 +21,9 @@ enum class Offload { kAuto, kNone, kCpu, kNvme };
 enum class UpdateChoice { kAuto, kImmediate, kDeferred };
 enum class Recompute { kAuto, kAll };
 enum class SampleOrder { kShuffle, kSequential };
+// What of the state each rank of a shard group keeps a share of, and not the whole (ZeRO's stages
+// 0 to 3); hybrid: all of it, in groups of ranks that are copies of each other.
+enum class Shard { kNone, kOptimizer, kGradients, kFull, kHybrid };
 
 struct TrainOptions {
   std::string output;  // OUTPUT
@@ -69,6 +72,18 @@ struct TrainOptions {
 
   // "cpu", "cuda", or "auto": a GPU where this build and this machine have one for this run.
   std::string device = "cpu";
+
+  // This process among those that train together; micro_batch and accumulate are each rank's.
+  int rank = 0;
+  int ranks = 1;
+  Shard shard = Shard::kFull;
+  // Ranks that keep one whole state between them: `ranks`, or 1 with kNone, or fewer with
+  // kHybrid. Divides `ranks`.
+  int shard_group_size = 1;
+  // In which gradients are exchanged; they are summed in fp32 either way.
+  DType communication_dtype = DType::kFloat32;
+  // How long a rank waits for the others, in any exchange, before the run ends.
+  double collective_timeout_seconds = 600;
 
   // Evaluation.
   int64_t eval_every = 0;  // 0: only at the end, when there is evaluation data
