@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "engine/state_source.h"
 #include "engine/swap_places.h"
 #include "engine/swap_runs.h"
@@ -37,11 +36,11 @@ std::string AbsolutePath(const std::string& path) {
   return error ? path : real.string();
 }
 
-// Parents as given, absolute and with {rank} filled in.
+// Parents as given, absolute. What is still {rank} is that of a run of one rank.
 std::vector<std::string> Parents(const TrainOptions& options) {
   std::vector<std::string> parents;
   for (const std::string& path : options.swap_paths) {
-    parents.push_back(AbsolutePath(absl::StrReplaceAll(path, {{"{rank}", "0"}})));
+    parents.push_back(AbsolutePath(SwapPathOfRank(path, 0)));
   }
   // Without a swap path commits go to OUTPUT.
   if (parents.empty()) parents.push_back(AbsolutePath(options.output));

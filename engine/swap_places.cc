@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "engine/swap_runs.h"
 #include "io/block_device.h"
 #include "io/file.h"
@@ -89,6 +90,10 @@ void WarnOfDeadRuns(const std::string& parent) {
 }
 
 }  // namespace
+
+std::string SwapPathOfRank(const std::string& path, int local_rank) {
+  return absl::StrReplaceAll(path, {{"{rank}", absl::StrCat(local_rank)}});
+}
 
 absl::Status CheckSwapParents(const std::vector<std::string>& parents) {
   for (auto parent = parents.begin(); parent != parents.end(); ++parent) {

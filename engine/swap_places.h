@@ -8,6 +8,10 @@
 
 namespace spillway {
 
+// `{rank}` in a path stands for the rank's number on its machine, so that each may have a drive
+// of its own: "/nvme{rank}" is /nvme0, /nvme1, ...
+std::string SwapPathOfRank(const std::string& path, int local_rank);
+
 // kNotFound, kInvalidArgument or kPermissionDenied, naming the path, where one of `parents`
 // (absolute) is missing, given twice, no directory or not writable.
 absl::Status CheckSwapParents(const std::vector<std::string>& parents);

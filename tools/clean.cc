@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "engine/config/flag_value.h"
+#include "engine/swap_places.h"
 #include "engine/swap_runs.h"
 #include "io/log.h"
 #include "io/run_record.h"
@@ -54,8 +54,7 @@ absl::StatusOr<std::vector<Listed>> List(const std::vector<std::string>& parents
   std::set<std::string> seen;
   for (const std::string& parent : parents) {
     std::error_code error;
-    const std::string path =
-        fs::canonical(absl::StrReplaceAll(parent, {{"{rank}", "0"}}), error).string();
+    const std::string path = fs::canonical(SwapPathOfRank(parent, 0), error).string();
     if (error) {
       return ErrnoStatus(error.value(), absl::StrCat("--swap ", parent));
     }

@@ -4,8 +4,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "engine/config/flag_value.h"
+#include "engine/swap_places.h"
 #include "engine/tuning/tuned_io.h"
 #include "io/log.h"
 #include "io/probe_path.h"
@@ -78,7 +78,7 @@ absl::StatusOr<std::vector<std::string>> MeasuredPathsFlag(const std::string& fl
                                                            const std::string& text) {
   ASSIGN_OR_RETURN(std::vector<std::string> paths, ListFlag(flag, text));
   for (std::string& path : paths) {
-    path = absl::StrReplaceAll(path, {{"{rank}", "0"}});
+    path = SwapPathOfRank(path, 0);
     const std::string named = absl::StrCat(flag, " ", path);
     std::error_code error;
     if (!std::filesystem::exists(path, error)) {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "engine/swap_places.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/torch_facts.h"
 #include "tools/commands.h"
@@ -18,8 +18,7 @@ namespace {
 CommandOutcome RunDoctor(const std::string& swap, const std::string& device, bool as_json) {
   // A word that is none of --device's is the caller's mistake, and nothing about this machine.
   if (const auto wish = ParseDeviceWish(device); !wish.ok()) return {wish.status()};
-  std::vector<std::string> paths =
-      absl::StrSplit(absl::StrReplaceAll(swap, {{"{rank}", "0"}}), ',', absl::SkipEmpty());
+  std::vector<std::string> paths = absl::StrSplit(SwapPathOfRank(swap, 0), ',', absl::SkipEmpty());
   // Without --swap a run's files go to OUTPUT, most likely somewhere below here.
   if (paths.empty()) paths.push_back(".");
   MachineFacts facts = ProbeMachine(paths);

@@ -26,6 +26,7 @@
 #include "swap/format_bytes.h"
 #include "tools/commands.h"
 #include "tools/device_flag.h"
+#include "tools/ranks.h"
 
 namespace spillway {
 namespace {
@@ -64,7 +65,7 @@ absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
   // Nothing is read or written; the resolver wants both.
   if (flags.data.empty()) flags.data = {"none"};
   if (!flags.output) flags.output = "none";
-  return ResolveRunConfig(flags);
+  return ResolveForRanks(flags, {});
 }
 
 // The model as train would build it, or why train would not.

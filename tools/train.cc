@@ -2,7 +2,6 @@
 #include "engine/train.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -33,6 +32,7 @@
 #include "swap/format_bytes.h"
 #include "tools/commands.h"
 #include "tools/device_flag.h"
+#include "tools/ranks.h"
 
 namespace spillway {
 namespace {
@@ -73,21 +73,8 @@ absl::StatusOr<std::unique_ptr<TokenSource>> OpenTokens(const Inputs& inputs,
   return TokenSource::Open(options);
 }
 
-// This version trains on one rank; several that believe so would do the same work twice.
-absl::Status CheckOneRank() {
-  for (const char* name : {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* value = std::getenv(name);
-    if (value != nullptr && std::atoi(value) > 1) {
-      return absl::UnimplementedError(absl::StrCat(
-          name, "=", value, ": this version trains on one rank; start it without the launcher"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::Status ReadInputs(const TrainFlags& flags, Inputs& in) {
-  RETURN_IF_ERROR(CheckOneRank());
-  ASSIGN_OR_RETURN(in.config, ResolveRunConfig(flags));
+absl::Status ReadInputs(const TrainFlags& flags, const Launch& launch, Inputs& in) {
+  ASSIGN_OR_RETURN(in.config, ResolveForRanks(flags, launch));
   TuneRunConfig(&in.config);
   RunConfig& config = in.config;
   std::error_code error;
@@ -232,8 +219,12 @@ CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
 }
 
 CommandOutcome RunTrain(const TrainFlags& flags) {
+  if (flags.hostfile || flags.launch) return StartOverHosts(flags);
+  const auto launch = FindLaunch(flags);
+  if (!launch.ok()) return {launch.status()};
+  if (launch->to_be_spawned()) return StartRanks(flags, *launch);
   Inputs in;
-  if (absl::Status status = ReadInputs(flags, in); !status.ok()) return {status};
+  if (absl::Status status = ReadInputs(flags, *launch, in); !status.ok()) return {status};
   in.config.train.export_bytes_per_parameter = ExportBytes(in);
   TrainHooks hooks;
   hooks.at_start = [&] { return WriteDescription(in); };
@@ -323,8 +314,18 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "stop before the run has written more to its drives, e.g. 50TB; --resume goes on");
   text("--drive-writes-per-day", f.drive_writes_per_day,
        "what a drive is rated to be written a day (3.84TB: 7 PB in 5 years)");
-  text("--ranks", f.ranks, "ranks on this machine");
-  text("--shard", f.shard, "sharding mode");
+  text("--ranks", f.ranks, "ranks on this machine, started without a launcher");
+  text("--hostfile", f.hostfile,
+       "DeepSpeed's list of machines (HOST slots=N): prints the mpirun command that does it");
+  command->add_flag("--launch", f.launch, "run that command");
+  text("--shard", f.shard,
+       "what ranks divide among them: none, optimizer, gradients, full (default) or hybrid");
+  text("--shard-group-size", f.shard_group_size,
+       "ranks that share one state with --shard hybrid (those of a machine)");
+  text("--communication-dtype", f.communication_dtype,
+       "in which gradients are exchanged: fp32 (default) or bf16");
+  text("--collective-timeout", f.collective_timeout,
+       "how long ranks wait for one another, e.g. 90s (10m)");
   command->add_flag("--no-export", f.no_export, "no OUTPUT/model at the end");
   text("--export-dtype", f.export_dtype, "dtype of the exported weights");
 }

@@ -32,6 +32,11 @@ class BlockReader {
     ReadScheduler();
     in_.Number("/gradient_clipping", 0, kHuge, &config_.gradient_clipping);
     ReadPrecision();
+    // Older files write bf16 as DeepSpeed did, bfp16.
+    in_.Choice<DType>(
+        "/communication_data_type",
+        {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"bfp16", DType::kBFloat16}},
+        &config_.communication_dtype, " (fp16 would overflow where sums do not)");
     ReadZero();
     ReadAio("/zero_optimization/aio");
     ReadAio("/aio");
@@ -191,9 +196,17 @@ class BlockReader {
 
   void ReadZero() {
     const std::string zero = "/zero_optimization";
-    if (!IsBlock(zero)) return;
-    Setting<int64_t> stage;  // the plan decides; what cannot be is a slip all the same
+    if (!IsBlock(zero)) {
+      const json* value = in_.Find(zero);
+      if (value != nullptr && *value == true) {
+        config_.shard = {Shard::kOptimizer, DottedKey(zero), in_.Where(zero)};
+      }
+      return;
+    }
+    Setting<int64_t> stage;
     in_.Integer(zero + "/stage", 0, 3, &stage);
+    config_.shard = {std::nullopt, stage.key, stage.where};
+    if (stage.value) config_.shard.value = static_cast<Shard>(*stage.value);
     ReadOffload(zero + "/offload_param", &config_.offload_param, &config_.param_nvme_path);
     ReadOffload(zero + "/offload_optimizer", &config_.offload_optimizer,
                 &config_.optimizer_nvme_path);

@@ -51,13 +51,16 @@ struct DeepSpeedConfig {
   Setting<int64_t> initial_scale_power, loss_scale_window, hysteresis;
   Setting<bool> consecutive_hysteresis;
 
+  Setting<Shard> shard;  // zero_optimization.stage
+  Setting<DType> communication_dtype;
+
   Setting<Offload> offload_param, offload_optimizer;
   Setting<std::string> param_nvme_path, optimizer_nvme_path;
 
   Setting<int64_t> aio_block_size, aio_queue_depth, aio_threads;
 
   // Keys that only tune DeepSpeed's own machinery, which the plan decides here, and keys
-  // without any effect here, as "zero_optimization.stage".
+  // without any effect here, as "zero_optimization.sub_group_size" and "steps_per_print".
   std::vector<std::string> decided_by_plan;
   std::vector<std::string> without_effect;
   std::vector<std::string> notes;

@@ -118,7 +118,7 @@ std::vector<KeyRule> TrainingKeyRules() {
       {"/fp16/fp16_master_weights_and_grads", kOnly, "[false]", "masters are fp32"},
 
       {"/zero_optimization", kBlock},
-      {"/zero_optimization/stage", kPlan},
+      {"/zero_optimization/stage", kHonoured},
       {"/zero_optimization/offload_param", kBlock},
       {"/zero_optimization/offload_param/device", kHonoured},
       {"/zero_optimization/offload_param/nvme_path", kHonoured},

@@ -18,7 +18,7 @@ constexpr absl::string_view kDataParallelOnly = "ranks share the work by data on
 
 std::vector<KeyRule> OtherKeyRules() {
   return {
-      {"/communication_data_type", kOnly, R"(["fp32"])", "gradients are summed in fp32"},
+      {"/communication_data_type", kHonoured},
       {"/seq_parallel_communication_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
       {"/seq_parallel_comm_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
       {"/fp32_allreduce", kNoEffect},

@@ -58,6 +58,25 @@ absl::StatusOr<uint64_t> SizeFlag(absl::string_view flag, const std::string& tex
   return *size;
 }
 
+absl::StatusOr<double> DurationFlag(absl::string_view flag, const std::string& text) {
+  constexpr double kYearSeconds = 366.0 * 24 * 3600;
+  const std::pair<char, double> units[] = {{'s', 1}, {'m', 60}, {'h', 3600}};
+  absl::string_view number = text;
+  double scale = 1;
+  for (const auto& [letter, seconds] : units) {
+    if (number.empty() || number.back() != letter) continue;
+    number.remove_suffix(1);
+    scale = seconds;
+    break;
+  }
+  double value = 0;
+  const bool digits = !number.empty() && number.find_first_not_of("0123456789.") == number.npos;
+  if (digits && absl::SimpleAtod(number, &value) && value > 0 && value * scale <= kYearSeconds) {
+    return value * scale;
+  }
+  return BadFlagValue(flag, text, "a time such as 600 (seconds), 90s, 5m or 2h");
+}
+
 absl::StatusOr<std::vector<std::string>> ListFlag(absl::string_view flag, const std::string& text) {
   std::vector<std::string> parts = absl::StrSplit(text, ',');
   for (const std::string& part : parts) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
 namespace spillway {
@@ -28,6 +29,9 @@ absl::StatusOr<double> NumberFlag(absl::string_view flag, const std::string& tex
 // "4GiB", "512MiB", ...; at least one byte.
 absl::StatusOr<uint64_t> SizeFlag(absl::string_view flag, const std::string& text);
 
+// A time in seconds: "600", "90s", "5m", "2h"; above 0, at most a year.
+absl::StatusOr<double> DurationFlag(absl::string_view flag, const std::string& text);
+
 // What stands between the commas; none may be empty.
 absl::StatusOr<std::vector<std::string>> ListFlag(absl::string_view flag, const std::string& text);
 
@@ -37,13 +41,17 @@ absl::Status BadFlagValue(absl::string_view flag, absl::string_view text,
 template <typename T>
 using FlagChoices = std::vector<std::pair<std::string, T>>;
 
+enum class WordCase { kCounts, kIgnored };
+
 // One of the words.
 template <typename T>
 absl::StatusOr<T> ChoiceFlag(absl::string_view flag, const std::string& text,
-                             const FlagChoices<T>& choices) {
+                             const FlagChoices<T>& choices,
+                             WordCase word_case = WordCase::kCounts) {
   std::string accepted;
   for (const auto& [name, value] : choices) {
-    if (name == text) return value;
+    const bool same_letters = word_case == WordCase::kIgnored && absl::EqualsIgnoreCase(name, text);
+    if (name == text || same_letters) return value;
     accepted += (accepted.empty() ? "" : ", ") + name;
   }
   return BadFlagValue(flag, text, accepted);

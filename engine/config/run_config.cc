@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/config/run_config_resolver.h"
 #include "engine/config/trainer_flags.h"
+#include "engine/swap_places.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -16,7 +17,7 @@ constexpr int64_t kMost = int64_t{1} << 31;
 
 }  // namespace
 
-absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given) {
+absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given, const Launch& launch) {
   TrainFlags flags = given;
   RETURN_IF_ERROR(TranslateTrainerFlags(&flags));
   DeepSpeedConfig file;
@@ -32,7 +33,7 @@ absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given) {
     }
     file = *std::move(read);
   }
-  return RunConfigResolver(flags, file).Resolve();
+  return RunConfigResolver(flags, file, launch).Resolve();
 }
 
 nlohmann::json ResolvedConfigJson(const RunConfig& config) {
@@ -96,18 +97,6 @@ void RunConfigResolver::ResolveInputs() {
         "export-dtype", flags_.export_dtype, {}, DType::kFloat32,
         {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}});
     if (flags_.no_export) Invalid("--export-dtype and --no-export contradict each other");
-  }
-}
-
-void RunConfigResolver::ResolveRanks() {
-  config_.ranks = static_cast<int>(Integer("ranks", flags_.ranks, {}, 1, 1, 1 << 20));
-  if (config_.ranks > 1) {
-    Fail(absl::UnimplementedError(
-        absl::StrCat("--ranks ", config_.ranks, ": this build trains on one rank; leave it out")));
-  }
-  if (flags_.shard) {
-    Fail(absl::UnimplementedError(absl::StrCat(
-        "--shard ", *flags_.shard, ": this build trains on one rank, with nothing to shard")));
   }
 }
 
@@ -222,6 +211,8 @@ void RunConfigResolver::ResolveSwapPaths() {
     paths = file_paths;
     Record("swap", paths, paths.empty() ? "default" : file_source);
   }
+  // As given in config.resolved.json, filled in for the run.
+  for (std::string& path : paths) path = SwapPathOfRank(path, launch_.local_rank);
   for (size_t i = 0; i < paths.size(); ++i) {
     if (std::find(paths.begin(), paths.begin() + i, paths[i]) != paths.begin() + i) {
       Invalid(absl::StrCat("--swap names ", paths[i], " twice"));

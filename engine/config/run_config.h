@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/ranks/launch_environment.h"
 #include "engine/train_options.h"
 #include "nlohmann/json.hpp"
 
@@ -24,12 +25,14 @@ struct TrainFlags {
   Text swap, offload, offload_param, offload_optimizer, offload_activations;
   Text update, recompute, io_engine;
   Text commit_every, persist, keep;
-  Text eval_every, tensorboard, ranks, shard, export_dtype;
+  Text eval_every, tensorboard, export_dtype;
+  Text ranks, shard, shard_group_size, collective_timeout, communication_dtype, hostfile;
   Text trace, trace_steps, max_bytes_written, drive_writes_per_day;
   bool no_commit = false;
   bool resume = false;
   bool overwrite = false;
   bool no_export = false;
+  bool launch = false;
   // Hugging Face Trainer's, which train says otherwise (engine/config/trainer_flags.h). The
   // switches are empty where they stand alone.
   Text bf16, fp16, adam_beta1, adam_beta2, warmup_ratio, overwrite_output_dir;
@@ -62,7 +65,6 @@ struct RunConfig {
   std::vector<std::string> eval_data;
   std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said
   int64_t seq_len = 0;    // 0: the model's, at most 1024
-  int ranks = 1;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's
 
@@ -74,7 +76,12 @@ struct RunConfig {
 // kInvalidArgument names the flag (or FILE:LINE and key), what was given and what is
 // accepted; kUnimplemented what this build does not do. Reads the config file, nothing
 // else: whether model, data and paths exist is found out where they are used.
-absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags);
+// `launch`: how this process was started (ReadLaunch); by default by nobody, and --ranks is a
+// number of ranks to reckon with.
+absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& flags, const Launch& launch = {});
+
+// --ranks, where it was given.
+absl::StatusOr<std::optional<int>> RanksFlag(const TrainFlags& flags);
 
 // {"lr": {"value": 5e-05, "source": "default"},
 //  "clip": {"value": 0.5, "source": "--clip",

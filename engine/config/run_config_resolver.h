@@ -17,8 +17,8 @@ namespace spillway {
 class RunConfigResolver {
  public:
   // `file` holds no settings when there is no --config.
-  RunConfigResolver(const TrainFlags& flags, const DeepSpeedConfig& file)
-      : flags_(flags), file_(file), has_file_(flags.config.has_value()) {}
+  RunConfigResolver(const TrainFlags& flags, const DeepSpeedConfig& file, const Launch& launch)
+      : flags_(flags), file_(file), launch_(launch), has_file_(flags.config.has_value()) {}
 
   absl::StatusOr<RunConfig> Resolve() {
     ResolveInputs();
@@ -45,6 +45,7 @@ class RunConfigResolver {
   // What the run trains.
   void ResolveInputs();
   void ResolveRanks();
+  void ResolveShard();
   void ResolveBatch();
   void ResolveLength();
   void ResolvePrecision();
@@ -113,10 +114,10 @@ class RunConfigResolver {
 
   template <typename T>
   T Choice(const std::string& name, const Text& flag, const Setting<T>& setting, T fallback,
-           const FlagChoices<T>& choices) {
+           const FlagChoices<T>& choices, WordCase word_case = WordCase::kCounts) {
     T value = setting.value.value_or(fallback);
     if (flag) {
-      const absl::StatusOr<T> parsed = ChoiceFlag(FlagName(name), *flag, choices);
+      const absl::StatusOr<T> parsed = ChoiceFlag(FlagName(name), *flag, choices, word_case);
       if (parsed.ok()) {
         value = *parsed;
       } else {
@@ -136,6 +137,7 @@ class RunConfigResolver {
 
   const TrainFlags& flags_;
   const DeepSpeedConfig& file_;
+  const Launch& launch_;
   const bool has_file_;
   RunConfig config_;
   absl::Status status_;

@@ -34,7 +34,7 @@ void RunConfigResolver::ResolveBatch() {
   };
   int64_t m = known(flags_.micro_batch, "micro-batch", micro);
   int64_t a = known(flags_.accumulate, "accumulate", accumulate);
-  const int64_t ranks = config_.ranks;
+  const int64_t ranks = config_.train.ranks;
   std::string micro_source = SourceOf("micro-batch", flags_.micro_batch, micro);
   std::string accumulate_source = SourceOf("accumulate", flags_.accumulate, accumulate);
 

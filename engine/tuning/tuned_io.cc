@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
+#include "engine/swap_places.h"
 #include "io/log.h"
 
 namespace spillway {
@@ -15,7 +15,7 @@ constexpr size_t kMostNames = 3;
 std::vector<std::string> OfRankZero(const std::vector<std::string>& paths) {
   std::vector<std::string> filled;
   for (const std::string& path : paths) {
-    filled.push_back(absl::StrReplaceAll(path, {{"{rank}", "0"}}));
+    filled.push_back(SwapPathOfRank(path, 0));
   }
   return filled;
 }

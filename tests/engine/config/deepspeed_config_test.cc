@@ -44,14 +44,14 @@ TEST(DeepSpeedConfig, ReadsWhatItHonours) {
   EXPECT_EQ(*config->gradient_clipping.value, 0.5);
   EXPECT_TRUE(*config->fp16.value);
   EXPECT_EQ(*config->min_loss_scale.value, 0.00001);
+  EXPECT_EQ(*config->shard.value, Shard::kFull);
   EXPECT_EQ(*config->offload_param.value, Offload::kNvme);
   EXPECT_EQ(*config->offload_optimizer.value, Offload::kCpu);
   EXPECT_EQ(*config->aio_threads.value, 2);
-  EXPECT_THAT(
-      config->decided_by_plan,
-      testing::UnorderedElementsAre("zero_optimization.stage", "zero_optimization.sub_group_size",
-                                    "zero_optimization.offload_param.buffer_count",
-                                    "zero_optimization.offload_optimizer.pin_memory"));
+  EXPECT_THAT(config->decided_by_plan,
+              testing::UnorderedElementsAre("zero_optimization.sub_group_size",
+                                            "zero_optimization.offload_param.buffer_count",
+                                            "zero_optimization.offload_optimizer.pin_memory"));
   EXPECT_THAT(config->without_effect,
               testing::UnorderedElementsAre("optimizer.params.torch_adam", "steps_per_print"));
 }
@@ -80,7 +80,8 @@ TEST(DeepSpeedConfig, OldSpellingsAreReadWithANote) {
   EXPECT_EQ(*config->aio_queue_depth.value, 16);
   EXPECT_TRUE(*config->bf16.value);
   EXPECT_EQ(config->notes.size(), 4u);
-  EXPECT_TRUE(Parse("{\"zero_optimization\": true}").ok()) << "the oldest form";
+  EXPECT_EQ(Parse("{\"zero_optimization\": true}")->shard.value, Shard::kOptimizer)
+      << "the oldest form";
 }
 
 TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {

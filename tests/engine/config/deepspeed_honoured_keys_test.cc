@@ -48,6 +48,8 @@ Fields FieldsOf(const TrainOptions& train) {
       {"min_scale", text(scale.min_scale)},
       {"offload_param", text(static_cast<int>(train.offload_param))},
       {"offload_optimizer", text(static_cast<int>(train.offload_optimizer))},
+      {"shard", text(static_cast<int>(train.shard))},
+      {"communication_dtype", std::string(DTypeName(train.communication_dtype))},
       {"swap", absl::StrJoin(train.swap_paths, ",")},
       {"block_bytes", text(train.io.block_bytes)},
       {"depth", text(train.io.depth)},
@@ -92,11 +94,14 @@ std::vector<Case> Cases() {
   const std::string none = absl::StrCat(static_cast<int>(Offload::kNone));
   const std::string adam = absl::StrCat(static_cast<int>(OptimizerSpec::Kind::kAdam));
   const std::string sgd = absl::StrCat(static_cast<int>(OptimizerSpec::Kind::kSgd));
+  const std::string gradients = absl::StrCat(static_cast<int>(Shard::kGradients));
   std::vector<Case> cases = {
       {"/train_batch_size", "{}", "8", {{"micro_batch", "8"}}},
       {"/train_micro_batch_size_per_gpu", "{}", "4", {{"micro_batch", "4"}}},
       {"/gradient_accumulation_steps", "{}", "2.0", {{"accumulate", "2"}}},
       {"/gradient_clipping", "{}", "0.5", {{"clip", "0.5"}}},
+      {"/communication_data_type", "{}", "\"bf16\"", {{"communication_dtype", "bf16"}}},
+      {"/zero_optimization/stage", "{}", "2", {{"shard", gradients}}},
 
       {"/optimizer/type", kAdamW, "\"SGD\"", {{"optimizer", sgd}, {"weight_decay", "0"}}},
       {"/optimizer/params/lr", kAdamW, "0.25", {{"lr", "0.25"}}},

@@ -176,11 +176,6 @@ TEST_F(RunConfigTest, TheDeviceIsAWishUntilTheMachineHasBeenSeen) {
   EXPECT_EQ(Resolve().train.device, "cuda");
 }
 
-TEST_F(RunConfigTest, NamesWhatThisBuildCannotDo) {
-  flags_.ranks = "2";
-  ExpectInvalid({"--ranks 2"}, StatusCode::kUnimplemented);
-}
-
 TEST_F(RunConfigTest, ImmediateUpdatesNeedNothingGlobal) {
   flags_.update = "immediate";
   ExpectInvalid({"--update immediate", "clipping at 1", "--clip 0"});

@@ -1,0 +1,102 @@
+#include "tools/ranks.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/ranks/hostfile.h"
+#include "engine/ranks/rank_log.h"
+#include "engine/ranks/spawn_ranks.h"
+#include "io/file.h"
+#include "io/log.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+// The ranks that a hostfile starts, as its flags are checked before.
+Launch LaunchOf(const std::vector<HostSlots>& hosts, std::optional<int> ranks) {
+  Launch launch;
+  launch.launcher = "mpirun";
+  launch.world_variable = "--hostfile";
+  launch.world = 0;
+  for (const HostSlots& host : hosts) launch.world += host.slots;
+  launch.world = ranks.value_or(launch.world);
+  launch.local_world = std::min(launch.world, hosts.front().slots);
+  return launch;
+}
+
+absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
+  if (!flags.hostfile) {
+    return absl::InvalidArgumentError(
+        "--launch runs the mpirun command of --hostfile FILE, which is missing");
+  }
+  ASSIGN_OR_RETURN(const std::optional<int> ranks, RanksFlag(flags));
+  const EnvironmentMap environment = ThisEnvironment();
+  ASSIGN_OR_RETURN(const Launch outer, ReadLaunch(environment, std::nullopt));
+  if (outer.world > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--hostfile: ", outer.launcher, " has started ", outer.world,
+                     " ranks already: leave --hostfile out, or start this without the launcher"));
+  }
+  const auto text = ReadSmallFile(*flags.hostfile, 1 << 20);
+  if (!text.ok()) return Annotate(text.status(), "--hostfile");
+  ASSIGN_OR_RETURN(const std::vector<HostSlots> hosts, ParseHostfile(*text, *flags.hostfile));
+  ASSIGN_OR_RETURN(const SpawnOptions self, SpawnThisProgram(1));
+  ASSIGN_OR_RETURN(std::vector<std::string> command,
+                   MpirunCommand(hosts, self.arguments, ranks, environment));
+  RETURN_IF_ERROR(ResolveRunConfig(flags, LaunchOf(hosts, ranks)).status());
+  return command;
+}
+
+}  // namespace
+
+absl::StatusOr<Launch> FindLaunch(const TrainFlags& flags) {
+  ASSIGN_OR_RETURN(const std::optional<int> ranks, RanksFlag(flags));
+  ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(ThisEnvironment(), ranks));
+  SetUpRankLog(launch);
+  if (!launch.launcher.empty()) setenv("LOCAL_RANK", absl::StrCat(launch.local_rank).c_str(), 1);
+  return launch;
+}
+
+absl::StatusOr<RunConfig> ResolveForRanks(const TrainFlags& flags, const Launch& launch) {
+  ASSIGN_OR_RETURN(RunConfig config, ResolveRunConfig(flags, launch));
+  if (config.train.ranks > 1) {
+    return absl::UnimplementedError(
+        absl::StrCat(config.train.ranks, " ranks: training on several is not built yet; leave out ",
+                     launch.launcher.empty() ? "--ranks" : launch.launcher));
+  }
+  return config;
+}
+
+CommandOutcome StartRanks(const TrainFlags& flags, const Launch& launch) {
+  if (absl::Status status = ResolveForRanks(flags, launch).status(); !status.ok()) return {status};
+  const auto self = SpawnThisProgram(launch.world);
+  if (!self.ok()) return {self.status()};
+  const auto code = SpawnRanks(*self);
+  if (!code.ok()) return {code.status()};
+  return {absl::OkStatus(), *code};
+}
+
+CommandOutcome StartOverHosts(const TrainFlags& flags) {
+  const auto command = HostsCommand(flags);
+  if (!command.ok()) return {command.status()};
+  if (!flags.launch) {
+    LogInfo("this starts the ranks over the hosts (Open MPI); --launch runs it:");
+    std::printf("%s\n", ShellLine(*command).c_str());
+    return {};
+  }
+  LogInfo(absl::StrCat("starting ", ShellLine(*command)));
+  std::vector<char*> words;
+  for (const std::string& word : *command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  execvp(words[0], words.data());
+  return {ErrnoStatus(errno, "run mpirun for --launch (Open MPI: openmpi-bin on Debian)")};
+}
+
+}  // namespace spillway
