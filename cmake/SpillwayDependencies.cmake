@@ -52,6 +52,9 @@ target_compile_definitions(spillway::utf8proc INTERFACE UTF8PROC_STATIC)
 spillway_find(xxhash xxhash.h "" libxxhash-dev)
 spillway_find(cli11 CLI/CLI.hpp "" libcli11-dev)
 spillway_find(spdlog spdlog/spdlog.h "" libspdlog-dev)
+# Headers alone: LibTorch has the code, of c10d's Gloo as well.
+spillway_find(gloo gloo/context.h "" libgloo-dev)
+target_compile_definitions(spillway::gloo INTERFACE USE_C10D_GLOO)
 target_compile_definitions(spillway::spdlog INTERFACE SPDLOG_HEADER_ONLY)
 target_compile_definitions(spillway::xxhash INTERFACE XXH_INLINE_ALL)
 

@@ -107,8 +107,8 @@ uint64_t AvailableMemoryBytes() {
   return std::min(ProcField("/proc/meminfo", "MemAvailable"), ReadCgroups().available);
 }
 
-uint64_t SpendableMemoryBytes() {
-  const uint64_t available = AvailableMemoryBytes();
+uint64_t SpendableMemoryBytes(int processes) {
+  const uint64_t available = AvailableMemoryBytes() / processes;
   const uint64_t spendable = available - available / 10;
   return spendable - std::min(spendable, kProcessBaseBytes);
 }
@@ -119,9 +119,9 @@ uint64_t CgroupMemoryLimitBytes() {
   return limit >= uint64_t{1} << 62 ? UINT64_MAX : limit;
 }
 
-void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes) {
+void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes, int processes) {
   if (*device_bytes > 0 && *host_bytes > 0) return;
-  const uint64_t spendable = SpendableMemoryBytes();
+  const uint64_t spendable = SpendableMemoryBytes(processes);
   if (*device_bytes > 0) {
     *host_bytes = spendable - std::min(spendable, *device_bytes);
   } else if (*host_bytes > 0) {

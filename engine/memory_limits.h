@@ -16,15 +16,15 @@ inline constexpr uint64_t kProcessBaseBytes = uint64_t{300} << 20;
 uint64_t AvailableMemoryBytes();
 
 // Of that, what both budgets together get where none is given: less the process base and
-// a tenth.
-uint64_t SpendableMemoryBytes();
+// a tenth. `processes` of this machine share it evenly.
+uint64_t SpendableMemoryBytes(int processes = 1);
 
 // The tightest memory limit of our cgroups; UINT64_MAX where nothing limits.
 uint64_t CgroupMemoryLimitBytes();
 
 // Budgets that were not given (0): what SpendableMemoryBytes says; a third of it for computing, the
 // rest for state.
-void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes);
+void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes, int processes = 1);
 
 // Resident memory of this process (VmRSS), and its highest so far (VmHWM).
 uint64_t ResidentBytes();

@@ -1,9 +1,11 @@
 #include "engine/run_state.h"
 
 #include <charconv>
+#include <filesystem>
 #include <limits>
 #include <map>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "io/status.h"
 
@@ -18,6 +20,9 @@ std::string Exact(double value) {
 
 // The run state nests no deeper than model -> unit -> parameters -> parameter -> shape.
 constexpr int kMaxDepth = 8;
+
+// More than any run has; with it products of ranks and parameters fit.
+constexpr int kMostRanks = 1 << 20;
 
 // Short, whatever the commit holds.
 std::string Shown(const nlohmann::json& value) {
@@ -42,7 +47,21 @@ absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, 
 }  // namespace
 
 std::string CommitManifestPath(const std::string& directory) {
-  return absl::StrCat(directory, "/manifest-rank0");
+  const std::filesystem::path path(directory);
+  int rank = 0;
+  if (path.parent_path().filename() != kRanksName ||
+      !absl::SimpleAtoi(path.filename().string(), &rank)) {
+    rank = 0;
+  }
+  return absl::StrCat(directory, "/manifest-rank", rank);
+}
+
+std::string RankOutput(const std::string& output, int rank) {
+  return rank == 0 ? output : absl::StrCat(output, "/", kRanksName, "/", rank);
+}
+
+std::string PreparedManifestPath(const std::string& directory) {
+  return CommitManifestPath(directory) + ".prepared";
 }
 
 std::string EncodeRunState(const RunState& state) {
@@ -61,6 +80,12 @@ std::string EncodeRunState(const RunState& state) {
   json["model"] = ToJson(state.model);
   json["parents"] = state.parents;
   json["store_number"] = state.store_number;
+  if (state.part.ranks > 1) {
+    json["part"] = {{"rank", state.part.rank},
+                    {"ranks", state.part.ranks},
+                    {"group", state.part.group},
+                    {"commit_id", state.part.commit_id}};
+  }
   return json.dump();
 }
 
@@ -94,6 +119,17 @@ absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
     state.parents = json.at("parents").get<std::vector<std::string>>();
     RETURN_IF_ERROR(ReadCount(json, "store_number", &state.store_number));
     ASSIGN_OR_RETURN(state.model, ModelDescriptionFromJson(json.at("model")));
+    if (json.contains("part")) {
+      const auto& part = json.at("part");
+      RETURN_IF_ERROR(ReadCount(part, "rank", &state.part.rank));
+      RETURN_IF_ERROR(ReadCount(part, "ranks", &state.part.ranks, 1));
+      RETURN_IF_ERROR(ReadCount(part, "group", &state.part.group, 1));
+      state.part.commit_id = part.at("commit_id").get<std::string>();
+      if (state.part.rank >= state.part.ranks || state.part.ranks > kMostRanks ||
+          state.part.ranks % state.part.group != 0) {
+        return WrongBytesError("the commit's run state names ranks that cannot be");
+      }
+    }
   } catch (const nlohmann::json::exception& error) {
     return WrongBytesError(absl::StrCat("the commit's run state: ", error.what()));
   }
@@ -109,7 +145,8 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   const ScheduleSpec& s = options.schedule;
   add("dtype", std::string(DTypeName(options.dtype)));
   add("micro-batch", absl::StrCat(options.micro_batch));
-  add("accumulate", absl::StrCat(options.accumulate));
+  // Of all ranks together: the same samples make a step on any number of them.
+  add("accumulate", absl::StrCat(options.accumulate * options.ranks));
   add("seed", absl::StrCat(options.seed));
   add("order", options.order == SampleOrder::kShuffle ? "shuffle" : "sequential");
   add("threads", absl::StrCat(options.threads));

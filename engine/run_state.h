@@ -14,6 +14,16 @@
 
 namespace spillway {
 
+// Of a commit of several ranks, what this one's manifest is of it.
+struct RankPart {
+  int rank = 0;
+  int ranks = 1;
+  int group = 1;          // as in ShardGrid
+  std::string commit_id;  // the same in the manifests of all ranks, and in no other commit's
+
+  friend bool operator==(const RankPart&, const RankPart&) = default;
+};
+
 struct RunState {
   int64_t step = 0;           // steps behind it; the data cursor follows from it
   int64_t applied_steps = 0;  // of these, not skipped: what bias corrections count
@@ -27,10 +37,20 @@ struct RunState {
   // Where the store is: the parents, and how often the run has moved.
   std::vector<std::string> parents;
   int store_number = 0;
+  RankPart part;
 };
 
-// The manifest of the commit in `directory`: an OUTPUT, or a copy of a commit.
+// The manifest of the commit in `directory`: an OUTPUT, or a copy of a commit, or a rank's own
+// directory in an OUTPUT (RankOutput), whose manifest has the rank in its name.
 std::string CommitManifestPath(const std::string& directory);
+
+// Where rank r keeps what is its own of a run: OUTPUT, and OUTPUT/ranks/r of the others.
+std::string RankOutput(const std::string& output, int rank);
+inline constexpr char kRanksName[] = "ranks";
+
+// Where a rank's manifest waits until the first rank's has been renamed, which decides that the
+// commit is one (engine/ranks/rank_commit.h).
+std::string PreparedManifestPath(const std::string& directory);
 
 std::string EncodeRunState(const RunState& state);
 // kDataLoss for what EncodeRunState would not have written, kInvalidArgument for another

@@ -9,6 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/ranks/rank_commit.h"
+#include "engine/ranks/reshard.h"
+#include "engine/ranks/shard_plan.h"
 #include "engine/state_source.h"
 #include "engine/swap_places.h"
 #include "engine/swap_runs.h"
@@ -47,6 +50,11 @@ std::vector<std::string> Parents(const TrainOptions& options) {
   return parents;
 }
 
+// In the names of directories below swap paths.
+std::string IdOf(const std::string& output) {
+  return absl::StrFormat("%016x", Checksum(output.data(), output.size()));
+}
+
 absl::Status CheckLayout(const SwapStore& store, const StateLayout& layout) {
   if (store.layout() == layout) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -55,7 +63,8 @@ absl::Status CheckLayout(const SwapStore& store, const StateLayout& layout) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions& options) {
+absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions& options,
+                                                             const FirstRank* first) {
   if (options.output.empty()) {
     return absl::InvalidArgumentError("--output is missing: where the run keeps its results");
   }
@@ -78,7 +87,13 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   ASSIGN_OR_RETURN(storage->output_, RunDirectory::Open(output, {.output = output}));
   RETURN_IF_ERROR(storage->output_->CheckEntries(OutputFileNames(), OutputDirectoryNames(),
                                                  OtherNames::kIgnored));
-  storage->id_ = absl::StrFormat("%016x", Checksum(output.data(), output.size()));
+  storage->first_output_ = first ? AbsolutePath(first->output) : output;
+  if (first != nullptr && !options.overwrite) {
+    // A rank that the commit has no part of has nothing to settle.
+    const bool part = first->committed && options.rank < first->committed->part.ranks;
+    RETURN_IF_ERROR(SettleCommit(output, part ? first->committed->part.commit_id : ""));
+  }
+  storage->id_ = IdOf(output);
   storage->run_id_ = ReadRunId(output);
 
   if (!options.persist.empty()) {
@@ -88,6 +103,7 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   // First: what was planted there is named for what it is, and not as a damaged commit.
   RETURN_IF_ERROR(storage->FindEarlier());
   const absl::Status found = storage->FindCommit();
+  RETURN_IF_ERROR(storage->TakeFirstRanksCommit(first));
   if (options.overwrite) {
     storage->committed_.reset();
     storage->committed_tile_parameters_ = 0;
@@ -97,6 +113,30 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(storage->output_store_));
   RETURN_IF_ERROR(storage->CheckMayBegin());
   return storage;
+}
+
+// The commit is the first rank's: where it has no part of this one, this one takes that of all.
+absl::Status RunStorage::TakeFirstRanksCommit(const FirstRank* first) {
+  if (first == nullptr) {
+    if (committed_ && committed_->part.ranks > 1)
+      return SettleCommit(output(), committed_->part.commit_id);
+    return absl::OkStatus();
+  }
+  if (!first->committed) {
+    // Nothing was decided: a manifest of its own is none.
+    if (committed_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(output(), " holds this rank's part of a commit that ", first_output_,
+                       " does not hold: bring that back, or remove both with --overwrite"));
+    }
+    return absl::OkStatus();
+  }
+  if (committed_ && committed_->part.commit_id == first->committed->part.commit_id) {
+    return absl::OkStatus();
+  }
+  committed_ = first->committed;
+  committed_in_ = first_output_;
+  return absl::OkStatus();
 }
 
 absl::Status RunStorage::FindEarlier() {
@@ -249,7 +289,13 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   WarnOfSwapParents(parents);
   if (copies_) RETURN_IF_ERROR(copies_->CheckSpace(layout, options_.overwrite));
   state.parents = parents;
-  if (committed_ && committed_in_ == output() && committed_->parents == parents) {
+  state.part.rank = options_.rank;
+  state.part.ranks = options_.ranks;
+  state.part.group = options_.shard_group_size;
+  const bool same_part = committed_ && committed_->part.rank == options_.rank &&
+                         committed_->part.ranks == options_.ranks &&
+                         committed_->part.group == options_.shard_group_size;
+  if (same_part && committed_in_ == output() && committed_->parents == parents) {
     state.store_number = committed_->store_number;
     return OpenCommitted(layout, spill);
   }
@@ -280,21 +326,62 @@ absl::Status RunStorage::OpenNone() { return RemoveEarlier(); }
 
 // The commit is a copy, or on other swap paths: brings its state over, then commits it here.
 absl::Status RunStorage::MoveInto(SwapStore& store, const RunState& state) {
-  CommitRecord record;
-  ASSIGN_OR_RETURN(const auto old,
-                   SwapStore::Open(CommitManifestPath(committed_in_), true, {}, &record));
-  RETURN_IF_ERROR(CheckLayout(*old, store.layout()));
+  // Of other ranks, all of their parts; of as many, and of one, just its own.
+  const bool resharded = committed_->part.ranks != options_.ranks ||
+                         committed_->part.group != options_.shard_group_size;
+  ASSIGN_OR_RETURN(
+      CommittedRun old,
+      OpenCommittedRun(resharded && options_.ranks > 1 ? first_output_ : committed_in_));
   const StateLayout& layout = store.layout();
+  if (resharded) {
+    RETURN_IF_ERROR(old.OpenOtherParts());
+    if (old.store->layout().planes() != layout.planes()) {
+      return absl::InvalidArgumentError(
+          "the commit's state has another layout than this run's model and optimizer");
+    }
+  } else {
+    RETURN_IF_ERROR(CheckLayout(*old.store, layout));
+  }
   LogInfo(absl::StrCat(
       "moving ",
       FormatBytes(layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes())),
       " of state to the swap paths"));
-  RETURN_IF_ERROR(CopyStore(*old, store));
+  if (resharded) {
+    std::vector<uint64_t> parameters;
+    for (const UnitDescription& unit : old.state.model.units) {
+      parameters.push_back(unit.flat_parameters);
+    }
+    RETURN_IF_ERROR(Reshard(old.shards(), old.grid(), parameters, GridOf(options_), store));
+  } else {
+    RETURN_IF_ERROR(CopyStore(*old.store, store));
+  }
   if (options_.no_commit) return absl::OkStatus();
-  RunState moved = *committed_;
-  moved.parents = state.parents;
-  moved.store_number = state.store_number;
-  RETURN_IF_ERROR(store.Commit(manifest_path(), {record.step, EncodeRunState(moved)}));
+  moved_ = *committed_;
+  moved_->parents = state.parents;
+  moved_->store_number = state.store_number;
+  moved_->part = state.part;
+  return absl::OkStatus();
+}
+
+absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
+  const bool any = moved_.has_value();
+  if (ranks != nullptr) {
+    // One that has moved alone commits with the others all the same: their parts are as they were.
+    ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*ranks, any));
+    if (std::all_of(all.begin(), all.end(), [](int64_t moved) { return moved == 0; })) {
+      return absl::OkStatus();
+    }
+    if (!any) moved_ = *committed_;
+    ASSIGN_OR_RETURN(moved_->part.commit_id, NewCommitId(*ranks, moved_->step));
+  } else if (!any) {
+    return absl::OkStatus();
+  }
+  const CommitRecord record{static_cast<uint64_t>(moved_->step), EncodeRunState(*moved_)};
+  RETURN_IF_ERROR(
+      store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(), record));
+  if (ranks != nullptr) RETURN_IF_ERROR(PublishCommit(output(), *ranks));
+  RemoveFormerRanks();
+  if (!any) return absl::OkStatus();
   // What the replaced commit was on, of this run.
   for (const std::string& path : output_store_) {
     if (auto directory = earlier_->Take(path)) {
@@ -307,6 +394,24 @@ absl::Status RunStorage::MoveInto(SwapStore& store, const RunState& state) {
     }
   }
   return absl::OkStatus();
+}
+
+void RunStorage::RemoveFormerRanks() {
+  if (options_.rank > 0) return;
+  for (int rank = options_.ranks; rank < committed_->part.ranks; ++rank) {
+    const std::string directory = RankOutput(output(), rank);
+    const auto removed = [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(const auto lock,
+                       RunDirectory::Open(directory, {.output = output(), .create = false}));
+      EarlierRun earlier(lock.get(), ReadRunId(directory), IdOf(directory));
+      const auto run = OpenCommittedRun(directory);
+      if (run.ok()) RETURN_IF_ERROR(earlier.FindCommitted(run->store->directories()));
+      return earlier.RemoveAll();
+    }();
+    if (!removed.ok()) {
+      LogWarning(absl::StrCat("the former rank ", rank, "'s files stay: ", removed.message()));
+    }
+  }
 }
 
 bool RunStorage::CommitRefersToSwap() const {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "engine/commit_copies.h"
 #include "engine/earlier_run.h"
+#include "engine/ranks/collectives.h"
 #include "engine/run_state.h"
 #include "engine/train_options.h"
 #include "io/run_directory.h"
@@ -26,7 +27,15 @@ class RunStorage {
   // kFailedPrecondition when another process owns OUTPUT or what an earlier run left below
   // the swap paths; kAlreadyExists when there is a commit, or such a leftover, and neither
   // --resume nor --overwrite; kDataLoss when no commit is good. Nothing is touched then.
-  static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options);
+  // Of several ranks every one opens its own (options.output is RankOutput's), the first one
+  // first. `first`: to the others, what that found.
+  struct FirstRank {
+    std::string output;  // OUTPUT
+    std::optional<RunState>
+        committed;  // the commit there, which settles the others' (rank_commit.h)
+  };
+  static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options,
+                                                          const FirstRank* first = nullptr);
   // Takes back what is of no use to anybody: swap that no commit refers to, and OUTPUT where
   // nothing but our lock came into it.
   ~RunStorage();
@@ -50,6 +59,10 @@ class RunStorage {
   absl::StatusOr<std::unique_ptr<SwapStore>> OpenStore(const StateLayout& layout,
                                                        const SpillRoom& spill, RunState& state);
 
+  // After OpenStore of all ranks: where the state was moved, commits it in its new place, which
+  // replaces the commit that it came from. `ranks`: where there are several.
+  absl::Status CommitMove(SwapStore* store, Collectives* ranks);
+
   // Instead of OpenStore, where the run needs no store: the same with what was left.
   absl::Status OpenNone();
 
@@ -64,6 +77,7 @@ class RunStorage {
   explicit RunStorage(const TrainOptions& options) : options_(options) {}
   std::string DirectoryBelow(const std::string& parent, int store_number) const;
   absl::Status FindCommit();
+  absl::Status TakeFirstRanksCommit(const FirstRank* first);
   // Locks what an earlier run left below the swap paths.
   absl::Status FindEarlier();
   // kAlreadyExists where an earlier run is in the way and nothing was said of it.
@@ -76,6 +90,8 @@ class RunStorage {
   absl::StatusOr<std::unique_ptr<SwapStore>> OpenCommitted(const StateLayout& layout,
                                                            const SpillRoom& spill);
   absl::Status MoveInto(SwapStore& store, const RunState& state);
+  // What ranks had that this run has not.
+  void RemoveFormerRanks();
   bool CommitRefersToSwap() const;
   void RemoveSwap();
 
@@ -90,6 +106,8 @@ class RunStorage {
   std::optional<RunState> committed_;
   std::string committed_in_;
   uint64_t committed_tile_parameters_ = 0;
+  std::string first_output_;               // OUTPUT of all ranks
+  std::optional<RunState> moved_;          // the commit to be made of what OpenStore moved
   std::vector<std::string> output_store_;  // directories that the commit in OUTPUT names
   int output_store_number_ = -1;
   std::unique_ptr<EarlierRun> earlier_;

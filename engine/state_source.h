@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/dtype.h"
 #include "engine/model_description.h"
+#include "engine/ranks/shard_grid.h"
 #include "engine/run_state.h"
 #include "swap/swap_manager.h"
 #include "swap/swap_store.h"
@@ -25,14 +27,24 @@ struct StateSource {
 };
 
 // kDataLoss when the units of a commit's run state are not those of its tiles.
-absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout);
+absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout,
+                                  const RankPart& part = {});
 
-// The last commit in `output`. kNotFound when there is none.
+// The last commit in `output`. kNotFound when there is none. Of several ranks it is the one
+// rank's part whose directory `output` is.
 struct CommittedRun {
   std::string directory;  // of the manifest
   RunState state;
   std::unique_ptr<SwapStore> store;
-  StateSource source() const;  // valid while this lives
+  std::vector<std::unique_ptr<SwapStore>> others;  // the shards after the first
+
+  // Opens the parts that the first rank's lacks, below `directory`. kDataLoss where one is missing.
+  absl::Status OpenOtherParts();
+  ShardGrid grid() const { return {state.part.ranks, state.part.group, state.part.rank}; }
+  // All shards, in order. REQUIRES: OpenOtherParts, where there are several.
+  std::vector<const SwapStore*> shards() const;
+  // The whole state; valid while this lives. REQUIRES: likewise.
+  StateSource source() const;
 };
 absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output);
 // The commit that a manifest names, wherever that lies.

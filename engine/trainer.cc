@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/memory_limits.h"
 #include "engine/progress.h"
+#include "engine/ranks/rank_commit.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/stop_signal.h"
 #include "engine/trainer_watch.h"
@@ -102,6 +103,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
 absl::Status Trainer::Start(WeightSource* weights) {
   ASSIGN_OR_RETURN(written_, WrittenBytes::Open(storage_->output(), written_before_));
   RETURN_IF_ERROR(CountWritten(write_plan_.initial_bytes));
+  RETURN_IF_ERROR(storage_->CommitMove(store_.get(), ranks_.world));
   if (storage_->committed()) {
     RETURN_IF_ERROR(manager_->LoadResident());
     LogInfo(absl::StrCat("resuming after step ", state_.step));
@@ -282,7 +284,13 @@ absl::Status Trainer::StartCommit(bool finished) {
   RETURN_IF_ERROR(storage_->CheckStillThere());
   state_.finished = finished;
   RETURN_IF_ERROR(journal_->Sync());
-  const std::string manifest = storage_->manifest_path();
+  std::string manifest = storage_->manifest_path();
+  std::function<absl::Status()> publish;
+  if (ranks_.world != nullptr) {
+    ASSIGN_OR_RETURN(state_.part.commit_id, NewCommitId(*ranks_.world, state_.step));
+    manifest = PreparedManifestPath(storage_->output());
+    publish = [this] { return PublishCommit(storage_->output(), *ranks_.commits); };
+  }
   CommitCopies* const copies = storage_->copies();
   {
     const TraceSpan span(recorder_->trace(), SpanKind::kWaitCommit);
@@ -293,12 +301,13 @@ absl::Status Trainer::StartCommit(bool finished) {
   }
   const auto span = std::make_shared<std::optional<TraceSpan>>();
   span->emplace(recorder_->trace(), SpanKind::kCommit);
-  RETURN_IF_ERROR(
-      manager_->StartCommit(manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)},
-                            [copies, manifest, span] {
-                              span->reset();
-                              if (copies != nullptr) copies->Start(manifest);
-                            }));
+  RETURN_IF_ERROR(manager_->StartCommit(
+      manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)},
+      [copies, manifest, span] {
+        span->reset();
+        if (copies != nullptr) copies->Start(manifest);
+      },
+      std::move(publish)));
   journal_->Commit(state_.step);
   last_commit_seconds_ += Now() - began;
   excluded_seconds_ += Now() - began;

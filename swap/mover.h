@@ -76,7 +76,7 @@ class SwapManager::Mover {
   void WhenGradientsRounded(GradientTotal* total, Done done);
   void WhenFlushed(Done done);
   void StartCommit(const std::string& manifest_path, const CommitRecord& record,
-                   std::function<void()> at_end);
+                   std::function<void()> at_end, std::function<absl::Status()> publish);
   void WhenCommitted(Done done);
   void Initialize(const FillTile* fill, std::function<void(double)> progress, Done done);
   // Blocks the mover thread, with everything at rest.

@@ -10,13 +10,15 @@
 namespace spillway {
 
 void SwapManager::Mover::StartCommit(const std::string& manifest_path, const CommitRecord& record,
-                                     std::function<void()> at_end) {
+                                     std::function<void()> at_end,
+                                     std::function<absl::Status()> publish) {
   if (failed_) return;
   SPILLWAY_CHECK(store_ != nullptr && store_->two_slots() && commit_ == nullptr);
   commit_ = std::make_unique<CommitRun>();
   commit_->manifest_path = manifest_path;
   commit_->record = record;
   commit_->at_end = std::move(at_end);
+  commit_->publish = std::move(publish);
   // Updates of the steps whose gradients are complete, and no later ones.
   for (const int64_t version : settled_) {
     commit_->version = std::max(commit_->version, version);
@@ -60,8 +62,9 @@ void SwapManager::Mover::AdvanceCommit() {
   absl::StatusOr<StoreCommit> commit = store_->BeginCommit(commit_->manifest_path, commit_->record);
   if (!commit.ok()) return Fail(commit.status());
   commit_->phase = CommitPhase::kSyncing;
-  commit_thread_.Run([this, commit = *std::move(commit)] {
-    const absl::Status status = store_->MakeDurable(commit);
+  commit_thread_.Run([this, commit = *std::move(commit), publish = commit_->publish] {
+    absl::Status status = store_->MakeDurable(commit);
+    if (status.ok() && publish) status = publish();
     Post([this, status] { CommitDone(status); });
   });
 }

@@ -142,6 +142,7 @@ struct SwapManager::Mover::CommitRun {
   CommitRecord record;
   int64_t version = 0;  // of the state that it holds
   std::function<void()> at_end;
+  std::function<absl::Status()> publish;
   CommitPhase phase = CommitPhase::kUpdating;
 };
 

@@ -86,11 +86,12 @@ absl::Status SwapManager::Flush() {
 }
 
 absl::Status SwapManager::StartCommit(absl::string_view manifest_path, const CommitRecord& record,
-                                      std::function<void()> at_end) {
+                                      std::function<void()> at_end,
+                                      std::function<absl::Status()> publish) {
   RETURN_IF_ERROR(AwaitCommit());
-  mover_->Post([this, path = std::string(manifest_path), record, at_end = std::move(at_end)] {
-    mover_->StartCommit(path, record, at_end);
-  });
+  mover_->Post(
+      [this, path = std::string(manifest_path), record, at_end = std::move(at_end),
+       publish = std::move(publish)] { mover_->StartCommit(path, record, at_end, publish); });
   return absl::OkStatus();
 }
 

@@ -134,10 +134,13 @@ class SwapManager {
   // --- Commits. REQUIRES: a store of two slots.
   // Begins a commit of the state after every update announced so far, and returns; waits
   // for the commit before it only. `at_end`, when given, is called once it is durable,
-  // on the manager's thread.
+  // on the manager's thread. `publish`, when given, is called before that, when the manifest is
+  // on the disk, on a thread of its own that may wait there; until it has returned OK the commit
+  // before stays whole.
   // REQUIRES: after the last EndOp of a program, or at rest.
   absl::Status StartCommit(absl::string_view manifest_path, const CommitRecord& record,
-                           std::function<void()> at_end = {});
+                           std::function<void()> at_end = {},
+                           std::function<absl::Status()> publish = {});
   // Waits until the commit is durable. Deferred updates need a program, or Flush, to run.
   absl::Status AwaitCommit();
 

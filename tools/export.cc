@@ -36,7 +36,8 @@ absl::StatusOr<std::string> FindModelFiles(const std::string& from) {
 
 absl::Status ExportOnce(const ExportFlags& flags, std::optional<DType> dtype,
                         uint64_t max_shard_bytes, int64_t* step) {
-  ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(flags.from));
+  ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(flags.from));
+  RETURN_IF_ERROR(run.OpenOtherParts());
   *step = run.state.step;
   ASSIGN_OR_RETURN(const std::string files, FindModelFiles(flags.from));
   ASSIGN_OR_RETURN(const DType written,

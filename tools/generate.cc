@@ -72,6 +72,7 @@ absl::Status OpenRun(const std::string& output, Opened& opened) {
                      "OUTPUT of a run with a commit"));
   }
   RETURN_IF_ERROR(run.status());
+  RETURN_IF_ERROR(run->OpenOtherParts());
   if (!HasConfig(SourceDirectory(output))) {
     return absl::FailedPreconditionError(absl::StrCat(
         output, "/source/config.json is missing: that run was not made by spillway train"));

@@ -65,13 +65,7 @@ absl::StatusOr<Launch> FindLaunch(const TrainFlags& flags) {
 }
 
 absl::StatusOr<RunConfig> ResolveForRanks(const TrainFlags& flags, const Launch& launch) {
-  ASSIGN_OR_RETURN(RunConfig config, ResolveRunConfig(flags, launch));
-  if (config.train.ranks > 1) {
-    return absl::UnimplementedError(
-        absl::StrCat(config.train.ranks, " ranks: training on several is not built yet; leave out ",
-                     launch.launcher.empty() ? "--ranks" : launch.launcher));
-  }
-  return config;
+  return ResolveRunConfig(flags, launch);
 }
 
 CommandOutcome StartRanks(const TrainFlags& flags, const Launch& launch) {

@@ -64,7 +64,8 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
 
 absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
                                              const InspectProgress& progress) {
-  ASSIGN_OR_RETURN(const CommittedRun run, OpenCommit(manifest_path));
+  ASSIGN_OR_RETURN(CommittedRun run, OpenCommit(manifest_path));
+  RETURN_IF_ERROR(run.OpenOtherParts());
   nlohmann::json json;
   json["kind"] = "run";
   json["manifest"] = manifest_path;
@@ -81,14 +82,22 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
   json["digest"] = Hex(Checksum(all.data(), all.size()));
   json["extents"] = nlohmann::json::array();
   std::map<std::string, uint64_t> file_bytes;
-  for (const ExtentInfo& extent : run.store->Extents()) {
-    file_bytes[extent.file] += extent.size_bytes;
-    json["extents"].push_back({{"file", extent.file},
-                               {"offset", extent.offset_bytes},
-                               {"bytes", extent.size_bytes},
-                               {"unit", run.state.model.units[extent.unit].name},
-                               {"tile", extent.tile},
-                               {"plane", std::string(PlaneName(extent.plane))}});
+  const std::vector<const SwapStore*> shards = run.shards();
+  if (run.state.part.ranks > 1) {
+    json["ranks"] = run.state.part.ranks;
+    json["shard_group_size"] = run.state.part.group;
+  }
+  for (size_t shard = 0; shard < shards.size(); ++shard) {
+    for (const ExtentInfo& extent : shards[shard]->Extents()) {
+      file_bytes[extent.file] += extent.size_bytes;
+      json["extents"].push_back({{"file", extent.file},
+                                 {"offset", extent.offset_bytes},
+                                 {"bytes", extent.size_bytes},
+                                 {"unit", run.state.model.units[extent.unit].name},
+                                 {"tile", extent.tile},
+                                 {"plane", std::string(PlaneName(extent.plane))}});
+      if (shards.size() > 1) json["extents"].back()["shard"] = shard;
+    }
   }
   json["files"] = nlohmann::json::array();
   for (const auto& [file, bytes] : file_bytes) {

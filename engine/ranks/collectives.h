@@ -1,5 +1,5 @@
-// What the ranks of a run say to one another: one primitive, from which gathers, sums and
-// agreements are made (below).
+// What the ranks of a run say to one another: an exchange, from which gathers, sums and
+// agreements are made (below), and plain messages.
 //
 // An object is one conversation: its calls happen in the same order, with the same sizes, on
 // every rank, from one thread at a time. Conversations that overlap need an object each.
@@ -33,6 +33,11 @@ class Collectives {
   virtual absl::Status Exchange(absl::Span<const char* const> send, absl::Span<char* const> receive,
                                 uint64_t bytes) = 0;
 
+  // From one rank to one other, which receives as many; errors as of Exchange. No Exchange of
+  // the two is under way.
+  virtual absl::Status Send(int to, const char* data, uint64_t bytes) = 0;
+  virtual absl::Status Receive(int from, char* data, uint64_t bytes) = 0;
+
   // Sent to other ranks so far. Any thread.
   virtual uint64_t sent_bytes() const = 0;
 
@@ -53,5 +58,9 @@ absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string&
 // OK where every rank's status is; otherwise that of the first rank with another, with "rank R: "
 // in front unless it is this one's own.
 absl::Status Agree(Collectives& ranks, const absl::Status& own);
+// The same where there may be one rank alone (null).
+inline absl::Status AgreeAll(Collectives* ranks, const absl::Status& own) {
+  return ranks == nullptr ? own : Agree(*ranks, own);
+}
 
 }  // namespace spillway

@@ -61,39 +61,25 @@ class GlooRanks : public Collectives {
   absl::Status Exchange(absl::Span<const char* const> send, absl::Span<char* const> receive,
                         uint64_t bytes) override {
     if (bytes == 0) return absl::OkStatus();
-    int peer = rank_;
-    std::vector<Pending> pending;
-    absl::Status status;
-    try {
-      const int tag = next_tag_;
-      next_tag_ = (next_tag_ + 1) & 0x3fffffff;
-      // Everyone begins with another, so that not all send to the same at once.
-      for (int i = 1; i < size(); ++i) {
-        peer = (rank_ + size() - i) % size();
-        std::vector<torch::Tensor> to = {BytesAt(receive[peer], bytes)};
-        pending.push_back({group_->recv(to, peer, tag), peer});
-      }
-      for (int i = 1; i < size(); ++i) {
-        peer = (rank_ + i) % size();
-        std::vector<torch::Tensor> from = {BytesAt(const_cast<char*>(send[peer]), bytes)};
-        pending.push_back({group_->send(from, peer, tag), peer});
-      }
-      status = Publish(pending);
-      if (receive[rank_] != send[rank_]) std::memcpy(receive[rank_], send[rank_], bytes);
-      for (Pending& work : pending) {
-        peer = work.peer;
-        if (status.ok() && !work.work->wait()) status = absl::CancelledError("aborted");
-      }
-      sent_bytes_ += bytes * (size() - 1);
-    } catch (const std::exception& error) {
-      status = StatusOf(error.what(), peer);
+    std::vector<Message> messages;
+    // Everyone begins with another, so that not all send to the same at once.
+    for (int i = 1; i < size(); ++i) {
+      const int peer = (rank_ + size() - i) % size();
+      messages.push_back({peer, false, receive[peer]});
     }
-    MutexLock lock(mutex_);
-    pending_.clear();
-    if (status.ok() || aborted_) return aborted_ ? absl::CancelledError("aborted") : status;
-    // What is still under way points to memory of the caller's.
-    for (Pending& work : pending) AbortOne(work);
-    return status;
+    for (int i = 1; i < size(); ++i) {
+      const int peer = (rank_ + i) % size();
+      messages.push_back({peer, true, const_cast<char*>(send[peer])});
+    }
+    if (receive[rank_] != send[rank_]) std::memcpy(receive[rank_], send[rank_], bytes);
+    return Pass(messages, bytes);
+  }
+
+  absl::Status Send(int to, const char* data, uint64_t bytes) override {
+    return Pass({{to, true, const_cast<char*>(data)}}, bytes);
+  }
+  absl::Status Receive(int from, char* data, uint64_t bytes) override {
+    return Pass({{from, false, data}}, bytes);
   }
 
   void Abort() override {
@@ -107,6 +93,41 @@ class GlooRanks : public Collectives {
     c10::intrusive_ptr<c10d::Work> work;
     int peer = 0;
   };
+
+  struct Message {
+    int peer = 0;
+    bool sent = false;  // else received
+    char* data = nullptr;
+  };
+
+  // All at once. Messages between two ranks arrive in the order in which they were sent.
+  absl::Status Pass(const std::vector<Message>& messages, uint64_t bytes) {
+    int peer = rank_;
+    std::vector<Pending> pending;
+    absl::Status status;
+    try {
+      for (const Message& message : messages) {
+        peer = message.peer;
+        std::vector<torch::Tensor> tensors = {BytesAt(message.data, bytes)};
+        pending.push_back(
+            {message.sent ? group_->send(tensors, peer, 0) : group_->recv(tensors, peer, 0), peer});
+      }
+      status = Publish(pending);
+      for (Pending& work : pending) {
+        peer = work.peer;
+        if (status.ok() && !work.work->wait()) status = absl::CancelledError("aborted");
+      }
+      for (const Message& message : messages) sent_bytes_ += message.sent ? bytes : 0;
+    } catch (const std::exception& error) {
+      status = StatusOf(error.what(), peer);
+    }
+    MutexLock lock(mutex_);
+    pending_.clear();
+    if (status.ok() || aborted_) return aborted_ ? absl::CancelledError("aborted") : status;
+    // What is still under way points to memory of the caller's.
+    for (Pending& work : pending) AbortOne(work);
+    return status;
+  }
 
   static void AbortOne(Pending& pending) {
     try {
@@ -141,7 +162,6 @@ class GlooRanks : public Collectives {
   const GlooOptions options_;
   const int rank_;  // among the members
   c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
-  int next_tag_ = 0;
   std::atomic<uint64_t> sent_bytes_{0};
 
   Mutex mutex_;

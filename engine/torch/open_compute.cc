@@ -31,10 +31,11 @@ absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenCompute(const DeviceChoice& cho
   return LinkedCuda()->Open(*choice.gpu);
 }
 
-void ChooseBudgets(const DeviceChoice& choice, uint64_t* device_bytes, uint64_t* host_bytes) {
-  if (!choice.gpu) return ChooseBudgets(device_bytes, host_bytes);
+void ChooseBudgets(const DeviceChoice& choice, uint64_t* device_bytes, uint64_t* host_bytes,
+                   int processes) {
+  if (!choice.gpu) return ChooseBudgets(device_bytes, host_bytes, processes);
   if (*device_bytes == 0) *device_bytes = GpuBudgetBytes(choice.gpu->free_bytes);
-  if (*host_bytes == 0) *host_bytes = SpendableMemoryBytes();
+  if (*host_bytes == 0) *host_bytes = SpendableMemoryBytes(processes);
 }
 
 }  // namespace spillway

@@ -10,12 +10,17 @@
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/run_plan.h"
 #include "engine/memory_limits.h"
+#include "engine/ranks/gathered_state.h"
+#include "engine/ranks/launch_environment.h"
+#include "engine/ranks/shard_plan.h"
 #include "engine/run_storage.h"
 #include "engine/stop_signal.h"
 #include "engine/tokens/window_sampler.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
+#include "engine/torch/rank_connection.h"
+#include "engine/torch/train_ranks.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "swap/format_bytes.h"
@@ -27,22 +32,34 @@ absl::Status FinishWith(const TrainHooks& hooks, const StateSource& source) {
   return hooks.at_end ? hooks.at_end(source) : absl::OkStatus();
 }
 
-}  // namespace
+// The trained state: this rank's own, or with several that of all, at the first one.
+absl::Status FinishTrained(const TrainHooks& hooks, const TrainOptions& options,
+                           const ModelDescription& description, Trainer& trainer,
+                           Collectives* world) {
+  StateSource source;
+  source.model = description;
+  source.layout = trainer.plan().layout;
+  source.dtype = options.dtype;
+  source.read = [&](int first, int last, const SwapManager::FillTile& visit) {
+    return trainer.manager()->ReadState(first, last, visit);
+  };
+  if (world == nullptr) return FinishWith(hooks, source);
+  std::vector<uint64_t> parameters;
+  for (const UnitDescription& unit : description.units) parameters.push_back(unit.flat_parameters);
+  GatheredState gathered(GridOf(options), source.layout, std::move(parameters), world, source.read);
+  if (options.rank > 0) return gathered.Serve();
+  source.read = [&](int first, int last, const SwapManager::FillTile& visit) {
+    return gathered.Read(first, last, visit);
+  };
+  return gathered.End(FinishWith(hooks, source));
+}
 
-absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
-                                  WeightSource* weights, const TrainOptions& given,
-                                  const TrainHooks& hooks) {
-  TrainOptions options = given;
-  ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model));
-  if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
-  if (options.steps == 0) {
-    options.steps =
-        StepsForEpochs(options.epochs, data.size(), options.micro_batch * options.accumulate);
-  }
-  options.identity.emplace_back("data", data.fingerprint());
-
+absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription& description,
+                                      Dataset& data, Dataset* evaluation, WeightSource* weights,
+                                      TrainOptions options, const TrainHooks& hooks,
+                                      const Launch& launch, const RankGroups& ranks) {
   StopSignal signals;
-  ASSIGN_OR_RETURN(const auto storage, RunStorage::Open(options));
+  ASSIGN_OR_RETURN(const auto storage, OpenRankStorage(options, ranks.world));
   const std::optional<RunState>& committed = storage->committed();
   if (options.resume && !committed) {
     LogInfo(absl::StrCat("no commit in ", storage->output(),
@@ -50,15 +67,20 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
                          " to resume: starting at step 1"));
   }
   if (options.threads == 0) {
-    options.threads =
-        committed ? committed->threads : std::max(1u, std::thread::hardware_concurrency());
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    options.threads = committed ? committed->threads : std::max(1, cores / launch.local_world);
   }
   at::set_num_threads(options.threads);
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(options.device, options.dtype, options.device_memory_bytes));
   if (options.device == "auto") LogInfo(choice.Sentence());
+  if (ranks.world != nullptr && choice.gpu) {
+    return absl::UnimplementedError(
+        "several ranks compute on CPUs so far: give --device cpu, or one rank");
+  }
   options.device = choice.Text();
-  ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes);
+  ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes,
+                launch.local_world);
 
   TrainResult result;
   if (committed && committed->step >= options.steps) {
@@ -67,8 +89,11 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
                          committed->step));
     RETURN_IF_ERROR(storage->FinishCopies());
     if (storage->copies()) RETURN_IF_ERROR(storage->copies()->Wait());
-    ASSIGN_OR_RETURN(const CommittedRun run, OpenCommittedRun(storage->committed_in()));
-    RETURN_IF_ERROR(FinishWith(hooks, run.source()));
+    if (options.rank == 0) {
+      ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(storage->committed_in()));
+      RETURN_IF_ERROR(run.OpenOtherParts());
+      RETURN_IF_ERROR(FinishWith(hooks, run.source()));
+    }
     result.end = TrainResult::End::kAlreadyFinished;
     result.step = committed->step;
     return result;
@@ -87,30 +112,55 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
     ModelCompute compute(model, description, &data, evaluation, options, place);
     InitSource init(model, options.seed);
     status = [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(options, description, storage.get(),
-                                                           &compute, &device_budget, place.device));
+      auto created = Trainer::Create(options, description, storage.get(), &compute, &device_budget,
+                                     place.device, ranks);
+      RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
+      const std::unique_ptr<Trainer> trainer = *std::move(created);
       place.memory->SetBudget(&device_budget);
-      if (absl::Status started = trainer->Start(weights ? weights : &init); !started.ok()) {
-        if (StopSignal::received() == 0) return started;
+      const absl::Status started = AgreeAll(ranks.world, trainer->Start(weights ? weights : &init));
+      if (absl::IsCancelled(started)) {
         result.end = TrainResult::End::kStopped;
         result.stop_signal = StopSignal::received();
         return absl::OkStatus();
       }
-      if (hooks.at_start) RETURN_IF_ERROR(hooks.at_start());
+      RETURN_IF_ERROR(started);
+      if (hooks.at_start && options.rank == 0) RETURN_IF_ERROR(hooks.at_start());
       ASSIGN_OR_RETURN(result, trainer->Run());
       if (result.end != TrainResult::End::kFinished) return absl::OkStatus();
-      StateSource source;
-      source.model = description;
-      source.layout = trainer->plan().layout;
-      source.dtype = options.dtype;
-      source.read = [&](int first, int last, const SwapManager::FillTile& visit) {
-        return trainer->manager()->ReadState(first, last, visit);
-      };
-      return FinishWith(hooks, source);
+      return FinishTrained(hooks, options, description, *trainer, ranks.world);
     }();
   }
   place.memory->SetBudget(nullptr);
   RETURN_IF_ERROR(status);
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
+                                  WeightSource* weights, const TrainOptions& given,
+                                  const TrainHooks& hooks) {
+  TrainOptions options = given;
+  ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model));
+  if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
+  if (options.steps == 0) {
+    options.steps = StepsForEpochs(options.epochs, data.size(),
+                                   options.micro_batch * options.accumulate * options.ranks);
+  }
+  options.identity.emplace_back("data", data.fingerprint());
+  Launch launch;
+  if (options.ranks > 1) {
+    ASSIGN_OR_RETURN(launch, ReadLaunch(ThisEnvironment(), std::nullopt));
+    if (options.rank > 0) options.tensorboard.clear();
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<RankConnection> connection, ConnectRanks(options, launch));
+  if (connection == nullptr) {
+    return TrainRank(model, description, data, evaluation, weights, options, hooks, launch, {});
+  }
+  auto result = TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
+                          connection->groups());
+  if (!result.ok()) return connection->FirstFailure(result.status());
+  RETURN_IF_ERROR(connection->Close());
   return result;
 }
 

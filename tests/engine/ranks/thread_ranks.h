@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <memory>
 #include <thread>
@@ -42,6 +43,12 @@ class ThreadRanks {
     absl::Status Exchange(absl::Span<const char* const> send, absl::Span<char* const> receive,
                           uint64_t bytes) override {
       return all_->Exchange(*this, send, receive, bytes);
+    }
+    absl::Status Send(int to, const char* data, uint64_t bytes) override {
+      return all_->Send(rank_, to, data, bytes);
+    }
+    absl::Status Receive(int from, char* data, uint64_t bytes) override {
+      return all_->Receive(from, rank_, data, bytes);
     }
     uint64_t sent_bytes() const override { return sent_; }
     void Abort() override { all_->Break(absl::CancelledError("aborted")); }
@@ -92,7 +99,26 @@ class ThreadRanks {
     return broken_;
   }
 
+  absl::Status Send(int from, int to, const char* data, uint64_t bytes) {
+    MutexLock lock(mutex_);
+    mail_[{from, to}].emplace_back(data, bytes);
+    ranks_[from]->sent_ += bytes;
+    changed_.NotifyAll();
+    return broken_;
+  }
+  absl::Status Receive(int from, int to, char* data, uint64_t bytes) {
+    MutexLock lock(mutex_);
+    std::deque<std::string>& mail = mail_[{from, to}];
+    while (broken_.ok() && mail.empty()) changed_.Wait(mutex_);
+    if (!broken_.ok()) return broken_;
+    if (mail.front().size() != bytes) return absl::InternalError("a message of another size");
+    std::memcpy(data, mail.front().data(), bytes);
+    mail.pop_front();
+    return absl::OkStatus();
+  }
+
   const int size_;
+  std::map<std::pair<int, int>, std::deque<std::string>> mail_;
   std::chrono::microseconds delay_{0};
   Mutex mutex_;
   CondVar changed_;

@@ -1,0 +1,29 @@
+// Commits of several ranks. Each rank makes its part durable under a name of its own; then the
+// first rank renames its manifest, which decides that the commit is one; then the others rename
+// theirs. A rank that was killed between the two finds its part where it waits, and takes it up
+// (SettleCommit). Until all know of the decision no rank writes over the commit before.
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "engine/ranks/collectives.h"
+
+namespace spillway {
+
+// A new commit's id, the same on every rank and in no other commit.
+absl::StatusOr<std::string> NewCommitId(Collectives& ranks, int64_t step);
+
+// With this rank's part durable in PreparedManifestPath(directory), `directory` being the rank's
+// own. Returns when the commit is decided, and this rank's manifest is in its place. Blocks.
+absl::Status PublishCommit(const std::string& directory, Collectives& ranks);
+
+// Before a rank reads its manifest: makes it that of the commit `commit_id`, the first rank's,
+// where its part of that waits; "": there is none, and what waits is of no use. kDataLoss where
+// the part is missing.
+absl::Status SettleCommit(const std::string& directory, const std::string& commit_id);
+
+// Where to read a rank's part of the commit, without settling anything.
+absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id);
+
+}  // namespace spillway

@@ -1,0 +1,71 @@
+#include "engine/torch/train_ranks.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/ranks/shard_plan.h"
+#include "engine/run_state.h"
+#include "io/status.h"
+
+namespace spillway {
+
+absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
+                                                             const Launch& launch) {
+  if (options.ranks == 1) return nullptr;
+  if (launch.world != options.ranks || launch.rank != options.rank) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the run has ", options.ranks, " ranks, but the launcher started ",
+                     launch.world, " (this is its rank ", launch.rank, ")"));
+  }
+  ConnectOptions connect;
+  connect.launch = launch;
+  connect.grid = GridOf(options);
+  connect.timeout_seconds = options.collective_timeout_seconds;
+  // What the others must have been told, too.
+  absl::StrAppend(&connect.identity, "output: ", options.output, "\nsteps: ", options.steps,
+                  "\nranks: ", options.ranks, "\nshard: ", static_cast<int>(options.shard),
+                  "\nshard group: ", options.shard_group_size,
+                  "\ncommunication dtype: ", std::string(DTypeName(options.communication_dtype)),
+                  "\nupdate: ", static_cast<int>(options.update),
+                  "\nresume: ", options.resume ? "yes" : "no",
+                  "\noverwrite: ", options.overwrite ? "yes" : "no",
+                  "\ncommits: ", options.no_commit ? "none" : absl::StrCat(options.commit_every),
+                  "\neval-every: ", options.eval_every);
+  for (const auto& [name, value] : RunIdentity(options)) {
+    absl::StrAppend(&connect.identity, "\n", name, ": ", value);
+  }
+  return RankConnection::Open(connect);
+}
+
+absl::StatusOr<std::unique_ptr<RunStorage>> OpenRankStorage(const TrainOptions& options,
+                                                            Collectives* world) {
+  if (world == nullptr) return RunStorage::Open(options);
+  if (!options.persist.empty()) {
+    return absl::UnimplementedError(
+        "--persist cannot be had with several ranks yet: leave it out (commits are in --output and "
+        "on the swap paths)");
+  }
+  std::unique_ptr<RunStorage> storage;
+  RunStorage::FirstRank first;
+  first.output = options.output;
+  for (const bool turn_of_first : {true, false}) {
+    absl::Status status;
+    if (turn_of_first == (options.rank == 0)) {
+      TrainOptions own = options;
+      own.output = RankOutput(options.output, options.rank);
+      auto opened = RunStorage::Open(own, options.rank > 0 ? &first : nullptr);
+      status = opened.status();
+      if (opened.ok()) storage = *std::move(opened);
+    }
+    RETURN_IF_ERROR(Agree(*world, status));
+    if (!turn_of_first) break;
+    const bool commit = options.rank == 0 && storage->committed();
+    ASSIGN_OR_RETURN(const std::string state,
+                     FromFirstRank(*world, commit ? EncodeRunState(*storage->committed()) : ""));
+    if (state.empty()) continue;
+    ASSIGN_OR_RETURN(first.committed, DecodeRunState(state));
+  }
+  return storage;
+}
+
+}  // namespace spillway

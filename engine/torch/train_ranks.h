@@ -1,0 +1,24 @@
+// What a rank does around its training: meets the others, opens its part of the storage after
+// the first rank, hands over its state at the end.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/ranks/gathered_state.h"
+#include "engine/run_storage.h"
+#include "engine/torch/rank_connection.h"
+#include "engine/train_options.h"
+
+namespace spillway {
+
+// Null where the run has one rank. `options`: not resolved any further than the ranks agree on.
+absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
+                                                             const Launch& launch);
+
+// Rank 0 first, then the others: OUTPUT is its. `world` null: just so.
+absl::StatusOr<std::unique_ptr<RunStorage>> OpenRankStorage(const TrainOptions& options,
+                                                            Collectives* world);
+
+}  // namespace spillway
