@@ -43,6 +43,7 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
   std::vector<uint64_t> unit_parameters;
   for (const UnitLayout& unit : whole.units()) {
     unit_parameters.push_back(shards.grid.UnitParameters(unit.parameters));
+    shards.unit_parameters.push_back(unit.parameters);
     shards.shard_parameters.push_back(shards.grid.ShardParameters(unit.parameters));
   }
   shards.weight_bytes = whole.planes()[0].bytes_per_parameter;

@@ -219,7 +219,10 @@ absl::Status ShardedStep::Take(const ShardAction& action) {
       break;
     case ShardAction::Kind::kSum: {
       const WholeStay& stay = options_.schedule.sums[action.stay];
-      const auto* sums = reinterpret_cast<const float*>(memory_ + stay.offset);
+      auto* sums = reinterpret_cast<float*>(memory_ + stay.offset);
+      // Whoever computes knows of less padding than this grid has.
+      const uint64_t parameters = options_.unit_parameters[action.unit];
+      std::memset(sums + parameters, 0, stay.bytes - parameters * sizeof(float));
       RETURN_IF_ERROR(
           sums_.Sum(action.unit, sums, options_.shard_parameters[action.unit], shard.gradients[0]));
       break;

@@ -44,6 +44,7 @@ class ShardedStep : public StepMemory {
   struct Options {
     ShardGrid grid;
     ShardedSchedule schedule;
+    std::vector<uint64_t> unit_parameters;   // [unit], without padding
     std::vector<uint64_t> shard_parameters;  // [unit], padded
     uint64_t weight_bytes = 2;               // of a parameter
     GradientSumOptions sums;

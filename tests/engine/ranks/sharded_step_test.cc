@@ -177,6 +177,7 @@ absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredWeights 
   for (uint64_t parameters : shape.units) {
     unit_parameters.push_back(grid.UnitParameters(parameters));
     options.shard_parameters.push_back(grid.ShardParameters(parameters));
+    options.unit_parameters.push_back(parameters);
   }
   options.schedule = BuildShardedSchedule(BuildTrainSchedule({shape.borrows}, shape.update),
                                           gathered, unit_parameters, 4);
@@ -218,7 +219,8 @@ absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredWeights 
         const auto* weights = reinterpret_cast<const float*>(buffers->weights[g]);
         for (uint64_t i = 0; i < unit_parameters[u]; ++i) {
           float& sum = buffers->gradients[g][i];
-          if (buffers->fresh[g]) sum = 0;
+          // As compute does: padding up to a block, and nothing behind it.
+          if (buffers->fresh[g]) sum = i < shape.units[u] + 100 ? 0 : 1e3f;
           if (i < shape.units[u]) sum += Contribution(grid.rank, step, op, i, weights[i]);
         }
       }
