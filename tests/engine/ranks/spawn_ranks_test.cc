@@ -73,6 +73,9 @@ class SpawnRanksTest : public testing::Test {
     parent_ = fork();
     ASSERT_GE(parent_, 0);
     if (parent_ > 0) return;
+    // A shell that started the tests in the background has it ignored, and no script of the ranks
+    // could trap it.
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1}) signal(number, SIG_DFL);
     dup2(open((scratch_ / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDOUT_FILENO);
     dup2(open((scratch_ / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     const auto code = SpawnRanks(options);
