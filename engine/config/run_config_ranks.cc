@@ -67,8 +67,8 @@ void RunConfigResolver::ResolveShard() {
   train.shard = Choice<Shard>("shard", flags_.shard, file_.shard, Shard::kFull, ShardNames(),
                               WordCase::kIgnored);
   train.shard_group_size = train.shard == Shard::kNone ? 1 : train.ranks;
-  std::string source = "derived";
   if (train.shard == Shard::kHybrid) {
+    std::string source = "the ranks of this machine";
     const auto size =
         IntegerFlag("--shard-group-size", flags_.shard_group_size.value_or("1"), 1, kMostRanks);
     Fail(size.status());
@@ -79,10 +79,10 @@ void RunConfigResolver::ResolveShard() {
       source = "--shard-group-size";
     } else if (machine_known) {
       train.shard_group_size = launch_.local_world;
-      source = "the ranks of this machine";
     } else {
       Invalid("--shard hybrid needs --shard-group-size G: how many ranks share one state");
     }
+    Record("shard-group-size", train.shard_group_size, source);
     if (train.ranks % train.shard_group_size != 0) {
       Invalid(absl::StrCat("--shard hybrid: groups of ", train.shard_group_size, " (", source,
                            ") do not divide the ", train.ranks, " ranks: give ",
@@ -93,7 +93,6 @@ void RunConfigResolver::ResolveShard() {
     Invalid(absl::StrCat("--shard-group-size ", *flags_.shard_group_size,
                          " has a meaning with --shard hybrid only"));
   }
-  Record("shard-group-size", train.shard_group_size, source);
 }
 
 }  // namespace spillway

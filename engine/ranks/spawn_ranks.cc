@@ -263,7 +263,7 @@ class Spawner {
   // True where anything was there.
   bool ForwardOutput() {
     bool any = false;
-    char buffer[64 << 10];
+    char buffer[4096];
     for (const auto& child : children_) {
       if (child->output.fd() < 0) continue;
       const ssize_t size = read(child->output.fd(), buffer, sizeof(buffer));

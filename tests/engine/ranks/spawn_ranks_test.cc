@@ -73,6 +73,9 @@ class SpawnRanksTest : public testing::Test {
     parent_ = fork();
     ASSERT_GE(parent_, 0);
     if (parent_ > 0) return;
+    // A shell that started the tests in the background has it ignored, and no script of the ranks
+    // could trap it.
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1}) signal(number, SIG_DFL);
     dup2(open((scratch_ / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDOUT_FILENO);
     dup2(open((scratch_ / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     const auto code = SpawnRanks(options);
@@ -91,6 +94,11 @@ class SpawnRanksTest : public testing::Test {
     out_ = ReadFile(scratch_ / "out");
     error_ = ReadFile(scratch_ / "err");
     return WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  }
+
+  void Signal(int signal) {
+    ASSERT_GT(parent_, 0);
+    kill(parent_, signal);
   }
 
   int Run(int ranks, const std::string& script) {
@@ -174,6 +182,32 @@ TEST_F(SpawnRanksTest, LinesAreNotMixed) {
   EXPECT_EQ(lines, 900);
 }
 
+TEST_F(SpawnRanksTest, WhatARankSaysLastIsNotLost) {
+  // Written, and all ranks gone, while its parent could not look.
+  Start(Options(2, absl::StrCat(kSayPid,
+                                "while [ ! -e $DIR/go ]; do sleep 0.01; done; i=0; "
+                                "while [ $i -lt 1000 ]; do echo line $i of many >&2; "
+                                "i=$((i+1)); done")));
+  ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 2); }));
+  const pid_t first = PidOf(0), second = PidOf(1);
+  Signal(SIGSTOP);
+  WriteFile(scratch_ / "go", "");
+  ASSERT_TRUE(WaitFor([&] { return !Lives(first) && !Lives(second); }));
+  Signal(SIGCONT);
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_THAT(error_, HasSubstr("rank 1: line 999 of many\n"));
+}
+
+TEST_F(SpawnRanksTest, RanksStartWithoutBlockedSignals) {
+  // Not a shell, which unblocks them itself.
+  SpawnOptions options = Options(1, "");
+  options.program = "/bin/cat";
+  options.arguments = {"cat", "/proc/self/status"};
+  Start(options);
+  EXPECT_EQ(Wait(), 0);
+  EXPECT_THAT(out_, HasSubstr("SigBlk:\t0000000000000000\n"));
+}
+
 TEST_F(SpawnRanksTest, TheFirstFailureIsTheCode) {
   EXPECT_EQ(Run(3, "[ $RANK = 2 ] && exit 3; exit 0"), 3);
   EXPECT_EQ(Run(3,
@@ -226,9 +260,9 @@ TEST_F(SpawnRanksTest, SignalsArePassedOnOnce) {
         3, absl::StrCat("trap 'echo x >> $DIR/", name, "$RANK' ", name, "; ", kSayPid,
                         "while [ ! -e $DIR/stop", name, " ]; do sleep 0.05; done; ", "exit 75")));
     ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 3); }));
-    kill(parent_, signal);
+    Signal(signal);
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    kill(parent_, signal);  // to the group, after the process
+    Signal(signal);  // to the group, after the process
     ASSERT_TRUE(WaitFor([&] { return HaveAll(name, 3); }));
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     WriteFile(scratch_ / absl::StrCat("stop", name), "");
@@ -244,10 +278,10 @@ TEST_F(SpawnRanksTest, WhoInsistsIsHeard) {
   Start(Options(
       2, absl::StrCat("trap \"trap - TERM; touch $DIR/once$RANK\" TERM; ", kSayPid, kForever)));
   ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 2); }));
-  kill(parent_, SIGTERM);
+  Signal(SIGTERM);
   ASSERT_TRUE(WaitFor([&] { return HaveAll("once", 2); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-  kill(parent_, SIGTERM);
+  Signal(SIGTERM);
   EXPECT_EQ(Wait(), 1);
   EXPECT_THAT(error_, HasSubstr("was ended by SIGTERM"));
 }
@@ -260,7 +294,7 @@ TEST_F(SpawnRanksTest, RanksDieWithTheirParent) {
     EXPECT_TRUE(Lives(pid));
     EXPECT_EQ(getpgid(pid), pid) << "a terminal's Ctrl-C would reach it twice";
   }
-  kill(parent_, SIGKILL);
+  Signal(SIGKILL);
   EXPECT_EQ(Wait(), -1);
   for (const pid_t pid : pids) EXPECT_TRUE(WaitFor([&] { return !Lives(pid); }));
 }
