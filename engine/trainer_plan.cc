@@ -55,7 +55,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   // Measured in the store's place, and before the arenas are there, whose memory it uses. What
   // is in the store stays the same.
   input.clock =
-      MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_);
+      MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_, device_);
   if (input.clock) {
     ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
     RETURN_IF_ERROR(CheckWrites(*run.swaps));
