@@ -73,8 +73,8 @@ ObservedRates StepSummary::observed_rates() const {
 }
 
 const char* StepSummary::MovedBy() const {
-  if (sums_.busy_copy <= 0) return "disk";
-  return sums_.busy_disk > 0 ? "disk and link" : "link";
+  if (sums_.busy_copy <= 0) return "the disk as in these steps";
+  return sums_.busy_disk > 0 ? "disk and link as seen" : "the link as in these steps";
 }
 
 double StepSummary::Median(double Step::*member) const {
@@ -100,9 +100,8 @@ std::string StepSummary::SpeedLines(int workers) const {
     const double predicted = forecast_->predicted_seconds;
     const double observed = at_observed_rates_seconds_.value_or(predicted);
     if (std::abs(observed - predicted) > kLeastChange * predicted) {
-      absl::StrAppendFormat(
-          &text, "\n  at rates   of the %s as in these steps, predicted %s (%.2f of the median)",
-          MovedBy(), Seconds(observed), median > 0 ? observed / median : 0);
+      absl::StrAppendFormat(&text, "\n  at rates   of %s, predicted %s (%.2f of the median)",
+                            MovedBy(), Seconds(observed), median > 0 ? observed / median : 0);
     }
     absl::StrAppend(&text, "\n  binds      ");
     for (int i = 0; i < kPhases; ++i) {

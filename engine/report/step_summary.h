@@ -41,7 +41,7 @@ class StepSummary {
     CopyTime to_device, to_host;
   };
 
-  const char* MovedBy() const;  // "disk", "link", "disk and link"
+  const char* MovedBy() const;  // "the disk as in these steps", of what moved anything
   std::string SpeedLines(int workers) const;
   std::string TrafficLines(uint64_t parameters, double drive_bytes_per_day) const;
 

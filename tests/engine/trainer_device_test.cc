@@ -59,7 +59,9 @@ TEST_F(TrainerOnDevice, ASlowLinkIsWhatAStepWaitsForAndIsBusyWith) {
     for (const TimelineRow& row : timeline->resources) rows.push_back(row.name);
     EXPECT_THAT(rows, testing::IsSupersetOf({"copy to device", "copy to host"}));
     ASSERT_FALSE(timeline->waits.empty());
-    EXPECT_EQ(timeline->ops.size(), 2 * model_.units.size() - 1);
+    // The end of the operation before may reach over the step's beginning.
+    EXPECT_GE(timeline->ops.size(), 2 * model_.units.size() - 1);
+    EXPECT_LE(timeline->ops.size(), 2 * model_.units.size());
   }
 }
 

@@ -115,7 +115,7 @@ TEST(StepSummary, ADevicesCopiesAreThere) {
   const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
   EXPECT_THAT(text, HasSubstr(", disk 90%, copy 70%, update"));
   EXPECT_THAT(text, HasSubstr("copy 0.5 s (25%)"));
-  EXPECT_THAT(text, HasSubstr("at rates   of the disk and link as in these steps"));
+  EXPECT_THAT(text, HasSubstr("at rates   of disk and link as seen"));
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
