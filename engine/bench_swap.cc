@@ -26,6 +26,7 @@ constexpr int kMeasurements = 9;             // a round
 constexpr uint64_t kWorkerBytes = 32 << 20;  // beyond most caches
 constexpr uint64_t kPieceBytes = 4 << 20;    // about a tile's plane
 constexpr uint64_t kMiB = 1 << 20;
+constexpr uint64_t kLinkBytes = 32 * kMiB;
 
 double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -128,6 +129,23 @@ class SwapBench {
     result.write_alone = Median(write_alone_);
     result.read_both = Median(read_both_);
     result.write_both = Median(write_both_);
+    result.device = options_.device_text;
+    if (options_.device != nullptr) {
+      const auto median_of = [&](LinkRates LinkMeasurement::*rates, double LinkRates::*way) {
+        std::vector<double> values;
+        for (const LinkMeasurement& link : links_) values.push_back((link.*rates).*way);
+        return Median(std::move(values));
+      };
+      result.link.emplace();
+      for (const auto rates : {&LinkMeasurement::alone, &LinkMeasurement::both_ways}) {
+        for (const auto way :
+             {&LinkRates::to_device_bytes_per_second, &LinkRates::to_host_bytes_per_second}) {
+          (*result.link.*rates).*way = median_of(rates, way);
+        }
+      }
+    } else {
+      result.why_no_link = options_.why_no_link;
+    }
     result.copy = copy_.Result();
     result.checksum = checksum_.Result();
     return result;
@@ -158,6 +176,10 @@ class SwapBench {
     ASSIGN_OR_RETURN(const DiskPassResult both, Pass(PassMix::kBoth));
     read_both_.push_back(static_cast<double>(both.read_bytes) / both.seconds);
     write_both_.push_back(static_cast<double>(both.written_bytes) / both.seconds);
+    if (options_.device != nullptr) {
+      ASSIGN_OR_RETURN(const LinkMeasurement link, MeasureLink(*options_.device, kLinkBytes));
+      links_.push_back(link);
+    }
     RETURN_IF_ERROR(MeasureWorkers(Work::kCopy, copy_));
     return MeasureWorkers(Work::kChecksum, checksum_);
   }
@@ -188,6 +210,7 @@ class SwapBench {
   std::vector<std::vector<char>> memory_;  // of each worker: what it reads, and copies to
 
   std::vector<double> read_alone_, write_alone_, read_both_, write_both_;
+  std::vector<LinkMeasurement> links_;
   WorkersSamples copy_, checksum_;
 };
 
@@ -221,9 +244,17 @@ std::string SwapBenchText(const SwapBenchResult& r) {
   link("NVMe to host", r.read_alone, r.read_both);
   link("host to NVMe", r.write_alone, r.write_both);
   absl::StrAppendFormat(&text, "%-26s%10s%18.2f\n", "both together", "", r.disk_both() * 1e-9);
-  const char* const none = "none: on the CPU they are the same memory";
-  absl::StrAppendFormat(&text, "%-32s%s\n%-32s%s\n\n", "host to device", none, "device to host",
-                        none);
+  if (r.link) {
+    link("host to device", r.link->alone.to_device_bytes_per_second,
+         r.link->both_ways.to_device_bytes_per_second);
+    link("device to host", r.link->alone.to_host_bytes_per_second,
+         r.link->both_ways.to_host_bytes_per_second);
+    absl::StrAppendFormat(&text, "(%s)\n\n", r.device);
+  } else {
+    const char* const none = "none: on the CPU they are the same memory";
+    absl::StrAppendFormat(&text, "%-32s%s\n%-32s%s\n\n", "host to device", none, "device to host",
+                          none);
+  }
   absl::StrAppendFormat(&text, "%-26s%10s%18s%12s%14s\n", "", "one worker", "all", "beside disk",
                         "disk then");
   const auto workers = [&](const char* name, const SwapBenchResult::Workers& w) {
@@ -239,6 +270,10 @@ std::string SwapBenchText(const SwapBenchResult& r) {
 }
 
 nlohmann::json SwapBenchJson(const SwapBenchResult& r) {
+  const auto link = [&](double LinkRates::*way) -> nlohmann::json {
+    if (!r.link) return nullptr;
+    return {{"alone", r.link->alone.*way}, {"both_ways", r.link->both_ways.*way}};
+  };
   return {{"paths", r.paths},
           {"engine", r.engine},
           {"block_bytes", r.io.block_bytes},
@@ -248,10 +283,10 @@ nlohmann::json SwapBenchJson(const SwapBenchResult& r) {
           {"unit", "bytes_per_second"},
           {"nvme_to_host", {{"alone", r.read_alone}, {"both_ways", r.read_both}}},
           {"host_to_nvme", {{"alone", r.write_alone}, {"both_ways", r.write_both}}},
-          {"device", "cpu"},
-          {"device_note", "device and host are the same memory: nothing is copied between them"},
-          {"host_to_device", nullptr},
-          {"device_to_host", nullptr},
+          {"device", r.device},
+          {"device_note", r.link ? nlohmann::json(nullptr) : nlohmann::json(r.why_no_link)},
+          {"host_to_device", link(&LinkRates::to_device_bytes_per_second)},
+          {"device_to_host", link(&LinkRates::to_host_bytes_per_second)},
           {"memory_copy", WorkersJson(r.copy)},
           {"checksum", WorkersJson(r.checksum)},
           {"binding", r.Binding()}};

@@ -1,19 +1,23 @@
 // How fast bytes get between the tiers of this machine, each way alone and both at once, and how
 // fast workers check them: so that a person sees which link binds.
 //
-// On the CPU, device and host are the same memory and nothing is copied between them. What a
+// On the CPU, device and host are the same memory and nothing is copied between them. A device with
+// memory of its own has its link measured. What a
 // copy of memory to memory takes is measured all the same: it shares the memory's bandwidth
 // with transfers.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/estimate/device_probe.h"
 #include "io/io_engine.h"
 #include "nlohmann/json.hpp"
+#include "swap/device.h"
 
 namespace spillway {
 
@@ -21,6 +25,11 @@ struct SwapBenchOptions {
   std::vector<std::string> paths;  // existing folders, each once
   IoEngineOptions io;
   int workers = 2;
+  // With memory of its own, and nothing under way there; null: the CPU. `device_text` says which,
+  // as --device does, and `why_no_link` why it has none.
+  Device* device = nullptr;
+  std::string device_text = "cpu";
+  std::string why_no_link = "device and host are the same memory: nothing is copied between them";
   uint64_t file_bytes = uint64_t{1} << 30;  // of all test files together
   double seconds = 10;                      // about
   std::function<bool()> stopped;            // looked at before each block; may be empty
@@ -45,13 +54,18 @@ struct SwapBenchResult {
   };
   Workers copy, checksum;
 
+  std::string device;                   // "cpu", "cuda:0 (NVIDIA H200)"
+  std::optional<LinkMeasurement> link;  // between pinned host memory and the device's
+  std::string why_no_link;
+
   double disk_both() const { return read_both + write_both; }
   // Of a step that reads and writes all its state, checksums included: "disk" or "checksum".
   std::string Binding() const;
 };
 
 // An error names the path that can't be written to, or has no room; kCancelled when stopped.
-// Takes 64 MiB of memory a worker, and as much as the queue holds.
+// Takes 64 MiB of memory a worker, and as much as the queue holds; of a device 32 MiB, with as
+// much of the host's beside it.
 absl::StatusOr<SwapBenchResult> RunSwapBench(const SwapBenchOptions& options);
 
 // At most 80 columns.

@@ -49,11 +49,11 @@ nlohmann::json ToJson(const StepMetrics& m) {
                   {"to_host", m.to_host_bytes},
                   {"collective", 0}};
   row["stall_seconds"] = {{"disk", m.stall_disk_seconds},
-                          {"copy", 0.0},
+                          {"copy", m.stall_copy_seconds},
                           {"update", m.stall_update_seconds},
                           {"collective", 0.0}};
   row["busy_seconds"] = {{"disk", m.busy_disk_seconds},
-                         {"copy", 0.0},
+                         {"copy", m.busy_copy_seconds},
                          {"update", m.busy_update_seconds},
                          {"collective", 0.0},
                          {"compute", m.busy_compute_seconds}};

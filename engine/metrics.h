@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/estimate/step_forecast.h"
 #include "nlohmann/json.hpp"
+#include "swap/device_times.h"
 
 namespace spillway {
 
@@ -33,6 +34,10 @@ struct StepMetrics {
   double stall_update_seconds = 0;
   double busy_disk_seconds = 0;
   double busy_update_seconds = 0;
+  double busy_copy_seconds = 0;  // of a separate device's link, either way
+  double stall_copy_seconds = 0;
+  CopyTime copies_to_device;  // of the mover's copies, each way by itself: no part of the row
+  CopyTime copies_to_host;
   double busy_compute_seconds = 0;
   double commit_seconds = 0;  // waited for the commit before this step; not part of `seconds`
   uint64_t peak_device_bytes = 0;

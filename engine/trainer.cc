@@ -25,19 +25,6 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What was counted from `begin` to `end` is not counted as since `start`.
-void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start) {
-  start.io.read_bytes += end.io.read_bytes - begin.io.read_bytes;
-  start.io.written_bytes += end.io.written_bytes - begin.io.written_bytes;
-  start.io.busy_seconds += end.io.busy_seconds - begin.io.busy_seconds;
-  start.to_device_bytes += end.to_device_bytes - begin.to_device_bytes;
-  start.to_host_bytes += end.to_host_bytes - begin.to_host_bytes;
-  start.update_busy_seconds += end.update_busy_seconds - begin.update_busy_seconds;
-  start.stall_disk_seconds += end.stall_disk_seconds - begin.stall_disk_seconds;
-  start.stall_update_seconds += end.stall_update_seconds - begin.stall_update_seconds;
-  start.stall_commit_seconds += end.stall_commit_seconds - begin.stall_commit_seconds;
-}
-
 double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
 }
@@ -169,7 +156,9 @@ absl::Status Trainer::RunOps(int64_t count) {
     ASSIGN_OR_RETURN(const OpBuffers buffers, memory_->BeginOp());
     const double began = Now();
     {
-      const TraceSpan span(recorder_->trace(), SpanKindOf(buffers.op->kind), buffers.op->unit);
+      // Of a separate device, which is told now and computes later, the mover knows.
+      Trace* const trace = device_ == nullptr ? recorder_->trace() : nullptr;
+      const TraceSpan span(trace, SpanKindOf(buffers.op->kind), buffers.op->unit);
       RETURN_IF_ERROR(compute_->Run(buffers));
     }
     compute_seconds_ += Now() - began;

@@ -103,6 +103,8 @@ class Trainer {
   void EndStepOfTrace(const StepMetrics& row, bool steady);
   // Busy seconds of each resource since the row began.
   ResourceSeconds BusyNow(const SwapStats& stats) const;
+  // That operations computed, likewise: a separate device as its own stream tells.
+  double ComputingNow(const SwapStats& stats) const;
   // The forecast again, for the summary, the report and the result.
   void JudgeForecast(StepSummary& summary, TrainResult& result);
   void StartClock(double now, const SwapStats& stats);
@@ -166,8 +168,9 @@ class Trainer {
   ResourceSeconds busy_after_forward_, busy_after_backward_;
   double excluded_seconds_ = 0;  // evaluation and commits since row_began_
   double last_commit_seconds_ = 0;
-  double waited_disk_seconds_ = 0, waited_update_seconds_ = 0;  // outside operations, in this row
-  std::array<int64_t, kPhases> phase_ends_ns_{};                // of this row
+  // Outside operations, in this row.
+  double waited_disk_seconds_ = 0, waited_update_seconds_ = 0, waited_copy_seconds_ = 0;
+  std::array<int64_t, kPhases> phase_ends_ns_{};  // of this row
 };
 
 }  // namespace spillway

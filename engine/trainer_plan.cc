@@ -69,7 +69,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   // Measured in the store's place, and before the arenas are there, whose memory it uses. What
   // is in the store stays the same.
   input.clock =
-      MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_);
+      MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_, device_);
   if (input.clock) {
     input.clock->op_seconds = SecondsOf(run, *dry_run);
     ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));

@@ -2,6 +2,7 @@
 // made of, waits between operations, spans, and the bytes written to the drives.
 #include "engine/trainer_watch.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/estimate/run_forecast.h"
@@ -11,32 +12,73 @@
 
 namespace spillway {
 
+void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start) {
+  start.io.read_bytes += end.io.read_bytes - begin.io.read_bytes;
+  start.io.written_bytes += end.io.written_bytes - begin.io.written_bytes;
+  start.io.busy_seconds += end.io.busy_seconds - begin.io.busy_seconds;
+  start.to_device_bytes += end.to_device_bytes - begin.to_device_bytes;
+  start.to_host_bytes += end.to_host_bytes - begin.to_host_bytes;
+  const auto leave_out = [](const CopyTime& from, const CopyTime& to, CopyTime& time) {
+    time.bytes += to.bytes - from.bytes;
+    time.seconds += to.seconds - from.seconds;
+  };
+  leave_out(begin.copies_to_device, end.copies_to_device, start.copies_to_device);
+  leave_out(begin.copies_to_host, end.copies_to_host, start.copies_to_host);
+  start.copy_busy_seconds += end.copy_busy_seconds - begin.copy_busy_seconds;
+  start.compute_busy_seconds += end.compute_busy_seconds - begin.compute_busy_seconds;
+  start.stall_copy_seconds += end.stall_copy_seconds - begin.stall_copy_seconds;
+  start.update_busy_seconds += end.update_busy_seconds - begin.update_busy_seconds;
+  start.stall_disk_seconds += end.stall_disk_seconds - begin.stall_disk_seconds;
+  start.stall_update_seconds += end.stall_update_seconds - begin.stall_update_seconds;
+  start.stall_commit_seconds += end.stall_commit_seconds - begin.stall_commit_seconds;
+}
+
 Trainer::WaitOutsideOps::WaitOutsideOps(Trainer& trainer)
-    : trainer_(trainer), update_seconds_before_(trainer.manager_->stats().update_busy_seconds) {
+    : trainer_(trainer), before_(trainer.manager_->stats()) {
   span_.begin_ns = Trace::Now();
 }
 
 void Trainer::WaitOutsideOps::End() {
   span_.end_ns = Trace::Now();
-  const double waited = static_cast<double>(span_.end_ns - span_.begin_ns) * 1e-9;
-  const double updating = trainer_.manager_->stats().update_busy_seconds - update_seconds_before_;
-  const bool update = updating / trainer_.workers_ > waited / 2;
-  (update ? trainer_.waited_update_seconds_ : trainer_.waited_disk_seconds_) += waited;
-  span_.kind = update ? SpanKind::kWaitUpdate : SpanKind::kWaitDisk;
+  const SwapStats now = trainer_.manager_->stats();
+  const double whole = static_cast<double>(span_.end_ns - span_.begin_ns) * 1e-9;
+  const double computing = now.compute_busy_seconds - before_.compute_busy_seconds;
+  const double waited = std::max(0.0, whole - computing);
+  span_.begin_ns = span_.end_ns - static_cast<int64_t>(waited * 1e9);
+  const double updating = now.update_busy_seconds - before_.update_busy_seconds;
+  const double copying = now.copy_busy_seconds - before_.copy_busy_seconds;
+  const double reading = now.io.busy_seconds - before_.io.busy_seconds;
+  if (updating / trainer_.workers_ > waited / 2) {
+    span_.kind = SpanKind::kWaitUpdate;
+    trainer_.waited_update_seconds_ += waited;
+  } else if (copying > waited / 2 && copying > reading) {
+    span_.kind = SpanKind::kWaitCopy;
+    trainer_.waited_copy_seconds_ += waited;
+  } else {
+    span_.kind = SpanKind::kWaitDisk;
+    trainer_.waited_disk_seconds_ += waited;
+  }
   trainer_.recorder_->trace()->Record(span_);
 }
 
 void Trainer::StartClock(double now, const SwapStats& stats) {
   row_began_ = now;
   last_stats_ = stats;
-  compute_seconds_ = excluded_seconds_ = waited_disk_seconds_ = waited_update_seconds_ = 0;
+  compute_seconds_ = excluded_seconds_ = 0;
+  waited_disk_seconds_ = waited_update_seconds_ = waited_copy_seconds_ = 0;
   busy_after_forward_ = busy_after_backward_ = {};
+}
+
+double Trainer::ComputingNow(const SwapStats& stats) const {
+  if (device_ == nullptr) return compute_seconds_;
+  return stats.compute_busy_seconds - last_stats_.compute_busy_seconds;
 }
 
 ResourceSeconds Trainer::BusyNow(const SwapStats& stats) const {
   ResourceSeconds busy;
   busy[static_cast<int>(Resource::kDisk)] = stats.io.busy_seconds - last_stats_.io.busy_seconds;
-  busy[static_cast<int>(Resource::kCompute)] = compute_seconds_;
+  busy[static_cast<int>(Resource::kCompute)] = ComputingNow(stats);
+  busy[static_cast<int>(Resource::kCopy)] = stats.copy_busy_seconds - last_stats_.copy_busy_seconds;
   busy[static_cast<int>(Resource::kUpdate)] =
       (stats.update_busy_seconds - last_stats_.update_busy_seconds) / workers_;
   return busy;
@@ -54,7 +96,15 @@ void Trainer::EndRow(StepMetrics& row) {
   row.nvme_written_bytes = stats.io.written_bytes - last_stats_.io.written_bytes;
   row.busy_disk_seconds = stats.io.busy_seconds - last_stats_.io.busy_seconds;
   row.busy_update_seconds = stats.update_busy_seconds - last_stats_.update_busy_seconds;
-  row.busy_compute_seconds = compute_seconds_;
+  row.busy_compute_seconds = ComputingNow(stats);
+  row.busy_copy_seconds = stats.copy_busy_seconds - last_stats_.copy_busy_seconds;
+  const auto since = [](const CopyTime& before, const CopyTime& now) {
+    return CopyTime{now.bytes - before.bytes, now.seconds - before.seconds};
+  };
+  row.copies_to_device = since(last_stats_.copies_to_device, stats.copies_to_device);
+  row.copies_to_host = since(last_stats_.copies_to_host, stats.copies_to_host);
+  row.stall_copy_seconds =
+      stats.stall_copy_seconds - last_stats_.stall_copy_seconds + waited_copy_seconds_;
   row.stall_disk_seconds =
       stats.stall_disk_seconds - last_stats_.stall_disk_seconds + waited_disk_seconds_;
   row.stall_update_seconds =
@@ -79,7 +129,7 @@ void Trainer::JudgeForecast(StepSummary& summary, TrainResult& result) {
   result.median_seconds = summary.median_seconds();
   if (!clock_ || result.median_seconds <= 0) return;
   const double seconds =
-      ForecastRun(plan(), AtObservedRates(*clock_, summary.observed_disk())).predicted_seconds;
+      ForecastRun(plan(), AtObservedRates(*clock_, summary.observed_rates())).predicted_seconds;
   result.predicted_at_observed_rates_seconds = seconds;
   summary.SetPredictedAtObservedRates(seconds);
   journal_->SetPredictedAtObservedRates(seconds);

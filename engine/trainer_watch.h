@@ -6,8 +6,11 @@
 
 namespace spillway {
 
-// One wait, for disk or updates as the workers were busy or not meanwhile. The mover counts
-// those of operations in the same way.
+// What was counted from `begin` to `end` is not counted as since `start`.
+void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start);
+
+// One wait, for disk, updates or copies, as these were busy meanwhile. The mover counts those of
+// operations in the same way. While a separate device still computes, nothing waits.
 class Trainer::WaitOutsideOps {
  public:
   explicit WaitOutsideOps(Trainer& trainer);
@@ -16,7 +19,7 @@ class Trainer::WaitOutsideOps {
 
  private:
   Trainer& trainer_;
-  const double update_seconds_before_;
+  const SwapStats before_;
   Span span_;
 };
 

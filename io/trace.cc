@@ -26,10 +26,16 @@ absl::string_view SpanKindName(SpanKind kind) {
       return "read";
     case SpanKind::kWrite:
       return "write";
+    case SpanKind::kCopyToDevice:
+      return "copy to device";
+    case SpanKind::kCopyToHost:
+      return "copy to host";
     case SpanKind::kWaitDisk:
       return "wait for disk";
     case SpanKind::kWaitUpdate:
       return "wait for update";
+    case SpanKind::kWaitCopy:
+      return "wait for copy";
     case SpanKind::kWaitCommit:
       return "wait for commit";
     case SpanKind::kCommit:

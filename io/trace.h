@@ -31,9 +31,13 @@ enum class SpanKind : uint8_t {
   // Transfers.
   kRead,
   kWrite,
+  // Between the host's memory and a separate device's.
+  kCopyToDevice,
+  kCopyToHost,
   // What the compute thread waited for.
   kWaitDisk,
   kWaitUpdate,
+  kWaitCopy,
   kWaitCommit,
   // From the beginning of a commit until it is durable; an evaluation.
   kCommit,
@@ -52,8 +56,8 @@ struct Span {
   int32_t tile = -1;
   int64_t begin_ns = 0;  // Trace::Now
   int64_t end_ns = 0;
-  // Transfers only: when it was submitted (it began when its first block did), and what was
-  // in flight just after it began and just after it ended.
+  // Transfers only, and of copies the bytes: when it was submitted (it began when its first block
+  // did), and what was in flight just after it began and just after it ended.
   int64_t submitted_ns = 0;
   uint64_t bytes = 0;
   uint64_t in_flight_at_begin = 0;

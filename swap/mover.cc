@@ -44,6 +44,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       workers_(workers, executor),
       settled_(plan.layout.num_units(), 0),
       saved_(plan.layout.num_units(), -1),
+      times_(trace),
       commit_thread_(1, executor),
       partials_(plan.layout.num_units()) {
   for (int i = 0; i < plan.tile_buffers; ++i) free_tile_buffers_.push_back(i);
@@ -85,6 +86,16 @@ SwapStats SwapManager::Mover::stats() const {
   SwapStats stats = stats_;
   stats.io = engine_->stats();
   stats.update_busy_seconds = workers_.busy_seconds();
+  if (device_ == nullptr) return stats;
+  const DeviceSeconds seconds = times_.At(Trace::Now());
+  stats.copies_to_device = seconds.to_device;
+  stats.copies_to_host = seconds.to_host;
+  stats.copy_busy_seconds = seconds.copying;
+  stats.compute_busy_seconds = seconds.computing;
+  stats.stall_disk_seconds = seconds.stalled_disk;
+  stats.stall_update_seconds = seconds.stalled_update;
+  stats.stall_commit_seconds = seconds.stalled_commit;
+  stats.stall_copy_seconds = seconds.stalled_copy;
   return stats;
 }
 
@@ -158,6 +169,10 @@ void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {
   op_waiter_ = std::move(done);
   op_wait_began_ = Now();
   update_busy_at_wait_ = workers_.busy_seconds();
+  if (device_ != nullptr) {
+    disk_busy_at_wait_ = engine_->stats().busy_seconds;
+    copy_busy_at_wait_ = times_.At(Trace::Now()).copying;
+  }
   held_by_commit_ = false;
 }
 
@@ -174,6 +189,18 @@ bool SwapManager::Mover::OpReady(const StepOp& op, const EnqueuedProgram& progra
     if (FindStay(StayUse::kSums, unit, next_op_)->state != StayState::kReady) return false;
   }
   return InputReady(op);
+}
+
+// Of what keeps it waiting now, what was busy for most of the time.
+SpanKind SwapManager::Mover::WhatOpWaitedFor(double waited_seconds) const {
+  if (held_by_commit_) return SpanKind::kWaitCommit;
+  const double computing = (workers_.busy_seconds() - update_busy_at_wait_) / workers_.threads();
+  if (computing > waited_seconds / 2) return SpanKind::kWaitUpdate;
+  if (device_ == nullptr) return SpanKind::kWaitDisk;
+  const double reading = engine_->stats().busy_seconds - disk_busy_at_wait_;
+  const double copying = times_.At(Trace::Now()).copying - copy_busy_at_wait_;
+  const bool copies = copying > waited_seconds / 2 && copying > reading;
+  return copies ? SpanKind::kWaitCopy : SpanKind::kWaitDisk;
 }
 
 void SwapManager::Mover::TryGrantOp() {
@@ -205,17 +232,17 @@ void SwapManager::Mover::TryGrantOp() {
       gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
     }
   }
-  if (device_ != nullptr) WaitInComputeStream(op, program.kind == Program::kTrain);
   const double waited = Now() - op_wait_began_;
-  const double computing = (workers_.busy_seconds() - update_busy_at_wait_) / workers_.threads();
-  {
+  const SpanKind waited_for = WhatOpWaitedFor(waited);
+  if (device_ != nullptr) {
+    WaitInComputeStream(op, program.kind == Program::kTrain, waited_for);
+  } else {
     MutexLock lock(mutex_);
-    double& stall = held_by_commit_          ? stats_.stall_commit_seconds
-                    : computing > waited / 2 ? stats_.stall_update_seconds
-                                             : stats_.stall_disk_seconds;
-    stall += waited;
+    (waited_for == SpanKind::kWaitCommit   ? stats_.stall_commit_seconds
+     : waited_for == SpanKind::kWaitUpdate ? stats_.stall_update_seconds
+                                           : stats_.stall_disk_seconds) += waited;
+    RecordWait(trace_, op, waited_for, op_wait_began_);
   }
-  RecordWait(trace_, op, held_by_commit_, computing > waited / 2, op_wait_began_);
   ++next_op_;
   pump_again_ = true;
   std::exchange(op_waiter_, nullptr)(absl::OkStatus());

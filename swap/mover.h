@@ -33,6 +33,7 @@
 #include "io/mutex.h"
 #include "swap/address_uses.h"
 #include "swap/device.h"
+#include "swap/device_times.h"
 #include "swap/swap_manager.h"
 #include "swap/worker_pool.h"
 
@@ -120,6 +121,7 @@ class SwapManager::Mover {
   char* Address(const ArenaSpan& span) const;
   bool OpReady(const StepOp& op, const EnqueuedProgram& program);
   void TryGrantOp();
+  SpanKind WhatOpWaitedFor(double waited_seconds) const;
 
   IoRequest& PrepareTransfer(Stay& stay, int tile, IoOp op, char* data);
   static void FetchReadDone(IoRequest& request, const absl::Status& status);
@@ -129,10 +131,12 @@ class SwapManager::Mover {
   // A device with memory of its own.
   bool OnDevice(const Stay& stay) const;
   void NoteWhenDone(StreamId stream, Done then);
-  void CopyToDevice(char* to, const char* from, uint64_t bytes);
-  void CopyToHost(char* to, const char* from, uint64_t bytes);
+  void CopyToDevice(int unit, char* to, const char* from, uint64_t bytes);
+  void CopyToHost(int unit, char* to, const char* from, uint64_t bytes);
+  void TimedCopy(StreamId stream, SpanKind direction, int unit, char* to, const char* from,
+                 uint64_t bytes);
   void WaitForAddresses(Stay& stay, StreamId stream);
-  void WaitInComputeStream(const StepOp& op, bool sums);
+  void WaitInComputeStream(const StepOp& op, bool sums, SpanKind waited_for);
   void StartFilling(Stay& stay);
   void StageFetches();
   void CopyStaged(Fetch& fetch, const absl::Status& status);
@@ -258,6 +262,7 @@ class SwapManager::Mover {
   OpBuffers* op_buffers_ = nullptr;
   double op_wait_began_ = 0;
   double update_busy_at_wait_ = 0;
+  double disk_busy_at_wait_ = 0, copy_busy_at_wait_ = 0;  // with a separate device only
 
   std::deque<std::unique_ptr<Stay>> stays_;    // by first op; released ones are dropped
   std::vector<int64_t> settled_;               // [unit] version that stands in its place
@@ -279,6 +284,7 @@ class SwapManager::Mover {
   std::vector<int> free_partials_;
   AddressUses uses_;
   DeviceEvent op_done_;  // of the op that ended last
+  DeviceTimes times_;    // any thread
 
   bool flushing_ = false;
   Done flush_waiter_;

@@ -26,14 +26,25 @@ void SwapManager::Mover::NoteWhenDone(StreamId stream, Done then) {
   });
 }
 
-void SwapManager::Mover::CopyToDevice(char* to, const char* from, uint64_t bytes) {
-  device_->Copy(StreamId::kToDevice, to, from, bytes);
+void SwapManager::Mover::TimedCopy(StreamId stream, SpanKind direction, int unit, char* to,
+                                   const char* from, uint64_t bytes) {
+  device_->Notify(stream, [this, direction](const absl::Status&) {
+    times_.CopyBegins(direction, Trace::Now());
+  });
+  device_->Copy(stream, to, from, bytes);
+  device_->Notify(stream, [this, direction, unit, bytes](const absl::Status&) {
+    times_.CopyEnds(direction, unit, bytes, Trace::Now());
+  });
+}
+
+void SwapManager::Mover::CopyToDevice(int unit, char* to, const char* from, uint64_t bytes) {
+  TimedCopy(StreamId::kToDevice, SpanKind::kCopyToDevice, unit, to, from, bytes);
   MutexLock lock(mutex_);
   stats_.to_device_bytes += bytes;
 }
 
-void SwapManager::Mover::CopyToHost(char* to, const char* from, uint64_t bytes) {
-  device_->Copy(StreamId::kToHost, to, from, bytes);
+void SwapManager::Mover::CopyToHost(int unit, char* to, const char* from, uint64_t bytes) {
+  TimedCopy(StreamId::kToHost, SpanKind::kCopyToHost, unit, to, from, bytes);
   MutexLock lock(mutex_);
   stats_.to_host_bytes += bytes;
 }
@@ -90,7 +101,8 @@ void SwapManager::Mover::StartFilling(Stay& stay) {
   }
   WaitForAddresses(stay, StreamId::kToDevice);
   if (tiles > 0) {
-    CopyToDevice(Address(stay.span), Address(plan_.plane_homes[stay.unit][0]), stay.span.bytes);
+    CopyToDevice(stay.unit, Address(stay.span), Address(plan_.plane_homes[stay.unit][0]),
+                 stay.span.bytes);
   }
   stay.filled = device_->Record(StreamId::kToDevice);
   stay.state = StayState::kReady;
@@ -122,6 +134,7 @@ void SwapManager::Mover::CopyStaged(Fetch& fetch, const absl::Status& status) {
   Stay& stay = *fetch.stay;
   WaitForAddresses(stay, StreamId::kToDevice);
   CopyToDevice(
+      stay.unit,
       Address(stay.span) + layout_.TileBegin(fetch.tile) * layout_.planes()[0].bytes_per_parameter,
       fetch.request.data, fetch.request.size_bytes);
   NoteWhenDone(StreamId::kToDevice,
@@ -133,7 +146,15 @@ void SwapManager::Mover::CopyStaged(Fetch& fetch, const absl::Status& status) {
 // --- Operations -------------------------------------------------------------------
 
 // Before the op that is granted: all that it uses is there.
-void SwapManager::Mover::WaitInComputeStream(const StepOp& op, bool sums) {
+void SwapManager::Mover::WaitInComputeStream(const StepOp& op, bool sums, SpanKind waited_for) {
+  DeviceTimes::Grant grant;
+  grant.op = SpanKindOf(op.kind);
+  grant.unit = op.unit;
+  grant.waited_for = waited_for;
+  grant.wait_began_ns = static_cast<int64_t>(op_wait_began_ * 1e9);
+  grant.granted_ns = Trace::Now();
+  device_->Notify(StreamId::kCompute,
+                  [this, grant](const absl::Status&) { times_.OpComes(grant, Trace::Now()); });
   for (int unit : op.weights) {
     if (plan_.ReadsHome(unit)) continue;
     device_->Wait(StreamId::kCompute, FindStay(StayUse::kWeights, unit, next_op_)->filled);
@@ -141,12 +162,15 @@ void SwapManager::Mover::WaitInComputeStream(const StepOp& op, bool sums) {
   for (int unit : op.gradients) {
     if (sums) WaitForAddresses(*FindStay(StayUse::kSums, unit, next_op_), StreamId::kCompute);
   }
+  device_->Notify(StreamId::kCompute,
+                  [this](const absl::Status&) { times_.OpBegins(Trace::Now()); });
 }
 
 // The op has been put into the compute stream. What it uses of the host's memory is its own
 // until it is done.
 void SwapManager::Mover::EndOpOnDevice(int64_t op) {
   op_done_ = device_->Record(StreamId::kCompute);
+  device_->Notify(StreamId::kCompute, [this](const absl::Status&) { times_.OpEnds(Trace::Now()); });
   Stay* input = nullptr;
   for (auto& stay : stays_) {
     if (stay->abandoned || stay->state == StayState::kReleased || stay->last_op != op) continue;
@@ -177,9 +201,9 @@ void SwapManager::Mover::CopyPlanes(int unit, int tile, bool to_device,
     char* const home = PlaneHome(unit, tile, plane);
     const uint64_t bytes = layout_.PlaneBytes(unit, tile, plane);
     if (to_device) {
-      CopyToDevice(home, planes[plane], bytes);
+      CopyToDevice(unit, home, planes[plane], bytes);
     } else {
-      CopyToHost(planes[plane], home, bytes);
+      CopyToHost(unit, planes[plane], home, bytes);
     }
   }
 }
@@ -207,7 +231,12 @@ SwapManager::Mover::LearnedOfTile* SwapManager::Mover::TakeLearned(TileTask* tas
   task->partial_slot = free_partials_.back();
   free_partials_.pop_back();
   char* const slot = Address(plan_.partials_span) + task->partial_slot * kPartialBytes;
-  CopyToHost(slot, reinterpret_cast<const char*>(Learned()), sizeof(LearnedOfTile));
+  // Too little to be worth a time.
+  device_->Copy(StreamId::kToHost, slot, Learned(), sizeof(LearnedOfTile));
+  {
+    MutexLock lock(mutex_);
+    stats_.to_host_bytes += sizeof(LearnedOfTile);
+  }
   return reinterpret_cast<LearnedOfTile*>(slot);
 }
 
@@ -222,11 +251,11 @@ void SwapManager::Mover::BringFromDevice(TileTask* task) {
     const bool stays = plan_.deferred[unit] && plan_.placements[unit].gradient == Tier::kDevice;
     char* const gradient = stays ? task->gradient : Address(plan_.rounded_span);
     RoundOnDevice(task, gradient);
-    if (!stays) CopyToHost(task->gradient, gradient, layout_.GradientBytes(unit, tile));
+    if (!stays) CopyToHost(unit, task->gradient, gradient, layout_.GradientBytes(unit, tile));
     learned = TakeLearned(task);
   }
   if (task->weights) {
-    CopyToHost(task->planes[0], std::exchange(task->weights, nullptr),
+    CopyToHost(unit, task->planes[0], std::exchange(task->weights, nullptr),
                layout_.PlaneBytes(unit, tile, 0));
   } else if (pass.kind != PassKind::kRound) {
     CopyPlanes(unit, tile, /*to_device=*/false, task->planes);
@@ -243,7 +272,8 @@ void SwapManager::Mover::TakeToDevice(TileTask* task) {
   const Pass& pass = *task->pass;
   if (task->destination) {
     WaitForAddresses(*pass.destination, StreamId::kToDevice);
-    CopyToDevice(task->destination, task->planes[0], layout_.PlaneBytes(pass.unit, task->tile, 0));
+    CopyToDevice(pass.unit, task->destination, task->planes[0],
+                 layout_.PlaneBytes(pass.unit, task->tile, 0));
   } else {
     CopyPlanes(pass.unit, task->tile, /*to_device=*/true, task->planes);
   }

@@ -74,8 +74,7 @@ enum class PassKind : uint8_t {
 SpanKind SpanKindOf(PassKind kind);
 
 // The wait of an operation that ends now.
-void RecordWait(Trace* trace, const StepOp& op, bool for_commit, bool for_update,
-                double began_seconds);
+void RecordWait(Trace* trace, const StepOp& op, SpanKind waited_for, double began_seconds);
 
 struct SwapManager::Mover::Pass {
   PassKind kind = PassKind::kUpdate;

@@ -17,13 +17,10 @@ SpanKind SpanKindOf(PassKind kind) {
   return SpanKind::kUpdate;
 }
 
-void RecordWait(Trace* trace, const StepOp& op, bool for_commit, bool for_update,
-                double began_seconds) {
+void RecordWait(Trace* trace, const StepOp& op, SpanKind waited_for, double began_seconds) {
   if (!IsOn(trace)) return;
   Span span;
-  span.kind = for_commit   ? SpanKind::kWaitCommit
-              : for_update ? SpanKind::kWaitUpdate
-                           : SpanKind::kWaitDisk;
+  span.kind = waited_for;
   span.detail = static_cast<uint8_t>(SpanKindOf(op.kind));
   span.unit = op.unit;
   span.begin_ns = static_cast<int64_t>(began_seconds * 1e9);

@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace spillway {
+namespace {
+
+uint64_t WeightBytes(const SwapPlan& plan, int unit) {
+  return plan.layout.PaddedParameters(unit) * plan.layout.planes()[0].bytes_per_parameter;
+}
+
+}  // namespace
 
 absl::string_view PhaseName(Phase phase) {
   switch (phase) {
@@ -27,6 +34,26 @@ uint64_t RoundTouches(const SwapPlan& plan, int unit) {
   return layout.PaddedParameters(unit) * (sizeof(float) + layout.gradient_bytes_per_parameter());
 }
 
+uint64_t GradientToHostBytes(const SwapPlan& plan, int unit) {
+  if (!plan.separate_device || plan.UpdatesOnDevice(unit)) return 0;
+  return plan.layout.PaddedParameters(unit) * plan.layout.gradient_bytes_per_parameter();
+}
+
+uint64_t UpdateToHostBytes(const SwapPlan& plan, int unit) {
+  if (plan.separate_device && plan.weight_at_hand[unit]) return WeightBytes(plan, unit);
+  return UpdateToDeviceBytes(plan, unit);
+}
+
+uint64_t UpdateToDeviceBytes(const SwapPlan& plan, int unit) {
+  if (!plan.HomeOnDevice(unit, 0) || plan.UpdatesOnDevice(unit)) return 0;
+  return WeightBytes(plan, unit);
+}
+
+uint64_t InputCopyBytes(const SwapPlan& plan, int unit) {
+  const bool moves = plan.separate_device && plan.activations[unit] != Tier::kDevice;
+  return moves ? plan.activation_bytes[unit] : 0;
+}
+
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
   std::array<PhaseTraffic, kPhases> phases;
   const auto at = [&](Phase phase) -> PhaseTraffic& { return phases[static_cast<int>(phase)]; };
@@ -36,13 +63,21 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
                                  [](const StepOp& op) { return op.kind == OpKind::kLoss; });
   const int loss_op = static_cast<int>(loss - ops.begin());
   for (const WeightStay& stay : plan.weight_stays) {
-    if (!plan.FetchedFromStore(stay)) continue;
-    at(stay.first_op < loss_op ? Phase::kForward : Phase::kBackward).read_bytes += stay.span.bytes;
+    PhaseTraffic& phase = at(stay.first_op < loss_op ? Phase::kForward : Phase::kBackward);
+    if (plan.FetchedFromStore(stay)) phase.read_bytes += stay.span.bytes;
+    if (plan.separate_device) phase.to_device_bytes += stay.span.bytes;
   }
 
   for (const ActivationStay& stay : plan.activation_stays) {
     PhaseTraffic& phase = at(stay.loads ? Phase::kBackward : Phase::kForward);
     (stay.loads ? phase.read_bytes : phase.written_bytes) += stay.span.bytes;
+  }
+  for (const StepOp& op : ops) {
+    if (op.kind == OpKind::kForward) {
+      at(Phase::kForward).to_host_bytes += InputCopyBytes(plan, op.unit);
+    } else if (op.kind == OpKind::kBackward) {
+      at(Phase::kBackward).to_device_bytes += InputCopyBytes(plan, op.unit);
+    }
   }
 
   for (const GradientStay& stay : plan.gradient_stays) {
@@ -54,8 +89,13 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     PhaseTraffic& update = at(deferred ? Phase::kForward : whole);
     update.read_bytes += parameters * plan.UpdateBytesRead(stay.unit);
     update.written_bytes += parameters * plan.UpdateBytesWritten(stay.unit);
-    update.update_bytes += UpdateTouches(plan, stay.unit);
-    at(whole).update_bytes += RoundTouches(plan, stay.unit);
+    (plan.UpdatesOnDevice(stay.unit) ? update.device_update_bytes : update.update_bytes) +=
+        UpdateTouches(plan, stay.unit);
+    (plan.separate_device ? at(whole).device_update_bytes : at(whole).update_bytes) +=
+        RoundTouches(plan, stay.unit);
+    at(whole).to_host_bytes += GradientToHostBytes(plan, stay.unit);
+    update.to_host_bytes += UpdateToHostBytes(plan, stay.unit);
+    update.to_device_bytes += UpdateToDeviceBytes(plan, stay.unit);
     if (deferred && placement.gradient == Tier::kNvme) {
       at(whole).written_bytes += gradient;
       update.read_bytes += gradient;

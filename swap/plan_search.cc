@@ -211,7 +211,8 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   if (chooses_separate_memory()) TryChange(smallest, [&](Draft& d) { PutAllOnDevice(d); });
   KeepActivations(smallest);
   SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0), 0);
-  if (training() && request_.clock && plan.traffic.written_bytes > 0) {
+  if (training() && request_.clock &&
+      plan.traffic.written_bytes + plan.traffic.to_device_bytes + plan.traffic.to_host_bytes > 0) {
     plan = Fastest(smallest, std::move(plan));
   }
   plan.min_host_bytes = least.host_bytes;

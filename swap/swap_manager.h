@@ -36,6 +36,7 @@
 #include "io/io_engine.h"
 #include "swap/arena.h"
 #include "swap/device.h"
+#include "swap/device_times.h"
 #include "swap/executor.h"
 #include "swap/swap_plan.h"
 #include "swap/swap_store.h"
@@ -79,6 +80,14 @@ struct SwapStats {
   uint64_t update_filled_bytes = 0;  // weights that went from an update into a forward
   uint64_t to_device_bytes = 0;      // copied to a device with memory of its own
   uint64_t to_host_bytes = 0;        // and from there
+  // Of a separate device, as its streams tell (swap/device_times.h): the copies of the mover's by
+  // direction, how long any of them was under way, how long operations computed, and how long
+  // they waited for copies. The stalls above are then times in which it had nothing to compute.
+  CopyTime copies_to_device;
+  CopyTime copies_to_host;
+  double copy_busy_seconds = 0;
+  double compute_busy_seconds = 0;
+  double stall_copy_seconds = 0;
 };
 
 struct SwapManagerOptions {

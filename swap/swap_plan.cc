@@ -326,6 +326,12 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
     (stay.loads ? traffic.read_bytes : traffic.written_bytes) += stay.span.bytes;
   }
   if (!training()) return traffic;
+  for (int unit = 0; unit < layout_.num_units() && plan.separate_device; ++unit) {
+    const uint64_t bytes =
+        plan.activations[unit] == Tier::kDevice ? 0 : plan.activation_bytes[unit];
+    traffic.to_host_bytes += bytes;  // by the forward; the backward brings them again
+    traffic.to_device_bytes += bytes;
+  }
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     const uint64_t parameters = layout_.PaddedParameters(unit);
     uint64_t spilled = 0;

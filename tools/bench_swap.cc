@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/config/flag_value.h"
 #include "engine/stop_signal.h"
+#include "engine/torch/open_compute.h"
 #include "io/status.h"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
@@ -19,6 +20,7 @@ namespace {
 struct SwapBenchFlags {
   std::string swap;
   DiskFlags disk;
+  std::string device = "auto";
   std::optional<std::string> size, workers, seconds;
   bool as_json = false;
 };
@@ -49,9 +51,26 @@ absl::StatusOr<SwapBenchOptions> OptionsOf(const SwapBenchFlags& flags) {
   return options;
 }
 
+// The GPU whose link is measured, and says so in `options`; the CPU has none. In use until the
+// result is there.
+absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenDevice(const std::string& flag,
+                                                        SwapBenchOptions& options) {
+  ASSIGN_OR_RETURN(const DeviceChoice choice,
+                   ChooseComputeDevice(flag, DType::kFloat32, /*device_memory_bytes=*/0));
+  ASSIGN_OR_RETURN(std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
+  options.device = opened->place.device;
+  options.device_text = choice.Text();
+  if (!choice.why_not_gpu.empty()) {
+    absl::StrAppend(&options.why_no_link, " (no GPU: ", choice.why_not_gpu, ")");
+  }
+  return opened;
+}
+
 CommandOutcome RunBenchSwap(const SwapBenchFlags& flags) {
   auto options = OptionsOf(flags);
   if (!options.ok()) return {options.status()};
+  const auto device = OpenDevice(flags.device, *options);
+  if (!device.ok()) return {device.status()};
   StopSignal signals;
   options->stopped = [] { return StopSignal::received() != 0; };
   const auto result = RunSwapBench(*options);
@@ -80,6 +99,7 @@ void AddBenchSwapCommand(CLI::App& bench, CommandFunction* run) {
   command->add_option("--size", flags->size, "of all test files together (1GiB)");
   AddDiskFlags(*command, flags->disk);
   command->add_option("--workers", flags->workers, "threads that copy and check (2, as train's)");
+  command->add_option("--device", flags->device, "auto, cpu, cuda: whose link is measured (auto)");
   command->add_option("--seconds", flags->seconds, "about how long (10)");
   command->add_flag("--json", flags->as_json, "one JSON object on stdout");
   command->footer(

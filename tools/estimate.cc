@@ -220,8 +220,9 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   SwapManagerOptions manager;
   const int workers =
       input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
-  input.clock = MeasureClock(*estimate.plan.swaps, input.options,
-                             WithoutRecompute(times, estimate.plan.graphs), workers);
+  input.clock =
+      MeasureClock(*estimate.plan.swaps, input.options,
+                   WithoutRecompute(times, estimate.plan.graphs), workers, opened->place.device);
   if (!input.clock) return estimate;
   ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
   input.clock->op_seconds =

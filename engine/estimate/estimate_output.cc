@@ -69,11 +69,9 @@ json PhasesJson(const StepForecast& forecast) {
   for (int i = 0; i < kPhases; ++i) {
     const PhaseForecast& phase = forecast.phases[i];
     phases[std::string(PhaseName(static_cast<Phase>(i)))] = {
-        {"disk", phase.disk_seconds},
-        {"compute", phase.compute_seconds},
-        {"update", phase.update_seconds},
-        {"bound", phase.bound_seconds},
-        {"predicted", phase.predicted_seconds}};
+        {"disk", phase.disk_seconds},     {"compute", phase.compute_seconds},
+        {"update", phase.update_seconds}, {"copy", phase.copy_seconds},
+        {"bound", phase.bound_seconds},   {"predicted", phase.predicted_seconds}};
   }
   return phases;
 }
@@ -191,6 +189,8 @@ json EstimateJson(const Estimate& e) {
   out["store_bytes"] = e.store_bytes;
   out["bytes_read_per_step"] = traffic.read_bytes;
   out["bytes_written_per_step"] = traffic.written_bytes;
+  out["bytes_to_device_per_step"] = traffic.to_device_bytes;
+  out["bytes_to_host_per_step"] = traffic.to_host_bytes;
   out["drive_bytes_per_day"] = in.drive_bytes_per_day;
   out["drive_days_per_step"] = DriveDays(e);
   out["drive_days"] = in.options.steps > 0 ? json(DriveDays(e) * in.options.steps) : json(nullptr);
@@ -246,6 +246,10 @@ std::string EstimateText(const Estimate& e) {
   line(absl::StrCat("  on NVMe   ", FormatBytes(traffic.read_bytes), " read and ",
                     FormatBytes(traffic.written_bytes), " written a step; files take ",
                     FormatBytes(e.store_bytes)));
+  if (traffic.to_device_bytes + traffic.to_host_bytes > 0) {
+    line(absl::StrCat("  copied    ", FormatBytes(traffic.to_device_bytes), " to the device and ",
+                      FormatBytes(traffic.to_host_bytes), " from it a step"));
+  }
   if (traffic.written_bytes > 0) {
     std::string days = absl::StrFormat("  wear      %.3g drive days a step", DriveDays(e));
     if (in.options.steps > 0) {

@@ -22,6 +22,10 @@ namespace {
 constexpr int64_t kDaySeconds = 24 * 3600;
 constexpr int64_t kMaxAgeDays = 30;
 
+bool IsRecent(int64_t then, int64_t now) {
+  return then <= now && now - then <= kMaxAgeDays * kDaySeconds;
+}
+
 std::string LimitText(uint64_t bytes) {
   return bytes == UINT64_MAX ? "unlimited" : FormatBytes(bytes);
 }
@@ -82,11 +86,23 @@ std::optional<DiskEntry> MachineProfile::FindRates(const std::string& device, ui
   const auto found = disks_.find(device);
   if (found == disks_.end()) return std::nullopt;
   const DiskEntry& entry = found->second;
-  const int64_t age = unix_seconds - entry.unix_seconds;
-  if (age < 0 || age > kMaxAgeDays * kDaySeconds || entry.probe_bytes < probe_bytes) {
+  if (!IsRecent(entry.unix_seconds, unix_seconds) || entry.probe_bytes < probe_bytes) {
     return std::nullopt;
   }
   return entry;
+}
+
+std::optional<LinkRates> MachineProfile::FindLink(const std::string& device,
+                                                  int64_t unix_seconds) const {
+  const auto found = links_.find(device);
+  if (found == links_.end() || !IsRecent(found->second.unix_seconds, unix_seconds)) {
+    return std::nullopt;
+  }
+  return found->second.rates;
+}
+
+void MachineProfile::SetLink(const std::string& device, const LinkEntry& entry) {
+  links_[device] = entry;
 }
 
 void MachineProfile::SetRates(const std::string& device, const DiskEntry& entry) {

@@ -1,6 +1,6 @@
-// What is known of this machine's disks, so that not every run measures them: their rates, and
-// the I/O settings that `spillway tune` found best. Plain values, pure functions; the file
-// they are kept in is engine/estimate/profile_file.h.
+// What is known of this machine's disks and of its devices' links, so that not every run measures
+// them: their rates, and the I/O settings that `spillway tune` found best. Plain values, pure
+// functions; the file they are kept in is engine/estimate/profile_file.h.
 //
 // A profile holds the entries of one machine. Rates count for the device and the engine they were
 // measured with, and for thirty days. A tuning counts for the very devices (by serial, size and
@@ -33,6 +33,11 @@ MachineIdentity ThisMachine();
 struct DiskEntry {
   DiskRates rates;
   uint64_t probe_bytes = 0;  // moved each way to measure them
+  int64_t unix_seconds = 0;  // when
+};
+
+struct LinkEntry {
+  LinkRates rates;
   int64_t unix_seconds = 0;  // when
 };
 
@@ -73,15 +78,20 @@ class MachineProfile {
                                      int64_t unix_seconds) const;
   void SetRates(const std::string& device, const DiskEntry& entry);
 
+  // The rates of the link to a device with memory of its own, by Device::name; likewise.
+  std::optional<LinkRates> FindLink(const std::string& device, int64_t unix_seconds) const;
+  void SetLink(const std::string& device, const LinkEntry& entry);
+
   // The tuning of `device`, stale or not.
   const TunedEntry* FindTuned(const std::string& device) const;
   void SetTuned(const std::string& device, const TunedEntry& entry);
 
   bool has_tuned() const { return !tuned_.empty(); }
-  bool empty() const { return disks_.empty() && tuned_.empty(); }
+  bool empty() const { return disks_.empty() && links_.empty() && tuned_.empty(); }
 
  private:
   std::map<std::string, DiskEntry> disks_;
+  std::map<std::string, LinkEntry> links_;
   std::map<std::string, TunedEntry> tuned_;
 };
 

@@ -59,6 +59,19 @@ std::optional<DiskEntry> DiskEntryFrom(const json& value) {
   return entry;
 }
 
+std::optional<LinkEntry> LinkEntryFrom(const json& value) {
+  if (!value.is_object()) return std::nullopt;
+  LinkEntry entry;
+  entry.rates.to_device_bytes_per_second = PositiveNumber(value, "to_device_bytes_per_second");
+  entry.rates.to_host_bytes_per_second = PositiveNumber(value, "to_host_bytes_per_second");
+  entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
+  if (entry.rates.to_device_bytes_per_second == 0 || entry.rates.to_host_bytes_per_second == 0 ||
+      entry.unix_seconds == 0) {
+    return std::nullopt;
+  }
+  return entry;
+}
+
 json TunedJson(const TunedEntry& entry) {
   json value = RatesJson(entry.rates);
   value["engine"] = entry.engine;
@@ -141,6 +154,9 @@ MachineProfile MachineProfile::FromJson(const json& value) {
   each("disks", [&](const std::string& device, const json& entry) {
     if (const auto read = DiskEntryFrom(entry)) profile.SetRates(device, *read);
   });
+  each("links", [&](const std::string& device, const json& entry) {
+    if (const auto read = LinkEntryFrom(entry)) profile.SetLink(device, *read);
+  });
   each("tuned", [&](const std::string& device, const json& entry) {
     if (const auto read = TunedFrom(entry)) profile.SetTuned(device, *read);
   });
@@ -148,14 +164,19 @@ MachineProfile MachineProfile::FromJson(const json& value) {
 }
 
 json MachineProfile::ToJson() const {
-  json disks = json::object(), tuned = json::object();
+  json disks = json::object(), links = json::object(), tuned = json::object();
   for (const auto& [device, entry] : disks_) {
     disks[device] = RatesJson(entry.rates);
     disks[device]["probe_bytes"] = entry.probe_bytes;
     disks[device]["unix_seconds"] = entry.unix_seconds;
   }
+  for (const auto& [device, entry] : links_) {
+    links[device] = {{"to_device_bytes_per_second", entry.rates.to_device_bytes_per_second},
+                     {"to_host_bytes_per_second", entry.rates.to_host_bytes_per_second},
+                     {"unix_seconds", entry.unix_seconds}};
+  }
   for (const auto& [device, entry] : tuned_) tuned[device] = TunedJson(entry);
-  return {{"disks", disks}, {"tuned", tuned}};
+  return {{"disks", disks}, {"links", links}, {"tuned", tuned}};
 }
 
 }  // namespace spillway

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/estimate/device_probe.h"
 #include "engine/estimate/machine_probe.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
@@ -51,10 +52,44 @@ absl::StatusOr<DiskRates> FindDiskRates(const SwapPlan& plan, const TrainOptions
   return rates;
 }
 
+// Kept, or measured now.
+absl::StatusOr<LinkRates> FindLinkRates(const std::string& profile_path, uint64_t buffer_bytes,
+                                        Device& device) {
+  const int64_t now = time(nullptr);
+  const MachineIdentity machine = ThisMachine();
+  const LoadedProfile loaded = LoadProfile(profile_path, machine);
+  if (const auto kept = loaded.profile.FindLink(device.name(), now)) return *kept;
+  ASSIGN_OR_RETURN(const LinkMeasurement link, MeasureLink(device, buffer_bytes));
+  MachineProfile measured;
+  measured.SetLink(device.name(), {link.alone, now});
+  // What can't be kept is measured again.
+  SaveProfile(profile_path, machine, measured).IgnoreError();
+  LogInfo(absl::StrFormat("link of %s measured: %.2f GB/s to it, %.2f from it", device.name(),
+                          link.alone.to_device_bytes_per_second * 1e-9,
+                          link.alone.to_host_bytes_per_second * 1e-9));
+  return link.alone;
+}
+
+absl::Status MeasureDevice(const SwapPlan& plan, const TrainOptions& options,
+                           const std::string& profile_path, Device* device, StepClock& clock) {
+  if (device == nullptr) return absl::FailedPreconditionError("it is not there");
+  const auto bytes_of = [](uint64_t arena_bytes) {
+    return std::clamp(arena_bytes, kLeastBufferBytes, kMostBufferBytes);
+  };
+  const uint64_t link_bytes =
+      std::min(bytes_of(plan.host_arena_bytes), bytes_of(plan.device_arena_bytes));
+  ASSIGN_OR_RETURN(clock.link, FindLinkRates(profile_path, link_bytes, *device));
+  if (plan.gradient_stays.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(clock.device_update_bytes_per_second,
+                   MeasureDeviceUpdates(*device, options.optimizer, options.dtype, plan.layout,
+                                        bytes_of(plan.device_arena_bytes)));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
-                                      const DryRun& dry_run, int workers) {
+                                      const DryRun& dry_run, int workers, Device* device) {
   const ProfilePlace place = FindProfile();
   if (place.off || dry_run.forward_seconds.empty()) return std::nullopt;
   StepClock clock;
@@ -72,6 +107,13 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
       MeasureUpdates(options.optimizer, options.dtype, plan.layout, on_disk, workers,
                      std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostUpdateBytes));
   clock.op_seconds = OpSeconds(plan.schedule, dry_run);
+  if (plan.separate_device) {
+    const absl::Status measured = MeasureDevice(plan, options, place.path, device, clock);
+    if (measured.ok()) return clock;  // whose compute takes no core
+    LogInfo(
+        absl::StrCat("no forecast, since the device could not be measured: ", measured.message()));
+    return std::nullopt;
+  }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   clock.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
   return clock;
@@ -87,7 +129,13 @@ std::vector<double> OpSeconds(const StepSchedule& schedule, const DryRun& dry_ru
   return seconds;
 }
 
-StepClock AtObservedRates(StepClock clock, const ObservedDisk& observed) {
+StepClock AtObservedRates(StepClock clock, const ObservedRates& observed) {
+  const auto observe = [](const CopyTime& copies, double& rate) {
+    if (rate <= 0 || copies.bytes == 0 || copies.seconds <= 0) return;
+    rate = static_cast<double>(copies.bytes) / copies.seconds;
+  };
+  observe(observed.to_device, clock.link.to_device_bytes_per_second);
+  observe(observed.to_host, clock.link.to_host_bytes_per_second);
   if (clock.disk == DiskRates()) return clock;  // only commits write
   const double expected = clock.disk.Seconds(static_cast<double>(observed.read_bytes),
                                              static_cast<double>(observed.written_bytes));
@@ -103,7 +151,9 @@ StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock) {
   ForecastInput input;
   input.traffic = TrafficByPhase(plan);
   input.disk = clock.disk;
+  input.link = clock.link;
   input.update_bytes_per_second = clock.update_bytes_per_second;
+  input.device_update_bytes_per_second = clock.device_update_bytes_per_second;
   input.shared_cores = clock.shared_cores;
   input.carried_bytes = plan.host_arena_bytes + plan.device_arena_bytes;
   for (size_t i = 0; i < clock.op_seconds.size(); ++i) {

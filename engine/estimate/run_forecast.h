@@ -1,6 +1,6 @@
 // The clock that plans of a run are timed with on this machine, and a plan's forecast. What is
-// not known of the machine yet is measured, in about a second at most, and disks' rates
-// are kept (engine/estimate/machine_profile.h).
+// not known of the machine yet is measured, in about a second at most, and rates of disks and of a
+// device's link are kept (engine/estimate/machine_profile.h).
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,19 @@
 #include "engine/estimate/step_forecast.h"
 #include "engine/step_compute.h"
 #include "engine/train_options.h"
+#include "swap/device.h"
 #include "swap/swap_plan.h"
 
 namespace spillway {
 
-// None where SPILLWAY_PROFILE=off, where `dry_run` has no times, or where a swap path can't
-// be measured; that is logged and no error. options.threads is resolved; swap paths exist
-// where the plan uses them. Takes no more memory than the plan's arenas will, but for a few
+// None where SPILLWAY_PROFILE=off, where `dry_run` has no times, or where a swap path or the
+// device can't be measured; that is logged and no error. `device`: the separate one that the plan
+// is for, with nothing under way; null where it has none. options.threads is resolved; swap paths
+// exist where the plan uses them. Takes no more memory than the plan's arenas will, but for a few
 // MiB where those are smaller.
 // `plan`: made without a clock; the one made with it moves as many bytes.
 std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
-                                      const DryRun& dry_run, int workers);
+                                      const DryRun& dry_run, int workers, Device* device = nullptr);
 
 // Bounds by phase, and the simulated time of a step. A pure function.
 StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock);
@@ -30,17 +32,20 @@ StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock);
 // WithoutRecompute's (engine/estimate/run_plan.h).
 std::vector<double> OpSeconds(const StepSchedule& schedule, const DryRun& dry_run);
 
-// What a run's steady steps had the disk do, and for how long a transfer was under way.
-struct ObservedDisk {
+// What a run's steady steps had the disk do, and for how long a transfer was under way; and the
+// same of each direction of a separate device's link.
+struct ObservedRates {
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
   double busy_seconds = 0;
+  CopyTime to_device = {};
+  CopyTime to_host = {};
 };
 
-// The clock with a disk as fast as observed; reading and writing keep their proportion, and
-// nothing else changes. The same clock where the disk moved nothing, or the plan has it move
-// nothing. A pure function.
-StepClock AtObservedRates(StepClock clock, const ObservedDisk& observed);
+// The clock with disk and link as fast as observed; reading and writing keep their proportion, and
+// nothing else changes. The same rates where nothing was moved, or the plan has nothing moved. A
+// pure function.
+StepClock AtObservedRates(StepClock clock, const ObservedRates& observed);
 
 // "0.52 s a step, at least 0.48 s, bound by disk".
 std::string DescribeForecast(const StepForecast& forecast);

@@ -7,12 +7,21 @@
 namespace spillway {
 namespace {
 
-constexpr Resource kResources[] = {Resource::kCompute, Resource::kDisk, Resource::kUpdate};
+constexpr Resource kResources[] = {Resource::kCompute, Resource::kDisk, Resource::kUpdate,
+                                   Resource::kCopy};
 
 double Seconds(uint64_t bytes, double bytes_per_second) {
-  if (bytes == 0) return 0;
-  SPILLWAY_CHECK(bytes_per_second > 0);
-  return static_cast<double>(bytes) / bytes_per_second;
+  return SecondsAt(bytes_per_second, static_cast<double>(bytes));
+}
+
+double CopySeconds(const LinkRates& link, uint64_t to_device_bytes, uint64_t to_host_bytes) {
+  return std::max(link.SecondsToDevice(static_cast<double>(to_device_bytes)),
+                  link.SecondsToHost(static_cast<double>(to_host_bytes)));
+}
+
+double UpdateSeconds(const ForecastInput& input, const PhaseTraffic& traffic) {
+  return std::max(Seconds(traffic.update_bytes, input.update_bytes_per_second),
+                  Seconds(traffic.device_update_bytes, input.device_update_bytes_per_second));
 }
 
 uint64_t Less(uint64_t bytes, uint64_t taken) { return bytes > taken ? bytes - taken : 0; }
@@ -31,17 +40,23 @@ double LeastSeconds(const ForecastInput& input) {
     total.read_bytes += phase.read_bytes;
     total.written_bytes += phase.written_bytes;
     total.update_bytes += phase.update_bytes;
+    total.to_device_bytes += phase.to_device_bytes;
+    total.to_host_bytes += phase.to_host_bytes;
+    total.device_update_bytes += phase.device_update_bytes;
   }
   const double whole =
       std::max({input.forward_seconds + input.backward_seconds,
                 LeastDiskSeconds(input.disk, total.read_bytes, total.written_bytes),
-                Seconds(total.update_bytes, input.update_bytes_per_second)});
+                UpdateSeconds(input, total),
+                CopySeconds(input.link, total.to_device_bytes, total.to_host_bytes)});
   const PhaseTraffic& forward = input.traffic[static_cast<int>(Phase::kForward)];
   const double before_loss =
       std::max({input.forward_seconds,
                 LeastDiskSeconds(input.disk, Less(forward.read_bytes, input.carried_bytes),
                                  Less(forward.written_bytes, input.carried_bytes)),
-                Seconds(forward.update_bytes, input.update_bytes_per_second)});
+                UpdateSeconds(input, forward),
+                CopySeconds(input.link, Less(forward.to_device_bytes, input.carried_bytes),
+                            Less(forward.to_host_bytes, input.carried_bytes))});
   return std::max(whole, before_loss + input.backward_seconds);
 }
 
@@ -55,6 +70,8 @@ absl::string_view ResourceName(Resource resource) {
       return "compute";
     case Resource::kUpdate:
       return "update";
+    case Resource::kCopy:
+      return "copy";
   }
   return "?";
 }
@@ -67,6 +84,8 @@ double PhaseForecast::SecondsOf(Resource resource) const {
       return compute_seconds;
     case Resource::kUpdate:
       return update_seconds;
+    case Resource::kCopy:
+      return copy_seconds;
   }
   return 0;
 }
@@ -89,13 +108,14 @@ double BindingSeconds(const StepForecast& forecast,
 StepForecast Forecast(const ForecastInput& input) {
   StepForecast step;
   step.bound_seconds = LeastSeconds(input);
-  double bound_by[3] = {0, 0, 0};
+  ResourceSeconds bound_by{};
   for (int i = 0; i < kPhases; ++i) {
     const PhaseTraffic& traffic = input.traffic[i];
     PhaseForecast& phase = step.phases[i];
     phase.disk_seconds = input.disk.Seconds(static_cast<double>(traffic.read_bytes),
                                             static_cast<double>(traffic.written_bytes));
-    phase.update_seconds = Seconds(traffic.update_bytes, input.update_bytes_per_second);
+    phase.update_seconds = UpdateSeconds(input, traffic);
+    phase.copy_seconds = CopySeconds(input.link, traffic.to_device_bytes, traffic.to_host_bytes);
     if (i == static_cast<int>(Phase::kForward)) phase.compute_seconds = input.forward_seconds;
     if (i == static_cast<int>(Phase::kBackward)) phase.compute_seconds = input.backward_seconds;
     for (Resource resource : kResources) {

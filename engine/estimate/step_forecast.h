@@ -4,7 +4,9 @@
 // A phase takes at least as long as its busiest resource:
 //   disk      the longest of bytes read / read rate, written / write rate, all / mixed rate
 //   compute   the arithmetic of the model's layers
-//   update    memory that rounding and the optimizer touch / the rate of all workers
+//   update    memory that rounding and the optimizer touch / the rate of all workers, or of the
+//             device where that does it; both work at the same time
+//   copy      the longer of bytes to a separate device / the link's rate there, and from there
 // What is predicted adds what can't overlap: workers that share cores with compute slow it down
 // by the cores they take. Transfers are taken to overlap everything else within a phase.
 //
@@ -26,17 +28,20 @@
 
 namespace spillway {
 
-enum class Resource : uint8_t { kDisk, kCompute, kUpdate };
+enum class Resource : uint8_t { kDisk, kCompute, kUpdate, kCopy };
+inline constexpr int kResourceCount = 4;
 
-// "disk", "compute", "update": as in metrics.jsonl.
+// "disk", "compute", "update", "copy": as in metrics.jsonl.
 absl::string_view ResourceName(Resource resource);
 
 struct ForecastInput {
   std::array<PhaseTraffic, kPhases> traffic;
-  DiskRates disk;                      // need not be set where nothing is read or written
-  double update_bytes_per_second = 0;  // of all workers together, likewise
-  double forward_seconds = 0;          // compute, alone on the machine
-  double backward_seconds = 0;         // with the loss
+  DiskRates disk;                             // need not be set where nothing is read or written
+  LinkRates link;                             // nor this where nothing is copied
+  double update_bytes_per_second = 0;         // of all workers together, likewise
+  double device_update_bytes_per_second = 0;  // of a separate device, likewise
+  double forward_seconds = 0;                 // compute, alone on the machine
+  double backward_seconds = 0;                // with the loss
   // Of the time that workers take, how much is taken from compute: 0 with cores of their own
   // for all of them, workers / cores where compute uses every core.
   double shared_cores = 0;
@@ -45,12 +50,13 @@ struct ForecastInput {
 };
 
 // Seconds by Resource.
-using ResourceSeconds = std::array<double, 3>;
+using ResourceSeconds = std::array<double, kResourceCount>;
 
 struct PhaseForecast {
   double disk_seconds = 0;
   double compute_seconds = 0;
   double update_seconds = 0;
+  double copy_seconds = 0;
   Resource binding = Resource::kCompute;
   double bound_seconds = 0;
   double predicted_seconds = 0;

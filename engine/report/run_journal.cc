@@ -105,6 +105,9 @@ absl::Status RunJournal::Step(const StepMetrics& m) {
       {"memory_peak_gib/resident", std::ldexp(m.peak_rss_bytes, -30)},
       {"nvme_mib/read", std::ldexp(m.nvme_read_bytes, -20)},
       {"nvme_mib/written", std::ldexp(m.nvme_written_bytes, -20)}};
+  if (m.to_device_bytes + m.to_host_bytes > 0) {
+    scalars.emplace_back("stall_seconds/copy", m.stall_copy_seconds);
+  }
   if (m.grad_norm) scalars.emplace_back("train/grad_norm", *m.grad_norm);
   if (m.loss_scale) scalars.emplace_back("train/loss_scale", *m.loss_scale);
   ToTensorBoard(m.step, scalars);

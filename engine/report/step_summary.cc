@@ -51,17 +51,30 @@ void StepSummary::Count(const StepMetrics& row) {
   sums_.seconds += row.seconds;
   sums_.stall_disk += row.stall_disk_seconds;
   sums_.stall_update += row.stall_update_seconds;
+  sums_.stall_copy += row.stall_copy_seconds;
   sums_.commit += row.commit_seconds;
   sums_.busy_compute += row.busy_compute_seconds;
   sums_.busy_disk += row.busy_disk_seconds;
   sums_.busy_update += row.busy_update_seconds;
+  sums_.busy_copy += row.busy_copy_seconds;
+  const auto add = [](const CopyTime& copies, CopyTime& sum) {
+    sum.bytes += copies.bytes;
+    sum.seconds += copies.seconds;
+  };
+  add(row.copies_to_device, sums_.to_device);
+  add(row.copies_to_host, sums_.to_host);
   sums_.binding += row.binding_seconds;
   sums_.read_bytes += row.nvme_read_bytes;
   sums_.written_bytes += row.nvme_written_bytes;
 }
 
-ObservedDisk StepSummary::observed_disk() const {
-  return {sums_.read_bytes, sums_.written_bytes, sums_.busy_disk};
+ObservedRates StepSummary::observed_rates() const {
+  return {sums_.read_bytes, sums_.written_bytes, sums_.busy_disk, sums_.to_device, sums_.to_host};
+}
+
+const char* StepSummary::MovedBy() const {
+  if (sums_.busy_copy <= 0) return "the disk as in these steps";
+  return sums_.busy_disk > 0 ? "disk and link as seen" : "the link as in these steps";
 }
 
 double StepSummary::Median(double Step::*member) const {
@@ -87,9 +100,8 @@ std::string StepSummary::SpeedLines(int workers) const {
     const double predicted = forecast_->predicted_seconds;
     const double observed = at_observed_rates_seconds_.value_or(predicted);
     if (std::abs(observed - predicted) > kLeastChange * predicted) {
-      absl::StrAppendFormat(
-          &text, "\n  at rates   of the disk as in these steps, predicted %s (%.2f of the median)",
-          Seconds(observed), median > 0 ? observed / median : 0);
+      absl::StrAppendFormat(&text, "\n  at rates   of %s, predicted %s (%.2f of the median)",
+                            MovedBy(), Seconds(observed), median > 0 ? observed / median : 0);
     }
     absl::StrAppend(&text, "\n  binds      ");
     for (int i = 0; i < kPhases; ++i) {
@@ -102,10 +114,13 @@ std::string StepSummary::SpeedLines(int workers) const {
   if (sums_.busy_disk > 0) {
     absl::StrAppend(&text, ", disk ", Percent(sums_.busy_disk / sums_.seconds));
   }
+  if (sums_.busy_copy > 0) {
+    absl::StrAppend(&text, ", copy ", Percent(sums_.busy_copy / sums_.seconds));
+  }
   absl::StrAppend(&text, ", update ", Percent(sums_.busy_update / workers / sums_.seconds), " of ",
                   workers, workers == 1 ? " worker" : " workers");
-  const std::pair<const char*, double> waits[] = {{"disk", sums_.stall_disk},
-                                                  {"update", sums_.stall_update}};
+  const std::pair<const char*, double> waits[] = {
+      {"disk", sums_.stall_disk}, {"update", sums_.stall_update}, {"copy", sums_.stall_copy}};
   std::string waited;
   for (const auto& [reason, seconds] : waits) {
     if (seconds / sums_.seconds < kLeastStall) continue;

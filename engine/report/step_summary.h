@@ -22,10 +22,10 @@ class StepSummary {
   double median_seconds() const;
 
   // Of the steps that count, together.
-  ObservedDisk observed_disk() const;
+  ObservedRates observed_rates() const;
 
-  // How long the step should have taken had the disk's rates been known as those steps had them;
-  // Text says so where that is another prediction.
+  // How long the step should have taken had the rates of disk and link been as those steps had
+  // them; Text says so where that is another prediction.
   void SetPredictedAtObservedRates(double seconds) { at_observed_rates_seconds_ = seconds; }
 
   // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
@@ -35,11 +35,13 @@ class StepSummary {
  private:
   struct Sums {
     double seconds = 0;
-    double stall_disk = 0, stall_update = 0, commit = 0;
-    double busy_compute = 0, busy_disk = 0, busy_update = 0, binding = 0;
+    double stall_disk = 0, stall_update = 0, stall_copy = 0, commit = 0;
+    double busy_compute = 0, busy_disk = 0, busy_update = 0, busy_copy = 0, binding = 0;
     uint64_t read_bytes = 0, written_bytes = 0;
+    CopyTime to_device, to_host;
   };
 
+  const char* MovedBy() const;  // "the disk as in these steps", of what moved anything
   std::string SpeedLines(int workers) const;
   std::string TrafficLines(uint64_t parameters, double drive_bytes_per_day) const;
 

@@ -20,10 +20,14 @@ constexpr size_t kMostStalls = 48;
 constexpr int64_t kLeastStallNs = 100'000;
 
 bool IsWorker(SpanKind kind) { return kind >= SpanKind::kRound && kind <= SpanKind::kFill; }
+bool IsTransfer(SpanKind kind) { return kind >= SpanKind::kRead && kind <= SpanKind::kCopyToHost; }
 bool IsWait(SpanKind kind) { return kind >= SpanKind::kWaitDisk && kind <= SpanKind::kWaitCommit; }
 
 std::string WaitReason(SpanKind kind) {
-  return kind == SpanKind::kWaitDisk ? "disk" : kind == SpanKind::kWaitUpdate ? "update" : "commit";
+  return kind == SpanKind::kWaitDisk     ? "disk"
+         : kind == SpanKind::kWaitUpdate ? "update"
+         : kind == SpanKind::kWaitCopy   ? "copy"
+                                         : "commit";
 }
 
 nlohmann::json SpansJson(const std::vector<TimelineSpan>& spans) {
@@ -133,7 +137,7 @@ void TimelineBuilder::AddTo(Open& open, const Span& span) const {
         std::min_element(open.stalls.begin(), open.stalls.end(), [](const Span& a, const Span& b) {
           return a.end_ns - a.begin_ns < b.end_ns - b.begin_ns;
         }));
-  } else if (span.kind == SpanKind::kRead || span.kind == SpanKind::kWrite) {
+  } else if (IsTransfer(span.kind)) {
     open.transfers[span.kind].Add(span.begin_ns, span.end_ns);
     open.bytes.try_emplace(span.kind, open.times.begin_ns)
         .first->second.Add(span.begin_ns, span.end_ns, span.bytes);
@@ -199,7 +203,8 @@ void TimelineBuilder::Seal(Open& open) {
     done.resources.push_back(row_of(absl::StrCat("update worker ", ++worker), busy));
   }
   for (const auto& [kind, busy] : open.transfers) {
-    TimelineRow row = row_of(absl::StrCat("disk ", SpanKindName(kind)), busy);
+    const bool disk = kind == SpanKind::kRead || kind == SpanKind::kWrite;
+    TimelineRow row = row_of(absl::StrCat(disk ? "disk " : "", SpanKindName(kind)), busy);
     const ByteBins& bytes = open.bytes.at(kind);
     row.bin_seconds = static_cast<double>(bytes.width_ns()) * 1e-9;
     for (const double bin : bytes.bins()) row.bin_bytes.push_back(std::round(bin));

@@ -35,14 +35,14 @@ struct TimelineOp {
 };
 
 struct TimelineStall {
-  std::string reason;  // "disk", "update", "commit"
+  std::string reason;  // "disk", "update", "copy", "commit"
   std::string before;  // the operation that waited
   TimelineSpan span;
 };
 
 // A row of the drawing: one resource.
 struct TimelineRow {
-  std::string name;  // "update worker 1", "disk read"
+  std::string name;  // "update worker 1", "disk read", "copy to device"
   std::vector<TimelineSpan> busy;
   // Of transfers: bytes in bins of equal width from the step's beginning.
   double bin_seconds = 0;
@@ -58,7 +58,7 @@ struct StepTimeline {
   std::vector<TimelineOp> ops;
   std::vector<TimelineStall> stalls;   // the longest, in order of time
   std::vector<TimelineRow> waits;      // one a reason that there was: "disk"
-  std::vector<TimelineRow> resources;  // workers, disk read, disk write
+  std::vector<TimelineRow> resources;  // workers, disk read, disk write, copies each way
   // Seconds of all workers by what they did: "round", "update", "check", "save".
   std::map<std::string, double> worker_seconds;
   uint64_t lost_spans = 0;  // more than the trace could hold: then something is missing

@@ -151,7 +151,11 @@ class Drawing {
   }
 
   static const char* WaitClass(const std::string& reason) {
-    return reason == "disk" ? "f2" : reason == "update" ? "f5" : reason == "commit" ? "f3" : "f7";
+    return reason == "disk"     ? "f2"
+           : reason == "update" ? "f5"
+           : reason == "copy"   ? "f6"
+           : reason == "commit" ? "f3"
+                                : "f7";
   }
 
   void Waits() {
@@ -177,9 +181,8 @@ class Drawing {
   }
 
   void Worker(const TimelineRow& row) {
-    const bool copy = absl::StartsWith(row.name, "copy");
     Label(row.name, Percent(Share(row.busy)), kThin);
-    Busy(row, copy ? "f6" : "f5", kThin);
+    Busy(row, "f5", kThin);
     y_ += kThin + 4;
   }
 
@@ -195,7 +198,8 @@ class Drawing {
           absl::StrCat(Percent(Share(row.busy)), ", ",
                        FormatBytes(static_cast<uint64_t>(std::clamp(bytes, 0.0, 1e18)))),
           kArea);
-    Busy(row, "f2 faint", kArea);
+    const char* const color = absl::StartsWith(row.name, "copy") ? "f6" : "f2";
+    Busy(row, absl::StrCat(color, " faint").c_str(), kArea);
     std::string path = absl::StrFormat("M%.1f %.1f", kLeft, y_ + kArea);
     for (size_t i = 0; i < std::min(row.bin_bytes.size(), kMostDrawn); ++i) {
       const double height =
@@ -204,7 +208,7 @@ class Drawing {
                             X(row.bin_seconds * static_cast<double>(i + 1)));
     }
     absl::StrAppendFormat(&path, "V%.1fz", y_ + kArea);
-    absl::StrAppendFormat(&body_, "<path class=\"f2\" d=\"%s\"/>\n", path);
+    absl::StrAppendFormat(&body_, "<path class=\"%s\" d=\"%s\"/>\n", color, path);
     y_ += kArea + kGap;
   }
 

@@ -183,8 +183,16 @@ int TraceFile::TrackOf(const Span& span) {
       return LaneFor(kReads, span.begin_ns, span.end_ns);
     case SpanKind::kWrite:
       return LaneFor(kWrites, span.begin_ns, span.end_ns);
+    case SpanKind::kCopyToDevice:
+    case SpanKind::kCopyToHost: {
+      const Track track = span.kind == SpanKind::kCopyToDevice ? kToDevice : kToHost;
+      if (named_copies_.insert(track).second)
+        NameTrack(track, std::string(SpanKindName(span.kind)));
+      return track;
+    }
     case SpanKind::kWaitDisk:
     case SpanKind::kWaitUpdate:
+    case SpanKind::kWaitCopy:
     case SpanKind::kWaitCommit:
       return kWaits;
     case SpanKind::kCommit:
@@ -222,7 +230,9 @@ absl::Status TraceFile::Add(const Span& span) {
     op.kind = static_cast<SpanKind>(span.detail);
     absl::StrAppend(&arguments, "\"before\":", Quoted(SpanLabel(op, units_)));
   }
-  const char* category = transfer ? "disk" : wait ? "wait" : "work";
+  const bool copy = span.kind == SpanKind::kCopyToDevice || span.kind == SpanKind::kCopyToHost;
+  if (copy) absl::StrAppend(&arguments, "\"bytes\":", span.bytes);
+  const char* category = transfer ? "disk" : copy ? "copy" : wait ? "wait" : "work";
   const int track = TrackOf(span);
   RETURN_IF_ERROR(
       Complete(track, SpanLabel(span, units_), category, span.begin_ns, span.end_ns, arguments));

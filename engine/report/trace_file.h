@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ class TraceFile {
     kCompute = 2,
     kWaits = 3,
     kCommits = 4,
+    kToDevice = 50,  // copies of one direction follow each other
+    kToHost = 51,
     kWorkers = 100,
     kReads = 200,
     kWrites = 600,
@@ -90,6 +93,7 @@ class TraceFile {
   bool failed_ = false;
   std::map<int, std::vector<int64_t>> lane_ends_;  // by the first track
   std::map<uint16_t, int> workers_;                // thread -> track
+  std::set<int> named_copies_;                     // of their tracks
 };
 
 }  // namespace spillway

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "tests/device/slow_link_device.h"
+#include "tests/device/test_device.h"
 
 namespace spillway {
 namespace {
@@ -38,10 +40,36 @@ TEST_F(BenchSwapTest, MeasuresEveryLinkAndLeavesNothing) {
     EXPECT_EQ(json["nvme_to_host"]["alone"], result->read_alone);
     EXPECT_EQ(json["host_to_nvme"]["both_ways"], result->write_both);
     EXPECT_TRUE(json["host_to_device"].is_null());
+    EXPECT_TRUE(json["device_to_host"].is_null());
+    EXPECT_NE(json["device_note"].get<std::string>().find("same memory"), std::string::npos);
     EXPECT_EQ(json["workers"], workers);
     for (const absl::string_view line : absl::StrSplit(SwapBenchText(*result), '\n')) {
       EXPECT_LE(line.size(), 80u) << line;
     }
+  }
+}
+
+TEST_F(BenchSwapTest, ADevicesLinkIsMeasuredToo) {
+  TestDevice below({.most_dawdling_us = 0});
+  SlowLinkDevice device(&below, {1e9, 5e8});
+  options_.device = &device;
+  options_.device_text = "cuda:0 (NVIDIA Test)";
+  const auto result = RunSwapBench(options_);
+  ASSERT_TRUE(result.ok()) << result.status();
+  ASSERT_TRUE(result->link.has_value());
+  const nlohmann::json json = SwapBenchJson(*result);
+  EXPECT_EQ(json["device"], "cuda:0 (NVIDIA Test)");
+  EXPECT_TRUE(json["device_note"].is_null());
+  for (const char* way : {"alone", "both_ways"}) {
+    EXPECT_GT(json["host_to_device"][way].get<double>(), 1e7);
+    EXPECT_LE(json["host_to_device"][way].get<double>(), 1e9);
+    EXPECT_GT(json["device_to_host"][way].get<double>(), 1e7);
+    EXPECT_LE(json["device_to_host"][way].get<double>(), 5e8);
+  }
+  const std::string text = SwapBenchText(*result);
+  EXPECT_NE(text.find("cuda:0 (NVIDIA Test)"), std::string::npos) << text;
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    EXPECT_LE(line.size(), 80u) << line;
   }
 }
 

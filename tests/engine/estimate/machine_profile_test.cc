@@ -81,6 +81,32 @@ TEST(MachineProfile, EntriesThatAreNotWholeAreLeftOut) {
   }
 }
 
+TEST(MachineProfile, LinksAreKeptByDeviceForThirtyDays) {
+  MachineProfile profile;
+  EXPECT_TRUE(profile.empty());
+  profile.SetLink("NVIDIA H200 (device 0)", {{5e10, 4e10}, kTestNow});
+  EXPECT_FALSE(profile.empty());
+  const nlohmann::json good = profile.ToJson();
+  const MachineProfile read = MachineProfile::FromJson(good);
+  const auto found = read.FindLink("NVIDIA H200 (device 0)", kTestNow + 30 * kTestDay);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(*found, (LinkRates{5e10, 4e10}));
+  EXPECT_FALSE(read.FindLink("NVIDIA H200 (device 0)", kTestNow + 30 * kTestDay + 1).has_value());
+  EXPECT_FALSE(read.FindLink("NVIDIA H200 (device 0)", kTestNow - 1).has_value());
+  EXPECT_FALSE(read.FindLink("NVIDIA H200 (device 1)", kTestNow).has_value());
+  for (const auto& [key, value] : good["links"]["NVIDIA H200 (device 0)"].items()) {
+    for (const nlohmann::json& other :
+         std::vector<nlohmann::json>{"fast", -1, 0, nlohmann::json::object()}) {
+      auto bad = good;
+      bad["links"]["NVIDIA H200 (device 0)"][key] = other;
+      EXPECT_TRUE(MachineProfile::FromJson(bad).empty()) << key << other;
+    }
+    auto bad = good;
+    bad["links"]["NVIDIA H200 (device 0)"].erase(key);
+    EXPECT_TRUE(MachineProfile::FromJson(bad).empty()) << key;
+  }
+}
+
 class Stale : public testing::Test {
  protected:
   std::string Reason(int64_t now = kTestNow + kTestDay) const {

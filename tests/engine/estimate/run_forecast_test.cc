@@ -1,6 +1,8 @@
 #include "engine/estimate/run_forecast.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <optional>
 #include <random>
 #include <string>
@@ -11,6 +13,8 @@
 #include "engine/estimate/run_plan.h"
 #include "gtest/gtest.h"
 #include "swap/step_simulation.h"
+#include "tests/device/slow_link_device.h"
+#include "tests/device/test_device.h"
 
 namespace spillway {
 namespace {
@@ -35,6 +39,22 @@ ModelDescription Layers() {
   return model;
 }
 
+// All of it in the host's memory, for a device with `more` times the least that will do.
+TrainOptions OnDevice(double clip, double more = 2) {
+  TrainOptions options;
+  options.dtype = DType::kBFloat16;
+  options.clip = clip;
+  options.offload_param = options.offload_optimizer = Offload::kCpu;
+  RunPlanInput input;
+  input.separate_device = true;
+  const auto nothing = PlanRun(Layers(), options, input);
+  EXPECT_TRUE(nothing.ok()) << nothing.status();
+  const BudgetPair least = SmallestRunBudgets(*nothing).pair;
+  options.device_memory_bytes = static_cast<uint64_t>(more * least.device_bytes);
+  options.host_memory_bytes = static_cast<uint64_t>(more * least.host_bytes);
+  return options;
+}
+
 // All of it on NVMe, in `more` times the least memory that will do.
 TrainOptions OnNvme(double clip, double more = 2) {
   TrainOptions options;
@@ -50,9 +70,11 @@ TrainOptions OnNvme(double clip, double more = 2) {
   return options;
 }
 
-SwapPlan PlanOf(const TrainOptions& options, const std::optional<StepClock>& clock = {}) {
+SwapPlan PlanOf(const TrainOptions& options, const std::optional<StepClock>& clock = {},
+                bool separate_device = false) {
   RunPlanInput input;
   input.clock = clock;
+  input.separate_device = separate_device;
   auto run = PlanRun(Layers(), options, input);
   EXPECT_TRUE(run.ok()) << run.status();
   EXPECT_TRUE(run->swaps.has_value());
@@ -173,7 +195,7 @@ TEST(RunForecast, APredictionAtObservedRatesIsOneMadeWithThoseRates) {
   StepClock half = clock;
   half.disk = {1.5e8, 1e8, 2e8};
   // What the steps of a run on a disk of half the rate would count.
-  ObservedDisk observed{plan.traffic.read_bytes, plan.traffic.written_bytes, 0};
+  ObservedRates observed{plan.traffic.read_bytes, plan.traffic.written_bytes, 0};
   observed.busy_seconds = half.disk.Seconds(static_cast<double>(observed.read_bytes),
                                             static_cast<double>(observed.written_bytes));
   const StepClock judged = AtObservedRates(clock, observed);
@@ -211,6 +233,106 @@ TEST(RunForecast, OpsTakeTheirUnitsSeconds) {
   EXPECT_EQ(seconds[0], 1);
   EXPECT_EQ(seconds[13], 113);  // the head's loss and backward
   EXPECT_EQ(seconds[26], 100);
+}
+
+// The same on a device with memory of its own, whose link is one more resource.
+TEST(RunForecast, OneSlowResourceIsNamedWhereItBindsOnADevice) {
+  struct Slow {
+    std::string name;
+    Resource resource;
+    LinkRates link;
+    double update, device_update, unit_seconds;
+  };
+  const double fast = 1e12;
+  for (double clip : {0.0, 1.0}) {
+    for (const Slow& slow : {Slow{"to device", Resource::kCopy, {1e7, fast}, fast, fast, 1e-4},
+                             Slow{"to host", Resource::kCopy, {fast, 1e7}, fast, fast, 1e-4},
+                             Slow{"update", Resource::kUpdate, {fast, fast}, 1e7, fast, 1e-4},
+                             Slow{"device", Resource::kUpdate, {fast, fast}, fast, 1e7, 1e-4},
+                             Slow{"compute", Resource::kCompute, {fast, fast}, fast, fast, 1}}) {
+      SCOPED_TRACE(absl::StrCat(slow.name, ", clip ", clip));
+      const TrainOptions options = OnDevice(clip);
+      StepClock clock;
+      clock.link = slow.link;
+      clock.update_bytes_per_second = slow.update;
+      clock.device_update_bytes_per_second = slow.device_update;
+      clock.op_seconds = OpsOf(PlanOf(options, {}, true), slow.unit_seconds);
+      const SwapPlan plan = PlanOf(options, clock, true);
+      ASSERT_TRUE(plan.separate_device);
+      ASSERT_GT(plan.traffic.to_device_bytes, 0u);
+      const StepForecast step = ForecastRun(plan, clock);
+      EXPECT_EQ(step.binding, slow.resource) << ResourceName(step.binding);
+      double alone = 0;
+      for (const PhaseForecast& phase : step.phases) {
+        alone += phase.SecondsOf(slow.resource);
+        if (phase.SecondsOf(slow.resource) > 0.05) EXPECT_EQ(phase.binding, slow.resource);
+      }
+      EXPECT_GT(alone, 1);
+      EXPECT_NEAR(step.bound_seconds, alone, 0.01 * alone);
+      EXPECT_NEAR(step.predicted_seconds, alone, 0.05 * alone);
+    }
+  }
+}
+
+TEST(RunForecast, TheBoundIsNeverAboveASimulatedStepOnADevice) {
+  std::mt19937 random(11);
+  const auto rate = [&](double least) { return least * std::pow(30, random() / 4294967296.0); };
+  for (int round = 0; round < 200; ++round) {
+    const TrainOptions options = OnDevice(round % 2, 1.05 + (random() % 40) * 0.1);
+    StepClock clock;
+    clock.link = {rate(2e8), rate(2e8)};
+    clock.update_bytes_per_second = rate(1e9);
+    clock.device_update_bytes_per_second = rate(1e9);
+    clock.op_seconds = OpsOf(PlanOf(options, {}, true), rate(2e-3));
+    const SwapPlan plan = PlanOf(options, clock, true);
+    const double simulated = SimulateStep(plan, clock).seconds;
+    EXPECT_LE(ForecastRun(plan, clock).bound_seconds, simulated * 1.02) << "round " << round;
+  }
+}
+
+TEST(RunForecast, APredictionAtObservedRatesHasTheLinksOwn) {
+  StepClock clock;
+  clock.op_seconds = {1, 2};
+  clock.link = {4e9, 2e9};
+  ObservedRates observed;
+  observed.to_device = {3000, 1e-6};
+  EXPECT_EQ(AtObservedRates(clock, observed).link, (LinkRates{3e9, 2e9}));
+  observed.to_host = {1000, 1e-6};
+  EXPECT_EQ(AtObservedRates(clock, observed).link, (LinkRates{3e9, 1e9}));
+  observed.to_device = {0, 1};
+  observed.to_host = {1, 0};
+  EXPECT_EQ(AtObservedRates(clock, observed).link, clock.link);
+  clock.link = {};  // the plan has nothing copied
+  observed.to_device = {3000, 1e-6};
+  EXPECT_EQ(AtObservedRates(clock, observed).link, LinkRates());
+}
+
+// On the machine as it is: a device is timed with its link, and without one there is no clock.
+TEST(RunForecast, ADevicesLinkIsMeasuredOnceAndKept) {
+  const std::string path = testing::TempDir() + "/link-profile.json";
+  std::filesystem::remove(path);
+  setenv("SPILLWAY_PROFILE", path.c_str(), 1);
+  TrainOptions options = OnDevice(1);
+  options.threads = 2;
+  const SwapPlan plan = PlanOf(options, {}, true);
+  DryRun dry_run;
+  dry_run.forward_seconds.assign(14, 1);
+  dry_run.backward_seconds.assign(14, 3);
+  TestDevice below({.most_dawdling_us = 0});
+  SlowLinkDevice device(&below, {4e8, 4e8});
+  const auto clock = MeasureClock(plan, options, dry_run, 2, &device);
+  ASSERT_TRUE(clock.has_value());
+  EXPECT_GT(clock->link.to_device_bytes_per_second, 0);
+  EXPECT_LE(clock->link.to_device_bytes_per_second, 4e8);
+  EXPECT_GT(clock->link.to_host_bytes_per_second, 0);
+  EXPECT_GT(clock->device_update_bytes_per_second, 0);
+  EXPECT_EQ(clock->shared_cores, 0);
+  EXPECT_GT(ForecastRun(plan, *clock).predicted_seconds, 14 * 4 - 1);
+  SlowLinkDevice slower(&below, {1e8, 1e8});  // under the same name
+  const auto again = MeasureClock(plan, options, dry_run, 2, &slower);
+  EXPECT_EQ(again->link, clock->link);
+  EXPECT_FALSE(MeasureClock(plan, options, dry_run, 2, nullptr).has_value());
+  setenv("SPILLWAY_PROFILE", "off", 1);
 }
 
 }  // namespace

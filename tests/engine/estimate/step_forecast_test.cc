@@ -122,5 +122,35 @@ TEST(StepForecast, BindingSecondsAreOfWhatBindsEachPhase) {
   EXPECT_DOUBLE_EQ(BindingSeconds(Forecast(input), busy), 7 + 6.5 + 0.625);
 }
 
+TEST(StepForecast, TheLinksSlowerDirectionBindsAPhase) {
+  ForecastInput input = Input();
+  input.link = {100, 50};
+  input.traffic[kForward].to_device_bytes = 700;
+  input.traffic[kForward].to_host_bytes = 300;
+  StepForecast step = Forecast(input);
+  EXPECT_DOUBLE_EQ(step.phases[kForward].copy_seconds, 7);
+  EXPECT_EQ(step.phases[kForward].binding, Resource::kCopy);
+  EXPECT_EQ(ResourceName(step.binding), "copy");
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 7 + 6);
+  // What the arenas hold may go there before the step's end.
+  input.carried_bytes = 400;
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 3 + 6);
+  input.traffic[kForward].to_host_bytes = 750;
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 15);  // the link alone
+  const std::array<ResourceSeconds, kPhases> busy = {
+      ResourceSeconds{1, 2, 3, 9}, ResourceSeconds{0, 5, 0, 4}, {}};
+  EXPECT_DOUBLE_EQ(BindingSeconds(step, busy), 9 + 5);
+}
+
+TEST(StepForecast, TheDevicesUpdatesRunBesideTheWorkers) {
+  ForecastInput input = Input();
+  input.device_update_bytes_per_second = 1000;
+  input.traffic[kFlush].update_bytes = 400;
+  input.traffic[kFlush].device_update_bytes = 3000;
+  EXPECT_DOUBLE_EQ(Forecast(input).phases[kFlush].update_seconds, 3);
+  input.traffic[kFlush].device_update_bytes = 1000;
+  EXPECT_DOUBLE_EQ(Forecast(input).phases[kFlush].update_seconds, 2);
+}
+
 }  // namespace
 }  // namespace spillway

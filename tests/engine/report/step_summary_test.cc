@@ -66,9 +66,9 @@ TEST(StepSummary, APredictionAtTheDisksOwnRatesIsShownWhereItDiffers) {
     summary.Add(row);
   }
   // Of the steps that count.
-  EXPECT_EQ(summary.observed_disk().read_bytes, 4u * 14'000'000);
-  EXPECT_EQ(summary.observed_disk().written_bytes, 4u * 12'000'000);
-  EXPECT_DOUBLE_EQ(summary.observed_disk().busy_seconds, 4 * 1.8);
+  EXPECT_EQ(summary.observed_rates().read_bytes, 4u * 14'000'000);
+  EXPECT_EQ(summary.observed_rates().written_bytes, 4u * 12'000'000);
+  EXPECT_DOUBLE_EQ(summary.observed_rates().busy_seconds, 4 * 1.8);
   summary.SetPredictedAtObservedRates(1.81);
   EXPECT_THAT(summary.Text(1, 1, kDriveBytesPerDay), Not(HasSubstr("at rates")));
   summary.SetPredictedAtObservedRates(2.2);
@@ -96,6 +96,27 @@ TEST(StepSummary, LeavesOutWhatThereIsNot) {
   for (const char* absent : {"predicted", "binds", "disk", "traffic", "wear", "commits"}) {
     EXPECT_THAT(text, Not(HasSubstr(absent)));
   }
+}
+
+TEST(StepSummary, ADevicesCopiesAreThere) {
+  StepSummary summary;
+  for (int64_t step = 1; step <= 5; ++step) {
+    StepMetrics row = Row(step, 2);
+    row.forecast = Predicted();
+    row.busy_copy_seconds = 1.4;
+    row.stall_copy_seconds = 0.5;
+    row.copies_to_device = {1000, 1.0};
+    row.copies_to_host = {500, 0.75};
+    summary.Add(row);
+  }
+  EXPECT_EQ(summary.observed_rates().to_device.bytes, 4000u);
+  EXPECT_DOUBLE_EQ(summary.observed_rates().to_host.seconds, 3);
+  summary.SetPredictedAtObservedRates(2.2);
+  const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
+  EXPECT_THAT(text, HasSubstr(", disk 90%, copy 70%, update"));
+  EXPECT_THAT(text, HasSubstr("copy 0.5 s (25%)"));
+  EXPECT_THAT(text, HasSubstr("at rates   of disk and link as seen"));
+  for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
 }  // namespace

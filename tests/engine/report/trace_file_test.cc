@@ -187,5 +187,35 @@ TEST_F(TraceFileTest, TheRecorderWritesTheStepsAskedFor) {
   r.Drain();  // after the end, and no harm
 }
 
+TEST_F(TraceFileTest, CopiesOfEachDirectionHaveATrack) {
+  auto file = TraceFile::Open(path_, {"wte", "h.0"});
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (int64_t i = 0; i < 3; ++i) {
+    Span copy = Of(SpanKind::kCopyToDevice, 1000 * i, 1000 * i + 500, 1);
+    copy.bytes = 4096;
+    ASSERT_EQ((*file)->Add(copy), absl::OkStatus());
+    copy.kind = SpanKind::kCopyToHost;
+    ASSERT_EQ((*file)->Add(copy), absl::OkStatus());
+  }
+  StepTimes times;
+  times.end_ns = 5000;
+  ASSERT_EQ((*file)->AddStep(times), absl::OkStatus());
+  file->reset();
+  std::map<std::string, int> named;
+  std::map<int, int> copies;
+  for (const auto& event : Events()) {
+    if (event.at("ph") == "M" && event.at("name") == "thread_name") {
+      ++named[event.at("args").at("name")];
+    }
+    if (event.at("ph") != "X" || event.at("cat") != "copy") continue;
+    ++copies[event.at("tid")];
+    EXPECT_EQ(event.at("args").at("bytes"), 4096);
+  }
+  EXPECT_EQ(named["copy to device"], 1);
+  EXPECT_EQ(named["copy to host"], 1);
+  ASSERT_EQ(copies.size(), 2u);
+  EXPECT_EQ(copies.begin()->second, 3);
+}
+
 }  // namespace
 }  // namespace spillway
