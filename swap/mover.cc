@@ -36,7 +36,8 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       compute_(compute),
       deferred_(plan.schedule.update == UpdateMode::kDeferred),
       evaluate_ops_(OpsUpToLoss(plan.schedule)),
-      max_tasks_(std::min(std::max(plan.tile_buffers + plan.turn_tiles(), 2 * workers),
+      max_tasks_(std::min(std::max({plan.tile_buffers + plan.turn_tiles(), 2 * workers,
+                                    static_cast<int>(plan.device_tile_spans.size())}),
                           device ? kMaxDeviceTiles : INT_MAX)),
       executor_(executor),
       device_(device),
@@ -57,6 +58,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
   turn_stays_.resize(plan.turn_stays.size());
   for (int i = 0; i < plan.stage_spans.size(); ++i) free_stages_.push_back(i);
   for (int i = 0; device && i < kMaxDeviceTiles; ++i) free_partials_.push_back(i);
+  for (int i = 0; i < plan.device_tile_spans.size(); ++i) free_device_tiles_.push_back(i);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     partials_[unit].resize(layout_.NumTiles(unit));
   }

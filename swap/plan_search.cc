@@ -24,6 +24,9 @@ struct Level {
 constexpr Level kLevels[] = {{4, 2, 24}, {4, 2, 16}, {4, 2, 8}, {3, 2, 8}, {2, 2, 8},
                              {2, 2, 6},  {2, 1, 4},  {1, 1, 3}, {1, 0, 2}};
 constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
+// Tiles under way on a device that updates them: one comes, one is worked on, one goes, and one
+// more.
+constexpr int kFewestDeviceTiles = 2, kMostDeviceTiles = 4;
 // Below these the clock does not see what is lost: transfers take their time one by one.
 constexpr int kChosenLevels = 5;
 
@@ -50,6 +53,24 @@ void Planner::KeepActivations(Draft& draft) const {
     if (draft.activations[unit] == Tier::kDevice) continue;
     TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kDevice; });
   }
+}
+
+// Of neighbours some are streamed and some not, so that the link and the workers are busy at the
+// same time. At first with the least memory that lets tiles come and go at once.
+void Planner::StreamUpdates(Draft& draft, double share) const {
+  if (!request_.separate_device || !training()) return;
+  TryChange(draft, [&](Draft& d) {
+    double due = 0;
+    for (int unit = 0; unit < layout_.num_units(); ++unit) {
+      const double bytes = static_cast<double>(layout_.PaddedParameters(unit));
+      if (gradient_ops_[unit].empty()) continue;
+      due += share * bytes;
+      if (bytes == 0 || due < bytes / 2) continue;
+      due -= bytes;
+      d.streamed.insert(unit);
+      if (Streams(d, unit)) d.device_tiles = kFewestDeviceTiles;
+    }
+  });
 }
 
 void Planner::PutAllOnDevice(Draft& draft) const {
@@ -209,6 +230,8 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   // A device of its own that has room for all of the state needs nothing copied. There is no
   // room to spare for a part of it: it would be taken from activations and look-ahead.
   if (chooses_separate_memory()) TryChange(smallest, [&](Draft& d) { PutAllOnDevice(d); });
+  const double on_device = request_.device_update_share.value_or(0);
+  StreamUpdates(smallest, on_device);
   KeepActivations(smallest);
   SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0), 0);
   if (training() && request_.clock && plan.traffic.written_bytes > 0) {
@@ -271,6 +294,9 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_
         })) {
       break;
     }
+  }
+  while (draft.device_tiles > 0 && draft.device_tiles < kMostDeviceTiles &&
+         TryChange(draft, [](Draft& d) { ++d.device_tiles; })) {
   }
   if (!all_deferred()) DeferUpdates(draft, deferred_share);
   SpendRest(draft);

@@ -71,6 +71,7 @@ TEST_F(SwapOnDevice, RandomModelsAndBudgetsGiveTheOraclesBits) {
       request.input_in_flight_bytes = 40000;
     }
     request.deferred_share = (random() % 4) / 3.0;
+    request.device_update_share = (random() % 4) / 3.0;
     const BudgetPair smallest = SmallestBudgets(request)->front();
     request.host_bytes = smallest.host_bytes + (random() % 3) * (random() % 200000);
     request.device_bytes = smallest.device_bytes + (random() % 3) * (random() % 100000);
