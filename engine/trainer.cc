@@ -76,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
   RunState& state = trainer->state_;
   if (storage->committed()) {
     state = *storage->committed();
+    trainer->last_commit_step_ = state.step;
     RETURN_IF_ERROR(CompareIdentity(state, RunIdentity(options)));
     trainer->loss_scaler_.Restore(state.loss_scale);
   }
@@ -163,7 +164,7 @@ absl::Status Trainer::RunOps(int64_t count) {
     const double began = Now();
     {
       const TraceSpan span(recorder_->trace(), SpanKindOf(buffers.op->kind), buffers.op->unit);
-      RETURN_IF_ERROR(compute_->Run(buffers));
+      RETURN_IF_ERROR(Compute(buffers));
     }
     compute_seconds_ += Now() - began;
     manager_->EndOp();
@@ -282,6 +283,7 @@ absl::Status Trainer::StartCommit(bool finished) {
                               if (copies != nullptr) copies->Start(manifest);
                             }));
   journal_->Commit(state_.step);
+  last_commit_step_ = state_.step;
   last_commit_seconds_ += Now() - began;
   excluded_seconds_ += Now() - began;
   return absl::OkStatus();
@@ -323,7 +325,9 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     RETURN_IF_ERROR(storage_->CheckStillThere());
     StepMetrics row;
     RETURN_IF_ERROR(CountWritten(write_plan_.step_bytes + write_plan_.end_bytes));
-    RETURN_IF_ERROR(RunTrainStep(step, row));
+    const absl::Status trained = RunTrainStep(step, row);
+    if (memory_refused_) return EndAfterRefusal(trained);
+    RETURN_IF_ERROR(trained);
     RETURN_IF_ERROR(CountWritten(write_plan_.end_bytes));
     stop = StopSignal::received() != 0 ||
            StepWouldPass(options_.max_bytes_written, written_->total(), write_plan_);

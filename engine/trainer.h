@@ -108,6 +108,9 @@ class Trainer {
   absl::StatusOr<TrainResult> RunSteps();
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
+  absl::Status Compute(const OpBuffers& buffers);
+  absl::Status EndAfterRefusal(const absl::Status& refusal);
+  absl::StatusOr<bool> CommitBeforeRefusal();
   absl::StatusOr<double> Evaluate();
   // Of the state after the step that has just ended; goes on beside the next.
   absl::Status StartCommit(bool finished);
@@ -146,6 +149,8 @@ class Trainer {
   int workers_ = 1;
 
   bool program_enqueued_ = false;  // the next step's, ahead of time
+  int64_t last_commit_step_ = 0;   // 0: none
+  bool memory_refused_ = false;    // by the operation that ran last
   SwapStats last_stats_;
   double row_began_ = 0;
   double compute_seconds_ = 0;

@@ -153,6 +153,26 @@ void SwapManager::Mover::AbandonQueued() {
   }
 }
 
+// Stays that the program uses are left as they are: nobody comes after them.
+void SwapManager::Mover::AbandonRunning(bool* whole, Done done) {
+  if (failed_) return done(error());
+  AbandonQueued();
+  *whole = true;
+  if (!programs_.empty()) {
+    const int64_t version = programs_.front().version;
+    const auto later = [&](int64_t other) { return other > version; };
+    *whole = std::none_of(settled_.begin(), settled_.end(), later) &&
+             std::none_of(passes_.begin(), passes_.end(), [&](const auto& pass) {
+               return pass->kind == PassKind::kUpdate && later(pass->version);
+             });
+    for (auto& stay : stays_) {
+      if (stay->state == StayState::kWaiting) stay->state = StayState::kReleased;
+    }
+    programs_.clear();
+  }
+  done(absl::OkStatus());
+}
+
 void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {
   if (failed_) return done(error());
   SPILLWAY_CHECK(next_op_ < end_op_);  // a program is enqueued

@@ -70,6 +70,7 @@ class SwapManager::Mover {
   // --- On the mover thread, for SwapManager's methods of the same names.
   void Enqueue(Program program);
   void AbandonQueued();
+  void AbandonRunning(bool* whole, Done done);
   void RequestOp(OpBuffers* buffers, Done done);
   void FinishOp();
   void AnnounceUpdate(const UpdateScalars& scalars);

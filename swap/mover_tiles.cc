@@ -177,11 +177,13 @@ absl::Status SwapManager::Mover::VerifyTile(const TileTask& task) const {
   for (int p = plan_.FirstPlaneRead(unit); p < plan_.placements[unit].last_nvme_plane; ++p) {
     RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));
   }
-  if (!GradientInStore(unit)) return absl::OkStatus();
-  const uint64_t checksum =
-      Checksum(GradientIdentity(unit, tile, store_->GradientGeneration(unit, tile)), task.gradient,
-               layout_.GradientBytes(unit, tile));
-  return store_->VerifyGradientChecksum(unit, tile, checksum);
+  if (GradientInStore(unit)) {
+    const uint64_t checksum =
+        Checksum(GradientIdentity(unit, tile, store_->GradientGeneration(unit, tile)),
+                 task.gradient, layout_.GradientBytes(unit, tile));
+    RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));
+  }
+  return absl::OkStatus();
 }
 
 // On a worker thread.

@@ -55,6 +55,11 @@ void Planner::KeepActivations(Draft& draft) const {
   }
 }
 
+// Those to be tried, the one without a clock first.
+std::vector<double> Planner::DeviceUpdateShares() const {
+  return {request_.device_update_share.value_or(0)};
+}
+
 // Of neighbours some are streamed and some not, so that the link and the workers are busy at the
 // same time. At first with the least memory that lets tiles come and go at once.
 void Planner::StreamUpdates(Draft& draft, double share) const {
@@ -230,13 +235,17 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   // A device of its own that has room for all of the state needs nothing copied. There is no
   // room to spare for a part of it: it would be taken from activations and look-ahead.
   if (chooses_separate_memory()) TryChange(smallest, [&](Draft& d) { PutAllOnDevice(d); });
-  const double on_device = request_.device_update_share.value_or(0);
-  StreamUpdates(smallest, on_device);
-  KeepActivations(smallest);
-  SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0), 0);
-  if (training() && request_.clock && plan.traffic.written_bytes > 0) {
-    plan = Fastest(smallest, std::move(plan));
+  std::vector<Draft> drafts;
+  for (double share : DeviceUpdateShares()) {
+    Draft& draft = drafts.emplace_back(smallest);
+    StreamUpdates(draft, share);
+    KeepActivations(draft);
+    // Without room for the tiles it is the first again.
+    if (drafts.size() > 1 && draft.streamed == drafts.front().streamed) drafts.pop_back();
   }
+  SwapPlan plan = Spend(drafts.front(), request_.deferred_share.value_or(0), 0);
+  const bool moves = plan.traffic.written_bytes > 0 || drafts.size() > 1;
+  if (training() && request_.clock && moves) plan = Fastest(drafts, std::move(plan));
   plan.min_host_bytes = least.host_bytes;
   return plan;
 }
@@ -244,9 +253,12 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
 // Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`, which is
 // what the same request gets without one. None spills more: the store may be there already, with
 // room for that plan.
-SwapPlan Planner::Fastest(const Draft& smallest, SwapPlan plan) {
+SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   double least_seconds = SimulateStep(plan, *request_.clock).seconds;
-  const uint64_t least_bytes = Build(smallest).host_arena_bytes;
+  uint64_t least_bytes = 0;
+  for (const Draft& draft : smallest) {
+    least_bytes = std::max(least_bytes, Build(draft).host_arena_bytes);
+  }
   const SpillRoom room = plan.spill_room;
   // Each choice is taken for itself, one after the other, and may turn out worse with more
   // memory: what is planned for a little less is a plan, too.
@@ -254,22 +266,27 @@ SwapPlan Planner::Fastest(const Draft& smallest, SwapPlan plan) {
     host_bytes_ = std::max(least_bytes, request_.host_bytes / 16 * sixteenths);
     double share = request_.deferred_share.value_or(0);
     int level = 0;
-    const auto try_plan = [&](double other_share, int other_level) {
-      SwapPlan other = Spend(smallest, other_share, other_level);
+    const Draft* draft = &smallest.front();
+    const auto try_plan = [&](const Draft& other_draft, double other_share, int other_level) {
+      SwapPlan other = Spend(other_draft, other_share, other_level);
       if (!Covers(room, other.spill_room)) return;
       const double seconds = SimulateStep(other, *request_.clock).seconds;
       if (seconds > least_seconds * kWorthwhile) return;
       least_seconds = seconds;
+      draft = &other_draft;
       share = other_share;
       level = other_level;
       plan = std::move(other);
     };
     // Memory that is not spent on reading ahead everywhere may serve better at the turn, or save
     // transfers.
-    for (int other = 0; other < kChosenLevels; ++other) try_plan(share, other);
+    for (int other = 0; other < kChosenLevels; ++other) try_plan(*draft, share, other);
+    for (const Draft& other : smallest) {
+      if (&other != draft) try_plan(other, share, level);
+    }
     if (all_deferred() || request_.deferred_share) continue;
     for (double other = kShareStep; other <= kMostDeferred; other += kShareStep) {
-      try_plan(other, level);
+      try_plan(*draft, other, level);
     }
   }
   host_bytes_ = request_.host_bytes;

@@ -110,7 +110,7 @@ class Planner {
     return true;
   }
   // `level`: of look-ahead, the deepest first; what does not fit is passed over.
-  SwapPlan Fastest(const Draft& smallest, SwapPlan plan);
+  SwapPlan Fastest(const std::vector<Draft>& smallest, SwapPlan plan);
   SwapPlan Spend(const Draft& smallest, double deferred_share, int level) const;
   // The unit whose gradient is complete last, where its update goes through the store at once.
   int TurnUnit(const Draft& draft) const;
@@ -122,6 +122,7 @@ class Planner {
   }
   void PutAllOnDevice(Draft& draft) const;
   void KeepActivations(Draft& draft) const;
+  std::vector<double> DeviceUpdateShares() const;
   void StreamUpdates(Draft& draft, double share) const;
   void ReadAheadAtTheTurn(Draft& draft) const;
   void DeferUpdates(Draft& draft, double share) const;
