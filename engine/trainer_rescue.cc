@@ -36,10 +36,10 @@ absl::Status Trainer::EndAfterRefusal(const absl::Status& refusal) {
                            " had already changed a part of the state (--commit-every keeps more)");
   }
   if (last_commit_step_ > 0) {
-    absl::StrAppend(&outcome, last_commit_step_ == state_.step
-                                  ? ""
-                                  : absl::StrCat("; the last commit is that of step ",
-                                                 last_commit_step_),
+    absl::StrAppend(&outcome,
+                    last_commit_step_ == state_.step
+                        ? ""
+                        : absl::StrCat("; the last commit is that of step ", last_commit_step_),
                     ": go on from there with --resume");
   }
   return absl::Status(refusal.code(), absl::StrCat(refusal.message(), "; ", outcome));

@@ -251,14 +251,13 @@ void SwapManager::Mover::TakeToDevice(TileTask* task) {
 
 // Where the tile's planes and its rounded gradient are there.
 void SwapManager::Mover::LaunchUpdate(TileTask* task, std::vector<char*> planes, char* gradient) {
-  device_->Launch(StreamId::kToHost,
-                  [this, view = ViewOf(*task), planes = std::move(planes), gradient,
-                   scalars = task->pass->scalars, learned = Learned()](void* stream) mutable {
-                    view.planes = planes.data();
-                    view.gradient = gradient;
-                    return compute_->UpdateOnDevice(stream, view, scalars,
-                                                    &learned->largest_magnitude);
-                  });
+  device_->Launch(StreamId::kToHost, [this, view = ViewOf(*task), planes = std::move(planes),
+                                      gradient, scalars = task->pass->scalars,
+                                      learned = Learned()](void* stream) mutable {
+    view.planes = planes.data();
+    view.gradient = gradient;
+    return compute_->UpdateOnDevice(stream, view, scalars, &learned->largest_magnitude);
+  });
 }
 
 // The update of a tile all of which lives there.

@@ -27,6 +27,10 @@ void SwapManager::Mover::PointAtInputs(const StepOp& op, OpBuffers& buffers) {
                                               : FindStay(UseOf(op), op.unit, next_op_)->span;
   buffers.inputs = Address(span);
   buffers.inputs_bytes = span.bytes;
+  if (device_ == nullptr) return;
+  // Whoever computes copies them, in the compute stream.
+  MutexLock lock(mutex_);
+  (op.kind == OpKind::kForward ? stats_.to_host_bytes : stats_.to_device_bytes) += span.bytes;
 }
 
 void SwapManager::Mover::StartSavingInput(Stay& stay) {

@@ -95,8 +95,9 @@ void SwapManager::Mover::PutIntoStreams(TileTask* task) {
     CopyToHost(task->planes[plane], planes[plane], layout_.PlaneBytes(unit, tile, plane));
   }
   if (++pass.tiles_streamed == NumTiles(pass)) PassStreamed(pass);
-  NoteWhenDone(StreamId::kToHost,
-               [this, task, learned](absl::Status status) { TileStreamed(task, *learned, status); });
+  NoteWhenDone(StreamId::kToHost, [this, task, learned](absl::Status status) {
+    TileStreamed(task, *learned, status);
+  });
 }
 
 // Every tile has been put into the streams: what comes next on the device waits there.

@@ -24,16 +24,31 @@ struct PhaseTraffic {
   // Memory that the workers touch: rounding reads the fp32 sums and writes the gradient, an
   // update reads that, and reads and writes every plane of the state.
   uint64_t update_bytes = 0;
+  // A separate device's: what is copied there and from there, and its own memory that it touches
+  // in rounding, and in updating what lives there.
+  uint64_t to_device_bytes = 0;
+  uint64_t to_host_bytes = 0;
+  uint64_t device_update_bytes = 0;
 };
 
 // The sums over phases are plan.traffic. Work counts in the phase in which it begins:
 // immediate updates in backward, but those of units whose gradient the last op completes in
 // flush; deferred ones in the next forward. Gradients are rounded, and spilled, when whole.
+// Weights are copied to a separate device in the phase of the operations that read them.
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan);
 
 // Bytes of memory that a unit's update touches (its state read and written, the rounded gradient
 // read), and that rounding its gradient does (fp32 sums read, the gradient written).
 uint64_t UpdateTouches(const SwapPlan& plan, int unit);
 uint64_t RoundTouches(const SwapPlan& plan, int unit);
+
+// Bytes that a unit's gradient takes to the host when it is complete, and that its update copies
+// besides: the old weights from a separate device, the new ones to it where they live there (to
+// a stay they go as part of the stay's own bytes); all that is streamed. 0 where nothing is copied.
+uint64_t GradientToHostBytes(const SwapPlan& plan, int unit);
+uint64_t UpdateToHostBytes(const SwapPlan& plan, int unit);
+uint64_t UpdateToDeviceBytes(const SwapPlan& plan, int unit);
+// Bytes of a unit's inputs that its forward takes to the host, and its backward brings again.
+uint64_t InputCopyBytes(const SwapPlan& plan, int unit);
 
 }  // namespace spillway

@@ -57,7 +57,11 @@ void Planner::KeepActivations(Draft& draft) const {
 
 // Those to be tried, the one without a clock first.
 std::vector<double> Planner::DeviceUpdateShares() const {
-  return {request_.device_update_share.value_or(0)};
+  const bool timed = request_.clock && request_.clock->device_update_bytes_per_second > 0;
+  if (request_.device_update_share || !request_.separate_device || !timed) {
+    return {request_.device_update_share.value_or(0)};
+  }
+  return {0, 1, 0.75, 0.5, 0.25};
 }
 
 // Of neighbours some are streamed and some not, so that the link and the workers are busy at the
@@ -68,12 +72,14 @@ void Planner::StreamUpdates(Draft& draft, double share) const {
     double due = 0;
     for (int unit = 0; unit < layout_.num_units(); ++unit) {
       const double bytes = static_cast<double>(layout_.PaddedParameters(unit));
-      if (gradient_ops_[unit].empty()) continue;
+      const UnitPlacement& placement = d.placements[unit];
+      const bool there = placement.weight == Tier::kDevice && placement.optimizer == Tier::kDevice;
+      if (bytes == 0 || gradient_ops_[unit].empty() || there) continue;
       due += share * bytes;
-      if (bytes == 0 || due < bytes / 2) continue;
+      if (due < bytes / 2) continue;
       due -= bytes;
       d.streamed.insert(unit);
-      if (Streams(d, unit)) d.device_tiles = kFewestDeviceTiles;
+      d.device_tiles = kFewestDeviceTiles;
     }
   });
 }
@@ -244,8 +250,10 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
     if (drafts.size() > 1 && draft.streamed == drafts.front().streamed) drafts.pop_back();
   }
   SwapPlan plan = Spend(drafts.front(), request_.deferred_share.value_or(0), 0);
-  const bool moves = plan.traffic.written_bytes > 0 || drafts.size() > 1;
-  if (training() && request_.clock && moves) plan = Fastest(drafts, std::move(plan));
+  const uint64_t copied = plan.traffic.to_device_bytes + plan.traffic.to_host_bytes;
+  if (training() && request_.clock && plan.traffic.written_bytes + copied > 0) {
+    plan = Fastest(drafts, std::move(plan));
+  }
   plan.min_host_bytes = least.host_bytes;
   return plan;
 }

@@ -84,11 +84,7 @@ class Planner {
   Tier BaseTier(TierChoice choice) const;
   absl::StatusOr<Draft> BaseDraft() const;
   // Its update is streamed through the device.
-  bool Streams(const Draft& draft, int unit) const {
-    const UnitPlacement& placement = draft.placements[unit];
-    return draft.streamed.contains(unit) &&
-           (placement.weight != Tier::kDevice || placement.optimizer != Tier::kDevice);
-  }
+  bool Streams(const Draft& draft, int unit) const { return draft.streamed.contains(unit); }
   // The draft that needs the least memory, and those that need less of the host's and more
   // of the device's: calls `visit` with each until that returns false.
   absl::Status VisitSmallest(const std::function<bool(const Draft&)>& visit) const;

@@ -1,100 +1,18 @@
 #include "swap/step_simulation.h"
 
 #include <algorithm>
-#include <deque>
-#include <limits>
-#include <memory>
 
 #include "io/check.h"
 #include "swap/phase_traffic.h"
+#include "swap/step_simulation_internal.h"
 
 namespace spillway {
 
-double DiskRates::Seconds(double read_bytes, double written_bytes) const {
-  const auto seconds = [](double bytes, double rate) {
-    if (bytes <= 0) return 0.0;
-    SPILLWAY_CHECK(rate > 0);
-    return bytes / rate;
-  };
-  return std::max({seconds(read_bytes, read_bytes_per_second),
-                   seconds(written_bytes, write_bytes_per_second),
-                   seconds(read_bytes + written_bytes, mixed_bytes_per_second)});
+Simulation::Simulation(const SwapPlan& plan, const StepClock& clock)
+    : plan_(plan), clock_(clock), settled_(plan.layout.num_units(), 0) {
+  SPILLWAY_CHECK(clock.op_seconds.size() == plan.schedule.ops.size());
+  for (int step = 0; step < kSteps; ++step) AddStays(step);
 }
-
-namespace {
-
-constexpr int kSteps = 3;  // the last one counts
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-class Simulation {
- public:
-  Simulation(const SwapPlan& plan, const StepClock& clock)
-      : plan_(plan), clock_(clock), settled_(plan.layout.num_units(), 0) {
-    SPILLWAY_CHECK(clock.op_seconds.size() == plan.schedule.ops.size());
-    for (int step = 0; step < kSteps; ++step) AddStays(step);
-  }
-
-  SimulatedStep Run();
-
- private:
-  enum class State { kWaiting, kAllocated, kFilling, kReady, kReleased };
-  enum class Use { kWeights, kSums, kSavedInput, kLoadedInput };
-  struct Stay {
-    Use use = Use::kWeights;
-    bool fetched() const { return use == Use::kWeights || use == Use::kLoadedInput; }
-    bool feeds_update = false;
-    bool takes_over = false;
-    int unit = 0;
-    int version = 0;
-    int first_op = 0, last_op = 0, lead_ops = 0;  // in the line of all steps' ops
-    ArenaSpan span;
-    State state = State::kWaiting;
-    double left = 0;              // of the fetch, in seconds of the whole disk
-    std::vector<Stay*> overlaps;  // earlier ones at the same addresses
-  };
-  struct Pass {
-    bool round = false;  // or the writing of an input
-    int unit = 0;
-    int version = 0;
-    Stay* sums = nullptr;
-    Stay* weights = nullptr;
-    Stay* destination = nullptr;
-    double disk_seconds = 0;
-    double worker_seconds = 0;
-    double left = 1;  // of the whole
-    bool begun = false;
-  };
-
-  double GradientBytes(int unit) const {
-    return static_cast<double>(plan_.layout.PaddedParameters(unit) *
-                               plan_.layout.gradient_bytes_per_parameter());
-  }
-  int ops() const { return static_cast<int>(plan_.schedule.ops.size()); }
-  const StepOp& Op(int op) const { return plan_.schedule.ops[op % ops()]; }
-  void AddStays(int step);
-  bool Free(const Stay& stay) const;
-  bool Ready(int op) const;
-  Stay* Find(Use use, int unit, int op) const;
-  bool CanFetch(const Stay& stay) const;
-  void Pump();
-  void FinishOp(int op);
-  void AddUpdate(int unit, int version, Stay* sums);
-  bool CanRun(Pass& pass);
-  void EndPass(Pass& pass);
-  // Lets time pass until something ends.
-  void Advance();
-
-  const SwapPlan& plan_;
-  const StepClock& clock_;
-  std::vector<std::unique_ptr<Stay>> stays_;
-  std::vector<int> settled_;  // [unit] version in its place
-  std::deque<Pass> passes_;   // updates, in order
-  std::deque<Pass> rounds_;
-  int next_op_ = 0;          // not yet begun
-  double compute_left_ = 0;  // of the op that runs
-  bool computing_ = false;
-  double now_ = 0, disk_busy_ = 0, stalled_ = 0;
-};
 
 void Simulation::AddStays(int step) {
   const size_t begin = stays_.size();
@@ -109,11 +27,11 @@ void Simulation::AddStays(int step) {
     stay->last_op = base + last_op;
     stay->lead_ops = lead;
     stay->span = span;
-    // From the host's memory to a separate device: the link is not simulated.
     const bool in_memory = use == Use::kWeights && plan_.placements[unit].weight != Tier::kNvme;
     if (stay->fetched() && !in_memory) {
-      stay->left = clock_.disk.Seconds(static_cast<double>(span.bytes), 0);
+      stay->needs.disk = clock_.disk.Seconds(static_cast<double>(span.bytes), 0);
     }
+    if (use == Use::kWeights && plan_.separate_device) stay->needs.to_device = ToDevice(span.bytes);
     stays_.push_back(std::move(stay));
   };
   for (const WeightStay& stay : plan_.weight_stays) {
@@ -194,10 +112,27 @@ void Simulation::Pump() {
     if (stay->state == State::kAllocated && CanFetch(*stay)) stay->state = State::kFilling;
   }
   if (!computing_ && next_op_ < kSteps * ops() && Ready(next_op_)) {
-    computing_ = true;
-    compute_left_ = clock_.op_seconds[next_op_ % ops()];
-    ++next_op_;
+    BeginOp();
   }
+}
+
+void Simulation::BeginOp() {
+  const StepOp& op = Op(next_op_);
+  computing_ = true;
+  compute_left_ = clock_.op_seconds[next_op_ % ops()];
+  input_ = {};
+  if (op.kind == OpKind::kForward) input_.to_host = ToHost(InputCopyBytes(plan_, op.unit));
+  if (op.kind == OpKind::kBackward) input_.to_device = ToDevice(InputCopyBytes(plan_, op.unit));
+  input_left_ = input_.to_host + input_.to_device > 0 ? 1 : 0;
+  ++next_op_;
+}
+
+void Simulation::AddRounding(int unit, Shares& needs) const {
+  if (!plan_.separate_device) {
+    needs.workers += OnWorkers(RoundTouches(plan_, unit));
+    return;
+  }
+  needs.to_host += OnDevice(RoundTouches(plan_, unit)) + ToHost(GradientToHostBytes(plan_, unit));
 }
 
 void Simulation::AddUpdate(int unit, int version, Stay* sums) {
@@ -208,7 +143,7 @@ void Simulation::AddUpdate(int unit, int version, Stay* sums) {
   pass.version = version;
   pass.sums = sums;
   if (sums && plan_.weight_at_hand[unit]) pass.weights = Find(Use::kWeights, unit, next_op_ - 1);
-  pass.disk_seconds = clock_.disk.Seconds(
+  pass.needs.disk = clock_.disk.Seconds(
       parameters * plan_.UpdateBytesRead(unit) + (spilled ? GradientBytes(unit) : 0),
       parameters * plan_.UpdateBytesWritten(unit));
   Pass rest;
@@ -220,15 +155,21 @@ void Simulation::AddUpdate(int unit, int version, Stay* sums) {
     const double tiles = plan_.layout.NumTiles(unit);
     const double read = std::max(0.0, 1 - plan_.turn_tiles() / tiles);
     const double written = std::max(0.0, read - plan_.tile_buffers / tiles);
-    const double whole = pass.disk_seconds;
-    pass.disk_seconds = clock_.disk.Seconds(parameters * plan_.UpdateBytesRead(unit) * read,
-                                            parameters * plan_.UpdateBytesWritten(unit) * written);
-    rest.disk_seconds = whole - pass.disk_seconds;
+    const double whole = pass.needs.disk;
+    pass.needs.disk = clock_.disk.Seconds(parameters * plan_.UpdateBytesRead(unit) * read,
+                                          parameters * plan_.UpdateBytesWritten(unit) * written);
+    rest.needs.disk = whole - pass.needs.disk;
   }
-  const uint64_t touched = UpdateTouches(plan_, unit) + (sums ? RoundTouches(plan_, unit) : 0);
-  pass.worker_seconds = static_cast<double>(touched) / clock_.update_bytes_per_second;
+  if (sums) AddRounding(unit, pass.needs);
+  if (plan_.DeviceUpdates(unit)) {
+    pass.needs.to_host += OnDevice(UpdateTouches(plan_, unit));
+  } else {
+    pass.needs.workers += OnWorkers(UpdateTouches(plan_, unit));
+  }
+  pass.needs.to_host += ToHost(UpdateToHostBytes(plan_, unit));
+  pass.needs.to_device = ToDevice(UpdateToDeviceBytes(plan_, unit));
   passes_.push_back(pass);
-  if (rest.disk_seconds > 0) passes_.push_back(rest);
+  if (rest.needs.disk > 0) passes_.push_back(rest);
 }
 
 void Simulation::FinishOp(int op) {
@@ -243,7 +184,7 @@ void Simulation::FinishOp(int op) {
       save.round = true;
       save.unit = -1;  // no gradient that an update would wait for
       save.sums = stay.get();
-      save.disk_seconds = clock_.disk.Seconds(0, static_cast<double>(stay->span.bytes));
+      save.needs.disk = clock_.disk.Seconds(0, static_cast<double>(stay->span.bytes));
       rounds_.push_back(save);
     } else if (!stay->feeds_update) {
       stay->state = State::kReleased;
@@ -259,10 +200,9 @@ void Simulation::FinishOp(int op) {
     round.unit = sums->unit;
     round.sums = sums;
     if (plan_.placements[sums->unit].gradient == Tier::kNvme) {
-      round.disk_seconds = clock_.disk.Seconds(0, GradientBytes(sums->unit));
+      round.needs.disk = clock_.disk.Seconds(0, GradientBytes(sums->unit));
     }
-    round.worker_seconds =
-        static_cast<double>(RoundTouches(plan_, sums->unit)) / clock_.update_bytes_per_second;
+    AddRounding(sums->unit, round.needs);
     rounds_.push_back(round);
   }
   if ((op + 1) % ops() != 0) return;
@@ -283,7 +223,7 @@ bool Simulation::CanRun(Pass& pass) {
                                 [&](const Pass& round) { return round.unit == pass.unit; })) {
     return false;
   }
-  if (plan_.placements[pass.unit].weight == Tier::kNvme) {
+  if (plan_.UpdateFillsStays(pass.unit)) {
     for (const auto& stay : stays_) {
       if (stay->use != Use::kWeights || stay->unit != pass.unit || stay->version != pass.version)
         continue;
@@ -295,7 +235,12 @@ bool Simulation::CanRun(Pass& pass) {
     if (!pass.destination && !pass.sums && pass.version < kSteps) return false;
   }
   pass.begun = true;
-  if (pass.destination) pass.destination->state = State::kFilling;
+  if (pass.destination) {
+    pass.destination->state = State::kFilling;
+    if (!plan_.streams_update[pass.unit]) {
+      pass.needs.to_device += pass.destination->needs.to_device;
+    }
+  }
   return true;
 }
 
@@ -305,106 +250,6 @@ void Simulation::EndPass(Pass& pass) {
   if (pass.weights) pass.weights->state = State::kReleased;
   if (pass.destination) pass.destination->state = State::kReady;
   settled_[pass.unit] = pass.version;
-}
-
-void Simulation::Advance() {
-  // Fetches in order, each with the whole disk; one that an update fills is no fetch.
-  Stay* fetch = nullptr;
-  for (const auto& stay : stays_) {
-    if (!stay->fetched() || stay->state != State::kFilling) continue;
-    const bool filled = std::any_of(passes_.begin(), passes_.end(), [&](const Pass& pass) {
-      return pass.destination == stay.get();
-    });
-    if (filled) continue;
-    fetch = stay.get();
-    break;
-  }
-  Pass* round = rounds_.empty() ? nullptr : &rounds_.front();
-  Pass* update = !passes_.empty() && CanRun(passes_.front()) ? &passes_.front() : nullptr;
-
-  // Parts of the disk; a deferred update reads in the same class as a fetch.
-  const bool shares = update && !update->sums && !update->round && update->disk_seconds > 0;
-  const double fetch_disk = fetch ? (shares ? 0.5 : 1.0) : 0;
-  const auto rate_of = [](const Pass* pass, double disk, double workers) {
-    if (pass == nullptr) return 0.0;
-    double rate = kNever;
-    if (pass->disk_seconds > 0) rate = std::min(rate, disk / pass->disk_seconds);
-    if (pass->worker_seconds > 0) rate = std::min(rate, workers / pass->worker_seconds);
-    return rate == kNever ? 1e9 : rate;
-  };
-  const double round_rate = rate_of(round, 1 - fetch_disk, 1);
-  const double round_disk = round ? round_rate * round->disk_seconds : 0;
-  const double round_workers = round ? round_rate * round->worker_seconds : 0;
-  const double update_rate =
-      rate_of(update, std::max(0.0, 1 - fetch_disk - round_disk), std::max(0.0, 1 - round_workers));
-  const double workers = round_workers + (update ? update_rate * update->worker_seconds : 0);
-  // Never quite nothing: then both would share the cores.
-  const double compute_rate = std::max(0.05, 1 - clock_.shared_cores * workers);
-
-  double passed = kNever;
-  const auto ends_after = [&](double left, double rate) {
-    if (rate > 0) passed = std::min(passed, left / rate);
-  };
-  if (fetch) ends_after(fetch->left, fetch_disk);
-  if (round) ends_after(round->left, round_rate);
-  if (update) ends_after(update->left, update_rate);
-  if (computing_) ends_after(compute_left_, compute_rate);
-  SPILLWAY_CHECK(passed < kNever && "a plan whose steps come to a standstill");
-
-  now_ += passed;
-  const bool disk = fetch || round_disk > 0 || (update && update->disk_seconds > 0);
-  if (disk) disk_busy_ += passed;
-  if (!computing_) stalled_ += passed;
-  const auto done = [&](double& left, double rate) {
-    left -= passed * rate;
-    if (left > 1e-12) return false;
-    left = 0;
-    return true;
-  };
-  if (fetch && done(fetch->left, fetch_disk)) fetch->state = State::kReady;
-  const bool round_ends = round && done(round->left, round_rate);
-  const bool update_ends = update && done(update->left, update_rate);
-  if (round_ends) {
-    EndPass(*round);
-    rounds_.pop_front();
-  }
-  if (update_ends) {
-    EndPass(*update);
-    passes_.pop_front();
-  }
-  if (computing_ && done(compute_left_, compute_rate)) {
-    computing_ = false;
-    FinishOp(next_op_ - 1);
-  }
-}
-
-SimulatedStep Simulation::Run() {
-  const int loss_op =
-      static_cast<int>(std::find_if(plan_.schedule.ops.begin(), plan_.schedule.ops.end(),
-                                    [](const StepOp& op) { return op.kind == OpKind::kLoss; }) -
-                       plan_.schedule.ops.begin());
-  const int counted = (kSteps - 1) * ops();
-  SimulatedStep before, step;
-  double forward_end = 0;
-  while (true) {
-    Pump();
-    const int done = next_op_ - (computing_ ? 1 : 0);
-    if (done == counted && before.seconds == 0) before = {now_, 0, disk_busy_, stalled_};
-    if (done == counted + loss_op && forward_end == 0) forward_end = now_;
-    if (done == counted + ops()) break;
-    Advance();
-  }
-  step.seconds = now_ - before.seconds;
-  step.forward_seconds = std::max(0.0, forward_end - before.seconds);
-  step.disk_seconds = disk_busy_ - before.disk_seconds;
-  step.stall_seconds = stalled_ - before.stall_seconds;
-  return step;
-}
-
-}  // namespace
-
-SimulatedStep SimulateStep(const SwapPlan& plan, const StepClock& clock) {
-  return Simulation(plan, clock).Run();
 }
 
 }  // namespace spillway

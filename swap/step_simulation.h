@@ -5,6 +5,12 @@
 // the forward waits for. Updates follow each other in their order, each as fast as disk and
 // workers let it, and workers take their time from compute where cores are shared. A buffer
 // waits until those that had its addresses before are released, as at run time.
+//
+// A separate device has a link that copies one thing after another each way, beside each other:
+// weights go there from the host's memory, or from the store as they are read; an update's as it
+// makes them. Gradients are rounded there and come to the host ahead of their update, and both
+// take the time of that direction, as they share its stream. An operation first copies what it
+// takes, or leaves, of inputs in the host's memory.
 #pragma once
 
 #include "swap/step_clock.h"
@@ -17,6 +23,7 @@ struct SimulatedStep {
   double seconds = 0;
   double forward_seconds = 0;  // up to the loss, with what the forward had to wait for
   double disk_seconds = 0;     // that transfers were under way
+  double copy_seconds = 0;     // that something was copied to or from a separate device
   double stall_seconds = 0;    // that compute waited
 };
 

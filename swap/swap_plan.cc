@@ -91,8 +91,8 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
       Lifetime lifetime{stay.first_op - draft.lookahead, stay.last_op};
       // What the update takes must be all that it is to change.
       const std::vector<int>& added = gradient_ops_[unit];
-      stay.feeds_update =
-          updated_in_stays && !Deferred(draft, unit) && !added.empty() && added.back() == stay.last_op;
+      stay.feeds_update = updated_in_stays && !Deferred(draft, unit) && !added.empty() &&
+                          added.back() == stay.last_op;
       if (stay.feeds_update) lifetime.last += draft.tail;
       if (stay.first_op == uses[0] && training()) {
         stay.filled_by_update =
@@ -182,10 +182,10 @@ SwapPlan Planner::Build(const Draft& draft) const {
   // Tile buffers first, then the homes of planes that live in memory.
   bool any_nvme = false;
   bool any_spilled = false;
-  bool any_staged = false;   // weights go from the store to the device
-  bool any_brought = false;  // gradients come from the device just before their update
+  bool any_staged = false;    // weights go from the store to the device
+  bool any_brought = false;   // gradients come from the device just before their update
   bool any_returned = false;  // and others go back there for it
-  bool any_bounced = false;  // planes live there, and go through the host's memory to the store
+  bool any_bounced = false;   // planes live there, and go through the host's memory to the store
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     plan.deferred.push_back(Deferred(draft, unit));
     plan.streams_update.push_back(Streams(draft, unit));
@@ -216,9 +216,9 @@ SwapPlan Planner::Build(const Draft& draft) const {
   }
   plan.device_tile_gradient_offset = layout_.MaxTileBytes();
   for (int i = 0; i < draft.device_tiles; ++i) {
-    plan.device_tile_spans.push_back(
-        take(Tier::kDevice, plan.device_tile_gradient_offset +
-                                (any_returned ? layout_.MaxGradientTileBytes() : 0)));
+    plan.device_tile_spans.push_back(take(
+        Tier::kDevice,
+        plan.device_tile_gradient_offset + (any_returned ? layout_.MaxGradientTileBytes() : 0)));
   }
   plan.plane_homes.resize(layout_.num_units());
   plan.gradient_homes.resize(layout_.num_units());
@@ -331,15 +331,21 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
   StepTraffic traffic;
   for (const WeightStay& stay : plan.weight_stays) {
     if (plan.FetchedFromStore(stay)) traffic.read_bytes += stay.span.bytes;
-    if (!plan.separate_device) continue;
-    const bool streamed = plan.streams_update[stay.unit];
-    if (!streamed || !stay.filled_by_update) traffic.to_device_bytes += stay.span.bytes;
-    if (!streamed && stay.feeds_update) traffic.to_host_bytes += stay.span.bytes;
+    if (plan.CopiedToDevice(stay)) traffic.to_device_bytes += stay.span.bytes;
+    if (plan.separate_device && stay.feeds_update && !plan.streams_update[stay.unit]) {
+      traffic.to_host_bytes += stay.span.bytes;
+    }
   }
   for (const ActivationStay& stay : plan.activation_stays) {
     (stay.loads ? traffic.read_bytes : traffic.written_bytes) += stay.span.bytes;
   }
   if (!training()) return traffic;
+  for (int unit = 0; unit < layout_.num_units() && plan.separate_device; ++unit) {
+    const uint64_t bytes =
+        plan.activations[unit] == Tier::kDevice ? 0 : plan.activation_bytes[unit];
+    traffic.to_host_bytes += bytes;  // by the forward; the backward brings them again
+    traffic.to_device_bytes += bytes;
+  }
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     const uint64_t parameters = layout_.PaddedParameters(unit);
     uint64_t spilled = 0;
@@ -347,8 +353,7 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
       spilled = layout_.gradient_bytes_per_parameter();
     }
     const bool streamed = plan.streams_update[unit];
-    const bool updated_by_host =
-        plan.separate_device && !plan.UpdatesOnDevice(unit) && !streamed;
+    const bool updated_by_host = plan.separate_device && !plan.DeviceUpdates(unit);
     for (int plane = 0; streamed && plane < layout_.num_planes(); ++plane) {
       const uint64_t bytes = parameters * layout_.planes()[plane].bytes_per_parameter;
       if (plan.StreamsIn(unit, plane)) traffic.to_device_bytes += bytes;

@@ -271,6 +271,13 @@ struct SwapPlan {
     return streams_update[unit] && !HomeOnDevice(unit, plane);
   }
 
+  // Whether a separate device does the unit's update, wherever it lives.
+  bool DeviceUpdates(int unit) const { return UpdatesOnDevice(unit) || streams_update[unit]; }
+  // Whether a stay's weights are copied to a separate device, from wherever.
+  bool CopiedToDevice(const WeightStay& stay) const {
+    return separate_device && !(stay.filled_by_update && streams_update[stay.unit]);
+  }
+
   // Planes [first, last_nvme_plane) are what an update reads from the store.
   int FirstPlaneRead(int unit) const {
     const int first = placements[unit].first_nvme_plane;

@@ -57,6 +57,7 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
                                       const DryRun& dry_run, int workers) {
   const ProfilePlace place = FindProfile();
   if (place.off || dry_run.forward_seconds.empty()) return std::nullopt;
+  if (plan.separate_device) return std::nullopt;  // whose link is not measured yet
   StepClock clock;
   const bool on_disk = plan.traffic.read_bytes + plan.traffic.written_bytes > 0;
   if (on_disk) {

@@ -54,8 +54,8 @@ struct Model {
       borrows.emplace_back();
       if (unit > 0 && random() % 4 == 0) borrows[unit].push_back(random() % unit);
     }
-    layout = StateLayout(units, StatePlanes(spec, dtype), DTypeBytes(dtype),
-                         2048 * (1 + random() % 2));
+    layout =
+        StateLayout(units, StatePlanes(spec, dtype), DTypeBytes(dtype), 2048 * (1 + random() % 2));
   }
 
   std::vector<std::vector<ParameterRange>> Decayed() const {
@@ -144,14 +144,13 @@ class Process {
 
   absl::StatusOr<State> Read() {
     State state;
-    RETURN_IF_ERROR(
-        manager_->ReadState(0, model_.layout.num_planes(), [&](const TileView& tile) {
-          for (int plane = 0; plane < model_.layout.num_planes(); ++plane) {
-            const uint64_t bytes = model_.layout.PlaneBytes(tile.unit, tile.tile, plane);
-            state.emplace_back(tile.planes[plane], tile.planes[plane] + bytes);
-          }
-          return absl::OkStatus();
-        }));
+    RETURN_IF_ERROR(manager_->ReadState(0, model_.layout.num_planes(), [&](const TileView& tile) {
+      for (int plane = 0; plane < model_.layout.num_planes(); ++plane) {
+        const uint64_t bytes = model_.layout.PlaneBytes(tile.unit, tile.tile, plane);
+        state.emplace_back(tile.planes[plane], tile.planes[plane] + bytes);
+      }
+      return absl::OkStatus();
+    }));
     return state;
   }
 

@@ -30,13 +30,17 @@ std::array<PhaseTraffic, kPhases> Phases(const PlanRequest& request) {
   const auto plan = PlanSwaps(request);
   EXPECT_TRUE(plan.ok()) << plan.status();
   const auto phases = TrafficByPhase(*plan);
-  uint64_t read = 0, written = 0;
+  uint64_t read = 0, written = 0, to_device = 0, to_host = 0;
   for (const PhaseTraffic& phase : phases) {
     read += phase.read_bytes;
     written += phase.written_bytes;
+    to_device += phase.to_device_bytes;
+    to_host += phase.to_host_bytes;
   }
   EXPECT_EQ(read, plan->traffic.read_bytes);
   EXPECT_EQ(written, plan->traffic.written_bytes);
+  EXPECT_EQ(to_device, plan->traffic.to_device_bytes);
+  EXPECT_EQ(to_host, plan->traffic.to_host_bytes);
   return phases;
 }
 
@@ -140,6 +144,37 @@ TEST(PhaseTraffic, SumsArePlansInEveryPlacement) {
       }
     }
   }
+}
+
+// Weights go to a separate device for each use, gradients come from there when they are whole.
+TEST(PhaseTraffic, ASeparateDeviceHasCopiesInThePhaseOfTheirUse) {
+  PlanRequest request = Request(UpdateMode::kDeferred, TierChoice::kHost, TierChoice::kHost);
+  request.separate_device = true;
+  request.device_bytes = SmallestBudgets(request)->front().device_bytes;
+  const auto [forward, backward, flush] = Phases(request);
+  EXPECT_EQ(forward.to_device_bytes, 2 * (kEmbedding + 3 * kLayer));
+  EXPECT_EQ(backward.to_device_bytes, 2 * (kHead + 2 * kEmbedding + 3 * kLayer));
+  EXPECT_EQ(flush.to_device_bytes, 0u);
+  EXPECT_EQ(forward.to_host_bytes, 0u);
+  EXPECT_EQ(backward.to_host_bytes, 2 * (kAll - kEmbedding));
+  EXPECT_EQ(flush.to_host_bytes, 2 * kEmbedding);
+  // It rounds them itself; the workers update.
+  EXPECT_EQ(backward.device_update_bytes, 6 * (kAll - kEmbedding));
+  EXPECT_EQ(flush.device_update_bytes, 6 * kEmbedding);
+  EXPECT_EQ(backward.update_bytes, 0u);
+  EXPECT_EQ(forward.update_bytes, 26 * kAll);
+}
+
+TEST(PhaseTraffic, InputsAreCopiedByTheirOperations) {
+  PlanRequest request = Request(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
+  request.separate_device = true;
+  const auto [forward, backward, flush] = Phases(request);
+  request.activation_bytes = {0, 8192, 8192, 8192, 0};
+  request.activations = TierChoice::kHost;
+  const auto [forward_moved, backward_moved, flush_moved] = Phases(request);
+  EXPECT_EQ(forward_moved.to_host_bytes, forward.to_host_bytes + 3 * 8192);
+  EXPECT_EQ(backward_moved.to_device_bytes, backward.to_device_bytes + 3 * 8192);
+  EXPECT_EQ(flush_moved.to_host_bytes, flush.to_host_bytes);
 }
 
 }  // namespace

@@ -1,0 +1,157 @@
+// How a simulation's time passes: who has which part of which resource until something ends.
+#include <algorithm>
+#include <limits>
+
+#include "io/check.h"
+#include "swap/step_simulation_internal.h"
+
+namespace spillway {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// How fast something that needs so much goes on with what is there: parts of it a second.
+double RateOf(const Shares& needs, const Shares& there) {
+  double rate = 1e9;  // nothing at all
+  const auto bound = [&](double need, double part) {
+    if (need > 0) rate = std::min(rate, part / need);
+  };
+  bound(needs.disk, there.disk);
+  bound(needs.workers, there.workers);
+  bound(needs.to_device, there.to_device);
+  bound(needs.to_host, there.to_host);
+  return rate;
+}
+
+Shares Taken(const Shares& needs, double rate) {
+  return {rate * needs.disk, rate * needs.workers, rate * needs.to_device, rate * needs.to_host};
+}
+
+void Take(const Shares& taken, Shares& there) {
+  there.disk = std::max(0.0, there.disk - taken.disk);
+  there.workers = std::max(0.0, there.workers - taken.workers);
+  there.to_device = std::max(0.0, there.to_device - taken.to_device);
+  there.to_host = std::max(0.0, there.to_host - taken.to_host);
+}
+
+}  // namespace
+
+// In order, each as fast as disk and link let it; one that an update fills is no fetch.
+Simulation::Stay* Simulation::NextFetch(bool from_store) const {
+  for (const auto& stay : stays_) {
+    if (!stay->fetched() || stay->state != State::kFilling) continue;
+    if ((stay->needs.disk > 0) != from_store) continue;
+    const bool filled = std::any_of(passes_.begin(), passes_.end(), [&](const Pass& pass) {
+      return pass.destination == stay.get();
+    });
+    if (!filled) return stay.get();
+  }
+  return nullptr;
+}
+
+void Simulation::Advance() {
+  Stay* const fetch = NextFetch(/*from_store=*/true);
+  Stay* const copy = NextFetch(/*from_store=*/false);
+  Pass* round = rounds_.empty() ? nullptr : &rounds_.front();
+  Pass* update = !passes_.empty() && CanRun(passes_.front()) ? &passes_.front() : nullptr;
+
+  // Each takes of every resource what those before it have left. What an operation copies is
+  // not held up: nothing else waits for anything while it does.
+  Shares there = {1, 1, 1, 1};
+  const auto share_out = [&there](const Shares* needs, const Shares& most) {
+    if (needs == nullptr) return 0.0;
+    const double rate = RateOf(*needs, most);
+    Take(Taken(*needs, rate), there);
+    return rate;
+  };
+  const bool moves = computing_ && input_left_ > 0;
+  const double input_rate = share_out(moves ? &input_ : nullptr, there);
+  // The one that is needed first goes first over the link.
+  const bool copy_first = copy && fetch && copy->first_op < fetch->first_op;
+  double copy_rate = copy_first ? share_out(&copy->needs, there) : 0;
+  // A deferred update reads in the same class as a fetch.
+  const bool shares = update && !update->sums && !update->round && update->needs.disk > 0;
+  Shares of_fetch = there;
+  if (shares) of_fetch.disk = 0.5;
+  const double fetch_rate = share_out(fetch ? &fetch->needs : nullptr, of_fetch);
+  if (!copy_first) copy_rate = share_out(copy ? &copy->needs : nullptr, there);
+  const double round_rate = share_out(round ? &round->needs : nullptr, there);
+  const double update_rate = share_out(update ? &update->needs : nullptr, there);
+  // Never quite nothing: then both would share the cores.
+  const double compute_rate = std::max(0.05, 1 - clock_.shared_cores * (1 - there.workers));
+
+  double passed = kNever;
+  const auto ends_after = [&](double left, double rate) {
+    if (rate > 0) passed = std::min(passed, left / rate);
+  };
+  if (moves) ends_after(input_left_, input_rate);
+  if (fetch) ends_after(fetch->left, fetch_rate);
+  if (copy) ends_after(copy->left, copy_rate);
+  if (round) ends_after(round->left, round_rate);
+  if (update) ends_after(update->left, update_rate);
+  if (computing_ && !moves) ends_after(compute_left_, compute_rate);
+  SPILLWAY_CHECK(passed < kNever && "a plan whose steps come to a standstill");
+
+  now_ += passed;
+  if (fetch || (round && round_rate * round->needs.disk > 0) ||
+      (update && update->needs.disk > 0)) {
+    disk_busy_ += passed;
+  }
+  if (there.to_device < 1 || there.to_host < 1) copy_busy_ += passed;
+  if (!computing_) stalled_ += passed;
+  const auto done = [&](double& left, double rate) {
+    left -= passed * rate;
+    if (left > 1e-12) return false;
+    left = 0;
+    return true;
+  };
+  if (fetch && done(fetch->left, fetch_rate)) fetch->state = State::kReady;
+  if (copy && done(copy->left, copy_rate)) copy->state = State::kReady;
+  const bool round_ends = round && done(round->left, round_rate);
+  const bool update_ends = update && done(update->left, update_rate);
+  if (round_ends) {
+    EndPass(*round);
+    rounds_.pop_front();
+  }
+  if (update_ends) {
+    EndPass(*update);
+    passes_.pop_front();
+  }
+  if (moves) {
+    done(input_left_, input_rate);
+  } else if (computing_ && done(compute_left_, compute_rate)) {
+    computing_ = false;
+    FinishOp(next_op_ - 1);
+  }
+}
+
+SimulatedStep Simulation::Run() {
+  const int loss_op =
+      static_cast<int>(std::find_if(plan_.schedule.ops.begin(), plan_.schedule.ops.end(),
+                                    [](const StepOp& op) { return op.kind == OpKind::kLoss; }) -
+                       plan_.schedule.ops.begin());
+  const int counted = (kSteps - 1) * ops();
+  SimulatedStep before, step;
+  double forward_end = 0;
+  while (true) {
+    Pump();
+    const int done = next_op_ - (computing_ ? 1 : 0);
+    if (done == counted && before.seconds == 0)
+      before = {now_, 0, disk_busy_, copy_busy_, stalled_};
+    if (done == counted + loss_op && forward_end == 0) forward_end = now_;
+    if (done == counted + ops()) break;
+    Advance();
+  }
+  step.seconds = now_ - before.seconds;
+  step.forward_seconds = std::max(0.0, forward_end - before.seconds);
+  step.disk_seconds = disk_busy_ - before.disk_seconds;
+  step.copy_seconds = copy_busy_ - before.copy_seconds;
+  step.stall_seconds = stalled_ - before.stall_seconds;
+  return step;
+}
+
+SimulatedStep SimulateStep(const SwapPlan& plan, const StepClock& clock) {
+  return Simulation(plan, clock).Run();
+}
+
+}  // namespace spillway
