@@ -22,7 +22,7 @@ struct TrainFlags {
   Text dtype, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup, schedule;
   Text device, threads, device_memory, host_memory;
   Text swap, offload, offload_param, offload_optimizer, offload_activations;
-  Text update, recompute, io_engine;
+  Text update, update_device, recompute, io_engine;
   Text commit_every, persist, keep;
   Text eval_every, tensorboard, ranks, shard, export_dtype;
   Text trace, trace_steps, max_bytes_written, drive_writes_per_day;
