@@ -288,9 +288,8 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
     };
     // Memory that is not spent on reading ahead everywhere may serve better at the turn, or save
     // transfers.
-    for (int other = 0; other < kChosenLevels; ++other) try_plan(*draft, share, other);
     for (const Draft& other : smallest) {
-      if (&other != draft) try_plan(other, share, level);
+      for (int lower = 0; lower < kChosenLevels; ++lower) try_plan(other, share, lower);
     }
     if (all_deferred() || request_.deferred_share) continue;
     for (double other = kShareStep; other <= kMostDeferred; other += kShareStep) {

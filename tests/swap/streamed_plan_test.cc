@@ -142,7 +142,7 @@ TEST(StreamedPlan, TheClockGivesTheUpdateToWhoeverIsFaster) {
     for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
       request.device_update_share = share;
       const double other = SimulateStep(PlanOf(request), *request.clock).seconds;
-      EXPECT_LE(0.99 * seconds, other) << share;  // differences below that do not count
+      EXPECT_LE(0.99 * seconds, other) << share;  // less does not count
     }
   }
 }
