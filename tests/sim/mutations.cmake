@@ -125,6 +125,12 @@ spillway_sim_mutant(abandoned_stays_in_the_way swap/mover.cc
   [==[    if (stay->abandoned) continue;
     if (stay->first_op > op) break;]==]
   [==[    if (stay->first_op > op) break;]==])
+spillway_sim_mutant(part_of_a_step_taken_for_whole swap/mover.cc
+  [==[    const auto later = [&](int64_t other) { return other > version; };]==]
+  [==[    const auto later = [&](int64_t other) { return other > version + 1; };]==])
+spillway_sim_mutant(updates_under_way_taken_for_none swap/mover.cc
+  [==[pass->kind == PassKind::kUpdate && later(pass->version);]==]
+  [==[false;]==])
 spillway_sim_mutant(nobody_woken swap/mover_thread.cc
   [==[    inbox_.push_back(std::move(task));
   }
