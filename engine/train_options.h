@@ -19,6 +19,7 @@ namespace spillway {
 
 enum class Offload { kAuto, kNone, kCpu, kNvme };
 enum class UpdateChoice { kAuto, kImmediate, kDeferred };
+enum class UpdateDevice { kAuto, kCpu, kGpu };
 enum class Recompute { kAuto, kAll };
 enum class SampleOrder { kShuffle, kSequential };
 // What of the state each rank of a shard group keeps a share of, and not the whole (ZeRO's stages
@@ -51,6 +52,8 @@ struct TrainOptions {
   Offload offload_optimizer = Offload::kAuto;
   Offload offload_activations = Offload::kAuto;  // kAuto: as far as device memory needs it
   UpdateChoice update = UpdateChoice::kAuto;
+  // On a GPU: who updates state that does not live there. kAuto: the plan's clock decides.
+  UpdateDevice update_device = UpdateDevice::kAuto;
   Recompute recompute = Recompute::kAuto;
   // Of immediate updates: the share of units that are updated in the next forward all the
   // same; none: as the plan's clock finds best.

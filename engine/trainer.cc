@@ -69,6 +69,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
   RunState& state = trainer->state_;
   if (storage->committed()) {
     state = *storage->committed();
+    trainer->last_commit_step_ = state.step;
     RETURN_IF_ERROR(CompareIdentity(state, RunIdentity(options)));
     trainer->loss_scaler_.Restore(state.loss_scale);
   }
@@ -159,7 +160,7 @@ absl::Status Trainer::RunOps(int64_t count) {
       // Of a separate device, which is told now and computes later, the mover knows.
       Trace* const trace = device_ == nullptr ? recorder_->trace() : nullptr;
       const TraceSpan span(trace, SpanKindOf(buffers.op->kind), buffers.op->unit);
-      RETURN_IF_ERROR(compute_->Run(buffers));
+      RETURN_IF_ERROR(Compute(buffers));
     }
     compute_seconds_ += Now() - began;
     memory_->EndOp();
@@ -298,6 +299,7 @@ absl::Status Trainer::StartCommit(bool finished) {
       },
       std::move(publish)));
   journal_->Commit(state_.step);
+  last_commit_step_ = state_.step;
   last_commit_seconds_ += Now() - began;
   excluded_seconds_ += Now() - began;
   return absl::OkStatus();
@@ -339,7 +341,10 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     RETURN_IF_ERROR(storage_->CheckStillThere());
     StepMetrics row;
     RETURN_IF_ERROR(CountWritten(write_plan_.step_bytes + write_plan_.end_bytes));
-    RETURN_IF_ERROR(RunTrainStep(step, row));
+    const absl::Status trained = RunTrainStep(step, row);
+    // Several ranks can't commit without the one that was refused.
+    if (memory_refused_ && ranks_.world == nullptr) return EndAfterRefusal(trained);
+    RETURN_IF_ERROR(trained);
     RETURN_IF_ERROR(CountWritten(write_plan_.end_bytes));
     ASSIGN_OR_RETURN(stop, AnyRankStops(StopSignal::received() != 0 ||
                                         StepWouldPass(options_.max_bytes_written, written_->total(),

@@ -118,6 +118,9 @@ class Trainer {
   absl::Status ShareLabels();
   absl::StatusOr<double> LossOfAllRanks();
   absl::StatusOr<bool> AnyRankStops(bool own);
+  absl::Status Compute(const OpBuffers& buffers);
+  absl::Status EndAfterRefusal(const absl::Status& refusal);
+  absl::StatusOr<bool> CommitBeforeRefusal();
   absl::StatusOr<double> Evaluate();
   // Of the state after the step that has just ended; goes on beside the next.
   absl::Status StartCommit(bool finished);
@@ -161,6 +164,8 @@ class Trainer {
   int workers_ = 1;
 
   bool program_enqueued_ = false;  // the next step's, ahead of time
+  int64_t last_commit_step_ = 0;   // 0: none
+  bool memory_refused_ = false;    // by the operation that ran last
   SwapStats last_stats_;
   double row_began_ = 0;
   double compute_seconds_ = 0;

@@ -36,7 +36,8 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       compute_(compute),
       deferred_(plan.schedule.update == UpdateMode::kDeferred),
       evaluate_ops_(OpsUpToLoss(plan.schedule)),
-      max_tasks_(std::min(std::max(plan.tile_buffers + plan.turn_tiles(), 2 * workers),
+      max_tasks_(std::min(std::max({plan.tile_buffers + plan.turn_tiles(), 2 * workers,
+                                    static_cast<int>(plan.device_tile_spans.size())}),
                           device ? kMaxDeviceTiles : INT_MAX)),
       executor_(executor),
       device_(device),
@@ -58,6 +59,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
   turn_stays_.resize(plan.turn_stays.size());
   for (int i = 0; i < plan.stage_spans.size(); ++i) free_stages_.push_back(i);
   for (int i = 0; device && i < kMaxDeviceTiles; ++i) free_partials_.push_back(i);
+  for (int i = 0; i < plan.device_tile_spans.size(); ++i) free_device_tiles_.push_back(i);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     partials_[unit].resize(layout_.NumTiles(unit));
   }
@@ -160,6 +162,26 @@ void SwapManager::Mover::AbandonQueued() {
     if (program.kind == Program::kTrain) --train_programs_;
     programs_.pop_back();
   }
+}
+
+// Stays that the program uses are left as they are: nobody comes after them.
+void SwapManager::Mover::AbandonRunning(bool* whole, Done done) {
+  if (failed_) return done(error());
+  AbandonQueued();
+  *whole = true;
+  if (!programs_.empty()) {
+    const int64_t version = programs_.front().version;
+    const auto later = [&](int64_t other) { return other > version; };
+    *whole = std::none_of(settled_.begin(), settled_.end(), later) &&
+             std::none_of(passes_.begin(), passes_.end(), [&](const auto& pass) {
+               return pass->kind == PassKind::kUpdate && later(pass->version);
+             });
+    for (auto& stay : stays_) {
+      if (stay->state == StayState::kWaiting) stay->state = StayState::kReleased;
+    }
+    programs_.clear();
+  }
+  done(absl::OkStatus());
 }
 
 void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {

@@ -71,6 +71,7 @@ class SwapManager::Mover {
   // --- On the mover thread, for SwapManager's methods of the same names.
   void Enqueue(Program program);
   void AbandonQueued();
+  void AbandonRunning(bool* whole, Done done);
   void RequestOp(OpBuffers* buffers, Done done);
   void FinishOp();
   void AnnounceUpdate(const UpdateScalars& scalars);
@@ -148,9 +149,20 @@ class SwapManager::Mover {
   void BringFromDevice(TileTask* task);
   void TakeToDevice(TileTask* task);
   void UpdateOnDevice(TileTask* task);
+  void LaunchUpdate(TileTask* task, std::vector<char*> planes, char* gradient);
   void CheckUpdated(TileTask* task, uint32_t largest_magnitude);
   void CopyPlanes(int unit, int tile, bool to_device, const std::vector<char*>& planes);
   void EndOpOnDevice(int64_t op);
+
+  // Updates streamed through it.
+  bool Streams(const Pass& pass) const;
+  void CheckBeforeStreaming(TileTask* task);
+  void StreamTile(TileTask* task);
+  void StreamTiles();
+  void PutIntoStreams(TileTask* task);
+  void PassStreamed(Pass& pass);
+  void TileStreamed(TileTask* task, const LearnedOfTile& learned, absl::Status status);
+  void ChecksumStreamed(TileTask* task, const absl::Status& status);
 
   // Spilled inputs.
   bool InputReady(const StepOp& op);
@@ -188,7 +200,9 @@ class SwapManager::Mover {
   void TileRead(TileTask* task);
   void RunTile(TileTask* task);
   TileView ViewOf(const TileTask& task) const;
+  absl::Status VerifyTile(const TileTask& task) const;
   absl::Status ComputeTile(TileTask& task) const;
+  void ChecksumTile(TileTask& task) const;
   static ChecksumIdentity GradientIdentity(int unit, int tile, uint64_t generation);
   void TileComputed(TileTask* task, const absl::Status& status);
   void WriteTilePlanes(TileTask* task);
@@ -282,6 +296,8 @@ class SwapManager::Mover {
   // A device with memory of its own.
   std::vector<int> free_stages_;  // by the plan's stage_spans
   std::vector<int> free_partials_;
+  std::vector<int> free_device_tiles_;     // by the plan's device_tile_spans
+  std::deque<TileTask*> tiles_to_stream_;  // which wait for one
   AddressUses uses_;
   DeviceEvent op_done_;  // of the op that ended last
   DeviceTimes times_;    // any thread

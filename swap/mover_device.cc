@@ -279,6 +279,17 @@ void SwapManager::Mover::TakeToDevice(TileTask* task) {
   }
 }
 
+// Where the tile's planes and its rounded gradient are there.
+void SwapManager::Mover::LaunchUpdate(TileTask* task, std::vector<char*> planes, char* gradient) {
+  device_->Launch(StreamId::kToHost, [this, view = ViewOf(*task), planes = std::move(planes),
+                                      gradient, scalars = task->pass->scalars,
+                                      learned = Learned()](void* stream) mutable {
+    view.planes = planes.data();
+    view.gradient = gradient;
+    return compute_->UpdateOnDevice(stream, view, scalars, &learned->largest_magnitude);
+  });
+}
+
 // The update of a tile all of which lives there.
 void SwapManager::Mover::UpdateOnDevice(TileTask* task) {
   const Pass& pass = *task->pass;
@@ -292,13 +303,7 @@ void SwapManager::Mover::UpdateOnDevice(TileTask* task) {
   for (int plane = 0; plane < layout_.num_planes(); ++plane) {
     planes.push_back(PlaneHome(unit, tile, plane));
   }
-  device_->Launch(StreamId::kToHost, [this, view = ViewOf(*task), planes = std::move(planes),
-                                      gradient, scalars = pass.scalars,
-                                      learned = Learned()](void* native_stream) mutable {
-    view.planes = planes.data();
-    view.gradient = gradient;
-    return compute_->UpdateOnDevice(native_stream, view, scalars, &learned->largest_magnitude);
-  });
+  LaunchUpdate(task, std::move(planes), gradient);
   LearnedOfTile* const learned = TakeLearned(task);
   NoteWhenDone(StreamId::kToHost, [this, task, learned](absl::Status status) {
     if (!status.ok() || failed_ || learned->largest_magnitude == 0) {
@@ -315,6 +320,7 @@ void SwapManager::Mover::CheckUpdated(TileTask* task, uint32_t largest_magnitude
     if (status.ok()) {
       status = compute_->CheckUpdated(ViewOf(*task), task->pass->scalars, largest_magnitude);
     }
+    if (Streams(*task->pass)) return ChecksumStreamed(task, status);
     TileComputed(task, status);
   });
 }

@@ -87,6 +87,7 @@ struct SwapManager::Mover::Pass {
   UpdateScalars scalars;
   bool begun = false;
   int next_tile = 0;
+  int tiles_streamed = 0;  // put into a separate device's streams
   int tiles_computed = 0;
   int tiles_done = 0;  // computed and, where they live in the store, written
 };
@@ -103,6 +104,7 @@ struct SwapManager::Mover::TileTask {
   const char* weights = nullptr;  // in memory, not yet in `planes`
   char* destination = nullptr;    // of the new weights
   int partial_slot = -1;          // a separate device's
+  int device_tile = -1;           // likewise, of a streamed update
   int transfers_left = 0;
   absl::Status status;
   GradientPartial partial;

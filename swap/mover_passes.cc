@@ -107,15 +107,15 @@ bool SwapManager::Mover::FillsForward(const Pass& pass) const {
 }
 
 bool SwapManager::Mover::CanStartTile(Pass& pass) {
-  const UnitPlacement& placement = plan_.placements[pass.unit];
   if (tasks_running_ >= max_tasks_ || !IsItsTurn(pass) || HeldByCommit(pass)) return false;
   if (pass.kind == PassKind::kSave || pass.kind == PassKind::kRound) {
     return !NeedsTileBuffer(pass) || HasTileBuffer(pass);
   }
   if (pass.kind == PassKind::kUpdate && !pass.begun) {
     // A deferred update has the forward right behind it, and waits for its memory.
-    const bool found = placement.weight == Tier::kNvme && FindDestination(pass);
-    if (!found && FillsForward(pass) && placement.weight == Tier::kNvme) return false;
+    const bool fills = plan_.UpdateFillsStays(pass.unit);
+    const bool found = fills && FindDestination(pass);
+    if (!found && FillsForward(pass) && fills) return false;
   }
   if (NeedsTileBuffer(pass) && !HasTileBuffer(pass)) return false;
   if (pass.kind == PassKind::kUpdate && !pass.begun) {
@@ -151,7 +151,7 @@ bool SwapManager::Mover::NeedsTileBuffer(const Pass& pass) const {
   if (pass.kind == PassKind::kSave) return false;
   if (placement.any_nvme()) return true;
   return pass.kind == PassKind::kUpdate &&
-         (GradientInStore(pass.unit) || (device_ != nullptr && pass.sums));
+         (GradientInStore(pass.unit) || (device_ != nullptr && pass.sums && !Streams(pass)));
 }
 
 // Every tile has its new values in memory.

@@ -64,7 +64,7 @@ void SwapManager::Mover::StartTile(Pass& pass) {
 // Whether its work on the host begins with something from a separate device, and ends with
 // something for it.
 bool SwapManager::Mover::Brings(const TileTask& task) const {
-  if (device_ == nullptr) return false;
+  if (device_ == nullptr || Streams(*task.pass)) return false;
   if (task.sums || task.weights) return true;
   const PassKind kind = task.pass->kind;
   return (kind == PassKind::kUpdate || kind == PassKind::kSave) &&
@@ -72,7 +72,7 @@ bool SwapManager::Mover::Brings(const TileTask& task) const {
 }
 
 bool SwapManager::Mover::Takes(const TileTask& task) const {
-  if (device_ == nullptr || UpdatesOnDevice(*task.pass)) return false;
+  if (device_ == nullptr || UpdatesOnDevice(*task.pass) || Streams(*task.pass)) return false;
   const PassKind kind = task.pass->kind;
   return task.destination || ((kind == PassKind::kUpdate || kind == PassKind::kInitialize) &&
                               plan_.HomeOnDevice(task.pass->unit, 0));
@@ -87,6 +87,7 @@ char* SwapManager::Mover::GradientPlace(const TileTask& task) const {
   }
   // Rounded in place.
   if (task.sums && device_ == nullptr) return reinterpret_cast<char*>(task.sums);
+  if (task.sums && Streams(*task.pass)) return nullptr;  // it stays on the device
   return Address(tile_spans_[task.tile_buffer]) + plan_.tile_gradient_offset;
 }
 
@@ -148,6 +149,7 @@ void SwapManager::Mover::TileRead(TileTask* task) {
 
 // Hands the tile to a worker, which touches only the tile's own memory and records.
 void SwapManager::Mover::RunTile(TileTask* task) {
+  if (Streams(*task->pass)) return CheckBeforeStreaming(task);
   workers_.Run([this, task] {
     absl::Status status;
     {
@@ -169,13 +171,27 @@ TileView SwapManager::Mover::ViewOf(const TileTask& task) const {
   return view;
 }
 
+// On a worker thread: what came from the store for an update.
+absl::Status SwapManager::Mover::VerifyTile(const TileTask& task) const {
+  const int unit = task.pass->unit, tile = task.tile;
+  for (int p = plan_.FirstPlaneRead(unit); p < plan_.placements[unit].last_nvme_plane; ++p) {
+    RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));
+  }
+  if (GradientInStore(unit)) {
+    const uint64_t checksum =
+        Checksum(GradientIdentity(unit, tile, store_->GradientGeneration(unit, tile)),
+                 task.gradient, layout_.GradientBytes(unit, tile));
+    RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));
+  }
+  return absl::OkStatus();
+}
+
 // On a worker thread.
 absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
   const Pass& pass = *task.pass;
   if (pass.kind == PassKind::kSave) return ChecksumSaved(task);
   const int unit = pass.unit;
   const int tile = task.tile;
-  const UnitPlacement& placement = plan_.placements[unit];
   const uint64_t parameters = layout_.TileParameters(unit, tile);
   const bool gradient_in_store = GradientInStore(unit);
 
@@ -200,25 +216,24 @@ absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
     if (task.weights) {
       std::memcpy(task.planes[0], task.weights, layout_.PlaneBytes(unit, tile, 0));
     }
-    for (int p = plan_.FirstPlaneRead(unit); p < placement.last_nvme_plane; ++p) {
-      RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));
-    }
-    if (gradient_in_store) {
-      const uint64_t checksum =
-          Checksum(GradientIdentity(unit, tile, store_->GradientGeneration(unit, tile)),
-                   task.gradient, layout_.GradientBytes(unit, tile));
-      RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));
-    }
+    RETURN_IF_ERROR(VerifyTile(task));
     RETURN_IF_ERROR(compute_->Update(view, pass.scalars));
   }
-  for (int p = placement.first_nvme_plane; p < placement.last_nvme_plane; ++p) {
-    task.checksums.push_back(Checksum(store_->PlaneIdentity(unit, tile, p, task.generation),
-                                      task.planes[p], layout_.PlaneBytes(unit, tile, p)));
-  }
+  ChecksumTile(task);
   if (task.destination && device_ == nullptr) {
     std::memcpy(task.destination, task.planes[0], layout_.PlaneBytes(unit, tile, 0));
   }
   return absl::OkStatus();
+}
+
+// On a worker thread: of what goes to the store.
+void SwapManager::Mover::ChecksumTile(TileTask& task) const {
+  const int unit = task.pass->unit, tile = task.tile;
+  const UnitPlacement& placement = plan_.placements[unit];
+  for (int p = placement.first_nvme_plane; p < placement.last_nvme_plane; ++p) {
+    task.checksums.push_back(Checksum(store_->PlaneIdentity(unit, tile, p, task.generation),
+                                      task.planes[p], layout_.PlaneBytes(unit, tile, p)));
+  }
 }
 
 ChecksumIdentity SwapManager::Mover::GradientIdentity(int unit, int tile, uint64_t generation) {

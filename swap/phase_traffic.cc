@@ -5,8 +5,8 @@
 namespace spillway {
 namespace {
 
-uint64_t WeightBytes(const SwapPlan& plan, int unit) {
-  return plan.layout.PaddedParameters(unit) * plan.layout.planes()[0].bytes_per_parameter;
+uint64_t PlaneBytes(const SwapPlan& plan, int unit, int plane) {
+  return plan.layout.PaddedParameters(unit) * plan.layout.planes()[plane].bytes_per_parameter;
 }
 
 }  // namespace
@@ -36,17 +36,32 @@ uint64_t RoundTouches(const SwapPlan& plan, int unit) {
 
 uint64_t GradientToHostBytes(const SwapPlan& plan, int unit) {
   if (!plan.separate_device || plan.UpdatesOnDevice(unit)) return 0;
+  if (plan.streams_update[unit] && !plan.deferred[unit]) return 0;
   return plan.layout.PaddedParameters(unit) * plan.layout.gradient_bytes_per_parameter();
 }
 
 uint64_t UpdateToHostBytes(const SwapPlan& plan, int unit) {
-  if (plan.separate_device && plan.weight_at_hand[unit]) return WeightBytes(plan, unit);
+  if (plan.streams_update[unit]) {
+    uint64_t bytes = 0;
+    for (int plane = 0; plane < plan.layout.num_planes(); ++plane) {
+      if (plan.StreamsOut(unit, plane)) bytes += PlaneBytes(plan, unit, plane);
+    }
+    return bytes;
+  }
+  if (plan.separate_device && plan.weight_at_hand[unit]) return PlaneBytes(plan, unit, 0);
   return UpdateToDeviceBytes(plan, unit);
 }
 
 uint64_t UpdateToDeviceBytes(const SwapPlan& plan, int unit) {
+  if (plan.streams_update[unit]) {
+    uint64_t bytes = plan.deferred[unit] ? GradientToHostBytes(plan, unit) : 0;
+    for (int plane = 0; plane < plan.layout.num_planes(); ++plane) {
+      if (plan.StreamsIn(unit, plane)) bytes += PlaneBytes(plan, unit, plane);
+    }
+    return bytes;
+  }
   if (!plan.HomeOnDevice(unit, 0) || plan.UpdatesOnDevice(unit)) return 0;
-  return WeightBytes(plan, unit);
+  return PlaneBytes(plan, unit, 0);
 }
 
 uint64_t InputCopyBytes(const SwapPlan& plan, int unit) {
@@ -65,7 +80,7 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
   for (const WeightStay& stay : plan.weight_stays) {
     PhaseTraffic& phase = at(stay.first_op < loss_op ? Phase::kForward : Phase::kBackward);
     if (plan.FetchedFromStore(stay)) phase.read_bytes += stay.span.bytes;
-    if (plan.separate_device) phase.to_device_bytes += stay.span.bytes;
+    if (plan.CopiedToDevice(stay)) phase.to_device_bytes += stay.span.bytes;
   }
 
   for (const ActivationStay& stay : plan.activation_stays) {
@@ -89,7 +104,7 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     PhaseTraffic& update = at(deferred ? Phase::kForward : whole);
     update.read_bytes += parameters * plan.UpdateBytesRead(stay.unit);
     update.written_bytes += parameters * plan.UpdateBytesWritten(stay.unit);
-    (plan.UpdatesOnDevice(stay.unit) ? update.device_update_bytes : update.update_bytes) +=
+    (plan.DeviceUpdates(stay.unit) ? update.device_update_bytes : update.update_bytes) +=
         UpdateTouches(plan, stay.unit);
     (plan.separate_device ? at(whole).device_update_bytes : at(whole).update_bytes) +=
         RoundTouches(plan, stay.unit);

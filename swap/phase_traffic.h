@@ -43,8 +43,8 @@ uint64_t UpdateTouches(const SwapPlan& plan, int unit);
 uint64_t RoundTouches(const SwapPlan& plan, int unit);
 
 // Bytes that a unit's gradient takes to the host when it is complete, and that its update copies
-// besides: the old weights from a separate device, the new ones to it where they live there. (To
-// a stay they go as part of the stay's own bytes.) 0 where nothing is copied.
+// besides: the old weights from a separate device, the new ones to it where they live there (to
+// a stay they go as part of the stay's own bytes); all that is streamed. 0 where nothing is copied.
 uint64_t GradientToHostBytes(const SwapPlan& plan, int unit);
 uint64_t UpdateToHostBytes(const SwapPlan& plan, int unit);
 uint64_t UpdateToDeviceBytes(const SwapPlan& plan, int unit);

@@ -24,6 +24,9 @@ struct Level {
 constexpr Level kLevels[] = {{4, 2, 24}, {4, 2, 16}, {4, 2, 8}, {3, 2, 8}, {2, 2, 8},
                              {2, 2, 6},  {2, 1, 4},  {1, 1, 3}, {1, 0, 2}};
 constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
+// Tiles under way on a device that updates them: one comes, one is worked on, one goes, and one
+// more.
+constexpr int kFewestDeviceTiles = 2, kMostDeviceTiles = 4;
 // Below these the clock does not see what is lost: transfers take their time one by one.
 constexpr int kChosenLevels = 5;
 
@@ -50,6 +53,35 @@ void Planner::KeepActivations(Draft& draft) const {
     if (draft.activations[unit] == Tier::kDevice) continue;
     TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kDevice; });
   }
+}
+
+// Those to be tried, the one without a clock first.
+std::vector<double> Planner::DeviceUpdateShares() const {
+  const bool timed = request_.clock && request_.clock->device_update_bytes_per_second > 0;
+  if (request_.device_update_share || !request_.separate_device || !timed) {
+    return {request_.device_update_share.value_or(0)};
+  }
+  return {0, 1, 0.75, 0.5, 0.25};
+}
+
+// Of neighbours some are streamed and some not, so that the link and the workers are busy at the
+// same time. At first with the least memory that lets tiles come and go at once.
+void Planner::StreamUpdates(Draft& draft, double share) const {
+  if (!request_.separate_device || !training()) return;
+  TryChange(draft, [&](Draft& d) {
+    double due = 0;
+    for (int unit = 0; unit < layout_.num_units(); ++unit) {
+      const double bytes = static_cast<double>(layout_.PaddedParameters(unit));
+      const UnitPlacement& placement = d.placements[unit];
+      const bool there = placement.weight == Tier::kDevice && placement.optimizer == Tier::kDevice;
+      if (bytes == 0 || gradient_ops_[unit].empty() || there) continue;
+      due += share * bytes;
+      if (due < bytes / 2) continue;
+      due -= bytes;
+      d.streamed.insert(unit);
+      d.device_tiles = kFewestDeviceTiles;
+    }
+  });
 }
 
 void Planner::PutAllOnDevice(Draft& draft) const {
@@ -209,11 +241,18 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   // A device of its own that has room for all of the state needs nothing copied. There is no
   // room to spare for a part of it: it would be taken from activations and look-ahead.
   if (chooses_separate_memory()) TryChange(smallest, [&](Draft& d) { PutAllOnDevice(d); });
-  KeepActivations(smallest);
-  SwapPlan plan = Spend(smallest, request_.deferred_share.value_or(0), 0);
-  if (training() && request_.clock &&
-      plan.traffic.written_bytes + plan.traffic.to_device_bytes + plan.traffic.to_host_bytes > 0) {
-    plan = Fastest(smallest, std::move(plan));
+  std::vector<Draft> drafts;
+  for (double share : DeviceUpdateShares()) {
+    Draft& draft = drafts.emplace_back(smallest);
+    StreamUpdates(draft, share);
+    KeepActivations(draft);
+    // Without room for the tiles it is the first again.
+    if (drafts.size() > 1 && draft.streamed == drafts.front().streamed) drafts.pop_back();
+  }
+  SwapPlan plan = Spend(drafts.front(), request_.deferred_share.value_or(0), 0);
+  const uint64_t copied = plan.traffic.to_device_bytes + plan.traffic.to_host_bytes;
+  if (training() && request_.clock && plan.traffic.written_bytes + copied > 0) {
+    plan = Fastest(drafts, std::move(plan));
   }
   plan.min_host_bytes = least.host_bytes;
   return plan;
@@ -222,9 +261,12 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
 // Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`, which is
 // what the same request gets without one. None spills more: the store may be there already, with
 // room for that plan.
-SwapPlan Planner::Fastest(const Draft& smallest, SwapPlan plan) {
+SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   double least_seconds = SimulateStep(plan, *request_.clock).seconds;
-  const uint64_t least_bytes = Build(smallest).host_arena_bytes;
+  uint64_t least_bytes = 0;
+  for (const Draft& draft : smallest) {
+    least_bytes = std::max(least_bytes, Build(draft).host_arena_bytes);
+  }
   const SpillRoom room = plan.spill_room;
   // Each choice is taken for itself, one after the other, and may turn out worse with more
   // memory: what is planned for a little less is a plan, too.
@@ -232,22 +274,26 @@ SwapPlan Planner::Fastest(const Draft& smallest, SwapPlan plan) {
     host_bytes_ = std::max(least_bytes, request_.host_bytes / 16 * sixteenths);
     double share = request_.deferred_share.value_or(0);
     int level = 0;
-    const auto try_plan = [&](double other_share, int other_level) {
-      SwapPlan other = Spend(smallest, other_share, other_level);
+    const Draft* draft = &smallest.front();
+    const auto try_plan = [&](const Draft& other_draft, double other_share, int other_level) {
+      SwapPlan other = Spend(other_draft, other_share, other_level);
       if (!Covers(room, other.spill_room)) return;
       const double seconds = SimulateStep(other, *request_.clock).seconds;
       if (seconds > least_seconds * kWorthwhile) return;
       least_seconds = seconds;
+      draft = &other_draft;
       share = other_share;
       level = other_level;
       plan = std::move(other);
     };
     // Memory that is not spent on reading ahead everywhere may serve better at the turn, or save
     // transfers.
-    for (int other = 0; other < kChosenLevels; ++other) try_plan(share, other);
+    for (const Draft& other : smallest) {
+      for (int lower = 0; lower < kChosenLevels; ++lower) try_plan(other, share, lower);
+    }
     if (all_deferred() || request_.deferred_share) continue;
     for (double other = kShareStep; other <= kMostDeferred; other += kShareStep) {
-      try_plan(other, level);
+      try_plan(*draft, other, level);
     }
   }
   host_bytes_ = request_.host_bytes;
@@ -272,6 +318,9 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_
         })) {
       break;
     }
+  }
+  while (draft.device_tiles > 0 && draft.device_tiles < kMostDeviceTiles &&
+         TryChange(draft, [](Draft& d) { ++d.device_tiles; })) {
   }
   if (!all_deferred()) DeferUpdates(draft, deferred_share);
   SpendRest(draft);

@@ -25,6 +25,8 @@ struct Draft {
   std::set<int> kept_over_loss;  // units whose weights stay from forward to backward
   std::set<int> carried;         // immediate: units whose update fills the next forward
   std::set<int> deferred;        // immediate: units whose update waits for the next forward
+  std::set<int> streamed;        // units whose tiles pass through the device for their update
+  int device_tiles = 0;          // so many at once
 };
 
 class Planner {
@@ -81,6 +83,8 @@ class Planner {
 
   Tier BaseTier(TierChoice choice) const;
   absl::StatusOr<Draft> BaseDraft() const;
+  // Its update is streamed through the device.
+  bool Streams(const Draft& draft, int unit) const { return draft.streamed.contains(unit); }
   // The draft that needs the least memory, and those that need less of the host's and more
   // of the device's: calls `visit` with each until that returns false.
   absl::Status VisitSmallest(const std::function<bool(const Draft&)>& visit) const;
@@ -102,7 +106,7 @@ class Planner {
     return true;
   }
   // `level`: of look-ahead, the deepest first; what does not fit is passed over.
-  SwapPlan Fastest(const Draft& smallest, SwapPlan plan);
+  SwapPlan Fastest(const std::vector<Draft>& smallest, SwapPlan plan);
   SwapPlan Spend(const Draft& smallest, double deferred_share, int level) const;
   // The unit whose gradient is complete last, where its update goes through the store at once.
   int TurnUnit(const Draft& draft) const;
@@ -114,6 +118,8 @@ class Planner {
   }
   void PutAllOnDevice(Draft& draft) const;
   void KeepActivations(Draft& draft) const;
+  std::vector<double> DeviceUpdateShares() const;
+  void StreamUpdates(Draft& draft, double share) const;
   void ReadAheadAtTheTurn(Draft& draft) const;
   void DeferUpdates(Draft& draft, double share) const;
   void SpendRest(Draft& draft) const;

@@ -161,7 +161,7 @@ void Simulation::AddUpdate(int unit, int version, Stay* sums) {
     rest.needs.disk = whole - pass.needs.disk;
   }
   if (sums) AddRounding(unit, pass.needs);
-  if (plan_.UpdatesOnDevice(unit)) {
+  if (plan_.DeviceUpdates(unit)) {
     pass.needs.to_host += OnDevice(UpdateTouches(plan_, unit));
   } else {
     pass.needs.workers += OnWorkers(UpdateTouches(plan_, unit));
@@ -223,7 +223,7 @@ bool Simulation::CanRun(Pass& pass) {
                                 [&](const Pass& round) { return round.unit == pass.unit; })) {
     return false;
   }
-  if (plan_.placements[pass.unit].weight == Tier::kNvme) {
+  if (plan_.UpdateFillsStays(pass.unit)) {
     for (const auto& stay : stays_) {
       if (stay->use != Use::kWeights || stay->unit != pass.unit || stay->version != pass.version)
         continue;
@@ -237,7 +237,9 @@ bool Simulation::CanRun(Pass& pass) {
   pass.begun = true;
   if (pass.destination) {
     pass.destination->state = State::kFilling;
-    pass.needs.to_device += pass.destination->needs.to_device;
+    if (!plan_.streams_update[pass.unit]) {
+      pass.needs.to_device += pass.destination->needs.to_device;
+    }
   }
   return true;
 }

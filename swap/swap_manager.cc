@@ -59,6 +59,12 @@ void SwapManager::AbandonQueued() {
   mover_->Post([this] { mover_->AbandonQueued(); });
 }
 
+absl::StatusOr<bool> SwapManager::AbandonRunning() {
+  bool whole = false;
+  RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) { mover_->AbandonRunning(&whole, done); }));
+  return whole;
+}
+
 absl::StatusOr<OpBuffers> SwapManager::BeginOp() {
   OpBuffers buffers;
   RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) { mover_->RequestOp(&buffers, done); }));

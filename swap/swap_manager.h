@@ -129,6 +129,10 @@ class SwapManager {
   void Enqueue(Program program);
   // Forgets programs that no BeginOp has entered.
   void AbandonQueued();
+  // Gives up what runs, be it in an operation that has begun and will not end, and what is
+  // enqueued. Whether the state is that of the training program before it, once Flush has come
+  // back: false where updates of this one have begun. No program may be enqueued any more.
+  absl::StatusOr<bool> AbandonRunning();
   absl::StatusOr<OpBuffers> BeginOp();
   void EndOp();
   // Deferred updates: waits until every gradient of the step is rounded.

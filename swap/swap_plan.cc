@@ -76,6 +76,8 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
     const bool from_store = draft.placements[unit].weight == Tier::kNvme;
     const bool on_device = draft.placements[unit].weight == Tier::kDevice;
     if (!from_store && (on_device || !request_.separate_device)) continue;
+    // Its update takes weights from a stay, and puts new ones there.
+    const bool updated_in_stays = from_store || Streams(draft, unit);
     const size_t first_stay = stays.size();
     const std::vector<int>& uses = uses_[unit];
     const bool kept = draft.kept_over_loss.contains(unit);
@@ -89,15 +91,15 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
       Lifetime lifetime{stay.first_op - draft.lookahead, stay.last_op};
       // What the update takes must be all that it is to change.
       const std::vector<int>& added = gradient_ops_[unit];
-      stay.feeds_update =
-          from_store && !Deferred(draft, unit) && !added.empty() && added.back() == stay.last_op;
+      stay.feeds_update = updated_in_stays && !Deferred(draft, unit) && !added.empty() &&
+                          added.back() == stay.last_op;
       if (stay.feeds_update) lifetime.last += draft.tail;
       if (stay.first_op == uses[0] && training()) {
         stay.filled_by_update =
-            from_store && (Deferred(draft, unit) || draft.carried.contains(unit));
+            updated_in_stays && (Deferred(draft, unit) || draft.carried.contains(unit));
         // A deferred update waits for the end of the step before.
         if (Deferred(draft, unit)) lifetime.first = std::max(lifetime.first, 0);
-        if (from_store && draft.carried.contains(unit)) {
+        if (updated_in_stays && draft.carried.contains(unit)) {
           lifetime.first = std::min(lifetime.first, gradient_ops_[unit].back() - num_ops());
         }
       }
@@ -180,17 +182,21 @@ SwapPlan Planner::Build(const Draft& draft) const {
   // Tile buffers first, then the homes of planes that live in memory.
   bool any_nvme = false;
   bool any_spilled = false;
-  bool any_staged = false;   // weights go from the store to the device
-  bool any_brought = false;  // gradients come from the device just before their update
-  bool any_bounced = false;  // planes live there, and go through the host's memory to the store
+  bool any_staged = false;    // weights go from the store to the device
+  bool any_brought = false;   // gradients come from the device just before their update
+  bool any_returned = false;  // and others go back there for it
+  bool any_bounced = false;   // planes live there, and go through the host's memory to the store
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     plan.deferred.push_back(Deferred(draft, unit));
+    plan.streams_update.push_back(Streams(draft, unit));
     any_spilled |= Spills(draft, unit);
     plan.spill_room.gradients.push_back(Spills(draft, unit));
     any_nvme |= draft.placements[unit].any_nvme() || any_spilled;
     if (!request_.separate_device) continue;
     any_staged |= draft.placements[unit].weight == Tier::kNvme;
-    any_brought |= !gradient_ops_[unit].empty() && !plan.deferred[unit];
+    const bool streamed = plan.streams_update[unit];
+    any_brought |= !gradient_ops_[unit].empty() && !plan.deferred[unit] && !streamed;
+    any_returned |= streamed && plan.deferred[unit];
     any_bounced |= draft.placements[unit].weight == Tier::kDevice;
   }
   plan.separate_device = request_.separate_device;
@@ -207,6 +213,12 @@ SwapPlan Planner::Build(const Draft& draft) const {
   if (request_.separate_device && training()) {
     plan.rounded_span = take(Tier::kDevice, layout_.MaxGradientTileBytes() + kPartialBytes);
     plan.partials_span = take(Tier::kHost, kMaxDeviceTiles * kPartialBytes);
+  }
+  plan.device_tile_gradient_offset = layout_.MaxTileBytes();
+  for (int i = 0; i < draft.device_tiles; ++i) {
+    plan.device_tile_spans.push_back(take(
+        Tier::kDevice,
+        plan.device_tile_gradient_offset + (any_returned ? layout_.MaxGradientTileBytes() : 0)));
   }
   plan.plane_homes.resize(layout_.num_units());
   plan.gradient_homes.resize(layout_.num_units());
@@ -319,8 +331,10 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
   StepTraffic traffic;
   for (const WeightStay& stay : plan.weight_stays) {
     if (plan.FetchedFromStore(stay)) traffic.read_bytes += stay.span.bytes;
-    if (plan.separate_device) traffic.to_device_bytes += stay.span.bytes;
-    if (plan.separate_device && stay.feeds_update) traffic.to_host_bytes += stay.span.bytes;
+    if (plan.CopiedToDevice(stay)) traffic.to_device_bytes += stay.span.bytes;
+    if (plan.separate_device && stay.feeds_update && !plan.streams_update[stay.unit]) {
+      traffic.to_host_bytes += stay.span.bytes;
+    }
   }
   for (const ActivationStay& stay : plan.activation_stays) {
     (stay.loads ? traffic.read_bytes : traffic.written_bytes) += stay.span.bytes;
@@ -338,7 +352,17 @@ StepTraffic Planner::Traffic(const SwapPlan& plan) const {
     if (plan.deferred[unit] && plan.placements[unit].gradient == Tier::kNvme) {
       spilled = layout_.gradient_bytes_per_parameter();
     }
-    const bool updated_by_host = plan.separate_device && !plan.UpdatesOnDevice(unit);
+    const bool streamed = plan.streams_update[unit];
+    const bool updated_by_host = plan.separate_device && !plan.DeviceUpdates(unit);
+    for (int plane = 0; streamed && plane < layout_.num_planes(); ++plane) {
+      const uint64_t bytes = parameters * layout_.planes()[plane].bytes_per_parameter;
+      if (plan.StreamsIn(unit, plane)) traffic.to_device_bytes += bytes;
+      if (plan.StreamsOut(unit, plane)) traffic.to_host_bytes += bytes;
+    }
+    if (streamed && plan.deferred[unit]) {
+      traffic.to_host_bytes += parameters * layout_.gradient_bytes_per_parameter();
+      traffic.to_device_bytes += parameters * layout_.gradient_bytes_per_parameter();
+    }
     if (updated_by_host && !gradient_ops_[unit].empty()) {
       traffic.to_host_bytes += parameters * layout_.gradient_bytes_per_parameter();
       if (plan.HomeOnDevice(unit, 0)) {

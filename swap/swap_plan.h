@@ -64,6 +64,11 @@ struct PlanRequest {
   // Immediate updates: the share of units whose update is deferred all the same, evenly
   // spread, in [0, 1]; none: as `clock` finds best, 0 without one.
   std::optional<double> deferred_share;
+  // On a separate device: the share of the state, evenly spread over the units, whose update is
+  // done there although it lives elsewhere, in [0, 1]: a tile at a time is copied there and back.
+  // What is updated by the host otherwise. None: as `clock` finds best, 0 without one. 0, too,
+  // where the device has no memory left for the tiles.
+  std::optional<double> device_update_share;
   std::optional<StepClock> clock;
   bool read_ahead_at_turn = true;
   int max_tile_buffers = 24;
@@ -175,6 +180,10 @@ struct SwapPlan {
   // The request's. Then the stays of weights and gradient sums have addresses on the device.
   bool separate_device = false;
 
+  // [unit] It lives in the host's memory or the store, and the separate device updates it: a tile
+  // at a time passes through the device's memory.
+  std::vector<bool> streams_update;
+
   // Homes of planes that live in memory: [unit][plane index]; bytes 0 where not.
   std::vector<std::vector<ArenaSpan>> plane_homes;
   std::vector<ArenaSpan> gradient_homes;  // [unit]; bytes 0 where none
@@ -206,6 +215,10 @@ struct SwapPlan {
   std::vector<ArenaSpan> stage_spans;
   ArenaSpan rounded_span;
   ArenaSpan partials_span;
+  // Device memory for a tile whose update is streamed: its planes as on storage, and its gradient
+  // where that has waited elsewhere.
+  std::vector<ArenaSpan> device_tile_spans;
+  uint64_t device_tile_gradient_offset = 0;
 
   int turn_unit = -1;  // whose update is the one at the turn; -1: none, or no memory for it
   std::vector<TurnStay> turn_stays;
@@ -242,6 +255,27 @@ struct SwapPlan {
   // Whether a unit is updated by the separate device that has all of its state.
   bool UpdatesOnDevice(int unit) const {
     return HomeOnDevice(unit, 0) && placements[unit].optimizer == Tier::kDevice;
+  }
+
+  // Whether a unit's update puts the new weights into the next forward's stay.
+  bool UpdateFillsStays(int unit) const {
+    const Tier weight = placements[unit].weight;
+    return weight == Tier::kNvme || (weight == Tier::kHost && streams_update[unit]);
+  }
+  // Whether a tile's plane is copied to a separate device, or from it, for a streamed update: but
+  // for what lives there, and the weights that the backward has just read there, on their way in.
+  bool StreamsIn(int unit, int plane) const {
+    return StreamsOut(unit, plane) && !(plane == 0 && weight_at_hand[unit]);
+  }
+  bool StreamsOut(int unit, int plane) const {
+    return streams_update[unit] && !HomeOnDevice(unit, plane);
+  }
+
+  // Whether a separate device does the unit's update, wherever it lives.
+  bool DeviceUpdates(int unit) const { return UpdatesOnDevice(unit) || streams_update[unit]; }
+  // Whether a stay's weights are copied to a separate device, from wherever.
+  bool CopiedToDevice(const WeightStay& stay) const {
+    return separate_device && !(stay.filled_by_update && streams_update[stay.unit]);
   }
 
   // Planes [first, last_nvme_plane) are what an update reads from the store.

@@ -96,6 +96,14 @@ std::string SwapPlan::Summary() const {
   if (schedule.update == UpdateMode::kImmediate && waiting > 0) {
     absl::StrAppend(&text, ", ", waiting, " of ", layout.num_units(), " in the next forward");
   }
+  const auto streamed = std::count(streams_update.begin(), streams_update.end(), true);
+  if (separate_device && streamed == 0) {
+    absl::StrAppend(&text, "\n            ", UpdatesOnDevice(0) ? "on the device" : "on the host");
+  } else if (streamed > 0) {
+    absl::StrAppend(&text, "\n            ", streamed, " of ", layout.num_units(),
+                    " units through the device, ", device_tile_spans.size(), " tiles at once",
+                    streamed < layout.num_units() ? ", the others on the host" : "");
+  }
   absl::StrAppend(&text, "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ",
                   tile_buffers, " tiles in flight",
                   turn_tiles() > 0

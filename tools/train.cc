@@ -293,6 +293,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--offload-activations", f.offload_activations,
        "auto (what device memory has no room for), none, cpu or nvme");
   text("--update", f.update, "auto, immediate or deferred");
+  text("--update-device", f.update_device,
+       "on a GPU, who updates state that does not live there: auto, cpu or gpu");
   text("--recompute", f.recompute, "all, or auto: not where memory is left for activations");
   text("--io-engine", f.io_engine, "auto, io_uring or threads");
   text("--commit-every", f.commit_every, "steps between commits (only at the end and at signals)");

@@ -23,7 +23,7 @@ struct TrainFlags {
   Text dtype, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup, schedule;
   Text device, threads, device_memory, host_memory;
   Text swap, offload, offload_param, offload_optimizer, offload_activations;
-  Text update, recompute, io_engine;
+  Text update, update_device, recompute, io_engine;
   Text commit_every, persist, keep;
   Text eval_every, tensorboard, export_dtype;
   Text ranks, shard, shard_group_size, collective_timeout, communication_dtype, hostfile;

@@ -275,6 +275,9 @@ void RunConfigResolver::ResolveUpdate() {
                                       {{"auto", UpdateChoice::kAuto},
                                        {"immediate", UpdateChoice::kImmediate},
                                        {"deferred", UpdateChoice::kDeferred}});
+  train.update_device = Choice<UpdateDevice>(
+      "update-device", flags_.update_device, {}, UpdateDevice::kAuto,
+      {{"auto", UpdateDevice::kAuto}, {"cpu", UpdateDevice::kCpu}, {"gpu", UpdateDevice::kGpu}});
   train.recompute = Choice<Recompute>("recompute", flags_.recompute, {}, Recompute::kAuto,
                                       {{"auto", Recompute::kAuto}, {"all", Recompute::kAll}});
   if (train.update != UpdateChoice::kImmediate) return;

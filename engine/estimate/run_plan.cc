@@ -104,6 +104,14 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.deferred_share = options.deferred_share;
   // Who asks for immediate updates gets no others.
   if (options.update == UpdateChoice::kImmediate) request.deferred_share = 0;
+  if (options.update_device == UpdateDevice::kGpu && !input.separate_device) {
+    return absl::InvalidArgumentError(
+        "--update-device gpu needs a GPU to compute on, and this run computes on the CPU: take "
+        "--device cuda, or leave --update-device out");
+  }
+  if (options.update_device != UpdateDevice::kAuto) {
+    request.device_update_share = options.update_device == UpdateDevice::kGpu ? 1 : 0;
+  }
   plan.book_bytes = BookBytes(request.layout, input.copies);
   plan.device_limit_bytes = options.device_memory_bytes;
   plan.host_limit_bytes = options.host_memory_bytes;

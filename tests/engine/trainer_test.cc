@@ -1,23 +1,14 @@
 // The whole engine but LibTorch: real plan, store, I/O, optimizer, commits; a stub computes.
 #include "engine/trainer.h"
 
-#include <signal.h>
-
-#include <chrono>
-#include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "engine/inspect/inspect_run.h"
 #include "engine/memory_limits.h"
 #include "engine/report/run_description.h"
 #include "engine/report/step_timeline.h"
-#include "engine/state_source.h"
-#include "engine/stop_signal.h"
 #include "engine/written_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

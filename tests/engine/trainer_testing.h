@@ -68,6 +68,9 @@ class StubCompute : public StepCompute {
       std::this_thread::sleep_for(std::chrono::milliseconds(op_milliseconds));
     }
     if (fail_at && step_ == fail_at) return absl::OutOfRangeError("made to fail");
+    if (refuse_at && step_ == refuse_at && buffers.index == refuse_at_op) {
+      return absl::ResourceExhaustedError("1 GiB more is needed; raise --device-memory");
+    }
     if (stop_after && buffers.op->kind == OpKind::kLoss && step_ == stop_after) raise(SIGTERM);
     return absl::OkStatus();
   }
@@ -77,6 +80,8 @@ class StubCompute : public StepCompute {
 
   int64_t stop_after = 0;
   int64_t fail_at = 0;
+  int64_t refuse_at = 0;  // memory, at this op of the step
+  int refuse_at_op = 0;
   int op_milliseconds = 0;
 
  private:
@@ -136,6 +141,8 @@ class TrainerTest : public testing::Test {
     compute.stop_after = stop_after;
     compute.fail_at = fail_at;
     compute.op_milliseconds = op_milliseconds_;
+    compute.refuse_at = refuse_at_;
+    compute.refuse_at_op = refuse_at_op_;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
@@ -155,6 +162,8 @@ class TrainerTest : public testing::Test {
   std::string folder_;
   ModelDescription model_;
   int op_milliseconds_ = 0;
+  int64_t refuse_at_ = 0;
+  int refuse_at_op_ = 0;
   Device* separate_ = nullptr;  // computes; null: the host does
 };
 

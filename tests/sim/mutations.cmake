@@ -125,6 +125,12 @@ spillway_sim_mutant(abandoned_stays_in_the_way swap/mover.cc
   [==[    if (stay->abandoned) continue;
     if (stay->first_op > op) break;]==]
   [==[    if (stay->first_op > op) break;]==])
+spillway_sim_mutant(part_of_a_step_taken_for_whole swap/mover.cc
+  [==[    const auto later = [&](int64_t other) { return other > version; };]==]
+  [==[    const auto later = [&](int64_t other) { return other > version + 1; };]==])
+spillway_sim_mutant(updates_under_way_taken_for_none swap/mover.cc
+  [==[pass->kind == PassKind::kUpdate && later(pass->version);]==]
+  [==[false;]==])
 spillway_sim_mutant(nobody_woken swap/mover_thread.cc
   [==[    inbox_.push_back(std::move(task));
   }
@@ -194,4 +200,31 @@ spillway_sim_mutant(input_saved_before_it_is_there swap/mover_device.cc
   [==[  NoteWhenDone(StreamId::kToHost, [this, input](absl::Status status) {]==])
 spillway_sim_mutant(ends_while_the_device_works swap/mover_thread.cc
   [==[  if (device_ != nullptr) device_->Synchronize().IgnoreError();]==]
+  [==[]==])
+
+# --- Updates streamed through it.
+spillway_sim_mutant(streamed_update_before_its_planes_are_there swap/mover_streamed.cc
+  [==[  device_->Wait(StreamId::kToHost, device_->Record(StreamId::kToDevice));]==]
+  [==[]==])
+spillway_sim_mutant(streamed_weights_before_their_addresses_are_free swap/mover_streamed.cc
+  [==[    WaitForAddresses(*pass.destination, StreamId::kToHost);]==]
+  [==[    pass.destination->used = true;]==])
+spillway_sim_mutant(streamed_weights_used_before_they_are_there swap/mover_streamed.cc
+  [==[    destination->filled = streamed;]==]
+  [==[]==])
+spillway_sim_mutant(sums_left_before_they_are_rounded swap/mover_streamed.cc
+  [==[    stay->last_use = streamed;]==]
+  [==[    if (used == &pass.weights) stay->last_use = streamed;]==])
+spillway_sim_mutant(weights_left_before_they_are_taken swap/mover_streamed.cc
+  [==[    stay->last_use = streamed;]==]
+  [==[    if (used == &pass.sums) stay->last_use = streamed;]==])
+spillway_sim_mutant(streamed_planes_used_before_they_are_back swap/mover_streamed.cc
+  [==[  NoteWhenDone(StreamId::kToHost,]==]
+  [==[  NoteWhenDone(StreamId::kToDevice,]==])
+spillway_sim_mutant(device_tile_used_again_too_early swap/mover_streamed.cc
+  [==[  if (++pass.tiles_streamed == NumTiles(pass)) PassStreamed(pass);]==]
+  [==[  free_device_tiles_.push_back(task->device_tile);
+  if (++pass.tiles_streamed == NumTiles(pass)) PassStreamed(pass);]==])
+spillway_sim_mutant(streamed_update_unverified swap/mover_streamed.cc
+  [==[      status = VerifyTile(*task);]==]
   [==[]==])

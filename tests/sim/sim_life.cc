@@ -152,6 +152,7 @@ absl::Status SimRun::RunOps(Life& life, int count, bool train) {
     world_.Trace("op", number, train);
     ASSIGN_OR_RETURN(const OpBuffers buffers, life.manager->BeginOp());
     const Op op = {buffers, number, step_, life.salt, train, weights};
+    if (!life.last && random_.OneIn(150)) return GiveUp(life);
     if (life.gpu) {
       LaunchOp(life, op);
     } else {
@@ -169,6 +170,21 @@ absl::Status SimRun::RunOps(Life& life, int count, bool train) {
     if (random_.OneIn(4)) LetItGoOn(life);
   }
   return absl::OkStatus();
+}
+
+// The operation cannot be done: the state before its step is kept where it is whole.
+absl::Status SimRun::GiveUp(Life& life) {
+  world_.Trace("give up", step_);
+  ASSIGN_OR_RETURN(const bool whole, life.manager->AbandonRunning());
+  RETURN_IF_ERROR(life.manager->Flush());
+  RETURN_IF_ERROR(life.manager->AwaitCommit());
+  if (whole) {
+    RETURN_IF_ERROR(Compare(life));
+    if (step_ > (acknowledged_ ? acknowledged_->step : 0)) RETURN_IF_ERROR(Commit(life));
+    RETURN_IF_ERROR(life.manager->AwaitCommit());
+  }
+  ++(whole ? tally_.given_up_whole : tally_.given_up_torn);
+  return Stopped();
 }
 
 // On a device of its own the operation is done later, and so is the next one's beginning.
@@ -267,9 +283,12 @@ absl::Status SimRun::TrainStep(Life& life, bool more) {
   return absl::OkStatus();
 }
 
-// Begins a commit, which goes on beside what follows.
 absl::Status SimRun::MaybeCommit(Life& life) {
-  if (!random_.OneIn(2)) return absl::OkStatus();
+  return random_.OneIn(2) ? Commit(life) : absl::OkStatus();
+}
+
+// Begins a commit, which goes on beside what follows.
+absl::Status SimRun::Commit(Life& life) {
   RETURN_IF_ERROR(life.manager->AwaitCommit());
   if (under_way_) Fail(absl::StrCat("the commit of step ", under_way_->step, " did not end"));
   world_.Trace("commit", step_);

@@ -1,5 +1,7 @@
 #include "tests/sim/sim_run.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "tests/sim/sim_run_internal.h"
 
@@ -90,22 +92,28 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
     request.weights = TierChoice::kDevice;
     if (random_.OneIn(2)) request.optimizer = TierChoice::kDevice;
   }
+  if (request.separate_device) {
+    request.device_update_share = static_cast<double>(random_.Below(3)) / 2;
+  }
   const auto smallest = SmallestBudgets(request);
   if (!smallest.ok()) {
     Fail(absl::StrCat("no budgets: ", smallest.status().ToString()));
     return nullptr;
   }
   // From just enough to room for everything.
-  const uint64_t spare =
-      random_.OneIn(3) ? 0 : random_.Below(uint64_t{1} << random_.Between(12, 18));
-  request.host_bytes = smallest->front().host_bytes + spare;
-  request.device_bytes = smallest->front().device_bytes + (random_.OneIn(3) ? spare : 0);
+  const auto spare = [&](uint64_t least, uint64_t most) {
+    return random_.OneIn(3) ? 0 : random_.Below(uint64_t{1} << random_.Between(least, most));
+  };
+  request.host_bytes = smallest->front().host_bytes + spare(12, 18);
+  request.device_bytes = smallest->front().device_bytes + spare(14, 20);
   auto plan = PlanSwaps(request);
   if (!plan.ok()) {
     Fail(absl::StrCat("no plan: ", plan.status().ToString()));
     return nullptr;
   }
   life->plan = *std::move(plan);
+  const std::vector<bool>& streamed = life->plan.streams_update;
+  tally_.streaming_lives += std::count(streamed.begin(), streamed.end(), true) > 0;
   life->options.io.block_bytes = 4096u << random_.Below(4);
   life->options.io.depth = static_cast<uint32_t>(random_.Between(1, 12));
   life->options.workers = static_cast<int>(random_.Between(1, 3));
@@ -182,6 +190,9 @@ void SimTally::Add(const SimTally& other) {
   spilled_gradients += other.spilled_gradients;
   spilled_inputs += other.spilled_inputs;
   device_lives += other.device_lives;
+  streaming_lives += other.streaming_lives;
+  given_up_whole += other.given_up_whole;
+  given_up_torn += other.given_up_torn;
   refusals_reported += other.refusals_reported;
   lies_reported += other.lies_reported;
 }

@@ -67,6 +67,8 @@ class SimRun {
   absl::Status TrainStep(Life& life, bool more);
   absl::Status RestAWhile(Life& life);
   absl::Status MaybeCommit(Life& life);
+  absl::Status Commit(Life& life);
+  absl::Status GiveUp(Life& life);
   absl::Status RunOps(Life& life, int count, bool train);
   absl::Status Compare(Life& life);
   absl::Status CopyCommit();

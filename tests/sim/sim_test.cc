@@ -63,6 +63,9 @@ TEST(Simulation, EveryFaultStrikesAndEveryOutcomeOccurs) {
   EXPECT_GT(tally.spilled_gradients, 100u);
   EXPECT_GT(tally.spilled_inputs, 100u);
   EXPECT_GT(tally.device_lives, 500u);
+  EXPECT_GT(tally.streaming_lives, 200u);
+  EXPECT_GT(tally.given_up_whole, 50u);
+  EXPECT_GT(tally.given_up_torn, 20u);
   EXPECT_GT(tally.refusals_reported, 50u);
   EXPECT_GT(tally.lies_reported, 20u);
 }

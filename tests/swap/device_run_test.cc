@@ -29,6 +29,46 @@ class SwapOnDevice : public SwapTraining {
     Train(**run, oracle, shape, request.schedule.update, steps, seed);
     EXPECT_GT(device.copies(), 0u);
   }
+
+  // What is copied in four steps, against the plan.
+  void ExpectCopies(const RunShape& shape, const PlanRequest& request) {
+    TestDevice device({});
+    SwapManagerOptions options;
+    options.device = &device;
+    auto run = SwapRun::Create(shape, request, directory(), options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+    SwapManager& manager = (*run)->manager();
+    Oracle oracle(shape);
+    std::vector<SwapStats> ends;
+    for (int step = 1; step <= 4; ++step) {
+      manager.Enqueue(Program::kTrain);
+      UpdateScalars scalars;
+      scalars.step = step;
+      if (request.schedule.update == UpdateMode::kImmediate) manager.AnnounceUpdate(scalars);
+      ASSERT_EQ((*run)->RunOps(request.schedule.ops.size(), true, oracle), absl::OkStatus());
+      if (request.schedule.update == UpdateMode::kDeferred) {
+        ASSERT_TRUE(manager.AwaitGradients().ok());
+        manager.AnnounceUpdate(scalars);
+      }
+      oracle.Step(request.schedule, step, false);
+      ends.push_back(manager.stats());
+    }
+    ASSERT_EQ(manager.Flush(), absl::OkStatus());
+    ends.push_back(manager.stats());
+    // Of all steps: what one leaves over, the next does, but for what an update brings to the
+    // forward after it, which the last has not.
+    const StepTraffic& traffic = manager.plan().traffic;
+    const uint64_t partials = 4 * 8 * kPartialBytes;  // of four steps' tiles
+    EXPECT_NEAR(ends.back().to_host_bytes, 4.0 * traffic.to_host_bytes, partials);
+    // Weights that an update would have put there are copied where it had come to an end before.
+    uint64_t filled = 0;
+    for (const WeightStay& stay : manager.plan().weight_stays) {
+      if (!manager.plan().CopiedToDevice(stay)) filled += stay.span.bytes;
+    }
+    EXPECT_LE(ends.back().to_device_bytes, 4 * (traffic.to_device_bytes + filled));
+    EXPECT_GE(ends.back().to_device_bytes, 3 * traffic.to_device_bytes);
+  }
 };
 
 TEST_F(SwapOnDevice, EveryPlacementBudgetAndModeGivesTheOraclesBits) {
@@ -71,6 +111,7 @@ TEST_F(SwapOnDevice, RandomModelsAndBudgetsGiveTheOraclesBits) {
       request.input_in_flight_bytes = 40000;
     }
     request.deferred_share = (random() % 4) / 3.0;
+    request.device_update_share = (random() % 4) / 3.0;
     const BudgetPair smallest = SmallestBudgets(request)->front();
     request.host_bytes = smallest.host_bytes + (random() % 3) * (random() % 200000);
     request.device_bytes = smallest.device_bytes + (random() % 3) * (random() % 100000);
@@ -85,40 +126,14 @@ TEST_F(SwapOnDevice, CopiesAreThePlans) {
   const RunShape shape = SmallShape();
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) {
-      SCOPED_TRACE(testing::Message() << "update " << int(update) << " tier " << int(tier));
-      PlanRequest request = RequestFor(shape, update, tier, 10000000);
-      request.separate_device = true;
-      TestDevice device({});
-      SwapManagerOptions options;
-      options.device = &device;
-      auto run = SwapRun::Create(shape, request, directory(), options);
-      ASSERT_TRUE(run.ok()) << run.status();
-      ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
-      SwapManager& manager = (*run)->manager();
-      Oracle oracle(shape);
-      std::vector<SwapStats> ends;
-      for (int step = 1; step <= 4; ++step) {
-        manager.Enqueue(Program::kTrain);
-        UpdateScalars scalars;
-        scalars.step = step;
-        if (update == UpdateMode::kImmediate) manager.AnnounceUpdate(scalars);
-        ASSERT_EQ((*run)->RunOps(request.schedule.ops.size(), true, oracle), absl::OkStatus());
-        if (update == UpdateMode::kDeferred) {
-          ASSERT_TRUE(manager.AwaitGradients().ok());
-          manager.AnnounceUpdate(scalars);
-        }
-        oracle.Step(request.schedule, step, false);
-        ends.push_back(manager.stats());
+      for (const double share : {0.0, 0.5, 1.0}) {
+        SCOPED_TRACE(testing::Message()
+                     << "update " << int(update) << " tier " << int(tier) << " share " << share);
+        PlanRequest request = RequestFor(shape, update, tier, 10000000);
+        request.separate_device = true;
+        request.device_update_share = share;
+        ExpectCopies(shape, request);
       }
-      ASSERT_EQ(manager.Flush(), absl::OkStatus());
-      ends.push_back(manager.stats());
-      // Of all steps: what one leaves over, the next does, but for what an update brings to the
-      // forward after it, which the last has not.
-      const StepTraffic& traffic = manager.plan().traffic;
-      const uint64_t partials = 4 * 8 * kPartialBytes;  // of four steps' tiles
-      EXPECT_NEAR(ends.back().to_host_bytes, 4.0 * traffic.to_host_bytes, partials);
-      EXPECT_LE(ends.back().to_device_bytes, 4 * traffic.to_device_bytes);
-      EXPECT_GE(ends.back().to_device_bytes, 3 * traffic.to_device_bytes);
     }
   }
 }

@@ -31,6 +31,7 @@ inline void CheckAddresses(const SwapPlan& plan) {
   for (const ArenaSpan& home : plan.activation_homes) always(home);
   for (const ArenaSpan& tile : plan.tile_spans) always(tile);
   for (const ArenaSpan& stage : plan.stage_spans) always(stage);
+  for (const ArenaSpan& tile : plan.device_tile_spans) always(tile);
   always(plan.rounded_span);
   always(plan.partials_span);
   std::vector<uint64_t> taken_over(plan.layout.num_units(), UINT64_MAX);

@@ -148,6 +148,7 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
        {"--offload-activations", "auto, none, cpu, nvme"}},
       {&TrainFlags::offload_activations, "nvme", {"offloading to nvme", "--swap PATH"}},
       {&TrainFlags::update, "lazy", {"--update", "auto, immediate, deferred"}},
+      {&TrainFlags::update_device, "cuda", {"--update-device", "auto, cpu, gpu"}},
       {&TrainFlags::recompute, "none", {"--recompute", "auto, all"}},
       {&TrainFlags::io_engine, "aio", {"--io-engine", "auto, io_uring, threads"}},
       {&TrainFlags::keep, "0", {"--keep"}},

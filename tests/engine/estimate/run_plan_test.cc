@@ -1,5 +1,6 @@
 #include "engine/estimate/run_plan.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -116,6 +117,24 @@ TEST(RunPlan, ContradictionsAreErrorsAndNoRefusals) {
   options = Options(kMiB, kMiB, true);
   options.update = UpdateChoice::kImmediate;
   EXPECT_EQ(PlanRun(SmallModel(), options, {}).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(RunPlan, AGpuUpdatesWhatItIsTold) {
+  TrainOptions options = Options(200 * kMiB, 400 * kMiB, false);
+  options.offload_param = options.offload_optimizer = Offload::kCpu;
+  RunPlanInput input = {.separate_device = true, .memory = {10 * kMiB}};
+  for (const auto& [choice, streamed] :
+       {std::pair{UpdateDevice::kAuto, 0}, {UpdateDevice::kCpu, 0}, {UpdateDevice::kGpu, 6}}) {
+    options.update_device = choice;
+    const auto plan = PlanRun(SmallModel(), options, input);
+    ASSERT_TRUE(plan.ok() && plan->swaps) << plan.status();
+    const std::vector<bool>& units = plan->swaps->streams_update;
+    EXPECT_EQ(std::count(units.begin(), units.end(), true), streamed);
+  }
+  input.separate_device = false;
+  const absl::Status status = PlanRun(SmallModel(), options, input).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--device cuda"));
 }
 
 GraphCosts CostsOf(uint64_t layer_bytes) {
