@@ -69,12 +69,12 @@ void SwapManager::Mover::PutIntoStreams(TileTask* task) {
                          ? PlaneHome(unit, tile, plane)
                          : there + layout_.PlaneOffset(unit, tile, plane));
     if (!plan_.StreamsIn(unit, plane)) continue;
-    CopyToDevice(planes[plane], task->planes[plane], layout_.PlaneBytes(unit, tile, plane));
+    CopyToDevice(unit, planes[plane], task->planes[plane], layout_.PlaneBytes(unit, tile, plane));
   }
   char* gradient = Address(plan_.rounded_span);
   if (task->sums == nullptr) {
     gradient = there + plan_.device_tile_gradient_offset;
-    CopyToDevice(gradient, task->gradient, layout_.GradientBytes(unit, tile));
+    CopyToDevice(unit, gradient, task->gradient, layout_.GradientBytes(unit, tile));
   }
 
   device_->Wait(StreamId::kToHost, device_->Record(StreamId::kToDevice));
@@ -92,7 +92,7 @@ void SwapManager::Mover::PutIntoStreams(TileTask* task) {
   }
   for (int plane = 0; plane < layout_.num_planes(); ++plane) {
     if (!plan_.StreamsOut(unit, plane)) continue;
-    CopyToHost(task->planes[plane], planes[plane], layout_.PlaneBytes(unit, tile, plane));
+    CopyToHost(unit, task->planes[plane], planes[plane], layout_.PlaneBytes(unit, tile, plane));
   }
   if (++pass.tiles_streamed == NumTiles(pass)) PassStreamed(pass);
   NoteWhenDone(StreamId::kToHost, [this, task, learned](absl::Status status) {
