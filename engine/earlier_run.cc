@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // A directory that holds less has a lock and a record in it, and no state.
 constexpr uint64_t kNothingBytes = 16 << 10;
 
-std::string CommitName() { return fs::path(CommitManifestPath("")).filename().string(); }
+std::string NameIn(const std::string& path) { return fs::path(path).filename().string(); }
 
 // What a Hugging Face directory of ours holds: weights, and JSON or text beside them.
 bool IsModelFile(const DirectoryEntry& entry) {
@@ -69,11 +69,17 @@ absl::StatusOr<uint64_t> RemoveModelDirectory(const RunDirectory& output, const 
 
 }  // namespace
 
-const std::vector<std::string>& OutputFileNames() {
-  static const std::vector<std::string>& names = *new std::vector<std::string>{
-      CommitName(),           "metrics.jsonl", "eval.jsonl",    "report.html", "run.json",
-      "config.resolved.json", "timeline.json", "bytes-written", kRunIdName};
-  return names;
+std::vector<std::string> OutputFileNames(const std::string& output) {
+  return {NameIn(CommitManifestPath(output)),
+          NameIn(PreparedManifestPath(output)),
+          "metrics.jsonl",
+          "eval.jsonl",
+          "report.html",
+          "run.json",
+          "config.resolved.json",
+          "timeline.json",
+          "bytes-written",
+          kRunIdName};
 }
 
 const std::vector<std::string>& OutputDirectoryNames() {
@@ -190,7 +196,7 @@ absl::Status EarlierRun::RemoveLeftovers() {
 }
 
 absl::Status EarlierRun::RemoveAll() {
-  const std::string manifest = CommitName();
+  const std::string manifest = NameIn(CommitManifestPath(output_->path()));
   // The commit first: what is left after a kill in the middle is no commit.
   if (::unlinkat(output_->fd(), manifest.c_str(), 0) == 0) {
     RETURN_IF_ERROR(SyncDirectory(output_->path()));
@@ -206,8 +212,8 @@ absl::Status EarlierRun::RemoveAll() {
     absl::StrAppend(&directories, directories.empty() ? " in " : ", ", path);
   }
   found_.clear();
-  ASSIGN_OR_RETURN(uint64_t bytes,
-                   RemoveOwnFiles(output_->fd(), output_->path(), OutputFileNames()));
+  ASSIGN_OR_RETURN(uint64_t bytes, RemoveOwnFiles(output_->fd(), output_->path(),
+                                                  OutputFileNames(output_->path())));
   for (const std::string& name : OutputDirectoryNames()) {
     ASSIGN_OR_RETURN(const uint64_t more, RemoveModelDirectory(*output_, name));
     bytes += more;

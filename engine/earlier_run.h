@@ -16,7 +16,7 @@ namespace spillway {
 
 // Files and directories that a run makes in OUTPUT, the lock aside. Everything else there is
 // somebody else's and never touched.
-const std::vector<std::string>& OutputFileNames();
+std::vector<std::string> OutputFileNames(const std::string& output);
 const std::vector<std::string>& OutputDirectoryNames();
 
 class EarlierRun {

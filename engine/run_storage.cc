@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/ranks/rank_commit.h"
@@ -85,12 +86,13 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
                        absl::StrCat("create ", fs::path(output).parent_path().string()));
   }
   ASSIGN_OR_RETURN(storage->output_, RunDirectory::Open(output, {.output = output}));
-  RETURN_IF_ERROR(storage->output_->CheckEntries(OutputFileNames(), OutputDirectoryNames(),
+  RETURN_IF_ERROR(storage->output_->CheckEntries(OutputFileNames(output), OutputDirectoryNames(),
                                                  OtherNames::kIgnored));
   storage->first_output_ = first ? AbsolutePath(first->output) : output;
+  const bool part =
+      first != nullptr && first->committed && options.rank < first->committed->part.ranks;
   if (first != nullptr && !options.overwrite) {
     // A rank that the commit has no part of has nothing to settle.
-    const bool part = first->committed && options.rank < first->committed->part.ranks;
     RETURN_IF_ERROR(SettleCommit(output, part ? first->committed->part.commit_id : ""));
   }
   storage->id_ = IdOf(output);
@@ -107,7 +109,8 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   if (options.overwrite) {
     storage->committed_.reset();
     storage->committed_tile_parameters_ = 0;
-  } else {
+  } else if (first == nullptr || part || !first->committed) {
+    // Else what a former rank of this number left doesn't matter, whatever it is like.
     RETURN_IF_ERROR(found);
   }
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(storage->output_store_));
@@ -171,6 +174,7 @@ absl::Status RunStorage::RemoveEarlier() {
   }
   if (copies_) RETURN_IF_ERROR(copies_->RemoveAll());
   RETURN_IF_ERROR(earlier_->RemoveAll());
+  RemoveFormerRanks();
   run_id_.clear();
   output_store_.clear();
   output_store_number_ = -1;
@@ -365,22 +369,28 @@ absl::Status RunStorage::MoveInto(SwapStore& store, const RunState& state) {
 
 absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
   const bool any = moved_.has_value();
+  // No commit needs them, unless there is one that does not get replaced.
+  const auto remove_former_ranks = [this] {
+    if (!committed_ || !options_.no_commit) RemoveFormerRanks();
+  };
   if (ranks != nullptr) {
     // One that has moved alone commits with the others all the same: their parts are as they were.
     ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*ranks, any));
     if (std::all_of(all.begin(), all.end(), [](int64_t moved) { return moved == 0; })) {
+      remove_former_ranks();
       return absl::OkStatus();
     }
     if (!any) moved_ = *committed_;
     ASSIGN_OR_RETURN(moved_->part.commit_id, NewCommitId(*ranks, moved_->step));
   } else if (!any) {
+    remove_former_ranks();
     return absl::OkStatus();
   }
   const CommitRecord record{static_cast<uint64_t>(moved_->step), EncodeRunState(*moved_)};
   RETURN_IF_ERROR(
       store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(), record));
   if (ranks != nullptr) RETURN_IF_ERROR(PublishCommit(output(), *ranks));
-  RemoveFormerRanks();
+  remove_former_ranks();
   if (!any) return absl::OkStatus();
   // What the replaced commit was on, of this run.
   for (const std::string& path : output_store_) {
@@ -398,20 +408,34 @@ absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
 
 void RunStorage::RemoveFormerRanks() {
   if (options_.rank > 0) return;
-  for (int rank = options_.ranks; rank < committed_->part.ranks; ++rank) {
-    const std::string directory = RankOutput(output(), rank);
+  const fs::path parent = fs::path(RankOutput(output(), 1)).parent_path();
+  std::error_code error;
+  std::vector<std::string> former;
+  for (fs::directory_iterator entry(parent, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    int rank = 0;
+    const std::string name = entry->path().filename().string();
+    if (absl::SimpleAtoi(name, &rank) && rank >= options_.ranks) former.push_back(name);
+  }
+  for (const std::string& rank : former) {
+    const std::string directory = (parent / rank).string();
     const auto removed = [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(const auto lock,
+      ASSIGN_OR_RETURN(auto own,
                        RunDirectory::Open(directory, {.output = output(), .create = false}));
-      EarlierRun earlier(lock.get(), ReadRunId(directory), IdOf(directory));
+      EarlierRun earlier(own.get(), ReadRunId(directory), IdOf(directory));
+      std::vector<std::string> parents = Parents(options_);
+      parents.push_back(directory);
+      RETURN_IF_ERROR(earlier.FindBelow(parents));
       const auto run = OpenCommittedRun(directory);
       if (run.ok()) RETURN_IF_ERROR(earlier.FindCommitted(run->store->directories()));
-      return earlier.RemoveAll();
+      RETURN_IF_ERROR(earlier.RemoveAll());
+      return RunDirectory::Remove(std::move(own), {}).status();
     }();
     if (!removed.ok()) {
       LogWarning(absl::StrCat("the former rank ", rank, "'s files stay: ", removed.message()));
     }
   }
+  rmdir(parent.c_str());  // where it is empty
 }
 
 bool RunStorage::CommitRefersToSwap() const {

@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/memory_limits.h"
 #include "io/status.h"
 
 namespace spillway {
 namespace {
+
+constexpr char kBecauseOfRank[] = "stopped because of rank ";
+// Beyond absl's codes: kResourceExhausted of which the exit code knows more.
+constexpr int64_t kDoesNotFit = 256;
 
 // Texts travel in pieces, their lengths first.
 absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const std::string& own) {
@@ -54,11 +60,25 @@ absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string&
   return texts[0];
 }
 
+int64_t CodeForOthers(const absl::Status& status) {
+  return ExitCodeOf(status) == 3 ? kDoesNotFit : static_cast<int64_t>(status.code());
+}
+
+absl::Status BecauseOf(int rank, int64_t code, const std::string& message) {
+  // Of what failed on two ranks at once, the one that was told first is enough.
+  const std::string text = absl::StrContains(message, kBecauseOfRank)
+                               ? message
+                               : absl::StrCat(kBecauseOfRank, rank, ": ", message);
+  if (code == kDoesNotFit) return DoesNotFitError(text);
+  return absl::Status(static_cast<absl::StatusCode>(code), text);
+}
+
+bool IsBecauseOfAnother(const absl::Status& status) {
+  return absl::StrContains(status.message(), kBecauseOfRank);
+}
+
 absl::Status Agree(Collectives& ranks, const absl::Status& own) {
-  // The exit code is in the status' payload or code: what io/status.h reads from it must
-  // survive the journey, so it travels as the code that stands for it.
-  ASSIGN_OR_RETURN(const std::vector<int64_t> codes,
-                   AllGatherCount(ranks, static_cast<int64_t>(own.code())));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> codes, AllGatherCount(ranks, CodeForOthers(own)));
   if (std::all_of(codes.begin(), codes.end(), [](int64_t code) { return code == 0; })) {
     return absl::OkStatus();
   }
@@ -67,8 +87,7 @@ absl::Status Agree(Collectives& ranks, const absl::Status& own) {
   for (int rank = 0; rank < ranks.size(); ++rank) {
     if (codes[rank] == 0) continue;
     if (rank == ranks.rank()) return own;
-    return absl::Status(static_cast<absl::StatusCode>(codes[rank]),
-                        absl::StrCat("rank ", rank, ": ", texts[rank]));
+    return BecauseOf(rank, codes[rank], texts[rank]);
   }
   return absl::OkStatus();
 }

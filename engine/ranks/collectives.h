@@ -55,8 +55,14 @@ absl::StatusOr<std::vector<int64_t>> AllGatherCount(Collectives& ranks, int64_t 
 // Rank 0's text, on every rank.
 absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string& text);
 
-// OK where every rank's status is; otherwise that of the first rank with another, with "rank R: "
-// in front unless it is this one's own.
+// What another rank ended with, told on this one: the exit code (ExitCodeOf) is the same, and
+// "stopped because of rank R: " in front says that it is no failure of this rank's.
+int64_t CodeForOthers(const absl::Status& status);
+absl::Status BecauseOf(int rank, int64_t code, const std::string& message);
+bool IsBecauseOfAnother(const absl::Status& status);
+
+// OK where every rank's status is; otherwise that of the first rank with another: its own there,
+// BecauseOf it elsewhere.
 absl::Status Agree(Collectives& ranks, const absl::Status& own);
 // The same where there may be one rank alone (null).
 inline absl::Status AgreeAll(Collectives* ranks, const absl::Status& own) {

@@ -142,6 +142,7 @@ class Connection : public RankConnection {
   }
 
   absl::Status FirstFailure(const absl::Status& own) override {
+    if (IsBecauseOfAnother(own)) return own;  // who says it itself
     // Who only sees others gone gives the one that knows why some time to say it.
     const bool others =
         absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own) || absl::IsCancelled(own);
@@ -150,13 +151,20 @@ class Connection : public RankConnection {
       while (!store_->check({kFailureKey}) && Clock::now() < until) {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
       }
-      const std::string text = absl::StrCat(options_.launch.rank, "\n", own.message());
+      const std::string text =
+          absl::StrCat(options_.launch.rank, "\n", CodeForOthers(own), "\n", own.message());
       const std::string first = TextOf(store_->compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
-      const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 1));
+      const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 2));
       int rank = 0;
-      if (parts.size() < 2 || !absl::SimpleAtoi(parts[0], &rank)) return own;
-      if (rank == options_.launch.rank) return own;
-      return absl::AbortedError(absl::StrCat("stopped because of rank ", rank, ": ", parts[1]));
+      int64_t code = 0;
+      if (parts.size() < 3 || !absl::SimpleAtoi(parts[0], &rank) ||
+          !absl::SimpleAtoi(parts[1], &code)) {
+        return own;
+      }
+      if (rank != options_.launch.rank) return BecauseOf(rank, code, parts[2]);
+      // Whoever is gone is to say why; this rank only saw it first.
+      return others ? absl::Status(own.code(), absl::StrCat("stopped because ", own.message()))
+                    : own;
     } catch (const std::exception&) {
       if (!others) return own;
       return absl::AbortedError(

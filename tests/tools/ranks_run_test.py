@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Several ranks train as one does: the losses of one, the same bits however they divide the
+state and wherever it lies, and a commit that any number of ranks goes on from."""
+
+import filecmp
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+import cli_testing
+from cli_testing import read_rows, run
+from ranks_testing import Job, RanksCase
+
+MODES = ("none", "optimizer", "gradients", "full")
+# Every ordered pair of 1 to 4 ranks, each beginning where the one before it ends.
+MOVES = (1, 2, 1, 3, 1, 4, 2, 3, 2, 4, 3, 4, 1)
+
+
+class RanksRunTest(RanksCase):
+    def placements(self):
+        second = self.path("second-swap")
+        os.makedirs(second, exist_ok=True)
+        return ({"offload": "nvme"}, {"offload": "cpu"}, {"offload": "auto", "swap": None},
+                {"offload": "nvme", "device_memory": "1MiB", "host_memory": "2MiB",
+                 "swap": f"{self.swap},{second}"})
+
+    def assert_same(self, expected, ranks, **changes):
+        with self.subTest(ranks=ranks, **changes):
+            self.begin_afresh()
+            self.go(ranks, **changes)
+            self.assertEqual(self.outcome(), expected)
+
+    # -- one rank's numbers ---------------------------------------------------------------
+
+    def test_losses_of_one_rank(self):
+        changes = {"steps": 20, "schedule": "linear", "warmup": 3}
+        _, expected = self.reference(1, **changes)
+        for ranks in (2, 3, 4):
+            with self.subTest(ranks=ranks):
+                self.begin_afresh()
+                self.go(ranks, **changes)
+                self.assert_rows_near(self.rows(), expected)
+                self.assertEqual([row["step"] for row in self.rows()], list(range(1, 21)))
+
+    def test_labels_that_are_not_evenly_spread(self):
+        # Completions of all lengths: every rank has another number of labels.
+        lines = [json.dumps({"prompt": "p" * (i % 13), "completion": "c" * (1 + i * i % 17)})
+                 for i in range(200)]
+        changes = {"data": self.write("data.jsonl", "\n".join(lines)), "tokenizer": "bytes"}
+        self.go(1, **changes)
+        expected = self.rows()
+        for ranks in (2, 3):
+            self.begin_afresh()
+            self.go(ranks, **changes)
+            self.assert_rows_near(self.rows(), expected)
+
+    def test_evaluation(self):
+        held_out = self.path("held-out.bin")
+        # 13 samples: some ranks have one more than others.
+        cli_testing.write_tokens(held_out, 13 * 16 + 1, self.config["vocab_size"], seed=3)
+        losses = {}
+        for ranks in (1, 2, 4):
+            self.begin_afresh()
+            self.go(ranks, eval_data=held_out, eval_every=2)
+            losses[ranks] = [(row["step"], row["tokens"], row["loss"])
+                             for row in read_rows(os.path.join(self.output, "eval.jsonl"))]
+            self.assertEqual([row[:2] for row in losses[ranks]],
+                             [(step, 13 * 16) for step in (0, 2, 4)])
+            for row, expected in zip(losses[ranks], losses[1]):
+                self.assertLessEqual(abs(row[2] / expected[2] - 1), 1e-6)
+
+    # -- the same bits --------------------------------------------------------------------
+
+    def test_modes_and_placements(self):
+        for ranks in (2, 3, 4):
+            expected, _ = self.reference(ranks)
+            for i, placement in enumerate(self.placements()):
+                # In turn, so that every mode and every placement meets every number of ranks.
+                self.assert_same(expected, ranks, shard=MODES[(i + ranks) % 4], **placement)
+
+    def test_hybrid(self):
+        changes = {"shard": "hybrid", "shard_group_size": 2}
+        expected, rows = self.reference(4, **changes)
+        self.assert_rows_near(rows, self.reference(1)[1])
+        for placement in self.placements()[1:]:
+            self.assert_same(expected, 4, **changes, **placement)
+
+    def test_dtypes(self):
+        for dtype, ranks in (("bf16", 2), ("fp16", 3)):
+            expected, _ = self.reference(ranks, dtype=dtype)
+            for placement, mode in zip(self.placements()[1:], ("none", "gradients", "full")):
+                self.assert_same(expected, ranks, dtype=dtype, shard=mode, **placement)
+
+    def test_updates(self):
+        expected, _ = self.reference(2, clip=0, update="immediate")
+        for mode in ("none", "full"):
+            self.assert_same(expected, 2, clip=0, update="deferred", shard=mode)
+        self.assert_same(expected, 2, clip=0, update="immediate", shard="gradients")
+
+    def test_rounded_exchange(self):
+        expected, _ = self.reference(3, communication_dtype="bf16")
+        self.assertNotEqual(expected["digests"], self.reference(3)[0]["digests"])
+        self.assert_same(expected, 3, communication_dtype="bf16", shard="none")
+
+    # -- commits and resuming -------------------------------------------------------------
+
+    def test_resumed_by_as_many(self):
+        for ranks, changes in ((2, {}), (3, {"offload": "cpu", "shard": "none"}),
+                               (4, {"shard": "hybrid", "shard_group_size": 2, "dtype": "bf16"})):
+            with self.subTest(ranks=ranks, **changes):
+                expected, _ = self.reference(ranks, **changes, steps=6)
+                self.begin_afresh()
+                self.go(ranks, **changes, steps=3)
+                result = self.go(ranks, **changes, steps=6, resume=True)
+                self.assertIn("resuming after step 3", result.stderr)
+                self.assertEqual(self.outcome(), expected)
+
+    def test_resumed_by_any_number(self):
+        _, expected = self.reference(1, steps=2 * len(MOVES))
+        for i, ranks in enumerate(MOVES):
+            with self.subTest(moves=MOVES[:i + 1]):
+                self.go(ranks, steps=2 * (i + 1), resume=i > 0)
+                self.assert_rows_near(self.rows(), expected[:2 * (i + 1)])
+                self.assert_only_files_of(ranks)
+
+    def test_moving_keeps_the_bits(self):
+        self.go(1, steps=2, no_export=True)
+        before = self.inspect()
+        shards = (MODES * 4)[:len(MOVES)]
+        for i, ranks in enumerate(MOVES[1:]):
+            with self.subTest(moves=MOVES[:i + 2], shard=shards[i]):
+                # Killed before its own first commit: what is there is what the move committed.
+                job = Job(self, self.command(ranks, shard=shards[i], steps=1000000, resume=True))
+                self.wait_for_rows(job, 3)
+                job.process.kill()
+                job.process.wait()
+                after = self.inspect()
+                self.assertEqual(after["step"], 2)
+                self.assertEqual(after["digests"], before["digests"])
+                self.assert_only_files_of(ranks)
+
+    def test_hybrid_to_others_and_back(self):
+        hybrid = {"shard": "hybrid", "shard_group_size": 2}
+        _, expected = self.reference(1, steps=8)
+        for i, (ranks, changes) in enumerate(((4, hybrid), (3, {}), (4, hybrid), (4, {}))):
+            self.go(ranks, steps=2 * (i + 1), resume=i > 0, **changes)
+            self.assert_rows_near(self.rows(), expected[:2 * (i + 1)])
+            self.assert_only_files_of(ranks)
+
+    def test_resume_of_a_finished_run(self):
+        self.go(3)
+        expected = self.outcome()
+        shutil.rmtree(self.path("out/model"))
+        # Any number of ranks exports the commit as it is.
+        for ranks in (3, 2, 1, 4):
+            result = self.go(ranks, resume=True)
+            self.assertIn("already finished", result.stderr)
+            self.assertEqual(self.outcome(), expected)
+            shutil.rmtree(self.path("out/model"))
+
+    def test_export(self):
+        self.go(4)
+        exported = self.path("exported")
+        result = run("export", "--from", self.output, "--to", exported)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        model = self.path("out/model")
+        self.assertEqual(sorted(os.listdir(model)), sorted(os.listdir(exported)))
+        for name in os.listdir(model):
+            self.assertTrue(filecmp.cmp(os.path.join(model, name), os.path.join(exported, name),
+                                        shallow=False), name)
+        self.begin_afresh()
+        self.go(2, tokenizer="bytes", data=self.write("text.txt", "to be or not to be " * 100))
+        result = run("generate", "--model", model, "--prompt", "to be", "--tokens", 3)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    # -- signals and launchers ------------------------------------------------------------
+
+    def test_signal_to_one_rank_stops_all(self):
+        for victim, number in ((2, signal.SIGTERM), (0, signal.SIGUSR1)):
+            with self.subTest(victim=victim):
+                self.begin_afresh()
+                job = Job(self, self.command(3, steps=1000000, commit_every=1000000))
+                self.wait_for_rows(job, 2)
+                os.kill(job.ranks()[victim], number)
+                result = job.result()
+                self.assertEqual(result.returncode, 75, result.stderr)
+                self.assertEqual(self.errors(result), [])
+                step = self.inspect()["step"]
+                self.assertGreaterEqual(step, 2)
+                self.go(3, steps=step + 3, resume=True)
+                resumed = self.outcome()
+                self.begin_afresh()
+                self.go(3, steps=step + 3)
+                self.assertEqual(resumed, self.outcome())
+
+    def test_mpirun(self):
+        if shutil.which("mpirun") is None:
+            self.skipTest("no mpirun")
+        expected, _ = self.reference(2)
+        words = ["mpirun", "-n", "2", "--bind-to", "none", "--oversubscribe",
+                 *(["--allow-run-as-root"] if os.geteuid() == 0 else []), cli_testing.program(),
+                 *map(str, self.command(2, ranks=None))]
+        result = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False,
+                                env=cli_testing.environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.outcome(), expected)
+
+
+if __name__ == "__main__":
+    cli_testing.main()

@@ -1,0 +1,167 @@
+"""What the tests of several ranks share: runs of any number of ranks with the same samples a
+step, what came out of them, and a job whose ranks can be told apart."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+
+import cli_testing
+from cli_testing import CliTest, read_rows, run
+
+# Samples a step: 1, 2, 3 and 4 ranks have equal shares of them.
+SAMPLES = 12
+
+
+def children_of(pid):
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as stat:
+                fields = stat.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(name))
+    return found
+
+
+def variable_of(pid, name):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            entries = dict(entry.partition(b"=")[::2] for entry in file.read().split(b"\0"))
+    except OSError:
+        return None
+    value = entries.get(name.encode())
+    return value and value.decode()
+
+
+class Job:
+    """A run of several ranks under way, all of its stderr in a file."""
+
+    def __init__(self, case, words, variables=None):
+        self.log = case.path("stderr")
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                [cli_testing.program(), *map(str, words)], stdout=subprocess.DEVNULL, stderr=log,
+                env=cli_testing.environment() | (variables or {}))
+        case.addCleanup(self.process.wait)
+        case.addCleanup(self.process.kill)  # its ranks die with it
+
+    def ranks(self):
+        """Process ids by rank, of those that run."""
+        pids = {}
+        for pid in children_of(self.process.pid):
+            rank = variable_of(pid, "RANK")
+            if rank is not None:
+                pids[int(rank)] = pid
+        return pids
+
+    def result(self, timeout=60):
+        code = self.process.wait(timeout)
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            return subprocess.CompletedProcess([], code, "", log.read())
+
+
+class RanksCase(CliTest):
+    config = dict(cli_testing.TINY, vocab_size=256, n_embd=32, n_layer=2)
+    _references = {}
+
+    def command(self, ranks, **changes):
+        return self.flags(**{
+            "ranks": ranks if ranks > 1 else None, "micro_batch": 1,
+            "accumulate": SAMPLES // ranks, "dtype": "fp32", "lr": "1e-3", "steps": 4,
+            "collective_timeout": "60s", **changes})
+
+    def go(self, ranks, code=0, **changes):
+        result = run(*self.command(ranks, **changes))
+        self.assertEqual(result.returncode, code, result.stderr)
+        return result
+
+    def rows(self, output=None):
+        path = os.path.join(output or self.output, "metrics.jsonl")
+        return read_rows(path) if os.path.exists(path) else []
+
+    def outcome(self, output=None):
+        """All that the bits of a run decide."""
+        output = output or self.output
+        found = self.inspect(output)
+        rows = [(row["step"], row["loss"], row["lr"], row["tokens"], row["loss_scale"])
+                if "loss_scale" in row else (row["step"], row["loss"], row["lr"], row["tokens"])
+                for row in self.rows(output)]
+        outcome = {"step": found["step"], "digests": found["digests"], "rows": rows}
+        weights = os.path.join(output, "model", "model.safetensors")
+        if os.path.exists(weights):
+            with open(weights, "rb") as file:
+                outcome["exported"] = hashlib.sha256(file.read()).hexdigest()
+        return outcome
+
+    def begin_afresh(self):
+        shutil.rmtree(self.output, ignore_errors=True)
+        for name in os.listdir(self.swap):
+            shutil.rmtree(os.path.join(self.swap, name))
+
+    def reference(self, ranks, **changes):
+        """Outcome and rows of a run that nothing happens to, made once."""
+        key = (type(self).__name__, ranks, json.dumps(changes, sort_keys=True))
+        if key not in RanksCase._references:
+            output, swap = self.path("reference"), self.path("reference-swap")
+            os.makedirs(swap)
+            self.go(ranks, **{"output": output, "swap": swap, **changes})
+            RanksCase._references[key] = (self.outcome(output), self.rows(output))
+            shutil.rmtree(output)
+            shutil.rmtree(swap)
+        return RanksCase._references[key]
+
+    def assert_rows_near(self, rows, expected, tolerance=1e-5):
+        self.assertEqual([row["step"] for row in rows], [row["step"] for row in expected])
+        for row, other in zip(rows, expected):
+            where = f"step {row['step']}"
+            self.assertEqual((row["lr"], row["tokens"]), (other["lr"], other["tokens"]), where)
+            self.assertLessEqual(abs(row["loss"] / other["loss"] - 1), tolerance, where)
+            self.assertLessEqual(abs(row["grad_norm"] / other["grad_norm"] - 1), 20 * tolerance,
+                                 where)
+
+    def assert_only_files_of(self, ranks):
+        """Nothing of more ranks than the last commit has, in OUTPUT or on the swap path."""
+        folder = os.path.join(self.output, "ranks")
+        there = sorted(os.listdir(folder)) if os.path.exists(folder) else []
+        self.assertEqual(there, [str(rank) for rank in range(1, ranks)])
+        self.assertEqual(len(os.listdir(self.swap)), ranks, os.listdir(self.swap))
+
+    def errors(self, result):
+        """Of every rank and the process that started them, in the order in which they came."""
+        return [line.partition("error: ")[2] for line in result.stderr.splitlines()
+                if "error: " in line]
+
+    def assert_one_leading_error(self, result, code, *words):
+        """The first line says what happened, the others that they stopped because of it."""
+        self.assertEqual(result.returncode, code, result.stderr)
+        errors = self.errors(result)
+        self.assertTrue(errors, result.stderr)
+        for word in words:
+            self.assertIn(word.lower(), errors[0].lower(), result.stderr)
+        for other in errors[1:]:
+            self.assertTrue(other.startswith("stopped because"), result.stderr)
+
+    def wait_for_rows(self, job, count, seconds=60):
+        path = os.path.join(self.output, "metrics.jsonl")
+
+        def there():
+            if not os.path.exists(path):
+                return False
+            with open(path, "rb") as lines:
+                return lines.read().count(b"\n") >= count
+        self.wait_for(there, job.process, seconds)
+
+    def wait_until_ended(self, job, ranks, seconds):
+        """Until these ranks have ended, while others may still be there."""
+        end = time.monotonic() + seconds
+        while set(job.ranks()) & set(ranks):
+            if time.monotonic() > end:
+                self.fail(f"ranks {sorted(set(job.ranks()) & set(ranks))} still run")
+            time.sleep(0.02)
