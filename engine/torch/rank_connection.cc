@@ -7,7 +7,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -16,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "c10/util/Logging.h"
 #include "engine/torch/gloo_ranks.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -94,6 +98,33 @@ std::string OwnAddressTowards(const std::string& host, int port) {
   return address;
 }
 
+// What a rank says that only sees others gone: whoever is gone is to say why.
+absl::Status Consequence(const absl::Status& own) {
+  return absl::Status(own.code(), absl::StrCat("stopped because ", own.message()));
+}
+
+// As RankConnection::FirstFailure; blocks for as long as the store does not answer.
+absl::Status AskForFirst(c10d::Store& store, int rank, const absl::Status& own, bool others) {
+  const auto until = Clock::now() + std::chrono::milliseconds(others ? 1500 : 0);
+  try {
+    while (!store.check({kFailureKey}) && Clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    const std::string text = absl::StrCat(rank, "\n", CodeForOthers(own), "\n", own.message());
+    const std::string first = TextOf(store.compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
+    const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 2));
+    int first_rank = rank;
+    int64_t code = 0;
+    if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &first_rank) && first_rank != rank &&
+        absl::SimpleAtoi(parts[1], &code)) {
+      return BecauseOf(first_rank, code, parts[2]);
+    }
+  } catch (const std::exception&) {
+    // Rank 0 is gone, and the store with it.
+  }
+  return others ? Consequence(own) : own;
+}
+
 class Connection : public RankConnection {
  public:
   explicit Connection(const ConnectOptions& options) : options_(options) {}
@@ -146,30 +177,18 @@ class Connection : public RankConnection {
     // Who only sees others gone gives the one that knows why some time to say it.
     const bool others =
         absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own) || absl::IsCancelled(own);
-    const auto until = Clock::now() + (others ? std::chrono::seconds(3) : std::chrono::seconds(0));
-    try {
-      while (!store_->check({kFailureKey}) && Clock::now() < until) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      }
-      const std::string text =
-          absl::StrCat(options_.launch.rank, "\n", CodeForOthers(own), "\n", own.message());
-      const std::string first = TextOf(store_->compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
-      const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 2));
-      int rank = 0;
-      int64_t code = 0;
-      if (parts.size() < 3 || !absl::SimpleAtoi(parts[0], &rank) ||
-          !absl::SimpleAtoi(parts[1], &code)) {
-        return own;
-      }
-      if (rank != options_.launch.rank) return BecauseOf(rank, code, parts[2]);
-      // Whoever is gone is to say why; this rank only saw it first.
-      return others ? absl::Status(own.code(), absl::StrCat("stopped because ", own.message()))
-                    : own;
-    } catch (const std::exception&) {
-      if (!others) return own;
-      return absl::AbortedError(
-          absl::StrCat("stopped because rank 0 is gone (", own.message(), ")"));
+    // Where the way to rank 0 is cut its store answers neither yes nor no: whoever asks it is
+    // left behind with it.
+    auto answer = std::make_shared<std::promise<absl::Status>>();
+    std::future<absl::Status> answered = answer->get_future();
+    std::thread([store = store_, rank = options_.launch.rank, own, others, answer] {
+      answer->set_value(AskForFirst(*store, rank, own, others));
+    }).detach();
+    if (answered.wait_for(std::chrono::seconds(5)) == std::future_status::ready) {
+      return answered.get();
     }
+    store_.release();  // the asking thread's, for ever
+    return others ? Consequence(own) : own;
   }
 
   absl::Status Close() override {
@@ -248,6 +267,9 @@ class Connection : public RankConnection {
 
 absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
     const ConnectOptions& options) {
+  // c10d warns of what nobody can mend: hosts without names.
+  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+  c10::initLogging();
   auto connection = std::make_unique<Connection>(options);
   RETURN_IF_ERROR(connection->Meet());
   return std::unique_ptr<RankConnection>(std::move(connection));
