@@ -23,7 +23,7 @@ class RanksRunTest(RanksCase):
         second = self.path("second-swap")
         os.makedirs(second, exist_ok=True)
         return ({"offload": "nvme"}, {"offload": "cpu"}, {"offload": "auto", "swap": None},
-                {"offload": "nvme", "device_memory": "1MiB", "host_memory": "2MiB",
+                {"offload": "nvme", "device_memory": "6MiB", "host_memory": "3MiB",
                  "swap": f"{self.swap},{second}"})
 
     def assert_same(self, expected, ranks, **changes):
@@ -133,9 +133,8 @@ class RanksRunTest(RanksCase):
             with self.subTest(moves=MOVES[:i + 2], shard=shards[i]):
                 # Killed before its own first commit: what is there is what the move committed.
                 job = Job(self, self.command(ranks, shard=shards[i], steps=1000000, resume=True))
-                self.wait_for_rows(job, 3)
-                job.process.kill()
-                job.process.wait()
+                self.wait_for(lambda job=job: "step 3/" in job.said(), job.process)
+                job.kill()
                 after = self.inspect()
                 self.assertEqual(after["step"], 2)
                 self.assertEqual(after["digests"], before["digests"])
@@ -201,7 +200,7 @@ class RanksRunTest(RanksCase):
         expected, _ = self.reference(2)
         words = ["mpirun", "-n", "2", "--bind-to", "none", "--oversubscribe",
                  *(["--allow-run-as-root"] if os.geteuid() == 0 else []), cli_testing.program(),
-                 *map(str, self.command(2, ranks=None))]
+                 *map(str, self.command(2, launched=True))]
         result = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False,
                                 env=cli_testing.environment())
         self.assertEqual(result.returncode, 0, result.stderr)

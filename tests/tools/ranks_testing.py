@@ -61,19 +61,32 @@ class Job:
                 pids[int(rank)] = pid
         return pids
 
+    def kill(self):
+        """The process that started the ranks, which die with it. Returns when all are gone."""
+        pids = children_of(self.process.pid)
+        self.process.kill()
+        self.process.wait()
+        end = time.monotonic() + 60
+        while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < end:
+            time.sleep(0.005)
+
     def result(self, timeout=60):
         code = self.process.wait(timeout)
+        return subprocess.CompletedProcess([], code, "", self.said())
+
+    def said(self):
         with open(self.log, encoding="utf-8", errors="replace") as log:
-            return subprocess.CompletedProcess([], code, "", log.read())
+            return log.read()
 
 
 class RanksCase(CliTest):
     config = dict(cli_testing.TINY, vocab_size=256, n_embd=32, n_layer=2)
     _references = {}
 
-    def command(self, ranks, **changes):
+    def command(self, ranks, launched=False, **changes):
+        """train's words for a run of as many ranks, which a launcher starts, or it itself."""
         return self.flags(**{
-            "ranks": ranks if ranks > 1 else None, "micro_batch": 1,
+            "ranks": None if launched or ranks == 1 else ranks, "micro_batch": 1,
             "accumulate": SAMPLES // ranks, "dtype": "fp32", "lr": "1e-3", "steps": 4,
             "collective_timeout": "60s", **changes})
 

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+"""What happens to one rank ends all: at once or within the deadline, with one leading error that
+names the rank and the cause, a code other than 0, and a commit that resumes to the bits of a
+run that nothing happened to."""
+
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import cli_testing
+from cli_testing import run
+from ranks_testing import Job, RanksCase
+
+MOMENTS = int(os.environ.get("SPILLWAY_RANKS_KILL_MOMENTS", "8"))
+# How long all may take to end after one did, on a busy machine.
+PROMPT = 20
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class RanksFaultsTest(RanksCase):
+    # -- kill -9 --------------------------------------------------------------------------
+
+    def wait_for_stage(self, job, stage, ranks):
+        """Until the run is about there; it may be faster."""
+        def there(name):
+            return os.path.exists(os.path.join(self.output, name))
+        reached = {"start": lambda: len(job.ranks()) == ranks,
+                   "state": lambda: there("lock"),
+                   "training": lambda: len(self.rows()) >= 1,
+                   "commits": lambda: there("manifest-rank0"),
+                   "export": lambda: there("model")}[stage]
+        end = time.monotonic() + 60
+        while job.process.poll() is None and not reached() and time.monotonic() < end:
+            time.sleep(0.002)
+
+    def test_killed_at_any_moment(self):
+        expected, _ = self.reference(3, steps=30, commit_every=1)
+        moments = random.Random(20240301)
+        stages, killed = {}, 0
+        for moment in range(MOMENTS):
+            self.begin_afresh()
+            stage = ("start", "commits", "training", "export", "state")[moment % 5]
+            for attempt in range(2):  # and once more, while it gets going again
+                job = Job(self, self.command(3, steps=30, commit_every=1, resume=attempt > 0))
+                self.wait_for_stage(job, stage, 3)
+                time.sleep(moments.uniform(0, {"start": 0.5, "commits": 0.3}.get(stage, 0.05)))
+                ranks = job.ranks()
+                victim = moments.randrange(3)
+                if victim in ranks:
+                    os.kill(ranks[victim], signal.SIGKILL)
+                began = time.monotonic()
+                result = job.result()
+                where = f"moment {moment}.{attempt}, {stage}, rank {victim}: {result.stderr}"
+                self.assertLess(time.monotonic() - began, PROMPT, where)
+                if "SIGKILL" not in result.stderr:
+                    # It was faster, in all or in that rank: then the others end as they would.
+                    self.assertEqual(result.returncode, 0, where)
+                    continue
+                killed += 1
+                stages[stage] = stages.get(stage, 0) + 1
+                with self.subTest(where):
+                    self.assert_one_leading_error(result, 1, f"rank {victim} was ended by SIGKILL")
+            result = run(*self.command(3, steps=30, commit_every=1, resume=True))
+            self.assertEqual(result.returncode, 0, f"moment {moment}: {result.stderr}")
+            self.assertEqual(self.outcome(), expected, f"moment {moment}")
+            self.assert_only_files_of(3)
+        print(f"{MOMENTS} moments, {killed} kills: {stages}")
+        self.assertGreaterEqual(killed, MOMENTS)
+
+    def test_killed_while_it_moves_to_other_ranks(self):
+        self.go(1, steps=2, no_export=True)
+        expected = self.inspect()["digests"]
+        moments = random.Random(7)
+        for ranks in (3, 2, 1, 4, 1):
+            job = Job(self, self.command(ranks, steps=1000000, resume=True))
+            self.wait_for_stage(job, "state", ranks)
+            time.sleep(moments.uniform(0.2, 0.6))
+            job.kill()
+            found = self.inspect()
+            self.assertEqual((found["step"], found["digests"]), (2, expected))
+        self.go(2, steps=4, resume=True)
+        self.assert_rows_near(self.rows(), self.reference(1)[1])
+        self.assert_only_files_of(2)
+
+    # -- hangs ----------------------------------------------------------------------------
+
+    def test_hung_rank(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                self.begin_afresh()
+                job = Job(self, self.command(3, steps=1000000, collective_timeout="3s"))
+                self.wait_for_rows(job, 2)
+                hung = job.ranks()[victim]
+                os.kill(hung, signal.SIGSTOP)
+                self.wait_until_ended(job, {0, 1, 2} - {victim}, PROMPT)
+                os.kill(hung, signal.SIGCONT)
+                result = job.result()
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertIn(f"rank {victim} has not answered for 3 s", self.errors(result)[0])
+
+    # -- one rank's disk ------------------------------------------------------------------
+
+    def mount_tmpfs(self, path, size):
+        os.makedirs(path, exist_ok=True)
+        words = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=0700", "none", path]
+        if os.geteuid() != 0 or subprocess.run(words, stderr=subprocess.DEVNULL,
+                                               check=False).returncode != 0:
+            self.skipTest("needs root, to mount")
+        self.addCleanup(subprocess.run, ["umount", "-l", path], check=False)
+
+    def disks(self):
+        """A swap path for each of three ranks, as --swap names them."""
+        for rank in range(3):
+            os.makedirs(self.path(f"disk-{rank}"), exist_ok=True)
+        return self.path("disk-{rank}")
+
+    def test_small_disk_of_one_rank(self):
+        self.mount_tmpfs(self.path("disk-2"), "64k")
+        result = run(*self.command(3, swap=self.disks()))
+        self.assert_one_leading_error(result, 1, self.path("disk-2"), "needs", "free")
+        self.assertIn("rank 2: spillway: error: ", result.stderr)
+        self.assert_nothing_left()
+        self.assertEqual(os.listdir(self.path("disk-1")), [])
+
+    def test_disk_of_one_rank_fills_up(self):
+        os.mkdir(self.output, 0o700)
+        disk = self.path("out/ranks/2")
+        self.mount_tmpfs(disk, "1M")
+        job = Job(self, self.command(3, steps=1000000, commit_every=2))
+        self.wait_for_rows(job, 5)
+        with open(os.path.join(disk, "filler"), "wb", buffering=0) as filler:
+            try:
+                while True:
+                    filler.write(bytes(4096))
+            except OSError:
+                pass
+        result = job.result()
+        self.assert_one_leading_error(result, 1, disk, "no space left")
+        self.assertIn("rank 2: spillway: error: ", result.stderr)
+        os.unlink(os.path.join(disk, "filler"))
+        steps = self.inspect()["step"] + 2
+        self.assertGreater(steps, 4)
+        self.go(3, steps=steps, resume=True)
+        self.assertEqual(self.outcome(), self.reference(3, steps=steps)[0])
+
+    def flip(self, path):
+        """One bit of every 4 KiB."""
+        with open(path, "r+b") as tiles:
+            size = os.path.getsize(path)
+            for at in range(100, size, 4096):
+                tiles.seek(at)
+                byte = tiles.read(1)[0]
+                tiles.seek(at)
+                tiles.write(bytes([byte ^ 8]))
+
+    def test_wrong_byte_of_one_rank(self):
+        for victim, resumed_by in ((0, 3), (2, 3), (2, 2), (2, 1)):
+            with self.subTest(victim=victim, resumed_by=resumed_by):
+                self.begin_afresh()
+                swap = self.disks()
+                self.go(3, steps=2, swap=swap)
+                directory, = os.listdir(self.path(f"disk-{victim}"))
+                self.flip(self.path(f"disk-{victim}/{directory}/tiles"))
+                result = run(*self.command(resumed_by, steps=4, swap=swap, resume=True))
+                self.assert_one_leading_error(result, 4, self.path(f"disk-{victim}"))
+                if resumed_by == 3 and victim == 2:
+                    self.assertIn("rank 2: spillway: error: ", result.stderr)
+            for rank in range(3):
+                shutil.rmtree(self.path(f"disk-{rank}"))
+
+    # -- bad input ------------------------------------------------------------------------
+
+    def by_hand(self, flags, world=None, port=None):
+        """Ranks as a user starts them, each with flags of its own; their results."""
+        port = port or free_port()
+        processes = []
+        for rank, words in enumerate(flags):
+            variables = {"RANK": str(rank), "WORLD_SIZE": str(world or len(flags)),
+                         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            processes.append(subprocess.Popen(
+                [cli_testing.program(), *map(str, words)], stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE, text=True,
+                env=cli_testing.environment() | variables))
+            self.addCleanup(processes[-1].kill)
+        results = []
+        for process in processes:
+            _, text = process.communicate(timeout=60)
+            results.append(subprocess.CompletedProcess([], process.returncode, "", text))
+        return results
+
+    def test_ranks_started_otherwise_than_the_first(self):
+        for changes, word in (({"lr": "2e-3"}, "lr: "), ({"shard": "none"}, "shard"),
+                              ({"steps": 5}, "steps: 5"), ({"resume": True}, "resume: yes"),
+                              ({"output": self.path("elsewhere")}, "elsewhere")):
+            with self.subTest(word):
+                results = self.by_hand([self.command(2, launched=True),
+                                        self.command(2, launched=True, **changes)])
+                for result in results:
+                    self.assert_run(result, 2, "rank 1 was started otherwise than rank 0", word)
+                self.assertTrue(self.errors(results[0])[0].startswith("stopped because of rank 1"))
+                self.assert_nothing_left()
+
+    def test_missing_rank(self):
+        began = time.monotonic()
+        results = self.by_hand([self.command(3, launched=True, collective_timeout="2s")] * 2,
+                               world=3)
+        self.assertLess(time.monotonic() - began, PROMPT)
+        for result in results:
+            self.assert_run(result, 1, "rank 2 of 3 did not come", "--collective-timeout")
+        # Without the first one there is no place to meet.
+        port = free_port()
+        result = run(*self.command(2, launched=True, collective_timeout="2s"), variables={
+            "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+        self.assert_run(result, 1, "does not reach rank 0", str(port))
+        self.assert_nothing_left()
+
+    def test_port_in_use(self):
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            port = listener.getsockname()[1]
+            result, = self.by_hand([self.command(2, launched=True, collective_timeout="2s")],
+                                   world=2, port=port)
+            self.assert_run(result, 1, "the port is in use", str(port), "MASTER_PORT")
+            self.assert_nothing_left()
+
+    def test_what_is_there_already(self):
+        result = run(*self.command(2, persist=self.path("persist")))
+        self.assert_one_leading_error(result, 2, "--persist")
+        self.assert_nothing_left()
+        self.go(4, steps=2)
+        before = self.inspect()
+        for ranks in (4, 2):
+            result = run(*self.command(ranks))
+            self.assert_one_leading_error(result, 2, "step 2", "--resume", "--overwrite")
+            self.assertEqual(self.inspect(), before)
+            self.assert_only_files_of(4)
+        # Of more ranks than this run has nothing stays, either.
+        expected, _ = self.reference(2)
+        self.go(2, overwrite=True)
+        self.assertEqual(self.outcome(), expected)
+        self.assert_only_files_of(2)
+        self.go(1, overwrite=True, steps=1)
+        self.assert_only_files_of(1)
+
+    def test_overwritten_and_killed(self):
+        self.go(2)
+        job = Job(self, self.command(2, overwrite=True, steps=1000000))
+        self.wait_for_rows(job, 1)
+        self.wait_for(lambda: len(self.rows()) < 4 or len(self.rows()) > 6, job.process)
+        job.kill()
+        # It had no commit yet: nothing of the one before is in the way of a new beginning.
+        result = self.go(2, resume=True)
+        self.assertIn("starting at step 1", result.stderr)
+        self.assertEqual(self.outcome(), self.reference(2)[0])
+
+    def test_does_not_fit(self):
+        for ranks in (2, 4):
+            result = run(*self.command(ranks, host_memory="1MiB", device_memory="1MiB"))
+            self.assert_one_leading_error(result, 3, "needs at least", "--host-memory")
+            self.assert_nothing_left()
+
+
+if __name__ == "__main__":
+    cli_testing.main()
