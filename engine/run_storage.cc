@@ -105,13 +105,13 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   // First: what was planted there is named for what it is, and not as a damaged commit.
   RETURN_IF_ERROR(storage->FindEarlier());
   const absl::Status found = storage->FindCommit();
-  RETURN_IF_ERROR(storage->TakeFirstRanksCommit(first));
   if (options.overwrite) {
     storage->committed_.reset();
     storage->committed_tile_parameters_ = 0;
-  } else if (first == nullptr || part || !first->committed) {
-    // Else what a former rank of this number left doesn't matter, whatever it is like.
-    RETURN_IF_ERROR(found);
+  } else {
+    // What a former rank of this number left doesn't matter, whatever it is like.
+    if (first == nullptr || part || !first->committed) RETURN_IF_ERROR(found);
+    RETURN_IF_ERROR(storage->TakeFirstRanksCommit(first));
   }
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(storage->output_store_));
   RETURN_IF_ERROR(storage->CheckMayBegin());
@@ -461,12 +461,20 @@ RunStorage::~RunStorage() {
   if (run_id_created_) {
     marks = {absl::StrCat(output(), "/", kRunIdName), WrittenBytes::PathIn(output())};
   }
-  bool empty = true;  // but for our own marks
-  for (const auto& entry : fs::directory_iterator(output(), error)) {
-    empty &= entry.path() == lock ||
-             std::find(marks.begin(), marks.end(), entry.path().string()) != marks.end();
-  }
-  if (!empty) return;
+  const std::string ranks = fs::path(RankOutput(output(), 1)).parent_path().string();
+  const auto holds_only = [&](const std::vector<std::string>& paths) {
+    for (const auto& entry : fs::directory_iterator(output(), error)) {
+      const std::string path = entry.path().string();
+      if (path != lock && std::find(paths.begin(), paths.end(), path) == paths.end()) return false;
+    }
+    return true;
+  };
+  std::vector<std::string> others = marks;
+  others.push_back(ranks);
+  if (!holds_only(others)) return;
+  // Ranks that give up together take theirs back at the same time.
+  for (int i = 0; i < 100 && options_.rank == 0 && fs::exists(ranks, error); ++i) usleep(10'000);
+  if (!holds_only(marks)) return;
   for (const std::string& mark : marks) fs::remove(mark, error);
   if (!output_was_empty_) return;
   fs::remove(lock, error);

@@ -58,7 +58,7 @@ absl::StatusOr<StorePtr> OpenStore(const Launch& launch, Clock::time_point deadl
     if (options.isServer) {
       return absl::UnavailableError(absl::StrCat(
           "rank 0 can't listen at ", PlaceOf(launch), " for the other ranks (",
-          absl::StrContains(text, "EADDRINUSE") || absl::StrContains(text, "address already in use")
+          absl::StrContains(text, "EADDRINUSE") || absl::StrContains(text, "ddress already in use")
               ? "the port is in use"
               : text.substr(0, text.find('\n')),
           "): give another MASTER_PORT, or the address of a network of this machine as "
@@ -120,7 +120,10 @@ absl::Status AskForFirst(c10d::Store& store, int rank, const absl::Status& own, 
       return BecauseOf(first_rank, code, parts[2]);
     }
   } catch (const std::exception&) {
-    // Rank 0 is gone, and the store with it.
+    if (!others) return own;
+    // And its store with it. Whom this rank saw leave may have left because of that.
+    return absl::Status(own.code(),
+                        absl::StrCat("stopped because rank 0 is gone (", own.message(), ")"));
   }
   return others ? Consequence(own) : own;
 }
@@ -150,6 +153,8 @@ class Connection : public RankConnection {
       if (rank % grid.group == grid.shard()) replicas.push_back(rank);
     }
     ASSIGN_OR_RETURN(world_, Talk("world", world, address));
+    // Before the conversations that depend on it who is in them.
+    RETURN_IF_ERROR(CompareIdentities());
     ASSIGN_OR_RETURN(commits_, Talk("commits", world, address));
     if (grid.group > 1) {
       ASSIGN_OR_RETURN(group_, Talk(absl::StrCat("group", grid.replica()), group, address));
@@ -157,7 +162,7 @@ class Connection : public RankConnection {
     if (grid.replicas() > 1) {
       ASSIGN_OR_RETURN(replicas_, Talk(absl::StrCat("replicas", grid.shard()), replicas, address));
     }
-    return CompareIdentities();
+    return absl::OkStatus();
   }
 
   RankGroups groups() override {
