@@ -440,13 +440,17 @@ void RunStorage::RemoveFormerRanks() {
 }
 
 bool RunStorage::CommitRefersToSwap() const {
-  CommitRecord record;
-  const auto store = SwapStore::Open(manifest_path(), /*read_only=*/true, {}, &record);
-  // A commit that can't be read is none of ours to judge.
-  if (!store.ok()) return !absl::IsNotFound(store.status());
-  for (const std::string& used : (*store)->directories()) {
-    for (const auto& directory : directories_) {
-      if (directory->path() == used) return true;
+  // One that waits may have been decided on, where this rank was not told any more.
+  for (const std::string& path : {manifest_path(), PreparedManifestPath(output())}) {
+    CommitRecord record;
+    const auto store = SwapStore::Open(path, /*read_only=*/true, {}, &record);
+    if (absl::IsNotFound(store.status())) continue;
+    // A commit that can't be read is none of ours to judge.
+    if (!store.ok()) return true;
+    for (const std::string& used : (*store)->directories()) {
+      for (const auto& directory : directories_) {
+        if (directory->path() == used) return true;
+      }
     }
   }
   return false;

@@ -33,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 constexpr char kFailureKey[] = "failure";
+constexpr char kMissingKey[] = "missing";
 
 std::vector<uint8_t> BytesOf(const std::string& text) { return {text.begin(), text.end()}; }
 std::string TextOf(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
@@ -222,13 +223,21 @@ class Connection : public RankConnection {
         if (!store_->check({HereKey(rank)})) missing.push_back(std::to_string(rank));
       }
       if (missing.empty()) return absl::OkStatus();
+      // Who waited longest says it for all.
+      if (store_->check({kMissingKey})) {
+        return absl::UnavailableError(TextOf(store_->get(kMissingKey)));
+      }
       if (Clock::now() >= deadline) {
-        return absl::UnavailableError(absl::StrCat(
+        const std::string text = absl::StrCat(
             missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ",
             options_.grid.size, " did not come to ", PlaceOf(options_.launch), " within ",
             options_.timeout_seconds,
             " s: look at their output, and whether their machines reach that address (or give "
-            "them longer: --collective-timeout)"));
+            "them longer: --collective-timeout)");
+        store_->set(kMissingKey, BytesOf(text));
+        // The store may live in this process: the others, who look every 20 ms, are to read it.
+        std::this_thread::sleep_for(std::chrono::seconds(1));
+        return absl::UnavailableError(text);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

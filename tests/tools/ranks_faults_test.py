@@ -37,6 +37,8 @@ class RanksFaultsTest(RanksCase):
                    "state": lambda: there("lock"),
                    "training": lambda: len(self.rows()) >= 1,
                    "commits": lambda: there("manifest-rank0"),
+                   # Some have their part of the first commit, and it may be decided on.
+                   "prepared": lambda: there("ranks/2/manifest-rank2.prepared"),
                    "export": lambda: there("model")}[stage]
         end = time.monotonic() + 60
         while job.process.poll() is None and not reached() and time.monotonic() < end:
@@ -48,11 +50,12 @@ class RanksFaultsTest(RanksCase):
         stages, killed = {}, 0
         for moment in range(MOMENTS):
             self.begin_afresh()
-            stage = ("start", "commits", "training", "export", "state")[moment % 5]
+            stage = ("start", "prepared", "commits", "export", "state", "training")[moment % 6]
             for attempt in range(2):  # and once more, while it gets going again
                 job = Job(self, self.command(3, steps=30, commit_every=1, resume=attempt > 0))
                 self.wait_for_stage(job, stage, 3)
-                time.sleep(moments.uniform(0, {"start": 0.5, "commits": 0.3}.get(stage, 0.05)))
+                time.sleep(moments.uniform(0, {"start": 0.5, "commits": 0.3,
+                                               "prepared": 0.005}.get(stage, 0.05)))
                 ranks = job.ranks()
                 victim = moments.randrange(3)
                 if victim in ranks:
