@@ -193,8 +193,12 @@ absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredWeights 
   auto host = Arena::Create(plan->host_arena_bytes, &budget);
   auto device = Arena::Create(plan->device_arena_bytes, &budget);
   auto whole = Arena::Create(ShardedStep::MemoryBytes(options), &budget);
-  auto manager =
-      SwapManager::Create(*std::move(plan), nullptr, host->get(), device->get(), &tiles, {});
+  // Rings of several ranks in one process come and go at the same addresses, which
+  // ThreadSanitizer takes for races.
+  SwapManagerOptions manager_options;
+  manager_options.io.kind = IoEngineOptions::Kind::kThreads;
+  auto manager = SwapManager::Create(*std::move(plan), nullptr, host->get(), device->get(), &tiles,
+                                     manager_options);
   if (!manager.ok()) return manager.status();
   absl::Status status = (*manager)->Initialize([&](const TileView& tile) {
     const uint64_t begin = grid.ShardBegin(shape.units[tile.unit]) + tile.first_parameter;
