@@ -54,7 +54,7 @@ nlohmann::json ToJson(const StepMetrics& m) {
                           {"collective", 0.0}};
   row["busy_seconds"] = {{"disk", m.busy_disk_seconds},
                          {"copy", m.busy_copy_seconds},
-                         {"update", m.busy_update_seconds},
+                         {"update", m.busy_update_seconds + m.busy_device_update_seconds},
                          {"collective", 0.0},
                          {"compute", m.busy_compute_seconds}};
   row["commit_seconds"] = m.commit_seconds;

@@ -33,8 +33,9 @@ struct StepMetrics {
   double stall_disk_seconds = 0;
   double stall_update_seconds = 0;
   double busy_disk_seconds = 0;
-  double busy_update_seconds = 0;
-  double busy_copy_seconds = 0;  // of a separate device's link, either way
+  double busy_update_seconds = 0;         // of all workers together
+  double busy_device_update_seconds = 0;  // that a separate device itself rounded and updated
+  double busy_copy_seconds = 0;           // of a separate device's link, either way
   double stall_copy_seconds = 0;
   CopyTime copies_to_device;  // of the mover's copies, each way by itself: no part of the row
   CopyTime copies_to_host;

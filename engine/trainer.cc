@@ -43,103 +43,6 @@ double MeanLoss(double sum, int64_t labels) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
-                 StepCompute* compute, Device* device, const RankGroups& ranks)
-    : options_(options),
-      model_(model),
-      storage_(storage),
-      compute_(compute),
-      device_(device),
-      ranks_(ranks),
-      grid_(GridOf(options)),
-      loss_scaler_(options.loss_scale) {}
-
-absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& options,
-                                                         const ModelDescription& model,
-                                                         RunStorage* storage, StepCompute* compute,
-                                                         MemoryBudget* device_budget,
-                                                         Device* device, const RankGroups& ranks) {
-  RETURN_IF_ERROR(ValidateOptimizer(options.optimizer));
-  RETURN_IF_ERROR(ValidateSchedule(options.schedule));
-  RETURN_IF_ERROR(ValidateLossScale(options.loss_scale));
-  SPILLWAY_CHECK(options.steps > 0);
-  SPILLWAY_CHECK((options.ranks > 1) == (ranks.world != nullptr));
-  auto trainer =
-      std::unique_ptr<Trainer>(new Trainer(options, model, storage, compute, device, ranks));
-  RunState& state = trainer->state_;
-  if (storage->committed()) {
-    state = *storage->committed();
-    trainer->last_commit_step_ = state.step;
-    RETURN_IF_ERROR(CompareIdentity(state, RunIdentity(options)));
-    trainer->loss_scaler_.Restore(state.loss_scale);
-  }
-  state.finished = false;
-  state.dtype = options.dtype;
-  state.threads = options.threads;
-  state.identity = RunIdentity(options);
-  state.model = model;
-  if (!options.tensorboard.empty()) {
-    RETURN_IF_ERROR(TensorBoardWriter::PrepareDirectory(options.tensorboard));
-  }
-  std::vector<std::string> units;
-  for (const UnitDescription& unit : model.units) units.push_back(unit.name);
-  ASSIGN_OR_RETURN(trainer->recorder_, StepRecorder::Create(options.trace, std::move(units)));
-  RETURN_IF_ERROR(trainer->PlanAndOpen(device_budget));
-  return trainer;
-}
-
-absl::Status Trainer::Start(WeightSource* weights) {
-  const absl::Status counted = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(written_, WrittenBytes::Open(storage_->output(), written_before_));
-    return CountWritten(write_plan_.initial_bytes);
-  }();
-  // Ranks leave together, or not at all: what they say to each other next would be misheard.
-  RETURN_IF_ERROR(AgreeAll(ranks_.world, counted));
-  RETURN_IF_ERROR(storage_->CommitMove(store_.get(), ranks_.world));
-  if (storage_->committed()) {
-    RETURN_IF_ERROR(manager_->LoadResident());
-    LogInfo(absl::StrCat("resuming after step ", state_.step));
-    RETURN_IF_ERROR(storage_->FinishCopies());
-  } else {
-    const StateLayout& layout = plan().layout;
-    int64_t tiles = 0;
-    for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
-    Progress progress("writing the initial state", tiles);
-    RETURN_IF_ERROR(manager_->Initialize(
-        [&](const TileView& tile) -> absl::Status {
-          const UnitDescription& unit = model_.units[tile.unit];
-          std::vector<float> values;
-          const uint64_t first = grid_.ShardBegin(unit.flat_parameters) + tile.first_parameter;
-          for (const ParameterPiece& piece : PiecesOf(unit, first, tile.parameters)) {
-            const ParameterDescription& parameter = unit.parameters[piece.parameter];
-            values.resize(piece.count);
-            RETURN_IF_ERROR(
-                weights->Read(parameter.name, piece.first_element, piece.count, values.data()));
-            if (!StoreMaster(options_.dtype, values.data(), piece.offset, piece.count,
-                             tile.planes)) {
-              return absl::InvalidArgumentError(
-                  absl::StrCat("the initial weights of \"", parameter.name,
-                               "\" hold a value that is not finite "
-                               "in ",
-                               std::string(DTypeName(options_.dtype))));
-            }
-          }
-          if (StopSignal::received()) return absl::CancelledError("stopped by a signal");
-          return absl::OkStatus();
-        },
-        [&](double fraction) { progress.Update(std::llround(fraction * tiles)); }));
-  }
-  RunDescription run = DescribeRun(options_, model_, plan());
-  run.computing_bytes = computing_bytes_;
-  run.io_engine = std::string(manager_->engine_name());
-  // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
-  const int64_t kept = storage_->committed() ? state_.step : -1;
-  ASSIGN_OR_RETURN(
-      journal_, RunJournal::Open(storage_->output(), options_.tensorboard, kept, std::move(run)));
-  journal_->DrawTimeline(&recorder_->timeline());
-  return CountWritten();
-}
-
 double Trainer::LearningRateNow() const {
   // Skipped steps advance neither the schedule nor the bias corrections.
   return LearningRate(options_.schedule, options_.optimizer.learning_rate, state_.applied_steps + 1,
@@ -164,7 +67,7 @@ absl::Status Trainer::RunOps(int64_t count) {
       // Of a separate device, which is told now and computes later, the mover knows.
       Trace* const trace = device_ == nullptr ? recorder_->trace() : nullptr;
       const TraceSpan span(trace, SpanKindOf(buffers.op->kind), buffers.op->unit);
-      RETURN_IF_ERROR(Compute(buffers));
+      RETURN_IF_ERROR(Refusable(compute_->Run(buffers)));
     }
     compute_seconds_ += Now() - began;
     memory_->EndOp();
@@ -181,7 +84,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   row.learning_rate = LearningRateNow();
   if (half) row.loss_scale = loss_scale;
 
-  RETURN_IF_ERROR(compute_->BeginTrain(step, loss_scale));
+  RETURN_IF_ERROR(Refusable(compute_->BeginTrain(step, loss_scale)));
   RETURN_IF_ERROR(ShareLabels());
   if (!std::exchange(program_enqueued_, false)) memory_->Enqueue(Program::kTrain);
   UpdateScalars scalars;
@@ -246,7 +149,8 @@ absl::StatusOr<double> Trainer::Evaluate() {
   std::optional<Progress> progress;  // of evaluations that take a while
   for (int64_t taken = 0; taken < most; taken += at_once) {
     const int64_t first = std::min(share.end, share.begin + taken);
-    RETURN_IF_ERROR(compute_->BeginEvaluate(first, std::min(at_once, share.end - first)));
+    RETURN_IF_ERROR(
+        Refusable(compute_->BeginEvaluate(first, std::min(at_once, share.end - first))));
     memory_->Enqueue(Program::kEvaluate);
     const double computed = compute_seconds_;
     RETURN_IF_ERROR(RunOps(evaluate_ops_));
@@ -330,7 +234,10 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   const SwapStats at_start = manager_->stats();
   recorder_->Begin(state_.step + 1);
   if (compute_->evaluation_samples() > 0 && state_.step == 0) {
-    ASSIGN_OR_RETURN(result.first_evaluation_loss, Evaluate());
+    const absl::StatusOr<double> loss = Evaluate();
+    if (memory_refused_) return EndAfterRefusal(loss.status());
+    RETURN_IF_ERROR(loss.status());
+    result.first_evaluation_loss = *loss;
     LogInfo(absl::StrFormat("held-out loss before training %.4f", *result.first_evaluation_loss));
   }
   Progress progress("step", options_.steps, state_.step);
@@ -346,8 +253,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     StepMetrics row;
     RETURN_IF_ERROR(CountWritten(write_plan_.step_bytes + write_plan_.end_bytes));
     const absl::Status trained = RunTrainStep(step, row);
-    // Several ranks can't commit without the one that was refused.
-    if (memory_refused_ && ranks_.world == nullptr) return EndAfterRefusal(trained);
+    if (memory_refused_) return EndAfterRefusal(trained);
     RETURN_IF_ERROR(trained);
     RETURN_IF_ERROR(CountWritten(write_plan_.end_bytes));
     ASSIGN_OR_RETURN(stop, AnyRankStops(StopSignal::received() != 0 ||
@@ -368,7 +274,14 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
     }
     phase_ends_ns_[static_cast<int>(Phase::kFlush)] = Trace::Now();
     if (evaluate) {
-      ASSIGN_OR_RETURN(result.evaluation_loss, Evaluate());
+      const absl::StatusOr<double> loss = Evaluate();
+      if (memory_refused_) {  // the step itself is whole, and has its row
+        EndRow(row);
+        RETURN_IF_ERROR(journal_->Step(row));
+        return EndAfterRefusal(loss.status());
+      }
+      RETURN_IF_ERROR(loss.status());
+      result.evaluation_loss = *loss;
       progress.Clear();
       const bool best = journal_->best() && journal_->best()->step == step;
       LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, *result.evaluation_loss,

@@ -101,8 +101,12 @@ class Trainer {
   // Counts as a stall what the compute thread waits for between operations, from here to End.
   class WaitOutsideOps;
   void EndStepOfTrace(const StepMetrics& row, bool steady);
-  // Busy seconds of each resource since the row began.
-  ResourceSeconds BusyNow(const SwapStats& stats) const;
+  // Busy seconds of each resource since the row began; `update` is that of the workers.
+  struct Busy {
+    ResourceSeconds seconds{};
+    double device_update = 0;
+  };
+  Busy BusyNow(const SwapStats& stats) const;
   // That operations computed, likewise: a separate device as its own stream tells.
   double ComputingNow(const SwapStats& stats) const;
   // The forecast again, for the summary, the report and the result.
@@ -118,7 +122,8 @@ class Trainer {
   absl::Status ShareLabels();
   absl::StatusOr<double> LossOfAllRanks();
   absl::StatusOr<bool> AnyRankStops(bool own);
-  absl::Status Compute(const OpBuffers& buffers);
+  // Notes of what computing has answered whether it was refused memory.
+  absl::Status Refusable(absl::Status status);
   absl::Status EndAfterRefusal(const absl::Status& refusal);
   absl::StatusOr<bool> CommitBeforeRefusal();
   absl::StatusOr<double> Evaluate();
@@ -165,12 +170,12 @@ class Trainer {
 
   bool program_enqueued_ = false;  // the next step's, ahead of time
   int64_t last_commit_step_ = 0;   // 0: none
-  bool memory_refused_ = false;    // by the operation that ran last
+  bool memory_refused_ = false;    // to what was computed last
   SwapStats last_stats_;
   double row_began_ = 0;
   double compute_seconds_ = 0;
   // Of this row, up to the end of its forward and of its backward.
-  ResourceSeconds busy_after_forward_, busy_after_backward_;
+  Busy busy_after_forward_, busy_after_backward_;
   double excluded_seconds_ = 0;  // evaluation and commits since row_began_
   double last_commit_seconds_ = 0;
   // Outside operations, in this row.

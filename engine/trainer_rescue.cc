@@ -10,14 +10,15 @@
 
 namespace spillway {
 
-absl::Status Trainer::Compute(const OpBuffers& buffers) {
-  absl::Status status = compute_->Run(buffers);
+absl::Status Trainer::Refusable(absl::Status status) {
   memory_refused_ = absl::IsResourceExhausted(status);
   return status;
 }
 
 // `refusal` with what became of the run. Nothing is trained any more.
 absl::Status Trainer::EndAfterRefusal(const absl::Status& refusal) {
+  // Several ranks can't commit without the one that was refused.
+  if (ranks_.world != nullptr) return refusal;
   const int64_t durable = last_commit_step_;
   const absl::StatusOr<bool> committed = CommitBeforeRefusal();
   std::string outcome;
@@ -51,7 +52,7 @@ absl::StatusOr<bool> Trainer::CommitBeforeRefusal() {
   program_enqueued_ = false;
   RETURN_IF_ERROR(manager_->Flush());
   if (whole && !options_.no_commit && state_.step > last_commit_step_) {
-    RETURN_IF_ERROR(StartCommit(/*finished=*/false));
+    RETURN_IF_ERROR(StartCommit(/*finished=*/state_.step == options_.steps));
   }
   RETURN_IF_ERROR(manager_->AwaitCommit());
   RETURN_IF_ERROR(CountWritten());

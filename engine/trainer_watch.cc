@@ -9,6 +9,7 @@
 #include "engine/memory_limits.h"
 #include "engine/metrics.h"
 #include "io/status.h"
+#include "swap/waited_for.h"
 
 namespace spillway {
 
@@ -27,6 +28,7 @@ void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start) {
   start.copy_busy_seconds += end.copy_busy_seconds - begin.copy_busy_seconds;
   start.compute_busy_seconds += end.compute_busy_seconds - begin.compute_busy_seconds;
   start.stall_copy_seconds += end.stall_copy_seconds - begin.stall_copy_seconds;
+  start.device_update_seconds += end.device_update_seconds - begin.device_update_seconds;
   start.update_busy_seconds += end.update_busy_seconds - begin.update_busy_seconds;
   start.stall_disk_seconds += end.stall_disk_seconds - begin.stall_disk_seconds;
   start.stall_update_seconds += end.stall_update_seconds - begin.stall_update_seconds;
@@ -45,19 +47,15 @@ void Trainer::WaitOutsideOps::End() {
   const double computing = now.compute_busy_seconds - before_.compute_busy_seconds;
   const double waited = std::max(0.0, whole - computing);
   span_.begin_ns = span_.end_ns - static_cast<int64_t>(waited * 1e9);
-  const double updating = now.update_busy_seconds - before_.update_busy_seconds;
-  const double copying = now.copy_busy_seconds - before_.copy_busy_seconds;
-  const double reading = now.io.busy_seconds - before_.io.busy_seconds;
-  if (updating / trainer_.workers_ > waited / 2) {
-    span_.kind = SpanKind::kWaitUpdate;
-    trainer_.waited_update_seconds_ += waited;
-  } else if (copying > waited / 2 && copying > reading) {
-    span_.kind = SpanKind::kWaitCopy;
-    trainer_.waited_copy_seconds_ += waited;
-  } else {
-    span_.kind = SpanKind::kWaitDisk;
-    trainer_.waited_disk_seconds_ += waited;
-  }
+  BusyMeanwhile busy;
+  busy.disk = now.io.busy_seconds - before_.io.busy_seconds;
+  busy.workers = (now.update_busy_seconds - before_.update_busy_seconds) / trainer_.workers_;
+  busy.device_update = now.device_update_seconds - before_.device_update_seconds;
+  busy.copy = now.copy_busy_seconds - before_.copy_busy_seconds;
+  span_.kind = WaitedFor(waited, busy);
+  (span_.kind == SpanKind::kWaitUpdate ? trainer_.waited_update_seconds_
+   : span_.kind == SpanKind::kWaitCopy ? trainer_.waited_copy_seconds_
+                                       : trainer_.waited_disk_seconds_) += waited;
   trainer_.recorder_->trace()->Record(span_);
 }
 
@@ -74,14 +72,16 @@ double Trainer::ComputingNow(const SwapStats& stats) const {
   return stats.compute_busy_seconds - last_stats_.compute_busy_seconds;
 }
 
-ResourceSeconds Trainer::BusyNow(const SwapStats& stats) const {
-  ResourceSeconds busy;
+Trainer::Busy Trainer::BusyNow(const SwapStats& stats) const {
+  Busy now;
+  ResourceSeconds& busy = now.seconds;
   busy[static_cast<int>(Resource::kDisk)] = stats.io.busy_seconds - last_stats_.io.busy_seconds;
   busy[static_cast<int>(Resource::kCompute)] = ComputingNow(stats);
   busy[static_cast<int>(Resource::kCopy)] = stats.copy_busy_seconds - last_stats_.copy_busy_seconds;
   busy[static_cast<int>(Resource::kUpdate)] =
       (stats.update_busy_seconds - last_stats_.update_busy_seconds) / workers_;
-  return busy;
+  now.device_update = stats.device_update_seconds - last_stats_.device_update_seconds;
+  return now;
 }
 
 void Trainer::EndRow(StepMetrics& row) {
@@ -96,6 +96,7 @@ void Trainer::EndRow(StepMetrics& row) {
   row.nvme_written_bytes = stats.io.written_bytes - last_stats_.io.written_bytes;
   row.busy_disk_seconds = stats.io.busy_seconds - last_stats_.io.busy_seconds;
   row.busy_update_seconds = stats.update_busy_seconds - last_stats_.update_busy_seconds;
+  row.busy_device_update_seconds = stats.device_update_seconds - last_stats_.device_update_seconds;
   row.busy_compute_seconds = ComputingNow(stats);
   row.busy_copy_seconds = stats.copy_busy_seconds - last_stats_.copy_busy_seconds;
   const auto since = [](const CopyTime& before, const CopyTime& now) {
@@ -111,10 +112,16 @@ void Trainer::EndRow(StepMetrics& row) {
       stats.stall_update_seconds - last_stats_.stall_update_seconds + waited_update_seconds_;
   row.forecast = forecast_;
   if (forecast_) {
-    std::array<ResourceSeconds, kPhases> busy = {busy_after_forward_, busy_after_backward_,
-                                                 BusyNow(stats)};
-    for (int phase = kPhases - 1; phase > 0; --phase) {
-      for (size_t i = 0; i < busy[phase].size(); ++i) busy[phase][i] -= busy[phase - 1][i];
+    const Busy ends[] = {{}, busy_after_forward_, busy_after_backward_, BusyNow(stats)};
+    std::array<ResourceSeconds, kPhases> busy;
+    for (int phase = 0; phase < kPhases; ++phase) {
+      const Busy &begin = ends[phase], &end = ends[phase + 1];
+      for (size_t i = 0; i < busy[phase].size(); ++i) {
+        busy[phase][i] = end.seconds[i] - begin.seconds[i];
+      }
+      // The workers and a separate device update side by side: who has more to do binds.
+      double& updating = busy[phase][static_cast<int>(Resource::kUpdate)];
+      updating = std::max(updating, end.device_update - begin.device_update);
     }
     row.binding_seconds = BindingSeconds(*forecast_, busy);
   }

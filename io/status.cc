@@ -39,7 +39,8 @@ ErrnoMeaning Meaning(int error) {
               "the filesystem does not take this request (size, alignment or flag)"};
     case EIO:
       return {absl::StatusCode::kUnavailable,
-              "the storage device failed, and its filesystem may be read-only by now: see the kernel log "
+              "the storage device failed, and its filesystem may be read-only by now: see the "
+              "kernel log "
               "(dmesg) and the drive's health"};
     case EROFS:
       return {absl::StatusCode::kUnknown, "the filesystem is mounted read-only"};

@@ -22,6 +22,8 @@ absl::string_view SpanKindName(SpanKind kind) {
       return "save";
     case SpanKind::kFill:
       return "fill";
+    case SpanKind::kDeviceUpdate:
+      return "device update";
     case SpanKind::kRead:
       return "read";
     case SpanKind::kWrite:

@@ -28,6 +28,8 @@ enum class SpanKind : uint8_t {
   kCheck,  // of what was fetched
   kSave,   // checksums of what only lives in memory, for a commit
   kFill,   // with the first state
+  // A separate device's own: it rounds or updates a tile.
+  kDeviceUpdate,
   // Transfers.
   kRead,
   kWrite,

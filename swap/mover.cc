@@ -9,6 +9,7 @@
 #include "io/check.h"
 #include "io/status.h"
 #include "swap/mover_internal.h"
+#include "swap/waited_for.h"
 
 namespace spillway {
 namespace {
@@ -22,6 +23,15 @@ int OpsUpToLoss(const StepSchedule& schedule) {
     if (schedule.ops[i].kind == OpKind::kLoss) return static_cast<int>(i) + 1;
   }
   return static_cast<int>(schedule.ops.size());
+}
+
+// Where some updates are streamed and others are not, neither kind keeps the other from starting.
+int MaxUpdates(const SwapPlan& plan, int max_tasks) {
+  const auto streamed = [&](const GradientStay& stay) { return plan.streams_update[stay.unit]; };
+  const auto& stays = plan.gradient_stays;
+  const bool both = std::any_of(stays.begin(), stays.end(), streamed) &&
+                    !std::all_of(stays.begin(), stays.end(), streamed);
+  return both ? (max_tasks + 1) / 2 : max_tasks;
 }
 
 }  // namespace
@@ -39,6 +49,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       max_tasks_(std::min(std::max({plan.tile_buffers + plan.turn_tiles(), 2 * workers,
                                     static_cast<int>(plan.device_tile_spans.size())}),
                           device ? kMaxDeviceTiles : INT_MAX)),
+      max_updates_(MaxUpdates(plan, max_tasks_)),
       executor_(executor),
       device_(device),
       trace_(trace),
@@ -93,6 +104,7 @@ SwapStats SwapManager::Mover::stats() const {
   stats.copies_to_device = seconds.to_device;
   stats.copies_to_host = seconds.to_host;
   stats.copy_busy_seconds = seconds.copying;
+  stats.device_update_seconds = seconds.updating;
   stats.compute_busy_seconds = seconds.computing;
   stats.stall_disk_seconds = seconds.stalled_disk;
   stats.stall_update_seconds = seconds.stalled_update;
@@ -193,7 +205,9 @@ void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {
   update_busy_at_wait_ = workers_.busy_seconds();
   if (device_ != nullptr) {
     disk_busy_at_wait_ = engine_->stats().busy_seconds;
-    copy_busy_at_wait_ = times_.At(Trace::Now()).copying;
+    const DeviceSeconds seconds = times_.At(Trace::Now());
+    copy_busy_at_wait_ = seconds.copying;
+    device_update_at_wait_ = seconds.updating;
   }
   held_by_commit_ = false;
 }
@@ -216,13 +230,15 @@ bool SwapManager::Mover::OpReady(const StepOp& op, const EnqueuedProgram& progra
 // Of what keeps it waiting now, what was busy for most of the time.
 SpanKind SwapManager::Mover::WhatOpWaitedFor(double waited_seconds) const {
   if (held_by_commit_) return SpanKind::kWaitCommit;
-  const double computing = (workers_.busy_seconds() - update_busy_at_wait_) / workers_.threads();
-  if (computing > waited_seconds / 2) return SpanKind::kWaitUpdate;
-  if (device_ == nullptr) return SpanKind::kWaitDisk;
-  const double reading = engine_->stats().busy_seconds - disk_busy_at_wait_;
-  const double copying = times_.At(Trace::Now()).copying - copy_busy_at_wait_;
-  const bool copies = copying > waited_seconds / 2 && copying > reading;
-  return copies ? SpanKind::kWaitCopy : SpanKind::kWaitDisk;
+  BusyMeanwhile busy;
+  busy.workers = (workers_.busy_seconds() - update_busy_at_wait_) / workers_.threads();
+  if (device_ != nullptr) {
+    busy.disk = engine_->stats().busy_seconds - disk_busy_at_wait_;
+    const DeviceSeconds seconds = times_.At(Trace::Now());
+    busy.copy = seconds.copying - copy_busy_at_wait_;
+    busy.device_update = seconds.updating - device_update_at_wait_;
+  }
+  return WaitedFor(waited_seconds, busy);
 }
 
 void SwapManager::Mover::TryGrantOp() {
@@ -302,100 +318,6 @@ void SwapManager::Mover::FinishOp() {
   // Where the norm of all gradients is awaited, AnnounceUpdate starts them.
   if (program.kind == Program::kTrain && !deferred_) StartDeferredUpdates(program.version + 1);
   programs_.pop_front();
-}
-
-// --- Stays ------------------------------------------------------------------
-
-void SwapManager::Mover::AddStays(const EnqueuedProgram& program) {
-  const size_t begin = stays_.size();
-  auto add = [&](StayUse use, int unit, int first, int last, int lead, const ArenaSpan& span) {
-    auto stay = std::make_unique<Stay>();
-    stay->use = use;
-    stay->unit = unit;
-    stay->first_op = program.first_op + first;
-    stay->last_op = program.first_op + std::min(last, program.num_ops - 1);
-    stay->lead_ops = lead;
-    stay->version = program.version;
-    stay->span = span;
-    stays_.push_back(std::move(stay));
-  };
-  for (const WeightStay& stay : plan_.weight_stays) {
-    if (stay.first_op >= program.num_ops) continue;
-    add(StayUse::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
-    stays_.back()->feeds_update = stay.feeds_update && program.kind == Program::kTrain;
-    stays_.back()->takes_over = stay.takes_over;
-  }
-  if (program.kind == Program::kTrain) {
-    for (const GradientStay& stay : plan_.gradient_stays) {
-      add(StayUse::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
-    }
-    for (const ActivationStay& stay : plan_.activation_stays) {
-      add(stay.loads ? StayUse::kLoadedInput : StayUse::kSavedInput, stay.unit, stay.op, stay.op,
-          stay.lead_ops, stay.span);
-    }
-    for (size_t i = 0; i < plan_.turn_stays.size(); ++i) {
-      const TurnStay& stay = plan_.turn_stays[i];
-      add(StayUse::kTurnTiles, plan_.turn_unit, stay.op, stay.op, stay.lead_ops, stay.span);
-      stays_.back()->turn_stay = static_cast<int>(i);
-    }
-  }
-  std::stable_sort(stays_.begin() + begin, stays_.end(),
-                   [](const auto& a, const auto& b) { return a->first_op < b->first_op; });
-}
-
-void SwapManager::Mover::AllocateStays() {
-  while (!stays_.empty() && stays_.front()->state == StayState::kReleased) stays_.pop_front();
-  for (size_t i = 0; i < stays_.size(); ++i) {
-    Stay& stay = *stays_[i];
-    if (stay.state == StayState::kWaiting && stay.first_op - stay.lead_ops <= next_op_ &&
-        AddressesFree(i) && (stay.use != StayUse::kTurnTiles || CanOpenTurnStay(stay))) {
-      const bool fetched = stay.use == StayUse::kWeights || stay.use == StayUse::kLoadedInput;
-      stay.state = fetched ? StayState::kAllocated : StayState::kReady;
-      if (stay.use == StayUse::kTurnTiles) OpenTurnStay(stay);
-      if (OnDevice(stay)) stay.waits = uses_.Over(stay.span);
-    }
-    if (stay.state == StayState::kAllocated && CanFetch(stay)) StartFetch(stay);
-  }
-}
-
-// What is in the place of the right version can be fetched; other weights are filled by the
-// update that is still to come, or fetched after it.
-bool SwapManager::Mover::CanFetch(const Stay& stay) const {
-  return (stay.use == StayUse::kWeights ? settled_ : saved_)[stay.unit] == stay.version;
-}
-
-// Whether no earlier stay still holds, or is still to hold, any of these addresses.
-bool SwapManager::Mover::AddressesFree(size_t index) const {
-  const Stay& stay = *stays_[index];
-  const ArenaSpan& span = stay.span;
-  for (size_t i = 0; i < index; ++i) {
-    if (stays_[i]->state == StayState::kReleased) continue;
-    const ArenaSpan& other = stays_[i]->span;
-    // The update reads the old weights of a tile before it puts the new ones there.
-    if (stay.takes_over && stays_[i]->feeds_update && stays_[i]->unit == stay.unit &&
-        stays_[i]->version + 1 == stay.version) {
-      continue;
-    }
-    if (span.Overlaps(other)) return false;
-  }
-  return true;
-}
-
-SwapManager::Mover::Stay* SwapManager::Mover::FindStay(StayUse use, int unit, int64_t op) {
-  for (auto& stay : stays_) {
-    if (stay->use == use && stay->unit == unit && stay->first_op <= op && op <= stay->last_op &&
-        !stay->abandoned) {
-      return stay.get();
-    }
-  }
-  SPILLWAY_CHECK(false && "an op uses a unit without a stay in memory");
-  return nullptr;
-}
-
-void SwapManager::Mover::ReleaseStay(Stay& stay) {
-  if (OnDevice(stay)) LeaveAddresses(stay);
-  stay.state = StayState::kReleased;
-  stay.fetches.clear();
 }
 
 }  // namespace spillway

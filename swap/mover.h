@@ -145,6 +145,7 @@ class SwapManager::Mover {
   struct LearnedOfTile;
   LearnedOfTile* Learned() const;
   LearnedOfTile* TakeLearned(TileTask* task);
+  void TimedLaunch(const TileTask& task, Device::Kernel kernel);
   void RoundOnDevice(TileTask* task, char* gradient);
   void BringFromDevice(TileTask* task);
   void TakeToDevice(TileTask* task);
@@ -175,6 +176,7 @@ class SwapManager::Mover {
   void StartRounding(int unit, Stay* sums, int64_t version);
   void StartUpdate(int unit, Stay* sums, int64_t version);
   void StartTiles();
+  bool HasTaskRoom(const Pass& pass) const;
   bool CanStartTile(Pass& pass);
   bool IsItsTurn(const Pass& pass) const;
   int NumTiles(const Pass& pass) const;
@@ -247,6 +249,7 @@ class SwapManager::Mover {
   const bool deferred_;
   const int evaluate_ops_;  // operations up to and with the loss
   const int max_tasks_;     // tiles under way at once
+  const int max_updates_;   // of them, of those that workers update, and of those streamed
 
   Executor* const executor_;
   Device* const device_;  // null: compute uses the host's memory
@@ -276,7 +279,8 @@ class SwapManager::Mover {
   OpBuffers* op_buffers_ = nullptr;
   double op_wait_began_ = 0;
   double update_busy_at_wait_ = 0;
-  double disk_busy_at_wait_ = 0, copy_busy_at_wait_ = 0;  // with a separate device only
+  // With a separate device only.
+  double disk_busy_at_wait_ = 0, copy_busy_at_wait_ = 0, device_update_at_wait_ = 0;
 
   std::deque<std::unique_ptr<Stay>> stays_;    // by first op; released ones are dropped
   std::vector<int64_t> settled_;               // [unit] version that stands in its place
@@ -291,7 +295,8 @@ class SwapManager::Mover {
   int64_t turn_version_ = 0;                             // of the update that the memory is for
   int64_t turn_begun_ = 0;  // of the last one all of whose tiles have begun
   int tasks_running_ = 0;
-  int checks_running_ = 0;  // of fetches that workers check, and inputs to be written
+  int updates_running_[2] = {0, 0};  // of them: by workers, streamed through a device
+  int checks_running_ = 0;           // of fetches that workers check, and inputs to be written
 
   // A device with memory of its own.
   std::vector<int> free_stages_;  // by the plan's stage_spans

@@ -208,12 +208,23 @@ void SwapManager::Mover::CopyPlanes(int unit, int tile, bool to_device,
   }
 }
 
+// Of the device's own work on the task's tile.
+void SwapManager::Mover::TimedLaunch(const TileTask& task, Device::Kernel kernel) {
+  device_->Notify(StreamId::kToHost,
+                  [this](const absl::Status&) { times_.UpdateBegins(Trace::Now()); });
+  device_->Launch(StreamId::kToHost, std::move(kernel));
+  device_->Notify(StreamId::kToHost,
+                  [this, unit = task.pass->unit, tile = task.tile](const absl::Status&) {
+                    times_.UpdateEnds(unit, tile, Trace::Now());
+                  });
+}
+
 // Rounds the task's sums into `gradient`, in the device's memory.
 void SwapManager::Mover::RoundOnDevice(TileTask* task, char* gradient) {
   Pass& pass = *task->pass;
   device_->Wait(StreamId::kToHost, std::exchange(pass.sums_complete, nullptr));
-  device_->Launch(StreamId::kToHost, [this, unit = pass.unit, tile = task->tile, sums = task->sums,
-                                      gradient, learned = Learned()](void* native_stream) {
+  TimedLaunch(*task, [this, unit = pass.unit, tile = task->tile, sums = task->sums, gradient,
+                      learned = Learned()](void* native_stream) {
     return compute_->RoundOnDevice(native_stream, unit, tile, layout_.TileParameters(unit, tile),
                                    sums, gradient, &learned->partial);
   });
@@ -281,9 +292,8 @@ void SwapManager::Mover::TakeToDevice(TileTask* task) {
 
 // Where the tile's planes and its rounded gradient are there.
 void SwapManager::Mover::LaunchUpdate(TileTask* task, std::vector<char*> planes, char* gradient) {
-  device_->Launch(StreamId::kToHost, [this, view = ViewOf(*task), planes = std::move(planes),
-                                      gradient, scalars = task->pass->scalars,
-                                      learned = Learned()](void* stream) mutable {
+  TimedLaunch(*task, [this, view = ViewOf(*task), planes = std::move(planes), gradient,
+                      scalars = task->pass->scalars, learned = Learned()](void* stream) mutable {
     view.planes = planes.data();
     view.gradient = gradient;
     return compute_->UpdateOnDevice(stream, view, scalars, &learned->largest_magnitude);

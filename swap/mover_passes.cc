@@ -54,17 +54,18 @@ void SwapManager::Mover::StartDeferredUpdates(int64_t version) {
   }
 }
 
-// Tiles of a pass start in order and passes follow each other; only rounding and saving,
-// which wait for nothing but memory, may overtake an update that has to wait.
+// Tiles of a pass start in order and passes follow each other; but updates that are streamed
+// through a device go beside those of the workers, which use nothing that they do, and rounding
+// and saving, which wait for nothing but memory, may overtake an update that has to wait.
 void SwapManager::Mover::StartTiles() {
-  bool update_waits = false;
+  bool update_waits[2] = {false, false};
   for (size_t i = 0; i < passes_.size(); ++i) {
     Pass& pass = *passes_[i];
     const bool update = pass.kind == PassKind::kUpdate;
-    if (update && update_waits) continue;
+    if (update && update_waits[Streams(pass)]) continue;
     while (pass.next_tile < NumTiles(pass)) {
       if (failed_ || !CanStartTile(pass)) {
-        update_waits |= update;
+        update_waits[Streams(pass)] |= update;
         break;
       }
       StartTile(pass);
@@ -106,8 +107,13 @@ bool SwapManager::Mover::FillsForward(const Pass& pass) const {
   return pass.kind == PassKind::kUpdate && !pass.sums && !flushing_;
 }
 
+bool SwapManager::Mover::HasTaskRoom(const Pass& pass) const {
+  if (tasks_running_ >= max_tasks_) return false;
+  return pass.kind != PassKind::kUpdate || updates_running_[Streams(pass)] < max_updates_;
+}
+
 bool SwapManager::Mover::CanStartTile(Pass& pass) {
-  if (tasks_running_ >= max_tasks_ || !IsItsTurn(pass) || HeldByCommit(pass)) return false;
+  if (!HasTaskRoom(pass) || !IsItsTurn(pass) || HeldByCommit(pass)) return false;
   if (pass.kind == PassKind::kSave || pass.kind == PassKind::kRound) {
     return !NeedsTileBuffer(pass) || HasTileBuffer(pass);
   }

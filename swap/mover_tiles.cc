@@ -37,6 +37,7 @@ void SwapManager::Mover::StartTile(Pass& pass) {
                      : pass.kind == PassKind::kSave ? commit_->record.step
                                                     : pass.scalars.step;
   ++tasks_running_;
+  if (pass.kind == PassKind::kUpdate) ++updates_running_[Streams(pass)];
   if (NeedsTileBuffer(pass)) TakeTileBuffer(task);
   const uint64_t begin = layout_.TileBegin(task->tile);
   if (pass.kind != PassKind::kRound) {
@@ -330,6 +331,7 @@ void SwapManager::Mover::EndTask(TileTask* task) {
   if (task->partial_slot >= 0) free_partials_.push_back(task->partial_slot);
   --tasks_running_;
   Pass& pass = *task->pass;
+  if (pass.kind == PassKind::kUpdate) --updates_running_[Streams(pass)];
   if (!task->status.ok()) Fail(task->status);
   delete task;
   if (failed_) return;

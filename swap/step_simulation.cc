@@ -142,6 +142,7 @@ void Simulation::AddUpdate(int unit, int version, Stay* sums) {
   pass.unit = unit;
   pass.version = version;
   pass.sums = sums;
+  pass.streamed = plan_.streams_update[unit];
   if (sums && plan_.weight_at_hand[unit]) pass.weights = Find(Use::kWeights, unit, next_op_ - 1);
   pass.needs.disk = clock_.disk.Seconds(
       parameters * plan_.UpdateBytesRead(unit) + (spilled ? GradientBytes(unit) : 0),

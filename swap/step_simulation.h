@@ -3,7 +3,8 @@
 //
 // The disk serves fetches before updates, and shares itself between fetches and an update that
 // the forward waits for. Updates follow each other in their order, each as fast as disk and
-// workers let it, and workers take their time from compute where cores are shared. A buffer
+// workers let it (those that are streamed through a separate device beside the others), and
+// workers take their time from compute where cores are shared. A buffer
 // waits until those that had its addresses before are released, as at run time.
 //
 // A separate device has a link that copies one thing after another each way, beside each other:

@@ -45,7 +45,8 @@ class Simulation {
     std::vector<Stay*> overlaps;  // earlier ones at the same addresses
   };
   struct Pass {
-    bool round = false;  // or the writing of an input
+    bool round = false;     // or the writing of an input
+    bool streamed = false;  // through a separate device
     int unit = 0;
     int version = 0;
     Stay* sums = nullptr;
@@ -86,6 +87,8 @@ class Simulation {
   void FinishOp(int op);
   void AddUpdate(int unit, int version, Stay* sums);
   bool CanRun(Pass& pass);
+  // The first of its kind, if it can go on.
+  Pass* NextUpdate(bool streamed);
   void EndPass(Pass& pass);
   // The stay that is filled next, of those in the store or of those in the host's memory.
   Stay* NextFetch(bool from_store) const;

@@ -49,11 +49,21 @@ Simulation::Stay* Simulation::NextFetch(bool from_store) const {
   return nullptr;
 }
 
+Simulation::Pass* Simulation::NextUpdate(bool streamed) {
+  const auto found = std::find_if(passes_.begin(), passes_.end(),
+                                  [&](const Pass& pass) { return pass.streamed == streamed; });
+  return found != passes_.end() && CanRun(*found) ? &*found : nullptr;
+}
+
 void Simulation::Advance() {
   Stay* const fetch = NextFetch(/*from_store=*/true);
   Stay* const copy = NextFetch(/*from_store=*/false);
   Pass* round = rounds_.empty() ? nullptr : &rounds_.front();
-  Pass* update = !passes_.empty() && CanRun(passes_.front()) ? &passes_.front() : nullptr;
+  std::vector<Pass*> updates;
+  const bool streamed_first = !passes_.empty() && passes_.front().streamed;
+  for (const bool streamed : {streamed_first, !streamed_first}) {
+    if (Pass* const update = NextUpdate(streamed)) updates.push_back(update);
+  }
 
   // Each takes of every resource what those before it have left. What an operation copies is
   // not held up: nothing else waits for anything while it does.
@@ -70,13 +80,16 @@ void Simulation::Advance() {
   const bool copy_first = copy && fetch && copy->first_op < fetch->first_op;
   double copy_rate = copy_first ? share_out(&copy->needs, there) : 0;
   // A deferred update reads in the same class as a fetch.
-  const bool shares = update && !update->sums && !update->round && update->needs.disk > 0;
+  const bool shares = std::any_of(updates.begin(), updates.end(), [](const Pass* update) {
+    return !update->sums && !update->round && update->needs.disk > 0;
+  });
   Shares of_fetch = there;
   if (shares) of_fetch.disk = 0.5;
   const double fetch_rate = share_out(fetch ? &fetch->needs : nullptr, of_fetch);
   if (!copy_first) copy_rate = share_out(copy ? &copy->needs : nullptr, there);
   const double round_rate = share_out(round ? &round->needs : nullptr, there);
-  const double update_rate = share_out(update ? &update->needs : nullptr, there);
+  std::vector<double> update_rates;
+  for (const Pass* update : updates) update_rates.push_back(share_out(&update->needs, there));
   // Never quite nothing: then both would share the cores.
   const double compute_rate = std::max(0.05, 1 - clock_.shared_cores * (1 - there.workers));
 
@@ -88,13 +101,14 @@ void Simulation::Advance() {
   if (fetch) ends_after(fetch->left, fetch_rate);
   if (copy) ends_after(copy->left, copy_rate);
   if (round) ends_after(round->left, round_rate);
-  if (update) ends_after(update->left, update_rate);
+  for (size_t i = 0; i < updates.size(); ++i) ends_after(updates[i]->left, update_rates[i]);
   if (computing_ && !moves) ends_after(compute_left_, compute_rate);
   SPILLWAY_CHECK(passed < kNever && "a plan whose steps come to a standstill");
 
   now_ += passed;
-  if (fetch || (round && round_rate * round->needs.disk > 0) ||
-      (update && update->needs.disk > 0)) {
+  const bool updates_move = std::any_of(updates.begin(), updates.end(),
+                                        [](const Pass* update) { return update->needs.disk > 0; });
+  if (fetch || (round && round_rate * round->needs.disk > 0) || updates_move) {
     disk_busy_ += passed;
   }
   if (there.to_device < 1 || there.to_host < 1) copy_busy_ += passed;
@@ -108,15 +122,14 @@ void Simulation::Advance() {
   if (fetch && done(fetch->left, fetch_rate)) fetch->state = State::kReady;
   if (copy && done(copy->left, copy_rate)) copy->state = State::kReady;
   const bool round_ends = round && done(round->left, round_rate);
-  const bool update_ends = update && done(update->left, update_rate);
   if (round_ends) {
     EndPass(*round);
     rounds_.pop_front();
   }
-  if (update_ends) {
-    EndPass(*update);
-    passes_.pop_front();
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (done(updates[i]->left, update_rates[i])) EndPass(*updates[i]);
   }
+  std::erase_if(passes_, [](const Pass& pass) { return pass.left == 0; });
   if (moves) {
     done(input_left_, input_rate);
   } else if (computing_ && done(compute_left_, compute_rate)) {

@@ -81,11 +81,13 @@ struct SwapStats {
   uint64_t to_device_bytes = 0;      // copied to a device with memory of its own
   uint64_t to_host_bytes = 0;        // and from there
   // Of a separate device, as its streams tell (swap/device_times.h): the copies of the mover's by
-  // direction, how long any of them was under way, how long operations computed, and how long
-  // they waited for copies. The stalls above are then times in which it had nothing to compute.
+  // direction, how long any of them was under way, how long it rounded and updated, how long
+  // operations computed, and how long they waited for copies. The stalls above are then times in
+  // which it had nothing to compute, and update_busy_seconds are those of the workers alone.
   CopyTime copies_to_device;
   CopyTime copies_to_host;
   double copy_busy_seconds = 0;
+  double device_update_seconds = 0;
   double compute_busy_seconds = 0;
   double stall_copy_seconds = 0;
 };

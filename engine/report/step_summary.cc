@@ -57,6 +57,7 @@ void StepSummary::Count(const StepMetrics& row) {
   sums_.busy_disk += row.busy_disk_seconds;
   sums_.busy_update += row.busy_update_seconds;
   sums_.busy_copy += row.busy_copy_seconds;
+  sums_.busy_device_update += row.busy_device_update_seconds;
   const auto add = [](const CopyTime& copies, CopyTime& sum) {
     sum.bytes += copies.bytes;
     sum.seconds += copies.seconds;
@@ -119,6 +120,10 @@ std::string StepSummary::SpeedLines(int workers) const {
   }
   absl::StrAppend(&text, ", update ", Percent(sums_.busy_update / workers / sums_.seconds), " of ",
                   workers, workers == 1 ? " worker" : " workers");
+  if (sums_.busy_device_update > 0) {
+    absl::StrAppend(&text, "\n  on GPU     update ",
+                    Percent(sums_.busy_device_update / sums_.seconds), ", beside them");
+  }
   const std::pair<const char*, double> waits[] = {
       {"disk", sums_.stall_disk}, {"update", sums_.stall_update}, {"copy", sums_.stall_copy}};
   std::string waited;

@@ -128,6 +128,8 @@ void TimelineBuilder::AddTo(Open& open, const Span& span) const {
   } else if (IsWorker(span.kind)) {
     open.workers[span.thread].Add(span.begin_ns, span.end_ns);
     open.worker_ns[span.kind] += span.end_ns - std::max(span.begin_ns, open.times.begin_ns);
+  } else if (span.kind == SpanKind::kDeviceUpdate) {
+    open.device_updates.Add(span.begin_ns, span.end_ns);
   } else if (IsWait(span.kind)) {
     open.waits[span.kind].Add(span.begin_ns, span.end_ns);
     if (span.end_ns - span.begin_ns < kLeastStallNs) return;
@@ -201,6 +203,10 @@ void TimelineBuilder::Seal(Open& open) {
   int worker = 0;
   for (const auto& [thread, busy] : open.workers) {
     done.resources.push_back(row_of(absl::StrCat("update worker ", ++worker), busy));
+  }
+  if (!open.device_updates.pieces().empty()) {
+    done.resources.push_back(
+        row_of(std::string(SpanKindName(SpanKind::kDeviceUpdate)), open.device_updates));
   }
   for (const auto& [kind, busy] : open.transfers) {
     const bool disk = kind == SpanKind::kRead || kind == SpanKind::kWrite;

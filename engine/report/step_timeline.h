@@ -56,9 +56,10 @@ struct StepTimeline {
   double seconds = 0;                        // from beginning to end
   std::array<double, kPhases> phase_ends{};  // seconds; the rest is evaluation
   std::vector<TimelineOp> ops;
-  std::vector<TimelineStall> stalls;   // the longest, in order of time
-  std::vector<TimelineRow> waits;      // one a reason that there was: "disk"
-  std::vector<TimelineRow> resources;  // workers, disk read, disk write, copies each way
+  std::vector<TimelineStall> stalls;  // the longest, in order of time
+  std::vector<TimelineRow> waits;     // one a reason that there was: "disk"
+  std::vector<TimelineRow>
+      resources;  // workers, a device's own updates, disk read, disk write, copies
   // Seconds of all workers by what they did: "round", "update", "check", "save".
   std::map<std::string, double> worker_seconds;
   uint64_t lost_spans = 0;  // more than the trace could hold: then something is missing
@@ -112,6 +113,7 @@ class TimelineBuilder {
     std::vector<Span> stalls;
     std::map<SpanKind, BusyIntervals> waits;
     std::map<uint16_t, BusyIntervals> workers;  // by thread
+    BusyIntervals device_updates;
     std::map<SpanKind, int64_t> worker_ns;
     std::map<SpanKind, BusyIntervals> transfers;
     std::map<SpanKind, ByteBins> bytes;

@@ -183,11 +183,13 @@ int TraceFile::TrackOf(const Span& span) {
       return LaneFor(kReads, span.begin_ns, span.end_ns);
     case SpanKind::kWrite:
       return LaneFor(kWrites, span.begin_ns, span.end_ns);
+    case SpanKind::kDeviceUpdate:
     case SpanKind::kCopyToDevice:
     case SpanKind::kCopyToHost: {
-      const Track track = span.kind == SpanKind::kCopyToDevice ? kToDevice : kToHost;
-      if (named_copies_.insert(track).second)
-        NameTrack(track, std::string(SpanKindName(span.kind)));
+      const Track track = span.kind == SpanKind::kCopyToDevice ? kToDevice
+                          : span.kind == SpanKind::kCopyToHost ? kToHost
+                                                               : kDeviceUpdates;
+      if (named_.insert(track).second) NameTrack(track, std::string(SpanKindName(span.kind)));
       return track;
     }
     case SpanKind::kWaitDisk:

@@ -66,6 +66,7 @@ class TraceFile {
     kCommits = 4,
     kToDevice = 50,  // copies of one direction follow each other
     kToHost = 51,
+    kDeviceUpdates = 52,  // likewise
     kWorkers = 100,
     kReads = 200,
     kWrites = 600,
@@ -93,7 +94,7 @@ class TraceFile {
   bool failed_ = false;
   std::map<int, std::vector<int64_t>> lane_ends_;  // by the first track
   std::map<uint16_t, int> workers_;                // thread -> track
-  std::set<int> named_copies_;                     // of their tracks
+  std::set<int> named_;                            // tracks of a separate device
 };
 
 }  // namespace spillway

@@ -1,9 +1,11 @@
-// A device whose copies take their time: a rate each way, and everything else as the device below
-// does it. For tests of what is told about a link.
+// A device whose copies take their time: a rate each way; whose kernels may take longer than they
+// do; and everything else as the device below does it. For tests of what is told about a device.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "swap/device.h"
 #include "swap/step_clock.h"
@@ -14,6 +16,9 @@ class SlowLinkDevice final : public Device {
  public:
   // `below` outlives it, and its streams are threads. A rate of 0: at once.
   SlowLinkDevice(Device* below, const LinkRates& rates) : below_(below), rates_(rates) {}
+
+  // So many times as long as they do take; 0: no time, and nothing is done.
+  void SetKernelsTake(double times) { kernels_take_ = times; }
 
   std::string name() const override { return below_->name(); }
   absl::StatusOr<char*> Allocate(uint64_t bytes) override { return below_->Allocate(bytes); }
@@ -34,7 +39,15 @@ class SlowLinkDevice final : public Device {
     below_->Copy(stream, to, from, bytes);
   }
   void Launch(StreamId stream, Kernel kernel) override {
-    below_->Launch(stream, std::move(kernel));
+    const double times = kernels_take_;
+    if (times == 1) return below_->Launch(stream, std::move(kernel));
+    below_->Launch(stream, [times, kernel = std::move(kernel)](void* native_stream) {
+      if (times == 0) return absl::OkStatus();
+      const auto began = std::chrono::steady_clock::now();
+      absl::Status status = kernel(native_stream);
+      std::this_thread::sleep_for((std::chrono::steady_clock::now() - began) * (times - 1));
+      return status;
+    });
   }
   DeviceEvent Record(StreamId stream) override { return below_->Record(stream); }
   void Wait(StreamId stream, const DeviceEvent& event) override { below_->Wait(stream, event); }
@@ -49,6 +62,7 @@ class SlowLinkDevice final : public Device {
  private:
   Device* const below_;
   const LinkRates rates_;
+  std::atomic<double> kernels_take_ = 1;
 };
 
 }  // namespace spillway

@@ -1,6 +1,7 @@
 // Updates streamed through a device with memory of its own give the bits of those done in the
 // host's memory: every dtype's planes, every optimizer, immediate and deferred, over commits and
 // what resumes from them. The GPU's kernels (emulated) update there.
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "io/status.h"
 #include "swap/swap_manager.h"
+#include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 
@@ -27,9 +29,16 @@ class DeviceTiles final : public CudaOptimizerTiles {
   absl::Status UpdateOnDevice(void*, const TileView& tile, const UpdateScalars& scalars,
                               uint32_t* largest_magnitude) override {
     ++updates;
+    if (device_tiles != nullptr) ++*device_tiles;
     return CudaOptimizerTiles::UpdateOnDevice(EmulatedStream(), tile, scalars, largest_magnitude);
   }
+  absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override {
+    if (device_tiles != nullptr) device_tiles_at_last_update = device_tiles->load();
+    return CudaOptimizerTiles::Update(tile, scalars);
+  }
   std::atomic<int> updates = 0;
+  std::atomic<int>* device_tiles = nullptr;  // counted where it is not null
+  std::atomic<int> device_tiles_at_last_update = 0;
 };
 
 struct Model {
@@ -83,7 +92,7 @@ class Process {
         folder_(folder),
         tiles_(model.spec, model.dtype, model.layout, model.Decayed()) {}
 
-  absl::Status Open(PlanRequest request, TestDevice* device, bool resume) {
+  absl::Status Open(PlanRequest request, Device* device, bool resume) {
     device_ = device;
     request.layout = model_.layout;
     request.schedule = BuildTrainSchedule({model_.borrows}, model_.update);
@@ -157,6 +166,7 @@ class Process {
 
   const SwapPlan& plan() const { return manager_->plan(); }
   int device_updates() const { return tiles_.updates; }
+  DeviceTiles& tiles() { return tiles_; }
 
  private:
   std::string manifest() const { return folder_ + "/manifest"; }
@@ -183,7 +193,7 @@ class Process {
   const Model& model_;
   const std::string folder_;
   DeviceTiles tiles_;
-  TestDevice* device_ = nullptr;
+  Device* device_ = nullptr;
   MemoryBudget budget_{"test", uint64_t{1} << 32};
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<Arena> host_, arena_;
@@ -254,6 +264,33 @@ TEST_F(StreamedUpdate, GivesTheBitsOfUpdatesInTheHostsMemory) {
     std::filesystem::remove_all(folder());
   }
   EXPECT_GT(streamed, 1000);
+}
+
+// Those that wait for the link keep no worker waiting: half of the units are streamed, all have
+// more tiles than are ever under way, and the workers are done long before the link is.
+TEST_F(StreamedUpdate, GoesBesideWhatTheWorkersUpdate) {
+  std::mt19937 random(1);
+  Model model(random);
+  model.dtype = DType::kBFloat16;
+  model.spec = {};
+  model.update = UpdateMode::kDeferred;
+  model.layout = StateLayout({{"u0", 80 * 2048}, {"u1", 80 * 2048}},
+                             StatePlanes(model.spec, model.dtype), 2, 2048);
+  model.borrows = {{}, {}};
+  TestDevice below({.most_dawdling_us = 0});
+  SlowLinkDevice device(&below, {4e6, 0});  // 7 ms a tile
+  PlanRequest request = Plenty();
+  request.separate_device = true;
+  request.weights = request.optimizer = TierChoice::kHost;
+  request.device_update_share = 0.5;
+  Process process(model, folder());
+  ASSERT_EQ(process.Open(request, &device, false), absl::OkStatus());
+  ASSERT_EQ(process.plan().streams_update, (std::vector<bool>{true, false}));
+  std::atomic<int> streamed = 0;
+  process.tiles().device_tiles = &streamed;
+  ASSERT_EQ(process.Train(1, 0), absl::OkStatus());
+  EXPECT_EQ(streamed, 80);
+  EXPECT_LT(process.tiles().device_tiles_at_last_update, 40);
 }
 
 // A master that may not stand is found there, too.

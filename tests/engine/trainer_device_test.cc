@@ -1,4 +1,8 @@
 // A trainer on a device with memory of its own: what its rows tell of the link.
+#include <algorithm>
+#include <ctime>
+
+#include "engine/estimate/profile_file.h"
 #include "engine/metrics.h"
 #include "engine/report/step_timeline.h"
 #include "gmock/gmock.h"
@@ -82,6 +86,131 @@ TEST_F(TrainerOnDevice, ComputeThatHidesTheLinkIsBusyAndWaitsForLittle) {
   EXPECT_GE(computed, 5 * 7 * 0.02);
   EXPECT_GT(computed, 0.6 * seconds);
   EXPECT_LE(computed + waited, 1.01 * seconds);
+}
+
+// What the device itself does in an update is busy time, and waited for, like a worker's.
+TEST_F(TrainerOnDevice, ADeviceThatUpdatesSlowlyIsWhatAStepWaitsForAndIsBusyWith) {
+  for (double clip : {0.0, 1.0}) {
+    SCOPED_TRACE(clip);
+    TestDevice below({.most_dawdling_us = 0});
+    SlowLinkDevice device(&below, {});
+    device.SetKernelsTake(300);
+    separate_ = &device;
+    TrainOptions options = OnLink(clip);
+    options.update_device = UpdateDevice::kGpu;
+    TrainResult result;
+    ASSERT_TRUE(Train(options, &result).ok());
+    double seconds = 0, busy = 0, waited = 0, others = 0;
+    for (const nlohmann::json& row : Rows(options)) {
+      seconds += row["seconds"].get<double>();
+      busy += row["busy_seconds"]["update"].get<double>();
+      waited += row["stall_seconds"]["update"].get<double>();
+      others += row["stall_seconds"]["disk"].get<double>();
+      others += row["stall_seconds"]["copy"].get<double>();
+    }
+    EXPECT_GT(busy, 0.5 * seconds);
+    EXPECT_GT(waited, 0.3 * seconds);
+    EXPECT_GT(waited, 2 * others);
+    EXPECT_THAT(result.speed, testing::HasSubstr("\n  on GPU     update "));
+    const auto timeline = ReadTimeline(options.output);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    std::vector<std::string> rows;
+    for (const TimelineRow& row : timeline->resources) rows.push_back(row.name);
+    EXPECT_THAT(rows, testing::Contains("device update"));
+  }
+}
+
+// With the rates that it measures, of a link that is known: nobody says who updates.
+class WhoUpdates : public TrainerOnDevice {
+ protected:
+  void SetUp() override {
+    TrainerOnDevice::SetUp();
+    // Large enough that an update is longer than the notes that time it.
+    model_.units.clear();
+    for (int i = 0; i < 4; ++i) {
+      UnitDescription unit;
+      unit.name = absl::StrCat("u", i);
+      unit.parameters.push_back({absl::StrCat("u", i, ".weight"), {300 + i, 1000}});
+      model_.units.push_back(unit);
+    }
+    ASSERT_EQ(LayOutParameters(model_), absl::OkStatus());
+    profile_ = folder_ + "/profile.json";
+    setenv("SPILLWAY_PROFILE", profile_.c_str(), 1);
+  }
+  void TearDown() override {
+    setenv("SPILLWAY_PROFILE", "off", 1);
+    TrainerOnDevice::TearDown();
+  }
+
+  // Of the units, how many the plan streams; then trains, on a device as fast as it is.
+  int64_t Streamed(const LinkRates& link, double kernels_take, nlohmann::json* digests) {
+    TestDevice below({.most_dawdling_us = 0});
+    SlowLinkDevice device(&below, {});
+    MachineProfile known;
+    known.SetLink(device.name(), {link, time(nullptr)});
+    EXPECT_EQ(SaveProfile(profile_, ThisMachine(), known), absl::OkStatus());
+    TrainOptions options = OnLink(1);
+    options.output = absl::StrCat(folder_, "/out", ++outputs_);
+    options.steps = 3;
+    options.tile_parameters = 1 << 19;
+    auto storage = RunStorage::Open(options);
+    EXPECT_TRUE(storage.ok()) << storage.status();
+    StubCompute compute(model_, options.dtype);
+    MemoryBudget budget("device", options.device_memory_bytes);
+    StopSignal signals;
+    int64_t streamed = -1;
+    {
+      device.SetKernelsTake(kernels_take);
+      auto trainer = Trainer::Create(options, model_, storage->get(), &compute, &budget, &device);
+      EXPECT_TRUE(trainer.ok()) << trainer.status();
+      device.SetKernelsTake(1);
+      const auto& streams = (*trainer)->plan().streams_update;
+      streamed = std::count(streams.begin(), streams.end(), true);
+      CountingWeights weights;
+      EXPECT_EQ((*trainer)->Start(&weights), absl::OkStatus());
+      const auto run = (*trainer)->Run();
+      EXPECT_TRUE(run.ok()) << run.status();
+      EXPECT_TRUE(run->forecast.has_value());
+    }
+    const auto run = InspectRun(options.output);
+    EXPECT_TRUE(run.ok()) << run.status();
+    if (run.ok()) *digests = (*run)["digests"];
+    return streamed;
+  }
+
+  std::string profile_;
+  int outputs_ = 0;
+};
+
+TEST_F(WhoUpdates, IsWhoTheMeasuredRatesSayIsFaster) {
+  nlohmann::json fast, slow_device, slow_link;
+  EXPECT_EQ(Streamed({1e12, 1e12}, /*kernels_take=*/0, &fast), 4);
+  EXPECT_EQ(Streamed({1e12, 1e12}, /*kernels_take=*/20, &slow_device), 0);
+  EXPECT_EQ(Streamed({1e7, 1e7}, /*kernels_take=*/0, &slow_link), 0);
+  EXPECT_EQ(fast, slow_device);
+  EXPECT_EQ(fast, slow_link);
+}
+
+// The forecast counts on the device's rate, and so does what was busy with what binds.
+TEST_F(WhoUpdates, ADeviceThatBindsIsBusyWithWhatBinds) {
+  TestDevice below({.most_dawdling_us = 0});
+  SlowLinkDevice device(&below, {});
+  device.SetKernelsTake(20);
+  separate_ = &device;
+  TrainOptions options = OnLink(1);
+  options.tile_parameters = 1 << 19;
+  options.update_device = UpdateDevice::kGpu;
+  TrainResult result;
+  ASSERT_TRUE(Train(options, &result).ok());
+  ASSERT_TRUE(result.forecast.has_value());
+  EXPECT_EQ(result.forecast->binding, Resource::kUpdate);
+  double seconds = 0, binding = 0;
+  for (const nlohmann::json& row : Rows(options)) {
+    seconds += row["seconds"].get<double>();
+    binding += row["binding_seconds"].get<double>();
+  }
+  EXPECT_GT(binding, 0.5 * seconds);
+  EXPECT_LE(binding, 1.01 * seconds);
 }
 
 // Without a separate device nothing of this is told.

@@ -4,6 +4,7 @@
 #include "engine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/device/test_device.h"
 #include "tests/engine/trainer_testing.h"
 
 namespace spillway {
@@ -33,7 +34,7 @@ class RefusedMemory : public TrainerTest {
     refuse_at_op_ = op;
     TrainResult result;
     const absl::Status status = Train(options, &result).status();
-    refuse_at_ = 0;
+    refuse_at_ = refuse_evaluation_ = 0;
     EXPECT_EQ(ExitCodeOf(status), 1) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("1 GiB more is needed"));
     EXPECT_THAT(std::string(status.message()), HasSubstr("--device-memory"));
@@ -68,7 +69,7 @@ TEST_F(RefusedMemory, TheStepBeforeIsCommittedWhereUpdatesAreDeferred) {
     TrainResult result;
     const auto expected = Train(OptionsFor(Named("whole"), 1.0, offload), &result);
     ASSERT_TRUE(expected.ok()) << expected.status();
-    for (int op : {0, kOps / 2, kOps - 1}) {
+    for (int op : {-1, 0, kOps / 2, kOps - 1}) {
       SCOPED_TRACE(testing::Message() << "offload " << int(offload) << " op " << op);
       const TrainOptions options = OptionsFor(Named("refused"), 1.0, offload);
       EXPECT_THAT(Refused(options, 4, op),
@@ -106,6 +107,56 @@ TEST_F(RefusedMemory, ImmediateUpdatesThatHaveBegunLeaveTheLastCommit) {
         }
         ExpectResumesTo(options, *expected);
       }
+    }
+  }
+}
+
+// Tiles of the step before may still be on their way through the device.
+TEST_F(RefusedMemory, OnADeviceThatStreamsUpdatesTheSameIsCommitted) {
+  for (const Offload offload : {Offload::kCpu, Offload::kNvme}) {
+    for (const double clip : {0.0, 1.0}) {
+      separate_ = nullptr;
+      TrainResult result;
+      const auto expected = Train(OptionsFor(Named("whole"), clip, offload), &result);
+      ASSERT_TRUE(expected.ok()) << expected.status();
+      for (int op : {-1, 0, kOps / 2, kOps - 1}) {
+        SCOPED_TRACE(testing::Message()
+                     << "offload " << int(offload) << " clip " << clip << " op " << op);
+        TestDevice device({.seed = static_cast<uint32_t>(op + 2)});
+        separate_ = &device;
+        TrainOptions options = OptionsFor(Named("refused"), clip, offload);
+        options.update_device = UpdateDevice::kGpu;
+        options.commit_every = 2;
+        Refused(options, 4, op);
+        const bool whole = clip > 0 || op <= kOps / 2;  // up to the loss
+        EXPECT_EQ(CommittedStep(options), whole ? 3 : 2);
+        ExpectResumesTo(options, *expected);
+      }
+    }
+  }
+}
+
+// Between two steps all that was done is whole.
+TEST_F(RefusedMemory, ToAnEvaluationTheStepItJudgesIsCommitted) {
+  for (const double clip : {0.0, 1.0}) {
+    const auto options_for = [&](const std::string& name) {
+      TrainOptions options = OptionsFor(Named(name), clip, Offload::kNvme);
+      options.eval_every = 2;
+      return options;
+    };
+    TrainResult result;
+    const auto expected = Train(options_for("whole"), &result);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+    // After no step at all, in the middle, and at the end.
+    for (int64_t step : {0, 4, 6}) {
+      SCOPED_TRACE(testing::Message() << "clip " << clip << " step " << step);
+      refuse_evaluation_ = static_cast<int>(1 + step / 2);
+      TrainOptions options = options_for("refused");
+      const std::string said = Refused(options, 0, 0);
+      EXPECT_EQ(CommittedStep(options), step);
+      EXPECT_THAT(said, HasSubstr(step == 0 ? "no step was done"
+                                            : absl::StrCat("step ", step, " is committed: go on")));
+      if (step > 0) ExpectResumesTo(options, *expected);
     }
   }
 }

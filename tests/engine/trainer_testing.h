@@ -33,11 +33,13 @@ class StubCompute : public StepCompute {
   absl::Status BeginTrain(int64_t step, double) override {
     step_ = step;
     loss_ = 0;
+    if (refuse_at && step == refuse_at && refuse_at_op < 0) return Refusal();
     return absl::OkStatus();
   }
   absl::Status BeginEvaluate(int64_t, int64_t) override {
     step_ = 0;
     loss_ = 0;
+    ++evaluations_;
     return absl::OkStatus();
   }
   int64_t evaluation_samples() const override { return 1; }
@@ -69,8 +71,9 @@ class StubCompute : public StepCompute {
     }
     if (fail_at && step_ == fail_at) return absl::OutOfRangeError("made to fail");
     if (refuse_at && step_ == refuse_at && buffers.index == refuse_at_op) {
-      return absl::ResourceExhaustedError("1 GiB more is needed; raise --device-memory");
+      return Refusal();
     }
+    if (refuse_evaluation && step_ == 0 && evaluations_ == refuse_evaluation) return Refusal();
     if (stop_after && buffers.op->kind == OpKind::kLoss && step_ == stop_after) raise(SIGTERM);
     return absl::OkStatus();
   }
@@ -80,15 +83,21 @@ class StubCompute : public StepCompute {
 
   int64_t stop_after = 0;
   int64_t fail_at = 0;
-  int64_t refuse_at = 0;  // memory, at this op of the step
-  int refuse_at_op = 0;
+  int64_t refuse_at = 0;      // memory, at this op of the step
+  int refuse_at_op = 0;       // -1: as the step begins
+  int refuse_evaluation = 0;  // memory, of this one, from 1
   int op_milliseconds = 0;
 
  private:
+  static absl::Status Refusal() {
+    return absl::ResourceExhaustedError("1 GiB more is needed; raise --device-memory");
+  }
+
   const ModelDescription& model_;
   const DType dtype_;
   int64_t step_ = 0;
   double loss_ = 0;
+  int evaluations_ = 0;
 };
 
 class CountingWeights : public WeightSource {
@@ -143,6 +152,7 @@ class TrainerTest : public testing::Test {
     compute.op_milliseconds = op_milliseconds_;
     compute.refuse_at = refuse_at_;
     compute.refuse_at_op = refuse_at_op_;
+    compute.refuse_evaluation = refuse_evaluation_;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
@@ -164,6 +174,7 @@ class TrainerTest : public testing::Test {
   int op_milliseconds_ = 0;
   int64_t refuse_at_ = 0;
   int refuse_at_op_ = 0;
+  int refuse_evaluation_ = 0;
   Device* separate_ = nullptr;  // computes; null: the host does
 };
 

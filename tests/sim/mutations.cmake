@@ -85,19 +85,19 @@ spillway_sim_mutant(commit_does_not_wait swap/mover_commit.cc
 spillway_sim_mutant(memory_not_saved swap/mover_commit.cc
   [==[if (!store_->IsStale(unit, task.tile, plane)) continue;]==]
   [==[if (store_->CurrentGeneration(unit, task.tile, plane) > 0) continue;]==])
-spillway_sim_mutant(fetch_of_another_version swap/mover.cc
+spillway_sim_mutant(fetch_of_another_version swap/mover_stays.cc
   [==[if (stay.state == StayState::kAllocated && CanFetch(stay)) StartFetch(stay);]==]
   [==[if (stay.state == StayState::kAllocated && (stay.use == StayUse::kWeights || CanFetch(stay))) {
       StartFetch(stay);
     }]==])
-spillway_sim_mutant(input_read_before_it_is_written swap/mover.cc
+spillway_sim_mutant(input_read_before_it_is_written swap/mover_stays.cc
   [==[return (stay.use == StayUse::kWeights ? settled_ : saved_)[stay.unit] == stay.version;]==]
   [==[return stay.use != StayUse::kWeights || settled_[stay.unit] == stay.version;]==])
 spillway_sim_mutant(input_released_before_it_is_written swap/mover_inputs.cc
   [==[  stay.fetches_left = pieces;]==]
   [==[  stay.fetches_left = pieces;
   stay.span.bytes = 0;  // in nobody's way]==])
-spillway_sim_mutant(addresses_not_free swap/mover.cc
+spillway_sim_mutant(addresses_not_free swap/mover_stays.cc
   [==[AddressesFree(i) && (]==]
   [==[(]==])
 spillway_sim_mutant(turn_memory_given_back_with_tiles_in_it swap/mover_turn.cc

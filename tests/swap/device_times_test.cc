@@ -83,6 +83,39 @@ TEST(DeviceTimes, ComputeIsFromBehindWhatItWaitedForToItsEnd) {
   EXPECT_DOUBLE_EQ(seconds.stalled_commit, 0);
 }
 
+TEST(DeviceTimes, UpdatesCountByThemselvesAndUpToNow) {
+  DeviceTimes times(nullptr);
+  times.UpdateBegins(1 * kSecond);
+  times.UpdateEnds(0, 0, 3 * kSecond);
+  times.UpdateBegins(5 * kSecond);
+  EXPECT_DOUBLE_EQ(times.At(6 * kSecond).updating, 2 + 1);
+  times.UpdateEnds(0, 1, 9 * kSecond);
+  EXPECT_DOUBLE_EQ(times.At(20 * kSecond).updating, 2 + 4);
+  EXPECT_DOUBLE_EQ(times.At(20 * kSecond).copying, 0);
+}
+
+// Weights that an update there makes come from that, and not over the link.
+TEST(DeviceTimes, WhatAnOperationWaitedForThereIsTheLongerOfUpdatesAndCopies) {
+  for (const bool updates : {false, true}) {
+    Trace trace;
+    trace.TurnOn(true);
+    DeviceTimes times(&trace);
+    times.UpdateBegins(1 * kSecond);
+    times.OpComes({}, 2 * kSecond);
+    times.UpdateEnds(0, 0, updates ? 8 * kSecond : 3 * kSecond);
+    times.CopyBegins(kBack, 6 * kSecond);
+    times.OpBegins(10 * kSecond);
+    const DeviceSeconds seconds = times.At(10 * kSecond);
+    EXPECT_DOUBLE_EQ(seconds.stalled_update, updates ? 8 : 0);
+    EXPECT_DOUBLE_EQ(seconds.stalled_copy, updates ? 0 : 8);
+    std::vector<Span> spans;
+    trace.Take(&spans);
+    ASSERT_EQ(spans.size(), 2u);
+    EXPECT_EQ(spans[0].kind, SpanKind::kDeviceUpdate);
+    EXPECT_EQ(spans[1].kind, updates ? SpanKind::kWaitUpdate : SpanKind::kWaitCopy);
+  }
+}
+
 TEST(DeviceTimes, ATraceHasEachCopyOperationAndWait) {
   Trace trace;
   trace.TurnOn(true);

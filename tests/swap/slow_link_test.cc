@@ -73,7 +73,7 @@ TEST_F(SlowLink, CopiesTakeTheirBytesAtTheLinksRate) {
             1.001 * (stats.copies_to_device.seconds + stats.copies_to_host.seconds));
   // Compute, which takes no time here, waits for nothing else.
   EXPECT_GT(stats.stall_copy_seconds, 0.5 * there);
-  EXPECT_GT(stats.stall_copy_seconds, 3 * (stats.stall_disk_seconds + stats.stall_update_seconds));
+  EXPECT_GT(stats.stall_copy_seconds, stats.stall_disk_seconds + stats.stall_update_seconds);
 }
 
 TEST_F(SlowLink, ComputeIsBusyWhileItsStreamIs) {

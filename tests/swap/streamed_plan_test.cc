@@ -115,9 +115,32 @@ TEST(StreamedPlan, PhasesMakeUpTheWhole) {
     for (const PhaseTraffic& phase : TrafficByPhase(plan)) {
       total.to_device_bytes += phase.to_device_bytes;
       total.to_host_bytes += phase.to_host_bytes;
+      total.read_bytes += phase.read_bytes;
+      total.written_bytes += phase.written_bytes;
     }
+    EXPECT_EQ(total.read_bytes, plan.traffic.read_bytes) << "seed " << seed;
+    EXPECT_EQ(total.written_bytes, plan.traffic.written_bytes) << "seed " << seed;
     EXPECT_EQ(total.to_device_bytes, plan.traffic.to_device_bytes) << "seed " << seed;
     EXPECT_EQ(total.to_host_bytes, plan.traffic.to_host_bytes) << "seed " << seed;
+  }
+}
+
+// The link and the workers side by side take less time than either alone.
+TEST(StreamedPlan, TheClockSharesTheUpdateWhereNeitherIsMuchFaster) {
+  PlanRequest request = OnDevice(UpdateMode::kDeferred, TierChoice::kHost, std::nullopt);
+  StepClock clock;
+  clock.op_seconds.assign(request.schedule.ops.size(), 1e-6);
+  clock.link = {1e10, 1e10};
+  clock.device_update_bytes_per_second = 1e12;
+  clock.update_bytes_per_second = 1.5e10;
+  request.clock = clock;
+  const SwapPlan plan = PlanOf(request);
+  EXPECT_GT(Streamed(plan), 2);
+  EXPECT_LT(Streamed(plan), 12);
+  const double seconds = SimulateStep(plan, clock).seconds;
+  for (const double share : {0.0, 1.0}) {
+    request.device_update_share = share;
+    EXPECT_GT(SimulateStep(PlanOf(request), clock).seconds, 1.1 * seconds) << share;
   }
 }
 

@@ -63,6 +63,18 @@ class SameBitsDevice : public SameBits {
     const TrainOptions nvme = Nvme(dtype, clip);
     const RunOutcome loose = Check(plain, nvme, "NVMe", {true, 1.2 * weight, 0.9 * weight});
 
+    // What lives elsewhere is updated there, tile by tile.
+    for (TrainOptions streamed : {cpu, nvme}) {
+      streamed.update_device = UpdateDevice::kGpu;
+      streamed.output.clear();
+      TestDevice device({.seed = ++seed_});
+      const RunOutcome outcome = Run(streamed, nullptr, &device);
+      ExpectSameBits(plain, outcome, "updates streamed through the device");
+      // The optimizer's planes, both ways: at least the moments.
+      EXPECT_GE(MovedPerParameter(outcome, "to_device", config_.parameter_count()), 8);
+      EXPECT_GE(MovedPerParameter(outcome, "to_host", config_.parameter_count()), 8);
+    }
+
     TrainOptions tight = nvme;
     TestDevice refuser({});
     SetSmallestBudgets(tight, &refuser);

@@ -58,6 +58,19 @@ TEST(StepSummary, SaysWhyAStepTookSoLong) {
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
+TEST(StepSummary, WhatAGpuUpdatesIsBesideTheWorkers) {
+  StepSummary summary;
+  for (int64_t step = 1; step <= 3; ++step) {
+    StepMetrics row = Row(step, 2);
+    row.busy_copy_seconds = 2;
+    row.busy_device_update_seconds = 1.5;
+    summary.Add(row);
+  }
+  const std::string text = summary.Text(1, 2, kDriveBytesPerDay);
+  EXPECT_THAT(text, HasSubstr("update 20% of 2 workers\n  on GPU     update 75%, beside them\n"));
+  for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
+}
+
 TEST(StepSummary, APredictionAtTheDisksOwnRatesIsShownWhereItDiffers) {
   StepSummary summary;
   for (int64_t step = 1; step <= 5; ++step) {

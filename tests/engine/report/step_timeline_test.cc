@@ -201,24 +201,27 @@ TEST(TimelineSvg, StaysInThePictureWhateverItIsGiven) {
   EXPECT_GT(positions, 5u);
 }
 
-TEST(TimelineBuilder, ADevicesCopiesAreRowsAndWaitsForThemAReason) {
+TEST(TimelineBuilder, ADevicesCopiesAndUpdatesAreRowsAndWaitsForThemAReason) {
   TimelineBuilder builder({"wte", "h.0"});
   builder.Begin(0);
   builder.Add(Of(SpanKind::kCopyToDevice, 10, 30, 1, 4000));
   builder.Add(Of(SpanKind::kCopyToHost, 20, 60, 1, 2000));
+  builder.Add(Of(SpanKind::kDeviceUpdate, 40, 70, 1));
   Span wait = Of(SpanKind::kWaitCopy, 10, 30, 1);
   wait.detail = static_cast<uint8_t>(SpanKind::kBackward);
   builder.Add(wait);
   builder.EndStep(Times(1, true, 50, 90, 100), {{"step", 1}}, 0);
   builder.Finish();
   const StepTimeline& t = *builder.timeline();
-  ASSERT_EQ(t.resources.size(), 2u);
-  EXPECT_EQ(t.resources[0].name, "copy to device");
-  EXPECT_EQ(t.resources[0].busy, (std::vector<TimelineSpan>{{0.01, 0.03}}));
+  ASSERT_EQ(t.resources.size(), 3u);
+  EXPECT_EQ(t.resources[0].name, "device update");
+  EXPECT_EQ(t.resources[0].busy, (std::vector<TimelineSpan>{{0.04, 0.07}}));
+  EXPECT_EQ(t.resources[1].name, "copy to device");
+  EXPECT_EQ(t.resources[1].busy, (std::vector<TimelineSpan>{{0.01, 0.03}}));
   double bytes = 0;
-  for (const double bin : t.resources[0].bin_bytes) bytes += bin;
+  for (const double bin : t.resources[1].bin_bytes) bytes += bin;
   EXPECT_NEAR(bytes, 4000, 1);
-  EXPECT_EQ(t.resources[1].name, "copy to host");
+  EXPECT_EQ(t.resources[2].name, "copy to host");
   ASSERT_EQ(t.waits.size(), 1u);
   EXPECT_EQ(t.waits[0].name, "copy");
   ASSERT_EQ(t.stalls.size(), 1u);
@@ -226,7 +229,7 @@ TEST(TimelineBuilder, ADevicesCopiesAreRowsAndWaitsForThemAReason) {
   EXPECT_EQ(t.stalls[0].before, "backward h.0");
   const auto again = StepTimelineFromJson(ToJson(t));
   ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_EQ(again->resources[1].name, "copy to host");
+  EXPECT_EQ(again->resources[2].name, "copy to host");
 }
 
 }  // namespace

@@ -187,7 +187,7 @@ TEST_F(TraceFileTest, TheRecorderWritesTheStepsAskedFor) {
   r.Drain();  // after the end, and no harm
 }
 
-TEST_F(TraceFileTest, CopiesOfEachDirectionHaveATrack) {
+TEST_F(TraceFileTest, CopiesOfEachDirectionAndADevicesUpdatesHaveATrack) {
   auto file = TraceFile::Open(path_, {"wte", "h.0"});
   ASSERT_TRUE(file.ok()) << file.status();
   for (int64_t i = 0; i < 3; ++i) {
@@ -196,17 +196,20 @@ TEST_F(TraceFileTest, CopiesOfEachDirectionHaveATrack) {
     ASSERT_EQ((*file)->Add(copy), absl::OkStatus());
     copy.kind = SpanKind::kCopyToHost;
     ASSERT_EQ((*file)->Add(copy), absl::OkStatus());
+    ASSERT_EQ((*file)->Add(Of(SpanKind::kDeviceUpdate, 1000 * i, 1000 * i + 500, 1)),
+              absl::OkStatus());
   }
   StepTimes times;
   times.end_ns = 5000;
   ASSERT_EQ((*file)->AddStep(times), absl::OkStatus());
   file->reset();
   std::map<std::string, int> named;
-  std::map<int, int> copies;
+  std::map<int, int> copies, updates;
   for (const auto& event : Events()) {
     if (event.at("ph") == "M" && event.at("name") == "thread_name") {
       ++named[event.at("args").at("name")];
     }
+    if (event.at("name") == "device update h.0") ++updates[event.at("tid")];
     if (event.at("ph") != "X" || event.at("cat") != "copy") continue;
     ++copies[event.at("tid")];
     EXPECT_EQ(event.at("args").at("bytes"), 4096);
@@ -215,6 +218,9 @@ TEST_F(TraceFileTest, CopiesOfEachDirectionHaveATrack) {
   EXPECT_EQ(named["copy to host"], 1);
   ASSERT_EQ(copies.size(), 2u);
   EXPECT_EQ(copies.begin()->second, 3);
+  EXPECT_EQ(named["device update"], 1);
+  ASSERT_EQ(updates.size(), 1u);
+  EXPECT_EQ(updates.begin()->second, 3);
 }
 
 }  // namespace
