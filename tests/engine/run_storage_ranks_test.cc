@@ -1,0 +1,102 @@
+// What several ranks leave on disk, and take away. No training: stores are made and committed by
+// hand.
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/run_storage.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "io/check.h"
+#include "tests/swap/store_fixture.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::SizeIs;
+
+class RunStorageRanksTest : public testing::Test {
+ protected:
+  RunStorageRanksTest() { fs::create_directory(folder_ / "swap"); }
+
+  TrainOptions Options(int rank, int ranks) const {
+    TrainOptions options;
+    options.output = RankOutput(folder_ / "out", rank);
+    options.swap_paths = {folder_ / "swap"};
+    options.rank = rank;
+    options.ranks = ranks;
+    options.shard_group_size = ranks;
+    return options;
+  }
+
+  // A rank's part, made durable at `manifest_path` of its output, and what a rank does at its end.
+  void Leave(const TrainOptions& options, const std::string& commit_id,
+             std::string (*manifest_path)(const std::string&),
+             const RunStorage::FirstRank* first = nullptr) {
+    auto storage = RunStorage::Open(options, first);
+    ASSERT_TRUE(storage.ok()) << storage.status();
+    RunState state;
+    const StateLayout layout = SmallLayout();
+    for (const UnitLayout& unit : layout.units()) {
+      UnitDescription description;
+      description.name = unit.name;
+      description.parameters.push_back(
+          {unit.name + ".weight", {static_cast<int64_t>(unit.parameters)}});
+      state.model.units.push_back(description);
+    }
+    ASSERT_TRUE(LayOutParameters(state.model).ok());
+    auto store = (*storage)->OpenStore(layout, {}, state);
+    ASSERT_TRUE(store.ok()) << store.status();
+    WriteEverything(**store, 1);
+    state.step = 1;
+    state.part.commit_id = commit_id;
+    ASSERT_EQ((*store)->Commit(manifest_path((*storage)->output()), {1, EncodeRunState(state)}),
+              absl::OkStatus());
+  }
+
+  std::vector<std::string> In(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / name)) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  }
+
+  const fs::path folder_ = [] {
+    std::string path = testing::TempDir() + "/ranks-XXXXXX";
+    SPILLWAY_CHECK(mkdtemp(path.data()) != nullptr);
+    return fs::path(path);
+  }();
+};
+
+TEST_F(RunStorageRanksTest, ACommitThatMayBeDecidedOnKeepsItsSwap) {
+  fs::create_directory(folder_ / "out");
+  RunStorage::FirstRank first;
+  first.output = folder_ / "out";
+  Leave(Options(1, 2), "1-a", PreparedManifestPath, &first);
+  EXPECT_THAT(In("swap"), SizeIs(1));
+  EXPECT_TRUE(fs::exists(PreparedManifestPath(folder_ / "out/ranks/1")));
+}
+
+TEST_F(RunStorageRanksTest, OverwritingTakesAwayWhatMoreRanksHad) {
+  fs::create_directory(folder_ / "out");
+  RunStorage::FirstRank first;
+  first.output = folder_ / "out";
+  for (const int rank : {1, 2}) {
+    Leave(Options(rank, 3), "1-a", CommitManifestPath, &first);
+  }
+  EXPECT_THAT(In("swap"), SizeIs(2));
+  TrainOptions options = Options(0, 2);
+  options.overwrite = true;
+  Leave(options, "1-b", CommitManifestPath);
+  EXPECT_THAT(In("out/ranks"), testing::ElementsAre("1"));
+  options = Options(1, 2);
+  options.overwrite = true;
+  Leave(options, "1-b", CommitManifestPath, &first);
+  EXPECT_THAT(In("swap"), SizeIs(2));
+}
+
+}  // namespace
+}  // namespace spillway
