@@ -8,8 +8,9 @@ namespace spillway {
 
 // What was counted from `begin` to `end` is not counted as since `start`.
 void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start);
+void LeaveOut(const ShardedStats& begin, const ShardedStats& end, ShardedStats& start);
 
-// One wait, for disk, updates or copies, as these were busy meanwhile. The mover counts those of
+// One wait, for disk, updates, copies or other ranks, as these were busy meanwhile. The mover counts those of
 // operations in the same way. While a separate device still computes, nothing waits.
 class Trainer::WaitOutsideOps {
  public:
@@ -20,6 +21,7 @@ class Trainer::WaitOutsideOps {
  private:
   Trainer& trainer_;
   const SwapStats before_;
+  const ShardedStats exchanged_before_;
   Span span_;
 };
 

@@ -37,6 +37,7 @@ struct ShardedStats {
   double busy_seconds = 0;              // that something was exchanged, or waited for
   double stall_collective_seconds = 0;  // compute waited for ranks
   double stall_swap_seconds = 0;        // compute waited for this rank's shards
+  uint64_t sent_bytes = 0;              // to other ranks, commits left out
 };
 
 class ShardedStep : public StepMemory {
@@ -79,6 +80,8 @@ class ShardedStep : public StepMemory {
   bool AwaitAction(const ShardAction& action);
   absl::Status Take(const ShardAction& action);
   absl::Status Gather(const ShardAction& action, const OpBuffers& shard);
+  // The compute thread has waited since `began`, for shards as long as `swap_seconds_` grew.
+  void CountWait(double began, double swap_before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int NumActions(Program program) const;
   int NumOps(Program program) const;
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_; }
