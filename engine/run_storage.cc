@@ -377,8 +377,9 @@ absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
     return absl::OkStatus();
   }
   const CommitRecord record{static_cast<uint64_t>(moved_->step), EncodeRunState(*moved_)};
-  RETURN_IF_ERROR(
-      store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(), record));
+  RETURN_IF_ERROR(AgreeAll(
+      ranks,
+      store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(), record)));
   if (ranks != nullptr) RETURN_IF_ERROR(PublishCommit(output(), *ranks));
   RemoveFormerRanks();
   if (!any) return absl::OkStatus();

@@ -89,8 +89,12 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(const TrainOptions& opt
 }
 
 absl::Status Trainer::Start(WeightSource* weights) {
-  ASSIGN_OR_RETURN(written_, WrittenBytes::Open(storage_->output(), written_before_));
-  RETURN_IF_ERROR(CountWritten(write_plan_.initial_bytes));
+  const absl::Status counted = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(written_, WrittenBytes::Open(storage_->output(), written_before_));
+    return CountWritten(write_plan_.initial_bytes);
+  }();
+  // Ranks leave together, or not at all: what they say to each other next would be misheard.
+  RETURN_IF_ERROR(AgreeAll(ranks_.world, counted));
   RETURN_IF_ERROR(storage_->CommitMove(store_.get(), ranks_.world));
   if (storage_->committed()) {
     RETURN_IF_ERROR(manager_->LoadResident());

@@ -13,6 +13,7 @@
 #include "engine/config/size.h"
 #include "engine/memory_limits.h"
 #include "engine/process_setup.h"
+#include "engine/ranks/join_launcher.h"
 #include "engine/train.h"
 
 namespace {
@@ -177,12 +178,17 @@ int main(int argc, char** argv) {
     options.offload_param = options.offload_optimizer = spillway::Offload::kNvme;
   }
 
+  // Under torchrun, srun or mpirun: one of several ranks, each with batches of its own.
+  const absl::Status joined = spillway::JoinLauncher(&options);
+  if (!joined.ok()) return std::fprintf(stderr, "%s\n", joined.ToString().c_str()), 2;
+
   Gratings data(/*first=*/0, /*size=*/1 << 20), held_out(/*first=*/1 << 20, /*size=*/256);
   const auto result = spillway::Train(BuildModel(), data, &held_out, /*weights=*/nullptr, options);
   if (!result.ok()) {
     std::fprintf(stderr, "train_cnn: %s\n", std::string(result.status().message()).c_str());
     return spillway::ExitCodeOf(result.status());
   }
+  if (options.rank > 0) return result->end == spillway::TrainResult::End::kStopped ? 75 : 0;
   std::printf(
       "step %ld: loss %.3f -> %.3f, held out %.3f; %.1f MB read from and %.1f MB written "
       "to swap\n",

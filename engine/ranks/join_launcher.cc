@@ -1,0 +1,34 @@
+#include "engine/ranks/join_launcher.h"
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "engine/ranks/launch_environment.h"
+#include "engine/ranks/rank_log.h"
+#include "io/status.h"
+
+namespace spillway {
+
+absl::Status JoinLauncher(TrainOptions* options) {
+  ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(ThisEnvironment(), std::nullopt));
+  SetUpRankLog(launch);
+  // By which the GPU is chosen, where the launcher has another name for it.
+  if (!launch.launcher.empty()) setenv("LOCAL_RANK", absl::StrCat(launch.local_rank).c_str(), 1);
+  options->rank = launch.rank;
+  options->ranks = launch.world;
+  if (options->shard == Shard::kNone) {
+    options->shard_group_size = 1;
+  } else if (options->shard != Shard::kHybrid) {
+    options->shard_group_size = launch.world;
+  } else if (options->shard_group_size <= 1) {
+    options->shard_group_size = launch.local_world;
+  }
+  if (options->ranks % options->shard_group_size != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("groups of ", options->shard_group_size,
+                                                   " ranks do not divide the ", options->ranks,
+                                                   " that ", launch.launcher, " started"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

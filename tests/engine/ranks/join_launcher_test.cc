@@ -1,0 +1,62 @@
+#include "engine/ranks/join_launcher.h"
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+class JoinLauncherTest : public testing::Test {
+ protected:
+  // As rank 3 of 6, two machines of three.
+  void SetUp() override {
+    for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  void TearDown() override {
+    for (const auto& [name, value] : variables_) unsetenv(name.c_str());
+  }
+
+  const std::map<std::string, std::string> variables_ = {{"RANK", "3"},
+                                                         {"WORLD_SIZE", "6"},
+                                                         {"LOCAL_RANK", "0"},
+                                                         {"GROUP_RANK", "1"},
+                                                         {"LOCAL_WORLD_SIZE", "3"},
+                                                         {"MASTER_ADDR", "127.0.0.1"},
+                                                         {"MASTER_PORT", "29500"},
+                                                         {"TORCHELASTIC_RUN_ID", "none"}};
+};
+
+TEST_F(JoinLauncherTest, TakesRanksFromTheEnvironment) {
+  TrainOptions options;
+  ASSERT_EQ(JoinLauncher(&options), absl::OkStatus());
+  EXPECT_EQ(options.rank, 3);
+  EXPECT_EQ(options.ranks, 6);
+  EXPECT_EQ(options.shard_group_size, 6);
+}
+
+TEST_F(JoinLauncherTest, GroupsFollowTheMode) {
+  TrainOptions options;
+  options.shard = Shard::kNone;
+  ASSERT_EQ(JoinLauncher(&options), absl::OkStatus());
+  EXPECT_EQ(options.shard_group_size, 1);
+  options.shard = Shard::kHybrid;
+  ASSERT_EQ(JoinLauncher(&options), absl::OkStatus());
+  EXPECT_EQ(options.shard_group_size, 3);
+  options.shard_group_size = 2;
+  ASSERT_EQ(JoinLauncher(&options), absl::OkStatus());
+  EXPECT_EQ(options.shard_group_size, 2);
+  options.shard_group_size = 4;
+  EXPECT_TRUE(absl::IsInvalidArgument(JoinLauncher(&options)));
+}
+
+TEST_F(JoinLauncherTest, ContradictionsAreErrors) {
+  unsetenv("RANK");
+  TrainOptions options;
+  EXPECT_TRUE(absl::IsInvalidArgument(JoinLauncher(&options)));
+}
+
+}  // namespace
+}  // namespace spillway

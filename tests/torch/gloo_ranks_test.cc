@@ -1,0 +1,128 @@
+#include "engine/torch/gloo_ranks.h"
+
+#include <chrono>
+#include <functional>
+#include <random>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "torch/csrc/distributed/c10d/HashStore.hpp"
+
+namespace spillway {
+namespace {
+
+// Ranks that are threads of this process, talking over sockets of this machine all the same.
+void OnRanks(int size, double timeout_seconds,
+             const std::function<void(std::unique_ptr<Collectives> ranks)>& run) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      GlooOptions options;
+      options.name = "test";
+      for (int member = 0; member < size; ++member) options.members.push_back(member);
+      options.rank = rank;
+      options.address = "127.0.0.1";
+      options.timeout_seconds = timeout_seconds;
+      auto ranks = ConnectGloo(store, options);
+      ASSERT_TRUE(ranks.ok()) << ranks.status();
+      run(*std::move(ranks));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+char Value(int from, int to, uint64_t i) { return static_cast<char>(i * 7 + from * 31 + to * 3); }
+
+TEST(GlooRanks, EveryPartComesToItsPlace) {
+  for (int size : {2, 3, 4}) {
+    OnRanks(size, 60, [size](std::unique_ptr<Collectives> ranks) {
+      std::mt19937 random(size);  // the same on every rank
+      uint64_t sent = 0;
+      for (int round = 0; round < 20; ++round) {
+        const uint64_t bytes = 1 + random() % (round % 5 == 0 ? 3'000'000 : 5000);
+        std::vector<std::vector<char>> out(size), in(size, std::vector<char>(bytes));
+        std::vector<const char*> send;
+        std::vector<char*> receive;
+        for (int peer = 0; peer < size; ++peer) {
+          for (uint64_t i = 0; i < bytes; ++i) {
+            out[peer].push_back(Value(ranks->rank(), peer, i + round));
+          }
+          send.push_back(out[peer].data());
+          receive.push_back(in[peer].data());
+        }
+        ASSERT_EQ(ranks->Exchange(send, receive, bytes), absl::OkStatus());
+        for (int peer = 0; peer < size; ++peer) {
+          for (uint64_t i = 0; i < bytes; ++i) {
+            ASSERT_EQ(in[peer][i], Value(peer, ranks->rank(), i + round)) << peer << " " << i;
+          }
+        }
+        sent += bytes * (size - 1);
+        EXPECT_EQ(ranks->sent_bytes(), sent);
+      }
+    });
+  }
+}
+
+TEST(GlooRanks, MessagesArriveInOrder) {
+  OnRanks(3, 60, [](std::unique_ptr<Collectives> ranks) {
+    for (int i = 0; i < 50; ++i) {
+      const uint64_t bytes = 1 + i * 37;
+      if (ranks->rank() > 0) {
+        const std::vector<char> data(bytes, static_cast<char>(i + ranks->rank()));
+        ASSERT_EQ(ranks->Send(0, data.data(), bytes), absl::OkStatus());
+        continue;
+      }
+      for (int from : {1, 2}) {
+        std::vector<char> data(bytes);
+        ASSERT_EQ(ranks->Receive(from, data.data(), bytes), absl::OkStatus());
+        EXPECT_EQ(data, std::vector<char>(bytes, static_cast<char>(i + from)));
+      }
+    }
+  });
+}
+
+TEST(GlooRanks, ARankThatLeavesIsNamed) {
+  OnRanks(3, 60, [](std::unique_ptr<Collectives> ranks) {
+    ASSERT_TRUE(AllGatherCount(*ranks, 0).ok());
+    if (ranks->rank() == 1) return;  // closes its connections
+    // Those that are left may see each other leave for it.
+    const absl::Status status = AllGatherCount(*ranks, 0).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    EXPECT_NE(status.message().find("rank "), absl::string_view::npos);
+  });
+}
+
+TEST(GlooRanks, ARankThatHangsIsNamedInTime) {
+  const auto began = std::chrono::steady_clock::now();
+  OnRanks(2, 1, [](std::unique_ptr<Collectives> ranks) {
+    if (ranks->rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+      return;
+    }
+    const absl::Status status = AllGatherCount(*ranks, 0).status();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
+    EXPECT_NE(status.message().find("rank 1 has not answered"), absl::string_view::npos) << status;
+    EXPECT_NE(status.message().find("--collective-timeout"), absl::string_view::npos);
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(30));
+}
+
+TEST(GlooRanks, AbortEndsWhatIsUnderWay) {
+  OnRanks(2, 60, [](std::unique_ptr<Collectives> ranks) {
+    if (ranks->rank() == 1) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      return;
+    }
+    std::thread other([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      ranks->Abort();
+    });
+    EXPECT_TRUE(absl::IsCancelled(AllGatherCount(*ranks, 0).status()));
+    other.join();
+    EXPECT_TRUE(absl::IsCancelled(AllGatherCount(*ranks, 0).status()));
+  });
+}
+
+}  // namespace
+}  // namespace spillway
