@@ -159,9 +159,9 @@ class Trainer {
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<OptimizerTiles> optimizer_;
   std::unique_ptr<SwapManager> manager_;
-  std::unique_ptr<Arena> whole_arena_;    // with several ranks
-  std::unique_ptr<StepMemory> memory_;    // what operations get their memory from
-  const ShardedStep* sharded_ = nullptr;  // memory_, with several ranks
+  std::unique_ptr<Arena> whole_arena_;  // with several ranks
+  std::unique_ptr<StepMemory> memory_;  // what operations get their memory from
+  ShardedStep* sharded_ = nullptr;      // memory_, with several ranks
   std::unique_ptr<RunJournal> journal_;
 
   std::optional<StepClock> clock_;  // what forecast_ was made with
@@ -182,7 +182,7 @@ class Trainer {
   // Outside operations, in this row.
   double waited_disk_seconds_ = 0, waited_update_seconds_ = 0, waited_copy_seconds_ = 0;
   double waited_collective_seconds_ = 0;
-  double agreed_seconds_ = 0;  // waited for numbers of other ranks, likewise
+  double agreed_seconds_ = 0;                     // waited for numbers of other ranks, likewise
   std::array<int64_t, kPhases> phase_ends_ns_{};  // of this row
 };
 

@@ -12,7 +12,9 @@ double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
 
 absl::StatusOr<std::vector<int64_t>> Trainer::CountsOfAllRanks(int64_t own) {
   const double began = Now();
+  sharded_->BeginExchange();
   auto counts = AllGatherCount(*ranks_.world, own);
+  sharded_->EndExchange();
   agreed_seconds_ += Now() - began;
   return counts;
 }
@@ -29,8 +31,10 @@ absl::Status Trainer::ShareLabels() {
 absl::StatusOr<double> Trainer::LossOfAllRanks() {
   if (ranks_.world == nullptr) return compute_->loss_sum();
   const double began = Now();
+  sharded_->BeginExchange();
   ASSIGN_OR_RETURN(const std::vector<double> sums,
                    AllGatherNumber(*ranks_.world, compute_->loss_sum()));
+  sharded_->EndExchange();
   agreed_seconds_ += Now() - began;
   double total = 0;
   for (double sum : sums) total += sum;
@@ -48,7 +52,7 @@ void Trainer::EndRowOfRanks(StepMetrics& row) const {
   const ShardedStats now = ExchangedNow();
   const ShardedStats& last = last_exchanged_;
   row.collective_bytes = now.sent_bytes - last.sent_bytes;
-  row.busy_collective_seconds = now.busy_seconds - last.busy_seconds + agreed_seconds_;
+  row.busy_collective_seconds = now.busy_seconds - last.busy_seconds;
   row.stall_collective_seconds = now.stall_collective_seconds - last.stall_collective_seconds +
                                  waited_collective_seconds_ + agreed_seconds_;
   // The swap manager's own stalls are those of the thread that exchanges, and not of compute.

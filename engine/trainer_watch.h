@@ -10,8 +10,9 @@ namespace spillway {
 void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start);
 void LeaveOut(const ShardedStats& begin, const ShardedStats& end, ShardedStats& start);
 
-// One wait, for disk, updates, copies or other ranks, as these were busy meanwhile. The mover counts those of
-// operations in the same way. While a separate device still computes, nothing waits.
+// One wait, for disk, updates, copies or other ranks, as these were busy meanwhile. The mover
+// counts those of operations in the same way. While a separate device still computes, nothing
+// waits.
 class Trainer::WaitOutsideOps {
  public:
   explicit WaitOutsideOps(Trainer& trainer);

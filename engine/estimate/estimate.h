@@ -1,5 +1,6 @@
 // What a run of a model would take: memory by kind and tier, the smallest budgets, traffic
-// and what the drive makes of it; of several ranks what one of them takes. Pure functions of values; docs/ESTIMATE.md has the formulas.
+// and what the drive makes of it; of several ranks what one of them takes. Pure functions of
+// values; docs/ESTIMATE.md has the formulas.
 #pragma once
 
 #include <array>

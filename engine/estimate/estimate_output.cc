@@ -41,14 +41,11 @@ json ModelJson(const Estimate& e) {
 json DTypesJson(const Estimate& e) {
   json dtypes = json::object();
   for (const DTypeEstimate& row : e.dtypes) {
-    dtypes[std::string(DTypeName(row.dtype))] = {{"weights", row.weights_bytes},
-                                                 {"gradients", row.gradients_bytes},
-                                                 {"optimizer", row.optimizer_bytes},
-                                                 {"activations", row.activations_bytes},
-                                                 {"staging", row.staging_bytes},
-                                                 {"whole_units", row.whole_bytes},
-                                                 {"total", row.total_bytes()},
-                                                 {"largest_layer", row.largest_layer_bytes}};
+    dtypes[std::string(DTypeName(row.dtype))] = {
+        {"weights", row.weights_bytes},     {"gradients", row.gradients_bytes},
+        {"optimizer", row.optimizer_bytes}, {"activations", row.activations_bytes},
+        {"staging", row.staging_bytes},     {"whole_units", row.whole_bytes},
+        {"total", row.total_bytes()},       {"largest_layer", row.largest_layer_bytes}};
   }
   return dtypes;
 }
@@ -57,12 +54,10 @@ json TiersJson(const Estimate& e) {
   json tiers = json::object();
   for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
     const TierBytes& bytes = e.tiers[static_cast<int>(tier)];
-    tiers[std::string(TierName(tier))] = {{"weights", bytes.weights},
-                                          {"gradients", bytes.gradients},
-                                          {"optimizer", bytes.optimizer},
-                                          {"activations", bytes.activations},
-                                          {"staging", bytes.staging},
-                                          {"whole_units", bytes.whole}};
+    tiers[std::string(TierName(tier))] = {
+        {"weights", bytes.weights},     {"gradients", bytes.gradients},
+        {"optimizer", bytes.optimizer}, {"activations", bytes.activations},
+        {"staging", bytes.staging},     {"whole_units", bytes.whole}};
   }
   return tiers;
 }
@@ -238,13 +233,13 @@ std::string EstimateText(const Estimate& e) {
                     in.trainable ? "" : "; this build can't train it yet"));
   for (const std::string& note : shape.notes) line("  note      " + note);
   const std::string dtype(DTypeName(in.options.dtype));
-  line(absl::StrCat(in.step.micro_batch, " x ", in.step.seq_len, " tokens, ", in.step.accumulate,
-                    " micro-batch", in.step.accumulate == 1 ? "" : "es", " a step",
-                    in.options.ranks > 1 ? absl::StrCat(" on each of ", in.options.ranks, " ranks")
-                                         : "",
-                    ". Activations of ", dtype,
-                    in.measured ? " are from a dry run, of the others" : " and the others are",
-                    " from a formula."));
+  line(absl::StrCat(
+      in.step.micro_batch, " x ", in.step.seq_len, " tokens, ", in.step.accumulate, " micro-batch",
+      in.step.accumulate == 1 ? "" : "es", " a step",
+      in.options.ranks > 1 ? absl::StrCat(" on each of ", in.options.ranks, " ranks") : "",
+      ". Activations of ", dtype,
+      in.measured ? " are from a dry run, of the others" : " and the others are",
+      " from a formula."));
   line(absl::StrCat(in.options.ranks > 1
                         ? absl::StrCat("What one rank has, ", ShardText(in.options), ",")
                         : "All of it",

@@ -151,7 +151,7 @@ absl::StatusOr<GradientTotal> ShardedStep::AwaitGradients() {
   }
   // In the order of the portions in a unit, which with one group, or one rank a group, is the
   // ranks' own.
-  const double began = Now();
+  BeginExchange();
   ASSIGN_OR_RETURN(const std::vector<double> squares,
                    AllGatherNumber(*ranks_.world, own.sum_of_squares));
   ASSIGN_OR_RETURN(const std::vector<int64_t> finite, AllGatherCount(*ranks_.world, own.finite));
@@ -160,8 +160,7 @@ absl::StatusOr<GradientTotal> ShardedStep::AwaitGradients() {
     total.sum_of_squares += squares[rank];
     total.finite &= finite[rank] != 0;
   }
-  MutexLock lock(mutex_);
-  stats_.busy_seconds += Now() - began;
+  EndExchange();
   return total;
 }
 
@@ -183,9 +182,20 @@ absl::Status ShardedStep::Flush() {
   return manager_->Flush();
 }
 
+void ShardedStep::BeginExchange() {
+  MutexLock lock(mutex_);
+  if (exchanges_++ == 0) exchanging_since_ = Now();
+}
+
+void ShardedStep::EndExchange() {
+  MutexLock lock(mutex_);
+  if (--exchanges_ == 0) stats_.busy_seconds += Now() - exchanging_since_;
+}
+
 ShardedStats ShardedStep::stats() const {
   MutexLock lock(mutex_);
   ShardedStats stats = stats_;
+  if (exchanges_ > 0) stats.busy_seconds += Now() - exchanging_since_;
   for (const Collectives* ranks : {ranks_.world, ranks_.group, ranks_.replicas}) {
     if (ranks != nullptr) stats.sent_bytes += ranks->sent_bytes();
   }
@@ -226,12 +236,12 @@ bool ShardedStep::AwaitAction(const ShardAction& action) {
 absl::Status ShardedStep::Take(const ShardAction& action) {
   const double began = Now();
   ASSIGN_OR_RETURN(const OpBuffers shard, manager_->BeginOp());
-  const double granted = Now();
   {
     MutexLock lock(mutex_);
-    swap_seconds_ += granted - began;
+    swap_seconds_ += Now() - began;
     changed_.NotifyAll();
   }
+  BeginExchange();
   switch (action.kind) {
     case ShardAction::Kind::kGather:
       RETURN_IF_ERROR(Gather(action, shard));
@@ -249,9 +259,8 @@ absl::Status ShardedStep::Take(const ShardAction& action) {
     case ShardAction::Kind::kLoss:
       break;
   }
+  EndExchange();
   manager_->EndOp();
-  MutexLock lock(mutex_);
-  stats_.busy_seconds += Now() - granted;
   return absl::OkStatus();
 }
 

@@ -72,6 +72,11 @@ class ShardedStep : public StepMemory {
   absl::Status Flush() override;
   absl::Status AwaitProgram() override;
 
+  // Around what the compute thread itself says to other ranks: it counts as busy time, which is
+  // counted once where the actions' thread exchanges something, too.
+  void BeginExchange();
+  void EndExchange();
+
   ShardedStats stats() const;
 
  private:
@@ -102,6 +107,8 @@ class ShardedStep : public StepMemory {
   int ops_done_ ABSL_GUARDED_BY(mutex_) = 0;
   int actions_done_ ABSL_GUARDED_BY(mutex_) = 0;
   ShardedStats stats_ ABSL_GUARDED_BY(mutex_);
+  int exchanges_ ABSL_GUARDED_BY(mutex_) = 0;  // under way, since:
+  double exchanging_since_ ABSL_GUARDED_BY(mutex_) = 0;
   double swap_seconds_ ABSL_GUARDED_BY(mutex_) = 0;  // that actions waited for shards
   int next_op_ = 0;                                  // of the compute thread
   std::thread thread_;

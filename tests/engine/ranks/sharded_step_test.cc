@@ -357,6 +357,7 @@ TEST(ShardedStep, SendsWhatAnEstimateCounts) {
   for (uint32_t seed = 30; seed < 38; ++seed) {
     Shape shape = RandomShapeOf(seed);
     shape.steps = 1;
+    shape.update = UpdateMode::kDeferred;  // all is sent when the norm is known
     for (bool bf16 : {false, true}) {
       shape.exchange_bf16 = bf16;
       for (int group : {1, 2, 4}) {

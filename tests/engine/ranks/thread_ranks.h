@@ -1,6 +1,7 @@
 // Ranks that are threads of one process, for tests of what stands on Collectives.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <deque>
@@ -55,7 +56,7 @@ class ThreadRanks {
 
     int calls_left = -1;
     uint64_t rounds = 0;
-    uint64_t sent_ = 0;
+    std::atomic<uint64_t> sent_{0};
 
    private:
     friend class ThreadRanks;
