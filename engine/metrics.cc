@@ -47,15 +47,15 @@ nlohmann::json ToJson(const StepMetrics& m) {
                   {"nvme_written", m.nvme_written_bytes},
                   {"to_device", m.to_device_bytes},
                   {"to_host", m.to_host_bytes},
-                  {"collective", 0}};
+                  {"collective", m.collective_bytes}};
   row["stall_seconds"] = {{"disk", m.stall_disk_seconds},
                           {"copy", m.stall_copy_seconds},
                           {"update", m.stall_update_seconds},
-                          {"collective", 0.0}};
+                          {"collective", m.stall_collective_seconds}};
   row["busy_seconds"] = {{"disk", m.busy_disk_seconds},
                          {"copy", m.busy_copy_seconds},
                          {"update", m.busy_update_seconds + m.busy_device_update_seconds},
-                         {"collective", 0.0},
+                         {"collective", m.busy_collective_seconds},
                          {"compute", m.busy_compute_seconds}};
   row["commit_seconds"] = m.commit_seconds;
   row["peak_bytes"] = {

@@ -37,6 +37,10 @@ struct StepMetrics {
   double busy_device_update_seconds = 0;  // that a separate device itself rounded and updated
   double busy_copy_seconds = 0;           // of a separate device's link, either way
   double stall_copy_seconds = 0;
+  // With several ranks: sent by this one; exchanges under way; compute waited for other ranks.
+  uint64_t collective_bytes = 0;
+  double busy_collective_seconds = 0;
+  double stall_collective_seconds = 0;
   CopyTime copies_to_device;  // of the mover's copies, each way by itself: no part of the row
   CopyTime copies_to_host;
   double busy_compute_seconds = 0;

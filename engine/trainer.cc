@@ -137,6 +137,8 @@ absl::StatusOr<double> Trainer::Evaluate() {
   const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
   const double began = Now();
   const SwapStats stats_before = manager_->stats();
+  const ShardedStats exchanged_before = ExchangedNow();
+  const double agreed_before = agreed_seconds_;
   const int64_t samples = compute_->evaluation_samples();
   int64_t at_once = compute_->evaluation_samples_at_once(plan().device_activation_bytes);
   if (ranks_.world != nullptr) {
@@ -173,6 +175,8 @@ absl::StatusOr<double> Trainer::Evaluate() {
   // The step's row is without it.
   excluded_seconds_ += Now() - began;
   LeaveOut(stats_before, manager_->stats(), last_stats_);
+  LeaveOut(exchanged_before, ExchangedNow(), last_exchanged_);
+  agreed_seconds_ = agreed_before;
   return row.loss;
 }
 

@@ -119,6 +119,7 @@ class Trainer {
   absl::Status RunOps(int64_t count);
   // With several ranks, the same on each: the labels of the step that begins; the sum of their
   // losses; whether a signal or a limit has reached any of them.
+  absl::StatusOr<std::vector<int64_t>> CountsOfAllRanks(int64_t own);
   absl::Status ShareLabels();
   absl::StatusOr<double> LossOfAllRanks();
   absl::StatusOr<bool> AnyRankStops(bool own);
@@ -131,6 +132,10 @@ class Trainer {
   absl::Status StartCommit(bool finished);
   // Fills in what the row's time went to; the next row begins where this one ends.
   void EndRow(StepMetrics& row);
+  // The same with several ranks: what of it they took.
+  void EndRowOfRanks(StepMetrics& row) const;
+  // Zeros with one rank.
+  ShardedStats ExchangedNow() const { return sharded_ ? sharded_->stats() : ShardedStats(); }
   double LearningRateNow() const;
 
   const TrainOptions options_;
@@ -159,9 +164,9 @@ class Trainer {
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<OptimizerTiles> optimizer_;
   std::unique_ptr<SwapManager> manager_;
-  std::unique_ptr<Arena> whole_arena_;    // with several ranks
-  std::unique_ptr<StepMemory> memory_;    // what operations get their memory from
-  const ShardedStep* sharded_ = nullptr;  // memory_, with several ranks
+  std::unique_ptr<Arena> whole_arena_;  // with several ranks
+  std::unique_ptr<StepMemory> memory_;  // what operations get their memory from
+  ShardedStep* sharded_ = nullptr;      // memory_, with several ranks
   std::unique_ptr<RunJournal> journal_;
 
   std::optional<StepClock> clock_;  // what forecast_ was made with
@@ -172,6 +177,7 @@ class Trainer {
   int64_t last_commit_step_ = 0;   // 0: none
   bool memory_refused_ = false;    // to what was computed last
   SwapStats last_stats_;
+  ShardedStats last_exchanged_;
   double row_began_ = 0;
   double compute_seconds_ = 0;
   // Of this row, up to the end of its forward and of its backward.
@@ -180,6 +186,8 @@ class Trainer {
   double last_commit_seconds_ = 0;
   // Outside operations, in this row.
   double waited_disk_seconds_ = 0, waited_update_seconds_ = 0, waited_copy_seconds_ = 0;
+  double waited_collective_seconds_ = 0;
+  double agreed_seconds_ = 0;                     // waited for numbers of other ranks, likewise
   std::array<int64_t, kPhases> phase_ends_ns_{};  // of this row
 };
 

@@ -15,18 +15,6 @@
 
 namespace spillway {
 
-namespace {
-
-// Compute by operation of the swap plan's schedule, with the graphs that `run` keeps.
-std::vector<double> SecondsOf(const RunPlan& run, const DryRun& recomputed) {
-  const DryRun dry_run = WithoutRecompute(recomputed, run.graphs);
-  if (!run.shards) return OpSeconds(run.swaps->schedule, dry_run);
-  const ShardedSchedule& schedule = run.shards->schedule;
-  return ActionSeconds(schedule, OpSeconds(schedule.compute, dry_run));
-}
-
-}  // namespace
-
 absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   const absl::StatusOr<DryRun> dry_run = compute_->MeasureNeeds();
   if (absl::IsResourceExhausted(dry_run.status())) {
@@ -71,11 +59,11 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   input.clock =
       MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_, device_);
   if (input.clock) {
-    input.clock->op_seconds = SecondsOf(run, *dry_run);
+    input.clock->op_seconds = ComputeSeconds(run, *dry_run);
     ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
     RETURN_IF_ERROR(CheckWrites(*run.swaps));
     // Timed, the plan may leave room for other graphs.
-    input.clock->op_seconds = SecondsOf(run, *dry_run);
+    input.clock->op_seconds = ComputeSeconds(run, *dry_run);
     clock_ = input.clock;
     forecast_ = ForecastRun(*run.swaps, *clock_);
   }

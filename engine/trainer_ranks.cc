@@ -1,13 +1,27 @@
-// What a trainer asks the other ranks between operations.
+// What a trainer asks the other ranks between operations, and what of a step they took.
 #include "engine/trainer.h"
 #include "io/status.h"
+#include "io/trace.h"
 
 namespace spillway {
+namespace {
+
+double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> Trainer::CountsOfAllRanks(int64_t own) {
+  const double began = Now();
+  sharded_->BeginExchange();
+  auto counts = AllGatherCount(*ranks_.world, own);
+  sharded_->EndExchange();
+  agreed_seconds_ += Now() - began;
+  return counts;
+}
 
 absl::Status Trainer::ShareLabels() {
   if (ranks_.world == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<int64_t> counts,
-                   AllGatherCount(*ranks_.world, compute_->label_count()));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> counts, CountsOfAllRanks(compute_->label_count()));
   int64_t total = 0;
   for (int64_t count : counts) total += count;
   compute_->SetLabelCount(total);
@@ -16,8 +30,12 @@ absl::Status Trainer::ShareLabels() {
 
 absl::StatusOr<double> Trainer::LossOfAllRanks() {
   if (ranks_.world == nullptr) return compute_->loss_sum();
+  const double began = Now();
+  sharded_->BeginExchange();
   ASSIGN_OR_RETURN(const std::vector<double> sums,
                    AllGatherNumber(*ranks_.world, compute_->loss_sum()));
+  sharded_->EndExchange();
+  agreed_seconds_ += Now() - began;
   double total = 0;
   for (double sum : sums) total += sum;
   return total;
@@ -25,9 +43,22 @@ absl::StatusOr<double> Trainer::LossOfAllRanks() {
 
 absl::StatusOr<bool> Trainer::AnyRankStops(bool own) {
   if (ranks_.world == nullptr) return own;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> stops, AllGatherCount(*ranks_.world, own));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> stops, CountsOfAllRanks(own));
   for (int64_t stop : stops) own |= stop != 0;
   return own;
+}
+
+void Trainer::EndRowOfRanks(StepMetrics& row) const {
+  const ShardedStats now = ExchangedNow();
+  const ShardedStats& last = last_exchanged_;
+  row.collective_bytes = now.sent_bytes - last.sent_bytes;
+  row.busy_collective_seconds = now.busy_seconds - last.busy_seconds;
+  row.stall_collective_seconds = now.stall_collective_seconds - last.stall_collective_seconds +
+                                 waited_collective_seconds_ + agreed_seconds_;
+  // The swap manager's own stalls are those of the thread that exchanges, and not of compute.
+  row.stall_disk_seconds = now.stall_swap_seconds - last.stall_swap_seconds + waited_disk_seconds_;
+  row.stall_update_seconds = waited_update_seconds_;
+  row.stall_copy_seconds = waited_copy_seconds_;
 }
 
 }  // namespace spillway

@@ -35,8 +35,17 @@ void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start) {
   start.stall_commit_seconds += end.stall_commit_seconds - begin.stall_commit_seconds;
 }
 
+void LeaveOut(const ShardedStats& begin, const ShardedStats& end, ShardedStats& start) {
+  start.busy_seconds += end.busy_seconds - begin.busy_seconds;
+  start.stall_collective_seconds += end.stall_collective_seconds - begin.stall_collective_seconds;
+  start.stall_swap_seconds += end.stall_swap_seconds - begin.stall_swap_seconds;
+  start.sent_bytes += end.sent_bytes - begin.sent_bytes;
+}
+
 Trainer::WaitOutsideOps::WaitOutsideOps(Trainer& trainer)
-    : trainer_(trainer), before_(trainer.manager_->stats()) {
+    : trainer_(trainer),
+      before_(trainer.manager_->stats()),
+      exchanged_before_(trainer.ExchangedNow()) {
   span_.begin_ns = Trace::Now();
 }
 
@@ -52,10 +61,12 @@ void Trainer::WaitOutsideOps::End() {
   busy.workers = (now.update_busy_seconds - before_.update_busy_seconds) / trainer_.workers_;
   busy.device_update = now.device_update_seconds - before_.device_update_seconds;
   busy.copy = now.copy_busy_seconds - before_.copy_busy_seconds;
-  span_.kind = WaitedFor(waited, busy);
-  (span_.kind == SpanKind::kWaitUpdate ? trainer_.waited_update_seconds_
-   : span_.kind == SpanKind::kWaitCopy ? trainer_.waited_copy_seconds_
-                                       : trainer_.waited_disk_seconds_) += waited;
+  const double exchanging = trainer_.ExchangedNow().busy_seconds - exchanged_before_.busy_seconds;
+  span_.kind = exchanging > waited / 2 ? SpanKind::kWaitCollective : WaitedFor(waited, busy);
+  (span_.kind == SpanKind::kWaitCollective ? trainer_.waited_collective_seconds_
+   : span_.kind == SpanKind::kWaitUpdate   ? trainer_.waited_update_seconds_
+   : span_.kind == SpanKind::kWaitCopy     ? trainer_.waited_copy_seconds_
+                                           : trainer_.waited_disk_seconds_) += waited;
   trainer_.recorder_->trace()->Record(span_);
 }
 
@@ -63,7 +74,9 @@ void Trainer::StartClock(double now, const SwapStats& stats) {
   row_began_ = now;
   last_stats_ = stats;
   compute_seconds_ = excluded_seconds_ = 0;
+  last_exchanged_ = ExchangedNow();
   waited_disk_seconds_ = waited_update_seconds_ = waited_copy_seconds_ = 0;
+  waited_collective_seconds_ = agreed_seconds_ = 0;
   busy_after_forward_ = busy_after_backward_ = {};
 }
 
@@ -110,6 +123,7 @@ void Trainer::EndRow(StepMetrics& row) {
       stats.stall_disk_seconds - last_stats_.stall_disk_seconds + waited_disk_seconds_;
   row.stall_update_seconds =
       stats.stall_update_seconds - last_stats_.stall_update_seconds + waited_update_seconds_;
+  if (sharded_ != nullptr) EndRowOfRanks(row);
   row.forecast = forecast_;
   if (forecast_) {
     const Busy ends[] = {{}, busy_after_forward_, busy_after_backward_, BusyNow(stats)};

@@ -8,9 +8,11 @@ namespace spillway {
 
 // What was counted from `begin` to `end` is not counted as since `start`.
 void LeaveOut(const SwapStats& begin, const SwapStats& end, SwapStats& start);
+void LeaveOut(const ShardedStats& begin, const ShardedStats& end, ShardedStats& start);
 
-// One wait, for disk, updates or copies, as these were busy meanwhile. The mover counts those of
-// operations in the same way. While a separate device still computes, nothing waits.
+// One wait, for disk, updates, copies or other ranks, as these were busy meanwhile. The mover
+// counts those of operations in the same way. While a separate device still computes, nothing
+// waits.
 class Trainer::WaitOutsideOps {
  public:
   explicit WaitOutsideOps(Trainer& trainer);
@@ -20,6 +22,7 @@ class Trainer::WaitOutsideOps {
  private:
   Trainer& trainer_;
   const SwapStats before_;
+  const ShardedStats exchanged_before_;
   Span span_;
 };
 

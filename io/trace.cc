@@ -38,6 +38,8 @@ absl::string_view SpanKindName(SpanKind kind) {
       return "wait for update";
     case SpanKind::kWaitCopy:
       return "wait for copy";
+    case SpanKind::kWaitCollective:
+      return "wait for other ranks";
     case SpanKind::kWaitCommit:
       return "wait for commit";
     case SpanKind::kCommit:

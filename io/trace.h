@@ -40,6 +40,7 @@ enum class SpanKind : uint8_t {
   kWaitDisk,
   kWaitUpdate,
   kWaitCopy,
+  kWaitCollective,  // for other ranks
   kWaitCommit,
   // From the beginning of a commit until it is durable; an evaluation.
   kCommit,

@@ -170,11 +170,14 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
   ASSIGN_OR_RETURN(input.shape, ReadModelShape(document));
   input.options = config.train;
   if (input.options.threads == 0) {
-    input.options.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    input.options.threads = std::max(1, cores / config.train.ranks);
   }
   at::set_num_threads(input.options.threads);
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
-  ChooseBudgets(choice, &input.options.device_memory_bytes, &input.options.host_memory_bytes);
+  // As train --ranks does: all of them on this machine.
+  ChooseBudgets(choice, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
+                config.train.ranks);
   input.step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
   const int64_t positions = input.shape.positions;
   if (input.step.seq_len == 0) {
@@ -224,9 +227,9 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
       MeasureClock(*estimate.plan.swaps, input.options,
                    WithoutRecompute(times, estimate.plan.graphs), workers, opened->place.device);
   if (!input.clock) return estimate;
+  input.clock->op_seconds = ComputeSeconds(estimate.plan, times);
   ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
-  input.clock->op_seconds =
-      OpSeconds(estimate.plan.swaps->schedule, WithoutRecompute(times, estimate.plan.graphs));
+  input.clock->op_seconds = ComputeSeconds(estimate.plan, times);
   estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
   return estimate;
 }

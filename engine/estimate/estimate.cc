@@ -61,7 +61,8 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
 }
 
 DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan) {
-  const uint64_t parameters = input.shape.model.parameter_count();
+  const uint64_t group = plan.shards ? plan.shards->grid.group : 1;
+  const uint64_t parameters = (input.shape.model.parameter_count() + group - 1) / group;
   const StateLayout& layout = plan.swaps->layout;
   DTypeEstimate row;
   row.dtype = dtype;
@@ -73,6 +74,7 @@ DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan
                           residency.activations[static_cast<int>(Tier::kHost)] +
                           residency.activations[static_cast<int>(Tier::kNvme)];
   row.staging_bytes = StagingBytes(plan);
+  row.whole_bytes = plan.whole_bytes;
   row.largest_layer_bytes = LargestUnit(input.shape.model) * DTypeBytes(dtype);
   return row;
 }
@@ -87,6 +89,7 @@ std::array<TierBytes, 3> TiersOf(const RunPlan& plan) {
     tiers[tier].activations = residency.activations[tier];
   }
   tiers[static_cast<int>(Tier::kDevice)].activations = plan.computing_bytes();
+  tiers[static_cast<int>(Tier::kDevice)].whole = plan.whole_bytes;
   tiers[static_cast<int>(Tier::kHost)].staging = StagingBytes(plan);
   return tiers;
 }
@@ -114,6 +117,9 @@ absl::StatusOr<Estimate> MakeEstimate(const EstimateInput& input) {
     estimate.fits = fits;
     estimate.minimums = minimums;
     estimate.tiers = TiersOf(plan);
+    if (plan.shards) {
+      estimate.collective = CollectiveBytes(plan.shards->schedule, plan.shards->sums);
+    }
     estimate.store_bytes = StoreBytes(plan, input.options.no_commit);
     estimate.plan = std::move(plan);
   }

@@ -9,6 +9,7 @@
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/metrics.h"
+#include "engine/ranks/shard_plan.h"
 #include "swap/format_bytes.h"
 
 namespace spillway {
@@ -40,13 +41,11 @@ json ModelJson(const Estimate& e) {
 json DTypesJson(const Estimate& e) {
   json dtypes = json::object();
   for (const DTypeEstimate& row : e.dtypes) {
-    dtypes[std::string(DTypeName(row.dtype))] = {{"weights", row.weights_bytes},
-                                                 {"gradients", row.gradients_bytes},
-                                                 {"optimizer", row.optimizer_bytes},
-                                                 {"activations", row.activations_bytes},
-                                                 {"staging", row.staging_bytes},
-                                                 {"total", row.total_bytes()},
-                                                 {"largest_layer", row.largest_layer_bytes}};
+    dtypes[std::string(DTypeName(row.dtype))] = {
+        {"weights", row.weights_bytes},     {"gradients", row.gradients_bytes},
+        {"optimizer", row.optimizer_bytes}, {"activations", row.activations_bytes},
+        {"staging", row.staging_bytes},     {"whole_units", row.whole_bytes},
+        {"total", row.total_bytes()},       {"largest_layer", row.largest_layer_bytes}};
   }
   return dtypes;
 }
@@ -55,11 +54,10 @@ json TiersJson(const Estimate& e) {
   json tiers = json::object();
   for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kNvme}) {
     const TierBytes& bytes = e.tiers[static_cast<int>(tier)];
-    tiers[std::string(TierName(tier))] = {{"weights", bytes.weights},
-                                          {"gradients", bytes.gradients},
-                                          {"optimizer", bytes.optimizer},
-                                          {"activations", bytes.activations},
-                                          {"staging", bytes.staging}};
+    tiers[std::string(TierName(tier))] = {
+        {"weights", bytes.weights},     {"gradients", bytes.gradients},
+        {"optimizer", bytes.optimizer}, {"activations", bytes.activations},
+        {"staging", bytes.staging},     {"whole_units", bytes.whole}};
   }
   return tiers;
 }
@@ -81,7 +79,18 @@ double DriveDays(const Estimate& e) {
                              e.input.drive_bytes_per_day);
 }
 
-int64_t TokensPerStep(const Estimate& e) { return e.input.step.tokens() * e.input.step.accumulate; }
+// Of all ranks.
+int64_t TokensPerStep(const Estimate& e) {
+  return e.input.step.tokens() * e.input.step.accumulate * e.input.options.ranks;
+}
+
+std::string ShardText(const TrainOptions& options) {
+  std::string text = absl::StrCat("--shard ", ShardName(options.shard));
+  if (options.shard == Shard::kHybrid) {
+    absl::StrAppend(&text, " in groups of ", options.shard_group_size);
+  }
+  return text;
+}
 
 std::string WithCommas(uint64_t n) {
   const std::string digits = absl::StrCat(n);
@@ -145,6 +154,7 @@ void AppendTable(std::string& text, const Estimate& e) {
   kind("optimizer", &DTypeEstimate::optimizer_bytes, &TierBytes::optimizer);
   kind("activations", &DTypeEstimate::activations_bytes, &TierBytes::activations);
   kind("staging", &DTypeEstimate::staging_bytes, &TierBytes::staging);
+  if (e.plan.shards) kind("whole units", &DTypeEstimate::whole_bytes, &TierBytes::whole);
   std::vector<std::string> cells;
   for (uint64_t total : totals) cells.push_back(Cell(total));
   AppendRow(text, "total", cells);
@@ -171,6 +181,9 @@ json EstimateJson(const Estimate& e) {
   out["accumulate"] = in.step.accumulate;
   out["seq_len"] = in.step.seq_len;
   out["tokens_per_step"] = TokensPerStep(e);
+  out["ranks"] = in.options.ranks;
+  out["shard"] = std::string(ShardName(in.options.shard));
+  out["shard_group_size"] = in.options.shard_group_size;
   out["update"] = e.plan.update == UpdateMode::kDeferred ? "deferred" : "immediate";
   out["activations_from"] = in.measured ? "dry run" : "formula";
   out["dtypes"] = DTypesJson(e);
@@ -191,6 +204,9 @@ json EstimateJson(const Estimate& e) {
   out["bytes_written_per_step"] = traffic.written_bytes;
   out["bytes_to_device_per_step"] = traffic.to_device_bytes;
   out["bytes_to_host_per_step"] = traffic.to_host_bytes;
+  out["bytes_collective_per_step"] = e.collective.total_bytes();
+  out["bytes_gathered_per_step"] = e.collective.gather_bytes;
+  out["bytes_summed_per_step"] = e.collective.sum_bytes;
   out["drive_bytes_per_day"] = in.drive_bytes_per_day;
   out["drive_days_per_step"] = DriveDays(e);
   out["drive_days"] = in.options.steps > 0 ? json(DriveDays(e) * in.options.steps) : json(nullptr);
@@ -217,12 +233,17 @@ std::string EstimateText(const Estimate& e) {
                     in.trainable ? "" : "; this build can't train it yet"));
   for (const std::string& note : shape.notes) line("  note      " + note);
   const std::string dtype(DTypeName(in.options.dtype));
-  line(absl::StrCat(in.step.micro_batch, " x ", in.step.seq_len, " tokens, ", in.step.accumulate,
-                    " micro-batch", in.step.accumulate == 1 ? "" : "es", " a step. Activations of ",
-                    dtype,
-                    in.measured ? " are from a dry run, of the others" : " and the others are",
-                    " from a formula."));
-  line(absl::StrCat("All of it by dtype, and of ", dtype, " what lives where",
+  line(absl::StrCat(
+      in.step.micro_batch, " x ", in.step.seq_len, " tokens, ", in.step.accumulate, " micro-batch",
+      in.step.accumulate == 1 ? "" : "es", " a step",
+      in.options.ranks > 1 ? absl::StrCat(" on each of ", in.options.ranks, " ranks") : "",
+      ". Activations of ", dtype,
+      in.measured ? " are from a dry run, of the others" : " and the others are",
+      " from a formula."));
+  line(absl::StrCat(in.options.ranks > 1
+                        ? absl::StrCat("What one rank has, ", ShardText(in.options), ",")
+                        : "All of it",
+                    " by dtype, and of ", dtype, " what lives where",
                     e.fits ? "" : " with the least memory", ":"));
   text += '\n';
   AppendTable(text, e);
@@ -249,6 +270,11 @@ std::string EstimateText(const Estimate& e) {
   if (traffic.to_device_bytes + traffic.to_host_bytes > 0) {
     line(absl::StrCat("  copied    ", FormatBytes(traffic.to_device_bytes), " to the device and ",
                       FormatBytes(traffic.to_host_bytes), " from it a step"));
+  }
+  if (e.collective.total_bytes() > 0) {
+    line(absl::StrCat("  sent      ", FormatBytes(e.collective.total_bytes()),
+                      " a step to other ranks: weights ", FormatBytes(e.collective.gather_bytes),
+                      ", gradients ", FormatBytes(e.collective.sum_bytes)));
   }
   if (traffic.written_bytes > 0) {
     std::string days = absl::StrFormat("  wear      %.3g drive days a step", DriveDays(e));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/estimate/run_forecast.h"
 #include "engine/memory_limits.h"
 #include "engine/ranks/shard_plan.h"
 #include "io/check.h"
@@ -67,6 +68,14 @@ DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs) {
     }
   }
   return recomputed;
+}
+
+std::vector<double> ComputeSeconds(const RunPlan& run, const DryRun& recomputed) {
+  SPILLWAY_CHECK(run.swaps.has_value());
+  const DryRun dry_run = WithoutRecompute(recomputed, run.graphs);
+  if (!run.shards) return OpSeconds(run.swaps->schedule, dry_run);
+  const ShardedSchedule& schedule = run.shards->schedule;
+  return ActionSeconds(schedule, OpSeconds(schedule.compute, dry_run));
 }
 
 absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOptions& options,

@@ -53,6 +53,11 @@ struct RunPlan {
   }
 };
 
+// Seconds of compute by operation of the swap plan's schedule, with the graphs that `run` keeps.
+// With several ranks those are actions, and compute is what each of them waits for.
+// REQUIRES: run.swaps.
+std::vector<double> ComputeSeconds(const RunPlan& run, const DryRun& recomputed);
+
 // kInvalidArgument when choices contradict each other. A run that does not fit is no error.
 // REQUIRES: both budgets of `options` are set.
 absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOptions& options,

@@ -11,6 +11,22 @@ ShardGrid GridOf(const TrainOptions& options) {
   return {options.ranks, options.shard_group_size, options.rank};
 }
 
+absl::string_view ShardName(Shard shard) {
+  switch (shard) {
+    case Shard::kNone:
+      return "none";
+    case Shard::kOptimizer:
+      return "optimizer";
+    case Shard::kGradients:
+      return "gradients";
+    case Shard::kFull:
+      return "full";
+    case Shard::kHybrid:
+      return "hybrid";
+  }
+  return "?";
+}
+
 StateLayout ShardLayout(const StateLayout& whole, const ShardGrid& grid) {
   if (grid.size == 1) return whole;
   std::vector<UnitLayout> units = whole.units();
@@ -47,7 +63,8 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
     shards.shard_parameters.push_back(shards.grid.ShardParameters(unit.parameters));
   }
   shards.weight_bytes = whole.planes()[0].bytes_per_parameter;
-  const bool again = options.shard == Shard::kFull || options.shard == Shard::kHybrid;
+  // Where nothing is divided, to gather is to copy from this rank's own.
+  const bool again = options.shard != Shard::kOptimizer && options.shard != Shard::kGradients;
   shards.schedule = BuildShardedSchedule(
       compute, again ? GatheredWeights::kForOneUse : GatheredWeights::kForOneStep, unit_parameters,
       shards.weight_bytes);

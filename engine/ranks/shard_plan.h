@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "engine/optimizer.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/ranks/sharded_step.h"
@@ -13,6 +14,9 @@
 namespace spillway {
 
 ShardGrid GridOf(const TrainOptions& options);
+
+// "full": as --shard says it.
+absl::string_view ShardName(Shard shard);
 
 // A rank's shard of `whole`: the same units and planes, of the shard's parameters.
 StateLayout ShardLayout(const StateLayout& whole, const ShardGrid& grid);

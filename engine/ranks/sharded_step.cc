@@ -1,5 +1,6 @@
 #include "engine/ranks/sharded_step.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -84,13 +85,15 @@ void ShardedStep::AbandonQueued() {
 }
 
 absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
-  RETURN_IF_ERROR(next_op_ == 0 ? AwaitProgram() : absl::OkStatus());
   const ShardedSchedule& schedule = options_.schedule;
   const double began = Now();
   bool training;
   {
     MutexLock lock(mutex_);
+    const double swap_before = swap_seconds_;
     if (next_op_ == 0) {
+      while (failure_.ok() && running_) changed_.Wait(mutex_);
+      RETURN_IF_ERROR(failure_);
       SPILLWAY_CHECK(!queued_.empty());
       program_ = queued_.front();
       queued_.pop_front();
@@ -99,13 +102,9 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
       changed_.NotifyAll();
     }
     training = program_ == Program::kTrain;
-    const double swap_before = swap_seconds_;
     while (failure_.ok() && actions_done_ < schedule.needs_actions[next_op_]) changed_.Wait(mutex_);
     RETURN_IF_ERROR(failure_);
-    const double waited = Now() - began;
-    const double swapping = std::min(waited, swap_seconds_ - swap_before);
-    stats_.stall_swap_seconds += swapping;
-    stats_.stall_collective_seconds += waited - swapping;
+    CountWait(began, swap_before);
   }
   OpBuffers buffers;
   buffers.op = &schedule.compute.ops[next_op_];
@@ -120,6 +119,13 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
     buffers.fresh.push_back(stay.first_op == next_op_);
   }
   return buffers;
+}
+
+void ShardedStep::CountWait(double began, double swap_before) {
+  const double waited = Now() - began;
+  const double swapping = std::min(waited, swap_seconds_ - swap_before);
+  stats_.stall_swap_seconds += swapping;
+  stats_.stall_collective_seconds += waited - swapping;
 }
 
 void ShardedStep::EndOp() {
@@ -145,6 +151,7 @@ absl::StatusOr<GradientTotal> ShardedStep::AwaitGradients() {
   }
   // In the order of the portions in a unit, which with one group, or one rank a group, is the
   // ranks' own.
+  BeginExchange();
   ASSIGN_OR_RETURN(const std::vector<double> squares,
                    AllGatherNumber(*ranks_.world, own.sum_of_squares));
   ASSIGN_OR_RETURN(const std::vector<int64_t> finite, AllGatherCount(*ranks_.world, own.finite));
@@ -153,13 +160,20 @@ absl::StatusOr<GradientTotal> ShardedStep::AwaitGradients() {
     total.sum_of_squares += squares[rank];
     total.finite &= finite[rank] != 0;
   }
+  EndExchange();
   return total;
 }
 
 void ShardedStep::AnnounceUpdate(const UpdateScalars& scalars) {
   // Immediate updates: the last sums of the step before are still on their way to the manager,
   // and these are not their scalars. An error shows at the next operation.
-  AwaitProgram().IgnoreError();
+  {
+    const double began = Now();
+    MutexLock lock(mutex_);
+    const double swap_before = swap_seconds_;
+    while (failure_.ok() && running_) changed_.Wait(mutex_);
+    CountWait(began, swap_before);
+  }
   manager_->AnnounceUpdate(scalars);
 }
 
@@ -168,9 +182,24 @@ absl::Status ShardedStep::Flush() {
   return manager_->Flush();
 }
 
+void ShardedStep::BeginExchange() {
+  MutexLock lock(mutex_);
+  if (exchanges_++ == 0) exchanging_since_ = Now();
+}
+
+void ShardedStep::EndExchange() {
+  MutexLock lock(mutex_);
+  if (--exchanges_ == 0) stats_.busy_seconds += Now() - exchanging_since_;
+}
+
 ShardedStats ShardedStep::stats() const {
   MutexLock lock(mutex_);
-  return stats_;
+  ShardedStats stats = stats_;
+  if (exchanges_ > 0) stats.busy_seconds += Now() - exchanging_since_;
+  for (const Collectives* ranks : {ranks_.world, ranks_.group, ranks_.replicas}) {
+    if (ranks != nullptr) stats.sent_bytes += ranks->sent_bytes();
+  }
+  return stats;
 }
 
 // --- The actions' thread ----------------------------------------------------------
@@ -207,12 +236,12 @@ bool ShardedStep::AwaitAction(const ShardAction& action) {
 absl::Status ShardedStep::Take(const ShardAction& action) {
   const double began = Now();
   ASSIGN_OR_RETURN(const OpBuffers shard, manager_->BeginOp());
-  const double granted = Now();
   {
     MutexLock lock(mutex_);
-    swap_seconds_ += granted - began;
+    swap_seconds_ += Now() - began;
     changed_.NotifyAll();
   }
+  BeginExchange();
   switch (action.kind) {
     case ShardAction::Kind::kGather:
       RETURN_IF_ERROR(Gather(action, shard));
@@ -230,9 +259,8 @@ absl::Status ShardedStep::Take(const ShardAction& action) {
     case ShardAction::Kind::kLoss:
       break;
   }
+  EndExchange();
   manager_->EndOp();
-  MutexLock lock(mutex_);
-  stats_.busy_seconds += Now() - granted;
   return absl::OkStatus();
 }
 

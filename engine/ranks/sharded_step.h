@@ -37,6 +37,7 @@ struct ShardedStats {
   double busy_seconds = 0;              // that something was exchanged, or waited for
   double stall_collective_seconds = 0;  // compute waited for ranks
   double stall_swap_seconds = 0;        // compute waited for this rank's shards
+  uint64_t sent_bytes = 0;              // to other ranks, commits left out
 };
 
 class ShardedStep : public StepMemory {
@@ -71,6 +72,11 @@ class ShardedStep : public StepMemory {
   absl::Status Flush() override;
   absl::Status AwaitProgram() override;
 
+  // Around what the compute thread itself says to other ranks: it counts as busy time, which is
+  // counted once where the actions' thread exchanges something, too.
+  void BeginExchange();
+  void EndExchange();
+
   ShardedStats stats() const;
 
  private:
@@ -79,6 +85,8 @@ class ShardedStep : public StepMemory {
   bool AwaitAction(const ShardAction& action);
   absl::Status Take(const ShardAction& action);
   absl::Status Gather(const ShardAction& action, const OpBuffers& shard);
+  // The compute thread has waited since `began`, for shards as long as `swap_seconds_` grew.
+  void CountWait(double began, double swap_before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int NumActions(Program program) const;
   int NumOps(Program program) const;
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_; }
@@ -99,6 +107,8 @@ class ShardedStep : public StepMemory {
   int ops_done_ ABSL_GUARDED_BY(mutex_) = 0;
   int actions_done_ ABSL_GUARDED_BY(mutex_) = 0;
   ShardedStats stats_ ABSL_GUARDED_BY(mutex_);
+  int exchanges_ ABSL_GUARDED_BY(mutex_) = 0;  // under way, since:
+  double exchanging_since_ ABSL_GUARDED_BY(mutex_) = 0;
   double swap_seconds_ ABSL_GUARDED_BY(mutex_) = 0;  // that actions waited for shards
   int next_op_ = 0;                                  // of the compute thread
   std::thread thread_;

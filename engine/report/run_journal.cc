@@ -108,6 +108,9 @@ absl::Status RunJournal::Step(const StepMetrics& m) {
   if (m.to_device_bytes + m.to_host_bytes > 0) {
     scalars.emplace_back("stall_seconds/copy", m.stall_copy_seconds);
   }
+  if (m.collective_bytes > 0) {
+    scalars.emplace_back("stall_seconds/collective", m.stall_collective_seconds);
+  }
   if (m.grad_norm) scalars.emplace_back("train/grad_norm", *m.grad_norm);
   if (m.loss_scale) scalars.emplace_back("train/loss_scale", *m.loss_scale);
   ToTensorBoard(m.step, scalars);

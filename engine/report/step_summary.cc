@@ -52,12 +52,15 @@ void StepSummary::Count(const StepMetrics& row) {
   sums_.stall_disk += row.stall_disk_seconds;
   sums_.stall_update += row.stall_update_seconds;
   sums_.stall_copy += row.stall_copy_seconds;
+  sums_.stall_collective += row.stall_collective_seconds;
   sums_.commit += row.commit_seconds;
   sums_.busy_compute += row.busy_compute_seconds;
   sums_.busy_disk += row.busy_disk_seconds;
   sums_.busy_update += row.busy_update_seconds;
   sums_.busy_copy += row.busy_copy_seconds;
   sums_.busy_device_update += row.busy_device_update_seconds;
+  sums_.busy_collective += row.busy_collective_seconds;
+  sums_.collective_bytes += row.collective_bytes;
   const auto add = [](const CopyTime& copies, CopyTime& sum) {
     sum.bytes += copies.bytes;
     sum.seconds += copies.seconds;
@@ -124,8 +127,10 @@ std::string StepSummary::SpeedLines(int workers) const {
     absl::StrAppend(&text, "\n  on GPU     update ",
                     Percent(sums_.busy_device_update / sums_.seconds), ", beside them");
   }
-  const std::pair<const char*, double> waits[] = {
-      {"disk", sums_.stall_disk}, {"update", sums_.stall_update}, {"copy", sums_.stall_copy}};
+  const std::pair<const char*, double> waits[] = {{"disk", sums_.stall_disk},
+                                                  {"update", sums_.stall_update},
+                                                  {"copy", sums_.stall_copy},
+                                                  {"ranks", sums_.stall_collective}};
   std::string waited;
   for (const auto& [reason, seconds] : waits) {
     if (seconds / sums_.seconds < kLeastStall) continue;
@@ -137,6 +142,12 @@ std::string StepSummary::SpeedLines(int workers) const {
                   waited.empty() ? "hardly: under 0.5% of the steps" : waited + " a step");
   if (sums_.commit > 0) {
     absl::StrAppend(&text, "; commits ", Seconds(sums_.commit), " in all");
+  }
+  if (sums_.collective_bytes > 0) {
+    absl::StrAppend(&text, "\n  sent       ",
+                    FormatBytes(sums_.collective_bytes / static_cast<uint64_t>(counted_)),
+                    " a step to other ranks; exchanges under way ",
+                    Percent(sums_.busy_collective / sums_.seconds), " of the step");
   }
   return text;
 }

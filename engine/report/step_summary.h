@@ -35,10 +35,10 @@ class StepSummary {
  private:
   struct Sums {
     double seconds = 0;
-    double stall_disk = 0, stall_update = 0, stall_copy = 0, commit = 0;
-    double busy_compute = 0, busy_disk = 0, busy_update = 0, busy_copy = 0, binding = 0;
-    double busy_device_update = 0;
-    uint64_t read_bytes = 0, written_bytes = 0;
+    double stall_disk = 0, stall_update = 0, stall_copy = 0, stall_collective = 0, commit = 0;
+    double busy_compute = 0, busy_disk = 0, busy_update = 0, busy_copy = 0, busy_collective = 0;
+    double binding = 0, busy_device_update = 0;
+    uint64_t read_bytes = 0, written_bytes = 0, collective_bytes = 0;
     CopyTime to_device, to_host;
   };
 

@@ -24,10 +24,11 @@ bool IsTransfer(SpanKind kind) { return kind >= SpanKind::kRead && kind <= SpanK
 bool IsWait(SpanKind kind) { return kind >= SpanKind::kWaitDisk && kind <= SpanKind::kWaitCommit; }
 
 std::string WaitReason(SpanKind kind) {
-  return kind == SpanKind::kWaitDisk     ? "disk"
-         : kind == SpanKind::kWaitUpdate ? "update"
-         : kind == SpanKind::kWaitCopy   ? "copy"
-                                         : "commit";
+  return kind == SpanKind::kWaitDisk         ? "disk"
+         : kind == SpanKind::kWaitUpdate     ? "update"
+         : kind == SpanKind::kWaitCopy       ? "copy"
+         : kind == SpanKind::kWaitCollective ? "collective"
+                                             : "commit";
 }
 
 nlohmann::json SpansJson(const std::vector<TimelineSpan>& spans) {

@@ -35,7 +35,7 @@ struct TimelineOp {
 };
 
 struct TimelineStall {
-  std::string reason;  // "disk", "update", "copy", "commit"
+  std::string reason;  // "disk", "update", "copy", "collective", "commit"
   std::string before;  // the operation that waited
   TimelineSpan span;
 };

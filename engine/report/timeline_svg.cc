@@ -151,11 +151,12 @@ class Drawing {
   }
 
   static const char* WaitClass(const std::string& reason) {
-    return reason == "disk"     ? "f2"
-           : reason == "update" ? "f5"
-           : reason == "copy"   ? "f6"
-           : reason == "commit" ? "f3"
-                                : "f7";
+    return reason == "disk"         ? "f2"
+           : reason == "update"     ? "f5"
+           : reason == "copy"       ? "f6"
+           : reason == "collective" ? "f4"
+           : reason == "commit"     ? "f3"
+                                    : "f7";
   }
 
   void Waits() {

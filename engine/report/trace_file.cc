@@ -195,6 +195,7 @@ int TraceFile::TrackOf(const Span& span) {
     case SpanKind::kWaitDisk:
     case SpanKind::kWaitUpdate:
     case SpanKind::kWaitCopy:
+    case SpanKind::kWaitCollective:
     case SpanKind::kWaitCommit:
       return kWaits;
     case SpanKind::kCommit:

@@ -8,6 +8,7 @@ namespace spillway {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr uint64_t kMiB = 1 << 20;
 
@@ -75,6 +76,60 @@ TEST(Estimate, TiersAreThePlansAndFitTheBudgets) {
     EXPECT_NEAR(static_cast<double>(host.weights + host.optimizer + host.gradients + host.staging),
                 static_cast<double>(e->plan.swaps->host_arena_bytes + e->plan.book_bytes), 1e5);
     EXPECT_EQ(e->tiers[static_cast<int>(Tier::kNvme)].optimizer > 0, offload == Offload::kNvme);
+  }
+}
+
+// Micro-batch and accumulation are each rank's, and so is all that is counted but tokens.
+TEST(Estimate, OneRankOfSeveralHasItsShare) {
+  EstimateInput input = Input();
+  input.options.host_memory_bytes = 400 * kMiB;
+  const auto alone = MakeEstimate(input);
+  input.options.device_memory_bytes = 128 * kMiB;
+  input.options.ranks = input.options.shard_group_size = 4;
+  const auto e = MakeEstimate(input);
+  ASSERT_TRUE(alone.ok() && e.ok()) << e.status();
+  const uint64_t n = input.shape.model.parameter_count();
+  const DTypeEstimate& row = Row(*e, DType::kBFloat16);
+  EXPECT_EQ(row.weights_bytes, 2 * ((n + 3) / 4));
+  EXPECT_EQ(row.optimizer_bytes, 10 * ((n + 3) / 4));
+  EXPECT_EQ(row.activations_bytes, Row(*alone, DType::kBFloat16).activations_bytes);
+  EXPECT_EQ(row.whole_bytes, e->plan.whole_bytes);
+  EXPECT_GT(row.whole_bytes, 0u);
+  EXPECT_EQ(Row(*alone, DType::kBFloat16).whole_bytes, 0u);
+  EXPECT_LT(e->store_bytes, alone->store_bytes / 3);
+  const nlohmann::json json = EstimateJson(*e);
+  EXPECT_EQ(json["ranks"], 4);
+  EXPECT_EQ(json["shard"], "full");
+  EXPECT_EQ(json["tokens_per_step"], 4 * EstimateJson(*alone)["tokens_per_step"].get<int64_t>());
+  EXPECT_EQ(json["tiers"]["device"]["whole_units"], row.whole_bytes);
+  EXPECT_EQ(json["bytes_collective_per_step"].get<uint64_t>(), e->collective.total_bytes());
+  EXPECT_GT(json["bytes_gathered_per_step"], 0);
+  EXPECT_GT(json["bytes_summed_per_step"], 0);
+  EXPECT_EQ(EstimateJson(*alone)["bytes_collective_per_step"], 0);
+  const std::string text = EstimateText(*e);
+  EXPECT_THAT(text, HasSubstr("on each of 4 ranks"));
+  EXPECT_THAT(text, HasSubstr("What one rank has, --shard full, by dtype"));
+  EXPECT_THAT(text, HasSubstr("whole units"));
+  EXPECT_THAT(text, HasSubstr(" a step to other ranks: weights "));
+  for (absl::string_view line : absl::StrSplit(text, '\n')) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(EstimateText(*alone), Not(HasSubstr("rank")));
+}
+
+TEST(Estimate, WhatARankNeedsAtLeastIsExact) {
+  for (Shard mode : {Shard::kNone, Shard::kGradients, Shard::kFull}) {
+    EstimateInput input = Input();
+    input.options.ranks = 3;
+    input.options.shard = mode;
+    input.options.shard_group_size = mode == Shard::kNone ? 1 : 3;
+    input.options.host_memory_bytes = 0;
+    const BudgetPair least = MakeEstimate(input)->minimums.pair;
+    for (uint64_t device_less : {0, 1}) {
+      for (uint64_t host_less : {0, 1}) {
+        input.options.device_memory_bytes = least.device_bytes - device_less;
+        input.options.host_memory_bytes = least.host_bytes - host_less;
+        EXPECT_EQ(MakeEstimate(input)->fits, device_less + host_less == 0);
+      }
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "engine/optimizer.h"
 #include "engine/parameter_update.h"
+#include "engine/ranks/collective_traffic.h"
 #include "engine/update_loops.h"
 #include "gtest/gtest.h"
 #include "swap/swap_plan.h"
@@ -353,6 +354,34 @@ TEST(ShardedStep, SendsWhatTheFormulaSays) {
   // The last units' stay from forward to backward: the loss' and the one before it.
   EXPECT_EQ(sent(4, GatheredWeights::kForOneUse),
             sums + bytes * 3 / 4 + (8192 + 40960) * 4 * 3 / 4);
+}
+
+// The formula that estimates print, on every rank.
+TEST(ShardedStep, SendsWhatAnEstimateCounts) {
+  for (uint32_t seed = 30; seed < 38; ++seed) {
+    Shape shape = RandomShapeOf(seed);
+    shape.steps = 1;
+    shape.update = UpdateMode::kDeferred;  // all is sent when the norm is known
+    for (bool bf16 : {false, true}) {
+      shape.exchange_bf16 = bf16;
+      for (int group : {1, 2, 4}) {
+        for (GatheredWeights gathered :
+             {GatheredWeights::kForOneUse, GatheredWeights::kForOneStep}) {
+          const ShardGrid grid{4, group, 0};
+          std::vector<uint64_t> padded;
+          for (uint64_t parameters : shape.units) padded.push_back(grid.UnitParameters(parameters));
+          const CollectiveTraffic expected = CollectiveBytes(
+              BuildShardedSchedule(BuildTrainSchedule({shape.borrows}, shape.update), gathered,
+                                   padded, 4),
+              {grid, shape.bucket, bf16, kTile});
+          EXPECT_EQ(expected.gather_bytes > 0, group > 1);
+          for (uint64_t sent : RunAll(shape, 4, group, gathered).sent_bytes) {
+            EXPECT_EQ(sent, expected.total_bytes()) << seed << " " << group << " " << bf16;
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(ShardedStep, ARankThatIsGoneEndsTheOthers) {

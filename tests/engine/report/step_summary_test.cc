@@ -132,5 +132,21 @@ TEST(StepSummary, ADevicesCopiesAreThere) {
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
+TEST(StepSummary, WhatOtherRanksTookIsThere) {
+  StepSummary summary;
+  for (int64_t step = 1; step <= 5; ++step) {
+    StepMetrics row = Row(step, 2);
+    row.collective_bytes = 6 << 20;
+    row.busy_collective_seconds = 1.5;
+    row.stall_collective_seconds = 0.4;
+    summary.Add(row);
+  }
+  const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
+  EXPECT_THAT(text, HasSubstr("ranks 0.4 s (20%)"));
+  EXPECT_THAT(text, HasSubstr("sent       6 MiB a step to other ranks"));
+  EXPECT_THAT(text, HasSubstr("exchanges under way 75% of the step"));
+  for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
+}
+
 }  // namespace
 }  // namespace spillway
