@@ -246,7 +246,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   }
   Progress progress("step", options_.steps, state_.step);
   StepSummary summary;
-  StartClock(Now(), manager_->stats());
+  StartClock(Now(), manager_->stats(), ExchangedNow());
   recorder_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
   ASSIGN_OR_RETURN(bool stop, AnyRankStops(StopSignal::received() != 0));

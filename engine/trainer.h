@@ -111,7 +111,7 @@ class Trainer {
   double ComputingNow(const SwapStats& stats) const;
   // The forecast again, for the summary, the report and the result.
   void JudgeForecast(StepSummary& summary, TrainResult& result);
-  void StartClock(double now, const SwapStats& stats);
+  void StartClock(double now, const SwapStats& stats, const ShardedStats& exchanged);
   bool EvaluateAfter(int64_t step) const;
   bool CommitAfter(int64_t step) const;
   absl::StatusOr<TrainResult> RunSteps();
@@ -133,7 +133,7 @@ class Trainer {
   // Fills in what the row's time went to; the next row begins where this one ends.
   void EndRow(StepMetrics& row);
   // The same with several ranks: what of it they took.
-  void EndRowOfRanks(StepMetrics& row) const;
+  void EndRowOfRanks(StepMetrics& row, const ShardedStats& now) const;
   // Zeros with one rank.
   ShardedStats ExchangedNow() const { return sharded_ ? sharded_->stats() : ShardedStats(); }
   double LearningRateNow() const;

@@ -48,8 +48,7 @@ absl::StatusOr<bool> Trainer::AnyRankStops(bool own) {
   return own;
 }
 
-void Trainer::EndRowOfRanks(StepMetrics& row) const {
-  const ShardedStats now = ExchangedNow();
+void Trainer::EndRowOfRanks(StepMetrics& row, const ShardedStats& now) const {
   const ShardedStats& last = last_exchanged_;
   row.collective_bytes = now.sent_bytes - last.sent_bytes;
   row.busy_collective_seconds = now.busy_seconds - last.busy_seconds;

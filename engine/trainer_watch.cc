@@ -70,11 +70,11 @@ void Trainer::WaitOutsideOps::End() {
   trainer_.recorder_->trace()->Record(span_);
 }
 
-void Trainer::StartClock(double now, const SwapStats& stats) {
+void Trainer::StartClock(double now, const SwapStats& stats, const ShardedStats& exchanged) {
   row_began_ = now;
   last_stats_ = stats;
   compute_seconds_ = excluded_seconds_ = 0;
-  last_exchanged_ = ExchangedNow();
+  last_exchanged_ = exchanged;
   waited_disk_seconds_ = waited_update_seconds_ = waited_copy_seconds_ = 0;
   waited_collective_seconds_ = agreed_seconds_ = 0;
   busy_after_forward_ = busy_after_backward_ = {};
@@ -100,6 +100,7 @@ Trainer::Busy Trainer::BusyNow(const SwapStats& stats) const {
 void Trainer::EndRow(StepMetrics& row) {
   const double now = static_cast<double>(Trace::Now()) * 1e-9;
   const SwapStats stats = manager_->stats();
+  const ShardedStats exchanged = ExchangedNow();
   const double held = stats.stall_commit_seconds - last_stats_.stall_commit_seconds;
   row.seconds = now - row_began_ - excluded_seconds_ - held;
   row.commit_seconds = std::exchange(last_commit_seconds_, 0) + held;
@@ -123,7 +124,7 @@ void Trainer::EndRow(StepMetrics& row) {
       stats.stall_disk_seconds - last_stats_.stall_disk_seconds + waited_disk_seconds_;
   row.stall_update_seconds =
       stats.stall_update_seconds - last_stats_.stall_update_seconds + waited_update_seconds_;
-  if (sharded_ != nullptr) EndRowOfRanks(row);
+  if (sharded_ != nullptr) EndRowOfRanks(row, exchanged);
   row.forecast = forecast_;
   if (forecast_) {
     const Busy ends[] = {{}, busy_after_forward_, busy_after_backward_, BusyNow(stats)};
@@ -142,7 +143,7 @@ void Trainer::EndRow(StepMetrics& row) {
   row.peak_device_bytes = compute_->peak_bytes() + (device_ ? device_arena_->size_bytes() : 0);
   row.peak_host_bytes = host_budget_->peak_bytes();
   row.peak_rss_bytes = PeakResidentBytes();
-  StartClock(now, stats);
+  StartClock(now, stats, exchanged);
 }
 
 void Trainer::JudgeForecast(StepSummary& summary, TrainResult& result) {
