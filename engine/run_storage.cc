@@ -477,7 +477,7 @@ RunStorage::~RunStorage() {
   others.push_back(ranks);
   if (!holds_only(others)) return;
   // Ranks that give up together take theirs back at the same time.
-  for (int i = 0; i < 100 && options_.rank == 0 && fs::exists(ranks, error); ++i) usleep(10'000);
+  for (int i = 0; i < 500 && options_.rank == 0 && fs::exists(ranks, error); ++i) usleep(10'000);
   if (!holds_only(marks)) return;
   for (const std::string& mark : marks) fs::remove(mark, error);
   if (!output_was_empty_) return;
@@ -485,6 +485,8 @@ RunStorage::~RunStorage() {
   for (const std::string& path : created_) {
     if (rmdir(path.c_str()) != 0) break;  // not empty: somebody else uses it
   }
+  // The last of the ranks that leave, whichever made it.
+  if (options_.rank > 0) rmdir(fs::path(output()).parent_path().c_str());
 }
 
 void RunStorage::RemoveSwap() {

@@ -51,7 +51,7 @@ class RanksFaultsTest(RanksCase):
         for moment in range(MOMENTS):
             self.begin_afresh()
             stage = ("start", "prepared", "commits", "export", "state", "training")[moment % 6]
-            for attempt in range(2):  # and once more, while it gets going again
+            for attempt in range(1 + moment % 2):  # and once more, while it gets going again
                 job = Job(self, self.command(3, steps=30, commit_every=1, resume=attempt > 0))
                 self.wait_for_stage(job, stage, 3)
                 time.sleep(moments.uniform(0, {"start": 0.5, "commits": 0.3,
@@ -77,7 +77,7 @@ class RanksFaultsTest(RanksCase):
             self.assertEqual(self.outcome(), expected, f"moment {moment}")
             self.assert_only_files_of(3)
         print(f"{MOMENTS} moments, {killed} kills: {stages}")
-        self.assertGreaterEqual(killed, MOMENTS)
+        self.assertGreaterEqual(killed, MOMENTS / 2)
 
     def test_killed_while_it_moves_to_other_ranks(self):
         self.go(1, steps=2, no_export=True)
