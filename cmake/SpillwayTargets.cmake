@@ -148,7 +148,7 @@ function(spillway_tests name folder)
     target_precompile_headers(${name} PRIVATE <gmock/gmock.h> <gtest/gtest.h> <absl/status/statusor.h>)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       TEST_PREFIX ${folder}/ NO_PRETTY_VALUES EXTRA_ARGS --gtest_brief=1
-      PROPERTIES TIMEOUT 300 LABELS ${folder} ENVIRONMENT "${SPILLWAY_TEST_ENVIRONMENT}")
+      PROPERTIES TIMEOUT 900 LABELS ${folder} ENVIRONMENT "${SPILLWAY_TEST_ENVIRONMENT}")
   endif()
 endfunction()
 

@@ -100,7 +100,7 @@ class RanksFaultsTest(RanksCase):
         for victim in (0, 1):
             with self.subTest(victim=victim):
                 self.begin_afresh()
-                job = Job(self, self.command(3, steps=1000000, collective_timeout="3s"))
+                job = Job(self, self.command(3, steps=1000000, collective_timeout="10s"))
                 self.wait_for_rows(job, 2)
                 hung = job.ranks()[victim]
                 os.kill(hung, signal.SIGSTOP)
@@ -218,14 +218,14 @@ class RanksFaultsTest(RanksCase):
 
     def test_missing_rank(self):
         began = time.monotonic()
-        results = self.by_hand([self.command(3, launched=True, collective_timeout="2s")] * 2,
+        results = self.by_hand([self.command(3, launched=True, collective_timeout="6s")] * 2,
                                world=3)
         self.assertLess(time.monotonic() - began, PROMPT)
         for result in results:
             self.assert_run(result, 1, "rank 2 of 3 did not come", "--collective-timeout")
         # Without the first one there is no place to meet.
         port = free_port()
-        result = run(*self.command(2, launched=True, collective_timeout="2s"), variables={
+        result = run(*self.command(2, launched=True, collective_timeout="6s"), variables={
             "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
         self.assert_run(result, 1, "does not reach rank 0", str(port))
         self.assert_nothing_left()
@@ -235,7 +235,7 @@ class RanksFaultsTest(RanksCase):
             listener.bind(("127.0.0.1", 0))
             listener.listen()
             port = listener.getsockname()[1]
-            result, = self.by_hand([self.command(2, launched=True, collective_timeout="2s")],
+            result, = self.by_hand([self.command(2, launched=True, collective_timeout="6s")],
                                    world=2, port=port)
             self.assert_run(result, 1, "the port is in use", str(port), "MASTER_PORT")
             self.assert_nothing_left()
