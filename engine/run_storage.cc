@@ -323,6 +323,8 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   if (!committed_) return store;
 
   RETURN_IF_ERROR(MoveInto(*store, state));
+  // Nobody to wait for.
+  if (options_.ranks == 1) RETURN_IF_ERROR(CommitMove(store.get(), nullptr));
   return store;
 }
 
@@ -387,6 +389,7 @@ absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
     return absl::OkStatus();
   }
   const CommitRecord record{static_cast<uint64_t>(moved_->step), EncodeRunState(*moved_)};
+  moved_.reset();
   RETURN_IF_ERROR(AgreeAll(
       ranks,
       store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(), record)));
