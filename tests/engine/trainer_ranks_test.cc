@@ -3,6 +3,7 @@
 #include "engine/metrics.h"
 #include "engine/ranks/collective_traffic.h"
 #include "gmock/gmock.h"
+#include "tests/device/quiet_machine.h"
 #include "tests/engine/ranks/thread_ranks.h"
 #include "tests/engine/trainer_testing.h"
 
@@ -17,6 +18,8 @@ class TrainerRanks : public TrainerTest {
     options.clip = clip;
     options.steps = 6;
     options.no_commit = true;
+    // Rings of several ranks in one process are races to ThreadSanitizer (sharded_step_test.cc).
+    options.io.kind = IoEngineOptions::Kind::kThreads;
     return options;
   }
 
@@ -110,6 +113,7 @@ TEST_F(TrainerRanks, RowsTellWhatWasSent) {
 }
 
 TEST_F(TrainerRanks, SlowExchangesAreWhatAStepWaitsForAndIsBusyWith) {
+  if (!MachineIsQuiet()) GTEST_SKIP() << "other work takes the processor";
   for (double clip : {1.0, 0.0}) {
     SCOPED_TRACE(clip);
     std::string speed;
