@@ -109,7 +109,7 @@ class RanksFaultsTest(RanksCase):
                 result = job.result()
                 self.assertEqual(result.returncode, 1, result.stderr)
                 # One says so; its own error, when it goes on, is that the others are gone.
-                self.assertIn(f"stopped because rank {victim} has not answered for 3 s",
+                self.assertIn(f"stopped because rank {victim} has not answered for 10 s",
                               result.stderr)
                 self.assertEqual(len(self.errors(result)), 3, result.stderr)
 
