@@ -60,7 +60,9 @@ target_compile_definitions(spillway::xxhash INTERFACE XXH_INLINE_ALL)
 
 # LibTorch as the PyPI wheel lays it out. Its own CMake config insists on a CUDA
 # toolkit even to link the CPU library, so this is ours.
-if(EXISTS ${SPILLWAY_TORCH}/include/torch/csrc/api/include/torch/torch.h)
+if(SPILLWAY_WITHOUT_TORCH)
+  message(STATUS "Without LibTorch: only io, swap and the engine's core are built")
+elseif(EXISTS ${SPILLWAY_TORCH}/include/torch/csrc/api/include/torch/torch.h)
   add_library(spillway::torch INTERFACE IMPORTED)
   target_include_directories(spillway::torch SYSTEM INTERFACE ${SPILLWAY_TORCH}/include
     ${SPILLWAY_TORCH}/include/torch/csrc/api/include)
@@ -71,8 +73,6 @@ if(EXISTS ${SPILLWAY_TORCH}/include/torch/csrc/api/include/torch/torch.h)
   # GPU; tools/setup puts both in runtime/.
   target_link_options(spillway::torch INTERFACE -Wl,--allow-shlib-undefined
     -Wl,-rpath-link,${SPILLWAY_TORCH}/runtime)
-elseif(SPILLWAY_WITHOUT_TORCH)
-  message(STATUS "Without LibTorch: only io, swap and the engine's core are built")
 else()
   message(FATAL_ERROR "LibTorch not found in ${SPILLWAY_TORCH}: run tools/setup, or set SPILLWAY_TORCH")
 endif()
