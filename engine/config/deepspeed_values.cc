@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 
 namespace spillway {
 
@@ -56,7 +57,7 @@ std::optional<bool> AsBoolean(const json& value) {
 std::string ShownJson(const json& value) {
   constexpr size_t kMost = 60;
   const std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
-  return text.size() <= kMost ? text : text.substr(0, kMost - 3) + "...";
+  return text.size() <= kMost ? text : absl::StrCat(text.substr(0, kMost - 3), "...");
 }
 
 }  // namespace spillway

@@ -92,7 +92,7 @@ class ShapeReader {
   }
   static std::string Shown(const json& value) {
     const std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-    return text.size() <= 80 ? text : text.substr(0, 77) + "...";
+    return text.size() <= 80 ? text : absl::StrCat(text.substr(0, 77), "...");
   }
 
   const JsonDocument& document_;
