@@ -4,7 +4,7 @@
 //   train_cnn --output /tmp/cnn --swap /mnt/nvme --steps 120
 //
 // The data is made here: noisy gratings, eight classes by direction and frequency.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>

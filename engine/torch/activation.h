@@ -1,7 +1,7 @@
 // The activations of transformers' configs.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "engine/torch/gpt2_config.h"
 

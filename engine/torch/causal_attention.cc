@@ -1,5 +1,6 @@
 #include "engine/torch/causal_attention.h"
 
+#include <torch/autograd.h>
 #include <algorithm>
 #include <cmath>
 #include <limits>

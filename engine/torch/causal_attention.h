@@ -2,7 +2,7 @@
 // what torch's fused attention does not offer on the CPU.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "engine/model.h"
 

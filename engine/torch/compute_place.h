@@ -7,7 +7,7 @@
 //                on the calling thread, on weights at addresses of the device's
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <optional>

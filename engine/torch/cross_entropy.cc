@@ -1,5 +1,6 @@
 #include "engine/torch/cross_entropy.h"
 
+#include <torch/autograd.h>
 #include <ATen/Parallel.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The end of a language model: logits and their cross-entropy in one step.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace spillway {
 

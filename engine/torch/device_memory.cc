@@ -3,7 +3,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 #include <sys/mman.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cstdlib>

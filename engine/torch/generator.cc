@@ -1,5 +1,6 @@
 #include "engine/torch/generator.h"
 
+#include <torch/utils.h>
 #include <ATen/Parallel.h>
 #include <unistd.h>
 

@@ -2,7 +2,7 @@
 // read of a number is a wait for all that was put into its stream.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 

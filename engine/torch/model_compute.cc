@@ -1,5 +1,7 @@
 #include "engine/torch/model_compute.h"
 
+#include <torch/autograd.h>
+#include <torch/utils.h>
 #include <algorithm>
 #include <cmath>
 #include <cstring>

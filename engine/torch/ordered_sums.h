@@ -2,7 +2,7 @@
 // atomically. None of these waits for the device.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace spillway {
 

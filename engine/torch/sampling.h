@@ -1,7 +1,7 @@
 // How the next token of a text is drawn from its logits.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 

@@ -5,7 +5,7 @@
 // the build has them, as LibTorch's own do.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <vector>

@@ -1,7 +1,7 @@
 // Parameters as LibTorch sees them: views of weights that the swap engine holds.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <vector>
 

@@ -1,5 +1,6 @@
 #include "engine/torch/token_embedding.h"
 
+#include <torch/autograd.h>
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
 

@@ -1,7 +1,7 @@
 // Token and position embeddings in one step.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace spillway {
 

@@ -1,5 +1,6 @@
 #include "engine/torch/unit_graph.h"
 
+#include <torch/autograd.h>
 #include <utility>
 
 #include "io/check.h"

@@ -1,6 +1,6 @@
 #include "engine/torch/device_memory.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "gtest/gtest.h"
 

@@ -2,7 +2,8 @@
 // agree with, in a page.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <map>
 #include <numeric>

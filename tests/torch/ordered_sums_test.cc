@@ -1,5 +1,6 @@
 #include "engine/torch/ordered_sums.h"
 
+#include <torch/utils.h>
 #include <gtest/gtest.h>
 
 #include "engine/torch/token_embedding.h"

@@ -1,7 +1,7 @@
 // Twenty steps through NVMe against transformers and PyTorch with everything in
 // memory: the numbers of tests/golden/make_gpt2.py.
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <filesystem>

@@ -2,7 +2,7 @@
 // same in every placement.
 #pragma once
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <csignal>
 #include <cstdint>

@@ -267,7 +267,9 @@ TEST(RunForecast, OneSlowResourceIsNamedWhereItBindsOnADevice) {
       double alone = 0;
       for (const PhaseForecast& phase : step.phases) {
         alone += phase.SecondsOf(slow.resource);
-        if (phase.SecondsOf(slow.resource) > 0.05) EXPECT_EQ(phase.binding, slow.resource);
+        if (phase.SecondsOf(slow.resource) > 0.05) {
+          EXPECT_EQ(phase.binding, slow.resource);
+        }
       }
       EXPECT_GT(alone, 1);
       EXPECT_NEAR(step.bound_seconds, alone, 0.01 * alone);

@@ -169,7 +169,6 @@ struct Conversations {
 absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredWeights gathered,
                      Conversations& conversations, Outcome& outcome,
                      std::chrono::microseconds compute_time = {}) {
-  const int num_units = static_cast<int>(shape.units.size());
   const StateLayout layout = LayoutOf(shape, grid);
   OptimizerTiles tiles(Spec(), DType::kFloat32, layout, AllDecay(layout));
   ShardedStep::Options options;
@@ -310,7 +309,9 @@ TEST(ShardedStep, EveryModeHasTheBitsOfTheDefinition) {
              {GatheredWeights::kForOneUse, GatheredWeights::kForOneStep}) {
           const Outcome got = RunAll(shape, size, group, gathered);
           ASSERT_EQ(got.weights, expected.weights) << seed << " " << size << "/" << group;
-          if (shape.update == UpdateMode::kDeferred) EXPECT_EQ(got.squares, expected.squares);
+          if (shape.update == UpdateMode::kDeferred) {
+            EXPECT_EQ(got.squares, expected.squares);
+          }
         }
       }
     }
