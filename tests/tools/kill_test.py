@@ -13,7 +13,7 @@ import unittest
 import cli_testing
 from cli_testing import CliTest, read_rows, run, start
 
-MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "25"))
+MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "12"))
 # A library that kills the program at its Nth call that makes, renames, removes or syncs a
 # file (tests/preload/kill_at_call.cc). Sanitizers do not go with preloading.
 KILL_AT_CALL = os.environ.get("SPILLWAY_KILL_AT_CALL", "")
@@ -94,7 +94,7 @@ class KillTest(CliTest):
         # moments are drawn after OUTPUT has come.
         moments = random.Random(20240229)
         stages, kills = {}, 0
-        wanted = ("before the first commit", "commits") if MOMENTS >= 25 else ()
+        wanted = ("before the first commit", "commits") if MOMENTS >= 12 else ()
         for moment in range(4 * MOMENTS):
             # On a busy machine a short stage may be missed for a while, and where it gets less
             # busy than it was when the run was timed, many a run is faster than its kill.
@@ -149,7 +149,8 @@ class KillTest(CliTest):
         drawn = random.Random(7)
         # The first and the last few, where the run is set up and exported, and a sample.
         moments = sorted({*range(1, 7), *range(in_all - 5, in_all + 1),
-                          *drawn.sample(range(7, in_all - 5), 18)})
+                          *drawn.sample(range(7, in_all - 5),
+                                        min(in_all - 12, MOMENTS * 2 // 3))})
         stages = {}
         for moment in moments:
             self.begin_afresh()

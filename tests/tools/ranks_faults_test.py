@@ -15,7 +15,7 @@ import cli_testing
 from cli_testing import run
 from ranks_testing import Job, RanksCase
 
-MOMENTS = int(os.environ.get("SPILLWAY_RANKS_KILL_MOMENTS", "8"))
+MOMENTS = int(os.environ.get("SPILLWAY_RANKS_KILL_MOMENTS", "6"))
 # How long all may take to end after one did, on a busy machine.
 PROMPT = 20
 
