@@ -97,8 +97,9 @@ class Trainer {
           StepCompute* compute, Device* device, const RankGroups& ranks);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
-  absl::Status StartRank(WeightSource* weights);
+  absl::Status BringFirstState(WeightSource* weights);
   absl::Status WriteFirstState(WeightSource* weights);
+  absl::Status OpenJournal();
   // Parameters [begin, begin + count) of this rank's shard of a unit: read, and put into its tile.
   absl::Status ReadShard(WeightSource* weights, int unit, uint64_t begin, uint64_t count,
                          float* out) const;

@@ -22,6 +22,12 @@ namespace {
 // Of first weights, by each worker: 256 KiB in fp32.
 constexpr uint64_t kMostReadParameters = 64 * 1024;
 
+// Ranks that hear each other no more would only wait once again.
+absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
+  if (absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own)) return own;
+  return AgreeAll(ranks, own);
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainOptions& options, const ModelDescription& model, RunStorage* storage,
@@ -139,13 +145,6 @@ absl::Status Trainer::WriteFirstState(WeightSource* weights) {
 }
 
 absl::Status Trainer::Start(WeightSource* weights) {
-  const absl::Status own = StartRank(weights);
-  // Where ranks hear each other no more they would only wait once again.
-  if (absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own)) return own;
-  return AgreeAll(ranks_.world, own);
-}
-
-absl::Status Trainer::StartRank(WeightSource* weights) {
   const absl::Status counted = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(written_, WrittenBytes::Open(storage_->output(), written_before_));
     return CountWritten(write_plan_.initial_bytes);
@@ -153,13 +152,19 @@ absl::Status Trainer::StartRank(WeightSource* weights) {
   // Ranks leave together, or not at all: what they say to each other next would be misheard.
   RETURN_IF_ERROR(AgreeAll(ranks_.world, counted));
   RETURN_IF_ERROR(storage_->CommitMove(store_.get(), ranks_.world));
-  if (storage_->committed()) {
-    RETURN_IF_ERROR(manager_->LoadResident());
-    LogInfo(absl::StrCat("resuming after step ", state_.step));
-    RETURN_IF_ERROR(storage_->FinishCopies());
-  } else {
-    RETURN_IF_ERROR(WriteFirstState(weights));
-  }
+  // Until all have their state nothing is left behind by a run that is none.
+  RETURN_IF_ERROR(AgreeWhereHeard(ranks_.world, BringFirstState(weights)));
+  return AgreeWhereHeard(ranks_.world, OpenJournal());
+}
+
+absl::Status Trainer::BringFirstState(WeightSource* weights) {
+  if (!storage_->committed()) return WriteFirstState(weights);
+  RETURN_IF_ERROR(manager_->LoadResident());
+  LogInfo(absl::StrCat("resuming after step ", state_.step));
+  return storage_->FinishCopies();
+}
+
+absl::Status Trainer::OpenJournal() {
   RunDescription run = DescribeRun(options_, model_, plan());
   run.computing_bytes = computing_bytes_;
   run.io_engine = std::string(manager_->engine_name());
