@@ -84,7 +84,9 @@ class Trainer {
   const RunState& state() const { return state_; }
   SwapManager* manager() { return manager_.get(); }
 
-  // Writes the first state from `weights`, or loads that of the last commit.
+  // Writes the first state from `weights`, or loads that of the last commit. Of ranks with the same
+  // shard each reads a part of it and sends it to the others, where `weights` reads files. OK on
+  // every rank or on none: the error of the first that has one, BecauseOf it on the others.
   absl::Status Start(WeightSource* weights);
 
   // Runs to options.steps or to a signal.
@@ -95,6 +97,14 @@ class Trainer {
           StepCompute* compute, Device* device, const RankGroups& ranks);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
+  absl::Status BringFirstState(WeightSource* weights);
+  absl::Status WriteFirstState(WeightSource* weights);
+  absl::Status OpenJournal();
+  // Parameters [begin, begin + count) of this rank's shard of a unit: read, and put into its tile.
+  absl::Status ReadShard(WeightSource* weights, int unit, uint64_t begin, uint64_t count,
+                         float* out) const;
+  absl::Status StoreShard(const TileView& tile, uint64_t begin, uint64_t count,
+                          const float* values) const;
   absl::Status CheckWrites(const SwapPlan& plan);
   // Brings OUTPUT/bytes-written up to date; a further step, or the end, may follow.
   absl::Status CountWritten(uint64_t expected_bytes = 0);

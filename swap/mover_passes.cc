@@ -58,14 +58,14 @@ void SwapManager::Mover::StartDeferredUpdates(int64_t version) {
 // through a device go beside those of the workers, which use nothing that they do, and rounding
 // and saving, which wait for nothing but memory, may overtake an update that has to wait.
 void SwapManager::Mover::StartTiles() {
-  bool update_waits[2] = {false, false};
+  bool waits[2] = {false, false};
   for (size_t i = 0; i < passes_.size(); ++i) {
     Pass& pass = *passes_[i];
-    const bool update = pass.kind == PassKind::kUpdate;
-    if (update && update_waits[Streams(pass)]) continue;
+    const bool in_turn = pass.kind == PassKind::kUpdate || pass.kind == PassKind::kInitialize;
+    if (in_turn && waits[Streams(pass)]) continue;
     while (pass.next_tile < NumTiles(pass)) {
       if (failed_ || !CanStartTile(pass)) {
-        update_waits[Streams(pass)] |= update;
+        waits[Streams(pass)] |= in_turn;
         break;
       }
       StartTile(pass);

@@ -119,8 +119,9 @@ class SwapManager {
 
   // --- The first state.
   using FillTile = std::function<absl::Status(const TileView& tile)>;
-  // Calls `fill` for every tile (from several workers, in any order, planes zeroed)
-  // and puts the result where it lives.
+  // Calls `fill` for every tile (from several workers, planes zeroed) and puts the result where it
+  // lives. Calls begin in order, units and in each the tiles: one that waits for what those before
+  // it do waits for something that goes on. Where one fails it comes back when all have ended.
   absl::Status Initialize(const FillTile& fill, const std::function<void(double)>& progress = {});
   // Brings what lives in memory from the store (resume).
   absl::Status LoadResident();

@@ -84,12 +84,15 @@ absl::Status Agree(Collectives& ranks, const absl::Status& own) {
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    AllGatherText(ranks, std::string(own.message())));
+  int first = -1;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     if (codes[rank] == 0) continue;
-    if (rank == ranks.rank()) return own;
-    return BecauseOf(rank, codes[rank], texts[rank]);
+    if (first < 0) first = rank;
+    if (absl::StrContains(texts[rank], kBecauseOfRank)) continue;
+    first = rank;
+    break;
   }
-  return absl::OkStatus();
+  return first == ranks.rank() ? own : BecauseOf(first, codes[first], texts[first]);
 }
 
 }  // namespace spillway

@@ -62,7 +62,8 @@ absl::Status BecauseOf(int rank, int64_t code, const std::string& message);
 bool IsBecauseOfAnother(const absl::Status& status);
 
 // OK where every rank's status is; otherwise that of the first rank with another: its own there,
-// BecauseOf it elsewhere.
+// BecauseOf it elsewhere. Who has stopped because of another rank is not asked where that one
+// can be.
 absl::Status Agree(Collectives& ranks, const absl::Status& own);
 // The same where there may be one rank alone (null).
 inline absl::Status AgreeAll(Collectives* ranks, const absl::Status& own) {

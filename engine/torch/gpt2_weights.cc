@@ -18,7 +18,7 @@ namespace {
 
 constexpr char kEmbedding[] = "transformer.wte.weight";
 constexpr char kHead[] = "lm_head.weight";
-constexpr uint64_t kCompareElements = 1 << 18;  // 1 MiB of each
+constexpr uint64_t kCompareElements = 1 << 16;  // 256 KiB
 
 using Shape = std::vector<uint64_t>;
 
@@ -64,41 +64,46 @@ absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected)
   return absl::OkStatus();
 }
 
-// A tied head that the file repeats must repeat it exactly.
-absl::Status CheckTied(SafetensorsModel* model, const std::string& embedding,
-                       const std::string& head, uint64_t elements) {
-  std::vector<float> a(kCompareElements), b(kCompareElements);
-  for (uint64_t first = 0; first < elements; first += kCompareElements) {
-    const uint64_t count = std::min(kCompareElements, elements - first);
-    if (auto status = model->Read(embedding, first, count, a.data()); !status.ok()) return status;
-    if (auto status = model->Read(head, first, count, b.data()); !status.ok()) return status;
-    if (std::memcmp(a.data(), b.data(), count * sizeof(float)) != 0) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", head, " differs from ", embedding,
-                       ", but config.json ties them: set \"tie_word_embeddings\": false to train "
-                       "both, or remove ",
-                       head, " from the file"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 class Gpt2WeightSource : public WeightSource {
  public:
-  Gpt2WeightSource(SafetensorsModel* model, std::map<std::string, std::string> names)
-      : model_(model), names_(std::move(names)) {}
+  // `tied_head`: the tensor that repeats the embedding; "" where none does.
+  Gpt2WeightSource(SafetensorsModel* model, std::map<std::string, std::string> names,
+                   std::string tied_head)
+      : model_(model), names_(std::move(names)), tied_head_(std::move(tied_head)) {}
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
     const auto found = names_.find(name);
     if (found == names_.end()) {
       return absl::NotFoundError(absl::StrCat("the model has no parameter ", name));
     }
-    return model_->Read(found->second, first, count, out);
+    auto status = model_->Read(found->second, first, count, out);
+    if (!status.ok() || name != kEmbedding || tied_head_.empty()) return status;
+    return CompareTied(found->second, first, count, out);
   }
 
  private:
+  // A tied head that the file repeats must repeat it exactly. Whoever reads a part compares it, so
+  // that nobody has to read all of both.
+  absl::Status CompareTied(const std::string& embedding, uint64_t first, uint64_t count,
+                           const float* values) {
+    std::vector<float> head(std::min(kCompareElements, count));
+    for (uint64_t done = 0; done < count; done += head.size()) {
+      const uint64_t n = std::min<uint64_t>(head.size(), count - done);
+      auto status = model_->Read(tied_head_, first + done, n, head.data());
+      if (!status.ok()) return status;
+      if (std::memcmp(values + done, head.data(), n * sizeof(float)) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tied_head_, " differs from ", embedding,
+                       ", but config.json ties them: set \"tie_word_embeddings\": false to train "
+                       "both, or remove ",
+                       tied_head_, " from the file"));
+    }
+    return absl::OkStatus();
+  }
+
   SafetensorsModel* model_;
   std::map<std::string, std::string> names_;  // of the parameter -> in the file
+  const std::string tied_head_;
 };
 
 }  // namespace
@@ -130,12 +135,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenGpt2Weights(const Gpt2Config& 
     }
   }
   if (!tied_head.empty()) {
-    const auto [embedding, stands_in] = names.emplace(kEmbedding, tied_head);
-    const uint64_t elements = static_cast<uint64_t>(config.vocab_size * config.n_embd);
-    if (!stands_in) {
-      auto status = CheckTied(model, embedding->second, tied_head, elements);
-      if (!status.ok()) return status;
-    }
+    if (names.emplace(kEmbedding, tied_head).second) tied_head.clear();  // it stands in
   }
   for (const auto& [name, shape] : expected) {
     if (names.count(name) > 0) continue;
@@ -143,7 +143,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenGpt2Weights(const Gpt2Config& 
                                                    " is missing (", expected.size() - names.size(),
                                                    " of ", expected.size(), " are)"));
   }
-  return std::make_unique<Gpt2WeightSource>(model, std::move(names));
+  return std::make_unique<Gpt2WeightSource>(model, std::move(names), std::move(tied_head));
 }
 
 }  // namespace spillway

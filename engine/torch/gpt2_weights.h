@@ -13,9 +13,9 @@ namespace spillway {
 // Matches the tensors of `model` to the parameters of BuildGpt2(config):
 //   - names with or without the leading "transformer.";
 //   - the causal-mask buffers of hub files (attn.bias, attn.masked_bias) are ignored;
-//   - with a tied head, lm_head.weight may be there (its values must then be wte's; a
-//     file whose head differs is refused, because transformers would not tie it) or
-//     stand in for a missing wte.
+//   - with a tied head, lm_head.weight may be there (its values must then be wte's; a file whose
+//     head differs is refused by the read that finds it, because transformers would not tie it)
+//     or stand in for a missing wte.
 // InvalidArgument names a tensor that is missing, unexpected or misshapen, with the
 // expected and the found shape. Reads go through `model`, which must outlive the
 // source. Compute thread only.

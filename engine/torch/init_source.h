@@ -17,6 +17,7 @@ class InitSource : public WeightSource {
 
   // NotFound for a name that the model does not have.
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+  bool reads_files() const override { return false; }
 
  private:
   std::unordered_map<std::string, Init> inits_;

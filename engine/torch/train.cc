@@ -117,7 +117,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
       place.memory->SetBudget(&device_budget);
-      const absl::Status started = AgreeAll(ranks.world, trainer->Start(weights ? weights : &init));
+      const absl::Status started = trainer->Start(weights ? weights : &init);
       if (absl::IsCancelled(started)) {
         result.end = TrainResult::End::kStopped;
         result.stop_signal = StopSignal::received();

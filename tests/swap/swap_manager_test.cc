@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -223,6 +225,36 @@ TEST_F(SwapManagerTest, ACommitOverlapsTheNextStepAndHoldsOnlyLaterUpdates) {
       std::filesystem::create_directories(directory());
     }
   }
+}
+
+// Also where units that live in memory need not wait for the tile buffers of those on disk.
+TEST_F(SwapManagerTest, FirstTilesBeginInOrder) {
+  int mixed = 0;
+  for (uint32_t seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    RunShape shape = RandomShape(random);
+    shape.units[0] += 20 * shape.tile_parameters;
+    PlanRequest request = RequestFor(shape, UpdateMode::kDeferred, TierChoice::kAuto, 0);
+    request.host_bytes = SmallestHost(request) + random() % 400000;
+    SwapManagerOptions options;
+    options.workers = 1;
+    auto run = SwapRun::Create(shape, request, directory(), options);
+    ASSERT_TRUE(run.ok()) << run.status();
+    int on_disk = 0, in_memory = 0;
+    for (const UnitPlacement& placement : (*run)->manager().plan().placements) {
+      ++(placement.any_nvme() ? on_disk : in_memory);
+    }
+    mixed += on_disk > 0 && in_memory > 0;
+    std::vector<std::pair<int, int>> begun;
+    ASSERT_EQ((*run)->manager().Initialize([&](const TileView& tile) {
+      begun.emplace_back(tile.unit, tile.tile);
+      return absl::OkStatus();
+    }),
+              absl::OkStatus());
+    EXPECT_TRUE(std::is_sorted(begun.begin(), begun.end()));
+  }
+  EXPECT_GT(mixed, 3);
 }
 
 TEST_F(SwapManagerTest, ACommittedRunContinuesFromItsCommit) {

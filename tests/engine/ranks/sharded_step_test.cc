@@ -144,27 +144,6 @@ Outcome Reference(const Shape& shape, int ranks) {
   return outcome;
 }
 
-// The conversations of one run.
-struct Conversations {
-  Conversations(int size, int group) : world(size) {
-    for (int i = 0; i < size / group; ++i) groups.push_back(std::make_unique<ThreadRanks>(group));
-    for (int i = 0; i < group; ++i) replicas.push_back(std::make_unique<ThreadRanks>(size / group));
-  }
-  RankGroups Of(const ShardGrid& grid) {
-    RankGroups all;
-    all.world = world.rank(grid.rank);
-    if (grid.group > 1) all.group = groups[grid.replica()]->rank(grid.shard());
-    if (grid.replicas() > 1) all.replicas = replicas[grid.shard()]->rank(grid.replica());
-    return all;
-  }
-  void SetDelay(std::chrono::microseconds delay) {
-    for (auto& group : groups) group->SetDelay(delay);
-    for (auto& group : replicas) group->SetDelay(delay);
-  }
-  ThreadRanks world;
-  std::vector<std::unique_ptr<ThreadRanks>> groups, replicas;
-};
-
 // One rank's life. Its shard's weights go to their place in outcome.weights.
 absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredWeights gathered,
                      Conversations& conversations, Outcome& outcome,

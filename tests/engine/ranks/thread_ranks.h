@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "engine/ranks/collectives.h"
+#include "engine/ranks/shard_grid.h"
+#include "engine/ranks/sharded_step.h"
 #include "io/mutex.h"
 
 namespace spillway {
@@ -126,6 +128,27 @@ class ThreadRanks {
   absl::Status broken_;
   std::vector<Post> posts_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+// The conversations of one run.
+struct Conversations {
+  Conversations(int size, int group) : world(size) {
+    for (int i = 0; i < size / group; ++i) groups.push_back(std::make_unique<ThreadRanks>(group));
+    for (int i = 0; i < group; ++i) replicas.push_back(std::make_unique<ThreadRanks>(size / group));
+  }
+  RankGroups Of(const ShardGrid& grid) {
+    RankGroups all;
+    all.world = world.rank(grid.rank);
+    if (grid.group > 1) all.group = groups[grid.replica()]->rank(grid.shard());
+    if (grid.replicas() > 1) all.replicas = replicas[grid.shard()]->rank(grid.replica());
+    return all;
+  }
+  void SetDelay(std::chrono::microseconds delay) {
+    for (auto& group : groups) group->SetDelay(delay);
+    for (auto& group : replicas) group->SetDelay(delay);
+  }
+  ThreadRanks world;
+  std::vector<std::unique_ptr<ThreadRanks>> groups, replicas;
 };
 
 }  // namespace spillway
