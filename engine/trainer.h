@@ -95,6 +95,10 @@ class Trainer {
           StepCompute* compute, Device* device, const RankGroups& ranks);
 
   absl::Status PlanAndOpen(MemoryBudget* device_budget);
+  // Its two halves before anything is allocated; ranks agree between them.
+  struct Planned;
+  absl::Status PlanUntimed(Planned& planned);
+  absl::Status PlanTimed(Planned& planned);
   absl::Status CheckWrites(const SwapPlan& plan);
   // Brings OUTPUT/bytes-written up to date; a further step, or the end, may follow.
   absl::Status CountWritten(uint64_t expected_bytes = 0);
@@ -120,6 +124,8 @@ class Trainer {
   // With several ranks, the same on each: the labels of the step that begins; the sum of their
   // losses; whether a signal or a limit has reached any of them.
   absl::StatusOr<std::vector<int64_t>> CountsOfAllRanks(int64_t own);
+  // The compute thread has agreed with them on something since `began`.
+  void CountAgreement(double began);
   absl::Status ShareLabels();
   absl::StatusOr<double> LossOfAllRanks();
   absl::StatusOr<bool> AnyRankStops(bool own);

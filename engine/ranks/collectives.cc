@@ -84,12 +84,15 @@ absl::Status Agree(Collectives& ranks, const absl::Status& own) {
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    AllGatherText(ranks, std::string(own.message())));
-  for (int rank = 0; rank < ranks.size(); ++rank) {
+  int failed = -1;
+  for (int rank = ranks.size() - 1; rank >= 0; --rank) {
     if (codes[rank] == 0) continue;
-    if (rank == ranks.rank()) return own;
-    return BecauseOf(rank, codes[rank], texts[rank]);
+    const bool consequence = absl::StrContains(texts[rank], kBecauseOfRank);
+    if (failed < 0 || !consequence || absl::StrContains(texts[failed], kBecauseOfRank)) {
+      failed = rank;
+    }
   }
-  return absl::OkStatus();
+  return failed == ranks.rank() ? own : BecauseOf(failed, codes[failed], texts[failed]);
 }
 
 }  // namespace spillway

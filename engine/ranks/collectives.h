@@ -61,8 +61,8 @@ int64_t CodeForOthers(const absl::Status& status);
 absl::Status BecauseOf(int rank, int64_t code, const std::string& message);
 bool IsBecauseOfAnother(const absl::Status& status);
 
-// OK where every rank's status is; otherwise that of the first rank with another: its own there,
-// BecauseOf it elsewhere.
+// OK where every rank's status is; otherwise that of the first rank with another, if it can be one
+// that is not because of a rank: its own there, BecauseOf it elsewhere.
 absl::Status Agree(Collectives& ranks, const absl::Status& own);
 // The same where there may be one rank alone (null).
 inline absl::Status AgreeAll(Collectives* ranks, const absl::Status& own) {
