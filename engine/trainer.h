@@ -105,6 +105,10 @@ class Trainer {
                          float* out) const;
   absl::Status StoreShard(const TileView& tile, uint64_t begin, uint64_t count,
                           const float* values) const;
+  // Its two halves before anything is allocated; ranks agree between them.
+  struct Planned;
+  absl::Status PlanUntimed(Planned& planned);
+  absl::Status PlanTimed(Planned& planned);
   absl::Status CheckWrites(const SwapPlan& plan);
   // Brings OUTPUT/bytes-written up to date; a further step, or the end, may follow.
   absl::Status CountWritten(uint64_t expected_bytes = 0);
@@ -130,6 +134,8 @@ class Trainer {
   // With several ranks, the same on each: the labels of the step that begins; the sum of their
   // losses; whether a signal or a limit has reached any of them.
   absl::StatusOr<std::vector<int64_t>> CountsOfAllRanks(int64_t own);
+  // The compute thread has agreed with them on something since `began`.
+  void CountAgreement(double began);
   absl::Status ShareLabels();
   absl::StatusOr<double> LossOfAllRanks();
   absl::StatusOr<bool> AnyRankStops(bool own);

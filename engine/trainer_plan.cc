@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/cuda_optimizer_tiles.h"
+#include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/estimate/run_plan.h"
 #include "engine/memory_limits.h"
@@ -15,24 +16,33 @@
 
 namespace spillway {
 
-absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
-  const absl::StatusOr<DryRun> dry_run = compute_->MeasureNeeds();
+// From before the plan is timed to what it is made of.
+struct Trainer::Planned {
+  DryRun dry_run;
+  RunPlanInput input;
+  RunPlan run;
+};
+
+absl::Status Trainer::PlanUntimed(Planned& planned) {
+  absl::StatusOr<DryRun> dry_run = compute_->MeasureNeeds();
   if (absl::IsResourceExhausted(dry_run.status())) {
     return DoesNotFitError(
         absl::StrCat("computing does not fit this machine's memory: ", dry_run.status().message(),
                      ", or take a smaller --micro-batch or --seq-len"));
   }
   RETURN_IF_ERROR(dry_run.status());
+  planned.dry_run = *std::move(dry_run);
 
-  RunPlanInput input;
+  RunPlanInput& input = planned.input;
   input.tile_parameters = storage_->committed_tile_parameters() > 0
                               ? storage_->committed_tile_parameters()
                               : options_.tile_parameters;
   input.copies = storage_->copies() != nullptr;
   input.separate_device = device_ != nullptr;
-  input.memory = dry_run->memory;
-  input.graphs = dry_run->graphs;
-  ASSIGN_OR_RETURN(RunPlan run, PlanRun(model_, options_, input));
+  input.memory = planned.dry_run.memory;
+  input.graphs = planned.dry_run.graphs;
+  ASSIGN_OR_RETURN(planned.run, PlanRun(model_, options_, input));
+  const RunPlan& run = planned.run;
   if (!run.swaps) return RefusalOf(run);
   RETURN_IF_ERROR(CheckWrites(*run.swaps));
   deferred_ = run.update == UpdateMode::kDeferred;
@@ -41,32 +51,58 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
     ++evaluate_ops_;
     if (op.kind == OpKind::kLoss) break;
   }
-
-  const StateLayout layout = run.swaps->layout;
   if (run.swaps->any_nvme() || !options_.no_commit || storage_->committed()) {
-    ASSIGN_OR_RETURN(store_, storage_->OpenStore(layout, run.swaps->spill_room, state_));
-  } else {
-    RETURN_IF_ERROR(storage_->OpenNone());
+    ASSIGN_OR_RETURN(store_, storage_->OpenStore(run.swaps->layout, run.swaps->spill_room, state_));
+    return absl::OkStatus();
   }
+  return storage_->OpenNone();
+}
+
+// Measured in the store's place, and before the arenas are there, whose memory it uses. What
+// is in the store stays the same.
+absl::Status Trainer::PlanTimed(Planned& planned) {
+  auto& [dry_run, input, run] = planned;
+  input.clock =
+      MeasureClock(*run.swaps, options_, WithoutRecompute(dry_run, run.graphs), workers_, device_);
+  CollectiveRates rates;
+  if (ranks_.world != nullptr) {
+    RETURN_IF_ERROR(TakeFirstRanksClock(*ranks_.world, input.clock, dry_run));
+    input.graphs = dry_run.graphs;
+    if (input.clock) {
+      CollectiveProbe probe;
+      probe.sums = run.shards->sums;
+      probe.optimizer = options_.optimizer;
+      probe.dtype = options_.dtype;
+      probe.layout = run.swaps->layout;
+      probe.memory_bytes = run.whole_bytes;
+      ASSIGN_OR_RETURN(rates, FindCollectiveRates(probe, ranks_));
+    }
+  }
+  if (!input.clock) return absl::OkStatus();
+  TimeOperations(run, dry_run, rates, *input.clock);
+  ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
+  RETURN_IF_ERROR(CheckWrites(*run.swaps));
+  // Timed, the plan may leave room for other graphs.
+  TimeOperations(run, dry_run, rates, *input.clock);
+  clock_ = input.clock;
+  forecast_ = ForecastRun(*run.swaps, *clock_);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   SwapManagerOptions manager_options;
   manager_options.io = options_.io;
   manager_options.io.trace = recorder_->trace();
   manager_options.device = device_;
+  manager_options.computes_in_ops = options_.ranks == 1;
   if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   workers_ = manager_options.workers;
-  // Measured in the store's place, and before the arenas are there, whose memory it uses. What
-  // is in the store stays the same.
-  input.clock =
-      MeasureClock(*run.swaps, options_, WithoutRecompute(*dry_run, run.graphs), workers_, device_);
-  if (input.clock) {
-    input.clock->op_seconds = ComputeSeconds(run, *dry_run);
-    ASSIGN_OR_RETURN(run, PlanRun(model_, options_, input));
-    RETURN_IF_ERROR(CheckWrites(*run.swaps));
-    // Timed, the plan may leave room for other graphs.
-    input.clock->op_seconds = ComputeSeconds(run, *dry_run);
-    clock_ = input.clock;
-    forecast_ = ForecastRun(*run.swaps, *clock_);
-  }
+  Planned planned;
+  // What they say to each other next would be misheard by a rank that has failed.
+  RETURN_IF_ERROR(AgreeAll(ranks_.world, PlanUntimed(planned)));
+  RETURN_IF_ERROR(PlanTimed(planned));
+  RunPlan& run = planned.run;
+  const StateLayout layout = run.swaps->layout;
   graphs_ = run.graphs;
   computing_bytes_ = run.computing_bytes();
   compute_->KeepGraphs(graphs_.keeps);

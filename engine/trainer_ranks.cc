@@ -10,12 +10,21 @@ double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
 
 }  // namespace
 
+void Trainer::CountAgreement(double began) {
+  agreed_seconds_ += Now() - began;
+  Span span;
+  span.kind = SpanKind::kWaitCollective;
+  span.begin_ns = static_cast<int64_t>(began * 1e9);
+  span.end_ns = Trace::Now();
+  recorder_->trace()->Record(span);
+}
+
 absl::StatusOr<std::vector<int64_t>> Trainer::CountsOfAllRanks(int64_t own) {
   const double began = Now();
   sharded_->BeginExchange();
   auto counts = AllGatherCount(*ranks_.world, own);
   sharded_->EndExchange();
-  agreed_seconds_ += Now() - began;
+  CountAgreement(began);
   return counts;
 }
 
@@ -35,7 +44,7 @@ absl::StatusOr<double> Trainer::LossOfAllRanks() {
   ASSIGN_OR_RETURN(const std::vector<double> sums,
                    AllGatherNumber(*ranks_.world, compute_->loss_sum()));
   sharded_->EndExchange();
-  agreed_seconds_ += Now() - began;
+  CountAgreement(began);
   double total = 0;
   for (double sum : sums) total += sum;
   return total;

@@ -91,6 +91,8 @@ Trainer::Busy Trainer::BusyNow(const SwapStats& stats) const {
   busy[static_cast<int>(Resource::kDisk)] = stats.io.busy_seconds - last_stats_.io.busy_seconds;
   busy[static_cast<int>(Resource::kCompute)] = ComputingNow(stats);
   busy[static_cast<int>(Resource::kCopy)] = stats.copy_busy_seconds - last_stats_.copy_busy_seconds;
+  busy[static_cast<int>(Resource::kCollective)] =
+      ExchangedNow().busy_seconds - last_exchanged_.busy_seconds;
   busy[static_cast<int>(Resource::kUpdate)] =
       (stats.update_busy_seconds - last_stats_.update_busy_seconds) / workers_;
   now.device_update = stats.device_update_seconds - last_stats_.device_update_seconds;

@@ -32,6 +32,10 @@ absl::string_view SpanKindName(SpanKind kind) {
       return "copy to device";
     case SpanKind::kCopyToHost:
       return "copy to host";
+    case SpanKind::kGather:
+      return "gather";
+    case SpanKind::kSum:
+      return "sum";
     case SpanKind::kWaitDisk:
       return "wait for disk";
     case SpanKind::kWaitUpdate:

@@ -36,6 +36,9 @@ enum class SpanKind : uint8_t {
   // Between the host's memory and a separate device's.
   kCopyToDevice,
   kCopyToHost,
+  // Exchanges with other ranks: a unit's weights, and its gradient.
+  kGather,
+  kSum,
   // What the compute thread waited for.
   kWaitDisk,
   kWaitUpdate,
@@ -59,8 +62,8 @@ struct Span {
   int32_t tile = -1;
   int64_t begin_ns = 0;  // Trace::Now
   int64_t end_ns = 0;
-  // Transfers only, and of copies the bytes: when it was submitted (it began when its first block
-  // did), and what was in flight just after it began and just after it ended.
+  // Transfers only, and of copies and exchanges the bytes: when it was submitted (it began when its
+  // first block did), and what was in flight just after it began and just after it ended.
   int64_t submitted_ns = 0;
   uint64_t bytes = 0;
   uint64_t in_flight_at_begin = 0;

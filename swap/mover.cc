@@ -38,7 +38,7 @@ int MaxUpdates(const SwapPlan& plan, int max_tasks) {
 
 SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena,
                           Arena* device_arena, TileCompute* compute, int workers,
-                          Executor* executor, Device* device, Trace* trace)
+                          Executor* executor, Device* device, Trace* trace, Trace* waits)
     : plan_(plan),
       layout_(plan.layout),
       store_(store),
@@ -53,6 +53,7 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       executor_(executor),
       device_(device),
       trace_(trace),
+      waits_(waits),
       workers_(workers, executor),
       settled_(plan.layout.num_units(), 0),
       saved_(plan.layout.num_units(), -1),
@@ -279,7 +280,7 @@ void SwapManager::Mover::TryGrantOp() {
     (waited_for == SpanKind::kWaitCommit   ? stats_.stall_commit_seconds
      : waited_for == SpanKind::kWaitUpdate ? stats_.stall_update_seconds
                                            : stats_.stall_disk_seconds) += waited;
-    RecordWait(trace_, op, waited_for, op_wait_began_);
+    RecordWait(waits_, op, waited_for, op_wait_began_);
   }
   ++next_op_;
   pump_again_ = true;

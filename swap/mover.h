@@ -45,7 +45,7 @@ class SwapManager::Mover {
  public:
   Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
         TileCompute* compute, int workers, Executor* executor, Device* device = nullptr,
-        Trace* trace = nullptr);
+        Trace* trace = nullptr, Trace* waits = nullptr);
   ~Mover();
 
   // Starts the thread; `engine` is used by it alone. With an executor there is no
@@ -254,6 +254,7 @@ class SwapManager::Mover {
   Executor* const executor_;
   Device* const device_;  // null: compute uses the host's memory
   Trace* const trace_;    // may be null
+  Trace* const waits_;    // likewise: where operations' waits go
   std::unique_ptr<IoEngine> engine_;
   WorkerPool workers_;
   std::thread thread_;

@@ -1,6 +1,7 @@
 // How long the parts of a step take on one machine: what a plan is timed with.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 namespace spillway {
@@ -31,6 +32,20 @@ struct LinkRates {
   friend bool operator==(const LinkRates&, const LinkRates&) = default;
 };
 
+// With several ranks. Then the schedule's operations are collectives, what a rank and the others
+// say to one another, one after the other on a thread of its own; beside it another line computes
+// whole units. Each waits for the other where it needs what that has done.
+struct CollectiveClock {
+  struct Computation {
+    double seconds = 0;    // alone on the machine
+    int needs_ops = 0;     // operations of the step's schedule that must be behind before it begins
+    bool forward = false;  // comes before the loss
+  };
+  std::vector<Computation> computations;  // of a step, in order
+  std::vector<double> seconds;            // [op of the schedule] that is exchanged with others
+  std::vector<int> after;                 // [op of the schedule] computations before it may begin
+};
+
 struct StepClock {
   DiskRates disk;                      // need not be set where nothing is read or written
   LinkRates link;                      // likewise, where nothing is copied
@@ -40,7 +55,9 @@ struct StepClock {
   // Of the time that workers take, how much is taken from compute: 0 with cores of their own
   // for all of them, workers / cores where compute uses every core.
   double shared_cores = 0;
-  std::vector<double> op_seconds;  // [op of the schedule] of compute, alone on the machine
+  // [op of the schedule] of compute, alone on the machine; empty with several ranks, which have:
+  std::vector<double> op_seconds;
+  std::optional<CollectiveClock> collective = std::nullopt;
 };
 
 }  // namespace spillway

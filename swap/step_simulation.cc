@@ -10,7 +10,8 @@ namespace spillway {
 
 Simulation::Simulation(const SwapPlan& plan, const StepClock& clock)
     : plan_(plan), clock_(clock), settled_(plan.layout.num_units(), 0) {
-  SPILLWAY_CHECK(clock.op_seconds.size() == plan.schedule.ops.size());
+  SPILLWAY_CHECK((clock.collective ? clock.collective->seconds : clock.op_seconds).size() ==
+                 plan.schedule.ops.size());
   for (int step = 0; step < kSteps; ++step) AddStays(step);
 }
 
@@ -111,13 +112,39 @@ void Simulation::Pump() {
     }
     if (stay->state == State::kAllocated && CanFetch(*stay)) stay->state = State::kFilling;
   }
-  if (!computing_ && next_op_ < kSteps * ops() && Ready(next_op_)) {
+  if (OpsBehind() == next_op_ && next_op_ < kSteps * ops() && MayExchange(next_op_) &&
+      Ready(next_op_)) {
     BeginOp();
   }
+  if (clock_.collective && !computing_ && MayCompute()) BeginComputation();
+}
+
+bool Simulation::MayExchange(int op) const {
+  if (!clock_.collective) return true;
+  return ComputedBehind() >= op / ops() * computations() + clock_.collective->after[op % ops()];
+}
+
+bool Simulation::MayCompute() const {
+  const int step = next_computation_ / computations();
+  if (step == kSteps) return false;
+  const auto& next = clock_.collective->computations[next_computation_ % computations()];
+  return OpsBehind() >= step * ops() + next.needs_ops;
+}
+
+void Simulation::BeginComputation() {
+  computing_ = true;
+  compute_left_ = clock_.collective->computations[next_computation_ % computations()].seconds;
+  ++next_computation_;
 }
 
 void Simulation::BeginOp() {
   const StepOp& op = Op(next_op_);
+  if (clock_.collective) {
+    exchanging_ = true;
+    exchange_left_ = clock_.collective->seconds[next_op_ % ops()];
+    ++next_op_;
+    return;
+  }
   computing_ = true;
   compute_left_ = clock_.op_seconds[next_op_ % ops()];
   input_ = {};

@@ -12,6 +12,9 @@
 // makes them. Gradients are rounded there and come to the host ahead of their update, and both
 // take the time of that direction, as they share its stream. An operation first copies what it
 // takes, or leaves, of inputs in the host's memory.
+//
+// With several ranks the plan's operations are what they exchange (CollectiveClock): one after
+// the other, beside what computes. The other ranks are taken to be as fast as this one.
 #pragma once
 
 #include "swap/step_clock.h"
@@ -22,13 +25,15 @@ namespace spillway {
 // Of a step in the middle of a run, whose updates flow into the next.
 struct SimulatedStep {
   double seconds = 0;
-  double forward_seconds = 0;  // up to the loss, with what the forward had to wait for
-  double disk_seconds = 0;     // that transfers were under way
-  double copy_seconds = 0;     // that something was copied to or from a separate device
-  double stall_seconds = 0;    // that compute waited
+  double forward_seconds = 0;     // up to the loss, with what the forward had to wait for
+  double disk_seconds = 0;        // that transfers were under way
+  double copy_seconds = 0;        // that something was copied to or from a separate device
+  double collective_seconds = 0;  // that something was exchanged with other ranks
+  double stall_seconds = 0;       // that compute waited
 };
 
-// REQUIRES: clock.op_seconds has one entry an op, and rates are positive where the plan needs them.
+// REQUIRES: clock.op_seconds has one entry an op, or clock.collective has; rates are positive
+// where the plan needs them.
 SimulatedStep SimulateStep(const SwapPlan& plan, const StepClock& clock);
 
 }  // namespace spillway

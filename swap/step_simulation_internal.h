@@ -76,6 +76,19 @@ class Simulation {
   // Rounding a complete gradient, and bringing it to the host's memory.
   void AddRounding(int unit, Shares& needs) const;
   void BeginOp();
+  // With several ranks: that operation's collective may begin, and so may the next computation.
+  bool MayExchange(int op) const;
+  bool MayCompute() const;
+  void BeginComputation();
+  int computations() const { return static_cast<int>(clock_.collective->computations.size()); }
+  // Of all steps, that are at an end: operations of the schedule, and what computes, which are the
+  // same with one rank.
+  int OpsBehind() const {
+    return next_op_ - ((clock_.collective ? exchanging_ : computing_) ? 1 : 0);
+  }
+  int ComputedBehind() const {
+    return clock_.collective ? next_computation_ - (computing_ ? 1 : 0) : OpsBehind();
+  }
   int ops() const { return static_cast<int>(plan_.schedule.ops.size()); }
   const StepOp& Op(int op) const { return plan_.schedule.ops[op % ops()]; }
   void AddStays(int step);
@@ -102,11 +115,15 @@ class Simulation {
   std::deque<Pass> passes_;   // updates, in order
   std::deque<Pass> rounds_;
   int next_op_ = 0;          // not yet begun
-  double compute_left_ = 0;  // of the op that runs
+  double compute_left_ = 0;  // of the op, or the computation, that runs
   Shares input_;             // what it copies of its unit's inputs, before it computes
   double input_left_ = 0;    // of the whole
   bool computing_ = false;
-  double now_ = 0, disk_busy_ = 0, copy_busy_ = 0, stalled_ = 0;
+  // With several ranks.
+  int next_computation_ = 0;
+  bool exchanging_ = false;  // an operation of the schedule runs
+  double exchange_left_ = 0;
+  double now_ = 0, disk_busy_ = 0, copy_busy_ = 0, exchange_busy_ = 0, stalled_ = 0;
 };
 
 }  // namespace spillway

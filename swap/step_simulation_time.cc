@@ -103,6 +103,7 @@ void Simulation::Advance() {
   if (round) ends_after(round->left, round_rate);
   for (size_t i = 0; i < updates.size(); ++i) ends_after(updates[i]->left, update_rates[i]);
   if (computing_ && !moves) ends_after(compute_left_, compute_rate);
+  if (exchanging_) ends_after(exchange_left_, 1);
   SPILLWAY_CHECK(passed < kNever && "a plan whose steps come to a standstill");
 
   now_ += passed;
@@ -112,6 +113,7 @@ void Simulation::Advance() {
     disk_busy_ += passed;
   }
   if (there.to_device < 1 || there.to_host < 1) copy_busy_ += passed;
+  if (exchanging_) exchange_busy_ += passed;
   if (!computing_) stalled_ += passed;
   const auto done = [&](double& left, double rate) {
     left -= passed * rate;
@@ -134,6 +136,10 @@ void Simulation::Advance() {
     done(input_left_, input_rate);
   } else if (computing_ && done(compute_left_, compute_rate)) {
     computing_ = false;
+    if (!clock_.collective) FinishOp(next_op_ - 1);
+  }
+  if (exchanging_ && done(exchange_left_, 1)) {
+    exchanging_ = false;
     FinishOp(next_op_ - 1);
   }
 }
@@ -144,14 +150,23 @@ SimulatedStep Simulation::Run() {
                                     [](const StepOp& op) { return op.kind == OpKind::kLoss; }) -
                        plan_.schedule.ops.begin());
   const int counted = (kSteps - 1) * ops();
+  // What is computed up to the loss of the step that counts.
+  int forward = counted + loss_op;
+  if (clock_.collective) {
+    const auto& all = clock_.collective->computations;
+    forward = (kSteps - 1) * computations() +
+              static_cast<int>(std::count_if(all.begin(), all.end(),
+                                             [](const auto& each) { return each.forward; }));
+  }
   SimulatedStep before, step;
   double forward_end = 0;
   while (true) {
     Pump();
-    const int done = next_op_ - (computing_ ? 1 : 0);
-    if (done == counted && before.seconds == 0)
-      before = {now_, 0, disk_busy_, copy_busy_, stalled_};
-    if (done == counted + loss_op && forward_end == 0) forward_end = now_;
+    const int done = OpsBehind();
+    if (done == counted && before.seconds == 0) {
+      before = {now_, 0, disk_busy_, copy_busy_, exchange_busy_, stalled_};
+    }
+    if (ComputedBehind() == forward && forward_end == 0) forward_end = now_;
     if (done == counted + ops()) break;
     Advance();
   }
@@ -159,6 +174,7 @@ SimulatedStep Simulation::Run() {
   step.forward_seconds = std::max(0.0, forward_end - before.seconds);
   step.disk_seconds = disk_busy_ - before.disk_seconds;
   step.copy_seconds = copy_busy_ - before.copy_seconds;
+  step.collective_seconds = exchange_busy_ - before.collective_seconds;
   step.stall_seconds = stalled_ - before.stall_seconds;
   return step;
 }

@@ -33,9 +33,9 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   }
   ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, files.CreateEngine(io));
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
-  manager->mover_ =
-      std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena, compute,
-                              options.workers, options.executor, options.device, options.io.trace);
+  manager->mover_ = std::make_unique<Mover>(
+      manager->plan_, store, host_arena, device_arena, compute, options.workers, options.executor,
+      options.device, options.io.trace, options.computes_in_ops ? options.io.trace : nullptr);
   manager->mover_->Start(std::move(engine));
   return manager;
 }

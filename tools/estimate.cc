@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/config/flag_value.h"
 #include "engine/config/run_config.h"
+#include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/memory_limits.h"
 #include "engine/torch/compute_rate.h"
@@ -227,9 +228,14 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
       MeasureClock(*estimate.plan.swaps, input.options,
                    WithoutRecompute(times, estimate.plan.graphs), workers, opened->place.device);
   if (!input.clock) return estimate;
-  input.clock->op_seconds = ComputeSeconds(estimate.plan, times);
+  if (estimate.plan.shards) {
+    const auto kept = KeptCollectiveRates(estimate.plan.shards->sums);
+    input.collective = kept.value_or(kAssumedRates);
+    input.collective_assumed = !kept;
+  }
+  TimeOperations(estimate.plan, times, input.collective, *input.clock);
   ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
-  input.clock->op_seconds = ComputeSeconds(estimate.plan, times);
+  TimeOperations(estimate.plan, times, input.collective, *input.clock);
   estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
   return estimate;
 }

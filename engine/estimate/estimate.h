@@ -29,8 +29,10 @@ struct EstimateInput {
   std::array<ComputeMemory, 3> memory = {};
   std::array<GraphCosts, 3> graphs;  // likewise
   bool measured = false;
-  std::optional<StepClock> clock;  // what the plan is timed with, where it is known
-  double drive_bytes_per_day = 0;  // that a drive is rated to be written
+  std::optional<StepClock> clock;   // what the plan is timed with, where it is known
+  CollectiveRates collective;       // of several ranks, likewise
+  bool collective_assumed = false;  // nobody has measured them
+  double drive_bytes_per_day = 0;   // that a drive is rated to be written
 };
 
 // All bytes of one kind at one dtype, wherever they are: of state a rank's share.

@@ -67,11 +67,38 @@ json PhasesJson(const StepForecast& forecast) {
   for (int i = 0; i < kPhases; ++i) {
     const PhaseForecast& phase = forecast.phases[i];
     phases[std::string(PhaseName(static_cast<Phase>(i)))] = {
-        {"disk", phase.disk_seconds},     {"compute", phase.compute_seconds},
-        {"update", phase.update_seconds}, {"copy", phase.copy_seconds},
-        {"bound", phase.bound_seconds},   {"predicted", phase.predicted_seconds}};
+        {"disk", phase.disk_seconds},
+        {"compute", phase.compute_seconds},
+        {"update", phase.update_seconds},
+        {"copy", phase.copy_seconds},
+        {"bound", phase.bound_seconds},
+        {"predicted", phase.predicted_seconds},
+        {"collective", phase.collective_seconds}};
   }
   return phases;
+}
+
+// What exchanges were timed with; null with one rank, or without a forecast.
+json CollectiveJson(const Estimate& e) {
+  if (!e.forecast || !e.plan.shards) return nullptr;
+  const CollectiveRates& rates = e.input.collective;
+  return {{"from", e.input.collective_assumed ? "assumption" : "profile"},
+          {"gather_bytes_per_second", rates.gather_bytes_per_second},
+          {"sum_bytes_per_second", rates.sum_bytes_per_second},
+          {"latency_seconds", rates.latency_seconds}};
+}
+
+std::string CollectiveText(const Estimate& e) {
+  const CollectiveRates& rates = e.input.collective;
+  std::string text = "  exchanges at ";
+  if (e.collective.gather_bytes > 0) {
+    absl::StrAppendFormat(&text, "%.3g GB/s gathered, ", rates.gather_bytes_per_second * 1e-9);
+  }
+  absl::StrAppendFormat(&text, "%.3g GB/s summed, %.3g ms each, ",
+                        rates.sum_bytes_per_second * 1e-9, rates.latency_seconds * 1e3);
+  return text + (e.input.collective_assumed
+                     ? "an assumption: train with as many ranks here measures them"
+                     : "as measured here");
 }
 
 double DriveDays(const Estimate& e) {
@@ -207,6 +234,7 @@ json EstimateJson(const Estimate& e) {
   out["bytes_collective_per_step"] = e.collective.total_bytes();
   out["bytes_gathered_per_step"] = e.collective.gather_bytes;
   out["bytes_summed_per_step"] = e.collective.sum_bytes;
+  out["collective_rates"] = CollectiveJson(e);
   out["drive_bytes_per_day"] = in.drive_bytes_per_day;
   out["drive_days_per_step"] = DriveDays(e);
   out["drive_days"] = in.options.steps > 0 ? json(DriveDays(e) * in.options.steps) : json(nullptr);
@@ -275,6 +303,7 @@ std::string EstimateText(const Estimate& e) {
     line(absl::StrCat("  sent      ", FormatBytes(e.collective.total_bytes()),
                       " a step to other ranks: weights ", FormatBytes(e.collective.gather_bytes),
                       ", gradients ", FormatBytes(e.collective.sum_bytes)));
+    if (e.forecast) line(CollectiveText(e));
   }
   if (traffic.written_bytes > 0) {
     std::string days = absl::StrFormat("  wear      %.3g drive days a step", DriveDays(e));

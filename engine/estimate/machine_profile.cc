@@ -105,6 +105,19 @@ void MachineProfile::SetLink(const std::string& device, const LinkEntry& entry) 
   links_[device] = entry;
 }
 
+std::optional<CollectiveRates> MachineProfile::FindCollective(const std::string& ranks,
+                                                              int64_t unix_seconds) const {
+  const auto found = collectives_.find(ranks);
+  if (found == collectives_.end() || !IsRecent(found->second.unix_seconds, unix_seconds)) {
+    return std::nullopt;
+  }
+  return found->second.rates;
+}
+
+void MachineProfile::SetCollective(const std::string& ranks, const CollectiveEntry& entry) {
+  collectives_[ranks] = entry;
+}
+
 void MachineProfile::SetRates(const std::string& device, const DiskEntry& entry) {
   disks_[device] = entry;
 }
@@ -178,6 +191,12 @@ std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string
   std::set<std::string> numbers;
   for (const BlockDevice& device : devices) numbers.insert(device.number);
   return absl::StrCat(absl::StrJoin(numbers, "+"), how.empty() ? "" : " ", how);
+}
+
+std::string CollectiveKey(const GradientSumOptions& sums, int machines) {
+  return absl::StrCat(sums.grid.size, " ranks in groups of ", sums.grid.group, " on ", machines,
+                      machines == 1 ? " machine, " : " machines, ",
+                      sums.exchange_bf16 ? "bf16" : "fp32");
 }
 
 }  // namespace spillway

@@ -1,6 +1,6 @@
-// What is known of this machine's disks and of its devices' links, so that not every run measures
-// them: their rates, and the I/O settings that `spillway tune` found best. Plain values, pure
-// functions; the file they are kept in is engine/estimate/profile_file.h.
+// What is known of this machine's disks, of its devices' links and of ranks that began here, so
+// that not every run measures them: their rates, and the I/O settings that `spillway tune` found
+// best. Plain values, pure functions; the file they are kept in is engine/estimate/profile_file.h.
 //
 // A profile holds the entries of one machine. Rates count for the device and the engine they were
 // measured with, and for thirty days. A tuning counts for the very devices (by serial, size and
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "engine/estimate/step_forecast.h"
+#include "engine/ranks/collective_rates.h"
 #include "io/block_device.h"
 #include "nlohmann/json.hpp"
 
@@ -38,6 +39,11 @@ struct DiskEntry {
 
 struct LinkEntry {
   LinkRates rates;
+  int64_t unix_seconds = 0;  // when
+};
+
+struct CollectiveEntry {
+  CollectiveRates rates;
   int64_t unix_seconds = 0;  // when
 };
 
@@ -82,16 +88,24 @@ class MachineProfile {
   std::optional<LinkRates> FindLink(const std::string& device, int64_t unix_seconds) const;
   void SetLink(const std::string& device, const LinkEntry& entry);
 
+  // The rates of exchanges between ranks, by CollectiveKey; likewise.
+  std::optional<CollectiveRates> FindCollective(const std::string& ranks,
+                                                int64_t unix_seconds) const;
+  void SetCollective(const std::string& ranks, const CollectiveEntry& entry);
+
   // The tuning of `device`, stale or not.
   const TunedEntry* FindTuned(const std::string& device) const;
   void SetTuned(const std::string& device, const TunedEntry& entry);
 
   bool has_tuned() const { return !tuned_.empty(); }
-  bool empty() const { return disks_.empty() && links_.empty() && tuned_.empty(); }
+  bool empty() const {
+    return disks_.empty() && links_.empty() && collectives_.empty() && tuned_.empty();
+  }
 
  private:
   std::map<std::string, DiskEntry> disks_;
   std::map<std::string, LinkEntry> links_;
+  std::map<std::string, CollectiveEntry> collectives_;
   std::map<std::string, TunedEntry> tuned_;
 };
 
@@ -110,5 +124,8 @@ std::vector<BlockDevice> FindDevices(const std::vector<std::string>& paths);
 // The devices below paths as a key of the profile, each named once; `how` they are reached is
 // part of the key of rates.
 std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string& how = "");
+
+// "4 ranks in groups of 2 on 1 machine, bf16": what rates of exchanges depend on.
+std::string CollectiveKey(const GradientSumOptions& sums, int machines);
 
 }  // namespace spillway

@@ -72,6 +72,23 @@ std::optional<LinkEntry> LinkEntryFrom(const json& value) {
   return entry;
 }
 
+std::optional<CollectiveEntry> CollectiveEntryFrom(const json& value) {
+  if (!value.is_object()) return std::nullopt;
+  CollectiveEntry entry;
+  // Where every rank has all weights nothing is gathered.
+  const auto gather = value.find("gather_bytes_per_second");
+  const bool gathers = gather == value.end() || !gather->is_null();
+  entry.rates.gather_bytes_per_second = PositiveNumber(value, "gather_bytes_per_second");
+  entry.rates.sum_bytes_per_second = PositiveNumber(value, "sum_bytes_per_second");
+  entry.rates.latency_seconds = PositiveNumber(value, "latency_seconds");
+  entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
+  if (std::min(entry.rates.sum_bytes_per_second, entry.rates.latency_seconds) <= 0 ||
+      (gathers && entry.rates.gather_bytes_per_second <= 0) || entry.unix_seconds == 0) {
+    return std::nullopt;
+  }
+  return entry;
+}
+
 json TunedJson(const TunedEntry& entry) {
   json value = RatesJson(entry.rates);
   value["engine"] = entry.engine;
@@ -157,6 +174,9 @@ MachineProfile MachineProfile::FromJson(const json& value) {
   each("links", [&](const std::string& device, const json& entry) {
     if (const auto read = LinkEntryFrom(entry)) profile.SetLink(device, *read);
   });
+  each("collectives", [&](const std::string& ranks, const json& entry) {
+    if (const auto read = CollectiveEntryFrom(entry)) profile.SetCollective(ranks, *read);
+  });
   each("tuned", [&](const std::string& device, const json& entry) {
     if (const auto read = TunedFrom(entry)) profile.SetTuned(device, *read);
   });
@@ -164,7 +184,8 @@ MachineProfile MachineProfile::FromJson(const json& value) {
 }
 
 json MachineProfile::ToJson() const {
-  json disks = json::object(), links = json::object(), tuned = json::object();
+  json disks = json::object(), links = json::object(), collectives = json::object();
+  json tuned = json::object();
   for (const auto& [device, entry] : disks_) {
     disks[device] = RatesJson(entry.rates);
     disks[device]["probe_bytes"] = entry.probe_bytes;
@@ -175,8 +196,15 @@ json MachineProfile::ToJson() const {
                      {"to_host_bytes_per_second", entry.rates.to_host_bytes_per_second},
                      {"unix_seconds", entry.unix_seconds}};
   }
+  for (const auto& [ranks, entry] : collectives_) {
+    const double gather = entry.rates.gather_bytes_per_second;
+    collectives[ranks] = {{"gather_bytes_per_second", gather > 0 ? json(gather) : json(nullptr)},
+                          {"sum_bytes_per_second", entry.rates.sum_bytes_per_second},
+                          {"latency_seconds", entry.rates.latency_seconds},
+                          {"unix_seconds", entry.unix_seconds}};
+  }
   for (const auto& [device, entry] : tuned_) tuned[device] = TunedJson(entry);
-  return {{"disks", disks}, {"links", links}, {"tuned", tuned}};
+  return {{"disks", disks}, {"links", links}, {"collectives", collectives}, {"tuned", tuned}};
 }
 
 }  // namespace spillway

@@ -87,7 +87,7 @@ void DropOldest(json& members, size_t most, Time time_of) {
 
 // Ours over theirs, where ours are newer; members that we do not know stay.
 void Merge(json& machine, const json& ours) {
-  for (const char* kind : {"disks", "links", "tuned"}) {
+  for (const char* kind : {"disks", "links", "collectives", "tuned"}) {
     json& theirs = machine[kind];
     if (!theirs.is_object()) theirs = json::object();
     for (const auto& [device, entry] : ours.at(kind).items()) {

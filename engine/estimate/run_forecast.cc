@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <numeric>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -86,6 +87,21 @@ absl::Status MeasureDevice(const SwapPlan& plan, const TrainOptions& options,
   return absl::OkStatus();
 }
 
+// What begins only when all is computed is the flush's.
+void AddCollectives(const StepSchedule& schedule, const CollectiveClock& clock,
+                    ForecastInput& input) {
+  for (const auto& computation : clock.computations) {
+    (computation.forward ? input.forward_seconds : input.backward_seconds) += computation.seconds;
+  }
+  const int all = static_cast<int>(clock.computations.size());
+  for (size_t i = 0; i < clock.seconds.size(); ++i) {
+    const Phase phase = clock.after[i] == all                      ? Phase::kFlush
+                        : schedule.ops[i].kind == OpKind::kForward ? Phase::kForward
+                                                                   : Phase::kBackward;
+    input.collective_seconds[static_cast<int>(phase)] += clock.seconds[i];
+  }
+}
+
 }  // namespace
 
 std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
@@ -136,6 +152,13 @@ StepClock AtObservedRates(StepClock clock, const ObservedRates& observed) {
   };
   observe(observed.to_device, clock.link.to_device_bytes_per_second);
   observe(observed.to_host, clock.link.to_host_bytes_per_second);
+  if (clock.collective && observed.collective_seconds > 0 && observed.steps > 0) {
+    std::vector<double>& seconds = clock.collective->seconds;
+    const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+    const double slower =
+        observed.collective_seconds / static_cast<double>(observed.steps) / std::max(sum, 1e-12);
+    for (double& each : seconds) each *= slower;
+  }
   if (clock.disk == DiskRates()) return clock;  // only commits write
   const double expected = clock.disk.Seconds(static_cast<double>(observed.read_bytes),
                                              static_cast<double>(observed.written_bytes));
@@ -160,6 +183,7 @@ StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock) {
     const bool forward = plan.schedule.ops[i].kind == OpKind::kForward;
     (forward ? input.forward_seconds : input.backward_seconds) += clock.op_seconds[i];
   }
+  if (clock.collective) AddCollectives(plan.schedule, *clock.collective, input);
   StepForecast forecast = Forecast(input);
   const SimulatedStep step = SimulateStep(plan, clock);
   forecast.predicted_seconds = std::max(forecast.bound_seconds, step.seconds);

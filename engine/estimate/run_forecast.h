@@ -32,19 +32,21 @@ StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock);
 // WithoutRecompute's (engine/estimate/run_plan.h).
 std::vector<double> OpSeconds(const StepSchedule& schedule, const DryRun& dry_run);
 
-// What a run's steady steps had the disk do, and for how long a transfer was under way; and the
-// same of each direction of a separate device's link.
+// What a run's steady steps had the disk do, and for how long a transfer was under way; the same
+// of each direction of a separate device's link; and how long exchanges with other ranks were.
 struct ObservedRates {
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
   double busy_seconds = 0;
   CopyTime to_device = {};
   CopyTime to_host = {};
+  double collective_seconds = 0;
+  int64_t steps = 0;  // that all of this is of
 };
 
-// The clock with disk and link as fast as observed; reading and writing keep their proportion, and
-// nothing else changes. The same rates where nothing was moved, or the plan has nothing moved. A
-// pure function.
+// The clock with disk, link and exchanges as fast as observed; reading and writing keep their
+// proportion, as do exchanges among themselves, and nothing else changes. The same rates where
+// nothing was moved, or the plan has nothing moved. A pure function.
 StepClock AtObservedRates(StepClock clock, const ObservedRates& observed);
 
 // "0.52 s a step, at least 0.48 s, bound by disk".

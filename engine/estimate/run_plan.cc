@@ -70,12 +70,18 @@ DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs) {
   return recomputed;
 }
 
-std::vector<double> ComputeSeconds(const RunPlan& run, const DryRun& recomputed) {
+void TimeOperations(const RunPlan& run, const DryRun& recomputed, const CollectiveRates& rates,
+                    StepClock& clock) {
   SPILLWAY_CHECK(run.swaps.has_value());
   const DryRun dry_run = WithoutRecompute(recomputed, run.graphs);
-  if (!run.shards) return OpSeconds(run.swaps->schedule, dry_run);
+  if (!run.shards) {
+    clock.op_seconds = OpSeconds(run.swaps->schedule, dry_run);
+    return;
+  }
   const ShardedSchedule& schedule = run.shards->schedule;
-  return ActionSeconds(schedule, OpSeconds(schedule.compute, dry_run));
+  clock.op_seconds.clear();
+  clock.collective =
+      ClockOfRanks(schedule, run.shards->sums, OpSeconds(schedule.compute, dry_run), rates);
 }
 
 absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOptions& options,

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model_description.h"
+#include "engine/ranks/collective_rates.h"
 #include "engine/ranks/sharded_step.h"
 #include "engine/step_compute.h"
 #include "engine/train_options.h"
@@ -53,10 +54,10 @@ struct RunPlan {
   }
 };
 
-// Seconds of compute by operation of the swap plan's schedule, with the graphs that `run` keeps.
-// With several ranks those are actions, and compute is what each of them waits for.
-// REQUIRES: run.swaps.
-std::vector<double> ComputeSeconds(const RunPlan& run, const DryRun& recomputed);
+// Gives `clock` what operations take: compute with the graphs that `run` keeps, and with several
+// ranks what they exchange at `rates`, which one rank has none of. REQUIRES: run.swaps.
+void TimeOperations(const RunPlan& run, const DryRun& recomputed, const CollectiveRates& rates,
+                    StepClock& clock);
 
 // kInvalidArgument when choices contradict each other. A run that does not fit is no error.
 // REQUIRES: both budgets of `options` are set.

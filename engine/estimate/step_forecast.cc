@@ -1,6 +1,7 @@
 #include "engine/estimate/step_forecast.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "io/check.h"
 
@@ -8,7 +9,7 @@ namespace spillway {
 namespace {
 
 constexpr Resource kResources[] = {Resource::kCompute, Resource::kDisk, Resource::kUpdate,
-                                   Resource::kCopy};
+                                   Resource::kCopy, Resource::kCollective};
 
 double Seconds(uint64_t bytes, double bytes_per_second) {
   return SecondsAt(bytes_per_second, static_cast<double>(bytes));
@@ -44,19 +45,22 @@ double LeastSeconds(const ForecastInput& input) {
     total.to_host_bytes += phase.to_host_bytes;
     total.device_update_bytes += phase.device_update_bytes;
   }
+  const auto& exchanged = input.collective_seconds;
+  const double last_sums = exchanged[static_cast<int>(Phase::kFlush)];
   const double whole =
-      std::max({input.forward_seconds + input.backward_seconds,
+      std::max({input.forward_seconds + input.backward_seconds + last_sums,
+                std::accumulate(exchanged.begin(), exchanged.end(), 0.0),
                 LeastDiskSeconds(input.disk, total.read_bytes, total.written_bytes),
                 UpdateSeconds(input, total),
                 CopySeconds(input.link, total.to_device_bytes, total.to_host_bytes)});
   const PhaseTraffic& forward = input.traffic[static_cast<int>(Phase::kForward)];
-  const double before_loss =
-      std::max({input.forward_seconds,
-                LeastDiskSeconds(input.disk, Less(forward.read_bytes, input.carried_bytes),
-                                 Less(forward.written_bytes, input.carried_bytes)),
-                UpdateSeconds(input, forward),
-                CopySeconds(input.link, Less(forward.to_device_bytes, input.carried_bytes),
-                            Less(forward.to_host_bytes, input.carried_bytes))});
+  const double before_loss = std::max(
+      {input.forward_seconds + last_sums, exchanged[static_cast<int>(Phase::kForward)] + last_sums,
+       LeastDiskSeconds(input.disk, Less(forward.read_bytes, input.carried_bytes),
+                        Less(forward.written_bytes, input.carried_bytes)),
+       UpdateSeconds(input, forward),
+       CopySeconds(input.link, Less(forward.to_device_bytes, input.carried_bytes),
+                   Less(forward.to_host_bytes, input.carried_bytes))});
   return std::max(whole, before_loss + input.backward_seconds);
 }
 
@@ -72,6 +76,8 @@ absl::string_view ResourceName(Resource resource) {
       return "update";
     case Resource::kCopy:
       return "copy";
+    case Resource::kCollective:
+      return "collective";
   }
   return "?";
 }
@@ -86,6 +92,8 @@ double PhaseForecast::SecondsOf(Resource resource) const {
       return update_seconds;
     case Resource::kCopy:
       return copy_seconds;
+    case Resource::kCollective:
+      return collective_seconds;
   }
   return 0;
 }
@@ -116,6 +124,7 @@ StepForecast Forecast(const ForecastInput& input) {
                                             static_cast<double>(traffic.written_bytes));
     phase.update_seconds = UpdateSeconds(input, traffic);
     phase.copy_seconds = CopySeconds(input.link, traffic.to_device_bytes, traffic.to_host_bytes);
+    phase.collective_seconds = input.collective_seconds[i];
     if (i == static_cast<int>(Phase::kForward)) phase.compute_seconds = input.forward_seconds;
     if (i == static_cast<int>(Phase::kBackward)) phase.compute_seconds = input.backward_seconds;
     for (Resource resource : kResources) {

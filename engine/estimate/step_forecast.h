@@ -7,6 +7,7 @@
 //   update    memory that rounding and the optimizer touch / the rate of all workers, or of the
 //             device where that does it; both work at the same time
 //   copy      the longer of bytes to a separate device / the link's rate there, and from there
+//   collective  what ranks exchange, one thing after another
 // What is predicted adds what can't overlap: workers that share cores with compute slow it down
 // by the cores they take. Transfers are taken to overlap everything else within a phase.
 //
@@ -16,7 +17,9 @@
 //   - backward's compute, and what goes before it. Every weight is there before the loss, so
 //     the updates that wait for a step's end lie between that and the next loss, and so does
 //     the forward's traffic, but for what memory holds across these two points: as much as it
-//     has room for is read early, and as much written late.
+//     has room for is read early, and as much written late. With several ranks what is exchanged
+//     for the forward lies there, too, and before all of it the sums of the last gradients, which
+//     no computation of either step runs beside.
 #pragma once
 
 #include <array>
@@ -28,10 +31,10 @@
 
 namespace spillway {
 
-enum class Resource : uint8_t { kDisk, kCompute, kUpdate, kCopy };
-inline constexpr int kResourceCount = 4;
+enum class Resource : uint8_t { kDisk, kCompute, kUpdate, kCopy, kCollective };
+inline constexpr int kResourceCount = 5;
 
-// "disk", "compute", "update", "copy": as in metrics.jsonl.
+// "disk", "compute", "update", "copy", "collective": as in metrics.jsonl.
 absl::string_view ResourceName(Resource resource);
 
 struct ForecastInput {
@@ -42,6 +45,7 @@ struct ForecastInput {
   double device_update_bytes_per_second = 0;  // of a separate device, likewise
   double forward_seconds = 0;                 // compute, alone on the machine
   double backward_seconds = 0;                // with the loss
+  std::array<double, kPhases> collective_seconds{};  // of exchanges that begin in each phase
   // Of the time that workers take, how much is taken from compute: 0 with cores of their own
   // for all of them, workers / cores where compute uses every core.
   double shared_cores = 0;
@@ -57,6 +61,7 @@ struct PhaseForecast {
   double compute_seconds = 0;
   double update_seconds = 0;
   double copy_seconds = 0;
+  double collective_seconds = 0;
   Resource binding = Resource::kCompute;
   double bound_seconds = 0;
   double predicted_seconds = 0;

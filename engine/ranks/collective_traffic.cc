@@ -1,22 +1,59 @@
 #include "engine/ranks/collective_traffic.h"
 
 namespace spillway {
+namespace {
 
-CollectiveTraffic CollectiveBytes(const ShardedSchedule& schedule, const GradientSumOptions& sums) {
+int BucketsOf(const GradientSumOptions& sums, uint64_t parameters) {
+  return static_cast<int>((parameters + sums.bucket_parameters - 1) / sums.bucket_parameters);
+}
+
+}  // namespace
+
+ActionTraffic GatherTraffic(const ShardGrid& grid, uint64_t whole_bytes) {
+  const uint64_t group = grid.group;
+  return {whole_bytes / group * (group - 1), group > 1 ? 1 : 0};
+}
+
+ActionTraffic SumTraffic(const GradientSumOptions& sums, uint64_t shard_parameters) {
   const uint64_t group = sums.grid.group, replicas = sums.grid.replicas();
   const uint64_t exchanged = sums.exchange_bf16 ? sizeof(uint16_t) : sizeof(float);
-  CollectiveTraffic traffic;
-  for (const WholeStay& stay : schedule.weights) {
-    traffic.gather_bytes += stay.bytes / group * (group - 1);
+  ActionTraffic traffic;
+  if (group > 1) {
+    traffic.bytes += shard_parameters * exchanged * (group - 1);
+    traffic.exchanges += BucketsOf(sums, shard_parameters);
   }
-  for (const WholeStay& stay : schedule.sums) {
-    const uint64_t shard = stay.bytes / sizeof(float) / group;
-    const uint64_t portion = shard / replicas;
-    traffic.sum_bytes += shard * exchanged * (group - 1);
+  if (replicas > 1) {
     // Portions to whom sums them, and their fp32 sums back.
-    traffic.sum_bytes += portion * (exchanged + sizeof(float)) * (replicas - 1);
+    const uint64_t portion = shard_parameters / replicas;
+    traffic.bytes += portion * (exchanged + sizeof(float)) * (replicas - 1);
+    traffic.exchanges += BucketsOf(sums, portion) + 1;
   }
   return traffic;
+}
+
+std::vector<ActionTraffic> TrafficByAction(const ShardedSchedule& schedule,
+                                           const GradientSumOptions& sums) {
+  std::vector<ActionTraffic> traffic;
+  for (const ShardAction& action : schedule.actions) {
+    traffic.emplace_back();
+    if (action.kind == ShardAction::Kind::kGather) {
+      traffic.back() = GatherTraffic(sums.grid, schedule.weights[action.stay].bytes);
+    } else if (action.kind == ShardAction::Kind::kSum) {
+      const uint64_t whole = schedule.sums[action.stay].bytes / sizeof(float);
+      traffic.back() = SumTraffic(sums, whole / sums.grid.group);
+    }
+  }
+  return traffic;
+}
+
+CollectiveTraffic CollectiveBytes(const ShardedSchedule& schedule, const GradientSumOptions& sums) {
+  const std::vector<ActionTraffic> traffic = TrafficByAction(schedule, sums);
+  CollectiveTraffic total;
+  for (size_t i = 0; i < traffic.size(); ++i) {
+    const bool sum = schedule.actions[i].kind == ShardAction::Kind::kSum;
+    (sum ? total.sum_bytes : total.gather_bytes) += traffic[i].bytes;
+  }
+  return total;
 }
 
 }  // namespace spillway

@@ -78,15 +78,4 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
   return shards;
 }
 
-std::vector<double> ActionSeconds(const ShardedSchedule& schedule,
-                                  const std::vector<double>& compute_seconds) {
-  std::vector<double> seconds;
-  int computed = 0;
-  for (const ShardAction& action : schedule.actions) {
-    seconds.push_back(0);
-    for (; computed < action.after_ops; ++computed) seconds.back() += compute_seconds[computed];
-  }
-  return seconds;
-}
-
 }  // namespace spillway

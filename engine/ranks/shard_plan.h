@@ -30,9 +30,4 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
                                 const TrainOptions& options);
 
-// Seconds of compute that each of the swap schedule's operations has to wait for, of those of
-// the schedule that computes.
-std::vector<double> ActionSeconds(const ShardedSchedule& schedule,
-                                  const std::vector<double>& compute_seconds);
-
 }  // namespace spillway

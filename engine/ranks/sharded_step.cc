@@ -1,7 +1,6 @@
 #include "engine/ranks/sharded_step.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -11,9 +10,7 @@
 namespace spillway {
 namespace {
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
 
 uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
@@ -24,6 +21,7 @@ ShardedStep::ShardedStep(Options options, SwapManager* manager, const RankGroups
     : options_(std::move(options)),
       manager_(manager),
       ranks_(ranks),
+      traffic_(TrafficByAction(options_.schedule, options_.sums)),
       memory_(memory),
       sums_(options_.sums, ranks.group, ranks.replicas, tiles,
             memory + RoundUpToPage(options_.schedule.whole_bytes)) {
@@ -104,7 +102,7 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
     training = program_ == Program::kTrain;
     while (failure_.ok() && actions_done_ < schedule.needs_actions[next_op_]) changed_.Wait(mutex_);
     RETURN_IF_ERROR(failure_);
-    CountWait(began, swap_before);
+    CountWait(&schedule.compute.ops[next_op_], began, swap_before);
   }
   OpBuffers buffers;
   buffers.op = &schedule.compute.ops[next_op_];
@@ -121,11 +119,28 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
   return buffers;
 }
 
-void ShardedStep::CountWait(double began, double swap_before) {
-  const double waited = Now() - began;
+void ShardedStep::CountWait(const StepOp* op, double began, double swap_before) {
+  const double now = Now();
+  const double waited = now - began;
   const double swapping = std::min(waited, swap_seconds_ - swap_before);
   stats_.stall_swap_seconds += swapping;
   stats_.stall_collective_seconds += waited - swapping;
+  RecordWait(SpanKind::kWaitDisk, op, began, began + swapping);
+  RecordWait(SpanKind::kWaitCollective, op, began + swapping, now);
+}
+
+void ShardedStep::RecordWait(SpanKind waited_for, const StepOp* op, double began,
+                             double ended) const {
+  if (!IsOn(options_.trace) || ended <= began) return;
+  Span span;
+  span.kind = waited_for;
+  if (op != nullptr) {
+    span.detail = static_cast<uint8_t>(SpanKindOf(op->kind));
+    span.unit = op->unit;
+  }
+  span.begin_ns = static_cast<int64_t>(began * 1e9);
+  span.end_ns = static_cast<int64_t>(ended * 1e9);
+  options_.trace->Record(span);
 }
 
 void ShardedStep::EndOp() {
@@ -172,7 +187,7 @@ void ShardedStep::AnnounceUpdate(const UpdateScalars& scalars) {
     MutexLock lock(mutex_);
     const double swap_before = swap_seconds_;
     while (failure_.ok() && running_) changed_.Wait(mutex_);
-    CountWait(began, swap_before);
+    CountWait(nullptr, began, swap_before);
   }
   manager_->AnnounceUpdate(scalars);
 }
@@ -214,9 +229,8 @@ void ShardedStep::RunActions() {
       count = NumActions(program_);
     }
     for (int i = 0; i < count; ++i) {
-      const ShardAction& action = options_.schedule.actions[i];
-      if (!AwaitAction(action)) return;
-      const absl::Status status = Take(action);
+      if (!AwaitAction(options_.schedule.actions[i])) return;
+      const absl::Status status = Take(i);
       MutexLock lock(mutex_);
       if (failure_.ok()) failure_ = status;
       actions_done_ = i + 1;
@@ -233,7 +247,8 @@ bool ShardedStep::AwaitAction(const ShardAction& action) {
   return !stopping_;
 }
 
-absl::Status ShardedStep::Take(const ShardAction& action) {
+absl::Status ShardedStep::Take(int index) {
+  const ShardAction& action = options_.schedule.actions[index];
   const double began = Now();
   ASSIGN_OR_RETURN(const OpBuffers shard, manager_->BeginOp());
   {
@@ -241,26 +256,39 @@ absl::Status ShardedStep::Take(const ShardAction& action) {
     swap_seconds_ += Now() - began;
     changed_.NotifyAll();
   }
+  Span span;
+  span.begin_ns = Trace::Now();
   BeginExchange();
+  RETURN_IF_ERROR(Exchange(action, shard));
+  EndExchange();
+  if (IsOn(options_.trace) && action.kind != ShardAction::Kind::kLoss) {
+    span.kind = action.kind == ShardAction::Kind::kSum ? SpanKind::kSum : SpanKind::kGather;
+    span.unit = action.unit;
+    span.thread = Trace::ThisThread();
+    span.end_ns = Trace::Now();
+    span.bytes = traffic_[index].bytes;
+    options_.trace->Record(span);
+  }
+  manager_->EndOp();
+  return absl::OkStatus();
+}
+
+absl::Status ShardedStep::Exchange(const ShardAction& action, const OpBuffers& shard) {
   switch (action.kind) {
     case ShardAction::Kind::kGather:
-      RETURN_IF_ERROR(Gather(action, shard));
-      break;
+      return Gather(action, shard);
     case ShardAction::Kind::kSum: {
       const WholeStay& stay = options_.schedule.sums[action.stay];
       auto* sums = reinterpret_cast<float*>(memory_ + stay.offset);
       // Whoever computes knows of less padding than this grid has.
       const uint64_t parameters = options_.unit_parameters[action.unit];
       std::memset(sums + parameters, 0, stay.bytes - parameters * sizeof(float));
-      RETURN_IF_ERROR(
-          sums_.Sum(action.unit, sums, options_.shard_parameters[action.unit], shard.gradients[0]));
-      break;
+      return sums_.Sum(action.unit, sums, options_.shard_parameters[action.unit],
+                       shard.gradients[0]);
     }
     case ShardAction::Kind::kLoss:
       break;
   }
-  EndExchange();
-  manager_->EndOp();
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "engine/ranks/collective_traffic.h"
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/gradient_sums.h"
 #include "engine/ranks/shard_grid.h"
@@ -83,10 +84,14 @@ class ShardedStep : public StepMemory {
   void RunActions();
   // False when the step is at an end, by an error or for good.
   bool AwaitAction(const ShardAction& action);
-  absl::Status Take(const ShardAction& action);
+  absl::Status Take(int action);
+  absl::Status Exchange(const ShardAction& action, const OpBuffers& shard);
   absl::Status Gather(const ShardAction& action, const OpBuffers& shard);
-  // The compute thread has waited since `began`, for shards as long as `swap_seconds_` grew.
-  void CountWait(double began, double swap_before) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The compute thread has waited since `began` for what `op` needs (null: for the step's end), for
+  // shards as long as `swap_seconds_` grew.
+  void CountWait(const StepOp* op, double began, double swap_before)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RecordWait(SpanKind waited_for, const StepOp* op, double began, double ended) const;
   int NumActions(Program program) const;
   int NumOps(Program program) const;
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_; }
@@ -94,6 +99,7 @@ class ShardedStep : public StepMemory {
   const Options options_;
   SwapManager* const manager_;
   const RankGroups ranks_;
+  const std::vector<ActionTraffic> traffic_;  // [action]
   char* const memory_;
   GradientSums sums_;
 

@@ -93,7 +93,8 @@ std::string PredictionTable(const ReportInput& input) {
   if (observed > 0 && std::isfinite(observed)) {
     table.Row({"predicted, rates as observed", FormatSeconds(observed),
                absl::StrFormat("%.2f ×", measured / observed),
-               "<span class=\"note\">with nothing changed but the rates of disk and link</span>"});
+               "<span class=\"note\">with nothing changed but the rates of disk, link and "
+               "collectives</span>"});
   }
   add("bound_seconds", "lower bound", "what the slowest resource needs, whatever runs beside it");
   add("binding_seconds", "binding resource",

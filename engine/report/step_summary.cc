@@ -14,6 +14,7 @@ namespace spillway {
 namespace {
 
 constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
+constexpr size_t kColumns = 80;
 constexpr double kLeastChange = 0.01;  // of the prediction, likewise
 
 std::string Seconds(double seconds) {
@@ -73,10 +74,14 @@ void StepSummary::Count(const StepMetrics& row) {
 }
 
 ObservedRates StepSummary::observed_rates() const {
-  return {sums_.read_bytes, sums_.written_bytes, sums_.busy_disk, sums_.to_device, sums_.to_host};
+  return {sums_.read_bytes, sums_.written_bytes,   sums_.busy_disk, sums_.to_device,
+          sums_.to_host,    sums_.busy_collective, counted_};
 }
 
 const char* StepSummary::MovedBy() const {
+  if (sums_.busy_collective > 0) {
+    return sums_.busy_disk > 0 ? "disk, collective as seen" : "collective as seen";
+  }
   if (sums_.busy_copy <= 0) return "the disk as in these steps";
   return sums_.busy_disk > 0 ? "disk and link as seen" : "the link as in these steps";
 }
@@ -107,12 +112,15 @@ std::string StepSummary::SpeedLines(int workers) const {
       absl::StrAppendFormat(&text, "\n  at rates   of %s, predicted %s (%.2f of the median)",
                             MovedBy(), Seconds(observed), median > 0 ? observed / median : 0);
     }
-    absl::StrAppend(&text, "\n  binds      ");
+    std::string binds = "  binds      ";
     for (int i = 0; i < kPhases; ++i) {
-      absl::StrAppend(&text, i > 0 ? ", " : "", PhaseName(static_cast<Phase>(i)), " ",
+      absl::StrAppend(&binds, i > 0 ? ", " : "", PhaseName(static_cast<Phase>(i)), " ",
                       ResourceName(forecast_->phases[i].binding));
     }
-    absl::StrAppend(&text, "; busy ", Percent(sums_.binding / sums_.seconds), " of the step");
+    const std::string busy =
+        absl::StrCat("busy ", Percent(sums_.binding / sums_.seconds), " of the step");
+    const bool one_line = binds.size() + 2 + busy.size() <= kColumns;
+    absl::StrAppend(&text, "\n", binds, one_line ? "; " : ";\n             ", busy);
   }
   absl::StrAppend(&text, "\n  busy       compute ", Percent(sums_.busy_compute / sums_.seconds));
   if (sums_.busy_disk > 0) {
@@ -130,7 +138,7 @@ std::string StepSummary::SpeedLines(int workers) const {
   const std::pair<const char*, double> waits[] = {{"disk", sums_.stall_disk},
                                                   {"update", sums_.stall_update},
                                                   {"copy", sums_.stall_copy},
-                                                  {"ranks", sums_.stall_collective}};
+                                                  {"collective", sums_.stall_collective}};
   std::string waited;
   for (const auto& [reason, seconds] : waits) {
     if (seconds / sums_.seconds < kLeastStall) continue;

@@ -20,7 +20,7 @@ constexpr size_t kMostStalls = 48;
 constexpr int64_t kLeastStallNs = 100'000;
 
 bool IsWorker(SpanKind kind) { return kind >= SpanKind::kRound && kind <= SpanKind::kFill; }
-bool IsTransfer(SpanKind kind) { return kind >= SpanKind::kRead && kind <= SpanKind::kCopyToHost; }
+bool IsTransfer(SpanKind kind) { return kind >= SpanKind::kRead && kind <= SpanKind::kSum; }
 bool IsWait(SpanKind kind) { return kind >= SpanKind::kWaitDisk && kind <= SpanKind::kWaitCommit; }
 
 std::string WaitReason(SpanKind kind) {
@@ -141,8 +141,10 @@ void TimelineBuilder::AddTo(Open& open, const Span& span) const {
           return a.end_ns - a.begin_ns < b.end_ns - b.begin_ns;
         }));
   } else if (IsTransfer(span.kind)) {
-    open.transfers[span.kind].Add(span.begin_ns, span.end_ns);
-    open.bytes.try_emplace(span.kind, open.times.begin_ns)
+    // Gathers and sums are one line: one follows the other.
+    const SpanKind row = span.kind == SpanKind::kSum ? SpanKind::kGather : span.kind;
+    open.transfers[row].Add(span.begin_ns, span.end_ns);
+    open.bytes.try_emplace(row, open.times.begin_ns)
         .first->second.Add(span.begin_ns, span.end_ns, span.bytes);
   }
 }
@@ -211,7 +213,10 @@ void TimelineBuilder::Seal(Open& open) {
   }
   for (const auto& [kind, busy] : open.transfers) {
     const bool disk = kind == SpanKind::kRead || kind == SpanKind::kWrite;
-    TimelineRow row = row_of(absl::StrCat(disk ? "disk " : "", SpanKindName(kind)), busy);
+    TimelineRow row =
+        row_of(kind == SpanKind::kGather ? "collectives"
+                                         : absl::StrCat(disk ? "disk " : "", SpanKindName(kind)),
+               busy);
     const ByteBins& bytes = open.bytes.at(kind);
     row.bin_seconds = static_cast<double>(bytes.width_ns()) * 1e-9;
     for (const double bin : bytes.bins()) row.bin_bytes.push_back(std::round(bin));

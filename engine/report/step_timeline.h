@@ -59,7 +59,7 @@ struct StepTimeline {
   std::vector<TimelineStall> stalls;  // the longest, in order of time
   std::vector<TimelineRow> waits;     // one a reason that there was: "disk"
   std::vector<TimelineRow>
-      resources;  // workers, a device's own updates, disk read, disk write, copies
+      resources;  // workers, a device's own updates, disk read, disk write, copies, collectives
   // Seconds of all workers by what they did: "round", "update", "check", "save".
   std::map<std::string, double> worker_seconds;
   uint64_t lost_spans = 0;  // more than the trace could hold: then something is missing

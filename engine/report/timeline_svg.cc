@@ -199,7 +199,9 @@ class Drawing {
           absl::StrCat(Percent(Share(row.busy)), ", ",
                        FormatBytes(static_cast<uint64_t>(std::clamp(bytes, 0.0, 1e18)))),
           kArea);
-    const char* const color = absl::StartsWith(row.name, "copy") ? "f6" : "f2";
+    const char* const color = absl::StartsWith(row.name, "copy") ? "f6"
+                              : row.name == "collectives"        ? "f4"
+                                                                 : "f2";
     Busy(row, absl::StrCat(color, " faint").c_str(), kArea);
     std::string path = absl::StrFormat("M%.1f %.1f", kLeft, y_ + kArea);
     for (size_t i = 0; i < std::min(row.bin_bytes.size(), kMostDrawn); ++i) {

@@ -192,6 +192,10 @@ int TraceFile::TrackOf(const Span& span) {
       if (named_.insert(track).second) NameTrack(track, std::string(SpanKindName(span.kind)));
       return track;
     }
+    case SpanKind::kGather:
+    case SpanKind::kSum:
+      if (named_.insert(kCollectives).second) NameTrack(kCollectives, "collectives");
+      return kCollectives;
     case SpanKind::kWaitDisk:
     case SpanKind::kWaitUpdate:
     case SpanKind::kWaitCopy:
@@ -234,8 +238,13 @@ absl::Status TraceFile::Add(const Span& span) {
     absl::StrAppend(&arguments, "\"before\":", Quoted(SpanLabel(op, units_)));
   }
   const bool copy = span.kind == SpanKind::kCopyToDevice || span.kind == SpanKind::kCopyToHost;
-  if (copy) absl::StrAppend(&arguments, "\"bytes\":", span.bytes);
-  const char* category = transfer ? "disk" : copy ? "copy" : wait ? "wait" : "work";
+  const bool collective = span.kind == SpanKind::kGather || span.kind == SpanKind::kSum;
+  if (copy || collective) absl::StrAppend(&arguments, "\"bytes\":", span.bytes);
+  const char* category = transfer     ? "disk"
+                         : copy       ? "copy"
+                         : collective ? "collective"
+                         : wait       ? "wait"
+                                      : "work";
   const int track = TrackOf(span);
   RETURN_IF_ERROR(
       Complete(track, SpanLabel(span, units_), category, span.begin_ns, span.end_ns, arguments));

@@ -67,6 +67,7 @@ class TraceFile {
     kToDevice = 50,  // copies of one direction follow each other
     kToHost = 51,
     kDeviceUpdates = 52,  // likewise
+    kCollectives = 53,    // likewise, of several ranks
     kWorkers = 100,
     kReads = 200,
     kWrites = 600,
@@ -94,7 +95,7 @@ class TraceFile {
   bool failed_ = false;
   std::map<int, std::vector<int64_t>> lane_ends_;  // by the first track
   std::map<uint16_t, int> workers_;                // thread -> track
-  std::set<int> named_;                            // tracks of a separate device
+  std::set<int> named_;                            // tracks of a separate device, or of ranks
 };
 
 }  // namespace spillway

@@ -151,7 +151,11 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   Launch launch;
   if (options.ranks > 1) {
     ASSIGN_OR_RETURN(launch, ReadLaunch(ThisEnvironment(), std::nullopt));
-    if (options.rank > 0) options.tensorboard.clear();
+    // Of files that have no place of each rank's own the first rank writes its.
+    if (options.rank > 0) {
+      options.tensorboard.clear();
+      options.trace.path.clear();
+    }
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<RankConnection> connection, ConnectRanks(options, launch));
   if (connection == nullptr) {

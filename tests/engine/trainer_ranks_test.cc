@@ -1,4 +1,9 @@
 // Trainers of several ranks, which are threads here: what their rows tell of the others.
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <set>
+
 #include "engine/estimate/run_plan.h"
 #include "engine/metrics.h"
 #include "engine/ranks/collective_traffic.h"
@@ -54,6 +59,37 @@ class TrainerRanks : public TrainerTest {
     return CollectiveBytes(plan->shards->schedule, plan->shards->sums).total_bytes();
   }
 
+  // What rank 0's trace has of exchanges, and of waits for them.
+  void ExpectTrace(const TrainOptions& options) const {
+    const nlohmann::json trace = nlohmann::json::parse(std::ifstream(options.trace.path));
+    std::map<std::string, int> named;
+    std::set<int> tracks;
+    uint64_t bytes = 0;
+    int64_t last_end = 0, waits = 0;
+    for (const nlohmann::json& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      const int64_t begin = event["ts"].get<double>() * 1e3;
+      if (event["name"] == "wait for other ranks") {
+        waits += event["args"].contains("before");
+        EXPECT_EQ(event["cat"], "wait");
+      }
+      if (event["cat"] != "collective") continue;
+      ++named[event["name"]];
+      tracks.insert(event["tid"].get<int>());
+      bytes += event["args"]["bytes"].get<uint64_t>();
+      EXPECT_GE(begin, last_end - 1);  // one after the other
+      last_end = begin + static_cast<int64_t>(event["dur"].get<double>() * 1e3);
+    }
+    EXPECT_EQ(tracks.size(), 1u);
+    EXPECT_GT(waits, 0);
+    for (const char* name : {"gather u0", "gather u1", "sum u0", "sum u3"}) {
+      EXPECT_GE(named[name], 2) << name;
+    }
+    // Immediate updates: the last sums of a step may be part of the next one.
+    EXPECT_GT(bytes, 2 * SentInAStep(options));
+    EXPECT_LE(bytes, 4 * SentInAStep(options));
+  }
+
  private:
   absl::Status RunRank(TrainOptions options, int rank, const RankGroups& groups,
                        std::string* speed) {
@@ -61,6 +97,7 @@ class TrainerRanks : public TrainerTest {
     first.output = options.output;
     options.rank = rank;
     options.output = RankOutput(options.output, rank);
+    if (rank > 0) options.trace.path.clear();
     absl::StatusOr<std::unique_ptr<RunStorage>> storage = absl::UnknownError("");
     for (bool turn_of_first : {true, false}) {
       if (turn_of_first == (rank == 0)) {
@@ -133,8 +170,63 @@ TEST_F(TrainerRanks, SlowExchangesAreWhatAStepWaitsForAndIsBusyWith) {
     EXPECT_GT(waited, 0.7 * seconds);
     EXPECT_GT(waited, 4 * others);
     EXPECT_LE(waited + others + computed, 1.01 * seconds);
-    EXPECT_THAT(speed, testing::HasSubstr("ranks "));
+    EXPECT_THAT(speed, testing::HasSubstr("collective "));
     EXPECT_THAT(speed, testing::HasSubstr("a step to other ranks"));
+  }
+}
+
+// A profile of its own, so that there is a forecast.
+class ForecastRanks : public TrainerRanks {
+ protected:
+  void SetUp() override {
+    TrainerRanks::SetUp();
+    setenv("SPILLWAY_PROFILE", (folder_ + "/profile.json").c_str(), 1);
+  }
+  void TearDown() override {
+    setenv("SPILLWAY_PROFILE", "off", 1);
+    TrainerRanks::TearDown();
+  }
+};
+
+// Computing takes nothing to speak of, so whatever else runs here exchanges bind.
+TEST_F(ForecastRanks, SlowExchangesAreForecastNamedAndInTheTrace) {
+  for (double clip : {1.0, 0.0}) {
+    SCOPED_TRACE(clip);
+    TrainOptions options = Sharded(2, clip);
+    options.trace.path = folder_ + "/trace.json";
+    options.trace.first_step = 2;
+    options.trace.steps = 3;
+    std::string speed;
+    const std::vector<nlohmann::json> rows = RunAll(options, std::chrono::milliseconds(10), &speed);
+    ASSERT_EQ(rows.size(), 6u);
+    for (const nlohmann::json& row : rows) {
+      for (const char* phase : {"forward", "backward", "flush"}) {
+        EXPECT_EQ(row["binding"][phase], "collective") << phase;
+      }
+      EXPECT_GE(row["predicted_seconds"].get<double>(), row["bound_seconds"].get<double>());
+      // Seven gathers, of which u0's are three, and four sums; with clipping four agreements.
+      EXPECT_GE(row["bound_seconds"].get<double>(), clip > 0 ? 0.15 : 0.11);
+      EXPECT_GT(row["binding_seconds"].get<double>(), 0);
+    }
+    EXPECT_THAT(speed, testing::HasSubstr(
+                           "binds      forward collective, backward collective, flush collective"));
+    // All ranks have planned alike.
+    std::vector<nlohmann::json> others;
+    EXPECT_TRUE(
+        ReadRows(RankOutput(options.output, 1) + "/metrics.jsonl", [&](const nlohmann::json& row,
+                                                                       int64_t) {
+          others.push_back(row);
+        }).ok());
+    ASSERT_EQ(others.size(), 6u);
+    for (const char* field : {"predicted_seconds", "bound_seconds"}) {
+      EXPECT_EQ(others[0][field], rows[0][field]);
+    }
+    ExpectTrace(options);
+    if (!MachineIsQuiet()) continue;
+    for (size_t i = 2; i + 1 < rows.size(); ++i) {
+      const double measured = rows[i]["seconds"].get<double>();
+      EXPECT_NEAR(rows[i]["predicted_seconds"].get<double>(), measured, 0.25 * measured);
+    }
   }
 }
 

@@ -115,6 +115,29 @@ TEST(Estimate, OneRankOfSeveralHasItsShare) {
   EXPECT_THAT(EstimateText(*alone), Not(HasSubstr("rank")));
 }
 
+TEST(Estimate, WhatExchangesWereTimedWithIsSaid) {
+  EstimateInput input = Input();
+  input.options.ranks = input.options.shard_group_size = 4;
+  auto e = MakeEstimate(input);
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_TRUE(EstimateJson(*e)["collective_rates"].is_null());
+  EXPECT_THAT(EstimateText(*e), Not(HasSubstr("exchanges")));
+  e->forecast.emplace();
+  e->forecast->phases[0].collective_seconds = 2.5;
+  e->input.collective = kAssumedRates;
+  e->input.collective_assumed = true;
+  nlohmann::json json = EstimateJson(*e);
+  EXPECT_EQ(json["phases"]["forward"]["collective"], 2.5);
+  EXPECT_EQ(json["collective_rates"]["from"], "assumption");
+  EXPECT_EQ(json["collective_rates"]["sum_bytes_per_second"], 1.25e9);
+  EXPECT_THAT(EstimateText(*e), HasSubstr("exchanges at 1.25 GB/s gathered, 1.25 GB/s summed, 0.1 "
+                                          "ms each, an"));
+  EXPECT_THAT(EstimateText(*e), HasSubstr("assumption"));
+  e->input.collective_assumed = false;
+  EXPECT_EQ(EstimateJson(*e)["collective_rates"]["from"], "profile");
+  EXPECT_THAT(EstimateText(*e), Not(HasSubstr("assumption")));
+}
+
 TEST(Estimate, WhatARankNeedsAtLeastIsExact) {
   for (Shard mode : {Shard::kNone, Shard::kGradients, Shard::kFull}) {
     EstimateInput input = Input();

@@ -107,6 +107,41 @@ TEST(MachineProfile, LinksAreKeptByDeviceForThirtyDays) {
   }
 }
 
+TEST(MachineProfile, ExchangesAreKeptByTheirRanksForThirtyDays) {
+  GradientSumOptions sums;
+  sums.grid = {4, 2, 1};
+  EXPECT_EQ(CollectiveKey(sums, 1), "4 ranks in groups of 2 on 1 machine, fp32");
+  sums.exchange_bf16 = true;
+  const std::string key = CollectiveKey(sums, 2);
+  EXPECT_EQ(key, "4 ranks in groups of 2 on 2 machines, bf16");
+  MachineProfile profile;
+  profile.SetCollective(key, {{3e9, 1e9, 2e-5}, kTestNow});
+  EXPECT_FALSE(profile.empty());
+  const nlohmann::json good = profile.ToJson();
+  const MachineProfile read = MachineProfile::FromJson(good);
+  const auto found = read.FindCollective(key, kTestNow + 30 * kTestDay);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(*found, (CollectiveRates{3e9, 1e9, 2e-5}));
+  EXPECT_FALSE(read.FindCollective(key, kTestNow + 30 * kTestDay + 1).has_value());
+  EXPECT_FALSE(read.FindCollective(CollectiveKey(sums, 1), kTestNow).has_value());
+  for (const auto& [name, value] : good["collectives"][key].items()) {
+    for (const nlohmann::json& other :
+         std::vector<nlohmann::json>{"fast", -1, 0, nlohmann::json::object()}) {
+      auto bad = good;
+      bad["collectives"][key][name] = other;
+      EXPECT_TRUE(MachineProfile::FromJson(bad).empty()) << name << other;
+    }
+    auto bad = good;
+    bad["collectives"][key].erase(name);
+    EXPECT_TRUE(MachineProfile::FromJson(bad).empty()) << name;
+  }
+  // Nothing is gathered where every rank has all weights.
+  profile.SetCollective(key, {{0, 1e9, 2e-5}, kTestNow});
+  const auto none = MachineProfile::FromJson(profile.ToJson()).FindCollective(key, kTestNow);
+  ASSERT_TRUE(none.has_value());
+  EXPECT_EQ(none->gather_bytes_per_second, 0);
+}
+
 class Stale : public testing::Test {
  protected:
   std::string Reason(int64_t now = kTestNow + kTestDay) const {

@@ -142,6 +142,27 @@ TEST(StepForecast, TheLinksSlowerDirectionBindsAPhase) {
   EXPECT_DOUBLE_EQ(BindingSeconds(step, busy), 9 + 5);
 }
 
+// Nothing computes beside the last sums, and the next forward's gathers come after them.
+TEST(StepForecast, ExchangesBindAPhaseAndTheLastSumsAreAddedToCompute) {
+  ForecastInput input = Input();  // computes 2 and 6
+  input.collective_seconds = {1, 5, 0.5};
+  StepForecast step = Forecast(input);
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 2 + 6 + 0.5);
+  EXPECT_EQ(step.phases[kForward].binding, Resource::kCompute);
+  EXPECT_EQ(step.phases[kBackward].binding, Resource::kCompute);
+  EXPECT_EQ(step.phases[kFlush].binding, Resource::kCollective);
+  input.collective_seconds = {3, 5, 0.5};
+  EXPECT_DOUBLE_EQ(Forecast(input).bound_seconds, 3 + 0.5 + 6);
+  input.collective_seconds = {3, 9, 0.5};
+  step = Forecast(input);
+  EXPECT_DOUBLE_EQ(step.bound_seconds, 12.5);  // the exchanges alone
+  EXPECT_EQ(step.binding, Resource::kCollective);
+  EXPECT_EQ(ResourceName(step.binding), "collective");
+  const std::array<ResourceSeconds, kPhases> busy = {
+      ResourceSeconds{1, 2, 3, 4, 3.5}, ResourceSeconds{0, 5, 0, 0, 8}, ResourceSeconds{}};
+  EXPECT_DOUBLE_EQ(BindingSeconds(step, busy), 3.5 + 8);
+}
+
 TEST(StepForecast, TheDevicesUpdatesRunBesideTheWorkers) {
   ForecastInput input = Input();
   input.device_update_bytes_per_second = 1000;

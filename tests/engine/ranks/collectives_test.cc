@@ -55,5 +55,14 @@ TEST(Agree, WhoseFailureItIsIsSaidOnce) {
   }
 }
 
+// As at the end of a start in which ranks have agreed before: rank 1 gets its own words back.
+TEST(Agree, TheFailureItselfCountsBeforeWhatOthersWereToldOfIt) {
+  const absl::Status failure = DoesNotFitError("too small");
+  const absl::Status told = BecauseOf(1, CodeForOthers(failure), "too small");
+  const auto agreed = AgreeOn({told, failure, told});
+  EXPECT_EQ(agreed[1], failure);
+  for (const int rank : {0, 2}) EXPECT_EQ(agreed[rank], told);
+}
+
 }  // namespace
 }  // namespace spillway

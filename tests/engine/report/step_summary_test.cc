@@ -139,12 +139,21 @@ TEST(StepSummary, WhatOtherRanksTookIsThere) {
     row.collective_bytes = 6 << 20;
     row.busy_collective_seconds = 1.5;
     row.stall_collective_seconds = 0.4;
+    row.forecast = Predicted();
+    for (PhaseForecast& phase : row.forecast->phases) phase.binding = Resource::kCollective;
+    row.binding_seconds = 1.5;
     summary.Add(row);
   }
+  EXPECT_DOUBLE_EQ(summary.observed_rates().collective_seconds, 6);
+  EXPECT_EQ(summary.observed_rates().steps, 4);
+  summary.SetPredictedAtObservedRates(2.2);
   const std::string text = summary.Text(1, 1, kDriveBytesPerDay);
-  EXPECT_THAT(text, HasSubstr("ranks 0.4 s (20%)"));
+  EXPECT_THAT(text, HasSubstr("collective 0.4 s (20%)"));
   EXPECT_THAT(text, HasSubstr("sent       6 MiB a step to other ranks"));
   EXPECT_THAT(text, HasSubstr("exchanges under way 75% of the step"));
+  EXPECT_THAT(text, HasSubstr("at rates   of disk, collective as seen, predicted 2.2 s"));
+  EXPECT_THAT(text, HasSubstr("  binds      forward collective, backward collective, flush "
+                              "collective;\n             busy 75% of the step"));
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 

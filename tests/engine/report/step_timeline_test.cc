@@ -232,5 +232,30 @@ TEST(TimelineBuilder, ADevicesCopiesAndUpdatesAreRowsAndWaitsForThemAReason) {
   EXPECT_EQ(again->resources[2].name, "copy to host");
 }
 
+TEST(TimelineBuilder, GathersAndSumsAreOneRowAndWaitsForRanksAReason) {
+  TimelineBuilder builder({"wte", "h.0"});
+  builder.Begin(0);
+  builder.Add(Of(SpanKind::kGather, 10, 30, 1, 4000));
+  builder.Add(Of(SpanKind::kSum, 40, 60, 0, 2000));
+  Span wait = Of(SpanKind::kWaitCollective, 10, 30, 1);
+  wait.detail = static_cast<uint8_t>(SpanKind::kForward);
+  builder.Add(wait);
+  builder.EndStep(Times(1, true, 50, 90, 100), {{"step", 1}}, 0);
+  builder.Finish();
+  const StepTimeline& t = *builder.timeline();
+  ASSERT_EQ(t.resources.size(), 1u);
+  EXPECT_EQ(t.resources[0].name, "collectives");
+  EXPECT_EQ(t.resources[0].busy, (std::vector<TimelineSpan>{{0.01, 0.03}, {0.04, 0.06}}));
+  double bytes = 0;
+  for (const double bin : t.resources[0].bin_bytes) bytes += bin;
+  EXPECT_NEAR(bytes, 6000, 1);
+  ASSERT_EQ(t.stalls.size(), 1u);
+  EXPECT_EQ(t.stalls[0].reason, "collective");
+  EXPECT_EQ(t.stalls[0].before, "forward h.0");
+  const std::string svg = TimelineSvg(t);
+  EXPECT_NE(svg.find("collectives"), std::string::npos);
+  EXPECT_NE(svg.find("<path class=\"f4 faint\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace spillway

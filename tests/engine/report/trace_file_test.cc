@@ -223,5 +223,35 @@ TEST_F(TraceFileTest, CopiesOfEachDirectionAndADevicesUpdatesHaveATrack) {
   EXPECT_EQ(updates.begin()->second, 3);
 }
 
+TEST_F(TraceFileTest, GathersAndSumsShareATrack) {
+  auto file = TraceFile::Open(path_, {"wte", "h.0"});
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (int64_t i = 0; i < 3; ++i) {
+    Span span = Of(SpanKind::kGather, 1000 * i, 1000 * i + 400, 1);
+    span.bytes = 4096;
+    ASSERT_EQ((*file)->Add(span), absl::OkStatus());
+    span = Of(SpanKind::kSum, 1000 * i + 400, 1000 * i + 500, 0);
+    span.bytes = 512;
+    ASSERT_EQ((*file)->Add(span), absl::OkStatus());
+  }
+  ASSERT_EQ((*file)->AddStep({.end_ns = 5000}), absl::OkStatus());
+  file->reset();
+  std::map<std::string, int> tracks, named;
+  std::map<std::string, int64_t> bytes;
+  for (const auto& event : Events()) {
+    if (event.at("ph") == "M" && event.at("name") == "thread_name") {
+      tracks[event.at("args").at("name")] = event.at("tid");
+    }
+    if (event.at("ph") != "X" || event.at("cat") != "collective") continue;
+    EXPECT_EQ(event.at("tid"), tracks.at("collectives"));
+    ++named[event.at("name")];
+    bytes[event.at("name")] += event.at("args").at("bytes").get<int64_t>();
+  }
+  EXPECT_THAT(named,
+              testing::ElementsAre(testing::Pair("gather h.0", 3), testing::Pair("sum wte", 3)));
+  EXPECT_EQ(bytes["gather h.0"], 3 * 4096);
+  EXPECT_EQ(bytes["sum wte"], 3 * 512);
+}
+
 }  // namespace
 }  // namespace spillway

@@ -1,0 +1,210 @@
+#include "engine/estimate/rank_probe.h"
+
+#include <algorithm>
+#include <ctime>
+#include <functional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/estimate/machine_profile.h"
+#include "engine/estimate/profile_file.h"
+#include "engine/ranks/collective_traffic.h"
+#include "io/check.h"
+#include "io/log.h"
+#include "io/status.h"
+#include "io/trace.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kSmallExchanges = 16;
+constexpr int kRounds = 3;
+constexpr double kEnoughSeconds = 0.03;
+constexpr uint64_t kLeastParameters = 4096;  // of a rank's portion
+constexpr double kLeastSeconds = 1e-9;
+
+double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
+
+// How long the first rank took for it, on every rank; they begin together.
+absl::StatusOr<double> TimeTogether(Collectives& world, const std::function<absl::Status()>& run) {
+  RETURN_IF_ERROR(AllGatherCount(world, 0).status());
+  const double began = Now();
+  RETURN_IF_ERROR(run());
+  ASSIGN_OR_RETURN(const std::vector<double> all, AllGatherNumber(world, Now() - began));
+  return std::max(kLeastSeconds, all[0]);
+}
+
+absl::StatusOr<double> FastestOf(int rounds, Collectives& world,
+                                 const std::function<absl::Status()>& run) {
+  double least = 0;
+  for (int round = 0; round < rounds; ++round) {
+    ASSIGN_OR_RETURN(const double seconds, TimeTogether(world, run));
+    least = round == 0 ? seconds : std::min(least, seconds);
+  }
+  return least;
+}
+
+// Bytes a second that `run` sends, once what its exchanges take however small they are is left
+// out: of the most parameters, or of as many as take long enough. `run` gets a portion's, which
+// is every rank's alike.
+absl::StatusOr<double> RateOf(Collectives& world, double latency, uint64_t most_parameters,
+                              const std::function<absl::Status(uint64_t)>& run,
+                              const std::function<ActionTraffic(uint64_t)>& traffic_of) {
+  uint64_t parameters = std::min(kLeastParameters, most_parameters);
+  while (true) {
+    const auto once = [&] { return run(parameters); };
+    ASSIGN_OR_RETURN(double seconds, TimeTogether(world, once));
+    if (seconds < kEnoughSeconds && parameters < most_parameters) {
+      parameters = std::min(2 * parameters, most_parameters);
+      continue;
+    }
+    ASSIGN_OR_RETURN(const double again, FastestOf(kRounds - 1, world, once));
+    seconds = std::min(seconds, again);
+    const ActionTraffic traffic = traffic_of(parameters);
+    // Where latency is all there is, most of it is in this, too.
+    const double moving = std::max(seconds / 8, seconds - traffic.exchanges * latency);
+    return static_cast<double>(traffic.bytes) / moving;
+  }
+}
+
+// A rank's machine, as a number that is the same for all of its ranks.
+int64_t MachineNumber() {
+  return static_cast<int64_t>(std::hash<std::string>()(ThisMachine().key));
+}
+
+void Flatten(StepClock& clock, DryRun& times, const std::function<void(double&)>& visit) {
+  for (double* value : {&clock.disk.read_bytes_per_second, &clock.disk.write_bytes_per_second,
+                        &clock.disk.mixed_bytes_per_second, &clock.link.to_device_bytes_per_second,
+                        &clock.link.to_host_bytes_per_second, &clock.update_bytes_per_second,
+                        &clock.device_update_bytes_per_second, &clock.shared_cores}) {
+    visit(*value);
+  }
+  for (auto* list :
+       {&times.forward_seconds, &times.backward_seconds, &times.graphs.seconds_saved}) {
+    for (double& value : *list) visit(value);
+  }
+}
+
+}  // namespace
+
+absl::Status TakeFirstRanksClock(Collectives& world, std::optional<StepClock>& clock,
+                                 DryRun& dry_run) {
+  std::vector<double> own;
+  if (clock) Flatten(*clock, dry_run, [&](double& value) { own.push_back(value); });
+  ASSIGN_OR_RETURN(const std::string text, FromFirstRank(world, json(own).dump()));
+  const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_array()) return absl::InternalError("the first rank's clock is no list");
+  if (parsed.empty()) {
+    clock.reset();
+    return absl::OkStatus();
+  }
+  StepClock taken;
+  size_t next = 0;
+  bool fits = true;
+  Flatten(taken, dry_run, [&](double& value) {
+    fits &= next < parsed.size() && parsed[next].is_number();
+    if (fits) value = parsed[next++].get<double>();
+  });
+  if (!fits || next != parsed.size()) {
+    return absl::InternalError("the first rank's clock is of another model");
+  }
+  clock = std::move(taken);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CollectiveRates> MeasureCollectives(const CollectiveProbe& probe,
+                                                   const RankGroups& ranks) {
+  Collectives& world = *ranks.world;
+  const ShardGrid& grid = probe.sums.grid;
+  CollectiveRates rates;
+  ASSIGN_OR_RETURN(rates.latency_seconds, FastestOf(kSmallExchanges, world, [&] {
+                     return AllGatherCount(world, 0).status();
+                   }));
+
+  // What a rank has at once: a whole unit's sums, and its shard of them.
+  const uint64_t most = std::min(probe.most_bytes, probe.memory_bytes / 2) / sizeof(float);
+  const uint64_t portion = std::max<uint64_t>(1, most / grid.size);
+  OptimizerTiles tiles(probe.optimizer, probe.dtype, probe.layout,
+                       std::vector<std::vector<ParameterRange>>(probe.layout.num_units()));
+  std::vector<float> whole(portion * grid.size), shard(portion * grid.replicas());
+  std::vector<char> buckets(GradientSums::MemoryBytes(probe.sums) + 64);
+  char* const aligned =
+      buckets.data() + (64 - reinterpret_cast<uintptr_t>(buckets.data()) % 64) % 64;
+  GradientSums sums(probe.sums, ranks.group, ranks.replicas, &tiles, aligned);
+  ASSIGN_OR_RETURN(rates.sum_bytes_per_second,
+                   RateOf(
+                       world, rates.latency_seconds, portion,
+                       [&](uint64_t parameters) {
+                         return sums.Sum(0, whole.data(), parameters * grid.replicas(),
+                                         shard.data());
+                       },
+                       [&](uint64_t parameters) {
+                         return SumTraffic(probe.sums, parameters * grid.replicas());
+                       }));
+  if (ranks.group == nullptr) return rates;
+  ASSIGN_OR_RETURN(rates.gather_bytes_per_second,
+                   RateOf(
+                       world, rates.latency_seconds, portion,
+                       [&](uint64_t parameters) {
+                         return AllGather(*ranks.group, shard.data(), whole.data(),
+                                          parameters * grid.replicas() * sizeof(float));
+                       },
+                       [&](uint64_t parameters) {
+                         return GatherTraffic(grid, parameters * grid.size * sizeof(float));
+                       }));
+  return rates;
+}
+
+absl::StatusOr<CollectiveRates> FindCollectiveRates(const CollectiveProbe& probe,
+                                                    const RankGroups& ranks) {
+  Collectives& world = *ranks.world;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> machines, AllGatherCount(world, MachineNumber()));
+  const int num_machines =
+      static_cast<int>(std::set<int64_t>(machines.begin(), machines.end()).size());
+  const std::string key = CollectiveKey(probe.sums, num_machines);
+  const ProfilePlace place = FindProfile();
+  const MachineIdentity machine = ThisMachine();
+  const int64_t now = time(nullptr);
+  const bool first = world.rank() == 0;
+  CollectiveRates rates;
+  if (first) {
+    const auto kept = LoadProfile(place.path, machine).profile.FindCollective(key, now);
+    if (kept) rates = *kept;
+  }
+  for (double* each :
+       {&rates.gather_bytes_per_second, &rates.sum_bytes_per_second, &rates.latency_seconds}) {
+    ASSIGN_OR_RETURN(const std::vector<double> all, AllGatherNumber(world, *each));
+    *each = all[0];
+  }
+  if (rates.sum_bytes_per_second > 0) return rates;
+  ASSIGN_OR_RETURN(rates, MeasureCollectives(probe, ranks));
+  if (!first) return rates;
+  MachineProfile measured;
+  measured.SetCollective(key, {rates, now});
+  // What can't be kept is measured again.
+  SaveProfile(place.path, machine, measured).IgnoreError();
+  LogInfo(absl::StrCat(
+      "exchanges of ", key, " measured: ",
+      rates.gather_bytes_per_second > 0
+          ? absl::StrFormat("%.3g GB/s gathered, ", rates.gather_bytes_per_second * 1e-9)
+          : "",
+      absl::StrFormat("%.3g GB/s summed, %.3g ms each", rates.sum_bytes_per_second * 1e-9,
+                      rates.latency_seconds * 1e3)));
+  return rates;
+}
+
+std::optional<CollectiveRates> KeptCollectiveRates(const GradientSumOptions& sums) {
+  const ProfilePlace place = FindProfile();
+  if (place.off) return std::nullopt;
+  return LoadProfile(place.path, ThisMachine())
+      .profile.FindCollective(CollectiveKey(sums, 1), time(nullptr));
+}
+
+}  // namespace spillway

@@ -1,0 +1,40 @@
+#include "engine/ranks/collective_rates.h"
+
+#include "engine/ranks/collective_traffic.h"
+#include "io/check.h"
+
+namespace spillway {
+namespace {
+
+// That ranks agree on one after the other at a step's end and the next one's begin, when updates
+// wait for the norm: its two numbers, whether to stop, labels.
+constexpr int kAgreementsAtTheTurn = 4;
+
+}  // namespace
+
+CollectiveClock ClockOfRanks(const ShardedSchedule& schedule, const GradientSumOptions& sums,
+                             const std::vector<double>& compute_seconds,
+                             const CollectiveRates& rates) {
+  const std::vector<StepOp>& ops = schedule.compute.ops;
+  SPILLWAY_CHECK(compute_seconds.size() == ops.size());
+  CollectiveClock clock;
+  for (size_t op = 0; op < ops.size(); ++op) {
+    clock.computations.push_back(
+        {compute_seconds[op], schedule.needs_actions[op], ops[op].kind == OpKind::kForward});
+  }
+  const std::vector<ActionTraffic> traffic = TrafficByAction(schedule, sums);
+  for (size_t i = 0; i < traffic.size(); ++i) {
+    const ShardAction& action = schedule.actions[i];
+    const double rate = action.kind == ShardAction::Kind::kSum ? rates.sum_bytes_per_second
+                                                               : rates.gather_bytes_per_second;
+    clock.after.push_back(action.after_ops);
+    clock.seconds.push_back(traffic[i].exchanges * rates.latency_seconds +
+                            SecondsAt(rate, static_cast<double>(traffic[i].bytes)));
+  }
+  if (schedule.compute.update == UpdateMode::kDeferred) {
+    clock.seconds.back() += kAgreementsAtTheTurn * rates.latency_seconds;
+  }
+  return clock;
+}
+
+}  // namespace spillway
