@@ -1,6 +1,7 @@
 #include "engine/torch/causal_attention.h"
 
 #include <torch/autograd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

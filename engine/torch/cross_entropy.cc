@@ -1,7 +1,7 @@
 #include "engine/torch/cross_entropy.h"
 
-#include <torch/autograd.h>
 #include <ATen/Parallel.h>
+#include <torch/autograd.h>
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // UnitContext::Dropout: masks that are a function of what they are for, so that
 // backward makes them again instead of keeping them.
-#include <torch/types.h>
 #include <torch/autograd.h>
+#include <torch/types.h>
 
 #include <vector>
 

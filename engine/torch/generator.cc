@@ -1,7 +1,7 @@
 #include "engine/torch/generator.h"
 
-#include <torch/utils.h>
 #include <ATen/Parallel.h>
+#include <torch/utils.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 
 #include <torch/autograd.h>
 #include <torch/utils.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -1,8 +1,8 @@
 #include "engine/torch/token_embedding.h"
 
-#include <torch/autograd.h>
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <torch/autograd.h>
 
 #include <algorithm>
 #include <numeric>

@@ -1,6 +1,7 @@
 #include "engine/torch/unit_graph.h"
 
 #include <torch/autograd.h>
+
 #include <utility>
 
 #include "io/check.h"

@@ -2,9 +2,9 @@
 // LibTorch's meta device, which has no data, so that reading any on the way is an error.
 #include "engine/torch/model_compute.h"
 
-#include <torch/utils.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/utils.h>
 
 #include <cstring>
 #include <memory>

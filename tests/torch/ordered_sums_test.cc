@@ -1,7 +1,7 @@
 #include "engine/torch/ordered_sums.h"
 
-#include <torch/utils.h>
 #include <gtest/gtest.h>
+#include <torch/utils.h>
 
 #include "engine/torch/token_embedding.h"
 
