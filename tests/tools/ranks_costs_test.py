@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What docs/DISTRIBUTED.md says that a rank costs, against what the kernel counts: bytes that
-leave its network namespace, its peak memory, and its files on the swap path. Four ranks, each on
-a machine of its own as far as the network can tell; skipped where such can't be made (not root,
-no `ip`, a container without leave)."""
+leave its network namespace, its peak memory, its files on the swap path, and what it reads of the
+model's. Four ranks, for all but the last each on a machine of its own as far as the network can
+tell; skipped where such can't be made (not root, no `ip`, a container without leave)."""
 
 import json
 import os
@@ -10,7 +10,8 @@ import subprocess
 import unittest
 
 import cli_testing
-from cli_testing import CliTest, parameter_count, write_tokens
+from cli_testing import CliTest, gpt2_shapes, parameter_count, safetensors, write_tokens
+from ranks_testing import Job, RanksCase
 
 RANKS = 4
 PORT = "29517"
@@ -168,6 +169,38 @@ class RanksCostsTest(CliTest):
                       f"{expected / 1e6:.1f} by the formula")
                 with self.subTest(mode=mode, rank=rank):
                     self.assert_near(found, expected, most - expected, "memory")
+
+
+class RanksReadTest(RanksCase):
+    config = dict(cli_testing.TINY, vocab_size=256, n_positions=32, n_embd=256, n_layer=6, n_head=4)
+
+    def read_bytes(self, mode):
+        """By each rank until it trains: all that it asked the kernel for."""
+        self.begin_afresh()
+        flags = {"shard-group-size": 2} if mode == "hybrid" else {}
+        job = Job(self, self.command(RANKS, steps=1000000, shard=mode, offload="cpu", swap=None,
+                                     device_memory="512MiB", host_memory="512MiB", **flags))
+        self.wait_for_rows(job, 2)
+        found = []
+        for _, pid in sorted(job.ranks().items()):
+            with open(f"/proc/{pid}/io", encoding="utf-8") as file:
+                found.append(int(dict(line.split(": ") for line in file)["rchar"]))
+        job.kill()
+        return found
+
+    def test_every_byte_of_the_model_is_read_by_one_rank(self):
+        without = self.read_bytes("full")
+        shapes = gpt2_shapes(self.config)
+        size = len(safetensors(shapes))
+        self.write("model-in/model.safetensors", safetensors(shapes))
+        # The fingerprint of the model: 4 KiB of every tensor, by every rank.
+        most = size / RANKS + len(shapes) * 4096 + size / 50
+        for mode in MODES:
+            found = [a - b for a, b in zip(self.read_bytes(mode), without)]
+            print(f"{mode:10} {[round(n / size, 3) for n in found]} of the file read")
+            with self.subTest(mode=mode):
+                self.assertGreaterEqual(sum(found), size)
+                self.assertLess(max(found), most)
 
 
 if __name__ == "__main__":
