@@ -89,16 +89,12 @@ json CollectiveJson(const Estimate& e) {
 }
 
 std::string CollectiveText(const Estimate& e) {
-  const CollectiveRates& rates = e.input.collective;
-  std::string text = "  exchanges at ";
-  if (e.collective.gather_bytes > 0) {
-    absl::StrAppendFormat(&text, "%.3g GB/s gathered, ", rates.gather_bytes_per_second * 1e-9);
-  }
-  absl::StrAppendFormat(&text, "%.3g GB/s summed, %.3g ms each, ",
-                        rates.sum_bytes_per_second * 1e-9, rates.latency_seconds * 1e3);
-  return text + (e.input.collective_assumed
-                     ? "an assumption: train with as many ranks here measures them"
-                     : "as measured here");
+  CollectiveRates rates = e.input.collective;
+  if (e.collective.gather_bytes == 0) rates.gather_bytes_per_second = 0;  // nothing to be timed
+  return absl::StrCat("  exchanges at ", RatesText(rates), ", ",
+                      e.input.collective_assumed
+                          ? "an assumption: train with as many ranks here measures them"
+                          : "as measured here");
 }
 
 double DriveDays(const Estimate& e) {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
 #include "engine/ranks/collective_traffic.h"
@@ -79,7 +78,8 @@ int64_t MachineNumber() {
   return static_cast<int64_t>(std::hash<std::string>()(ThisMachine().key));
 }
 
-void Flatten(StepClock& clock, DryRun& times, const std::function<void(double&)>& visit) {
+// Every number of the two, in one order.
+void VisitNumbers(StepClock& clock, DryRun& times, const std::function<void(double&)>& visit) {
   for (double* value : {&clock.disk.read_bytes_per_second, &clock.disk.write_bytes_per_second,
                         &clock.disk.mixed_bytes_per_second, &clock.link.to_device_bytes_per_second,
                         &clock.link.to_host_bytes_per_second, &clock.update_bytes_per_second,
@@ -97,7 +97,7 @@ void Flatten(StepClock& clock, DryRun& times, const std::function<void(double&)>
 absl::Status TakeFirstRanksClock(Collectives& world, std::optional<StepClock>& clock,
                                  DryRun& dry_run) {
   std::vector<double> own;
-  if (clock) Flatten(*clock, dry_run, [&](double& value) { own.push_back(value); });
+  if (clock) VisitNumbers(*clock, dry_run, [&](double& value) { own.push_back(value); });
   ASSIGN_OR_RETURN(const std::string text, FromFirstRank(world, json(own).dump()));
   const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_array()) return absl::InternalError("the first rank's clock is no list");
@@ -108,7 +108,7 @@ absl::Status TakeFirstRanksClock(Collectives& world, std::optional<StepClock>& c
   StepClock taken;
   size_t next = 0;
   bool fits = true;
-  Flatten(taken, dry_run, [&](double& value) {
+  VisitNumbers(taken, dry_run, [&](double& value) {
     fits &= next < parsed.size() && parsed[next].is_number();
     if (fits) value = parsed[next++].get<double>();
   });
@@ -190,13 +190,7 @@ absl::StatusOr<CollectiveRates> FindCollectiveRates(const CollectiveProbe& probe
   measured.SetCollective(key, {rates, now});
   // What can't be kept is measured again.
   SaveProfile(place.path, machine, measured).IgnoreError();
-  LogInfo(absl::StrCat(
-      "exchanges of ", key, " measured: ",
-      rates.gather_bytes_per_second > 0
-          ? absl::StrFormat("%.3g GB/s gathered, ", rates.gather_bytes_per_second * 1e-9)
-          : "",
-      absl::StrFormat("%.3g GB/s summed, %.3g ms each", rates.sum_bytes_per_second * 1e-9,
-                      rates.latency_seconds * 1e3)));
+  LogInfo(absl::StrCat("exchanges of ", key, " measured: ", RatesText(rates)));
   return rates;
 }
 

@@ -1,5 +1,6 @@
 #include "engine/ranks/collective_rates.h"
 
+#include "absl/strings/str_format.h"
 #include "engine/ranks/collective_traffic.h"
 #include "io/check.h"
 
@@ -11,6 +12,16 @@ namespace {
 constexpr int kAgreementsAtTheTurn = 4;
 
 }  // namespace
+
+std::string RatesText(const CollectiveRates& rates) {
+  std::string text;
+  if (rates.gather_bytes_per_second > 0) {
+    absl::StrAppendFormat(&text, "%.3g GB/s gathered, ", rates.gather_bytes_per_second * 1e-9);
+  }
+  absl::StrAppendFormat(&text, "%.3g GB/s summed, %.3g ms each", rates.sum_bytes_per_second * 1e-9,
+                        rates.latency_seconds * 1e3);
+  return text;
+}
 
 CollectiveClock ClockOfRanks(const ShardedSchedule& schedule, const GradientSumOptions& sums,
                              const std::vector<double>& compute_seconds,

@@ -1,6 +1,7 @@
 // How fast ranks exchange weights and gradients, and a plan's clock from that. Plain values.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/ranks/gradient_sums.h"
@@ -20,6 +21,9 @@ struct CollectiveRates {
 
 // What is taken where nobody has measured any: a network card of 10 Gbit/s.
 inline constexpr CollectiveRates kAssumedRates = {1.25e9, 1.25e9, 1e-4};
+
+// "0.39 GB/s gathered, 0.092 GB/s summed, 0.14 ms each"; a gather rate of 0 is left out.
+std::string RatesText(const CollectiveRates& rates);
 
 // `compute_seconds`: [op of schedule.compute], alone on the machine.
 CollectiveClock ClockOfRanks(const ShardedSchedule& schedule, const GradientSumOptions& sums,
