@@ -49,16 +49,36 @@ if(SPILLWAY_SANITIZE STREQUAL "thread")
   list(APPEND SPILLWAY_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
 endif()
 
-# What most sources include takes most of compiling them. The preset fuzz goes without: there an
-# include that a source forgot is missing.
+# What most sources include takes most of compiling them. The libraries of the preset fuzz go
+# without: there an include that a source forgot is missing.
 set(SPILLWAY_PRECOMPILED <algorithm> <chrono> <cmath> <cstdint> <filesystem> <functional> <map> <memory>
   <mutex> <optional> <string> <thread> <utility> <vector> <absl/status/statusor.h> <absl/strings/match.h>
   <absl/strings/numbers.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
   <absl/strings/str_split.h> <absl/types/span.h>)
 function(spillway_precompile target)
-  if(NOT SPILLWAY_FUZZ)
+  if(NOT SPILLWAY_OBJECTS AND (NOT SPILLWAY_FUZZ OR target MATCHES "_test$"))
     target_precompile_headers(${target} PRIVATE ${SPILLWAY_PRECOMPILED} ${ARGN})
   endif()
+endfunction()
+function(spillway_precompiled_by target other)
+  if(NOT SPILLWAY_OBJECTS)
+    target_precompile_headers(${target} REUSE_FROM ${other})
+  endif()
+endfunction()
+
+# spillway_find_objects(TARGET LIST): in place of sources those objects of them that a build with
+# the same flags has made for the target, where SPILLWAY_OBJECTS names one that is up to date.
+function(spillway_find_objects target list)
+  set(found "")
+  foreach(source ${${list}})
+    file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR} ${source})
+    set(object ${SPILLWAY_OBJECTS}/CMakeFiles/${target}.dir/${path}.o)
+    if(SPILLWAY_OBJECTS AND EXISTS ${object})
+      set(source ${object})
+    endif()
+    list(APPEND found ${source})
+  endforeach()
+  set(${list} ${found} PARENT_SCOPE)
 endfunction()
 
 # spillway_library(NAME FOLDER...): the sources that lie in the folders themselves.
@@ -68,7 +88,9 @@ function(spillway_library name)
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
     list(APPEND sources ${found})
   endforeach()
+  spillway_find_objects(${name} sources)
   add_library(${name} STATIC ${sources})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
 endfunction()
 

@@ -12,6 +12,7 @@
 #include "engine/tuning/tune_choice.h"
 #include "io/check.h"
 #include "io/checksum.h"
+#include "io/clock.h"
 #include "io/disk_pass.h"
 #include "io/status.h"
 #include "swap/arena.h"
@@ -28,17 +29,13 @@ constexpr uint64_t kPieceBytes = 4 << 20;    // about a tile's plane
 constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kLinkBytes = 32 * kMiB;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 enum class Work { kCopy, kChecksum };
 
 // Threads that copy or check memory of their own from construction to Stop.
 class Load {
  public:
   Load(Work work, int workers, std::vector<std::vector<char>>& memory)
-      : work_(work), began_(Now()) {
+      : work_(work), began_(MonotonicSeconds()) {
     for (int i = 0; i < workers; ++i) {
       threads_.emplace_back([this, data = memory[i].data()] { Run(data); });
     }
@@ -51,7 +48,7 @@ class Load {
     stopping_ = true;
     for (std::thread& thread : threads_) thread.join();
     threads_.clear();
-    return static_cast<double>(bytes_) / (Now() - began_);
+    return static_cast<double>(bytes_) / (MonotonicSeconds() - began_);
   }
 
  private:

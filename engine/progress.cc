@@ -3,22 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "io/clock.h"
 #include "io/log.h"
 
 namespace spillway {
-namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 std::string FormatDuration(double seconds) {
   const int64_t s = static_cast<int64_t>(seconds + 0.5);
   if (s >= 3600) return absl::StrFormat("%dh%02dm", s / 3600, s % 3600 / 60);
@@ -31,14 +23,14 @@ Progress::Progress(std::string label, int64_t total, int64_t start)
       total_(total),
       start_(start),
       terminal_(isatty(STDERR_FILENO) && IsLogged(LogLevel::kInfo)),
-      began_(Now()) {}
+      began_(MonotonicSeconds()) {}
 
 Progress::~Progress() {
   if (terminal_ && lines_ > 0) std::fprintf(stderr, "\n");
 }
 
 void Progress::Update(int64_t done, const std::string& details) {
-  const double now = Now();
+  const double now = MonotonicSeconds();
   // A log file gets a line every few seconds, more rarely as the run gets long.
   const double quiet = terminal_ ? 0.1 : std::clamp((now - began_) / 20, 5.0, 60.0);
   if (done < total_ && lines_ > 0 && now - printed_ < quiet) return;

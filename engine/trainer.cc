@@ -1,7 +1,6 @@
 #include "engine/trainer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -15,15 +14,12 @@
 #include "engine/trainer_watch.h"
 #include "engine/weights/master_weights.h"
 #include "io/check.h"
+#include "io/clock.h"
 #include "io/log.h"
 #include "io/status.h"
 
 namespace spillway {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
@@ -62,14 +58,14 @@ bool Trainer::CommitAfter(int64_t step) const {
 absl::Status Trainer::RunOps(int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     ASSIGN_OR_RETURN(const OpBuffers buffers, memory_->BeginOp());
-    const double began = Now();
+    const double began = MonotonicSeconds();
     {
       // Of a separate device, which is told now and computes later, the mover knows.
       Trace* const trace = device_ == nullptr ? recorder_->trace() : nullptr;
       const TraceSpan span(trace, SpanKindOf(buffers.op->kind), buffers.op->unit);
       RETURN_IF_ERROR(Refusable(compute_->Run(buffers)));
     }
-    compute_seconds_ += Now() - began;
+    compute_seconds_ += MonotonicSeconds() - began;
     memory_->EndOp();
     recorder_->Drain();
   }
@@ -135,7 +131,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
 
 absl::StatusOr<double> Trainer::Evaluate() {
   const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
-  const double began = Now();
+  const double began = MonotonicSeconds();
   const SwapStats stats_before = manager_->stats();
   const ShardedStats exchanged_before = ExchangedNow();
   const double agreed_before = agreed_seconds_;
@@ -158,7 +154,7 @@ absl::StatusOr<double> Trainer::Evaluate() {
     RETURN_IF_ERROR(RunOps(evaluate_ops_));
     compute_seconds_ = computed;
     const int64_t done = std::min(samples, (taken + at_once) * grid_.size);
-    if (!progress && done < samples && Now() - began > 5) {
+    if (!progress && done < samples && MonotonicSeconds() - began > 5) {
       progress.emplace("evaluating", samples, taken * grid_.size);
     }
     if (progress) progress->Update(done);
@@ -170,10 +166,10 @@ absl::StatusOr<double> Trainer::Evaluate() {
   ASSIGN_OR_RETURN(const double loss_sum, LossOfAllRanks());
   row.tokens = compute_->label_count();
   row.loss = MeanLoss(loss_sum, row.tokens);
-  row.seconds = Now() - began;
+  row.seconds = MonotonicSeconds() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   // The step's row is without it.
-  excluded_seconds_ += Now() - began;
+  excluded_seconds_ += MonotonicSeconds() - began;
   LeaveOut(stats_before, manager_->stats(), last_stats_);
   LeaveOut(exchanged_before, ExchangedNow(), last_exchanged_);
   agreed_seconds_ = agreed_before;
@@ -181,7 +177,7 @@ absl::StatusOr<double> Trainer::Evaluate() {
 }
 
 absl::Status Trainer::StartCommit(bool finished) {
-  const double began = Now();
+  const double began = MonotonicSeconds();
   RETURN_IF_ERROR(memory_->AwaitProgram());
   RETURN_IF_ERROR(storage_->CheckStillThere());
   state_.finished = finished;
@@ -212,8 +208,8 @@ absl::Status Trainer::StartCommit(bool finished) {
       std::move(publish)));
   journal_->Commit(state_.step);
   last_commit_step_ = state_.step;
-  last_commit_seconds_ += Now() - began;
-  excluded_seconds_ += Now() - began;
+  last_commit_seconds_ += MonotonicSeconds() - began;
+  excluded_seconds_ += MonotonicSeconds() - began;
   return absl::OkStatus();
 }
 
@@ -234,7 +230,7 @@ absl::StatusOr<TrainResult> Trainer::Run() {
 
 absl::StatusOr<TrainResult> Trainer::RunSteps() {
   TrainResult result;
-  const double began = Now();
+  const double began = MonotonicSeconds();
   const SwapStats at_start = manager_->stats();
   recorder_->Begin(state_.step + 1);
   if (compute_->evaluation_samples() > 0 && state_.step == 0) {
@@ -246,7 +242,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   }
   Progress progress("step", options_.steps, state_.step);
   StepSummary summary;
-  StartClock(Now(), manager_->stats(), ExchangedNow());
+  StartClock(MonotonicSeconds(), manager_->stats(), ExchangedNow());
   recorder_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
   ASSIGN_OR_RETURN(bool stop, AnyRankStops(StopSignal::received() != 0));
@@ -332,7 +328,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   result.peak_device_bytes = compute_->peak_bytes();
   result.peak_host_bytes = host_budget_->peak_bytes();
   result.peak_rss_bytes = PeakResidentBytes();
-  result.seconds = Now() - began;
+  result.seconds = MonotonicSeconds() - began;
   result.io_engine = std::string(manager_->engine_name());
   result.residency = plan().Residency();
   result.lookahead = plan().lookahead;

@@ -1,17 +1,12 @@
 // What a trainer asks the other ranks between operations, and what of a step they took.
 #include "engine/trainer.h"
+#include "io/clock.h"
 #include "io/status.h"
 #include "io/trace.h"
 
 namespace spillway {
-namespace {
-
-double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
-
-}  // namespace
-
 void Trainer::CountAgreement(double began) {
-  agreed_seconds_ += Now() - began;
+  agreed_seconds_ += MonotonicSeconds() - began;
   Span span;
   span.kind = SpanKind::kWaitCollective;
   span.begin_ns = static_cast<int64_t>(began * 1e9);
@@ -20,7 +15,7 @@ void Trainer::CountAgreement(double began) {
 }
 
 absl::StatusOr<std::vector<int64_t>> Trainer::CountsOfAllRanks(int64_t own) {
-  const double began = Now();
+  const double began = MonotonicSeconds();
   sharded_->BeginExchange();
   auto counts = AllGatherCount(*ranks_.world, own);
   sharded_->EndExchange();
@@ -39,7 +34,7 @@ absl::Status Trainer::ShareLabels() {
 
 absl::StatusOr<double> Trainer::LossOfAllRanks() {
   if (ranks_.world == nullptr) return compute_->loss_sum();
-  const double began = Now();
+  const double began = MonotonicSeconds();
   sharded_->BeginExchange();
   ASSIGN_OR_RETURN(const std::vector<double> sums,
                    AllGatherNumber(*ranks_.world, compute_->loss_sum()));

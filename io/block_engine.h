@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "io/block_queue.h"
+#include "io/clock.h"
 #include "io/io_engine.h"
 
 namespace spillway {
@@ -18,7 +19,7 @@ class BlockEngine : public IoEngine {
 
  protected:
   explicit BlockEngine(const IoEngineOptions& options)
-      : queue_(options.block_bytes, options.depth, &BlockQueue::MonotonicNanoseconds,
+      : queue_(options.block_bytes, options.depth, &MonotonicNanoseconds,
                options.write_window_bytes, options.trace) {}
 
   // Takes a block; may hold it back until Flush or Exchange.

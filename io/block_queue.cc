@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -63,10 +62,6 @@ absl::Status EndOfFileError(const IoBlock& block, uint64_t end_bytes) {
 }
 
 }  // namespace
-
-int64_t BlockQueue::MonotonicNanoseconds() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 BlockQueue::BlockQueue(uint64_t block_bytes, uint32_t depth, Clock clock,
                        uint64_t write_window_bytes, Trace* trace)

@@ -30,6 +30,7 @@
 #include <optional>
 #include <vector>
 
+#include "io/clock.h"
 #include "io/io_engine.h"
 #include "io/mutex.h"
 
@@ -72,7 +73,6 @@ class BlockQueue {
   static constexpr int64_t kDemandRememberedNanoseconds = 10'000'000'000;
 
   using Clock = int64_t (*)();
-  static int64_t MonotonicNanoseconds();
 
   static constexpr uint64_t kNoWindow = ~uint64_t{0};
 

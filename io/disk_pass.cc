@@ -4,21 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 
 #include "absl/strings/str_cat.h"
 #include "io/check.h"
+#include "io/clock.h"
 #include "io/status.h"
 
 namespace spillway {
-namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<File>> OpenNamelessFile(const std::string& folder,
                                                        uint64_t size_bytes) {
   const std::string path = absl::StrCat(folder, "/.spillway-probe-", getpid());
@@ -48,7 +40,7 @@ absl::StatusOr<DiskPassResult> DiskPass::Run(const DiskPassOptions& options) {
   rows_ = std::max<uint64_t>(options.file_bytes / block_bytes_, 1);
   result_ = DiskPassResult();
   for (Slot& slot : slots_) slot.busy = false;
-  const double began = Now();
+  const double began = MonotonicSeconds();
   const uint64_t half = (slots_.size() + 1) / 2;  // of kBoth: these read
   // With kBoth the two kinds go through the files each on its own, the writes half of a
   // file ahead; otherwise all blocks are one line, [0].
@@ -58,7 +50,7 @@ absl::StatusOr<DiskPassResult> DiskPass::Run(const DiskPassOptions& options) {
     for (size_t i = 0; i < slots_.size() && failure_.ok(); ++i) {
       if (slots_[i].busy) continue;
       if (options.blocks > 0 && started >= options.blocks) break;
-      if (started > 0 && Now() - began > options.seconds) break;
+      if (started > 0 && MonotonicSeconds() - began > options.seconds) break;
       if (options.stopped && options.stopped()) {
         failure_.Update(absl::CancelledError("stopped"));
         break;
@@ -76,7 +68,7 @@ absl::StatusOr<DiskPassResult> DiskPass::Run(const DiskPassOptions& options) {
     engine_->Poll(absl::Seconds(1));
   }
   RETURN_IF_ERROR(failure_);
-  result_.seconds = Now() - began;
+  result_.seconds = MonotonicSeconds() - began;
   return result_;
 }
 

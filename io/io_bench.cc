@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/block_queue.h"
+#include "io/clock.h"
 #include "io/io_bench_bed.h"
 #include "io/status.h"
 
@@ -41,7 +42,7 @@ class Phase {
 
   absl::StatusOr<IoBenchPhase> Run() {
     const double cpu_before = CpuSeconds();
-    started_ns_ = BlockQueue::MonotonicNanoseconds();
+    started_ns_ = MonotonicNanoseconds();
     for (uint32_t i = 0; i < load_.streams; ++i) {
       BenchSlot& slot = bed_.slots()[i];
       slot.context = this;
@@ -93,7 +94,7 @@ class Phase {
   }
 
   void Count(const BenchSlot& slot, const absl::Status& status) {
-    last_done_ns_ = BlockQueue::MonotonicNanoseconds();
+    last_done_ns_ = MonotonicNanoseconds();
     failure_.Update(status);
     if (!status.ok()) return;
     (slot.op == IoOp::kRead ? result_.read_bytes : result_.written_bytes) += slot.size_bytes;

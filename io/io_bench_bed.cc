@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "io/block_queue.h"
 #include "io/checksum.h"
+#include "io/clock.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -126,7 +127,7 @@ void IoBenchBed::Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t blo
   slot.block = block;
   slot.file = files_[block % files_.size()].get();
   slot.offset_bytes = block / files_.size() * options_.io.block_bytes;
-  slot.submitted_ns = BlockQueue::MonotonicNanoseconds();
+  slot.submitted_ns = MonotonicNanoseconds();
   if (op == IoOp::kWrite && options_.verify) {
     ++writes_;
     std::memcpy(slot.data, &writes_, sizeof(writes_));

@@ -1,6 +1,6 @@
 #include "io/trace.h"
 
-#include <chrono>
+#include "io/clock.h"
 
 namespace spillway {
 
@@ -75,9 +75,7 @@ uint64_t Trace::lost() const {
   return lost_;
 }
 
-int64_t Trace::Now() {
-  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+int64_t Trace::Now() { return MonotonicNanoseconds(); }
 
 uint16_t Trace::ThisThread() {
   static std::atomic<uint16_t> threads{0};

@@ -1,22 +1,18 @@
 #include "swap/mover.h"
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "io/check.h"
+#include "io/clock.h"
 #include "io/status.h"
 #include "swap/mover_internal.h"
 #include "swap/waited_for.h"
 
 namespace spillway {
 namespace {
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 int OpsUpToLoss(const StepSchedule& schedule) {
   for (size_t i = 0; i < schedule.ops.size(); ++i) {
@@ -202,7 +198,7 @@ void SwapManager::Mover::RequestOp(OpBuffers* buffers, Done done) {
   SPILLWAY_CHECK(next_op_ < end_op_);  // a program is enqueued
   op_buffers_ = buffers;
   op_waiter_ = std::move(done);
-  op_wait_began_ = Now();
+  op_wait_began_ = MonotonicSeconds();
   update_busy_at_wait_ = workers_.busy_seconds();
   if (device_ != nullptr) {
     disk_busy_at_wait_ = engine_->stats().busy_seconds;
@@ -271,7 +267,7 @@ void SwapManager::Mover::TryGrantOp() {
       gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
     }
   }
-  const double waited = Now() - op_wait_began_;
+  const double waited = MonotonicSeconds() - op_wait_began_;
   const SpanKind waited_for = WhatOpWaitedFor(waited);
   if (device_ != nullptr) {
     WaitInComputeStream(op, program.kind == Program::kTrain, waited_for);

@@ -1,13 +1,13 @@
 #include "engine/estimate/device_probe.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "engine/cuda/cuda_optimizer_tiles.h"
 #include "io/check.h"
+#include "io/clock.h"
 #include "io/mutex.h"
 #include "io/status.h"
 #include "swap/arena.h"
@@ -21,10 +21,6 @@ constexpr uint64_t kMostPieceBytes = 4 << 20;
 constexpr double kRoundSeconds = 0.005;  // of copies, at least
 constexpr int kRounds = 5;
 constexpr uint64_t kPageBytes = 4096;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 double Median(std::vector<double> values) {
   const auto middle = values.begin() + values.size() / 2;
@@ -52,7 +48,7 @@ class Timed {
 
  private:
   void Note(StreamId stream, Moment& moment) {
-    device_.Notify(stream, [&moment](const absl::Status&) { moment.seconds = Now(); });
+    device_.Notify(stream, [&moment](const absl::Status&) { moment.seconds = MonotonicSeconds(); });
   }
 
   Device& device_;

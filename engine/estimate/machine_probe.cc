@@ -1,13 +1,13 @@
 #include "engine/estimate/machine_probe.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <thread>
 
 #include "io/check.h"
 #include "io/checksum.h"
+#include "io/clock.h"
 #include "io/disk_pass.h"
 #include "io/status.h"
 #include "swap/arena.h"
@@ -18,10 +18,6 @@ namespace {
 
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr double kPassSeconds = 0.25;  // of each of the four
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // One worker's tile, with small values in it and checksums as of a tile in the store.
 class ProbeTile {
@@ -150,7 +146,7 @@ double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout&
   for (int repeat = 0; repeat < 4; ++repeat) {
     std::vector<std::thread> threads;
     std::vector<uint64_t> bytes(workers);
-    const double began = Now();
+    const double began = MonotonicSeconds();
     for (int worker = 0; worker < workers; ++worker) {
       threads.emplace_back([&, worker] {
         for (uint64_t i = 0; i < tiles_each; ++i) {
@@ -161,7 +157,8 @@ double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout&
     for (std::thread& thread : threads) thread.join();
     uint64_t total = 0;
     for (uint64_t b : bytes) total += b;
-    if (repeat > 0) best = std::max(best, static_cast<double>(total) / (Now() - began));
+    if (repeat > 0)
+      best = std::max(best, static_cast<double>(total) / (MonotonicSeconds() - began));
   }
   return best;
 }

@@ -13,6 +13,7 @@
 #include "engine/estimate/profile_file.h"
 #include "engine/ranks/collective_traffic.h"
 #include "io/check.h"
+#include "io/clock.h"
 #include "io/log.h"
 #include "io/status.h"
 #include "io/trace.h"
@@ -29,14 +30,13 @@ constexpr double kEnoughSeconds = 0.03;
 constexpr uint64_t kLeastParameters = 4096;  // of a rank's portion
 constexpr double kLeastSeconds = 1e-9;
 
-double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
-
 // How long the first rank took for it, on every rank; they begin together.
 absl::StatusOr<double> TimeTogether(Collectives& world, const std::function<absl::Status()>& run) {
   RETURN_IF_ERROR(AllGatherCount(world, 0).status());
-  const double began = Now();
+  const double began = MonotonicSeconds();
   RETURN_IF_ERROR(run());
-  ASSIGN_OR_RETURN(const std::vector<double> all, AllGatherNumber(world, Now() - began));
+  ASSIGN_OR_RETURN(const std::vector<double> all,
+                   AllGatherNumber(world, MonotonicSeconds() - began));
   return std::max(kLeastSeconds, all[0]);
 }
 

@@ -5,12 +5,11 @@
 #include <utility>
 
 #include "io/check.h"
+#include "io/clock.h"
 #include "io/status.h"
 
 namespace spillway {
 namespace {
-
-double Now() { return static_cast<double>(Trace::Now()) * 1e-9; }
 
 uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
@@ -84,7 +83,7 @@ void ShardedStep::AbandonQueued() {
 
 absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
   const ShardedSchedule& schedule = options_.schedule;
-  const double began = Now();
+  const double began = MonotonicSeconds();
   bool training;
   {
     MutexLock lock(mutex_);
@@ -120,7 +119,7 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
 }
 
 void ShardedStep::CountWait(const StepOp* op, double began, double swap_before) {
-  const double now = Now();
+  const double now = MonotonicSeconds();
   const double waited = now - began;
   const double swapping = std::min(waited, swap_seconds_ - swap_before);
   stats_.stall_swap_seconds += swapping;
@@ -183,7 +182,7 @@ void ShardedStep::AnnounceUpdate(const UpdateScalars& scalars) {
   // Immediate updates: the last sums of the step before are still on their way to the manager,
   // and these are not their scalars. An error shows at the next operation.
   {
-    const double began = Now();
+    const double began = MonotonicSeconds();
     MutexLock lock(mutex_);
     const double swap_before = swap_seconds_;
     while (failure_.ok() && running_) changed_.Wait(mutex_);
@@ -199,18 +198,18 @@ absl::Status ShardedStep::Flush() {
 
 void ShardedStep::BeginExchange() {
   MutexLock lock(mutex_);
-  if (exchanges_++ == 0) exchanging_since_ = Now();
+  if (exchanges_++ == 0) exchanging_since_ = MonotonicSeconds();
 }
 
 void ShardedStep::EndExchange() {
   MutexLock lock(mutex_);
-  if (--exchanges_ == 0) stats_.busy_seconds += Now() - exchanging_since_;
+  if (--exchanges_ == 0) stats_.busy_seconds += MonotonicSeconds() - exchanging_since_;
 }
 
 ShardedStats ShardedStep::stats() const {
   MutexLock lock(mutex_);
   ShardedStats stats = stats_;
-  if (exchanges_ > 0) stats.busy_seconds += Now() - exchanging_since_;
+  if (exchanges_ > 0) stats.busy_seconds += MonotonicSeconds() - exchanging_since_;
   for (const Collectives* ranks : {ranks_.world, ranks_.group, ranks_.replicas}) {
     if (ranks != nullptr) stats.sent_bytes += ranks->sent_bytes();
   }
@@ -249,11 +248,11 @@ bool ShardedStep::AwaitAction(const ShardAction& action) {
 
 absl::Status ShardedStep::Take(int index) {
   const ShardAction& action = options_.schedule.actions[index];
-  const double began = Now();
+  const double began = MonotonicSeconds();
   ASSIGN_OR_RETURN(const OpBuffers shard, manager_->BeginOp());
   {
     MutexLock lock(mutex_);
-    swap_seconds_ += Now() - began;
+    swap_seconds_ += MonotonicSeconds() - began;
     changed_.NotifyAll();
   }
   Span span;

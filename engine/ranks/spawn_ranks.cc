@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,6 +24,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/ranks/line_forwarder.h"
 #include "engine/ranks/rank_log.h"
+#include "io/clock.h"
 #include "io/file.h"
 #include "io/log.h"
 #include "io/status.h"
@@ -37,10 +37,6 @@ constexpr int kMostRanks = 1024;
 constexpr int kStoppedCode = 75;
 constexpr double kSameSignalSeconds = 1;
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 class Descriptor {
  public:
@@ -232,9 +228,9 @@ class Spawner {
   }
 
   void Forward(int signal) {
-    const auto [last, first] = forwarded_.emplace(signal, Now());
-    if (!first && Now() - last->second < kSameSignalSeconds) return;
-    last->second = Now();
+    const auto [last, first] = forwarded_.emplace(signal, MonotonicSeconds());
+    if (!first && MonotonicSeconds() - last->second < kSameSignalSeconds) return;
+    last->second = MonotonicSeconds();
     Send(signal);
   }
 
@@ -245,7 +241,8 @@ class Spawner {
     }
     int timeout_ms = -1;
     if (next_blow_) {
-      timeout_ms = static_cast<int>(std::clamp((*next_blow_ - Now()) * 1000 + 1, 0.0, 60e3));
+      timeout_ms =
+          static_cast<int>(std::clamp((*next_blow_ - MonotonicSeconds()) * 1000 + 1, 0.0, 60e3));
     }
     poll(watched.data(), watched.size(), timeout_ms);
   }
@@ -292,12 +289,12 @@ class Spawner {
       if (failure_) continue;
       failure_ = code;
       failed_rank_ = rank;
-      next_blow_ = Now() + options_.grace_seconds;
+      next_blow_ = MonotonicSeconds() + options_.grace_seconds;
     }
   }
 
   void EndTheOthers() {
-    if (!next_blow_ || Now() < *next_blow_ || Running() == 0) return;
+    if (!next_blow_ || MonotonicSeconds() < *next_blow_ || Running() == 0) return;
     const int signal = sent_ ? SIGKILL : SIGTERM;
     std::vector<std::string> names;
     for (size_t rank = 0; rank < children_.size(); ++rank) {
@@ -309,7 +306,7 @@ class Spawner {
         " and got SIG", sigabbrev_np(signal)));
     Send(signal);
     sent_ = true;
-    next_blow_ = Now() + options_.grace_seconds;
+    next_blow_ = MonotonicSeconds() + options_.grace_seconds;
   }
 
   const SpawnOptions options_;

@@ -4,10 +4,10 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "absl/strings/str_cat.h"
 #include "engine/torch/tensor_views.h"
+#include "io/clock.h"
 #include "io/status.h"
 
 namespace spillway {
@@ -16,10 +16,6 @@ namespace {
 constexpr int64_t kRows = 512;    // tokens
 constexpr int64_t kWidth = 1024;  // hidden size
 constexpr double kMostSeconds = 0.4;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -31,17 +27,17 @@ absl::StatusOr<double> MeasureMatrixFlops(DType dtype, const ComputePlace& place
     const torch::Tensor x = torch::full({kRows, kWidth}, 0.01, options);
     const torch::Tensor weight = torch::full({kWidth, 4 * kWidth}, 0.01, options);
     torch::Tensor product = torch::empty({kRows, 4 * kWidth}, options);
-    const double began = Now();
+    const double began = MonotonicSeconds();
     double least = 0;
     // The first one starts threads and builds kernels.
     for (int repeat = 0; repeat < 6; ++repeat) {
       RETURN_IF_ERROR(Settle(place));
-      const double start = Now();
+      const double start = MonotonicSeconds();
       torch::mm_out(product, x, weight);
       RETURN_IF_ERROR(Settle(place));
-      const double seconds = Now() - start;
+      const double seconds = MonotonicSeconds() - start;
       least = repeat < 2 ? seconds : std::min(least, seconds);
-      if (Now() - began > kMostSeconds) break;
+      if (MonotonicSeconds() - began > kMostSeconds) break;
     }
     return 2.0 * kRows * kWidth * 4 * kWidth / std::max(least, 1e-9);
   } catch (const c10::Error& error) {

@@ -1,6 +1,5 @@
 // The dry run: how much device memory computing takes, and how long, before step 1.
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <string>
 #include <utility>
@@ -58,10 +57,6 @@ constexpr double kColdSeconds = 10;
 constexpr double kRepeatSeconds = 1;
 constexpr int kRepeats = 3;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 // What one kind of unit takes, with one micro-batch.
@@ -74,7 +69,8 @@ struct UnitNeeds {
   double graph_backward_seconds = 0;
 };
 
-absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
+absl::Status ModelCompute::MeasureUnit(int unit, const std::function<double()>& clock,
+                                       UnitNeeds& needs) {
   const bool last = unit == num_units() - 1;
   MicroBatch& micro = micro_batches_[0];
   const torch::Tensor input = micro.inputs[unit];
@@ -84,10 +80,10 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
   const auto timed = [&](OpKind kind, double& least) -> absl::Status {
     scratch.op.kind = kind;
     RETURN_IF_ERROR(Settle(place_));
-    const double began = Now();
+    const double began = clock();
     RETURN_IF_ERROR(Run(scratch.buffers));
     RETURN_IF_ERROR(Settle(place_));
-    const double seconds = Now() - began;
+    const double seconds = clock() - began;
     least = least == 0 ? seconds : std::min(least, seconds);
     return absl::OkStatus();
   };
@@ -103,9 +99,9 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
     micro.gradient = torch::zeros_like(needs.output);
     return timed(OpKind::kBackward, backward_seconds);
   };
-  const double began = Now();
+  const double began = clock();
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
-    const double spent = Now() - began;
+    const double spent = clock() - began;
     if (repeat == 1 && spent > kColdSeconds) break;
     if (repeat > 1 && spent * (repeat + 1) / repeat > kRepeatSeconds) break;
     const uint64_t before = memory.live_bytes();
@@ -130,7 +126,7 @@ absl::Status ModelCompute::MeasureUnit(int unit, UnitNeeds& needs) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
+absl::StatusOr<DryRun> ModelCompute::MeasureNeeds(const std::function<double()>& clock) {
   const ComputeScope scope(place_);
   TorchMemory& memory = *place_.memory;
   RETURN_IF_ERROR(BeginTrain(1, 1.0));
@@ -156,7 +152,7 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
       const auto [kind, is_new] = kinds.try_emplace(signature);
       UnitNeeds& needs = kind->second;
       if (is_new) {
-        RETURN_IF_ERROR(MeasureUnit(unit, needs));
+        RETURN_IF_ERROR(MeasureUnit(unit, clock, needs));
         largest_op = std::max(largest_op, needs.peak_bytes);
       }
       if (!last) micro.inputs[unit + 1] = needs.output;

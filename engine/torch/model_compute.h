@@ -2,6 +2,7 @@
 // and the loss, unit by unit on weights that the swap engine has put into memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "engine/torch/tensor_views.h"
 #include "engine/torch/unit_graph.h"
 #include "engine/train_options.h"
+#include "io/clock.h"
 
 namespace spillway {
 
@@ -31,7 +33,9 @@ class ModelCompute : public StepCompute {
   ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
                Dataset* evaluation, const TrainOptions& options, const ComputePlace& place = {});
 
-  absl::StatusOr<DryRun> MeasureNeeds() override;
+  absl::StatusOr<DryRun> MeasureNeeds() override { return MeasureNeeds(&MonotonicSeconds); }
+  // With another clock, in seconds.
+  absl::StatusOr<DryRun> MeasureNeeds(const std::function<double()>& clock);
   void KeepGraphs(std::vector<bool> units) override;
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
@@ -62,7 +66,7 @@ class ModelCompute : public StepCompute {
     torch::Tensor gradient;         // of the output of the unit whose backward is next
   };
 
-  absl::Status MeasureUnit(int unit, UnitNeeds& needs);
+  absl::Status MeasureUnit(int unit, const std::function<double()>& clock, UnitNeeds& needs);
   absl::Status ClearLoss();
   // `first_sample`: number of the first of them in the global batch.
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,

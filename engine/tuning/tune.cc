@@ -1,7 +1,6 @@
 #include "engine/tuning/tune.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/tuning/tune_choice.h"
 #include "io/check.h"
+#include "io/clock.h"
 #include "io/disk_pass.h"
 #include "io/status.h"
 #include "swap/arena.h"
@@ -25,10 +25,6 @@ constexpr int kRounds = 5, kQuickRounds = 3;
 constexpr int kPathRounds = 3;
 // Less says nothing: starting and draining the queue take milliseconds.
 constexpr double kLeastPassSeconds = 0.004;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // Measures any settings on the same files with the same memory.
 class Bench {
@@ -243,7 +239,7 @@ std::vector<TuneCandidate> ShapeCandidates(bool quick, const IoEngineOptions& en
 
 absl::StatusOr<TuneResult> Tune(const TuneOptions& options) {
   SPILLWAY_CHECK(!options.paths.empty() && options.seconds > 0 && options.buffer_bytes >= 4 * kMiB);
-  const double began = Now();
+  const double began = MonotonicSeconds();
   const auto progress = [&](double from, double part, const char* what) {
     return [&options, from, part, what](double fraction) {
       if (options.progress) options.progress(from + part * fraction, what);
@@ -297,7 +293,7 @@ absl::StatusOr<TuneResult> Tune(const TuneOptions& options) {
     result.paths.push_back(
         {options.paths[path], devices[path], MedianRates(rates[std::min(path, alone)])});
   }
-  result.seconds = Now() - began;
+  result.seconds = MonotonicSeconds() - began;
   return result;
 }
 

@@ -4,16 +4,15 @@
 #include <cstdlib>
 #include <thread>
 
+#include "tests/sanitizers.h"
+
 namespace spillway {
 
 // False under a sanitizer, and where others run: then such a test is skipped.
 inline bool MachineIsQuiet() {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  return false;
-#else
   double load = 0;
-  return getloadavg(&load, 1) == 1 && load < 0.75 * std::thread::hardware_concurrency();
-#endif
+  return !kAddressSanitizer && !kThreadSanitizer && getloadavg(&load, 1) == 1 &&
+         load < 0.75 * std::thread::hardware_concurrency();
 }
 
 }  // namespace spillway

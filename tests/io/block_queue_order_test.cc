@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/block_queue.h"
+#include "io/clock.h"
 #include "tests/io/block_queue_fixture.h"
 
 namespace spillway {
@@ -57,7 +58,7 @@ TEST_F(BlockQueueTest, AClassThatWaitedLongAgoHasNoClaim) {
 }
 
 TEST_F(BlockQueueTest, WriteBackStaysInsideItsWindow) {
-  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 350);
+  BlockQueue queue(100, 16, &MonotonicNanoseconds, 350);
   ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
   Recorded prefetch(file_.get(), IoOp::kWrite, 0, memory_.data(), 500, IoClass::kPrefetch);
@@ -77,7 +78,7 @@ TEST_F(BlockQueueTest, WriteBackStaysInsideItsWindow) {
 }
 
 TEST_F(BlockQueueTest, AShortWriteKeepsItsPlaceInTheWindow) {
-  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  BlockQueue queue(100, 16, &MonotonicNanoseconds, 100);
   ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
   queue.Add(&write_back);
@@ -91,7 +92,7 @@ TEST_F(BlockQueueTest, AShortWriteKeepsItsPlaceInTheWindow) {
 }
 
 TEST_F(BlockQueueTest, OneBlockIsAllowedHoweverSmallTheWindow) {
-  BlockQueue queue(1000, 16, &BlockQueue::MonotonicNanoseconds, 10);
+  BlockQueue queue(1000, 16, &MonotonicNanoseconds, 10);
   ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 3000, IoClass::kWriteBack);
   queue.Add(&write_back);
@@ -105,7 +106,7 @@ TEST_F(BlockQueueTest, OneBlockIsAllowedHoweverSmallTheWindow) {
 }
 
 TEST_F(BlockQueueTest, AFailedWriteLeavesTheWindow) {
-  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  BlockQueue queue(100, 16, &MonotonicNanoseconds, 100);
   ReportDemand(queue);
   Recorded first(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
   Recorded second(file_.get(), IoOp::kWrite, 1000, memory_.data(), 100, IoClass::kWriteBack);
@@ -118,7 +119,7 @@ TEST_F(BlockQueueTest, AFailedWriteLeavesTheWindow) {
 }
 
 TEST_F(BlockQueueTest, ReadsOfTheLowestClassPassWritesThatTheWindowHolds) {
-  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 100);
+  BlockQueue queue(100, 16, &MonotonicNanoseconds, 100);
   ReportDemand(queue);
   Recorded write(file_.get(), IoOp::kWrite, 0, memory_.data(), 300, IoClass::kWriteBack);
   Recorded read(file_.get(), IoOp::kRead, 0, memory_.data(), 200, IoClass::kWriteBack);
@@ -134,7 +135,7 @@ TEST_F(BlockQueueTest, ReadsOfTheLowestClassPassWritesThatTheWindowHolds) {
 }
 
 TEST_F(BlockQueueTest, WithRoomInTheWindowTheLowestClassGoesInOrderOfArrival) {
-  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 1000);
+  BlockQueue queue(100, 16, &MonotonicNanoseconds, 1000);
   ReportDemand(queue);
   Recorded write(file_.get(), IoOp::kWrite, 0, memory_.data(), 200, IoClass::kWriteBack);
   Recorded read(file_.get(), IoOp::kRead, 0, memory_.data(), 100, IoClass::kWriteBack);
@@ -146,7 +147,7 @@ TEST_F(BlockQueueTest, WithRoomInTheWindowTheLowestClassGoesInOrderOfArrival) {
 }
 
 TEST_F(BlockQueueTest, WhatAFullWindowHoldsBackIsNotPassedOver) {
-  BlockQueue queue(1, 2, &BlockQueue::MonotonicNanoseconds, 1);
+  BlockQueue queue(1, 2, &MonotonicNanoseconds, 1);
   ReportDemand(queue);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
   queue.Add(&write_back);
@@ -185,7 +186,7 @@ TEST_F(BlockQueueTest, TheWindowIsInForceOnlyWhileThereIsDemand) {
 }
 
 TEST_F(BlockQueueTest, BesideADemandReadWritesHaveHalfOfTheWindow) {
-  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 400);
+  BlockQueue queue(100, 16, &MonotonicNanoseconds, 400);
   Recorded demand(file_.get(), IoOp::kRead, 0, memory_.data(), 100, IoClass::kDemand);
   Recorded write_back(file_.get(), IoOp::kWrite, 0, memory_.data(), 900, IoClass::kWriteBack);
   queue.Add(&demand);
@@ -202,7 +203,7 @@ TEST_F(BlockQueueTest, BesideADemandReadWritesHaveHalfOfTheWindow) {
 }
 
 TEST_F(BlockQueueTest, EachFileHasAWindowOfItsOwn) {
-  BlockQueue queue(100, 16, &BlockQueue::MonotonicNanoseconds, 200);
+  BlockQueue queue(100, 16, &MonotonicNanoseconds, 200);
   ReportDemand(queue);
   Recorded a(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000, IoClass::kWriteBack);
   auto other = File::Open(scratch_ / "other", {.write = true, .create = true, .direct = false});

@@ -112,10 +112,10 @@ TEST(CreateIoEngine, ImpossibleOptionsAreRefused) {
 class Seccomp : public testing::TestWithParam<std::pair<long, int>> {};
 
 TEST_P(Seccomp, AutoFallsBackToThreads) {
-  const auto [system_call, error] = GetParam();
+  const std::pair<long, int> call = GetParam();
   ScratchDirectory scratch;
   EXPECT_EQ(InChild([&]() -> std::string {
-              if (!Refuse(system_call, error)) return "no seccomp";
+              if (!Refuse(call.first, call.second)) return "no seccomp";
               testing::internal::CaptureStderr();
               auto engine = CreateIoEngine({});
               const std::string log = testing::internal::GetCapturedStderr();
@@ -133,9 +133,9 @@ TEST_P(Seccomp, AutoFallsBackToThreads) {
 }
 
 TEST_P(Seccomp, UringIsRefusedWithCauseAndRemedy) {
-  const auto [system_call, error] = GetParam();
+  const std::pair<long, int> call = GetParam();
   EXPECT_EQ(InChild([&]() -> std::string {
-              if (!Refuse(system_call, error)) return "no seccomp";
+              if (!Refuse(call.first, call.second)) return "no seccomp";
               const absl::Status status = CreateIoEngine({.kind = Kind::kUring}).status();
               if (status.ok()) return "created all the same";
               // A kernel without io_uring at all answers ENOSYS to everything.

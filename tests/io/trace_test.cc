@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "io/block_queue.h"
+#include "io/clock.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {
@@ -99,7 +100,7 @@ class TracedQueueTest : public testing::Test {
   AlignedMemory memory_{64 << 10};
   std::unique_ptr<File> file_;
   Trace trace_;
-  BlockQueue queue_{4096, 8, &BlockQueue::MonotonicNanoseconds, BlockQueue::kNoWindow, &trace_};
+  BlockQueue queue_{4096, 8, &MonotonicNanoseconds, BlockQueue::kNoWindow, &trace_};
 };
 
 TEST_F(TracedQueueTest, ARequestIsASpanFromItsFirstBlockToItsLast) {

@@ -32,7 +32,7 @@ function(spillway_sim_mutant name source find replace)
   # What the library's own copy of the source is compiled with.
   target_link_libraries(${target} PRIVATE spillway_swap spillway::xxhash nlohmann_json::nlohmann_json)
   target_compile_options(${target} PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
-  target_precompile_headers(${target} REUSE_FROM spillway_sim_mutant_main)
+  spillway_precompiled_by(${target} spillway_sim_mutant_main)
   add_dependencies(spillway_sim_mutants ${target})
   add_test(NAME sim/mutant/${name} COMMAND ${target})
   set_tests_properties(sim/mutant/${name} PROPERTIES TIMEOUT 300 LABELS sim)

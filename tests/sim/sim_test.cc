@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "gtest/gtest.h"
+#include "tests/sanitizers.h"
 #include "tests/sim/sim_run.h"
 #include "tests/sim/sim_seeds.h"
 
@@ -9,13 +10,7 @@ namespace spillway {
 namespace {
 
 // ASan takes ten times as long, TSan eighty, and has one thread to look at.
-#if defined(__SANITIZE_THREAD__)
-constexpr uint64_t kSeedsAShard = 50;
-#elif defined(__SANITIZE_ADDRESS__)
-constexpr uint64_t kSeedsAShard = 500;
-#else
-constexpr uint64_t kSeedsAShard = 5000;
-#endif
+constexpr uint64_t kSeedsAShard = kThreadSanitizer ? 50 : kAddressSanitizer ? 500 : 5000;
 constexpr uint64_t kShards = 8;
 
 // Shard n runs the seeds from a million times n on, so that more of them stay apart.
@@ -42,9 +37,9 @@ TEST(Simulation, TheSameSeedGivesTheSameTrace) {
 // A simulation in which nothing goes wrong shows nothing.
 TEST(Simulation, EveryFaultStrikesAndEveryOutcomeOccurs) {
   SimTally tally;
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "takes a minute under TSan, and shows what the other presets show";
-#endif
+  if (kThreadSanitizer) {
+    GTEST_SKIP() << "takes a minute under TSan, and shows what the other presets show";
+  }
   for (uint64_t seed = 0; seed < 800; ++seed) {
     const SimResult result = RunSimSeed(seed, false);
     ASSERT_EQ(result.failure, "") << "seed " << seed;

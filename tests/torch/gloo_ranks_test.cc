@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <functional>
+#include <future>
 #include <random>
 #include <thread>
 
@@ -95,12 +96,15 @@ TEST(GlooRanks, ARankThatLeavesIsNamed) {
 
 TEST(GlooRanks, ARankThatHangsIsNamedInTime) {
   const auto began = std::chrono::steady_clock::now();
-  OnRanks(2, 1, [](std::unique_ptr<Collectives> ranks) {
+  std::promise<void> noticed;
+  // Seconds enough to connect in, too.
+  OnRanks(2, 3, [&](std::unique_ptr<Collectives> ranks) {
     if (ranks->rank() == 1) {
-      std::this_thread::sleep_for(std::chrono::seconds(4));
+      noticed.get_future().wait_for(std::chrono::seconds(60));
       return;
     }
     const absl::Status status = AllGatherCount(*ranks, 0).status();
+    noticed.set_value();
     EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
     EXPECT_NE(status.message().find("rank 1 has not answered"), absl::string_view::npos) << status;
     EXPECT_NE(status.message().find("--collective-timeout"), absl::string_view::npos);

@@ -16,6 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "io/clock.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -27,14 +28,10 @@ using testing::Not;
 // Long enough for a busy machine; nothing waits for its end but what is broken.
 constexpr double kPatienceSeconds = 60;
 
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 bool WaitFor(const std::function<bool()>& holds) {
-  const double end = Now() + kPatienceSeconds;
+  const double end = MonotonicSeconds() + kPatienceSeconds;
   while (!holds()) {
-    if (Now() > end) return false;
+    if (MonotonicSeconds() > end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return true;
@@ -224,13 +221,13 @@ TEST_F(SpawnRanksTest, StoppedOnlyWhereAllAreStoppedOrDone) {
 
 TEST_F(SpawnRanksTest, WhatHangsAfterAFailureIsEnded) {
   // One ends at SIGTERM, the other does not.
-  const double begin = Now();
+  const double begin = MonotonicSeconds();
   EXPECT_EQ(
       Run(3, absl::StrCat(kSayPid, "case $RANK in 0) ", kForever, ";; 1) trap '' TERM; ", kForever,
                           ";; esac; while [ ! -e $DIR/pid0 ] || "
                           "[ ! -e $DIR/pid1 ]; do sleep 0.01; done; exit 7")),
       7);
-  EXPECT_GE(Now() - begin, 0.6);
+  EXPECT_GE(MonotonicSeconds() - begin, 0.6);
   EXPECT_THAT(error_, HasSubstr("rank 0, rank 1 still ran 0.3 s after rank 2 had failed and got "
                                 "SIGTERM"));
   EXPECT_THAT(error_, HasSubstr("rank 1 still ran 0.3 s after SIGTERM and got SIGKILL"));
@@ -300,9 +297,9 @@ TEST_F(SpawnRanksTest, RanksDieWithTheirParent) {
 }
 
 TEST_F(SpawnRanksTest, AChildOfARankDoesNotHoldAnybodyUp) {
-  const double begin = Now();
+  const double begin = MonotonicSeconds();
   EXPECT_EQ(Run(2, "echo said >&2; sleep 600 & echo $! > $DIR/sleep$RANK; exit 0"), 0);
-  EXPECT_LT(Now() - begin, kPatienceSeconds);
+  EXPECT_LT(MonotonicSeconds() - begin, kPatienceSeconds);
   EXPECT_THAT(error_, HasSubstr("rank 1: said\n"));
   for (const char* name : {"sleep0", "sleep1"}) {
     int pid = 0;
