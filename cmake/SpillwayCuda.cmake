@@ -40,6 +40,24 @@ target_link_libraries(spillway::cuda INTERFACE spillway_cuda CUDA::cudart)
 file(GLOB torch_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/torch/cuda/*.cc)
 add_library(spillway_torch_cuda OBJECT ${torch_cuda_sources})
 target_link_libraries(spillway_torch_cuda PUBLIC spillway_engine spillway::cuda spillway::torch_cuda)
+# The code of c10d's NCCL is in libtorch_cuda.so. Its header includes NCCL's, and has a class with a
+# struct of NCCL's in it, which grows from release to release: only LibTorch's own will do.
+set(release "2.28")
+find_path(SPILLWAY_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+set(found "")
+if(SPILLWAY_NCCL_INCLUDE)
+  file(STRINGS ${SPILLWAY_NCCL_INCLUDE}/nccl.h found REGEX "^#define NCCL_(MAJOR|MINOR) +[0-9]+")
+  list(TRANSFORM found REPLACE "[^0-9]" "")
+  list(JOIN found "." found)
+endif()
+if(found STREQUAL release)
+  target_sources(spillway_torch_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine/torch/cuda/nccl/nccl_ranks.cc)
+  target_include_directories(spillway_torch_cuda SYSTEM PRIVATE ${SPILLWAY_NCCL_INCLUDE})
+  target_compile_definitions(spillway_torch_cuda PRIVATE USE_C10D_NCCL)
+else()
+  message(WARNING "No nccl.h of NCCL ${release} (found: ${found}): several ranks can't compute on GPUs")
+  target_sources(spillway_torch_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine/torch/cuda/absent/nccl_ranks.cc)
+endif()
 target_link_libraries(spillway PRIVATE spillway_torch_cuda)
 
 # What nvcc compiles: a kernel on a stream of LibTorch's.
@@ -51,3 +69,7 @@ target_link_libraries(cuda_check PRIVATE spillway::torch_cuda)
 add_executable(cuda_device_check ${CMAKE_SOURCE_DIR}/tests/cuda/gpu/device_check.cc
   ${CMAKE_SOURCE_DIR}/tests/cuda/gpu/add_bytes.cu)
 target_link_libraries(cuda_device_check PRIVATE spillway::cuda GTest::gtest GTest::gmock)
+
+# What ranks exchange, likewise.
+add_executable(nccl_check ${CMAKE_SOURCE_DIR}/tests/torch/gpu/nccl_check.cc)
+target_link_libraries(nccl_check PRIVATE spillway_torch_cuda GTest::gtest GTest::gmock)

@@ -180,9 +180,10 @@ class Trainer {
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<OptimizerTiles> optimizer_;
   std::unique_ptr<SwapManager> manager_;
-  std::unique_ptr<Arena> whole_arena_;  // with several ranks
-  std::unique_ptr<StepMemory> memory_;  // what operations get their memory from
-  ShardedStep* sharded_ = nullptr;      // memory_, with several ranks
+  std::unique_ptr<Arena> whole_arena_;    // with several ranks
+  std::unique_ptr<Arena> exchange_page_;  // likewise, with a separate device
+  std::unique_ptr<StepMemory> memory_;    // what operations get their memory from
+  ShardedStep* sharded_ = nullptr;        // memory_, with several ranks
   std::unique_ptr<RunJournal> journal_;
 
   std::optional<StepClock> clock_;  // what forecast_ was made with

@@ -75,6 +75,7 @@ absl::Status Trainer::PlanTimed(Planned& planned) {
       probe.dtype = options_.dtype;
       probe.layout = run.swaps->layout;
       probe.memory_bytes = run.whole_bytes;
+      probe.device = device_;
       ASSIGN_OR_RETURN(rates, FindCollectiveRates(probe, ranks_));
     }
   }
@@ -94,7 +95,7 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   manager_options.io = options_.io;
   manager_options.io.trace = recorder_->trace();
   manager_options.device = device_;
-  manager_options.computes_in_ops = options_.ranks == 1;
+  if (options_.ranks > 1) manager_options.ops_stream = StreamId::kExchange;
   if (options_.update_threads > 0) manager_options.workers = options_.update_threads;
   workers_ = manager_options.workers;
   Planned planned;
@@ -109,6 +110,11 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
   SwapPlan& swaps = *run.swaps;
 
   host_budget_ = std::make_unique<MemoryBudget>("host", run.host_limit_bytes);
+  if (run.shards && device_ != nullptr) {
+    ASSIGN_OR_RETURN(exchange_page_,
+                     Arena::Create(ExchangeStream::kPageBytes, host_budget_.get(), device_));
+    run.book_bytes -= exchange_page_->size_bytes();
+  }
   ASSIGN_OR_RETURN(books_, host_budget_->Reserve(run.book_bytes, "the swap manager's books"));
   ASSIGN_OR_RETURN(host_arena_, Arena::Create(swaps.host_arena_bytes, host_budget_.get(), device_));
   ASSIGN_OR_RETURN(device_arena_,
@@ -122,10 +128,16 @@ absl::Status Trainer::PlanAndOpen(MemoryBudget* device_budget) {
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));
   if (run.shards) {
-    ASSIGN_OR_RETURN(whole_arena_, Arena::Create(run.whole_bytes, device_budget));
+    ExchangeStream stream;
+    if (device_ == nullptr) {
+      ASSIGN_OR_RETURN(whole_arena_, Arena::Create(run.whole_bytes, device_budget));
+    } else {
+      ASSIGN_OR_RETURN(whole_arena_, Arena::CreateOn(device_, run.whole_bytes, device_budget));
+      stream = ExchangeStream(device_, exchange_page_->data());
+    }
     run.shards->trace = recorder_->trace();
     auto sharded = std::make_unique<ShardedStep>(*std::move(run.shards), manager_.get(), ranks_,
-                                                 optimizer_.get(), whole_arena_->data());
+                                                 optimizer_.get(), stream, whole_arena_->data());
     sharded_ = sharded.get();
     memory_ = std::move(sharded);
   } else {

@@ -21,6 +21,8 @@ namespace {
 
 // Of first weights, by each worker: 256 KiB in fp32.
 constexpr uint64_t kMostReadParameters = 64 * 1024;
+// By all workers together, where whole units are in a device's memory.
+constexpr uint64_t kDeviceReadBytes = 512 * 1024;
 
 // Ranks that hear each other no more would only wait once again.
 absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
@@ -111,11 +113,15 @@ absl::Status Trainer::WriteFirstState(WeightSource* weights) {
   int64_t tiles = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
   Progress progress("writing the initial state", tiles);
-  // In the memory of what steps compute with and exchange, which is idle until the first.
+  // In the memory of what steps compute with and exchange, which is idle until the first. Of a
+  // separate device's they read in less of the host's, which is in the books until steps need it.
   std::optional<ReplicaWeights> replicas;
+  std::vector<char> room;
   if (ranks_.replicas != nullptr && weights->reads_files()) {
-    replicas.emplace(layout, grid_, ranks_.replicas, whole_arena_->data(),
-                     whole_arena_->size_bytes(),
+    if (device_ != nullptr) room.resize(kDeviceReadBytes + sizeof(double) * grid_.size);
+    replicas.emplace(layout, grid_, ranks_.host_replicas,
+                     room.empty() ? whole_arena_->data() : room.data(),
+                     room.empty() ? whole_arena_->size_bytes() : room.size(),
                      [&](int unit, uint64_t begin, uint64_t count, float* out) {
                        return ReadShard(weights, unit, begin, count, out);
                      });

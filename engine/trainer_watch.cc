@@ -40,6 +40,7 @@ void LeaveOut(const ShardedStats& begin, const ShardedStats& end, ShardedStats& 
   start.stall_collective_seconds += end.stall_collective_seconds - begin.stall_collective_seconds;
   start.stall_swap_seconds += end.stall_swap_seconds - begin.stall_swap_seconds;
   start.sent_bytes += end.sent_bytes - begin.sent_bytes;
+  start.compute_busy_seconds += end.compute_busy_seconds - begin.compute_busy_seconds;
 }
 
 Trainer::WaitOutsideOps::WaitOutsideOps(Trainer& trainer)
@@ -82,6 +83,9 @@ void Trainer::StartClock(double now, const SwapStats& stats, const ShardedStats&
 
 double Trainer::ComputingNow(const SwapStats& stats) const {
   if (device_ == nullptr) return compute_seconds_;
+  if (sharded_ != nullptr) {
+    return ExchangedNow().compute_busy_seconds - last_exchanged_.compute_busy_seconds;
+  }
   return stats.compute_busy_seconds - last_stats_.compute_busy_seconds;
 }
 
@@ -142,7 +146,11 @@ void Trainer::EndRow(StepMetrics& row) {
     }
     row.binding_seconds = BindingSeconds(*forecast_, busy);
   }
-  row.peak_device_bytes = compute_->peak_bytes() + (device_ ? device_arena_->size_bytes() : 0);
+  row.peak_device_bytes = compute_->peak_bytes();
+  if (device_ != nullptr) {
+    row.peak_device_bytes += device_arena_->size_bytes();
+    if (whole_arena_ != nullptr) row.peak_device_bytes += whole_arena_->size_bytes();
+  }
   row.peak_host_bytes = host_budget_->peak_bytes();
   row.peak_rss_bytes = PeakResidentBytes();
   StartClock(now, stats, exchanged);

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -28,8 +29,9 @@ enum class StreamId : uint8_t {
   kCompute,   // a step's operations
   kToDevice,  // copies from the host, and kernels that work on what they bring
   kToHost,    // copies to the host, and kernels that make what they take
+  kExchange,  // with several ranks: what comes from the others, and what goes there
 };
-inline constexpr int kStreams = 3;
+inline constexpr int kStreams = 4;
 
 // A place in a stream. Shared; the device outlives it.
 class DeviceEventState {
@@ -77,10 +79,10 @@ class Device {
     return nullptr;
   }
 
-  // --- Compute thread.
-  // Before an operation computes. Where operations run on the calling thread instead of in
-  // the compute stream, waits until that stream has come here.
-  virtual void BeginComputing() {}
+  // --- The thread that takes operations.
+  // Before an operation of `stream`. Where operations run on the calling thread instead of in that
+  // stream, waits until it has come here.
+  virtual void BeginComputing(StreamId stream) {}
   // The stream that operations run in (cudaStream_t); null where they run on the calling thread.
   virtual void* native_compute_stream() { return nullptr; }
 
@@ -88,5 +90,10 @@ class Device {
   // `done` is called any more but for later work.
   virtual absl::Status Synchronize() = 0;
 };
+
+// Waits until all that was put into `stream` so far is done. The error that broke the device, or
+// kDeadlineExceeded once `seconds` have passed; then it goes on all the same.
+absl::Status AwaitStream(Device& device, StreamId stream,
+                         double seconds = std::numeric_limits<double>::infinity());
 
 }  // namespace spillway

@@ -34,7 +34,7 @@ int MaxUpdates(const SwapPlan& plan, int max_tasks) {
 
 SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena,
                           Arena* device_arena, TileCompute* compute, int workers,
-                          Executor* executor, Device* device, Trace* trace, Trace* waits)
+                          Executor* executor, Device* device, StreamId ops_stream, Trace* trace)
     : plan_(plan),
       layout_(plan.layout),
       store_(store),
@@ -48,8 +48,9 @@ SwapManager::Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_ar
       max_updates_(MaxUpdates(plan, max_tasks_)),
       executor_(executor),
       device_(device),
+      ops_stream_(ops_stream),
       trace_(trace),
-      waits_(waits),
+      waits_(ops_stream == StreamId::kCompute ? trace : nullptr),
       workers_(workers, executor),
       settled_(plan.layout.num_units(), 0),
       saved_(plan.layout.num_units(), -1),

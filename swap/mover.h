@@ -44,8 +44,8 @@ enum class StayUse : uint8_t;
 class SwapManager::Mover {
  public:
   Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
-        TileCompute* compute, int workers, Executor* executor, Device* device = nullptr,
-        Trace* trace = nullptr, Trace* waits = nullptr);
+        TileCompute* compute, int workers, Executor* executor, Device* device, StreamId ops_stream,
+        Trace* trace);
   ~Mover();
 
   // Starts the thread; `engine` is used by it alone. With an executor there is no
@@ -89,6 +89,7 @@ class SwapManager::Mover {
                         std::vector<char*>& planes);
 
   Device* device() const { return device_; }
+  StreamId ops_stream() const { return ops_stream_; }
   absl::string_view engine_name() const { return engine_->name(); }
   void RecordEvents() { record_events_ = true; }
   std::vector<std::string> TakeEvents();
@@ -253,8 +254,9 @@ class SwapManager::Mover {
 
   Executor* const executor_;
   Device* const device_;  // null: compute uses the host's memory
-  Trace* const trace_;    // may be null
-  Trace* const waits_;    // likewise: where operations' waits go
+  const StreamId ops_stream_;
+  Trace* const trace_;  // may be null
+  Trace* const waits_;  // likewise: where operations' waits go
   std::unique_ptr<IoEngine> engine_;
   WorkerPool workers_;
   std::thread thread_;

@@ -147,30 +147,36 @@ void SwapManager::Mover::CopyStaged(Fetch& fetch, const absl::Status& status) {
 
 // Before the op that is granted: all that it uses is there.
 void SwapManager::Mover::WaitInComputeStream(const StepOp& op, bool sums, SpanKind waited_for) {
-  DeviceTimes::Grant grant;
-  grant.op = SpanKindOf(op.kind);
-  grant.unit = op.unit;
-  grant.waited_for = waited_for;
-  grant.wait_began_ns = static_cast<int64_t>(op_wait_began_ * 1e9);
-  grant.granted_ns = Trace::Now();
-  device_->Notify(StreamId::kCompute,
-                  [this, grant](const absl::Status&) { times_.OpComes(grant, Trace::Now()); });
+  const bool computes = ops_stream_ == StreamId::kCompute;
+  if (computes) {
+    DeviceTimes::Grant grant;
+    grant.op = SpanKindOf(op.kind);
+    grant.unit = op.unit;
+    grant.waited_for = waited_for;
+    grant.wait_began_ns = static_cast<int64_t>(op_wait_began_ * 1e9);
+    grant.granted_ns = Trace::Now();
+    device_->Notify(ops_stream_,
+                    [this, grant](const absl::Status&) { times_.OpComes(grant, Trace::Now()); });
+  }
   for (int unit : op.weights) {
     if (plan_.ReadsHome(unit)) continue;
-    device_->Wait(StreamId::kCompute, FindStay(StayUse::kWeights, unit, next_op_)->filled);
+    device_->Wait(ops_stream_, FindStay(StayUse::kWeights, unit, next_op_)->filled);
   }
   for (int unit : op.gradients) {
-    if (sums) WaitForAddresses(*FindStay(StayUse::kSums, unit, next_op_), StreamId::kCompute);
+    if (sums) WaitForAddresses(*FindStay(StayUse::kSums, unit, next_op_), ops_stream_);
   }
-  device_->Notify(StreamId::kCompute,
-                  [this](const absl::Status&) { times_.OpBegins(Trace::Now()); });
+  if (computes) {
+    device_->Notify(ops_stream_, [this](const absl::Status&) { times_.OpBegins(Trace::Now()); });
+  }
 }
 
 // The op has been put into the compute stream. What it uses of the host's memory is its own
 // until it is done.
 void SwapManager::Mover::EndOpOnDevice(int64_t op) {
-  op_done_ = device_->Record(StreamId::kCompute);
-  device_->Notify(StreamId::kCompute, [this](const absl::Status&) { times_.OpEnds(Trace::Now()); });
+  op_done_ = device_->Record(ops_stream_);
+  if (ops_stream_ == StreamId::kCompute) {
+    device_->Notify(ops_stream_, [this](const absl::Status&) { times_.OpEnds(Trace::Now()); });
+  }
   Stay* input = nullptr;
   for (auto& stay : stays_) {
     if (stay->abandoned || stay->state == StayState::kReleased || stay->last_op != op) continue;
@@ -181,7 +187,7 @@ void SwapManager::Mover::EndOpOnDevice(int64_t op) {
       input = stay.get();
     }
   }
-  NoteWhenDone(StreamId::kCompute, [this, input](absl::Status status) {
+  NoteWhenDone(ops_stream_, [this, input](absl::Status status) {
     if (input == nullptr || failed_ || !status.ok()) return;
     if (input->use == StayUse::kSavedInput) {
       StartSavingInput(*input);

@@ -33,9 +33,9 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   }
   ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, files.CreateEngine(io));
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
-  manager->mover_ = std::make_unique<Mover>(
-      manager->plan_, store, host_arena, device_arena, compute, options.workers, options.executor,
-      options.device, options.io.trace, options.computes_in_ops ? options.io.trace : nullptr);
+  manager->mover_ = std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena,
+                                            compute, options.workers, options.executor,
+                                            options.device, options.ops_stream, options.io.trace);
   manager->mover_->Start(std::move(engine));
   return manager;
 }
@@ -68,7 +68,7 @@ absl::StatusOr<bool> SwapManager::AbandonRunning() {
 absl::StatusOr<OpBuffers> SwapManager::BeginOp() {
   OpBuffers buffers;
   RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) { mover_->RequestOp(&buffers, done); }));
-  if (mover_->device() != nullptr) mover_->device()->BeginComputing();
+  if (mover_->device() != nullptr) mover_->device()->BeginComputing(mover_->ops_stream());
   return buffers;
 }
 

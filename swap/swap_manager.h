@@ -101,8 +101,9 @@ struct SwapManagerOptions {
   // The plan's separate device, which outlives the manager; null where it has none. Then the
   // device arena is that device's memory, and the host's is registered with it.
   Device* device = nullptr;
-  // Whoever takes operations computes in them: what it waits for is in io.trace.
-  bool computes_in_ops = true;
+  // Of a separate device, the stream in which operations are. kCompute: whoever takes them computes
+  // in them, and what it waits for is in io.trace. kExchange: that is no compute.
+  StreamId ops_stream = StreamId::kCompute;
 };
 
 class SwapManager {

@@ -229,7 +229,7 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
                    WithoutRecompute(times, estimate.plan.graphs), workers, opened->place.device);
   if (!input.clock) return estimate;
   if (estimate.plan.shards) {
-    const auto kept = KeptCollectiveRates(estimate.plan.shards->sums);
+    const auto kept = KeptCollectiveRates(estimate.plan.shards->sums, choice.gpu.has_value());
     input.collective = kept.value_or(kAssumedRates);
     input.collective_assumed = !kept;
   }

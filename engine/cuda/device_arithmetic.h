@@ -1,6 +1,6 @@
-// AccumulateGradient (engine/optimizer.h) and DropoutApply (engine/random.h) in a GPU's memory,
-// to the same bits, put into a stream (cudaStream_t). An error: CUDA refused the launch. Any
-// thread.
+// AccumulateGradient (engine/optimizer.h), RoundGradient (engine/update_loops.h) and DropoutApply
+// (engine/random.h) in a GPU's memory, to the same bits, put into a stream (cudaStream_t). An
+// error: CUDA refused the launch. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,11 @@ namespace spillway {
 
 absl::Status AccumulateGradientOnDevice(void* stream, DType dtype, const void* gradient,
                                         uint64_t count, float* sums, bool first);
+
+// `scratch`: kRoundScratchBytes of the GPU's memory, 64-byte aligned.
+inline constexpr uint64_t kRoundScratchBytes = 4096;
+absl::Status RoundGradientOnDevice(void* stream, DType dtype, const float* sums, void* gradient,
+                                   uint64_t count, void* scratch);
 
 absl::Status DropoutApplyOnDevice(void* stream, const DropoutKey& key, double p, uint64_t begin,
                                   uint64_t count, DType dtype, const void* in, void* out);

@@ -193,10 +193,10 @@ std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string
   return absl::StrCat(absl::StrJoin(numbers, "+"), how.empty() ? "" : " ", how);
 }
 
-std::string CollectiveKey(const GradientSumOptions& sums, int machines) {
+std::string CollectiveKey(const GradientSumOptions& sums, int machines, bool gpus) {
   return absl::StrCat(sums.grid.size, " ranks in groups of ", sums.grid.group, " on ", machines,
                       machines == 1 ? " machine, " : " machines, ",
-                      sums.exchange_bf16 ? "bf16" : "fp32");
+                      sums.exchange_bf16 ? "bf16" : "fp32", gpus ? ", GPUs" : "");
 }
 
 }  // namespace spillway

@@ -125,7 +125,8 @@ std::vector<BlockDevice> FindDevices(const std::vector<std::string>& paths);
 // part of the key of rates.
 std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string& how = "");
 
-// "4 ranks in groups of 2 on 1 machine, bf16": what rates of exchanges depend on.
-std::string CollectiveKey(const GradientSumOptions& sums, int machines);
+// "4 ranks in groups of 2 on 1 machine, bf16", and ", GPUs" where units are whole in those: what
+// rates of exchanges depend on.
+std::string CollectiveKey(const GradientSumOptions& sums, int machines, bool gpus = false);
 
 }  // namespace spillway

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <ctime>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -18,6 +19,8 @@
 #include "io/status.h"
 #include "io/trace.h"
 #include "nlohmann/json.hpp"
+#include "swap/arena.h"
+#include "swap/memory_budget.h"
 
 namespace spillway {
 namespace {
@@ -72,6 +75,43 @@ absl::StatusOr<double> RateOf(Collectives& world, double latency, uint64_t most_
     return static_cast<double>(traffic.bytes) / moving;
   }
 }
+
+// What is exchanged, where a step would have it.
+class ProbeMemory {
+ public:
+  // For `portion` parameters of each rank.
+  static absl::StatusOr<std::unique_ptr<ProbeMemory>> Create(const CollectiveProbe& probe,
+                                                             uint64_t portion) {
+    std::unique_ptr<ProbeMemory> memory(new ProbeMemory);
+    memory->shard_at_ = portion * probe.sums.grid.size * sizeof(float);
+    memory->buckets_at_ = memory->shard_at_ + portion * probe.sums.grid.replicas() * sizeof(float);
+    memory->buckets_at_ = (memory->buckets_at_ + 4095) / 4096 * 4096;
+    const uint64_t bytes = memory->buckets_at_ + GradientSums::MemoryBytes(probe.sums);
+    if (probe.device == nullptr) {
+      ASSIGN_OR_RETURN(memory->arena_, Arena::Create(bytes, &memory->budget_));
+      return memory;
+    }
+    ASSIGN_OR_RETURN(memory->arena_, Arena::CreateOn(probe.device, bytes, &memory->budget_));
+    ASSIGN_OR_RETURN(memory->page_,
+                     Arena::Create(ExchangeStream::kPageBytes, &memory->budget_, probe.device));
+    memory->stream_ = ExchangeStream(probe.device, memory->page_->data());
+    return memory;
+  }
+
+  float* whole() const { return reinterpret_cast<float*>(arena_->data()); }
+  float* shard() const { return reinterpret_cast<float*>(arena_->data() + shard_at_); }
+  char* buckets() const { return arena_->data() + buckets_at_; }
+  const ExchangeStream& stream() const { return stream_; }
+
+ private:
+  ProbeMemory() = default;
+
+  MemoryBudget budget_{"probe", UINT64_MAX};  // its caller has counted it
+  std::unique_ptr<Arena> arena_, page_;
+  uint64_t shard_at_ = 0;
+  uint64_t buckets_at_ = 0;
+  ExchangeStream stream_;
+};
 
 // A rank's machine, as a number that is the same for all of its ranks.
 int64_t MachineNumber() {
@@ -133,17 +173,16 @@ absl::StatusOr<CollectiveRates> MeasureCollectives(const CollectiveProbe& probe,
   const uint64_t portion = std::max<uint64_t>(1, most / grid.size);
   OptimizerTiles tiles(probe.optimizer, probe.dtype, probe.layout,
                        std::vector<std::vector<ParameterRange>>(probe.layout.num_units()));
-  std::vector<float> whole(portion * grid.size), shard(portion * grid.replicas());
-  std::vector<char> buckets(GradientSums::MemoryBytes(probe.sums) + 64);
-  char* const aligned =
-      buckets.data() + (64 - reinterpret_cast<uintptr_t>(buckets.data()) % 64) % 64;
-  GradientSums sums(probe.sums, ranks.group, ranks.replicas, &tiles, aligned);
+  ASSIGN_OR_RETURN(const auto memory, ProbeMemory::Create(probe, portion));
+  float* const whole = memory->whole();
+  float* const shard = memory->shard();
+  GradientSums sums(probe.sums, ranks.group, ranks.replicas, &tiles, memory->stream(),
+                    memory->buckets());
   ASSIGN_OR_RETURN(rates.sum_bytes_per_second,
                    RateOf(
                        world, rates.latency_seconds, portion,
                        [&](uint64_t parameters) {
-                         return sums.Sum(0, whole.data(), parameters * grid.replicas(),
-                                         shard.data());
+                         return sums.Sum(0, whole, parameters * grid.replicas(), shard);
                        },
                        [&](uint64_t parameters) {
                          return SumTraffic(probe.sums, parameters * grid.replicas());
@@ -153,7 +192,7 @@ absl::StatusOr<CollectiveRates> MeasureCollectives(const CollectiveProbe& probe,
                    RateOf(
                        world, rates.latency_seconds, portion,
                        [&](uint64_t parameters) {
-                         return AllGather(*ranks.group, shard.data(), whole.data(),
+                         return AllGather(*ranks.group, shard, whole,
                                           parameters * grid.replicas() * sizeof(float));
                        },
                        [&](uint64_t parameters) {
@@ -168,7 +207,7 @@ absl::StatusOr<CollectiveRates> FindCollectiveRates(const CollectiveProbe& probe
   ASSIGN_OR_RETURN(const std::vector<int64_t> machines, AllGatherCount(world, MachineNumber()));
   const int num_machines =
       static_cast<int>(std::set<int64_t>(machines.begin(), machines.end()).size());
-  const std::string key = CollectiveKey(probe.sums, num_machines);
+  const std::string key = CollectiveKey(probe.sums, num_machines, probe.device != nullptr);
   const ProfilePlace place = FindProfile();
   const MachineIdentity machine = ThisMachine();
   const int64_t now = time(nullptr);
@@ -194,11 +233,11 @@ absl::StatusOr<CollectiveRates> FindCollectiveRates(const CollectiveProbe& probe
   return rates;
 }
 
-std::optional<CollectiveRates> KeptCollectiveRates(const GradientSumOptions& sums) {
+std::optional<CollectiveRates> KeptCollectiveRates(const GradientSumOptions& sums, bool gpus) {
   const ProfilePlace place = FindProfile();
   if (place.off) return std::nullopt;
   return LoadProfile(place.path, ThisMachine())
-      .profile.FindCollective(CollectiveKey(sums, 1), time(nullptr));
+      .profile.FindCollective(CollectiveKey(sums, 1, gpus), time(nullptr));
 }
 
 }  // namespace spillway

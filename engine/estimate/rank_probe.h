@@ -29,6 +29,7 @@ struct CollectiveProbe {
   StateLayout layout;             // of a rank's shard
   uint64_t memory_bytes = 0;      // that it may take beside the buckets
   uint64_t most_bytes = 8 << 20;  // of a unit's weights or sums, in one exchange
+  Device* device = nullptr;       // in whose memory units are whole; null: in the host's
 };
 
 // Gathers and sums as a step does, larger and larger until one takes a few hundredths of a second,
@@ -42,6 +43,7 @@ absl::StatusOr<CollectiveRates> FindCollectiveRates(const CollectiveProbe& probe
                                                     const RankGroups& ranks);
 
 // Of this machine's profile, for ranks that are all on it; none where nobody has measured them.
-std::optional<CollectiveRates> KeptCollectiveRates(const GradientSumOptions& sums);
+std::optional<CollectiveRates> KeptCollectiveRates(const GradientSumOptions& sums,
+                                                   bool gpus = false);
 
 }  // namespace spillway

@@ -128,6 +128,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
     request.device_update_share = options.update_device == UpdateDevice::kGpu ? 1 : 0;
   }
   plan.book_bytes = BookBytes(request.layout, input.copies);
+  if (plan.shards && input.separate_device) plan.book_bytes += ExchangeStream::kPageBytes;
   plan.device_limit_bytes = options.device_memory_bytes;
   plan.host_limit_bytes = options.host_memory_bytes;
   request.host_bytes = Less(plan.host_limit_bytes, plan.book_bytes);

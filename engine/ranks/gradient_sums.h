@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "engine/ranks/collectives.h"
+#include "engine/ranks/exchange_stream.h"
 #include "engine/ranks/shard_grid.h"
 #include "swap/tile_compute.h"
 
@@ -27,9 +28,9 @@ class GradientSums {
  public:
   // `group`: this rank's shard group, null where it is alone; `replicas`: the ranks of the other
   // groups with the same shard and this one, likewise. `tiles` rounds, for the norm. `memory`:
-  // MemoryBytes. All outlive it.
+  // MemoryBytes of the stream's memory, as all that is summed is. All outlive it.
   GradientSums(const GradientSumOptions& options, Collectives* group, Collectives* replicas,
-               TileCompute* tiles, char* memory);
+               TileCompute* tiles, const ExchangeStream& stream, char* memory);
 
   static uint64_t MemoryBytes(const GradientSumOptions& options);
 
@@ -45,12 +46,13 @@ class GradientSums {
   // In buckets: parts[r] of every rank r of `ranks`, `count` parameters each, to their sum at
   // `out` on rank r.
   absl::Status SumParts(Collectives& ranks, const float* parts, uint64_t count, float* out);
-  void AddPortion(int unit, const float* portion, uint64_t count);
+  absl::Status AddPortion(int unit, const float* portion, uint64_t count);
 
   const GradientSumOptions options_;
   Collectives* const group_;
   Collectives* const replicas_;
   TileCompute* const tiles_;
+  const ExchangeStream stream_;
   char* const memory_;
   std::vector<std::vector<GradientPartial>> portions_;  // [unit][tile]
 };

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/cuda/kernels.h"
+#include "engine/cuda/launch_status.h"
 #include "io/check.h"
 #include "io/clock.h"
 #include "io/status.h"
@@ -16,13 +18,14 @@ uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 }  // namespace
 
 ShardedStep::ShardedStep(Options options, SwapManager* manager, const RankGroups& ranks,
-                         TileCompute* tiles, char* memory)
+                         TileCompute* tiles, const ExchangeStream& stream, char* memory)
     : options_(std::move(options)),
       manager_(manager),
       ranks_(ranks),
       traffic_(TrafficByAction(options_.schedule, options_.sums)),
+      stream_(stream),
       memory_(memory),
-      sums_(options_.sums, ranks.group, ranks.replicas, tiles,
+      sums_(options_.sums, ranks.group, ranks.replicas, tiles, stream,
             memory + RoundUpToPage(options_.schedule.whole_bytes)) {
   thread_ = std::thread([this] { RunActions(); });
 }
@@ -40,6 +43,8 @@ ShardedStep::~ShardedStep() {
     if (ranks_.replicas != nullptr) ranks_.replicas->Abort();
   }
   thread_.join();
+  MutexLock lock(mutex_);
+  while (computing_ > 0) changed_.Wait(mutex_);
 }
 
 uint64_t ShardedStep::MemoryBytes(const Options& options) {
@@ -85,11 +90,12 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
   const ShardedSchedule& schedule = options_.schedule;
   const double began = MonotonicSeconds();
   bool training;
+  double swapping;
   {
     MutexLock lock(mutex_);
     const double swap_before = swap_seconds_;
     if (next_op_ == 0) {
-      while (failure_.ok() && running_) changed_.Wait(mutex_);
+      while (failure_.ok() && !idle()) changed_.Wait(mutex_);
       RETURN_IF_ERROR(failure_);
       SPILLWAY_CHECK(!queued_.empty());
       program_ = queued_.front();
@@ -101,8 +107,10 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
     training = program_ == Program::kTrain;
     while (failure_.ok() && actions_done_ < schedule.needs_actions[next_op_]) changed_.Wait(mutex_);
     RETURN_IF_ERROR(failure_);
-    CountWait(&schedule.compute.ops[next_op_], began, swap_before);
+    swapping = swap_seconds_ - swap_before;
+    if (stream_.device() == nullptr) CountWait(&schedule.compute.ops[next_op_], began, swapping);
   }
+  if (stream_.device() != nullptr) NoteBegin(schedule.compute.ops[next_op_], began, swapping);
   OpBuffers buffers;
   buffers.op = &schedule.compute.ops[next_op_];
   buffers.index = next_op_;
@@ -118,40 +126,75 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
   return buffers;
 }
 
-void ShardedStep::CountWait(const StepOp* op, double began, double swap_before) {
+void ShardedStep::CountWait(const StepOp* op, double began, double swapping) {
   const double now = MonotonicSeconds();
-  const double waited = now - began;
-  const double swapping = std::min(waited, swap_seconds_ - swap_before);
+  const double waited = std::max(0.0, now - began);
+  swapping = std::min(waited, swapping);
   stats_.stall_swap_seconds += swapping;
   stats_.stall_collective_seconds += waited - swapping;
-  RecordWait(SpanKind::kWaitDisk, op, began, began + swapping);
-  RecordWait(SpanKind::kWaitCollective, op, began + swapping, now);
+  const auto detail = [op](Span& span) {
+    if (op == nullptr) return;
+    span.detail = static_cast<uint8_t>(SpanKindOf(op->kind));
+    span.unit = op->unit;
+  };
+  RecordSpan(SpanKind::kWaitDisk, detail, began, began + swapping);
+  RecordSpan(SpanKind::kWaitCollective, detail, began + swapping, now);
 }
 
-void ShardedStep::RecordWait(SpanKind waited_for, const StepOp* op, double began,
+void ShardedStep::RecordSpan(SpanKind kind, const std::function<void(Span&)>& detail, double began,
                              double ended) const {
   if (!IsOn(options_.trace) || ended <= began) return;
   Span span;
-  span.kind = waited_for;
-  if (op != nullptr) {
-    span.detail = static_cast<uint8_t>(SpanKindOf(op->kind));
-    span.unit = op->unit;
-  }
+  span.kind = kind;
+  detail(span);
   span.begin_ns = static_cast<int64_t>(began * 1e9);
   span.end_ns = static_cast<int64_t>(ended * 1e9);
   options_.trace->Record(span);
 }
 
+void ShardedStep::NoteBegin(const StepOp& op, double wait_began, double swapping) {
+  Device& device = *stream_.device();
+  device.BeginComputing(StreamId::kCompute);
+  device.Notify(StreamId::kCompute, [this, &op, wait_began, swapping](const absl::Status&) {
+    MutexLock lock(mutex_);
+    // While the operation before this one was at work nobody waited.
+    CountWait(&op, std::max(wait_began, op_ended_), swapping);
+    op_began_ = MonotonicSeconds();
+  });
+}
+
+void ShardedStep::NoteEnd(const StepOp& op, int index) {
+  stream_.device()->Notify(StreamId::kCompute, [this, &op, index](const absl::Status& status) {
+    MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = status;
+    op_ended_ = MonotonicSeconds();
+    stats_.compute_busy_seconds += op_ended_ - op_began_;
+    RecordSpan(
+        SpanKindOf(op.kind), [&op](Span& span) { span.unit = op.unit; }, op_began_, op_ended_);
+    --computing_;
+    ops_done_ = index + 1;
+    changed_.NotifyAll();
+  });
+}
+
 void ShardedStep::EndOp() {
-  MutexLock lock(mutex_);
-  ops_done_ = ++next_op_;
-  if (next_op_ == NumOps(program_)) next_op_ = 0;
-  changed_.NotifyAll();
+  const int op = next_op_++;
+  {
+    MutexLock lock(mutex_);
+    if (next_op_ == NumOps(program_)) next_op_ = 0;
+    if (stream_.device() == nullptr) {
+      ops_done_ = op + 1;
+      changed_.NotifyAll();
+      return;
+    }
+    ++computing_;
+  }
+  NoteEnd(options_.schedule.compute.ops[op], op);
 }
 
 absl::Status ShardedStep::AwaitProgram() {
   MutexLock lock(mutex_);
-  while (failure_.ok() && running_) changed_.Wait(mutex_);
+  while (failure_.ok() && !idle()) changed_.Wait(mutex_);
   return failure_;
 }
 
@@ -186,7 +229,7 @@ void ShardedStep::AnnounceUpdate(const UpdateScalars& scalars) {
     MutexLock lock(mutex_);
     const double swap_before = swap_seconds_;
     while (failure_.ok() && running_) changed_.Wait(mutex_);
-    CountWait(nullptr, began, swap_before);
+    CountWait(nullptr, began, swap_seconds_ - swap_before);
   }
   manager_->AnnounceUpdate(scalars);
 }
@@ -250,6 +293,7 @@ absl::Status ShardedStep::Take(int index) {
   const ShardAction& action = options_.schedule.actions[index];
   const double began = MonotonicSeconds();
   ASSIGN_OR_RETURN(const OpBuffers shard, manager_->BeginOp());
+  RETURN_IF_ERROR(stream_.Await());
   {
     MutexLock lock(mutex_);
     swap_seconds_ += MonotonicSeconds() - began;
@@ -280,8 +324,16 @@ absl::Status ShardedStep::Exchange(const ShardAction& action, const OpBuffers& s
       const WholeStay& stay = options_.schedule.sums[action.stay];
       auto* sums = reinterpret_cast<float*>(memory_ + stay.offset);
       // Whoever computes knows of less padding than this grid has.
-      const uint64_t parameters = options_.unit_parameters[action.unit];
-      std::memset(sums + parameters, 0, stay.bytes - parameters * sizeof(float));
+      float* const end = sums + options_.unit_parameters[action.unit];
+      const uint64_t padding = memory_ + stay.offset + stay.bytes - reinterpret_cast<char*>(end);
+      RETURN_IF_ERROR(stream_.Do([&](void* native_stream) -> absl::Status {
+        if (padding == 0) return absl::OkStatus();
+        if (native_stream != nullptr) {
+          return LaunchStatus("padding", LaunchZero(native_stream, end, padding));
+        }
+        std::memset(end, 0, padding);
+        return absl::OkStatus();
+      }));
       return sums_.Sum(action.unit, sums, options_.shard_parameters[action.unit],
                        shard.gradients[0]);
     }
@@ -294,10 +346,7 @@ absl::Status ShardedStep::Exchange(const ShardAction& action, const OpBuffers& s
 absl::Status ShardedStep::Gather(const ShardAction& action, const OpBuffers& shard) {
   char* const whole = memory_ + options_.schedule.weights[action.stay].offset;
   const uint64_t bytes = options_.shard_parameters[action.unit] * options_.weight_bytes;
-  if (ranks_.group == nullptr) {
-    std::memcpy(whole, shard.weights[0], bytes);
-    return absl::OkStatus();
-  }
+  if (ranks_.group == nullptr) return stream_.Copy(whole, shard.weights[0], bytes);
   return AllGather(*ranks_.group, shard.weights[0], whole, bytes);
 }
 

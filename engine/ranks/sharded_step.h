@@ -9,12 +9,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "engine/ranks/collective_traffic.h"
 #include "engine/ranks/collectives.h"
+#include "engine/ranks/exchange_stream.h"
 #include "engine/ranks/gradient_sums.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/ranks/sharded_schedule.h"
@@ -27,10 +29,13 @@ namespace spillway {
 
 // Conversations between ranks; a null one is of a rank alone.
 struct RankGroups {
-  Collectives* world = nullptr;     // of the compute thread
-  Collectives* group = nullptr;     // of the actions' thread: the shard group
-  Collectives* replicas = nullptr;  // of the same thread: those with the same shard
-  Collectives* commits = nullptr;   // of the thread that makes commits durable
+  Collectives* world = nullptr;  // of the compute thread
+  // Of the actions' thread, in the memory in which units are whole: the shard group, and those with
+  // the same shard.
+  Collectives* group = nullptr;
+  Collectives* replicas = nullptr;
+  Collectives* host_replicas = nullptr;  // the latter in the host's memory, before the first step
+  Collectives* commits = nullptr;        // of the thread that makes commits durable
 };
 
 // Counters since the start; differences make a step's row.
@@ -38,6 +43,7 @@ struct ShardedStats {
   double busy_seconds = 0;              // that something was exchanged, or waited for
   double stall_collective_seconds = 0;  // compute waited for ranks
   double stall_swap_seconds = 0;        // compute waited for this rank's shards
+  double compute_busy_seconds = 0;      // of a separate device
   uint64_t sent_bytes = 0;              // to other ranks, commits left out
 };
 
@@ -54,9 +60,11 @@ class ShardedStep : public StepMemory {
   };
 
   // All outlive it. `manager`: of the plan of schedule.swap. `memory`: MemoryBytes, in which
-  // units are whole; aligned to 4096.
+  // units are whole; aligned to 4096. It is the host's, or that of the device of `stream`: then
+  // the manager's device is the same one, its operations are in kExchange, and so is what
+  // `ranks.group` and `ranks.replicas` exchange.
   ShardedStep(Options options, SwapManager* manager, const RankGroups& ranks, TileCompute* tiles,
-              char* memory);
+              const ExchangeStream& stream, char* memory);
   // Ends what is under way; on other ranks too, unless they had no more to say either.
   ~ShardedStep() override;
 
@@ -87,19 +95,25 @@ class ShardedStep : public StepMemory {
   absl::Status Take(int action);
   absl::Status Exchange(const ShardAction& action, const OpBuffers& shard);
   absl::Status Gather(const ShardAction& action, const OpBuffers& shard);
-  // The compute thread has waited since `began` for what `op` needs (null: for the step's end), for
-  // shards as long as `swap_seconds_` grew.
-  void CountWait(const StepOp* op, double began, double swap_before)
+  // Compute has waited from `began` to now for what `op` needs (null: for the step's end), of which
+  // for shards `swapping` seconds.
+  void CountWait(const StepOp* op, double began, double swapping)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void RecordWait(SpanKind waited_for, const StepOp* op, double began, double ended) const;
+  // A span in the trace, where there is one and it has any length.
+  void RecordSpan(SpanKind kind, const std::function<void(Span&)>& detail, double began,
+                  double ended) const;
+  // On a separate device: notes of when the operation that is put there begins and ends.
+  void NoteBegin(const StepOp& op, double wait_began, double swapping);
+  void NoteEnd(const StepOp& op, int index);
   int NumActions(Program program) const;
   int NumOps(Program program) const;
-  bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_; }
+  bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_ && computing_ == 0; }
 
   const Options options_;
   SwapManager* const manager_;
   const RankGroups ranks_;
   const std::vector<ActionTraffic> traffic_;  // [action]
+  const ExchangeStream stream_;
   char* const memory_;
   GradientSums sums_;
 
@@ -111,6 +125,9 @@ class ShardedStep : public StepMemory {
   bool running_ ABSL_GUARDED_BY(mutex_) = false;  // actions of `program_` are left
   Program program_ ABSL_GUARDED_BY(mutex_) = Program::kTrain;
   int ops_done_ ABSL_GUARDED_BY(mutex_) = 0;
+  int computing_ ABSL_GUARDED_BY(mutex_) = 0;    // operations that a separate device has yet to do
+  double op_began_ ABSL_GUARDED_BY(mutex_) = 0;  // the one that it is at
+  double op_ended_ ABSL_GUARDED_BY(mutex_) = 0;  // the one before
   int actions_done_ ABSL_GUARDED_BY(mutex_) = 0;
   ShardedStats stats_ ABSL_GUARDED_BY(mutex_);
   int exchanges_ ABSL_GUARDED_BY(mutex_) = 0;  // under way, since:

@@ -3,12 +3,14 @@
 // none.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "engine/device_choice.h"
 #include "engine/dtype.h"
 #include "engine/torch/compute_place.h"
+#include "engine/torch/gloo_ranks.h"
 
 namespace spillway {
 
@@ -34,6 +36,11 @@ class CudaSupport {
   // Opens it, with deterministic algorithms and fp32 that is fp32: settings of LibTorch's for
   // the whole process. Once.
   virtual absl::StatusOr<std::unique_ptr<OpenedPlace>> Open(const ComputeGpu& gpu) = 0;
+
+  // A conversation with other ranks' GPUs, in the memory of the place's (cuda/nccl_ranks.h).
+  virtual absl::StatusOr<std::unique_ptr<Collectives>> Connect(
+      const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
+      const ComputePlace& place, const std::function<bool()>& somebody_failed) = 0;
 };
 
 // Null where this build has none.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <future>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -147,27 +148,49 @@ class Connection : public RankConnection {
     }
     const std::string address = OwnAddressTowards(launch.master_address, launch.master_port);
     const ShardGrid& grid = options_.grid;
-    std::vector<int> world, group, replicas;
-    for (int rank = 0; rank < grid.size; ++rank) {
-      world.push_back(rank);
-      if (rank / grid.group == grid.replica()) group.push_back(rank);
-      if (rank % grid.group == grid.shard()) replicas.push_back(rank);
-    }
+    std::vector<int> world(grid.size);
+    std::iota(world.begin(), world.end(), 0);
     ASSIGN_OR_RETURN(world_, Talk("world", world, address));
     // Before the conversations that depend on it who is in them.
     RETURN_IF_ERROR(CompareIdentities());
     ASSIGN_OR_RETURN(commits_, Talk("commits", world, address));
     if (grid.group > 1) {
-      ASSIGN_OR_RETURN(group_, Talk(absl::StrCat("group", grid.replica()), group, address));
+      ASSIGN_OR_RETURN(group_, Talk(GroupName(), Group(), address));
     }
     if (grid.replicas() > 1) {
-      ASSIGN_OR_RETURN(replicas_, Talk(absl::StrCat("replicas", grid.shard()), replicas, address));
+      ASSIGN_OR_RETURN(replicas_, Talk(ReplicasName(), Replicas(), address));
     }
     return absl::OkStatus();
   }
 
+  absl::StatusOr<OnGpu> ConnectGpus(CudaSupport& cuda, const ComputePlace& place) override {
+    OnGpu gpus;
+    const auto somebody_failed = [this] {
+      try {
+        return store_->check({kFailureKey});
+      } catch (const std::exception&) {
+        return true;  // rank 0 is gone, which has the store
+      }
+    };
+    // A rank that has none by now is not waited for in there.
+    RETURN_IF_ERROR(AllGatherCount(*world_, 0).status());
+    if (group_) {
+      ASSIGN_OR_RETURN(gpus.group, cuda.Connect(store_, Options(GroupName(), Group(), ""), place,
+                                                somebody_failed));
+    }
+    if (replicas_) {
+      ASSIGN_OR_RETURN(gpus.replicas, cuda.Connect(store_, Options(ReplicasName(), Replicas(), ""),
+                                                   place, somebody_failed));
+    }
+    return gpus;
+  }
+
   RankGroups groups() override {
-    return {world_.get(), group_.get(), replicas_.get(), commits_.get()};
+    return {.world = world_.get(),
+            .group = group_.get(),
+            .replicas = replicas_.get(),
+            .host_replicas = replicas_.get(),
+            .commits = commits_.get()};
   }
 
   uint64_t sent_bytes() const override {
@@ -243,16 +266,36 @@ class Connection : public RankConnection {
     }
   }
 
+  std::string GroupName() const { return absl::StrCat("group", options_.grid.replica()); }
+  std::vector<int> Group() const {
+    std::vector<int> members(options_.grid.group);
+    std::iota(members.begin(), members.end(), options_.grid.replica() * options_.grid.group);
+    return members;
+  }
+  std::string ReplicasName() const { return absl::StrCat("replicas", options_.grid.shard()); }
+  std::vector<int> Replicas() const {
+    std::vector<int> members;
+    for (int rank = options_.grid.shard(); rank < options_.grid.size; rank += options_.grid.group) {
+      members.push_back(rank);
+    }
+    return members;
+  }
+
+  GlooOptions Options(const std::string& name, const std::vector<int>& members,
+                      const std::string& address) const {
+    GlooOptions options;
+    options.name = name;
+    options.members = members;
+    options.rank = options_.launch.rank;
+    options.address = address;
+    options.timeout_seconds = options_.timeout_seconds;
+    return options;
+  }
+
   absl::StatusOr<std::unique_ptr<Collectives>> Talk(const std::string& name,
                                                     const std::vector<int>& members,
                                                     const std::string& address) {
-    GlooOptions gloo;
-    gloo.name = name;
-    gloo.members = members;
-    gloo.rank = options_.launch.rank;
-    gloo.address = address;
-    gloo.timeout_seconds = options_.timeout_seconds;
-    return ConnectGloo(store_, gloo);
+    return ConnectGloo(store_, Options(name, members, address));
   }
 
   absl::Status CompareIdentities() {

@@ -1,4 +1,5 @@
-// The other ranks of a run, found and talked to through LibTorch's c10d: Gloo between CPUs.
+// The other ranks of a run, found and talked to through LibTorch's c10d: Gloo between CPUs, NCCL
+// between GPUs.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/ranks/sharded_step.h"
+#include "engine/torch/cuda_support.h"
 
 namespace spillway {
 
@@ -29,6 +31,13 @@ class RankConnection {
   virtual ~RankConnection() = default;
 
   virtual RankGroups groups() = 0;
+
+  // Conversations in the memory of this rank's GPU, in place of those of the actions' thread; every
+  // rank calls it. They end before what `place` points to.
+  struct OnGpu {
+    std::unique_ptr<Collectives> group, replicas;
+  };
+  virtual absl::StatusOr<OnGpu> ConnectGpus(CudaSupport& cuda, const ComputePlace& place) = 0;
   // Sent by this rank in all conversations so far. Any thread.
   virtual uint64_t sent_bytes() const = 0;
 

@@ -57,8 +57,9 @@ absl::Status FinishTrained(const TrainHooks& hooks, const TrainOptions& options,
 absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription& description,
                                       Dataset& data, Dataset* evaluation, WeightSource* weights,
                                       TrainOptions options, const TrainHooks& hooks,
-                                      const Launch& launch, const RankGroups& ranks) {
+                                      const Launch& launch, RankConnection* connection) {
   StopSignal signals;
+  RankGroups ranks = connection ? connection->groups() : RankGroups();
   ASSIGN_OR_RETURN(const auto storage, OpenRankStorage(options, ranks.world));
   const std::optional<RunState>& committed = storage->committed();
   if (options.resume && !committed) {
@@ -74,10 +75,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(options.device, options.dtype, options.device_memory_bytes));
   if (options.device == "auto") LogInfo(choice.Sentence());
-  if (ranks.world != nullptr && choice.gpu) {
-    return absl::UnimplementedError(
-        "several ranks compute on CPUs so far: give --device cpu, or one rank");
-  }
+  if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
   ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes,
                 launch.local_world);
@@ -102,6 +100,12 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
   ComputePlace place = opened->place;
   if (hooks.device != nullptr) place.device = hooks.device;
+  RankConnection::OnGpu gpus;  // ends before what is opened
+  if (connection != nullptr && choice.gpu) {
+    ASSIGN_OR_RETURN(gpus, connection->ConnectGpus(*LinkedCuda(), place));
+    ranks.group = gpus.group.get();
+    ranks.replicas = gpus.replicas.get();
+  }
   MemoryBudget device_budget("device", options.device_memory_bytes);
   // The dry run may take more than the budget, so that the refusal can say how much is needed.
   MemoryBudget dry_run_budget("device",
@@ -159,12 +163,16 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<RankConnection> connection, ConnectRanks(options, launch));
   if (connection == nullptr) {
-    return TrainRank(model, description, data, evaluation, weights, options, hooks, launch, {});
+    return TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
+                     nullptr);
   }
   auto result = TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
-                          connection->groups());
+                          connection.get());
   if (!result.ok()) return connection->FirstFailure(result.status());
-  RETURN_IF_ERROR(connection->Close());
+  // All is done here, but whoever is gone now took the whole job's end with it.
+  if (const absl::Status closed = connection->Close(); !closed.ok()) {
+    return connection->FirstFailure(closed);
+  }
   return result;
 }
 

@@ -1,6 +1,7 @@
 #include "engine/torch/train_ranks.h"
 
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/shard_plan.h"
@@ -35,6 +36,19 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
     absl::StrAppend(&connect.identity, "\n", name, ": ", value);
   }
   return RankConnection::Open(connect);
+}
+
+absl::Status AgreeOnDevice(const DeviceChoice& choice, Collectives& world) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> gpus, AllGatherCount(world, choice.gpu.has_value()));
+  std::string with, without;
+  for (size_t rank = 0; rank < gpus.size(); ++rank) {
+    std::string& list = gpus[rank] != 0 ? with : without;
+    absl::StrAppend(&list, list.empty() ? "" : ", ", rank);
+  }
+  if (with.empty() || without.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "ranks compute together, on GPUs or on CPUs: ", with, " found a GPU and ", without,
+      " did not; give --device cpu, or --device cuda, with which those say why they have none"));
 }
 
 absl::StatusOr<std::unique_ptr<RunStorage>> OpenRankStorage(const TrainOptions& options,

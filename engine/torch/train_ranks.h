@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/device_choice.h"
 #include "engine/ranks/gathered_state.h"
 #include "engine/run_storage.h"
 #include "engine/torch/rank_connection.h"
@@ -16,6 +17,9 @@ namespace spillway {
 // Null where the run has one rank. `options`: not resolved any further than the ranks agree on.
 absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
                                                              const Launch& launch);
+
+// kFailedPrecondition, the same on every rank, where some compute on a GPU and some on the CPU.
+absl::Status AgreeOnDevice(const DeviceChoice& choice, Collectives& world);
 
 // Rank 0 first, then the others: OUTPUT is its. `world` null: just so.
 absl::StatusOr<std::unique_ptr<RunStorage>> OpenRankStorage(const TrainOptions& options,

@@ -16,7 +16,8 @@ namespace spillway {
 namespace {
 
 constexpr absl::string_view kStreamNames[kStreams] = {"the compute stream", "the stream to the GPU",
-                                                      "the stream to the host"};
+                                                      "the stream to the host",
+                                                      "the stream of exchanges"};
 
 class CudaEvent final : public DeviceEventState {
  public:

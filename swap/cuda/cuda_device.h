@@ -1,4 +1,4 @@
-// A GPU through the CUDA runtime: swap/device.h over three streams.
+// A GPU through the CUDA runtime: swap/device.h over four streams.
 //
 // Nothing here waits for the GPU but the streams' own threads and whoever calls Synchronize.
 // cudaMalloc and cudaFree do synchronise; they are for the start and the end of a run.

@@ -116,7 +116,7 @@ TEST(CudaDevice, AKernelsFaultIsToldWithEveryNoteAndEverythingIsGivenBack) {
   EXPECT_EQ(broken.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(Text(broken), AllOf(HasSubstr("illegal memory access"), HasSubstr("Xid"),
                                   HasSubstr("Stand-in GPU (device 0)")));
-  ASSERT_EQ(notes.came().size(), 3);
+  ASSERT_EQ(notes.came().size(), kStreams);
   for (const Notes::Came& note : notes.came()) EXPECT_EQ(note.status, broken);
   EXPECT_FALSE(device.Allocate(4096).ok());
 }
@@ -171,7 +171,7 @@ TEST(CudaDevice, EventsAreUsedAgain) {
     ASSERT_TRUE(bed.device().Synchronize().ok());
   }
   // One that was recorded, and one for each stream's note.
-  EXPECT_LE(StandinCudart::Calls()["cudaEventCreateWithFlags"], 1 + 3);
+  EXPECT_LE(StandinCudart::Calls()["cudaEventCreateWithFlags"], 1 + kStreams);
 }
 
 TEST(CudaDevice, LibTorchComputesInItsComputeStream) {

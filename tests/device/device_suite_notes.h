@@ -70,7 +70,7 @@ TEST_P(DeviceConformance, SynchronizeComesAfterAllWorkAndAllNotes) {
       }
     }
     ASSERT_TRUE(device.Synchronize().ok());
-    ASSERT_EQ(done, 30);
+    ASSERT_EQ(done, kStreams * 5 * 2);
   }
 }
 
@@ -119,7 +119,7 @@ TEST_P(DeviceConformance, ComputingBeginsWhereTheComputeStreamIs) {
     WaitABit();
     done = true;
   }));
-  device.BeginComputing();
+  device.BeginComputing(StreamId::kCompute);
   // Operations that run in the stream come after the kernel by themselves.
   EXPECT_TRUE(done || device.native_compute_stream() != nullptr);
   const DeviceEvent computed = device.Record(StreamId::kCompute);
@@ -143,7 +143,7 @@ TEST_P(DeviceConformance, AKernelsErrorReachesEveryNoteAndSynchronizeFromThenOn)
   }
   EXPECT_THAT(std::string(device.Synchronize().message()), testing::HasSubstr("kernel A failed"));
   const std::vector<Notes::Came> came = notes.came();
-  EXPECT_EQ(came.size(), 7);
+  EXPECT_EQ(came.size(), 1 + 2 * kStreams);
   for (const Notes::Came& note : came) {
     if (note.number == 0) continue;  // put before the error, it may have come before it
     EXPECT_THAT(std::string(note.status.message()), testing::HasSubstr("kernel A failed"))

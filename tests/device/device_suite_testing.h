@@ -20,7 +20,7 @@
 namespace spillway {
 
 inline constexpr StreamId kEveryStream[] = {StreamId::kCompute, StreamId::kToDevice,
-                                            StreamId::kToHost};
+                                            StreamId::kToHost, StreamId::kExchange};
 
 // Registered host memory of some pages.
 class PinnedMemory {

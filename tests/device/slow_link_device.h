@@ -55,7 +55,7 @@ class SlowLinkDevice final : public Device {
   DeviceEvent Discard(char* data, uint64_t bytes, const std::vector<DeviceEvent>& after) override {
     return below_->Discard(data, bytes, after);
   }
-  void BeginComputing() override { below_->BeginComputing(); }
+  void BeginComputing(StreamId stream) override { below_->BeginComputing(stream); }
   void* native_compute_stream() override { return below_->native_compute_stream(); }
   absl::Status Synchronize() override { return below_->Synchronize(); }
 

@@ -266,11 +266,11 @@ DeviceEvent TestDevice::Discard(char* data, uint64_t bytes, const std::vector<De
   return discarded;
 }
 
-void TestDevice::BeginComputing() {
-  if (options_.executor != nullptr) return;
+void TestDevice::BeginComputing(StreamId stream) {
+  if (options_.executor != nullptr || options_.ops_are_launched) return;
   MutexLock lock(mutex_);
-  const Queue& compute = queues_[static_cast<int>(StreamId::kCompute)];
-  while (!compute.items.empty() || compute.working) changed_.Wait(mutex_);
+  const Queue& queue = queues_[static_cast<int>(stream)];
+  while (!queue.items.empty() || queue.working) changed_.Wait(mutex_);
 }
 
 absl::Status TestDevice::Synchronize() {

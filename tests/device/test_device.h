@@ -30,6 +30,9 @@ struct TestDeviceOptions {
   uint64_t memory_bytes = uint64_t{1} << 40;
   // A thread waits up to so long, now and then.
   int most_dawdling_us = 50;
+  // Operations are put into the compute stream: BeginComputing returns at once, as it does with
+  // an executor.
+  bool ops_are_launched = false;
   Executor* executor = nullptr;
   // With an executor: lets the next job run; false when there is none.
   std::function<bool()> run_one = {};
@@ -53,8 +56,7 @@ class TestDevice final : public Device {
   void Wait(StreamId stream, const DeviceEvent& event) override;
   void Notify(StreamId stream, Done done) override;
   DeviceEvent Discard(char* data, uint64_t bytes, const std::vector<DeviceEvent>& after) override;
-  // With an executor operations are launched (Launch), and this returns at once.
-  void BeginComputing() override;
+  void BeginComputing(StreamId stream) override;
   absl::Status Synchronize() override;
 
   uint64_t copies() const;

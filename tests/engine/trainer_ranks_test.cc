@@ -1,7 +1,9 @@
 // Trainers of several ranks, which are threads here: what their rows tell of the others.
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "engine/estimate/run_plan.h"
@@ -9,6 +11,7 @@
 #include "engine/ranks/collective_traffic.h"
 #include "gmock/gmock.h"
 #include "tests/device/quiet_machine.h"
+#include "tests/device/test_device.h"
 #include "tests/engine/ranks/thread_ranks.h"
 #include "tests/engine/trainer_testing.h"
 
@@ -90,6 +93,8 @@ class TrainerRanks : public TrainerTest {
     EXPECT_LE(bytes, 4 * SentInAStep(options));
   }
 
+  bool on_devices_ = false;  // a separate one for each rank
+
  private:
   absl::Status RunRank(TrainOptions options, int rank, const RankGroups& groups,
                        std::string* speed) {
@@ -110,8 +115,10 @@ class TrainerRanks : public TrainerTest {
     StubCompute compute(model_, options.dtype);
     compute.op_milliseconds = op_milliseconds_;
     MemoryBudget device("device", options.device_memory_bytes);
-    auto trainer =
-        Trainer::Create(options, model_, storage->get(), &compute, &device, nullptr, groups);
+    std::optional<TestDevice> separate;
+    if (on_devices_) separate.emplace(TestDeviceOptions{.seed = static_cast<uint64_t>(rank)});
+    auto trainer = Trainer::Create(options, model_, storage->get(), &compute, &device,
+                                   separate ? &*separate : nullptr, groups);
     if (!trainer.ok()) return trainer.status();
     CountingWeights weights;
     if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;
@@ -145,6 +152,39 @@ TEST_F(TrainerRanks, RowsTellWhatWasSent) {
       }
       // The first looks for a signal twice.
       EXPECT_EQ(sum, 6 * expected + sizeof(int64_t) * (ranks - 1));
+    }
+  }
+}
+
+// Wherever the state lives and whoever updates it.
+TEST_F(TrainerRanks, OnDevicesOfTheirOwnTheSameLossesAndNorms) {
+  std::filesystem::create_directories(folder_ + "/swap");
+  for (int ranks : {2, 3}) {
+    for (double clip : {1.0, 0.0}) {
+      TrainOptions options = Sharded(ranks, clip);
+      options.communication_dtype = ranks == 2 ? DType::kFloat32 : DType::kBFloat16;
+      options.eval_every = 2;
+      on_devices_ = false;
+      const std::vector<nlohmann::json> expected = RunAll(options, kNoDelay);
+      ASSERT_EQ(expected.size(), 6u);
+      on_devices_ = true;
+      for (Offload offload : {Offload::kNone, Offload::kCpu, Offload::kNvme}) {
+        for (UpdateDevice update : {UpdateDevice::kCpu, UpdateDevice::kGpu}) {
+          SCOPED_TRACE(absl::StrCat(ranks, " ", clip, " ", int(offload), " ", int(update)));
+          options.overwrite = true;
+          options.offload_param = options.offload_optimizer = offload;
+          options.update_device = update;
+          if (offload == Offload::kNvme) options.swap_paths = {folder_ + "/swap"};
+          const std::vector<nlohmann::json> rows = RunAll(options, kNoDelay);
+          ASSERT_EQ(rows.size(), 6u);
+          for (size_t i = 0; i < rows.size(); ++i) {
+            EXPECT_EQ(rows[i]["loss"], expected[i]["loss"]) << i;
+            EXPECT_EQ(rows[i]["grad_norm"], expected[i]["grad_norm"]) << i;
+            EXPECT_GT(rows[i]["busy_seconds"]["compute"].get<double>(), 0);
+            EXPECT_EQ(rows[i]["bytes"]["to_device"].get<uint64_t>() > 0, offload != Offload::kNone);
+          }
+        }
+      }
     }
   }
 }

@@ -148,10 +148,10 @@ spillway_sim_mutant(failed_creation_leaves_files swap/swap_store_files.cc
 
 # --- A device with memory of its own: each thing that waits for another there.
 spillway_sim_mutant(computes_before_its_weights_are_there swap/mover_device.cc
-  [==[device_->Wait(StreamId::kCompute, FindStay(StayUse::kWeights, unit, next_op_)->filled);]==]
+  [==[device_->Wait(ops_stream_, FindStay(StayUse::kWeights, unit, next_op_)->filled);]==]
   [==[(void)unit;]==])
 spillway_sim_mutant(sums_before_their_addresses_are_free swap/mover_device.cc
-  [==[if (sums) WaitForAddresses(*FindStay(StayUse::kSums, unit, next_op_), StreamId::kCompute);]==]
+  [==[if (sums) WaitForAddresses(*FindStay(StayUse::kSums, unit, next_op_), ops_stream_);]==]
   [==[if (sums) FindStay(StayUse::kSums, unit, next_op_)->used = true;]==])
 spillway_sim_mutant(weights_from_memory_before_their_addresses_are_free swap/mover_device.cc
   [==[  WaitForAddresses(stay, StreamId::kToDevice);
@@ -196,7 +196,7 @@ spillway_sim_mutant(filled_before_the_last_tile swap/mover_device.cc
   [==[if (stay.fetches_left == 1) stay.filled = device_->Record(StreamId::kToDevice);]==]
   [==[if (!stay.filled) stay.filled = device_->Record(StreamId::kToDevice);]==])
 spillway_sim_mutant(input_saved_before_it_is_there swap/mover_device.cc
-  [==[  NoteWhenDone(StreamId::kCompute, [this, input](absl::Status status) {]==]
+  [==[  NoteWhenDone(ops_stream_, [this, input](absl::Status status) {]==]
   [==[  NoteWhenDone(StreamId::kToHost, [this, input](absl::Status status) {]==])
 spillway_sim_mutant(ends_while_the_device_works swap/mover_thread.cc
   [==[  if (device_ != nullptr) device_->Synchronize().IgnoreError();]==]

@@ -30,6 +30,8 @@ class GpuCheckTest(CliTest):
         losses = [row for name, row in rows.items() if name.startswith("losses beside")]
         self.assertEqual([row["holds"] for row in losses], [True] * 4)
         self.assertIn("| same bits, bf16, clipping, on NVMe", done.stdout)
+        ranks = [row["holds"] for name, row in rows.items() if "ranks, --shard" in name]
+        self.assertEqual(ranks, [True] * 4)
 
     def test_what_is_missing_is_named_and_fails(self):
         done, rows = self.check("--bundle", self.path("nowhere"))

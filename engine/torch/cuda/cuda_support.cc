@@ -15,6 +15,7 @@
 #include "engine/inspect/gpu_probe.h"
 #include "engine/torch/cuda/cuda_tensor_kernels.h"
 #include "engine/torch/cuda/cuda_torch_memory.h"
+#include "engine/torch/cuda/nccl_ranks.h"
 #include "io/status.h"
 #include "swap/cuda/cuda_device.h"
 #include "swap/cuda/cuda_facts.h"
@@ -115,6 +116,12 @@ class LinkedSupport final : public CudaSupport {
       return absl::InternalError(
           absl::StrCat("opening GPU ", gpu.ordinal, ": ", error.what_without_backtrace()));
     }
+  }
+
+  absl::StatusOr<std::unique_ptr<Collectives>> Connect(
+      const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
+      const ComputePlace& place, const std::function<bool()>& somebody_failed) override {
+    return ConnectNccl(store, options, place, somebody_failed);
   }
 
  private:

@@ -112,7 +112,7 @@ TEST(RankProbe, ASumTakesAsManyExchangesAsItsTrafficSays) {
         OptimizerTiles tiles(own.optimizer, own.dtype, own.layout, {{}});
         std::vector<float> whole(2 * parameters), shard(parameters);
         std::vector<char> buckets(GradientSums::MemoryBytes(own.sums));
-        GradientSums sums(own.sums, ranks.group, nullptr, &tiles, buckets.data());
+        GradientSums sums(own.sums, ranks.group, nullptr, &tiles, {}, buckets.data());
         const absl::Status status = sums.Sum(0, whole.data(), parameters, shard.data());
         EXPECT_EQ(status.ok(), enough) << parameters << " " << status;
       });

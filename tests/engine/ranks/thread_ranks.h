@@ -140,7 +140,9 @@ struct Conversations {
     RankGroups all;
     all.world = world.rank(grid.rank);
     if (grid.group > 1) all.group = groups[grid.replica()]->rank(grid.shard());
-    if (grid.replicas() > 1) all.replicas = replicas[grid.shard()]->rank(grid.replica());
+    if (grid.replicas() > 1) {
+      all.host_replicas = all.replicas = replicas[grid.shard()]->rank(grid.replica());
+    }
     return all;
   }
   void SetDelay(std::chrono::microseconds delay) {

@@ -1,0 +1,207 @@
+#include "engine/torch/cuda/nccl_ranks.h"
+
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "io/clock.h"
+#include "io/status.h"
+
+namespace spillway {
+namespace {
+
+// What is over within so long is waited for without sleeping.
+constexpr double kSpinSeconds = 100e-6;
+constexpr auto kNap = std::chrono::microseconds(50);
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+class NcclRanks : public Collectives {
+ public:
+  NcclRanks(const GlooOptions& options, const ComputePlace& place,
+            std::function<bool()> somebody_failed)
+      : options_(options),
+        place_(place),
+        somebody_failed_(std::move(somebody_failed)),
+        rank_(static_cast<int>(
+            std::find(options.members.begin(), options.members.end(), options.rank) -
+            options.members.begin())) {}
+  ~NcclRanks() override {
+    // Kernels that wait for others would wait for ever.
+    if (failed_) AbortGroup();
+  }
+
+  absl::Status Connect(const c10::intrusive_ptr<c10d::Store>& store) {
+    // A launch in CUDA is at once: this is, too.
+    place_.device->Launch(StreamId::kExchange, [this](void* native_stream) {
+      stream_ = static_cast<cudaStream_t>(native_stream);
+      return absl::OkStatus();
+    });
+    // A rank that fails is told of here, and ends no process behind its back.
+    ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", /*overwrite=*/1);
+    ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", /*overwrite=*/1);
+    try {
+      auto nccl = c10d::ProcessGroupNCCL::Options::create();
+      nccl->timeout =
+          std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000));
+      group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+          c10::make_intrusive<c10d::PrefixStore>("nccl/" + options_.name, store), rank_, size(),
+          nccl);
+    } catch (const std::exception& error) {
+      return Unconnected(error.what());
+    }
+    // The connections are made by the first exchange.
+    ASSIGN_OR_RETURN(const PlaceMemory memory, PlaceMemory::CreateZeroed(place_, 64 * size()));
+    std::vector<const char*> send(size(), memory.data() + 64 * rank_);
+    std::vector<char*> receive;
+    for (int peer = 0; peer < size(); ++peer) receive.push_back(memory.data() + 64 * peer);
+    const absl::Status first = Exchange(send, receive, 64);
+    sent_bytes_ = 0;
+    return first.ok() ? first : Unconnected(std::string(first.message()));
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(options_.members.size()); }
+  uint64_t sent_bytes() const override { return sent_bytes_; }
+
+  absl::Status Exchange(absl::Span<const char* const> send, absl::Span<char* const> receive,
+                        uint64_t bytes) override {
+    if (bytes == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(Run([&]() -> c10::intrusive_ptr<c10d::Work> {
+      if (IsGather(send, receive, bytes)) {
+        torch::Tensor all = BytesAt(receive[0], bytes * size());
+        torch::Tensor own = BytesAt(const_cast<char*>(send[0]), bytes);
+        return group_->_allgather_base(all, own, {});
+      }
+      std::vector<torch::Tensor> in, out;
+      for (int peer = 0; peer < size(); ++peer) {
+        in.push_back(BytesAt(const_cast<char*>(send[peer]), bytes));
+        out.push_back(BytesAt(receive[peer], bytes));
+      }
+      return group_->alltoall(out, in, {});
+    }));
+    sent_bytes_ += bytes * (size() - 1);
+    return absl::OkStatus();
+  }
+
+  absl::Status Send(int to, const char* data, uint64_t bytes) override {
+    RETURN_IF_ERROR(Run([&] {
+      std::vector<torch::Tensor> tensors = {BytesAt(const_cast<char*>(data), bytes)};
+      return group_->send(tensors, to, 0);
+    }));
+    sent_bytes_ += bytes;
+    return absl::OkStatus();
+  }
+  absl::Status Receive(int from, char* data, uint64_t bytes) override {
+    return Run([&] {
+      std::vector<torch::Tensor> tensors = {BytesAt(data, bytes)};
+      return group_->recv(tensors, from, 0);
+    });
+  }
+
+  void Abort() override { aborted_ = true; }
+
+ private:
+  torch::Tensor BytesAt(char* data, uint64_t bytes) const {
+    return torch::from_blob(data, {static_cast<int64_t>(bytes)},
+                            torch::TensorOptions().dtype(torch::kUInt8).device(place_.where));
+  }
+
+  // The same to everybody, and what comes lies side by side.
+  bool IsGather(absl::Span<const char* const> send, absl::Span<char* const> receive,
+                uint64_t bytes) const {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (send[peer] != send[0] || receive[peer] != receive[0] + peer * bytes) return false;
+    }
+    return true;
+  }
+
+  // Puts it into the stream of exchanges, and waits until it is done there.
+  template <typename Start>
+  absl::Status Run(const Start& start) {
+    if (aborted_ || failed_) return absl::CancelledError("aborted");
+    absl::Status status;
+    try {
+      const c10::cuda::CUDAStreamGuard guard(
+          c10::cuda::getStreamFromExternal(stream_, place_.where.index()));
+      const c10::intrusive_ptr<c10d::Work> work = start();
+      status = Await(*work);
+    } catch (const std::exception& error) {
+      status = absl::UnavailableError(
+          absl::StrCat("the exchange with the other GPUs failed (", FirstLine(error.what()), ")"));
+    }
+    failed_ = !status.ok();
+    return status;
+  }
+
+  absl::Status Await(c10d::Work& work) {
+    const double began = MonotonicSeconds();
+    double asked = 0;
+    while (!work.isCompleted()) {
+      if (aborted_) return absl::CancelledError("aborted");
+      const double waited = MonotonicSeconds() - began;
+      if (waited > options_.timeout_seconds) {
+        return absl::DeadlineExceededError(
+            absl::StrCat("another rank has not answered for ", options_.timeout_seconds,
+                         " s: it hangs, or its machine is gone (slower on purpose: "
+                         "--collective-timeout)"));
+      }
+      if (waited > asked + 1) {
+        asked = waited;
+        if (somebody_failed_()) return absl::UnavailableError("another rank has ended");
+      }
+      if (waited > kSpinSeconds) std::this_thread::sleep_for(kNap);
+    }
+    if (work.exception() != nullptr) std::rethrow_exception(work.exception());
+    return absl::OkStatus();
+  }
+
+  absl::Status Unconnected(const std::string& why) const {
+    return absl::UnavailableError(absl::StrCat("rank ", options_.rank,
+                                               " can't connect its GPU to those of the other "
+                                               "ranks: ",
+                                               FirstLine(why),
+                                               " (NCCL_DEBUG=INFO says what NCCL tried)"));
+  }
+
+  void AbortGroup() {
+    try {
+      if (group_) group_->abort();
+    } catch (const std::exception&) {
+      // Over already.
+    }
+  }
+
+  const GlooOptions options_;
+  const ComputePlace place_;
+  const std::function<bool()> somebody_failed_;
+  const int rank_;  // among the members
+  cudaStream_t stream_ = nullptr;
+  c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
+  std::atomic<uint64_t> sent_bytes_{0};
+  std::atomic<bool> aborted_{false};
+  bool failed_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Collectives>> ConnectNccl(
+    const c10::intrusive_ptr<c10d::Store>& store, const GlooOptions& options,
+    const ComputePlace& place, std::function<bool()> somebody_failed) {
+  auto ranks = std::make_unique<NcclRanks>(options, place, std::move(somebody_failed));
+  RETURN_IF_ERROR(ranks->Connect(store));
+  return std::unique_ptr<Collectives>(std::move(ranks));
+}
+
+}  // namespace spillway
