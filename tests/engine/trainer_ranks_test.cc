@@ -270,6 +270,40 @@ TEST_F(ForecastRanks, SlowExchangesAreForecastNamedAndInTheTrace) {
   }
 }
 
+// Copies to the devices, exchanges and compute in one forecast.
+TEST_F(ForecastRanks, OnDevicesThereIsAForecast) {
+  on_devices_ = true;
+  for (double clip : {1.0, 0.0}) {
+    SCOPED_TRACE(clip);
+    TrainOptions options = Sharded(2, clip);
+    options.offload_param = options.offload_optimizer = Offload::kCpu;
+    options.trace.path = folder_ + "/trace.json";
+    options.trace.first_step = 2;
+    options.trace.steps = 3;
+    const std::vector<nlohmann::json> rows = RunAll(options, std::chrono::milliseconds(10));
+    ASSERT_EQ(rows.size(), 6u);
+    for (const nlohmann::json& row : rows) {
+      for (const char* phase : {"forward", "backward", "flush"}) {
+        EXPECT_EQ(row["binding"][phase], "collective") << phase;
+      }
+      EXPECT_GE(row["predicted_seconds"].get<double>(), row["bound_seconds"].get<double>());
+      EXPECT_GE(row["bound_seconds"].get<double>(), clip > 0 ? 0.15 : 0.11);
+    }
+    const nlohmann::json trace = nlohmann::json::parse(std::ifstream(options.trace.path));
+    std::set<std::string> categories;
+    int forwards = 0;
+    for (const nlohmann::json& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      categories.insert(event["cat"]);
+      forwards += event["name"] == "forward u1";
+    }
+    EXPECT_EQ(forwards, 3);
+    for (const char* category : {"collective", "work", "copy", "wait"}) {
+      EXPECT_TRUE(categories.contains(category)) << category;
+    }
+  }
+}
+
 TEST_F(TrainerRanks, OneRankSendsNothing) {
   TrainOptions options = Options("alone");
   TrainResult result;
