@@ -101,7 +101,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.activation_bytes = input.memory.input_bytes;
   request.input_in_flight_bytes = input.memory.in_flight_bytes;
   if (options.ranks > 1) {
-    plan.shards = PlanShards(plan.whole_layout, request.schedule, options);
+    plan.shards = PlanShards(plan.whole_layout, request.schedule, options, input.separate_device);
     plan.whole_bytes = ShardedStep::MemoryBytes(*plan.shards);
     request.layout = ShardLayout(plan.whole_layout, plan.shards->grid);
     request.schedule = plan.shards->schedule.swap;

@@ -16,6 +16,8 @@ namespace spillway {
 
 // Parameters of a shard that are exchanged at once.
 inline constexpr uint64_t kDefaultBucketParameters = 256 * 1024;
+// Where the exchange is a device's: of all shards together, where that is more. 32 MiB in fp32.
+inline constexpr uint64_t kDeviceBucketsParameters = 8 * 1024 * 1024;
 
 struct GradientSumOptions {
   ShardGrid grid;

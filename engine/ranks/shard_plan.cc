@@ -53,7 +53,7 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
 }
 
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
-                                const TrainOptions& options) {
+                                const TrainOptions& options, bool separate_device) {
   ShardedStep::Options shards;
   shards.grid = GridOf(options);
   std::vector<uint64_t> unit_parameters;
@@ -71,6 +71,10 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
   shards.sums.grid = shards.grid;
   shards.sums.exchange_bf16 = options.communication_dtype == DType::kBFloat16;
   shards.sums.tile_parameters = whole.tile_parameters();
+  if (separate_device) {
+    shards.sums.bucket_parameters =
+        std::max(shards.sums.bucket_parameters, kDeviceBucketsParameters / shards.grid.size);
+  }
   // No larger than the largest shard: small models need no more memory than they have gradients.
   const uint64_t largest =
       *std::max_element(shards.shard_parameters.begin(), shards.shard_parameters.end());

@@ -27,7 +27,8 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
     const ShardGrid& grid);
 
 // What a rank's ShardedStep is made from. `compute`: the schedule on whole units.
+// `separate_device`: they are whole in memory of its own, where every exchange costs a wait for it.
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
-                                const TrainOptions& options);
+                                const TrainOptions& options, bool separate_device);
 
 }  // namespace spillway

@@ -324,8 +324,8 @@ class Connection : public RankConnection {
 
 absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
     const ConnectOptions& options) {
-  // c10d warns of what nobody can mend: hosts without names.
-  setenv("TORCH_CPP_LOG_LEVEL", "ERROR", /*overwrite=*/0);
+  // c10d warns of what nobody can mend (hosts without names), and writes of its errors what we say.
+  setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   c10::initLogging();
   auto connection = std::make_unique<Connection>(options);
   RETURN_IF_ERROR(connection->Meet());

@@ -238,6 +238,7 @@ class RanksFaultsTest(RanksCase):
             result, = self.by_hand([self.command(2, launched=True, collective_timeout="6s")],
                                    world=2, port=port)
             self.assert_run(result, 1, "the port is in use", str(port), "MASTER_PORT")
+            self.assertNotIn("[E", result.stderr)  # c10d's own words
             self.assert_nothing_left()
 
     def test_what_is_there_already(self):
