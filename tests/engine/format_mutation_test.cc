@@ -97,7 +97,7 @@ TEST(FormatMutation, DeepSpeedConfig) {
 
 TEST(FormatMutation, TokenizerJson) {
   nlohmann::json good = SmallTokenizerJson({{"a", "b"}, {"ab", "c"}});
-  good["added_tokens"] = {AddedTokenJson(258, "<s>", {{"lstrip", true}})};
+  good["added_tokens"] = nlohmann::json::array({AddedTokenJson(258, "<s>", {{"lstrip", true}})});
   good["pre_tokenizer"] =
       SplitBy("(?i:'s|'t)|[^\\r\\n\\p{L}]?\\p{L}+|\\p{N}{1,3}|\\s+(?!\\S)|\\s+");
   MutateAndRead(good.dump(), [](const std::string& text) {

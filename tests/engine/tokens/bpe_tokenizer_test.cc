@@ -54,7 +54,7 @@ TEST(BpeTokenizer, IgnoreMergesTakesWholeWords) {
 
 TEST(BpeTokenizer, PrefixSpaceIsForEverySegment) {
   nlohmann::json json = HelloJson();
-  json["added_tokens"] = {AddedTokenJson(262, "<s>")};
+  json["added_tokens"] = nlohmann::json::array({AddedTokenJson(262, "<s>")});
   json["pre_tokenizer"]["add_prefix_space"] = true;
   EXPECT_EQ(Encoded(json, "hello<s>hello<s> hello<s>"), (Tokens{260, 262, 260, 262, 260, 262}));
   EXPECT_EQ(Encoded(json, ""), Tokens{});
@@ -62,8 +62,8 @@ TEST(BpeTokenizer, PrefixSpaceIsForEverySegment) {
 
 TEST(BpeTokenizer, AddedTokensAreTheLongestFromTheLeft) {
   nlohmann::json json = HelloJson();
-  json["added_tokens"] = {AddedTokenJson(262, "<a"), AddedTokenJson(263, "<a><b>"),
-                          AddedTokenJson(264, "a><")};
+  json["added_tokens"] = nlohmann::json::array(
+      {AddedTokenJson(262, "<a"), AddedTokenJson(263, "<a><b>"), AddedTokenJson(264, "a><")});
   EXPECT_EQ(Encoded(json, "<a><b>"), (Tokens{263}));
   EXPECT_EQ(Encoded(json, "<a><b"), (Tokens{262, '>', '<', 'b'}));
   EXPECT_EQ(Encoded(json, "xa><b>"), (Tokens{'x', 264, 'b', '>'}));
@@ -72,9 +72,10 @@ TEST(BpeTokenizer, AddedTokensAreTheLongestFromTheLeft) {
 
 TEST(BpeTokenizer, AddedTokensTakeWhiteSpaceAlong) {
   nlohmann::json json = HelloJson();
-  json["added_tokens"] = {AddedTokenJson(262, "<l>", {{"lstrip", true}}),
-                          AddedTokenJson(263, "<r>", {{"rstrip", true}}),
-                          AddedTokenJson(264, "one", {{"single_word", true}})};
+  json["added_tokens"] =
+      nlohmann::json::array({AddedTokenJson(262, "<l>", {{"lstrip", true}}),
+                             AddedTokenJson(263, "<r>", {{"rstrip", true}}),
+                             AddedTokenJson(264, "one", {{"single_word", true}})});
   EXPECT_EQ(Encoded(json, "b \u3000\t<l> c"), (Tokens{'b', 262, ' ', 'c'}));
   EXPECT_EQ(Encoded(json, "b <r> \n\u00a0c"), (Tokens{'b', ' ', 263, 'c'}));
   EXPECT_EQ(Encoded(json, "<r>  <l>"), (Tokens{263, 262}));
@@ -86,9 +87,9 @@ TEST(BpeTokenizer, AddedTokensTakeWhiteSpaceAlong) {
 TEST(BpeTokenizer, NormalizedTokensAreFoundAfterTheOthers) {
   nlohmann::json json = HelloJson();
   json["normalizer"] = {{"type", "NFC"}};
-  json["added_tokens"] = {AddedTokenJson(262, "e\u0303", {{"normalized", true}}),
-                          AddedTokenJson(263, "xe"),
-                          AddedTokenJson(264, "x\u1ebd", {{"normalized", true}})};
+  json["added_tokens"] = nlohmann::json::array(
+      {AddedTokenJson(262, "e\u0303", {{"normalized", true}}), AddedTokenJson(263, "xe"),
+       AddedTokenJson(264, "x\u1ebd", {{"normalized", true}})});
   EXPECT_EQ(Encoded(json, "\u1ebde\u0303"), (Tokens{262, 262}));
   EXPECT_EQ(Encoded(json, "xe\u0303"), (Tokens{263, 0xcc, 0x83})) << "raw text comes first";
   EXPECT_EQ(Encoded(json, "yx\u1ebd"), (Tokens{'y', 264}));
@@ -103,11 +104,11 @@ const char kMixed[] =
 nlohmann::json EverythingJson(bool nfc) {
   nlohmann::json json = HelloJson();
   if (nfc) json["normalizer"] = {{"type", "NFC"}};
-  json["added_tokens"] = {AddedTokenJson(262, "<l>", {{"lstrip", true}}),
-                          AddedTokenJson(263, "<r>", {{"rstrip", true}}),
-                          AddedTokenJson(264, "one", {{"single_word", true}}),
-                          AddedTokenJson(265, "<end>"),
-                          AddedTokenJson(266, "\u1ebd", {{"normalized", true}})};
+  json["added_tokens"] = nlohmann::json::array(
+      {AddedTokenJson(262, "<l>", {{"lstrip", true}}),
+       AddedTokenJson(263, "<r>", {{"rstrip", true}}),
+       AddedTokenJson(264, "one", {{"single_word", true}}), AddedTokenJson(265, "<end>"),
+       AddedTokenJson(266, "\u1ebd", {{"normalized", true}})});
   return json;
 }
 
@@ -198,8 +199,9 @@ TEST(BpeTokenizer, FingerprintIsOfAllThatMatters) {
   others[1]["model"]["ignore_merges"] = true;
   others[2]["normalizer"] = {{"type", "NFC"}};
   others[3]["pre_tokenizer"] = SplitBy("\\p{L}+");
-  others[4]["added_tokens"] = {AddedTokenJson(262, "<l>")};
-  others[5]["added_tokens"] = {AddedTokenJson(262, "<l>", {{"lstrip", true}})};
+  others[4]["added_tokens"] = nlohmann::json::array({AddedTokenJson(262, "<l>")});
+  others[5]["added_tokens"] =
+      nlohmann::json::array({AddedTokenJson(262, "<l>", {{"lstrip", true}})});
   std::vector<std::string> seen = {hello};
   for (const nlohmann::json& other : others) {
     seen.push_back(BpeOf(other)->fingerprint());
@@ -211,7 +213,8 @@ class BpeDirectory : public testing::Test {
  protected:
   void SetUp() override {
     nlohmann::json json = HelloJson();
-    json["added_tokens"] = {AddedTokenJson(262, "<|endoftext|>"), AddedTokenJson(263, "</s>")};
+    json["added_tokens"] =
+        nlohmann::json::array({AddedTokenJson(262, "<|endoftext|>"), AddedTokenJson(263, "</s>")});
     WriteFile(scratch_ / "tokenizer.json", json.dump());
   }
   std::optional<uint32_t> EndOfText() {

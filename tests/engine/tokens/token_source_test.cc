@@ -146,7 +146,7 @@ TEST_F(TokenSourceTest, PromptsCarryNoLoss) {
 
 TEST_F(TokenSourceTest, PromptAndCompletionAreEncodedApart) {
   nlohmann::json json = SmallTokenizerJson({{"a", "b"}});
-  json["added_tokens"] = {AddedTokenJson(257, "<end>")};
+  json["added_tokens"] = nlohmann::json::array({AddedTokenJson(257, "<end>")});
   auto spec = ParseTokenizerJson(json.dump(), "f");
   tokenizer_ = NewBpeTokenizer(*std::move(spec), 257, {});
   vocabulary_ = 258;

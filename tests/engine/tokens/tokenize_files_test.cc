@@ -47,7 +47,7 @@ class TokenizeFilesTest : public testing::Test {
 std::unique_ptr<Tokenizer> LargeTokenizer() {
   nlohmann::json json = SmallTokenizerJson();
   for (int i = 0; i < 70000; ++i) json["model"]["vocab"]["@" + std::to_string(i)] = 256 + i;
-  json["added_tokens"] = {AddedTokenJson(70256, "<big>")};
+  json["added_tokens"] = nlohmann::json::array({AddedTokenJson(70256, "<big>")});
   return BpeOf(json);
 }
 
@@ -69,7 +69,7 @@ TEST_F(TokenizeFilesTest, WritesBothFormatsAsTrainReadsThem) {
 
 TEST_F(TokenizeFilesTest, RecordsEndWithTheTokenizersEndOfText) {
   nlohmann::json json = SmallTokenizerJson({{"a", "b"}});
-  json["added_tokens"] = {AddedTokenJson(257, "<end>")};
+  json["added_tokens"] = nlohmann::json::array({AddedTokenJson(257, "<end>")});
   const std::string lines =
       Put("d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"\"}\n{\"text\": \"b<end>\"}");
   const auto tokens = [&](std::optional<uint32_t> end) {

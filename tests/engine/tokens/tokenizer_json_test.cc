@@ -119,16 +119,20 @@ TEST(TokenizerJson, WhatIsBrokenIsRefused) {
          t["added_tokens"] = {{{"id", 257}}};
        },
        "no content or no id"},
-      {[](json& t) { t["added_tokens"] = {AddedTokenJson(9, "<s>")}; }, "its place gives it 257"},
+      {[](json& t) { t["added_tokens"] = nlohmann::json::array({AddedTokenJson(9, "<s>")}); },
+       "its place gives it 257"},
       {[](json& t) {
-         t["added_tokens"] = {AddedTokenJson(257, "<s>"), AddedTokenJson(257, "<s>")};
+         t["added_tokens"] =
+             nlohmann::json::array({AddedTokenJson(257, "<s>"), AddedTokenJson(257, "<s>")});
        },
        "257"},
       {[](json& t) {
-         t["added_tokens"] = {AddedTokenJson(257, "<s>", {{"lstrip", 1}})};
+         t["added_tokens"] = nlohmann::json::array({AddedTokenJson(257, "<s>", {{"lstrip", 1}})});
        },
        "neither true nor false"},
-      {[](json& t) { t["added_tokens"] = {AddedTokenJson(257, std::string(5000, 'x'))}; },
+      {[](json& t) {
+         t["added_tokens"] = nlohmann::json::array({AddedTokenJson(257, std::string(5000, 'x'))});
+       },
        "more than 4096 bytes"},
   };
   for (const auto& c : cases) {
