@@ -65,7 +65,7 @@ void SwapManager::Mover::AdvanceCommit() {
   commit_thread_.Run([this, commit = *std::move(commit), publish = commit_->publish] {
     absl::Status status = store_->MakeDurable(commit);
     if (status.ok() && publish) status = publish();
-    Post([this, status] { CommitDone(status); });
+    Post([this, status = std::move(status)] { CommitDone(status); });
   });
 }
 

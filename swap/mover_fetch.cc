@@ -1,5 +1,7 @@
 // Reading a stay's contents from the store: its unit's weights, tile by tile, or a spilled input,
 // piece by piece. (Those of a separate device pass through swap/mover_device.cc.)
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "io/status.h"
 #include "swap/mover.h"
@@ -63,10 +65,10 @@ void SwapManager::Mover::FetchRead(Fetch& fetch, const absl::Status& status) {
   workers_.RunFirst([this, &fetch] {
     const int unit = fetch.stay->unit;
     const TraceSpan span(trace_, SpanKind::kCheck, unit, fetch.tile);
-    const absl::Status status = fetch.stay->use == StayUse::kWeights
-                                    ? store_->Verify(unit, fetch.tile, 0, fetch.request.data)
-                                    : store_->VerifyPiece(unit, fetch.tile, fetch.request.data);
-    Post([this, &fetch, status] {
+    absl::Status status = fetch.stay->use == StayUse::kWeights
+                              ? store_->Verify(unit, fetch.tile, 0, fetch.request.data)
+                              : store_->VerifyPiece(unit, fetch.tile, fetch.request.data);
+    Post([this, &fetch, status = std::move(status)] {
       --checks_running_;
       if (fetch.stage >= 0) return CopyStaged(fetch, status);
       FetchDone(fetch, status);

@@ -31,7 +31,7 @@ void SwapManager::Mover::CheckBeforeStreaming(TileTask* task) {
       const TraceSpan span(trace_, SpanKind::kCheck, task->pass->unit, task->tile);
       status = VerifyTile(*task);
     }
-    Post([this, task, status] {
+    Post([this, task, status = std::move(status)] {
       if (failed_ || !status.ok()) return TileComputed(task, status);
       StreamTile(task);
     });

@@ -157,7 +157,7 @@ void SwapManager::Mover::RunTile(TileTask* task) {
       const TraceSpan span(trace_, SpanKindOf(task->pass->kind), task->pass->unit, task->tile);
       status = ComputeTile(*task);
     }
-    Post([this, task, status] { TileComputed(task, status); });
+    Post([this, task, status = std::move(status)] { TileComputed(task, status); });
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <future>
@@ -128,6 +129,15 @@ absl::Status AskForFirst(c10d::Store& store, int rank, const absl::Status& own, 
                         absl::StrCat("stopped because rank 0 is gone (", own.message(), ")"));
   }
   return others ? Consequence(own) : own;
+}
+
+// Who writes to a rank that has just died is to get an error and not to die of SIGPIPE itself: Gloo
+// writes without MSG_NOSIGNAL. A handler of somebody else's stays.
+void IgnoreBrokenPipes() {
+  struct sigaction now = {};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
 }
 
 class Connection : public RankConnection {
@@ -327,6 +337,7 @@ absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
   // c10d warns of what nobody can mend (hosts without names), and writes of its errors what we say.
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   c10::initLogging();
+  IgnoreBrokenPipes();
   auto connection = std::make_unique<Connection>(options);
   RETURN_IF_ERROR(connection->Meet());
   return std::unique_ptr<RankConnection>(std::move(connection));

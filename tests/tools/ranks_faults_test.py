@@ -79,6 +79,16 @@ class RanksFaultsTest(RanksCase):
         print(f"{MOMENTS} moments, {killed} kills: {stages}")
         self.assertGreaterEqual(killed, MOMENTS / 2)
 
+    def test_a_broken_pipe_is_an_error_and_no_signal(self):
+        """Who wrote to a rank that has just died would be a second one that a signal ended."""
+        job = Job(self, self.command(2, steps=1000000))
+        self.wait_for_rows(job, 1)
+        for rank, process in job.ranks().items():
+            with open(f"/proc/{process}/status", encoding="utf-8") as status:
+                ignored = next(int(line.split()[1], 16) for line in status if line.startswith("SigIgn:"))
+            self.assertTrue(ignored >> (signal.SIGPIPE - 1) & 1, rank)
+        job.kill()
+
     def test_killed_while_it_moves_to_other_ranks(self):
         self.go(1, steps=2, no_export=True)
         expected = self.inspect()["digests"]
