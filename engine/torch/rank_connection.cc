@@ -153,9 +153,16 @@ class Connection : public RankConnection {
       store_->set(HereKey(launch.rank), BytesOf("1"));
       RETURN_IF_ERROR(AwaitAll(deadline));
     } catch (const std::exception& error) {
-      return absl::UnavailableError(absl::StrCat("rank ", launch.rank, " lost rank 0 at ",
-                                                 PlaceOf(launch), " before the run began"));
+      // Which has the store.
+      return absl::UnavailableError(absl::StrCat("stopped because rank 0 at ", PlaceOf(launch),
+                                                 " is gone, before the run began"));
     }
+    return absl::OkStatus();
+  }
+
+  // Once all have come.
+  absl::Status Connect() {
+    const Launch& launch = options_.launch;
     const std::string address = OwnAddressTowards(launch.master_address, launch.master_port);
     const ShardGrid& grid = options_.grid;
     std::vector<int> world(grid.size);
@@ -340,6 +347,10 @@ absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
   IgnoreBrokenPipes();
   auto connection = std::make_unique<Connection>(options);
   RETURN_IF_ERROR(connection->Meet());
+  if (const absl::Status connected = connection->Connect(); !connected.ok()) {
+    const bool others = absl::IsUnavailable(connected) || absl::IsDeadlineExceeded(connected);
+    return others ? connection->FirstFailure(connected) : connected;
+  }
   return std::unique_ptr<RankConnection>(std::move(connection));
 }
 
