@@ -60,6 +60,7 @@ function(spillway_precompile target)
     target_precompile_headers(${target} PRIVATE ${SPILLWAY_PRECOMPILED} ${ARGN})
   endif()
 endfunction()
+# The same headers, as another target compiles them.
 function(spillway_precompiled_by target other)
   if(NOT SPILLWAY_OBJECTS)
     target_precompile_headers(${target} REUSE_FROM ${other})

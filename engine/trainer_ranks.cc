@@ -5,6 +5,7 @@
 #include "io/trace.h"
 
 namespace spillway {
+
 void Trainer::CountAgreement(double began) {
   agreed_seconds_ += MonotonicSeconds() - began;
   Span span;

@@ -157,8 +157,8 @@ double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout&
     for (std::thread& thread : threads) thread.join();
     uint64_t total = 0;
     for (uint64_t b : bytes) total += b;
-    if (repeat > 0)
-      best = std::max(best, static_cast<double>(total) / (MonotonicSeconds() - began));
+    const double seconds = MonotonicSeconds() - began;
+    if (repeat > 0) best = std::max(best, static_cast<double>(total) / seconds);
   }
   return best;
 }

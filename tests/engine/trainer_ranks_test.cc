@@ -226,6 +226,19 @@ class ForecastRanks : public TrainerRanks {
     setenv("SPILLWAY_PROFILE", "off", 1);
     TrainerRanks::TearDown();
   }
+
+  // With a delay of 10 ms.
+  static void ExpectBoundByExchanges(const std::vector<nlohmann::json>& rows, double clip) {
+    for (const nlohmann::json& row : rows) {
+      for (const char* phase : {"forward", "backward", "flush"}) {
+        EXPECT_EQ(row["binding"][phase], "collective") << phase;
+      }
+      EXPECT_GE(row["predicted_seconds"].get<double>(), row["bound_seconds"].get<double>());
+      // Seven gathers, of which u0's are three, and four sums; with clipping four agreements.
+      EXPECT_GE(row["bound_seconds"].get<double>(), clip > 0 ? 0.15 : 0.11);
+      EXPECT_GT(row["binding_seconds"].get<double>(), 0);
+    }
+  }
 };
 
 // Computing takes nothing to speak of, so whatever else runs here exchanges bind.
@@ -239,15 +252,7 @@ TEST_F(ForecastRanks, SlowExchangesAreForecastNamedAndInTheTrace) {
     std::string speed;
     const std::vector<nlohmann::json> rows = RunAll(options, std::chrono::milliseconds(10), &speed);
     ASSERT_EQ(rows.size(), 6u);
-    for (const nlohmann::json& row : rows) {
-      for (const char* phase : {"forward", "backward", "flush"}) {
-        EXPECT_EQ(row["binding"][phase], "collective") << phase;
-      }
-      EXPECT_GE(row["predicted_seconds"].get<double>(), row["bound_seconds"].get<double>());
-      // Seven gathers, of which u0's are three, and four sums; with clipping four agreements.
-      EXPECT_GE(row["bound_seconds"].get<double>(), clip > 0 ? 0.15 : 0.11);
-      EXPECT_GT(row["binding_seconds"].get<double>(), 0);
-    }
+    ExpectBoundByExchanges(rows, clip);
     EXPECT_THAT(speed, testing::HasSubstr(
                            "binds      forward collective, backward collective, flush collective"));
     // All ranks have planned alike.
@@ -282,13 +287,7 @@ TEST_F(ForecastRanks, OnDevicesThereIsAForecast) {
     options.trace.steps = 3;
     const std::vector<nlohmann::json> rows = RunAll(options, std::chrono::milliseconds(10));
     ASSERT_EQ(rows.size(), 6u);
-    for (const nlohmann::json& row : rows) {
-      for (const char* phase : {"forward", "backward", "flush"}) {
-        EXPECT_EQ(row["binding"][phase], "collective") << phase;
-      }
-      EXPECT_GE(row["predicted_seconds"].get<double>(), row["bound_seconds"].get<double>());
-      EXPECT_GE(row["bound_seconds"].get<double>(), clip > 0 ? 0.15 : 0.11);
-    }
+    ExpectBoundByExchanges(rows, clip);
     const nlohmann::json trace = nlohmann::json::parse(std::ifstream(options.trace.path));
     std::set<std::string> categories;
     int forwards = 0;
