@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "io/checksum_avx2.h"
+
 namespace spillway {
 namespace {
 
@@ -20,13 +22,23 @@ uint64_t Seed(const ChecksumIdentity& identity) {
   return XXH3_64bits(bytes, sizeof(bytes));
 }
 
+uint64_t ChecksumWithSeed(const void* data, size_t size_bytes, uint64_t seed) {
+#if defined(__x86_64__)
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return ChecksumAvx2(data, size_bytes, seed);
+#endif
+  return XXH3_64bits_withSeed(data, size_bytes, seed);
+}
+
 }  // namespace
 
 uint64_t Checksum(const ChecksumIdentity& identity, const void* data, size_t size_bytes) {
-  return XXH3_64bits_withSeed(data, size_bytes, Seed(identity));
+  return ChecksumWithSeed(data, size_bytes, Seed(identity));
 }
 
-uint64_t Checksum(const void* data, size_t size_bytes) { return XXH3_64bits(data, size_bytes); }
+uint64_t Checksum(const void* data, size_t size_bytes) {
+  return ChecksumWithSeed(data, size_bytes, 0);
+}
 
 }  // namespace spillway
 

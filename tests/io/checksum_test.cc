@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "io/checksum_avx2.h"
 
 namespace spillway {
 namespace {
@@ -23,6 +24,24 @@ TEST(Checksum, HasTheValuesOnDisk) {
       Checksum({.unit = 1, .plane = 2, .tile = 3, .generation = 4}, bytes.data(), bytes.size()),
       0xd7422626e56abd0e);
 }
+
+#if defined(__x86_64__)
+// Digest is compiled for any processor.
+TEST(Checksum, HasTheSameValueWithAvx2) {
+  if (!__builtin_cpu_supports("avx2")) GTEST_SKIP() << "this processor has no AVX2";
+  std::string bytes(20000, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * i % 253);
+  for (size_t size = 0; size + 64 < bytes.size(); size += 1 + size / 7) {
+    for (size_t begin : {0, 1, 31}) {
+      Digest plain;
+      plain.Update(bytes.data() + begin, size);
+      EXPECT_EQ(ChecksumAvx2(bytes.data() + begin, size, 0), plain.value())
+          << size << " bytes from " << begin;
+      EXPECT_EQ(Checksum(bytes.data() + begin, size), plain.value());
+    }
+  }
+}
+#endif
 
 TEST(Checksum, EveryFieldOfTheIdentityCounts) {
   const std::string bytes(4096, 'x');
