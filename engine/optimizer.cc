@@ -82,6 +82,14 @@ GradientPartial OptimizerTiles::Round(int unit, int tile, uint64_t parameters, c
   return partial;
 }
 
+GradientPartial OptimizerTiles::Learn(int unit, int tile, uint64_t parameters,
+                                      const void* gradient) {
+  GradientPartial partial;
+  partial.sum_of_squares = SumOfSquares(dtype_, gradient, parameters);
+  partial.finite = std::isfinite(partial.sum_of_squares);
+  return partial;
+}
+
 UpdateRule OptimizerTiles::rule() const {
   switch (spec_.kind) {
     case Kind::kAdamW:

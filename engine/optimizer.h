@@ -72,6 +72,7 @@ class OptimizerTiles : public TileCompute {
   // (lane = parameter index mod 16), the lanes added in order 0..15 at the end.
   GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
                         void* gradient) override;
+  GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) override;
 
   // `scalars.step` counts the updates that were applied, from 1: a skipped step does
   // not advance the bias correction. scalars.learning_rate is the one that counts, not
@@ -112,5 +113,9 @@ class OptimizerTiles : public TileCompute {
 // sums = float(gradient) when `first`, else sums + float(gradient), for `count`
 // elements of one micro-batch's gradient. The two must not overlap.
 void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums, bool first);
+
+// The same for sums in `dtype`, which have at most two terms: the second is added in fp32, and
+// the sum rounded. Then they are, bit for bit, what rounding fp32 sums gives.
+void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first);
 
 }  // namespace spillway

@@ -25,6 +25,8 @@ struct ComputeMemory {
   // are the data, and the last, which has no backward of its own. Empty: working_bytes has them.
   std::vector<uint64_t> input_bytes = {};
   uint64_t in_flight_bytes = 0;  // of one unit's inputs, in working_bytes
+  // In how many parts the loss takes a micro-batch: each adds a term to its weights' gradients.
+  int64_t loss_chunks = 1;
 
   // With all of them on the device.
   uint64_t total_bytes() const {

@@ -49,16 +49,40 @@ uint32_t UpdateWithRule(UpdateRule rule, const UpdatePlanes& planes, const Updat
   SPILLWAY_CHECK(false);
 }
 
+constexpr uint64_t kBlock = 512;
+
+// Squares over 16 lanes, which are added in order at the end.
+class Lanes {
+ public:
+  SPILLWAY_ALWAYS_INLINE void AddSquares(const float (&values)[kBlock]) {
+    for (uint64_t i = 0; i < kBlock; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const double value = values[i + lane];
+        lanes_[lane] += value * value;
+      }
+    }
+  }
+  SPILLWAY_ALWAYS_INLINE double Sum() const {
+    double sum = 0;
+    for (double lane : lanes_) {
+      sum += lane;
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr int kLanes = 16;
+  alignas(64) double lanes_[kLanes] = {};
+};
+
 // Through small buffers, so that rounding in place overwrites only what was read.
 template <DType kDType>
 struct RoundLoop {
   static SPILLWAY_ALWAYS_INLINE double Run(const char* sums, char* gradient, uint64_t count) {
     using Stored = typename Number<kDType>::Stored;
-    constexpr int kLanes = 16;
-    constexpr uint64_t kBlock = 512;
     alignas(64) float values[kBlock];
     alignas(64) Stored rounded[kBlock];
-    alignas(64) double lanes[kLanes] = {};
+    Lanes lanes;
     for (uint64_t begin = 0; begin < count; begin += kBlock) {
       const uint64_t block = count - begin < kBlock ? count - begin : kBlock;
       if (block < kBlock) {
@@ -70,18 +94,31 @@ struct RoundLoop {
         values[i] = Number<kDType>::ToFloat(rounded[i]);
       }
       std::memcpy(gradient + begin * sizeof(Stored), rounded, block * sizeof(Stored));
-      for (uint64_t i = 0; i < kBlock; i += kLanes) {
-        for (int lane = 0; lane < kLanes; ++lane) {
-          const double value = values[i + lane];
-          lanes[lane] += value * value;
-        }
+      lanes.AddSquares(values);
+    }
+    return lanes.Sum();
+  }
+};
+
+template <DType kDType>
+struct SquaresLoop {
+  static SPILLWAY_ALWAYS_INLINE double Run(const char* gradient, uint64_t count) {
+    using Stored = typename Number<kDType>::Stored;
+    alignas(64) float values[kBlock];
+    alignas(64) Stored rounded[kBlock];
+    Lanes lanes;
+    for (uint64_t begin = 0; begin < count; begin += kBlock) {
+      const uint64_t block = count - begin < kBlock ? count - begin : kBlock;
+      if (block < kBlock) {
+        std::memset(rounded, 0, sizeof(rounded));
       }
+      std::memcpy(rounded, gradient + begin * sizeof(Stored), block * sizeof(Stored));
+      for (uint64_t i = 0; i < kBlock; ++i) {
+        values[i] = Number<kDType>::ToFloat(rounded[i]);
+      }
+      lanes.AddSquares(values);
     }
-    double sum = 0;
-    for (double lane : lanes) {
-      sum += lane;
-    }
-    return sum;
+    return lanes.Sum();
   }
 };
 
@@ -95,6 +132,20 @@ struct AccumulateLoop {
     for (uint64_t i = 0; i < count; ++i) {
       const float value = Number<kDType>::ToFloat(from[i]);
       to[i] = kFirst ? value : to[i] + value;
+    }
+  }
+};
+
+template <DType kDType>
+struct AddRoundedLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* gradient, uint64_t count, void* sums) {
+    using Stored = typename Number<kDType>::Stored;
+    const Stored* __restrict from = static_cast<const Stored*>(gradient);
+    Stored* __restrict to = static_cast<Stored*>(sums);
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < count; ++i) {
+      to[i] = Number<kDType>::FromFloat(Number<kDType>::ToFloat(to[i]) +
+                                        Number<kDType>::ToFloat(from[i]));
     }
   }
 };
@@ -155,6 +206,37 @@ double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t cou
       return RunOnBestSimdTarget<RoundLoop<DType::kBFloat16>>(from, to, count);
     case DType::kFloat16:
       return RunOnBestSimdTarget<RoundLoop<DType::kFloat16>>(from, to, count);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+double SumOfSquares(DType dtype, const void* gradient, uint64_t count) {
+  const ScopedExactFloatMode mode;
+  const char* from = static_cast<const char*>(gradient);
+  switch (dtype) {
+    case DType::kFloat32:
+      return RunOnBestSimdTarget<SquaresLoop<DType::kFloat32>>(from, count);
+    case DType::kBFloat16:
+      return RunOnBestSimdTarget<SquaresLoop<DType::kBFloat16>>(from, count);
+    case DType::kFloat16:
+      return RunOnBestSimdTarget<SquaresLoop<DType::kFloat16>>(from, count);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first) {
+  if (first) {
+    std::memcpy(sums, gradient, count * DTypeBytes(dtype));
+    return;
+  }
+  const ScopedExactFloatMode mode;
+  switch (dtype) {
+    case DType::kFloat32:
+      return RunOnBestSimdTarget<AddRoundedLoop<DType::kFloat32>>(gradient, count, sums);
+    case DType::kBFloat16:
+      return RunOnBestSimdTarget<AddRoundedLoop<DType::kBFloat16>>(gradient, count, sums);
+    case DType::kFloat16:
+      return RunOnBestSimdTarget<AddRoundedLoop<DType::kFloat16>>(gradient, count, sums);
   }
   SPILLWAY_CHECK(false);
 }

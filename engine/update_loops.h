@@ -22,4 +22,7 @@ uint64_t FindUnstorable(DType dtype, const UpdatePlanes& planes, float* master);
 // the square of the largest float is 1e77, so the sum of any number of them fits.
 double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t count);
 
+// The same of values that are rounded already.
+double SumOfSquares(DType dtype, const void* gradient, uint64_t count);
+
 }  // namespace spillway

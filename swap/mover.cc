@@ -258,7 +258,8 @@ void SwapManager::Mover::TryGrantOp() {
   if (program.kind == Program::kTrain) {
     for (int unit : op.gradients) {
       const Stay* sums = FindStay(StayUse::kSums, unit, next_op_);
-      buffers.gradients.push_back(reinterpret_cast<float*>(Address(sums->span)));
+      buffers.gradients.push_back(Address(sums->span));
+      buffers.rounded.push_back(plan_.rounded_sums[unit]);
       buffers.fresh.push_back(sums->first_op == next_op_);
     }
     PointAtInputs(op, buffers);

@@ -204,6 +204,7 @@ class SwapManager::Mover {
   void RunTile(TileTask* task);
   TileView ViewOf(const TileTask& task) const;
   absl::Status VerifyTile(const TileTask& task) const;
+  void RoundTile(TileTask& task) const;
   absl::Status ComputeTile(TileTask& task) const;
   void ChecksumTile(TileTask& task) const;
   static ChecksumIdentity GradientIdentity(int unit, int tile, uint64_t generation);

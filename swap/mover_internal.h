@@ -13,7 +13,7 @@ namespace spillway {
 // What a stay holds.
 enum class StayUse : uint8_t {
   kWeights,
-  kSums,         // the fp32 sums of a gradient
+  kSums,         // the sums of a gradient
   kSavedInput,   // what a forward leaves to be written
   kLoadedInput,  // the same, read again for the backward
   kTurnTiles,    // tile buffers at the turn of two steps
@@ -100,7 +100,7 @@ struct SwapManager::Mover::TileTask {
   int tile_buffer = -1;
   std::vector<char*> planes;
   char* gradient = nullptr;  // rounded
-  float* sums = nullptr;
+  char* sums = nullptr;
   const char* weights = nullptr;  // in memory, not yet in `planes`
   char* destination = nullptr;    // of the new weights
   int partial_slot = -1;          // a separate device's

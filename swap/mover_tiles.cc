@@ -43,7 +43,9 @@ void SwapManager::Mover::StartTile(Pass& pass) {
   if (pass.kind != PassKind::kRound) {
     PointAtPlanes(pass.unit, task->tile, task->tile_buffer, task->planes);
   }
-  if (pass.sums) task->sums = reinterpret_cast<float*>(Address(pass.sums->span)) + begin;
+  if (pass.sums) {
+    task->sums = Address(pass.sums->span) + begin * plan_.SumBytesPerParameter(pass.unit);
+  }
   if (pass.weights) {
     task->weights = Address(pass.weights->span) + begin * layout_.planes()[0].bytes_per_parameter;
   }
@@ -87,7 +89,7 @@ char* SwapManager::Mover::GradientPlace(const TileTask& task) const {
            layout_.TileBegin(task.tile) * layout_.gradient_bytes_per_parameter();
   }
   // Rounded in place.
-  if (task.sums && device_ == nullptr) return reinterpret_cast<char*>(task.sums);
+  if (task.sums && device_ == nullptr) return task.sums;
   if (task.sums && Streams(*task.pass)) return nullptr;  // it stays on the device
   return Address(tile_spans_[task.tile_buffer]) + plan_.tile_gradient_offset;
 }
@@ -187,20 +189,32 @@ absl::Status SwapManager::Mover::VerifyTile(const TileTask& task) const {
   return absl::OkStatus();
 }
 
+// On a worker thread: the rounded gradient, where it shall be, and what is learned of it. Of that an
+// update from the sums has no use.
+void SwapManager::Mover::RoundTile(TileTask& task) const {
+  const int unit = task.pass->unit, tile = task.tile;
+  const uint64_t parameters = layout_.TileParameters(unit, tile);
+  if (!plan_.rounded_sums[unit]) {
+    const auto* sums = reinterpret_cast<const float*>(task.sums);
+    task.partial = compute_->Round(unit, tile, parameters, sums, task.gradient);
+  } else if (task.pass->kind == PassKind::kRound) {
+    if (task.gradient != task.sums) {
+      std::memcpy(task.gradient, task.sums, layout_.GradientBytes(unit, tile));
+    }
+    task.partial = compute_->Learn(unit, tile, parameters, task.gradient);
+  }
+}
+
 // On a worker thread.
 absl::Status SwapManager::Mover::ComputeTile(TileTask& task) const {
   const Pass& pass = *task.pass;
   if (pass.kind == PassKind::kSave) return ChecksumSaved(task);
   const int unit = pass.unit;
   const int tile = task.tile;
-  const uint64_t parameters = layout_.TileParameters(unit, tile);
-  const bool gradient_in_store = GradientInStore(unit);
 
-  if (task.sums && device_ == nullptr) {
-    task.partial = compute_->Round(unit, tile, parameters, task.sums, task.gradient);
-  }
+  if (task.sums && device_ == nullptr) RoundTile(task);
   if (pass.kind == PassKind::kRound) {
-    if (gradient_in_store) {
+    if (GradientInStore(unit)) {
       task.gradient_checksum = Checksum(GradientIdentity(unit, tile, task.generation),
                                         task.gradient, layout_.GradientBytes(unit, tile));
     }

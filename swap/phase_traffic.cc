@@ -30,8 +30,11 @@ uint64_t UpdateTouches(const SwapPlan& plan, int unit) {
 }
 
 uint64_t RoundTouches(const SwapPlan& plan, int unit) {
-  const StateLayout& layout = plan.layout;
-  return layout.PaddedParameters(unit) * (sizeof(float) + layout.gradient_bytes_per_parameter());
+  const uint64_t parameters = plan.layout.PaddedParameters(unit);
+  const uint64_t gradient = plan.layout.gradient_bytes_per_parameter();
+  if (!plan.rounded_sums[unit]) return parameters * (sizeof(float) + gradient);
+  if (!plan.deferred[unit]) return 0;  // the update takes them as they are
+  return parameters * gradient * (plan.placements[unit].gradient == Tier::kNvme ? 1 : 2);
 }
 
 uint64_t GradientToHostBytes(const SwapPlan& plan, int unit) {

@@ -21,7 +21,7 @@ absl::string_view PhaseName(Phase phase);
 struct PhaseTraffic {
   uint64_t read_bytes = 0;     // from NVMe
   uint64_t written_bytes = 0;  // to NVMe
-  // Memory that the workers touch: rounding reads the fp32 sums and writes the gradient, an
+  // Memory that the workers touch: rounding reads the sums and writes the gradient, an
   // update reads that, and reads and writes every plane of the state.
   uint64_t update_bytes = 0;
   // A separate device's: what is copied there and from there, and its own memory that it touches
@@ -38,7 +38,8 @@ struct PhaseTraffic {
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan);
 
 // Bytes of memory that a unit's update touches (its state read and written, the rounded gradient
-// read), and that rounding its gradient does (fp32 sums read, the gradient written).
+// read), and that rounding its gradient does (fp32 sums read, the gradient written; sums that are
+// rounded are read for the norm, and copied where the gradient waits in memory).
 uint64_t UpdateTouches(const SwapPlan& plan, int unit);
 uint64_t RoundTouches(const SwapPlan& plan, int unit);
 

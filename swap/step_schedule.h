@@ -26,7 +26,7 @@ struct StepOp {
   int unit = 0;
   // Units whose weights this op reads: its own, and those it borrows from. Sorted, distinct.
   std::vector<int> weights;
-  // Units into whose fp32 accumulators this op adds. Empty in evaluation. Sorted, distinct.
+  // Units into whose gradient sums this op adds. Empty in evaluation. Sorted, distinct.
   std::vector<int> gradients;
 };
 

@@ -55,9 +55,12 @@ struct OpBuffers {
   const StepOp* op = nullptr;
   int index = 0;                  // of the op in the schedule
   std::vector<char*> weights;     // by position in op->weights: the unit's flat weights
-  std::vector<float*> gradients;  // by position in op->gradients: the unit's flat fp32 sums
+  std::vector<char*> gradients;   // by position in op->gradients: the unit's flat sums
   // No op of this step has written to these sums yet: their contents are undefined.
   std::vector<bool> fresh;
+  // They are in the run's dtype, not fp32, and take two terms at most. Empty: none are.
+  std::vector<bool> rounded;
+  bool Rounded(size_t i) const { return i < rounded.size() && rounded[i]; }
   // Of a unit whose activations leave the device: where a training forward puts its inputs,
   // and where its backward finds them. Null: they stay with whoever computes.
   char* inputs = nullptr;

@@ -200,6 +200,8 @@ SwapPlan Planner::Build(const Draft& draft) const {
     any_bounced |= draft.placements[unit].weight == Tier::kDevice;
   }
   plan.separate_device = request_.separate_device;
+  plan.rounded_sums = request_.rounded_sums;
+  plan.rounded_sums.resize(layout_.num_units());
   plan.tile_gradient_offset = any_nvme || any_bounced ? layout_.MaxTileBytes() : 0;
   plan.tile_buffer_bytes =
       plan.tile_gradient_offset + (any_spilled || any_brought ? layout_.MaxGradientTileBytes() : 0);
@@ -276,7 +278,7 @@ SwapPlan Planner::Build(const Draft& draft) const {
     stay.first_op = ops.front();
     stay.last_op = ops.back();
     stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
-    stay.span.bytes = layout_.PaddedParameters(unit) * sizeof(float);
+    stay.span.bytes = layout_.PaddedParameters(unit) * plan.SumBytesPerParameter(unit);
     plan.gradient_stays.push_back(stay);
     lifetimes.push_back({stay.first_op, stay.last_op + draft.tail});
   }

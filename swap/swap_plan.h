@@ -58,6 +58,10 @@ struct PlanRequest {
   // `input_in_flight_bytes`, there at any time, which is not in device_bytes.
   std::vector<uint64_t> activation_bytes = {};
   uint64_t input_in_flight_bytes = 0;
+  // [unit] At most two terms are added up in its gradient sums: they need no fp32. A term is
+  // of the run's dtype, and the fp32 sum of two, rounded, is the sum rounded once: so such sums
+  // are the rounded gradient, in as many bytes. Empty: fp32 for all, as on a separate device.
+  std::vector<bool> rounded_sums = {};
   bool has_storage = false;   // there is a swap path
   uint64_t device_bytes = 0;  // what is left of the budgets for state and buffers
   uint64_t host_bytes = 0;
@@ -141,7 +145,7 @@ struct TurnStay {
   ArenaSpan span;  // of tile_buffer_bytes each
 };
 
-// The fp32 sums of a unit's gradient.
+// The sums of a unit's gradient, in fp32 or rounded (SwapPlan::rounded_sums).
 struct GradientStay {
   int unit = 0;
   int first_op = 0;
@@ -187,6 +191,12 @@ struct SwapPlan {
   // Homes of planes that live in memory: [unit][plane index]; bytes 0 where not.
   std::vector<std::vector<ArenaSpan>> plane_homes;
   std::vector<ArenaSpan> gradient_homes;  // [unit]; bytes 0 where none
+
+  // [unit] Its gradient sums are in the run's dtype, and are the rounded gradient when complete.
+  std::vector<bool> rounded_sums;
+  uint32_t SumBytesPerParameter(int unit) const {
+    return rounded_sums[unit] ? layout.gradient_bytes_per_parameter() : sizeof(float);
+  }
 
   std::vector<WeightStay> weight_stays;  // by first_op
   std::vector<GradientStay> gradient_stays;

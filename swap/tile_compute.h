@@ -41,6 +41,8 @@ class TileCompute {
   // Rounds fp32 sums to the gradient plane. `gradient` may be `sums` itself.
   virtual GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
                                 void* gradient) = 0;
+  // What Round would have learned of a gradient that is rounded already.
+  virtual GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) = 0;
 
   // Updates the tile in place. An error (a master that is not finite) ends the run;
   // its message names unit and step.

@@ -59,6 +59,10 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepSh
   memory.input_bytes.assign(units, step.accumulate * hidden);
   memory.input_bytes.front() = memory.input_bytes.back() = 0;
   memory.in_flight_bytes = step.accumulate * hidden;
+  if (shape.causal) {
+    const int64_t rows = ChunkRows(shape.vocabulary, tokens);
+    memory.loss_chunks = (step.tokens() + rows - 1) / rows;
+  }
   return memory;
 }
 

@@ -38,6 +38,21 @@ uint64_t BookBytes(const StateLayout& layout, bool copies) {
   return copies ? 2 * books + layout.MaxTileBytes() : books;
 }
 
+// [unit] Whether at most two terms are added up in its gradient: one for every micro-batch of every
+// operation that adds to it, and of the loss one for every part that it takes it in.
+std::vector<bool> FewTerms(const StepSchedule& schedule, size_t units, int64_t micro_batches,
+                           int64_t loss_chunks) {
+  std::vector<int64_t> terms(units, 0);
+  for (const StepOp& op : schedule.ops) {
+    for (int unit : op.gradients) {
+      terms[unit] += micro_batches * (op.kind == OpKind::kLoss ? loss_chunks : 1);
+    }
+  }
+  std::vector<bool> few;
+  for (int64_t each : terms) few.push_back(each <= 2);
+  return few;
+}
+
 uint64_t Less(uint64_t limit, uint64_t taken) { return limit > taken ? limit - taken : 0; }
 
 }  // namespace
@@ -100,6 +115,10 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.activations = TierOf(options.offload_activations);
   request.activation_bytes = input.memory.input_bytes;
   request.input_in_flight_bytes = input.memory.in_flight_bytes;
+  if (options.ranks == 1 && !input.separate_device) {
+    request.rounded_sums = FewTerms(request.schedule, model.units.size(), options.accumulate,
+                                    input.memory.loss_chunks);
+  }
   if (options.ranks > 1) {
     plan.shards = PlanShards(plan.whole_layout, request.schedule, options, input.separate_device);
     plan.whole_bytes = ShardedStep::MemoryBytes(*plan.shards);

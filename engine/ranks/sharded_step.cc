@@ -120,7 +120,7 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
   if (!training) return buffers;
   for (int unit : buffers.op->gradients) {
     const WholeStay& stay = schedule.SumsAt(unit, next_op_);
-    buffers.gradients.push_back(reinterpret_cast<float*>(memory_ + stay.offset));
+    buffers.gradients.push_back(memory_ + stay.offset);
     buffers.fresh.push_back(stay.first_op == next_op_);
   }
   return buffers;
@@ -335,7 +335,7 @@ absl::Status ShardedStep::Exchange(const ShardAction& action, const OpBuffers& s
         return absl::OkStatus();
       }));
       return sums_.Sum(action.unit, sums, options_.shard_parameters[action.unit],
-                       shard.gradients[0]);
+                       reinterpret_cast<float*>(shard.gradients[0]));
     }
     case ShardAction::Kind::kLoss:
       break;

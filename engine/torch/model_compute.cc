@@ -83,6 +83,14 @@ absl::StatusOr<ModelDescription> DescribeModel(const Model& model) {
             absl::StrCat("unit \"", description.units[unit].name,
                          "\" borrows a parameter that no earlier unit has"));
       }
+      const auto is_same = [&](const BorrowedParameter& other) {
+        return other.unit == b.unit && other.parameter == b.parameter;
+      };
+      if (std::count_if(borrowed[unit].begin(), borrowed[unit].end(), is_same) > 1) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "unit \"", description.units[unit].name, "\" borrows ",
+            description.units[b.unit].parameters[b.parameter].name, " twice: once is enough"));
+      }
     }
   }
   RETURN_IF_ERROR(LayOutParameters(description));
@@ -102,7 +110,7 @@ ModelCompute::ModelCompute(const Model& model, const ModelDescription& descripti
       keeps_graph_(description.units.size(), false),
       loss_(place) {
   for (const UnitDescription& unit : description.units) {
-    touched_.emplace_back(unit.parameters.size(), false);
+    terms_.emplace_back(unit.parameters.size(), 0);
   }
 }
 
@@ -216,7 +224,9 @@ void ModelCompute::Compute(const OpBuffers& buffers) {
       break;
   }
   for (size_t i = 0; i < buffers.gradients.size(); ++i) {
-    if (buffers.op->gradients[i] == unit) CompleteSums(unit, buffers.gradients[i]);
+    if (buffers.op->gradients[i] != unit) continue;
+    CompleteSums(unit, buffers.gradients[i],
+                 buffers.Rounded(i) ? DTypeBytes(options_.dtype) : sizeof(float));
   }
 }
 
@@ -294,9 +304,17 @@ void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views,
   }
 }
 
+int64_t ModelCompute::LossChunkRows() const {
+  return std::max<int64_t>(1, model_.loss->ChunkRows());
+}
+
+int64_t ModelCompute::LossChunks(const MicroBatch& micro) const {
+  return (micro.batch.labels.numel() + LossChunkRows() - 1) / LossChunkRows();
+}
+
 void ModelCompute::Loss(const std::vector<ParameterView>& views) {
   const int unit = num_units() - 1;
-  const int64_t chunk_rows = std::max<int64_t>(1, model_.loss->ChunkRows());
+  const int64_t chunk_rows = LossChunkRows();
   for (MicroBatch& micro : micro_batches_) {
     const UnitContext context = ContextOf(unit, micro);
     const torch::Tensor labels = micro.batch.labels.flatten();
@@ -345,7 +363,7 @@ void ModelCompute::OpenSums(const OpBuffers& buffers) {
   for (size_t i = 0; i < buffers.gradients.size(); ++i) {
     if (!buffers.fresh[i]) continue;
     const int unit = buffers.op->gradients[i];
-    touched_[unit].assign(touched_[unit].size(), false);
+    terms_[unit].assign(terms_[unit].size(), 0);
   }
 }
 
@@ -355,25 +373,32 @@ void ModelCompute::Accumulate(const std::vector<ParameterView>& views,
     if (!gradients[i].defined()) continue;
     const torch::Tensor gradient = gradients[i].contiguous();
     SPILLWAY_CHECK(gradient.scalar_type() == dtype_);
-    const bool first = !touched_[views[i].unit][views[i].parameter];
-    touched_[views[i].unit][views[i].parameter] = true;
-    KernelsOf(place_.where).AccumulateGradient(gradient, views[i].sums, first);
+    const int64_t term = terms_[views[i].unit][views[i].parameter]++;
+    TensorKernels& kernels = KernelsOf(place_.where);
+    if (!views[i].rounded_sums) {
+      kernels.AccumulateGradient(gradient, reinterpret_cast<float*>(views[i].sums), term == 0);
+      continue;
+    }
+    TORCH_CHECK(term < 2, "unit ", description_.units[views[i].unit].name,
+                " has more gradients than in the dry run before step 1: a sample has more labels");
+    kernels.AccumulateRounded(gradient, views[i].sums, term == 0);
   }
 }
 
 // What no gradient has reached, and the gaps between parameters, must read as zero.
-void ModelCompute::CompleteSums(int unit, float* sums) {
+void ModelCompute::CompleteSums(int unit, char* sums, uint64_t bytes_each) {
   const UnitDescription& described = description_.units[unit];
   TensorKernels& kernels = KernelsOf(place_.where);
   // [zero_from, end): what is to be zero so far.
   uint64_t zero_from = 0, end = 0;
   const auto zero_up_to = [&](uint64_t to) {
-    if (to > zero_from) kernels.FillZero(sums + zero_from, to - zero_from);
+    if (to <= zero_from) return;
+    kernels.FillZero(sums + zero_from * bytes_each, (to - zero_from) * bytes_each);
   };
   for (size_t i = 0; i < described.parameters.size(); ++i) {
     const ParameterDescription& parameter = described.parameters[i];
     end = parameter.offset + parameter.elements;
-    if (!touched_[unit][i]) continue;
+    if (terms_[unit][i] == 0) continue;
     zero_up_to(parameter.offset);
     zero_from = end;
   }

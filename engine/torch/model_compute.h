@@ -81,10 +81,12 @@ class ModelCompute : public StepCompute {
   void Backward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
   void MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro, uint64_t* end_bytes);
   void Loss(const std::vector<ParameterView>& views);
+  int64_t LossChunkRows() const;
+  int64_t LossChunks(const MicroBatch& micro) const;
   void Accumulate(const std::vector<ParameterView>& views,
                   const std::vector<torch::Tensor>& gradients);
   void OpenSums(const OpBuffers& buffers);
-  void CompleteSums(int unit, float* sums);
+  void CompleteSums(int unit, char* sums, uint64_t bytes_each);
   bool ReadsLossAfter(const StepOp& op) const;
   absl::Status CheckLoss();
 
@@ -105,8 +107,7 @@ class ModelCompute : public StepCompute {
   LossTotal loss_;
   int64_t label_count_ = 0;
   std::vector<MicroBatch> micro_batches_;
-  // [unit][parameter]: something has been added to its sums in this step.
-  std::vector<std::vector<bool>> touched_;
+  std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] In its sums, in this step.
 };
 
 }  // namespace spillway

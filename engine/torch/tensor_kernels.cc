@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "engine/optimizer.h"
@@ -12,10 +13,12 @@
 namespace spillway {
 namespace {
 
+// Elements that are worth a thread.
+constexpr int64_t kGrain = 64 * 1024;
+
 class CpuKernels final : public TensorKernels {
  public:
   void AccumulateGradient(const torch::Tensor& gradient, float* sums, bool first) override {
-    constexpr int64_t kGrain = 64 * 1024;
     const DType dtype = DTypeOf(gradient, "AccumulateGradient");
     const auto* data = static_cast<const char*>(gradient.const_data_ptr());
     at::parallel_for(0, gradient.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -24,7 +27,17 @@ class CpuKernels final : public TensorKernels {
     });
   }
 
-  void FillZero(float* sums, uint64_t count) override { std::fill_n(sums, count, 0.0f); }
+  void AccumulateRounded(const torch::Tensor& gradient, void* sums, bool first) override {
+    const DType dtype = DTypeOf(gradient, "AccumulateRounded");
+    const auto* data = static_cast<const char*>(gradient.const_data_ptr());
+    auto* const to = static_cast<char*>(sums);
+    at::parallel_for(0, gradient.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      const int64_t offset = begin * DTypeBytes(dtype);
+      spillway::AccumulateRounded(dtype, data + offset, end - begin, to + offset, first);
+    });
+  }
+
+  void FillZero(void* data, uint64_t bytes) override { std::memset(data, 0, bytes); }
 
   void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
                const torch::Tensor& in, const torch::Tensor& out) override {

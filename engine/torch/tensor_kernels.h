@@ -23,8 +23,9 @@ class TensorKernels {
   // sums[i] = (first ? 0 : sums[i]) + gradient[i], in fp32. `gradient`: contiguous, of a run's
   // dtype; `sums`: memory of the same device.
   virtual void AccumulateGradient(const torch::Tensor& gradient, float* sums, bool first) = 0;
-  // sums[i] = 0 for i in [0, count).
-  virtual void FillZero(float* sums, uint64_t count) = 0;
+  // The same for sums in the gradient's dtype, of two terms at most (engine/optimizer.h).
+  virtual void AccumulateRounded(const torch::Tensor& gradient, void* sums, bool first) = 0;
+  virtual void FillZero(void* data, uint64_t bytes) = 0;
   // out = DropoutApply(in) (engine/random.h) with the mask of samples[i] for row i; key.sample
   // is not used. Both contiguous, of one shape and dtype.
   virtual void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,

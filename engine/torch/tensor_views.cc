@@ -54,7 +54,10 @@ std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& d
         buffers.weights[position(buffers.op->weights)] + parameter.offset * DTypeBytes(dtype),
         parameter.shape, c10::contiguous_strides(parameter.shape), ScalarTypeOf(dtype), where);
     if (!buffers.gradients.empty()) {
-      view.sums = buffers.gradients[position(buffers.op->gradients)] + parameter.offset;
+      const size_t i = position(buffers.op->gradients);
+      view.rounded_sums = buffers.Rounded(i);
+      const uint64_t bytes = view.rounded_sums ? DTypeBytes(dtype) : sizeof(float);
+      view.sums = buffers.gradients[i] + parameter.offset * bytes;
     }
     views.push_back(std::move(view));
   }

@@ -23,7 +23,8 @@ struct ParameterView {
   int unit = 0;
   int parameter = 0;
   torch::Tensor weights;
-  float* sums = nullptr;  // null where the op has no gradients
+  char* sums = nullptr;  // null where the op has no gradients
+  bool rounded_sums = false;
 };
 
 // The parameters of `unit` in the order in which its Forward takes them: own, then

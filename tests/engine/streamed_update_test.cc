@@ -178,7 +178,7 @@ class Process {
         const int unit = buffers.op->gradients[i];
         const uint64_t parameters = model_.layout.units()[unit].parameters;
         const uint64_t padded = model_.layout.PaddedParameters(unit);
-        float* const sums = buffers.gradients[i];
+        auto* const sums = reinterpret_cast<float*>(buffers.gradients[i]);
         if (buffers.fresh[i]) std::fill(sums, sums + padded, 0.0f);
         for (uint64_t j = 0; j < parameters; ++j) {
           const float target = static_cast<float>((op * 5 + j) % 13) * 0.1f;

@@ -58,13 +58,13 @@ class StubCompute : public StepCompute {
           loss_ += double{error} * error / 2;
         }
         if (buffers.gradients.empty()) continue;
-        float& sum = buffers.gradients[i][j];
-        sum = (buffers.fresh[i] ? 0 : sum) + error * (1.0f + 0.01f * static_cast<float>(step_ % 5));
+        Add(error * (1.0f + 0.01f * static_cast<float>(step_ % 5)), buffers, i, j);
       }
       if (buffers.gradients.empty()) continue;
       const uint64_t padded =
           (count + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
-      std::fill(buffers.gradients[i] + count, buffers.gradients[i] + padded, 0.0f);
+      const uint64_t bytes_each = buffers.Rounded(i) ? DTypeBytes(dtype_) : sizeof(float);
+      std::memset(buffers.gradients[i] + count * bytes_each, 0, (padded - count) * bytes_each);
     }
     if (op_milliseconds > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(op_milliseconds));
@@ -89,6 +89,19 @@ class StubCompute : public StepCompute {
   int op_milliseconds = 0;
 
  private:
+  // A term, of the run's dtype, to element j of the sums.
+  void Add(float term, const OpBuffers& buffers, size_t i, uint64_t j) const {
+    const bool bf16 = dtype_ == DType::kBFloat16;
+    if (bf16) term = FloatFromBFloat16(BFloat16FromFloat(term));
+    if (bf16 && buffers.Rounded(i)) {
+      auto& sum = reinterpret_cast<uint16_t*>(buffers.gradients[i])[j];
+      sum = BFloat16FromFloat((buffers.fresh[i] ? 0 : FloatFromBFloat16(sum)) + term);
+    } else {
+      auto& sum = reinterpret_cast<float*>(buffers.gradients[i])[j];
+      sum = (buffers.fresh[i] ? 0 : sum) + term;
+    }
+  }
+
   static absl::Status Refusal() {
     return absl::ResourceExhaustedError("1 GiB more is needed; raise --device-memory");
   }

@@ -194,6 +194,7 @@ TEST(RoundGradient, GivesTheSameBitsOnEverySimdTargetAndTheLanesOrder) {
         EXPECT_EQ(apart.back(), 'x');
         EXPECT_EQ(RoundGradient(dtype, in_place.data(), in_place.data(), count), expected);
         EXPECT_EQ(std::memcmp(in_place.data(), apart.data(), count * DTypeBytes(dtype)), 0);
+        EXPECT_EQ(SumOfSquares(dtype, apart.data(), count), expected);
         for (uint64_t i = 0; i < count && dtype != DType::kFloat32; ++i) {
           uint16_t half;
           std::memcpy(&half, apart.data() + 2 * i, 2);
@@ -241,6 +242,32 @@ TEST(AccumulateGradient, AddsInFp32OnEverySimdTarget) {
       AccumulateGradient(dtype, gradient, kCount, sums.data(), /*first=*/false);
       for (uint64_t i = 0; i < kCount; ++i) ASSERT_EQ(sums[i], state.master[i] + value(i));
       EXPECT_TRUE(std::isnan(sums[kCount])) << "one past the end";
+    });
+  }
+}
+
+// What a run that needs no fp32 sums relies on.
+TEST(AccumulateRounded, TwoTermsAreAsTheirFp32SumRounded) {
+  constexpr uint64_t kCount = 1003;
+  for (DType dtype : kDTypes) {
+    const State a = RandomState(dtype, kCount, 7), b = RandomState(dtype, kCount, 8);
+    const auto gradient = [&](const State& state) {
+      return dtype == DType::kFloat32 ? static_cast<const void*>(state.gradient32.data())
+                                      : state.gradient16.data();
+    };
+    const uint64_t bytes = kCount * DTypeBytes(dtype);
+    ForEachSimdTarget([&](SimdTarget target) {
+      std::vector<float> sums(kCount);
+      std::vector<char> expected(bytes), rounded(bytes + 1, 'x');
+      for (const State* term : {&a, &b}) {
+        AccumulateGradient(dtype, gradient(*term), kCount, sums.data(), term == &a);
+        RoundGradient(dtype, sums.data(), expected.data(), kCount);
+        AccumulateRounded(dtype, gradient(*term), kCount, rounded.data(), term == &a);
+        EXPECT_EQ(std::memcmp(rounded.data(), expected.data(), bytes), 0)
+            << SimdTargetName(target) << " " << DTypeName(dtype) << " term "
+            << (term == &a ? 1 : 2);
+      }
+      EXPECT_EQ(rounded.back(), 'x');
     });
   }
 }

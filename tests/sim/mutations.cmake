@@ -79,6 +79,9 @@ spillway_sim_mutant(error_ignored io/block_queue.cc
 spillway_sim_mutant(updates_not_held swap/mover_commit.cc
   [==[if (pass.version <= commit_->version) return false;]==]
   [==[return false;]==])
+spillway_sim_mutant(rounded_gradient_not_taken_home swap/mover_tiles.cc
+  [==[if (task.gradient != task.sums) {]==]
+  [==[if (task.gradient == nullptr) {]==])
 spillway_sim_mutant(commit_does_not_wait swap/mover_commit.cc
   [==[    if (awaited) return;]==]
   [==[    (void)awaited;]==])

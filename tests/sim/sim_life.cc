@@ -222,7 +222,7 @@ void SimRun::CheckWeights(const Op& op) {
 void SimRun::AddGradient(const Op& op, size_t i) {
   const auto& weights = (*op.weights)[op.buffers.op->gradients[i]];
   SimAddGradient(op.number, weights.data(), weights.size(), op.buffers.fresh[i],
-                 op.buffers.gradients[i]);
+                 op.buffers.Rounded(i), op.buffers.gradients[i]);
 }
 
 // A forward puts something in place of its inputs, which its backward must find.

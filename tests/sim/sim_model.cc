@@ -1,6 +1,7 @@
 #include "tests/sim/sim_model.h"
 
 #include <cstring>
+#include <type_traits>
 
 #include "absl/strings/str_cat.h"
 
@@ -81,11 +82,17 @@ absl::Status SimFill(const TileView& tile) {
   return absl::OkStatus();
 }
 
-void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, float* sums) {
-  if (fresh) std::memset(sums, 0, parameters * sizeof(float));
-  for (uint64_t i = 0; i < parameters; ++i) {
-    sums[i] += static_cast<float>(GradientOf(op, weights[i], i));
-  }
+void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, bool rounded,
+                    char* sums) {
+  const auto add = [&](auto* to) {
+    using Number = std::remove_pointer_t<decltype(to)>;
+    if (fresh) std::memset(to, 0, parameters * sizeof(Number));
+    for (uint64_t i = 0; i < parameters; ++i) {
+      to[i] += static_cast<Number>(GradientOf(op, weights[i], i));
+    }
+  };
+  if (rounded) return add(reinterpret_cast<uint16_t*>(sums));
+  add(reinterpret_cast<float*>(sums));
 }
 
 GradientPartial SimCompute::Round(int, int, uint64_t parameters, const float* sums,
@@ -102,6 +109,15 @@ GradientPartial SimCompute::Round(int, int, uint64_t parameters, const float* su
     }
     std::memcpy(out + begin * 2, piece, sizeof(piece));
   }
+  GradientPartial partial;
+  partial.sum_of_squares = static_cast<double>(squares);
+  return partial;
+}
+
+GradientPartial SimCompute::Learn(int, int, uint64_t parameters, const void* gradient) {
+  const auto* const values = static_cast<const uint16_t*>(gradient);
+  uint64_t squares = 0;
+  for (uint64_t i = 0; i < parameters; ++i) squares += uint64_t{values[i]} * values[i];
   GradientPartial partial;
   partial.sum_of_squares = static_cast<double>(squares);
   return partial;

@@ -37,14 +37,16 @@ struct SimOracle {
 // The first state, as the oracle has it.
 absl::Status SimFill(const TileView& tile);
 
-// Adds what `op` adds to a unit's sums; `fresh`: sets them.
-void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, float* sums);
+// Adds what `op` adds to a unit's sums; `fresh`: sets them; `rounded`: they are as the gradient is.
+void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, bool rounded,
+                    char* sums);
 
 class SimCompute final : public TileCompute {
  public:
   explicit SimCompute(const SimShape& shape) : residual_(shape.residual) {}
   GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
                         void* gradient) override;
+  GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) override;
   absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
 
  private:

@@ -95,6 +95,9 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   if (request.separate_device) {
     request.device_update_share = static_cast<double>(random_.Below(3)) / 2;
   }
+  for (size_t u = 0; u < shape_.units.size() && !request.separate_device; ++u) {
+    request.rounded_sums.push_back(random_.OneIn(2));
+  }
   const auto smallest = SmallestBudgets(request);
   if (!smallest.ok()) {
     Fail(absl::StrCat("no budgets: ", smallest.status().ToString()));

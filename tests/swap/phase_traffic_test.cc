@@ -1,7 +1,7 @@
 #include "swap/phase_traffic.h"
 
 #include "gtest/gtest.h"
-#include "tests/swap/swap_run.h"
+#include "tests/swap/swap_training.h"
 
 namespace spillway {
 namespace {
@@ -175,6 +175,27 @@ TEST(PhaseTraffic, InputsAreCopiedByTheirOperations) {
   EXPECT_EQ(forward_moved.to_host_bytes, forward.to_host_bytes + 3 * 8192);
   EXPECT_EQ(backward_moved.to_device_bytes, backward.to_device_bytes + 3 * 8192);
   EXPECT_EQ(flush_moved.to_host_bytes, flush.to_host_bytes);
+}
+
+TEST(PhaseTraffic, SumsThatAreRoundedTakeHalfTheMemoryAndNoRounding) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+    PlanRequest request = Request(update, TierChoice::kNvme, TierChoice::kNvme);
+    const auto fp32 = PlanSwaps(request);
+    request.rounded_sums = {true, true, true, true, false};
+    const auto rounded = PlanSwaps(request);
+    ASSERT_TRUE(fp32.ok() && rounded.ok());
+    for (const GradientStay& stay : rounded->gradient_stays) {
+      const uint64_t parameters = request.layout.PaddedParameters(stay.unit);
+      EXPECT_EQ(stay.span.bytes, parameters * (stay.unit == 4 ? 4 : 2));
+      EXPECT_EQ(RoundTouches(*fp32, stay.unit), parameters * 6);
+      // The norm is taken of it where it waits, in memory; an update takes it as it is.
+      const bool waits = update == UpdateMode::kDeferred;
+      EXPECT_EQ(RoundTouches(*rounded, stay.unit),
+                parameters * (stay.unit == 4 ? 6 : (waits ? 4 : 0)));
+    }
+    EXPECT_LT(SmallestHost(request), SmallestHost(Request(update, TierChoice::kNvme,
+                                                          TierChoice::kNvme)));
+  }
 }
 
 }  // namespace

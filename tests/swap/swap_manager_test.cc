@@ -53,6 +53,7 @@ TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
     request.weights = choices[random() % 3];
     request.optimizer = choices[random() % 3];
     request.device_bytes = 0;
+    request.rounded_sums = RandomRoundedSums(shape, random);
     if (random() % 2) {
       request.activations = choices[random() % 3];
       request.activation_bytes.resize(shape.units.size());

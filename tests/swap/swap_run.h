@@ -29,6 +29,11 @@ class StubTiles : public TileCompute {
     return partial;
   }
 
+  GradientPartial Learn(int, int, uint64_t parameters, const void* gradient) override {
+    std::vector<float> rounded(parameters);
+    return Round(0, 0, parameters, static_cast<const float*>(gradient), rounded.data());
+  }
+
   static void UpdateOne(float& weight, float& moment, float gradient, int64_t step) {
     moment = std::fmod(moment + gradient, 1021.0f);
     weight = std::fmod(weight * 3 + gradient + moment + static_cast<float>(step % 1021), 1021.0f);
@@ -175,7 +180,7 @@ class SwapRun {
       if (train) {
         for (size_t i = 0; i < buffers->op->gradients.size(); ++i) {
           const int unit = buffers->op->gradients[i];
-          float* sums = buffers->gradients[i];
+          auto* sums = reinterpret_cast<float*>(buffers->gradients[i]);
           for (uint64_t j = 0; j < shape_.units[unit]; ++j) {
             const float g = GradientOf(op, oracle.weights[unit][j], j);
             sums[j] = buffers->fresh[i] ? g : sums[j] + g;

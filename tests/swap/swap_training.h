@@ -47,6 +47,13 @@ inline PlanRequest RequestFor(const RunShape& shape, UpdateMode update, TierChoi
   return request;
 }
 
+// Of some units, as if they had at most two terms.
+inline std::vector<bool> RandomRoundedSums(const RunShape& shape, std::mt19937& random) {
+  std::vector<bool> rounded;
+  for (size_t u = 0; u < shape.units.size(); ++u) rounded.push_back(random() % 2 == 0);
+  return rounded;
+}
+
 inline uint64_t SmallestHost(PlanRequest request) {
   uint64_t min_host = 0, min_device = 0;
   request.host_bytes = request.device_bytes = uint64_t{1} << 40;

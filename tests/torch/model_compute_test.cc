@@ -11,6 +11,7 @@
 
 #include "engine/torch/causal_attention.h"
 #include "engine/torch/gpt2.h"
+#include "engine/update_loops.h"
 #include "tests/torch/host_device.h"
 #include "tests/torch/recording_kernels.h"
 #include "tests/torch/training_run.h"
@@ -98,10 +99,10 @@ uint64_t Padded(uint64_t elements) {
   return (elements + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
 }
 
-TrainOptions TwoMicroBatches(DType dtype) {
+TrainOptions MicroBatches(int64_t count, DType dtype) {
   TrainOptions options;
   options.micro_batch = 2;
-  options.accumulate = 2;
+  options.accumulate = count;
   options.dtype = dtype;
   return options;
 }
@@ -109,17 +110,20 @@ TrainOptions TwoMicroBatches(DType dtype) {
 // One training step, its memory given by a place.
 class OneStep {
  public:
-  OneStep(const ComputePlace& place, const Model& model, DType dtype)
+  OneStep(const ComputePlace& place, const Model& model, DType dtype, int64_t micro_batches = 2)
       : place_(place),
         dtype_(dtype),
         model_(model),
         description_(*DescribeModel(model_)),
         data_(16, kSeqLen, kVocabulary),
-        compute_(model_, description_, &data_, nullptr, TwoMicroBatches(dtype), place),
+        compute_(model_, description_, &data_, nullptr, MicroBatches(micro_batches, dtype), place),
         schedule_(BuildTrainSchedule(DescribeSchedule(description_), UpdateMode::kImmediate)) {}
 
   ModelCompute& compute() { return compute_; }
   const StepSchedule& schedule() const { return schedule_; }
+
+  // From now on the sums of all units are in the run's dtype.
+  void RoundSums() { rounded_ = true; }
 
   // Of unit `spilled` the inputs leave the device; unit `kept` keeps its graph. -1: none.
   void Begin(int spilled, int kept) {
@@ -147,8 +151,9 @@ class OneStep {
     buffers.op = &op;
     for (int unit : op.weights) buffers.weights.push_back(weights_[unit].data());
     for (int unit : op.gradients) {
-      buffers.gradients.push_back(reinterpret_cast<float*>(sums_[unit].data()));
+      buffers.gradients.push_back(sums_[unit].data());
       buffers.fresh.push_back(!opened_[unit]);
+      buffers.rounded.push_back(rounded_);
       opened_[unit] = true;
     }
     if (op.unit == spilled_ && op.kind != OpKind::kLoss) {
@@ -162,8 +167,18 @@ class OneStep {
   std::string Sums() const {
     std::string bytes;
     for (size_t unit = 0; unit < sums_.size(); ++unit) {
-      bytes.append(sums_[unit].data(),
-                   Padded(description_.units[unit].flat_parameters) * sizeof(float));
+      bytes.append(sums_[unit].data(), SumsOf(unit) * (rounded_ ? DTypeBytes(dtype_) : 4));
+    }
+    return bytes;
+  }
+  // Of the rounded gradient, whatever the sums are in.
+  std::string Gradient() const {
+    if (rounded_) return Sums();
+    std::string bytes;
+    for (size_t unit = 0; unit < sums_.size(); ++unit) {
+      std::string rounded(SumsOf(unit) * DTypeBytes(dtype_), '\0');
+      RoundGradient(dtype_, sums_[unit].data(), rounded.data(), SumsOf(unit));
+      bytes += rounded;
     }
     return bytes;
   }
@@ -171,6 +186,8 @@ class OneStep {
   const ModelDescription& description() const { return description_; }
 
  private:
+  uint64_t SumsOf(size_t unit) const { return Padded(description_.units[unit].flat_parameters); }
+
   const ComputePlace place_;
   const DType dtype_;
   const Model model_;
@@ -181,6 +198,7 @@ class OneStep {
   std::vector<PlaceMemory> weights_, sums_;
   std::vector<bool> opened_;
   int spilled_ = -1;
+  bool rounded_ = false;
   alignas(64) char inputs_[16384];
 };
 
@@ -210,6 +228,46 @@ TEST(ModelCompute, MemoryOfADevicesOwnChangesNoBit) {
     EXPECT_EQ(separate.sums, host.sums);
     EXPECT_EQ(device.allocations, 10);
   }
+}
+
+TEST(ModelCompute, SumsOfTwoTermsNeedNoFp32) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    std::string expected;
+    for (bool rounded : {false, true}) {
+      OneStep step(ComputePlace(), SmallGpt2(/*dropout=*/0.1), dtype, /*micro_batches=*/1);
+      if (rounded) step.RoundSums();
+      step.Begin(-1, -1);
+      for (const StepOp& op : step.schedule().ops) {
+        const absl::Status status = step.Run(op);
+        ASSERT_TRUE(status.ok()) << status;
+      }
+      if (!rounded) expected = step.Gradient();
+      EXPECT_EQ(step.Gradient(), expected) << DTypeName(dtype);
+    }
+  }
+}
+
+TEST(ModelCompute, MoreTermsThanThereIsRoomForAreAnErrorAndNotRoundedTwice) {
+  OneStep step(ComputePlace(), SmallGpt2(0), DType::kBFloat16, /*micro_batches=*/2);
+  step.RoundSums();
+  step.Begin(-1, -1);
+  absl::Status status;
+  for (const StepOp& op : step.schedule().ops) {
+    if (status.ok()) status = step.Run(op);
+  }
+  // Two of the loss, and the first of the embedding's own backward.
+  EXPECT_THAT(std::string(status.message()), HasSubstr("more gradients than in the dry run"));
+}
+
+TEST(ModelCompute, AParameterIsBorrowedOnce) {
+  class Twice : public Head {
+    std::vector<BorrowedParameter> borrowed() const override { return {{0, 0}, {0, 0}}; }
+  };
+  Model model = Plain();
+  model.loss = std::make_shared<Twice>();
+  const absl::Status status = DescribeModel(model).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("twice"));
 }
 
 TEST(ModelCompute, ADryRunTakesTheDevicesMemoryAndGivesItBack) {
@@ -262,7 +320,7 @@ TEST(ModelCompute, WhatNoGradientReachesIsZeroed) {
   for (const StepOp& op : step.schedule().ops) (void)step.Run(op);
   // Of "lines" the parameter that is not used and what is behind it, the gap before it included.
   const uint64_t end = kVocabulary * kWidth;
-  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("zero ", Padded(end) - end)));
+  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("zero ", (Padded(end) - end) * sizeof(float))));
   EXPECT_THAT(kernels.addresses, Contains(step.sums(0) + end));
 }
 

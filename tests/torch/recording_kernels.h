@@ -22,9 +22,13 @@ class RecordingKernels : public TensorKernels {
     calls.push_back(absl::StrCat(first ? "first " : "add ", gradient.numel()));
     addresses.push_back(sums);
   }
-  void FillZero(float* sums, uint64_t count) override {
-    calls.push_back(absl::StrCat("zero ", count));
+  void AccumulateRounded(const torch::Tensor& gradient, void* sums, bool first) override {
+    calls.push_back(absl::StrCat(first ? "first rounded " : "add rounded ", gradient.numel()));
     addresses.push_back(sums);
+  }
+  void FillZero(void* data, uint64_t bytes) override {
+    calls.push_back(absl::StrCat("zero ", bytes));
+    addresses.push_back(data);
   }
   void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
                const torch::Tensor& in, const torch::Tensor& out) override {
@@ -34,7 +38,7 @@ class RecordingKernels : public TensorKernels {
   }
 
   std::vector<std::string> calls;
-  std::vector<float*> addresses;  // of sums
+  std::vector<const void*> addresses;  // of sums
 
  private:
   const torch::DeviceType type_;

@@ -19,7 +19,7 @@ TEST(TensorKernels, SumsOnTheCpuAreFp32AndTheFirstReplaces) {
   kernels.AccumulateGradient(gradient, sums.data(), /*first=*/false);
   const torch::Tensor expected = gradient.to(torch::kFloat32) * 2;
   EXPECT_TRUE(torch::equal(torch::from_blob(sums.data(), {200'000}), expected));
-  kernels.FillZero(sums.data() + 5, 3);
+  kernels.FillZero(sums.data() + 5, 3 * sizeof(float));
   EXPECT_EQ(sums[5] + sums[6] + sums[7], 0);
   EXPECT_EQ(sums[8], 16);
 }

@@ -21,9 +21,13 @@ class Kernels final : public TensorKernels {
                                      gradient.const_data_ptr(), gradient.numel(), sums, first));
   }
 
-  void FillZero(float* sums, uint64_t count) override {
-    if (count == 0) return;
-    const LaunchError error = LaunchZero(CurrentStream(), sums, count * sizeof(float));
+  void AccumulateRounded(const torch::Tensor&, void*, bool) override {
+    TORCH_CHECK(false, "gradient sums on a GPU are in fp32");
+  }
+
+  void FillZero(void* data, uint64_t bytes) override {
+    if (bytes == 0) return;
+    const LaunchError error = LaunchZero(CurrentStream(), data, bytes);
     TORCH_CHECK(error == nullptr, "CUDA did not take the kernel for zeros: ", error);
   }
 

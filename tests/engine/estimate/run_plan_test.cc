@@ -250,5 +250,24 @@ TEST(RunPlan, ForecastsLeaveOutWhatIsNotRecomputed) {
   EXPECT_EQ(WithoutRecompute(times, graphs).forward_seconds, times.forward_seconds);
 }
 
+TEST(RunPlan, SumsOfAtMostTwoTermsAreInTheRunsDtype) {
+  const auto rounded = [](int64_t accumulate, int64_t loss_chunks, bool separate_device) {
+    TrainOptions options = Options(1 << 30, 1 << 30, true);
+    options.accumulate = accumulate;
+    RunPlanInput input;
+    input.memory.working_bytes = 10 * kMiB;
+    input.memory.loss_chunks = loss_chunks;
+    input.separate_device = separate_device;
+    return PlanRun(SmallModel(), options, input)->request.rounded_sums;
+  };
+  // The last unit is the loss, and adds to the first's, whose own backward comes last.
+  EXPECT_EQ(rounded(1, 1, false), std::vector<bool>(6, true));
+  EXPECT_EQ(rounded(1, 2, false), std::vector<bool>({false, true, true, true, true, true}));
+  EXPECT_EQ(rounded(1, 3, false), std::vector<bool>({false, true, true, true, true, false}));
+  EXPECT_EQ(rounded(2, 1, false), std::vector<bool>({false, true, true, true, true, true}));
+  EXPECT_EQ(rounded(3, 1, false), std::vector<bool>(6, false));
+  EXPECT_TRUE(rounded(1, 1, true).empty());
+}
+
 }  // namespace
 }  // namespace spillway

@@ -222,7 +222,7 @@ inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredW
           const int u = ops[op].gradients[g];
           const auto* weights = reinterpret_cast<const float*>(buffers.weights[g]);
           for (uint64_t i = 0; i < unit_parameters[u]; ++i) {
-            float& sum = buffers.gradients[g][i];
+            float& sum = reinterpret_cast<float*>(buffers.gradients[g])[i];
             // As compute does: padding up to a block, and nothing behind it.
             if (buffers.fresh[g]) sum = i < shape.units[u] + 100 ? 0 : 1e3f;
             if (i < shape.units[u]) sum += Contribution(grid.rank, step, op, i, weights[i]);
