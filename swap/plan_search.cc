@@ -17,17 +17,20 @@ constexpr double kShareStep = 1.0 / 16, kMostDeferred = 1;
 constexpr double kWorthwhile = 0.995;
 
 // How much is read ahead and under way at once. Tiles wait for a read, a worker and a write in
-// turn: 16 to 24 keep all three busy.
+// turn: 16 to 24 keep all three busy. Without a tail a unit's update holds up the backward of the
+// next one, which costs more than fetching its weights when they are needed.
 struct Level {
   int lookahead, tail, tile_buffers;
 };
 constexpr Level kLevels[] = {{4, 2, 24}, {4, 2, 16}, {4, 2, 8}, {3, 2, 8}, {2, 2, 8},
-                             {2, 2, 6},  {2, 1, 4},  {1, 1, 3}, {1, 0, 2}};
+                             {2, 2, 6},  {2, 1, 8},  {2, 1, 4}, {1, 1, 8}, {1, 1, 3},
+                             {0, 1, 4},  {0, 1, 2},  {1, 0, 8}, {1, 0, 2}, {0, 0, 8}};
 constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
 // Tiles under way on a device that updates them: one comes, one is worked on, one goes, and one
 // more.
 constexpr int kFewestDeviceTiles = 2, kMostDeviceTiles = 4;
-// Below these the clock does not see what is lost: transfers take their time one by one.
+// The clock chooses among these, and below them only where none of them fits: it does not see all
+// that is lost there, as transfers take their time one by one.
 constexpr int kChosenLevels = 5;
 
 // Whether a store with `room` has all that is spilled by a plan that asks for `other`.
@@ -289,7 +292,10 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
     // Memory that is not spent on reading ahead everywhere may serve better at the turn, or save
     // transfers.
     for (const Draft& other : smallest) {
-      for (int lower = 0; lower < kChosenLevels; ++lower) try_plan(other, share, lower);
+      Draft fits = other;
+      const bool deep = Deepen(fits, 0) < kChosenLevels;
+      const int levels = deep ? kChosenLevels : kNumLevels;
+      for (int lower = 0; lower < levels; ++lower) try_plan(other, share, lower);
     }
     if (all_deferred() || request_.deferred_share) continue;
     for (double other = kShareStep; other <= kMostDeferred; other += kShareStep) {
@@ -300,11 +306,9 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   return plan;
 }
 
-// From the draft that needs least to the plan that makes the most of the budgets.
-SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_begin) const {
-  // The deepest look-ahead that fits.
-  Draft draft = smallest;
-  for (int i = level_begin; i < kNumLevels; ++i) {
+// The deepest look-ahead that fits, from `begin` on: its level, or kNumLevels.
+int Planner::Deepen(Draft& draft, int begin) const {
+  for (int i = begin; i < kNumLevels; ++i) {
     const Level& level = kLevels[i];
     // More than eight are worth an eighth of the memory: the rest saves transfers.
     if (level.tile_buffers > 8 && level.tile_buffers * layout_.MaxTileBytes() > host_bytes_ / 8) {
@@ -316,8 +320,18 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_
           d.tile_buffers =
               std::clamp(level.tile_buffers, 2, std::max(2, request_.max_tile_buffers));
         })) {
-      break;
+      return i;
     }
+  }
+  return kNumLevels;
+}
+
+// From the draft that needs least to the plan that makes the most of the budgets.
+SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_begin) const {
+  Draft draft = smallest;
+  Deepen(draft, level_begin);
+  for (int ahead = request_.max_lookahead; training() && ahead > draft.lookahead; --ahead) {
+    if (TryChange(draft, [&](Draft& d) { d.forward_lookahead = ahead; })) break;
   }
   while (draft.device_tiles > 0 && draft.device_tiles < kMostDeviceTiles &&
          TryChange(draft, [](Draft& d) { ++d.device_tiles; })) {

@@ -2,6 +2,7 @@
 // What a draft's choices mean is in swap/swap_plan.cc, which are taken in swap/plan_search.cc.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <set>
 #include <utility>
@@ -17,6 +18,7 @@ struct Draft {
   std::vector<UnitPlacement> placements;
   std::vector<Tier> activations;  // [unit]
   int lookahead = 0;
+  int forward_lookahead = 0;  // of the forward, which has no gradients: no less than that
   // Operations after its last use by compute during which a buffer may still be read, by
   // rounding and update or by a write, before its addresses are needed again.
   int tail = 0;
@@ -92,6 +94,10 @@ class Planner {
   std::vector<WeightStay> WeightStays(const Draft& draft, std::vector<Lifetime>* lifetimes) const;
   std::vector<ActivationStay> ActivationStays(const Draft& draft,
                                               std::vector<Lifetime>* lifetimes) const;
+  int LookaheadAt(const Draft& draft, int op) const {
+    const bool forward = request_.schedule.ops[op].kind == OpKind::kForward;
+    return forward ? std::max(draft.lookahead, draft.forward_lookahead) : draft.lookahead;
+  }
   SwapPlan Build(const Draft& draft) const;
   bool Fits(const SwapPlan& plan) const {
     return plan.host_arena_bytes <= host_bytes_ && plan.device_bytes() <= request_.device_bytes;
@@ -107,6 +113,7 @@ class Planner {
   }
   // `level`: of look-ahead, the deepest first; what does not fit is passed over.
   SwapPlan Fastest(const std::vector<Draft>& smallest, SwapPlan plan);
+  int Deepen(Draft& draft, int begin) const;
   SwapPlan Spend(const Draft& smallest, double deferred_share, int level) const;
   // The unit whose gradient is complete last, where its update goes through the store at once.
   int TurnUnit(const Draft& draft) const;

@@ -88,7 +88,7 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
       while (++i < uses.size() && (kept || uses[i] - stay.last_op <= 1)) stay.last_op = uses[i];
       stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
       stay.span.bytes = layout_.PaddedParameters(unit) * layout_.planes()[0].bytes_per_parameter;
-      Lifetime lifetime{stay.first_op - draft.lookahead, stay.last_op};
+      Lifetime lifetime{stay.first_op - LookaheadAt(draft, stay.first_op), stay.last_op};
       // What the update takes must be all that it is to change.
       const std::vector<int>& added = gradient_ops_[unit];
       stay.feeds_update = updated_in_stays && !Deferred(draft, unit) && !added.empty() &&
@@ -170,6 +170,7 @@ SwapPlan Planner::Build(const Draft& draft) const {
   plan.schedule = request_.schedule;
   plan.placements = draft.placements;
   plan.lookahead = draft.lookahead;
+  plan.forward_lookahead = std::max(draft.lookahead, draft.forward_lookahead);
   plan.activations = draft.activations;
 
   uint64_t next[2] = {0, 0};  // by tier: kDevice, kHost

@@ -235,6 +235,7 @@ struct SwapPlan {
   int turn_tiles() const;  // of all of them
 
   int lookahead = 0;
+  int forward_lookahead = 0;  // where the forward has room for more
   uint64_t host_arena_bytes = 0;
   uint64_t device_arena_bytes = 0;
   uint64_t min_host_bytes = 0;  // the smallest host_bytes that would do

@@ -109,7 +109,11 @@ std::string SwapPlan::Summary() const {
                   turn_tiles() > 0
                       ? absl::StrCat(" (", tile_buffers + turn_tiles(), " between two steps)")
                       : "",
-                  ", weights fetched ", lookahead, " operations ahead\n", "  traffic   ",
+                  ", weights fetched ", lookahead, " operations ahead",
+                  forward_lookahead > lookahead
+                      ? absl::StrCat(" (", forward_lookahead, " in the forward)")
+                      : "",
+                  "\n", "  traffic   ",
                   FormatBytes(traffic.read_bytes), " read and ", FormatBytes(traffic.written_bytes),
                   " written on NVMe per step\n");
   return text;

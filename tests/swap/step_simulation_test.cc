@@ -210,6 +210,27 @@ TEST(StepSimulation, MoreMemoryIsNeverSlower) {
 }
 
 // A run opens its store for the plan that it makes before anything is timed.
+// With so little that weights cannot be read ahead in the backward, memory goes to the updates
+// under way, so that the next backward need not wait for them, and to the forward's look-ahead.
+TEST(StepSimulation, LittleMemoryGoesToWhatSavesMost) {
+  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  request.deferred_share = 0;
+  request.rounded_sums.assign(request.layout.num_units(), true);
+  const SwapPlan loose = PlanOf(request);
+  const double bytes = loose.traffic.read_bytes + loose.traffic.written_bytes;
+  const double compute = 4;
+  request.clock = Clock(request, compute / request.schedule.ops.size(), bytes / compute, 1e15);
+  const double least = SimulateStep(PlanOf(request), *request.clock).seconds;
+  const uint64_t smallest = SmallestBudgets(request)->front().host_bytes;
+  const uint64_t layer = request.layout.PaddedParameters(1) * 2;
+  // Weights of two layers more than the smallest budget.
+  request.host_bytes = smallest + 2 * layer + (1 << 20);
+  const SwapPlan plan = PlanOf(request);
+  EXPECT_LT(SimulateStep(plan, *request.clock).seconds, 1.1 * least);
+  EXPECT_EQ(plan.lookahead, 0);
+  EXPECT_GE(plan.forward_lookahead, 1);
+}
+
 TEST(StepSimulation, TheClockSpillsNothingThatIsNotSpilledWithoutOne) {
   // The first are any requests; with the last a plan for less memory once spilled more.
   for (int i : {0, 1, 2, 3, 4, 5, 6, 7, 1579}) {
