@@ -229,7 +229,7 @@ void SwapManager::Mover::TimedLaunch(const TileTask& task, Device::Kernel kernel
 void SwapManager::Mover::RoundOnDevice(TileTask* task, char* gradient) {
   Pass& pass = *task->pass;
   device_->Wait(StreamId::kToHost, std::exchange(pass.sums_complete, nullptr));
-  TimedLaunch(*task, [this, unit = pass.unit, tile = task->tile, 
+  TimedLaunch(*task, [this, unit = pass.unit, tile = task->tile,
                       sums = reinterpret_cast<const float*>(task->sums), gradient,
                       learned = Learned()](void* native_stream) {
     return compute_->RoundOnDevice(native_stream, unit, tile, layout_.TileParameters(unit, tile),

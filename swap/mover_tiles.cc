@@ -189,8 +189,8 @@ absl::Status SwapManager::Mover::VerifyTile(const TileTask& task) const {
   return absl::OkStatus();
 }
 
-// On a worker thread: the rounded gradient, where it shall be, and what is learned of it. Of that an
-// update from the sums has no use.
+// On a worker thread: the rounded gradient, where it shall be, and what is learned of it. Of that
+// an update from the sums has no use.
 void SwapManager::Mover::RoundTile(TileTask& task) const {
   const int unit = task.pass->unit, tile = task.tile;
   const uint64_t parameters = layout_.TileParameters(unit, tile);

@@ -53,9 +53,9 @@ enum class Program : uint8_t {
 // inputs' memory is the host's all the same.
 struct OpBuffers {
   const StepOp* op = nullptr;
-  int index = 0;                  // of the op in the schedule
-  std::vector<char*> weights;     // by position in op->weights: the unit's flat weights
-  std::vector<char*> gradients;   // by position in op->gradients: the unit's flat sums
+  int index = 0;                 // of the op in the schedule
+  std::vector<char*> weights;    // by position in op->weights: the unit's flat weights
+  std::vector<char*> gradients;  // by position in op->gradients: the unit's flat sums
   // No op of this step has written to these sums yet: their contents are undefined.
   std::vector<bool> fresh;
   // They are in the run's dtype, not fp32, and take two terms at most. Empty: none are.

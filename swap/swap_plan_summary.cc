@@ -104,18 +104,16 @@ std::string SwapPlan::Summary() const {
                     " units through the device, ", device_tile_spans.size(), " tiles at once",
                     streamed < layout.num_units() ? ", the others on the host" : "");
   }
-  absl::StrAppend(&text, "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ",
-                  tile_buffers, " tiles in flight",
-                  turn_tiles() > 0
-                      ? absl::StrCat(" (", tile_buffers + turn_tiles(), " between two steps)")
-                      : "",
-                  ", weights fetched ", lookahead, " operations ahead",
-                  forward_lookahead > lookahead
-                      ? absl::StrCat(" (", forward_lookahead, " in the forward)")
-                      : "",
-                  "\n", "  traffic   ",
-                  FormatBytes(traffic.read_bytes), " read and ", FormatBytes(traffic.written_bytes),
-                  " written on NVMe per step\n");
+  absl::StrAppend(
+      &text, "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ", tile_buffers,
+      " tiles in flight",
+      turn_tiles() > 0 ? absl::StrCat(" (", tile_buffers + turn_tiles(), " between two steps)")
+                       : "",
+      ", weights fetched ", lookahead, " operations ahead",
+      forward_lookahead > lookahead ? absl::StrCat(" (", forward_lookahead, " in the forward)")
+                                    : "",
+      "\n", "  traffic   ", FormatBytes(traffic.read_bytes), " read and ",
+      FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
   return text;
 }
 

@@ -24,8 +24,8 @@ std::string Signature(const UnitDescription& unit, const torch::Tensor& input) {
 
 // Weights, zero, and gradient sums of one op.
 struct OpScratch {
-  absl::Status Fill(const ModelDescription& model, int unit, DType dtype,
-                    const ComputePlace& place, bool rounded_sums) {
+  absl::Status Fill(const ModelDescription& model, int unit, DType dtype, const ComputePlace& place,
+                    bool rounded_sums) {
     op.unit = unit;
     op.weights = model.units[unit].borrows;
     op.weights.push_back(unit);

@@ -193,8 +193,8 @@ TEST(PhaseTraffic, SumsThatAreRoundedTakeHalfTheMemoryAndNoRounding) {
       EXPECT_EQ(RoundTouches(*rounded, stay.unit),
                 parameters * (stay.unit == 4 ? 6 : (waits ? 4 : 0)));
     }
-    EXPECT_LT(SmallestHost(request), SmallestHost(Request(update, TierChoice::kNvme,
-                                                          TierChoice::kNvme)));
+    EXPECT_LT(SmallestHost(request),
+              SmallestHost(Request(update, TierChoice::kNvme, TierChoice::kNvme)));
   }
 }
 

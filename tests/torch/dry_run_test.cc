@@ -124,8 +124,7 @@ TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
         const auto what = absl::StrCat(c.vocabulary, " x ", c.width, ", ", DTypeName(dtype), ", ",
                                        step.micro_batch, " x ", step.seq_len);
         EXPECT_NEAR(formula / measured, 1, 0.25) << what << ": " << formula << " for " << measured;
-        EXPECT_EQ(ComputeMemoryOf(built.shape, dtype, step).loss_chunks,
-                  dry_run.memory.loss_chunks)
+        EXPECT_EQ(ComputeMemoryOf(built.shape, dtype, step).loss_chunks, dry_run.memory.loss_chunks)
             << what;
         const GraphCosts found = dry_run.graphs;
         const GraphCosts graphs = GraphCostsOf(built.shape, dtype, step, 1e9);
