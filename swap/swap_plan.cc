@@ -95,13 +95,14 @@ std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
                           added.back() == stay.last_op;
       if (stay.feeds_update) lifetime.last += draft.tail;
       if (stay.first_op == uses[0] && training()) {
-        stay.filled_by_update =
-            updated_in_stays && (Deferred(draft, unit) || draft.carried.contains(unit));
         // A deferred update waits for the end of the step before.
         if (Deferred(draft, unit)) lifetime.first = std::max(lifetime.first, 0);
+        const int updated = added.empty() ? 0 : added.back() - num_ops();  // in the step before
         if (updated_in_stays && draft.carried.contains(unit)) {
-          lifetime.first = std::min(lifetime.first, gradient_ops_[unit].back() - num_ops());
+          lifetime.first = std::min(lifetime.first, updated);
         }
+        stay.filled_by_update = updated_in_stays && !added.empty() &&
+                                (Deferred(draft, unit) || lifetime.first <= updated + 1);
       }
       stay.lead_ops = stay.first_op - lifetime.first;
       stays.push_back(stay);

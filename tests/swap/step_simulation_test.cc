@@ -112,6 +112,7 @@ TEST(StepSimulation, SpilledInputsTakeTheirTimeOfTheDiskAndNoOther) {
 
 TEST(StepSimulation, NoStepIsFasterThanAnyResource) {
   std::mt19937 random(7);
+  int late = 0;
   for (int i = 0; i < 200; ++i) {
     PlanRequest request = GptLike(random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred,
                                   random() % 2 ? TierChoice::kNvme : TierChoice::kAuto);
@@ -119,18 +120,22 @@ TEST(StepSimulation, NoStepIsFasterThanAnyResource) {
     request.host_bytes = Smallest(request) + random() % 60000000;
     request.deferred_share = (random() % 5) / 4.0;
     const SwapPlan plan = PlanOf(request);
-    const StepClock clock = Clock(request, 0.001 * (1 + random() % 50), 1e8 * (1 + random() % 100),
-                                  1e8 * (1 + random() % 100));
+    const double op_seconds = 0.001 * (1 + random() % 50);  // in an order that no compiler chooses
+    const double disk_rate = 1e8 * (1 + random() % 100), update_rate = 1e8 * (1 + random() % 100);
+    const StepClock clock = Clock(request, op_seconds, disk_rate, update_rate);
     const SimulatedStep step = SimulateStep(plan, clock);
     const double disk = clock.disk.Seconds(plan.traffic.read_bytes, plan.traffic.written_bytes);
-    // What a step leaves for the next to write is not quite what the one before left it.
-    EXPECT_GE(step.seconds * 1.005, disk);
+    // An update that comes late may find the next forward's memory there, and saves it its fetch.
+    const double fetch = clock.disk.Seconds(2.0 * plan.layout.PaddedParameters(2), 0);
+    EXPECT_GE(step.seconds * 1.0005 + fetch, disk) << i;
+    late += step.seconds * 1.0005 < disk;
     EXPECT_GE(step.seconds * 1.001, Sum(clock.op_seconds));
     EXPECT_LE(step.seconds,
               disk + Sum(clock.op_seconds) +
                   40.0 * plan.layout.TotalPaddedParameters() / clock.update_bytes_per_second);
     EXPECT_NEAR(step.seconds - step.stall_seconds, Sum(clock.op_seconds), 1e-6);
   }
+  EXPECT_LE(late, 2);  // the plan counts no fetch that an update in good time saves
 }
 
 // At the turn nothing is computed beside the embedding's update: what was read before it, and is
