@@ -116,9 +116,10 @@ def summarize(comparison, runs, absent, judge):
     for bound in comparison.bounds if judge else []:
         each = [run[bound.key] for run in runs[bound.side] if run]
         if each:
-            holds, words = judged(bound.limit, max(each) / bound.unit)
-            print(f"  {max(each) / bound.unit:.3f}  {bound.text}{words}")
-            found["limits"].append({"name": bound.text, "figure": max(each), "holds": holds})
+            worst = max(each) if bound.limit.most is not None else min(each)
+            holds, words = judged(bound.limit, worst / bound.unit)
+            print(f"  {worst / bound.unit:.3f}  {bound.text}{words}")
+            found["limits"].append({"name": bound.text, "figure": worst, "holds": holds})
     return found
 
 

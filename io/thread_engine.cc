@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/status.h"
+#include "io/thread_name.h"
 
 namespace spillway {
 namespace {
@@ -46,7 +47,10 @@ absl::StatusOr<std::unique_ptr<ThreadEngine>> ThreadEngine::Create(const IoEngin
   for (uint32_t i = 0; i < options.threads; ++i) {
     // The one place where the standard library has no answer but to throw.
     try {
-      engine->threads_.emplace_back([e = engine.get()] { e->Work(); });
+      engine->threads_.emplace_back([e = engine.get()] {
+        NameThisThread("spill-io");
+        e->Work();
+      });
     } catch (const std::system_error& error) {
       return ErrnoStatus(error.code().value(),
                          absl::StrCat("start I/O thread ", i + 1, " of ", options.threads));

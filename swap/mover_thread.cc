@@ -2,6 +2,7 @@
 // waits takes the turns.
 #include <utility>
 
+#include "io/thread_name.h"
 #include "swap/mover.h"
 #include "swap/mover_internal.h"
 
@@ -29,6 +30,7 @@ void SwapManager::Mover::Start(std::unique_ptr<IoEngine> engine) {
   engine_ = std::move(engine);
   if (executor_ != nullptr) return;
   thread_ = std::thread([this] {
+    NameThisThread("spill-mover");
     while (Turn()) {
     }
   });

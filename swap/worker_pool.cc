@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include "io/thread_name.h"
+
 namespace spillway {
 
 WorkerPool::WorkerPool(int threads, Executor* executor)
@@ -35,6 +37,7 @@ void WorkerPool::RunFirst(std::function<void()> job) {
 }
 
 void WorkerPool::Loop() {
+  NameThisThread("spill-worker");
   while (true) {
     std::function<void()> job;
     {

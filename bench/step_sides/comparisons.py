@@ -2,6 +2,7 @@
 import statistics
 from dataclasses import dataclass, field
 
+from .adam import BenchAdam, FusedAdam
 from .peers import DeepSpeed, PyTorch
 from .side import Shape
 from .spillway import Disk, Spillway
@@ -14,6 +15,7 @@ ABOUT = {
     "budgets-355m": "GPT-2 355M, 1 x 256: host memory of 0.5, 1, 2, 4, 8 GiB, and all",
     "layers": "GPT-2 124M, 4 x 256, all on NVMe: against one of twice the layers",
     "accumulation": "GPT-2 124M, 1 x 256, all on NVMe: bytes moved with --accumulate 8 and 1",
+    "adam": "the update of 100M parameters alone: PyTorch's fused AdamW, and a copy",
     "waiting": "GPT-2 124M, 4 x 256, all on NVMe: compute threads that spin a moment, sleep, spin",
 }
 
@@ -43,7 +45,7 @@ class Ratio:
 
 @dataclass
 class Bound:
-    """Of the largest `key` of a side."""
+    """Of the `key` of a side that is farthest on the wrong side of the limit."""
     text: str
     side: str
     key: str
@@ -199,21 +201,35 @@ def waiting(args, work):
     shape, flags = gpt2_124m(args), nvme(work, "512MiB", "512MiB")
     ours, sleep, spin = "as it is", "sleeping at once", "spinning on and on"
     one = "one thread, the other core free"
+    first, last = "the mover before compute", "updates behind compute"
     passive = {"OMP_WAIT_POLICY": "PASSIVE", "GOMP_SPINCOUNT": "0"}
     return Comparison(
         "waiting", [Spillway(work, ours, shape, flags),
                     Spillway(work, sleep, shape, flags, environment=passive),
                     Spillway(work, spin, shape, flags, environment={"OMP_WAIT_POLICY": "ACTIVE"}),
-                    Spillway(work, one, shape, [*flags, "--threads", "1"])],
+                    Spillway(work, one, shape, [*flags, "--threads", "1"]),
+                    Spillway(work, first, shape, flags, nice={"spill-mover": -10}),
+                    Spillway(work, last, shape, flags, nice={"spill-worker": 10})],
         [Ratio(f"as it is / {sleep}, seconds", ours, sleep, limit=Limit(most=NOISE)),
          Ratio(f"as it is / {spin}, seconds", ours, spin, limit=Limit(most=NOISE)),
-         Ratio(f"as it is / {one}, seconds", ours, one, limit=Limit(most=NOISE)),
+         *(Ratio(f"as it is / {other}, seconds", ours, other, limit=Limit(most=NOISE))
+           for other in (one, first, last)),
          Ratio(f"as it is / {one}, seconds the disk was busy", ours, one, "disk_seconds")])
+
+
+def adam(args, work):
+    peer = FusedAdam(work)
+    return Comparison(
+        "adam", [BenchAdam(work), peer],
+        [Ratio("bench adam / PyTorch's fused AdamW, seconds", BenchAdam.NAME, peer.name,
+               limit=Limit(most=1.0))],
+        [Bound("of a plain copy's rate, at least", BenchAdam.NAME, "of_a_copy", 1,
+               Limit(least=0.9))])
 
 
 MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "xl": xl, "xl-small": xl_small,
           "budgets-355m": budgets_355m,
-          "layers": layers, "accumulation": accumulation, "waiting": waiting}
+          "layers": layers, "accumulation": accumulation, "adam": adam, "waiting": waiting}
 
 
 def make(name, args, work):

@@ -86,8 +86,27 @@ def busy_seconds():
             children.ru_utime + children.ru_stime)
 
 
-def watch(command, log_path, timeout, rows=None, environment=None):
-    """Runs `command` to its end. `rows`: a file that grows by a line a step."""
+def set_priorities(pid, nice):
+    """Of the threads of these names. DidNotRun where there are none, or it is not allowed."""
+    found = 0
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as file:
+                name = file.read().strip()
+            if name in nice:
+                os.setpriority(os.PRIO_PROCESS, int(thread), nice[name])
+                found += 1
+    except PermissionError:
+        raise DidNotRun("a higher priority is for root") from None
+    except OSError:  # the process, or a thread of it, has just ended
+        return
+    if found == 0:
+        raise DidNotRun(f"no thread is called {' or '.join(nice)}")
+
+
+def watch(command, log_path, timeout, rows=None, environment=None, nice=None):
+    """Runs `command` to its end. `rows`: a file that grows by a line a step. `nice`: {thread's name: what
+    it gets when the first row is there}; DidNotRun where there is no such thread."""
     all_before, ours_before, began = *busy_seconds(), time.monotonic()
     with open(log_path, "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT,
@@ -102,6 +121,13 @@ def watch(command, log_path, timeout, rows=None, environment=None):
                 size = os.path.getsize(rows)
                 with open(rows, "rb") as file:
                     found = file.read().count(b"\n")
+                if nice and process.poll() is None:
+                    try:
+                        set_priorities(process.pid, nice)
+                    except DidNotRun:
+                        if process.poll() is None:
+                            raise
+                    nice = None
                 moved = proc_fields(process.pid, "io")
                 if "write_bytes" in moved:
                     sample = (int(moved["read_bytes"]), int(moved["write_bytes"]))

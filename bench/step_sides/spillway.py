@@ -32,9 +32,10 @@ def median_of(rows, *keys):
 class Spillway:
     ours = True
 
-    def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1, environment=None):
+    def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1, environment=None, nice=None):
         self.work, self.name, self.shape, self.flags = work, name, shape, flags
         self.clip, self.accumulate, self.environment = clip, accumulate, environment
+        self.nice = nice
 
     def prepare_model(self):
         model, data = self.work.path("model"), self.work.path(f"tokens-{self.shape.vocabulary}.bin")
@@ -62,7 +63,7 @@ class Spillway:
         metrics = os.path.join(output, "metrics.jsonl")
         try:
             watched = watch(command, self.work.path("spillway.log"), self.work.timeout, metrics,
-                            self.environment)
+                            self.environment, self.nice)
             if watched.exit_code != 0:
                 raise DidNotRun(ended(watched))
             with open(metrics, encoding="utf-8") as file:

@@ -30,6 +30,9 @@ class AdamW:
     def step(self): time.sleep(0.05)
     def zero_grad(self, set_to_none): pass
 optim = Some(AdamW=AdamW)
+nn = Some(Parameter=lambda tensor: Some(data=tensor))
+def full(shape, value): return shape
+def set_num_threads(threads): assert threads >= 1
 """
 TRANSFORMERS = """
 from types import SimpleNamespace as Some
@@ -158,6 +161,28 @@ class BenchStepTest(CliTest):
         for comparison in found["comparisons"].values():
             self.assertEqual(comparison["ratios"], [])
             self.assertEqual(len(comparison["sides"]), 1)
+
+    def test_the_optimizer_alone(self):
+        code, text, found = self.step("adam", modules={"torch": TORCH})
+        self.assertEqual(code, 0, text)
+        found = found["comparisons"]["adam"]
+        peer = "PyTorch's fused AdamW, fp32"
+        self.assertEqual(found["peers"][peer]["version"], "torch 2.0-fake")
+        for run in found["sides"][peer]["runs"]:
+            self.assertAlmostEqual(run["seconds"], 0.05, delta=0.04)
+        for run in found["sides"]["bench adam"]["runs"]:
+            self.assertGreater(run["of_a_copy"], 0)
+            self.assertGreater(run["seconds"], 0)
+        self.assert_ratios(found, ("bench adam / PyTorch's fused AdamW, seconds", "bench adam", peer))
+
+    def test_priorities_are_of_threads_that_are_there(self):
+        code, text, found = self.step("waiting", pairs=1)
+        self.assertEqual(code, 0 if os.geteuid() == 0 else 1, text)
+        found = found["comparisons"]["waiting"]
+        self.assertIn("updates behind compute", found["sides"])
+        if os.geteuid() != 0:
+            self.assertEqual(found["did_not_run"], {
+                "the mover before compute": "a higher priority is for root"})
 
     def test_our_own_sides(self):
         code, text, found = self.step("layers", "accumulation", "budgets-355m", "xl-small", pairs=1)
