@@ -55,6 +55,9 @@ struct StepClock {
   // Of the time that workers take, how much is taken from compute: 0 with cores of their own
   // for all of them, workers / cores where compute uses every core.
   double shared_cores = 0;
+  // How many those are. Compute waits for the slowest of its threads: a worker that is busy alone,
+  // as where updates come as slowly as the disk has them, keeps it up as long as all of them would.
+  double workers = 1;
   // [op of the schedule] of compute, alone on the machine; empty with several ranks, which have:
   std::vector<double> op_seconds;
   std::optional<CollectiveClock> collective = std::nullopt;

@@ -1,5 +1,6 @@
 // How a simulation's time passes: who has which part of which resource until something ends.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "io/check.h"
@@ -90,8 +91,10 @@ void Simulation::Advance() {
   const double round_rate = share_out(round ? &round->needs : nullptr, there);
   std::vector<double> update_rates;
   for (const Pass* update : updates) update_rates.push_back(share_out(&update->needs, there));
+  // How often any of the workers is busy, each of them as often as all are on average.
+  const double any_busy = 1 - std::pow(there.workers, clock_.workers);
   // Never quite nothing: then both would share the cores.
-  const double compute_rate = std::max(0.05, 1 - clock_.shared_cores * (1 - there.workers));
+  const double compute_rate = std::max(0.05, 1 - clock_.shared_cores * any_busy);
 
   double passed = kNever;
   const auto ends_after = [&](double left, double rate) {

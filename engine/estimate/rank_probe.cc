@@ -120,10 +120,11 @@ int64_t MachineNumber() {
 
 // Every number of the two, in one order.
 void VisitNumbers(StepClock& clock, DryRun& times, const std::function<void(double&)>& visit) {
-  for (double* value : {&clock.disk.read_bytes_per_second, &clock.disk.write_bytes_per_second,
-                        &clock.disk.mixed_bytes_per_second, &clock.link.to_device_bytes_per_second,
-                        &clock.link.to_host_bytes_per_second, &clock.update_bytes_per_second,
-                        &clock.device_update_bytes_per_second, &clock.shared_cores}) {
+  for (double* value :
+       {&clock.disk.read_bytes_per_second, &clock.disk.write_bytes_per_second,
+        &clock.disk.mixed_bytes_per_second, &clock.link.to_device_bytes_per_second,
+        &clock.link.to_host_bytes_per_second, &clock.update_bytes_per_second,
+        &clock.device_update_bytes_per_second, &clock.shared_cores, &clock.workers}) {
     visit(*value);
   }
   for (auto* list :

@@ -132,6 +132,7 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   clock.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
+  clock.workers = workers;
   return clock;
 }
 

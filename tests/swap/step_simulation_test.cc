@@ -59,6 +59,24 @@ TEST(StepSimulation, AllInMemoryAStepTakesItsComputeAndItsUpdatesWhereCoresAreSh
   }
 }
 
+// Compute's threads wait for the one whose core a worker has, be the others' cores free or not.
+TEST(StepSimulation, WorkersThatAreBusyOneByOneKeepComputeUpAsMuchEach) {
+  const PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  const SwapPlan plan = PlanOf(request);
+  StepClock clock = Clock(request, 0.1, 1, 1);
+  const double compute = Sum(clock.op_seconds), updates = 0.1 * compute;
+  // The disk takes half of compute's time, and updates a fifth of the disk's.
+  const double rate = (plan.traffic.read_bytes + plan.traffic.written_bytes) / (0.5 * compute);
+  clock.disk = {rate, rate, rate};
+  clock.update_bytes_per_second = 32.0 * plan.layout.TotalPaddedParameters() / updates;
+  clock.shared_cores = 1;
+  const double one = SimulateStep(plan, clock).seconds;
+  clock.workers = 2;
+  const double two = SimulateStep(plan, clock).seconds;
+  EXPECT_GT(two - one, 0.3 * updates);
+  EXPECT_LE(two - one, updates);
+}
+
 TEST(StepSimulation, OneSlowResourceIsWhatAStepTakes) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     const PlanRequest request = GptLike(update, TierChoice::kNvme);
