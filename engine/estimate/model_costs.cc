@@ -47,7 +47,10 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepSh
   const uint64_t inner = tokens * shape.intermediate * shape.experts_used * bytes;
   const uint64_t layer = 9 * hidden + attention + (shape.gated_mlp ? 4 : 3) * inner +
                          ParametersOf(shape.model.units[1]) * bytes;
-  const uint64_t embedding = ParametersOf(shape.model.units[0]) * bytes + 2 * hidden;
+  // The gradient of the tokens' matrix has rows where tokens occur.
+  const uint64_t all = ParametersOf(shape.model.units[0]);
+  const uint64_t matrix = shape.vocabulary * shape.hidden;
+  const uint64_t embedding = (all - std::min(all, matrix)) * bytes + 4 * hidden;
   uint64_t head = ParametersOf(shape.model.units.back()) * bytes + 3 * hidden;
   if (shape.causal) {
     const uint64_t rows = ChunkRows(shape.vocabulary, tokens);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/estimate/timings.h"
 #include "engine/torch/model_compute.h"
 #include "io/status.h"
 
@@ -52,10 +53,10 @@ struct OpScratch {
   std::vector<PlaceMemory> memory;
 };
 
-// When to believe the least that a kind of unit took. The first run also faults its memory in: what
-// took no longer than kColdSeconds is run again. A process computes at half its speed for up to a
-// second or two after its start, on some machines; so what takes its time is run again for as long
-// as that makes it quicker.
+// When a kind of unit has run often enough to say what it takes. The first run also faults its
+// memory in: what took no longer than kColdSeconds is run again. A process computes at half its
+// speed for up to a second or two after its start, on some machines; so what takes its time is run
+// again for as long as that makes it quicker.
 class Repeats {
  public:
   // After a run of so many seconds.
@@ -88,9 +89,9 @@ struct UnitNeeds {
   torch::Tensor output;  // undefined of the last unit
   uint64_t peak_bytes = 0;
   uint64_t graph_bytes = 0;
-  double forward_seconds = 0;
-  double backward_seconds = 0;  // with the recomputed forward; of the last unit the loss
-  double graph_backward_seconds = 0;
+  Timings forward;
+  Timings backward;  // with the recomputed forward; of the last unit the loss
+  Timings graph_backward;
 };
 
 absl::Status ModelCompute::MeasureUnit(int unit, const std::function<double()>& clock,
@@ -104,27 +105,26 @@ absl::Status ModelCompute::MeasureUnit(int unit, const std::function<double()>& 
   const int64_t terms = options_.accumulate * (last ? LossChunks(micro) : 1);
   const bool rounded = place_.where.is_cpu() && options_.ranks == 1 && terms <= 2;
   RETURN_IF_ERROR(scratch.Fill(description_, unit, options_.dtype, place_, rounded));
-  const auto timed = [&](OpKind kind, double& least) -> absl::Status {
+  const auto timed = [&](OpKind kind, Timings& timings) -> absl::Status {
     scratch.op.kind = kind;
     RETURN_IF_ERROR(Settle(place_));
     const double began = clock();
     RETURN_IF_ERROR(Run(scratch.buffers));
     RETURN_IF_ERROR(Settle(place_));
-    const double seconds = clock() - began;
-    least = least == 0 ? seconds : std::min(least, seconds);
+    timings.Add(clock() - began);
     return absl::OkStatus();
   };
   // A forward and its backward; `held`: bytes that the forward leaves alive.
-  const auto round_trip = [&](double& backward_seconds, uint64_t& held) -> absl::Status {
+  const auto round_trip = [&](Timings& backward, uint64_t& held) -> absl::Status {
     micro.inputs[unit] = input;
     needs.output = micro.gradient = micro.inputs[unit + 1] = torch::Tensor();
     const uint64_t before = memory.live_bytes();
     memory.ResetPeak();
-    RETURN_IF_ERROR(timed(OpKind::kForward, needs.forward_seconds));
+    RETURN_IF_ERROR(timed(OpKind::kForward, needs.forward));
     held = memory.live_bytes() - before;
     needs.output = micro.inputs[unit + 1];
     micro.gradient = torch::zeros_like(needs.output);
-    return timed(OpKind::kBackward, backward_seconds);
+    return timed(OpKind::kBackward, backward);
   };
   Repeats repeats;
   for (bool enough = false; !enough;) {
@@ -133,15 +133,15 @@ absl::Status ModelCompute::MeasureUnit(int unit, const std::function<double()>& 
     memory.ResetPeak();
     if (last) {
       micro.inputs[unit] = input;
-      RETURN_IF_ERROR(timed(OpKind::kLoss, needs.backward_seconds));
+      RETURN_IF_ERROR(timed(OpKind::kLoss, needs.backward));
       needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
     } else {
       uint64_t plain = 0, kept = 0;
       keeps_graph_[unit] = false;
-      RETURN_IF_ERROR(round_trip(needs.backward_seconds, plain));
+      RETURN_IF_ERROR(round_trip(needs.backward, plain));
       needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
       keeps_graph_[unit] = true;
-      const absl::Status status = round_trip(needs.graph_backward_seconds, kept);
+      const absl::Status status = round_trip(needs.graph_backward, kept);
       keeps_graph_[unit] = false;
       RETURN_IF_ERROR(status);
       needs.graph_bytes = std::max(needs.graph_bytes, kept - std::min(kept, plain));
@@ -182,13 +182,12 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds(const std::function<double()>&
         largest_op = std::max(largest_op, needs.peak_bytes);
       }
       if (!last) micro.inputs[unit + 1] = needs.output;
-      found.forward_seconds.push_back(needs.forward_seconds * micro_batches);
-      found.backward_seconds.push_back(needs.backward_seconds * micro_batches);
+      found.forward_seconds.push_back(needs.forward.Typical() * micro_batches);
+      const double backward = needs.backward.Typical();
+      found.backward_seconds.push_back(backward * micro_batches);
       found.graphs.bytes.push_back(needs.graph_bytes * micro_batches);
       found.graphs.seconds_saved.push_back(
-          last ? 0
-               : std::max(0.0, needs.backward_seconds - needs.graph_backward_seconds) *
-                     micro_batches);
+          last ? 0 : std::max(0.0, backward - needs.graph_backward.Typical()) * micro_batches);
     }
   } catch (const c10::Error& error) {
     return absl::InternalError(

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/tokens/window_sampler.h"
+#include "engine/torch/sparse_gradient.h"
 #include "engine/torch/tensor_kernels.h"
 #include "io/check.h"
 #include "io/status.h"
@@ -371,17 +372,22 @@ void ModelCompute::Accumulate(const std::vector<ParameterView>& views,
                               const std::vector<torch::Tensor>& gradients) {
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    const torch::Tensor gradient = gradients[i].contiguous();
-    SPILLWAY_CHECK(gradient.scalar_type() == dtype_);
+    SPILLWAY_CHECK(gradients[i].scalar_type() == dtype_);
+    const bool rounded = views[i].rounded_sums;
     const int64_t term = terms_[views[i].unit][views[i].parameter]++;
-    TensorKernels& kernels = KernelsOf(place_.where);
-    if (!views[i].rounded_sums) {
-      kernels.AccumulateGradient(gradient, reinterpret_cast<float*>(views[i].sums), term == 0);
+    TORCH_CHECK(!rounded || term < 2, "unit ", description_.units[views[i].unit].name,
+                " has more gradients than in the dry run before step 1: a sample has more labels");
+    if (HasSparseRows(gradients[i])) {
+      AccumulateSparse(gradients[i], views[i].sums, rounded, term == 0);
       continue;
     }
-    TORCH_CHECK(term < 2, "unit ", description_.units[views[i].unit].name,
-                " has more gradients than in the dry run before step 1: a sample has more labels");
-    kernels.AccumulateRounded(gradient, views[i].sums, term == 0);
+    const torch::Tensor gradient = gradients[i].to_dense().contiguous();
+    TensorKernels& kernels = KernelsOf(place_.where);
+    if (rounded) {
+      kernels.AccumulateRounded(gradient, views[i].sums, term == 0);
+    } else {
+      kernels.AccumulateGradient(gradient, reinterpret_cast<float*>(views[i].sums), term == 0);
+    }
   }
 }
 

@@ -15,6 +15,7 @@ namespace {
 
 // Elements that are worth a thread.
 constexpr int64_t kGrain = 64 * 1024;
+constexpr int64_t kZeroGrain = int64_t{1} << 20;  // bytes
 
 class CpuKernels final : public TensorKernels {
  public:
@@ -37,7 +38,11 @@ class CpuKernels final : public TensorKernels {
     });
   }
 
-  void FillZero(void* data, uint64_t bytes) override { std::memset(data, 0, bytes); }
+  void FillZero(void* data, uint64_t bytes) override {
+    at::parallel_for(0, static_cast<int64_t>(bytes), kZeroGrain, [&](int64_t begin, int64_t end) {
+      std::memset(static_cast<char*>(data) + begin, 0, end - begin);
+    });
+  }
 
   void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
                const torch::Tensor& in, const torch::Tensor& out) override {

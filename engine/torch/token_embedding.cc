@@ -2,6 +2,7 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/_sparse_coo_tensor_unsafe.h>
 #include <torch/autograd.h>
 
 #include <algorithm>
@@ -29,15 +30,16 @@ struct Occurrences {
     }
     starts.push_back(order.size());
   }
+  int64_t tokens() const { return static_cast<int64_t>(starts.size()) - 1; }
+
   std::vector<int64_t> order;
   std::vector<size_t> starts;
 };
 
+// Row i of `out`: the sum of the i-th token's rows.
 template <typename T>
-void SumRows(const T* gradient, int64_t width, const std::vector<int64_t>& ids, T* out) {
-  const Occurrences occurrences(ids);
-  const int64_t tokens = static_cast<int64_t>(occurrences.starts.size()) - 1;
-  at::parallel_for(0, tokens, 1, [&](int64_t begin, int64_t end) {
+void SumRows(const T* gradient, int64_t width, const Occurrences& occurrences, T* out) {
+  at::parallel_for(0, occurrences.tokens(), 1, [&](int64_t begin, int64_t end) {
     std::vector<float> sum(width);
     for (int64_t token = begin; token < end; ++token) {
       std::fill(sum.begin(), sum.end(), 0.0f);
@@ -46,25 +48,32 @@ void SumRows(const T* gradient, int64_t width, const std::vector<int64_t>& ids, 
         const T* row = gradient + occurrences.order[i] * width;
         for (int64_t j = 0; j < width; ++j) sum[j] += static_cast<float>(row[j]);
       }
-      T* to = out + ids[occurrences.order[first]] * width;
+      T* to = out + token * width;
       for (int64_t j = 0; j < width; ++j) to[j] = static_cast<T>(sum[j]);
     }
   });
 }
 
-// gradient [n, D] -> [rows, D]
+// gradient [n, D] -> [rows, D]; on the CPU sparse, with a row for every token that occurs.
 Tensor TokenGradient(const Tensor& gradient, const Tensor& ids, int64_t rows) {
   if (!gradient.device().is_cpu()) return SumRowsByToken(gradient, ids, rows);
-  Tensor out = torch::zeros({rows, gradient.size(1)}, gradient.options());
   const Tensor flat = ids.contiguous();
   const std::vector<int64_t> list(flat.const_data_ptr<int64_t>(),
                                   flat.const_data_ptr<int64_t>() + flat.numel());
+  const Occurrences occurrences(list);
+  const Tensor tokens = torch::empty({1, occurrences.tokens()}, torch::kInt64);
+  for (int64_t i = 0; i < occurrences.tokens(); ++i) {
+    tokens.mutable_data_ptr<int64_t>()[i] = list[occurrences.order[occurrences.starts[i]]];
+  }
+  const Tensor sums = torch::empty({occurrences.tokens(), gradient.size(1)}, gradient.options());
   AT_DISPATCH_FLOATING_TYPES_AND2(torch::kBFloat16, torch::kFloat16, gradient.scalar_type(),
                                   "TokenGradient", [&] {
                                     SumRows(gradient.const_data_ptr<scalar_t>(), gradient.size(1),
-                                            list, out.mutable_data_ptr<scalar_t>());
+                                            occurrences, sums.mutable_data_ptr<scalar_t>());
                                   });
-  return out;
+  return at::_sparse_coo_tensor_unsafe(tokens, sums, {rows, gradient.size(1)},
+                                       gradient.options().layout(torch::kSparse),
+                                       /*is_coalesced=*/true);
 }
 
 class Embedding : public torch::autograd::Function<Embedding> {

@@ -8,7 +8,8 @@ namespace spillway {
 // ids [samples, T] int64; tokens [V, D], positions [P, D] (one dtype, T <= P)
 // -> tokens[ids] + positions[:T], [samples, T, D].
 // Gradients of a token that occurs often are summed in fp32 in the order of its
-// occurrences and rounded once (torch's own sums in bf16), so threads change no bit.
+// occurrences and rounded once (torch's own sums in bf16), so threads change no bit. That of tokens
+// is sparse on the CPU, with rows where a token occurs.
 torch::Tensor TokenEmbedding(const torch::Tensor& ids, const torch::Tensor& tokens,
                              const torch::Tensor& positions);
 
