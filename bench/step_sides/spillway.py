@@ -32,10 +32,12 @@ def median_of(rows, *keys):
 class Spillway:
     ours = True
 
-    def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1, environment=None, nice=None):
+    def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1, environment=None, nice=None,
+                 times_steps=1):
         self.work, self.name, self.shape, self.flags = work, name, shape, flags
         self.clip, self.accumulate, self.environment = clip, accumulate, environment
         self.nice = nice
+        self.steps = work.steps * (1 if work.tiny else times_steps)
 
     def prepare_model(self):
         model, data = self.work.path("model"), self.work.path(f"tokens-{self.shape.vocabulary}.bin")
@@ -54,7 +56,7 @@ class Spillway:
         return [self.work.program, "train", "--model", model, "--data", data, "--output",
                 self.work.path("run"), "--dtype", "bf16", "--seq-len", str(self.shape.seq_len),
                 "--micro-batch", str(self.shape.micro_batch), "--accumulate", str(self.accumulate),
-                "--steps", str(self.work.steps), "--clip", str(self.clip), "--no-commit", "--no-export",
+                "--steps", str(self.steps), "--clip", str(self.clip), "--no-commit", "--no-export",
                 *self.flags]
 
     def run(self):
