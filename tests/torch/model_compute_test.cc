@@ -83,6 +83,39 @@ Model Plain() {
   return model;
 }
 
+// An embedding as LibTorch has it, whose gradient may be a sparse tensor.
+class LookUp : public Unit {
+ public:
+  explicit LookUp(bool sparse) : sparse_(sparse) {}
+  std::string name() const override { return "look-up"; }
+  std::vector<ParameterSpec> parameters() const override {
+    return {{"rows", {kVocabulary, kWidth}, {}}};
+  }
+  Tensor Forward(const UnitContext&, const std::vector<Tensor>& parameters,
+                 const Tensor& ids) const override {
+    return torch::embedding(parameters[0], ids, -1, false, sparse_);
+  }
+
+ private:
+  const bool sparse_;
+};
+
+// Borrows nothing: the look-up's gradient is all that its rows get.
+class OwnHead : public Head {
+ public:
+  std::vector<ParameterSpec> parameters() const override {
+    return {{"scale", {kWidth}, {}}, {"lines", {kVocabulary, kWidth}, {}}};
+  }
+  std::vector<BorrowedParameter> borrowed() const override { return {}; }
+};
+
+Model LookUps(bool sparse, bool tied) {
+  Model model;
+  model.units = {std::make_shared<LookUp>(sparse), std::make_shared<Mix>("a")};
+  model.loss = tied ? std::make_shared<Head>() : std::make_shared<OwnHead>();
+  return model;
+}
+
 Model SmallGpt2(double dropout) {
   Gpt2Config config;
   config.vocab_size = kVocabulary;
@@ -243,6 +276,24 @@ TEST(ModelCompute, SumsOfTwoTermsNeedNoFp32) {
       }
       if (!rounded) expected = step.Gradient();
       EXPECT_EQ(step.Gradient(), expected) << DTypeName(dtype);
+    }
+  }
+}
+
+TEST(ModelCompute, SparseGradientsOfAnyUnitAreAddedAsDenseOnesWouldBe) {
+  for (bool tied : {false, true}) {
+    Tensor expected;
+    for (bool sparse : {false, true}) {
+      OneStep step(ComputePlace(), LookUps(sparse, tied), DType::kFloat32);
+      step.Begin(-1, -1);
+      for (const StepOp& op : step.schedule().ops) {
+        const absl::Status status = step.Run(op);
+        ASSERT_TRUE(status.ok()) << status;
+      }
+      const Tensor sums = torch::from_blob(step.sums(0), {kVocabulary, kWidth}).clone();
+      if (!sparse) expected = sums;
+      EXPECT_TRUE(torch::allclose(sums, expected, 1e-5, 1e-6)) << (tied ? "tied" : "untied");
+      EXPECT_GT(sums.abs().max().item<float>(), 0.01);
     }
   }
 }
