@@ -2,7 +2,7 @@
 # tests/fuzz/corpus/NAME. A new file needs no line here. Sources that are in none of the
 # libraries without LibTorch are named in the target itself, in a line
 #
-#   // FUZZ_SOURCES: engine/torch/gpt2_config.cc
+#   // FUZZ_SOURCES: engine/families/gpt2_config.cc
 
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   message(FATAL_ERROR "the fuzz programs need clang and its runtime: tools/build fuzz finds them")

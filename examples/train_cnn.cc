@@ -10,11 +10,11 @@
 #include <cmath>
 #include <cstdio>
 
-#include "engine/config/size.h"
-#include "engine/memory_limits.h"
-#include "engine/process_setup.h"
+#include "engine/base/size.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/machine/process_setup.h"
 #include "engine/ranks/join_launcher.h"
-#include "engine/train.h"
+#include "engine/torch/train.h"
 
 namespace {
 

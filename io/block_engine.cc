@@ -5,7 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "io/block_queue.h"
-#include "io/clock.h"
+#include "io/base/clock.h"
 #include "io/io_engine.h"
 
 namespace spillway {

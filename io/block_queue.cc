@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

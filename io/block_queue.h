@@ -30,9 +30,9 @@
 #include <optional>
 #include <vector>
 
-#include "io/clock.h"
+#include "io/base/clock.h"
 #include "io/io_engine.h"
-#include "io/mutex.h"
+#include "io/base/mutex.h"
 
 namespace spillway {
 

@@ -12,12 +12,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/check.h"
-#include "io/log.h"
-#include "io/mutex.h"
+#include "io/base/check.h"
+#include "io/base/log.h"
+#include "io/base/mutex.h"
 #include "io/own_files.h"
-#include "io/status.h"
-#include "io/unique_fd.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 namespace {

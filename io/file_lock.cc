@@ -5,8 +5,8 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "io/status.h"
-#include "io/unique_fd.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/io_engine.h"
-#include "io/status.h"
-#include "io/unique_fd.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 namespace {

@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "io/file.h"
-#include "io/trace.h"
+#include "io/base/trace.h"
 
 namespace spillway {
 

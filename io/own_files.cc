@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "io/file.h"
-#include "io/status.h"
-#include "io/unique_fd.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 namespace {

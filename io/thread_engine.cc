@@ -10,8 +10,8 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "io/status.h"
-#include "io/thread_name.h"
+#include "io/base/status.h"
+#include "io/base/thread_name.h"
 
 namespace spillway {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "io/block_engine.h"
-#include "io/mutex.h"
+#include "io/base/mutex.h"
 
 namespace spillway {
 

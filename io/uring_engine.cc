@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
-#include "io/check.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 #include "io/uring_refusal.h"
 
 namespace spillway {

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "io/block_engine.h"
-#include "io/unique_fd.h"
+#include "io/base/unique_fd.h"
 #include "io/uring_ring.h"
 
 namespace spillway {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {

@@ -36,7 +36,7 @@ ALLOWED = {
     "device": {"io", "swap"},  # tests/device only: the suite that every device passes
 }
 # Headers in engine/ that show LibTorch's types: the public ones, for those who bring a model.
-TORCH_HEADERS = {"engine/model.h", "engine/train.h"}
+TORCH_HEADERS = {"engine/torch/model.h", "engine/torch/train.h"}
 # Folders that may include LibTorch's headers, directly or through TORCH_HEADERS.
 TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "tools", "examples", "bench", "tests/torch", "tests/tools"}
 
@@ -99,7 +99,7 @@ def check_include_direction(sources):
             if target and target not in ALLOWED[layer]:
                 yield f"{path} includes {name}: {layer} may include {', '.join(sorted(ALLOWED[layer]))}"
             if name.startswith("absl/synchronization/"):
-                yield f"{path} includes {name}: use io/mutex.h and std types, which TSan can follow"
+                yield f"{path} includes {name}: use io/base/mutex.h and std types, which TSan can follow"
 
 
 def check_torch_stays_outside(sources):

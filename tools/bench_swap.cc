@@ -1,5 +1,5 @@
 // spillway bench swap: rates between every two tiers.
-#include "engine/bench_swap.h"
+#include "engine/tuning/bench_swap.h"
 
 #include <cstdio>
 #include <memory>
@@ -7,10 +7,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/flag_value.h"
-#include "engine/stop_signal.h"
+#include "engine/base/flag_value.h"
+#include "engine/base/stop_signal.h"
 #include "engine/torch/open_compute.h"
-#include "io/status.h"
+#include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
 

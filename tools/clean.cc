@@ -10,14 +10,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/config/flag_value.h"
-#include "engine/swap_places.h"
-#include "engine/swap_runs.h"
-#include "io/log.h"
-#include "io/run_record.h"
-#include "io/status.h"
+#include "engine/base/flag_value.h"
+#include "engine/run/swap_places.h"
+#include "engine/run/swap_runs.h"
+#include "io/base/log.h"
+#include "engine/run/run_record.h"
+#include "io/base/status.h"
 #include "nlohmann/json.hpp"
-#include "swap/format_bytes.h"
+#include "io/base/format_bytes.h"
 #include "tools/commands.h"
 
 namespace spillway {

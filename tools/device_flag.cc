@@ -1,8 +1,8 @@
 #include "tools/device_flag.h"
 
 #include "engine/torch/open_compute.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

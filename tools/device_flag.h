@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/config/run_config.h"
-#include "engine/device_choice.h"
+#include "engine/machine/device_choice.h"
 
 namespace spillway {
 

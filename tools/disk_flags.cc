@@ -4,12 +4,12 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/flag_value.h"
-#include "engine/swap_places.h"
+#include "engine/base/flag_value.h"
+#include "engine/run/swap_places.h"
 #include "engine/tuning/tuned_io.h"
-#include "io/log.h"
-#include "io/probe_path.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "engine/machine/probe_path.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/size.h"
-#include "engine/state_source.h"
+#include "engine/base/size.h"
+#include "engine/weights/state_source.h"
 #include "engine/weights/model_files.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 #include "tools/commands.h"
 
 namespace spillway {

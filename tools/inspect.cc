@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/progress.h"
-#include "swap/format_bytes.h"
+#include "engine/base/progress.h"
+#include "io/base/format_bytes.h"
 #include "tools/commands.h"
 
 namespace spillway {

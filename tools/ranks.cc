@@ -13,8 +13,8 @@
 #include "engine/ranks/rank_log.h"
 #include "engine/ranks/spawn_ranks.h"
 #include "io/file.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "io/log.h"
-#include "io/run_directory.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "engine/run/run_directory.h"
+#include "io/base/status.h"
 #include "tools/commands.h"
 
 namespace spillway {

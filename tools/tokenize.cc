@@ -8,15 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/memory_limits.h"
-#include "engine/stop_signal.h"
-#include "engine/tokens/encode_progress.h"
-#include "engine/tokens/tokenize_files.h"
-#include "engine/tokens/tokenizer.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/base/stop_signal.h"
+#include "engine/data/encode_progress.h"
+#include "engine/data/tokenize_files.h"
+#include "engine/data/tokenizer.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 #include "nlohmann/json.hpp"
-#include "swap/format_bytes.h"
+#include "io/base/format_bytes.h"
 #include "tools/commands.h"
 
 namespace spillway {

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/flag_value.h"
+#include "engine/base/flag_value.h"
 #include "engine/estimate/profile_file.h"
-#include "engine/progress.h"
-#include "engine/stop_signal.h"
-#include "io/block_device.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "engine/base/progress.h"
+#include "engine/base/stop_signal.h"
+#include "engine/machine/block_device.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
 

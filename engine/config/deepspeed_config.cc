@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/config/deepspeed_keys.h"
 #include "engine/config/deepspeed_reader.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/config/strict_json.h"
-#include "engine/lr_schedule.h"
-#include "engine/train_options.h"
+#include "engine/base/strict_json.h"
+#include "engine/numeric/lr_schedule.h"
+#include "engine/options/train_options.h"
 
 namespace spillway {
 

@@ -4,9 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/config/deepspeed_values.h"
-#include "engine/config/nearest.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "engine/base/nearest.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

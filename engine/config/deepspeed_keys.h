@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/config/strict_json.h"
+#include "engine/base/strict_json.h"
 
 namespace spillway {
 

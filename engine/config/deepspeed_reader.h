@@ -16,7 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/config/deepspeed_config.h"
 #include "engine/config/deepspeed_keys.h"
-#include "engine/config/strict_json.h"
+#include "engine/base/strict_json.h"
 
 namespace spillway {
 

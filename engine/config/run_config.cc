@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "engine/config/run_config_resolver.h"
 #include "engine/config/trainer_flags.h"
-#include "engine/swap_places.h"
-#include "io/status.h"
+#include "engine/run/swap_places.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

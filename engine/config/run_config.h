@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/ranks/launch_environment.h"
-#include "engine/train_options.h"
+#include "engine/options/train_options.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -2,7 +2,7 @@
 // (engine/config/run_config_resolver.h).
 #include "absl/strings/str_join.h"
 #include "engine/config/run_config_resolver.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

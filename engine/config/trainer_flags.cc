@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/config/deepspeed_values.h"
-#include "engine/config/flag_value.h"
-#include "io/status.h"
+#include "engine/base/flag_value.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

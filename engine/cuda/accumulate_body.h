@@ -1,10 +1,10 @@
-// What one thread of AccumulateGradient (engine/optimizer.h) does on a GPU. Each sum has one
+// What one thread of AccumulateGradient (engine/numeric/optimizer.h) does on a GPU. Each sum has one
 // thread: no atomics, so micro-batches add up in their order. Bound by memory.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/number_formats.h"
+#include "engine/numeric/number_formats.h"
 
 namespace spillway {
 

@@ -6,8 +6,8 @@
 #include "engine/cuda/launch_status.h"
 #include "engine/cuda/round_body.h"
 #include "engine/cuda/update_body.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "engine/optimizer.h"
+#include "engine/numeric/optimizer.h"
 
 namespace spillway {
 

@@ -5,7 +5,7 @@
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/launch_status.h"
 #include "engine/cuda/round_body.h"
-#include "engine/dropout_mask.h"
+#include "engine/numeric/dropout_mask.h"
 
 namespace spillway {
 

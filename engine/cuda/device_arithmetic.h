@@ -1,13 +1,13 @@
-// AccumulateGradient (engine/optimizer.h), RoundGradient (engine/update_loops.h) and DropoutApply
-// (engine/random.h) in a GPU's memory, to the same bits, put into a stream (cudaStream_t). An
+// AccumulateGradient (engine/numeric/optimizer.h), RoundGradient (engine/numeric/update_loops.h) and DropoutApply
+// (engine/numeric/random.h) in a GPU's memory, to the same bits, put into a stream (cudaStream_t). An
 // error: CUDA refused the launch. Any thread.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "engine/dtype.h"
-#include "engine/random.h"
+#include "engine/numeric/dtype.h"
+#include "engine/numeric/random.h"
 
 namespace spillway {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engine/cuda/kernels.h"
-#include "engine/number_formats.h"
+#include "engine/numeric/number_formats.h"
 
 namespace spillway {
 

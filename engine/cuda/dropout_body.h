@@ -1,12 +1,12 @@
-// What one thread of DropoutApply (engine/random.h) does on a GPU: the eight elements of one
-// Philox counter (engine/dropout_mask.h). Sixteen neighbouring threads have the counters of a
+// What one thread of DropoutApply (engine/numeric/random.h) does on a GPU: the eight elements of one
+// Philox counter (engine/numeric/dropout_mask.h). Sixteen neighbouring threads have the counters of a
 // block, so what they touch at a time lies side by side.
 #pragma once
 
 #include <cstdint>
 
-#include "engine/dropout_mask.h"
-#include "engine/philox.h"
+#include "engine/numeric/dropout_mask.h"
+#include "engine/numeric/philox.h"
 
 namespace spillway {
 

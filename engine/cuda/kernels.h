@@ -1,4 +1,4 @@
-// The arithmetic of a step in a GPU's memory: what engine/update_loops.h and engine/random.h do
+// The arithmetic of a step in a GPU's memory: what engine/numeric/update_loops.h and engine/numeric/random.h do
 // in the host's, to the same bits.
 //
 // Each call puts a kernel into `stream` (a cudaStream_t) and returns; every pointer is to the
@@ -11,8 +11,8 @@
 
 #include <cstdint>
 
-#include "engine/number_formats.h"
-#include "engine/parameter_update.h"
+#include "engine/numeric/number_formats.h"
+#include "engine/numeric/parameter_update.h"
 
 namespace spillway {
 

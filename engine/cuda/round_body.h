@@ -1,4 +1,4 @@
-// What one block of RoundGradient's twin (engine/update_loops.h) does: a tile.
+// What one block of RoundGradient's twin (engine/numeric/update_loops.h) does: a tile.
 //
 // The block takes 4096 sums at a time: rounds them, writes the gradient, and leaves the rounded
 // values in shared memory lane by lane; then each of its 16 warps adds one lane's squares in
@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "engine/cuda/sum_in_order.h"
-#include "engine/number_formats.h"
+#include "engine/numeric/number_formats.h"
 
 namespace spillway {
 
@@ -22,7 +22,7 @@ static_assert(kRoundChunk == kRoundLanes * kSquaresPerWarp);
 // Threads that write neighbouring lanes meet in no bank either.
 inline constexpr uint32_t kRoundRow = kWarpThreads * kSquaresStride + 2;
 
-// Laid out as GradientPartial (swap/tile_compute.h).
+// Laid out as GradientPartial (swap/device/tile_compute.h).
 struct RoundedPartial {
   double sum_of_squares;
   bool finite;

@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-#include "engine/number_formats.h"
+#include "engine/numeric/number_formats.h"
 
 namespace spillway {
 

@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "engine/number_formats.h"
-#include "engine/parameter_update.h"
+#include "engine/numeric/number_formats.h"
+#include "engine/numeric/parameter_update.h"
 
 namespace spillway {
 

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "engine/cuda/cuda_optimizer_tiles.h"
-#include "io/check.h"
-#include "io/clock.h"
-#include "io/mutex.h"
-#include "io/status.h"
-#include "swap/arena.h"
-#include "swap/memory_budget.h"
+#include "io/base/check.h"
+#include "io/base/clock.h"
+#include "io/base/mutex.h"
+#include "io/base/status.h"
+#include "swap/device/arena.h"
+#include "swap/device/memory_budget.h"
 
 namespace spillway {
 namespace {

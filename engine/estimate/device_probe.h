@@ -5,11 +5,11 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "engine/dtype.h"
-#include "engine/optimizer.h"
-#include "swap/device.h"
-#include "swap/state_layout.h"
-#include "swap/step_clock.h"
+#include "engine/numeric/dtype.h"
+#include "engine/numeric/optimizer.h"
+#include "swap/device/device.h"
+#include "swap/plan/state_layout.h"
+#include "swap/plan/step_clock.h"
 
 namespace spillway {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

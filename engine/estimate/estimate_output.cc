@@ -5,12 +5,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "engine/drive_wear.h"
+#include "engine/options/drive_wear.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/run_forecast.h"
-#include "engine/metrics.h"
+#include "engine/report/metrics.h"
 #include "engine/ranks/shard_plan.h"
-#include "swap/format_bytes.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

@@ -5,13 +5,13 @@
 #include <memory>
 #include <thread>
 
-#include "io/check.h"
+#include "io/base/check.h"
 #include "io/checksum.h"
-#include "io/clock.h"
-#include "io/disk_pass.h"
-#include "io/status.h"
-#include "swap/arena.h"
-#include "swap/memory_budget.h"
+#include "io/base/clock.h"
+#include "engine/machine/disk_pass.h"
+#include "io/base/status.h"
+#include "swap/device/arena.h"
+#include "swap/device/memory_budget.h"
 
 namespace spillway {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/dtype.h"
+#include "engine/numeric/dtype.h"
 #include "engine/estimate/step_forecast.h"
-#include "engine/optimizer.h"
+#include "engine/numeric/optimizer.h"
 #include "io/io_engine.h"
-#include "swap/swap_plan.h"
+#include "swap/plan/swap_plan.h"
 
 namespace spillway {
 

@@ -14,7 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "io/checksum.h"
-#include "swap/format_bytes.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

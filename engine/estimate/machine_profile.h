@@ -16,7 +16,7 @@
 
 #include "engine/estimate/step_forecast.h"
 #include "engine/ranks/collective_rates.h"
-#include "io/block_device.h"
+#include "engine/machine/block_device.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

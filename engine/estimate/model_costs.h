@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "engine/dtype.h"
-#include "engine/estimate/model_shape.h"
-#include "engine/step_compute.h"
+#include "engine/numeric/dtype.h"
+#include "engine/model/model_shape.h"
+#include "engine/plan/step_compute.h"
 
 namespace spillway {
 

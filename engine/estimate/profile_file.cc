@@ -11,8 +11,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "io/file.h"
-#include "io/status.h"
-#include "io/unique_fd.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 namespace {

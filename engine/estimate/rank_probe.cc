@@ -13,14 +13,14 @@
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
 #include "engine/ranks/collective_traffic.h"
-#include "io/check.h"
-#include "io/clock.h"
-#include "io/log.h"
-#include "io/status.h"
-#include "io/trace.h"
+#include "io/base/check.h"
+#include "io/base/clock.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+#include "io/base/trace.h"
 #include "nlohmann/json.hpp"
-#include "swap/arena.h"
-#include "swap/memory_budget.h"
+#include "swap/device/arena.h"
+#include "swap/device/memory_budget.h"
 
 namespace spillway {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/optimizer.h"
+#include "engine/numeric/optimizer.h"
 #include "engine/ranks/collective_rates.h"
 #include "engine/ranks/sharded_step.h"
-#include "engine/step_compute.h"
+#include "engine/plan/step_compute.h"
 
 namespace spillway {
 

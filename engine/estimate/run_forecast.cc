@@ -11,10 +11,10 @@
 #include "engine/estimate/machine_probe.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
-#include "engine/progress.h"
-#include "io/log.h"
-#include "io/status.h"
-#include "swap/step_simulation.h"
+#include "engine/base/progress.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+#include "swap/plan/step_simulation.h"
 
 namespace spillway {
 namespace {

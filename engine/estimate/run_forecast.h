@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "engine/estimate/step_forecast.h"
-#include "engine/step_compute.h"
-#include "engine/train_options.h"
-#include "swap/device.h"
-#include "swap/swap_plan.h"
+#include "engine/plan/step_compute.h"
+#include "engine/options/train_options.h"
+#include "swap/device/device.h"
+#include "swap/plan/swap_plan.h"
 
 namespace spillway {
 

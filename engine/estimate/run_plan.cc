@@ -4,11 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/run_forecast.h"
-#include "engine/memory_limits.h"
+#include "engine/machine/memory_limits.h"
 #include "engine/ranks/shard_plan.h"
-#include "io/check.h"
-#include "io/status.h"
-#include "swap/format_bytes.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "engine/model_description.h"
+#include "engine/model/model_description.h"
 #include "engine/ranks/collective_rates.h"
 #include "engine/ranks/sharded_step.h"
-#include "engine/step_compute.h"
-#include "engine/train_options.h"
-#include "swap/swap_plan.h"
+#include "engine/plan/step_compute.h"
+#include "engine/options/train_options.h"
+#include "swap/plan/swap_plan.h"
 
 namespace spillway {
 

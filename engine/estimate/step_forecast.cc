@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {

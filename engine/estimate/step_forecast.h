@@ -26,8 +26,8 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "swap/phase_traffic.h"
-#include "swap/step_clock.h"
+#include "swap/plan/phase_traffic.h"
+#include "swap/plan/step_clock.h"
 
 namespace spillway {
 

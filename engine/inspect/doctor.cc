@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "swap/format_bytes.h"
-#include "swap/manifest.h"
+#include "io/base/format_bytes.h"
+#include "swap/store/manifest.h"
 
 namespace spillway {
 namespace {

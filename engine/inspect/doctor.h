@@ -1,12 +1,12 @@
 // What a machine's findings mean for a run: `spillway doctor`, one page. Pure functions of
-// values; the looking and trying is engine/inspect/machine_facts.h.
+// values; the looking and trying is engine/machine/machine_facts.h.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "engine/inspect/machine_facts.h"
+#include "engine/machine/machine_facts.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -9,7 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/weights/safetensors.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "io/checksum.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/ranks/collective_traffic.h"
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "engine/ranks/gradient_sums.h"
 #include "engine/ranks/sharded_schedule.h"
-#include "swap/step_clock.h"
+#include "swap/plan/step_clock.h"
 
 namespace spillway {
 

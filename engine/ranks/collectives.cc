@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/memory_limits.h"
-#include "io/status.h"
+#include "engine/machine/memory_limits.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

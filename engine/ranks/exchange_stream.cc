@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "io/check.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

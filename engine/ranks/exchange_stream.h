@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "swap/device.h"
+#include "swap/device/device.h"
 
 namespace spillway {
 

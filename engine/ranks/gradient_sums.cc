@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "engine/cuda/device_arithmetic.h"
-#include "engine/optimizer.h"
-#include "engine/update_loops.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/update_loops.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/exchange_stream.h"
 #include "engine/ranks/shard_grid.h"
-#include "swap/tile_compute.h"
+#include "swap/device/tile_compute.h"
 
 namespace spillway {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/rank_log.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "engine/train_options.h"
+#include "engine/options/train_options.h"
 
 namespace spillway {
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/node_list.h"
 #include "io/checksum.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -1,7 +1,7 @@
 #include "engine/ranks/rank_log.h"
 
 #include "absl/strings/str_cat.h"
-#include "io/log.h"
+#include "io/base/log.h"
 
 namespace spillway {
 

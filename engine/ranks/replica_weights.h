@@ -18,8 +18,8 @@
 #include "absl/status/status.h"
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/shard_grid.h"
-#include "io/mutex.h"
-#include "swap/state_layout.h"
+#include "io/base/mutex.h"
+#include "swap/plan/state_layout.h"
 
 namespace spillway {
 

@@ -5,8 +5,8 @@
 #include <cstring>
 #include <memory>
 
-#include "io/status.h"
-#include "swap/store_reader.h"
+#include "io/base/status.h"
+#include "swap/store/store_reader.h"
 
 namespace spillway {
 namespace {

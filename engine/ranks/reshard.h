@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "engine/ranks/shard_grid.h"
-#include "swap/swap_manager.h"
-#include "swap/swap_store.h"
+#include "swap/mover/swap_manager.h"
+#include "swap/store/swap_store.h"
 
 namespace spillway {
 

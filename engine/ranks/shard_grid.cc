@@ -1,6 +1,6 @@
 #include "engine/ranks/shard_grid.h"
 
-#include "swap/state_layout.h"
+#include "swap/plan/state_layout.h"
 
 namespace spillway {
 

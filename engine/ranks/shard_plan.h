@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "engine/optimizer.h"
+#include "engine/numeric/optimizer.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/ranks/sharded_step.h"
-#include "engine/train_options.h"
-#include "swap/state_layout.h"
+#include "engine/options/train_options.h"
+#include "swap/plan/state_layout.h"
 
 namespace spillway {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "io/check.h"
-#include "swap/stay_packing.h"
+#include "io/base/check.h"
+#include "swap/plan/stay_packing.h"
 
 namespace spillway {
 namespace {

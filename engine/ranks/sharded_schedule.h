@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "swap/step_schedule.h"
+#include "swap/plan/step_schedule.h"
 
 namespace spillway {
 

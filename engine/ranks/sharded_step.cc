@@ -6,9 +6,9 @@
 
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/launch_status.h"
-#include "io/check.h"
-#include "io/clock.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/clock.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -21,9 +21,9 @@
 #include "engine/ranks/shard_grid.h"
 #include "engine/ranks/sharded_schedule.h"
 #include "engine/ranks/step_memory.h"
-#include "io/mutex.h"
-#include "io/trace.h"
-#include "swap/swap_manager.h"
+#include "io/base/mutex.h"
+#include "io/base/trace.h"
+#include "swap/mover/swap_manager.h"
 
 namespace spillway {
 

@@ -24,10 +24,10 @@
 #include "absl/strings/str_split.h"
 #include "engine/ranks/line_forwarder.h"
 #include "engine/ranks/rank_log.h"
-#include "io/clock.h"
+#include "io/base/clock.h"
 #include "io/file.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

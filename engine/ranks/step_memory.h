@@ -4,7 +4,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "swap/swap_manager.h"
+#include "swap/mover/swap_manager.h"
 
 namespace spillway {
 

@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/strict_json.h"
-#include "engine/metrics.h"
+#include "engine/base/strict_json.h"
+#include "engine/report/metrics.h"
 #include "engine/report/report_assets.h"
 #include "engine/report/report_html.h"
 #include "engine/report/report_sections.h"
-#include "io/check.h"
+#include "io/base/check.h"
 #include "io/file.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

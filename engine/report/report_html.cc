@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/progress.h"
-#include "engine/tokens/utf8.h"
+#include "engine/base/progress.h"
+#include "engine/base/utf8.h"
 
 namespace spillway {
 namespace {

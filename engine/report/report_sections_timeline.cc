@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/drive_wear.h"
+#include "engine/options/drive_wear.h"
 #include "engine/report/report_html.h"
 #include "engine/report/report_sections.h"
 #include "engine/report/timeline_svg.h"
-#include "swap/format_bytes.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

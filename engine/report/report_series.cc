@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {

@@ -1,8 +1,8 @@
 #include "engine/report/run_description.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/strict_json.h"
-#include "io/status.h"
+#include "engine/base/strict_json.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/drive_wear.h"
-#include "engine/model_description.h"
-#include "engine/train_options.h"
+#include "engine/options/drive_wear.h"
+#include "engine/model/model_description.h"
+#include "engine/options/train_options.h"
 #include "nlohmann/json.hpp"
-#include "swap/swap_plan.h"
+#include "swap/plan/swap_plan.h"
 
 namespace spillway {
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/report/report.h"
 #include "io/file.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/metrics.h"
+#include "engine/report/metrics.h"
 #include "engine/report/report_series.h"
 #include "engine/report/run_description.h"
 #include "engine/report/step_timeline.h"

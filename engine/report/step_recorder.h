@@ -11,8 +11,8 @@
 #include "absl/status/statusor.h"
 #include "engine/report/step_timeline.h"
 #include "engine/report/trace_file.h"
-#include "engine/trace_options.h"
-#include "io/trace.h"
+#include "engine/options/trace_options.h"
+#include "io/base/trace.h"
 
 namespace spillway {
 

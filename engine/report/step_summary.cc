@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/drive_wear.h"
-#include "engine/progress.h"
-#include "swap/format_bytes.h"
+#include "engine/options/drive_wear.h"
+#include "engine/base/progress.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

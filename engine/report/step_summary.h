@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/estimate/run_forecast.h"
-#include "engine/metrics.h"
+#include "engine/report/metrics.h"
 
 namespace spillway {
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/strict_json.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "engine/base/strict_json.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -15,9 +15,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/report/busy_intervals.h"
-#include "io/trace.h"
+#include "io/base/trace.h"
 #include "nlohmann/json.hpp"
-#include "swap/phase_traffic.h"
+#include "swap/plan/phase_traffic.h"
 
 namespace spillway {
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/report/report_html.h"
-#include "swap/format_bytes.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

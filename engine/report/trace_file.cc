@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "io/io_engine.h"
-#include "io/status.h"
-#include "swap/format_bytes.h"
+#include "io/base/status.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

@@ -19,8 +19,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/report/step_timeline.h"
-#include "io/trace.h"
-#include "io/unique_fd.h"
+#include "io/base/trace.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 

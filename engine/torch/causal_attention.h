@@ -4,7 +4,7 @@
 
 #include <torch/types.h>
 
-#include "engine/model.h"
+#include "engine/torch/model.h"
 
 namespace spillway {
 

@@ -2,7 +2,7 @@
 // to is owned by whoever opened the device (engine/torch/open_compute.h), or a test.
 //
 //   CPU          where = CPU, device = null, no stream
-//   a GPU        where = cuda:0, its device (swap/cuda/cuda_device.h) and its compute stream
+//   a GPU        where = cuda:0, its device (swap/device/cuda/cuda_device.h) and its compute stream
 //   test device  where = CPU, device = tests/device/test_device.h, no stream: LibTorch computes
 //                on the calling thread, on weights at addresses of the device's
 #pragma once
@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/torch/torch_memory.h"
-#include "swap/device.h"
+#include "swap/device/device.h"
 
 namespace spillway {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "engine/dtype.h"
+#include "engine/numeric/dtype.h"
 #include "engine/torch/compute_place.h"
 
 namespace spillway {

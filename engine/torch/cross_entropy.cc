@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "engine/model.h"
+#include "engine/torch/model.h"
 #include "engine/torch/ordered_sums.h"
 
 namespace spillway {

@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "engine/device_choice.h"
-#include "engine/dtype.h"
+#include "engine/machine/device_choice.h"
+#include "engine/numeric/dtype.h"
 #include "engine/torch/compute_place.h"
 #include "engine/torch/gloo_ranks.h"
 

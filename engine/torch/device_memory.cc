@@ -11,9 +11,9 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "io/check.h"
-#include "io/mutex.h"
-#include "swap/format_bytes.h"
+#include "io/base/check.h"
+#include "io/base/mutex.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

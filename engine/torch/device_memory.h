@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "swap/memory_budget.h"
+#include "swap/device/memory_budget.h"
 
 namespace spillway {
 

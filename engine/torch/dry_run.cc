@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/timings.h"
 #include "engine/torch/model_compute.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

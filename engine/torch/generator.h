@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model.h"
-#include "engine/model_description.h"
+#include "engine/torch/model.h"
+#include "engine/model/model_description.h"
 #include "engine/torch/compute_place.h"
 #include "engine/weights/weight_source.h"
-#include "swap/swap_manager.h"
+#include "swap/mover/swap_manager.h"
 
 namespace spillway {
 

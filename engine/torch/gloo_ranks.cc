@@ -10,9 +10,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "io/check.h"
-#include "io/mutex.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/mutex.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/random.h"
+#include "engine/numeric/random.h"
 
 namespace spillway {
 namespace {

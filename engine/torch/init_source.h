@@ -5,7 +5,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "engine/model.h"
+#include "engine/torch/model.h"
 #include "engine/weights/weight_source.h"
 
 namespace spillway {

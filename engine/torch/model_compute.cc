@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/tokens/window_sampler.h"
+#include "engine/data/window_sampler.h"
 #include "engine/torch/sparse_gradient.h"
 #include "engine/torch/tensor_kernels.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

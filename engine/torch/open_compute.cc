@@ -1,8 +1,8 @@
 #include "engine/torch/open_compute.h"
 
 #include "absl/strings/match.h"
-#include "engine/memory_limits.h"
-#include "io/status.h"
+#include "engine/machine/memory_limits.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -23,8 +23,8 @@
 #include "absl/strings/str_split.h"
 #include "c10/util/Logging.h"
 #include "engine/torch/gloo_ranks.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 #include "torch/csrc/distributed/c10d/PrefixStore.hpp"
 #include "torch/csrc/distributed/c10d/TCPStore.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/random.h"
+#include "engine/numeric/random.h"
 
 namespace spillway {
 

@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "engine/optimizer.h"
+#include "engine/numeric/optimizer.h"
 #include "engine/torch/tensor_kernels.h"
 
 namespace spillway {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/optimizer.h"
-#include "engine/update_loops.h"
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/update_loops.h"
 
 namespace spillway {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/random.h"
+#include "engine/numeric/random.h"
 
 namespace spillway {
 
@@ -23,10 +23,10 @@ class TensorKernels {
   // sums[i] = (first ? 0 : sums[i]) + gradient[i], in fp32. `gradient`: contiguous, of a run's
   // dtype; `sums`: memory of the same device.
   virtual void AccumulateGradient(const torch::Tensor& gradient, float* sums, bool first) = 0;
-  // The same for sums in the gradient's dtype, of two terms at most (engine/optimizer.h).
+  // The same for sums in the gradient's dtype, of two terms at most (engine/numeric/optimizer.h).
   virtual void AccumulateRounded(const torch::Tensor& gradient, void* sums, bool first) = 0;
   virtual void FillZero(void* data, uint64_t bytes) = 0;
-  // out = DropoutApply(in) (engine/random.h) with the mask of samples[i] for row i; key.sample
+  // out = DropoutApply(in) (engine/numeric/random.h) with the mask of samples[i] for row i; key.sample
   // is not used. Both contiguous, of one shape and dtype.
   virtual void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
                        const torch::Tensor& in, const torch::Tensor& out) = 0;

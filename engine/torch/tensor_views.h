@@ -5,10 +5,10 @@
 
 #include <vector>
 
-#include "engine/dtype.h"
-#include "engine/model.h"
-#include "engine/model_description.h"
-#include "swap/swap_manager.h"
+#include "engine/numeric/dtype.h"
+#include "engine/torch/model.h"
+#include "engine/model/model_description.h"
+#include "swap/mover/swap_manager.h"
 
 namespace spillway {
 

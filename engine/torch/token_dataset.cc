@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/tokens/window_sampler.h"
-#include "io/status.h"
+#include "engine/data/window_sampler.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

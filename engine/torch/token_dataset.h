@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/model.h"
-#include "engine/tokens/token_source.h"
+#include "engine/torch/model.h"
+#include "engine/data/token_source.h"
 
 namespace spillway {
 

@@ -1,6 +1,6 @@
 #include "engine/torch/torch_memory.h"
 
-#include "engine/memory_limits.h"
+#include "engine/machine/memory_limits.h"
 #include "engine/torch/device_memory.h"
 
 namespace spillway {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "swap/memory_budget.h"
+#include "swap/device/memory_budget.h"
 
 namespace spillway {
 

@@ -1,4 +1,4 @@
-#include "engine/train.h"
+#include "engine/torch/train.h"
 
 #include <ATen/Parallel.h>
 
@@ -9,21 +9,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/run_plan.h"
-#include "engine/memory_limits.h"
-#include "engine/ranks/gathered_state.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/run/gathered_state.h"
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/shard_plan.h"
-#include "engine/run_storage.h"
-#include "engine/stop_signal.h"
-#include "engine/tokens/window_sampler.h"
+#include "engine/run/run_storage.h"
+#include "engine/base/stop_signal.h"
+#include "engine/data/window_sampler.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/rank_connection.h"
 #include "engine/torch/train_ranks.h"
-#include "io/log.h"
-#include "io/status.h"
-#include "swap/format_bytes.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

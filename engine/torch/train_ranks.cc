@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/shard_plan.h"
-#include "engine/run_state.h"
-#include "io/status.h"
+#include "engine/run/run_state.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

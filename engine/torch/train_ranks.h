@@ -6,11 +6,11 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/device_choice.h"
-#include "engine/ranks/gathered_state.h"
-#include "engine/run_storage.h"
+#include "engine/machine/device_choice.h"
+#include "engine/run/gathered_state.h"
+#include "engine/run/run_storage.h"
 #include "engine/torch/rank_connection.h"
-#include "engine/train_options.h"
+#include "engine/options/train_options.h"
 
 namespace spillway {
 

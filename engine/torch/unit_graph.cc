@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 

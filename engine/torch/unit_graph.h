@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "engine/model.h"
+#include "engine/torch/model.h"
 #include "engine/torch/tensor_views.h"
 
 namespace spillway {

@@ -11,9 +11,9 @@
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
 #include "engine/tuning/tuned_io.h"
-#include "io/check.h"
-#include "io/log.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "io/block_device.h"
+#include "engine/machine/block_device.h"
 #include "io/io_engine.h"
 
 namespace spillway {

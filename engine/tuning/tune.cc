@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/tuning/tune_choice.h"
-#include "io/check.h"
-#include "io/clock.h"
-#include "io/disk_pass.h"
-#include "io/status.h"
-#include "swap/arena.h"
-#include "swap/memory_budget.h"
+#include "io/base/check.h"
+#include "io/base/clock.h"
+#include "engine/machine/disk_pass.h"
+#include "io/base/status.h"
+#include "swap/device/arena.h"
+#include "swap/device/memory_budget.h"
 
 namespace spillway {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 

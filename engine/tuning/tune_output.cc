@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/tuning/tune.h"
-#include "swap/format_bytes.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

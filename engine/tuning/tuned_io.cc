@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/swap_places.h"
-#include "io/log.h"
+#include "engine/run/swap_places.h"
+#include "io/base/log.h"
 
 namespace spillway {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/weights/master_weights.h"
 #include "io/file.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

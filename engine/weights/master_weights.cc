@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/split_master.h"
+#include "engine/numeric/split_master.h"
 
 namespace spillway {
 

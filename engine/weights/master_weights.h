@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/dtype.h"
+#include "engine/numeric/dtype.h"
 
 namespace spillway {
 

@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/dtype.h"
-#include "engine/state_source.h"
-#include "engine/tokens/tokenizer.h"
+#include "engine/numeric/dtype.h"
+#include "engine/weights/state_source.h"
+#include "engine/data/tokenizer.h"
 #include "engine/weights/safetensors_writer.h"
 #include "nlohmann/json.hpp"
 

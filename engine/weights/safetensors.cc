@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/checksum.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

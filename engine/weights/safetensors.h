@@ -14,10 +14,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/dtype.h"
+#include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors_header.h"
 #include "engine/weights/weight_source.h"
-#include "io/unique_fd.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/status.h"
+#include "io/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

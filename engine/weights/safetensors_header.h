@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/dtype.h"
+#include "engine/numeric/dtype.h"
 
 namespace spillway {
 

@@ -1,9 +1,9 @@
 #include "engine/weights/safetensors_index.h"
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/strict_json.h"
+#include "engine/base/strict_json.h"
 #include "engine/weights/safetensors_header.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

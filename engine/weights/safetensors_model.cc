@@ -12,7 +12,7 @@
 #include "engine/weights/safetensors_index.h"
 #include "io/checksum.h"
 #include "io/file.h"
-#include "io/status.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

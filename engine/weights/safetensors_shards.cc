@@ -10,9 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/weights/safetensors_writer.h"
-#include "io/check.h"
+#include "io/base/check.h"
 #include "io/file.h"
-#include "io/status.h"
+#include "io/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

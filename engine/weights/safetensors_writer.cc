@@ -14,9 +14,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/weights/safetensors_header.h"
-#include "io/check.h"
+#include "io/base/check.h"
 #include "io/file.h"
-#include "io/status.h"
+#include "io/base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

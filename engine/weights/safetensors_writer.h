@@ -14,8 +14,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/dtype.h"
-#include "io/unique_fd.h"
+#include "engine/numeric/dtype.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "swap/cuda/cuda_device.h"
+#include "swap/device/cuda/cuda_device.h"
 #include "tests/cuda/standin_bed.h"
 #include "tests/cuda/standin_cudart.h"
 #include "tests/device/device_suite_testing.h"

@@ -1,4 +1,4 @@
-#include "swap/cuda/cuda_device.h"
+#include "swap/device/cuda/cuda_device.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "swap/cuda/cuda_facts.h"
+#include "swap/device/cuda/cuda_facts.h"
 
 #include <cstdlib>
 #include <string>

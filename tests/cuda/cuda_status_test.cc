@@ -1,4 +1,4 @@
-#include "swap/cuda/cuda_status.h"
+#include "swap/device/cuda/cuda_status.h"
 
 #include <string>
 

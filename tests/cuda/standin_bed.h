@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
-#include "io/check.h"
-#include "swap/cuda/cuda_device.h"
+#include "io/base/check.h"
+#include "swap/device/cuda/cuda_device.h"
 #include "tests/cuda/standin_cudart.h"
 #include "tests/device/device_bed.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/check.h"
+#include "io/base/check.h"
 #include "tests/cuda/standin_runtime.h"
 
 using ::spillway::MutexLock;

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "io/mutex.h"
+#include "io/base/mutex.h"
 #include "tests/cuda/standin_cudart.h"
 #include "tests/cuda/standin_stream.h"
 

@@ -13,7 +13,7 @@
 #include <random>
 #include <thread>
 
-#include "io/mutex.h"
+#include "io/base/mutex.h"
 
 namespace spillway {
 

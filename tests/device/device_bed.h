@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "swap/device.h"
+#include "swap/device/device.h"
 
 namespace spillway {
 

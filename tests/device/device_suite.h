@@ -1,4 +1,4 @@
-// The suite that every device passes (swap/device.h). One joins with a test file of its own:
+// The suite that every device passes (swap/device/device.h). One joins with a test file of its own:
 //
 //   #include "tests/device/device_suite.h"
 //

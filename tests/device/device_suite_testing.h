@@ -13,9 +13,9 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
-#include "io/check.h"
-#include "io/mutex.h"
-#include "swap/device.h"
+#include "io/base/check.h"
+#include "io/base/mutex.h"
+#include "swap/device/device.h"
 
 namespace spillway {
 

@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
-#include "swap/device.h"
-#include "swap/step_clock.h"
+#include "swap/device/device.h"
+#include "swap/plan/step_clock.h"
 
 namespace spillway {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {

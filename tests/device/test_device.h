@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
-#include "io/mutex.h"
-#include "swap/device.h"
-#include "swap/executor.h"
+#include "io/base/mutex.h"
+#include "swap/device/device.h"
+#include "swap/mover/executor.h"
 
 namespace spillway {
 

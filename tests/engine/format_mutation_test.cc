@@ -3,9 +3,9 @@
 #include <random>
 
 #include "engine/config/deepspeed_config.h"
-#include "engine/config/strict_json.h"
-#include "engine/tokens/jsonl.h"
-#include "engine/tokens/token_file.h"
+#include "engine/base/strict_json.h"
+#include "engine/data/jsonl.h"
+#include "engine/data/token_file.h"
 #include "engine/weights/safetensors_header.h"
 #include "tests/engine/format_testing.h"
 #include "tests/engine/tokens/bpe_testing.h"

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "engine/run_storage.h"
+#include "engine/run/run_storage.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "io/check.h"
+#include "io/base/check.h"
 #include "tests/swap/store_fixture.h"
 
 namespace spillway {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "engine/simd_dispatch.h"
+#include "engine/numeric/simd_dispatch.h"
 
 namespace spillway {
 

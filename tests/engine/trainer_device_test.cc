@@ -3,7 +3,7 @@
 #include <ctime>
 
 #include "engine/estimate/profile_file.h"
-#include "engine/metrics.h"
+#include "engine/report/metrics.h"
 #include "engine/report/step_timeline.h"
 #include "gmock/gmock.h"
 #include "tests/device/quiet_machine.h"

@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/dtype.h"
+#include "engine/numeric/dtype.h"
 #include "engine/inspect/inspect_run.h"
-#include "engine/model_description.h"
-#include "engine/number_formats.h"
-#include "engine/run_storage.h"
-#include "engine/stop_signal.h"
-#include "engine/trainer.h"
+#include "engine/model/model_description.h"
+#include "engine/numeric/number_formats.h"
+#include "engine/run/run_storage.h"
+#include "engine/base/stop_signal.h"
+#include "engine/train/trainer.h"
 #include "gtest/gtest.h"
 
 namespace spillway {

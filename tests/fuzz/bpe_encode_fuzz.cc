@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/tokens/bpe_tokenizer.h"
-#include "engine/tokens/tokenizer_json.h"
-#include "engine/tokens/utf8.h"
-#include "engine/tokens/utf8_repair.h"
-#include "io/log.h"
+#include "engine/data/bpe_tokenizer.h"
+#include "engine/data/tokenizer_json.h"
+#include "engine/base/utf8.h"
+#include "engine/data/utf8_repair.h"
+#include "io/base/log.h"
 
 namespace {
 

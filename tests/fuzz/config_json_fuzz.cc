@@ -1,6 +1,6 @@
 // A model's config.json: what is accepted makes a model of possible size, and can be exported.
-// FUZZ_SOURCES: engine/torch/gpt2_config.cc
-#include "engine/torch/gpt2_config.h"
+// FUZZ_SOURCES: engine/families/gpt2_config.cc
+#include "engine/families/gpt2_config.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 

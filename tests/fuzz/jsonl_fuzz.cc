@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/tokens/jsonl.h"
+#include "engine/data/jsonl.h"
 
 namespace {
 

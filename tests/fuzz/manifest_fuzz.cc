@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/checksum.h"
-#include "swap/manifest.h"
+#include "swap/store/manifest.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // The run state inside a manifest: what is accepted can be written and read again.
 #include <string>
 
-#include "engine/run_state.h"
+#include "engine/run/run_state.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

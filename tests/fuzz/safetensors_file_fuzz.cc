@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/weights/safetensors.h"
-#include "io/unique_fd.h"
+#include "io/base/unique_fd.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

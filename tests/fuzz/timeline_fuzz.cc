@@ -1,5 +1,5 @@
 // OUTPUT/timeline.json, which the report reads and draws.
-#include "engine/config/strict_json.h"
+#include "engine/base/strict_json.h"
 #include "engine/report/step_timeline.h"
 #include "engine/report/timeline_svg.h"
 #include "tests/fuzz/fuzzing.h"

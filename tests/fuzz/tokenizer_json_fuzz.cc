@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <utility>
 
-#include "engine/tokens/bpe_tokenizer.h"
-#include "engine/tokens/tokenizer_json.h"
+#include "engine/data/bpe_tokenizer.h"
+#include "engine/data/tokenizer_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace spillway;

@@ -18,8 +18,8 @@
 #include "engine/cuda/cuda_optimizer_tiles.h"
 #include "engine/cuda/device_arithmetic.h"
 #include "engine/cuda/round_body.h"
-#include "engine/optimizer.h"
-#include "engine/split_master.h"
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/split_master.h"
 #include "tests/engine/cuda/hard_numbers.h"
 #include "tests/gpu/gpu.h"
 

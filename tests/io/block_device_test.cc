@@ -1,4 +1,4 @@
-#include "io/block_device.h"
+#include "engine/machine/block_device.h"
 
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "io/probe_path.h"
+#include "engine/machine/probe_path.h"
 
 namespace spillway {
 namespace {

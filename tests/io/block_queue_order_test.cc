@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/block_queue.h"
-#include "io/clock.h"
+#include "io/base/clock.h"
 #include "tests/io/block_queue_fixture.h"
 
 namespace spillway {

@@ -1,4 +1,4 @@
-#include "io/disk_pass.h"
+#include "engine/machine/disk_pass.h"
 
 #include <algorithm>
 #include <cstring>

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "io/block_engine.h"
-#include "io/mutex.h"
+#include "io/base/mutex.h"
 
 namespace spillway {
 

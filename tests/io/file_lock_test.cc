@@ -7,7 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "io/unique_fd.h"
+#include "io/base/unique_fd.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {

@@ -1,5 +1,5 @@
 // The benchmark measures what it says, leaves nothing behind and notices wrong bytes.
-#include "io/io_bench.h"
+#include "engine/machine/io_bench.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "io/io_bench_bed.h"
+#include "engine/machine/io_bench_bed.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {

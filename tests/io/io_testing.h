@@ -15,7 +15,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 

@@ -1,4 +1,4 @@
-#include "io/latency_histogram.h"
+#include "engine/machine/latency_histogram.h"
 
 #include <algorithm>
 #include <random>

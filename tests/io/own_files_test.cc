@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file.h"
-#include "io/run_directory.h"
+#include "engine/run/run_directory.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {

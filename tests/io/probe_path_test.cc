@@ -1,4 +1,4 @@
-#include "io/probe_path.h"
+#include "engine/machine/probe_path.h"
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>

@@ -1,4 +1,4 @@
-#include "io/probe_uring.h"
+#include "engine/machine/probe_uring.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

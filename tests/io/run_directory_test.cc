@@ -1,4 +1,4 @@
-#include "io/run_directory.h"
+#include "engine/run/run_directory.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

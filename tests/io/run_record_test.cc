@@ -1,4 +1,4 @@
-#include "io/run_record.h"
+#include "engine/run/run_record.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -7,7 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "io/check.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {

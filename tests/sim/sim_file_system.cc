@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/block_engine.h"
-#include "io/check.h"
-#include "io/status.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/file.h"
-#include "io/status.h"
-#include "swap/store_reader.h"
+#include "io/base/status.h"
+#include "swap/store/store_reader.h"
 #include "tests/sim/sim_run_internal.h"
 
 namespace spillway {

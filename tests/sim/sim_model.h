@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "swap/state_layout.h"
-#include "swap/step_schedule.h"
-#include "swap/tile_compute.h"
+#include "swap/plan/state_layout.h"
+#include "swap/plan/step_schedule.h"
+#include "swap/device/tile_compute.h"
 
 namespace spillway {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "swap/swap_manager.h"
+#include "swap/mover/swap_manager.h"
 #include "tests/device/test_device.h"
 #include "tests/sim/sim_disk.h"
 #include "tests/sim/sim_file_system.h"

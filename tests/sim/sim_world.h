@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "swap/executor.h"
+#include "swap/mover/executor.h"
 
 namespace spillway {
 

@@ -5,7 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "swap/swap_plan.h"
+#include "swap/plan/swap_plan.h"
 #include "tests/swap/gpt_like.h"
 #include "tests/swap/plan_checks.h"
 

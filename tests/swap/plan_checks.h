@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "swap/stay_packing.h"
-#include "swap/swap_plan.h"
+#include "swap/plan/stay_packing.h"
+#include "swap/plan/swap_plan.h"
 
 namespace spillway {
 

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "swap/phase_traffic.h"
-#include "swap/step_simulation.h"
+#include "swap/plan/phase_traffic.h"
+#include "swap/plan/step_simulation.h"
 #include "tests/swap/gpt_like.h"
 
 namespace spillway {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "swap/step_simulation.h"
+#include "swap/plan/step_simulation.h"
 #include "tests/swap/gpt_like.h"
 
 namespace spillway {

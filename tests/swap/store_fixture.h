@@ -13,9 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "io/check.h"
-#include "io/status.h"
-#include "swap/swap_store.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+#include "swap/store/swap_store.h"
 
 namespace spillway {
 

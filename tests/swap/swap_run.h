@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "swap/swap_manager.h"
+#include "swap/mover/swap_manager.h"
 
 namespace spillway {
 

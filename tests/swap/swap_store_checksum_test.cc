@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/checksum.h"
-#include "swap/swap_store.h"
+#include "swap/store/swap_store.h"
 #include "tests/swap/store_fixture.h"
 
 namespace spillway {

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
-#include "swap/store_reader.h"
+#include "swap/store/store_reader.h"
 #include "tests/swap/swap_run.h"
 
 namespace spillway {

@@ -23,7 +23,7 @@ def scheduled(kind, **params):
 
 
 # Key, the file without it, its value. (fp16.consecutive_hysteresis tells only after an overflow
-# between good steps: tests/engine/loss_scale_test.cc.)
+# between good steps: tests/engine/numeric/loss_scale_test.cc.)
 CASES = [
     ("train_batch_size", {"bf16": {"enabled": True}}, 4),
     ("train_micro_batch_size_per_gpu", {"bf16": {"enabled": True}}, 4),

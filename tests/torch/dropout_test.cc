@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "engine/model.h"
+#include "engine/torch/model.h"
 
 namespace spillway {
 namespace {

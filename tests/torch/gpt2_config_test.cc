@@ -1,4 +1,4 @@
-#include "engine/torch/gpt2_config.h"
+#include "engine/families/gpt2_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

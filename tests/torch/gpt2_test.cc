@@ -1,5 +1,5 @@
 // GPT-2 against transformers: golden data by tests/golden/make_gpt2.py.
-#include "engine/torch/gpt2.h"
+#include "engine/families/gpt2.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/torch/gpt2_weights.h"
+#include "engine/families/gpt2_weights.h"
 #include "engine/torch/init_source.h"
 #include "engine/weights/safetensors.h"
 #include "tests/torch/in_memory_model.h"

@@ -1,5 +1,5 @@
 // Names, shapes and dtypes of GPT-2 files as they are found in the wild.
-#include "engine/torch/gpt2_weights.h"
+#include "engine/families/gpt2_weights.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "engine/torch/gpt2.h"
+#include "engine/families/gpt2.h"
 #include "engine/torch/init_source.h"
 #include "engine/weights/safetensors_writer.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "swap/device.h"
+#include "swap/device/device.h"
 
 namespace spillway {
 

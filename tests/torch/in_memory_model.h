@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/model.h"
+#include "engine/torch/model.h"
 #include "engine/weights/weight_source.h"
 
 namespace spillway {

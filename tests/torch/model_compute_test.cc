@@ -10,8 +10,8 @@
 #include <memory>
 
 #include "engine/torch/causal_attention.h"
-#include "engine/torch/gpt2.h"
-#include "engine/update_loops.h"
+#include "engine/families/gpt2.h"
+#include "engine/numeric/update_loops.h"
 #include "tests/torch/host_device.h"
 #include "tests/torch/recording_kernels.h"
 #include "tests/torch/training_run.h"

@@ -1,7 +1,7 @@
 // Of a build without CUDA: no test program links engine/torch/cuda/.
 #include "engine/torch/open_compute.h"
 
-#include "engine/memory_limits.h"
+#include "engine/machine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/size.h"
-#include "engine/memory_limits.h"
-#include "engine/simd_dispatch.h"
+#include "engine/base/size.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/numeric/simd_dispatch.h"
 #include "tests/torch/training_run.h"
 
 namespace spillway {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/model.h"
+#include "engine/torch/model.h"
 #include "tests/torch/recording_kernels.h"
 
 namespace spillway {

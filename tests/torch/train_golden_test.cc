@@ -7,8 +7,8 @@
 #include <filesystem>
 
 #include "absl/strings/match.h"
-#include "engine/tokens/token_source.h"
-#include "engine/torch/gpt2_weights.h"
+#include "engine/data/token_source.h"
+#include "engine/families/gpt2_weights.h"
 #include "engine/torch/token_dataset.h"
 #include "engine/weights/safetensors.h"
 #include "tests/torch/training_run.h"

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "engine/inspect/gpu_probe.h"
+#include "engine/machine/gpu_probe.h"
 #include "engine/torch/cuda/cuda_tensor_kernels.h"
 #include "engine/torch/cuda/cuda_torch_memory.h"
 #include "engine/torch/cuda/nccl_ranks.h"
-#include "io/status.h"
-#include "swap/cuda/cuda_device.h"
-#include "swap/cuda/cuda_facts.h"
+#include "io/base/status.h"
+#include "swap/device/cuda/cuda_device.h"
+#include "swap/device/cuda/cuda_facts.h"
 
 namespace spillway {
 namespace {

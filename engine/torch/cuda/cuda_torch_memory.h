@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/device_choice.h"
+#include "engine/machine/device_choice.h"
 #include "engine/torch/torch_memory.h"
 
 namespace spillway {

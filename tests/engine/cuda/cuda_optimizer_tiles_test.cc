@@ -16,8 +16,8 @@
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/round_body.h"
 #include "engine/cuda/update_body.h"
-#include "engine/split_master.h"
-#include "engine/update_loops.h"
+#include "engine/numeric/split_master.h"
+#include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/cuda/hard_numbers.h"
 

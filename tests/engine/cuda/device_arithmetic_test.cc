@@ -8,8 +8,8 @@
 #include <random>
 #include <vector>
 
-#include "engine/optimizer.h"
-#include "engine/simd_dispatch.h"
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/simd_dispatch.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/cuda/hard_numbers.h"
 

@@ -10,7 +10,7 @@
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/round_body.h"
 #include "engine/cuda/update_body.h"
-#include "engine/simd_dispatch.h"
+#include "engine/numeric/simd_dispatch.h"
 #include "tests/engine/cuda/host_warp.h"
 
 namespace spillway {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/number_formats.h"
+#include "engine/numeric/number_formats.h"
 
 namespace spillway {
 

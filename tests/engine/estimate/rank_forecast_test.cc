@@ -7,7 +7,7 @@
 #include "engine/estimate/run_forecast.h"
 #include "engine/estimate/run_plan.h"
 #include "gtest/gtest.h"
-#include "swap/step_simulation.h"
+#include "swap/plan/step_simulation.h"
 
 namespace spillway {
 namespace {

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/run_plan.h"
 #include "gtest/gtest.h"
-#include "swap/step_simulation.h"
+#include "swap/plan/step_simulation.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
 #include "tests/sanitizers.h"

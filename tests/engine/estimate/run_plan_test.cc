@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/size.h"
-#include "engine/memory_limits.h"
+#include "engine/base/size.h"
+#include "engine/machine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-// What a path is taken for. Of runs tests/engine/trainer_test.cc and tests/tools/inspect_test.py
+// What a path is taken for. Of runs tests/engine/train/trainer_test.cc and tests/tools/inspect_test.py
 // say more.
 #include "engine/inspect/inspect.h"
 

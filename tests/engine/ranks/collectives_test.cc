@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/memory_limits.h"
-#include "io/status.h"
+#include "engine/machine/memory_limits.h"
+#include "io/base/status.h"
 #include "tests/engine/ranks/thread_ranks.h"
 
 namespace spillway {

@@ -1,7 +1,7 @@
 #include "engine/ranks/rank_log.h"
 
-#include "engine/progress.h"
-#include "io/log.h"
+#include "engine/base/progress.h"
+#include "io/base/log.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {

@@ -7,12 +7,12 @@
 #include <random>
 #include <thread>
 
-#include "engine/optimizer.h"
-#include "engine/parameter_update.h"
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/parameter_update.h"
 #include "engine/ranks/sharded_step.h"
-#include "engine/update_loops.h"
+#include "engine/numeric/update_loops.h"
 #include "gtest/gtest.h"
-#include "swap/swap_plan.h"
+#include "swap/plan/swap_plan.h"
 #include "tests/device/test_device.h"
 #include "tests/engine/ranks/thread_ranks.h"
 

@@ -16,7 +16,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "io/clock.h"
+#include "io/base/clock.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {

@@ -1,7 +1,7 @@
 #include "engine/report/step_summary.h"
 
 #include "absl/strings/str_split.h"
-#include "engine/drive_wear.h"
+#include "engine/options/drive_wear.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/state_source.h"
-#include "engine/weights/committed_weights.h"
+#include "engine/weights/state_source.h"
+#include "engine/run/committed_weights.h"
 #include "engine/weights/safetensors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

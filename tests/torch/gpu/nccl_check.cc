@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/optimizer.h"
+#include "engine/numeric/optimizer.h"
 #include "engine/ranks/gradient_sums.h"
 #include "engine/torch/cuda_support.h"
-#include "engine/update_loops.h"
+#include "engine/numeric/update_loops.h"
 #include "gtest/gtest.h"
-#include "io/clock.h"
+#include "io/base/clock.h"
 #include "torch/csrc/distributed/c10d/TCPStore.hpp"
 
 namespace spillway {

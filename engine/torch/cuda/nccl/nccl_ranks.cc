@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "io/clock.h"
-#include "io/status.h"
+#include "io/base/clock.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -1,0 +1,250 @@
+#include "engine/base/strict_json.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "engine/base/relaxed_json.h"
+#include "io/file.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+// An input iterator that tells how far the parser has read.
+class CountingIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, const char** reached) : at_(at), reached_(reached) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    *reached_ = at_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) {
+    return a.at_ == b.at_;
+  }
+  friend bool operator!=(const CountingIterator& a, const CountingIterator& b) {
+    return a.at_ != b.at_;
+  }
+
+ private:
+  const char* at_;
+  const char** reached_;
+};
+
+// What the pointers of all keys may take: far more than those of any real file.
+constexpr size_t kPointerBytes = 64u << 10;
+constexpr size_t kPointerBytesPerByte = 16;
+
+// Builds the document from the parser's events. Any method that returns false ends the
+// parse; error() then says why.
+class Builder : public json::json_sax_t {
+ public:
+  Builder(absl::string_view text, const char* const* reached, JsonDocument* document,
+          const JsonLimits& limits)
+      : text_(text),
+        reached_(reached),
+        document_(document),
+        limits_(limits),
+        pointer_bytes_left_(kPointerBytes + kPointerBytesPerByte * text.size()),
+        line_(limits.first_line),
+        error_line_(limits.first_line) {}
+
+  const std::string& error() const { return error_; }
+  int error_line() const { return error_line_; }
+
+  bool null() override { return Value(nullptr); }
+  bool boolean(bool value) override { return Value(value); }
+  bool number_integer(number_integer_t value) override { return Value(value); }
+  bool number_unsigned(number_unsigned_t value) override { return Value(value); }
+  bool number_float(number_float_t value, const string_t&) override { return Value(value); }
+  bool string(string_t& value) override { return Value(std::move(value)); }
+  bool binary(binary_t&) override { return Fail("binary values are not JSON"); }
+  bool start_object(std::size_t) override { return Open(json::object()); }
+  bool start_array(std::size_t) override { return Open(json::array()); }
+  bool end_object() override { return Close(); }
+  bool end_array() override { return Close(); }
+
+  bool key(string_t& name) override {
+    Level& level = levels_.back();
+    if (name.size() > limits_.max_key_bytes) {
+      return Fail(absl::StrCat("a key of ", name.size(), " bytes; at most ", limits_.max_key_bytes,
+                               " are read"));
+    }
+    if (level.value->contains(name)) {
+      const std::string path = JsonPointerTo(level.pointer, name);
+      return Fail(absl::StrCat("the key \"", name, "\" appears twice (first in line ",
+                               document_->LineOf(path), ")"));
+    }
+    level.key = std::move(name);
+    Remember(JsonPointerTo(level.pointer, level.key));
+    return true;
+  }
+
+  bool parse_error(std::size_t position, const std::string&, const json::exception& e) override {
+    // `position` counts the byte that is wrong.
+    error_line_ = LineAt(std::min(position - std::min<size_t>(position, 1), text_.size()));
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..."
+    const std::string what = e.what();
+    const absl::string_view mark = what.find(": ") != std::string::npos ? ": " : "] ";
+    const size_t begin = what.find(std::string(mark));
+    error_ = begin == std::string::npos ? what : what.substr(begin + mark.size());
+    return false;
+  }
+
+ private:
+  struct Level {
+    json* value;
+    std::string pointer;
+    std::string key;  // of the member that comes next
+  };
+
+  // The line of a key. A long key with many others below it stands in all their pointers:
+  // without a bound a file of some MiB would take terabytes.
+  void Remember(std::string pointer) {
+    const int line = Line();
+    if (pointer.size() > pointer_bytes_left_) return;
+    pointer_bytes_left_ -= pointer.size();
+    document_->lines.emplace(std::move(pointer), line);
+  }
+
+  // Puts a value where the next one belongs.
+  json* Place(json value) {
+    if (levels_.empty()) {
+      document_->value = std::move(value);
+      return &document_->value;
+    }
+    Level& level = levels_.back();
+    if (level.value->is_array()) {
+      level.value->push_back(std::move(value));
+      return &level.value->back();
+    }
+    return &((*level.value)[level.key] = std::move(value));
+  }
+
+  template <typename T>
+  bool Value(T&& value) {
+    Place(json(std::forward<T>(value)));
+    return true;
+  }
+
+  bool Open(json container) {
+    if (levels_.size() >= static_cast<size_t>(limits_.max_depth)) {
+      return Fail(absl::StrCat("nested more than ", limits_.max_depth, " levels deep"));
+    }
+    std::string pointer;
+    if (!levels_.empty()) {
+      const Level& level = levels_.back();
+      pointer = JsonPointerTo(
+          level.pointer, level.value->is_array() ? std::to_string(level.value->size()) : level.key);
+    }
+    json* placed = Place(std::move(container));
+    levels_.push_back({placed, std::move(pointer), ""});
+    return true;
+  }
+
+  bool Close() {
+    levels_.pop_back();
+    return true;
+  }
+
+  bool Fail(std::string why) {
+    error_ = std::move(why);
+    error_line_ = Line();
+    return false;
+  }
+
+  // The line that the parser has reached; each byte is looked at once.
+  int Line() {
+    line_ += static_cast<int>(std::count(text_.data() + counted_, *reached_, '\n'));
+    counted_ = *reached_ - text_.data();
+    return line_;
+  }
+
+  int LineAt(size_t position) const {
+    return limits_.first_line +
+           static_cast<int>(std::count(text_.data(), text_.data() + position, '\n'));
+  }
+
+  absl::string_view text_;
+  const char* const* reached_;
+  JsonDocument* document_;
+  const JsonLimits& limits_;
+  size_t pointer_bytes_left_;
+  std::vector<Level> levels_;
+  size_t counted_ = 0;
+  int line_;
+  std::string error_;
+  int error_line_;
+};
+
+}  // namespace
+
+int JsonDocument::LineOf(absl::string_view pointer) const {
+  while (!pointer.empty()) {
+    const auto found = lines.find(std::string(pointer));
+    if (found != lines.end()) return found->second;
+    const size_t slash = pointer.rfind('/');
+    pointer = slash == absl::string_view::npos ? "" : pointer.substr(0, slash);
+  }
+  return 1;
+}
+
+std::string JsonDocument::Where(absl::string_view pointer) const {
+  return absl::StrCat(file, ":", LineOf(pointer));
+}
+
+std::string JsonPointerTo(absl::string_view parent, absl::string_view key) {
+  return absl::StrCat(parent, "/", absl::StrReplaceAll(key, {{"~", "~0"}, {"/", "~1"}}));
+}
+
+absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::string_view file,
+                                             const JsonLimits& limits) {
+  if (text.size() > limits.max_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, ": ", text.size(), " bytes of JSON; at most ", limits.max_bytes, " are read"));
+  }
+  if (limits.relaxed) {
+    return ParseStrictJson(StrictJsonFromRelaxed(text), file,
+                           {.max_bytes = 2 * text.size() + 2, .max_depth = limits.max_depth});
+  }
+  JsonDocument document;
+  document.file = std::string(file);
+  const char* reached = text.data();
+  Builder builder(text, &reached, &document, limits);
+  const bool parsed = json::sax_parse(CountingIterator(text.data(), &reached),
+                                      CountingIterator(text.data() + text.size(), &reached),
+                                      &builder, nlohmann::detail::input_format_t::json,
+                                      /*strict=*/true, /*ignore_comments=*/false);
+  if (!parsed) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ":", builder.error_line(), ": ", builder.error()));
+  }
+  return document;
+}
+
+absl::StatusOr<JsonDocument> ReadStrictJson(absl::string_view path, const JsonLimits& limits) {
+  ASSIGN_OR_RETURN(const std::string text,
+                   ReadSmallFile(path, limits.max_bytes, SymbolicLink::kFollow));
+  return ParseStrictJson(text, path, limits);
+}
+
+}  // namespace spillway

@@ -1,0 +1,50 @@
+// JSON read strictly: duplicate keys, absurd depth and size are errors, and every key
+// knows the line it stands on, so that a message can name it.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+struct JsonLimits {
+  size_t max_bytes = 64u << 20;
+  int max_depth = 64;
+  // Of one key: it stands in the pointers of all keys below it.
+  size_t max_key_bytes = 64u << 10;
+  // Accept comments, trailing commas and the like (engine/base/relaxed_json.h).
+  bool relaxed = false;
+  // The text's first line is this one of its file.
+  int first_line = 1;
+};
+
+struct JsonDocument {
+  std::string file;  // as it is shown in messages
+  nlohmann::json value;
+  // Of every key: by its JSON pointer ("/optimizer/params/lr"), the line, from 1. Of a text
+  // whose pointers would take far more room than itself, the first keys only.
+  std::map<std::string, int> lines;
+
+  // Of the key at `pointer`, or of the nearest enclosing one; 1 for the document.
+  int LineOf(absl::string_view pointer) const;
+
+  // "FILE:LINE".
+  std::string Where(absl::string_view pointer) const;
+};
+
+// One key appended to a JSON pointer, escaped as RFC 6901 asks.
+std::string JsonPointerTo(absl::string_view parent, absl::string_view key);
+
+// kInvalidArgument, "FILE:LINE: ...", for what is not JSON or breaks a limit. Numbers
+// beyond a double's range and invalid UTF-8 are errors too. Never throws.
+absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::string_view file,
+                                             const JsonLimits& limits = {});
+
+// The same of a file; kNotFound and other errors of the file itself name it.
+absl::StatusOr<JsonDocument> ReadStrictJson(absl::string_view path, const JsonLimits& limits = {});
+
+}  // namespace spillway

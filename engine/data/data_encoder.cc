@@ -1,0 +1,80 @@
+#include "engine/data/data_encoder.h"
+
+#include <memory>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/data/jsonl.h"
+#include "engine/data/text_reader.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+absl::Status EncodePlainText(const std::string& path, const Tokenizer& tokenizer,
+                             const DataSink& sink) {
+  const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder(path);
+  std::vector<uint32_t> tokens;
+  RETURN_IF_ERROR(ReadInPieces(path, [&](absl::string_view piece) -> absl::Status {
+    tokens.clear();
+    RETURN_IF_ERROR(encoder->Encode(piece, &tokens));
+    RETURN_IF_ERROR(sink.take(tokens, true));
+    return sink.progress ? sink.progress(piece.size()) : absl::OkStatus();
+  }));
+  tokens.clear();
+  RETURN_IF_ERROR(encoder->Finish(&tokens));
+  return sink.take(tokens, true);
+}
+
+std::optional<uint32_t> RecordEnd(const std::string& path, const Tokenizer& tokenizer) {
+  if (tokenizer.end_of_text()) return tokenizer.end_of_text();
+  const auto newline = tokenizer.Encode("\n");
+  const bool one = newline.ok() && newline->size() == 1;
+  if (tokenizer.kind() == "bpe") {
+    LogWarning(absl::StrCat(path, ": the tokenizer names no end-of-text token (eos_token in ",
+                            "tokenizer_config.json); each line of the data ends with ",
+                            one ? "a newline" : "nothing", " instead"));
+  }
+  if (!one) return std::nullopt;
+  return static_cast<uint32_t>((*newline)[0]);
+}
+
+absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
+                         const DataSink& sink) {
+  const std::optional<uint32_t> end = RecordEnd(path, tokenizer);
+  // Errors come with file and line from the reader.
+  const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder("the text");
+  std::vector<uint32_t> tokens;
+  const auto encode = [&](absl::string_view text) -> absl::Status {
+    tokens.clear();
+    RETURN_IF_ERROR(encoder->Encode(text, &tokens));
+    return encoder->Finish(&tokens);
+  };
+  return ReadJsonl(
+      path,
+      [&](const JsonlRecord& record) -> absl::Status {
+        if (record.has_prompt) {
+          RETURN_IF_ERROR(encode(record.prompt));
+          RETURN_IF_ERROR(sink.take(tokens, false));
+        }
+        RETURN_IF_ERROR(encode(record.text));
+        if (end) tokens.push_back(*end);
+        return sink.take(tokens, true);
+      },
+      sink.progress);
+}
+
+}  // namespace
+
+bool IsText(const std::string& path) {
+  return absl::EndsWith(path, ".txt") || absl::EndsWith(path, ".jsonl");
+}
+
+absl::Status EncodeData(const std::string& path, const Tokenizer& tokenizer, const DataSink& sink) {
+  return absl::EndsWith(path, ".jsonl") ? EncodeJsonl(path, tokenizer, sink)
+                                        : EncodePlainText(path, tokenizer, sink);
+}
+
+}  // namespace spillway

@@ -1,0 +1,31 @@
+// Texts of any kind as one sequence of tokens.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/data/tokenizer.h"
+
+namespace spillway {
+
+struct DataSink {
+  // Tokens that follow those before. Without loss: those of a prompt, which the model
+  // reads but does not learn to write.
+  std::function<absl::Status(const std::vector<uint32_t>& tokens, bool carry_loss)> take;
+  // Told how many bytes of the file have been read on; may be null.
+  std::function<absl::Status(uint64_t bytes)> progress;
+};
+
+// Whether a file of this name is encoded (.txt, .jsonl) or holds tokens already.
+bool IsText(const std::string& path);
+
+// A .txt is one text, as it is. Each record of a .jsonl ends with the token that ends a
+// text (tokenizers without one: a newline, if that is one token), and a prompt and its
+// completion are encoded apart, so no token spans them. Memory is bounded by a piece and a
+// line. The sink's first error ends it. REQUIRES: IsText(path).
+absl::Status EncodeData(const std::string& path, const Tokenizer& tokenizer, const DataSink& sink);
+
+}  // namespace spillway

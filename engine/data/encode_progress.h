@@ -1,0 +1,29 @@
+// How far the encoding of texts is, shown where it takes more than a moment.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "engine/base/progress.h"
+
+namespace spillway {
+
+// Silent for the first seconds, so that short texts say nothing. One thread.
+class EncodeProgress {
+ public:
+  // `label` leads every line; the count behind it is in megabytes.
+  EncodeProgress(std::string label, uint64_t total_bytes);
+
+  void Update(uint64_t done_bytes);
+
+ private:
+  const std::string label_;
+  const uint64_t total_bytes_;
+  const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::optional<Progress> progress_;
+  uint64_t shown_megabytes_ = 0;
+};
+
+}  // namespace spillway

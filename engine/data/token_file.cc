@@ -1,0 +1,165 @@
+#include "engine/data/token_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/data/data_encoder.h"
+#include "engine/data/encode_progress.h"
+#include "engine/data/token_writer.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+struct OpenedFile {
+  UniqueFd fd;
+  uint64_t size_bytes = 0;
+};
+
+absl::StatusOr<OpenedFile> OpenData(const std::string& path) {
+  OpenedFile file;
+  // Not blocking, so that a pipe under this name is an error and not a wait.
+  file.fd = UniqueFd(
+      RetryOnSignal([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!file.fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  struct stat info;
+  if (::fstat(file.fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is not a plain file"));
+  }
+  file.size_bytes = static_cast<uint64_t>(info.st_size);
+  if (file.size_bytes == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
+  return file;
+}
+
+absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, char* out,
+                    uint64_t size_bytes) {
+  uint64_t done_bytes = 0;
+  while (done_bytes < size_bytes) {
+    const ssize_t got = RetryOnSignal([&] {
+      return ::pread(fd, out + done_bytes, size_bytes - done_bytes,
+                     static_cast<off_t>(offset_bytes + done_bytes));
+    });
+    if (got < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
+    if (got == 0) {
+      return absl::DataLossError(absl::StrCat(path, ": has become shorter while it was in use"));
+    }
+    done_bytes += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+// Token number i of a piece of raw tokens. A uint64 beyond int64 becomes negative, and
+// so outside every vocabulary.
+int64_t TokenAt(const char* data, const TokenFormat& format, uint64_t i) {
+  const char* at = data + i * static_cast<uint64_t>(format.width_bytes);
+  uint64_t value = 0;
+  std::memcpy(&value, at, static_cast<size_t>(format.width_bytes));  // little-endian
+  if (!format.is_signed || format.width_bytes == 8) return static_cast<int64_t>(value);
+  const int unused_bits = 64 - 8 * format.width_bytes;
+  return static_cast<int64_t>(value << unused_bits) >> unused_bits;
+}
+
+// A file for our tokens only: it loses its name as soon as it is open.
+absl::StatusOr<UniqueFd> CreateScratch(absl::string_view directory) {
+  std::string name = absl::StrCat(directory, "/tokens-XXXXXX");
+  UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // O_EXCL, mode 0600
+  if (!fd.valid()) {
+    return ErrnoStatus(errno, absl::StrCat("create a temporary token file in ", directory));
+  }
+  if (::unlink(name.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", name));
+  return fd;
+}
+
+}  // namespace
+
+absl::StatusOr<TokenFile> TokenFile::OpenBin(absl::string_view path) {
+  const std::string name(path);
+  ASSIGN_OR_RETURN(OpenedFile file, OpenData(name));
+  if (file.size_bytes % 2 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": ", file.size_bytes,
+                                                   " bytes, an odd number; a .bin file holds raw "
+                                                   "little-endian uint16 tokens"));
+  }
+  TokenFormat format;
+  format.tokens = static_cast<int64_t>(file.size_bytes / 2);
+  return TokenFile(std::move(file.fd), name, format);
+}
+
+absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path) {
+  const std::string name(path);
+  ASSIGN_OR_RETURN(OpenedFile file, OpenData(name));
+  std::string head(std::min<uint64_t>(file.size_bytes, kNpyHeadBytes), '\0');
+  RETURN_IF_ERROR(ReadAt(file.fd.get(), name, 0, head.data(), head.size()));
+  absl::StatusOr<TokenFormat> format = ParseNpyHeader(head, file.size_bytes);
+  if (!format.ok()) return Annotate(format.status(), path);
+  if (format->tokens == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
+  return TokenFile(std::move(file.fd), name, *format);
+}
+
+absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokenizer& tokenizer,
+                                            absl::string_view scratch_directory) {
+  const std::string name(path);
+  ASSIGN_OR_RETURN(const OpenedFile text, OpenData(name));  // refuses what is missing or empty
+  ASSIGN_OR_RETURN(UniqueFd fd, CreateScratch(scratch_directory));
+  TokenFormat format;
+  format.marks_loss = absl::EndsWith(path, ".jsonl");
+  format.width_bytes = tokenizer.vocabulary_size() <= 65536 && !format.marks_loss ? 2 : 4;
+  TokenWriter writer(fd.get(), absl::StrCat("write a temporary token file in ", scratch_directory),
+                     format.width_bytes);
+  DataSink sink;
+  sink.take = [&](const std::vector<uint32_t>& tokens, bool carry_loss) {
+    return writer.Append(tokens, carry_loss ? 0 : kWithoutLoss);
+  };
+  EncodeProgress progress(absl::StrCat("MB encoded of ", name), text.size_bytes);
+  uint64_t done_bytes = 0;
+  sink.progress = [&](uint64_t bytes) {
+    progress.Update(done_bytes += bytes);
+    return absl::OkStatus();
+  };
+  RETURN_IF_ERROR(EncodeData(name, tokenizer, sink));
+  RETURN_IF_ERROR(writer.Flush());
+  format.tokens = writer.tokens();
+  if (format.tokens == 0) return absl::InvalidArgumentError(absl::StrCat(path, " holds no text"));
+  return TokenFile(std::move(fd), name, format);
+}
+
+absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out,
+                             uint8_t* without_loss) const {
+  SPILLWAY_CHECK(first >= 0 && count >= 0 && first <= format_.tokens - count);
+  std::array<char, 32 << 10> piece;
+  const int64_t piece_tokens = static_cast<int64_t>(piece.size()) / format_.width_bytes;
+  const uint64_t width = static_cast<uint64_t>(format_.width_bytes);
+  for (int64_t begin = 0; begin < count; begin += piece_tokens) {
+    const int64_t n = std::min(piece_tokens, count - begin);
+    const uint64_t offset_bytes =
+        format_.data_offset_bytes + static_cast<uint64_t>(first + begin) * width;
+    RETURN_IF_ERROR(
+        ReadAt(fd_.get(), path_, offset_bytes, piece.data(), static_cast<uint64_t>(n) * width));
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t token = TokenAt(piece.data(), format_, static_cast<uint64_t>(i));
+      const bool marked = format_.marks_loss && (token & kWithoutLoss) != 0;
+      if (marked) token &= ~int64_t{kWithoutLoss};
+      if (without_loss != nullptr) without_loss[begin + i] = marked;
+      if (token < 0 || token >= vocabulary) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(path_, ": token ", token, " at position ", first + begin + i,
+                         " is outside the model's vocabulary of ", vocabulary));
+      }
+      out[begin + i] = token;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

@@ -1,0 +1,60 @@
+// One open file of raw tokens: where in it they start, and how wide they are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/data/tokenizer.h"
+#include "io/base/unique_fd.h"
+
+namespace spillway {
+
+struct TokenFormat {
+  int width_bytes = 2;  // 1, 2, 4 or 8, little-endian
+  bool is_signed = false;
+  bool marks_loss = false;  // kWithoutLoss is a flag, not part of the number
+  uint64_t data_offset_bytes = 0;
+  int64_t tokens = 0;
+};
+
+// Movable; closed by the destructor. Reading: any thread.
+class TokenFile {
+ public:
+  // .bin: raw uint16.
+  static absl::StatusOr<TokenFile> OpenBin(absl::string_view path);
+  // .npy: versions 1 to 3, one dimension, little-endian integers.
+  static absl::StatusOr<TokenFile> OpenNpy(absl::string_view path);
+  // .txt or .jsonl, encoded into a file in `scratch_directory` that loses its name at once.
+  static absl::StatusOr<TokenFile> Encode(absl::string_view path, const Tokenizer& tokenizer,
+                                          absl::string_view scratch_directory);
+
+  // The data's file, for messages.
+  const std::string& path() const { return path_; }
+  int64_t size() const { return format_.tokens; }
+
+  // Tokens [first, first + count); kInvalidArgument names the first that is not in
+  // [0, vocabulary). `without_loss` may be null; else it gets 1 for each that carries no
+  // loss (a prompt's in .jsonl) and 0 for the others. REQUIRES: they exist.
+  absl::Status Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out,
+                    uint8_t* without_loss = nullptr) const;
+
+ private:
+  TokenFile(UniqueFd fd, std::string path, TokenFormat format)
+      : fd_(std::move(fd)), path_(std::move(path)), format_(format) {}
+
+  UniqueFd fd_;
+  std::string path_;
+  TokenFormat format_;
+};
+
+// Headers of .npy files are read up to here.
+inline constexpr uint64_t kNpyHeadBytes = 128 << 10;
+
+// The header of a .npy file: `head` is its first bytes, at most kNpyHeadBytes.
+// kInvalidArgument says what is wrong with it; the caller adds the file.
+absl::StatusOr<TokenFormat> ParseNpyHeader(absl::string_view head, uint64_t file_size_bytes);
+
+}  // namespace spillway

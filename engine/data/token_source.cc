@@ -1,0 +1,114 @@
+#include "engine/data/token_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/data/data_encoder.h"
+#include "io/base/check.h"
+#include "io/checksum.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+absl::StatusOr<TokenFile> OpenPart(const std::string& path, const TokenSourceOptions& options) {
+  if (absl::EndsWith(path, ".bin")) return TokenFile::OpenBin(path);
+  if (absl::EndsWith(path, ".npy")) return TokenFile::OpenNpy(path);
+  if (!IsText(path)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        ": what it holds is told by its name's end: .txt (text), .jsonl (texts, or prompts with "
+        "completions), .bin (raw uint16 tokens) or .npy (an array of tokens)"));
+  }
+  if (options.tokenizer == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": text needs a tokenizer: --tokenizer DIR, chars or bytes"));
+  }
+  return TokenFile::Encode(path, *options.tokenizer, options.scratch_directory);
+}
+
+// What a data set is, found by reading every token once.
+struct Inventory {
+  // Of the tokens' values, not of the files' format; one without loss counts as its
+  // complement.
+  uint64_t digest = 0;
+  int64_t with_loss = 0;
+};
+
+// All tokens are in the vocabulary.
+absl::Status CheckTokens(const TokenFile& part, int64_t vocabulary, Inventory* inventory) {
+  std::vector<int64_t> piece(64 << 10);
+  std::vector<uint8_t> without_loss(piece.size());
+  for (int64_t first = 0; first < part.size(); first += static_cast<int64_t>(piece.size())) {
+    const int64_t n = std::min(static_cast<int64_t>(piece.size()), part.size() - first);
+    RETURN_IF_ERROR(part.Read(first, n, vocabulary, piece.data(), without_loss.data()));
+    for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+      if (without_loss[i]) piece[i] = ~piece[i];
+      inventory->with_loss += !without_loss[i];
+    }
+    const uint64_t pair[2] = {inventory->digest,
+                              Checksum(piece.data(), static_cast<size_t>(n) * sizeof(int64_t))};
+    inventory->digest = Checksum(pair, sizeof(pair));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const TokenSourceOptions& options) {
+  SPILLWAY_CHECK(options.vocabulary > 0);
+  if (options.files.empty()) return absl::InvalidArgumentError("no data files are given");
+  const Tokenizer* tokenizer = options.tokenizer;
+  if (tokenizer != nullptr && tokenizer->vocabulary_size() > options.vocabulary) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer (", tokenizer->kind(), ") has ", tokenizer->vocabulary_size(),
+                     " tokens, but the model's vocabulary has ", options.vocabulary,
+                     ": raise vocab_size in its config.json, or use another tokenizer"));
+  }
+  std::unique_ptr<TokenSource> source(new TokenSource);
+  source->vocabulary_ = options.vocabulary;
+  Inventory inventory;
+  for (const std::string& path : options.files) {
+    ASSIGN_OR_RETURN(TokenFile part, OpenPart(path, options));
+    RETURN_IF_ERROR(CheckTokens(part, options.vocabulary, &inventory));
+    source->starts_.push_back(source->size_);
+    source->size_ += part.size();
+    source->parts_.push_back(std::move(part));
+  }
+  if (options.window_tokens > 0 && source->size_ <= options.window_tokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::StrJoin(options.files, ", "), ": ", source->size_,
+                     " tokens, but one sequence of ", options.window_tokens, " needs ",
+                     options.window_tokens + 1, ": give more data, or a smaller --seq-len"));
+  }
+  if (inventory.with_loss == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        absl::StrJoin(options.files, ", "),
+        ": no token carries loss: every \"completion\" is empty, and nothing ends a text"));
+  }
+  source->fingerprint_ = absl::StrFormat("tokens-%d-%016x", source->size_, inventory.digest);
+  return source;
+}
+
+absl::Status TokenSource::Read(int64_t first, int64_t count, int64_t* out,
+                               uint8_t* without_loss) const {
+  SPILLWAY_CHECK(first >= 0 && count >= 0 && first <= size_ - count);
+  size_t part = std::upper_bound(starts_.begin(), starts_.end(), first) - starts_.begin() - 1;
+  while (count > 0) {
+    const int64_t offset = first - starts_[part];
+    const int64_t n = std::min(count, parts_[part].size() - offset);
+    RETURN_IF_ERROR(parts_[part].Read(offset, n, vocabulary_, out, without_loss));
+    first += n;
+    count -= n;
+    out += n;
+    if (without_loss != nullptr) without_loss += n;
+    ++part;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

@@ -1,0 +1,66 @@
+// The tokens of a data set, by position, whatever files they are in.
+//
+// Text is encoded once into a temporary token file that has no name while it is used
+// (so nothing is left behind, whatever happens); .bin and .npy are read where they are.
+// Memory stays bounded by one piece, whatever the data's size.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "engine/data/token_file.h"
+#include "engine/data/tokenizer.h"
+
+namespace spillway {
+
+struct TokenSourceOptions {
+  // .txt, .jsonl, .bin (uint16, little-endian) or .npy (one-dimensional integers); the
+  // tokens of one follow those of the one before.
+  std::vector<std::string> files;
+  // For .txt and .jsonl; may be null when there is none.
+  const Tokenizer* tokenizer = nullptr;
+  // Where the temporary token file goes.
+  std::string scratch_directory;
+  // Tokens are below this; a text's tokenizer may not have more.
+  int64_t vocabulary = 0;
+  // One window needs window_tokens + 1 tokens; fewer in all is an error. 0: anything
+  // that is not empty will do.
+  int64_t window_tokens = 0;
+};
+
+// Immutable once open: any thread.
+class TokenSource {
+ public:
+  // kNotFound for a missing file; kInvalidArgument for an empty one, an unknown kind, an
+  // odd number of bytes, a token outside the vocabulary (file, position, token,
+  // vocabulary), too few tokens (how many there are, how many are needed), or none that
+  // carries loss.
+  static absl::StatusOr<std::unique_ptr<TokenSource>> Open(const TokenSourceOptions& options);
+
+  // Tokens in all files together.
+  int64_t size() const { return size_; }
+
+  // Tokens [first, first + count). Checked against the vocabulary again. `without_loss` may
+  // be null; else it gets 1 for each that carries no loss (a prompt's in .jsonl), else 0.
+  // REQUIRES: they exist.
+  absl::Status Read(int64_t first, int64_t count, int64_t* out,
+                    uint8_t* without_loss = nullptr) const;
+
+  // Changes with the tokens and with which of them carry loss; part of a run's identity.
+  const std::string& fingerprint() const { return fingerprint_; }
+
+ private:
+  TokenSource() = default;
+
+  std::vector<TokenFile> parts_;
+  std::vector<int64_t> starts_;  // of each part
+  int64_t vocabulary_ = 0;
+  int64_t size_ = 0;
+  std::string fingerprint_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,119 @@
+#include "engine/data/tokenizer.h"
+
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/data/bpe_tokenizer.h"
+#include "engine/data/char_tokenizer.h"
+#include "io/file.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr absl::string_view kBytesFile = "bytes.json";
+
+class ByteEncoder : public TextEncoder {
+ public:
+  absl::Status Encode(absl::string_view piece, std::vector<uint32_t>* tokens) override {
+    for (const char c : piece) tokens->push_back(static_cast<unsigned char>(c));
+    return absl::OkStatus();
+  }
+  absl::Status Finish(std::vector<uint32_t>*) override { return absl::OkStatus(); }
+};
+
+class ByteTokenizer : public Tokenizer {
+ public:
+  absl::string_view kind() const override { return "bytes"; }
+  int64_t vocabulary_size() const override { return 256; }
+  std::unique_ptr<TextEncoder> NewEncoder(absl::string_view) const override {
+    return std::make_unique<ByteEncoder>();
+  }
+  absl::StatusOr<std::string> Decode(absl::Span<const int64_t> tokens) const override {
+    std::string text;
+    for (const int64_t token : tokens) {
+      if (token < 0 || token > 255) {
+        return absl::InvalidArgumentError(absl::StrCat("token ", token, " is not a byte"));
+      }
+      text += static_cast<char>(token);
+    }
+    return text;
+  }
+  absl::Status Save(absl::string_view directory) const override {
+    return WriteFileAtomically(absl::StrCat(directory, "/", kBytesFile),
+                               "{\"kind\": \"bytes\", \"version\": 1}\n");
+  }
+  std::string fingerprint() const override { return "bytes"; }
+};
+
+bool Exists(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int64_t>> Tokenizer::Encode(absl::string_view text) const {
+  const std::unique_ptr<TextEncoder> encoder = NewEncoder("the text");
+  std::vector<uint32_t> tokens;
+  RETURN_IF_ERROR(encoder->Encode(text, &tokens));
+  RETURN_IF_ERROR(encoder->Finish(&tokens));
+  return std::vector<int64_t>(tokens.begin(), tokens.end());
+}
+
+std::unique_ptr<Tokenizer> NewByteTokenizer() { return std::make_unique<ByteTokenizer>(); }
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory) {
+  const std::string chars = absl::StrCat(directory, "/", kCharsFile);
+  if (Exists(chars)) return LoadCharTokenizer(chars);
+  if (Exists(absl::StrCat(directory, "/", kBytesFile))) return NewByteTokenizer();
+  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) return LoadBpeTokenizer(directory);
+  for (const char* other : {"vocab.json", "merges.txt", "tokenizer.model", "vocab.txt"}) {
+    if (!Exists(absl::StrCat(directory, "/", other))) continue;
+    return absl::UnimplementedError(
+        absl::StrCat(directory, " has a ", other,
+                     " but no tokenizer.json, which is what is read; transformers makes one: "
+                     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"));
+  }
+  return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer (tokenizer.json, ",
+                                          kCharsFile, " or ", kBytesFile, ")"));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
+                                                         absl::string_view model_directory,
+                                                         const std::vector<std::string>& data) {
+  std::vector<std::string> texts;
+  for (const std::string& file : data) {
+    if (absl::EndsWith(file, ".txt") || absl::EndsWith(file, ".jsonl")) texts.push_back(file);
+  }
+  if (choice == "bytes") return NewByteTokenizer();
+  if (choice == "chars") {
+    if (texts.empty()) {
+      return absl::InvalidArgumentError(
+          "--tokenizer chars takes its vocabulary from the .txt and .jsonl files of --data, and "
+          "there are none");
+    }
+    return NewCharTokenizer(texts);
+  }
+  if (choice == "model") return LoadTokenizer(model_directory);
+  if (!choice.empty()) {
+    absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(choice);
+    if (absl::IsNotFound(loaded.status())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--tokenizer ", choice,
+                       ": neither 'model', 'chars' or 'bytes' nor a directory with a "
+                       "tokenizer"));
+    }
+    return loaded;
+  }
+  // Not said: nothing is needed for tokens.
+  if (texts.empty()) return std::unique_ptr<Tokenizer>();
+  absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory);
+  if (absl::IsNotFound(loaded.status())) return NewCharTokenizer(texts);
+  return loaded;
+}
+
+}  // namespace spillway

@@ -1,0 +1,63 @@
+#include "engine/machine/device_choice.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/flag_value.h"
+#include "engine/machine/memory_limits.h"
+#include "io/base/status.h"
+#include "io/base/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+absl::Status CheckSize(const ComputeGpu& gpu, uint64_t device_memory_bytes) {
+  if (device_memory_bytes <= gpu.free_bytes) return absl::OkStatus();
+  return DoesNotFitError(
+      absl::StrCat("--device-memory ", FormatBytes(device_memory_bytes), " is more than GPU ",
+                   gpu.ordinal, " (", gpu.name, ") has: ", FormatBytes(gpu.free_bytes),
+                   " are free of ", FormatBytes(gpu.total_bytes), "; give at most --device-memory ",
+                   FormatBytesForFlag(GpuBudgetBytes(gpu.free_bytes)),
+                   ", or end what else runs on it (nvidia-smi)"));
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceWish> ParseDeviceWish(absl::string_view text) {
+  return ChoiceFlag<DeviceWish>(
+      "--device", std::string(text),
+      {{"auto", DeviceWish::kAuto}, {"cpu", DeviceWish::kCpu}, {"cuda", DeviceWish::kCuda}});
+}
+
+std::string DeviceChoice::Text() const {
+  return gpu ? absl::StrCat("cuda:", gpu->ordinal, " (", gpu->name, ")") : "cpu";
+}
+
+std::string DeviceChoice::Sentence() const {
+  if (!gpu) {
+    return absl::StrCat("computing on the CPU", why_not_gpu.empty() ? "" : ": ", why_not_gpu);
+  }
+  return absl::StrCat("computing on GPU ", gpu->ordinal, ": ", gpu->name, ", ",
+                      FormatBytes(gpu->free_bytes), " free of ", FormatBytes(gpu->total_bytes));
+}
+
+uint64_t GpuBudgetBytes(uint64_t free_bytes) {
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  // Whole MiB, so that a message can name it to the byte.
+  return (free_bytes - free_bytes / 20) / kMiB * kMiB;
+}
+
+absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<ComputeGpu>& found,
+                                          uint64_t device_memory_bytes) {
+  DeviceChoice choice;
+  if (wish == DeviceWish::kCpu) return choice;
+  const absl::Status status = found.ok() ? CheckSize(*found, device_memory_bytes) : found.status();
+  if (status.ok()) {
+    choice.gpu = *found;
+  } else if (wish == DeviceWish::kAuto) {
+    choice.why_not_gpu = std::string(status.message());
+  } else {
+    return found.ok() ? status : Annotate(status, "--device cuda");
+  }
+  return choice;
+}
+
+}  // namespace spillway

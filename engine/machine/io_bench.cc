@@ -1,0 +1,185 @@
+#include "engine/machine/io_bench.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "io/block_queue.h"
+#include "io/base/clock.h"
+#include "engine/machine/io_bench_bed.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr double kDemandSeconds = 3;
+
+double CpuSeconds() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// One measurement: keeps requests under way until the time or the bytes are used up.
+class Phase {
+ public:
+  // Which slots read and write in order, and whether the last slot reads on demand.
+  struct Load {
+    uint32_t streams = 0;
+    bool read = false;
+    bool write = false;
+    bool demand = false;
+  };
+
+  Phase(IoBenchBed& bed, const Load& load, double seconds)
+      : bed_(bed), load_(load), seconds_(seconds) {}
+
+  absl::StatusOr<IoBenchPhase> Run() {
+    const double cpu_before = CpuSeconds();
+    started_ns_ = MonotonicNanoseconds();
+    for (uint32_t i = 0; i < load_.streams; ++i) {
+      BenchSlot& slot = bed_.slots()[i];
+      slot.context = this;
+      slot.done = [](IoRequest& request, const absl::Status& status) {
+        static_cast<Phase*>(request.context)->StreamDone(static_cast<BenchSlot&>(request), status);
+      };
+      NextOfStream(slot);
+    }
+    if (load_.demand) {
+      BenchSlot& slot = bed_.slots().back();
+      slot.context = this;
+      slot.done = [](IoRequest& request, const absl::Status& status) {
+        static_cast<Phase*>(request.context)->DemandDone(static_cast<BenchSlot&>(request), status);
+      };
+      NextDemand(slot);
+    }
+    while (bed_.engine().pending() > 0) bed_.engine().Poll(absl::Seconds(1));
+    RETURN_IF_ERROR(failure_);
+    result_.seconds = 1e-9 * static_cast<double>(last_done_ns_ - started_ns_);
+    result_.cpu_seconds = CpuSeconds() - cpu_before;
+    result_.latency = latency_.Summary();
+    return result_;
+  }
+
+ private:
+  // By the time: the clock was read when the request came back.
+  bool Over() {
+    if (failure_.ok() && bed_.stopped()) failure_ = absl::CancelledError("stopped");
+    if (!failure_.ok()) return true;
+    if (seconds_ > 0) return 1e-9 * static_cast<double>(last_done_ns_ - started_ns_) >= seconds_;
+    return reads_ + writes_ >= bed_.num_blocks();
+  }
+
+  void NextOfStream(BenchSlot& slot) {
+    if (Over()) return;
+    const bool read = load_.read && (!load_.write || reads_ <= writes_);
+    if (read) {
+      // Half the files ahead of the writes: never the same block at once.
+      const uint64_t ahead = load_.write ? bed_.num_blocks() / 2 : 0;
+      bed_.Submit(slot, IoOp::kRead, IoClass::kPrefetch, (reads_++ + ahead) % bed_.num_blocks());
+    } else {
+      bed_.Submit(slot, IoOp::kWrite, IoClass::kWriteBack, writes_++ % bed_.num_blocks());
+    }
+  }
+
+  void NextDemand(BenchSlot& slot) {
+    if (Over()) return;
+    bed_.Submit(slot, IoOp::kRead, IoClass::kDemand, random_() % bed_.num_blocks());
+  }
+
+  void Count(const BenchSlot& slot, const absl::Status& status) {
+    last_done_ns_ = MonotonicNanoseconds();
+    failure_.Update(status);
+    if (!status.ok()) return;
+    (slot.op == IoOp::kRead ? result_.read_bytes : result_.written_bytes) += slot.size_bytes;
+    // Under write-back the reads on demand are what is asked for.
+    if (!load_.demand || slot.io_class == IoClass::kDemand) {
+      latency_.Add(last_done_ns_ - slot.submitted_ns);
+    }
+    if (slot.op == IoOp::kRead) failure_.Update(bed_.Check(slot));
+  }
+
+  void StreamDone(BenchSlot& slot, const absl::Status& status) {
+    Count(slot, status);
+    NextOfStream(slot);
+  }
+
+  void DemandDone(BenchSlot& slot, const absl::Status& status) {
+    Count(slot, status);
+    NextDemand(slot);
+  }
+
+  IoBenchBed& bed_;
+  const Load load_;
+  const double seconds_;
+  int64_t started_ns_ = 0;
+  int64_t last_done_ns_ = 0;
+  uint64_t reads_ = 0;
+  uint64_t writes_ = 0;
+  std::mt19937_64 random_{7};
+  absl::Status failure_;
+  LatencyHistogram latency_;
+  IoBenchPhase result_;
+};
+
+absl::Status RunDemand(const IoBenchOptions& options, IoBenchBed& bed, IoBenchResult* result) {
+  const double seconds = options.seconds > 0 ? options.seconds : kDemandSeconds;
+  const uint32_t depth = options.io.depth;
+  ASSIGN_OR_RETURN(result->unloaded, Phase(bed, {.demand = true}, seconds).Run());
+  ASSIGN_OR_RETURN(result->writes, Phase(bed, {.streams = depth, .write = true}, seconds).Run());
+  ASSIGN_OR_RETURN(result->main,
+                   Phase(bed, {.streams = depth, .write = true, .demand = true}, seconds).Run());
+  // A block larger than the window is in flight all the same; and each path drains its own.
+  const auto window_bytes = static_cast<double>(
+      std::max<uint64_t>(options.io.write_window_bytes, options.io.block_bytes) *
+      options.directories.size());
+  result->bound_seconds = result->unloaded.latency.p99_seconds +
+                          window_bytes / std::max(result->writes.BytesPerSecond(), 1.0);
+  return absl::OkStatus();
+}
+
+// Some requests more than the depth, as a run has them too: the engine starts the next block
+// before it calls back for the last one, and checksums keep no place in the queue empty.
+uint32_t SlotsFor(const IoBenchOptions& options) {
+  const uint32_t depth = options.io.depth;
+  if (options.op == IoBenchOp::kDemand) return depth + 1;
+  return depth + std::max(depth / 4, 2u);
+}
+
+}  // namespace
+
+double IoBenchPhase::BytesPerSecond() const {
+  return seconds > 0 ? static_cast<double>(read_bytes + written_bytes) / seconds : 0;
+}
+
+absl::StatusOr<IoBenchResult> RunIoBench(const IoBenchOptions& options) {
+  if (options.op == IoBenchOp::kDemand && options.verify) {
+    return absl::InvalidArgumentError(
+        "--verify does not go with --op demand: reads may meet blocks that are being written");
+  }
+  RETURN_IF_ERROR(CheckIoEngineOptions(options.io));
+  const uint32_t slots = SlotsFor(options);
+  ASSIGN_OR_RETURN(const std::unique_ptr<IoBenchBed> bed, IoBenchBed::Create(options, slots));
+  IoBenchResult result;
+  result.engine = std::string(bed->engine().name());
+  result.direct = bed->direct();
+  result.size_bytes = bed->num_blocks() * options.io.block_bytes;
+  if (options.op == IoBenchOp::kDemand) {
+    RETURN_IF_ERROR(RunDemand(options, *bed, &result));
+  } else {
+    const Phase::Load load = {.streams = slots,
+                              .read = options.op != IoBenchOp::kWrite,
+                              .write = options.op != IoBenchOp::kRead};
+    ASSIGN_OR_RETURN(result.main, Phase(*bed, load, options.seconds).Run());
+  }
+  result.features = bed->engine().features();
+  return result;
+}
+
+}  // namespace spillway

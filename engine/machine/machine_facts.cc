@@ -1,0 +1,157 @@
+#include "engine/machine/machine_facts.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "engine/machine/memory_limits.h"
+
+namespace spillway {
+namespace {
+
+Limit LimitOf(int resource) {
+  rlimit limit = {};
+  if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) return {};
+  const auto value = [](rlim_t n) { return n == RLIM_INFINITY ? UINT64_MAX : uint64_t{n}; };
+  return {value(limit.rlim_cur), value(limit.rlim_max)};
+}
+
+// What follows "KEY:" in the first such line of a file, without blanks around it.
+std::string FieldOf(const char* path, const std::string& key) {
+  std::ifstream in(path);
+  std::string line;
+  while (std::getline(in, line)) {
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) continue;
+    if (absl::StripAsciiWhitespace(line.substr(0, colon)) != key) continue;
+    return std::string(absl::StripAsciiWhitespace(line.substr(colon + 1)));
+  }
+  return "";
+}
+
+// "123 kB", or a plain number.
+uint64_t NumberOf(const char* path, const std::string& key) {
+  uint64_t value = 0;
+  std::istringstream(FieldOf(path, key)) >> value;
+  return value;
+}
+
+std::string FileWords(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+// The setting in brackets of "always [madvise] never".
+std::string Chosen(const std::string& settings) {
+  const size_t begin = settings.find('[');
+  const size_t end = settings.find(']');
+  if (begin == std::string::npos || end == std::string::npos || end < begin) return "";
+  return settings.substr(begin + 1, end - begin - 1);
+}
+
+// The least quota of our cgroup and those above it, in cores; 0: none.
+double CgroupCores() {
+  std::ifstream in("/proc/self/cgroup");
+  std::string line;
+  double least = 0;
+  const auto take = [&](double quota, double period) {
+    if (quota <= 0 || period <= 0) return;
+    least = least == 0 ? quota / period : std::min(least, quota / period);
+  };
+  while (std::getline(in, line)) {
+    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (parts.size() != 3) continue;
+    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
+    const bool version1 =
+        std::find(controllers.begin(), controllers.end(), "cpu") != controllers.end();
+    if (!version1 && !parts[1].empty()) continue;
+    for (std::string group = parts[2] == "/" ? "" : parts[2];; group.resize(group.rfind('/'))) {
+      double quota = 0, period = 0;
+      if (version1) {
+        const std::string folder = absl::StrCat("/sys/fs/cgroup/cpu", group);
+        std::istringstream(FileWords(folder + "/cpu.cfs_quota_us")) >> quota;
+        std::istringstream(FileWords(folder + "/cpu.cfs_period_us")) >> period;
+      } else {  // "max 100000": no number comes out
+        std::istringstream(FileWords(absl::StrCat("/sys/fs/cgroup", group, "/cpu.max"))) >> quota >>
+            period;
+      }
+      take(quota, period);
+      if (group.rfind('/') == std::string::npos) break;
+    }
+  }
+  return least;
+}
+
+int CoresAllowed() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 0;
+  return CPU_COUNT(&set);
+}
+
+// Those of the processor that decide how fast the arithmetic is.
+std::vector<std::string> CpuFeatures() {
+  const std::vector<std::string> has =
+      absl::StrSplit(FieldOf("/proc/cpuinfo", "flags"), ' ', absl::SkipEmpty());
+  std::vector<std::string> found;
+  for (const char* feature : {"avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_vnni",
+                              "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16"}) {
+    if (std::find(has.begin(), has.end(), feature) != has.end()) found.push_back(feature);
+  }
+  return found;
+}
+
+std::vector<std::pair<std::string, std::string>> Launcher() {
+  std::vector<std::pair<std::string, std::string>> found;
+  for (const char* name :
+       {"WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "SLURM_JOB_ID", "SLURM_NTASKS",
+        "SLURM_PROCID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK"}) {
+    const char* value = std::getenv(name);
+    if (value != nullptr) found.emplace_back(name, value);
+  }
+  return found;
+}
+
+}  // namespace
+
+MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths) {
+  MachineFacts facts;
+  utsname names = {};
+  if (::uname(&names) == 0) facts.kernel = names.release;
+  facts.user = ::geteuid();
+  facts.uring = ProbeUring();
+  facts.locked_memory_bytes = LimitOf(RLIMIT_MEMLOCK);
+  facts.open_files = LimitOf(RLIMIT_NOFILE);
+  for (const std::string& path : swap_paths) facts.paths.push_back(ProbePath(path));
+
+  facts.memory_bytes = NumberOf("/proc/meminfo", "MemTotal") * 1024;
+  facts.available_bytes = AvailableMemoryBytes();
+  facts.cgroup_limit_bytes = CgroupMemoryLimitBytes();
+  facts.spendable_bytes = SpendableMemoryBytes();
+  facts.transparent_huge_pages = Chosen(FileWords("/sys/kernel/mm/transparent_hugepage/enabled"));
+  facts.huge_pages_free_bytes = NumberOf("/proc/meminfo", "HugePages_Free") *
+                                NumberOf("/proc/meminfo", "Hugepagesize") * 1024;
+
+  facts.cpu = FieldOf("/proc/cpuinfo", "model name");
+  facts.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  facts.cores_allowed = CoresAllowed();
+  facts.cores_quota = CgroupCores();
+  facts.cpu_features = CpuFeatures();
+  facts.simd = ActiveSimdTarget();
+  facts.gpu = ProbeGpus();
+  facts.launcher = Launcher();
+  return facts;
+}
+
+}  // namespace spillway

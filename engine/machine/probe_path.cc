@@ -1,0 +1,146 @@
+#include "engine/machine/probe_path.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/machine/block_device.h"
+#include "io/file.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
+
+namespace spillway {
+namespace {
+
+constexpr size_t kTrialBytes = 64 << 10;
+constexpr size_t kTrialAlignment = 4096;
+
+std::string FirstLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return std::string(absl::StripAsciiWhitespace(line));
+}
+
+// The drive's queue, of a partition the whole drive's.
+void AskDrive(dev_t device, PathFacts* facts) {
+  const std::string block = absl::StrCat("/sys/dev/block/", major(device), ":", minor(device));
+  for (const char* above : {"", "/.."}) {
+    const std::string rotational = FirstLine(absl::StrCat(block, above, "/queue/rotational"));
+    if (rotational.empty()) continue;
+    facts->rotational = rotational == "1";
+    facts->drive = FirstLine(absl::StrCat(block, above, "/device/model"));
+    return;
+  }
+}
+
+absl::StatusOr<UniqueFd> CreateNameless(const std::string& path) {
+  UniqueFd fd(RetryOnSignal(
+      [&] { return ::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600); }));
+  if (fd.valid()) return fd;
+  if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) {
+    std::string name = absl::StrCat(path, "/.spillway-doctor-XXXXXX");
+    fd = UniqueFd(::mkostemp(name.data(), O_CLOEXEC));
+    if (fd.valid()) {
+      ::unlink(name.c_str());
+      return fd;
+    }
+  }
+  return ErrnoStatus(errno, absl::StrCat("create a file in ", path));
+}
+
+// Bytes there and back through `fd` as it is open now.
+absl::Status RoundTrip(int fd, const std::string& path, size_t size_bytes) {
+  using Memory = std::unique_ptr<char, decltype(&std::free)>;
+  const Memory out(static_cast<char*>(std::aligned_alloc(kTrialAlignment, size_bytes)), &std::free);
+  const Memory back(static_cast<char*>(std::aligned_alloc(kTrialAlignment, size_bytes)),
+                    &std::free);
+  for (size_t i = 0; i < size_bytes; ++i) out.get()[i] = static_cast<char>(i * 131 >> 3);
+  std::memset(back.get(), 0, size_bytes);
+  const ssize_t written = RetryOnSignal([&] { return ::pwrite(fd, out.get(), size_bytes, 0); });
+  if (written != static_cast<ssize_t>(size_bytes)) {
+    return ErrnoStatus(written < 0 ? errno : ENOSPC,
+                       absl::StrCat("write ", size_bytes, " bytes to a file in ", path));
+  }
+  const ssize_t got = RetryOnSignal([&] { return ::pread(fd, back.get(), size_bytes, 0); });
+  if (got != static_cast<ssize_t>(size_bytes)) {
+    return ErrnoStatus(got < 0 ? errno : EIO, absl::StrCat("read a file in ", path));
+  }
+  if (std::memcmp(out.get(), back.get(), size_bytes) != 0) {
+    return WrongBytesError(
+        absl::StrCat("a file in ", path, " gives other bytes than were written to it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TryFile(const std::string& path, PathFacts* facts) {
+  ASSIGN_OR_RETURN(const UniqueFd fd, CreateNameless(path));
+  facts->writable = true;
+  facts->reserves = RetryOnSignal([&] { return ::fallocate(fd.get(), 0, 0, kTrialBytes); }) == 0;
+  RETURN_IF_ERROR(RoundTrip(fd.get(), path, kTrialBytes));
+  facts->alignment_bytes = EnableDirectIo(fd.get());
+  const size_t multiple = std::max<size_t>(facts->alignment_bytes, kTrialAlignment);
+  facts->direct = facts->alignment_bytes > 0 && RoundTrip(fd.get(), path, 16 * multiple).ok();
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+FilesystemKind KindOfFilesystem(absl::string_view name) {
+  for (const absl::string_view memory : {"tmpfs", "ramfs", "hugetlbfs"}) {
+    if (name == memory) return FilesystemKind::kMemory;
+  }
+  for (const absl::string_view layered : {"overlay", "aufs", "fuse.fuse-overlayfs"}) {
+    if (name == layered) return FilesystemKind::kOverlay;
+  }
+  for (const absl::string_view remote :
+       {"nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "lustre", "gpfs", "beegfs", "9p", "afs",
+        "glusterfs", "virtiofs", "pvfs2", "wekafs"}) {
+    if (name == remote) return FilesystemKind::kNetwork;
+  }
+  return absl::StartsWith(name, "fuse.") ? FilesystemKind::kNetwork : FilesystemKind::kDisk;
+}
+
+PathFacts ProbePath(const std::string& path) {
+  PathFacts facts;
+  facts.path = path;
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) {
+    facts.status = ErrnoStatus(errno, absl::StrCat("look at ", path));
+    return facts;
+  }
+  facts.exists = true;
+  facts.owner = info.st_uid;
+  facts.is_directory = S_ISDIR(info.st_mode);
+  if (!facts.is_directory) {
+    facts.status = absl::InvalidArgumentError(absl::StrCat(path, " is not a directory"));
+    return facts;
+  }
+  const MountPoint mount = FindMount(path);
+  facts.filesystem = mount.filesystem;
+  facts.source = mount.source;
+  AskDrive(info.st_dev, &facts);
+  struct statvfs space;
+  if (::statvfs(path.c_str(), &space) == 0) {
+    facts.free_bytes = static_cast<uint64_t>(space.f_bavail) * space.f_frsize;
+    facts.total_bytes = static_cast<uint64_t>(space.f_blocks) * space.f_frsize;
+    facts.free_inodes = space.f_favail;
+    facts.total_inodes = space.f_files;
+  }
+  facts.status = TryFile(path, &facts);
+  return facts;
+}
+
+}  // namespace spillway

@@ -1,0 +1,149 @@
+#include "engine/model/model_description.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kMaxUnitParameters = uint64_t{1} << 40;
+
+uint64_t RoundUp(uint64_t n) {
+  return (n + kParameterStartAlignment - 1) / kParameterStartAlignment * kParameterStartAlignment;
+}
+
+// A whole number up to `most`; get() would convert any number.
+bool ReadIndex(const nlohmann::json& json, uint64_t most, uint64_t* value) {
+  if (!json.is_number_unsigned()) return false;
+  *value = json.get<uint64_t>();
+  return *value <= most;
+}
+
+}  // namespace
+
+uint64_t ModelDescription::parameter_count() const {
+  uint64_t count = 0;
+  for (const UnitDescription& unit : units) {
+    for (const ParameterDescription& parameter : unit.parameters) count += parameter.elements;
+  }
+  return count;
+}
+
+absl::Status LayOutParameters(ModelDescription& model) {
+  std::set<std::string> names;
+  for (UnitDescription& unit : model.units) {
+    uint64_t offset = 0;
+    for (ParameterDescription& parameter : unit.parameters) {
+      if (!names.insert(parameter.name).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the model has two parameters named \"", parameter.name, "\""));
+      }
+      parameter.elements = 1;
+      for (int64_t size : parameter.shape) {
+        if (size < 0 || (size > 0 && parameter.elements > kMaxUnitParameters / size)) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("parameter \"", parameter.name, "\" has an impossible shape"));
+        }
+        parameter.elements *= size;
+      }
+      parameter.offset = RoundUp(offset);
+      offset = parameter.offset + parameter.elements;
+    }
+    unit.flat_parameters = offset;
+  }
+  return absl::OkStatus();
+}
+
+ScheduleModel DescribeSchedule(const ModelDescription& model) {
+  ScheduleModel schedule;
+  for (const UnitDescription& unit : model.units) schedule.borrows.push_back(unit.borrows);
+  return schedule;
+}
+
+StateLayout DescribeState(const ModelDescription& model, const OptimizerSpec& optimizer,
+                          DType dtype, uint64_t tile_parameters) {
+  std::vector<UnitLayout> units;
+  for (const UnitDescription& unit : model.units)
+    units.push_back({unit.name, unit.flat_parameters});
+  return StateLayout(std::move(units), StatePlanes(optimizer, dtype), DTypeBytes(dtype),
+                     tile_parameters > 0 ? tile_parameters : kDefaultTileParameters);
+}
+
+std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& model,
+                                                       OptimizerSpec::Decay decay) {
+  std::vector<std::vector<ParameterRange>> ranges(model.units.size());
+  for (size_t unit = 0; unit < model.units.size(); ++unit) {
+    for (const ParameterDescription& parameter : model.units[unit].parameters) {
+      if (decay == OptimizerSpec::Decay::kMatrices && parameter.shape.size() < 2) continue;
+      if (parameter.elements == 0) continue;
+      ranges[unit].push_back({parameter.offset, parameter.offset + parameter.elements});
+    }
+  }
+  return ranges;
+}
+
+std::vector<ParameterPiece> PiecesOf(const UnitDescription& unit, uint64_t begin, uint64_t count) {
+  std::vector<ParameterPiece> pieces;
+  const uint64_t end = begin + count;
+  for (size_t i = 0; i < unit.parameters.size(); ++i) {
+    const ParameterDescription& parameter = unit.parameters[i];
+    const uint64_t first = std::max(begin, parameter.offset);
+    const uint64_t last = std::min(end, parameter.offset + parameter.elements);
+    if (first >= last) continue;
+    pieces.push_back({static_cast<int>(i), first - parameter.offset, last - first, first - begin});
+  }
+  return pieces;
+}
+
+nlohmann::json ToJson(const ModelDescription& model) {
+  nlohmann::json units = nlohmann::json::array();
+  for (const UnitDescription& unit : model.units) {
+    nlohmann::json parameters = nlohmann::json::array();
+    for (const ParameterDescription& parameter : unit.parameters) {
+      parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}});
+    }
+    units.push_back({{"name", unit.name}, {"parameters", parameters}, {"borrows", unit.borrows}});
+  }
+  return units;
+}
+
+absl::StatusOr<ModelDescription> ModelDescriptionFromJson(const nlohmann::json& json) {
+  ModelDescription model;
+  const auto broken = [](absl::string_view what) {
+    return WrongBytesError(absl::StrCat("the commit's list of parameters: ", what));
+  };
+  if (!json.is_array()) return broken("it is no list");
+  try {
+    for (const auto& u : json) {
+      UnitDescription unit;
+      unit.name = u.at("name").get<std::string>();
+      for (const auto& other : u.at("borrows")) {
+        uint64_t index = 0;
+        if (!ReadIndex(other, json.size() - 1, &index)) return broken("a borrow of no unit");
+        unit.borrows.push_back(static_cast<int>(index));
+      }
+      for (const auto& p : u.at("parameters")) {
+        ParameterDescription parameter;
+        parameter.name = p.at("name").get<std::string>();
+        for (const auto& extent : p.at("shape")) {
+          uint64_t size = 0;
+          if (!ReadIndex(extent, kMaxUnitParameters, &size)) return broken("an impossible shape");
+          parameter.shape.push_back(static_cast<int64_t>(size));
+        }
+        unit.parameters.push_back(std::move(parameter));
+      }
+      model.units.push_back(std::move(unit));
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return broken(error.what());
+  }
+  if (const absl::Status status = LayOutParameters(model); !status.ok()) {
+    return broken(status.message());
+  }
+  return model;
+}
+
+}  // namespace spillway

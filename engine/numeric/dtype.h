@@ -1,0 +1,15 @@
+// The names of the number formats of a run (number_formats.h).
+#pragma once
+
+#include <optional>
+
+#include "absl/strings/string_view.h"
+#include "engine/numeric/number_formats.h"
+
+namespace spillway {
+
+// "fp32", "bf16", "fp16".
+absl::string_view DTypeName(DType dtype);
+std::optional<DType> DTypeFromName(absl::string_view name);
+
+}  // namespace spillway

@@ -1,0 +1,212 @@
+#include "engine/numeric/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/numeric/update_loops.h"
+#include "io/base/check.h"
+
+namespace spillway {
+namespace {
+
+using Kind = OptimizerSpec::Kind;
+
+absl::Status RequireRange(absl::string_view field, double value, double low, double high_exclusive,
+                          absl::string_view range) {
+  if (value >= low && value < high_exclusive) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("optimizer: %s is %g; it must be %s", field, value, range));
+}
+
+}  // namespace
+
+absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
+  constexpr double kHuge = 1e31;  // beyond what flags and files take
+  absl::Status status;
+  status.Update(RequireRange("learning_rate", spec.learning_rate, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("beta1", spec.beta1, 0, 1, "in [0, 1)"));
+  status.Update(RequireRange("beta2", spec.beta2, 0, 1, "in [0, 1)"));
+  status.Update(RequireRange("eps", spec.eps, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("weight_decay", spec.weight_decay, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("momentum", spec.momentum, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("dampening", spec.dampening, 0, kHuge, "0 or more"));
+  if (spec.nesterov && (spec.momentum <= 0 || spec.dampening != 0)) {
+    status.Update(absl::InvalidArgumentError(
+        "optimizer: nesterov needs a momentum above 0 and a dampening of 0"));
+  }
+  return status;
+}
+
+std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
+  std::vector<PlaneSpec> planes = {{Plane::kWeight, DTypeBytes(dtype)}};
+  if (dtype == DType::kBFloat16) {
+    planes.push_back({Plane::kResidual, 2});
+  } else if (dtype == DType::kFloat16) {
+    planes.push_back({Plane::kMaster, 4});
+  }
+  if (spec.kind != Kind::kSgd) {
+    planes.push_back({Plane::kExpAvg, 4});
+    planes.push_back({Plane::kExpAvgSq, 4});
+  } else if (spec.momentum != 0) {
+    planes.push_back({Plane::kMomentum, 4});
+  }
+  return planes;
+}
+
+OptimizerTiles::OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
+                               std::vector<std::vector<ParameterRange>> decayed)
+    : spec_(spec), dtype_(dtype), layout_(layout), decayed_(std::move(decayed)) {
+  SPILLWAY_CHECK(ValidateOptimizer(spec).ok());
+  SPILLWAY_CHECK(layout_.planes() == StatePlanes(spec_, dtype_));
+  SPILLWAY_CHECK(layout_.gradient_bytes_per_parameter() == DTypeBytes(dtype_));
+  SPILLWAY_CHECK(decayed_.size() == layout_.units().size());
+  for (const std::vector<ParameterRange>& ranges : decayed_) {
+    uint64_t previous_end = 0;
+    for (const ParameterRange& range : ranges) {
+      SPILLWAY_CHECK(range.begin >= previous_end && range.end >= range.begin);
+      previous_end = range.end;
+    }
+  }
+}
+
+GradientPartial OptimizerTiles::Round(int unit, int tile, uint64_t parameters, const float* sums,
+                                      void* gradient) {
+  GradientPartial partial;
+  partial.sum_of_squares = RoundGradient(dtype_, sums, gradient, parameters);
+  partial.finite = std::isfinite(partial.sum_of_squares);
+  return partial;
+}
+
+GradientPartial OptimizerTiles::Learn(int unit, int tile, uint64_t parameters,
+                                      const void* gradient) {
+  GradientPartial partial;
+  partial.sum_of_squares = SumOfSquares(dtype_, gradient, parameters);
+  partial.finite = std::isfinite(partial.sum_of_squares);
+  return partial;
+}
+
+UpdateRule OptimizerTiles::rule() const {
+  switch (spec_.kind) {
+    case Kind::kAdamW:
+      return UpdateRule::kAdamW;
+    case Kind::kAdam:
+      return UpdateRule::kAdam;
+    case Kind::kSgd:
+      if (spec_.momentum == 0) {
+        return UpdateRule::kSgd;
+      }
+      return spec_.nesterov ? UpdateRule::kSgdNesterov : UpdateRule::kSgdMomentum;
+  }
+  SPILLWAY_CHECK(false);
+}
+
+// torch's first SGD step takes the gradient as the buffer, which is a zero buffer without
+// dampening.
+UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool decays) const {
+  SPILLWAY_CHECK(scalars.step >= 1);
+  const double lr = scalars.learning_rate;
+  const double step = static_cast<double>(scalars.step);
+  const double weight_decay = decays ? spec_.weight_decay : 0;
+  const double bias_correction1 = spec_.kind == Kind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
+  const double bias_correction2 = 1 - std::pow(spec_.beta2, step);
+  UpdateConstants c;
+  c.gradient_scale = static_cast<float>(scalars.gradient_scale);
+  c.decay_factor = static_cast<float>(1 - lr * weight_decay);
+  c.weight_decay = static_cast<float>(weight_decay);
+  c.one_minus_beta1 = static_cast<float>(1 - spec_.beta1);
+  c.beta2 = static_cast<float>(spec_.beta2);
+  c.one_minus_beta2 = static_cast<float>(1 - spec_.beta2);
+  c.bias_correction2_sqrt = static_cast<float>(std::sqrt(bias_correction2));
+  c.eps = static_cast<float>(spec_.eps);
+  c.negative_step_size = static_cast<float>(-(lr / bias_correction1));
+  c.momentum = static_cast<float>(spec_.momentum);
+  c.one_minus_dampening = static_cast<float>(scalars.step == 1 ? 1 : 1 - spec_.dampening);
+  return c;
+}
+
+std::vector<OptimizerTiles::Piece> OptimizerTiles::PiecesOf(const TileView& tile) const {
+  const uint64_t first = tile.first_parameter;
+  const uint64_t end = std::min(first + tile.parameters, layout_.units()[tile.unit].parameters);
+  const std::vector<ParameterRange>& ranges = decayed_[tile.unit];
+  auto range = std::upper_bound(
+      ranges.begin(), ranges.end(), first,
+      [](uint64_t parameter, const ParameterRange& r) { return parameter < r.end; });
+  std::vector<Piece> pieces;
+  for (uint64_t begin = first; begin < end;) {
+    const bool decays = range != ranges.end() && range->begin <= begin;
+    uint64_t piece_end = end;
+    if (range != ranges.end()) {
+      piece_end = std::min(end, decays ? range->end : range->begin);
+    }
+    if (piece_end > begin) {
+      pieces.push_back({begin - first, piece_end - first, decays});
+    }
+    begin = piece_end;
+    if (decays) {
+      ++range;
+    }
+  }
+  return pieces;
+}
+
+UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const {
+  const auto plane = [&](Plane which, uint64_t bytes) -> void* {
+    const int index = layout_.PlaneIndex(which);
+    return index < 0 ? nullptr : tile.planes[index] + begin * bytes;
+  };
+  const Plane moment1 = spec_.kind == Kind::kSgd ? Plane::kMomentum : Plane::kExpAvg;
+  return {
+      .weight = plane(Plane::kWeight, DTypeBytes(dtype_)),
+      .residual = static_cast<uint16_t*>(plane(Plane::kResidual, 2)),
+      .master = static_cast<float*>(plane(Plane::kMaster, 4)),
+      .moment1 = static_cast<float*>(plane(moment1, 4)),
+      .moment2 = static_cast<float*>(plane(Plane::kExpAvgSq, 4)),
+      .gradient = static_cast<const char*>(tile.gradient) + begin * DTypeBytes(dtype_),
+      .count = end - begin,
+  };
+}
+
+absl::Status OptimizerTiles::Unstorable(const TileView& tile, const UpdateScalars& scalars,
+                                        const UpdatePlanes& planes,
+                                        uint64_t first_parameter) const {
+  float value = 0;
+  const uint64_t index = FindUnstorable(dtype_, planes, &value);
+  return absl::OutOfRangeError(absl::StrFormat(
+      "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the learning "
+      "rate, warm it up, or clip gradients",
+      layout_.units()[tile.unit].name, scalars.step, first_parameter + index,
+      // The sign of a NaN depends on the processor.
+      std::isnan(value) ? std::abs(value) : value, DTypeName(dtype_)));
+}
+
+absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& scalars) {
+  if (scalars.skip) {
+    return absl::OkStatus();
+  }
+  const UpdateConstants constants[2] = {ConstantsOf(scalars, false), ConstantsOf(scalars, true)};
+  for (const Piece& piece : PiecesOf(tile)) {
+    const UpdatePlanes planes = PlanesOf(tile, piece.begin, piece.end);
+    const uint32_t largest = UpdateParameters(dtype_, rule(), planes, constants[piece.decays]);
+    if (largest >= FirstUnstorableMagnitude(dtype_)) {
+      return Unstorable(tile, scalars, planes, tile.first_parameter + piece.begin);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
+                                          uint32_t largest_magnitude) {
+  if (scalars.skip || largest_magnitude < FirstUnstorableMagnitude(dtype_)) {
+    return absl::OkStatus();
+  }
+  const std::vector<Piece> pieces = PiecesOf(tile);
+  return Unstorable(tile, scalars, PlanesOf(tile, 0, pieces.empty() ? 0 : pieces.back().end),
+                    tile.first_parameter);
+}
+
+}  // namespace spillway

@@ -1,0 +1,121 @@
+// The optimizers: what state they keep, and how a tile of it is updated.
+//
+// Every parameter's update is one fixed sequence of correctly rounded fp32 operations,
+// no fma and no flush-to-zero, in the order of torch.optim's single-tensor paths
+// (torch 2.11, optim/adam.py and sgd.py). Scalars are computed in double and rounded
+// to fp32 once. So the bits depend on neither SIMD target, nor tiling, nor thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/numeric/dtype.h"
+#include "engine/numeric/parameter_update.h"
+#include "swap/plan/state_layout.h"
+#include "swap/device/tile_compute.h"
+
+namespace spillway {
+
+struct OptimizerSpec {
+  enum class Kind : uint8_t {
+    kAdamW,  // decoupled weight decay (Loshchilov and Hutter, 2019)
+    kAdam,   // weight decay joins the gradient (L2)
+    kSgd,    // weight decay joins the gradient (L2)
+  };
+  // Which parameters weight decay touches.
+  enum class Decay : uint8_t {
+    kAll,       // as torch.optim does
+    kMatrices,  // only tensors of two or more dimensions: no biases, no norms
+  };
+
+  Kind kind = Kind::kAdamW;
+  double learning_rate = 5e-5;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.01;
+  double momentum = 0;   // SGD
+  double dampening = 0;  // SGD
+  bool nesterov = false;
+  Decay decay = Decay::kAll;
+
+  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+};
+
+// kInvalidArgument, naming the field and its limits, when a number makes no sense.
+absl::Status ValidateOptimizer(const OptimizerSpec& spec);
+
+// The checkpointed planes of a run, weight first:
+//   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
+// followed by Adam's exp_avg 4 and exp_avg_sq 4, or SGD's momentum 4 where it has one.
+std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
+
+// Parameters [begin, end) of a unit, by position in its flat range.
+struct ParameterRange {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+
+  friend bool operator==(const ParameterRange&, const ParameterRange&) = default;
+};
+
+// The update of every tile of a model. Immutable: any number of threads.
+class OptimizerTiles : public TileCompute {
+ public:
+  // `decayed[unit]` are the ranges that weight decay touches, sorted and disjoint.
+  // REQUIRES: the spec is valid; layout.planes() == StatePlanes(spec, dtype), the
+  // gradient has the dtype's bytes; one entry of `decayed` a unit.
+  OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
+                 std::vector<std::vector<ParameterRange>> decayed);
+
+  // The sum of squares is that of the rounded values, in double over 16 virtual lanes
+  // (lane = parameter index mod 16), the lanes added in order 0..15 at the end.
+  GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
+                        void* gradient) override;
+  GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) override;
+
+  // `scalars.step` counts the updates that were applied, from 1: a skipped step does
+  // not advance the bias correction. scalars.learning_rate is the one that counts, not
+  // the spec's. Padding is left alone (zero).
+  // kOutOfRange when a new master is not finite, or its weight would round to infinity;
+  // the tile is then unusable and the run must end.
+  absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
+
+  absl::Status CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
+                            uint32_t largest_magnitude) override;
+
+ protected:
+  // Parameters [begin, end) of a tile, all of which decay or none.
+  struct Piece {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    bool decays = false;
+  };
+  // The tile without its padding, in order.
+  std::vector<Piece> PiecesOf(const TileView& tile) const;
+  UpdatePlanes PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const;
+  UpdateRule rule() const;
+  // Scalars computed in double, rounded once.
+  UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays) const;
+  DType dtype() const { return dtype_; }
+
+ private:
+  // kOutOfRange, naming the first master among `planes` that must not stand.
+  absl::Status Unstorable(const TileView& tile, const UpdateScalars& scalars,
+                          const UpdatePlanes& planes, uint64_t first_parameter) const;
+
+  OptimizerSpec spec_;
+  DType dtype_;
+  StateLayout layout_;
+  std::vector<std::vector<ParameterRange>> decayed_;
+};
+
+// sums = float(gradient) when `first`, else sums + float(gradient), for `count`
+// elements of one micro-batch's gradient. The two must not overlap.
+void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums, bool first);
+
+// The same for sums in `dtype`, which have at most two terms: the second is added in fp32, and
+// the sum rounded. Then they are, bit for bit, what rounding fp32 sums gives.
+void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first);
+
+}  // namespace spillway

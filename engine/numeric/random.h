@@ -1,0 +1,65 @@
+// Random numbers that are a function of what they are for.
+//
+// Everything random in a run comes from Philox4x32-10 (Salmon et al., "Parallel Random
+// Numbers: As Easy as 1, 2, 3", SC'11): a keyed bijection of a 128-bit counter. There is
+// no state, so a dropout mask or an initial value is the same on recompute, on any
+// rank, in any tile, on any thread and SIMD target. Any thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "engine/numeric/dtype.h"
+
+namespace spillway {
+
+using PhiloxCounter = std::array<uint32_t, 4>;
+using PhiloxKey = std::array<uint32_t, 2>;
+
+PhiloxCounter Philox4x32(PhiloxCounter counter, PhiloxKey key);
+
+// What a dropout mask is for. `site` is the position of the dropout inside its unit.
+struct DropoutKey {
+  uint64_t seed = 0;
+  uint64_t step = 0;
+  uint64_t sample = 0;
+  uint32_t unit = 0;
+  uint32_t site = 0;
+
+  friend bool operator==(const DropoutKey&, const DropoutKey&) = default;
+};
+
+// out[i] = keep(begin + i) ? round(in[i] * float(1 / (1 - p))) : 0 for i in [0, count).
+// The same call serves forward (activations) and backward (gradients). Element e of the
+// mask depends on key and e alone, however the range is cut. An element is dropped when
+// its 16 random bits are below round(p * 65536).
+// `out` may be `in`; otherwise they must not overlap. REQUIRES: 0 <= p < 1.
+void DropoutApply(const DropoutKey& key, double p, uint64_t begin, uint64_t count, DType dtype,
+                  const void* in, void* out);
+
+// keep[i] = 1 or 0 for element begin + i: the mask alone, one byte an element.
+void DropoutMask(const DropoutKey& key, double p, uint64_t begin, uint64_t count, uint8_t* keep);
+
+// out[i] = float(mean + std * z), z the standard normal value number first_index + i of
+// `stream` (one stream a parameter tensor). Box and Muller's transform in double, with
+// log, sin and cos of our own, so that the bits are the same on every machine.
+void FillNormal(uint64_t seed, uint64_t stream, uint64_t first_index, uint64_t count, double mean,
+                double std, float* out);
+
+// out[i] uniform in [low, high), the value number first_index + i of `stream`.
+void FillUniform(uint64_t seed, uint64_t stream, uint64_t first_index, uint64_t count, double low,
+                 double high, float* out);
+
+// 64 random bits for (seed, stream, index): seeds for what has a generator of its own.
+uint64_t RandomBits(uint64_t seed, uint64_t stream, uint64_t index);
+
+// Position `index` of a pseudo-random permutation of [0, n) chosen by `key`: a Feistel
+// network over the next power of four, walked until it lands below n (Black and
+// Rogaway, "Ciphers with Arbitrary Finite Domains", 2002). No memory, O(1) a call.
+// REQUIRES: index < n.
+uint64_t Permute(uint64_t index, uint64_t n, uint64_t key);
+
+// The permutation's key of one epoch.
+uint64_t EpochKey(uint64_t seed, uint64_t epoch);
+
+}  // namespace spillway

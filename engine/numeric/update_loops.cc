@@ -1,0 +1,258 @@
+#include "engine/numeric/update_loops.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/simd_dispatch.h"
+#include "engine/numeric/split_master.h"
+#include "io/base/check.h"
+
+namespace spillway {
+namespace {
+
+template <DType kDType, UpdateRule kRule>
+struct UpdateLoop {
+  static SPILLWAY_ALWAYS_INLINE uint32_t Run(UpdatePlanes planes, UpdateConstants constants) {
+    using Stored = typename Number<kDType>::Stored;
+    Stored* __restrict weight = static_cast<Stored*>(planes.weight);
+    uint16_t* __restrict residual = planes.residual;
+    float* __restrict master = planes.master;
+    float* __restrict moment1 = planes.moment1;
+    float* __restrict moment2 = planes.moment2;
+    const Stored* __restrict gradient = static_cast<const Stored*>(planes.gradient);
+    uint32_t largest = 0;
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < planes.count; ++i) {
+      const uint32_t magnitude = UpdateParameter<kDType, kRule>(weight, residual, master, moment1,
+                                                                moment2, gradient, i, constants);
+      largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+  }
+};
+
+template <DType kDType>
+uint32_t UpdateWithRule(UpdateRule rule, const UpdatePlanes& planes, const UpdateConstants& c) {
+  switch (rule) {
+    case UpdateRule::kAdamW:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kAdamW>>(planes, c);
+    case UpdateRule::kAdam:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kAdam>>(planes, c);
+    case UpdateRule::kSgd:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgd>>(planes, c);
+    case UpdateRule::kSgdMomentum:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgdMomentum>>(planes, c);
+    case UpdateRule::kSgdNesterov:
+      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgdNesterov>>(planes, c);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+constexpr uint64_t kBlock = 512;
+
+// Squares over 16 lanes, which are added in order at the end.
+class Lanes {
+ public:
+  SPILLWAY_ALWAYS_INLINE void AddSquares(const float (&values)[kBlock]) {
+    for (uint64_t i = 0; i < kBlock; i += kLanes) {
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const double value = values[i + lane];
+        lanes_[lane] += value * value;
+      }
+    }
+  }
+  SPILLWAY_ALWAYS_INLINE double Sum() const {
+    double sum = 0;
+    for (double lane : lanes_) {
+      sum += lane;
+    }
+    return sum;
+  }
+
+ private:
+  static constexpr int kLanes = 16;
+  alignas(64) double lanes_[kLanes] = {};
+};
+
+// Through small buffers, so that rounding in place overwrites only what was read.
+template <DType kDType>
+struct RoundLoop {
+  static SPILLWAY_ALWAYS_INLINE double Run(const char* sums, char* gradient, uint64_t count) {
+    using Stored = typename Number<kDType>::Stored;
+    alignas(64) float values[kBlock];
+    alignas(64) Stored rounded[kBlock];
+    Lanes lanes;
+    for (uint64_t begin = 0; begin < count; begin += kBlock) {
+      const uint64_t block = count - begin < kBlock ? count - begin : kBlock;
+      if (block < kBlock) {
+        std::memset(values, 0, sizeof(values));
+      }
+      std::memcpy(values, sums + begin * sizeof(float), block * sizeof(float));
+      for (uint64_t i = 0; i < kBlock; ++i) {
+        rounded[i] = Number<kDType>::FromFloat(values[i]);
+        values[i] = Number<kDType>::ToFloat(rounded[i]);
+      }
+      std::memcpy(gradient + begin * sizeof(Stored), rounded, block * sizeof(Stored));
+      lanes.AddSquares(values);
+    }
+    return lanes.Sum();
+  }
+};
+
+template <DType kDType>
+struct SquaresLoop {
+  static SPILLWAY_ALWAYS_INLINE double Run(const char* gradient, uint64_t count) {
+    using Stored = typename Number<kDType>::Stored;
+    alignas(64) float values[kBlock];
+    alignas(64) Stored rounded[kBlock];
+    Lanes lanes;
+    for (uint64_t begin = 0; begin < count; begin += kBlock) {
+      const uint64_t block = count - begin < kBlock ? count - begin : kBlock;
+      if (block < kBlock) {
+        std::memset(rounded, 0, sizeof(rounded));
+      }
+      std::memcpy(rounded, gradient + begin * sizeof(Stored), block * sizeof(Stored));
+      for (uint64_t i = 0; i < kBlock; ++i) {
+        values[i] = Number<kDType>::ToFloat(rounded[i]);
+      }
+      lanes.AddSquares(values);
+    }
+    return lanes.Sum();
+  }
+};
+
+template <DType kDType, bool kFirst>
+struct AccumulateLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* gradient, uint64_t count, float* sums) {
+    using Stored = typename Number<kDType>::Stored;
+    const Stored* __restrict from = static_cast<const Stored*>(gradient);
+    float* __restrict to = sums;
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < count; ++i) {
+      const float value = Number<kDType>::ToFloat(from[i]);
+      to[i] = kFirst ? value : to[i] + value;
+    }
+  }
+};
+
+template <DType kDType>
+struct AddRoundedLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* gradient, uint64_t count, void* sums) {
+    using Stored = typename Number<kDType>::Stored;
+    const Stored* __restrict from = static_cast<const Stored*>(gradient);
+    Stored* __restrict to = static_cast<Stored*>(sums);
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < count; ++i) {
+      to[i] = Number<kDType>::FromFloat(Number<kDType>::ToFloat(to[i]) +
+                                        Number<kDType>::ToFloat(from[i]));
+    }
+  }
+};
+
+template <DType kDType>
+void AccumulateAs(const void* gradient, uint64_t count, float* sums, bool first) {
+  if (first) {
+    RunOnBestSimdTarget<AccumulateLoop<kDType, true>>(gradient, count, sums);
+  } else {
+    RunOnBestSimdTarget<AccumulateLoop<kDType, false>>(gradient, count, sums);
+  }
+}
+
+}  // namespace
+
+uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
+                          const UpdateConstants& constants) {
+  const ScopedExactFloatMode mode;
+  switch (dtype) {
+    case DType::kFloat32:
+      return UpdateWithRule<DType::kFloat32>(rule, planes, constants);
+    case DType::kBFloat16:
+      return UpdateWithRule<DType::kBFloat16>(rule, planes, constants);
+    case DType::kFloat16:
+      return UpdateWithRule<DType::kFloat16>(rule, planes, constants);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+uint64_t FindUnstorable(DType dtype, const UpdatePlanes& planes, float* master) {
+  for (uint64_t i = 0; i < planes.count; ++i) {
+    switch (dtype) {
+      case DType::kFloat32:
+        *master = static_cast<const float*>(planes.weight)[i];
+        break;
+      case DType::kBFloat16:
+        *master = Join(static_cast<const uint16_t*>(planes.weight)[i], planes.residual[i]);
+        break;
+      case DType::kFloat16:
+        *master = planes.master[i];
+        break;
+    }
+    if ((BitsOf(*master) & 0x7fffffff) >= FirstUnstorableMagnitude(dtype)) {
+      return i;
+    }
+  }
+  return planes.count;
+}
+
+double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t count) {
+  const ScopedExactFloatMode mode;
+  const char* from = static_cast<const char*>(sums);
+  char* to = static_cast<char*>(gradient);
+  switch (dtype) {
+    case DType::kFloat32:
+      return RunOnBestSimdTarget<RoundLoop<DType::kFloat32>>(from, to, count);
+    case DType::kBFloat16:
+      return RunOnBestSimdTarget<RoundLoop<DType::kBFloat16>>(from, to, count);
+    case DType::kFloat16:
+      return RunOnBestSimdTarget<RoundLoop<DType::kFloat16>>(from, to, count);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+double SumOfSquares(DType dtype, const void* gradient, uint64_t count) {
+  const ScopedExactFloatMode mode;
+  const char* from = static_cast<const char*>(gradient);
+  switch (dtype) {
+    case DType::kFloat32:
+      return RunOnBestSimdTarget<SquaresLoop<DType::kFloat32>>(from, count);
+    case DType::kBFloat16:
+      return RunOnBestSimdTarget<SquaresLoop<DType::kBFloat16>>(from, count);
+    case DType::kFloat16:
+      return RunOnBestSimdTarget<SquaresLoop<DType::kFloat16>>(from, count);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first) {
+  if (first) {
+    std::memcpy(sums, gradient, count * DTypeBytes(dtype));
+    return;
+  }
+  const ScopedExactFloatMode mode;
+  switch (dtype) {
+    case DType::kFloat32:
+      return RunOnBestSimdTarget<AddRoundedLoop<DType::kFloat32>>(gradient, count, sums);
+    case DType::kBFloat16:
+      return RunOnBestSimdTarget<AddRoundedLoop<DType::kBFloat16>>(gradient, count, sums);
+    case DType::kFloat16:
+      return RunOnBestSimdTarget<AddRoundedLoop<DType::kFloat16>>(gradient, count, sums);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums,
+                        bool first) {
+  const ScopedExactFloatMode mode;
+  switch (dtype) {
+    case DType::kFloat32:
+      return AccumulateAs<DType::kFloat32>(gradient, count, sums, first);
+    case DType::kBFloat16:
+      return AccumulateAs<DType::kBFloat16>(gradient, count, sums, first);
+    case DType::kFloat16:
+      return AccumulateAs<DType::kFloat16>(gradient, count, sums, first);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+}  // namespace spillway

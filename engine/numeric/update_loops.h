@@ -1,0 +1,28 @@
+// The loops over parameters behind OptimizerTiles: plain pointers in, no allocation,
+// no errors. Vectorised for each SIMD target (simd_dispatch.h), same bits on all.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/numeric/dtype.h"
+#include "engine/numeric/parameter_update.h"
+
+namespace spillway {
+
+// Updates in place. Returns the largest magnitude bits (sign cleared) among the new
+// fp32 masters: at least FirstUnstorableMagnitude(dtype) means that one must not stand.
+uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
+                          const UpdateConstants& constants);
+
+// Position of the first unstorable master, and its value; count when there is none.
+uint64_t FindUnstorable(DType dtype, const UpdatePlanes& planes, float* master);
+
+// Rounds `count` sums to `dtype` (`gradient` may be `sums`); returns the sum of squares
+// of the rounded values over 16 lanes. It is finite when and only when all values are:
+// the square of the largest float is 1e77, so the sum of any number of them fits.
+double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t count);
+
+// The same of values that are rounded already.
+double SumOfSquares(DType dtype, const void* gradient, uint64_t count);
+
+}  // namespace spillway

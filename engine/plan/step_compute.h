@@ -1,0 +1,97 @@
+// The seam between the engine's step and whatever does a model's arithmetic.
+//
+// The trainer walks a schedule and knows no tensor; behind this interface LibTorch
+// computes (engine/torch/model_compute.h), or a stub in tests. Compute thread only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/plan/graph_plan.h"
+#include "swap/mover/swap_manager.h"
+
+namespace spillway {
+
+// The device memory of a step beside weights and gradient sums.
+struct ComputeMemory {
+  // What it takes wherever activations are kept between a unit's forward and its backward:
+  // data, one unit's inputs and gradients of all micro-batches, and the largest op.
+  uint64_t working_bytes = 0;
+  // [unit] Its inputs of all micro-batches, kept that long; 0 of the first unit, whose inputs
+  // are the data, and the last, which has no backward of its own. Empty: working_bytes has them.
+  std::vector<uint64_t> input_bytes = {};
+  uint64_t in_flight_bytes = 0;  // of one unit's inputs, in working_bytes
+  // In how many parts the loss takes a micro-batch: each adds a term to its weights' gradients.
+  int64_t loss_chunks = 1;
+
+  // With all of them on the device.
+  uint64_t total_bytes() const {
+    return std::accumulate(input_bytes.begin(), input_bytes.end(), working_bytes);
+  }
+};
+
+// What computing takes, found before step 1.
+struct DryRun {
+  ComputeMemory memory = {};
+  // Seconds of a step's ops, by unit: the forwards of all micro-batches; their recomputed
+  // backwards, of the last unit the loss and its backward. Empty where they were not taken.
+  std::vector<double> forward_seconds;
+  std::vector<double> backward_seconds;
+  GraphCosts graphs = {};
+};
+
+// The evaluation's samples [begin, end) of a rank: equal runs, the last ones shorter.
+struct EvaluationShare {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+inline EvaluationShare EvaluationShareOf(int64_t samples, int rank, int ranks) {
+  const int64_t each = (samples + ranks - 1) / ranks;
+  return {std::min(samples, each * rank), std::min(samples, each * (rank + 1))};
+}
+
+class StepCompute {
+ public:
+  virtual ~StepCompute() = default;
+
+  // Runs each kind of unit on this run's shapes, with zeros for weights.
+  virtual absl::StatusOr<DryRun> MeasureNeeds() = 0;
+
+  // The graphs of these units' forwards are kept until their backwards, in every training
+  // step from now on. None without it. Changes no bit of any result.
+  virtual void KeepGraphs(std::vector<bool> units) {}
+
+  // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
+  virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
+
+  // Loads samples [first, first + count) of the evaluation data, in order. One that does not
+  // begin with the first sample of this rank's share goes on with the one before it. May be none.
+  virtual absl::Status BeginEvaluate(int64_t first, int64_t count) = 0;
+  virtual int64_t evaluation_samples() const = 0;
+  // How many of them to take at once: every pass over the data costs one over the weights. As
+  // many as need no more memory than a training step, of whose inputs `input_bytes` are on the
+  // device. A whole number of micro-batches. REQUIRES: after MeasureNeeds.
+  virtual int64_t evaluation_samples_at_once(uint64_t input_bytes) const = 0;
+
+  // One op of the schedule over all micro-batches. In a training step the sums of
+  // every unit whose own op this is are complete afterwards, gaps and unused
+  // parameters zero.
+  virtual absl::Status Run(const OpBuffers& buffers) = 0;
+
+  // Of the step begun last, or of the evaluation since its first sample, which is the same
+  // sum however many samples were taken at once; the loss after its last op.
+  virtual double loss_sum() const = 0;
+  virtual int64_t label_count() const = 0;
+  // Of the step begun last on all ranks, where there are several: its mean is theirs. Before
+  // the step's first op; label_count() is this from then on.
+  virtual void SetLabelCount(int64_t count) {}
+
+  // Device memory in use at its highest since the start.
+  virtual uint64_t peak_bytes() const = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,207 @@
+#include "engine/run/commit_copies.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "engine/run/copy_folder.h"
+#include "engine/run/run_state.h"
+#include "engine/weights/model_files.h"
+#include "io/base/check.h"
+#include "io/file.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+#include "io/base/format_bytes.h"
+#include "swap/store/store_reader.h"
+#include "swap/store/swap_store.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::string_view kPrefix = "step-";
+
+StoreOptions CopyOptions(const std::string& directory) {
+  StoreOptions options;
+  options.directories = {directory};
+  options.two_slots = false;
+  return options;
+}
+
+}  // namespace
+
+CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep)
+    : lock_(std::move(lock)), keep_(keep) {}
+
+CommitCopies::~CommitCopies() {
+  (void)Wait();
+  if (!created_ || !List().empty()) return;
+  (void)RunDirectory::Remove(std::move(lock_), {});
+}
+
+absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::string& directory,
+                                                                 int keep) {
+  SPILLWAY_CHECK(keep >= 1);
+  std::error_code error;
+  const bool created = !fs::exists(directory, error);
+  fs::create_directories(fs::path(directory).parent_path(), error);
+  auto lock = RunDirectory::Open(directory);
+  if (!lock.ok()) return Annotate(lock.status(), "--persist");
+  auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep));
+  copies->created_ = created;
+  for (const Copy& copy : copies->List()) {
+    const absl::Status checked =
+        CheckCopyFolder(copies->lock_->fd(), copies->directory(), copy.name);
+    if (!checked.ok()) return Annotate(checked, "--persist");
+    if (fs::exists(CommitManifestPath(copy.directory), error)) {
+      copies->found_.push_back(copy);
+    } else {
+      copies->unfinished_.push_back(copy);
+    }
+  }
+  return copies;
+}
+
+uint64_t CommitCopies::AllocatedBytes(const std::string& directory) {
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(directory, error);
+       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
+    struct stat info;
+    if (lstat(entry->path().c_str(), &info) == 0) bytes += uint64_t{512} * info.st_blocks;
+  }
+  return bytes;
+}
+
+absl::Status CommitCopies::RemoveUnfinished() {
+  for (const Copy& copy : unfinished_) {
+    LogInfo(absl::StrCat("removing ", FormatBytes(AllocatedBytes(copy.directory)),
+                         " of a copy of a commit that a killed run left unfinished in ",
+                         copy.directory));
+    RETURN_IF_ERROR(RemoveCopy(copy.name));
+  }
+  unfinished_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status CommitCopies::RemoveAll() {
+  RETURN_IF_ERROR(RemoveUnfinished());
+  for (const Copy& copy : found_) {
+    LogInfo(absl::StrCat("removing ", FormatBytes(AllocatedBytes(copy.directory)),
+                         ", the commit of step ", copy.step, " of the earlier run, in ",
+                         copy.directory));
+    RETURN_IF_ERROR(RemoveCopy(copy.name));
+  }
+  found_.clear();
+  return absl::OkStatus();
+}
+
+// Every folder of a copy's name, whole or not, newest first.
+std::vector<CommitCopies::Copy> CommitCopies::List() const {
+  std::vector<Copy> copies;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory(), error)) {
+    const std::string name = entry.path().filename().string();
+    Copy copy;
+    copy.directory = entry.path().string();
+    copy.name = name;
+    if (absl::StartsWith(name, kPrefix) &&
+        absl::SimpleAtoi(absl::StripPrefix(name, kPrefix), &copy.step) &&
+        fs::is_directory(entry.symlink_status(error))) {
+      copies.push_back(std::move(copy));
+    }
+  }
+  std::sort(copies.begin(), copies.end(),
+            [](const Copy& a, const Copy& b) { return a.step > b.step; });
+  return copies;
+}
+
+uint64_t CommitCopies::NeededBytes(const StateLayout& layout, bool afresh) const {
+  const uint64_t there = afresh ? 0 : std::min<size_t>(keep_, found_.size());
+  return (keep_ + 1 - there) * SwapStore::StorageBytes(layout, CopyOptions(directory()));
+}
+
+absl::Status CommitCopies::CheckSpace(const StateLayout& layout, bool afresh) const {
+  ASSIGN_OR_RETURN(uint64_t free_bytes, FreeSpaceBytes(directory()));
+  for (const Copy& copy : unfinished_) free_bytes += AllocatedBytes(copy.directory);
+  if (afresh) {
+    for (const Copy& copy : found_) free_bytes += AllocatedBytes(copy.directory);
+  }
+  const uint64_t needed = NeededBytes(layout, afresh);
+  if (needed <= free_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("--persist ", directory(), ": ", keep_, " commits and one being written need ",
+                   FormatBytes(needed), " more there, and ", FormatBytes(free_bytes),
+                   " are free; lower --keep, free space, or choose another directory"));
+}
+
+void CommitCopies::Start(const std::string& manifest_path) {
+  {
+    MutexLock lock(mutex_);
+    SPILLWAY_CHECK(!busy_);
+    busy_ = true;
+  }
+  thread_.Run([this, manifest_path] {
+    absl::Status status = MakeCopy(manifest_path);
+    MutexLock lock(mutex_);
+    busy_ = false;
+    status_ = std::move(status);
+    changed_.NotifyAll();
+  });
+}
+
+absl::Status CommitCopies::Wait() {
+  MutexLock lock(mutex_);
+  while (busy_) changed_.Wait(mutex_);
+  return status_;
+}
+
+absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
+  CommitRecord record;
+  ASSIGN_OR_RETURN(const auto from,
+                   SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record));
+  const std::string name = absl::StrFormat("%s%012d", kPrefix, record.step);
+  const std::string target = absl::StrCat(directory(), "/", name);
+  RETURN_IF_ERROR(RemoveCopy(name));  // of the same step, before the run was resumed
+  const absl::Status status = [&]() -> absl::Status {
+    if (mkdirat(lock_->fd(), name.c_str(), 0700) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("create ", target));
+    }
+    ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), CopyOptions(target)));
+    RETURN_IF_ERROR(CopyStore(*from, *to));
+    const std::string output = manifest_path.substr(0, manifest_path.rfind('/'));
+    RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(output), SourceDirectory(target)));
+    RETURN_IF_ERROR(to->Commit(CommitManifestPath(target), record));
+    return SyncDirectory(directory());
+  }();
+  if (!status.ok()) {
+    (void)RemoveCopy(name);
+    return Annotate(status, absl::StrCat("copy the commit of step ", record.step));
+  }
+  return Prune(static_cast<int64_t>(record.step));
+}
+
+absl::Status CommitCopies::Prune(int64_t step) {
+  int kept = 0;
+  for (const Copy& copy : List()) {
+    if (copy.step <= step && ++kept <= keep_) continue;
+    RETURN_IF_ERROR(RemoveCopy(copy.name));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CommitCopies::RemoveCopy(const std::string& name) const {
+  return RemoveCopyFolder(lock_->fd(), directory(), name);
+}
+
+}  // namespace spillway

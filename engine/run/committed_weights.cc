@@ -1,0 +1,113 @@
+#include "engine/run/committed_weights.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "engine/weights/master_weights.h"
+#include "io/base/mutex.h"
+#include "io/base/status.h"
+#include "swap/store/store_reader.h"
+
+namespace spillway {
+namespace {
+
+// One for each thread that loads a model, so that neighbours do not read a tile twice.
+constexpr size_t kTilesKept = 4;
+
+struct FreeDeleter {
+  void operator()(char* data) const { std::free(data); }
+};
+using Buffer = std::unique_ptr<char, FreeDeleter>;
+
+class CommittedWeights : public WeightSource {
+ public:
+  explicit CommittedWeights(const CommittedRun* run)
+      : run_(*run),
+        // The planes that hold the master: the weight, and the one behind it in 16-bit runs.
+        planes_(run->state.dtype == DType::kFloat32 ? 1 : 2) {
+    const ModelDescription& model = run_.state.model;
+    for (int unit = 0; unit < static_cast<int>(model.units.size()); ++unit) {
+      for (const ParameterDescription& parameter : model.units[unit].parameters) {
+        places_[parameter.name] = {unit, parameter.offset, parameter.elements};
+      }
+    }
+  }
+
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
+    const auto place = places_.find(name);
+    if (place == places_.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("the commit in ", run_.directory, " has no parameter \"", name, "\""));
+    }
+    if (first > place->second.elements || count > place->second.elements - first) {
+      return absl::OutOfRangeError(absl::StrCat("\"", name, "\" has ", place->second.elements,
+                                                " elements in the commit in ", run_.directory,
+                                                ": the model is another"));
+    }
+    const StateLayout& layout = run_.store->layout();
+    const int unit = place->second.unit;
+    uint64_t at = place->second.offset + first;
+    while (count > 0) {
+      const int tile = static_cast<int>(at / layout.tile_parameters());
+      const uint64_t within = at - layout.TileBegin(tile);
+      const uint64_t n = std::min(count, layout.TileParameters(unit, tile) - within);
+      ASSIGN_OR_RETURN(const std::shared_ptr<char> data, Tile(unit, tile));
+      char* planes[2] = {nullptr, nullptr};
+      for (int plane = 0; plane < planes_; ++plane) {
+        planes[plane] = data.get() + layout.PlaneOffset(unit, tile, plane);
+      }
+      LoadMaster(run_.state.dtype, planes, within, n, out);
+      out += n;
+      at += n;
+      count -= n;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Place {
+    int unit = 0;
+    uint64_t offset = 0;
+    uint64_t elements = 0;
+  };
+  struct KeptTile {
+    int unit = 0;
+    int tile = 0;
+    std::shared_ptr<char> data;
+  };
+
+  absl::StatusOr<std::shared_ptr<char>> Tile(int unit, int tile) {
+    {
+      MutexLock lock(mutex_);
+      for (const KeptTile& kept : kept_) {
+        if (kept.unit == unit && kept.tile == tile) return kept.data;
+      }
+    }
+    Buffer buffer(
+        static_cast<char*>(std::aligned_alloc(4096, run_.store->layout().MaxTileBytes())));
+    RETURN_IF_ERROR(ReadStoreTile(*run_.store, unit, tile, 0, planes_, buffer.get()));
+    std::shared_ptr<char> data = std::move(buffer);
+    MutexLock lock(mutex_);
+    kept_.push_back({unit, tile, data});
+    if (kept_.size() > kTilesKept) kept_.pop_front();
+    return data;
+  }
+
+  const CommittedRun& run_;
+  const int planes_;
+  std::map<std::string, Place> places_;
+  Mutex mutex_;
+  std::deque<KeptTile> kept_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+std::unique_ptr<WeightSource> NewCommittedWeights(const CommittedRun* run) {
+  return std::make_unique<CommittedWeights>(run);
+}
+
+}  // namespace spillway

@@ -1,0 +1,227 @@
+#include "engine/run/earlier_run.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/run/run_state.h"
+#include "engine/run/swap_runs.h"
+#include "io/file.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
+#include "io/base/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory that holds less has a lock and a record in it, and no state.
+constexpr uint64_t kNothingBytes = 16 << 10;
+
+std::string NameIn(const std::string& path) { return fs::path(path).filename().string(); }
+
+// What a Hugging Face directory of ours holds: weights, and JSON or text beside them.
+bool IsModelFile(const DirectoryEntry& entry) {
+  if (!entry.is_file) return false;
+  const std::string extension = fs::path(entry.name).extension().string();
+  return extension == ".safetensors" || extension == ".json" || extension == ".partial" ||
+         entry.name == "merges.txt" || entry.name == "vocab.txt";
+}
+
+uint64_t AllocatedBytes(const RunDirectory& directory) {
+  uint64_t bytes = 0;
+  const auto entries = ListDirectory(directory.fd(), directory.path());
+  if (!entries.ok()) return 0;
+  for (const DirectoryEntry& entry : *entries) bytes += entry.allocated_bytes;
+  return bytes;
+}
+
+// OUTPUT/model or OUTPUT/source. Returns the bytes that went.
+absl::StatusOr<uint64_t> RemoveModelDirectory(const RunDirectory& output, const std::string& name) {
+  const std::string path = absl::StrCat(output.path(), "/", name);
+  const UniqueFd fd(RetryOnSignal([&] {
+    return ::openat(output.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  }));
+  if (!fd.valid()) {
+    if (errno == ENOENT) return 0;
+    return ErrnoStatus(errno, absl::StrCat("open ", path));
+  }
+  ASSIGN_OR_RETURN(const auto entries, ListDirectory(fd.get(), path));
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : entries) {
+    if (IsModelFile(entry)) names.push_back(entry.name);
+  }
+  ASSIGN_OR_RETURN(const uint64_t bytes, RemoveOwnFiles(fd.get(), path, names));
+  if (::unlinkat(output.fd(), name.c_str(), AT_REMOVEDIR) != 0 && errno == ENOTEMPTY) {
+    LogWarning(absl::StrCat(path, " holds files that no run put there; they stay"));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+std::vector<std::string> OutputFileNames(const std::string& output) {
+  return {NameIn(CommitManifestPath(output)),
+          NameIn(PreparedManifestPath(output)),
+          "metrics.jsonl",
+          "eval.jsonl",
+          "report.html",
+          "run.json",
+          "config.resolved.json",
+          "timeline.json",
+          "bytes-written",
+          kRunIdName};
+}
+
+const std::vector<std::string>& OutputDirectoryNames() {
+  static const std::vector<std::string>& names = *new std::vector<std::string>{"source", "model"};
+  return names;
+}
+
+absl::Status EarlierRun::CheckOwner(const RunDirectory& directory) const {
+  ASSIGN_OR_RETURN(const auto owner, directory.ReadOwner());
+  if (!owner) return absl::OkStatus();  // killed before it wrote one, or of an earlier version
+  const RunRecord here = ThisProcess();
+  const bool same_output = owner->output == output_->path();
+  if (!run_id_.empty() && owner->run == run_id_) {
+    if (same_output || ReadRunId(owner->output) != run_id_) return absl::OkStatus();  // moved
+    return absl::FailedPreconditionError(absl::StrCat(
+        directory.path(), " belongs to the run in ", owner->output, ", of which ", output_->path(),
+        " is a copy: two runs cannot go on from one state. Resume there, or remove "
+        "one of the two; commits copied by --persist can be continued elsewhere"));
+  }
+  // OUTPUT was removed and is a new one of the same name.
+  if (same_output && owner->host == here.host && owner->machine == here.machine) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      directory.path(), " belongs to the run in ", owner->output, " on ", owner->host, ", begun ",
+      TimeText(owner->since_seconds), ", and this is ", output_->path(), " on ", here.host,
+      ": give another --swap; if that run is no more, remove the directory with "
+      "`spillway clean` on its machine"));
+}
+
+absl::Status EarlierRun::Claim(const std::string& path) {
+  if (found_.contains(path)) return absl::OkStatus();
+  auto directory = RunDirectory::Open(path, {.output = output_->path(), .create = false});
+  if (absl::IsNotFound(directory.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(directory.status());
+  RETURN_IF_ERROR((*directory)->CheckEntries(SwapFileNames(), {}, OtherNames::kRefused));
+  RETURN_IF_ERROR(CheckOwner(**directory));
+  const uint64_t bytes = AllocatedBytes(**directory);
+  found_[path] = {*std::move(directory), false, bytes};
+  return absl::OkStatus();
+}
+
+absl::Status EarlierRun::FindBelow(const std::vector<std::string>& parents) {
+  const std::string prefix = absl::StrCat(fs::path(SwapDirectoryName(id_, 0)).stem().string(), ".");
+  for (const std::string& parent : parents) {
+    std::error_code error;
+    for (fs::directory_iterator entry(parent, error); !error && entry != fs::directory_iterator();
+         entry.increment(error)) {
+      if (!absl::StartsWith(entry->path().filename().string(), prefix)) continue;
+      RETURN_IF_ERROR(Claim(entry->path().string()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EarlierRun::FindCommitted(const std::vector<std::string>& directories) {
+  for (const std::string& path : directories) {
+    // A copy of a commit lies beside its manifest.
+    if (!IsSwapDirectoryName(fs::path(path).filename().string())) continue;
+    RETURN_IF_ERROR(Claim(path));
+    if (const auto found = found_.find(path); found != found_.end()) found->second.committed = true;
+  }
+  return absl::OkStatus();
+}
+
+uint64_t EarlierRun::leftover_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [path, found] : found_) {
+    if (!found.committed && found.bytes > kNothingBytes) bytes += found.bytes;
+  }
+  return bytes;
+}
+
+std::string EarlierRun::DescribeLeftovers() const {
+  std::vector<std::string> parts;
+  for (const auto& [path, found] : found_) {
+    if (found.committed || found.bytes <= kNothingBytes) continue;
+    parts.push_back(absl::StrCat(path, " (", FormatBytes(found.bytes), ")"));
+  }
+  return absl::StrJoin(parts, ", ");
+}
+
+std::vector<SpaceNeed> EarlierRun::Returned(bool committed) const {
+  std::vector<SpaceNeed> returned;
+  for (const auto& [path, found] : found_) {
+    if (!found.committed || committed) returned.push_back({path, found.bytes, ""});
+  }
+  return returned;
+}
+
+std::unique_ptr<RunDirectory> EarlierRun::Take(const std::string& path) {
+  const auto found = found_.find(path);
+  if (found == found_.end()) return nullptr;
+  auto directory = std::move(found->second.directory);
+  found_.erase(found);
+  return directory;
+}
+
+absl::Status EarlierRun::RemoveLeftovers() {
+  if (leftover_bytes() > 0) {
+    LogInfo(
+        absl::StrCat("removing what an earlier run of this output left: ", DescribeLeftovers()));
+  }
+  for (auto it = found_.begin(); it != found_.end();) {
+    if (it->second.committed) {
+      ++it;
+      continue;
+    }
+    const auto removed = RunDirectory::Remove(std::move(it->second.directory), SwapFileNames());
+    it = found_.erase(it);
+    RETURN_IF_ERROR(removed.status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EarlierRun::RemoveAll() {
+  const std::string manifest = NameIn(CommitManifestPath(output_->path()));
+  // The commit first: what is left after a kill in the middle is no commit.
+  if (::unlinkat(output_->fd(), manifest.c_str(), 0) == 0) {
+    RETURN_IF_ERROR(SyncDirectory(output_->path()));
+  } else if (errno != ENOENT) {
+    return ErrnoStatus(errno, absl::StrCat("remove ", output_->path(), "/", manifest));
+  }
+  uint64_t swap_bytes = 0;
+  std::string directories;
+  for (auto& [path, found] : found_) {
+    ASSIGN_OR_RETURN(const uint64_t bytes,
+                     RunDirectory::Remove(std::move(found.directory), SwapFileNames()));
+    swap_bytes += bytes;
+    absl::StrAppend(&directories, directories.empty() ? " in " : ", ", path);
+  }
+  found_.clear();
+  ASSIGN_OR_RETURN(uint64_t bytes, RemoveOwnFiles(output_->fd(), output_->path(),
+                                                  OutputFileNames(output_->path())));
+  for (const std::string& name : OutputDirectoryNames()) {
+    ASSIGN_OR_RETURN(const uint64_t more, RemoveModelDirectory(*output_, name));
+    bytes += more;
+  }
+  if (directories.empty() && bytes == 0) return absl::OkStatus();  // there was none
+  LogInfo(absl::StrCat("removed the earlier run: ", FormatBytes(swap_bytes), " of swap",
+                       directories, " and ", FormatBytes(bytes), " in ", output_->path()));
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

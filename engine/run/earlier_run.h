@@ -1,0 +1,65 @@
+// What an earlier run of the same OUTPUT left, in OUTPUT and below swap paths: found and
+// locked before anything is changed, named with its size, and removed only when told to.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/machine/disk_space.h"
+#include "engine/run/run_directory.h"
+
+namespace spillway {
+
+// Files and directories that a run makes in OUTPUT, the lock aside. Everything else there is
+// somebody else's and never touched.
+std::vector<std::string> OutputFileNames(const std::string& output);
+const std::vector<std::string>& OutputDirectoryNames();
+
+class EarlierRun {
+ public:
+  // `run_id` of OUTPUT, empty where it has none; `id` as in SwapDirectoryName.
+  EarlierRun(const RunDirectory* output, std::string run_id, std::string id)
+      : output_(output), run_id_(std::move(run_id)), id_(std::move(id)) {}
+
+  // Locks the run's swap directories below `parents`, those that exist. kFailedPrecondition
+  // where one is in use, or is another run's (a machine that shares the path, a copied OUTPUT),
+  // or holds what no run put there.
+  absl::Status FindBelow(const std::vector<std::string>& parents);
+  // The same for those that the commit in OUTPUT names, which are no leftovers.
+  absl::Status FindCommitted(const std::vector<std::string>& directories);
+
+  // Of directories that no commit names: the bytes in them, and "DIR (12 MiB), DIR (...)".
+  uint64_t leftover_bytes() const;
+  std::string DescribeLeftovers() const;
+  // What RemoveLeftovers gives back, for CheckSpace; with `committed` also the commit's.
+  std::vector<SpaceNeed> Returned(bool committed) const;
+
+  // Hands over the lock of a directory that was found (null: it was not). What is in it stays.
+  std::unique_ptr<RunDirectory> Take(const std::string& path);
+
+  // Removes the directories that no commit names and that were not taken; says so, once, with
+  // their size.
+  absl::Status RemoveLeftovers();
+  // Removes all that the earlier run left: its commit first, then swap, results, model.
+  absl::Status RemoveAll();
+
+ private:
+  struct Found {
+    std::unique_ptr<RunDirectory> directory;
+    bool committed = false;
+    uint64_t bytes = 0;
+  };
+  absl::Status Claim(const std::string& path);
+  absl::Status CheckOwner(const RunDirectory& directory) const;
+
+  const RunDirectory* const output_;
+  const std::string run_id_;
+  const std::string id_;
+  std::map<std::string, Found> found_;  // by path
+};
+
+}  // namespace spillway

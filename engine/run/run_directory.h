@@ -1,0 +1,82 @@
+// A directory that belongs to one run and rank alone.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "io/own_files.h"
+#include "engine/run/run_record.h"
+#include "io/base/unique_fd.h"
+
+namespace spillway {
+
+struct RunDirectoryOptions {
+  // OUTPUT of the run, which a refused second owner is told.
+  std::string output = {};
+  // Make it (0700) where it is missing; else that is kNotFound.
+  bool create = true;
+};
+
+// Holds the directory's lock until destruction; the kernel takes it back when the process
+// dies, however it does. Refused, each with its reason: a directory of another user, or one
+// that others may write to; a symbolic link in the last component; a lock held by a living
+// process (kFailedPrecondition, naming process, host, since when, and its run). The parent
+// must exist; it may be world-writable and may itself be a symbolic link.
+class RunDirectory {
+ public:
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> Open(
+      absl::string_view path, const RunDirectoryOptions& options = {});
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+  const std::string& path() const { return path_; }
+  // Of the directory that was checked and locked, whatever `path` names by now.
+  int fd() const { return directory_fd_.get(); }
+
+  // CheckOwnEntries (io/own_files.h); `lock` and the owner's record are known to it.
+  absl::Status CheckEntries(absl::Span<const std::string> files,
+                            absl::Span<const std::string> directories, OtherNames others) const;
+
+  // The record of the run that the directory belongs to, which stays when nobody holds the
+  // lock. Nothing where there is none.
+  absl::StatusOr<std::optional<RunRecord>> ReadOwner() const;
+  absl::Status WriteOwner(const RunRecord& owner) const;
+
+  // Removes `files`, the record, and then the lock and the directory, where nothing else is
+  // in it. Returns the bytes that went. Nothing is followed, nothing of another kind removed.
+  static absl::StatusOr<uint64_t> Remove(std::unique_ptr<RunDirectory> directory,
+                                         absl::Span<const std::string> files);
+
+ private:
+  RunDirectory(std::string path, UniqueFd directory_fd, UniqueFd lock_fd)
+      : path_(std::move(path)),
+        directory_fd_(std::move(directory_fd)),
+        lock_fd_(std::move(lock_fd)) {}
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> TryOpen(const std::string& path,
+                                                               const RunDirectoryOptions& options);
+
+  std::string path_;
+  UniqueFd directory_fd_;
+  UniqueFd lock_fd_;
+};
+
+// What can be seen of a run directory without its lock, and without disturbing who wants it.
+struct RunDirectoryGlance {
+  uint32_t user = 0;      // whose it is
+  bool readable = false;  // the rest was looked at
+  bool in_use = false;
+  std::optional<RunRecord> holder;  // where in use
+  std::optional<RunRecord> owner;
+  uint64_t allocated_bytes = 0;
+  int64_t modified_seconds = 0;  // the newest of its files
+};
+// kNotFound where there is no directory of that name.
+absl::StatusOr<RunDirectoryGlance> GlanceAtRunDirectory(const std::string& path);
+
+}  // namespace spillway

@@ -1,0 +1,203 @@
+#include "engine/run/run_state.h"
+
+#include <charconv>
+#include <filesystem>
+#include <limits>
+#include <map>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+// The shortest text that reads back as the same value.
+std::string Exact(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+// The run state nests no deeper than model -> unit -> parameters -> parameter -> shape.
+constexpr int kMaxDepth = 8;
+
+// More than any run has; with it products of ranks and parameters fit.
+constexpr int kMostRanks = 1 << 20;
+
+// Short, whatever the commit holds.
+std::string Shown(const nlohmann::json& value) {
+  return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40);
+}
+
+// A whole number from `least` up to what T holds; get() would convert any number.
+template <typename T>
+absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, int64_t least = 0) {
+  const nlohmann::json& member = object.at(key);
+  const bool fits = member.is_number_integer() &&
+                    (!member.is_number_unsigned() ||
+                     member.get<uint64_t>() <= uint64_t{std::numeric_limits<T>::max()});
+  if (!fits || member.get<int64_t>() < least) {
+    return WrongBytesError(absl::StrCat("the commit's run state: ", key, " is ", Shown(member),
+                                        ", which is no count"));
+  }
+  *value = static_cast<T>(member.get<int64_t>());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string CommitManifestPath(const std::string& directory) {
+  const std::filesystem::path path(directory);
+  int rank = 0;
+  if (path.parent_path().filename() != kRanksName ||
+      !absl::SimpleAtoi(path.filename().string(), &rank)) {
+    rank = 0;
+  }
+  return absl::StrCat(directory, "/manifest-rank", rank);
+}
+
+std::string RankOutput(const std::string& output, int rank) {
+  return rank == 0 ? output : absl::StrCat(output, "/", kRanksName, "/", rank);
+}
+
+std::string PreparedManifestPath(const std::string& directory) {
+  return CommitManifestPath(directory) + ".prepared";
+}
+
+std::string EncodeRunState(const RunState& state) {
+  nlohmann::json json;
+  json["version"] = 1;
+  json["step"] = state.step;
+  json["applied_steps"] = state.applied_steps;
+  json["finished"] = state.finished;
+  json["loss_scale"] = {{"scale", state.loss_scale.scale},
+                        {"iteration", state.loss_scale.iteration},
+                        {"last_overflow_iteration", state.loss_scale.last_overflow_iteration},
+                        {"hysteresis_left", state.loss_scale.hysteresis_left}};
+  json["dtype"] = std::string(DTypeName(state.dtype));
+  json["threads"] = state.threads;
+  json["identity"] = state.identity;
+  json["model"] = ToJson(state.model);
+  json["parents"] = state.parents;
+  json["store_number"] = state.store_number;
+  if (state.part.ranks > 1) {
+    json["part"] = {{"rank", state.part.rank},
+                    {"ranks", state.part.ranks},
+                    {"group", state.part.group},
+                    {"commit_id", state.part.commit_id}};
+  }
+  return json.dump();
+}
+
+absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
+  RunState state;
+  const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    return depth <= kMaxDepth;
+  };
+  const auto json = nlohmann::json::parse(text, shallow, /*allow_exceptions=*/false);
+  if (!json.is_object()) return WrongBytesError("the commit's run state is not a JSON object");
+  try {
+    if (json.at("version") != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the commit was made by another version of the program (run state version ",
+                       Shown(json.at("version")), ", this one reads 1)"));
+    }
+    RETURN_IF_ERROR(ReadCount(json, "step", &state.step));
+    RETURN_IF_ERROR(ReadCount(json, "applied_steps", &state.applied_steps));
+    state.finished = json.at("finished").get<bool>();
+    const auto& scale = json.at("loss_scale");
+    state.loss_scale.scale = scale.at("scale").get<double>();
+    RETURN_IF_ERROR(ReadCount(scale, "iteration", &state.loss_scale.iteration));
+    RETURN_IF_ERROR(
+        ReadCount(scale, "last_overflow_iteration", &state.loss_scale.last_overflow_iteration, -1));
+    RETURN_IF_ERROR(ReadCount(scale, "hysteresis_left", &state.loss_scale.hysteresis_left));
+    const auto dtype = DTypeFromName(json.at("dtype").get<std::string>());
+    if (!dtype) return WrongBytesError("the commit names an unknown dtype");
+    state.dtype = *dtype;
+    RETURN_IF_ERROR(ReadCount(json, "threads", &state.threads));
+    state.identity = json.at("identity").get<std::vector<std::pair<std::string, std::string>>>();
+    state.parents = json.at("parents").get<std::vector<std::string>>();
+    RETURN_IF_ERROR(ReadCount(json, "store_number", &state.store_number));
+    ASSIGN_OR_RETURN(state.model, ModelDescriptionFromJson(json.at("model")));
+    if (json.contains("part")) {
+      const auto& part = json.at("part");
+      RETURN_IF_ERROR(ReadCount(part, "rank", &state.part.rank));
+      RETURN_IF_ERROR(ReadCount(part, "ranks", &state.part.ranks, 1));
+      RETURN_IF_ERROR(ReadCount(part, "group", &state.part.group, 1));
+      state.part.commit_id = part.at("commit_id").get<std::string>();
+      if (state.part.rank >= state.part.ranks || state.part.ranks > kMostRanks ||
+          state.part.ranks % state.part.group != 0) {
+        return WrongBytesError("the commit's run state names ranks that cannot be");
+      }
+    }
+  } catch (const nlohmann::json::exception& error) {
+    return WrongBytesError(absl::StrCat("the commit's run state: ", error.what()));
+  }
+  return state;
+}
+
+std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions& options) {
+  auto identity = options.identity;
+  auto add = [&](const char* name, std::string value) {
+    identity.emplace_back(name, std::move(value));
+  };
+  const OptimizerSpec& o = options.optimizer;
+  const ScheduleSpec& s = options.schedule;
+  add("dtype", std::string(DTypeName(options.dtype)));
+  add("micro-batch", absl::StrCat(options.micro_batch));
+  // Of all ranks together: the same samples make a step on any number of them.
+  add("accumulate", absl::StrCat(options.accumulate * options.ranks));
+  add("seed", absl::StrCat(options.seed));
+  add("order", options.order == SampleOrder::kShuffle ? "shuffle" : "sequential");
+  add("threads", absl::StrCat(options.threads));
+  const char* kinds[] = {"adamw", "adam", "sgd"};
+  add("optimizer", kinds[static_cast<int>(o.kind)]);
+  add("lr", Exact(o.learning_rate));
+  add("betas", absl::StrCat(Exact(o.beta1), ",", Exact(o.beta2)));
+  add("eps", Exact(o.eps));
+  add("weight-decay", Exact(o.weight_decay));
+  add("decay", o.decay == OptimizerSpec::Decay::kAll ? "all" : "matrices");
+  add("momentum", absl::StrCat(Exact(o.momentum), ",", Exact(o.dampening), ",",
+                               o.nesterov ? "nesterov" : "plain"));
+  add("clip", Exact(options.clip));
+  add("schedule", std::string(ScheduleName(s.kind)));
+  add("warmup", absl::StrCat(s.warmup_steps));
+  add("schedule details",
+      absl::StrCat(Exact(s.num_cycles), ",", static_cast<int>(s.warmup_type), ",",
+                   Exact(s.warmup_min_lr), ",", s.warmup_max_lr ? Exact(*s.warmup_max_lr) : "-",
+                   ",", Exact(s.warmup_min_ratio), ",", Exact(s.cos_min_ratio), ",",
+                   s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
+  if (options.dtype == DType::kFloat16) {
+    const LossScaleSpec& l = options.loss_scale;
+    add("loss scale",
+        absl::StrCat(Exact(l.static_scale), ",", l.initial_scale_power, ",", l.window, ",",
+                     l.hysteresis, ",", static_cast<int>(l.consecutive_hysteresis), ",",
+                     Exact(l.min_scale)));
+  }
+  return identity;
+}
+
+absl::Status CompareIdentity(const RunState& committed,
+                             const std::vector<std::pair<std::string, std::string>>& now) {
+  const std::map<std::string, std::string> then(committed.identity.begin(),
+                                                committed.identity.end());
+  const std::map<std::string, std::string> current(now.begin(), now.end());
+  std::string differences;
+  for (const auto& [name, value] : current) {
+    const auto it = then.find(name);
+    if (it == then.end() || it->second == value) continue;
+    absl::StrAppend(&differences, differences.empty() ? "" : "; ", name, " was ", it->second,
+                    " and is now ", value);
+  }
+  for (const auto& [name, value] : then) {
+    if (current.contains(name)) continue;
+    absl::StrAppend(&differences, differences.empty() ? "" : "; ", name, " was ", value,
+                    " and is now not given");
+  }
+  if (differences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--resume continues the same run, but ", differences,
+                   "; give the old values, or another --output to start a new run"));
+}
+
+}  // namespace spillway

@@ -1,0 +1,68 @@
+// What a commit says of a run beside its tiles: how far it is, what it is, and what a
+// resumed run must agree with. JSON inside the manifest.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/numeric/loss_scale.h"
+#include "engine/model/model_description.h"
+#include "engine/options/train_options.h"
+
+namespace spillway {
+
+// Of a commit of several ranks, what this one's manifest is of it.
+struct RankPart {
+  int rank = 0;
+  int ranks = 1;
+  int group = 1;          // as in ShardGrid
+  std::string commit_id;  // the same in the manifests of all ranks, and in no other commit's
+
+  friend bool operator==(const RankPart&, const RankPart&) = default;
+};
+
+struct RunState {
+  int64_t step = 0;           // steps behind it; the data cursor follows from it
+  int64_t applied_steps = 0;  // of these, not skipped: what bias corrections count
+  bool finished = false;
+  LossScaleState loss_scale;
+  DType dtype = DType::kBFloat16;
+  int threads = 0;
+  // (name, value) pairs that must be the same on resume.
+  std::vector<std::pair<std::string, std::string>> identity;
+  ModelDescription model;
+  // Where the store is: the parents, and how often the run has moved.
+  std::vector<std::string> parents;
+  int store_number = 0;
+  RankPart part;
+};
+
+// The manifest of the commit in `directory`: an OUTPUT, or a copy of a commit, or a rank's own
+// directory in an OUTPUT (RankOutput), whose manifest has the rank in its name.
+std::string CommitManifestPath(const std::string& directory);
+
+// Where rank r keeps what is its own of a run: OUTPUT, and OUTPUT/ranks/r of the others.
+std::string RankOutput(const std::string& output, int rank);
+inline constexpr char kRanksName[] = "ranks";
+
+// Where a rank's manifest waits until the first rank's has been renamed, which decides that the
+// commit is one (engine/run/rank_commit.h).
+std::string PreparedManifestPath(const std::string& directory);
+
+std::string EncodeRunState(const RunState& state);
+// kDataLoss for what EncodeRunState would not have written, kInvalidArgument for another
+// version. Pure.
+absl::StatusOr<RunState> DecodeRunState(const std::string& text);
+
+// The values of `options` that decide a run's bits, by the flags' names, with
+// options.identity in front.
+std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions& options);
+
+// kInvalidArgument that names every difference.
+absl::Status CompareIdentity(const RunState& committed,
+                             const std::vector<std::pair<std::string, std::string>>& now);
+
+}  // namespace spillway

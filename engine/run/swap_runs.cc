@@ -1,0 +1,213 @@
+#include "engine/run/swap_runs.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "engine/run/run_state.h"
+#include "io/file.h"
+#include "engine/run/run_directory.h"
+#include "io/base/status.h"
+#include "io/base/unique_fd.h"
+#include "swap/store/swap_store.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+using State = SwapRun::State;
+
+constexpr absl::string_view kPrefix = "spillway-";
+constexpr size_t kIdDigits = 16;
+
+bool IsHex(absl::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
+}
+
+// Of a directory whose owner said that its OUTPUT is on this machine.
+void JudgeByOutput(SwapRun& run) {
+  struct stat info;
+  if (::stat(run.output.c_str(), &info) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) {
+      run.state = State::kDead;
+      run.reason = absl::StrCat("its OUTPUT ", run.output, " is gone");
+    } else {
+      run.reason = absl::StrCat("its OUTPUT ", run.output, " cannot be looked at");
+    }
+    return;
+  }
+  if (info.st_uid != ::geteuid()) {
+    run.reason = absl::StrCat("its OUTPUT ", run.output, " belongs to user ", info.st_uid);
+    return;
+  }
+  CommitRecord record;
+  const auto store =
+      SwapStore::Open(CommitManifestPath(run.output), /*read_only=*/true, {}, &record);
+  if (absl::IsNotFound(store.status())) {
+    run.state = State::kDead;
+    run.reason = absl::StrCat("its run in ", run.output, " ended before the first commit");
+    return;
+  }
+  if (!store.ok()) {
+    run.reason = absl::StrCat("the commit in ", run.output, " cannot be read");
+    return;
+  }
+  struct stat ours;
+  if (::stat(run.path.c_str(), &ours) != 0) return;
+  for (const std::string& used : (*store)->directories()) {
+    struct stat theirs;
+    if (::stat(used.c_str(), &theirs) == 0 && theirs.st_ino == ours.st_ino &&
+        theirs.st_dev == ours.st_dev) {
+      run.state = State::kResumable;
+      run.reason = absl::StrCat("step ", record.step, " of ", run.output);
+      return;
+    }
+  }
+  run.state = State::kDead;
+  run.reason = absl::StrCat("the commit in ", run.output, " is on other swap");
+}
+
+void JudgeByOwner(const std::optional<RunRecord>& owner, bool empty, SwapRun& run) {
+  if (!owner) {
+    // A run writes its record before it makes files.
+    run.state = empty ? State::kDead : State::kUnknown;
+    run.reason = empty ? "it was killed before it wrote anything" : "it does not say whose it is";
+    return;
+  }
+  run.output = owner->output;
+  run.started_seconds = owner->since_seconds;
+  const RunRecord here = ThisProcess();
+  if (owner->host != here.host || owner->machine != here.machine) {
+    run.state = State::kElsewhere;
+    run.reason = absl::StrCat("of ", owner->host, ": run `spillway clean` there");
+    return;
+  }
+  JudgeByOutput(run);
+}
+
+absl::StatusOr<SwapRun> Judge(const std::string& path) {
+  ASSIGN_OR_RETURN(const RunDirectoryGlance glance, GlanceAtRunDirectory(path));
+  SwapRun run;
+  run.path = path;
+  run.allocated_bytes = glance.allocated_bytes;
+  run.modified_seconds = glance.modified_seconds;
+  if (!glance.readable) {
+    run.reason = absl::StrCat("it belongs to user ", glance.user);
+    return run;
+  }
+  if (glance.owner) {
+    run.output = glance.owner->output;
+    run.started_seconds = glance.owner->since_seconds;
+  }
+  if (glance.in_use) {
+    run.state = State::kInUse;
+    run.reason = glance.holder ? absl::StrCat("by ", DescribeHolder(*glance.holder, ThisProcess()))
+                               : "by a process that has not said who it is";
+    return run;
+  }
+  struct stat info;
+  const bool empty = ::lstat((path + "/" + SwapFileNames()[0]).c_str(), &info) != 0;
+  JudgeByOwner(glance.owner, empty, run);
+  return run;
+}
+
+}  // namespace
+
+std::string SwapDirectoryName(const std::string& id, int store_number) {
+  return absl::StrCat(kPrefix, id, "-rank0.", store_number);
+}
+
+bool IsSwapDirectoryName(absl::string_view name) {
+  return absl::ConsumePrefix(&name, kPrefix) && name.size() > kIdDigits &&
+         IsHex(name.substr(0, kIdDigits)) && absl::StartsWith(name.substr(kIdDigits), "-rank");
+}
+
+const std::vector<std::string>& SwapFileNames() {
+  static const std::vector<std::string>& names = *new std::vector<std::string>{"tiles"};
+  return names;
+}
+
+std::string ReadRunId(const std::string& output) {
+  auto text = ReadSmallFile(absl::StrCat(output, "/", kRunIdName), 4096, SymbolicLink::kRefuse);
+  if (!text.ok()) return "";
+  const std::string id(absl::StripSuffix(*text, "\n"));
+  return id.size() == kIdDigits && IsHex(id) ? id : "";
+}
+
+absl::StatusOr<std::string> CreateRunId(const std::string& output) {
+  uint64_t random = 0;
+  if (RetryOnSignal([&] { return ::getrandom(&random, sizeof(random), 0); }) != sizeof(random)) {
+    return ErrnoStatus(errno, "draw a number for the run");
+  }
+  const std::string id = absl::StrFormat("%016x", random);
+  RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(output, "/", kRunIdName), id + "\n"));
+  return id;
+}
+
+const char* SwapRunStateName(SwapRun::State state) {
+  switch (state) {
+    case State::kInUse:
+      return "in use";
+    case State::kResumable:
+      return "resumable";
+    case State::kDead:
+      return "dead";
+    case State::kElsewhere:
+      return "elsewhere";
+    case State::kUnknown:
+      return "unknown";
+  }
+  return "";
+}
+
+absl::StatusOr<std::vector<SwapRun>> FindSwapRuns(const std::string& parent) {
+  std::error_code error;
+  fs::directory_iterator entries(parent, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("list ", parent));
+  std::vector<SwapRun> runs;
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (!IsSwapDirectoryName(entries->path().filename().string())) continue;
+    auto run = Judge(entries->path().string());
+    if (absl::IsNotFound(run.status())) continue;  // gone meanwhile, or only a name
+    if (!run.ok()) {
+      run = SwapRun();
+      run->path = entries->path().string();
+      run->reason = "it cannot be looked at";
+    }
+    runs.push_back(*std::move(run));
+  }
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("list ", parent));
+  std::sort(runs.begin(), runs.end(),
+            [](const SwapRun& a, const SwapRun& b) { return a.path < b.path; });
+  return runs;
+}
+
+absl::StatusOr<uint64_t> RemoveDeadRun(const SwapRun& run) {
+  ASSIGN_OR_RETURN(auto directory, RunDirectory::Open(run.path, {.create = false}));
+  ASSIGN_OR_RETURN(const auto owner, directory->ReadOwner());
+  RETURN_IF_ERROR(directory->CheckEntries(SwapFileNames(), {}, OtherNames::kIgnored));
+  struct stat info;
+  const bool empty =
+      ::fstatat(directory->fd(), SwapFileNames()[0].c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0;
+  SwapRun now;
+  now.path = run.path;
+  JudgeByOwner(owner, empty, now);
+  if (now.state != State::kDead) {
+    return absl::FailedPreconditionError(absl::StrCat(run.path, " is not dead any more (",
+                                                      SwapRunStateName(now.state), ": ", now.reason,
+                                                      "); it stays"));
+  }
+  return RunDirectory::Remove(std::move(directory), SwapFileNames());
+}
+
+}  // namespace spillway

@@ -1,0 +1,125 @@
+#include "engine/run/written_bytes.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/report/metrics.h"
+#include "io/file.h"
+#include "io/base/status.h"
+#include "io/base/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kMostFileBytes = 64;
+constexpr uint64_t kCountBytes = 21;
+
+// What the smallest run of one step more would have written in the end.
+uint64_t Needed(uint64_t written_bytes, const WritePlan& plan) {
+  return written_bytes + plan.initial_bytes + plan.step_bytes + plan.end_bytes;
+}
+
+uint64_t WrittenInSteps(const std::string& output) {
+  uint64_t bytes = 0;
+  ReadRows(output + "/metrics.jsonl", [&](const nlohmann::json& row, int64_t) {
+    const auto written = nlohmann::json::json_pointer("/bytes/nvme_written");
+    if (row.contains(written) && row[written].is_number_unsigned()) {
+      bytes += row[written].get<uint64_t>();
+    }
+  }).IgnoreError();
+  return bytes;
+}
+
+}  // namespace
+
+WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits) {
+  WritePlan writes;
+  writes.step_bytes = plan.traffic.written_bytes;
+  writes.end_bytes = writes.step_bytes;
+  const StateLayout& layout = plan.layout;
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    const UnitPlacement& placement = plan.placements[unit];
+    for (int plane = 0; plane < layout.num_planes(); ++plane) {
+      const uint64_t bytes =
+          layout.PaddedParameters(unit) * layout.planes()[plane].bytes_per_parameter;
+      if (placement.InStore(plane)) {
+        if (fresh) writes.initial_bytes += bytes;
+      } else if (commits) {
+        writes.end_bytes += bytes;
+      }
+    }
+  }
+  return writes;
+}
+
+bool StepWouldPass(uint64_t limit_bytes, uint64_t written_bytes, const WritePlan& plan) {
+  return limit_bytes > 0 && written_bytes + plan.step_bytes + plan.end_bytes > limit_bytes;
+}
+
+absl::Status CheckWriteLimit(uint64_t limit_bytes, uint64_t written_bytes, const WritePlan& plan) {
+  if (limit_bytes == 0 || Needed(written_bytes, plan) <= limit_bytes) return absl::OkStatus();
+  std::string parts;
+  const auto part = [&](uint64_t bytes, absl::string_view what) {
+    if (bytes == 0) return;
+    absl::StrAppend(&parts, parts.empty() ? "" : ", ", FormatBytes(bytes), " ", what);
+  };
+  part(written_bytes, "written by this run so far");
+  part(plan.initial_bytes, "of first state");
+  part(plan.step_bytes, "a step");
+  part(plan.end_bytes, "at the end (updates under way, and the commit)");
+  return DoesNotFitError(absl::StrCat("--max-bytes-written ", FormatBytes(limit_bytes),
+                                      " allows no step: ", parts, "; give at least ",
+                                      FormatBytesForFlag(Needed(written_bytes, plan))));
+}
+
+std::string WrittenBytes::PathIn(const std::string& output) { return output + "/bytes-written"; }
+
+absl::StatusOr<uint64_t> WrittenBytes::Read(const std::string& output) {
+  const std::string path = PathIn(output);
+  const auto text = ReadSmallFile(path, kMostFileBytes, SymbolicLink::kRefuse);
+  if (absl::IsNotFound(text.status())) return WrittenInSteps(output);
+  RETURN_IF_ERROR(text.status());
+  if (text->empty()) return WrittenInSteps(output);
+  uint64_t bytes = 0;
+  if (!absl::SimpleAtoi(absl::StripSuffix(*text, "\n"), &bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path,
+                     " holds no number: it says how much this run has written; put the "
+                     "bytes there (0 if nobody knows)"));
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::unique_ptr<WrittenBytes>> WrittenBytes::Open(const std::string& output,
+                                                                 uint64_t before) {
+  const std::string path = PathIn(output);
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  std::unique_ptr<WrittenBytes> written(new WrittenBytes(path, std::move(fd), before));
+  RETURN_IF_ERROR(written->Set(0));
+  // Only now: a process killed here leaves a number.
+  if (::ftruncate(written->fd_.get(), kCountBytes) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("shorten ", path));
+  }
+  return written;
+}
+
+absl::Status WrittenBytes::Set(uint64_t process_bytes, uint64_t expected_bytes) {
+  process_bytes_ = process_bytes;
+  // Always as long, in one write: a reader, or a process killed here, finds the old number or
+  // the new one.
+  const std::string text = absl::StrFormat("%020d\n", total() + expected_bytes);
+  const ssize_t wrote = ::pwrite(fd_.get(), text.data(), text.size(), 0);
+  if (wrote == static_cast<ssize_t>(text.size())) return absl::OkStatus();
+  return ErrnoStatus(wrote < 0 ? errno : ENOSPC, absl::StrCat("write ", path_));
+}
+
+}  // namespace spillway

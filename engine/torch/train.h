@@ -1,0 +1,40 @@
+// The public way to train: a model and data on engine/torch/model.h's terms, and options.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "engine/torch/model.h"
+#include "engine/weights/state_source.h"
+#include "engine/options/train_options.h"
+#include "engine/train/trainer.h"
+#include "engine/weights/weight_source.h"
+
+namespace spillway {
+
+struct TrainHooks {
+  // Called when everything has been checked and planned, before the first step.
+  std::function<absl::Status()> at_start;
+  // Called with the state after the last step (or that of the commit, when the run had
+  // finished before): export it here.
+  std::function<absl::Status(const StateSource& state)> at_end;
+  // For tests: a device whose memory weights and gradient sums shall be in while the processor
+  // computes; outlives the call. Null: as options.device says.
+  Device* device = nullptr;
+};
+
+// Trains `model` on `data` as `options` say, into options.output: metrics.jsonl,
+// eval.jsonl and, unless no_commit, commits that --resume continues from.
+//
+// `weights` gives the first weights; null: every parameter's Init. `evaluation` may be
+// null. Sets LibTorch's thread count and CPU allocator for the process, and handles
+// SIGTERM, SIGINT and SIGUSR1 meanwhile (TrainResult::End::kStopped).
+//
+// Errors: kInvalidArgument and the like for what the caller can mend; a status for
+// which ExitCodeOf gives 3 when the run does not fit the budgets; kDataLoss for wrong
+// bytes; kOutOfRange when a loss or a master is not finite (the last commit is good).
+absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
+                                  WeightSource* weights, const TrainOptions& options,
+                                  const TrainHooks& hooks = {});
+
+}  // namespace spillway

@@ -1,0 +1,100 @@
+#include "engine/weights/state_source.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "engine/run/rank_commit.h"
+#include "engine/ranks/reshard.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+#include "swap/store/store_reader.h"
+
+namespace spillway {
+
+absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout,
+                                  const RankPart& part) {
+  const ShardGrid grid{part.ranks, part.group, part.rank};
+  bool fits = static_cast<int>(model.units.size()) == layout.num_units();
+  for (int unit = 0; fits && unit < layout.num_units(); ++unit) {
+    const uint64_t parameters = model.units[unit].flat_parameters;
+    fits = layout.units()[unit].parameters ==
+           (part.ranks == 1 ? parameters : grid.ShardParameters(parameters));
+  }
+  if (fits) return absl::OkStatus();
+  return WrongBytesError("the commit's run state names other parameters than its tiles hold");
+}
+
+absl::Status CommittedRun::OpenOtherParts() {
+  if (state.part.rank > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, " holds one rank's part of a commit of ", state.part.ranks,
+                     " ranks: name the run's output, two folders above it"));
+  }
+  for (int rank = 1; rank < state.part.group; ++rank) {
+    ASSIGN_OR_RETURN(const std::string path,
+                     FindPart(RankOutput(directory, rank), state.part.commit_id));
+    ASSIGN_OR_RETURN(CommittedRun other, OpenCommit(path));
+    others.push_back(std::move(other.store));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<const SwapStore*> CommittedRun::shards() const {
+  SPILLWAY_CHECK(static_cast<int>(others.size()) + 1 == state.part.group);
+  std::vector<const SwapStore*> all = {store.get()};
+  for (const auto& other : others) all.push_back(other.get());
+  return all;
+}
+
+StateSource CommittedRun::source() const {
+  StateSource source;
+  source.model = state.model;
+  source.layout = store->layout();
+  source.dtype = state.dtype;
+  if (state.part.ranks == 1) {
+    source.read = [store = store.get()](int first, int last, const SwapManager::FillTile& visit) {
+      return ReadStore(*store, first, last, visit);
+    };
+    return source;
+  }
+  std::vector<uint64_t> parameters;
+  std::vector<UnitLayout> units = source.layout.units();
+  for (size_t unit = 0; unit < units.size(); ++unit) {
+    parameters.push_back(state.model.units[unit].flat_parameters);
+    units[unit].parameters = grid().UnitParameters(parameters.back());
+  }
+  source.layout =
+      StateLayout(std::move(units), source.layout.planes(),
+                  source.layout.gradient_bytes_per_parameter(), source.layout.tile_parameters());
+  source.read = [shards = shards(), grid = grid(), parameters](int first, int last,
+                                                               const SwapManager::FillTile& visit) {
+    return ReadShards(shards, grid, parameters, first, last, visit);
+  };
+  return source;
+}
+
+absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path) {
+  CommittedRun run;
+  run.directory = std::filesystem::path(manifest_path).parent_path().string();
+  CommitRecord record;
+  ASSIGN_OR_RETURN(run.store, SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record));
+  ASSIGN_OR_RETURN(run.state, DecodeRunState(record.engine_state));
+  RETURN_IF_ERROR(CheckModelFitsLayout(run.state.model, run.store->layout(), run.state.part));
+  return run;
+}
+
+absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output) {
+  absl::StatusOr<CommittedRun> run = OpenCommit(CommitManifestPath(output));
+  if (absl::IsNotFound(run.status())) {
+    return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
+  }
+  if (!run.ok()) return Annotate(run.status(), absl::StrCat("the commit in ", output));
+  return run;
+}
+
+absl::StatusOr<RunState> ReadCommittedState(const std::string& output) {
+  ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(output));
+  return std::move(run.state);
+}
+
+}  // namespace spillway

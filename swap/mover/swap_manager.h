@@ -1,0 +1,195 @@
+// Carries out a SwapPlan: brings weights before they are needed, takes gradients
+// when they are complete, streams tiles through the optimizer, and makes commits.
+//
+// One compute thread calls the methods below. Behind them a mover thread owns the
+// I/O engine and all decisions, and a few workers do the arithmetic on tiles; both
+// run beside the compute thread. A failed transfer, wrong bytes or an update that
+// goes wrong becomes the status of the next call; after that the manager only stops.
+//
+// A step, as the compute thread sees it:
+//
+//   manager->Enqueue(Program::kTrain);           // fetches begin
+//   manager->AnnounceUpdate(scalars);            // immediate updates
+//   for each op of the schedule:
+//     OpBuffers buffers = manager->BeginOp();    // waits for what the op needs
+//     ... compute, add to buffers.gradients ...
+//     manager->EndOp();
+//   total = manager->AwaitGradients();           // deferred updates
+//   manager->AnnounceUpdate(scalars);            // clip and scale are known now
+//
+// Deferred updates then run inside the next program, or in Flush. A commit
+//
+//   manager->StartCommit(path, record);
+//
+// goes on beside the steps that follow: when the updates announced so far stand, what
+// only lives in memory is written, everything is made durable, and the manifest written.
+// Later updates wait for that, and nothing else does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "io/io_engine.h"
+#include "swap/device/arena.h"
+#include "swap/device/device.h"
+#include "swap/device/device_times.h"
+#include "swap/mover/executor.h"
+#include "swap/plan/swap_plan.h"
+#include "swap/store/swap_store.h"
+#include "swap/device/tile_compute.h"
+
+namespace spillway {
+
+enum class Program : uint8_t {
+  kTrain,     // the whole schedule
+  kEvaluate,  // its operations up to and with the loss, without gradients
+};
+
+// Memory that an op may use until its EndOp: of a separate device, in its compute stream. The
+// inputs' memory is the host's all the same.
+struct OpBuffers {
+  const StepOp* op = nullptr;
+  int index = 0;                 // of the op in the schedule
+  std::vector<char*> weights;    // by position in op->weights: the unit's flat weights
+  std::vector<char*> gradients;  // by position in op->gradients: the unit's flat sums
+  // No op of this step has written to these sums yet: their contents are undefined.
+  std::vector<bool> fresh;
+  // They are in the run's dtype, not fp32, and take two terms at most. Empty: none are.
+  std::vector<bool> rounded;
+  bool Rounded(size_t i) const { return i < rounded.size() && rounded[i]; }
+  // Of a unit whose activations leave the device: where a training forward puts its inputs,
+  // and where its backward finds them. Null: they stay with whoever computes.
+  char* inputs = nullptr;
+  uint64_t inputs_bytes = 0;
+};
+
+struct GradientTotal {
+  double sum_of_squares = 0;  // of the rounded gradients, before any scale
+  bool finite = true;
+};
+
+// Counters since the start; differences make a step's row.
+struct SwapStats {
+  IoStats io;
+  double update_busy_seconds = 0;
+  double stall_disk_seconds = 0;    // compute waited for storage
+  double stall_update_seconds = 0;  // compute waited for rounding or the optimizer
+  double stall_commit_seconds = 0;  // compute waited while a commit held back updates
+  uint64_t tiles_updated = 0;
+  uint64_t update_filled_bytes = 0;  // weights that went from an update into a forward
+  uint64_t to_device_bytes = 0;      // copied to a device with memory of its own
+  uint64_t to_host_bytes = 0;        // and from there
+  // Of a separate device, as its streams tell (swap/device/device_times.h): the copies of the mover's by
+  // direction, how long any of them was under way, how long it rounded and updated, how long
+  // operations computed, and how long they waited for copies. The stalls above are then times in
+  // which it had nothing to compute, and update_busy_seconds are those of the workers alone.
+  CopyTime copies_to_device;
+  CopyTime copies_to_host;
+  double copy_busy_seconds = 0;
+  double device_update_seconds = 0;
+  double compute_busy_seconds = 0;
+  double stall_copy_seconds = 0;
+};
+
+struct SwapManagerOptions {
+  IoEngineOptions io;
+  int workers = 2;
+  // No threads: see swap/mover/executor.h. REQUIRES then: a store, whose engine waits for the
+  // executor's jobs.
+  Executor* executor = nullptr;
+  // The plan's separate device, which outlives the manager; null where it has none. Then the
+  // device arena is that device's memory, and the host's is registered with it.
+  Device* device = nullptr;
+  // Of a separate device, the stream in which operations are. kCompute: whoever takes them computes
+  // in them, and what it waits for is in io.trace. kExchange: that is no compute.
+  StreamId ops_stream = StreamId::kCompute;
+};
+
+class SwapManager {
+ public:
+  // `store` may be null when the plan places nothing in it and nothing is committed;
+  // otherwise it, the arenas and `compute` outlive the manager. The arenas have at
+  // least the plan's sizes.
+  static absl::StatusOr<std::unique_ptr<SwapManager>> Create(SwapPlan plan, SwapStore* store,
+                                                             Arena* host_arena, Arena* device_arena,
+                                                             TileCompute* compute,
+                                                             const SwapManagerOptions& options);
+  ~SwapManager();
+
+  const SwapPlan& plan() const { return plan_; }
+  absl::string_view engine_name() const;
+
+  // --- The first state.
+  using FillTile = std::function<absl::Status(const TileView& tile)>;
+  // Calls `fill` for every tile (from several workers, planes zeroed) and puts the result where it
+  // lives. Calls begin in order, units and in each the tiles: one that waits for what those before
+  // it do waits for something that goes on. Where one fails it comes back when all have ended.
+  absl::Status Initialize(const FillTile& fill, const std::function<void(double)>& progress = {});
+  // Brings what lives in memory from the store (resume).
+  absl::Status LoadResident();
+
+  // --- Steps.
+  // Programs run in the order enqueued; the next may be enqueued while one runs, so
+  // that its fetches overlap.
+  void Enqueue(Program program);
+  // Forgets programs that no BeginOp has entered.
+  void AbandonQueued();
+  // Gives up what runs, be it in an operation that has begun and will not end, and what is
+  // enqueued. Whether the state is that of the training program before it, once Flush has come
+  // back: false where updates of this one have begun. No program may be enqueued any more.
+  absl::StatusOr<bool> AbandonRunning();
+  absl::StatusOr<OpBuffers> BeginOp();
+  void EndOp();
+  // Deferred updates: waits until every gradient of the step is rounded.
+  absl::StatusOr<GradientTotal> AwaitGradients();
+  // The scalars of the current step's update. Immediate updates: before the first
+  // EndOp of a loss or backward. Deferred: after AwaitGradients. scalars.step counts up.
+  void AnnounceUpdate(const UpdateScalars& scalars);
+  // Finishes every pending update, including its writes.
+  // REQUIRES: no program is enqueued (AbandonQueued).
+  absl::Status Flush();
+
+  // --- Commits. REQUIRES: a store of two slots.
+  // Begins a commit of the state after every update announced so far, and returns; waits
+  // for the commit before it only. `at_end`, when given, is called once it is durable,
+  // on the manager's thread. `publish`, when given, is called before that, when the manifest is
+  // on the disk, on a thread of its own that may wait there; until it has returned OK the commit
+  // before stays whole.
+  // REQUIRES: after the last EndOp of a program, or at rest.
+  absl::Status StartCommit(absl::string_view manifest_path, const CommitRecord& record,
+                           std::function<void()> at_end = {},
+                           std::function<absl::Status()> publish = {});
+  // Waits until the commit is durable. Deferred updates need a program, or Flush, to run.
+  absl::Status AwaitCommit();
+
+  // --- State at rest. REQUIRES: after Flush (or Initialize, LoadResident).
+  // StartCommit and AwaitCommit.
+  absl::Status Commit(absl::string_view manifest_path, const CommitRecord& record);
+  // Calls `visit` for every tile in order, on this thread. Planes
+  // [first_plane, last_plane) are there, the others null.
+  absl::Status ReadState(int first_plane, int last_plane, const FillTile& visit);
+
+  SwapStats stats() const;
+
+  // With an executor: goes on beside the compute thread for one turn, as the mover's
+  // thread would.
+  void Turn();
+
+  // What runs, in order, for tests and traces: "update 3 tile 0" and so on. Off
+  // unless enabled before the first step.
+  void RecordEvents();
+  std::vector<std::string> TakeEvents();
+
+ private:
+  class Mover;
+  explicit SwapManager(SwapPlan plan);
+
+  SwapPlan plan_;
+  std::unique_ptr<Mover> mover_;
+};
+
+}  // namespace spillway

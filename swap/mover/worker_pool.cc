@@ -1,0 +1,56 @@
+#include "swap/mover/worker_pool.h"
+
+#include <chrono>
+#include <utility>
+
+#include "io/base/thread_name.h"
+
+namespace spillway {
+
+WorkerPool::WorkerPool(int threads, Executor* executor)
+    : num_threads_(threads), executor_(executor) {
+  if (executor_ != nullptr) return;
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+}
+
+WorkerPool::~WorkerPool() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerPool::Run(std::function<void()> job) {
+  if (executor_ != nullptr) return executor_->Run(std::move(job));
+  MutexLock lock(mutex_);
+  jobs_.push_back(std::move(job));
+  changed_.NotifyOne();
+}
+
+void WorkerPool::RunFirst(std::function<void()> job) {
+  if (executor_ != nullptr) return executor_->Run(std::move(job));
+  MutexLock lock(mutex_);
+  jobs_.push_front(std::move(job));
+  changed_.NotifyOne();
+}
+
+void WorkerPool::Loop() {
+  NameThisThread("spill-worker");
+  while (true) {
+    std::function<void()> job;
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && jobs_.empty()) changed_.Wait(mutex_);
+      if (jobs_.empty()) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    const auto start = std::chrono::steady_clock::now();
+    job();
+    busy_nanoseconds_ += (std::chrono::steady_clock::now() - start).count();
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,50 @@
+// A few threads for arithmetic on tiles, beside the compute thread.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "io/base/mutex.h"
+#include "swap/mover/executor.h"
+
+namespace spillway {
+
+// Jobs run in the order given, but for those that go first, on whichever thread is free. The
+// destructor runs what was given and then joins. Bounded by its caller: the mover starts at most a
+// few jobs per tile buffer.
+class WorkerPool {
+ public:
+  // With an executor jobs go there, in its order, and no thread is started.
+  explicit WorkerPool(int threads, Executor* executor = nullptr);
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // Any thread.
+  void Run(std::function<void()> job);
+  // The same, before all that wait for a thread.
+  void RunFirst(std::function<void()> job);
+
+  int threads() const { return num_threads_; }
+
+  // Wall time that threads have spent in jobs, all together. Any thread.
+  double busy_seconds() const { return busy_nanoseconds_.load() * 1e-9; }
+
+ private:
+  void Loop();
+
+  const int num_threads_;
+  Executor* const executor_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<int64_t> busy_nanoseconds_{0};
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,346 @@
+// Which draft it shall be: the smallest one, and what memory beyond it is spent on.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+#include "io/base/format_bytes.h"
+#include "swap/plan/planner.h"
+#include "swap/plan/step_simulation.h"
+
+namespace spillway {
+namespace {
+
+// Shares of deferred units that are tried, and how much faster one must be to be taken.
+constexpr double kShareStep = 1.0 / 16, kMostDeferred = 1;
+constexpr double kWorthwhile = 0.995;
+
+// How much is read ahead and under way at once. Tiles wait for a read, a worker and a write in
+// turn: 16 to 24 keep all three busy. Without a tail a unit's update holds up the backward of the
+// next one, which costs more than fetching its weights when they are needed.
+struct Level {
+  int lookahead, tail, tile_buffers;
+};
+constexpr Level kLevels[] = {{4, 2, 24}, {4, 2, 16}, {4, 2, 8}, {3, 2, 8}, {2, 2, 8},
+                             {2, 2, 6},  {2, 1, 8},  {2, 1, 4}, {1, 1, 8}, {1, 1, 3},
+                             {0, 1, 4},  {0, 1, 2},  {1, 0, 8}, {1, 0, 2}, {0, 0, 8}};
+constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
+// Tiles under way on a device that updates them: one comes, one is worked on, one goes, and one
+// more.
+constexpr int kFewestDeviceTiles = 2, kMostDeviceTiles = 4;
+// The clock chooses among these, and below them only where none of them fits: it does not see all
+// that is lost there, as transfers take their time one by one.
+constexpr int kChosenLevels = 5;
+
+// Whether a store with `room` has all that is spilled by a plan that asks for `other`.
+bool Covers(const SpillRoom& room, const SpillRoom& other) {
+  for (size_t unit = 0; unit < other.gradients.size(); ++unit) {
+    if (other.gradients[unit] && !room.gradients[unit]) return false;
+    if (other.activation_bytes[unit] > room.activation_bytes[unit]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// On the device an activation costs no transfer. Those of the last units are there for the
+// shortest time.
+void Planner::KeepActivations(Draft& draft) const {
+  if (!chooses_activations()) return;
+  const auto on_device = [&](Draft& d) {
+    d.activations.assign(layout_.num_units(), Tier::kDevice);
+  };
+  if (TryChange(draft, on_device)) return;
+  for (int unit = layout_.num_units() - 1; unit >= 0; --unit) {
+    if (draft.activations[unit] == Tier::kDevice) continue;
+    TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kDevice; });
+  }
+}
+
+// Those to be tried, the one without a clock first.
+std::vector<double> Planner::DeviceUpdateShares() const {
+  const bool timed = request_.clock && request_.clock->device_update_bytes_per_second > 0;
+  if (request_.device_update_share || !request_.separate_device || !timed) {
+    return {request_.device_update_share.value_or(0)};
+  }
+  return {0, 1, 0.75, 0.5, 0.25};
+}
+
+// Of neighbours some are streamed and some not, so that the link and the workers are busy at the
+// same time. At first with the least memory that lets tiles come and go at once.
+void Planner::StreamUpdates(Draft& draft, double share) const {
+  if (!request_.separate_device || !training()) return;
+  TryChange(draft, [&](Draft& d) {
+    double due = 0;
+    for (int unit = 0; unit < layout_.num_units(); ++unit) {
+      const double bytes = static_cast<double>(layout_.PaddedParameters(unit));
+      const UnitPlacement& placement = d.placements[unit];
+      const bool there = placement.weight == Tier::kDevice && placement.optimizer == Tier::kDevice;
+      if (bytes == 0 || gradient_ops_[unit].empty() || there) continue;
+      due += share * bytes;
+      if (due < bytes / 2) continue;
+      due -= bytes;
+      d.streamed.insert(unit);
+      d.device_tiles = kFewestDeviceTiles;
+    }
+  });
+}
+
+void Planner::PutAllOnDevice(Draft& draft) const {
+  for (UnitPlacement& placement : draft.placements) {
+    placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
+    SetNvmePlanes(placement);
+  }
+  if (chooses_activations()) draft.activations.assign(layout_.num_units(), Tier::kDevice);
+}
+
+// With all else in place: as many tiles as fit into what is idle there.
+void Planner::ReadAheadAtTheTurn(Draft& draft) const {
+  const int unit = TurnUnit(draft);
+  if (unit < 0) return;
+  for (int tiles = layout_.NumTiles(unit); tiles > 0; tiles -= (tiles + 15) / 16) {
+    if (TryChange(draft, [&](Draft& d) { d.turn_tiles = tiles; })) return;
+  }
+}
+
+// Immediate updates all fall into the backward, while a forward leaves the disk half idle:
+// every so-manieth unit keeps its gradient in host memory and is updated there, where its
+// new weights go straight into their use.
+void Planner::DeferUpdates(Draft& draft, double share) const {
+  double due = 0;
+  // The first unit's update is needed at once: its gradient is the last, its forward the first.
+  for (int unit = 1; unit < layout_.num_units(); ++unit) {
+    if (gradient_ops_[unit].empty() || !draft.placements[unit].any_nvme()) continue;
+    due += share;
+    if (due < 1) continue;
+    due -= 1;
+    TryChange(draft, [&](Draft& d) {
+      d.deferred.insert(unit);
+      d.placements[unit].gradient = Tier::kHost;
+    });
+  }
+}
+
+// Memory beyond the minimum, in order of what a byte saves.
+void Planner::SpendRest(Draft& draft) const {
+  // The turns of a step: there, a fetch would have nothing to hide behind. When the
+  // user asked for everything on NVMe they stay within a quarter of the parameters.
+  const uint64_t limit =
+      forced_nvme() ? layout_.TotalPaddedParameters() / 4 : layout_.TotalPaddedParameters();
+  uint64_t held = 0;
+  auto within = [&](int unit) { return held + layout_.PaddedParameters(unit) <= limit; };
+  const int last_unit = layout_.num_units() - 1;
+  for (int i = 0; training() && i < 2; ++i) {
+    const int front = i;
+    if (!all_deferred() && front < last_unit && !gradient_ops_[front].empty() && within(front) &&
+        TryChange(draft, [&](Draft& d) { d.carried.insert(front); })) {
+      held += layout_.PaddedParameters(front);
+    }
+    const int back = last_unit - 1 - i;
+    if (back > front && within(back) &&
+        TryChange(draft, [&](Draft& d) { d.kept_over_loss.insert(back); })) {
+      held += layout_.PaddedParameters(back);
+    }
+  }
+  if (all_deferred()) {
+    for (int unit = 0; unit < layout_.num_units(); ++unit) {
+      if (draft.placements[unit].gradient != Tier::kNvme) continue;
+      TryChange(draft, [&](Draft& d) { d.placements[unit].gradient = Tier::kHost; });
+    }
+  }
+  for (int unit = layout_.num_units() - 1; chooses_activations() && unit >= 0; --unit) {
+    if (draft.activations[unit] != Tier::kNvme) continue;
+    TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kHost; });
+  }
+  CacheUnits(draft);
+}
+
+// Whole units that then never touch storage; the first units first, since their
+// updates stand at the turn between two steps.
+void Planner::CacheUnits(Draft& draft) const {
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    for (Tier tier : {Tier::kHost, Tier::kDevice}) {
+      if (tier == Tier::kDevice && request_.separate_device) break;
+      UnitPlacement& placement = draft.placements[unit];
+      const bool weight = request_.weights == TierChoice::kAuto && placement.weight == Tier::kNvme;
+      const bool optimizer =
+          request_.optimizer == TierChoice::kAuto && placement.optimizer == Tier::kNvme;
+      if (!weight && !optimizer) break;
+      const bool done = TryChange(draft, [&](Draft& d) {
+        UnitPlacement& p = d.placements[unit];
+        if (weight) p.weight = tier;
+        if (optimizer) p.optimizer = tier;
+        if (optimizer && all_deferred() && p.gradient == Tier::kNvme) p.gradient = tier;
+        if (optimizer) d.deferred.erase(unit);  // its update keeps no disk busy
+        SetNvmePlanes(p);
+      });
+      if (done) break;
+    }
+  }
+}
+
+absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& visit) const {
+  SPILLWAY_CHECK(num_ops() > 0);
+  ASSIGN_OR_RETURN(Draft smallest, BaseDraft());
+  bool go_on = visit(smallest);
+  // Activations on the device take nothing of the host's memory: in the store they take two
+  // buffers of it, however many there are.
+  for (int unit = layout_.num_units() - 1; chooses_activations() && go_on && unit >= 0; --unit) {
+    if (smallest.activations[unit] == Tier::kDevice) continue;
+    smallest.activations[unit] = Tier::kDevice;
+    if (!request_.has_storage) go_on = visit(smallest);
+  }
+  if (chooses_activations() && request_.has_storage && go_on) go_on = visit(smallest);
+  // In memory without a choice of which: the host's is filled first, then the device's.
+  const bool host_then_device = !request_.has_storage && !request_.separate_device &&
+                                request_.weights == TierChoice::kAuto &&
+                                request_.optimizer == TierChoice::kAuto;
+  for (int unit = layout_.num_units() - 1; host_then_device && go_on && unit >= 0; --unit) {
+    UnitPlacement& placement = smallest.placements[unit];
+    placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
+    go_on = visit(smallest);
+  }
+  if (chooses_separate_memory() && go_on) {
+    PutAllOnDevice(smallest);
+    visit(smallest);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<BudgetPair>> Planner::Smallest() const {
+  std::vector<BudgetPair> pairs;
+  const absl::Status status = VisitSmallest([&](const Draft& draft) {
+    const SwapPlan plan = Build(draft);
+    pairs.push_back({plan.host_arena_bytes, plan.device_bytes()});
+    return true;
+  });
+  if (!status.ok()) return status;
+  return pairs;
+}
+
+absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes) {
+  Draft smallest;
+  BudgetPair least;
+  bool first = true, fits = false;
+  const absl::Status status = VisitSmallest([&](const Draft& draft) {
+    const SwapPlan plan = Build(draft);
+    if (std::exchange(first, false)) least = {plan.host_arena_bytes, plan.device_bytes()};
+    fits = Fits(plan);
+    if (fits) smallest = draft;
+    return !fits;
+  });
+  if (!status.ok()) return status;
+  if (min_host_bytes) *min_host_bytes = least.host_bytes;
+  if (min_device_bytes) *min_device_bytes = least.device_bytes;
+  if (!fits) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the plan needs at least ", FormatBytes(least.host_bytes), " of host and ",
+        FormatBytes(least.device_bytes), " of device memory for state, of which ",
+        FormatBytes(request_.host_bytes), " and ", FormatBytes(request_.device_bytes), " are left",
+        request_.has_storage ? "" : "; with --swap PATH state can live on NVMe"));
+  }
+
+  // A device of its own that has room for all of the state needs nothing copied. There is no
+  // room to spare for a part of it: it would be taken from activations and look-ahead.
+  if (chooses_separate_memory()) TryChange(smallest, [&](Draft& d) { PutAllOnDevice(d); });
+  std::vector<Draft> drafts;
+  for (double share : DeviceUpdateShares()) {
+    Draft& draft = drafts.emplace_back(smallest);
+    StreamUpdates(draft, share);
+    KeepActivations(draft);
+    // Without room for the tiles it is the first again.
+    if (drafts.size() > 1 && draft.streamed == drafts.front().streamed) drafts.pop_back();
+  }
+  SwapPlan plan = Spend(drafts.front(), request_.deferred_share.value_or(0), 0);
+  const uint64_t copied = plan.traffic.to_device_bytes + plan.traffic.to_host_bytes;
+  if (training() && request_.clock && plan.traffic.written_bytes + copied > 0) {
+    plan = Fastest(drafts, std::move(plan));
+  }
+  plan.min_host_bytes = least.host_bytes;
+  return plan;
+}
+
+// Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`, which is
+// what the same request gets without one. None spills more: the store may be there already, with
+// room for that plan.
+SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
+  double least_seconds = SimulateStep(plan, *request_.clock).seconds;
+  uint64_t least_bytes = 0;
+  for (const Draft& draft : smallest) {
+    least_bytes = std::max(least_bytes, Build(draft).host_arena_bytes);
+  }
+  const SpillRoom room = plan.spill_room;
+  // Each choice is taken for itself, one after the other, and may turn out worse with more
+  // memory: what is planned for a little less is a plan, too.
+  for (int sixteenths : {16, 15, 14, 12}) {
+    host_bytes_ = std::max(least_bytes, request_.host_bytes / 16 * sixteenths);
+    double share = request_.deferred_share.value_or(0);
+    int level = 0;
+    const Draft* draft = &smallest.front();
+    const auto try_plan = [&](const Draft& other_draft, double other_share, int other_level) {
+      SwapPlan other = Spend(other_draft, other_share, other_level);
+      if (!Covers(room, other.spill_room)) return;
+      const double seconds = SimulateStep(other, *request_.clock).seconds;
+      if (seconds > least_seconds * kWorthwhile) return;
+      least_seconds = seconds;
+      draft = &other_draft;
+      share = other_share;
+      level = other_level;
+      plan = std::move(other);
+    };
+    // Memory that is not spent on reading ahead everywhere may serve better at the turn, or save
+    // transfers.
+    for (const Draft& other : smallest) {
+      Draft fits = other;
+      const bool deep = Deepen(fits, 0) < kChosenLevels;
+      const int levels = deep ? kChosenLevels : kNumLevels;
+      for (int lower = 0; lower < levels; ++lower) try_plan(other, share, lower);
+    }
+    if (all_deferred() || request_.deferred_share) continue;
+    for (double other = kShareStep; other <= kMostDeferred; other += kShareStep) {
+      try_plan(*draft, other, level);
+    }
+  }
+  host_bytes_ = request_.host_bytes;
+  return plan;
+}
+
+// The deepest look-ahead that fits, from `begin` on: its level, or kNumLevels.
+int Planner::Deepen(Draft& draft, int begin) const {
+  for (int i = begin; i < kNumLevels; ++i) {
+    const Level& level = kLevels[i];
+    // More than eight are worth an eighth of the memory: the rest saves transfers.
+    if (level.tile_buffers > 8 && level.tile_buffers * layout_.MaxTileBytes() > host_bytes_ / 8) {
+      continue;
+    }
+    if (TryChange(draft, [&](Draft& d) {
+          d.lookahead = std::min(level.lookahead, request_.max_lookahead);
+          d.tail = level.tail;
+          d.tile_buffers =
+              std::clamp(level.tile_buffers, 2, std::max(2, request_.max_tile_buffers));
+        })) {
+      return i;
+    }
+  }
+  return kNumLevels;
+}
+
+// From the draft that needs least to the plan that makes the most of the budgets.
+SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_begin) const {
+  Draft draft = smallest;
+  Deepen(draft, level_begin);
+  for (int ahead = request_.max_lookahead; training() && ahead > draft.lookahead; --ahead) {
+    if (TryChange(draft, [&](Draft& d) { d.forward_lookahead = ahead; })) break;
+  }
+  while (draft.device_tiles > 0 && draft.device_tiles < kMostDeviceTiles &&
+         TryChange(draft, [](Draft& d) { ++d.device_tiles; })) {
+  }
+  if (!all_deferred()) DeferUpdates(draft, deferred_share);
+  SpendRest(draft);
+  // Host memory that is idle at the turn is that of stays, which a separate device has.
+  if (request_.read_ahead_at_turn && !request_.separate_device) ReadAheadAtTheTurn(draft);
+  return Build(draft);
+}
+
+}  // namespace spillway

@@ -1,0 +1,58 @@
+// What a step needs, and when: the order of computations, and for each the
+// weights it reads and the gradients it adds to. Plain values; nothing about
+// where bytes live. The engine builds one; PlanSwaps and the swap manager follow it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "io/base/trace.h"
+
+namespace spillway {
+
+enum class OpKind : uint8_t {
+  kForward,   // one unit's forward, all micro-batches
+  kLoss,      // the last unit: forward, loss and (in training) its backward
+  kBackward,  // recompute and backward of one unit, all micro-batches
+};
+
+absl::string_view OpKindName(OpKind kind);
+// What an operation is called in a trace.
+SpanKind SpanKindOf(OpKind kind);
+
+struct StepOp {
+  OpKind kind = OpKind::kForward;
+  int unit = 0;
+  // Units whose weights this op reads: its own, and those it borrows from. Sorted, distinct.
+  std::vector<int> weights;
+  // Units into whose gradient sums this op adds. Empty in evaluation. Sorted, distinct.
+  std::vector<int> gradients;
+};
+
+enum class UpdateMode : uint8_t {
+  // A unit is updated as soon as its gradient is complete.
+  kImmediate,
+  // Gradients wait for the global norm; the next forward updates unit by unit.
+  kDeferred,
+};
+
+struct StepSchedule {
+  std::vector<StepOp> ops;
+  UpdateMode update = UpdateMode::kImmediate;
+};
+
+// A model as the schedule sees it: for every unit, the other units whose
+// parameters it borrows (GPT-2's head borrows from the embedding).
+struct ScheduleModel {
+  std::vector<std::vector<int>> borrows;  // [unit] -> units
+};
+
+// Forward of all units but the last, the last with its loss, backward in reverse.
+// REQUIRES: at least one unit; borrowed units exist.
+StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update);
+
+// Forward only, ending in the loss without gradients.
+StepSchedule BuildEvaluateSchedule(const ScheduleModel& model);
+
+}  // namespace spillway

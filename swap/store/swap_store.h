@@ -1,0 +1,246 @@
+// Where every tile of the state lives on storage, and what was last written there.
+//
+// The store is a set of preallocated files, one per swap path, and a book of
+// extents, generations and checksums. It moves no bytes itself: the swap manager
+// asks where to read and where to write, does the I/O, and comes back to verify
+// or to record.
+//
+// Every tile has two slots. A write goes to the slot that the last commit does
+// not name; Commit makes what is current the committed state by making the data
+// durable and then renaming a small checksummed manifest into place. So a crash
+// at any moment leaves the last commit whole. With `two_slots` false there is
+// one slot, and no commit.
+//
+// Threads: what is known of one tile is independent of every other tile, so methods
+// that take a tile may be called for different tiles from different threads at once,
+// and MakeDurable beside them. Everything else is called while nothing else is.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "io/file_system.h"
+#include "swap/store/manifest.h"
+#include "swap/plan/state_layout.h"
+
+namespace spillway {
+
+struct StoreOptions {
+  // One directory per swap path, owned and locked by this run and rank.
+  std::vector<std::string> directories;
+  bool two_slots = true;
+  SpillRoom spill = {};
+  // How fast each path is, in bytes a second or any other unit; empty: all alike. Tiles are
+  // dealt in proportion (swap/store/striping.h).
+  std::vector<double> rates = {};
+  FileSystem* files = &FileSystem::Real();
+};
+
+// Where a run of planes lies.
+struct TileLocation {
+  File* file = nullptr;
+  uint64_t offset_bytes = 0;
+};
+
+// What a commit says beside the extents. The text is the engine's own (JSON:
+// step, data cursor, loss scale, digests, ...); the store does not look inside.
+struct CommitRecord {
+  uint64_t step = 0;
+  std::string engine_state = {};
+};
+
+// A commit under way: what it names, as it was when it began.
+struct StoreCommit {
+  uint64_t step = 0;
+  std::string manifest_path;
+  std::string manifest_text;
+};
+
+// One contiguous piece of one plane in a store's files, for `inspect`.
+struct ExtentInfo {
+  std::string file;
+  uint64_t offset_bytes;
+  uint64_t size_bytes;
+  int unit;
+  int tile;
+  Plane plane;
+};
+
+class SwapStore {
+ public:
+  // Makes the files and reserves all their space. kResourceExhausted (path, needed,
+  // free) when it does not fit, kAlreadyExists when a file of an earlier run is in the
+  // way (RemoveLeftovers); in every case with nothing left behind that was not there.
+  // REQUIRES: at least one directory.
+  static absl::StatusOr<std::unique_ptr<SwapStore>> Create(const StateLayout& layout,
+                                                           const StoreOptions& options);
+
+  // Opens what the manifest at `manifest_path` names, in the state of that commit,
+  // into `record`. kNotFound without a manifest; kDataLoss when the manifest's own
+  // checksum is wrong or a named file is missing or too short; kInvalidArgument for
+  // an unknown format version; kFailedPrecondition for a store of one slot that is to be
+  // written to. `read_only`: for inspect and export; takes no space.
+  // Otherwise the files grow or shrink to the room that `spill` asks for.
+  // What was written since that commit is not seen again. The caller holds the lock of
+  // every directory that will be written to.
+  static absl::StatusOr<std::unique_ptr<SwapStore>> Open(absl::string_view manifest_path,
+                                                         bool read_only, const SpillRoom& spill,
+                                                         CommitRecord* record,
+                                                         FileSystem& files = FileSystem::Real());
+  ~SwapStore();
+
+  const StateLayout& layout() const { return layout_; }
+  FileSystem& file_system() const { return *file_system_; }
+  // The directories in use, as given to Create.
+  const std::vector<std::string>& directories() const { return directories_; }
+  bool two_slots() const { return two_slots_; }
+  // What CurrentTile and the like point to; they live as long as the store.
+  std::vector<const File*> files() const;
+
+  // Where planes [first, last) of a tile stand in their newest state.
+  // REQUIRES: none is stale, and all are in the same slot (they are whenever they
+  // were always written together, and after every commit).
+  TileLocation CurrentTile(int unit, int tile, int first_plane, int last_plane) const;
+
+  // Where the next state of planes [first_plane, ...) may be written: never in the
+  // slot that the last commit names. With one slot: over the current state.
+  TileLocation WritableTile(int unit, int tile, int first_plane) const;
+
+  // After the write to WritableTile completed: that is now the current state, with
+  // one checksum per plane made under PlaneIdentity(..., generation).
+  void RecordWrite(int unit, int tile, int first_plane, absl::Span<const uint64_t> checksums,
+                   uint64_t generation);
+
+  // The identity under which the current state of a plane was written, or under
+  // which a new one shall be.
+  ChecksumIdentity PlaneIdentity(int unit, int tile, int plane_index, uint64_t generation) const;
+
+  // kDataLoss, naming unit, plane, tile, file and offset, when `data` (PlaneBytes)
+  // is not what was recorded for the current state.
+  absl::Status Verify(int unit, int tile, int plane_index, const void* data) const;
+  // The same for bytes whose checksum under PlaneIdentity(current generation) the
+  // caller has computed on another thread.
+  absl::Status VerifyChecksum(int unit, int tile, int plane_index, uint64_t checksum) const;
+  uint64_t CurrentGeneration(int unit, int tile, int plane_index) const;
+
+  // True when the plane's newest state is not yet on storage in a slot of its own:
+  // never written, or marked by MarkStale since (a state that lives in memory was updated).
+  bool IsStale(int unit, int tile, int plane_index) const;
+  void MarkStale(int unit, int tile, int first_plane, int last_plane);
+
+  // Spilled gradients: same idea, one slot. REQUIRES: the unit has room for them.
+  TileLocation GradientTile(int unit, int tile) const;
+  void RecordGradientWrite(int unit, int tile, uint64_t checksum, uint64_t generation);
+  ChecksumIdentity GradientIdentity(int unit, int tile, uint64_t generation) const;
+  absl::Status VerifyGradientChecksum(int unit, int tile, uint64_t checksum) const;
+  uint64_t GradientGeneration(int unit, int tile) const;
+
+  // Spilled activations: a unit's bytes in pieces of PieceBytes, the last with what is left.
+  // REQUIRES: the unit has room for them.
+  int NumPieces(int unit) const { return static_cast<int>(pieces_[unit].size()); }
+  static uint64_t PieceBytes(const StateLayout& layout);
+  uint64_t PieceBytes(int unit, int piece) const { return pieces_[unit][piece].size_bytes; }
+  TileLocation ActivationPiece(int unit, int piece) const;
+  void RecordPieceWrite(int unit, int piece, uint64_t checksum, uint64_t generation);
+  static ChecksumIdentity PieceIdentity(int unit, int piece, uint64_t generation);
+  // kDataLoss, as Verify, when `data` is not what was recorded last.
+  absl::Status VerifyPiece(int unit, int piece, const void* data) const;
+
+  // Makes everything current durable and writes the manifest to `manifest_path`. A store
+  // of one slot is committed once, as a copy that is never written to again.
+  // REQUIRES: no write in flight, nothing stale, and all planes of a tile in one slot:
+  // what was rewritten since the last commit was rewritten whole. On failure either
+  // commit may be the one that a reader finds, and the store must not be written to again
+  // (WritableTile checks).
+  absl::Status Commit(absl::string_view manifest_path, const CommitRecord& record);
+
+  // Commit in three parts, so that the one that waits for the disk can overlap other work.
+  // From BeginCommit to EndCommit tiles may be read, and gradients spilled, but no tile may
+  // be written.
+  absl::StatusOr<StoreCommit> BeginCommit(absl::string_view manifest_path,
+                                          const CommitRecord& record);
+  // Any thread.
+  absl::Status MakeDurable(const StoreCommit& commit) const;
+  // REQUIRES: MakeDurable returned OK.
+  void EndCommit();
+
+  // Every piece of the last commit (after Open) or of the current state.
+  std::vector<ExtentInfo> Extents() const;
+
+  // Deletes the files; the store must not be used again. The directories stay with
+  // their owner. REQUIRES: not opened read-only.
+  void Remove();
+
+  // The bytes that Create would reserve, all paths together.
+  static uint64_t StorageBytes(const StateLayout& layout, const StoreOptions& options);
+
+  // The same for each file, in the order of options.directories.
+  static std::vector<uint64_t> FileBytes(const StateLayout& layout, const StoreOptions& options);
+
+  // Deletes from `directory` what a killed run's store may have left there: files of
+  // our own names and nothing else. Also OK when there is nothing. The caller holds
+  // the directory's lock, and has made sure that no manifest it needs names the files.
+  static absl::Status RemoveLeftovers(absl::string_view directory,
+                                      FileSystem& files = FileSystem::Real());
+
+ private:
+  struct PlaneState {
+    uint64_t generation = 0;
+    uint64_t checksum = 0;
+    int slot = -1;  // where the current state was written; -1: nowhere yet
+    bool stale = true;
+  };
+  struct TileState {
+    int file = 0;
+    uint64_t slot_offsets[2] = {0, 0};  // equal with one slot
+    int committed_slot = -1;            // -1: no commit yet
+    std::vector<PlaneState> planes;
+    bool has_gradient = false;
+    uint64_t gradient_offset = 0;
+    PlaneState gradient;
+  };
+  struct Piece {  // of a spilled activation
+    int file = 0;
+    uint64_t offset_bytes = 0;
+    uint64_t size_bytes = 0;
+    PlaneState state;
+  };
+  SwapStore() = default;
+
+  // Gives every tile its place in one file for each directory.
+  void DealTiles(const StoreOptions& options);
+  // Places what is spilled behind the slots; returns what each file needs in all.
+  std::vector<uint64_t> DealSpilled(const SpillRoom& spill, const std::vector<double>& rates);
+  absl::Status CreateFiles(const std::vector<uint64_t>& sizes_bytes);
+  absl::Status OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
+                         const SpillRoom& spill);
+  // `directory`: of the manifest; files beside it are named without it.
+  Manifest ToManifest(const CommitRecord& record, absl::string_view directory) const;
+  const TileState& Tile(int unit, int tile) const;
+  TileState& Tile(int unit, int tile);
+  const PlaneState& PlaneAt(int unit, int tile, int plane_index) const;
+  int WritableSlot(const TileState& tile) const;
+  absl::Status Check(int unit, int tile, Plane plane, const PlaneState& state, int file,
+                     uint64_t offset_bytes, uint64_t checksum) const;
+
+  FileSystem* file_system_ = nullptr;
+  StateLayout layout_;
+  std::vector<std::string> directories_;
+  bool two_slots_ = true;
+  bool read_only_ = false;
+  bool committing_ = false;  // and for ever, once a commit has failed
+  std::vector<std::unique_ptr<File>> files_;
+  std::vector<uint64_t> slot_bytes_;           // [file] bytes of all slots, from the start
+  std::vector<std::vector<TileState>> tiles_;  // [unit][tile]
+  std::vector<std::vector<Piece>> pieces_;     // [unit][piece]
+};
+
+}  // namespace spillway

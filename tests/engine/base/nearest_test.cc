@@ -1,0 +1,33 @@
+#include "engine/base/nearest.h"
+
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+const std::vector<std::string> kKnown = {
+    "train_batch_size", "optimizer", "gradient_clipping", "bf16", "aio", "--micro-batch", "lr"};
+
+TEST(NearestName, FindsSlipsOfTheKeyboard) {
+  EXPECT_EQ(NearestName("optimzer", kKnown), "optimizer");
+  EXPECT_EQ(NearestName("opitmizer", kKnown), "optimizer");
+  EXPECT_EQ(NearestName("gradient_cliping", kKnown), "gradient_clipping");
+  EXPECT_EQ(NearestName("--micro_batch", kKnown), "--micro-batch");
+  EXPECT_EQ(NearestName("BF16", kKnown), "bf16");
+  EXPECT_EQ(NearestName("rl", kKnown), "lr");
+}
+
+TEST(NearestName, FindsTheNameThatContainsIt) {
+  EXPECT_EQ(NearestName("batch_size", kKnown), "train_batch_size");
+}
+
+TEST(NearestName, IsEmptyWhenNothingIsNear) {
+  EXPECT_EQ(NearestName("curriculum", kKnown), "");
+  EXPECT_EQ(NearestName("", kKnown), "");
+  EXPECT_EQ(NearestName(std::string(100000, 'x'), kKnown), "");
+  EXPECT_EQ(DidYouMean("zzz", kKnown), "");
+  EXPECT_EQ(DidYouMean("optimzer", kKnown), "; did you mean 'optimizer'?");
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,90 @@
+#include "engine/machine/device_choice.h"
+
+#include "engine/machine/memory_limits.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+
+ComputeGpu SmallGpu() {
+  ComputeGpu gpu;
+  gpu.ordinal = 1;
+  gpu.name = "Small GPU";
+  gpu.total_bytes = 8 * kGiB;
+  gpu.free_bytes = 7 * kGiB;
+  gpu.context_bytes = 300 * kMiB;
+  return gpu;
+}
+
+const absl::Status kNoDriver = absl::FailedPreconditionError("no driver: install one");
+
+TEST(DeviceChoice, TheWordsOfTheFlag) {
+  EXPECT_EQ(*ParseDeviceWish("auto"), DeviceWish::kAuto);
+  EXPECT_EQ(*ParseDeviceWish("cpu"), DeviceWish::kCpu);
+  EXPECT_EQ(*ParseDeviceWish("cuda"), DeviceWish::kCuda);
+  for (const char* word : {"", "gpu", "CUDA", "cuda:0"}) {
+    const auto wish = ParseDeviceWish(word);
+    EXPECT_EQ(wish.status().code(), absl::StatusCode::kInvalidArgument) << word;
+    EXPECT_THAT(wish.status().message(), HasSubstr("--device"));
+    EXPECT_THAT(wish.status().message(), HasSubstr("auto, cpu, cuda"));
+  }
+}
+
+TEST(DeviceChoice, AutoTakesAGpuThatFits) {
+  const auto choice = ChooseDevice(DeviceWish::kAuto, SmallGpu(), 7 * kGiB);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  ASSERT_TRUE(choice->gpu.has_value());
+  EXPECT_EQ(choice->Text(), "cuda:1 (Small GPU)");
+  EXPECT_EQ(choice->Sentence(), "computing on GPU 1: Small GPU, 7 GiB free of 8 GiB");
+}
+
+TEST(DeviceChoice, AutoFallsBackToTheCpuAndSaysWhy) {
+  const auto without = ChooseDevice(DeviceWish::kAuto, kNoDriver, 0);
+  ASSERT_TRUE(without.ok());
+  EXPECT_FALSE(without->gpu.has_value());
+  EXPECT_EQ(without->Text(), "cpu");
+  EXPECT_EQ(without->Sentence(), "computing on the CPU: no driver: install one");
+  const auto too_small = ChooseDevice(DeviceWish::kAuto, SmallGpu(), 7 * kGiB + 1);
+  ASSERT_TRUE(too_small.ok());
+  EXPECT_FALSE(too_small->gpu.has_value());
+  EXPECT_THAT(too_small->Sentence(), HasSubstr("--device-memory"));
+}
+
+TEST(DeviceChoice, TheCpuAsToldNeedsNoReason) {
+  const auto choice = ChooseDevice(DeviceWish::kCpu, SmallGpu(), 100 * kGiB);
+  ASSERT_TRUE(choice.ok());
+  EXPECT_FALSE(choice->gpu.has_value());
+  EXPECT_EQ(choice->Sentence(), "computing on the CPU");
+}
+
+TEST(DeviceChoice, WhoWantsAGpuGetsItOrTheError) {
+  EXPECT_TRUE(ChooseDevice(DeviceWish::kCuda, SmallGpu(), 0)->gpu.has_value());
+  const absl::Status refused = ChooseDevice(DeviceWish::kCuda, kNoDriver, 0).status();
+  EXPECT_EQ(refused.code(), kNoDriver.code());
+  EXPECT_THAT(refused.message(), HasSubstr("--device cuda"));
+  EXPECT_THAT(refused.message(), HasSubstr("no driver: install one"));
+}
+
+TEST(DeviceChoice, ABudgetLargerThanTheGpuIsRefusedWithOneThatFits) {
+  const absl::Status status = ChooseDevice(DeviceWish::kCuda, SmallGpu(), 9 * kGiB).status();
+  EXPECT_EQ(ExitCodeOf(status), 3);
+  for (const char* part : {"--device-memory 9 GiB", "GPU 1 (Small GPU)", "7 GiB are free of 8 GiB",
+                           "at most --device-memory 6809MiB", "nvidia-smi"}) {
+    EXPECT_THAT(status.message(), HasSubstr(part));
+  }
+}
+
+TEST(DeviceChoice, TheBudgetLeavesATwentiethOfWhatIsFree) {
+  EXPECT_EQ(GpuBudgetBytes(7 * kGiB), 6809 * kMiB);
+  EXPECT_EQ(GpuBudgetBytes(0), 0u);
+  EXPECT_EQ(GpuBudgetBytes(kMiB - 1), 0u);
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,74 @@
+#include "engine/numeric/lr_schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace spillway {
+namespace {
+
+ScheduleSpec SpecOf(const nlohmann::json& fields) {
+  ScheduleSpec spec;
+  spec.kind = ScheduleFromName(fields.at("kind").get<std::string>()).value();
+  spec.warmup_steps = fields.at("warmup_steps");
+  spec.num_cycles = fields.value("num_cycles", spec.num_cycles);
+  spec.warmup_type = fields.value("warmup_type", "log") == "log"
+                         ? ScheduleSpec::WarmupType::kLog
+                         : ScheduleSpec::WarmupType::kLinear;
+  spec.warmup_min_lr = fields.value("warmup_min_lr", spec.warmup_min_lr);
+  if (fields.contains("warmup_max_lr")) spec.warmup_max_lr = fields["warmup_max_lr"];
+  spec.warmup_min_ratio = fields.value("warmup_min_ratio", spec.warmup_min_ratio);
+  spec.cos_min_ratio = fields.value("cos_min_ratio", spec.cos_min_ratio);
+  if (fields.contains("total_num_steps")) spec.total_num_steps = fields["total_num_steps"];
+  return spec;
+}
+
+// tests/golden/make_schedules.py ran the two libraries themselves.
+TEST(LearningRate, IsThatOfTransformersAndDeepSpeedAtEveryStep) {
+  const nlohmann::json golden =
+      nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/schedules.json"));
+  ASSERT_GE(golden["schedules"].size(), 40);
+  for (const nlohmann::json& schedule : golden["schedules"]) {
+    const ScheduleSpec spec = SpecOf(schedule["spec"]);
+    ASSERT_TRUE(ValidateSchedule(spec).ok());
+    ASSERT_EQ(schedule["rates"].size(), 200);
+    for (int step = 1; step <= 200; ++step) {
+      const double expected = schedule["rates"][step - 1];
+      const double rate = LearningRate(spec, golden["base_lr"], step, golden["total_steps"]);
+      ASSERT_NEAR(rate, expected, 1e-14 * std::abs(expected) + 1e-19)
+          << schedule["spec"] << ", step " << step;
+    }
+  }
+}
+
+TEST(LearningRate, DecaysOverTheRunWhenNoTotalIsGiven) {
+  ScheduleSpec spec = {.kind = ScheduleSpec::Kind::kWarmupDecayLr, .warmup_steps = 10};
+  const double without = LearningRate(spec, 1, 52, 102);
+  spec.total_num_steps = 102;
+  EXPECT_EQ(LearningRate(spec, 1, 52, 7), without);
+  EXPECT_GT(without, 0);
+  EXPECT_LT(without, 1);
+}
+
+TEST(Schedule, NamesGoBothWays) {
+  for (const char* name :
+       {"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"}) {
+    ASSERT_TRUE(ScheduleFromName(name).has_value());
+    EXPECT_EQ(ScheduleName(*ScheduleFromName(name)), name);
+  }
+  EXPECT_FALSE(ScheduleFromName("OneCycle").has_value());
+}
+
+TEST(Schedule, RefusesNumbersThatMakeNoSense) {
+  EXPECT_FALSE(ValidateSchedule({.warmup_steps = -1}).ok());
+  EXPECT_FALSE(ValidateSchedule({.warmup_min_lr = -1e-5}).ok());
+  EXPECT_FALSE(ValidateSchedule({.warmup_max_lr = std::nan("")}).ok());
+  EXPECT_FALSE(ValidateSchedule({.total_num_steps = 0}).ok());
+  const absl::Status status = ValidateSchedule({.cos_min_ratio = -0.5});
+  EXPECT_EQ(status.message(), "lr schedule: cos_min_ratio is -0.5; it must be 0 or more");
+}
+
+}  // namespace
+}  // namespace spillway

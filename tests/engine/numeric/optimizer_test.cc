@@ -1,0 +1,318 @@
+#include "engine/numeric/optimizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "engine/numeric/split_master.h"
+
+namespace spillway {
+namespace {
+
+using Kind = OptimizerSpec::Kind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// One unit's planes in memory, whole, cut into tiles on demand.
+class Unit {
+ public:
+  Unit(const OptimizerSpec& spec, DType dtype, uint64_t parameters,
+       std::vector<ParameterRange> decayed, uint64_t tile_parameters = kParameterAlignment)
+      : dtype_(dtype),
+        layout_({{"h.3", parameters}}, StatePlanes(spec, dtype), DTypeBytes(dtype),
+                tile_parameters),
+        tiles_(spec, dtype, layout_, {std::move(decayed)}),
+        gradient_(layout_.PaddedParameters(0) * DTypeBytes(dtype)) {
+    for (const PlaneSpec& plane : layout_.planes()) {
+      planes_.emplace_back(layout_.PaddedParameters(0) * plane.bytes_per_parameter);
+    }
+  }
+
+  template <typename T>
+  T* Get(Plane plane) {
+    return reinterpret_cast<T*>(planes_[layout_.PlaneIndex(plane)].data());
+  }
+
+  void SetMaster(uint64_t i, float value) {
+    if (dtype_ == DType::kFloat32) {
+      Get<float>(Plane::kWeight)[i] = value;
+    } else if (dtype_ == DType::kBFloat16) {
+      Get<uint16_t>(Plane::kWeight)[i] = Split(value).weight;
+      Get<uint16_t>(Plane::kResidual)[i] = Split(value).residual;
+    } else {
+      Get<uint16_t>(Plane::kWeight)[i] = Float16FromFloat(value);
+      Get<float>(Plane::kMaster)[i] = value;
+    }
+  }
+
+  float Master(uint64_t i) {
+    if (dtype_ == DType::kFloat32) return Get<float>(Plane::kWeight)[i];
+    if (dtype_ == DType::kFloat16) return Get<float>(Plane::kMaster)[i];
+    return Join(Get<uint16_t>(Plane::kWeight)[i], Get<uint16_t>(Plane::kResidual)[i]);
+  }
+
+  void SetGradient(uint64_t i, float value) {
+    uint16_t* halves = reinterpret_cast<uint16_t*>(gradient_.data());
+    if (dtype_ == DType::kFloat32) {
+      reinterpret_cast<float*>(gradient_.data())[i] = value;
+    } else {
+      halves[i] = dtype_ == DType::kBFloat16 ? BFloat16FromFloat(value) : Float16FromFloat(value);
+    }
+  }
+
+  absl::Status Step(const UpdateScalars& scalars) {
+    for (int tile = 0; tile < layout_.NumTiles(0); ++tile) {
+      const uint64_t begin = layout_.TileBegin(tile);
+      std::vector<char*> pointers;
+      for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+        pointers.push_back(planes_[plane].data() +
+                           begin * layout_.planes()[plane].bytes_per_parameter);
+      }
+      absl::Status status =
+          tiles_.Update({.unit = 0,
+                         .tile = tile,
+                         .first_parameter = begin,
+                         .parameters = layout_.TileParameters(0, tile),
+                         .planes = pointers.data(),
+                         .gradient = gradient_.data() + begin * DTypeBytes(dtype_)},
+                        scalars);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  const std::vector<std::vector<char>>& planes() const { return planes_; }
+  const StateLayout& layout() const { return layout_; }
+
+ private:
+  DType dtype_;
+  StateLayout layout_;
+  OptimizerTiles tiles_;
+  std::vector<std::vector<char>> planes_;
+  std::vector<char> gradient_;
+};
+
+OptimizerSpec SpecOf(const nlohmann::json& fields) {
+  OptimizerSpec spec;
+  const std::string kind = fields.at("kind");
+  spec.kind = kind == "adamw" ? Kind::kAdamW : kind == "adam" ? Kind::kAdam : Kind::kSgd;
+  spec.learning_rate = fields.at("learning_rate");
+  spec.weight_decay = fields.at("weight_decay");
+  spec.beta1 = fields.value("beta1", spec.beta1);
+  spec.beta2 = fields.value("beta2", spec.beta2);
+  spec.eps = fields.value("eps", spec.eps);
+  spec.momentum = fields.value("momentum", spec.momentum);
+  spec.dampening = fields.value("dampening", spec.dampening);
+  spec.nesterov = fields.value("nesterov", spec.nesterov);
+  return spec;
+}
+
+// tests/golden/make_optimizers.py ran torch itself. The differences are those of fma and
+// of the order inside addcmul and addcdiv: 1e-6 of the value and of what was summed up.
+TEST(OptimizerTiles, FollowTorchOptimFor20Steps) {
+  const nlohmann::json golden =
+      nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/optimizers.json"));
+  const std::vector<float> start = golden["start"];
+  ASSERT_EQ(golden["cases"].size(), 7);
+  for (const nlohmann::json& run : golden["cases"]) {
+    const OptimizerSpec spec = SpecOf(run["spec"]);
+    Unit unit(spec, DType::kFloat32, start.size(), {{0, start.size() / 2}});
+    for (size_t i = 0; i < start.size(); ++i) unit.SetMaster(i, start[i]);
+    int64_t step = 0;
+    for (const nlohmann::json& gradient : golden["gradients"]) {
+      for (size_t i = 0; i < start.size(); ++i) unit.SetGradient(i, gradient[i]);
+      ASSERT_TRUE(unit.Step({.step = ++step, .learning_rate = spec.learning_rate}).ok());
+    }
+    ASSERT_EQ(step, 20);
+    const std::pair<const char*, Plane> planes[] = {{"weight", Plane::kWeight},
+                                                    {"exp_avg", Plane::kExpAvg},
+                                                    {"exp_avg_sq", Plane::kExpAvgSq},
+                                                    {"momentum_buffer", Plane::kMomentum}};
+    int compared = 0;
+    for (const auto& [key, plane] : planes) {
+      if (!run["after"].contains(key)) continue;
+      ++compared;
+      const std::vector<float> expected = run["after"][key];
+      for (size_t i = 0; i < start.size(); ++i) {
+        // What may cancel in the sum: the start, or the gradients.
+        double terms = plane == Plane::kWeight ? std::abs(start[i]) : 0;
+        for (const nlohmann::json& gradient : golden["gradients"]) {
+          if (plane == Plane::kExpAvg || plane == Plane::kMomentum) {
+            terms = std::max(terms, std::abs(gradient[i].get<double>()));
+          }
+        }
+        const double scale = std::abs(expected[i]) + terms;
+        ASSERT_NEAR(unit.Get<float>(plane)[i], expected[i], 1e-6 * scale)
+            << run["spec"] << " " << key << " " << i;
+      }
+    }
+    EXPECT_EQ(compared, unit.layout().num_planes());
+  }
+}
+
+TEST(StatePlanes, FollowDTypeAndOptimizer) {
+  const OptimizerSpec adamw;
+  EXPECT_THAT(StatePlanes(adamw, DType::kBFloat16),
+              ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kResidual, 2},
+                          PlaneSpec{Plane::kExpAvg, 4}, PlaneSpec{Plane::kExpAvgSq, 4}));
+  EXPECT_THAT(StatePlanes(adamw, DType::kFloat16),
+              ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kMaster, 4},
+                          PlaneSpec{Plane::kExpAvg, 4}, PlaneSpec{Plane::kExpAvgSq, 4}));
+  OptimizerSpec sgd = {.kind = Kind::kSgd};
+  EXPECT_THAT(StatePlanes(sgd, DType::kFloat32), ElementsAre(PlaneSpec{Plane::kWeight, 4}));
+  sgd.momentum = 0.9;
+  EXPECT_THAT(StatePlanes(sgd, DType::kFloat32),
+              ElementsAre(PlaneSpec{Plane::kWeight, 4}, PlaneSpec{Plane::kMomentum, 4}));
+}
+
+void FillRandomly(Unit& unit, uint64_t parameters) {
+  for (uint64_t i = 0; i < parameters; ++i) {
+    unit.SetMaster(i, std::sin(static_cast<float>(i)) + 1.5f);
+    unit.SetGradient(i, std::cos(static_cast<float>(3 * i)) * 1e-2f);
+  }
+}
+
+// bf16 and fp16 keep the master of an fp32 run, given gradients that both can hold.
+TEST(OptimizerTiles, MastersAreThoseOfAnFp32Run) {
+  constexpr uint64_t kParameters = 5000;
+  for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    Unit low({}, dtype, kParameters, {{0, kParameters}});
+    Unit full({}, DType::kFloat32, kParameters, {{0, kParameters}});
+    for (int64_t step = 1; step <= 5; ++step) {
+      for (uint64_t i = 0; i < kParameters; ++i) {
+        const float start = std::sin(static_cast<float>(i));
+        if (step == 1) low.SetMaster(i, start), full.SetMaster(i, start);
+        const float gradient = static_cast<float>((i * 7 + step) % 64) / 64;
+        low.SetGradient(i, gradient), full.SetGradient(i, gradient);
+      }
+      const UpdateScalars scalars = {.step = step, .learning_rate = 1e-2, .gradient_scale = 0.3};
+      ASSERT_TRUE(low.Step(scalars).ok());
+      ASSERT_TRUE(full.Step(scalars).ok());
+    }
+    for (uint64_t i = 0; i < kParameters; ++i) {
+      ASSERT_EQ(low.Master(i), full.Master(i)) << DTypeName(dtype) << " " << i;
+      if (dtype == DType::kFloat16) {
+        ASSERT_EQ(low.Get<uint16_t>(Plane::kWeight)[i], Float16FromFloat(full.Master(i)));
+      }
+    }
+  }
+}
+
+TEST(OptimizerTiles, BitsDoNotDependOnTiling) {
+  constexpr uint64_t kParameters = 9000;
+  const std::vector<ParameterRange> decayed = {{10, 4000}, {4000, 4001}, {5000, 9000}};
+  Unit small({}, DType::kBFloat16, kParameters, decayed, 2048);
+  Unit large({}, DType::kBFloat16, kParameters, decayed, 1 << 20);
+  for (Unit* unit : {&small, &large}) {
+    FillRandomly(*unit, kParameters);
+    for (int64_t step = 1; step <= 3; ++step) {
+      ASSERT_TRUE(unit->Step({.step = step, .learning_rate = 1e-2}).ok());
+    }
+  }
+  EXPECT_EQ(small.planes(), large.planes());
+}
+
+TEST(OptimizerTiles, DecayOnlyWhatIsListed) {
+  constexpr uint64_t kParameters = 7000;
+  const std::vector<ParameterRange> decayed = {{0, 3}, {2040, 2060}, {4096, 6144}, {6999, 7000}};
+  for (Kind kind : {Kind::kAdamW, Kind::kSgd}) {
+    Unit unit({.kind = kind, .weight_decay = 0.5}, DType::kFloat32, kParameters, decayed);
+    for (uint64_t i = 0; i < kParameters; ++i) unit.SetMaster(i, 1);
+    ASSERT_TRUE(unit.Step({.step = 1, .learning_rate = 0.5}).ok());
+    for (uint64_t i = 0; i < kParameters; ++i) {
+      bool decays = false;
+      for (const ParameterRange& range : decayed) decays |= i >= range.begin && i < range.end;
+      ASSERT_EQ(unit.Master(i), decays ? 0.75f : 1.0f) << i;
+    }
+  }
+}
+
+TEST(OptimizerTiles, PaddingStaysZeroWhateverItsGradient) {
+  constexpr uint64_t kParameters = 2049;
+  Unit unit({}, DType::kBFloat16, kParameters, {{0, kParameters}});
+  const uint64_t padded = unit.layout().PaddedParameters(0);
+  ASSERT_GT(padded, kParameters);
+  for (uint64_t i = 0; i < padded; ++i) unit.SetGradient(i, 1);
+  ASSERT_TRUE(unit.Step({.step = 1, .learning_rate = 1e-2}).ok());
+  EXPECT_NE(unit.Master(kParameters - 1), 0);
+  for (uint64_t i = kParameters; i < padded; ++i) {
+    ASSERT_EQ(unit.Master(i), 0);
+    ASSERT_EQ(unit.Get<float>(Plane::kExpAvg)[i], 0);
+    ASSERT_EQ(unit.Get<float>(Plane::kExpAvgSq)[i], 0);
+  }
+}
+
+TEST(OptimizerTiles, ASkippedStepChangesNothing) {
+  Unit unit({}, DType::kFloat16, 3000, {});
+  FillRandomly(unit, 3000);
+  const std::vector<std::vector<char>> before = unit.planes();
+  ASSERT_TRUE(unit.Step({.step = 1, .learning_rate = 1, .skip = true}).ok());
+  EXPECT_EQ(unit.planes(), before);
+}
+
+TEST(OptimizerTiles, AMasterThatIsNotFiniteNamesUnitStepAndFirstParameter) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    Unit unit({}, dtype, 5000, {{0, 100}});
+    FillRandomly(unit, 5000);
+    unit.SetGradient(4321, std::numeric_limits<float>::infinity());
+    unit.SetGradient(4400, std::nanf(""));
+    const absl::Status status = unit.Step({.step = 17, .learning_rate = 1e-3});
+    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("unit h.3, step 17: parameter 4321 became "));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("learning rate"));
+  }
+}
+
+// SGD without anything: the new master is the old one minus the gradient.
+absl::Status StepFrom(DType dtype, float master) {
+  Unit unit({.kind = Kind::kSgd, .weight_decay = 0}, dtype, 100, {});
+  unit.SetMaster(7, master);
+  return unit.Step({.step = 1, .learning_rate = 1});
+}
+
+TEST(OptimizerTiles, RefuseExactlyTheMastersWhoseWeightWouldBeInfinite) {
+  const float last_bf16 = std::bit_cast<float>(kFirstUnsplittableMagnitude - 1);
+  const float first_bad_bf16 = std::bit_cast<float>(kFirstUnsplittableMagnitude);
+  EXPECT_TRUE(StepFrom(DType::kBFloat16, last_bf16).ok());
+  EXPECT_TRUE(StepFrom(DType::kBFloat16, -last_bf16).ok());
+  EXPECT_FALSE(StepFrom(DType::kBFloat16, first_bad_bf16).ok());
+  EXPECT_FALSE(StepFrom(DType::kBFloat16, -first_bad_bf16).ok());
+  EXPECT_TRUE(StepFrom(DType::kFloat16, 65519.99f).ok());
+  EXPECT_FALSE(StepFrom(DType::kFloat16, -65520.0f).ok());
+  EXPECT_TRUE(StepFrom(DType::kFloat32, std::numeric_limits<float>::max()).ok());
+}
+
+TEST(OptimizerTiles, RoundTellsOverflowFromTheSum) {
+  StateLayout layout({{"head", 2048}}, StatePlanes({}, DType::kFloat16), 2);
+  OptimizerTiles tiles({}, DType::kFloat16, layout, {{}});
+  std::vector<float> sums(2048, 2);
+  std::vector<uint16_t> gradient(2048);
+  GradientPartial partial = tiles.Round(0, 0, 2048, sums.data(), gradient.data());
+  EXPECT_TRUE(partial.finite);
+  EXPECT_EQ(partial.sum_of_squares, 4 * 2048);
+  EXPECT_EQ(gradient[2047], 0x4000);
+  sums[100] = 1e6f;
+  partial = tiles.Round(0, 0, 2048, sums.data(), gradient.data());
+  EXPECT_FALSE(partial.finite);
+}
+
+TEST(Optimizer, RefusesNumbersThatMakeNoSense) {
+  EXPECT_TRUE(ValidateOptimizer({}).ok());
+  EXPECT_EQ(ValidateOptimizer({.beta2 = 1}).message(),
+            "optimizer: beta2 is 1; it must be in [0, 1)");
+  EXPECT_FALSE(ValidateOptimizer({.learning_rate = std::nan("")}).ok());
+  EXPECT_FALSE(ValidateOptimizer({.eps = -1e-8}).ok());
+  EXPECT_FALSE(ValidateOptimizer({.kind = Kind::kSgd, .nesterov = true}).ok());
+  EXPECT_TRUE(ValidateOptimizer({.kind = Kind::kSgd, .momentum = 0.9, .nesterov = true}).ok());
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,152 @@
+#include "engine/run/commit_copies.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "engine/run/run_state.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/swap/store_fixture.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CommitCopiesTest : public testing::Test {
+ protected:
+  CommitCopiesTest() : store_(*SwapStore::Create(SmallLayout(), {{swap_.path()}})) {}
+
+  // The run commits `step`, and copies it.
+  absl::Status Commit(CommitCopies& copies, uint64_t step) {
+    WriteEverything(*store_, step);
+    const std::string manifest = output_ / "manifest";
+    if (absl::Status status = store_->Commit(manifest, {step, "{}"}); !status.ok()) return status;
+    copies.Start(manifest);
+    return copies.Wait();
+  }
+
+  std::vector<int64_t> Steps(const CommitCopies& copies) {
+    std::vector<int64_t> steps;
+    for (const auto& copy : copies.found()) steps.push_back(copy.step);
+    return steps;
+  }
+
+  std::unique_ptr<CommitCopies> Open(int keep) {
+    auto copies = CommitCopies::Open(keep_ / "run/copies", keep);
+    EXPECT_TRUE(copies.ok()) << copies.status();
+    return *std::move(copies);
+  }
+
+  TemporaryDirectory swap_, output_, keep_;
+  std::unique_ptr<SwapStore> store_;
+};
+
+TEST_F(CommitCopiesTest, TheNewestAreKeptAndHoldTheirOwnStep) {
+  {
+    auto copies = Open(2);
+    EXPECT_TRUE(copies->found().empty());
+    for (uint64_t step : {3, 6, 9}) ASSERT_EQ(Commit(*copies, step), absl::OkStatus());
+  }
+  auto copies = Open(2);
+  EXPECT_THAT(Steps(*copies), testing::ElementsAre(9, 6));
+  for (const auto& copy : copies->found()) {
+    CommitRecord record;
+    auto store = SwapStore::Open(CommitManifestPath(copy.directory), true, {}, &record);
+    ASSERT_TRUE(store.ok()) << store.status();
+    EXPECT_EQ(record.step, copy.step);
+    EXPECT_EQ(ReadEverything(**store, copy.step), absl::OkStatus());
+    // It is for reading: what continued there would overwrite the only slot.
+    EXPECT_EQ(
+        SwapStore::Open(CommitManifestPath(copy.directory), false, {}, &record).status().code(),
+        absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST_F(CommitCopiesTest, StepsThatARunWentBackBehindAreRemoved) {
+  {
+    auto copies = Open(3);
+    for (uint64_t step : {3, 6, 9}) ASSERT_EQ(Commit(*copies, step), absl::OkStatus());
+    ASSERT_EQ(Commit(*copies, 6), absl::OkStatus());  // resumed from 3
+  }
+  EXPECT_THAT(Steps(*Open(3)), testing::ElementsAre(6, 3));
+}
+
+TEST_F(CommitCopiesTest, WhatAKilledRunLeftUnfinishedIsRemovedAndNothingElse) {
+  { ASSERT_EQ(Commit(*Open(3), 3), absl::OkStatus()); }
+  const std::string directory = keep_ / "run/copies";
+  fs::create_directories(directory + "/step-000000000006");
+  std::ofstream(directory + "/step-000000000006/tiles") << "half";
+  fs::create_directories(directory + "/mine");
+  std::ofstream(directory + "/step-notes") << "mine too";
+  auto copies = Open(3);
+  EXPECT_THAT(Steps(*copies), testing::ElementsAre(3));
+  EXPECT_TRUE(fs::exists(directory + "/step-000000000006")) << "only looking";
+  ASSERT_EQ(copies->RemoveUnfinished(), absl::OkStatus());
+  EXPECT_FALSE(fs::exists(directory + "/step-000000000006"));
+  EXPECT_TRUE(fs::exists(directory + "/step-000000000003"));
+  EXPECT_TRUE(fs::exists(directory + "/mine"));
+  EXPECT_TRUE(fs::exists(directory + "/step-notes"));
+}
+
+TEST_F(CommitCopiesTest, APlantedLinkIsRefusedWithTheReasonAndNotFollowed) {
+  const std::string directory = keep_ / "run/copies";
+  std::ofstream(output_ / "precious") << "content";
+  {
+    auto copies = Open(1);
+    ASSERT_EQ(Commit(*copies, 3), absl::OkStatus());
+    // While the run works: the next copy, and the removal of the one before it.
+    fs::create_directory_symlink(output_.path(), directory + "/step-000000000006");
+    const absl::Status in_the_way = Commit(*copies, 6);
+    EXPECT_EQ(in_the_way.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(in_the_way.message()), testing::HasSubstr("is a symbolic link"));
+    EXPECT_TRUE(fs::exists(output_ / "manifest")) << "it was followed";
+    fs::remove(directory + "/step-000000000006");
+    fs::create_symlink(output_ / "precious", directory + "/step-000000000003/planted");
+    const absl::Status inside = Commit(*copies, 6);
+    EXPECT_THAT(std::string(inside.message()), testing::HasSubstr("step-000000000003/planted"));
+    EXPECT_TRUE(fs::exists(CommitManifestPath(directory + "/step-000000000003")));
+  }
+  // And before a run begins.
+  const absl::Status opened = CommitCopies::Open(directory, 1).status();
+  EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("--persist"));
+  EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("planted is a symbolic link"));
+  EXPECT_TRUE(fs::exists(output_ / "precious"));
+  fs::remove(directory + "/step-000000000003/planted");
+  EXPECT_THAT(Steps(*Open(1)), testing::ElementsAre(6, 3));
+}
+
+TEST_F(CommitCopiesTest, ADamagedCommitIsNotCopied) {
+  auto copies = Open(1);
+  ASSERT_EQ(Commit(*copies, 3), absl::OkStatus());
+  WriteEverything(*store_, 6);
+  ASSERT_EQ(store_->Commit(output_ / "manifest", {6, "{}"}), absl::OkStatus());
+  WriteAt(store_->CurrentTile(1, 0, 0, 4), Allocate(4096).get(), 4096);
+  copies->Start(output_ / "manifest");
+  EXPECT_EQ(copies->Wait().code(), absl::StatusCode::kDataLoss);
+  copies.reset();
+  EXPECT_THAT(Steps(*Open(1)), testing::ElementsAre(3));
+}
+
+TEST_F(CommitCopiesTest, TwoRunsDoNotShareADirectory) {
+  auto copies = Open(1);
+  EXPECT_EQ(CommitCopies::Open(keep_ / "run/copies", 1).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(CommitCopiesTest, ADirectoryThatNothingCameIntoIsTakenBack) {
+  { Open(1); }
+  EXPECT_FALSE(fs::exists(keep_ / "run/copies"));
+}
+
+TEST_F(CommitCopiesTest, RoomForAllCopiesIsAskedForAtTheStart) {
+  auto copies = Open(1);
+  EXPECT_EQ(copies->CheckSpace(SmallLayout()), absl::OkStatus());
+  const StateLayout huge({{"u", uint64_t{1} << 50}}, {{Plane::kWeight, 2}}, 2, 4096 * 1024);
+  const absl::Status status = copies->CheckSpace(huge);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--keep"));
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,389 @@
+// Who owns what on disk: several runs below one parent, what earlier ones left, what was
+// planted. No training: stores are made, written and committed by hand.
+#include "engine/run/run_storage.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/run/swap_runs.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/swap/store_fixture.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Replaces a word in a small file.
+void Edit(const std::string& path, const std::string& from, const std::string& to) {
+  std::string text = *ReadSmallFile(path);
+  const size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << text;
+  std::ofstream(path, std::ios::trunc) << text.replace(at, from.size(), to);
+}
+
+class RunStorageTest : public testing::Test {
+ protected:
+  RunStorageTest() {
+    fs::create_directory(folder_ / "swap");
+    fs::create_directory(folder_ / "other");
+  }
+
+  TrainOptions Options(const std::string& output = "out") const {
+    TrainOptions options;
+    options.output = folder_ / output;
+    options.swap_paths = {folder_ / "swap"};
+    return options;
+  }
+
+  // A run as far as its store, in a process of its own that is killed then; with `steps`, it
+  // commits before that. What stopped it otherwise.
+  std::string Killed(const TrainOptions& options, int steps = 0) const {
+    return InChildKilled([&]() -> absl::Status {
+      auto opened = RunStorage::Open(options);
+      if (!opened.ok()) return opened.status();
+      RunStorage* const storage = opened->release();  // a killed process runs no destructors
+      RunState state = State();
+      auto made = storage->OpenStore(SmallLayout(), {}, state);
+      if (!made.ok()) return made.status();
+      SwapStore* const store = made->release();
+      WriteEverything(*store, 1);
+      if (steps == 0) return absl::OkStatus();
+      state.step = steps;
+      return store->Commit(storage->manifest_path(),
+                           {static_cast<uint64_t>(steps), EncodeRunState(state)});
+    });
+  }
+
+  static RunState State() {
+    RunState state;
+    const StateLayout layout = SmallLayout();
+    for (const UnitLayout& unit : layout.units()) {
+      UnitDescription description;
+      description.name = unit.name;
+      description.parameters.push_back(
+          {unit.name + ".weight", {static_cast<int64_t>(unit.parameters)}});
+      state.model.units.push_back(description);
+    }
+    SPILLWAY_CHECK(LayOutParameters(state.model).ok());
+    return state;
+  }
+
+  static std::string InChildKilled(const std::function<absl::Status()>& body) {
+    int ends[2];
+    SPILLWAY_CHECK(::pipe(ends) == 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      const std::string failure(body().message());
+      (void)!::write(ends[1], failure.data(), failure.size());
+      ::kill(::getpid(), SIGKILL);
+    }
+    ::close(ends[1]);
+    std::string failure;
+    char buffer[4096];
+    ssize_t got;
+    while ((got = ::read(ends[0], buffer, sizeof(buffer))) > 0) failure.append(buffer, got);
+    ::close(ends[0]);
+    ::waitpid(child, nullptr, 0);
+    return failure;
+  }
+
+  std::vector<std::string> In(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / name)) {
+      names.push_back(entry.path().filename().string());
+    }
+    return names;
+  }
+  std::string OnlyRun() const { return folder_ / ("swap/" + In("swap").at(0)); }
+
+  // Opens storage and store; the storage holds both locks.
+  absl::StatusOr<std::unique_ptr<RunStorage>> Begin(const TrainOptions& options) {
+    auto storage = RunStorage::Open(options);
+    if (!storage.ok()) return storage;
+    RunState state = State();
+    if (absl::Status status = (*storage)->OpenStore(SmallLayout(), {}, state).status();
+        !status.ok()) {
+      return status;
+    }
+    return storage;
+  }
+
+  TemporaryDirectory folder_;
+};
+
+TEST_F(RunStorageTest, WhatAKilledRunLeftIsNamedAndTakenOnlyWhenTold) {
+  TrainOptions options = Options();
+  ASSERT_EQ(Killed(options), "");
+  const std::string left = OnlyRun();
+  const absl::Status refused = Begin(options).status();
+  EXPECT_EQ(ExitCodeOf(refused), 2) << refused;
+  for (const std::string& word : {left, std::string("KiB"), std::string("--overwrite"),
+                                  std::string("--resume"), std::string("nothing was touched")}) {
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(word));
+  }
+  EXPECT_TRUE(fs::exists(left + "/tiles"));
+  for (bool resume : {true, false}) {
+    options.resume = resume;
+    options.overwrite = !resume;
+    EXPECT_EQ(Killed(options), "") << resume;
+    EXPECT_THAT(In("swap"), SizeIs(1));
+    options.resume = options.overwrite = false;
+    EXPECT_FALSE(Begin(options).ok());
+  }
+}
+
+TEST_F(RunStorageTest, OverwriteRemovesARunAndNothingElse) {
+  TrainOptions options = Options();
+  ASSERT_EQ(Killed(options, /*steps=*/3), "");
+  fs::create_directory(folder_ / "out/model");
+  for (const char* name : {"metrics.jsonl", "report.html", "model/model.safetensors",
+                           "model/config.json", "model/notes.pdf", "slurm-17.out"}) {
+    std::ofstream(folder_ / absl::StrCat("out/", name)) << "x";
+  }
+  EXPECT_EQ(Begin(options).status().code(), absl::StatusCode::kAlreadyExists);
+  options.overwrite = true;
+  options.swap_paths = {folder_ / "other"};
+  auto storage = Begin(options);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  EXPECT_FALSE((*storage)->committed().has_value());
+  EXPECT_THAT(In("swap"), SizeIs(0));
+  EXPECT_THAT(In("other"), SizeIs(1));
+  EXPECT_THAT(In("out"), testing::UnorderedElementsAre("lock", "run-id", "model", "slurm-17.out"));
+  EXPECT_THAT(In("out/model"), testing::ElementsAre("notes.pdf"));
+}
+
+TEST_F(RunStorageTest, ARunningOwnerIsRefusedWithOverwriteToo) {
+  TrainOptions options = Options();
+  auto first = Begin(options);
+  ASSERT_TRUE(first.ok()) << first.status();
+  fs::create_directory_symlink(folder_ / "out", folder_ / "link");
+  for (const std::string name : {"out", "link", "swap/../out"}) {
+    options.output = folder_ / name;
+    for (const bool overwrite : {false, true}) {
+      options.overwrite = overwrite;
+      const absl::Status status = RunStorage::Open(options).status();
+      EXPECT_EQ(ExitCodeOf(status), 2);
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr(absl::StrCat("in use by process ", ::getpid())));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("runs " + folder_ / "out"));
+    }
+  }
+}
+
+// Both machines say /out, and see the same swap path.
+TEST_F(RunStorageTest, ARunOfAnotherMachineWithTheSameOutputIsLeftAlone) {
+  TrainOptions options = Options();
+  ASSERT_EQ(Killed(options), "");
+  const std::string left = OnlyRun();
+  fs::remove_all(folder_ / "out");  // ours never was; theirs is not to be seen
+  Edit(left + "/owner", "host ", "host other-");
+  for (int way = 0; way < 3; ++way) {
+    options.resume = way == 1;
+    options.overwrite = way == 2;
+    const absl::Status status = Begin(options).status();
+    EXPECT_EQ(ExitCodeOf(status), 2) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("on other-"));
+    EXPECT_TRUE(fs::exists(left + "/tiles"));
+  }
+  const auto runs = FindSwapRuns(folder_ / "swap");
+  ASSERT_TRUE(runs.ok());
+  ASSERT_THAT(*runs, SizeIs(1));
+  EXPECT_EQ((*runs)[0].state, SwapRun::State::kElsewhere);
+  EXPECT_FALSE(RemoveDeadRun((*runs)[0]).ok());
+  EXPECT_TRUE(fs::exists(left + "/tiles"));
+}
+
+// The same OUTPUT, shared by machines: a job that was requeued elsewhere.
+TEST_F(RunStorageTest, TheSameRunGoesOnOnAnotherMachine) {
+  TrainOptions options = Options();
+  ASSERT_EQ(Killed(options), "");
+  Edit(OnlyRun() + "/owner", "host ", "host other-");
+  options.resume = true;
+  ASSERT_EQ(Killed(options, 2), "");
+  Edit(OnlyRun() + "/owner", "host ", "host other-");
+  auto storage = Begin(options);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  EXPECT_EQ((*storage)->committed()->step, 2);
+}
+
+TEST_F(RunStorageTest, AMovedOutputGoesOnAndACopiedOneDoesNot) {
+  ASSERT_EQ(Killed(Options(), 2), "");
+  fs::copy(folder_ / "out", folder_ / "copy", fs::copy_options::recursive);
+  TrainOptions copy = Options("copy");
+  copy.resume = true;
+  const absl::Status refused = Begin(copy).status();
+  EXPECT_EQ(ExitCodeOf(refused), 2);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is a copy"));
+  fs::remove_all(folder_ / "copy");
+  fs::rename(folder_ / "out", folder_ / "moved");
+  TrainOptions moved = Options("moved");
+  moved.resume = true;
+  ASSERT_EQ(Killed(moved, 4), "");
+  const auto runs = FindSwapRuns(folder_ / "swap");
+  ASSERT_THAT(*runs, SizeIs(1));
+  EXPECT_EQ((*runs)[0].state, SwapRun::State::kResumable);
+  EXPECT_EQ((*runs)[0].output, folder_ / "moved");
+}
+
+TEST_F(RunStorageTest, ResumingHoldsTheLockOfTheCommitsDirectories) {
+  ASSERT_EQ(Killed(Options(), 2), "");
+  TrainOptions options = Options();
+  options.resume = true;
+  auto storage = Begin(options);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  EXPECT_TRUE(GlanceAtRunDirectory(OnlyRun())->in_use);
+  EXPECT_EQ(RunDirectory::Open(OnlyRun()).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(RunStorageTest, WhatWasPlantedIsNamedAndStays) {
+  ASSERT_EQ(Killed(Options()), "");
+  std::ofstream(folder_ / "precious") << "content";
+  for (const std::string& planted : {OnlyRun() + "/tiles", OnlyRun() + "/notes",
+                                     folder_ / "out/metrics.jsonl", folder_ / "out/model"}) {
+    SCOPED_TRACE(planted);
+    const bool there = fs::exists(planted);
+    if (there) fs::rename(planted, folder_ / "aside");
+    fs::create_symlink(folder_ / "precious", planted);
+    for (int way = 0; way < 3; ++way) {
+      TrainOptions options = Options();
+      options.resume = way == 1;
+      options.overwrite = way == 2;
+      const absl::Status status = Begin(options).status();
+      EXPECT_EQ(ExitCodeOf(status), 2) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr(planted));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("a symbolic link"));
+      EXPECT_TRUE(fs::is_symlink(planted));
+    }
+    EXPECT_EQ(*ReadSmallFile(folder_ / "precious"), "content");
+    fs::remove(planted);
+    if (there) fs::rename(folder_ / "aside", planted);
+  }
+}
+
+TEST_F(RunStorageTest, AFullDiskIsFoundBeforeAnythingIsWritten) {
+  TrainOptions options = Options();
+  options.export_bytes_per_parameter = uint64_t{1} << 40;
+  const absl::Status status = Begin(options).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the model in " + folder_ / "out"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--no-commit"));
+  EXPECT_THAT(In("swap"), SizeIs(0));
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+}
+
+TEST_F(RunStorageTest, DeadRunsAreToldFromLivingOnes) {
+  ASSERT_EQ(Killed(Options("committed"), 2), "");
+  ASSERT_EQ(Killed(Options("killed")), "");
+  ASSERT_EQ(Killed(Options("gone"), 2), "");
+  fs::remove_all(folder_ / "gone");
+  ASSERT_EQ(Killed(Options("moved"), 2), "");
+  const auto live = Begin(Options("live"));
+  ASSERT_TRUE(live.ok()) << live.status();
+  // Its commit names other swap by now, and the old one was never removed.
+  std::string old;
+  const auto before = FindSwapRuns(folder_ / "swap");
+  for (const SwapRun& run : *before) {
+    if (run.output == folder_ / "moved") old = run.path;
+  }
+  fs::copy(old, folder_ / "kept", fs::copy_options::recursive);
+  TrainOptions moved = Options("moved");
+  moved.resume = true;
+  moved.swap_paths = {folder_ / "other"};
+  ASSERT_EQ(Killed(moved, 3), "");
+  EXPECT_FALSE(fs::exists(old)) << "a move takes the old place with it";
+  fs::rename(folder_ / "kept", old);
+  fs::permissions(old, fs::perms::owner_all);
+
+  std::map<std::string, std::string> states;
+  const auto runs = FindSwapRuns(folder_ / "swap");
+  ASSERT_TRUE(runs.ok()) << runs.status();
+  for (const SwapRun& run : *runs) {
+    states[fs::path(run.output).filename()] = SwapRunStateName(run.state);
+    EXPECT_GT(run.allocated_bytes, 4096u) << run.path;
+  }
+  EXPECT_EQ(states, (std::map<std::string, std::string>{{"committed", "resumable"},
+                                                        {"killed", "dead"},
+                                                        {"gone", "dead"},
+                                                        {"moved", "dead"},
+                                                        {"live", "in use"}}));
+  for (const SwapRun& run : *runs) {
+    EXPECT_EQ(RemoveDeadRun(run).ok(), run.state == SwapRun::State::kDead) << run.path;
+    EXPECT_EQ(fs::exists(run.path), run.state != SwapRun::State::kDead) << run.path;
+  }
+}
+
+// Runs with an OUTPUT each, below one swap path: made, locked, written, read back, removed.
+TEST_F(RunStorageTest, SixtyFourRunsShareAParent) {
+  std::vector<pid_t> runs;
+  for (int i = 0; i < 64; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto storage = RunStorage::Open(Options(absl::StrCat("out", i)));
+      if (!storage.ok()) ::_exit(1);
+      RunState state = State();
+      auto store = (*storage)->OpenStore(SmallLayout(), {}, state);
+      if (!store.ok()) ::_exit(2);
+      WriteEverything(**store, 100 + i);
+      (void)FindSwapRuns(folder_ / "swap");
+      if (!ReadEverything(**store, 100 + i).ok()) ::_exit(3);
+      if (!(*storage)->CheckStillThere().ok()) ::_exit(4);
+      // Every other one commits, and leaves its state.
+      if (i % 2 == 0) {
+        const absl::Status status =
+            (*store)->Commit((*storage)->manifest_path(), {1, EncodeRunState(state)});
+        if (!status.ok()) ::_exit(5);
+      }
+      store->reset();
+      storage->reset();
+      ::_exit(0);
+    }
+    runs.push_back(child);
+  }
+  for (const pid_t run : runs) {
+    int status = 0;
+    ::waitpid(run, &status, 0);
+    EXPECT_EQ(status, 0) << "exit " << WEXITSTATUS(status);
+  }
+  EXPECT_THAT(In("swap"), SizeIs(32));
+  const auto found = FindSwapRuns(folder_ / "swap");
+  for (const SwapRun& run : *found) {
+    EXPECT_EQ(run.state, SwapRun::State::kResumable) << run.reason;
+    CommitRecord record;
+    auto store = SwapStore::Open(CommitManifestPath(run.output), true, {}, &record);
+    ASSERT_TRUE(store.ok()) << store.status();
+    const int number = std::stoi(run.output.substr(run.output.rfind("out") + 3));
+    EXPECT_EQ(ReadEverything(**store, 100 + number), absl::OkStatus());
+  }
+}
+
+TEST_F(RunStorageTest, ARemovedSwapPathIsNoticed) {
+  auto storage = Begin(Options());
+  ASSERT_TRUE(storage.ok());
+  EXPECT_EQ((*storage)->CheckStillThere(), absl::OkStatus());
+  const std::string run = OnlyRun();
+  fs::rename(run + "/tiles", folder_ / "aside");
+  absl::Status status = (*storage)->CheckStillThere();
+  EXPECT_EQ(ExitCodeOf(status), 1);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(run + "/tiles was removed"));
+  fs::remove_all(run);
+  status = (*storage)->CheckStillThere();
+  EXPECT_THAT(std::string(status.message()), HasSubstr(run + " was removed"));
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,319 @@
+// Trainers of several ranks, which are threads here: what their rows tell of the others.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "engine/estimate/run_plan.h"
+#include "engine/report/metrics.h"
+#include "engine/ranks/collective_traffic.h"
+#include "gmock/gmock.h"
+#include "tests/device/quiet_machine.h"
+#include "tests/device/test_device.h"
+#include "tests/engine/ranks/thread_ranks.h"
+#include "tests/engine/trainer_testing.h"
+
+namespace spillway {
+namespace {
+
+class TrainerRanks : public TrainerTest {
+ protected:
+  TrainOptions Sharded(int ranks, double clip) const {
+    TrainOptions options = Options(absl::StrCat("ranks", ranks, "-", clip));
+    options.ranks = options.shard_group_size = ranks;
+    options.clip = clip;
+    options.steps = 6;
+    options.no_commit = true;
+    // Rings of several ranks in one process are races to ThreadSanitizer (sharded_step_test.cc).
+    options.io.kind = IoEngineOptions::Kind::kThreads;
+    return options;
+  }
+
+  // The rows and the last lines of rank 0.
+  std::vector<nlohmann::json> RunAll(const TrainOptions& options, std::chrono::microseconds delay,
+                                     std::string* speed = nullptr) {
+    ThreadRanks world(options.ranks), group(options.ranks);
+    world.SetDelay(delay);
+    group.SetDelay(delay);
+    StopSignal signals;
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const RankGroups groups = {.world = world.rank(rank), .group = group.rank(rank)};
+        EXPECT_EQ(RunRank(options, rank, groups, rank == 0 ? speed : nullptr), absl::OkStatus());
+        world.rank(rank)->Abort();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<nlohmann::json> rows;
+    EXPECT_TRUE(
+        ReadRows(options.output + "/metrics.jsonl", [&](const nlohmann::json& row, int64_t) {
+          rows.push_back(row);
+        }).ok());
+    return rows;
+  }
+
+  // Bytes that a rank sends for weights and gradients in a step.
+  uint64_t SentInAStep(const TrainOptions& options) const {
+    const auto plan = PlanRun(model_, options, {.memory = {1 << 20}});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return CollectiveBytes(plan->shards->schedule, plan->shards->sums).total_bytes();
+  }
+
+  // What rank 0's trace has of exchanges, and of waits for them.
+  void ExpectTrace(const TrainOptions& options) const {
+    const nlohmann::json trace = nlohmann::json::parse(std::ifstream(options.trace.path));
+    std::map<std::string, int> named;
+    std::set<int> tracks;
+    uint64_t bytes = 0;
+    int64_t last_end = 0, waits = 0;
+    for (const nlohmann::json& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      const int64_t begin = event["ts"].get<double>() * 1e3;
+      if (event["name"] == "wait for other ranks") {
+        waits += event["args"].contains("before");
+        EXPECT_EQ(event["cat"], "wait");
+      }
+      if (event["cat"] != "collective") continue;
+      ++named[event["name"]];
+      tracks.insert(event["tid"].get<int>());
+      bytes += event["args"]["bytes"].get<uint64_t>();
+      EXPECT_GE(begin, last_end - 1);  // one after the other
+      last_end = begin + static_cast<int64_t>(event["dur"].get<double>() * 1e3);
+    }
+    EXPECT_EQ(tracks.size(), 1u);
+    EXPECT_GT(waits, 0);
+    for (const char* name : {"gather u0", "gather u1", "sum u0", "sum u3"}) {
+      EXPECT_GE(named[name], 2) << name;
+    }
+    // Immediate updates: the last sums of a step may be part of the next one.
+    EXPECT_GT(bytes, 2 * SentInAStep(options));
+    EXPECT_LE(bytes, 4 * SentInAStep(options));
+  }
+
+  bool on_devices_ = false;  // a separate one for each rank
+
+ private:
+  absl::Status RunRank(TrainOptions options, int rank, const RankGroups& groups,
+                       std::string* speed) {
+    RunStorage::FirstRank first;
+    first.output = options.output;
+    options.rank = rank;
+    options.output = RankOutput(options.output, rank);
+    if (rank > 0) options.trace.path.clear();
+    absl::StatusOr<std::unique_ptr<RunStorage>> storage = absl::UnknownError("");
+    for (bool turn_of_first : {true, false}) {
+      if (turn_of_first == (rank == 0)) {
+        storage = RunStorage::Open(options, rank > 0 ? &first : nullptr);
+      }
+      const auto opened = AllGatherCount(*groups.world, 0);
+      if (!opened.ok()) return opened.status();
+    }
+    if (!storage.ok()) return storage.status();
+    StubCompute compute(model_, options.dtype);
+    compute.op_milliseconds = op_milliseconds_;
+    MemoryBudget device("device", options.device_memory_bytes);
+    std::optional<TestDevice> separate;
+    if (on_devices_) separate.emplace(TestDeviceOptions{.seed = static_cast<uint64_t>(rank)});
+    auto trainer = Trainer::Create(options, model_, storage->get(), &compute, &device,
+                                   separate ? &*separate : nullptr, groups);
+    if (!trainer.ok()) return trainer.status();
+    CountingWeights weights;
+    if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;
+    const auto result = (*trainer)->Run();
+    if (result.ok() && speed != nullptr) *speed = result->speed;
+    return result.status();
+  }
+};
+
+constexpr std::chrono::microseconds kNoDelay{0};
+
+// Labels, losses and stops in every step, and a deferred update's norm, finite or not.
+TEST_F(TrainerRanks, RowsTellWhatWasSent) {
+  for (int ranks : {2, 3}) {
+    for (double clip : {1.0, 0.0}) {
+      SCOPED_TRACE(absl::StrCat(ranks, " ", clip));
+      TrainOptions options = Sharded(ranks, clip);
+      options.eval_every = 2;  // what evaluations send is in no row
+      const std::vector<nlohmann::json> rows = RunAll(options, kNoDelay);
+      ASSERT_EQ(rows.size(), 6u);
+      const uint64_t agreed = (clip > 0 ? 5 : 3) * sizeof(int64_t) * (ranks - 1);
+      const uint64_t expected = SentInAStep(options) + agreed;
+      uint64_t sum = 0;
+      for (const nlohmann::json& row : rows) {
+        const uint64_t sent = row["bytes"]["collective"].get<uint64_t>();
+        // Immediate updates: a step's last sums may be on their way when its row ends.
+        if (clip > 0 && row["step"] > 1) {
+          EXPECT_EQ(sent, expected) << row["step"];
+        }
+        sum += sent;
+      }
+      // The first looks for a signal twice.
+      EXPECT_EQ(sum, 6 * expected + sizeof(int64_t) * (ranks - 1));
+    }
+  }
+}
+
+// Wherever the state lives and whoever updates it.
+TEST_F(TrainerRanks, OnDevicesOfTheirOwnTheSameLossesAndNorms) {
+  std::filesystem::create_directories(folder_ + "/swap");
+  for (int ranks : {2, 3}) {
+    for (double clip : {1.0, 0.0}) {
+      TrainOptions options = Sharded(ranks, clip);
+      options.communication_dtype = ranks == 2 ? DType::kFloat32 : DType::kBFloat16;
+      options.eval_every = 2;
+      on_devices_ = false;
+      const std::vector<nlohmann::json> expected = RunAll(options, kNoDelay);
+      ASSERT_EQ(expected.size(), 6u);
+      on_devices_ = true;
+      for (Offload offload : {Offload::kNone, Offload::kCpu, Offload::kNvme}) {
+        for (UpdateDevice update : {UpdateDevice::kCpu, UpdateDevice::kGpu}) {
+          SCOPED_TRACE(absl::StrCat(ranks, " ", clip, " ", int(offload), " ", int(update)));
+          options.overwrite = true;
+          options.offload_param = options.offload_optimizer = offload;
+          options.update_device = update;
+          if (offload == Offload::kNvme) options.swap_paths = {folder_ + "/swap"};
+          const std::vector<nlohmann::json> rows = RunAll(options, kNoDelay);
+          ASSERT_EQ(rows.size(), 6u);
+          for (size_t i = 0; i < rows.size(); ++i) {
+            EXPECT_EQ(rows[i]["loss"], expected[i]["loss"]) << i;
+            EXPECT_EQ(rows[i]["grad_norm"], expected[i]["grad_norm"]) << i;
+            EXPECT_GT(rows[i]["busy_seconds"]["compute"].get<double>(), 0);
+            EXPECT_EQ(rows[i]["bytes"]["to_device"].get<uint64_t>() > 0, offload != Offload::kNone);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(TrainerRanks, SlowExchangesAreWhatAStepWaitsForAndIsBusyWith) {
+  if (!MachineIsQuiet()) GTEST_SKIP() << "other work takes the processor";
+  for (double clip : {1.0, 0.0}) {
+    SCOPED_TRACE(clip);
+    std::string speed;
+    double seconds = 0, busy = 0, waited = 0, others = 0, computed = 0;
+    for (const nlohmann::json& row :
+         RunAll(Sharded(2, clip), std::chrono::milliseconds(5), &speed)) {
+      seconds += row["seconds"].get<double>();
+      busy += row["busy_seconds"]["collective"].get<double>();
+      computed += row["busy_seconds"]["compute"].get<double>();
+      waited += row["stall_seconds"]["collective"].get<double>();
+      for (const char* other : {"disk", "update", "copy"}) {
+        others += row["stall_seconds"][other].get<double>();
+      }
+    }
+    EXPECT_GT(busy, 0.8 * seconds);
+    EXPECT_LE(busy, 1.01 * seconds);
+    EXPECT_GT(waited, 0.7 * seconds);
+    EXPECT_GT(waited, 4 * others);
+    EXPECT_LE(waited + others + computed, 1.01 * seconds);
+    EXPECT_THAT(speed, testing::HasSubstr("collective "));
+    EXPECT_THAT(speed, testing::HasSubstr("a step to other ranks"));
+  }
+}
+
+// A profile of its own, so that there is a forecast.
+class ForecastRanks : public TrainerRanks {
+ protected:
+  void SetUp() override {
+    TrainerRanks::SetUp();
+    setenv("SPILLWAY_PROFILE", (folder_ + "/profile.json").c_str(), 1);
+  }
+  void TearDown() override {
+    setenv("SPILLWAY_PROFILE", "off", 1);
+    TrainerRanks::TearDown();
+  }
+
+  // With a delay of 10 ms.
+  static void ExpectBoundByExchanges(const std::vector<nlohmann::json>& rows, double clip) {
+    for (const nlohmann::json& row : rows) {
+      for (const char* phase : {"forward", "backward", "flush"}) {
+        EXPECT_EQ(row["binding"][phase], "collective") << phase;
+      }
+      EXPECT_GE(row["predicted_seconds"].get<double>(), row["bound_seconds"].get<double>());
+      // Seven gathers, of which u0's are three, and four sums; with clipping four agreements.
+      EXPECT_GE(row["bound_seconds"].get<double>(), clip > 0 ? 0.15 : 0.11);
+      EXPECT_GT(row["binding_seconds"].get<double>(), 0);
+    }
+  }
+};
+
+// Computing takes nothing to speak of, so whatever else runs here exchanges bind.
+TEST_F(ForecastRanks, SlowExchangesAreForecastNamedAndInTheTrace) {
+  for (double clip : {1.0, 0.0}) {
+    SCOPED_TRACE(clip);
+    TrainOptions options = Sharded(2, clip);
+    options.trace.path = folder_ + "/trace.json";
+    options.trace.first_step = 2;
+    options.trace.steps = 3;
+    std::string speed;
+    const std::vector<nlohmann::json> rows = RunAll(options, std::chrono::milliseconds(10), &speed);
+    ASSERT_EQ(rows.size(), 6u);
+    ExpectBoundByExchanges(rows, clip);
+    EXPECT_THAT(speed, testing::HasSubstr(
+                           "binds      forward collective, backward collective, flush collective"));
+    // All ranks have planned alike.
+    std::vector<nlohmann::json> others;
+    EXPECT_TRUE(
+        ReadRows(RankOutput(options.output, 1) + "/metrics.jsonl", [&](const nlohmann::json& row,
+                                                                       int64_t) {
+          others.push_back(row);
+        }).ok());
+    ASSERT_EQ(others.size(), 6u);
+    for (const char* field : {"predicted_seconds", "bound_seconds"}) {
+      EXPECT_EQ(others[0][field], rows[0][field]);
+    }
+    ExpectTrace(options);
+    if (!MachineIsQuiet()) continue;
+    for (size_t i = 2; i + 1 < rows.size(); ++i) {
+      const double measured = rows[i]["seconds"].get<double>();
+      EXPECT_NEAR(rows[i]["predicted_seconds"].get<double>(), measured, 0.25 * measured);
+    }
+  }
+}
+
+// Copies to the devices, exchanges and compute in one forecast.
+TEST_F(ForecastRanks, OnDevicesThereIsAForecast) {
+  on_devices_ = true;
+  for (double clip : {1.0, 0.0}) {
+    SCOPED_TRACE(clip);
+    TrainOptions options = Sharded(2, clip);
+    options.offload_param = options.offload_optimizer = Offload::kCpu;
+    options.trace.path = folder_ + "/trace.json";
+    options.trace.first_step = 2;
+    options.trace.steps = 3;
+    const std::vector<nlohmann::json> rows = RunAll(options, std::chrono::milliseconds(10));
+    ASSERT_EQ(rows.size(), 6u);
+    ExpectBoundByExchanges(rows, clip);
+    const nlohmann::json trace = nlohmann::json::parse(std::ifstream(options.trace.path));
+    std::set<std::string> categories;
+    int forwards = 0;
+    for (const nlohmann::json& event : trace["traceEvents"]) {
+      if (event["ph"] != "X") continue;
+      categories.insert(event["cat"]);
+      forwards += event["name"] == "forward u1";
+    }
+    EXPECT_EQ(forwards, 3);
+    for (const char* category : {"collective", "work", "copy", "wait"}) {
+      EXPECT_TRUE(categories.contains(category)) << category;
+    }
+  }
+}
+
+TEST_F(TrainerRanks, OneRankSendsNothing) {
+  TrainOptions options = Options("alone");
+  TrainResult result;
+  ASSERT_TRUE(Train(options, &result).ok());
+  EXPECT_TRUE(ReadRows(options.output + "/metrics.jsonl", [&](const nlohmann::json& row, int64_t) {
+                EXPECT_EQ(row["bytes"]["collective"], 0);
+                EXPECT_EQ(row["stall_seconds"]["collective"], 0.0);
+                EXPECT_EQ(row["busy_seconds"]["collective"], 0.0);
+              }).ok());
+  EXPECT_THAT(result.speed, testing::Not(testing::HasSubstr("ranks")));
+}
+
+}  // namespace
+}  // namespace spillway
