@@ -31,7 +31,7 @@ target_link_libraries(spillway::torch_cuda INTERFACE spillway::torch
   -Wl,--no-as-needed torch_cuda c10_cuda -Wl,--as-needed CUDA::cudart)
 target_link_options(spillway::torch_cuda INTERFACE -Wl,--allow-shlib-undefined)
 
-# swap/cuda with the runtime that it calls.
+# swap/device/cuda with the runtime that it calls.
 add_library(spillway::cuda INTERFACE IMPORTED)
 target_link_libraries(spillway::cuda INTERFACE spillway_cuda CUDA::cudart)
 

@@ -1,4 +1,4 @@
-# The headers of the CUDA runtime, spillway::cuda_headers, for swap/cuda and for its tests against
+# The headers of the CUDA runtime, spillway::cuda_headers, for swap/device/cuda and for its tests against
 # a stand-in (tests/cuda): both are built on every machine that has the headers, no library of
 # CUDA's is linked, and no GPU is needed. Without them both are left out.
 
@@ -25,5 +25,5 @@ if(version AND version GREATER_EQUAL least)
   add_library(spillway::cuda_headers INTERFACE IMPORTED)
   target_include_directories(spillway::cuda_headers SYSTEM INTERFACE ${found})
 else()
-  message(STATUS "No headers of CUDA 13 or later (tools/setup fetches some): swap/cuda is left out")
+  message(STATUS "No headers of CUDA 13 or later (tools/setup fetches some): swap/device/cuda is left out")
 endif()

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "io/block_queue.h"
 #include "io/base/clock.h"
+#include "io/block_queue.h"
 #include "io/io_engine.h"
 
 namespace spillway {

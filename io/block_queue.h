@@ -31,8 +31,8 @@
 #include <vector>
 
 #include "io/base/clock.h"
-#include "io/io_engine.h"
 #include "io/base/mutex.h"
+#include "io/io_engine.h"
 
 namespace spillway {
 

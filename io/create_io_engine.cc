@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "io/io_engine.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/io_engine.h"
 #include "io/thread_engine.h"
 #include "io/uring_engine.h"
 

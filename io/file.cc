@@ -15,9 +15,9 @@
 #include "io/base/check.h"
 #include "io/base/log.h"
 #include "io/base/mutex.h"
-#include "io/own_files.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/own_files.h"
 
 namespace spillway {
 namespace {

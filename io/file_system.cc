@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/io_engine.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/io_engine.h"
 
 namespace spillway {
 namespace {

@@ -20,8 +20,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "io/file.h"
 #include "io/base/trace.h"
+#include "io/file.h"
 
 namespace spillway {
 

@@ -11,9 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "io/file.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

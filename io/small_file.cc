@@ -13,10 +13,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "io/file.h"
-#include "io/file_system.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "io/block_engine.h"
 #include "io/base/mutex.h"
+#include "io/block_engine.h"
 
 namespace spillway {
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "io/block_engine.h"
 #include "io/base/unique_fd.h"
+#include "io/block_engine.h"
 #include "io/uring_ring.h"
 
 namespace spillway {

@@ -23,16 +23,16 @@ from concurrent.futures import ThreadPoolExecutor
 ALLOWED = {
     "io": {"io"},
     "swap": {"io", "swap"},
-    "swap/cuda": {"io", "swap", "swap/cuda"},
+    "swap/device/cuda": {"io", "swap", "swap/device/cuda"},
     "engine": {"io", "swap", "engine", "engine/cuda"},  # and its subfolders
     "engine/cuda": {"io", "swap", "engine", "engine/cuda"},  # .cu files and what launches them
     "engine/torch": {"io", "swap", "engine", "engine/cuda", "engine/torch"},
-    "engine/torch/cuda": {"io", "swap", "swap/cuda", "engine", "engine/cuda", "engine/torch", "engine/torch/cuda"},
+    "engine/torch/cuda": {"io", "swap", "swap/device/cuda", "engine", "engine/cuda", "engine/torch", "engine/torch/cuda"},
     "tools": {"io", "swap", "engine", "engine/torch", "tools"},
     "examples": {"io", "swap", "engine", "engine/torch", "examples"},
     "bench": {"io", "swap", "engine", "engine/torch", "bench"},
     "sim": {"io", "swap"},  # tests/sim only: the simulated disk
-    "cuda": {"io", "swap", "swap/cuda"},  # tests/cuda only: swap/cuda on a stand-in for libcudart
+    "cuda": {"io", "swap", "swap/device/cuda"},  # tests/cuda only: swap/device/cuda on a stand-in for libcudart
     "device": {"io", "swap"},  # tests/device only: the suite that every device passes
 }
 # Headers in engine/ that show LibTorch's types: the public ones, for those who bring a model.
@@ -48,7 +48,7 @@ TORCH_INCLUDE = re.compile(r"^(torch|ATen|c10|caffe2)/")
 MACHINE_PATH = re.compile(r"(?<![\w.$}/-])/(?:work|root|home/[a-z]\w*)(?:/|\b(?=[\"'`\s]))")
 TEXT_FILES = (".cc", ".h", ".cu", ".cmake", ".md", ".json", ".py", ".sh", ".txt", ".supp")
 # What includes CUDA's headers, which a build may do without (cmake/SpillwayCudaHeaders.cmake).
-CUDA_FOLDERS = ("swap/cuda/", "tests/cuda/")
+CUDA_FOLDERS = ("swap/device/cuda/", "tests/cuda/")
 
 
 class Sources:
@@ -119,7 +119,7 @@ def cuda_flags(build):
     if os.path.exists(commands):
         with open(commands, encoding="utf-8") as f:
             for command in json.load(f):
-                if command["file"].endswith("/swap/cuda/cuda_device.cc"):
+                if command["file"].endswith("/swap/device/cuda/cuda_device.cc"):
                     folders = re.findall(r"(?:-isystem |-I)(\S+)", command.get("command", ""))
                     return [flag for folder in folders for flag in ("-isystem", folder)
                             if os.path.exists(os.path.join(folder, "cuda_runtime_api.h"))]

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "engine/tuning/bench_adam.h"
 #include "engine/base/size.h"
+#include "engine/tuning/bench_adam.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
 

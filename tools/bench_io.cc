@@ -13,9 +13,9 @@
 #include "engine/base/flag_value.h"
 #include "engine/base/stop_signal.h"
 #include "engine/machine/io_bench.h"
+#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "nlohmann/json.hpp"
-#include "io/base/format_bytes.h"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
 

@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/flag_value.h"
-#include "engine/run/swap_places.h"
-#include "engine/run/swap_runs.h"
-#include "io/base/log.h"
+#include "engine/machine/swap_paths.h"
 #include "engine/run/run_record.h"
+#include "engine/run/swap_runs.h"
+#include "io/base/format_bytes.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 #include "nlohmann/json.hpp"
-#include "io/base/format_bytes.h"
 #include "tools/commands.h"
 
 namespace spillway {

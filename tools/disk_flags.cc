@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
-#include "engine/run/swap_places.h"
+#include "engine/machine/probe_path.h"
+#include "engine/machine/swap_paths.h"
 #include "engine/tuning/tuned_io.h"
 #include "io/base/log.h"
-#include "engine/machine/probe_path.h"
 #include "io/base/status.h"
 
 namespace spillway {

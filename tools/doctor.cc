@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
-#include "engine/run/swap_places.h"
+#include "engine/machine/swap_paths.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/torch_facts.h"
 #include "tools/commands.h"

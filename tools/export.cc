@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/size.h"
-#include "engine/weights/state_source.h"
+#include "engine/run/committed_run.h"
 #include "engine/weights/model_files.h"
 #include "io/base/log.h"
 #include "io/base/status.h"

@@ -12,9 +12,9 @@
 #include "engine/ranks/hostfile.h"
 #include "engine/ranks/rank_log.h"
 #include "engine/ranks/spawn_ranks.h"
-#include "io/file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

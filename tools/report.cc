@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "io/base/log.h"
 #include "engine/run/run_directory.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
 

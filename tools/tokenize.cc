@@ -8,15 +8,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/machine/memory_limits.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/encode_progress.h"
 #include "engine/data/tokenize_files.h"
 #include "engine/data/tokenizer.h"
+#include "engine/machine/memory_limits.h"
+#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "nlohmann/json.hpp"
-#include "io/base/format_bytes.h"
 #include "tools/commands.h"
 
 namespace spillway {

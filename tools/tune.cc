@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
-#include "engine/estimate/profile_file.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
+#include "engine/estimate/profile_file.h"
 #include "engine/machine/block_device.h"
 #include "io/base/log.h"
 #include "io/base/status.h"

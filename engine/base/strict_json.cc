@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "engine/base/relaxed_json.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

@@ -3,8 +3,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "engine/config/deepspeed_values.h"
 #include "engine/base/nearest.h"
+#include "engine/config/deepspeed_values.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/config/run_config_resolver.h"
 #include "engine/config/trainer_flags.h"
-#include "engine/run/swap_places.h"
+#include "engine/machine/swap_paths.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -295,6 +295,28 @@ void RunConfigResolver::NoteOtherKeys() {
                       ": without effect here: ", absl::StrJoin(file_.without_effect, ", ")));
     Record("without_effect", file_.without_effect, file_.file);
   }
+}
+
+void TuneRunConfig(RunConfig* config) {
+  const std::optional<TunedEntry> entry = FindTuning(config->train.swap_paths);
+  if (!entry) return;
+  const IoGiven& given = config->io_given;
+  IoEngineOptions& io = config->train.io;
+  ApplyTuning(*entry, given, &io);
+  const auto record = [&](bool is_given, const char* name, nlohmann::json value) {
+    if (is_given) return;
+    for (ResolvedValue& each : config->values) {
+      if (each.name != name) continue;
+      each.value = value;
+      each.source = "tune";
+      return;
+    }
+    config->values.push_back({name, std::move(value), "tune"});
+  };
+  record(given.kind, "io-engine", entry->engine);
+  record(given.block_bytes, "aio.block_size", io.block_bytes);
+  record(given.depth, "aio.queue_depth", io.depth);
+  record(given.threads, "aio.intra_op_parallelism", io.threads);
 }
 
 }  // namespace spillway

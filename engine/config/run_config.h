@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/ranks/launch_environment.h"
 #include "engine/options/train_options.h"
+#include "engine/ranks/launch_environment.h"
+#include "engine/tuning/tuned_io.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -48,14 +49,6 @@ struct ResolvedValue {
   std::string file_source = "";
 };
 
-// What of train.io was said by a flag or the config file, and so is not tuned.
-struct IoGiven {
-  bool kind = false;
-  bool block_bytes = false;
-  bool depth = false;
-  bool threads = false;
-};
-
 struct RunConfig {
   TrainOptions train;
   IoGiven io_given;
@@ -87,5 +80,8 @@ absl::StatusOr<std::optional<int>> RanksFlag(const TrainFlags& flags);
 //  "clip": {"value": 0.5, "source": "--clip",
 //           "overrides": {"value": 1.0, "source": "ds.json:3"}}, ...}
 nlohmann::json ResolvedConfigJson(const RunConfig& config);
+
+// Sets the run's I/O as tuned, recorded as such ("tune") for config.resolved.json.
+void TuneRunConfig(RunConfig* config);
 
 }  // namespace spillway

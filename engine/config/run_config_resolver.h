@@ -8,8 +8,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/config/deepspeed_config.h"
 #include "engine/base/flag_value.h"
+#include "engine/config/deepspeed_config.h"
 #include "engine/config/run_config.h"
 
 namespace spillway {

@@ -6,8 +6,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "engine/config/deepspeed_values.h"
 #include "engine/base/flag_value.h"
+#include "engine/config/deepspeed_values.h"
 #include "io/base/status.h"
 
 namespace spillway {

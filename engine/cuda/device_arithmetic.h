@@ -1,6 +1,6 @@
-// AccumulateGradient (engine/numeric/optimizer.h), RoundGradient (engine/numeric/update_loops.h) and DropoutApply
-// (engine/numeric/random.h) in a GPU's memory, to the same bits, put into a stream (cudaStream_t). An
-// error: CUDA refused the launch. Any thread.
+// AccumulateGradient (engine/numeric/optimizer.h), RoundGradient (engine/numeric/update_loops.h)
+// and DropoutApply (engine/numeric/random.h) in a GPU's memory, to the same bits, put into a stream
+// (cudaStream_t). An error: CUDA refused the launch. Any thread.
 #pragma once
 
 #include <cstdint>

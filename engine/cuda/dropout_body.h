@@ -1,6 +1,6 @@
-// What one thread of DropoutApply (engine/numeric/random.h) does on a GPU: the eight elements of one
-// Philox counter (engine/numeric/dropout_mask.h). Sixteen neighbouring threads have the counters of a
-// block, so what they touch at a time lies side by side.
+// What one thread of DropoutApply (engine/numeric/random.h) does on a GPU: the eight elements of
+// one Philox counter (engine/numeric/dropout_mask.h). Sixteen neighbouring threads have the
+// counters of a block, so what they touch at a time lies side by side.
 #pragma once
 
 #include <cstdint>

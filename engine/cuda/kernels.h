@@ -1,5 +1,5 @@
-// The arithmetic of a step in a GPU's memory: what engine/numeric/update_loops.h and engine/numeric/random.h do
-// in the host's, to the same bits.
+// The arithmetic of a step in a GPU's memory: what engine/numeric/update_loops.h and
+// engine/numeric/random.h do in the host's, to the same bits.
 //
 // Each call puts a kernel into `stream` (a cudaStream_t) and returns; every pointer is to the
 // device's memory and stays valid until the stream has come past. Any thread.

@@ -9,10 +9,10 @@
 #include "engine/data/utf8_repair.h"
 #include "engine/data/word_splitter.h"
 #include "io/base/check.h"
-#include "io/checksum.h"
-#include "io/file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

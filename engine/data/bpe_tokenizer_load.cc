@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/strict_json.h"
 #include "engine/data/bpe_tokenizer.h"
+#include "io/base/status.h"
 #include "io/checksum.h"
 #include "io/file.h"
-#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -8,13 +8,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/base/strict_json.h"
+#include "engine/base/utf8.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/text_reader.h"
-#include "engine/base/utf8.h"
 #include "io/base/check.h"
+#include "io/base/status.h"
 #include "io/checksum.h"
 #include "io/file.h"
-#include "io/base/status.h"
 
 namespace spillway {
 namespace {

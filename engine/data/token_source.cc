@@ -9,8 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "engine/data/data_encoder.h"
 #include "io/base/check.h"
-#include "io/checksum.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {

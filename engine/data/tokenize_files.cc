@@ -17,9 +17,9 @@
 #include "engine/data/data_encoder.h"
 #include "engine/data/token_writer.h"
 #include "io/base/check.h"
-#include "io/file.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

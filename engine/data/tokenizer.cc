@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/bpe_tokenizer.h"
 #include "engine/data/char_tokenizer.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

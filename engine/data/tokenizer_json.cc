@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/strict_json.h"
-#include "engine/data/split_pattern.h"
 #include "engine/base/utf8.h"
+#include "engine/data/split_pattern.h"
 #include "io/base/status.h"
 
 namespace spillway {

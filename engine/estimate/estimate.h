@@ -11,11 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "engine/estimate/model_costs.h"
-#include "engine/model/model_shape.h"
 #include "engine/estimate/run_plan.h"
 #include "engine/estimate/step_forecast.h"
-#include "engine/ranks/collective_traffic.h"
+#include "engine/model/model_shape.h"
 #include "engine/options/train_options.h"
+#include "engine/ranks/collective_traffic.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

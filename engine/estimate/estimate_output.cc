@@ -5,10 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "engine/options/drive_wear.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/run_forecast.h"
-#include "engine/report/metrics.h"
+#include "engine/options/drive_wear.h"
 #include "engine/ranks/shard_plan.h"
 #include "io/base/format_bytes.h"
 

@@ -5,11 +5,11 @@
 #include <memory>
 #include <thread>
 
-#include "io/base/check.h"
-#include "io/checksum.h"
-#include "io/base/clock.h"
 #include "engine/machine/disk_pass.h"
+#include "io/base/check.h"
+#include "io/base/clock.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
 

@@ -13,8 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "io/checksum.h"
 #include "io/base/format_bytes.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "engine/estimate/step_forecast.h"
-#include "engine/ranks/collective_rates.h"
 #include "engine/machine/block_device.h"
+#include "engine/ranks/collective_rates.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

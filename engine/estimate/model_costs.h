@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "engine/numeric/dtype.h"
 #include "engine/model/model_shape.h"
+#include "engine/numeric/dtype.h"
 #include "engine/plan/step_compute.h"
 
 namespace spillway {

@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/numeric/optimizer.h"
+#include "engine/plan/step_compute.h"
 #include "engine/ranks/collective_rates.h"
 #include "engine/ranks/sharded_step.h"
-#include "engine/plan/step_compute.h"
 
 namespace spillway {
 

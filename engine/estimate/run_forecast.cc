@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/base/progress.h"
 #include "engine/estimate/device_probe.h"
 #include "engine/estimate/machine_probe.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
-#include "engine/base/progress.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "swap/plan/step_simulation.h"

@@ -7,8 +7,8 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/ranks/shard_plan.h"
 #include "io/base/check.h"
-#include "io/base/status.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

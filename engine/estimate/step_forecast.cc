@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "io/base/check.h"
+#include "nlohmann/json.hpp"
 
 namespace spillway {
 namespace {
@@ -143,6 +144,15 @@ StepForecast Forecast(const ForecastInput& input) {
     }
   }
   return step;
+}
+
+nlohmann::json BindingJson(const StepForecast& forecast) {
+  nlohmann::json binding = nlohmann::json::object();
+  for (int i = 0; i < kPhases; ++i) {
+    binding[std::string(PhaseName(static_cast<Phase>(i)))] =
+        std::string(ResourceName(forecast.phases[i].binding));
+  }
+  return binding;
 }
 
 }  // namespace spillway

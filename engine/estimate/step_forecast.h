@@ -26,6 +26,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
 #include "swap/plan/phase_traffic.h"
 #include "swap/plan/step_clock.h"
 
@@ -79,6 +80,9 @@ struct StepForecast {
 
 // REQUIRES: rates are positive where the traffic needs them.
 StepForecast Forecast(const ForecastInput& input);
+
+// {"forward": "disk", "backward": "compute", "flush": "disk"}.
+nlohmann::json BindingJson(const StepForecast& forecast);
 
 // How long what binds each phase was busy in it, summed: `busy` as measured, by phase.
 double BindingSeconds(const StepForecast& forecast,

@@ -12,8 +12,8 @@
 #pragma once
 
 #include "absl/status/statusor.h"
-#include "engine/torch/model.h"
 #include "engine/families/gpt2_config.h"
+#include "engine/torch/model.h"
 
 namespace spillway {
 

@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "io/checksum.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "engine/weights/state_source.h"
+#include "engine/run/committed_run.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -3,8 +3,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/machine/memory_limits.h"
-#include "io/base/status.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -7,10 +7,10 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "io/block_queue.h"
-#include "io/base/clock.h"
 #include "engine/machine/io_bench_bed.h"
+#include "io/base/clock.h"
 #include "io/base/status.h"
+#include "io/block_queue.h"
 
 namespace spillway {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "io/io_engine.h"
 #include "engine/machine/latency_histogram.h"
+#include "io/io_engine.h"
 
 namespace spillway {
 

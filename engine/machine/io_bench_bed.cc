@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/block_queue.h"
-#include "io/checksum.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
+#include "io/block_queue.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "io/file.h"
 #include "engine/machine/io_bench.h"
+#include "io/file.h"
 #include "io/io_engine.h"
 
 namespace spillway {

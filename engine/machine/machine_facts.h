@@ -9,9 +9,9 @@
 
 #include "engine/machine/device_choice.h"
 #include "engine/machine/gpu_probe.h"
-#include "engine/numeric/simd_dispatch.h"
 #include "engine/machine/probe_path.h"
 #include "engine/machine/probe_uring.h"
+#include "engine/numeric/simd_dispatch.h"
 
 namespace spillway {
 

@@ -17,9 +17,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/machine/block_device.h"
-#include "io/file.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/parameter_update.h"
-#include "swap/plan/state_layout.h"
 #include "swap/device/tile_compute.h"
+#include "swap/plan/state_layout.h"
 
 namespace spillway {
 

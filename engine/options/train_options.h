@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/options/drive_wear.h"
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/numeric/lr_schedule.h"
 #include "engine/numeric/optimizer.h"
+#include "engine/options/drive_wear.h"
 #include "engine/options/trace_options.h"
 #include "io/io_engine.h"
 

@@ -9,8 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/node_list.h"
-#include "io/checksum.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/numeric/optimizer.h"
+#include "engine/options/train_options.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/ranks/sharded_step.h"
-#include "engine/options/train_options.h"
 #include "swap/plan/state_layout.h"
 
 namespace spillway {

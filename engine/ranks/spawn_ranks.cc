@@ -25,9 +25,9 @@
 #include "engine/ranks/line_forwarder.h"
 #include "engine/ranks/rank_log.h"
 #include "io/base/clock.h"
-#include "io/file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

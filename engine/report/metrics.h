@@ -1,14 +1,10 @@
-// metrics.jsonl and eval.jsonl: one JSON object a line, each step once.
+// What a row of metrics.jsonl and of eval.jsonl says (engine/run/metrics_log.h keeps them).
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
-#include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "engine/estimate/step_forecast.h"
 #include "nlohmann/json.hpp"
 #include "swap/device/device_times.h"
@@ -55,13 +51,6 @@ struct StepMetrics {
 
 nlohmann::json ToJson(const StepMetrics& metrics);
 
-// {"forward": "disk", "backward": "compute", "flush": "disk"}.
-nlohmann::json BindingJson(const StepForecast& forecast);
-
-// The row in one line of metrics.jsonl or eval.jsonl: an object with an integer "step". Null
-// where there is none, as in a line cut short by a kill. Pure.
-nlohmann::json ParseRow(absl::string_view line);
-
 // One row of eval.jsonl.
 struct EvaluationMetrics {
   int64_t step = 0;  // steps behind it; 0: before the first
@@ -76,33 +65,5 @@ nlohmann::json ToJson(const EvaluationMetrics& metrics);
 
 // ", perplexity 12.34" for a log line; "" where e to the loss is no number.
 std::string PerplexityText(double loss);
-
-// Calls `visit` with every row of the file, and where in the file its line ends; one line is
-// in memory at a time. Lines that are no rows are passed over. kNotFound when there is no file.
-absl::Status ReadRows(const std::string& path,
-                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit);
-
-// Appends lines to a file in the output directory. One thread.
-class MetricsLog {
- public:
-  // Keeps what is there of steps up to `last_step` (what a resumed run has behind it)
-  // and drops the rest, so that each step is there once. Calls `visit` with every row kept.
-  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(
-      const std::string& path, int64_t last_step,
-      const std::function<void(const nlohmann::json& row)>& visit = {});
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
-
-  absl::Status Append(const nlohmann::json& row);
-  // Makes what was appended durable.
-  absl::Status Sync();
-
- private:
-  MetricsLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
-
-  std::string path_;
-  int fd_;
-};
 
 }  // namespace spillway

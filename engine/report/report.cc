@@ -11,9 +11,10 @@
 #include "engine/report/report_assets.h"
 #include "engine/report/report_html.h"
 #include "engine/report/report_sections.h"
+#include "engine/run/metrics_log.h"
 #include "io/base/check.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

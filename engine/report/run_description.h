@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/options/drive_wear.h"
 #include "engine/model/model_description.h"
+#include "engine/options/drive_wear.h"
 #include "engine/options/train_options.h"
 #include "nlohmann/json.hpp"
 #include "swap/plan/swap_plan.h"

@@ -8,9 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/report/report.h"
-#include "io/file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

@@ -16,6 +16,7 @@
 #include "engine/report/run_description.h"
 #include "engine/report/step_timeline.h"
 #include "engine/report/tensorboard_writer.h"
+#include "engine/run/metrics_log.h"
 
 namespace spillway {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/options/drive_wear.h"
 #include "engine/base/progress.h"
+#include "engine/options/drive_wear.h"
 #include "io/base/format_bytes.h"
 
 namespace spillway {

@@ -17,10 +17,10 @@
 #include "engine/run/run_state.h"
 #include "engine/weights/model_files.h"
 #include "io/base/check.h"
-#include "io/file.h"
+#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/base/format_bytes.h"
+#include "io/file.h"
 #include "swap/store/store_reader.h"
 #include "swap/store/swap_store.h"
 

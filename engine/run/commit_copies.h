@@ -10,10 +10,10 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "io/base/mutex.h"
 #include "engine/run/run_directory.h"
-#include "swap/plan/state_layout.h"
+#include "io/base/mutex.h"
 #include "swap/mover/worker_pool.h"
+#include "swap/plan/state_layout.h"
 
 namespace spillway {
 

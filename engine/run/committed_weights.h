@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/weights/state_source.h"
+#include "engine/run/committed_run.h"
 #include "engine/weights/weight_source.h"
 
 namespace spillway {

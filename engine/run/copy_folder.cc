@@ -11,9 +11,9 @@
 #include "engine/run/run_state.h"
 #include "engine/run/swap_runs.h"
 #include "engine/weights/model_files.h"
-#include "io/own_files.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/own_files.h"
 
 namespace spillway {
 namespace {

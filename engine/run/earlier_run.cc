@@ -13,11 +13,11 @@
 #include "absl/strings/str_join.h"
 #include "engine/run/run_state.h"
 #include "engine/run/swap_runs.h"
-#include "io/file.h"
+#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
-#include "io/base/format_bytes.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/run/committed_run.h"
 #include "engine/run/run_state.h"
-#include "engine/weights/state_source.h"
-#include "io/file_system.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -18,12 +18,6 @@ absl::Status Rename(const std::string& directory) {
   FileSystem& files = FileSystem::Real();
   RETURN_IF_ERROR(files.Rename(PreparedManifestPath(directory), CommitManifestPath(directory)));
   return files.SyncDirectory(directory);
-}
-
-// "" where there is no readable manifest: what it is then said by whoever has to read it.
-std::string CommitIdAt(const std::string& manifest_path) {
-  const auto run = OpenCommit(manifest_path);
-  return run.ok() ? run->state.part.commit_id : "";
 }
 
 }  // namespace
@@ -40,16 +34,6 @@ absl::Status PublishCommit(const std::string& directory, Collectives& ranks) {
   if (ranks.rank() == 0) status = Rename(directory);
   RETURN_IF_ERROR(Agree(ranks, status));
   return ranks.rank() == 0 ? absl::OkStatus() : Rename(directory);
-}
-
-absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id) {
-  for (const std::string& path : {CommitManifestPath(directory), PreparedManifestPath(directory)}) {
-    if (CommitIdAt(path) == commit_id) return path;
-  }
-  return WrongBytesError(absl::StrCat(
-      "the commit in ", fs::path(directory).parent_path().parent_path().string(),
-      " has parts of several ranks, and the one in ", directory,
-      " is missing, damaged or of another commit; bring it back, or begin anew with --overwrite"));
 }
 
 absl::Status SettleCommit(const std::string& directory, const std::string& commit_id) {

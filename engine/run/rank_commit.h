@@ -23,7 +23,4 @@ absl::Status PublishCommit(const std::string& directory, Collectives& ranks);
 // the part is missing.
 absl::Status SettleCommit(const std::string& directory, const std::string& commit_id);
 
-// Where to read a rank's part of the commit, without settling anything.
-absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id);
-
 }  // namespace spillway

@@ -14,10 +14,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
-#include "io/file.h"
-#include "io/file_lock.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/file.h"
+#include "io/file_lock.h"
 
 namespace spillway {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
-#include "io/own_files.h"
 #include "engine/run/run_record.h"
 #include "io/base/unique_fd.h"
+#include "io/own_files.h"
 
 namespace spillway {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/numeric/loss_scale.h"
 #include "engine/model/model_description.h"
+#include "engine/numeric/loss_scale.h"
 #include "engine/options/train_options.h"
 
 namespace spillway {

@@ -10,18 +10,18 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/run/rank_commit.h"
+#include "engine/machine/swap_paths.h"
 #include "engine/ranks/reshard.h"
 #include "engine/ranks/shard_plan.h"
-#include "engine/weights/state_source.h"
-#include "engine/run/swap_places.h"
+#include "engine/run/committed_run.h"
+#include "engine/run/rank_commit.h"
 #include "engine/run/swap_runs.h"
-#include "engine/tuning/path_rates.h"
 #include "engine/run/written_bytes.h"
-#include "io/checksum.h"
+#include "engine/tuning/path_rates.h"
+#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/base/format_bytes.h"
+#include "io/checksum.h"
 #include "swap/store/store_reader.h"
 
 namespace spillway {
@@ -291,6 +291,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   const std::vector<std::string> parents = Parents(options_);
   RETURN_IF_ERROR(CheckSwapParents(parents));
   WarnOfSwapParents(parents);
+  for (const std::string& parent : parents) WarnOfDeadRuns(parent);
   if (copies_) RETURN_IF_ERROR(copies_->CheckSpace(layout, options_.overwrite));
   state.parents = parents;
   state.part.rank = options_.rank;

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/options/train_options.h"
+#include "engine/ranks/collectives.h"
 #include "engine/run/commit_copies.h"
 #include "engine/run/earlier_run.h"
-#include "engine/ranks/collectives.h"
-#include "engine/run/run_state.h"
-#include "engine/options/train_options.h"
 #include "engine/run/run_directory.h"
+#include "engine/run/run_state.h"
 #include "swap/store/swap_store.h"
 
 namespace spillway {

@@ -14,15 +14,22 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "engine/run/run_state.h"
-#include "io/file.h"
+#include "engine/machine/block_device.h"
 #include "engine/run/run_directory.h"
+#include "engine/run/run_state.h"
+#include "io/base/format_bytes.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/file.h"
 #include "swap/store/swap_store.h"
 
 namespace spillway {
 namespace {
+
+// Dead runs are worth a line from here on, or from a hundredth of what is free.
+constexpr uint64_t kMuchBytes = uint64_t{1} << 30;
+constexpr uint64_t kMuchPart = 100;
 
 namespace fs = std::filesystem;
 using State = SwapRun::State;
@@ -208,6 +215,23 @@ absl::StatusOr<uint64_t> RemoveDeadRun(const SwapRun& run) {
                                                       "); it stays"));
   }
   return RunDirectory::Remove(std::move(directory), SwapFileNames());
+}
+
+void WarnOfDeadRuns(const std::string& parent) {
+  const auto runs = FindSwapRuns(parent);
+  if (!runs.ok()) return;  // a path one may write to but not list
+  uint64_t dead_bytes = 0;
+  int dead = 0;
+  for (const SwapRun& run : *runs) {
+    if (run.state != SwapRun::State::kDead) continue;
+    dead_bytes += run.allocated_bytes;
+    ++dead;
+  }
+  const uint64_t free_bytes = FreeSpaceBytes(parent).value_or(0);
+  if (dead_bytes < std::min(kMuchBytes, free_bytes / kMuchPart) || dead_bytes == 0) return;
+  LogWarning(absl::StrCat(dead, dead == 1 ? " dead run holds " : " dead runs hold ",
+                          FormatBytes(dead_bytes), " below ", parent, ": `spillway clean --swap ",
+                          parent, "` lists them"));
 }
 
 }  // namespace spillway

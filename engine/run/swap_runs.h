@@ -47,4 +47,7 @@ absl::StatusOr<std::vector<SwapRun>> FindSwapRuns(const std::string& parent);
 // returns the bytes that this freed. kFailedPrecondition where it is not dead any more.
 absl::StatusOr<uint64_t> RemoveDeadRun(const SwapRun& run);
 
+// Warns of dead runs below `parent` that hold a lot, with the command that lists them.
+void WarnOfDeadRuns(const std::string& parent);
+
 }  // namespace spillway

@@ -11,10 +11,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "engine/machine/memory_limits.h"
-#include "engine/report/metrics.h"
-#include "io/file.h"
-#include "io/base/status.h"
+#include "engine/run/metrics_log.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/torch/tensor_views.h"
-#include "io/base/status.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
 
 namespace spillway {
 

@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
-#include "io/base/mutex.h"
 #include "io/base/format_bytes.h"
+#include "io/base/mutex.h"
 
 namespace spillway {
 namespace {

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "engine/torch/model.h"
 #include "engine/numeric/random.h"
+#include "engine/torch/model.h"
 #include "engine/torch/tensor_kernels.h"
 
 namespace spillway {

@@ -10,13 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/run/run_directory.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/weights/master_weights.h"
-#include "io/base/log.h"
-#include "engine/run/run_directory.h"
-#include "io/base/status.h"
 #include "io/base/format_bytes.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/torch/model.h"
 #include "engine/model/model_description.h"
 #include "engine/torch/compute_place.h"
+#include "engine/torch/model.h"
 #include "engine/weights/weight_source.h"
 #include "swap/mover/swap_manager.h"
 

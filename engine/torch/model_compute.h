@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
-#include "engine/torch/model.h"
 #include "engine/model/model_description.h"
+#include "engine/options/train_options.h"
 #include "engine/plan/step_compute.h"
 #include "engine/torch/compute_place.h"
 #include "engine/torch/loss_total.h"
+#include "engine/torch/model.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/torch/unit_graph.h"
-#include "engine/options/train_options.h"
 #include "io/base/clock.h"
 
 namespace spillway {

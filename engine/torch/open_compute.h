@@ -18,7 +18,8 @@ absl::StatusOr<DeviceChoice> ChooseComputeDevice(const std::string& device, DTyp
 absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenCompute(const DeviceChoice& choice);
 
 // Budgets that were not given (0): of a GPU what it has free and of the host what it has,
-// otherwise both of the host's (engine/machine/memory_limits.h), which `processes` of this machine share.
+// otherwise both of the host's (engine/machine/memory_limits.h), which `processes` of this machine
+// share.
 void ChooseBudgets(const DeviceChoice& choice, uint64_t* device_bytes, uint64_t* host_bytes,
                    int processes = 1);
 

@@ -26,8 +26,8 @@ class TensorKernels {
   // The same for sums in the gradient's dtype, of two terms at most (engine/numeric/optimizer.h).
   virtual void AccumulateRounded(const torch::Tensor& gradient, void* sums, bool first) = 0;
   virtual void FillZero(void* data, uint64_t bytes) = 0;
-  // out = DropoutApply(in) (engine/numeric/random.h) with the mask of samples[i] for row i; key.sample
-  // is not used. Both contiguous, of one shape and dtype.
+  // out = DropoutApply(in) (engine/numeric/random.h) with the mask of samples[i] for row i;
+  // key.sample is not used. Both contiguous, of one shape and dtype.
   virtual void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,
                        const torch::Tensor& in, const torch::Tensor& out) = 0;
 };

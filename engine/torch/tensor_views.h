@@ -5,9 +5,9 @@
 
 #include <vector>
 
+#include "engine/model/model_description.h"
 #include "engine/numeric/dtype.h"
 #include "engine/torch/model.h"
-#include "engine/model/model_description.h"
 #include "swap/mover/swap_manager.h"
 
 namespace spillway {

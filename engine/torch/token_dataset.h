@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/torch/model.h"
 #include "engine/data/token_source.h"
+#include "engine/torch/model.h"
 
 namespace spillway {
 

@@ -8,22 +8,23 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "engine/estimate/run_plan.h"
-#include "engine/machine/memory_limits.h"
-#include "engine/run/gathered_state.h"
-#include "engine/ranks/launch_environment.h"
-#include "engine/ranks/shard_plan.h"
-#include "engine/run/run_storage.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/window_sampler.h"
+#include "engine/estimate/run_plan.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/ranks/launch_environment.h"
+#include "engine/ranks/shard_plan.h"
+#include "engine/run/committed_run.h"
+#include "engine/run/gathered_state.h"
+#include "engine/run/run_storage.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/rank_connection.h"
 #include "engine/torch/train_ranks.h"
+#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

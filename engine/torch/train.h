@@ -4,10 +4,10 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "engine/torch/model.h"
-#include "engine/weights/state_source.h"
 #include "engine/options/train_options.h"
+#include "engine/torch/model.h"
 #include "engine/train/trainer.h"
+#include "engine/weights/state_source.h"
 #include "engine/weights/weight_source.h"
 
 namespace spillway {

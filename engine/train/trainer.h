@@ -13,18 +13,18 @@
 
 #include "absl/status/statusor.h"
 #include "engine/estimate/step_forecast.h"
-#include "engine/report/metrics.h"
 #include "engine/model/model_description.h"
+#include "engine/options/train_options.h"
+#include "engine/plan/step_compute.h"
 #include "engine/ranks/sharded_step.h"
+#include "engine/report/metrics.h"
 #include "engine/report/run_journal.h"
 #include "engine/report/step_recorder.h"
 #include "engine/report/step_summary.h"
 #include "engine/run/run_state.h"
 #include "engine/run/run_storage.h"
-#include "engine/plan/step_compute.h"
-#include "engine/options/train_options.h"
-#include "engine/weights/weight_source.h"
 #include "engine/run/written_bytes.h"
+#include "engine/weights/weight_source.h"
 #include "swap/mover/swap_manager.h"
 
 namespace spillway {

@@ -10,9 +10,9 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/train/trainer.h"
+#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/base/format_bytes.h"
 
 namespace spillway {
 

@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/progress.h"
+#include "engine/base/stop_signal.h"
 #include "engine/ranks/replica_weights.h"
 #include "engine/ranks/shard_plan.h"
-#include "engine/base/stop_signal.h"
 #include "engine/train/trainer.h"
 #include "engine/weights/master_weights.h"
 #include "io/base/check.h"

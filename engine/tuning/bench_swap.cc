@@ -9,14 +9,14 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/machine/disk_pass.h"
 #include "engine/tuning/tune_choice.h"
 #include "io/base/check.h"
-#include "io/checksum.h"
 #include "io/base/clock.h"
-#include "engine/machine/disk_pass.h"
-#include "io/base/status.h"
-#include "swap/device/arena.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
+#include "io/checksum.h"
+#include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
 
 namespace spillway {

@@ -6,10 +6,10 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "engine/machine/disk_pass.h"
 #include "engine/tuning/tune_choice.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
-#include "engine/machine/disk_pass.h"
 #include "io/base/status.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/run/swap_places.h"
+#include "engine/machine/swap_paths.h"
 #include "io/base/log.h"
 
 namespace spillway {
@@ -84,28 +84,6 @@ void ApplyTuning(const TunedEntry& entry, const IoGiven& given, IoEngineOptions*
   if (!given.depth) io->depth = entry.depth;
   if (!given.threads) io->threads = entry.threads;
   if (!given.block_bytes || !given.depth) io->origin = "tuned";
-}
-
-void TuneRunConfig(RunConfig* config) {
-  const std::optional<TunedEntry> entry = FindTuning(config->train.swap_paths);
-  if (!entry) return;
-  const IoGiven& given = config->io_given;
-  IoEngineOptions& io = config->train.io;
-  ApplyTuning(*entry, given, &io);
-  const auto record = [&](bool is_given, const char* name, nlohmann::json value) {
-    if (is_given) return;
-    for (ResolvedValue& each : config->values) {
-      if (each.name != name) continue;
-      each.value = value;
-      each.source = "tune";
-      return;
-    }
-    config->values.push_back({name, std::move(value), "tune"});
-  };
-  record(given.kind, "io-engine", entry->engine);
-  record(given.block_bytes, "aio.block_size", io.block_bytes);
-  record(given.depth, "aio.queue_depth", io.depth);
-  record(given.threads, "aio.intra_op_parallelism", io.threads);
 }
 
 std::vector<double> TunedPathWeights(const std::vector<std::string>& swap_paths) {

@@ -5,11 +5,18 @@
 #include <string>
 #include <vector>
 
-#include "engine/config/run_config.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
 
 namespace spillway {
+
+// What of IoEngineOptions was said by a flag or the config file, and so is not tuned.
+struct IoGiven {
+  bool kind = false;
+  bool block_bytes = false;
+  bool depth = false;
+  bool threads = false;
+};
 
 // A tuning that counts, or a line for the log about why there is one that does not ("": there
 // is none at all, or profiles are off).
@@ -29,9 +36,6 @@ std::optional<TunedEntry> FindTuning(const std::vector<std::string>& swap_paths)
 
 // Sets what was not given. `io->origin` says so in the engine's log line.
 void ApplyTuning(const TunedEntry& entry, const IoGiven& given, IoEngineOptions* io);
-
-// The run's I/O as tuned, recorded as such ("tune") for config.resolved.json.
-void TuneRunConfig(RunConfig* config);
 
 // For striping: the part of the bytes that each swap path should take, by measured mixed rate;
 // they add up to 1. Empty where nothing that counts is known of them. Logs nothing.

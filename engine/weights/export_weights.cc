@@ -5,8 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/weights/master_weights.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 

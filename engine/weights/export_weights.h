@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "engine/weights/state_source.h"
 #include "engine/weights/safetensors_writer.h"
+#include "engine/weights/state_source.h"
 
 namespace spillway {
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/weights/export_weights.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {

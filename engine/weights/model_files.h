@@ -10,10 +10,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/numeric/dtype.h"
-#include "engine/weights/state_source.h"
 #include "engine/data/tokenizer.h"
+#include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors_writer.h"
+#include "engine/weights/state_source.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

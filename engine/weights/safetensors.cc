@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/checksum.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {

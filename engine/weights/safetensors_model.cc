@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_index.h"
+#include "io/base/status.h"
 #include "io/checksum.h"
 #include "io/file.h"
-#include "io/base/status.h"
 
 namespace spillway {
 namespace {

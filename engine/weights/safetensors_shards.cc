@@ -11,8 +11,8 @@
 #include "absl/strings/str_format.h"
 #include "engine/weights/safetensors_writer.h"
 #include "io/base/check.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/weights/safetensors_header.h"
 #include "io/base/check.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -5,8 +5,8 @@
 // the event's own stream has come to where it was recorded. The host never waits but in
 // Synchronize and BeginComputing, and learns by Notify that something has happened.
 //
-// Implementations: swap/device/cuda/cuda_device.h, and tests/device/test_device.h, whose memory is the
-// host's and whose streams dawdle. Where compute uses the host's own memory there is none of
+// Implementations: swap/device/cuda/cuda_device.h, and tests/device/test_device.h, whose memory is
+// the host's and whose streams dawdle. Where compute uses the host's own memory there is none of
 // these, and nothing is copied.
 //
 // Every method may be called from any thread. What can't be done any more (a copy refused, a

@@ -13,7 +13,8 @@
 //   versions  every training step gives a unit's state a new version. A program
 //             reads the version of the training step before it, so a fetch waits
 //             until that one is on storage, or is filled by the update itself.
-//   a device  with memory of its own (swap/mover/mover_device.cc) has weights and sums copied to and from
+//   a device  with memory of its own (swap/mover/mover_device.cc) has weights and sums copied to
+//   and from
 //             it. Then "filled" and "released" mean that the copy, or the last use, has been given
 //             to one of its streams; what comes after waits there, not here.
 //   a commit  of one version: waits for its updates, saves what lives in memory, then
@@ -29,8 +30,8 @@
 #include <thread>
 #include <vector>
 
-#include "io/io_engine.h"
 #include "io/base/mutex.h"
+#include "io/io_engine.h"
 #include "swap/device/address_uses.h"
 #include "swap/device/device.h"
 #include "swap/device/device_times.h"

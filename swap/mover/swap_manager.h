@@ -37,10 +37,10 @@
 #include "swap/device/arena.h"
 #include "swap/device/device.h"
 #include "swap/device/device_times.h"
+#include "swap/device/tile_compute.h"
 #include "swap/mover/executor.h"
 #include "swap/plan/swap_plan.h"
 #include "swap/store/swap_store.h"
-#include "swap/device/tile_compute.h"
 
 namespace spillway {
 
@@ -83,10 +83,10 @@ struct SwapStats {
   uint64_t update_filled_bytes = 0;  // weights that went from an update into a forward
   uint64_t to_device_bytes = 0;      // copied to a device with memory of its own
   uint64_t to_host_bytes = 0;        // and from there
-  // Of a separate device, as its streams tell (swap/device/device_times.h): the copies of the mover's by
-  // direction, how long any of them was under way, how long it rounded and updated, how long
-  // operations computed, and how long they waited for copies. The stalls above are then times in
-  // which it had nothing to compute, and update_busy_seconds are those of the workers alone.
+  // Of a separate device, as its streams tell (swap/device/device_times.h): the copies of the
+  // mover's by direction, how long any of them was under way, how long it rounded and updated, how
+  // long operations computed, and how long they waited for copies. The stalls above are then times
+  // in which it had nothing to compute, and update_busy_seconds are those of the workers alone.
   CopyTime copies_to_device;
   CopyTime copies_to_host;
   double copy_busy_seconds = 0;

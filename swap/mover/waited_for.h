@@ -1,7 +1,7 @@
 // What a wait was for: of the things that were busy meanwhile, the one that held it up.
 #pragma once
 
-#include "io/base/trace.h"
+#include "io/base/span.h"
 
 namespace spillway {
 

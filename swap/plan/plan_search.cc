@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
-#include "io/base/status.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
 #include "swap/plan/planner.h"
 #include "swap/plan/step_simulation.h"
 

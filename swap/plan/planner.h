@@ -1,5 +1,6 @@
 // The search behind PlanSwaps: a draft holds the choices, Build turns one into addresses.
-// What a draft's choices mean is in swap/plan/swap_plan.cc, which are taken in swap/plan/plan_search.cc.
+// What a draft's choices mean is in swap/plan/swap_plan.cc, which are taken in
+// swap/plan/plan_search.cc.
 #pragma once
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
-#include "io/base/trace.h"
+#include "io/base/span.h"
 
 namespace spillway {
 

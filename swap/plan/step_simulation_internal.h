@@ -1,5 +1,5 @@
-// The state of a simulation (swap/plan/step_simulation.h): what is where, what waits for what, and how
-// much of the disk, the workers and the link each has.
+// The state of a simulation (swap/plan/step_simulation.h): what is where, what waits for what, and
+// how much of the disk, the workers and the link each has.
 #pragma once
 
 #include <deque>

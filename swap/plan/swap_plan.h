@@ -46,8 +46,8 @@ inline constexpr uint64_t kActivationMargin = 16;
 struct PlanRequest {
   StateLayout layout;
   StepSchedule schedule;  // the training step; an evaluation schedule for generation
-  // The device's memory is its own (swap/device/device.h): what an operation uses of other memory is
-  // copied there. Left to the plan, state lives there where all of it has room.
+  // The device's memory is its own (swap/device/device.h): what an operation uses of other memory
+  // is copied there. Left to the plan, state lives there where all of it has room.
   bool separate_device = false;
   TierChoice weights = TierChoice::kAuto;
   TierChoice optimizer = TierChoice::kAuto;

@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "io/checksum.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 #include "nlohmann/json.hpp"
 #include "swap/store/manifest.h"
 

@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "absl/status/status.h"
-#include "swap/store/swap_store.h"
 #include "swap/device/tile_compute.h"
+#include "swap/store/swap_store.h"
 
 namespace spillway {
 

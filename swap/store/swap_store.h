@@ -28,8 +28,8 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "io/file_system.h"
-#include "swap/store/manifest.h"
 #include "swap/plan/state_layout.h"
+#include "swap/store/manifest.h"
 
 namespace spillway {
 

@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
-#include "io/base/status.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
 #include "swap/store/striping.h"
 #include "swap/store/swap_store.h"
 

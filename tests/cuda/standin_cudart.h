@@ -1,5 +1,5 @@
-// A stand-in for libcudart: the calls that swap/cuda makes, over host memory, and what a test
-// does with it. Linked instead of the library, it shows what our code asks of CUDA and what
+// A stand-in for libcudart: the calls that swap/device/cuda makes, over host memory, and what a
+// test does with it. Linked instead of the library, it shows what our code asks of CUDA and what
 // becomes of each error; whether CUDA does as asked, only a GPU shows.
 //
 // It is stricter than CUDA. Device memory lies at addresses that the host cannot touch. A copy

@@ -2,13 +2,13 @@
 // status, and never reads beyond what is there (the sanitizers watch).
 #include <random>
 
-#include "engine/config/deepspeed_config.h"
 #include "engine/base/strict_json.h"
+#include "engine/config/deepspeed_config.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/token_file.h"
 #include "engine/weights/safetensors_header.h"
+#include "tests/engine/data/bpe_testing.h"
 #include "tests/engine/format_testing.h"
-#include "tests/engine/tokens/bpe_testing.h"
 #include "tests/engine/weights/safetensors_testing.h"
 
 namespace spillway {

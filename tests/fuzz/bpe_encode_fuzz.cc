@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/utf8.h"
 #include "engine/data/bpe_tokenizer.h"
 #include "engine/data/tokenizer_json.h"
-#include "engine/base/utf8.h"
 #include "engine/data/utf8_repair.h"
 #include "io/base/log.h"
 

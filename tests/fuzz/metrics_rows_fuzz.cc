@@ -1,6 +1,6 @@
 // The rows of metrics.jsonl that a resumed run keeps and a report reads.
 #include "absl/strings/str_split.h"
-#include "engine/report/metrics.h"
+#include "engine/run/metrics_log.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -5,7 +5,7 @@
     tests/golden/make_tokenizers.py
 
 snippets.json holds pieces of text. Whoever reads it makes the same text of five megabytes from
-them, chunk by chunk (text_chunk below; TokenizerGolden in tests/engine/tokens/bpe_golden_test.cc does
+them, chunk by chunk (text_chunk below; TokenizerGolden in tests/engine/data/bpe_golden_test.cc does
 the same), so that the text itself need not be kept. Each tokenizer is trained on it.
 expected.json has, for each tokenizer and chunk, how many tokens there are and their hash.
 """

@@ -4,8 +4,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "io/block_queue.h"
 #include "io/base/clock.h"
+#include "io/block_queue.h"
 #include "tests/io/block_queue_fixture.h"
 
 namespace spillway {

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "io/block_engine.h"
 #include "io/base/mutex.h"
+#include "io/block_engine.h"
 
 namespace spillway {
 

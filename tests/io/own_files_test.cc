@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/run/run_directory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file.h"
-#include "engine/run/run_directory.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {

@@ -47,7 +47,7 @@ if(NOT SPILLWAY_SANITIZE)
   # Not optimised: most of a mutant's time goes into compiling it.
   set(SPILLWAY_MUTANT_OPTIONS -Wno-unused -O0 -g0)
   target_compile_options(spillway_sim_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
-  spillway_precompile(spillway_sim_mutant_main ${CMAKE_SOURCE_DIR}/swap/mover.h)
+  spillway_precompile(spillway_sim_mutant_main ${CMAKE_SOURCE_DIR}/swap/mover/mover.h)
   add_dependencies(spillway_tests spillway_sim_mutants)
   include(tests/sim/mutations.cmake)
 endif()

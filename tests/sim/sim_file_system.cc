@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "io/block_engine.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
+#include "io/block_engine.h"
 
 namespace spillway {
 namespace {

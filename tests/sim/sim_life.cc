@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/file.h"
 #include "io/base/status.h"
+#include "io/file.h"
 #include "swap/store/store_reader.h"
 #include "tests/sim/sim_run_internal.h"
 

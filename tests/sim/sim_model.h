@@ -1,6 +1,6 @@
 // The arithmetic of a simulated run, and the plain in-memory copy that it is held against.
 //
-// As tests/swap/swap_run.h, but with whole numbers of 16 bits instead of fp32, which
+// As tests/swap/mover/swap_run.h, but with whole numbers of 16 bits instead of fp32, which
 // takes a hundredth of the time: a seed is a whole training run. Every order of additions
 // gives the same bits, and any stale, torn or missing byte shows.
 #pragma once
@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "swap/device/tile_compute.h"
 #include "swap/plan/state_layout.h"
 #include "swap/plan/step_schedule.h"
-#include "swap/device/tile_compute.h"
 
 namespace spillway {
 

@@ -9,9 +9,9 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "engine/machine/memory_limits.h"
 #include "engine/families/gpt2.h"
 #include "engine/families/gpt2_weights.h"
+#include "engine/machine/memory_limits.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/sampling.h"
 #include "engine/weights/safetensors.h"

@@ -5,8 +5,8 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include "engine/torch/model.h"
 #include "engine/torch/cross_entropy.h"
+#include "engine/torch/model.h"
 #include "engine/torch/token_embedding.h"
 
 namespace spillway {

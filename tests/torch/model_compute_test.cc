@@ -9,9 +9,9 @@
 #include <cstring>
 #include <memory>
 
-#include "engine/torch/causal_attention.h"
 #include "engine/families/gpt2.h"
 #include "engine/numeric/update_loops.h"
+#include "engine/torch/causal_attention.h"
 #include "tests/torch/host_device.h"
 #include "tests/torch/recording_kernels.h"
 #include "tests/torch/training_run.h"

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/inspect/inspect_run.h"
 #include "engine/families/gpt2.h"
+#include "engine/inspect/inspect_run.h"
 #include "engine/torch/train.h"
 #include "engine/weights/export_weights.h"
 #include "nlohmann/json.hpp"

@@ -7,8 +7,8 @@
 #include <atomic>
 
 #include "absl/strings/str_cat.h"
-#include "io/base/log.h"
 #include "io/base/format_bytes.h"
+#include "io/base/log.h"
 
 namespace spillway {
 namespace {

@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
+#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "swap/device/cuda/cuda_facts.h"
 #include "swap/device/cuda/cuda_status.h"
-#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 #include "swap/device/cuda/cuda_device.h"
 #include "swap/device/cuda/cuda_facts.h"
-#include "io/base/format_bytes.h"
 #include "tests/device/device_suite.h"
 
 cudaError_t AddBytesOnStream(char* data, uint64_t bytes, char amount, cudaStream_t stream);

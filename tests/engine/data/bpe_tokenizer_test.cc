@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <random>
 
+#include "tests/engine/data/bpe_testing.h"
 #include "tests/engine/format_testing.h"
-#include "tests/engine/tokens/bpe_testing.h"
 
 namespace spillway {
 namespace {

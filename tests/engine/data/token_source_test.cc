@@ -3,8 +3,8 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "tests/engine/data/bpe_testing.h"
 #include "tests/engine/format_testing.h"
-#include "tests/engine/tokens/bpe_testing.h"
 
 namespace spillway {
 namespace {

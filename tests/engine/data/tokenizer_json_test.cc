@@ -2,8 +2,8 @@
 
 #include <functional>
 
+#include "tests/engine/data/bpe_testing.h"
 #include "tests/engine/format_testing.h"
-#include "tests/engine/tokens/bpe_testing.h"
 
 namespace spillway {
 namespace {

@@ -1,5 +1,5 @@
-// What a path is taken for. Of runs tests/engine/train/trainer_test.cc and tests/tools/inspect_test.py
-// say more.
+// What a path is taken for. Of runs tests/engine/train/trainer_test.cc and
+// tests/tools/inspect_test.py say more.
 #include "engine/inspect/inspect.h"
 
 #include <filesystem>

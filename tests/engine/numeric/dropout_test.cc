@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/numeric/random.h"
-#include "tests/engine/simd_targets.h"
+#include "tests/engine/numeric/simd_targets.h"
 
 namespace spillway {
 namespace {

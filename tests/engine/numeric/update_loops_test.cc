@@ -18,7 +18,7 @@
 
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/split_master.h"
-#include "tests/engine/simd_targets.h"
+#include "tests/engine/numeric/simd_targets.h"
 
 namespace spillway {
 namespace {

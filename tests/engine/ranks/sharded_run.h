@@ -9,8 +9,8 @@
 
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/parameter_update.h"
-#include "engine/ranks/sharded_step.h"
 #include "engine/numeric/update_loops.h"
+#include "engine/ranks/sharded_step.h"
 #include "gtest/gtest.h"
 #include "swap/plan/swap_plan.h"
 #include "tests/device/test_device.h"

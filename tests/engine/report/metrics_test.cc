@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
+#include "engine/run/metrics_log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -6,7 +6,7 @@
 #include "engine/run/run_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/swap/store_fixture.h"
+#include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
 namespace {

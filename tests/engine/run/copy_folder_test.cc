@@ -11,7 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/unique_fd.h"
-#include "tests/swap/store_fixture.h"
+#include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
 namespace {

@@ -1,6 +1,6 @@
 #include "engine/run/run_state.h"
 
-#include "engine/weights/state_source.h"
+#include "engine/run/committed_run.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/format_testing.h"
 

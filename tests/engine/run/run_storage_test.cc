@@ -19,7 +19,7 @@
 #include "engine/run/swap_runs.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/swap/store_fixture.h"
+#include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
 namespace {

@@ -7,13 +7,14 @@
 #include <set>
 
 #include "engine/estimate/run_plan.h"
-#include "engine/report/metrics.h"
 #include "engine/ranks/collective_traffic.h"
+#include "engine/report/metrics.h"
+#include "engine/run/metrics_log.h"
 #include "gmock/gmock.h"
 #include "tests/device/quiet_machine.h"
 #include "tests/device/test_device.h"
 #include "tests/engine/ranks/thread_ranks.h"
-#include "tests/engine/trainer_testing.h"
+#include "tests/engine/train/trainer_testing.h"
 
 namespace spillway {
 namespace {

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/device/test_device.h"
-#include "tests/engine/trainer_testing.h"
+#include "tests/engine/train/trainer_testing.h"
 
 namespace spillway {
 namespace {

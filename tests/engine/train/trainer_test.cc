@@ -12,7 +12,7 @@
 #include "engine/run/written_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/engine/trainer_testing.h"
+#include "tests/engine/train/trainer_testing.h"
 
 namespace spillway {
 namespace {

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <fstream>
 
+#include "engine/config/run_config.h"
 #include "gtest/gtest.h"
 #include "tests/engine/estimate/profile_testing.h"
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "engine/weights/state_source.h"
 #include "engine/run/committed_weights.h"
 #include "engine/weights/safetensors.h"
+#include "engine/weights/state_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file.h"

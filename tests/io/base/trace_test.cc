@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "io/block_queue.h"
 #include "io/base/clock.h"
+#include "io/block_queue.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {

@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/mutex.h"
-#include "tests/swap/swap_training.h"
+#include "tests/swap/mover/swap_training.h"
 
 namespace spillway {
 namespace {

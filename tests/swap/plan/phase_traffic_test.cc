@@ -1,7 +1,7 @@
 #include "swap/plan/phase_traffic.h"
 
 #include "gtest/gtest.h"
-#include "tests/swap/swap_training.h"
+#include "tests/swap/mover/swap_training.h"
 
 namespace spillway {
 namespace {

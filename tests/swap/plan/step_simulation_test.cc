@@ -4,7 +4,7 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "tests/swap/gpt_like.h"
+#include "tests/swap/plan/gpt_like.h"
 
 namespace spillway {
 namespace {

@@ -3,9 +3,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "swap/plan/stay_packing.h"
-#include "tests/swap/gpt_like.h"
-#include "tests/swap/plan_checks.h"
-#include "tests/swap/swap_run.h"
+#include "tests/swap/mover/swap_run.h"
+#include "tests/swap/plan/gpt_like.h"
+#include "tests/swap/plan/plan_checks.h"
 
 namespace spillway {
 namespace {

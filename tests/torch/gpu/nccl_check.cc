@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/update_loops.h"
 #include "engine/ranks/gradient_sums.h"
 #include "engine/torch/cuda_support.h"
-#include "engine/numeric/update_loops.h"
 #include "gtest/gtest.h"
 #include "io/base/clock.h"
 #include "torch/csrc/distributed/c10d/TCPStore.hpp"

@@ -17,8 +17,7 @@ std::string SwapPathOfRank(const std::string& path, int local_rank);
 absl::Status CheckSwapParents(const std::vector<std::string>& parents);
 
 // Warns of a path in memory (tmpfs), on a network, in a container's layers, or where others
-// could replace directories; and of dead runs that hold a lot, with the command that shows
-// them.
+// could replace directories.
 void WarnOfSwapParents(const std::vector<std::string>& parents);
 
 }  // namespace spillway

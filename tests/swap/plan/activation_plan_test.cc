@@ -6,8 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "swap/plan/swap_plan.h"
-#include "tests/swap/gpt_like.h"
-#include "tests/swap/plan_checks.h"
+#include "tests/swap/plan/gpt_like.h"
+#include "tests/swap/plan/plan_checks.h"
 
 namespace spillway {
 namespace {

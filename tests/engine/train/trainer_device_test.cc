@@ -5,11 +5,12 @@
 #include "engine/estimate/profile_file.h"
 #include "engine/report/metrics.h"
 #include "engine/report/step_timeline.h"
+#include "engine/run/metrics_log.h"
 #include "gmock/gmock.h"
 #include "tests/device/quiet_machine.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
-#include "tests/engine/trainer_testing.h"
+#include "tests/engine/train/trainer_testing.h"
 
 namespace spillway {
 namespace {

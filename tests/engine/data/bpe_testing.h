@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/utf8.h"
 #include "engine/data/bpe_tokenizer.h"
 #include "engine/data/tokenizer_json.h"
-#include "engine/base/utf8.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 

@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/numeric/dtype.h"
+#include "engine/base/stop_signal.h"
 #include "engine/inspect/inspect_run.h"
 #include "engine/model/model_description.h"
+#include "engine/numeric/dtype.h"
 #include "engine/numeric/number_formats.h"
 #include "engine/run/run_storage.h"
-#include "engine/base/stop_signal.h"
 #include "engine/train/trainer.h"
 #include "gtest/gtest.h"
 

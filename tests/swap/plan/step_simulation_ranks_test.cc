@@ -5,7 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "swap/plan/step_simulation.h"
-#include "tests/swap/gpt_like.h"
+#include "tests/swap/plan/gpt_like.h"
 
 namespace spillway {
 namespace {

@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "gtest/gtest.h"
 #include "engine/machine/probe_path.h"
+#include "gtest/gtest.h"
 
 namespace spillway {
 namespace {

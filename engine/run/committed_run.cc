@@ -1,15 +1,23 @@
-#include "engine/weights/state_source.h"
+#include "engine/run/committed_run.h"
 
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "engine/run/rank_commit.h"
 #include "engine/ranks/reshard.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "swap/store/store_reader.h"
 
 namespace spillway {
+namespace {
+
+// "" where there is no readable manifest: what it is then said by whoever has to read it.
+std::string CommitIdAt(const std::string& manifest_path) {
+  const auto run = OpenCommit(manifest_path);
+  return run.ok() ? run->state.part.commit_id : "";
+}
+
+}  // namespace
 
 absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout,
                                   const RankPart& part) {
@@ -71,6 +79,16 @@ StateSource CommittedRun::source() const {
     return ReadShards(shards, grid, parameters, first, last, visit);
   };
   return source;
+}
+
+absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id) {
+  for (const std::string& path : {CommitManifestPath(directory), PreparedManifestPath(directory)}) {
+    if (CommitIdAt(path) == commit_id) return path;
+  }
+  return WrongBytesError(absl::StrCat(
+      "the commit in ", std::filesystem::path(directory).parent_path().parent_path().string(),
+      " has parts of several ranks, and the one in ", directory,
+      " is missing, damaged or of another commit; bring it back, or begin anew with --overwrite"));
 }
 
 absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path) {

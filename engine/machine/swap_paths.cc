@@ -1,4 +1,4 @@
-#include "engine/run/swap_places.h"
+#include "engine/machine/swap_paths.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,21 +8,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "engine/run/swap_runs.h"
-#include "engine/machine/block_device.h"
-#include "io/file.h"
-#include "io/base/log.h"
 #include "engine/machine/probe_path.h"
-#include "io/base/format_bytes.h"
+#include "io/base/log.h"
 
 namespace spillway {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Dead runs are worth a line from here on, or from a hundredth of what is free.
-constexpr uint64_t kMuchBytes = uint64_t{1} << 30;
-constexpr uint64_t kMuchPart = 100;
 
 absl::Status CheckParent(const std::string& parent) {
   std::error_code error;
@@ -72,23 +64,6 @@ void WarnOfMode(const std::string& parent) {
                           " (it is world-writable and not sticky): `chmod +t` it"));
 }
 
-void WarnOfDeadRuns(const std::string& parent) {
-  const auto runs = FindSwapRuns(parent);
-  if (!runs.ok()) return;  // a path one may write to but not list
-  uint64_t dead_bytes = 0;
-  int dead = 0;
-  for (const SwapRun& run : *runs) {
-    if (run.state != SwapRun::State::kDead) continue;
-    dead_bytes += run.allocated_bytes;
-    ++dead;
-  }
-  const uint64_t free_bytes = FreeSpaceBytes(parent).value_or(0);
-  if (dead_bytes < std::min(kMuchBytes, free_bytes / kMuchPart) || dead_bytes == 0) return;
-  LogWarning(absl::StrCat(dead, dead == 1 ? " dead run holds " : " dead runs hold ",
-                          FormatBytes(dead_bytes), " below ", parent, ": `spillway clean --swap ",
-                          parent, "` lists them"));
-}
-
 }  // namespace
 
 std::string SwapPathOfRank(const std::string& path, int local_rank) {
@@ -109,7 +84,6 @@ void WarnOfSwapParents(const std::vector<std::string>& parents) {
   for (const std::string& parent : parents) {
     WarnOfFilesystem(parent);
     WarnOfMode(parent);
-    WarnOfDeadRuns(parent);
   }
 }
 

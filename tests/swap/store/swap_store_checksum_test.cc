@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 #include "io/checksum.h"
 #include "swap/store/swap_store.h"
-#include "tests/swap/store_fixture.h"
+#include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
 namespace {

@@ -6,8 +6,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/device/test_device.h"
-#include "tests/swap/plan_checks.h"
-#include "tests/swap/swap_training.h"
+#include "tests/swap/mover/swap_training.h"
+#include "tests/swap/plan/plan_checks.h"
 
 namespace spillway {
 namespace {

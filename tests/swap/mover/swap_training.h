@@ -11,7 +11,7 @@
 
 #include "gtest/gtest.h"
 #include "swap/store/store_reader.h"
-#include "tests/swap/swap_run.h"
+#include "tests/swap/mover/swap_run.h"
 
 namespace spillway {
 

@@ -9,9 +9,9 @@
 #include <filesystem>
 #include <string>
 
+#include "engine/machine/io_bench_bed.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "engine/machine/io_bench_bed.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {

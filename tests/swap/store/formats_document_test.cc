@@ -2,7 +2,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "tests/swap/store_fixture.h"
+#include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
 namespace {

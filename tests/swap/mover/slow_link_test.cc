@@ -6,7 +6,7 @@
 #include "tests/device/quiet_machine.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
-#include "tests/swap/swap_training.h"
+#include "tests/swap/mover/swap_training.h"
 
 namespace spillway {
 namespace {

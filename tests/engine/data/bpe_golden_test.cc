@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
+#include "tests/engine/data/bpe_testing.h"
 #include "tests/engine/format_testing.h"
-#include "tests/engine/tokens/bpe_testing.h"
 
 namespace spillway {
 namespace {

@@ -6,8 +6,8 @@
 #include "gtest/gtest.h"
 #include "swap/plan/phase_traffic.h"
 #include "swap/plan/step_simulation.h"
-#include "tests/swap/gpt_like.h"
-#include "tests/swap/plan_checks.h"
+#include "tests/swap/plan/gpt_like.h"
+#include "tests/swap/plan/plan_checks.h"
 
 namespace spillway {
 namespace {

@@ -10,7 +10,7 @@
 #include "engine/weights/safetensors_writer.h"
 #include "gmock/gmock.h"
 #include "tests/engine/ranks/thread_ranks.h"
-#include "tests/engine/trainer_testing.h"
+#include "tests/engine/train/trainer_testing.h"
 
 namespace spillway {
 namespace {

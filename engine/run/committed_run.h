@@ -1,0 +1,46 @@
+// A commit, opened for reading: the state of the run that made it, all ranks' parts together.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/ranks/shard_grid.h"
+#include "engine/run/run_state.h"
+#include "engine/weights/state_source.h"
+#include "swap/store/swap_store.h"
+
+namespace spillway {
+
+// kDataLoss when the units of a commit's run state are not those of its tiles.
+absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayout& layout,
+                                  const RankPart& part = {});
+
+// The last commit in `output`. kNotFound when there is none. Of several ranks it is the one
+// rank's part whose directory `output` is.
+struct CommittedRun {
+  std::string directory;  // of the manifest
+  RunState state;
+  std::unique_ptr<SwapStore> store;
+  std::vector<std::unique_ptr<SwapStore>> others;  // the shards after the first
+
+  // Opens the parts that the first rank's lacks, below `directory`. kDataLoss where one is missing.
+  absl::Status OpenOtherParts();
+  ShardGrid grid() const { return {state.part.ranks, state.part.group, state.part.rank}; }
+  // All shards, in order. REQUIRES: OpenOtherParts, where there are several.
+  std::vector<const SwapStore*> shards() const;
+  // The whole state; valid while this lives. REQUIRES: likewise.
+  StateSource source() const;
+};
+absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output);
+// The commit that a manifest names, wherever that lies.
+absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path);
+
+// Where to read a rank's part of the commit, without settling anything.
+absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id);
+
+// The last commit's run state alone; kNotFound without one.
+absl::StatusOr<RunState> ReadCommittedState(const std::string& output);
+
+}  // namespace spillway

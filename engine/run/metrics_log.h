@@ -1,0 +1,47 @@
+// metrics.jsonl and eval.jsonl: one JSON object a line, each step once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// The row in one line of metrics.jsonl or eval.jsonl: an object with an integer "step". Null
+// where there is none, as in a line cut short by a kill. Pure.
+nlohmann::json ParseRow(absl::string_view line);
+
+// Calls `visit` with every row of the file, and where in the file its line ends; one line is
+// in memory at a time. Lines that are no rows are passed over. kNotFound when there is no file.
+absl::Status ReadRows(const std::string& path,
+                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit);
+
+// Appends lines to a file in the output directory. One thread.
+class MetricsLog {
+ public:
+  // Keeps what is there of steps up to `last_step` (what a resumed run has behind it)
+  // and drops the rest, so that each step is there once. Calls `visit` with every row kept.
+  static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(
+      const std::string& path, int64_t last_step,
+      const std::function<void(const nlohmann::json& row)>& visit = {});
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  absl::Status Append(const nlohmann::json& row);
+  // Makes what was appended durable.
+  absl::Status Sync();
+
+ private:
+  MetricsLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  std::string path_;
+  int fd_;
+};
+
+}  // namespace spillway
