@@ -137,7 +137,7 @@ TEST(IoBench, VerifyNoticesWrongBytes) {
   const auto bed = IoBenchBed::Create(options, 2);
   ASSERT_TRUE(bed.ok()) << bed.status();
   BenchSlot& slot = (*bed)->slots()[0];
-  slot.done = [](IoRequest&, const absl::Status& status) { EXPECT_TRUE(status.ok()); };
+  slot.finished = [](BenchSlot&, const absl::Status& status) { EXPECT_TRUE(status.ok()); };
   (*bed)->Submit(slot, IoOp::kRead, IoClass::kDemand, 17);
   while ((*bed)->engine().pending() > 0) (*bed)->engine().Poll(absl::Seconds(1));
   EXPECT_TRUE((*bed)->Check(slot).ok());
@@ -147,6 +147,29 @@ TEST(IoBench, VerifyNoticesWrongBytes) {
   slot.block = 17;
   slot.data[5000] ^= 1;
   EXPECT_THAT(std::string((*bed)->Check(slot).message()), HasSubstr("not what was written"));
+}
+
+TEST(IoBench, ABlockUnderWayIsPassedOver) {
+  ScratchDirectory scratch;
+  const IoBenchOptions options = Small(scratch);
+  const auto made = IoBenchBed::Create(options, 4);
+  ASSERT_TRUE(made.ok()) << made.status();
+  IoBenchBed& bed = **made;
+  for (BenchSlot& slot : bed.slots()) {
+    slot.finished = [](BenchSlot&, const absl::Status& status) { EXPECT_TRUE(status.ok()); };
+  }
+  const auto finish = [&] {
+    while (bed.engine().pending() > 0) bed.engine().Poll(absl::Seconds(1));
+  };
+  // Nothing is polled meanwhile, so nothing finishes: the second writer of block 63 goes on to
+  // the next one that is free, at the files' begin.
+  EXPECT_EQ(bed.Submit(bed.slots()[0], IoOp::kWrite, IoClass::kWriteBack, 63), 63);
+  EXPECT_EQ(bed.Submit(bed.slots()[1], IoOp::kRead, IoClass::kPrefetch, 64), 0);
+  EXPECT_EQ(bed.Submit(bed.slots()[2], IoOp::kWrite, IoClass::kWriteBack, 63), 1);
+  EXPECT_EQ(bed.Submit(bed.slots()[3], IoOp::kRead, IoClass::kDemand, 63), 2);
+  finish();
+  EXPECT_EQ(bed.Submit(bed.slots()[2], IoOp::kRead, IoClass::kDemand, 63), 63);
+  finish();
 }
 
 TEST(IoBench, AKilledOneLeavesNothing) {
