@@ -34,7 +34,8 @@ EstimateInput InputOf(const std::string& config, Shard mode, int ranks, int grou
                                                             : ranks;
   input.step = {1, 1, 128};
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    input.memory[static_cast<int>(dtype)] = ComputeMemoryOf(input.shape, dtype, input.step);
+    input.memory[static_cast<int>(dtype)] =
+        ComputeMemoryOf(input.shape, dtype, input.step, Bf16Products::kInPlace);
   }
   input.drive_bytes_per_day = 3.84e12;
   return input;
