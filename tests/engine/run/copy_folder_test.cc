@@ -51,7 +51,7 @@ class CopyFolder : public testing::Test {
     EXPECT_EQ(content, "content");
   }
 
-  TemporaryDirectory parent_, elsewhere_;
+  ScratchDirectory parent_, elsewhere_;
   const std::string folder_ = parent_ / kName;
   UniqueFd fd_;
 };

@@ -9,6 +9,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/check.h"
+#include "tests/scratch_directory.h"
 #include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
@@ -64,11 +65,8 @@ class RunStorageRanksTest : public testing::Test {
     return names;
   }
 
-  const fs::path folder_ = [] {
-    std::string path = testing::TempDir() + "/ranks-XXXXXX";
-    SPILLWAY_CHECK(mkdtemp(path.data()) != nullptr);
-    return fs::path(path);
-  }();
+  const ScratchDirectory scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(RunStorageRanksTest, ACommitThatMayBeDecidedOnKeepsItsSwap) {
