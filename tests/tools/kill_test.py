@@ -3,7 +3,6 @@
 never killed. Moments are times (most fall into steps and commits), and calls that change
 files (setting up, renames, the export, copies of commits)."""
 
-import hashlib
 import os
 import random
 import shutil
@@ -11,7 +10,7 @@ import time
 import unittest
 
 import cli_testing
-from cli_testing import CliTest, read_rows, run, start
+from cli_testing import CliTest, read_rows, read_text, run, start
 
 MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "12"))
 # A library that kills the program at its Nth call that makes, renames, removes or syncs a
@@ -35,15 +34,9 @@ class KillTest(CliTest):
         cli_testing.write_tokens(self.held_out, 40, self.config["vocab_size"], seed=2)
 
     def outcome(self):
-        found = self.inspect()
-        self.assertTrue(found["finished"])
-        with open(os.path.join(self.output, "model", "model.safetensors"), "rb") as weights:
-            exported = hashlib.sha256(weights.read()).hexdigest()
-        rows = read_rows(os.path.join(self.output, "metrics.jsonl"))
+        self.assertTrue(self.inspect()["finished"])
         evaluations = read_rows(os.path.join(self.output, "eval.jsonl"))
-        return {
-            "step": found["step"], "digests": found["digests"], "exported": exported,
-            "rows": [(row["step"], row["loss"], row["grad_norm"], row["lr"]) for row in rows],
+        return super().outcome(columns=("step", "loss", "grad_norm", "lr")) | {
             "evaluations": [(row["step"], row["loss"]) for row in evaluations],
             # The last run may have had no whole step to draw.
             "files": sorted(set(os.listdir(self.output)) - {"timeline.json"}),
@@ -55,10 +48,8 @@ class KillTest(CliTest):
         }
 
     def begin_afresh(self):
-        shutil.rmtree(self.output, ignore_errors=True)
+        super().begin_afresh()
         shutil.rmtree(self.persist, ignore_errors=True)
-        for name in os.listdir(self.swap):
-            shutil.rmtree(os.path.join(self.swap, name))
 
     def stage(self):
         """What a kill left, by what is in OUTPUT."""
@@ -145,8 +136,7 @@ class KillTest(CliTest):
 
         def calls_of(words):
             self.assertEqual(begin(words).wait(), 0)
-            with open(self.path("calls"), encoding="ascii") as count:
-                return int(count.read())
+            return int(read_text(self.path("calls")))
         in_all = calls_of(flags)
         expected = self.outcome()
         self.assertGreater(in_all, 40)
