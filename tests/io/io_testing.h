@@ -2,6 +2,7 @@
 // that runs in a child process with other privileges.
 #pragma once
 
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,9 @@
 #include "io/base/check.h"
 
 namespace spillway {
+
+// The user that every system has, without rights.
+inline constexpr uid_t kNobody = 65534;
 
 // A new directory, removed with what it holds.
 class ScratchDirectory {
