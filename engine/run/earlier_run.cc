@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 // A directory that holds less has a lock and a record in it, and no state.
 constexpr uint64_t kNothingBytes = 16 << 10;
 
-std::string NameIn(const std::string& path) { return fs::path(path).filename().string(); }
+std::string FileNameOf(const std::string& path) { return fs::path(path).filename().string(); }
 
 // What a Hugging Face directory of ours holds: weights, and JSON or text beside them.
 bool IsModelFile(const DirectoryEntry& entry) {
@@ -70,8 +70,8 @@ absl::StatusOr<uint64_t> RemoveModelDirectory(const RunDirectory& output, const 
 }  // namespace
 
 std::vector<std::string> OutputFileNames(const std::string& output) {
-  return {NameIn(CommitManifestPath(output)),
-          NameIn(PreparedManifestPath(output)),
+  return {FileNameOf(CommitManifestPath(output)),
+          FileNameOf(PreparedManifestPath(output)),
           "metrics.jsonl",
           "eval.jsonl",
           "report.html",
@@ -196,7 +196,7 @@ absl::Status EarlierRun::RemoveLeftovers() {
 }
 
 absl::Status EarlierRun::RemoveAll() {
-  const std::string manifest = NameIn(CommitManifestPath(output_->path()));
+  const std::string manifest = FileNameOf(CommitManifestPath(output_->path()));
   // The commit first: what is left after a kill in the middle is no commit.
   if (::unlinkat(output_->fd(), manifest.c_str(), 0) == 0) {
     RETURN_IF_ERROR(SyncDirectory(output_->path()));

@@ -2,6 +2,7 @@
 // that runs in a child process with other privileges.
 #pragma once
 
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,9 @@
 #include "tests/scratch_directory.h"
 
 namespace spillway {
+
+// The user that every system has, without rights.
+inline constexpr uid_t kNobody = 65534;
 
 // Memory that direct I/O takes, filled with 0xee.
 class AlignedMemory {

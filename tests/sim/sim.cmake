@@ -31,7 +31,7 @@ function(spillway_sim_mutant name source find replace)
   add_executable(${target} EXCLUDE_FROM_ALL ${folder}/${file}
     $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
   # What the library's own copy of the source is compiled with.
-  target_link_libraries(${target} PRIVATE spillway_swap spillway::xxhash nlohmann_json::nlohmann_json)
+  target_link_libraries(${target} PRIVATE spillway_swap_apart spillway::xxhash nlohmann_json::nlohmann_json)
   target_compile_options(${target} PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
   spillway_precompiled_by(${target} spillway_sim_mutant_main)
   add_dependencies(spillway_sim_mutants ${target})
@@ -44,8 +44,19 @@ endfunction()
 # notice anything there.
 if(NOT SPILLWAY_SANITIZE)
   add_custom_target(spillway_sim_mutants)
+  # The libraries source by source, of which the linker leaves out the one that a copy stands for.
+  foreach(library io swap)
+    get_target_property(sources spillway_${library} SOURCES)
+    get_target_property(libraries spillway_${library} LINK_LIBRARIES)
+    list(TRANSFORM libraries REPLACE "^spillway_io$" spillway_io_apart)
+    add_library(spillway_${library}_apart STATIC EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(spillway_${library}_apart PUBLIC ${libraries})
+    target_include_directories(spillway_${library}_apart PUBLIC ${CMAKE_SOURCE_DIR})
+    target_compile_options(spillway_${library}_apart PRIVATE -g0)
+    spillway_precompile(spillway_${library}_apart)
+  endforeach()
   add_library(spillway_sim_mutant_main OBJECT ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
-  target_link_libraries(spillway_sim_mutant_main PUBLIC spillway_swap spillway::xxhash
+  target_link_libraries(spillway_sim_mutant_main PUBLIC spillway_swap_apart spillway::xxhash
     nlohmann_json::nlohmann_json)
   # Not optimised: most of a mutant's time goes into compiling it.
   set(SPILLWAY_MUTANT_OPTIONS -Wno-unused -O0 -g0)
@@ -53,7 +64,7 @@ if(NOT SPILLWAY_SANITIZE)
   spillway_precompile(spillway_sim_mutant_main ${CMAKE_SOURCE_DIR}/swap/mover/mover.h)
   add_executable(spillway_sim_control EXCLUDE_FROM_ALL
     $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
-  target_link_libraries(spillway_sim_control PRIVATE spillway_swap)
+  target_link_libraries(spillway_sim_control PRIVATE spillway_swap_apart)
   add_dependencies(spillway_sim_mutants spillway_sim_control)
   add_test(NAME sim/mutant_control COMMAND spillway_sim_control --control)
   set_tests_properties(sim/mutant_control PROPERTIES TIMEOUT 1500 LABELS mutant)

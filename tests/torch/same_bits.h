@@ -12,6 +12,7 @@
 #include "engine/base/size.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/numeric/simd_dispatch.h"
+#include "io/base/format_bytes.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 
@@ -20,7 +21,6 @@ namespace spillway {
 inline constexpr int64_t kSteps = 20;
 inline constexpr int64_t kSeqLen = 32;
 inline constexpr int64_t kVocabulary = 96;
-inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 inline Gpt2Config SmallConfig(double dropout = 0.1) {
   Gpt2Config config;

@@ -11,12 +11,12 @@
 #include "engine/ranks/shard_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 #include "io/file.h"
 
 namespace spillway {
 namespace {
 
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kPage = 4096;
 constexpr Shard kModes[] = {Shard::kNone, Shard::kOptimizer, Shard::kGradients, Shard::kFull,
                             Shard::kHybrid};

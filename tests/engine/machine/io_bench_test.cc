@@ -19,13 +19,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kBlock = 64 << 10;
+constexpr uint64_t kBenchBlock = 64 << 10;
 
 IoBenchOptions Small(const ScratchDirectory& scratch) {
   IoBenchOptions options;
   options.directories = {scratch.path()};
-  options.size_bytes = 64 * kBlock;
-  options.io.block_bytes = kBlock;
+  options.size_bytes = 64 * kBenchBlock;
+  options.io.block_bytes = kBenchBlock;
   options.io.depth = 4;
   return options;
 }
@@ -96,8 +96,8 @@ TEST(IoBench, RunsForTheTimeAskedForOverTheFilesAgain) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_GE(result->main.seconds, 0.3);
   // One more of one kind than of the other at any time.
-  const int64_t apart = static_cast<int64_t>(result->main.read_bytes / kBlock) -
-                        static_cast<int64_t>(result->main.written_bytes / kBlock);
+  const int64_t apart = static_cast<int64_t>(result->main.read_bytes / kBenchBlock) -
+                        static_cast<int64_t>(result->main.written_bytes / kBenchBlock);
   EXPECT_LE(std::abs(apart), 1);
 }
 
@@ -108,8 +108,8 @@ TEST(IoBench, SeveralPathsShareTheBlocks) {
   options.verify = true;
   const auto result = RunIoBench(options);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->size_bytes, 63 * kBlock);  // whole rows
-  EXPECT_EQ(result->main.read_bytes, 63 * kBlock);
+  EXPECT_EQ(result->size_bytes, 63 * kBenchBlock);  // whole rows
+  EXPECT_EQ(result->main.read_bytes, 63 * kBenchBlock);
 }
 
 TEST(IoBench, DemandIsMeasuredAloneAndUnderWriteBack) {
@@ -121,10 +121,10 @@ TEST(IoBench, DemandIsMeasuredAloneAndUnderWriteBack) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_GT(result->unloaded.latency.count, 0);
   EXPECT_EQ(result->unloaded.written_bytes, 0);
-  EXPECT_EQ(result->unloaded.latency.count * kBlock, result->unloaded.read_bytes);
+  EXPECT_EQ(result->unloaded.latency.count * kBenchBlock, result->unloaded.read_bytes);
   EXPECT_EQ(result->writes.read_bytes, 0);
   EXPECT_GT(result->main.written_bytes, 0);
-  EXPECT_EQ(result->main.latency.count * kBlock, result->main.read_bytes);
+  EXPECT_EQ(result->main.latency.count * kBenchBlock, result->main.read_bytes);
   EXPECT_NEAR(result->bound_seconds,
               result->unloaded.latency.p99_seconds + (8 << 20) / result->writes.BytesPerSecond(),
               1e-9);
@@ -200,7 +200,7 @@ TEST(IoBench, WhatCannotBeIsRefusedWithTheRemedy) {
   };
   EXPECT_THAT(message([](auto& o) { o.size_bytes = uint64_t{1} << 60; }),
               testing::AllOf(HasSubstr("MiB are free"), HasSubstr("smaller --size")));
-  EXPECT_THAT(message([](auto& o) { o.size_bytes = kBlock; }), HasSubstr("use at least"));
+  EXPECT_THAT(message([](auto& o) { o.size_bytes = kBenchBlock; }), HasSubstr("use at least"));
   EXPECT_THAT(message([](auto& o) { o.io.block_bytes = 0; }), HasSubstr("block size"));
   EXPECT_THAT(message([](auto& o) { o.io.depth = 0; }), HasSubstr("depth"));
   EXPECT_THAT(message([](auto& o) { o.directories = {"/no/such/place"}; }),
