@@ -8,7 +8,7 @@ namespace {
 constexpr int kForwardPhase = 0, kBackwardPhase = 1, kFlush = 2;
 
 // A disk of 100 bytes a second read, 50 written, 80 together; updates 200.
-ForecastInput Input() {
+ForecastInput SomeForecast() {
   ForecastInput input;
   input.disk = {100, 50, 80};
   input.update_bytes_per_second = 200;
@@ -24,7 +24,7 @@ double PhaseBounds(const StepForecast& step) {
 }
 
 TEST(StepForecast, EachPhaseTakesAsLongAsItsBusiestResource) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.traffic[kForwardPhase] = {500, 100,
                                   600};  // disk: read 5, written 2, together 7.5; update 3
   input.traffic[kBackwardPhase] = {100, 150, 400};  // disk: 1, 3, 3.125; update 2
@@ -44,7 +44,7 @@ TEST(StepForecast, EachPhaseTakesAsLongAsItsBusiestResource) {
 // Backward's disk work may run beside the next forward's compute, and forward's may not beside
 // this backward's.
 TEST(StepForecast, TheBoundOfAStepHoldsHoweverItsPhasesOverlap) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.disk = {100, 100, 100};
   input.traffic[kBackwardPhase] = {650, 50, 0};  // 7 s of disk beside 6 of compute; forward 2
   StepForecast step = Forecast(input);
@@ -67,7 +67,7 @@ TEST(StepForecast, TheBoundOfAStepHoldsHoweverItsPhasesOverlap) {
 }
 
 TEST(StepForecast, NoDiskIsHeldToAMixedRateThatItCanAvoid) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.disk = {100, 100, 50};
   input.traffic[kForwardPhase] = {500, 500, 0};
   const StepForecast step = Forecast(input);
@@ -76,7 +76,7 @@ TEST(StepForecast, NoDiskIsHeldToAMixedRateThatItCanAvoid) {
 }
 
 TEST(StepForecast, ReadsWritesOrBothTogetherBindTheDisk) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.disk = {100, 50, 1000};
   input.traffic[kFlush] = {700, 100, 0};
   EXPECT_DOUBLE_EQ(Forecast(input).phases[kFlush].disk_seconds, 7);
@@ -85,7 +85,7 @@ TEST(StepForecast, ReadsWritesOrBothTogetherBindTheDisk) {
 }
 
 TEST(StepForecast, WorkersOnComputesCoresAreAdded) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.traffic[kForwardPhase] = {0, 0, 300};  // 1.5 s
   input.shared_cores = 0.5;
   const StepForecast step = Forecast(input);
@@ -114,7 +114,7 @@ TEST(StepForecast, CoresAreSharedWhereComputeLeavesTooFew) {
 }
 
 TEST(StepForecast, BindingSecondsAreOfWhatBindsEachPhase) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.traffic[kForwardPhase] = {500, 100, 0};
   input.traffic[kFlush] = {0, 0, 100};
   // By resource: disk, compute, update.
@@ -124,7 +124,7 @@ TEST(StepForecast, BindingSecondsAreOfWhatBindsEachPhase) {
 }
 
 TEST(StepForecast, TheLinksSlowerDirectionBindsAPhase) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.link = {100, 50};
   input.traffic[kForwardPhase].to_device_bytes = 700;
   input.traffic[kForwardPhase].to_host_bytes = 300;
@@ -145,7 +145,7 @@ TEST(StepForecast, TheLinksSlowerDirectionBindsAPhase) {
 
 // Nothing computes beside the last sums, and the next forward's gathers come after them.
 TEST(StepForecast, ExchangesBindAPhaseAndTheLastSumsAreAddedToCompute) {
-  ForecastInput input = Input();  // computes 2 and 6
+  ForecastInput input = SomeForecast();  // computes 2 and 6
   input.collective_seconds = {1, 5, 0.5};
   StepForecast step = Forecast(input);
   EXPECT_DOUBLE_EQ(step.bound_seconds, 2 + 6 + 0.5);
@@ -165,7 +165,7 @@ TEST(StepForecast, ExchangesBindAPhaseAndTheLastSumsAreAddedToCompute) {
 }
 
 TEST(StepForecast, TheDevicesUpdatesRunBesideTheWorkers) {
-  ForecastInput input = Input();
+  ForecastInput input = SomeForecast();
   input.device_update_bytes_per_second = 1000;
   input.traffic[kFlush].update_bytes = 400;
   input.traffic[kFlush].device_update_bytes = 3000;
