@@ -54,8 +54,6 @@ absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
 
 }  // namespace
 
-// --- Before the first step ----------------------------------------------------
-
 Trainer::Trainer(RunContext context)
     : context_(std::move(context)),
       options_(context_.options),
@@ -129,8 +127,6 @@ absl::Status Trainer::OpenJournal() {
   writes_.ShowIn(journal_.get());
   return writes_.AtRest();
 }
-
-// --- The loop -----------------------------------------------------------------
 
 absl::StatusOr<TrainResult> Trainer::Run() {
   absl::StatusOr<TrainResult> result = RunSteps();
@@ -296,8 +292,6 @@ bool Trainer::CommitAfter(int64_t step) const {
   if (options_.no_commit) return false;
   return step == options_.steps || (options_.commit_every > 0 && step % options_.commit_every == 0);
 }
-
-// --- A step and an evaluation -------------------------------------------------
 
 absl::Status Trainer::RunOps(int64_t count) {
   StepMemory& memory = *setup_->memory();
