@@ -1,12 +1,17 @@
 // The machine's own file system.
 #include "io/file_system.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,6 +98,63 @@ class RealFileSystem final : public FileSystem {
     return absl::OkStatus();
   }
 
+  absl::Status CreateDirectory(absl::string_view path) override {
+    if (::mkdir(std::string(path).c_str(), 0700) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("create directory ", path));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status RemoveDirectory(absl::string_view path) override {
+    if (::rmdir(std::string(path).c_str()) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("remove directory ", path));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> stream(::opendir(std::string(path).c_str()),
+                                                     ::closedir);
+    if (stream == nullptr) return ErrnoStatus(errno, absl::StrCat("list ", path));
+    std::vector<std::string> names;
+    errno = 0;
+    while (const dirent* entry = ::readdir(stream.get())) {
+      const std::string name = entry->d_name;
+      if (name != "." && name != "..") names.push_back(name);
+      errno = 0;
+    }
+    if (errno != 0) return ErrnoStatus(errno, absl::StrCat("list ", path));
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink symbolic_link) override {
+    const std::string name(path);
+    struct stat info;
+    if ((symbolic_link == SymbolicLink::kFollow ? ::stat(name.c_str(), &info)
+                                                : ::lstat(name.c_str(), &info)) != 0) {
+      return ErrnoStatus(errno == ENOTDIR ? ENOENT : errno, absl::StrCat("look at ", path));
+    }
+    // st_blocks counts these, whatever the filesystem's own blocks are.
+    constexpr uint64_t kStatBlockBytes = 512;
+    FileInfo found;
+    found.kind = S_ISREG(info.st_mode)   ? FileInfo::Kind::kFile
+                 : S_ISDIR(info.st_mode) ? FileInfo::Kind::kDirectory
+                                         : FileInfo::Kind::kOther;
+    found.user = info.st_uid;
+    found.size_bytes = S_ISREG(info.st_mode) ? static_cast<uint64_t>(info.st_size) : 0;
+    found.allocated_bytes = static_cast<uint64_t>(info.st_blocks) * kStatBlockBytes;
+    found.identity = {info.st_dev, info.st_ino};
+    return found;
+  }
+
+  std::string Resolve(absl::string_view path) override {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    const fs::path real = fs::weakly_canonical(fs::absolute(std::string(path), error), error);
+    return error ? std::string(path) : real.string();
+  }
+
   absl::Status SyncDirectory(absl::string_view path) override {
     return spillway::SyncDirectory(path);
   }
@@ -111,6 +173,41 @@ class RealFileSystem final : public FileSystem {
 FileSystem& FileSystem::Real() {
   static RealFileSystem& files = *new RealFileSystem;
   return files;
+}
+
+absl::Status CreateDirectories(FileSystem& files, absl::string_view path,
+                               std::vector<std::string>* created) {
+  const std::string name(path), parent = ParentPath(path);
+  const auto found = files.Look(name, SymbolicLink::kFollow);
+  if (absl::IsNotFound(found.status())) {
+    if (parent != name) RETURN_IF_ERROR(CreateDirectories(files, parent, created));
+    const absl::Status made = files.CreateDirectory(name);
+    if (made.ok() && created != nullptr) created->insert(created->begin(), name);
+    if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  }
+  return SyncIntoParent(files, name);
+}
+
+absl::Status SyncIntoParent(FileSystem& files, absl::string_view path) {
+  const absl::Status synced = files.SyncDirectory(ParentPath(path));
+  const bool passed_over = absl::IsPermissionDenied(synced) || absl::IsInvalidArgument(synced);
+  return passed_over ? absl::OkStatus() : synced;
+}
+
+absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::string_view path) {
+  auto file = files.Open(path, {.write = true, .direct = false});
+  if (!absl::IsNotFound(file.status())) return file;
+  return files.Open(path, {.write = true, .create = true, .direct = false});
+}
+
+std::string ParentPath(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == absl::string_view::npos) return ".";
+  return std::string(path.substr(0, std::max<size_t>(slash, 1)));
+}
+
+std::string FileName(absl::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));
 }
 
 }  // namespace spillway

@@ -1,5 +1,7 @@
-// The one way from swap/ to files: everything that a store does to a disk goes
-// through here, so that a test can put a disk of its own beneath it (tests/sim).
+// The one way from swap/ and engine/run/ to files: everything that a store or a run does to a
+// disk goes through here, so that a test can put a disk of its own beneath it (tests/sim). What
+// must not be swapped under a run's hands, its own directories and their locks, goes by open
+// descriptors instead (io/own_files.h).
 //
 // The primitives of an atomic write are apart on purpose: WriteFileAtomically is
 // put together from them, and a simulated disk sees which of them were left out.
@@ -9,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -29,6 +33,17 @@ class NewFile {
   virtual absl::Status Sync() = 0;
   // Network filesystems report a full disk only here. Called once, and last.
   virtual absl::Status Close() = 0;
+};
+
+// What a path names.
+struct FileInfo {
+  enum class Kind { kFile, kDirectory, kOther };
+  Kind kind = Kind::kOther;
+  uint32_t user = 0;             // who owns it
+  uint64_t size_bytes = 0;       // of a file
+  uint64_t allocated_bytes = 0;  // on the drive
+  // Of device and inode: equal where two paths name the same thing.
+  std::pair<uint64_t, uint64_t> identity;
 };
 
 class FileSystem {
@@ -58,7 +73,36 @@ class FileSystem {
 
   // For names that nobody else takes.
   virtual absl::StatusOr<uint64_t> RandomNumber() = 0;
+
+  // A directory of mode 0700. kAlreadyExists where the name is taken, by whatever it is.
+  virtual absl::Status CreateDirectory(absl::string_view path) = 0;
+  // kNotFound when there is none; an error where anything is in it.
+  virtual absl::Status RemoveDirectory(absl::string_view path) = 0;
+  // The names in a directory, sorted.
+  virtual absl::StatusOr<std::vector<std::string>> List(absl::string_view path) = 0;
+  // kNotFound when there is nothing. kRefuse: of a link itself, which is kOther.
+  virtual absl::StatusOr<FileInfo> Look(absl::string_view path,
+                                        SymbolicLink symbolic_link = SymbolicLink::kRefuse) = 0;
+  // Absolute, without links and dots as far as the path exists.
+  virtual std::string Resolve(absl::string_view path) = 0;
 };
+
+// Makes the creation of `path` durable. A directory above it that may not be read, or cannot be
+// synced (one of a read-only image), is passed over: what is in it is as good, only less durable in
+// its first seconds.
+absl::Status SyncIntoParent(FileSystem& files, absl::string_view path);
+
+// The directory and the parents that it lacks: each level, and the first that was there already, is
+// synced into its parent. Puts the levels that were made before those of `created`: deepest first.
+absl::Status CreateDirectories(FileSystem& files, absl::string_view path,
+                               std::vector<std::string>* created = nullptr);
+
+// A file that is written in place, buffered and so at any offset; created where there is none.
+absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::string_view path);
+
+// "/a" of "/a/b", "/" of "/a", "." of "a"; and "b" of "/a/b".
+std::string ParentPath(absl::string_view path);
+std::string FileName(absl::string_view path);
 
 // See io/file.h.
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <memory>
@@ -23,12 +22,6 @@ namespace {
 
 constexpr absl::string_view kTemporaryMark = ".tmp-";
 constexpr size_t kTemporaryDigits = 16;
-
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return path.substr(0, std::max<size_t>(slash, 1));
-}
 
 absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content) {
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path));
@@ -80,7 +73,7 @@ absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
     (void)files.Remove(temporary);
     return status;
   }
-  return files.SyncDirectory(DirectoryOf(name));
+  return files.SyncDirectory(ParentPath(name));
 }
 
 absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {

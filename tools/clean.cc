@@ -13,7 +13,7 @@
 #include "engine/base/flag_value.h"
 #include "engine/machine/swap_paths.h"
 #include "engine/run/run_record.h"
-#include "engine/run/swap_runs.h"
+#include "engine/run/swap_inventory.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"

@@ -1,11 +1,6 @@
 #include "engine/run/commit_copies.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -20,28 +15,25 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/file.h"
 #include "swap/store/store_reader.h"
-#include "swap/store/swap_store.h"
 
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr absl::string_view kPrefix = "step-";
-
-StoreOptions CopyOptions(const std::string& directory) {
-  StoreOptions options;
-  options.directories = {directory};
-  options.two_slots = false;
-  return options;
-}
 
 }  // namespace
 
-CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep)
-    : lock_(std::move(lock)), keep_(keep) {}
+CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files)
+    : lock_(std::move(lock)), keep_(keep), files_(files) {}
+
+StoreOptions CommitCopies::OptionsOf(const std::string& copy) const {
+  StoreOptions options;
+  options.directories = {copy};
+  options.two_slots = false;
+  options.files = &files_;
+  return options;
+}
 
 CommitCopies::~CommitCopies() {
   (void)Wait();
@@ -50,20 +42,20 @@ CommitCopies::~CommitCopies() {
 }
 
 absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::string& directory,
-                                                                 int keep) {
+                                                                 int keep, FileSystem& files) {
   SPILLWAY_CHECK(keep >= 1);
-  std::error_code error;
-  const bool created = !fs::exists(directory, error);
-  fs::create_directories(fs::path(directory).parent_path(), error);
-  auto lock = RunDirectory::Open(directory);
+  const bool created = !files.Look(directory, SymbolicLink::kFollow).ok();
+  // What it could not make, RunDirectory says.
+  CreateDirectories(files, ParentPath(directory)).IgnoreError();
+  auto lock = RunDirectory::Open(directory, {.files = &files});
   if (!lock.ok()) return Annotate(lock.status(), "--persist");
-  auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep));
+  auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep, files));
   copies->created_ = created;
   for (const Copy& copy : copies->List()) {
     const absl::Status checked =
         CheckCopyFolder(copies->lock_->fd(), copies->directory(), copy.name);
     if (!checked.ok()) return Annotate(checked, "--persist");
-    if (fs::exists(CommitManifestPath(copy.directory), error)) {
+    if (files.Look(CommitManifestPath(copy.directory)).ok()) {
       copies->found_.push_back(copy);
     } else {
       copies->unfinished_.push_back(copy);
@@ -72,13 +64,15 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
   return copies;
 }
 
-uint64_t CommitCopies::AllocatedBytes(const std::string& directory) {
+uint64_t CommitCopies::AllocatedBytes(const std::string& directory) const {
   uint64_t bytes = 0;
-  std::error_code error;
-  for (fs::recursive_directory_iterator entry(directory, error);
-       !error && entry != fs::recursive_directory_iterator(); entry.increment(error)) {
-    struct stat info;
-    if (lstat(entry->path().c_str(), &info) == 0) bytes += uint64_t{512} * info.st_blocks;
+  const auto names = files_.List(directory);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    const std::string path = absl::StrCat(directory, "/", name);
+    const auto info = files_.Look(path);
+    if (!info.ok()) continue;
+    bytes += info->allocated_bytes;
+    if (info->kind == FileInfo::Kind::kDirectory) bytes += AllocatedBytes(path);
   }
   return bytes;
 }
@@ -109,17 +103,17 @@ absl::Status CommitCopies::RemoveAll() {
 // Every folder of a copy's name, whole or not, newest first.
 std::vector<CommitCopies::Copy> CommitCopies::List() const {
   std::vector<Copy> copies;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory(), error)) {
-    const std::string name = entry.path().filename().string();
+  const auto names = files_.List(directory());
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
     Copy copy;
-    copy.directory = entry.path().string();
+    copy.directory = absl::StrCat(directory(), "/", name);
     copy.name = name;
-    if (absl::StartsWith(name, kPrefix) &&
-        absl::SimpleAtoi(absl::StripPrefix(name, kPrefix), &copy.step) &&
-        fs::is_directory(entry.symlink_status(error))) {
-      copies.push_back(std::move(copy));
+    if (!absl::StartsWith(name, kPrefix) ||
+        !absl::SimpleAtoi(absl::StripPrefix(name, kPrefix), &copy.step)) {
+      continue;
     }
+    const auto info = files_.Look(copy.directory);
+    if (info.ok() && info->kind == FileInfo::Kind::kDirectory) copies.push_back(std::move(copy));
   }
   std::sort(copies.begin(), copies.end(),
             [](const Copy& a, const Copy& b) { return a.step > b.step; });
@@ -128,7 +122,7 @@ std::vector<CommitCopies::Copy> CommitCopies::List() const {
 
 uint64_t CommitCopies::NeededBytes(const StateLayout& layout, bool afresh) const {
   const uint64_t there = afresh ? 0 : std::min<size_t>(keep_, found_.size());
-  return (keep_ + 1 - there) * SwapStore::StorageBytes(layout, CopyOptions(directory()));
+  return (keep_ + 1 - there) * SwapStore::StorageBytes(layout, OptionsOf(directory()));
 }
 
 absl::Status CommitCopies::CheckSpace(const StateLayout& layout, bool afresh) const {
@@ -169,20 +163,18 @@ absl::Status CommitCopies::Wait() {
 absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
   CommitRecord record;
   ASSIGN_OR_RETURN(const auto from,
-                   SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record));
+                   SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files_));
   const std::string name = absl::StrFormat("%s%012d", kPrefix, record.step);
   const std::string target = absl::StrCat(directory(), "/", name);
   RETURN_IF_ERROR(RemoveCopy(name));  // of the same step, before the run was resumed
   const absl::Status status = [&]() -> absl::Status {
-    if (mkdirat(lock_->fd(), name.c_str(), 0700) != 0) {
-      return ErrnoStatus(errno, absl::StrCat("create ", target));
-    }
-    ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), CopyOptions(target)));
+    RETURN_IF_ERROR(files_.CreateDirectory(target));
+    ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), OptionsOf(target)));
     RETURN_IF_ERROR(CopyStore(*from, *to));
-    const std::string output = manifest_path.substr(0, manifest_path.rfind('/'));
-    RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(output), SourceDirectory(target)));
+    RETURN_IF_ERROR(
+        CopyModelFiles(SourceDirectory(ParentPath(manifest_path)), SourceDirectory(target)));
     RETURN_IF_ERROR(to->Commit(CommitManifestPath(target), record));
-    return SyncDirectory(directory());
+    return files_.SyncDirectory(directory());
   }();
   if (!status.ok()) {
     (void)RemoveCopy(name);
@@ -193,10 +185,18 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
 
 absl::Status CommitCopies::Prune(int64_t step) {
   int kept = 0;
-  for (const Copy& copy : List()) {
-    if (copy.step <= step && ++kept <= keep_) continue;
-    RETURN_IF_ERROR(RemoveCopy(copy.name));
+  std::vector<Copy> removed;
+  for (Copy& copy : List()) {
+    if (copy.step > step || ++kept > keep_) {
+      removed.push_back(std::move(copy));
+    } else {
+      // Whoever made it may have been killed before it was durable.
+      RETURN_IF_ERROR(files_.SyncDirectory(copy.directory));
+    }
   }
+  if (removed.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(files_.SyncDirectory(directory()));
+  for (const Copy& copy : removed) RETURN_IF_ERROR(RemoveCopy(copy.name));
   return absl::OkStatus();
 }
 

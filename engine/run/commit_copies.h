@@ -12,8 +12,10 @@
 #include "absl/status/statusor.h"
 #include "engine/run/run_directory.h"
 #include "io/base/mutex.h"
+#include "io/file_system.h"
 #include "swap/mover/worker_pool.h"
 #include "swap/plan/state_layout.h"
+#include "swap/store/swap_store.h"
 
 namespace spillway {
 
@@ -27,7 +29,8 @@ class CommitCopies {
 
   // Locks `directory` (created where missing) and finds the copies. `keep`: how many stay,
   // the newest. Refuses what somebody else put among them (engine/run/copy_folder.h).
-  static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep);
+  static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep,
+                                                            FileSystem& files = FileSystem::Real());
   // Waits for the copy under way. Takes the directory back if Open made it and nothing came
   // into it.
   ~CommitCopies();
@@ -53,20 +56,22 @@ class CommitCopies {
   // Waits for the copy under way, and returns how the last one went.
   absl::Status Wait();
 
-  // Removes all but the newest `keep` up to `step`. Later ones are of a run that was resumed
-  // from before them. Every copy does this at its end.
+  // Removes all but the newest `keep` up to `step`, which are durable before. Later ones are of a
+  // run that was resumed from before them. Every copy does this at its end.
   absl::Status Prune(int64_t step);
 
  private:
-  CommitCopies(std::unique_ptr<RunDirectory> lock, int keep);
+  CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files);
   std::vector<Copy> List() const;
   absl::Status MakeCopy(const std::string& manifest_path);
   absl::Status RemoveCopy(const std::string& name) const;
   // Bytes on the drive.
-  static uint64_t AllocatedBytes(const std::string& directory);
+  uint64_t AllocatedBytes(const std::string& directory) const;
+  StoreOptions OptionsOf(const std::string& copy) const;
 
   std::unique_ptr<RunDirectory> lock_;
   const int keep_;
+  FileSystem& files_;
   bool created_ = false;
   std::vector<Copy> found_;
   std::vector<Copy> unfinished_;

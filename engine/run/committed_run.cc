@@ -1,7 +1,5 @@
 #include "engine/run/committed_run.h"
 
-#include <filesystem>
-
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/reshard.h"
 #include "io/base/check.h"
@@ -12,8 +10,8 @@ namespace spillway {
 namespace {
 
 // "" where there is no readable manifest: what it is then said by whoever has to read it.
-std::string CommitIdAt(const std::string& manifest_path) {
-  const auto run = OpenCommit(manifest_path);
+std::string CommitIdAt(const std::string& manifest_path, FileSystem& files) {
+  const auto run = OpenCommit(manifest_path, files);
   return run.ok() ? run->state.part.commit_id : "";
 }
 
@@ -32,7 +30,7 @@ absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayo
   return WrongBytesError("the commit's run state names other parameters than its tiles hold");
 }
 
-absl::Status CommittedRun::OpenOtherParts() {
+absl::Status CommittedRun::OpenOtherParts(FileSystem& files) {
   if (state.part.rank > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " holds one rank's part of a commit of ", state.part.ranks,
@@ -40,8 +38,8 @@ absl::Status CommittedRun::OpenOtherParts() {
   }
   for (int rank = 1; rank < state.part.group; ++rank) {
     ASSIGN_OR_RETURN(const std::string path,
-                     FindPart(RankOutput(directory, rank), state.part.commit_id));
-    ASSIGN_OR_RETURN(CommittedRun other, OpenCommit(path));
+                     FindPart(RankOutput(directory, rank), state.part.commit_id, files));
+    ASSIGN_OR_RETURN(CommittedRun other, OpenCommit(path, files));
     others.push_back(std::move(other.store));
   }
   return absl::OkStatus();
@@ -81,28 +79,30 @@ StateSource CommittedRun::source() const {
   return source;
 }
 
-absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id) {
+absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id,
+                                     FileSystem& files) {
   for (const std::string& path : {CommitManifestPath(directory), PreparedManifestPath(directory)}) {
-    if (CommitIdAt(path) == commit_id) return path;
+    if (CommitIdAt(path, files) == commit_id) return path;
   }
   return WrongBytesError(absl::StrCat(
-      "the commit in ", std::filesystem::path(directory).parent_path().parent_path().string(),
+      "the commit in ", ParentPath(ParentPath(directory)),
       " has parts of several ranks, and the one in ", directory,
       " is missing, damaged or of another commit; bring it back, or begin anew with --overwrite"));
 }
 
-absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path) {
+absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path, FileSystem& files) {
   CommittedRun run;
-  run.directory = std::filesystem::path(manifest_path).parent_path().string();
+  run.directory = ParentPath(manifest_path);
   CommitRecord record;
-  ASSIGN_OR_RETURN(run.store, SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record));
+  ASSIGN_OR_RETURN(run.store,
+                   SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files));
   ASSIGN_OR_RETURN(run.state, DecodeRunState(record.engine_state));
   RETURN_IF_ERROR(CheckModelFitsLayout(run.state.model, run.store->layout(), run.state.part));
   return run;
 }
 
-absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output) {
-  absl::StatusOr<CommittedRun> run = OpenCommit(CommitManifestPath(output));
+absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSystem& files) {
+  absl::StatusOr<CommittedRun> run = OpenCommit(CommitManifestPath(output), files);
   if (absl::IsNotFound(run.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

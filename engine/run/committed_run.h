@@ -9,6 +9,7 @@
 #include "engine/ranks/shard_grid.h"
 #include "engine/run/run_state.h"
 #include "engine/weights/state_source.h"
+#include "io/file_system.h"
 #include "swap/store/swap_store.h"
 
 namespace spillway {
@@ -26,19 +27,22 @@ struct CommittedRun {
   std::vector<std::unique_ptr<SwapStore>> others;  // the shards after the first
 
   // Opens the parts that the first rank's lacks, below `directory`. kDataLoss where one is missing.
-  absl::Status OpenOtherParts();
+  absl::Status OpenOtherParts(FileSystem& files = FileSystem::Real());
   ShardGrid grid() const { return {state.part.ranks, state.part.group, state.part.rank}; }
   // All shards, in order. REQUIRES: OpenOtherParts, where there are several.
   std::vector<const SwapStore*> shards() const;
   // The whole state; valid while this lives. REQUIRES: likewise.
   StateSource source() const;
 };
-absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output);
+absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output,
+                                              FileSystem& files = FileSystem::Real());
 // The commit that a manifest names, wherever that lies.
-absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path);
+absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path,
+                                        FileSystem& files = FileSystem::Real());
 
 // Where to read a rank's part of the commit, without settling anything.
-absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id);
+absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id,
+                                     FileSystem& files = FileSystem::Real());
 
 // The last commit's run state alone; kNotFound without one.
 absl::StatusOr<RunState> ReadCommittedState(const std::string& output);

@@ -9,18 +9,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "engine/run/run_state.h"
-#include "engine/run/swap_runs.h"
+#include "engine/run/swap_inventory.h"
 #include "engine/weights/model_files.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
+#include "io/file_system.h"
 #include "io/own_files.h"
 
 namespace spillway {
 namespace {
 
-std::string NameIn(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-std::string ManifestName() { return NameIn(CommitManifestPath("")); }
-std::string SourceName() { return NameIn(SourceDirectory("")); }
+std::string ManifestName() { return FileName(CommitManifestPath("")); }
+std::string SourceName() { return FileName(SourceDirectory("")); }
 
 // An open folder of ours; none (an invalid descriptor) where it is missing.
 absl::StatusOr<UniqueFd> OpenFolder(int parent_fd, absl::string_view parent_path,

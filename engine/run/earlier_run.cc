@@ -5,36 +5,32 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "engine/run/run_state.h"
-#include "engine/run/swap_runs.h"
+#include "engine/run/swap_inventory.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
-#include "io/file.h"
 
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
-
 // A directory that holds less has a lock and a record in it, and no state.
 constexpr uint64_t kNothingBytes = 16 << 10;
-
-std::string FileNameOf(const std::string& path) { return fs::path(path).filename().string(); }
 
 // What a Hugging Face directory of ours holds: weights, and JSON or text beside them.
 bool IsModelFile(const DirectoryEntry& entry) {
   if (!entry.is_file) return false;
-  const std::string extension = fs::path(entry.name).extension().string();
-  return extension == ".safetensors" || extension == ".json" || extension == ".partial" ||
-         entry.name == "merges.txt" || entry.name == "vocab.txt";
+  for (const char* extension : {".safetensors", ".json", ".partial"}) {
+    if (absl::EndsWith(entry.name, extension)) return true;
+  }
+  return entry.name == "merges.txt" || entry.name == "vocab.txt";
 }
 
 uint64_t AllocatedBytes(const RunDirectory& directory) {
@@ -70,8 +66,8 @@ absl::StatusOr<uint64_t> RemoveModelDirectory(const RunDirectory& output, const 
 }  // namespace
 
 std::vector<std::string> OutputFileNames(const std::string& output) {
-  return {FileNameOf(CommitManifestPath(output)),
-          FileNameOf(PreparedManifestPath(output)),
+  return {FileName(CommitManifestPath(output)),
+          FileName(PreparedManifestPath(output)),
           "metrics.jsonl",
           "eval.jsonl",
           "report.html",
@@ -112,7 +108,8 @@ absl::Status EarlierRun::CheckOwner(const RunDirectory& directory) const {
 
 absl::Status EarlierRun::Claim(const std::string& path) {
   if (found_.contains(path)) return absl::OkStatus();
-  auto directory = RunDirectory::Open(path, {.output = output_->path(), .create = false});
+  auto directory =
+      RunDirectory::Open(path, {.output = output_->path(), .create = false, .files = &files_});
   if (absl::IsNotFound(directory.status())) return absl::OkStatus();
   RETURN_IF_ERROR(directory.status());
   RETURN_IF_ERROR((*directory)->CheckEntries(SwapFileNames(), {}, OtherNames::kRefused));
@@ -123,13 +120,13 @@ absl::Status EarlierRun::Claim(const std::string& path) {
 }
 
 absl::Status EarlierRun::FindBelow(const std::vector<std::string>& parents) {
-  const std::string prefix = absl::StrCat(fs::path(SwapDirectoryName(id_, 0)).stem().string(), ".");
+  // Whatever the store's number is.
+  const std::string prefix(absl::StripSuffix(SwapDirectoryName(id_, 0), "0"));
   for (const std::string& parent : parents) {
-    std::error_code error;
-    for (fs::directory_iterator entry(parent, error); !error && entry != fs::directory_iterator();
-         entry.increment(error)) {
-      if (!absl::StartsWith(entry->path().filename().string(), prefix)) continue;
-      RETURN_IF_ERROR(Claim(entry->path().string()));
+    const auto names = files_.List(parent);
+    if (!names.ok()) continue;  // CheckSwapParents names what is wrong with it
+    for (const std::string& name : *names) {
+      if (absl::StartsWith(name, prefix)) RETURN_IF_ERROR(Claim(absl::StrCat(parent, "/", name)));
     }
   }
   return absl::OkStatus();
@@ -138,7 +135,7 @@ absl::Status EarlierRun::FindBelow(const std::vector<std::string>& parents) {
 absl::Status EarlierRun::FindCommitted(const std::vector<std::string>& directories) {
   for (const std::string& path : directories) {
     // A copy of a commit lies beside its manifest.
-    if (!IsSwapDirectoryName(fs::path(path).filename().string())) continue;
+    if (!IsSwapDirectoryName(FileName(path))) continue;
     RETURN_IF_ERROR(Claim(path));
     if (const auto found = found_.find(path); found != found_.end()) found->second.committed = true;
   }
@@ -196,10 +193,10 @@ absl::Status EarlierRun::RemoveLeftovers() {
 }
 
 absl::Status EarlierRun::RemoveAll() {
-  const std::string manifest = FileNameOf(CommitManifestPath(output_->path()));
+  const std::string manifest = FileName(CommitManifestPath(output_->path()));
   // The commit first: what is left after a kill in the middle is no commit.
   if (::unlinkat(output_->fd(), manifest.c_str(), 0) == 0) {
-    RETURN_IF_ERROR(SyncDirectory(output_->path()));
+    RETURN_IF_ERROR(files_.SyncDirectory(output_->path()));
   } else if (errno != ENOENT) {
     return ErrnoStatus(errno, absl::StrCat("remove ", output_->path(), "/", manifest));
   }

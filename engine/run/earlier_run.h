@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "engine/machine/disk_space.h"
 #include "engine/run/run_directory.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -22,8 +23,9 @@ const std::vector<std::string>& OutputDirectoryNames();
 class EarlierRun {
  public:
   // `run_id` of OUTPUT, empty where it has none; `id` as in SwapDirectoryName.
-  EarlierRun(const RunDirectory* output, std::string run_id, std::string id)
-      : output_(output), run_id_(std::move(run_id)), id_(std::move(id)) {}
+  // `output` and `files` outlive it.
+  EarlierRun(const RunDirectory* output, std::string run_id, std::string id, FileSystem* files)
+      : output_(output), run_id_(std::move(run_id)), id_(std::move(id)), files_(*files) {}
 
   // Locks the run's swap directories below `parents`, those that exist. kFailedPrecondition
   // where one is in use, or is another run's (a machine that shares the path, a copied OUTPUT),
@@ -59,6 +61,7 @@ class EarlierRun {
   const RunDirectory* const output_;
   const std::string run_id_;
   const std::string id_;
+  FileSystem& files_;
   std::map<std::string, Found> found_;  // by path
 };
 

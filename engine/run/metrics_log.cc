@@ -1,16 +1,15 @@
 #include "engine/run/metrics_log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <algorithm>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstdlib>
-
-#include "absl/strings/str_cat.h"
 #include "io/base/status.h"
 
 namespace spillway {
+namespace {
+
+constexpr uint64_t kReadBytes = 64 << 10;
+
+}  // namespace
 
 nlohmann::json ParseRow(absl::string_view line) {
   auto row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
@@ -21,58 +20,55 @@ nlohmann::json ParseRow(absl::string_view line) {
 }
 
 absl::Status ReadRows(const std::string& path,
-                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "re"),
-                                                             &std::fclose);
-  if (!file) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  char* line = nullptr;
-  size_t capacity = 0;
-  int64_t end = 0;
-  ssize_t size;
-  while ((size = getline(&line, &capacity, file.get())) > 0) {
-    end += size;
-    if (line[size - 1] != '\n') break;
-    const nlohmann::json row = ParseRow({line, static_cast<size_t>(size)});
-    if (!row.is_null()) visit(row, end);
+                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit,
+                      FileSystem& files) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<File> file, files.Open(path, {.direct = false}));
+  // A run beside us may append: what is there now is read.
+  ASSIGN_OR_RETURN(const uint64_t size_bytes, file->SizeBytes());
+  std::string text;          // read, and not taken yet
+  uint64_t taken_bytes = 0;  // of the file, before `text`
+  for (uint64_t at = 0; at < size_bytes;) {
+    const uint64_t count = std::min(kReadBytes, size_bytes - at);
+    const size_t before = text.size();
+    text.resize(before + count);
+    RETURN_IF_ERROR(file->ReadAt(at, text.data() + before, count));
+    at += count;
+    size_t begin = 0;
+    for (size_t end = text.find('\n', before); end != std::string::npos;
+         end = text.find('\n', begin)) {
+      const nlohmann::json row = ParseRow(absl::string_view(text).substr(begin, end + 1 - begin));
+      begin = end + 1;
+      if (!row.is_null()) visit(row, static_cast<int64_t>(taken_bytes + begin));
+    }
+    text.erase(0, begin);
+    taken_bytes += begin;
   }
-  std::free(line);
-  if (std::ferror(file.get())) return ErrnoStatus(errno, absl::StrCat("read ", path));
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(
     const std::string& path, int64_t last_step,
-    const std::function<void(const nlohmann::json& row)>& visit) {
-  int64_t kept = 0;
-  const absl::Status read = ReadRows(path, [&](const nlohmann::json& row, int64_t end) {
+    const std::function<void(const nlohmann::json& row)>& visit, FileSystem& files) {
+  uint64_t kept_bytes = 0;
+  const auto keep = [&](const nlohmann::json& row, int64_t end) {
     if (row["step"].get<int64_t>() > last_step) return;
-    kept = end;
+    kept_bytes = static_cast<uint64_t>(end);
     if (visit) visit(row);
-  });
+  };
+  const absl::Status read = ReadRows(path, keep, files);
   if (!read.ok() && !absl::IsNotFound(read)) return read;
-  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  auto log = std::unique_ptr<MetricsLog>(new MetricsLog(path, fd));
+  ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenInPlace(files, path));
   // Rows are in the order of their steps, so what goes is the end.
-  if (ftruncate(fd, kept) != 0) return ErrnoStatus(errno, absl::StrCat("shorten ", path));
-  return log;
+  RETURN_IF_ERROR(file->Preallocate(kept_bytes));
+  return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file), kept_bytes));
 }
-
-MetricsLog::~MetricsLog() { close(fd_); }
 
 absl::Status MetricsLog::Append(const nlohmann::json& row) {
   const std::string line = row.dump() + "\n";
   // One write a line: a reader beside us sees whole rows.
-  const ssize_t written = write(fd_, line.data(), line.size());
-  if (written != static_cast<ssize_t>(line.size())) {
-    return ErrnoStatus(written < 0 ? errno : ENOSPC, absl::StrCat("write ", path_));
-  }
+  RETURN_IF_ERROR(file_->WriteAt(size_bytes_, line.data(), line.size()));
+  size_bytes_ += line.size();
   return absl::OkStatus();
-}
-
-absl::Status MetricsLog::Sync() {
-  if (fdatasync(fd_) == 0) return absl::OkStatus();
-  return ErrnoStatus(errno, absl::StrCat("sync ", path_));
 }
 
 }  // namespace spillway

@@ -5,9 +5,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "io/file_system.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -19,7 +21,8 @@ nlohmann::json ParseRow(absl::string_view line);
 // Calls `visit` with every row of the file, and where in the file its line ends; one line is
 // in memory at a time. Lines that are no rows are passed over. kNotFound when there is no file.
 absl::Status ReadRows(const std::string& path,
-                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit);
+                      const std::function<void(const nlohmann::json& row, int64_t end)>& visit,
+                      FileSystem& files = FileSystem::Real());
 
 // Appends lines to a file in the output directory. One thread.
 class MetricsLog {
@@ -28,20 +31,19 @@ class MetricsLog {
   // and drops the rest, so that each step is there once. Calls `visit` with every row kept.
   static absl::StatusOr<std::unique_ptr<MetricsLog>> Open(
       const std::string& path, int64_t last_step,
-      const std::function<void(const nlohmann::json& row)>& visit = {});
-  ~MetricsLog();
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
+      const std::function<void(const nlohmann::json& row)>& visit = {},
+      FileSystem& files = FileSystem::Real());
 
   absl::Status Append(const nlohmann::json& row);
   // Makes what was appended durable.
-  absl::Status Sync();
+  absl::Status Sync() { return file_->Sync(); }
 
  private:
-  MetricsLog(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+  MetricsLog(std::unique_ptr<File> file, uint64_t size_bytes)
+      : file_(std::move(file)), size_bytes_(size_bytes) {}
 
-  std::string path_;
-  int fd_;
+  const std::unique_ptr<File> file_;
+  uint64_t size_bytes_;
 };
 
 }  // namespace spillway

@@ -8,19 +8,24 @@
 
 #include "absl/status/status.h"
 #include "engine/ranks/collectives.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
 // A new commit's id, the same on every rank and in no other commit.
-absl::StatusOr<std::string> NewCommitId(Collectives& ranks, int64_t step);
+absl::StatusOr<std::string> NewCommitId(Collectives& ranks, int64_t step,
+                                        FileSystem& files = FileSystem::Real());
 
 // With this rank's part durable in PreparedManifestPath(directory), `directory` being the rank's
 // own. Returns when the commit is decided, and this rank's manifest is in its place. Blocks.
-absl::Status PublishCommit(const std::string& directory, Collectives& ranks);
+absl::Status PublishCommit(const std::string& directory, Collectives& ranks,
+                           FileSystem& files = FileSystem::Real());
 
 // Before a rank reads its manifest: makes it that of the commit `commit_id`, the first rank's,
 // where its part of that waits; "": there is none, and what waits is of no use. kDataLoss where
-// the part is missing.
-absl::Status SettleCommit(const std::string& directory, const std::string& commit_id);
+// the part is missing. What is in its place is durable before what waited is removed.
+// REQUIRES: the first rank's commit is durable.
+absl::Status SettleCommit(const std::string& directory, const std::string& commit_id,
+                          FileSystem& files = FileSystem::Real());
 
 }  // namespace spillway

@@ -18,11 +18,11 @@
 #include "io/base/unique_fd.h"
 #include "io/file.h"
 #include "io/file_lock.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
 
-constexpr char kLockName[] = "lock";
 constexpr char kOwnerName[] = "owner";
 constexpr size_t kMaxRecordBytes = 64 << 10;
 
@@ -40,22 +40,12 @@ std::string WithoutTrailingSlashes(absl::string_view path) {
   return std::string(path);
 }
 
-std::string ParentOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-absl::Status Create(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0) {
-    if (errno == EEXIST) return absl::OkStatus();
-    return ErrnoStatus(errno, absl::StrCat("create directory ", path));
-  }
-  const absl::Status synced = SyncDirectory(ParentOf(path));
-  // A parent one may write to but not list (mode 1733, say) can't be opened;
-  // the directory is as good, only its first seconds are less durable.
-  if (absl::IsPermissionDenied(synced)) return absl::OkStatus();
-  return synced;
+// The one directory. Synced into its parent even where it is there: whoever made it may have been
+// killed before that.
+absl::Status Create(FileSystem& files, const std::string& path) {
+  const absl::Status made = files.CreateDirectory(path);
+  if (!made.ok() && !absl::IsAlreadyExists(made)) return made;
+  return SyncIntoParent(files, path);
 }
 
 // Opens the directory and checks that it is a directory, ours and ours alone.
@@ -169,12 +159,12 @@ bool IsGone(const absl::Status& status) {
 
 absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::TryOpen(
     const std::string& path, const RunDirectoryOptions& options) {
-  if (options.create) RETURN_IF_ERROR(Create(path));
+  if (options.create) RETURN_IF_ERROR(Create(*options.files, path));
   ASSIGN_OR_RETURN(UniqueFd directory, OpenOwned(path));
   ASSIGN_OR_RETURN(UniqueFd lock, TakeLock(directory.get(), path, options.output));
   RemoveAtomicWriteLeftovers(directory.get());  // of a killed predecessor
   return std::unique_ptr<RunDirectory>(
-      new RunDirectory(path, std::move(directory), std::move(lock)));
+      new RunDirectory(path, options.files, std::move(directory), std::move(lock)));
 }
 
 absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(
@@ -186,7 +176,7 @@ absl::StatusOr<std::unique_ptr<RunDirectory>> RunDirectory::Open(
     auto directory = TryOpen(name, options);
     struct stat parent;
     const bool again = options.create && attempt < kAttempts && IsGone(directory.status()) &&
-                       ::stat(ParentOf(name).c_str(), &parent) == 0;
+                       ::stat(ParentPath(name).c_str(), &parent) == 0;
     if (!again) return directory;
   }
 }
@@ -195,6 +185,12 @@ RunDirectory::~RunDirectory() {
   // The file stays: removing it would let two processes lock two different
   // files of the same name. Emptied, so that a later refusal names no old pid.
   (void)!::ftruncate(lock_fd_.get(), 0);
+}
+
+bool RunDirectory::IsStillNamed() const {
+  struct stat ours, named;
+  return ::fstat(fd(), &ours) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
+         ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
 }
 
 absl::Status RunDirectory::CheckEntries(absl::Span<const std::string> files,
@@ -219,7 +215,7 @@ absl::StatusOr<std::optional<RunRecord>> RunDirectory::ReadOwner() const {
 }
 
 absl::Status RunDirectory::WriteOwner(const RunRecord& owner) const {
-  return WriteFileAtomically(absl::StrCat(path_, "/", kOwnerName), EncodeRunRecord(owner));
+  return WriteFileAtomically(files_, absl::StrCat(path_, "/", kOwnerName), EncodeRunRecord(owner));
 }
 
 absl::StatusOr<uint64_t> RunDirectory::Remove(std::unique_ptr<RunDirectory> directory,
@@ -232,11 +228,7 @@ absl::StatusOr<uint64_t> RunDirectory::Remove(std::unique_ptr<RunDirectory> dire
   if (left.size() != 1 || left[0].name != kLockName) return removed_bytes;
   // Under its lock to the end: whoever waits for it finds a file without a name, and comes again.
   ::unlinkat(fd, kLockName, 0);
-  struct stat ours, named;
-  if (::fstat(fd, &ours) == 0 && ::lstat(directory->path().c_str(), &named) == 0 &&
-      ours.st_ino == named.st_ino && ours.st_dev == named.st_dev) {
-    ::rmdir(directory->path().c_str());
-  }
+  if (directory->IsStillNamed()) directory->files_.RemoveDirectory(directory->path()).IgnoreError();
   return removed_bytes;
 }
 

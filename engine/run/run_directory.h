@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "engine/run/run_record.h"
 #include "io/base/unique_fd.h"
+#include "io/file_system.h"
 #include "io/own_files.h"
 
 namespace spillway {
@@ -18,9 +19,13 @@ namespace spillway {
 struct RunDirectoryOptions {
   // OUTPUT of the run, which a refused second owner is told.
   std::string output = {};
-  // Make it (0700) where it is missing; else that is kNotFound.
+  // Make it (0700) where it is missing; else that is kNotFound. Either way it is durable then.
   bool create = true;
+  FileSystem* files = &FileSystem::Real();  // that makes and removes it
 };
+
+// The name of its lock file.
+inline constexpr char kLockName[] = "lock";
 
 // Holds the directory's lock until destruction; the kernel takes it back when the process
 // dies, however it does. Refused, each with its reason: a directory of another user, or one
@@ -38,6 +43,8 @@ class RunDirectory {
   const std::string& path() const { return path_; }
   // Of the directory that was checked and locked, whatever `path` names by now.
   int fd() const { return directory_fd_.get(); }
+  // Whether that is still this directory.
+  bool IsStillNamed() const;
 
   // CheckOwnEntries (io/own_files.h); `lock` and the owner's record are known to it.
   absl::Status CheckEntries(absl::Span<const std::string> files,
@@ -54,14 +61,16 @@ class RunDirectory {
                                          absl::Span<const std::string> files);
 
  private:
-  RunDirectory(std::string path, UniqueFd directory_fd, UniqueFd lock_fd)
+  RunDirectory(std::string path, FileSystem* files, UniqueFd directory_fd, UniqueFd lock_fd)
       : path_(std::move(path)),
+        files_(*files),
         directory_fd_(std::move(directory_fd)),
         lock_fd_(std::move(lock_fd)) {}
   static absl::StatusOr<std::unique_ptr<RunDirectory>> TryOpen(const std::string& path,
                                                                const RunDirectoryOptions& options);
 
   std::string path_;
+  FileSystem& files_;
   UniqueFd directory_fd_;
   UniqueFd lock_fd_;
 };

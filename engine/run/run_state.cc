@@ -1,13 +1,16 @@
 #include "engine/run/run_state.h"
 
+#include <algorithm>
 #include <charconv>
-#include <filesystem>
+#include <iterator>
 #include <limits>
 #include <map>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -23,6 +26,36 @@ constexpr int kMaxDepth = 8;
 
 // More than any run has; with it products of ranks and parameters fit.
 constexpr int kMostRanks = 1 << 20;
+
+// What the identity of this program's commits covers; those of version 1 do not say it, and lack
+// what has been added since.
+constexpr char kIdentityVersionName[] = "identity version";
+constexpr char kIdentityVersion[] = "2";
+
+// Of the machine, and not chosen: where they differ the run goes on, with other numbers.
+constexpr absl::string_view kCircumstances[] = {"device", "LibTorch", "instruction set"};
+// Of exchanges between ranks, which one rank has none of.
+constexpr absl::string_view kOfSeveralRanks[] = {"communication-dtype", "shard"};
+
+template <size_t count>
+bool IsAmong(const absl::string_view (&names)[count], absl::string_view name) {
+  return std::find(std::begin(names), std::end(names), name) != std::end(names);
+}
+
+bool DependsOnSteps(const ScheduleSpec& schedule) {
+  switch (schedule.kind) {
+    case ScheduleSpec::Kind::kConstant:
+    case ScheduleSpec::Kind::kWarmupLr:
+      return false;
+    case ScheduleSpec::Kind::kLinear:
+    case ScheduleSpec::Kind::kCosine:
+      return true;
+    case ScheduleSpec::Kind::kWarmupDecayLr:
+    case ScheduleSpec::Kind::kWarmupCosineLr:
+      return !schedule.total_num_steps;
+  }
+  return true;
+}
 
 // Short, whatever the commit holds.
 std::string Shown(const nlohmann::json& value) {
@@ -47,10 +80,9 @@ absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, 
 }  // namespace
 
 std::string CommitManifestPath(const std::string& directory) {
-  const std::filesystem::path path(directory);
   int rank = 0;
-  if (path.parent_path().filename() != kRanksName ||
-      !absl::SimpleAtoi(path.filename().string(), &rank)) {
+  if (FileName(ParentPath(directory)) != kRanksName ||
+      !absl::SimpleAtoi(FileName(directory), &rank)) {
     rank = 0;
   }
   return absl::StrCat(directory, "/manifest-rank", rank);
@@ -174,6 +206,15 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                      l.hysteresis, ",", static_cast<int>(l.consecutive_hysteresis), ",",
                      Exact(l.min_scale)));
   }
+  if (DependsOnSteps(s)) add("steps", absl::StrCat(options.steps));
+  if (options.ranks > 1) {
+    add("communication-dtype", std::string(DTypeName(options.communication_dtype)));
+    // Copies of a shard are summed by themselves.
+    add("shard", options.shard == Shard::kHybrid
+                     ? absl::StrCat("hybrid of groups of ", options.shard_group_size)
+                     : "one sum");
+  }
+  add(kIdentityVersionName, kIdentityVersion);
   return identity;
 }
 
@@ -182,17 +223,37 @@ absl::Status CompareIdentity(const RunState& committed,
   const std::map<std::string, std::string> then(committed.identity.begin(),
                                                 committed.identity.end());
   const std::map<std::string, std::string> current(now.begin(), now.end());
-  std::string differences;
+  const bool old = !then.contains(kIdentityVersionName);
+  std::string differences, circumstances, unknown;
+  const auto note = [](std::string& list, const auto&... words) {
+    absl::StrAppend(&list, list.empty() ? "" : "; ", words...);
+  };
   for (const auto& [name, value] : current) {
     const auto it = then.find(name);
-    if (it == then.end() || it->second == value) continue;
-    absl::StrAppend(&differences, differences.empty() ? "" : "; ", name, " was ", it->second,
-                    " and is now ", value);
+    if (it == then.end()) {
+      if (name == kIdentityVersionName || IsAmong(kOfSeveralRanks, name)) continue;
+      if (old) {
+        note(unknown, name);
+      } else {
+        note(differences, name, " was not given and is now ", value);
+      }
+    } else if (it->second != value) {
+      note(IsAmong(kCircumstances, name) ? circumstances : differences, name, " was ", it->second,
+           " and is now ", value);
+    }
   }
   for (const auto& [name, value] : then) {
-    if (current.contains(name)) continue;
-    absl::StrAppend(&differences, differences.empty() ? "" : "; ", name, " was ", value,
-                    " and is now not given");
+    if (current.contains(name) || IsAmong(kOfSeveralRanks, name)) continue;
+    note(IsAmong(kCircumstances, name) ? circumstances : differences, name, " was ", value,
+         " and is now not given");
+  }
+  if (!unknown.empty()) {
+    LogInfo(absl::StrCat("the commit is of an earlier version of the program and does not say its ",
+                         unknown, ": taken to be the same now"));
+  }
+  if (differences.empty() && !circumstances.empty()) {
+    LogWarning(absl::StrCat("the run goes on, but not with the numbers it would have had: ",
+                            circumstances));
   }
   if (differences.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(

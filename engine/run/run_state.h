@@ -58,10 +58,12 @@ std::string EncodeRunState(const RunState& state);
 absl::StatusOr<RunState> DecodeRunState(const std::string& text);
 
 // The values of `options` that decide a run's bits, by the flags' names, with
-// options.identity in front.
+// options.identity in front. The version of the identity is one of them.
 std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions& options);
 
-// kInvalidArgument that names every difference.
+// kInvalidArgument that names every difference. What is the machine's (device, LibTorch,
+// instruction set) is no reason to refuse: a warning names it. What a commit of an earlier version
+// does not say is taken to be the same, with a notice.
 absl::Status CompareIdentity(const RunState& committed,
                              const std::vector<std::pair<std::string, std::string>>& now);
 

@@ -1,9 +1,5 @@
 #include "engine/run/written_bytes.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -14,7 +10,6 @@
 #include "engine/run/metrics_log.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
-#include "io/file.h"
 
 namespace spillway {
 namespace {
@@ -99,16 +94,13 @@ absl::StatusOr<uint64_t> WrittenBytes::Read(const std::string& output) {
 }
 
 absl::StatusOr<std::unique_ptr<WrittenBytes>> WrittenBytes::Open(const std::string& output,
-                                                                 uint64_t before) {
-  const std::string path = PathIn(output);
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  std::unique_ptr<WrittenBytes> written(new WrittenBytes(path, std::move(fd), before));
+                                                                 uint64_t before,
+                                                                 FileSystem& files) {
+  ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenInPlace(files, PathIn(output)));
+  std::unique_ptr<WrittenBytes> written(new WrittenBytes(std::move(file), before));
   RETURN_IF_ERROR(written->Set(0));
   // Only now: a process killed here leaves a number.
-  if (::ftruncate(written->fd_.get(), kCountBytes) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("shorten ", path));
-  }
+  RETURN_IF_ERROR(written->file_->Preallocate(kCountBytes));
   return written;
 }
 
@@ -117,9 +109,7 @@ absl::Status WrittenBytes::Set(uint64_t process_bytes, uint64_t expected_bytes) 
   // Always as long, in one write: a reader, or a process killed here, finds the old number or
   // the new one.
   const std::string text = absl::StrFormat("%020d\n", total() + expected_bytes);
-  const ssize_t wrote = ::pwrite(fd_.get(), text.data(), text.size(), 0);
-  if (wrote == static_cast<ssize_t>(text.size())) return absl::OkStatus();
-  return ErrnoStatus(wrote < 0 ? errno : ENOSPC, absl::StrCat("write ", path_));
+  return file_->WriteAt(0, text.data(), text.size());
 }
 
 }  // namespace spillway

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "io/base/unique_fd.h"
+#include "io/file_system.h"
 #include "swap/plan/swap_plan.h"
 
 namespace spillway {
@@ -44,7 +44,8 @@ class WrittenBytes {
 
   // Goes on from `before`.
   static absl::StatusOr<std::unique_ptr<WrittenBytes>> Open(const std::string& output,
-                                                            uint64_t before);
+                                                            uint64_t before,
+                                                            FileSystem& files = FileSystem::Real());
 
   // This process has written `process_bytes`, and up to `expected_bytes` more come now.
   absl::Status Set(uint64_t process_bytes, uint64_t expected_bytes = 0);
@@ -53,11 +54,10 @@ class WrittenBytes {
   uint64_t total() const { return before_ + process_bytes_; }
 
  private:
-  WrittenBytes(std::string path, UniqueFd fd, uint64_t before)
-      : path_(std::move(path)), fd_(std::move(fd)), before_(before) {}
+  WrittenBytes(std::unique_ptr<File> file, uint64_t before)
+      : file_(std::move(file)), before_(before) {}
 
-  const std::string path_;
-  const UniqueFd fd_;
+  const std::unique_ptr<File> file_;
   const uint64_t before_;
   uint64_t process_bytes_ = 0;
 };

@@ -22,6 +22,7 @@
 #include "engine/torch/open_compute.h"
 #include "engine/torch/rank_connection.h"
 #include "engine/torch/train_ranks.h"
+#include "engine/train/trainer.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -117,8 +118,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     ModelCompute compute(model, description, &data, evaluation, options, place);
     InitSource init(model, options.seed);
     status = [&]() -> absl::Status {
-      auto created = Trainer::Create(options, description, storage.get(), &compute, &device_budget,
-                                     place.device, ranks);
+      auto created = Trainer::Create(
+          {options, description, storage.get(), &compute, &device_budget, place.device, ranks});
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
       place.memory->SetBudget(&device_budget);

@@ -6,9 +6,10 @@
 #include "absl/status/statusor.h"
 #include "engine/options/train_options.h"
 #include "engine/torch/model.h"
-#include "engine/train/trainer.h"
+#include "engine/train/train_result.h"
 #include "engine/weights/state_source.h"
 #include "engine/weights/weight_source.h"
+#include "swap/device/device.h"
 
 namespace spillway {
 

@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
+#include "engine/estimate/run_forecast.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/numeric/lr_schedule.h"
 #include "engine/ranks/shard_plan.h"
-#include "engine/run/rank_commit.h"
-#include "engine/train/trainer_watch.h"
-#include "engine/weights/master_weights.h"
+#include "engine/report/metrics.h"
+#include "engine/report/run_description.h"
+#include "engine/report/tensorboard_writer.h"
+#include "engine/run/run_state.h"
+#include "engine/train/first_state.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
 #include "io/base/log.h"
@@ -20,6 +26,9 @@
 
 namespace spillway {
 namespace {
+
+// An evaluation that takes longer shows how far it is.
+constexpr double kSilentSeconds = 5;
 
 double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
@@ -37,184 +46,91 @@ double MeanLoss(double sum, int64_t labels) {
   return labels > 0 ? sum / static_cast<double>(labels) : std::nan("");
 }
 
+// Ranks that hear each other no more would only wait once again.
+absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
+  if (absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own)) return own;
+  return AgreeAll(ranks, own);
+}
+
 }  // namespace
 
-double Trainer::LearningRateNow() const {
-  // Skipped steps advance neither the schedule nor the bias corrections.
-  return LearningRate(options_.schedule, options_.optimizer.learning_rate, state_.applied_steps + 1,
-                      options_.steps);
+Trainer::Trainer(RunContext context)
+    : context_(std::move(context)),
+      options_(context_.options),
+      loss_scaler_(options_.loss_scale),
+      writes_(&context_) {}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
+  auto trainer = std::unique_ptr<Trainer>(new Trainer(std::move(context)));
+  Trainer& t = *trainer;
+  const TrainOptions& options = t.options_;
+  const RunStorage& storage = *t.context_.storage;
+  RETURN_IF_ERROR(ValidateOptimizer(options.optimizer));
+  RETURN_IF_ERROR(ValidateSchedule(options.schedule));
+  RETURN_IF_ERROR(ValidateLossScale(options.loss_scale));
+  SPILLWAY_CHECK(options.steps > 0);
+  SPILLWAY_CHECK((options.ranks > 1) == (t.context_.ranks.world != nullptr));
+  if (storage.committed()) {
+    t.state_ = *storage.committed();
+    RETURN_IF_ERROR(CompareIdentity(t.state_, RunIdentity(options)));
+    t.loss_scaler_.Restore(t.state_.loss_scale);
+  }
+  t.state_.finished = false;
+  t.state_.dtype = options.dtype;
+  t.state_.threads = options.threads;
+  t.state_.identity = RunIdentity(options);
+  t.state_.model = t.context_.model;
+  if (!options.tensorboard.empty()) {
+    RETURN_IF_ERROR(TensorBoardWriter::PrepareDirectory(options.tensorboard));
+  }
+  std::vector<std::string> units;
+  for (const UnitDescription& unit : t.context_.model.units) units.push_back(unit.name);
+  ASSIGN_OR_RETURN(t.recorder_, StepRecorder::Create(options.trace, std::move(units)));
+  ASSIGN_OR_RETURN(t.setup_,
+                   RunSetup::Create(&t.context_, &t.writes_, t.recorder_->trace(), t.state_));
+  t.meter_ = std::make_unique<StepMeter>(&t.context_, t.setup_.get(), t.recorder_.get());
+  t.totals_ = std::make_unique<RankTotals>(&t.context_, t.setup_.get(), t.meter_.get());
+  t.commits_ = std::make_unique<CommitStarter>(&t.context_, t.setup_.get(), t.meter_.get(),
+                                               t.recorder_.get(), &t.state_);
+  t.rescue_ = std::make_unique<TrainerRescue>(&t.context_, t.setup_.get(), t.commits_.get(),
+                                              &t.writes_, &t.state_);
+  return trainer;
 }
 
-bool Trainer::EvaluateAfter(int64_t step) const {
-  if (compute_->evaluation_samples() == 0) return false;
-  return step == options_.steps || (options_.eval_every > 0 && step % options_.eval_every == 0);
+absl::Status Trainer::Start(WeightSource* weights) {
+  Collectives* const ranks = context_.ranks.world;
+  // Ranks leave together, or not at all: what they say to each other next would be misheard.
+  RETURN_IF_ERROR(AgreeAll(ranks, writes_.Open(setup_->manager())));
+  RETURN_IF_ERROR(context_.storage->CommitMove(setup_->store(), ranks));
+  // Until all have their state nothing is left behind by a run that is none.
+  RETURN_IF_ERROR(AgreeWhereHeard(ranks, BringFirstState(weights)));
+  return AgreeWhereHeard(ranks, OpenJournal());
 }
 
-bool Trainer::CommitAfter(int64_t step) const {
-  if (options_.no_commit) return false;
-  return step == options_.steps || (options_.commit_every > 0 && step % options_.commit_every == 0);
+absl::Status Trainer::BringFirstState(WeightSource* weights) {
+  if (!context_.storage->committed()) return WriteFirstState(context_, *setup_, weights);
+  RETURN_IF_ERROR(setup_->manager()->LoadResident());
+  LogInfo(absl::StrCat("resuming after step ", state_.step));
+  return context_.storage->FinishCopies();
 }
 
-absl::Status Trainer::RunOps(int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    ASSIGN_OR_RETURN(const OpBuffers buffers, memory_->BeginOp());
-    const double began = MonotonicSeconds();
-    {
-      // Of a separate device, which is told now and computes later, the mover knows.
-      Trace* const trace = device_ == nullptr ? recorder_->trace() : nullptr;
-      const TraceSpan span(trace, SpanKindOf(buffers.op->kind), buffers.op->unit);
-      RETURN_IF_ERROR(Refusable(compute_->Run(buffers)));
-    }
-    compute_seconds_ += MonotonicSeconds() - began;
-    memory_->EndOp();
-    recorder_->Drain();
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
-  const bool half = options_.dtype == DType::kFloat16;
-  const double loss_scale = half ? loss_scaler_.scale() : 1;
-  row.step = step;
-  row.deferred = deferred_;
-  row.learning_rate = LearningRateNow();
-  if (half) row.loss_scale = loss_scale;
-
-  RETURN_IF_ERROR(Refusable(compute_->BeginTrain(step, loss_scale)));
-  RETURN_IF_ERROR(ShareLabels());
-  if (!std::exchange(program_enqueued_, false)) memory_->Enqueue(Program::kTrain);
-  UpdateScalars scalars;
-  scalars.step = state_.applied_steps + 1;
-  scalars.learning_rate = row.learning_rate;
-  if (!deferred_) {
-    memory_->AnnounceUpdate(scalars);
-    // The next step's first fetches, and updates that pass by, overlap this step's end.
-    if (step < options_.steps && !EvaluateAfter(step)) {
-      memory_->Enqueue(Program::kTrain);
-      program_enqueued_ = true;
-    }
-  }
-  const int64_t forward_ops = evaluate_ops_ - 1;
-  RETURN_IF_ERROR(RunOps(forward_ops));
-  busy_after_forward_ = BusyNow(manager_->stats());
-  phase_ends_ns_[static_cast<int>(Phase::kForward)] = Trace::Now();
-  RETURN_IF_ERROR(RunOps(memory_->schedule().ops.size() - forward_ops));
-  busy_after_backward_ = BusyNow(manager_->stats());
-  phase_ends_ns_[static_cast<int>(Phase::kBackward)] = Trace::Now();
-  row.tokens = compute_->label_count();
-  ASSIGN_OR_RETURN(const double loss_sum, LossOfAllRanks());
-  row.loss = MeanLoss(loss_sum, row.tokens);
-
-  if (deferred_) {
-    WaitOutsideOps wait(*this);
-    ASSIGN_OR_RETURN(const GradientTotal total, memory_->AwaitGradients());
-    wait.End();
-    const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
-    row.grad_norm = norm;
-    scalars.skip = half && !total.finite;
-    if (!total.finite && !half) {
-      return absl::OutOfRangeError(absl::StrCat(
-          "step ", step, ": a gradient is not finite (the norm is ", norm,
-          "); lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
-    }
-    scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
-    row.skipped = scalars.skip;
-    memory_->AnnounceUpdate(scalars);
-  }
-  if (half)
-    RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
-  if (!row.skipped) ++state_.applied_steps;
-  state_.step = step;
-  state_.loss_scale = loss_scaler_.state();
-  return absl::OkStatus();
-}
-
-absl::StatusOr<double> Trainer::Evaluate() {
-  const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
-  const double began = MonotonicSeconds();
-  const SwapStats stats_before = manager_->stats();
-  const ShardedStats exchanged_before = ExchangedNow();
-  const double agreed_before = agreed_seconds_;
-  const int64_t samples = compute_->evaluation_samples();
-  int64_t at_once = compute_->evaluation_samples_at_once(plan().device_activation_bytes);
-  if (ranks_.world != nullptr) {
-    ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*ranks_.world, at_once));
-    at_once = *std::min_element(all.begin(), all.end());
-  }
-  // Every rank takes as many passes as the one with the most samples.
-  const int64_t most = EvaluationShareOf(samples, 0, grid_.size).end;
-  const EvaluationShare share = EvaluationShareOf(samples, grid_.rank, grid_.size);
-  std::optional<Progress> progress;  // of evaluations that take a while
-  for (int64_t taken = 0; taken < most; taken += at_once) {
-    const int64_t first = std::min(share.end, share.begin + taken);
-    RETURN_IF_ERROR(
-        Refusable(compute_->BeginEvaluate(first, std::min(at_once, share.end - first))));
-    memory_->Enqueue(Program::kEvaluate);
-    const double computed = compute_seconds_;
-    RETURN_IF_ERROR(RunOps(evaluate_ops_));
-    compute_seconds_ = computed;
-    const int64_t done = std::min(samples, (taken + at_once) * grid_.size);
-    if (!progress && done < samples && MonotonicSeconds() - began > 5) {
-      progress.emplace("evaluating", samples, taken * grid_.size);
-    }
-    if (progress) progress->Update(done);
-  }
-  progress.reset();
-  EvaluationMetrics row;
-  row.step = state_.step;
-  RETURN_IF_ERROR(ShareLabels());
-  ASSIGN_OR_RETURN(const double loss_sum, LossOfAllRanks());
-  row.tokens = compute_->label_count();
-  row.loss = MeanLoss(loss_sum, row.tokens);
-  row.seconds = MonotonicSeconds() - began;
-  RETURN_IF_ERROR(journal_->Evaluation(row));
-  // The step's row is without it.
-  excluded_seconds_ += MonotonicSeconds() - began;
-  LeaveOut(stats_before, manager_->stats(), last_stats_);
-  LeaveOut(exchanged_before, ExchangedNow(), last_exchanged_);
-  agreed_seconds_ = agreed_before;
-  return row.loss;
-}
-
-absl::Status Trainer::StartCommit(bool finished) {
-  const double began = MonotonicSeconds();
-  RETURN_IF_ERROR(memory_->AwaitProgram());
-  RETURN_IF_ERROR(storage_->CheckStillThere());
-  state_.finished = finished;
-  RETURN_IF_ERROR(journal_->Sync());
-  std::string manifest = storage_->manifest_path();
-  std::function<absl::Status()> publish;
-  if (ranks_.world != nullptr) {
-    ASSIGN_OR_RETURN(state_.part.commit_id, NewCommitId(*ranks_.world, state_.step));
-    manifest = PreparedManifestPath(storage_->output());
-    publish = [this] { return PublishCommit(storage_->output(), *ranks_.commits); };
-  }
-  CommitCopies* const copies = storage_->copies();
-  {
-    const TraceSpan span(recorder_->trace(), SpanKind::kWaitCommit);
-    RETURN_IF_ERROR(manager_->AwaitCommit());
-    // The commit being copied must stay until it is, and this one would replace it.
-    const absl::Status status = copies != nullptr ? copies->Wait() : absl::OkStatus();
-    if (!status.ok()) LogWarning(status.message());
-  }
-  const auto span = std::make_shared<std::optional<TraceSpan>>();
-  span->emplace(recorder_->trace(), SpanKind::kCommit);
-  RETURN_IF_ERROR(manager_->StartCommit(
-      manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)},
-      [copies, manifest, span] {
-        span->reset();
-        if (copies != nullptr) copies->Start(manifest);
-      },
-      std::move(publish)));
-  journal_->Commit(state_.step);
-  last_commit_step_ = state_.step;
-  last_commit_seconds_ += MonotonicSeconds() - began;
-  excluded_seconds_ += MonotonicSeconds() - began;
-  return absl::OkStatus();
+absl::Status Trainer::OpenJournal() {
+  RunDescription run = DescribeRun(options_, context_.model, plan());
+  run.computing_bytes = setup_->computing_bytes();
+  run.io_engine = std::string(manager()->engine_name());
+  // Without a commit not even the evaluation before step 1 (its row says step 0) stays.
+  const int64_t kept = context_.storage->committed() ? state_.step : -1;
+  ASSIGN_OR_RETURN(journal_, RunJournal::Open(context_.storage->output(), options_.tensorboard,
+                                              kept, std::move(run)));
+  journal_->DrawTimeline(&recorder_->timeline());
+  commits_->CoverRowsOf(journal_.get());
+  writes_.ShowIn(journal_.get());
+  return writes_.AtRest();
 }
 
 absl::StatusOr<TrainResult> Trainer::Run() {
   absl::StatusOr<TrainResult> result = RunSteps();
+  if (rescue_->out_of_memory()) result = rescue_->End(result.status());
   recorder_->Finish();
   if (!result.ok()) result = FailedWhileRunning(result.status());
   if (!result.ok()) {
@@ -231,113 +147,265 @@ absl::StatusOr<TrainResult> Trainer::Run() {
 absl::StatusOr<TrainResult> Trainer::RunSteps() {
   TrainResult result;
   const double began = MonotonicSeconds();
-  const SwapStats at_start = manager_->stats();
-  recorder_->Begin(state_.step + 1);
-  if (compute_->evaluation_samples() > 0 && state_.step == 0) {
-    const absl::StatusOr<double> loss = Evaluate();
-    if (memory_refused_) return EndAfterRefusal(loss.status());
-    RETURN_IF_ERROR(loss.status());
-    result.first_evaluation_loss = *loss;
+  const SwapStats at_start = manager()->stats();
+  first_step_ = state_.step + 1;
+  recorder_->Begin(first_step_);
+  if (context_.compute->evaluation_samples() > 0 && state_.step == 0) {
+    ASSIGN_OR_RETURN(result.first_evaluation_loss, Evaluate());
     LogInfo(absl::StrFormat("held-out loss before training %.4f", *result.first_evaluation_loss));
   }
   Progress progress("step", options_.steps, state_.step);
-  StepSummary summary;
-  StartClock(MonotonicSeconds(), manager_->stats(), ExchangedNow());
+  meter_->Begin();
   recorder_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
-  ASSIGN_OR_RETURN(bool stop, AnyRankStops(StopSignal::received() != 0));
-  const int64_t first_step = state_.step + 1;
+  ASSIGN_OR_RETURN(bool stop, totals_->AnyStops(StopSignal::received() != 0));
   while (state_.step < options_.steps && !stop) {
-    const int64_t step = state_.step + 1;
-    RETURN_IF_ERROR(storage_->CheckStillThere());
-    StepMetrics row;
-    RETURN_IF_ERROR(CountWritten(write_plan_.step_bytes + write_plan_.end_bytes));
-    const absl::Status trained = RunTrainStep(step, row);
-    if (memory_refused_) return EndAfterRefusal(trained);
-    RETURN_IF_ERROR(trained);
-    RETURN_IF_ERROR(CountWritten(write_plan_.end_bytes));
-    ASSIGN_OR_RETURN(stop, AnyRankStops(StopSignal::received() != 0 ||
-                                        StepWouldPass(options_.max_bytes_written, written_->total(),
-                                                      write_plan_)));
-    if (stop && std::exchange(program_enqueued_, false)) {
-      RETURN_IF_ERROR(memory_->AwaitProgram());
-      memory_->AbandonQueued();
-    }
-    const bool evaluate = EvaluateAfter(step);
-    const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
-    // The last row has the update that no next step runs.
-    const bool flush = evaluate || stop || step == options_.steps;
-    if (flush) {
-      WaitOutsideOps wait(*this);
-      RETURN_IF_ERROR(memory_->Flush());
-      wait.End();
-    }
-    phase_ends_ns_[static_cast<int>(Phase::kFlush)] = Trace::Now();
-    if (evaluate) {
-      const absl::StatusOr<double> loss = Evaluate();
-      if (memory_refused_) {  // the step itself is whole, and has its row
-        EndRow(row);
-        RETURN_IF_ERROR(journal_->Step(row));
-        return EndAfterRefusal(loss.status());
-      }
-      RETURN_IF_ERROR(loss.status());
-      result.evaluation_loss = *loss;
-      progress.Clear();
-      const bool best = journal_->best() && journal_->best()->step == step;
-      LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, *result.evaluation_loss,
-                              PerplexityText(*result.evaluation_loss),
-                              best ? ", the best so far" : ""));
-    }
-    // The rows before the commit that covers them: killed between the two, a resumed run
-    // drops them and takes the step again. The commit's wait shows in the next row.
-    EndRow(row);
-    EndStepOfTrace(row, step > first_step && !flush && row.commit_seconds == 0);
-    RETURN_IF_ERROR(journal_->Step(row));
-    if (commit) RETURN_IF_ERROR(StartCommit(step == options_.steps));
-    summary.Add(row);
-    if (row.tokens > 0) {
-      if (!result.first_loss) result.first_loss = row.loss;
-      result.last_loss = row.loss;
-    }
-    progress.Update(
-        step,
-        absl::StrFormat("%s%s  %.0f tokens/s",
-                        row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
-                        row.skipped ? " (skipped)" : "", row.tokens / std::max(1e-9, row.seconds)));
+    ASSIGN_OR_RETURN(stop, TakeStep(result, progress));
   }
-  RETURN_IF_ERROR(memory_->Flush());
-  RETURN_IF_ERROR(manager_->AwaitCommit());
-  RETURN_IF_ERROR(CountWritten());
-  if (storage_->copies()) {
-    RETURN_IF_ERROR(Annotate(storage_->copies()->Wait(),
-                             "the commit in --output is good, but not the copy in --persist (give "
-                             "it room, then --resume copies it)"));
+  RETURN_IF_ERROR(Finish());
+  const SwapStats at_end = manager()->stats();
+  result.nvme_read_bytes = at_end.io.read_bytes - at_start.io.read_bytes;
+  result.nvme_written_bytes = at_end.io.written_bytes - at_start.io.written_bytes;
+  result.seconds = MonotonicSeconds() - began;
+  Conclude(result);
+  return result;
+}
+
+absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) {
+  const int64_t step = state_.step + 1;
+  RETURN_IF_ERROR(context_.storage->CheckStillThere());
+  StepMetrics row;
+  RETURN_IF_ERROR(writes_.BeforeStep());
+  RETURN_IF_ERROR(RunTrainStep(step, row));
+  RETURN_IF_ERROR(writes_.AfterStep());
+  ASSIGN_OR_RETURN(const bool stop, StopsNow());
+  const bool evaluate = EvaluateAfter(step);
+  const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
+  // The last row has the update that no next step runs.
+  const bool flush = evaluate || stop || step == options_.steps;
+  if (flush) {
+    StepMeter::Wait wait(*meter_);
+    RETURN_IF_ERROR(setup_->memory()->Flush());
+    wait.End();
   }
+  meter_->EndPhase(Phase::kFlush);
+  if (evaluate) {
+    const absl::StatusOr<double> loss = Evaluate();
+    if (rescue_->out_of_memory()) {  // the step itself is whole, and has its row
+      meter_->EndRow(row);
+      RETURN_IF_ERROR(journal_->Step(row));
+    }
+    RETURN_IF_ERROR(loss.status());
+    result.evaluation_loss = *loss;
+    progress.Clear();
+    const bool best = journal_->best() && journal_->best()->step == step;
+    LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, *loss, PerplexityText(*loss),
+                            best ? ", the best so far" : ""));
+  }
+  // The rows before the commit that covers them: killed between the two, a resumed run
+  // drops them and takes the step again. The commit's wait shows in the next row.
+  meter_->EndRow(row);
+  meter_->EndStepOfTrace(row, step > first_step_ && !flush && row.commit_seconds == 0);
+  RETURN_IF_ERROR(journal_->Step(row));
+  if (commit) RETURN_IF_ERROR(commits_->Start(step == options_.steps));
+  summary_.Add(row);
+  if (row.tokens > 0) {
+    if (!result.first_loss) result.first_loss = row.loss;
+    result.last_loss = row.loss;
+  }
+  progress.Update(
+      step,
+      absl::StrFormat("%s%s  %.0f tokens/s",
+                      row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
+                      row.skipped ? " (skipped)" : "", row.tokens / std::max(1e-9, row.seconds)));
+  return stop;
+}
+
+// Whether this step is the last one, by a signal or a limit that has reached any rank. What was
+// enqueued of the next step is given up then.
+absl::StatusOr<bool> Trainer::StopsNow() {
+  ASSIGN_OR_RETURN(const bool stop,
+                   totals_->AnyStops(StopSignal::received() != 0 || writes_.IsAtLimit()));
+  if (stop && std::exchange(program_enqueued_, false)) {
+    RETURN_IF_ERROR(setup_->memory()->AwaitProgram());
+    setup_->memory()->AbandonQueued();
+  }
+  return stop;
+}
+
+absl::Status Trainer::Finish() {
+  RETURN_IF_ERROR(setup_->memory()->Flush());
+  RETURN_IF_ERROR(manager()->AwaitCommit());
+  RETURN_IF_ERROR(writes_.AtRest());
+  CommitCopies* const copies = context_.storage->copies();
+  if (copies == nullptr) return absl::OkStatus();
+  return Annotate(copies->Wait(),
+                  "the commit in --output is good, but not the copy in --persist (give "
+                  "it room, then --resume copies it)");
+}
+
+void Trainer::Conclude(TrainResult& result) {
   if (state_.step < options_.steps) {
     result.end = TrainResult::End::kStopped;
     result.stop_signal = StopSignal::received();
   }
-  const SwapStats at_end = manager_->stats();
   result.step = state_.step;
   if (journal_->best()) {
     result.best_evaluation_loss = journal_->best()->loss;
     result.best_evaluation_step = journal_->best()->step;
   }
-  result.nvme_read_bytes = at_end.io.read_bytes - at_start.io.read_bytes;
-  result.nvme_written_bytes = at_end.io.written_bytes - at_start.io.written_bytes;
-  result.peak_device_bytes = compute_->peak_bytes();
-  result.peak_host_bytes = host_budget_->peak_bytes();
+  result.peak_device_bytes = context_.compute->peak_bytes();
+  result.peak_host_bytes = setup_->peak_host_bytes();
   result.peak_rss_bytes = PeakResidentBytes();
-  result.seconds = MonotonicSeconds() - began;
-  result.io_engine = std::string(manager_->engine_name());
+  result.io_engine = std::string(manager()->engine_name());
   result.residency = plan().Residency();
   result.lookahead = plan().lookahead;
-  result.kept_graphs = graphs_.kept();
+  result.kept_graphs = setup_->kept_graphs();
   result.host_arena_bytes = plan().host_arena_bytes;
-  JudgeForecast(summary, result);
-  result.speed = summary.Text(model_.parameter_count(), workers_, options_.drive_bytes_per_day);
-  result.run_written_bytes = written_->total();
-  return result;
+  result.forecast = setup_->forecast();
+  result.median_seconds = summary_.median_seconds();
+  if (setup_->clock() && result.median_seconds > 0) {
+    // The forecast again, with the rates that the steps had.
+    const StepClock observed = AtObservedRates(*setup_->clock(), summary_.observed_rates());
+    const double seconds = ForecastRun(plan(), observed).predicted_seconds;
+    result.predicted_at_observed_rates_seconds = seconds;
+    summary_.SetPredictedAtObservedRates(seconds);
+    journal_->SetPredictedAtObservedRates(seconds);
+  }
+  result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
+                               options_.drive_bytes_per_day);
+  result.run_written_bytes = writes_.total_bytes();
+}
+
+double Trainer::LearningRateNow() const {
+  // Skipped steps advance neither the schedule nor the bias corrections.
+  return LearningRate(options_.schedule, options_.optimizer.learning_rate, state_.applied_steps + 1,
+                      options_.steps);
+}
+
+bool Trainer::EvaluateAfter(int64_t step) const {
+  if (context_.compute->evaluation_samples() == 0) return false;
+  return step == options_.steps || (options_.eval_every > 0 && step % options_.eval_every == 0);
+}
+
+bool Trainer::CommitAfter(int64_t step) const {
+  if (options_.no_commit) return false;
+  return step == options_.steps || (options_.commit_every > 0 && step % options_.commit_every == 0);
+}
+
+absl::Status Trainer::RunOps(int64_t count) {
+  StepMemory& memory = *setup_->memory();
+  for (int64_t i = 0; i < count; ++i) {
+    ASSIGN_OR_RETURN(const OpBuffers buffers, memory.BeginOp());
+    const double began = MonotonicSeconds();
+    {
+      // Of a separate device, which is told now and computes later, the mover knows.
+      Trace* const trace = context_.device == nullptr ? recorder_->trace() : nullptr;
+      const TraceSpan span(trace, SpanKindOf(buffers.op->kind), buffers.op->unit);
+      RETURN_IF_ERROR(rescue_->NoteOutOfMemory(context_.compute->Run(buffers)));
+    }
+    meter_->CountCompute(MonotonicSeconds() - began);
+    memory.EndOp();
+    recorder_->Drain();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
+  StepCompute& compute = *context_.compute;
+  StepMemory& memory = *setup_->memory();
+  const bool deferred = setup_->deferred();
+  const bool half = options_.dtype == DType::kFloat16;
+  const double loss_scale = half ? loss_scaler_.scale() : 1;
+  row.step = step;
+  row.deferred = deferred;
+  row.learning_rate = LearningRateNow();
+  if (half) row.loss_scale = loss_scale;
+
+  RETURN_IF_ERROR(rescue_->NoteOutOfMemory(compute.BeginTrain(step, loss_scale)));
+  RETURN_IF_ERROR(totals_->ShareLabels());
+  if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
+  UpdateScalars scalars;
+  scalars.step = state_.applied_steps + 1;
+  scalars.learning_rate = row.learning_rate;
+  if (!deferred) {
+    memory.AnnounceUpdate(scalars);
+    // The next step's first fetches, and updates that pass by, overlap this step's end.
+    if (step < options_.steps && !EvaluateAfter(step)) {
+      memory.Enqueue(Program::kTrain);
+      program_enqueued_ = true;
+    }
+  }
+  const int64_t forward_ops = setup_->evaluate_ops() - 1;
+  RETURN_IF_ERROR(RunOps(forward_ops));
+  meter_->EndPhase(Phase::kForward);
+  RETURN_IF_ERROR(RunOps(memory.schedule().ops.size() - forward_ops));
+  meter_->EndPhase(Phase::kBackward);
+  row.tokens = compute.label_count();
+  ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
+  row.loss = MeanLoss(loss_sum, row.tokens);
+
+  if (deferred) {
+    StepMeter::Wait wait(*meter_);
+    ASSIGN_OR_RETURN(const GradientTotal total, memory.AwaitGradients());
+    wait.End();
+    const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
+    row.grad_norm = norm;
+    scalars.skip = half && !total.finite;
+    if (!total.finite && !half) {
+      return absl::OutOfRangeError(absl::StrCat(
+          "step ", step, ": a gradient is not finite (the norm is ", norm,
+          "); lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
+    }
+    scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
+    row.skipped = scalars.skip;
+    memory.AnnounceUpdate(scalars);
+  }
+  if (half)
+    RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
+  if (!row.skipped) ++state_.applied_steps;
+  state_.step = step;
+  state_.loss_scale = loss_scaler_.state();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<double> Trainer::Evaluate() {
+  const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
+  StepMeter::Pause pause(*meter_);
+  const double began = MonotonicSeconds();
+  StepCompute& compute = *context_.compute;
+  const ShardGrid grid = GridOf(options_);
+  const int64_t samples = compute.evaluation_samples();
+  ASSIGN_OR_RETURN(
+      const int64_t at_once,
+      totals_->Least(compute.evaluation_samples_at_once(plan().device_activation_bytes)));
+  // Every rank takes as many passes as the one with the most samples.
+  const int64_t most = EvaluationShareOf(samples, 0, grid.size).end;
+  const EvaluationShare share = EvaluationShareOf(samples, grid.rank, grid.size);
+  std::optional<Progress> progress;
+  for (int64_t taken = 0; taken < most; taken += at_once) {
+    const int64_t first = std::min(share.end, share.begin + taken);
+    RETURN_IF_ERROR(rescue_->NoteOutOfMemory(
+        compute.BeginEvaluate(first, std::min(at_once, share.end - first))));
+    setup_->memory()->Enqueue(Program::kEvaluate);
+    RETURN_IF_ERROR(RunOps(setup_->evaluate_ops()));
+    const int64_t done = std::min(samples, (taken + at_once) * grid.size);
+    if (!progress && done < samples && MonotonicSeconds() - began > kSilentSeconds) {
+      progress.emplace("evaluating", samples, taken * grid.size);
+    }
+    if (progress) progress->Update(done);
+  }
+  progress.reset();
+  EvaluationMetrics row;
+  row.step = state_.step;
+  RETURN_IF_ERROR(totals_->ShareLabels());
+  ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
+  row.tokens = compute.label_count();
+  row.loss = MeanLoss(loss_sum, row.tokens);
+  row.seconds = MonotonicSeconds() - began;
+  RETURN_IF_ERROR(journal_->Evaluation(row));
+  pause.End();
+  return row.loss;
 }
 
 }  // namespace spillway

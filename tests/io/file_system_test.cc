@@ -1,7 +1,9 @@
 #include "io/file_system.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/io_engine.h"
+#include "tests/io/forwarding_file_system.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {
@@ -18,18 +21,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 // Forwards to the machine's own, says what it was asked, and fails where told to.
-class Recorder final : public FileSystem {
+class Recorder final : public ForwardingFileSystem {
  public:
-  absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
-                                             const FileOptions& options) override {
-    return FileSystem::Real().Open(path, options);
-  }
-  absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions& options) override {
-    return FileSystem::Real().CreateEngine(options);
-  }
-  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path) override {
-    return FileSystem::Real().ReadSmallFile(path);
-  }
   absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override {
     if (absl::Status status = Say("create"); !status.ok()) return status;
     auto file = FileSystem::Real().Create(path);
@@ -128,6 +121,44 @@ TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
   ASSERT_TRUE(files.Remove(path).ok());
   EXPECT_TRUE(absl::IsNotFound(files.Remove(path)));
   EXPECT_TRUE(absl::IsNotFound(files.Rename(path, path + "2")));
+}
+
+TEST(FileSystem, DirectoriesAreListedLookedAtAndRemovedWhenEmpty) {
+  ScratchDirectory folder;
+  FileSystem& files = FileSystem::Real();
+  const std::string deep = folder / "a/b/c";
+  std::vector<std::string> created;
+  ASSERT_EQ(CreateDirectories(files, deep, &created), absl::OkStatus());
+  EXPECT_THAT(created, ElementsAre(deep, folder / "a/b", folder / "a"));
+  EXPECT_TRUE(absl::IsAlreadyExists(files.CreateDirectory(deep)));
+  ASSERT_EQ(WriteFileAtomically(files, deep + "/x", "abc"), absl::OkStatus());
+  ASSERT_EQ(::symlink("x", (deep + "/link").c_str()), 0);
+  EXPECT_THAT(*files.List(deep), ElementsAre("link", "x"));
+  EXPECT_EQ(files.Look(deep)->kind, FileInfo::Kind::kDirectory);
+  EXPECT_EQ(files.Look(deep + "/x")->size_bytes, 3u);
+  EXPECT_EQ(files.Look(deep + "/link")->kind, FileInfo::Kind::kOther);
+  EXPECT_EQ(files.Look(deep + "/link", SymbolicLink::kFollow)->identity,
+            files.Look(deep + "/x")->identity);
+  EXPECT_TRUE(absl::IsNotFound(files.Look(deep + "/y").status()));
+  EXPECT_FALSE(files.RemoveDirectory(deep).ok());
+  ASSERT_EQ(files.Remove(deep + "/x"), absl::OkStatus());
+  ASSERT_EQ(files.Remove(deep + "/link"), absl::OkStatus());
+  ASSERT_EQ(files.RemoveDirectory(deep), absl::OkStatus());
+  EXPECT_TRUE(absl::IsNotFound(files.RemoveDirectory(deep)));
+  EXPECT_TRUE(absl::IsNotFound(files.List(deep).status()));
+  EXPECT_EQ(files.Resolve(folder / "a/./b/../b/c"), files.Resolve(folder / "a/b") + "/c");
+}
+
+// A parent that a killed process had just made may not be on the disk yet.
+TEST(FileSystem, EveryLevelOfADirectoryIsSyncedAndTheLastOneEvenWhereItExists) {
+  ScratchDirectory folder;
+  const std::string deep = folder / "a/b";
+  Recorder files;
+  ASSERT_EQ(CreateDirectories(files, deep), absl::OkStatus());
+  EXPECT_EQ(std::count(files.said.begin(), files.said.end(), "sync directory"), 3);
+  files.said.clear();
+  ASSERT_EQ(CreateDirectories(files, deep), absl::OkStatus());
+  EXPECT_THAT(files.said, ElementsAre("sync directory"));
 }
 
 TEST(FileSystem, AFileAtRestIsReadAndWrittenWhole) {

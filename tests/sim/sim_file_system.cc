@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/block_engine.h"
@@ -31,11 +33,14 @@ absl::Status SyncInode(SimDisk& disk, SimInode& inode, const std::string& path) 
 
 class SimFile final : public File {
  public:
-  SimFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::string path, bool write)
-      : File(kNoDescriptor, std::move(path), disk.alignment_bytes() > 1, disk.alignment_bytes()),
+  SimFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::string path,
+          const FileOptions& options)
+      : File(kNoDescriptor, std::move(path), options.direct && disk.alignment_bytes() > 1,
+             options.direct ? disk.alignment_bytes() : 1),
         disk_(disk),
         inode_(std::move(inode)),
-        write_(write) {
+        write_(options.write),
+        buffered_(!options.direct) {
     ++disk_.open_handles;
   }
   ~SimFile() override { --disk_.open_handles; }
@@ -69,6 +74,7 @@ class SimFile final : public File {
  private:
   absl::Status MoveAll(bool write, uint64_t offset_bytes, char* data, uint64_t size_bytes) const {
     SPILLWAY_CHECK(write_ || !write);
+    if (buffered_) return MoveBuffered(write, offset_bytes, data, size_bytes);
     uint64_t done_bytes = 0;
     while (done_bytes < size_bytes) {
       const SimDisk::Transfer transfer = {.write = write,
@@ -90,9 +96,26 @@ class SimFile final : public File {
     return absl::OkStatus();
   }
 
+  // Through the page cache, at any offset.
+  absl::Status MoveBuffered(bool write, uint64_t offset_bytes, char* data,
+                            uint64_t size_bytes) const {
+    const std::string what = absl::StrCat(write ? "write " : "read ", size_bytes, " bytes at ",
+                                          offset_bytes, " of ", path());
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+    if (write) {
+      disk_.Write(*inode_, offset_bytes, data, size_bytes);
+    } else {
+      if (offset_bytes + size_bytes > inode_->data.size()) return ErrnoStatus(EIO, what);
+      std::copy_n(inode_->data.data() + offset_bytes, size_bytes, data);
+    }
+    if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+    return absl::OkStatus();
+  }
+
   SimDisk& disk_;
   const std::shared_ptr<SimInode> inode_;
   const bool write_;
+  const bool buffered_;
 };
 
 class SimNewFile final : public NewFile {
@@ -197,7 +220,7 @@ absl::StatusOr<std::unique_ptr<File>> SimFileSystem::Open(absl::string_view path
   }
   disk_.world().Trace(options.create ? "create" : "open", inode->number);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
-  return std::make_unique<SimFile>(disk_, std::move(inode), std::string(path), options.write);
+  return std::make_unique<SimFile>(disk_, std::move(inode), std::string(path), options);
 }
 
 absl::StatusOr<std::unique_ptr<IoEngine>> SimFileSystem::CreateEngine(
@@ -253,6 +276,51 @@ absl::Status SimFileSystem::Remove(absl::string_view path) {
   disk_.SetName(path, nullptr);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
+}
+
+absl::Status SimFileSystem::CreateDirectory(absl::string_view path) {
+  if (!disk_.BeforeCall() || !disk_.AfterCall()) {
+    return ErrnoStatus(EIO, absl::StrCat("create directory ", path));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SimFileSystem::RemoveDirectory(absl::string_view path) {
+  const std::string what = absl::StrCat("remove directory ", path);
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, List(path));
+  if (!names.empty()) return ErrnoStatus(ENOTEMPTY, what);
+  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> SimFileSystem::List(absl::string_view path) {
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, absl::StrCat("list ", path));
+  std::vector<std::string> names;
+  for (absl::string_view name : disk_.Names()) {
+    if (!absl::ConsumePrefix(&name, path) || !absl::ConsumePrefix(&name, "/")) continue;
+    const std::string child(name.substr(0, name.find('/')));
+    if (names.empty() || names.back() != child) names.push_back(child);
+  }
+  return names;
+}
+
+absl::StatusOr<FileInfo> SimFileSystem::Look(absl::string_view path, SymbolicLink) {
+  const std::string what = absl::StrCat("look at ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  FileInfo info;
+  if (const std::shared_ptr<SimInode> inode = disk_.Find(path)) {
+    info.kind = FileInfo::Kind::kFile;
+    info.size_bytes = info.allocated_bytes = inode->data.size();
+    info.identity = {1, inode->number};
+    return info;
+  }
+  const std::string prefix = absl::StrCat(path, "/");
+  for (const std::string& name : disk_.Names()) {
+    if (!absl::StartsWith(name, prefix)) continue;
+    info.kind = FileInfo::Kind::kDirectory;
+    return info;
+  }
+  return ErrnoStatus(ENOENT, what);
 }
 
 absl::Status SimFileSystem::SyncDirectory(absl::string_view path) {

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/file_system.h"
 #include "tests/sim/sim_disk.h"
@@ -22,6 +23,12 @@ class SimFileSystem final : public FileSystem {
   absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override;
   absl::Status Rename(absl::string_view from, absl::string_view to) override;
   absl::Status Remove(absl::string_view path) override;
+  // Directories are always there: as the disk has it, each is what its files' names say.
+  absl::Status CreateDirectory(absl::string_view path) override;
+  absl::Status RemoveDirectory(absl::string_view path) override;
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view path) override;
+  absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink symbolic_link) override;
+  std::string Resolve(absl::string_view path) override { return std::string(path); }
   absl::Status SyncDirectory(absl::string_view path) override;
   absl::StatusOr<uint64_t> RandomNumber() override;
 

@@ -256,8 +256,8 @@ class FaultsTest(CliTest):
                                                             "no space left")),
                 ("fdatasync", "/manifest-rank0.tmp-", eio, 2, ("commit of step 4",
                                                                "manifest-rank0")),
-                ("write", "/metrics.jsonl", full, 5, ("metrics.jsonl", "no space left")),
-                ("write", "/metrics.jsonl", eio, 5, ("metrics.jsonl",))):
+                ("pwrite", "/metrics.jsonl", full, 5, ("metrics.jsonl", "no space left")),
+                ("pwrite", "/metrics.jsonl", eio, 5, ("metrics.jsonl",))):
             with self.subTest(call=call, name=name, errno=errno.errorcode[number]):
                 try:
                     result = run(*self.command(io_engine="threads"), timeout=60,

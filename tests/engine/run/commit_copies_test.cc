@@ -6,6 +6,7 @@
 #include "engine/run/run_state.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/io/forwarding_file_system.h"
 #include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
@@ -70,6 +71,26 @@ TEST_F(CommitCopiesTest, StepsThatARunWentBackBehindAreRemoved) {
     ASSERT_EQ(Commit(*copies, 6), absl::OkStatus());  // resumed from 3
   }
   EXPECT_THAT(Steps(*Open(3)), testing::ElementsAre(6, 3));
+}
+
+// The newest may be one whose maker was killed before the sync.
+TEST_F(CommitCopiesTest, AnOlderCopyGoesOnlyWhenTheNewerOnesAreDurable) {
+  {
+    auto copies = Open(2);
+    for (uint64_t step : {3, 6}) ASSERT_EQ(Commit(*copies, step), absl::OkStatus());
+  }
+  const std::string directory = keep_ / "run/copies";
+  int durable = 0;
+  SyncWatcher files;
+  files.on_sync = [&](const std::string& synced) {
+    if (!fs::exists(directory + "/step-000000000003/manifest-rank0")) return;
+    durable += synced == directory + "/step-000000000006" || synced == directory;
+  };
+  auto copies = CommitCopies::Open(directory, 1, files);
+  ASSERT_TRUE(copies.ok()) << copies.status();
+  ASSERT_EQ((*copies)->Prune(6), absl::OkStatus());
+  EXPECT_FALSE(fs::exists(directory + "/step-000000000003"));
+  EXPECT_EQ(durable, 2);
 }
 
 TEST_F(CommitCopiesTest, WhatAKilledRunLeftUnfinishedIsRemovedAndNothingElse) {

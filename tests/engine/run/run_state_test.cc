@@ -1,11 +1,15 @@
 #include "engine/run/run_state.h"
 
 #include "engine/run/committed_run.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
 namespace {
+
+using ::testing::HasSubstr;
 
 RunState State() {
   RunState state;
@@ -81,6 +85,87 @@ TEST(RunState, AModelOfOtherUnitsThanTheTilesIsWrongBytes) {
   larger.units[1].parameters[0].shape = {4};
   ASSERT_TRUE(LayOutParameters(larger).ok());
   EXPECT_EQ(CheckModelFitsLayout(larger, layout).code(), absl::StatusCode::kDataLoss);
+}
+
+using Identity = std::vector<std::pair<std::string, std::string>>;
+
+RunState Committed(Identity identity) {
+  RunState state;
+  state.identity = std::move(identity);
+  return state;
+}
+
+TrainOptions Sharded(int ranks) {
+  TrainOptions options;
+  options.steps = 10;
+  options.ranks = options.shard_group_size = ranks;
+  return options;
+}
+
+TEST(RunIdentity, WhatDecidesTheNumbersOfRanksAndSchedulesIsCompared) {
+  const auto compare = [](const TrainOptions& then, const TrainOptions& now) {
+    return std::string(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)).message());
+  };
+  const TrainOptions two = Sharded(2);
+  TrainOptions now = two;
+  EXPECT_EQ(compare(two, now), "");
+  now.communication_dtype = DType::kBFloat16;
+  EXPECT_THAT(compare(two, now), HasSubstr("communication-dtype was fp32 and is now bf16"));
+  now = Sharded(4);
+  now.shard = Shard::kHybrid;
+  now.shard_group_size = 2;
+  TrainOptions four = Sharded(4);
+  EXPECT_THAT(compare(four, now), HasSubstr("shard was one sum and is now hybrid of groups of 2"));
+  four.shard = Shard::kOptimizer;  // the same sums
+  EXPECT_EQ(compare(four, Sharded(4)), "");
+  // A constant rate does not depend on how long the run is.
+  now = two;
+  now.steps = 20;
+  EXPECT_EQ(compare(two, now), "");
+  TrainOptions cosine = two;
+  cosine.schedule.kind = now.schedule.kind = ScheduleSpec::Kind::kCosine;
+  EXPECT_THAT(compare(cosine, now), HasSubstr("steps was 10 and is now 20"));
+  for (TrainOptions* options : {&cosine, &now}) {
+    options->schedule.kind = ScheduleSpec::Kind::kWarmupDecayLr;
+    options->schedule.total_num_steps = 10;
+  }
+  EXPECT_EQ(compare(cosine, now), "");
+}
+
+// A run of two ranks may go on with one, which exchanges nothing.
+TEST(RunIdentity, OneRankHasNoExchangesToCompare) {
+  TrainOptions one = Sharded(1), two = Sharded(2);
+  one.accumulate = 2;
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(two)), RunIdentity(one)), absl::OkStatus());
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(one)), RunIdentity(two)), absl::OkStatus());
+}
+
+TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
+  TrainOptions options = Sharded(1);
+  options.identity = {{"data", "d"}, {"device", "cpu"}, {"LibTorch", "2.11.0"}};
+  const Identity now = RunIdentity(options);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CompareIdentity(Committed(now), now), absl::OkStatus());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  options.identity = {{"data", "d"}, {"device", "cuda"}, {"LibTorch", "2.10.0"}};
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(options)), now), absl::OkStatus());
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("LibTorch was 2.10.0 and is now 2.11.0; device was cuda"));
+
+  Identity old;
+  for (const auto& [name, value] : now) {
+    if (name != "device" && name != "LibTorch" && name != "identity version") {
+      old.emplace_back(name, value);
+    }
+  }
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CompareIdentity(Committed(old), now), absl::OkStatus());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("its LibTorch; device"));
+  // A commit of this version says all that it has.
+  old.emplace_back("identity version", "2");
+  EXPECT_THAT(std::string(CompareIdentity(Committed(old), now).message()),
+              HasSubstr("device was not given and is now cpu"));
 }
 
 }  // namespace

@@ -5,11 +5,13 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/run/rank_commit.h"
 #include "engine/run/run_storage.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/check.h"
 #include "tests/scratch_directory.h"
+#include "tests/io/forwarding_file_system.h"
 #include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
@@ -39,12 +41,14 @@ class RunStorageRanksTest : public testing::Test {
     auto storage = RunStorage::Open(options, first);
     ASSERT_TRUE(storage.ok()) << storage.status();
     RunState state;
-    const StateLayout layout = SmallLayout();
+    // A rank's shards, of whole blocks.
+    const StateLayout layout({{"embedding", 4096}, {"block", 8192}}, SmallLayout().planes(), 2,
+                             4096);
     for (const UnitLayout& unit : layout.units()) {
       UnitDescription description;
       description.name = unit.name;
       description.parameters.push_back(
-          {unit.name + ".weight", {static_cast<int64_t>(unit.parameters)}});
+          {unit.name + ".weight", {static_cast<int64_t>(unit.parameters) * options.ranks}});
       state.model.units.push_back(description);
     }
     ASSERT_TRUE(LayOutParameters(state.model).ok());
@@ -94,6 +98,45 @@ TEST_F(RunStorageRanksTest, OverwritingTakesAwayWhatMoreRanksHad) {
   options.overwrite = true;
   Leave(options, "1-b", CommitManifestPath, &first);
   EXPECT_THAT(In("swap"), SizeIs(2));
+}
+
+// Rank 0 was killed between the rename of its manifest and the sync after it: what the other ranks
+// then rename, and what rank 0 removes, would outlive its commit in a power loss.
+TEST_F(RunStorageRanksTest, TheFirstRanksCommitIsDurableBeforeAnythingIsBuiltUponIt) {
+  Leave(Options(0, 2), "1-a", CommitManifestPath);
+  const std::string out = FileSystem::Real().Resolve((folder_ / "out").string());
+  const std::string waits = PreparedManifestPath(out);
+  fs::copy(CommitManifestPath(out), waits);
+  int synced = 0;
+  SyncWatcher files;
+  files.on_sync = [&](const std::string& directory) {
+    if (directory == out && ++synced == 1) {
+      EXPECT_TRUE(fs::exists(waits));
+    }
+  };
+  TrainOptions options = Options(0, 2);
+  options.resume = true;
+  const auto storage = RunStorage::Open(options, nullptr, files);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  EXPECT_GE(synced, 1);
+  EXPECT_FALSE(fs::exists(waits));
+}
+
+TEST_F(RunStorageRanksTest, APartInItsPlaceIsDurableBeforeTheOneThatWaitedIsRemoved) {
+  RunStorage::FirstRank first;
+  fs::create_directory(folder_ / "out");
+  first.output = folder_ / "out";
+  Leave(Options(1, 2), "1-a", CommitManifestPath, &first);
+  const std::string own = folder_ / "out/ranks/1", waits = PreparedManifestPath(own);
+  fs::copy(CommitManifestPath(own), waits);
+  bool durable = false;
+  SyncWatcher files;
+  files.on_sync = [&](const std::string& directory) {
+    durable |= directory == own && fs::exists(waits);
+  };
+  ASSERT_EQ(SettleCommit(own, "1-a", files), absl::OkStatus());
+  EXPECT_TRUE(durable);
+  EXPECT_FALSE(fs::exists(waits));
 }
 
 }  // namespace

@@ -16,9 +16,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
-#include "engine/run/swap_runs.h"
+#include "engine/run/swap_inventory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/io/forwarding_file_system.h"
 #include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
@@ -383,6 +384,54 @@ TEST_F(RunStorageTest, ARemovedSwapPathIsNoticed) {
   fs::remove_all(run);
   status = (*storage)->CheckStillThere();
   EXPECT_THAT(std::string(status.message()), HasSubstr(run + " was removed"));
+}
+
+// A run that moved was killed between the rename of its manifest and the sync after it: a power
+// loss takes it back to the swap that the manifest before names.
+TEST_F(RunStorageTest, SwapThatNoCommitNamesGoesOnlyWhenOutputIsDurable) {
+  TrainOptions options = Options();
+  ASSERT_EQ(Killed(options, 1), "");
+  const std::string left = OnlyRun(), aside = folder_ / "aside";
+  fs::copy(left, aside, fs::copy_options::recursive);
+  options.swap_paths = {folder_ / "other"};
+  options.resume = true;
+  ASSERT_EQ(Killed(options, 2), "");
+  ASSERT_FALSE(fs::exists(left));
+  fs::rename(aside, left);
+
+  bool durable = false;
+  SyncWatcher files;
+  files.on_sync = [&](const std::string& directory) {
+    if (directory == folder_ / "out") durable |= fs::exists(left + "/tiles");
+  };
+  options.swap_paths = {folder_ / "swap", folder_ / "other"};
+  auto storage = RunStorage::Open(options, nullptr, files);
+  ASSERT_TRUE(storage.ok()) << storage.status();
+  RunState state = State();
+  const auto store = (*storage)->OpenStore(SmallLayout(), {}, state);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_FALSE(fs::exists(left + "/tiles"));
+  EXPECT_TRUE(durable);
+}
+
+// Of a directory that is there nobody knows whether whoever made it came to its sync.
+TEST_F(RunStorageTest, OutputAndSwapAreSyncedIntoTheirParentsWhetherTheyWereThereOrNot) {
+  for (const bool made_before : {false, true}) {
+    SCOPED_TRACE(made_before);
+    if (made_before) fs::create_directories(folder_ / "a/b");
+    std::vector<std::string> synced;
+    SyncWatcher files;
+    files.on_sync = [&](const std::string& directory) { synced.push_back(directory); };
+    auto storage = RunStorage::Open(Options("a/b"), nullptr, files);
+    ASSERT_TRUE(storage.ok()) << storage.status();
+    RunState state = State();
+    ASSERT_TRUE((*storage)->OpenStore(SmallLayout(), {}, state).ok());
+    for (const char* parent : {"", "a", "swap"}) {
+      if (made_before && parent[0] == '\0') continue;
+      const std::string path = parent[0] == '\0' ? folder_.path() : folder_ / parent;
+      EXPECT_THAT(synced, testing::Contains(path));
+    }
+  }
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ class WhoUpdates : public TrainerOnDevice {
     int64_t streamed = -1;
     {
       device.SetKernelsTake(kernels_take);
-      auto trainer = Trainer::Create(options, model_, storage->get(), &compute, &budget, &device);
+      auto trainer = Trainer::Create({options, model_, storage->get(), &compute, &budget, &device});
       EXPECT_TRUE(trainer.ok()) << trainer.status();
       device.SetKernelsTake(1);
       const auto& streams = (*trainer)->plan().streams_update;

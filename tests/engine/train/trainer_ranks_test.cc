@@ -117,8 +117,8 @@ class TrainerRanks : public TrainerTest {
     MemoryBudget device("device", options.device_memory_bytes);
     std::optional<TestDevice> separate;
     if (on_devices_) separate.emplace(TestDeviceOptions{.seed = static_cast<uint64_t>(rank)});
-    auto trainer = Trainer::Create(options, model_, storage->get(), &compute, &device,
-                                   separate ? &*separate : nullptr, groups);
+    auto trainer = Trainer::Create({options, model_, storage->get(), &compute, &device,
+                                    separate ? &*separate : nullptr, groups});
     if (!trainer.ok()) return trainer.status();
     CountingWeights weights;
     if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;

@@ -163,7 +163,7 @@ class TrainerStartRanks : public TrainerTest {
     StubCompute compute(model_, options.dtype);
     MemoryBudget device("device", options.device_memory_bytes);
     auto trainer =
-        Trainer::Create(options, model_, storage->get(), &compute, &device, nullptr, groups);
+        Trainer::Create({options, model_, storage->get(), &compute, &device, nullptr, groups});
     if (!trainer.ok()) return trainer.status();
     if (auto status = (*trainer)->Start(weights); !status.ok()) return status;
     if (groups.replicas != nullptr) own.sent_bytes = groups.replicas->sent_bytes();

@@ -169,7 +169,8 @@ class TrainerTest : public testing::Test {
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
-      auto trainer = Trainer::Create(options, model_, storage->get(), &compute, &device, separate_);
+      auto trainer =
+          Trainer::Create({options, model_, storage->get(), &compute, &device, separate_});
       if (!trainer.ok()) return trainer.status();
       CountingWeights weights;
       if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;

@@ -1,13 +1,8 @@
-#include "engine/run/swap_runs.h"
+#include "engine/run/swap_inventory.h"
 
-#include <fcntl.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -20,8 +15,6 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/base/unique_fd.h"
-#include "io/file.h"
 #include "swap/store/swap_store.h"
 
 namespace spillway {
@@ -31,7 +24,6 @@ namespace {
 constexpr uint64_t kMuchBytes = uint64_t{1} << 30;
 constexpr uint64_t kMuchPart = 100;
 
-namespace fs = std::filesystem;
 using State = SwapRun::State;
 
 constexpr absl::string_view kPrefix = "spillway-";
@@ -43,9 +35,10 @@ bool IsHex(absl::string_view text) {
 
 // Of a directory whose owner said that its OUTPUT is on this machine.
 void JudgeByOutput(SwapRun& run) {
-  struct stat info;
-  if (::stat(run.output.c_str(), &info) != 0) {
-    if (errno == ENOENT || errno == ENOTDIR) {
+  FileSystem& files = FileSystem::Real();
+  const auto output = files.Look(run.output, SymbolicLink::kFollow);
+  if (!output.ok()) {
+    if (absl::IsNotFound(output.status())) {
       run.state = State::kDead;
       run.reason = absl::StrCat("its OUTPUT ", run.output, " is gone");
     } else {
@@ -53,8 +46,8 @@ void JudgeByOutput(SwapRun& run) {
     }
     return;
   }
-  if (info.st_uid != ::geteuid()) {
-    run.reason = absl::StrCat("its OUTPUT ", run.output, " belongs to user ", info.st_uid);
+  if (output->user != ::geteuid()) {
+    run.reason = absl::StrCat("its OUTPUT ", run.output, " belongs to user ", output->user);
     return;
   }
   CommitRecord record;
@@ -69,12 +62,11 @@ void JudgeByOutput(SwapRun& run) {
     run.reason = absl::StrCat("the commit in ", run.output, " cannot be read");
     return;
   }
-  struct stat ours;
-  if (::stat(run.path.c_str(), &ours) != 0) return;
+  const auto ours = files.Look(run.path, SymbolicLink::kFollow);
+  if (!ours.ok()) return;
   for (const std::string& used : (*store)->directories()) {
-    struct stat theirs;
-    if (::stat(used.c_str(), &theirs) == 0 && theirs.st_ino == ours.st_ino &&
-        theirs.st_dev == ours.st_dev) {
+    const auto theirs = files.Look(used, SymbolicLink::kFollow);
+    if (theirs.ok() && theirs->identity == ours->identity) {
       run.state = State::kResumable;
       run.reason = absl::StrCat("step ", record.step, " of ", run.output);
       return;
@@ -102,6 +94,10 @@ void JudgeByOwner(const std::optional<RunRecord>& owner, bool empty, SwapRun& ru
   JudgeByOutput(run);
 }
 
+bool HasNoSwapFile(const std::string& directory) {
+  return !FileSystem::Real().Look(absl::StrCat(directory, "/", SwapFileNames()[0])).ok();
+}
+
 absl::StatusOr<SwapRun> Judge(const std::string& path) {
   ASSIGN_OR_RETURN(const RunDirectoryGlance glance, GlanceAtRunDirectory(path));
   SwapRun run;
@@ -122,9 +118,7 @@ absl::StatusOr<SwapRun> Judge(const std::string& path) {
                                : "by a process that has not said who it is";
     return run;
   }
-  struct stat info;
-  const bool empty = ::lstat((path + "/" + SwapFileNames()[0]).c_str(), &info) != 0;
-  JudgeByOwner(glance.owner, empty, run);
+  JudgeByOwner(glance.owner, HasNoSwapFile(path), run);
   return run;
 }
 
@@ -151,13 +145,10 @@ std::string ReadRunId(const std::string& output) {
   return id.size() == kIdDigits && IsHex(id) ? id : "";
 }
 
-absl::StatusOr<std::string> CreateRunId(const std::string& output) {
-  uint64_t random = 0;
-  if (RetryOnSignal([&] { return ::getrandom(&random, sizeof(random), 0); }) != sizeof(random)) {
-    return ErrnoStatus(errno, "draw a number for the run");
-  }
+absl::StatusOr<std::string> CreateRunId(const std::string& output, FileSystem& files) {
+  ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());
   const std::string id = absl::StrFormat("%016x", random);
-  RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(output, "/", kRunIdName), id + "\n"));
+  RETURN_IF_ERROR(WriteFileAtomically(files, absl::StrCat(output, "/", kRunIdName), id + "\n"));
   return id;
 }
 
@@ -178,24 +169,20 @@ const char* SwapRunStateName(SwapRun::State state) {
 }
 
 absl::StatusOr<std::vector<SwapRun>> FindSwapRuns(const std::string& parent) {
-  std::error_code error;
-  fs::directory_iterator entries(parent, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("list ", parent));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, FileSystem::Real().List(parent));
   std::vector<SwapRun> runs;
-  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
-    if (!IsSwapDirectoryName(entries->path().filename().string())) continue;
-    auto run = Judge(entries->path().string());
+  for (const std::string& name : names) {
+    if (!IsSwapDirectoryName(name)) continue;
+    const std::string path = absl::StrCat(parent, "/", name);
+    auto run = Judge(path);
     if (absl::IsNotFound(run.status())) continue;  // gone meanwhile, or only a name
     if (!run.ok()) {
       run = SwapRun();
-      run->path = entries->path().string();
+      run->path = path;
       run->reason = "it cannot be looked at";
     }
     runs.push_back(*std::move(run));
   }
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("list ", parent));
-  std::sort(runs.begin(), runs.end(),
-            [](const SwapRun& a, const SwapRun& b) { return a.path < b.path; });
   return runs;
 }
 
@@ -203,12 +190,9 @@ absl::StatusOr<uint64_t> RemoveDeadRun(const SwapRun& run) {
   ASSIGN_OR_RETURN(auto directory, RunDirectory::Open(run.path, {.create = false}));
   ASSIGN_OR_RETURN(const auto owner, directory->ReadOwner());
   RETURN_IF_ERROR(directory->CheckEntries(SwapFileNames(), {}, OtherNames::kIgnored));
-  struct stat info;
-  const bool empty =
-      ::fstatat(directory->fd(), SwapFileNames()[0].c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0;
   SwapRun now;
   now.path = run.path;
-  JudgeByOwner(owner, empty, now);
+  JudgeByOwner(owner, HasNoSwapFile(run.path), now);
   if (now.state != State::kDead) {
     return absl::FailedPreconditionError(absl::StrCat(run.path, " is not dead any more (",
                                                       SwapRunStateName(now.state), ": ", now.reason,

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -19,7 +20,8 @@ const std::vector<std::string>& SwapFileNames();
 
 // OUTPUT/run-id, drawn when a run first makes swap files. Empty where there is none.
 std::string ReadRunId(const std::string& output);
-absl::StatusOr<std::string> CreateRunId(const std::string& output);
+absl::StatusOr<std::string> CreateRunId(const std::string& output,
+                                        FileSystem& files = FileSystem::Real());
 inline constexpr char kRunIdName[] = "run-id";
 
 struct SwapRun {

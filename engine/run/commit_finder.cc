@@ -1,0 +1,89 @@
+#include "engine/run/commit_finder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/run/committed_run.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+#include "swap/store/store_reader.h"
+
+namespace spillway {
+namespace {
+
+// Whoever made the commit may have been killed between a rename and the sync after it. What is
+// built upon it, shared or removed for it must not outlive it in a power loss.
+absl::Status MakeDurable(const std::string& directory, FileSystem& files) {
+  RETURN_IF_ERROR(files.SyncDirectory(directory));
+  return SyncIntoParent(files, directory);
+}
+
+absl::Status ReadThrough(const CommittedRun& run) {
+  LogInfo(absl::StrCat("checking the commit of step ", run.state.step, " in ", run.directory));
+  return ReadStore(*run.store, 0, run.store->layout().num_planes(),
+                   [](const TileView&) { return absl::OkStatus(); });
+}
+
+}  // namespace
+
+absl::Status FindCommit(const std::string& output, const CommitCopies* copies, bool check,
+                        FileSystem& files, FoundCommit& found) {
+  std::vector<CommittedRun> runs;
+  std::vector<std::string> directories = {output};
+  absl::Status bad;
+  if (copies != nullptr) {
+    for (const CommitCopies::Copy& copy : copies->found()) directories.push_back(copy.directory);
+  }
+  for (const std::string& directory : directories) {
+    auto run = OpenCommittedRun(directory, files);
+    if (run.ok()) {
+      if (directory == output) {
+        found.output_store = run->store->directories();
+        found.output_store_number = run->state.store_number;
+      }
+      runs.push_back(*std::move(run));
+    } else if (!absl::IsNotFound(run.status())) {
+      if (bad.ok()) bad = run.status();
+      if (copies != nullptr) LogWarning(run.status().message());
+    }
+  }
+  // Newest first.
+  std::stable_sort(runs.begin(), runs.end(), [](const CommittedRun& a, const CommittedRun& b) {
+    return a.state.step > b.state.step;
+  });
+  for (CommittedRun& run : runs) {
+    if (copies != nullptr && check) {
+      if (const absl::Status status = ReadThrough(run); !status.ok()) {
+        if (bad.ok()) bad = status;
+        LogWarning(absl::StrCat("that commit is not good: ", status.message()));
+        continue;
+      }
+    }
+    RETURN_IF_ERROR(MakeDurable(run.directory, files));
+    found.tile_parameters = run.store->layout().tile_parameters();
+    found.state = std::move(run.state);
+    found.directory = run.directory;
+    return absl::OkStatus();
+  }
+  return bad;
+}
+
+absl::Status TakeFirstRanksCommit(const FirstRankCommit& first, const std::string& first_output,
+                                  const std::string& output, FoundCommit& found) {
+  if (!first.committed) {
+    if (!found.state) return absl::OkStatus();
+    // Nothing was decided: a manifest of its own is none.
+    return absl::FailedPreconditionError(
+        absl::StrCat(output, " holds this rank's part of a commit that ", first_output,
+                     " does not hold: bring that back, or remove both with --overwrite"));
+  }
+  if (found.state && found.state->part.commit_id == first.committed->part.commit_id) {
+    return absl::OkStatus();
+  }
+  found.state = first.committed;
+  found.directory = first_output;
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

@@ -1,0 +1,81 @@
+#include "engine/run/output_directory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "engine/run/earlier_run.h"
+#include "engine/run/run_state.h"
+#include "engine/run/swap_inventory.h"
+#include "engine/run/written_bytes.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+// For how long the first rank waits for others that give up together with it.
+constexpr int kRankTries = 500;
+constexpr absl::Duration kRankPause = absl::Milliseconds(10);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(const std::string& path,
+                                                                       int rank,
+                                                                       FileSystem& files) {
+  auto output = std::unique_ptr<OutputDirectory>(new OutputDirectory(files, rank));
+  const auto found = files.Look(path, SymbolicLink::kFollow);
+  const bool missing = absl::IsNotFound(found.status());
+  if (!missing && (!found.ok() || found->kind != FileInfo::Kind::kDirectory)) {
+    return absl::InvalidArgumentError(absl::StrCat("--output ", path, " is not a directory"));
+  }
+  const auto names = files.List(path);
+  output->was_empty_ = missing || (names.ok() && names->empty());
+  RETURN_IF_ERROR(CreateDirectories(files, ParentPath(path), &output->created_));
+  ASSIGN_OR_RETURN(output->directory_, RunDirectory::Open(path, {.output = path, .files = &files}));
+  if (missing) output->created_.insert(output->created_.begin(), path);
+  RETURN_IF_ERROR(output->directory_->CheckEntries(OutputFileNames(path), OutputDirectoryNames(),
+                                                   OtherNames::kIgnored));
+  output->run_id_ = ReadRunId(path);
+  return output;
+}
+
+absl::Status OutputDirectory::DrawRunId() {
+  ASSIGN_OR_RETURN(run_id_, CreateRunId(path(), files_));
+  run_id_drawn_ = true;
+  return absl::OkStatus();
+}
+
+bool OutputDirectory::HoldsOnly(const std::vector<std::string>& names) const {
+  const auto found = files_.List(path());
+  return found.ok() && std::all_of(found->begin(), found->end(), [&](const std::string& name) {
+           return name == kLockName || std::find(names.begin(), names.end(), name) != names.end();
+         });
+}
+
+OutputDirectory::~OutputDirectory() {
+  if (directory_ == nullptr) return;
+  std::vector<std::string> marks;
+  if (run_id_drawn_) marks = {kRunIdName, FileName(WrittenBytes::PathIn(path()))};
+  std::vector<std::string> others = marks;
+  others.push_back(kRanksName);
+  if (!HoldsOnly(others)) return;
+  // Ranks that give up together take theirs back at the same time.
+  const std::string ranks = absl::StrCat(path(), "/", kRanksName);
+  for (int i = 0; i < kRankTries && rank_ == 0 && files_.Look(ranks).ok(); ++i) {
+    absl::SleepFor(kRankPause);
+  }
+  if (!HoldsOnly(marks)) return;
+  const auto remove = [&](const std::string& name) {
+    files_.Remove(absl::StrCat(path(), "/", name)).IgnoreError();
+  };
+  for (const std::string& mark : marks) remove(mark);
+  if (!was_empty_) return;
+  remove(kLockName);
+  for (const std::string& directory : created_) {
+    if (!files_.RemoveDirectory(directory).ok()) break;  // not empty: somebody else uses it
+  }
+  // The last of the ranks that leave, whichever made it.
+  if (rank_ > 0) files_.RemoveDirectory(ParentPath(path())).IgnoreError();
+}
+
+}  // namespace spillway

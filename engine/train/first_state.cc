@@ -1,0 +1,125 @@
+#include "engine/train/first_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/progress.h"
+#include "engine/base/stop_signal.h"
+#include "engine/ranks/replica_weights.h"
+#include "engine/ranks/shard_plan.h"
+#include "engine/weights/master_weights.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+// Of first weights, by each worker: 256 KiB in fp32.
+constexpr uint64_t kMostReadParameters = 64 * 1024;
+// By all workers together, where whole units are in a device's memory.
+constexpr uint64_t kDeviceReadBytes = 512 * 1024;
+
+// This rank's shards of the first weights.
+class ShardWeights {
+ public:
+  ShardWeights(const RunContext& context, WeightSource* weights)
+      : model_(context.model),
+        dtype_(context.options.dtype),
+        grid_(GridOf(context.options)),
+        weights_(weights) {}
+
+  // Parameters [begin, begin + count) of the shard of a unit.
+  absl::Status Read(int unit, uint64_t begin, uint64_t count, float* out) const {
+    const UnitDescription& described = model_.units[unit];
+    const uint64_t first = grid_.ShardBegin(described.flat_parameters) + begin;
+    for (const ParameterPiece& piece : PiecesOf(described, first, count)) {
+      const absl::Status read =
+          weights_->Read(described.parameters[piece.parameter].name, piece.first_element,
+                         piece.count, out + piece.offset);
+      // A disk's failure. Among ranks kUnavailable says that others are gone.
+      if (absl::IsUnavailable(read)) return absl::AbortedError(read.message());
+      RETURN_IF_ERROR(read);
+    }
+    return absl::OkStatus();
+  }
+
+  // Puts them into the tile that holds them.
+  absl::Status Store(const TileView& tile, uint64_t begin, uint64_t count,
+                     const float* values) const {
+    const UnitDescription& unit = model_.units[tile.unit];
+    const uint64_t in_tile = begin - tile.first_parameter;
+    for (const ParameterPiece& piece :
+         PiecesOf(unit, grid_.ShardBegin(unit.flat_parameters) + begin, count)) {
+      if (StoreMaster(dtype_, values + piece.offset, in_tile + piece.offset, piece.count,
+                      tile.planes)) {
+        continue;
+      }
+      return absl::InvalidArgumentError(
+          absl::StrCat("the initial weights of \"", unit.parameters[piece.parameter].name,
+                       "\" hold a value that is not finite in ", std::string(DTypeName(dtype_))));
+    }
+    return absl::OkStatus();
+  }
+
+  const ShardGrid& grid() const { return grid_; }
+
+ private:
+  const ModelDescription& model_;
+  const DType dtype_;
+  const ShardGrid grid_;
+  WeightSource* const weights_;
+};
+
+}  // namespace
+
+absl::Status WriteFirstState(const RunContext& context, const RunSetup& setup,
+                             WeightSource* weights) {
+  const StateLayout& layout = setup.plan().layout;
+  const ShardWeights shard(context, weights);
+  int64_t tiles = 0;
+  for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
+  Progress progress("writing the initial state", tiles);
+  // In the memory of what steps compute with and exchange, which is idle until the first. Of a
+  // separate device's they read in less of the host's, which is in the books until steps need it.
+  std::optional<ReplicaWeights> replicas;
+  std::vector<char> room;
+  if (context.ranks.replicas != nullptr && weights->reads_files()) {
+    Arena& whole = *setup.whole_arena();
+    if (context.device != nullptr) {
+      room.resize(kDeviceReadBytes + sizeof(double) * shard.grid().size);
+    }
+    replicas.emplace(layout, shard.grid(), context.ranks.host_replicas,
+                     room.empty() ? whole.data() : room.data(),
+                     room.empty() ? whole.size_bytes() : room.size(),
+                     [&](int unit, uint64_t begin, uint64_t count, float* out) {
+                       return shard.Read(unit, begin, count, out);
+                     });
+  }
+  const auto fill = [&](const TileView& tile) -> absl::Status {
+    if (replicas) {
+      RETURN_IF_ERROR(
+          replicas->TakeStretch(tile.unit, tile.first_parameter, tile.parameters,
+                                [&](uint64_t begin, uint64_t count, const float* values) {
+                                  return shard.Store(tile, begin, count, values);
+                                }));
+    } else {
+      std::vector<float> values(std::min(tile.parameters, kMostReadParameters));
+      for (uint64_t done = 0; done < tile.parameters; done += values.size()) {
+        const uint64_t begin = tile.first_parameter + done;
+        const uint64_t count = std::min<uint64_t>(values.size(), tile.parameters - done);
+        RETURN_IF_ERROR(shard.Read(tile.unit, begin, count, values.data()));
+        RETURN_IF_ERROR(shard.Store(tile, begin, count, values.data()));
+      }
+    }
+    return StopSignal::received() ? absl::CancelledError("stopped by a signal") : absl::OkStatus();
+  };
+  const absl::Status written = setup.manager()->Initialize(
+      fill, [&](double fraction) { progress.Update(std::llround(fraction * tiles)); });
+  if (replicas && !written.ok()) replicas->Stop(written);
+  return written;
+}
+
+}  // namespace spillway

@@ -1,0 +1,38 @@
+// What the compute thread asks the other ranks between operations. Each answer is the same on
+// every rank, and is the own number where there is one rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/train/run_context.h"
+#include "engine/train/run_setup.h"
+#include "engine/train/step_meter.h"
+
+namespace spillway {
+
+class RankTotals {
+ public:
+  // All outlive it.
+  RankTotals(const RunContext* context, const RunSetup* setup, StepMeter* meter)
+      : context_(*context), setup_(*setup), meter_(*meter) {}
+
+  // Tells `compute` the labels of all ranks in the step that begins, or the evaluation that ends.
+  absl::Status ShareLabels();
+  // The sum of all ranks' losses.
+  absl::StatusOr<double> LossSum();
+  // Whether a signal or a limit has reached any of them.
+  absl::StatusOr<bool> AnyStops(bool own);
+  // The smallest of all ranks' numbers.
+  absl::StatusOr<int64_t> Least(int64_t own);
+
+ private:
+  absl::StatusOr<std::vector<int64_t>> Counts(int64_t own);
+
+  const RunContext& context_;
+  const RunSetup& setup_;
+  StepMeter& meter_;
+};
+
+}  // namespace spillway

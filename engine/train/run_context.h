@@ -1,0 +1,25 @@
+// What a trainer is given: what to train, and those that work for it.
+#pragma once
+
+#include "engine/model/model_description.h"
+#include "engine/options/train_options.h"
+#include "engine/plan/step_compute.h"
+#include "engine/ranks/sharded_step.h"
+#include "engine/run/run_storage.h"
+#include "swap/device/device.h"
+#include "swap/device/memory_budget.h"
+
+namespace spillway {
+
+struct RunContext {
+  TrainOptions options;
+  ModelDescription model;
+  // These outlive the trainer.
+  RunStorage* storage = nullptr;  // open
+  StepCompute* compute = nullptr;
+  MemoryBudget* device_budget = nullptr;  // that LibTorch's memory is counted against
+  Device* device = nullptr;               // on which `compute` computes; null: in the host's memory
+  RankGroups ranks = {};                  // where options.ranks is more than one
+};
+
+}  // namespace spillway

@@ -1,0 +1,174 @@
+#include "engine/train/run_setup.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "engine/estimate/rank_probe.h"
+#include "engine/estimate/run_forecast.h"
+#include "engine/machine/memory_limits.h"
+#include "engine/ranks/shard_plan.h"
+#include "io/base/format_bytes.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+// From before the plan is timed to what it is made of.
+struct RunSetup::Planned {
+  DryRun dry_run;
+  RunPlanInput input;
+  RunPlan run;
+};
+
+absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* context,
+                                                           WriteAccount* writes, Trace* trace,
+                                                           RunState& state) {
+  auto setup = std::unique_ptr<RunSetup>(new RunSetup(context, writes, trace));
+  const TrainOptions& options = context->options;
+  SwapManagerOptions manager_options;
+  manager_options.io = options.io;
+  manager_options.io.trace = trace;
+  manager_options.device = context->device;
+  if (options.ranks > 1) manager_options.ops_stream = StreamId::kExchange;
+  if (options.update_threads > 0) manager_options.workers = options.update_threads;
+  setup->workers_ = manager_options.workers;
+  Planned planned;
+  // What they say to each other next would be misheard by a rank that has failed.
+  RETURN_IF_ERROR(AgreeAll(context->ranks.world, setup->PlanUntimed(planned, state)));
+  RETURN_IF_ERROR(setup->PlanTimed(planned));
+  RETURN_IF_ERROR(setup->TakeMemory(planned.run, manager_options));
+  setup->LogPlan(planned.run);
+  return setup;
+}
+
+absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
+  RunStorage& storage = *context_.storage;
+  const TrainOptions& options = context_.options;
+  absl::StatusOr<DryRun> dry_run = context_.compute->MeasureNeeds();
+  if (absl::IsResourceExhausted(dry_run.status())) {
+    return DoesNotFitError(
+        absl::StrCat("computing does not fit this machine's memory: ", dry_run.status().message(),
+                     ", or take a smaller --micro-batch or --seq-len"));
+  }
+  RETURN_IF_ERROR(dry_run.status());
+  planned.dry_run = *std::move(dry_run);
+
+  RunPlanInput& input = planned.input;
+  input.tile_parameters = storage.committed_tile_parameters() > 0
+                              ? storage.committed_tile_parameters()
+                              : options.tile_parameters;
+  input.copies = storage.copies() != nullptr;
+  input.separate_device = context_.device != nullptr;
+  input.memory = planned.dry_run.memory;
+  input.graphs = planned.dry_run.graphs;
+  ASSIGN_OR_RETURN(planned.run, PlanRun(context_.model, options, input));
+  const RunPlan& run = planned.run;
+  if (!run.swaps) return RefusalOf(run);
+  RETURN_IF_ERROR(writes_.Check(*run.swaps));
+  deferred_ = run.update == UpdateMode::kDeferred;
+  const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
+  for (const StepOp& op : computed.ops) {
+    ++evaluate_ops_;
+    if (op.kind == OpKind::kLoss) break;
+  }
+  if (run.swaps->any_nvme() || !options.no_commit || storage.committed()) {
+    ASSIGN_OR_RETURN(store_, storage.OpenStore(run.swaps->layout, run.swaps->spill_room, state));
+    return absl::OkStatus();
+  }
+  return storage.OpenNone();
+}
+
+// Measured in the store's place, and before the arenas are there, whose memory it uses. What
+// is in the store stays the same.
+absl::Status RunSetup::PlanTimed(Planned& planned) {
+  auto& [dry_run, input, run] = planned;
+  const TrainOptions& options = context_.options;
+  input.clock = MeasureClock(*run.swaps, options, WithoutRecompute(dry_run, run.graphs), workers_,
+                             context_.device);
+  CollectiveRates rates;
+  if (context_.ranks.world != nullptr) {
+    RETURN_IF_ERROR(TakeFirstRanksClock(*context_.ranks.world, input.clock, dry_run));
+    input.graphs = dry_run.graphs;
+    if (input.clock) {
+      CollectiveProbe probe;
+      probe.sums = run.shards->sums;
+      probe.optimizer = options.optimizer;
+      probe.dtype = options.dtype;
+      probe.layout = run.swaps->layout;
+      probe.memory_bytes = run.whole_bytes;
+      probe.device = context_.device;
+      ASSIGN_OR_RETURN(rates, FindCollectiveRates(probe, context_.ranks));
+    }
+  }
+  if (!input.clock) return absl::OkStatus();
+  TimeOperations(run, dry_run, rates, *input.clock);
+  ASSIGN_OR_RETURN(run, PlanRun(context_.model, options, input));
+  RETURN_IF_ERROR(writes_.Check(*run.swaps));
+  // Timed, the plan may leave room for other graphs.
+  TimeOperations(run, dry_run, rates, *input.clock);
+  clock_ = input.clock;
+  forecast_ = ForecastRun(*run.swaps, *clock_);
+  return absl::OkStatus();
+}
+
+absl::Status RunSetup::TakeMemory(RunPlan& run, const SwapManagerOptions& manager_options) {
+  const TrainOptions& options = context_.options;
+  Device* const device = context_.device;
+  const StateLayout layout = run.swaps->layout;
+  graphs_ = run.graphs;
+  computing_bytes_ = run.computing_bytes();
+  context_.compute->KeepGraphs(graphs_.keeps);
+  SwapPlan& swaps = *run.swaps;
+
+  const auto device_arena = [&](uint64_t bytes) {
+    return device != nullptr ? Arena::CreateOn(device, bytes, context_.device_budget)
+                             : Arena::Create(bytes, context_.device_budget);
+  };
+  host_budget_ = std::make_unique<MemoryBudget>("host", run.host_limit_bytes);
+  if (run.shards && device != nullptr) {
+    ASSIGN_OR_RETURN(exchange_page_,
+                     Arena::Create(ExchangeStream::kPageBytes, host_budget_.get(), device));
+    run.book_bytes -= exchange_page_->size_bytes();
+  }
+  ASSIGN_OR_RETURN(books_, host_budget_->Reserve(run.book_bytes, "the swap manager's books"));
+  ASSIGN_OR_RETURN(host_arena_, Arena::Create(swaps.host_arena_bytes, host_budget_.get(), device));
+  ASSIGN_OR_RETURN(device_arena_, device_arena(swaps.device_arena_bytes));
+  // On any other device, and in the host's memory, these compute as OptimizerTiles do.
+  optimizer_ = std::make_unique<CudaOptimizerTiles>(
+      options.optimizer, options.dtype, layout,
+      ShardRanges(DecayedRanges(context_.model, options.optimizer.decay), run.whole_layout,
+                  GridOf(options)));
+  ASSIGN_OR_RETURN(manager_,
+                   SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
+                                       device_arena_.get(), optimizer_.get(), manager_options));
+  if (!run.shards) {
+    memory_ = std::make_unique<LocalStep>(manager_.get());
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(whole_arena_, device_arena(run.whole_bytes));
+  const ExchangeStream stream =
+      device != nullptr ? ExchangeStream(device, exchange_page_->data()) : ExchangeStream();
+  run.shards->trace = trace_;
+  auto sharded =
+      std::make_unique<ShardedStep>(*std::move(run.shards), manager_.get(), context_.ranks,
+                                    optimizer_.get(), stream, whole_arena_->data());
+  sharded_ = sharded.get();
+  memory_ = std::move(sharded);
+  return absl::OkStatus();
+}
+
+void RunSetup::LogPlan(const RunPlan& run) const {
+  LogInfo(absl::StrCat(
+      "plan for ", context_.model.parameter_count(), " parameters in ", context_.model.units.size(),
+      " units\n", plan().Summary(), graphs_.Summary(), "\n  computing  ",
+      FormatBytes(computing_bytes_), " of device memory at its peak\n", "  budgets    ",
+      FormatBytes(run.device_limit_bytes), " device, ", FormatBytes(run.host_limit_bytes), " host",
+      forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
+}
+
+uint64_t RunSetup::device_arena_bytes() const {
+  if (context_.device == nullptr) return 0;
+  return device_arena_->size_bytes() + (whole_arena_ ? whole_arena_->size_bytes() : 0);
+}
+
+}  // namespace spillway

@@ -1,0 +1,93 @@
+// Sets a run up: measures what computing needs, plans, opens the store, takes the memory that the
+// plan asks for, and starts the swap manager. What it holds stays the same until the run ends.
+//
+// Compute thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "engine/cuda/cuda_optimizer_tiles.h"
+#include "engine/estimate/run_plan.h"
+#include "engine/estimate/step_forecast.h"
+#include "engine/ranks/sharded_step.h"
+#include "engine/run/run_state.h"
+#include "engine/train/run_context.h"
+#include "engine/train/write_account.h"
+#include "io/base/trace.h"
+#include "swap/device/arena.h"
+#include "swap/mover/swap_manager.h"
+#include "swap/store/swap_store.h"
+
+namespace spillway {
+
+class RunSetup {
+ public:
+  // Nothing has been written to the store when it comes back. `context`, `writes` and `trace`
+  // outlive it. Notes in `state` where the store is. kResourceExhausted that ends in exit code 3
+  // when the run does not fit.
+  static absl::StatusOr<std::unique_ptr<RunSetup>> Create(const RunContext* context,
+                                                          WriteAccount* writes, Trace* trace,
+                                                          RunState& state);
+
+  const SwapPlan& plan() const { return manager_->plan(); }
+  SwapManager* manager() const { return manager_.get(); }
+  SwapStore* store() const { return store_.get(); }  // null: nothing needs one
+  // What operations get their memory from.
+  StepMemory* memory() const { return memory_.get(); }
+  ShardedStep* sharded() const { return sharded_; }  // the same, with several ranks; or null
+  ShardedStats exchanged() const { return sharded_ ? sharded_->stats() : ShardedStats(); }
+
+  bool deferred() const { return deferred_; }
+  int64_t evaluate_ops() const { return evaluate_ops_; }  // of an evaluation, up to the loss
+  int workers() const { return workers_; }
+  int kept_graphs() const { return graphs_.kept(); }
+  uint64_t computing_bytes() const { return computing_bytes_; }  // of device memory, at its peak
+  // None where nothing was predicted.
+  const std::optional<StepClock>& clock() const { return clock_; }
+  const std::optional<StepForecast>& forecast() const { return forecast_; }
+
+  uint64_t peak_host_bytes() const { return host_budget_->peak_bytes(); }
+  // Of a separate device: in arenas, beside what computing takes. Else 0: it is counted there.
+  uint64_t device_arena_bytes() const;
+  // With several ranks, where units are whole: idle until the first step.
+  Arena* whole_arena() const { return whole_arena_.get(); }
+
+ private:
+  RunSetup(const RunContext* context, WriteAccount* writes, Trace* trace)
+      : context_(*context), writes_(*writes), trace_(trace) {}
+  // The two halves of planning, before anything is allocated; ranks agree between them.
+  struct Planned;
+  absl::Status PlanUntimed(Planned& planned, RunState& state);
+  absl::Status PlanTimed(Planned& planned);
+  absl::Status TakeMemory(RunPlan& run, const SwapManagerOptions& manager_options);
+  void LogPlan(const RunPlan& run) const;
+
+  const RunContext& context_;
+  WriteAccount& writes_;
+  Trace* const trace_;
+
+  bool deferred_ = false;
+  int64_t evaluate_ops_ = 0;
+  int workers_ = 1;
+  uint64_t computing_bytes_ = 0;
+  GraphPlan graphs_;
+  std::optional<StepClock> clock_;  // what forecast_ was made with
+  std::optional<StepForecast> forecast_;
+
+  std::unique_ptr<MemoryBudget> host_budget_;
+  MemoryReservation books_;
+  std::unique_ptr<Arena> host_arena_;
+  std::unique_ptr<Arena> device_arena_;
+  std::unique_ptr<SwapStore> store_;
+  std::unique_ptr<OptimizerTiles> optimizer_;
+  std::unique_ptr<SwapManager> manager_;
+  std::unique_ptr<Arena> whole_arena_;    // with several ranks
+  std::unique_ptr<Arena> exchange_page_;  // likewise, with a separate device
+  std::unique_ptr<StepMemory> memory_;
+  ShardedStep* sharded_ = nullptr;  // memory_, with several ranks
+};
+
+}  // namespace spillway

@@ -1,0 +1,52 @@
+// Keeps account of what a run writes to its drives, within --max-bytes-written
+// (engine/run/written_bytes.h has the count's file). Compute thread only.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "engine/report/run_journal.h"
+#include "engine/run/written_bytes.h"
+#include "engine/train/run_context.h"
+#include "swap/mover/swap_manager.h"
+
+namespace spillway {
+
+class WriteAccount {
+ public:
+  // `context` outlives it.
+  explicit WriteAccount(const RunContext* context) : context_(*context) {}
+
+  // Before anything is written: an error that ends in exit code 3 where the limit allows no step
+  // of `plan`.
+  absl::Status Check(const SwapPlan& plan);
+
+  // Opens OUTPUT/bytes-written before the first state is written by `manager`, which outlives this.
+  absl::Status Open(const SwapManager* manager);
+  // From here on the journal is told, too; it outlives this.
+  void ShowIn(RunJournal* journal) { journal_ = journal; }
+
+  // The file says what was written so far, and what may come until the next call: a step and what
+  // follows the last one, the latter alone, or nothing.
+  absl::Status BeforeStep() { return Count(plan_.step_bytes + plan_.end_bytes); }
+  absl::Status AfterStep() { return Count(plan_.end_bytes); }
+  absl::Status AtRest() { return Count(0); }
+
+  // Whether a further step would pass the limit.
+  bool IsAtLimit() const;
+  // By all processes of the run.
+  uint64_t total_bytes() const { return written_->total(); }
+
+ private:
+  absl::Status Count(uint64_t expected_bytes);
+
+  const RunContext& context_;
+  WritePlan plan_;
+  uint64_t before_bytes_ = 0;  // by earlier processes
+  std::unique_ptr<WrittenBytes> written_;
+  const SwapManager* manager_ = nullptr;
+  RunJournal* journal_ = nullptr;
+};
+
+}  // namespace spillway
