@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <utility>
@@ -12,7 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
-#include "io/io_engine.h"
+#include "io/create_io_engine.h"
+#include "io/own_files.h"
 
 namespace spillway {
 namespace {
@@ -106,11 +108,42 @@ class RealFileSystem final : public FileSystem {
   }
 };
 
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return path.substr(0, std::max<size_t>(slash, 1));
+}
+
+absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path));
+  RETURN_IF_ERROR(file->Append(content));
+  RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
 }  // namespace
 
 FileSystem& FileSystem::Real() {
   static RealFileSystem& files = *new RealFileSystem;
   return files;
+}
+
+absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
+                                 absl::string_view content) {
+  const std::string name(path);
+  ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());
+  const std::string temporary = AtomicWriteName(name, random);
+  absl::Status status = WriteAndSync(files, temporary, content);
+  if (status.ok()) status = files.Rename(temporary, name);
+  if (!status.ok()) {
+    (void)files.Remove(temporary);
+    return status;
+  }
+  return files.SyncDirectory(DirectoryOf(name));
+}
+
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {
+  return WriteFileAtomically(FileSystem::Real(), path, content);
 }
 
 }  // namespace spillway

@@ -60,8 +60,12 @@ class FileSystem {
   virtual absl::StatusOr<uint64_t> RandomNumber() = 0;
 };
 
-// See io/file.h.
+// Writes `content` so that after a crash at any moment `path` holds either
+// its old content or the new one: temporary name in the same directory,
+// fdatasync, rename, fsync of the directory. Mode 0600.
+// A symbolic link at `path` is replaced, not followed.
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
                                  absl::string_view content);
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content);
 
 }  // namespace spillway

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/families/gpt2.h"
+#include "engine/weights/safetensors_model.h"
 
 namespace spillway {
 namespace {

@@ -18,6 +18,7 @@
 #include "io/base/unique_fd.h"
 #include "io/file.h"
 #include "io/file_lock.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {

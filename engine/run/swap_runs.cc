@@ -22,6 +22,7 @@
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
+#include "io/file_system.h"
 #include "swap/store/swap_store.h"
 
 namespace spillway {

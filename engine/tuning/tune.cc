@@ -11,6 +11,7 @@
 #include "io/base/check.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
+#include "io/create_io_engine.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
 

@@ -9,6 +9,7 @@
 #include "engine/estimate/model_costs.h"
 #include "engine/families/gpt2.h"
 #include "engine/model/model_shape.h"
+#include "engine/model/read_model_shape.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/model_compute.h"
 #include "gtest/gtest.h"

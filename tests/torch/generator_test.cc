@@ -14,7 +14,7 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/sampling.h"
-#include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {

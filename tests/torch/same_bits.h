@@ -12,6 +12,7 @@
 #include "engine/base/size.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/numeric/simd_dispatch.h"
+#include "swap/plan/planner.h"
 #include "tests/torch/training_run.h"
 
 namespace spillway {

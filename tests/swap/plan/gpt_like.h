@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "swap/plan/swap_plan.h"
+#include "swap/plan/planner.h"
 
 namespace spillway {
 

@@ -1,6 +1,7 @@
 #include "swap/plan/phase_traffic.h"
 
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "tests/swap/mover/swap_training.h"
 
 namespace spillway {

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "swap/plan/stay_packing.h"
 #include "tests/swap/mover/swap_run.h"
 #include "tests/swap/plan/gpt_like.h"

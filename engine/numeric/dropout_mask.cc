@@ -1,9 +1,8 @@
-// Dropout's mask (dropout_mask.h) and its application (random.h), vectorised: the lanes of a
-// vector are counters, and nothing is shuffled.
+#include "engine/numeric/dropout_mask.h"
+
 #include <cmath>
 #include <cstring>
 
-#include "engine/numeric/dropout_mask.h"
 #include "engine/numeric/philox.h"
 #include "engine/numeric/random.h"
 #include "engine/numeric/simd_dispatch.h"

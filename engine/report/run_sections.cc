@@ -1,4 +1,5 @@
-// What was decided and what happened: the plan, the run's history, its configuration.
+#include "engine/report/run_sections.h"
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -8,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/report/report_html.h"
-#include "engine/report/report_sections.h"
 #include "io/base/format_bytes.h"
 
 namespace spillway {

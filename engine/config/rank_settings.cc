@@ -1,7 +1,6 @@
-// How many ranks train together, and what each keeps of the state
-// (engine/config/run_config_resolver.h).
+#include "engine/config/rank_settings.h"
+
 #include "absl/strings/str_join.h"
-#include "engine/config/run_config_resolver.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -32,15 +31,17 @@ std::vector<int> Divisors(int number) {
   return divisors;
 }
 
-}  // namespace
+class RankSettings : SettingPicker {
+ public:
+  explicit RankSettings(const SettingSources& sources) : SettingPicker(sources) {}
 
-absl::StatusOr<std::optional<int>> RanksFlag(const TrainFlags& flags) {
-  if (!flags.ranks) return std::nullopt;
-  ASSIGN_OR_RETURN(const int64_t ranks, IntegerFlag("--ranks", *flags.ranks, 1, kMostRanks));
-  return static_cast<int>(ranks);
-}
+  void ResolveRanks();
 
-void RunConfigResolver::ResolveRanks() {
+ private:
+  void ResolveShard();
+};
+
+void RankSettings::ResolveRanks() {
   TrainOptions& train = config_.train;
   const auto given = RanksFlag(flags_);
   Fail(given.status());
@@ -62,7 +63,7 @@ void RunConfigResolver::ResolveRanks() {
                     DType::kFloat32, {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}});
 }
 
-void RunConfigResolver::ResolveShard() {
+void RankSettings::ResolveShard() {
   TrainOptions& train = config_.train;
   train.shard = Choice<Shard>("shard", flags_.shard, file_.shard, Shard::kFull, ShardNames(),
                               WordCase::kIgnored);
@@ -94,5 +95,15 @@ void RunConfigResolver::ResolveShard() {
                          " has a meaning with --shard hybrid only"));
   }
 }
+
+}  // namespace
+
+absl::StatusOr<std::optional<int>> RanksFlag(const TrainFlags& flags) {
+  if (!flags.ranks) return std::nullopt;
+  ASSIGN_OR_RETURN(const int64_t ranks, IntegerFlag("--ranks", *flags.ranks, 1, kMostRanks));
+  return static_cast<int>(ranks);
+}
+
+void ResolveRankSettings(const SettingSources& sources) { RankSettings(sources).ResolveRanks(); }
 
 }  // namespace spillway

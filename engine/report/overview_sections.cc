@@ -1,5 +1,4 @@
-// What comes first: who the run is, its figures at a glance, how it learned.
-#include "engine/report/report_sections.h"
+#include "engine/report/overview_sections.h"
 
 #include <algorithm>
 #include <cmath>

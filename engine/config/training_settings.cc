@@ -1,10 +1,9 @@
-// What the run trains and how: batch, length, precision, optimizer, learning rate
-// (engine/config/run_config_resolver.h).
+#include "engine/config/training_settings.h"
+
 #include <algorithm>
 #include <array>
 
 #include "absl/strings/str_join.h"
-#include "engine/config/run_config_resolver.h"
 
 namespace spillway {
 namespace {
@@ -12,11 +11,34 @@ namespace {
 constexpr int64_t kMost = int64_t{1} << 31;
 constexpr double kHuge = 1e30;
 
-}  // namespace
+class TrainingSettings : SettingPicker {
+ public:
+  explicit TrainingSettings(const SettingSources& sources) : SettingPicker(sources) {}
+
+  void Resolve() {
+    ResolveBatch();
+    ResolveLength();
+    ResolvePrecision();
+    ResolveOptimizer();
+    ResolveSchedule();
+    ResolveUpdate();
+  }
+
+ private:
+  void ResolveBatch();
+  void ResolveLength();
+  void ResolvePrecision();
+  void ResolveOptimizer();
+  void ResolveAdam();
+  void ResolveSgd();
+  void ResolveSchedule();
+  void ResolveFileSchedule();
+  void ResolveUpdate();
+};
 
 // train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks;
 // what is missing is derived as DeepSpeed derives it.
-void RunConfigResolver::ResolveBatch() {
+void TrainingSettings::ResolveBatch() {
   TrainOptions& train = config_.train;
   const Setting<int64_t>& total = file_.train_batch_size;
   Setting<int64_t> micro = file_.micro_batch;
@@ -73,7 +95,7 @@ void RunConfigResolver::ResolveBatch() {
   if (total.value && !as_said) RecordOverridden(*total.value, total.where);
 }
 
-void RunConfigResolver::ResolveLength() {
+void TrainingSettings::ResolveLength() {
   TrainOptions& train = config_.train;
   config_.seq_len = Integer("seq-len", flags_.seq_len, {}, 0, 1, kMost);
   train.steps = Integer("steps", flags_.steps, {}, 0, 1, kMost);
@@ -89,7 +111,7 @@ void RunConfigResolver::ResolveLength() {
       {{"shuffle", SampleOrder::kShuffle}, {"sequential", SampleOrder::kSequential}});
 }
 
-void RunConfigResolver::ResolvePrecision() {
+void TrainingSettings::ResolvePrecision() {
   const FlagChoices<DType> choices = {
       {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}, {"fp32", DType::kFloat32}};
   Setting<DType> from_file;
@@ -128,7 +150,7 @@ void RunConfigResolver::ResolvePrecision() {
   Fail(ValidateLossScale(scale));
 }
 
-void RunConfigResolver::ResolveOptimizer() {
+void TrainingSettings::ResolveOptimizer() {
   using Kind = OptimizerSpec::Kind;
   OptimizerSpec& spec = config_.train.optimizer;
   // adamw_torch and the like: Hugging Face Trainer's --optim.
@@ -174,7 +196,7 @@ void RunConfigResolver::ResolveOptimizer() {
   }
 }
 
-void RunConfigResolver::ResolveAdam() {
+void TrainingSettings::ResolveAdam() {
   OptimizerSpec& spec = config_.train.optimizer;
   if (flags_.momentum) Invalid("--momentum has no meaning without --optimizer sgd");
   using Betas = std::array<double, 2>;
@@ -197,7 +219,7 @@ void RunConfigResolver::ResolveAdam() {
   spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
 }
 
-void RunConfigResolver::ResolveSgd() {
+void TrainingSettings::ResolveSgd() {
   OptimizerSpec& spec = config_.train.optimizer;
   if (flags_.betas) Invalid("--betas has no meaning with --optimizer sgd");
   if (flags_.eps) Invalid("--eps has no meaning with --optimizer sgd");
@@ -208,7 +230,7 @@ void RunConfigResolver::ResolveSgd() {
   Record("nesterov", spec.nesterov, SourceOf("", {}, file_.nesterov));
 }
 
-void RunConfigResolver::ResolveSchedule() {
+void TrainingSettings::ResolveSchedule() {
   using Kind = ScheduleSpec::Kind;
   ScheduleSpec& schedule = config_.train.schedule;
   if (!flags_.schedule && file_.schedule.value) {
@@ -230,7 +252,7 @@ void RunConfigResolver::ResolveSchedule() {
   Fail(ValidateSchedule(schedule));
 }
 
-void RunConfigResolver::ResolveFileSchedule() {
+void TrainingSettings::ResolveFileSchedule() {
   using Kind = ScheduleSpec::Kind;
   ScheduleSpec& schedule = config_.train.schedule;
   schedule.kind = *file_.schedule.value;
@@ -269,7 +291,7 @@ void RunConfigResolver::ResolveFileSchedule() {
          schedule.total_num_steps ? file_.total_num_steps.where : "the run's steps");
 }
 
-void RunConfigResolver::ResolveUpdate() {
+void TrainingSettings::ResolveUpdate() {
   TrainOptions& train = config_.train;
   train.update = Choice<UpdateChoice>("update", flags_.update, {}, UpdateChoice::kAuto,
                                       {{"auto", UpdateChoice::kAuto},
@@ -292,5 +314,9 @@ void RunConfigResolver::ResolveUpdate() {
                          "--update deferred (or auto)"));
   }
 }
+
+}  // namespace
+
+void ResolveTrainingSettings(const SettingSources& sources) { TrainingSettings(sources).Resolve(); }
 
 }  // namespace spillway

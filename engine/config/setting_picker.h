@@ -1,5 +1,5 @@
-// The work behind ResolveRunConfig: one method a group of settings. Each takes the flag,
-// or else the file's value, or else the default, and records which it was.
+// How a setting of the run is found: the flag, or else the file's value, or else the default; and
+// recorded, with which of them it was.
 #pragma once
 
 #include <optional>
@@ -10,61 +10,33 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/config/deepspeed_config.h"
-#include "engine/config/run_config.h"
+#include "engine/config/resolved_config.h"
+#include "engine/config/train_flags.h"
+#include "engine/ranks/launch_environment.h"
 
 namespace spillway {
 
-class RunConfigResolver {
- public:
-  // `file` holds no settings when there is no --config.
-  RunConfigResolver(const TrainFlags& flags, const DeepSpeedConfig& file, const Launch& launch)
-      : flags_(flags), file_(file), launch_(launch), has_file_(flags.config.has_value()) {}
+// Where settings come from and what becomes of them; all of it outlives the pickers.
+struct SettingSources {
+  const TrainFlags& flags;
+  const DeepSpeedConfig& file;  // holds no settings when there is no --config
+  const Launch& launch;
+  RunConfig& config;
+  absl::Status& status;  // the first error
+};
 
-  absl::StatusOr<RunConfig> Resolve() {
-    ResolveInputs();
-    ResolveRanks();
-    ResolveBatch();
-    ResolveLength();
-    ResolvePrecision();
-    ResolveOptimizer();
-    ResolveSchedule();
-    ResolveUpdate();
-    ResolveMachine();
-    ResolvePlacement();
-    ResolveCommits();
-    ResolveTrace();
-    ResolveWrites();
-    NoteOtherKeys();
-    if (!status_.ok()) return status_;
-    return std::move(config_);
-  }
-
- private:
+// The base of what resolves a group of settings.
+class SettingPicker {
+ protected:
   using Text = TrainFlags::Text;
 
-  // What the run trains.
-  void ResolveInputs();
-  void ResolveRanks();
-  void ResolveShard();
-  void ResolveBatch();
-  void ResolveLength();
-  void ResolvePrecision();
-  void ResolveOptimizer();
-  void ResolveAdam();
-  void ResolveSgd();
-  void ResolveSchedule();
-  void ResolveFileSchedule();
-  void ResolveUpdate();
-  // Where it runs.
-  void ResolveMachine();
-  void ResolvePlacement();
-  Offload ResolveOffload(const std::string& name, const Text& flag, const Text& general,
-                         const Setting<Offload>& setting);
-  void ResolveSwapPaths();
-  void ResolveCommits();
-  void ResolveTrace();
-  void ResolveWrites();
-  void NoteOtherKeys();
+  explicit SettingPicker(const SettingSources& sources)
+      : flags_(sources.flags),
+        file_(sources.file),
+        launch_(sources.launch),
+        has_file_(sources.flags.config.has_value()),
+        config_(sources.config),
+        status_(sources.status) {}
 
   // The first error counts.
   void Fail(absl::Status status) { status_.Update(std::move(status)); }
@@ -139,8 +111,10 @@ class RunConfigResolver {
   const DeepSpeedConfig& file_;
   const Launch& launch_;
   const bool has_file_;
-  RunConfig config_;
-  absl::Status status_;
+  RunConfig& config_;
+
+ private:
+  absl::Status& status_;
 };
 
 }  // namespace spillway

@@ -1,4 +1,5 @@
-// One step drawn by resource, what it moved, and what that does to the drive.
+#include "engine/report/timeline_section.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "engine/options/drive_wear.h"
 #include "engine/report/report_html.h"
-#include "engine/report/report_sections.h"
 #include "engine/report/timeline_svg.h"
 #include "io/base/format_bytes.h"
 

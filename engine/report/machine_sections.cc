@@ -1,4 +1,5 @@
-// What the machine did: where the time went, memory and storage.
+#include "engine/report/machine_sections.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -7,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/report/report_html.h"
-#include "engine/report/report_sections.h"
 #include "io/base/format_bytes.h"
 
 namespace spillway {

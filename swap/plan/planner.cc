@@ -1,12 +1,14 @@
-// Which draft it shall be: the smallest one, and what memory beyond it is spent on.
+#include "swap/plan/planner.h"
+
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
-#include "swap/plan/planner.h"
+#include "swap/plan/plan_builder.h"
 #include "swap/plan/step_simulation.h"
 
 namespace spillway {
@@ -42,7 +44,62 @@ bool Covers(const SpillRoom& room, const SpillRoom& other) {
   return true;
 }
 
-}  // namespace
+// The search: which draft it shall be, the smallest one and what memory beyond it is spent on.
+class Planner {
+ public:
+  explicit Planner(const PlanRequest& request)
+      : request_(request),
+        layout_(request.layout),
+        builder_(request),
+        host_bytes_(request.host_bytes) {}
+
+  absl::StatusOr<SwapPlan> Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes);
+  absl::StatusOr<std::vector<BudgetPair>> Smallest() const;
+
+ private:
+  bool training() const { return builder_.training(); }
+  bool all_deferred() const { return builder_.all_deferred(); }
+  bool chooses_activations() const { return builder_.chooses_activations(); }
+  bool chooses_separate_memory() const {
+    return request_.separate_device && request_.weights == TierChoice::kAuto &&
+           request_.optimizer == TierChoice::kAuto;
+  }
+  bool forced_nvme() const {
+    return request_.weights == TierChoice::kNvme && request_.optimizer == TierChoice::kNvme;
+  }
+  bool Fits(const SwapPlan& plan) const {
+    return plan.host_arena_bytes <= host_bytes_ && plan.device_bytes() <= request_.device_bytes;
+  }
+  // Keeps `draft` with `change` made to it if that still fits.
+  template <typename Change>
+  bool TryChange(Draft& draft, Change change) const {
+    Draft next = draft;
+    change(next);
+    if (!Fits(builder_.Build(next))) return false;
+    draft = std::move(next);
+    return true;
+  }
+
+  // The draft that needs the least memory, and those that need less of the host's and more
+  // of the device's: calls `visit` with each until that returns false.
+  absl::Status VisitSmallest(const std::function<bool(const Draft&)>& visit) const;
+  SwapPlan Fastest(const std::vector<Draft>& smallest, SwapPlan plan);
+  int Deepen(Draft& draft, int begin) const;
+  SwapPlan Spend(const Draft& smallest, double deferred_share, int level_begin) const;
+  void PutAllOnDevice(Draft& draft) const;
+  void KeepActivations(Draft& draft) const;
+  std::vector<double> DeviceUpdateShares() const;
+  void StreamUpdates(Draft& draft, double share) const;
+  void ReadAheadAtTheTurn(Draft& draft) const;
+  void DeferUpdates(Draft& draft, double share) const;
+  void SpendRest(Draft& draft) const;
+  void CacheUnits(Draft& draft) const;
+
+  const PlanRequest& request_;
+  const StateLayout& layout_;
+  const PlanBuilder builder_;
+  uint64_t host_bytes_;  // of the request's, as much as shall be used
+};
 
 // On the device an activation costs no transfer. Those of the last units are there for the
 // shortest time.
@@ -77,11 +134,11 @@ void Planner::StreamUpdates(Draft& draft, double share) const {
       const double bytes = static_cast<double>(layout_.PaddedParameters(unit));
       const UnitPlacement& placement = d.placements[unit];
       const bool there = placement.weight == Tier::kDevice && placement.optimizer == Tier::kDevice;
-      if (bytes == 0 || gradient_ops_[unit].empty() || there) continue;
+      if (bytes == 0 || !builder_.Trains(unit) || there) continue;
       due += share * bytes;
       if (due < bytes / 2) continue;
       due -= bytes;
-      d.streamed.insert(unit);
+      d.streamed[unit] = true;
       d.device_tiles = kFewestDeviceTiles;
     }
   });
@@ -90,14 +147,14 @@ void Planner::StreamUpdates(Draft& draft, double share) const {
 void Planner::PutAllOnDevice(Draft& draft) const {
   for (UnitPlacement& placement : draft.placements) {
     placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
-    SetNvmePlanes(placement);
+    builder_.SetNvmePlanes(placement);
   }
   if (chooses_activations()) draft.activations.assign(layout_.num_units(), Tier::kDevice);
 }
 
 // With all else in place: as many tiles as fit into what is idle there.
 void Planner::ReadAheadAtTheTurn(Draft& draft) const {
-  const int unit = TurnUnit(draft);
+  const int unit = builder_.TurnUnit(draft);
   if (unit < 0) return;
   for (int tiles = layout_.NumTiles(unit); tiles > 0; tiles -= (tiles + 15) / 16) {
     if (TryChange(draft, [&](Draft& d) { d.turn_tiles = tiles; })) return;
@@ -111,12 +168,12 @@ void Planner::DeferUpdates(Draft& draft, double share) const {
   double due = 0;
   // The first unit's update is needed at once: its gradient is the last, its forward the first.
   for (int unit = 1; unit < layout_.num_units(); ++unit) {
-    if (gradient_ops_[unit].empty() || !draft.placements[unit].any_nvme()) continue;
+    if (!builder_.Trains(unit) || !draft.placements[unit].any_nvme()) continue;
     due += share;
     if (due < 1) continue;
     due -= 1;
     TryChange(draft, [&](Draft& d) {
-      d.deferred.insert(unit);
+      d.deferred[unit] = true;
       d.placements[unit].gradient = Tier::kHost;
     });
   }
@@ -133,7 +190,7 @@ void Planner::SpendRest(Draft& draft) const {
   const int last_unit = layout_.num_units() - 1;
   for (int i = 0; training() && i < 2; ++i) {
     const int front = i;
-    if (!all_deferred() && front < last_unit && !gradient_ops_[front].empty() && within(front) &&
+    if (!all_deferred() && front < last_unit && builder_.Trains(front) && within(front) &&
         TryChange(draft, [&](Draft& d) { d.carried.insert(front); })) {
       held += layout_.PaddedParameters(front);
     }
@@ -172,8 +229,8 @@ void Planner::CacheUnits(Draft& draft) const {
         if (weight) p.weight = tier;
         if (optimizer) p.optimizer = tier;
         if (optimizer && all_deferred() && p.gradient == Tier::kNvme) p.gradient = tier;
-        if (optimizer) d.deferred.erase(unit);  // its update keeps no disk busy
-        SetNvmePlanes(p);
+        if (optimizer) d.deferred[unit] = false;  // its update keeps no disk busy
+        builder_.SetNvmePlanes(p);
       });
       if (done) break;
     }
@@ -181,8 +238,8 @@ void Planner::CacheUnits(Draft& draft) const {
 }
 
 absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& visit) const {
-  SPILLWAY_CHECK(num_ops() > 0);
-  ASSIGN_OR_RETURN(Draft smallest, BaseDraft());
+  SPILLWAY_CHECK(!request_.schedule.ops.empty());
+  ASSIGN_OR_RETURN(Draft smallest, builder_.BaseDraft());
   bool go_on = visit(smallest);
   // Activations on the device take nothing of the host's memory: in the store they take two
   // buffers of it, however many there are.
@@ -211,7 +268,7 @@ absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& vis
 absl::StatusOr<std::vector<BudgetPair>> Planner::Smallest() const {
   std::vector<BudgetPair> pairs;
   const absl::Status status = VisitSmallest([&](const Draft& draft) {
-    const SwapPlan plan = Build(draft);
+    const SwapPlan plan = builder_.Build(draft);
     pairs.push_back({plan.host_arena_bytes, plan.device_bytes()});
     return true;
   });
@@ -224,7 +281,7 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   BudgetPair least;
   bool first = true, fits = false;
   const absl::Status status = VisitSmallest([&](const Draft& draft) {
-    const SwapPlan plan = Build(draft);
+    const SwapPlan plan = builder_.Build(draft);
     if (std::exchange(first, false)) least = {plan.host_arena_bytes, plan.device_bytes()};
     fits = Fits(plan);
     if (fits) smallest = draft;
@@ -268,7 +325,7 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   double least_seconds = SimulateStep(plan, *request_.clock).seconds;
   uint64_t least_bytes = 0;
   for (const Draft& draft : smallest) {
-    least_bytes = std::max(least_bytes, Build(draft).host_arena_bytes);
+    least_bytes = std::max(least_bytes, builder_.Build(draft).host_arena_bytes);
   }
   const SpillRoom room = plan.spill_room;
   // Each choice is taken for itself, one after the other, and may turn out worse with more
@@ -340,7 +397,18 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_
   SpendRest(draft);
   // Host memory that is idle at the turn is that of stays, which a separate device has.
   if (request_.read_ahead_at_turn && !request_.separate_device) ReadAheadAtTheTurn(draft);
-  return Build(draft);
+  return builder_.Build(draft);
+}
+
+}  // namespace
+
+absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes,
+                                   uint64_t* min_device_bytes) {
+  return Planner(request).Run(min_host_bytes, min_device_bytes);
+}
+
+absl::StatusOr<std::vector<BudgetPair>> SmallestBudgets(const PlanRequest& request) {
+  return Planner(request).Smallest();
 }
 
 }  // namespace spillway

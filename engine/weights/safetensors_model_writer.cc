@@ -1,4 +1,5 @@
-// The model half of engine/weights/safetensors_writer.h: one file, or shards and their index.
+#include "engine/weights/safetensors_model_writer.h"
+
 #include <dirent.h>
 #include <unistd.h>
 
@@ -9,10 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/weights/safetensors_writer.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/file.h"
+#include "io/file_system.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
