@@ -3,8 +3,8 @@
 
     tests/structure_test.py --source DIR --build DIR [--compiler g++]
 
-Checks: includes never point from a left layer to a right one, and LibTorch stays
-where it belongs; every tests/**/*_test.cc is compiled into a test program; headers
+Checks: every folder has a floor and includes only downwards, modules make no loop, every source
+has its header, a class holds one idea, and LibTorch stays where it belongs; every tests/**/*_test.cc is compiled into a test program; headers
 are self-contained; the format is clang-format's; nothing names a path of one
 machine. Python's standard library only. Exit code 0 when all hold.
 """
@@ -18,29 +18,33 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-# Folder -> the folders whose headers it may include. The most specific folder counts.
-# A test mirrors its source, and may use what that may.
-ALLOWED = {
-    "io": {"io"},
-    "swap": {"io", "swap"},
-    "swap/device/cuda": {"io", "swap", "swap/device/cuda"},
-    "engine": {"io", "swap", "engine", "engine/cuda"},  # and its subfolders
-    "engine/cuda": {"io", "swap", "engine", "engine/cuda"},  # .cu files and what launches them
-    "engine/torch": {"io", "swap", "engine", "engine/cuda", "engine/torch"},
-    "engine/torch/cuda": {"io", "swap", "swap/device/cuda", "engine", "engine/cuda", "engine/torch", "engine/torch/cuda"},
-    "tools": {"io", "swap", "engine", "engine/torch", "tools"},
-    "examples": {"io", "swap", "engine", "engine/torch", "examples"},
-    "bench": {"io", "swap", "engine", "engine/torch", "bench"},
-    "sim": {"io", "swap"},  # tests/sim only: the simulated disk
-    "cuda": {"io", "swap", "swap/device/cuda"},  # tests/cuda only: swap/device/cuda on a stand-in for libcudart
-    "device": {"io", "swap"},  # tests/device only: the suite that every device passes
-}
-# Headers in engine/ that show LibTorch's types: the public ones, for those who bring a model.
-TORCH_HEADERS = {"engine/torch/model.h", "engine/torch/train.h"}
-# Folders that may include LibTorch's headers, directly or through TORCH_HEADERS.
-TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "tools", "examples", "bench", "tests/torch", "tests/tools"}
+# Every folder with sources, from the ground up: a folder includes itself and those before it. What a
+# folder answers stands in docs/ARCHITECTURE.md.
+FLOORS = [
+    "io/base", "io",
+    "swap/plan", "swap/device", "swap/store", "swap/mover",
+    "engine/base", "engine/numeric", "engine/machine", "engine/cuda", "engine/options", "engine/model",
+    "engine/plan", "engine/data", "engine/ranks", "engine/estimate", "engine/tuning", "engine/weights",
+    "engine/run", "engine/config", "engine/report", "engine/train", "engine/inspect",
+    "engine/torch", "engine/families",
+    "swap/device/cuda", "engine/torch/cuda",
+    "tools", "examples", "bench",
+]
+# Leaves, whose headers nobody includes but those named.
+LEAVES = {"swap/device/cuda": {"engine/torch/cuda"}, "engine/torch/cuda": set(), "tools": set()}
+# Variants of a folder's sources, of which a build takes one: they stand where their folder does.
+VARIANTS = ("/absent", "/nccl")
+# The highest floor that the tests in a folder of tests/ may use: their layer's.
+TEST_FLOORS = {"io": "io", "swap": "swap/mover", "sim": "swap/mover", "device": "swap/mover",
+               "cuda": "swap/device/cuda", "engine": "engine/inspect"}
+# What a plan is made of: plain values, which no thread shares.
+PURE, NOT_PURE = "swap/plan", "io/base/mutex.h"
+# Folders that may include LibTorch's headers.
+TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/families", "tools", "examples", "bench",
+                 "tests/torch", "tests/tools"}
 
-LONG_FILE_LINES = 400  # a hint that a file holds two ideas; never a failure
+# A class larger than this holds several ideas, unless its header says why not.
+MOST_LINES, MOST_FIELDS = 500, 20
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<([^>]+)>)', re.M)
 TORCH_INCLUDE = re.compile(r"^(torch|ATen|c10|caffe2)/")
@@ -80,32 +84,102 @@ class Sources:
         return any(TORCH_INCLUDE.match(i) for f in self.reached(path) for i in self.includes[f])
 
 
-def folder_of(path, folders):
-    """The longest of `folders` that `path` lies in, or None."""
-    inside = [f for f in folders if path.startswith(f + "/")]
-    return max(inside, key=len) if inside else None
+def floor_of(path):
+    """The folder in FLOORS that a source lies in, or None."""
+    folder = os.path.dirname(path)
+    for variant in VARIANTS:
+        folder = folder.removesuffix(variant)
+    return folder if folder in FLOORS else None
 
 
-def check_include_direction(sources):
+def check_floors(sources):
     for path in sources.cpp:
         is_test = path.startswith("tests/")
-        layer = folder_of(path[len("tests/"):] if is_test else path, ALLOWED)
-        if layer is None and path.startswith("tests/torch/"):
-            layer = "engine/torch"
-        if layer is None:
+        own = TEST_FLOORS.get(path.split("/")[1]) if is_test else floor_of(path)
+        if own is None:
+            if path.startswith(("io/", "swap/", "engine/")):
+                yield f"{path} lies in no room: {os.path.dirname(path)} is not in FLOORS"
             continue
         for name in sources.includes[path]:
-            target = folder_of(name, ALLOWED)
-            if target and target not in ALLOWED[layer]:
-                yield f"{path} includes {name}: {layer} may include {', '.join(sorted(ALLOWED[layer]))}"
+            target = floor_of(name)
+            if target is None:
+                if name.startswith(("io/", "swap/", "engine/")):
+                    yield f"{path} includes {name}, which lies in no room"
+            elif FLOORS.index(target) > FLOORS.index(own):
+                yield f"{path} includes {name}: {own} lies below {target}"
+            elif target in LEAVES and own != target and own not in LEAVES[target] and not is_test:
+                yield f"{path} includes {name}: nobody above it may know {target}"
             if name.startswith("absl/synchronization/"):
                 yield f"{path} includes {name}: use io/base/mutex.h and std types, which TSan can follow"
+        if own == PURE and not is_test and NOT_PURE in sources.reached(path):
+            yield f"{path} reaches {NOT_PURE}: {PURE} is pure"
+
+
+def check_modules(sources):
+    """A module is a header and the source of its name. Includes between modules make no loop."""
+    module = lambda path: path.rsplit(".", 1)[0]
+    edges = {}
+    for path in sources.cpp:
+        if path.startswith("tests/"):
+            continue
+        targets = edges.setdefault(module(path), set())
+        targets.update(module(name) for name in sources.includes[path] if name in sources.includes)
+        targets.discard(module(path))
+
+    def reaches(start, goal):
+        seen, queue = set(), [start]
+        while queue:
+            for target in edges.get(queue.pop(), ()):
+                if target not in seen:
+                    seen.add(target)
+                    queue.append(target)
+        return goal in seen
+
+    in_loops = sorted(name for name in edges if reaches(name, name))
+    if in_loops:
+        yield "modules include each other in a loop: " + ", ".join(in_loops)
+
+
+def check_sources_have_headers(sources):
+    for path in sources.cpp:
+        if not path.endswith(".cc") or not path.startswith(("io/", "swap/", "engine/")):
+            continue
+        if path[:-3] + ".h" in sources.includes or any(v + "/" in path for v in VARIANTS):
+            continue
+        yield f"{path} has no header of its name: merge it with what it belongs to, or give it one"
+
+
+CLASS = re.compile(r"^(?:class|struct) (?:\w+\(.*?\) )?([\w:]+)(?: final)?(?: :[^{;]*)? \{$", re.M)
+FIELD = re.compile(r"^  (?! )[^(){}/#]*\b\w+_(?:\[\w+\])?(?: ABSL_\w+\(\w+\))?(?:\{[^}]*\}| = [^;]*)?;", re.M)
+REASON = re.compile(r"^// Large because ", re.M)
+
+
+def check_classes(sources):
+    """Judges classes, not files: a header with a class, and the source of its name."""
+    for path in sources.cpp:
+        if not path.endswith(".h") or not path.startswith(("io/", "swap/", "engine/")):
+            continue
+        text = sources.text(path)
+        if REASON.search(text):
+            continue
+        source = path[:-2] + ".cc"
+        for found in CLASS.finditer(text):
+            body = text[found.end():text.find("\n};", found.end())]
+            private = body.split(" private:", 1)[1] if " private:" in body else ""
+            fields = len(FIELD.findall(re.sub(r"<[^;]*>", "", private)))
+            if fields > MOST_FIELDS:
+                yield f"{path}: {found[1]} has {fields} fields (up to {MOST_FIELDS}; or say '// Large because ...')"
+            if source in sources.includes and re.search(rf"^[^\n;]*\b{found[1]}::\w+\(", sources.text(source), re.M):
+                lines = text.count("\n") + sources.text(source).count("\n")
+                if lines > MOST_LINES:
+                    yield (f"{path}: {found[1]} and what stands with it have {lines} lines "
+                           f"(up to {MOST_LINES}; or say '// Large because ...')")
 
 
 def check_torch_stays_outside(sources):
     for path in sources.cpp:
-        own = folder_of(path, set(ALLOWED) | {"tests/" + f for f in ALLOWED} | TORCH_FOLDERS)
-        if own is None or own in TORCH_FOLDERS or path in TORCH_HEADERS:
+        own = ("tests/" + path.split("/")[1]) if path.startswith("tests/") else floor_of(path)
+        if own is None or own in TORCH_FOLDERS:
             continue
         if sources.needs_torch(path):
             chain = sorted(f for f in sources.reached(path)
@@ -214,13 +288,6 @@ def check_nothing_names_a_machine(sources):
                 yield f"{path}:{number} names a path of one machine: {line.strip()[:100]}"
 
 
-def note_long_files(sources):
-    for path in sources.cpp:
-        lines = sources.text(path).count("\n")
-        if lines > LONG_FILE_LINES:
-            print(f"note: {path} has {lines} lines; more than {LONG_FILE_LINES} usually hold two ideas")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--source", required=True)
@@ -230,7 +297,10 @@ def main():
 
     sources = Sources(options.source)
     checks = [
-        ("include direction", check_include_direction(sources)),
+        ("every include points down", check_floors(sources)),
+        ("no loop between modules", check_modules(sources)),
+        ("sources have headers", check_sources_have_headers(sources)),
+        ("classes are one idea", check_classes(sources)),
         ("LibTorch stays outside", check_torch_stays_outside(sources)),
         ("tests are registered", check_tests_are_registered(sources, options.build)),
         ("headers are self-contained",
@@ -245,7 +315,6 @@ def main():
         for finding in findings:
             print("  " + finding)
         failed = failed or bool(findings)
-    note_long_files(sources)
     return 1 if failed else 0
 
 

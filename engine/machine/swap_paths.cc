@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "engine/machine/block_device.h"
 #include "engine/machine/probe_path.h"
 #include "io/base/log.h"
 

@@ -7,6 +7,7 @@
 
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
+#include "io/io_engine.h"
 
 namespace spillway {
 
