@@ -195,6 +195,23 @@ SwapPlan PlanBuilder::Build(const Draft& draft) const {
   SwapPlan plan;
   plan.layout = layout_;
   plan.schedule = request_.schedule;
+  PlaceBuffers(draft, plan);
+  for (const PhaseTraffic& phase : TrafficByPhase(plan)) {
+    plan.traffic.read_bytes += phase.read_bytes;
+    plan.traffic.written_bytes += phase.written_bytes;
+    plan.traffic.to_device_bytes += phase.to_device_bytes;
+    plan.traffic.to_host_bytes += phase.to_host_bytes;
+  }
+  return plan;
+}
+
+BudgetPair PlanBuilder::Measure(const Draft& draft) const {
+  SwapPlan plan;
+  PlaceBuffers(draft, plan);
+  return {plan.host_arena_bytes, plan.device_bytes()};
+}
+
+void PlanBuilder::PlaceBuffers(const Draft& draft, SwapPlan& plan) const {
   plan.placements = draft.placements;
   plan.lookahead = draft.lookahead;
   plan.forward_lookahead = std::max(draft.lookahead, draft.forward_lookahead);
@@ -298,6 +315,7 @@ SwapPlan PlanBuilder::Build(const Draft& draft) const {
   for (const WeightStay& stay : plan.weight_stays) {
     if (stay.feeds_update) plan.weight_at_hand[stay.unit] = true;
   }
+  const uint64_t gradient_bytes = layout_.gradient_bytes_per_parameter();
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     const std::vector<int>& ops = gradient_ops_[unit];
     if (ops.empty()) continue;
@@ -306,7 +324,8 @@ SwapPlan PlanBuilder::Build(const Draft& draft) const {
     stay.first_op = ops.front();
     stay.last_op = ops.back();
     stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
-    stay.span.bytes = layout_.PaddedParameters(unit) * plan.SumBytesPerParameter(unit);
+    stay.span.bytes =
+        layout_.PaddedParameters(unit) * (plan.rounded_sums[unit] ? gradient_bytes : sizeof(float));
     plan.gradient_stays.push_back(stay);
     lifetimes.push_back({stay.first_op, stay.last_op + draft.tail});
   }
@@ -353,13 +372,6 @@ SwapPlan PlanBuilder::Build(const Draft& draft) const {
                    [](const ActivationStay& a, const ActivationStay& b) { return a.op < b.op; });
   plan.host_arena_bytes = next[static_cast<int>(Tier::kHost)];
   plan.device_arena_bytes = next[static_cast<int>(Tier::kDevice)];
-  for (const PhaseTraffic& phase : TrafficByPhase(plan)) {
-    plan.traffic.read_bytes += phase.read_bytes;
-    plan.traffic.written_bytes += phase.written_bytes;
-    plan.traffic.to_device_bytes += phase.to_device_bytes;
-    plan.traffic.to_host_bytes += phase.to_host_bytes;
-  }
-  return plan;
 }
 
 }  // namespace spillway

@@ -39,6 +39,8 @@ class PlanBuilder {
   // choices contradict each other.
   absl::StatusOr<Draft> BaseDraft() const;
   SwapPlan Build(const Draft& draft) const;
+  // What the plan of the draft takes of both memories: as Build, for less.
+  BudgetPair Measure(const Draft& draft) const;
 
   // Some operation adds to a gradient.
   bool training() const;
@@ -67,6 +69,8 @@ class PlanBuilder {
   uint64_t ActivationBytes(int unit) const;
   Tier BaseTier(TierChoice choice) const;
   int LookaheadAt(const Draft& draft, int op) const;
+  // Sets everything of `plan` but its layout, schedule and traffic.
+  void PlaceBuffers(const Draft& draft, SwapPlan& plan) const;
   // Each appends the lifetimes of its stays.
   std::vector<WeightStay> WeightStays(const Draft& draft, std::vector<Lifetime>* lifetimes) const;
   std::vector<ActivationStay> ActivationStays(const Draft& draft,

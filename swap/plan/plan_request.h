@@ -14,6 +14,12 @@ namespace spillway {
 // What the user asked for one kind of state; kAuto leaves it to the plan.
 enum class TierChoice : uint8_t { kAuto, kDevice, kHost, kNvme };
 
+// Memory for state and buffers, of both tiers together.
+struct BudgetPair {
+  uint64_t host_bytes = 0;
+  uint64_t device_bytes = 0;
+};
+
 struct PlanRequest {
   StateLayout layout;
   StepSchedule schedule;  // the training step; an evaluation schedule for generation

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,8 @@ namespace {
 // Shares of deferred units that are tried, and how much faster one must be to be taken.
 constexpr double kShareStep = 1.0 / 16, kMostDeferred = 1;
 constexpr double kWorthwhile = 0.995;
+// With more units each is a smaller part of the whole, and the choices between plans are coarser.
+constexpr int kFewUnits = 64;
 
 // How much is read ahead and under way at once. Tiles wait for a read, a worker and a write in
 // turn: 16 to 24 keep all three busy. Without a tail a unit's update holds up the backward of the
@@ -59,6 +62,7 @@ class Planner {
  private:
   bool training() const { return builder_.training(); }
   bool all_deferred() const { return builder_.all_deferred(); }
+  bool many_units() const { return layout_.num_units() > kFewUnits; }
   bool chooses_activations() const { return builder_.chooses_activations(); }
   bool chooses_separate_memory() const {
     return request_.separate_device && request_.weights == TierChoice::kAuto &&
@@ -67,18 +71,24 @@ class Planner {
   bool forced_nvme() const {
     return request_.weights == TierChoice::kNvme && request_.optimizer == TierChoice::kNvme;
   }
-  bool Fits(const SwapPlan& plan) const {
-    return plan.host_arena_bytes <= host_bytes_ && plan.device_bytes() <= request_.device_bytes;
+  bool Fits(const BudgetPair& needed) const {
+    return needed.host_bytes <= host_bytes_ && needed.device_bytes <= request_.device_bytes;
   }
   // Keeps `draft` with `change` made to it if that still fits.
   template <typename Change>
   bool TryChange(Draft& draft, Change change) const {
     Draft next = draft;
     change(next);
-    if (!Fits(builder_.Build(next))) return false;
+    if (!Fits(builder_.Measure(next))) return false;
     draft = std::move(next);
     return true;
   }
+  // Makes `change(draft, unit)` for each of `units` in order, where it still fits; `bytes(unit)` is
+  // what a change takes. Returns the units that were passed over. Takes time like the logarithm of
+  // their number: units are changed together, and where some did not fit their like is not tried.
+  template <typename Bytes, typename Change>
+  std::vector<int> TryEach(Draft& draft, const std::vector<int>& units, Bytes bytes,
+                           Change change) const;
 
   // The draft that needs the least memory, and those that need less of the host's and more
   // of the device's: calls `visit` with each until that returns false.
@@ -89,6 +99,8 @@ class Planner {
   void PutAllOnDevice(Draft& draft) const;
   void KeepActivations(Draft& draft) const;
   std::vector<double> DeviceUpdateShares() const;
+  std::vector<double> DeferredShares(const Draft& draft) const;
+  std::vector<int> EvenlySpread(const Draft& draft, double share) const;
   void StreamUpdates(Draft& draft, double share) const;
   void ReadAheadAtTheTurn(Draft& draft) const;
   void DeferUpdates(Draft& draft, double share) const;
@@ -98,8 +110,42 @@ class Planner {
   const PlanRequest& request_;
   const StateLayout& layout_;
   const PlanBuilder builder_;
+  // What a unit takes, but for the bytes of a parameter.
+  const std::function<uint64_t(int)> parameters_ = [this](int unit) {
+    return layout_.PaddedParameters(unit);
+  };
   uint64_t host_bytes_;  // of the request's, as much as shall be used
 };
+
+template <typename Bytes, typename Change>
+std::vector<int> Planner::TryEach(Draft& draft, const std::vector<int>& units, Bytes bytes,
+                                  Change change) const {
+  // A change may fit where a smaller one did not: it takes other addresses.
+  constexpr size_t kTriedAnyway = 8;
+  std::vector<int> passed_over;
+  uint64_t too_large = UINT64_MAX;
+  size_t together = 1;
+  for (size_t at = 0; at < units.size();) {
+    if (passed_over.size() >= kTriedAnyway && bytes(units[at]) >= too_large) {
+      passed_over.push_back(units[at++]);
+      continue;
+    }
+    const size_t end = std::min(at + together, units.size());
+    const bool fits = TryChange(draft, [&](Draft& d) {
+      for (size_t i = at; i < end; ++i) change(d, units[i]);
+    });
+    if (fits) {
+      at = end;
+      together *= 2;
+    } else if (end - at > 1) {
+      together = (end - at) / 2;
+    } else {
+      too_large = std::min(too_large, bytes(units[at]));
+      passed_over.push_back(units[at++]);
+    }
+  }
+  return passed_over;
+}
 
 // On the device an activation costs no transfer. Those of the last units are there for the
 // shortest time.
@@ -109,10 +155,13 @@ void Planner::KeepActivations(Draft& draft) const {
     d.activations.assign(layout_.num_units(), Tier::kDevice);
   };
   if (TryChange(draft, on_device)) return;
+  std::vector<int> units;
   for (int unit = layout_.num_units() - 1; unit >= 0; --unit) {
-    if (draft.activations[unit] == Tier::kDevice) continue;
-    TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kDevice; });
+    if (draft.activations[unit] != Tier::kDevice) units.push_back(unit);
   }
+  TryEach(
+      draft, units, [&](int unit) { return request_.activation_bytes[unit]; },
+      [](Draft& d, int unit) { d.activations[unit] = Tier::kDevice; });
 }
 
 // Those to be tried, the one without a clock first.
@@ -156,27 +205,24 @@ void Planner::PutAllOnDevice(Draft& draft) const {
 void Planner::ReadAheadAtTheTurn(Draft& draft) const {
   const int unit = builder_.TurnUnit(draft);
   if (unit < 0) return;
+  std::vector<int> choices;
   for (int tiles = layout_.NumTiles(unit); tiles > 0; tiles -= (tiles + 15) / 16) {
-    if (TryChange(draft, [&](Draft& d) { d.turn_tiles = tiles; })) return;
+    choices.push_back(tiles);
   }
+  // The most that fit.
+  std::partition_point(choices.begin(), choices.end(), [&](int tiles) {
+    return !TryChange(draft, [&](Draft& d) { d.turn_tiles = tiles; });
+  });
 }
 
 // Immediate updates all fall into the backward, while a forward leaves the disk half idle:
 // every so-manieth unit keeps its gradient in host memory and is updated there, where its
 // new weights go straight into their use.
 void Planner::DeferUpdates(Draft& draft, double share) const {
-  double due = 0;
-  // The first unit's update is needed at once: its gradient is the last, its forward the first.
-  for (int unit = 1; unit < layout_.num_units(); ++unit) {
-    if (!builder_.Trains(unit) || !draft.placements[unit].any_nvme()) continue;
-    due += share;
-    if (due < 1) continue;
-    due -= 1;
-    TryChange(draft, [&](Draft& d) {
-      d.deferred[unit] = true;
-      d.placements[unit].gradient = Tier::kHost;
-    });
-  }
+  TryEach(draft, EvenlySpread(draft, share), parameters_, [](Draft& d, int unit) {
+    d.deferred[unit] = true;
+    d.placements[unit].gradient = Tier::kHost;
+  });
 }
 
 // Memory beyond the minimum, in order of what a byte saves.
@@ -200,40 +246,50 @@ void Planner::SpendRest(Draft& draft) const {
       held += layout_.PaddedParameters(back);
     }
   }
-  if (all_deferred()) {
-    for (int unit = 0; unit < layout_.num_units(); ++unit) {
-      if (draft.placements[unit].gradient != Tier::kNvme) continue;
-      TryChange(draft, [&](Draft& d) { d.placements[unit].gradient = Tier::kHost; });
-    }
+  std::vector<int> units;
+  for (int unit = 0; all_deferred() && unit < layout_.num_units(); ++unit) {
+    if (draft.placements[unit].gradient == Tier::kNvme) units.push_back(unit);
   }
+  TryEach(draft, units, parameters_,
+          [](Draft& d, int unit) { d.placements[unit].gradient = Tier::kHost; });
+  units.clear();
   for (int unit = layout_.num_units() - 1; chooses_activations() && unit >= 0; --unit) {
-    if (draft.activations[unit] != Tier::kNvme) continue;
-    TryChange(draft, [&](Draft& d) { d.activations[unit] = Tier::kHost; });
+    if (draft.activations[unit] == Tier::kNvme) units.push_back(unit);
   }
+  TryEach(
+      draft, units, [&](int unit) { return request_.activation_bytes[unit]; },
+      [](Draft& d, int unit) { d.activations[unit] = Tier::kHost; });
   CacheUnits(draft);
 }
 
 // Whole units that then never touch storage; the first units first, since their
 // updates stand at the turn between two steps.
 void Planner::CacheUnits(Draft& draft) const {
+  const auto moves_weight = [&](const UnitPlacement& placement) {
+    return request_.weights == TierChoice::kAuto && placement.weight == Tier::kNvme;
+  };
+  const auto moves_optimizer = [&](const UnitPlacement& placement) {
+    return request_.optimizer == TierChoice::kAuto && placement.optimizer == Tier::kNvme;
+  };
+  std::vector<int> units;
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    for (Tier tier : {Tier::kHost, Tier::kDevice}) {
-      if (tier == Tier::kDevice && request_.separate_device) break;
-      UnitPlacement& placement = draft.placements[unit];
-      const bool weight = request_.weights == TierChoice::kAuto && placement.weight == Tier::kNvme;
-      const bool optimizer =
-          request_.optimizer == TierChoice::kAuto && placement.optimizer == Tier::kNvme;
-      if (!weight && !optimizer) break;
-      const bool done = TryChange(draft, [&](Draft& d) {
-        UnitPlacement& p = d.placements[unit];
-        if (weight) p.weight = tier;
-        if (optimizer) p.optimizer = tier;
-        if (optimizer && all_deferred() && p.gradient == Tier::kNvme) p.gradient = tier;
-        if (optimizer) d.deferred[unit] = false;  // its update keeps no disk busy
-        builder_.SetNvmePlanes(p);
-      });
-      if (done) break;
-    }
+    const UnitPlacement& placement = draft.placements[unit];
+    if (moves_weight(placement) || moves_optimizer(placement)) units.push_back(unit);
+  }
+  // What goes to the device leaves addresses of its stays to others.
+  for (Tier tier : {Tier::kHost, Tier::kDevice, Tier::kHost}) {
+    if (tier == Tier::kDevice && request_.separate_device) break;
+    units = TryEach(draft, units, parameters_, [&](Draft& d, int unit) {
+      UnitPlacement& placement = d.placements[unit];
+      const bool optimizer = moves_optimizer(placement);
+      if (moves_weight(placement)) placement.weight = tier;
+      if (optimizer) placement.optimizer = tier;
+      if (optimizer && all_deferred() && placement.gradient == Tier::kNvme) {
+        placement.gradient = tier;
+      }
+      if (optimizer) d.deferred[unit] = false;  // its update keeps no disk busy
+      builder_.SetNvmePlanes(placement);
+    });
   }
 }
 
@@ -268,8 +324,7 @@ absl::Status Planner::VisitSmallest(const std::function<bool(const Draft&)>& vis
 absl::StatusOr<std::vector<BudgetPair>> Planner::Smallest() const {
   std::vector<BudgetPair> pairs;
   const absl::Status status = VisitSmallest([&](const Draft& draft) {
-    const SwapPlan plan = builder_.Build(draft);
-    pairs.push_back({plan.host_arena_bytes, plan.device_bytes()});
+    pairs.push_back(builder_.Measure(draft));
     return true;
   });
   if (!status.ok()) return status;
@@ -281,9 +336,9 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   BudgetPair least;
   bool first = true, fits = false;
   const absl::Status status = VisitSmallest([&](const Draft& draft) {
-    const SwapPlan plan = builder_.Build(draft);
-    if (std::exchange(first, false)) least = {plan.host_arena_bytes, plan.device_bytes()};
-    fits = Fits(plan);
+    const BudgetPair needed = builder_.Measure(draft);
+    if (std::exchange(first, false)) least = needed;
+    fits = Fits(needed);
     if (fits) smallest = draft;
     return !fits;
   });
@@ -318,24 +373,61 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   return plan;
 }
 
+// Those of immediate updates to be tried, each of which defers other units of the draft.
+std::vector<double> Planner::DeferredShares(const Draft& draft) const {
+  std::vector<double> shares;
+  std::vector<int> last;
+  const double step = many_units() ? 2 * kShareStep : kShareStep;
+  for (double share = step; share <= kMostDeferred; share += step) {
+    std::vector<int> units = EvenlySpread(draft, share);
+    if (units == last) continue;
+    shares.push_back(share);
+    last = std::move(units);
+  }
+  return shares;
+}
+
+// Of the units whose update goes through the store. The first unit's is needed at once: its
+// gradient is the last, its forward the first.
+std::vector<int> Planner::EvenlySpread(const Draft& draft, double share) const {
+  double due = 0;
+  std::vector<int> units;
+  for (int unit = 1; unit < layout_.num_units(); ++unit) {
+    if (!builder_.Trains(unit) || !draft.placements[unit].any_nvme()) continue;
+    due += share;
+    if (due < 1) continue;
+    due -= 1;
+    units.push_back(unit);
+  }
+  return units;
+}
+
 // Of the ways to spend the budgets that the clock can tell apart, beginning with `plan`, which is
 // what the same request gets without one. None spills more: the store may be there already, with
 // room for that plan.
 SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   double least_seconds = SimulateStep(plan, *request_.clock).seconds;
+  // No plan is faster than what it computes.
+  const std::vector<double>& computed = request_.clock->op_seconds;
+  const double bound_seconds = std::accumulate(computed.begin(), computed.end(), 0.0);
+  const auto good_enough = [&] { return bound_seconds > least_seconds * kWorthwhile; };
   uint64_t least_bytes = 0;
   for (const Draft& draft : smallest) {
-    least_bytes = std::max(least_bytes, builder_.Build(draft).host_arena_bytes);
+    least_bytes = std::max(least_bytes, builder_.Measure(draft).host_bytes);
   }
   const SpillRoom room = plan.spill_room;
+  const double first_share = request_.deferred_share.value_or(0);
   // Each choice is taken for itself, one after the other, and may turn out worse with more
   // memory: what is planned for a little less is a plan, too.
-  for (int sixteenths : {16, 15, 14, 12}) {
+  const std::vector<int> budgets =
+      many_units() ? std::vector<int>{16, 14} : std::vector<int>{16, 15, 14, 12};
+  for (int sixteenths : budgets) {
     host_bytes_ = std::max(least_bytes, request_.host_bytes / 16 * sixteenths);
-    double share = request_.deferred_share.value_or(0);
+    double share = first_share;
     int level = 0;
     const Draft* draft = &smallest.front();
     const auto try_plan = [&](const Draft& other_draft, double other_share, int other_level) {
+      if (good_enough()) return;
       SwapPlan other = Spend(other_draft, other_share, other_level);
       if (!Covers(room, other.spill_room)) return;
       const double seconds = SimulateStep(other, *request_.clock).seconds;
@@ -347,17 +439,24 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
       plan = std::move(other);
     };
     // Memory that is not spent on reading ahead everywhere may serve better at the turn, or save
-    // transfers.
+    // transfers. A level that does not fit is the next one that does.
     for (const Draft& other : smallest) {
-      Draft fits = other;
-      const bool deep = Deepen(fits, 0) < kChosenLevels;
-      const int levels = deep ? kChosenLevels : kNumLevels;
-      for (int lower = 0; lower < levels; ++lower) try_plan(other, share, lower);
+      if (many_units() && &other != &smallest.front()) {
+        try_plan(other, share, level);
+        continue;
+      }
+      int levels = kNumLevels;
+      for (int next = 0; next < levels && !good_enough();) {
+        Draft deepened = other;
+        const int fits = Deepen(deepened, next);
+        if (next == 0 && fits < kChosenLevels) levels = kChosenLevels;
+        const bool first = next == 0 && sixteenths == 16 && &other == draft;
+        if (!first) try_plan(other, share, fits);
+        next = fits + 1;
+      }
     }
     if (all_deferred() || request_.deferred_share) continue;
-    for (double other = kShareStep; other <= kMostDeferred; other += kShareStep) {
-      try_plan(*draft, other, level);
-    }
+    for (double other : DeferredShares(*draft)) try_plan(*draft, other, level);
   }
   host_bytes_ = request_.host_bytes;
   return plan;

@@ -23,12 +23,6 @@ namespace spillway {
 absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes = nullptr,
                                    uint64_t* min_device_bytes = nullptr);
 
-// Memory for state and buffers, of both tiers together.
-struct BudgetPair {
-  uint64_t host_bytes = 0;
-  uint64_t device_bytes = 0;
-};
-
 // The smallest budgets: PlanSwaps finds a plan if, and only if, both of the request's are
 // at least those of one of these pairs. The request's own budgets do not matter. Several
 // pairs where state may go to either tier: less of the host's memory, more of the device's.

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <iterator>
 #include <limits>
-#include <memory>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "io/base/check.h"
@@ -45,9 +47,11 @@ class Simulation {
     int first_op = 0, last_op = 0, lead_ops = 0;  // in the line of all steps' ops
     ArenaSpan span;
     State state = State::kWaiting;
-    Shares needs;                 // of the fetch
-    double left = 1;              // of the whole
-    std::vector<Stay*> overlaps;  // earlier ones at the same addresses
+    Shares needs;     // of the fetch
+    double left = 1;  // of the whole
+    int number = 0;   // in the order of all
+    // Those that had its addresses just before: they were released only after those before them.
+    std::vector<Stay*> overlaps;
   };
   struct Pass {
     bool round = false;     // or the writing of an input
@@ -60,7 +64,10 @@ class Simulation {
     Shares needs;
     double left = 1;  // of the whole
     bool begun = false;
+    int number = 0;  // in the order of all
   };
+  // The stays at every address so far, as disjoint spans: begin -> end and the last one there.
+  using LastThere = std::map<uint64_t, std::pair<uint64_t, Stay*>>;
 
   double GradientBytes(int unit) const {
     return static_cast<double>(plan_.layout.PaddedParameters(unit) *
@@ -97,6 +104,8 @@ class Simulation {
   int ops() const { return static_cast<int>(plan_.schedule.ops.size()); }
   const StepOp& Op(int op) const { return plan_.schedule.ops[op % ops()]; }
   void AddStays(int step);
+  // Sets what it has to wait for.
+  void TakeAddresses(Stay& stay);
   bool Free(const Stay& stay) const;
   bool Ready(int op) const;
   Stay* Find(Use use, int unit, int op) const;
@@ -113,16 +122,29 @@ class Simulation {
   // Lets time pass until something ends.
   void Advance();
 
+  // The updates under way: the first of each kind.
+  std::deque<Pass>& Passes(bool streamed) { return streamed ? streamed_ : passes_; }
+  void AddPass(Pass pass);
+
   const SwapPlan& plan_;
   const StepClock& clock_;
-  std::vector<std::unique_ptr<Stay>> stays_;
-  std::vector<int> settled_;  // [unit] version in its place
-  std::deque<Pass> passes_;   // updates, in order
+  std::deque<Stay> stays_;                          // by step and first operation
+  std::vector<std::vector<Stay*>> of_unit_[4];      // [use][unit] in order
+  std::vector<std::vector<Stay*>> last_used_by_;    // [op]
+  std::vector<std::vector<Stay*>> addresses_from_;  // [op] from which on they may have them
+  LastThere last_there_[2];                         // [tier]
+  int entered_ = 0;                                 // ops of `addresses_from_` that are behind
+  std::vector<Stay*> entering_;                     // waiting or allocated, in order
+  std::vector<Stay*> filling_;                      // in order
+  std::vector<int> settled_;                        // [unit] version in its place
+  std::deque<Pass> passes_, streamed_;              // updates, each kind in order
+  int passes_added_ = 0;
   std::deque<Pass> rounds_;
-  int next_op_ = 0;          // not yet begun
-  double compute_left_ = 0;  // of the op, or the computation, that runs
-  Shares input_;             // what it copies of its unit's inputs, before it computes
-  double input_left_ = 0;    // of the whole
+  std::vector<int> rounds_of_;  // [unit] of them
+  int next_op_ = 0;             // not yet begun
+  double compute_left_ = 0;     // of the op, or the computation, that runs
+  Shares input_;                // what it copies of its unit's inputs, before it computes
+  double input_left_ = 0;       // of the whole
   bool computing_ = false;
   // With several ranks.
   int next_computation_ = 0;
@@ -132,36 +154,41 @@ class Simulation {
 };
 
 Simulation::Simulation(const SwapPlan& plan, const StepClock& clock)
-    : plan_(plan), clock_(clock), settled_(plan.layout.num_units(), 0) {
+    : plan_(plan),
+      clock_(clock),
+      last_used_by_(kSteps * ops()),
+      addresses_from_(kSteps * ops()),
+      settled_(plan.layout.num_units(), 0),
+      rounds_of_(plan.layout.num_units(), 0) {
+  for (auto& of_unit : of_unit_) of_unit.resize(plan.layout.num_units());
   SPILLWAY_CHECK((clock.collective ? clock.collective->seconds : clock.op_seconds).size() ==
                  plan.schedule.ops.size());
   for (int step = 0; step < kSteps; ++step) AddStays(step);
 }
 
 void Simulation::AddStays(int step) {
-  const size_t begin = stays_.size();
+  std::vector<Stay> added;
   const int base = step * ops();
   const auto add = [&](Use use, int unit, int first_op, int last_op, int lead,
                        const ArenaSpan& span) {
-    auto stay = std::make_unique<Stay>();
-    stay->use = use;
-    stay->unit = unit;
-    stay->version = step;
-    stay->first_op = base + first_op;
-    stay->last_op = base + last_op;
-    stay->lead_ops = lead;
-    stay->span = span;
+    Stay& stay = added.emplace_back();
+    stay.use = use;
+    stay.unit = unit;
+    stay.version = step;
+    stay.first_op = base + first_op;
+    stay.last_op = base + last_op;
+    stay.lead_ops = lead;
+    stay.span = span;
     const bool in_memory = use == Use::kWeights && plan_.placements[unit].weight != Tier::kNvme;
-    if (stay->fetched() && !in_memory) {
-      stay->needs.disk = clock_.disk.Seconds(static_cast<double>(span.bytes), 0);
+    if (stay.fetched() && !in_memory) {
+      stay.needs.disk = clock_.disk.Seconds(static_cast<double>(span.bytes), 0);
     }
-    if (use == Use::kWeights && plan_.separate_device) stay->needs.to_device = ToDevice(span.bytes);
-    stays_.push_back(std::move(stay));
+    if (use == Use::kWeights && plan_.separate_device) stay.needs.to_device = ToDevice(span.bytes);
   };
   for (const WeightStay& stay : plan_.weight_stays) {
     add(Use::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
-    stays_.back()->feeds_update = stay.feeds_update;
-    stays_.back()->takes_over = stay.takes_over;
+    added.back().feeds_update = stay.feeds_update;
+    added.back().takes_over = stay.takes_over;
   }
   for (const GradientStay& stay : plan_.gradient_stays) {
     add(Use::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
@@ -170,21 +197,39 @@ void Simulation::AddStays(int step) {
     add(stay.loads ? Use::kLoadedInput : Use::kSavedInput, stay.unit, stay.op, stay.op,
         stay.lead_ops, stay.span);
   }
-  std::stable_sort(stays_.begin() + begin, stays_.end(),
-                   [](const auto& a, const auto& b) { return a->first_op < b->first_op; });
-  for (size_t i = begin; i < stays_.size(); ++i) {
-    const ArenaSpan& span = stays_[i]->span;
-    for (size_t j = 0; j < i; ++j) {
-      const ArenaSpan& other = stays_[j]->span;
-      if (stays_[i]->takes_over && stays_[j]->feeds_update && stays_[j]->unit == stays_[i]->unit &&
-          stays_[j]->version + 1 == stays_[i]->version) {
-        continue;
-      }
-      if (span.Overlaps(other)) {
-        stays_[i]->overlaps.push_back(stays_[j].get());
-      }
-    }
+  std::stable_sort(added.begin(), added.end(),
+                   [](const Stay& a, const Stay& b) { return a.first_op < b.first_op; });
+  for (const Stay& each : added) {
+    Stay& stay = stays_.emplace_back(each);
+    stay.number = static_cast<int>(stays_.size());
+    TakeAddresses(stay);
+    of_unit_[static_cast<int>(stay.use)][stay.unit].push_back(&stay);
+    last_used_by_[stay.last_op].push_back(&stay);
+    addresses_from_[std::max(0, stay.first_op - stay.lead_ops)].push_back(&stay);
   }
+}
+
+void Simulation::TakeAddresses(Stay& stay) {
+  if (stay.span.bytes == 0) return;
+  LastThere& last = last_there_[static_cast<int>(stay.span.tier)];
+  const uint64_t begin = stay.span.offset, end = begin + stay.span.bytes;
+  auto at = last.upper_bound(begin);
+  if (at != last.begin() && std::prev(at)->second.first > begin) --at;
+  while (at != last.end() && at->first < end) {
+    const auto [there_begin, there] = *at;
+    const auto [there_end, other] = there;
+    at = last.erase(at);
+    const bool takes_over = stay.takes_over && other->feeds_update && other->unit == stay.unit &&
+                            other->version + 1 == stay.version;
+    if (takes_over) {
+      stay.overlaps.insert(stay.overlaps.end(), other->overlaps.begin(), other->overlaps.end());
+    } else if (stay.overlaps.empty() || stay.overlaps.back() != other) {
+      stay.overlaps.push_back(other);
+    }
+    if (there_begin < begin) last[there_begin] = {begin, other};
+    if (there_end > end) last[end] = {there_end, other};
+  }
+  last[begin] = {end, &stay};
 }
 
 bool Simulation::Free(const Stay& stay) const {
@@ -193,10 +238,8 @@ bool Simulation::Free(const Stay& stay) const {
 }
 
 Simulation::Stay* Simulation::Find(Use use, int unit, int op) const {
-  for (const auto& stay : stays_) {
-    if (stay->use == use && stay->unit == unit && stay->first_op <= op && op <= stay->last_op) {
-      return stay.get();
-    }
+  for (Stay* stay : of_unit_[static_cast<int>(use)][unit]) {
+    if (stay->first_op <= op && op <= stay->last_op) return stay;
   }
   return nullptr;
 }
@@ -220,21 +263,29 @@ bool Simulation::Ready(int op) const {
 
 bool Simulation::CanFetch(const Stay& stay) const {
   if (stay.use == Use::kWeights) return settled_[stay.unit] == stay.version;
-  return std::any_of(stays_.begin(), stays_.end(), [&](const auto& saved) {
-    return saved->use == Use::kSavedInput && saved->unit == stay.unit &&
-           saved->version == stay.version && saved->state == State::kReleased;
+  const auto& saved = of_unit_[static_cast<int>(Use::kSavedInput)][stay.unit];
+  return std::any_of(saved.begin(), saved.end(), [&](const Stay* each) {
+    return each->version == stay.version && each->state == State::kReleased;
   });
 }
 
 // Starts all that can start.
 void Simulation::Pump() {
-  for (const auto& stay : stays_) {
-    if (stay->state == State::kWaiting && stay->first_op - stay->lead_ops <= next_op_ &&
-        Free(*stay)) {
+  for (; entered_ <= next_op_ && entered_ < kSteps * ops(); ++entered_) {
+    const std::vector<Stay*>& entering = addresses_from_[entered_];
+    entering_.insert(entering_.end(), entering.begin(), entering.end());
+  }
+  std::erase_if(entering_, [&](Stay* stay) {
+    if (stay->state == State::kWaiting && Free(*stay)) {
       stay->state = stay->fetched() ? State::kAllocated : State::kReady;
     }
-    if (stay->state == State::kAllocated && CanFetch(*stay)) stay->state = State::kFilling;
-  }
+    if (stay->state == State::kAllocated && CanFetch(*stay)) {
+      stay->state = State::kFilling;
+      const auto before = [](const Stay* a, const Stay* b) { return a->number < b->number; };
+      filling_.insert(std::upper_bound(filling_.begin(), filling_.end(), stay, before), stay);
+    }
+    return stay->state != State::kWaiting && stay->state != State::kAllocated;
+  });
   if (OpsBehind() == next_op_ && next_op_ < kSteps * ops() && MayExchange(next_op_) &&
       Ready(next_op_)) {
     BeginOp();
@@ -319,22 +370,27 @@ void Simulation::AddUpdate(int unit, int version, Stay* sums) {
   }
   pass.needs.to_host += ToHost(UpdateToHostBytes(plan_, unit));
   pass.needs.to_device = ToDevice(UpdateToDeviceBytes(plan_, unit));
-  passes_.push_back(pass);
-  if (rest.needs.disk > 0) passes_.push_back(rest);
+  AddPass(pass);
+  if (rest.needs.disk > 0) AddPass(rest);
+}
+
+void Simulation::AddPass(Pass pass) {
+  pass.number = passes_added_++;
+  Passes(pass.streamed).push_back(pass);
 }
 
 void Simulation::FinishOp(int op) {
   const int version = op / ops() + 1;
   std::vector<Stay*> complete;
-  for (const auto& stay : stays_) {
-    if (stay->last_op != op || stay->state == State::kReleased) continue;
+  for (Stay* stay : last_used_by_[op]) {
+    if (stay->state == State::kReleased) continue;
     if (stay->use == Use::kSums) {
-      complete.push_back(stay.get());
+      complete.push_back(stay);
     } else if (stay->use == Use::kSavedInput) {
       Pass save;
       save.round = true;
       save.unit = -1;  // no gradient that an update would wait for
-      save.sums = stay.get();
+      save.sums = stay;
       save.needs.disk = clock_.disk.Seconds(0, static_cast<double>(stay->span.bytes));
       rounds_.push_back(save);
     } else if (!stay->feeds_update) {
@@ -355,6 +411,7 @@ void Simulation::FinishOp(int op) {
     }
     AddRounding(sums->unit, round.needs);
     rounds_.push_back(round);
+    ++rounds_of_[round.unit];
   }
   if ((op + 1) % ops() != 0) return;
   std::vector<bool> seen(plan_.layout.num_units(), false);
@@ -370,16 +427,11 @@ void Simulation::FinishOp(int op) {
 bool Simulation::CanRun(Pass& pass) {
   if (pass.begun || pass.round) return true;
   if (settled_[pass.unit] != pass.version - 1) return false;
-  if (!pass.sums && std::any_of(rounds_.begin(), rounds_.end(),
-                                [&](const Pass& round) { return round.unit == pass.unit; })) {
-    return false;
-  }
+  if (!pass.sums && rounds_of_[pass.unit] > 0) return false;
   if (plan_.UpdateFillsStays(pass.unit)) {
-    for (const auto& stay : stays_) {
-      if (stay->use != Use::kWeights || stay->unit != pass.unit || stay->version != pass.version)
-        continue;
-      if (stay->state == State::kReleased) continue;
-      if (stay->state == State::kAllocated) pass.destination = stay.get();
+    for (Stay* stay : of_unit_[static_cast<int>(Use::kWeights)][pass.unit]) {
+      if (stay->version != pass.version || stay->state == State::kReleased) continue;
+      if (stay->state == State::kAllocated) pass.destination = stay;
       break;
     }
     // After the last step there is no forward to wait for.
@@ -397,6 +449,7 @@ bool Simulation::CanRun(Pass& pass) {
 
 void Simulation::EndPass(Pass& pass) {
   if (pass.sums) pass.sums->state = State::kReleased;
+  if (pass.round && pass.unit >= 0) --rounds_of_[pass.unit];
   if (pass.round) return;
   if (pass.weights) pass.weights->state = State::kReleased;
   if (pass.destination) pass.destination->state = State::kReady;
@@ -431,21 +484,15 @@ void Take(const Shares& taken, Shares& there) {
 
 // In order, each as fast as disk and link let it; one that an update fills is no fetch.
 Simulation::Stay* Simulation::NextFetch(bool from_store) const {
-  for (const auto& stay : stays_) {
-    if (!stay->fetched() || stay->state != State::kFilling) continue;
-    if ((stay->needs.disk > 0) != from_store) continue;
-    const bool filled = std::any_of(passes_.begin(), passes_.end(), [&](const Pass& pass) {
-      return pass.destination == stay.get();
-    });
-    if (!filled) return stay.get();
+  for (Stay* stay : filling_) {
+    if ((stay->needs.disk > 0) == from_store) return stay;
   }
   return nullptr;
 }
 
 Simulation::Pass* Simulation::NextUpdate(bool streamed) {
-  const auto found = std::find_if(passes_.begin(), passes_.end(),
-                                  [&](const Pass& pass) { return pass.streamed == streamed; });
-  return found != passes_.end() && CanRun(*found) ? &*found : nullptr;
+  std::deque<Pass>& passes = Passes(streamed);
+  return !passes.empty() && CanRun(passes.front()) ? &passes.front() : nullptr;
 }
 
 void Simulation::Advance() {
@@ -453,7 +500,8 @@ void Simulation::Advance() {
   Stay* const copy = NextFetch(/*from_store=*/false);
   Pass* round = rounds_.empty() ? nullptr : &rounds_.front();
   std::vector<Pass*> updates;
-  const bool streamed_first = !passes_.empty() && passes_.front().streamed;
+  const bool streamed_first =
+      !streamed_.empty() && (passes_.empty() || streamed_.front().number < passes_.front().number);
   for (const bool streamed : {streamed_first, !streamed_first}) {
     if (Pass* const update = NextUpdate(streamed)) updates.push_back(update);
   }
@@ -516,17 +564,21 @@ void Simulation::Advance() {
     left = 0;
     return true;
   };
-  if (fetch && done(fetch->left, fetch_rate)) fetch->state = State::kReady;
-  if (copy && done(copy->left, copy_rate)) copy->state = State::kReady;
+  for (const auto& [stay, rate] : {std::pair(fetch, fetch_rate), std::pair(copy, copy_rate)}) {
+    if (stay == nullptr || !done(stay->left, rate)) continue;
+    stay->state = State::kReady;
+    std::erase(filling_, stay);
+  }
   const bool round_ends = round && done(round->left, round_rate);
   if (round_ends) {
     EndPass(*round);
     rounds_.pop_front();
   }
   for (size_t i = 0; i < updates.size(); ++i) {
-    if (done(updates[i]->left, update_rates[i])) EndPass(*updates[i]);
+    if (!done(updates[i]->left, update_rates[i])) continue;
+    EndPass(*updates[i]);
+    Passes(updates[i]->streamed).pop_front();
   }
-  std::erase_if(passes_, [](const Pass& pass) { return pass.left == 0; });
   if (moves) {
     done(input_left_, input_rate);
   } else if (computing_ && done(compute_left_, compute_rate)) {
