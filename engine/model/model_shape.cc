@@ -52,6 +52,12 @@ void ForLayers(ModelShape& shape,
 
 }  // namespace
 
+int64_t LossChunkRows(int64_t vocabulary) {
+  int64_t rows = 4096;
+  while (rows > 16 && rows * vocabulary > int64_t{1} << 24) rows /= 2;
+  return rows;
+}
+
 void DescribeGpt2Units(ModelShape& shape) {
   const int64_t d = shape.hidden, inner = shape.intermediate;
   UnitBuilder embedding(shape, "embedding");

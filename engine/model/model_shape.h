@@ -39,6 +39,10 @@ struct ModelShape {
   std::vector<std::string> notes;  // what was guessed, for people
 };
 
+// Rows of a chunk that the loss is computed in, by the vocabulary alone: at most 2^24 logits, so
+// 32 MiB in bf16.
+int64_t LossChunkRows(int64_t vocabulary);
+
 // What only some families have.
 struct FamilyTraits {
   bool query_bias = false;   // queries, keys and values
