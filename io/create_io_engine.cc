@@ -1,4 +1,5 @@
-// The run-time choice between io_uring and threads.
+#include "io/create_io_engine.h"
+
 #include <memory>
 #include <utility>
 
@@ -6,7 +7,6 @@
 #include "absl/strings/str_join.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/io_engine.h"
 #include "io/thread_engine.h"
 #include "io/uring_engine.h"
 

@@ -207,6 +207,45 @@ absl::Status RealFile::WriteAt(uint64_t offset_bytes, const char* data, uint64_t
       });
 }
 
+absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes,
+                                          SymbolicLink symbolic_link) {
+  const std::string name(path);
+  const int flags =
+      O_RDONLY | O_CLOEXEC | (symbolic_link == SymbolicLink::kRefuse ? O_NOFOLLOW : 0);
+  UniqueFd fd(RetryOnSignal([&] { return ::open(name.c_str(), flags); }));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", name));
+  // Read to the end and not to st_size, which is 0 for files of /proc.
+  constexpr size_t kChunkBytes = 64 << 10;
+  std::string content;
+  for (;;) {
+    const size_t have_bytes = content.size();
+    content.resize(have_bytes + kChunkBytes);
+    const ssize_t got =
+        RetryOnSignal([&] { return ::read(fd.get(), content.data() + have_bytes, kChunkBytes); });
+    if (got < 0) {
+      return ErrnoStatus(errno, absl::StrCat("read ", name, " at offset ", have_bytes));
+    }
+    content.resize(have_bytes + static_cast<size_t>(got));
+    if (got == 0) return content;
+    if (content.size() > limit_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("read ", name, ": larger than the limit of ",
+                                                     limit_bytes,
+                                                     " bytes for a file of this kind"));
+    }
+  }
+}
+
+absl::Status SyncDirectory(absl::string_view path) {
+  const std::string name(path);
+  UniqueFd fd(
+      RetryOnSignal([&] { return ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open directory ", name));
+  if (RetryOnSignal([&] { return ::fsync(fd.get()); }) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("sync directory ", name));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<uint64_t> FreeSpaceBytes(absl::string_view path) {
   const std::string name(path);
   struct statvfs info;

@@ -76,20 +76,6 @@ enum class SymbolicLink { kFollow, kRefuse };
 absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes = 256u << 20,
                                           SymbolicLink symbolic_link = SymbolicLink::kFollow);
 
-// Writes `content` so that after a crash at any moment `path` holds either
-// its old content or the new one: temporary name in the same directory,
-// fdatasync, rename, fsync of the directory. Mode 0600.
-// A symbolic link at `path` is replaced, not followed.
-absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content);
-
-// Whether a file of this name is what WriteFileAtomically leaves behind when
-// the process dies in the middle. Whoever owns the directory may remove it.
-bool IsAtomicWriteLeftover(absl::string_view name);
-
-// Removes them all. Best effort: they only waste space. REQUIRES: nobody else writes there.
-void RemoveAtomicWriteLeftovers(int directory_fd);
-void RemoveAtomicWriteLeftovers(absl::string_view directory);
-
 // fsync of a directory: makes creations and renames inside it durable.
 absl::Status SyncDirectory(absl::string_view path);
 

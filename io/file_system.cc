@@ -17,7 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
-#include "io/io_engine.h"
+#include "io/create_io_engine.h"
+#include "io/own_files.h"
 
 namespace spillway {
 namespace {
@@ -168,6 +169,13 @@ class RealFileSystem final : public FileSystem {
   }
 };
 
+absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path));
+  RETURN_IF_ERROR(file->Append(content));
+  RETURN_IF_ERROR(file->Sync());
+  return file->Close();
+}
+
 }  // namespace
 
 FileSystem& FileSystem::Real() {
@@ -208,6 +216,24 @@ std::string ParentPath(absl::string_view path) {
 
 std::string FileName(absl::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
+}
+
+absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
+                                 absl::string_view content) {
+  const std::string name(path);
+  ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());
+  const std::string temporary = AtomicWriteName(name, random);
+  absl::Status status = WriteAndSync(files, temporary, content);
+  if (status.ok()) status = files.Rename(temporary, name);
+  if (!status.ok()) {
+    (void)files.Remove(temporary);
+    return status;
+  }
+  return files.SyncDirectory(ParentPath(name));
+}
+
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {
+  return WriteFileAtomically(FileSystem::Real(), path, content);
 }
 
 }  // namespace spillway

@@ -104,8 +104,12 @@ absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::strin
 std::string ParentPath(absl::string_view path);
 std::string FileName(absl::string_view path);
 
-// See io/file.h.
+// Writes `content` so that after a crash at any moment `path` holds either
+// its old content or the new one: temporary name in the same directory,
+// fdatasync, rename, fsync of the directory. Mode 0600.
+// A symbolic link at `path` is replaced, not followed.
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
                                  absl::string_view content);
+absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content);
 
 }  // namespace spillway

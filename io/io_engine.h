@@ -148,13 +148,4 @@ class IoEngine {
   virtual IoStats stats() const = 0;
 };
 
-// kInvalidArgument, with the range, for a size or number that no engine takes.
-absl::Status CheckIoEngineOptions(const IoEngineOptions& options);
-
-// Creates the engine that `options` asks for. kAuto tries io_uring and falls
-// back to threads; the choice and its reason are one log line. kUring where
-// io_uring is refused is an error that names the likely cause (seccomp,
-// kernel.io_uring_disabled, memlock) and the remedy.
-absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& options);
-
 }  // namespace spillway

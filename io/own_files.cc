@@ -9,17 +9,20 @@
 #include <cerrno>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
-#include "io/file.h"
 
 namespace spillway {
 namespace {
 
 // st_blocks counts these, whatever the filesystem's own blocks are.
 constexpr uint64_t kStatBlockBytes = 512;
+
+constexpr absl::string_view kTemporaryMark = ".tmp-";
+constexpr size_t kTemporaryDigits = 16;
 
 const char* KindName(mode_t mode) {
   if (S_ISLNK(mode)) return "a symbolic link";
@@ -98,6 +101,31 @@ absl::Status CheckRegularFile(int fd, absl::string_view path) {
   struct stat info;
   if (::fstat(fd, &info) != 0) return ErrnoStatus(errno, absl::StrCat("look at ", path));
   return CheckRegular(info, path);
+}
+
+std::string AtomicWriteName(absl::string_view path, uint64_t random) {
+  return absl::StrFormat("%s%s%016x", path, kTemporaryMark, random);
+}
+
+bool IsAtomicWriteLeftover(absl::string_view name) {
+  const size_t tail = kTemporaryMark.size() + kTemporaryDigits;
+  if (name.size() <= tail) return false;
+  const absl::string_view end = name.substr(name.size() - tail);
+  return absl::StartsWith(end, kTemporaryMark) &&
+         end.find_first_not_of("0123456789abcdef", kTemporaryMark.size()) ==
+             absl::string_view::npos;
+}
+
+void RemoveAtomicWriteLeftovers(int directory_fd) {
+  (void)ForEachEntry(directory_fd, "", [&](const std::string& name, const struct stat&) {
+    if (IsAtomicWriteLeftover(name)) ::unlinkat(directory_fd, name.c_str(), 0);
+    return absl::OkStatus();
+  });
+}
+
+void RemoveAtomicWriteLeftovers(absl::string_view directory) {
+  const UniqueFd fd(::open(std::string(directory).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.valid()) RemoveAtomicWriteLeftovers(fd.get());
 }
 
 absl::StatusOr<std::vector<DirectoryEntry>> ListDirectory(int directory_fd,

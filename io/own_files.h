@@ -21,6 +21,18 @@ absl::Status CheckOwnFile(int fd, absl::string_view path);
 // The first of these alone: for what is only read.
 absl::Status CheckRegularFile(int fd, absl::string_view path);
 
+// The name under which WriteFileAtomically (io/file_system.h) writes what becomes `path`. `random`
+// and not the process id: two containers that share a directory may run under the same one.
+std::string AtomicWriteName(absl::string_view path, uint64_t random);
+
+// Whether a file of this name is what WriteFileAtomically leaves behind when
+// the process dies in the middle. The owner of the directory may remove it.
+bool IsAtomicWriteLeftover(absl::string_view name);
+
+// Removes them all. Best effort: they only waste space. REQUIRES: nobody else writes there.
+void RemoveAtomicWriteLeftovers(int directory_fd);
+void RemoveAtomicWriteLeftovers(absl::string_view directory);
+
 struct DirectoryEntry {
   std::string name;
   bool is_file = false;       // regular

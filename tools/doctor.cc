@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_split.h"
+#include "engine/inspect/doctor_page.h"
 #include "engine/machine/swap_paths.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/torch_facts.h"

@@ -8,6 +8,7 @@
 #include "engine/base/size.h"
 #include "engine/run/committed_run.h"
 #include "engine/weights/model_files.h"
+#include "engine/weights/safetensors_model_writer.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/commands.h"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/config/rank_settings.h"
 #include "engine/ranks/hostfile.h"
 #include "engine/ranks/rank_log.h"
 #include "engine/ranks/spawn_ranks.h"

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/encode_progress.h"
+#include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenize_files.h"
 #include "engine/data/tokenizer.h"
 #include "engine/machine/memory_limits.h"

@@ -14,6 +14,7 @@
 #include "engine/base/stop_signal.h"
 #include "engine/estimate/profile_file.h"
 #include "engine/machine/block_device.h"
+#include "engine/tuning/tune_output.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/commands.h"

@@ -5,28 +5,16 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/base/strict_json.h"
+#include "engine/config/setting.h"
 #include "engine/numeric/lr_schedule.h"
 #include "engine/options/train_options.h"
 
 namespace spillway {
-
-// A key of the file: absent (no `where`), "auto" (no value), or a value.
-template <typename T>
-struct Setting {
-  std::optional<T> value;
-  std::string key;    // "optimizer.params.lr"
-  std::string where;  // "FILE:LINE"
-
-  bool given() const { return !where.empty(); }
-  bool is_auto() const { return given() && !value.has_value(); }
-};
 
 struct DeepSpeedConfig {
   std::string file;

@@ -1,6 +1,7 @@
-// The first part of the table: what is trained, in which precision, and where its state
-// lives. DeepSpeed 0.19.8's keys (runtime/config.py, zero/config.py, offload_config.py,
-// precision_config.py, lr_schedules.py), and older names that files in the wild still use.
+// DeepSpeed 0.19.8's keys (runtime/config.py, zero/config.py, offload_config.py,
+// precision_config.py, lr_schedules.py, monitor/, profiling/, comm/, compile/,
+// runtime/model_checkpointing/, runtime/tensor_parallel/), and older names that files in the wild
+// still use.
 #include "engine/config/deepspeed_key_table.h"
 
 namespace spillway {
@@ -11,11 +12,15 @@ using enum KeyTreatment;
 constexpr absl::string_view kOtherOptimizer = "neither Adam nor SGD knows it";
 constexpr absl::string_view kOtherScheduler = "no supported scheduler knows it";
 constexpr absl::string_view kOtherNumbers = "it changes the numbers of the run";
+constexpr absl::string_view kOtherData = "it changes which data is seen, and when";
+constexpr absl::string_view kOtherModel = "it changes the model that is trained";
+constexpr absl::string_view kDataParallelOnly = "ranks share the work by data only";
 
 }  // namespace
 
-std::vector<KeyRule> TrainingKeyRules() {
-  return {
+const std::vector<KeyRule>& DeepSpeedKeyRules() {
+  static const std::vector<KeyRule>& rules = *new std::vector<KeyRule>{
+      // What is trained, in which precision, and where its state lives.
       {"/train_batch_size", kHonoured},
       {"/train_micro_batch_size_per_gpu", kHonoured},
       {"/gradient_accumulation_steps", kHonoured},
@@ -226,16 +231,167 @@ std::vector<KeyRule> TrainingKeyRules() {
       {"/activation_checkpointing/number_checkpoints", kPlan},
       {"/activation_checkpointing/synchronize_checkpoint_boundary", kPlan},
       {"/activation_checkpointing/profile", kNoEffect},
-  };
-}
 
-const std::vector<KeyRule>& DeepSpeedKeyRules() {
-  static const std::vector<KeyRule>& rules = *[] {
-    auto* all = new std::vector<KeyRule>(TrainingKeyRules());
-    const std::vector<KeyRule> other = OtherKeyRules();
-    all->insert(all->end(), other.begin(), other.end());
-    return all;
-  }();
+      // Communication, monitoring, checkpoints, and the features that DeepSpeed has besides.
+      {"/communication_data_type", kHonoured},
+      {"/seq_parallel_communication_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
+      {"/seq_parallel_comm_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
+      {"/fp32_allreduce", kNoEffect},
+      {"/prescale_gradients", kOnly, "[false]", kOtherNumbers},
+      {"/gradient_predivide_factor", kOnly, "[1]", kOtherNumbers},
+      {"/gradient_allreduce_op", kOnly, R"(["mean"])", kOtherNumbers},
+      {"/sparse_gradients", kOnly, "[false]", "gradients are dense"},
+      {"/data_types", kBlock},
+      {"/data_types/grad_accum_dtype", kOnly, R"(["fp32"])", "gradients accumulate in fp32"},
+      {"/data_types/param_dtype", kOnly, "[null]", "bf16 and fp16 blocks say the precision"},
+      {"/data_types/buffer_dtype", kOnly, "[null]", "bf16 and fp16 blocks say the precision"},
+      {"/data_types/keep_in_fp32_modules", kOnly, R"(["auto", []])",
+       "the models here have no buffers in another precision"},
+      {"/disable_allgather", kPlan},
+      {"/allgather_size", kPlan},
+      {"/managed_gradient_accumulation", kOnly, "[true]", "the engine counts the micro-batches"},
+
+      {"/zero_allow_untested_optimizer", kNoEffect},
+      {"/zero_force_ds_cpu_optimizer", kNoEffect},
+      {"/steps_per_print", kNoEffect},
+      {"/wall_clock_breakdown", kNoEffect},
+      {"/memory_breakdown", kNoEffect},
+      {"/dump_state", kNoEffect},
+      {"/disable_python_gc", kNoEffect},
+      {"/log_level", kNoEffect},
+      {"/timers", kNoEffect},
+      {"/timers/throughput", kNoEffect},
+      {"/timers/throughput/enabled", kNoEffect},
+      {"/timers/throughput/synchronized", kNoEffect},
+      {"/vocabulary_size", kNoEffect},
+      {"/flops_profiler", kNoEffect},
+      {"/flops_profiler/enabled", kNoEffect},
+      {"/flops_profiler/recompute_fwd_factor", kNoEffect},
+      {"/flops_profiler/profile_step", kNoEffect},
+      {"/flops_profiler/module_depth", kNoEffect},
+      {"/flops_profiler/top_modules", kNoEffect},
+      {"/flops_profiler/detailed", kNoEffect},
+      {"/flops_profiler/output_file", kNoEffect},
+      {"/comms_logger", kNoEffect},
+      {"/comms_logger/enabled", kNoEffect},
+      {"/comms_logger/prof_all", kNoEffect},
+      {"/comms_logger/prof_ops", kNoEffect},
+      {"/comms_logger/verbose", kNoEffect},
+      {"/comms_logger/debug", kNoEffect},
+      {"/tensorboard", kNoEffect},
+      {"/tensorboard/enabled", kNoEffect},
+      {"/tensorboard/output_path", kNoEffect},
+      {"/tensorboard/job_name", kNoEffect},
+      {"/wandb", kNoEffect},
+      {"/wandb/enabled", kNoEffect},
+      {"/wandb/group", kNoEffect},
+      {"/wandb/team", kNoEffect},
+      {"/wandb/project", kNoEffect},
+      {"/comet", kNoEffect},
+      {"/comet/enabled", kNoEffect},
+      {"/comet/samples_log_interval", kNoEffect},
+      {"/comet/project", kNoEffect},
+      {"/comet/workspace", kNoEffect},
+      {"/comet/api_key", kNoEffect},
+      {"/comet/experiment_name", kNoEffect},
+      {"/comet/experiment_key", kNoEffect},
+      {"/comet/online", kNoEffect},
+      {"/comet/mode", kNoEffect},
+      {"/csv_monitor", kNoEffect},
+      {"/csv_monitor/enabled", kNoEffect},
+      {"/csv_monitor/output_path", kNoEffect},
+      {"/csv_monitor/job_name", kNoEffect},
+      {"/monitor_config", kNoEffect},
+      {"/checkpoint", kNoEffect},
+      {"/checkpoint/tag_validation", kNoEffect},
+      {"/checkpoint/load_universal", kNoEffect},
+      {"/checkpoint/use_node_local_storage", kNoEffect},
+      {"/checkpoint/parallel_write", kNoEffect},
+      {"/checkpoint/parallel_write/pipeline_stage", kNoEffect},
+      {"/checkpoint/checkpoint_serialization", kNoEffect},
+      {"/checkpoint/writer", kNoEffect},
+      {"/checkpoint/writer/type", kNoEffect},
+      {"/checkpoint/writer/io_buffer_size", kNoEffect},
+      {"/checkpoint/writer/io_buffer_double", kNoEffect},
+      {"/checkpoint/writer/io_multiplier", kNoEffect},
+      {"/checkpoint/writer/show_statistics", kNoEffect},
+      {"/checkpoint/writer/data_parallel", kNoEffect},
+      {"/checkpoint/writer/decoupled", kNoEffect},
+      {"/nebula", kNoEffect},
+      {"/datastates_ckpt", kNoEffect},
+      {"/use_node_local_storage", kNoEffect},
+      {"/dataloader_drop_last", kNoEffect},  // samples follow each other without an end
+      {"/compile", kPlan},
+      {"/compile/enabled", kPlan},
+      {"/compile/backend", kPlan},
+      {"/compile/kwargs", kPlan},
+      {"/compile/deepcompile", kPlan},
+      {"/compile/autoep_non_moe", kPlan},
+      {"/compile/free_activation", kPlan},
+      {"/compile/free_activation_threshold", kPlan},
+      {"/compile/offload_activation", kPlan},
+      {"/compile/offload_activation_pin_memory", kPlan},
+      {"/compile/offload_opt_states", kPlan},
+      {"/compile/double_buffer", kPlan},
+      {"/compile/symmetric_memory", kPlan},
+      {"/compile/debug_log", kPlan},
+      {"/compile/offload_parameters", kPlan},
+      {"/compile/sync_before_reduce", kPlan},
+      {"/compile/sync_after_reduce", kPlan},
+      {"/compile/sync_before_allgather", kPlan},
+      {"/compile/sync_after_allgather", kPlan},
+      {"/compile/keep_int_input_tensors", kPlan},
+      {"/compile/keep_all_input_tensors", kPlan},
+      {"/compile/passes", kPlan},
+      {"/graph_harvesting", kPlan},
+      {"/autotuning", kPlan},
+
+      {"/amp", kUnlessEnabled, {}, "Apex' mixed precision; use a bf16 or fp16 block"},
+      {"/torch_autocast", kUnlessEnabled, {}, "use a bf16 or fp16 block"},
+      {"/elasticity", kUnlessEnabled, {}, "it chooses the batch size; set train_batch_size"},
+      {"/data_efficiency", kUnlessEnabled, {}, kOtherData},
+      {"/curriculum_learning", kUnlessEnabled, {}, kOtherData},
+      {"/progressive_layer_drop", kUnlessEnabled, {}, kOtherModel},
+      {"/eigenvalue", kUnlessEnabled, {}, kOtherNumbers},
+      {"/quantize_training", kUnlessEnabled, {}, kOtherNumbers},
+      {"/hybrid_engine", kUnlessEnabled, {}, "it serves generation during training"},
+      {"/sparse_attention", kUnlessEnabled, {}, kOtherModel},
+      {"/compression_training", kUnlessEnabled, {}, kOtherModel},
+      {"/weight_quantization", kUnlessEnabled, {}, kOtherNumbers},
+      {"/expert_parallel", kUnlessEnabled, {}, kOtherModel},
+      {"/tensor_parallel", kBlock},
+      {"/tensor_parallel/autotp_size", kOnly, "[0, 1]", kDataParallelOnly},
+      {"/tensor_parallel/tensor_parallel", kBlock},
+      {"/tensor_parallel/tensor_parallel/tp_size", kOnly, "[1]", kDataParallelOnly},
+      {"/tensor_parallel/tensor_parallel/tp_grain_size", kNoEffect},
+      {"/tensor_parallel/tensor_parallel/mpu", kNoEffect},
+      {"/tensor_parallel/tensor_parallel/tp_group", kNoEffect},
+      {"/tensor_parallel/tp", kBlock},
+      {"/tensor_parallel/tp/tp_size", kOnly, "[1]", kDataParallelOnly},
+      {"/tensor_parallel/tp/tp_grain_size", kNoEffect},
+      {"/tensor_parallel/tp/mpu", kNoEffect},
+      {"/tensor_parallel/tp/tp_group", kNoEffect},
+      {"/tensor_parallel/dtype", kNoEffect},
+      {"/tensor_parallel/tp_overlap_comm", kPlan},
+      {"/tensor_parallel/vocab_parallel_lm_head", kOnly, "[false]", kDataParallelOnly},
+      {"/tensor_parallel/vocab_parallel_ce_backend", kNoEffect},
+      {"/tensor_parallel/injection_policy_tuple", kNoEffect},
+      {"/tensor_parallel/partition_config", kNoEffect},
+      {"/tensor_parallel/preset_model", kNoEffect},
+      {"/tensor_parallel/keep_module_on_host", kPlan},
+      {"/tensor_parallel/replace_with_kernel_inject", kNoEffect},
+      {"/tensor_parallel/kernel_inject", kNoEffect},
+      {"/pipeline", kBlock},
+      {"/pipeline/stages", kOnly, "[1]", kDataParallelOnly},
+      {"/pipeline/partition", kNoEffect},
+      {"/pipeline/seed_layers", kOnly, "[false]", kOtherNumbers},
+      {"/pipeline/activation_checkpoint_interval", kPlan},
+      {"/pipeline/pipe_partitioned", kPlan},
+      {"/pipeline/grad_partitioned", kPlan},
+      {"/pipeline/use_reentrant", kPlan},
+      {"/sequence_parallel_size", kOnly, "[1]", kDataParallelOnly},
+      {"/use_data_before_expert_parallelism", kOnly, "[false]", kOtherModel},
+  };
   return rules;
 }
 

@@ -15,8 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "engine/base/strict_json.h"
-#include "engine/config/deepspeed_config.h"
 #include "engine/config/deepspeed_keys.h"
+#include "engine/config/setting.h"
 
 namespace spillway {
 

@@ -5,8 +5,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "engine/config/run_config_resolver.h"
+#include "engine/config/rank_settings.h"
 #include "engine/config/trainer_flags.h"
+#include "engine/config/training_settings.h"
 #include "engine/machine/swap_paths.h"
 #include "io/base/status.h"
 
@@ -15,64 +16,39 @@ namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
 
-}  // namespace
+// The groups of settings in their order, and those of them that say what is trained and where.
+class RunSettings : SettingPicker {
+ public:
+  explicit RunSettings(const SettingSources& sources) : SettingPicker(sources), all_(sources) {}
 
-absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given, const Launch& launch) {
-  TrainFlags flags = given;
-  RETURN_IF_ERROR(TranslateTrainerFlags(&flags));
-  DeepSpeedConfig file;
-  if (flags.config) {
-    absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
-    if (!read.ok()) {
-      // How DeepSpeed's launchers pass a configuration on: {" in base64.
-      const bool encoded =
-          absl::StartsWith(*flags.config, "eyJ") || absl::StartsWith(*flags.config, "ewog");
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--config: ", read.status().message(),
-          encoded ? "; if this is a configuration in base64, decode it into a file" : ""));
-    }
-    file = *std::move(read);
+  void Resolve() {
+    ResolveInputs();
+    ResolveRankSettings(all_);
+    ResolveTrainingSettings(all_);
+    ResolveMachine();
+    ResolvePlacement();
+    ResolveCommits();
+    ResolveTrace();
+    ResolveWrites();
+    NoteOtherKeys();
   }
-  return RunConfigResolver(flags, file, launch).Resolve();
-}
 
-nlohmann::json ResolvedConfigJson(const RunConfig& config) {
-  nlohmann::json resolved = nlohmann::json::object();
-  for (const ResolvedValue& value : config.values) {
-    nlohmann::json& entry = resolved[value.name];
-    entry = {{"value", value.value}, {"source", value.source}};
-    if (!value.file_source.empty()) {
-      entry["overrides"] = {{"value", value.file_value}, {"source", value.file_source}};
-    }
-  }
-  return resolved;
-}
+ private:
+  void ResolveInputs();
+  void ResolveMachine();
+  void ResolvePlacement();
+  Offload ResolveOffload(const std::string& name, const Text& flag, const Text& general,
+                         const Setting<Offload>& setting);
+  void ResolveSwapPaths();
+  void ResolveCommits();
+  void ResolveTrace();
+  void ResolveWrites();
+  void NoteOtherKeys();
 
-int64_t RunConfigResolver::Integer(const std::string& name, const Text& flag,
-                                   const Setting<int64_t>& setting, int64_t fallback, int64_t low,
-                                   int64_t high) {
-  return Pick(name, flag, setting, fallback, [&](const std::string& dashed, const std::string& t) {
-    return IntegerFlag(dashed, t, low, high);
-  });
-}
+  const SettingSources& all_;
+};
 
-double RunConfigResolver::Number(const std::string& name, const Text& flag,
-                                 const Setting<double>& setting, double fallback, double low,
-                                 double high, bool high_included) {
-  return Pick(name, flag, setting, fallback, [&](const std::string& dashed, const std::string& t) {
-    return NumberFlag(dashed, t, low, high, high_included);
-  });
-}
-
-std::string RunConfigResolver::String(const std::string& name, const Text& flag,
-                                      const std::string& fallback) {
-  if (flag && flag->empty()) Invalid(absl::StrCat(FlagName(name), " is empty"));
-  const std::string value = flag.value_or(fallback);
-  Record(name, value, flag ? FlagName(name) : "default");
-  return value;
-}
-
-void RunConfigResolver::ResolveInputs() {
+void RunSettings::ResolveInputs() {
   config_.model = String("model", flags_.model, "");
   config_.train.output = String("output", flags_.output, "");
   config_.data = flags_.data;
@@ -100,7 +76,7 @@ void RunConfigResolver::ResolveInputs() {
   }
 }
 
-void RunConfigResolver::ResolveMachine() {
+void RunSettings::ResolveMachine() {
   TrainOptions& train = config_.train;
   train.device = Choice<std::string>("device", flags_.device, {}, "auto",
                                      {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
@@ -127,8 +103,8 @@ void RunConfigResolver::ResolveMachine() {
                       file_.aio_queue_depth.value.has_value(), file_.aio_threads.value.has_value()};
 }
 
-Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& flag,
-                                          const Text& general, const Setting<Offload>& setting) {
+Offload RunSettings::ResolveOffload(const std::string& name, const Text& flag, const Text& general,
+                                    const Setting<Offload>& setting) {
   const FlagChoices<Offload> choices = {{"auto", Offload::kAuto},
                                         {"none", Offload::kNone},
                                         {"cpu", Offload::kCpu},
@@ -161,7 +137,7 @@ Offload RunConfigResolver::ResolveOffload(const std::string& name, const Text& f
   return offload;
 }
 
-void RunConfigResolver::ResolvePlacement() {
+void RunSettings::ResolvePlacement() {
   TrainOptions& train = config_.train;
   train.offload_param =
       ResolveOffload("offload-param", flags_.offload_param, flags_.offload, file_.offload_param);
@@ -188,7 +164,7 @@ void RunConfigResolver::ResolvePlacement() {
   needs_place(train.offload_activations, {});
 }
 
-void RunConfigResolver::ResolveSwapPaths() {
+void RunSettings::ResolveSwapPaths() {
   std::vector<std::string>& paths = config_.train.swap_paths;
   // What the file says. A path counts where its block's device is used.
   std::vector<std::string> file_paths;
@@ -220,7 +196,7 @@ void RunConfigResolver::ResolveSwapPaths() {
   }
 }
 
-void RunConfigResolver::ResolveCommits() {
+void RunSettings::ResolveCommits() {
   TrainOptions& train = config_.train;
   train.commit_every = Integer("commit-every", flags_.commit_every, {}, 0, 0, kMost);
   train.no_commit = flags_.no_commit;
@@ -246,7 +222,7 @@ void RunConfigResolver::ResolveCommits() {
 }
 
 // "20" is the first twenty of this process, "100-109" those ten.
-void RunConfigResolver::ResolveTrace() {
+void RunSettings::ResolveTrace() {
   TraceOptions& trace = config_.train.trace;
   trace.path = String("trace", flags_.trace, "");
   String("trace-steps", flags_.trace_steps, "10");
@@ -274,7 +250,7 @@ void RunConfigResolver::ResolveTrace() {
   trace.steps = last - trace.first_step + 1;
 }
 
-void RunConfigResolver::ResolveWrites() {
+void RunSettings::ResolveWrites() {
   TrainOptions& train = config_.train;
   train.max_bytes_written =
       Pick<uint64_t>("max-bytes-written", flags_.max_bytes_written, {}, 0, SizeFlag);
@@ -283,7 +259,7 @@ void RunConfigResolver::ResolveWrites() {
                                          static_cast<uint64_t>(kDriveBytesPerDay), SizeFlag));
 }
 
-void RunConfigResolver::NoteOtherKeys() {
+void RunSettings::NoteOtherKeys() {
   for (const std::string& note : file_.notes) Note(note);
   if (!file_.decided_by_plan.empty()) {
     Note(absl::StrCat(file_.file,
@@ -295,6 +271,43 @@ void RunConfigResolver::NoteOtherKeys() {
                       ": without effect here: ", absl::StrJoin(file_.without_effect, ", ")));
     Record("without_effect", file_.without_effect, file_.file);
   }
+}
+
+}  // namespace
+
+absl::StatusOr<RunConfig> ResolveRunConfig(const TrainFlags& given, const Launch& launch) {
+  TrainFlags flags = given;
+  RETURN_IF_ERROR(TranslateTrainerFlags(&flags));
+  DeepSpeedConfig file;
+  if (flags.config) {
+    absl::StatusOr<DeepSpeedConfig> read = ReadDeepSpeedConfig(*flags.config);
+    if (!read.ok()) {
+      // How DeepSpeed's launchers pass a configuration on: {" in base64.
+      const bool encoded =
+          absl::StartsWith(*flags.config, "eyJ") || absl::StartsWith(*flags.config, "ewog");
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--config: ", read.status().message(),
+          encoded ? "; if this is a configuration in base64, decode it into a file" : ""));
+    }
+    file = *std::move(read);
+  }
+  RunConfig config;
+  absl::Status status;
+  RunSettings({flags, file, launch, config, status}).Resolve();
+  RETURN_IF_ERROR(status);
+  return config;
+}
+
+nlohmann::json ResolvedConfigJson(const RunConfig& config) {
+  nlohmann::json resolved = nlohmann::json::object();
+  for (const ResolvedValue& value : config.values) {
+    nlohmann::json& entry = resolved[value.name];
+    entry = {{"value", value.value}, {"source", value.source}};
+    if (!value.file_source.empty()) {
+      entry["overrides"] = {{"value", value.file_value}, {"source", value.file_source}};
+    }
+  }
+  return resolved;
 }
 
 void TuneRunConfig(RunConfig* config) {

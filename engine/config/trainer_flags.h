@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "engine/config/run_config.h"
+#include "engine/config/train_flags.h"
 
 namespace spillway {
 

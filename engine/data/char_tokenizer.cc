@@ -14,7 +14,7 @@
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
-#include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {

@@ -1,5 +1,5 @@
-// The .npy half of engine/data/token_file.h. The format:
-// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#include "engine/data/npy_header.h"
+
 #include <cstring>
 #include <optional>
 #include <string>
@@ -9,7 +9,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "engine/data/token_file.h"
 #include "io/base/status.h"
 
 namespace spillway {

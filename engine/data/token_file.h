@@ -7,18 +7,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/data/npy_header.h"
 #include "engine/data/tokenizer.h"
 #include "io/base/unique_fd.h"
 
 namespace spillway {
-
-struct TokenFormat {
-  int width_bytes = 2;  // 1, 2, 4 or 8, little-endian
-  bool is_signed = false;
-  bool marks_loss = false;  // kWithoutLoss is a flag, not part of the number
-  uint64_t data_offset_bytes = 0;
-  int64_t tokens = 0;
-};
 
 // Movable; closed by the destructor. Reading: any thread.
 class TokenFile {
@@ -49,12 +42,5 @@ class TokenFile {
   std::string path_;
   TokenFormat format_;
 };
-
-// Headers of .npy files are read up to here.
-inline constexpr uint64_t kNpyHeadBytes = 128 << 10;
-
-// The header of a .npy file: `head` is its first bytes, at most kNpyHeadBytes.
-// kInvalidArgument says what is wrong with it; the caller adds the file.
-absl::StatusOr<TokenFormat> ParseNpyHeader(absl::string_view head, uint64_t file_size_bytes);
 
 }  // namespace spillway

@@ -1,20 +1,11 @@
 #include "engine/data/tokenizer.h"
 
-#include <sys/stat.h>
-
-#include <utility>
-
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/data/bpe_tokenizer.h"
-#include "engine/data/char_tokenizer.h"
 #include "io/base/status.h"
-#include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
-
-constexpr absl::string_view kBytesFile = "bytes.json";
 
 class ByteEncoder : public TextEncoder {
  public:
@@ -49,11 +40,6 @@ class ByteTokenizer : public Tokenizer {
   std::string fingerprint() const override { return "bytes"; }
 };
 
-bool Exists(const std::string& path) {
-  struct stat info;
-  return ::stat(path.c_str(), &info) == 0;
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<int64_t>> Tokenizer::Encode(absl::string_view text) const {
@@ -65,55 +51,5 @@ absl::StatusOr<std::vector<int64_t>> Tokenizer::Encode(absl::string_view text) c
 }
 
 std::unique_ptr<Tokenizer> NewByteTokenizer() { return std::make_unique<ByteTokenizer>(); }
-
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory) {
-  const std::string chars = absl::StrCat(directory, "/", kCharsFile);
-  if (Exists(chars)) return LoadCharTokenizer(chars);
-  if (Exists(absl::StrCat(directory, "/", kBytesFile))) return NewByteTokenizer();
-  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) return LoadBpeTokenizer(directory);
-  for (const char* other : {"vocab.json", "merges.txt", "tokenizer.model", "vocab.txt"}) {
-    if (!Exists(absl::StrCat(directory, "/", other))) continue;
-    return absl::UnimplementedError(
-        absl::StrCat(directory, " has a ", other,
-                     " but no tokenizer.json, which is what is read; transformers makes one: "
-                     "AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"));
-  }
-  return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer (tokenizer.json, ",
-                                          kCharsFile, " or ", kBytesFile, ")"));
-}
-
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
-                                                         absl::string_view model_directory,
-                                                         const std::vector<std::string>& data) {
-  std::vector<std::string> texts;
-  for (const std::string& file : data) {
-    if (absl::EndsWith(file, ".txt") || absl::EndsWith(file, ".jsonl")) texts.push_back(file);
-  }
-  if (choice == "bytes") return NewByteTokenizer();
-  if (choice == "chars") {
-    if (texts.empty()) {
-      return absl::InvalidArgumentError(
-          "--tokenizer chars takes its vocabulary from the .txt and .jsonl files of --data, and "
-          "there are none");
-    }
-    return NewCharTokenizer(texts);
-  }
-  if (choice == "model") return LoadTokenizer(model_directory);
-  if (!choice.empty()) {
-    absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(choice);
-    if (absl::IsNotFound(loaded.status())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--tokenizer ", choice,
-                       ": neither 'model', 'chars' or 'bytes' nor a directory with a "
-                       "tokenizer"));
-    }
-    return loaded;
-  }
-  // Not said: nothing is needed for tokens.
-  if (texts.empty()) return std::unique_ptr<Tokenizer>();
-  absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory);
-  if (absl::IsNotFound(loaded.status())) return NewCharTokenizer(texts);
-  return loaded;
-}
 
 }  // namespace spillway

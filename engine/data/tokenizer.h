@@ -55,24 +55,8 @@ class Tokenizer {
   absl::StatusOr<std::vector<int64_t>> Encode(absl::string_view text) const;
 };
 
-// One token a byte, 256 of them.
+// One token a byte, 256 of them; Save writes this file.
+inline constexpr absl::string_view kBytesFile = "bytes.json";
 std::unique_ptr<Tokenizer> NewByteTokenizer();
-
-// The vocabulary is the sorted distinct code points of these texts (.txt, or the strings
-// of .jsonl, and then a newline too), read as a stream.
-// kInvalidArgument for invalid UTF-8 (file and byte offset), or no text at all.
-absl::StatusOr<std::unique_ptr<Tokenizer>> NewCharTokenizer(const std::vector<std::string>& files);
-
-// What Save wrote: chars.json, bytes.json or a tokenizer.json. kNotFound when the directory
-// has none; kUnimplemented for a tokenizer.json, or files instead of one, that are not
-// supported, with what to do about it.
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory);
-
-// `choice` is --tokenizer's: "model" (from `model_directory`), "chars" (from the
-// texts among `data`), "bytes", a directory, or "": the model's where it has one, else
-// chars where there is text, else nullptr (the data is tokens already).
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
-                                                         absl::string_view model_directory,
-                                                         const std::vector<std::string>& data);
 
 }  // namespace spillway

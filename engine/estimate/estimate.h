@@ -71,8 +71,4 @@ struct Estimate {
 // kInvalidArgument for choices that contradict each other.
 absl::StatusOr<Estimate> MakeEstimate(const EstimateInput& input);
 
-nlohmann::json EstimateJson(const Estimate& estimate);
-// For people: lines of at most 80 columns, and a table.
-std::string EstimateText(const Estimate& estimate);
-
 }  // namespace spillway

@@ -1,4 +1,5 @@
-// An estimate as JSON, and for people.
+#include "engine/estimate/estimate_output.h"
+
 #include <algorithm>
 #include <utility>
 

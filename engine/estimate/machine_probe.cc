@@ -11,6 +11,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
+#include "io/create_io_engine.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
 

@@ -1,20 +1,10 @@
 #include "engine/estimate/machine_profile.h"
 
-#include <sched.h>
-#include <sys/resource.h>
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <fstream>
-#include <set>
-#include <thread>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "io/base/format_bytes.h"
-#include "io/checksum.h"
 
 namespace spillway {
 namespace {
@@ -55,31 +45,6 @@ std::string DeviceChange(const BlockDevice& was, const BlockDevice& is) {
 }
 
 }  // namespace
-
-MachineIdentity ThisMachine() {
-  MachineIdentity machine;
-  char name[256] = "";
-  if (gethostname(name, sizeof(name) - 1) != 0) name[0] = '\0';
-  machine.host = name;
-  // The id itself is not for others to see (man machine-id), and clones may share it.
-  std::ifstream in("/etc/machine-id");
-  std::string id;
-  std::getline(in, id);
-  const std::string both = absl::StrCat("spillway profile ", id, " ", machine.host);
-  machine.key = absl::StrFormat("%016x", Checksum(both.data(), both.size()));
-  struct utsname system;
-  if (uname(&system) == 0) machine.kernel = system.release;
-  cpu_set_t allowed;
-  CPU_ZERO(&allowed);
-  machine.cpus = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
-                     ? CPU_COUNT(&allowed)
-                     : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  struct rlimit limit;
-  machine.locked_memory_bytes =
-      getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur
-                                                                                : UINT64_MAX;
-  return machine;
-}
 
 std::optional<DiskEntry> MachineProfile::FindRates(const std::string& device, uint64_t probe_bytes,
                                                    int64_t unix_seconds) const {
@@ -181,22 +146,206 @@ std::vector<double> PathWeights(const TunedEntry& entry, const std::vector<Block
   return weights;
 }
 
-std::vector<BlockDevice> FindDevices(const std::vector<std::string>& paths) {
-  std::vector<BlockDevice> devices;
-  for (const std::string& path : paths) devices.push_back(FindBlockDevice(path));
-  return devices;
+namespace {
+
+using nlohmann::json;
+
+// Beyond an exabyte or the year 5000 they are not ours; and so they fit an integer.
+constexpr double kMostBytes = 1e18, kMostUnixSeconds = 1e11;
+
+double PositiveNumber(const json& value, const char* key) {
+  const auto found = value.find(key);
+  if (found == value.end() || !found->is_number()) return 0;
+  const double number = found->get<double>();
+  return std::isfinite(number) && number > 0 ? number : 0;
 }
 
-std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string& how) {
-  std::set<std::string> numbers;
-  for (const BlockDevice& device : devices) numbers.insert(device.number);
-  return absl::StrCat(absl::StrJoin(numbers, "+"), how.empty() ? "" : " ", how);
+// 0 where it is not a positive whole number up to `most`.
+uint64_t Whole(const json& value, const char* key, double most) {
+  const double number = PositiveNumber(value, key);
+  return number <= most ? static_cast<uint64_t>(number) : 0;
 }
 
-std::string CollectiveKey(const GradientSumOptions& sums, int machines, bool gpus) {
-  return absl::StrCat(sums.grid.size, " ranks in groups of ", sums.grid.group, " on ", machines,
-                      machines == 1 ? " machine, " : " machines, ",
-                      sums.exchange_bf16 ? "bf16" : "fp32", gpus ? ", GPUs" : "");
+std::string Text(const json& value, const char* key) {
+  const auto found = value.find(key);
+  return found != value.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+json RatesJson(const DiskRates& rates) {
+  return {{"read_bytes_per_second", rates.read_bytes_per_second},
+          {"write_bytes_per_second", rates.write_bytes_per_second},
+          {"mixed_bytes_per_second", rates.mixed_bytes_per_second}};
+}
+
+std::optional<DiskRates> RatesFrom(const json& value) {
+  DiskRates rates;
+  rates.read_bytes_per_second = PositiveNumber(value, "read_bytes_per_second");
+  rates.write_bytes_per_second = PositiveNumber(value, "write_bytes_per_second");
+  rates.mixed_bytes_per_second = PositiveNumber(value, "mixed_bytes_per_second");
+  if (std::min({rates.read_bytes_per_second, rates.write_bytes_per_second,
+                rates.mixed_bytes_per_second}) <= 0) {
+    return std::nullopt;
+  }
+  return rates;
+}
+
+std::optional<DiskEntry> DiskEntryFrom(const json& value) {
+  if (!value.is_object()) return std::nullopt;
+  const auto rates = RatesFrom(value);
+  DiskEntry entry;
+  entry.probe_bytes = Whole(value, "probe_bytes", kMostBytes);
+  entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
+  if (!rates || entry.probe_bytes == 0 || entry.unix_seconds == 0) return std::nullopt;
+  entry.rates = *rates;
+  return entry;
+}
+
+std::optional<LinkEntry> LinkEntryFrom(const json& value) {
+  if (!value.is_object()) return std::nullopt;
+  LinkEntry entry;
+  entry.rates.to_device_bytes_per_second = PositiveNumber(value, "to_device_bytes_per_second");
+  entry.rates.to_host_bytes_per_second = PositiveNumber(value, "to_host_bytes_per_second");
+  entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
+  if (entry.rates.to_device_bytes_per_second == 0 || entry.rates.to_host_bytes_per_second == 0 ||
+      entry.unix_seconds == 0) {
+    return std::nullopt;
+  }
+  return entry;
+}
+
+std::optional<CollectiveEntry> CollectiveEntryFrom(const json& value) {
+  if (!value.is_object()) return std::nullopt;
+  CollectiveEntry entry;
+  // Where every rank has all weights nothing is gathered.
+  const auto gather = value.find("gather_bytes_per_second");
+  const bool gathers = gather == value.end() || !gather->is_null();
+  entry.rates.gather_bytes_per_second = PositiveNumber(value, "gather_bytes_per_second");
+  entry.rates.sum_bytes_per_second = PositiveNumber(value, "sum_bytes_per_second");
+  entry.rates.latency_seconds = PositiveNumber(value, "latency_seconds");
+  entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
+  if (std::min(entry.rates.sum_bytes_per_second, entry.rates.latency_seconds) <= 0 ||
+      (gathers && entry.rates.gather_bytes_per_second <= 0) || entry.unix_seconds == 0) {
+    return std::nullopt;
+  }
+  return entry;
+}
+
+json TunedJson(const TunedEntry& entry) {
+  json value = RatesJson(entry.rates);
+  value["engine"] = entry.engine;
+  value["mode"] = entry.mode;
+  value["block_bytes"] = entry.block_bytes;
+  value["depth"] = entry.depth;
+  value["threads"] = entry.threads;
+  value["kernel"] = entry.kernel;
+  value["cpus"] = entry.cpus;
+  value["locked_memory_bytes"] =
+      entry.locked_memory_bytes == UINT64_MAX ? json(nullptr) : json(entry.locked_memory_bytes);
+  value["unix_seconds"] = entry.unix_seconds;
+  value["devices"] = json::array();
+  for (const TunedDevice& tuned : entry.devices) {
+    json device = RatesJson(tuned.rates);
+    device["number"] = tuned.device.number;
+    device["name"] = tuned.device.name;
+    device["model"] = tuned.device.model;
+    device["serial"] = tuned.device.serial;
+    device["size_bytes"] = tuned.device.size_bytes;
+    device["filesystem"] = tuned.device.filesystem;
+    value["devices"].push_back(device);
+  }
+  return value;
+}
+
+std::optional<TunedEntry> TunedFrom(const json& value) {
+  if (!value.is_object()) return std::nullopt;
+  const auto rates = RatesFrom(value);
+  if (!rates) return std::nullopt;
+  TunedEntry entry;
+  entry.rates = *rates;
+  entry.engine = Text(value, "engine");
+  entry.mode = Text(value, "mode");
+  // What an I/O engine accepts (io/create_io_engine.cc).
+  entry.block_bytes = static_cast<uint32_t>(Whole(value, "block_bytes", 1 << 30));
+  entry.depth = static_cast<uint32_t>(Whole(value, "depth", 4096));
+  entry.threads = static_cast<uint32_t>(Whole(value, "threads", 256));
+  entry.kernel = Text(value, "kernel");
+  entry.cpus = static_cast<int>(Whole(value, "cpus", 1 << 20));
+  const auto locked = value.find("locked_memory_bytes");
+  if (locked == value.end()) return std::nullopt;
+  entry.locked_memory_bytes = locked->is_null()              ? UINT64_MAX
+                              : locked->is_number_unsigned() ? locked->get<uint64_t>()
+                                                             : 0;
+  entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
+  if ((entry.engine != "io_uring" && entry.engine != "threads") || entry.block_bytes < 512 ||
+      entry.block_bytes % 512 != 0 || entry.depth == 0 || entry.threads == 0 || entry.cpus == 0 ||
+      entry.unix_seconds == 0) {
+    return std::nullopt;
+  }
+  const auto devices = value.find("devices");
+  if (devices == value.end() || !devices->is_array() || devices->empty()) return std::nullopt;
+  for (const json& each : *devices) {
+    const auto alone = each.is_object() ? RatesFrom(each) : std::nullopt;
+    if (!alone) return std::nullopt;
+    TunedDevice tuned;
+    tuned.rates = *alone;
+    tuned.device.number = Text(each, "number");
+    tuned.device.name = Text(each, "name");
+    tuned.device.model = Text(each, "model");
+    tuned.device.serial = Text(each, "serial");
+    tuned.device.size_bytes = Whole(each, "size_bytes", 1e21);
+    tuned.device.filesystem = Text(each, "filesystem");
+    entry.devices.push_back(tuned);
+  }
+  return entry;
+}
+
+}  // namespace
+
+MachineProfile MachineProfile::FromJson(const json& value) {
+  MachineProfile profile;
+  if (!value.is_object()) return profile;
+  const auto each = [&](const char* name, auto add) {
+    const auto found = value.find(name);
+    if (found == value.end() || !found->is_object()) return;
+    for (const auto& [device, entry] : found->items()) add(device, entry);
+  };
+  each("disks", [&](const std::string& device, const json& entry) {
+    if (const auto read = DiskEntryFrom(entry)) profile.SetRates(device, *read);
+  });
+  each("links", [&](const std::string& device, const json& entry) {
+    if (const auto read = LinkEntryFrom(entry)) profile.SetLink(device, *read);
+  });
+  each("collectives", [&](const std::string& ranks, const json& entry) {
+    if (const auto read = CollectiveEntryFrom(entry)) profile.SetCollective(ranks, *read);
+  });
+  each("tuned", [&](const std::string& device, const json& entry) {
+    if (const auto read = TunedFrom(entry)) profile.SetTuned(device, *read);
+  });
+  return profile;
+}
+
+json MachineProfile::ToJson() const {
+  json disks = json::object(), links = json::object(), collectives = json::object();
+  json tuned = json::object();
+  for (const auto& [device, entry] : disks_) {
+    disks[device] = RatesJson(entry.rates);
+    disks[device]["probe_bytes"] = entry.probe_bytes;
+    disks[device]["unix_seconds"] = entry.unix_seconds;
+  }
+  for (const auto& [device, entry] : links_) {
+    links[device] = {{"to_device_bytes_per_second", entry.rates.to_device_bytes_per_second},
+                     {"to_host_bytes_per_second", entry.rates.to_host_bytes_per_second},
+                     {"unix_seconds", entry.unix_seconds}};
+  }
+  for (const auto& [ranks, entry] : collectives_) {
+    const double gather = entry.rates.gather_bytes_per_second;
+    collectives[ranks] = {{"gather_bytes_per_second", gather > 0 ? json(gather) : json(nullptr)},
+                          {"sum_bytes_per_second", entry.rates.sum_bytes_per_second},
+                          {"latency_seconds", entry.rates.latency_seconds},
+                          {"unix_seconds", entry.unix_seconds}};
+  }
+  for (const auto& [device, entry] : tuned_) tuned[device] = TunedJson(entry);
+  return {{"disks", disks}, {"links", links}, {"collectives", collectives}, {"tuned", tuned}};
 }
 
 }  // namespace spillway

@@ -14,22 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "engine/estimate/step_forecast.h"
+#include "engine/estimate/profile_keys.h"
 #include "engine/machine/block_device.h"
 #include "engine/ranks/collective_rates.h"
 #include "nlohmann/json.hpp"
+#include "swap/plan/step_clock.h"
 
 namespace spillway {
-
-// Of the machine now.
-struct MachineIdentity {
-  std::string key;   // tells machines apart, clones with other names too; no secret
-  std::string host;  // its name, for people
-  std::string kernel;
-  int cpus = 0;                      // that this process may use
-  uint64_t locked_memory_bytes = 0;  // the limit; UINT64_MAX: none
-};
-MachineIdentity ThisMachine();
 
 struct DiskEntry {
   DiskRates rates;
@@ -118,15 +109,5 @@ std::string StaleReason(const TunedEntry& entry, const MachineIdentity& machine,
 // `devices` (one a path; paths on one device share its rate). They add up to 1; empty where
 // a device is not in the entry.
 std::vector<double> PathWeights(const TunedEntry& entry, const std::vector<BlockDevice>& devices);
-
-// The device below each path, in their order.
-std::vector<BlockDevice> FindDevices(const std::vector<std::string>& paths);
-// The devices below paths as a key of the profile, each named once; `how` they are reached is
-// part of the key of rates.
-std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string& how = "");
-
-// "4 ranks in groups of 2 on 1 machine, bf16", and ", GPUs" where units are whole in those: what
-// rates of exchanges depend on.
-std::string CollectiveKey(const GradientSumOptions& sums, int machines, bool gpus = false);
 
 }  // namespace spillway

@@ -5,15 +5,6 @@
 namespace spillway {
 namespace {
 
-// The most logits of one chunk, as GPT-2's head cuts them.
-constexpr int64_t kChunkLogits = int64_t{1} << 24;
-
-int64_t ChunkRows(int64_t vocabulary, int64_t tokens) {
-  int64_t rows = 4096;
-  while (rows > 16 && rows * vocabulary > kChunkLogits) rows /= 2;
-  return std::min(rows, tokens);
-}
-
 uint64_t ParametersOf(const UnitDescription& unit) {
   uint64_t count = 0;
   for (const ParameterDescription& parameter : unit.parameters) count += parameter.elements;
@@ -58,7 +49,8 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepSh
   const uint64_t embedding = (all - std::min(all, matrix)) * bytes + 4 * hidden;
   uint64_t head = ParametersOf(shape.model.units.back()) * bytes + 3 * hidden;
   if (shape.causal) {
-    const uint64_t logits = ChunkRows(shape.vocabulary, tokens) * shape.vocabulary;
+    const uint64_t rows = std::min<uint64_t>(LossChunkRows(shape.vocabulary), tokens);
+    const uint64_t logits = rows * shape.vocabulary;
     // With tied weights the gradient of the matrix is none of the head's own parameters.
     if (shape.tied) head += matrix * bytes;
     const uint64_t before = head - std::min(head, matrix * bytes);
@@ -70,7 +62,7 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepSh
   memory.input_bytes.front() = memory.input_bytes.back() = 0;
   memory.in_flight_bytes = step.accumulate * hidden;
   if (shape.causal) {
-    const int64_t rows = ChunkRows(shape.vocabulary, tokens);
+    const int64_t rows = std::min<int64_t>(LossChunkRows(shape.vocabulary), tokens);
     memory.loss_chunks = (step.tokens() + rows - 1) / rows;
   }
   return memory;

@@ -13,6 +13,7 @@
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {

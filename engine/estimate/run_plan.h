@@ -12,6 +12,7 @@
 #include "engine/plan/step_compute.h"
 #include "engine/ranks/collective_rates.h"
 #include "engine/ranks/sharded_step.h"
+#include "swap/plan/planner.h"
 #include "swap/plan/swap_plan.h"
 
 namespace spillway {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/families/activation.h"
 #include "engine/torch/causal_attention.h"
@@ -32,17 +33,33 @@ Tensor Normalise(const Tensor& x, const Tensor& gain, const Tensor& bias, double
   return torch::layer_norm(x, gain.sizes(), gain, bias, epsilon);
 }
 
+// How GPT-2 begins.
+Init InitOf(const ParameterDescription& parameter, const Gpt2Config& config) {
+  if (absl::EndsWith(parameter.name, ".bias")) return Init::Constant(0);
+  if (parameter.shape.size() == 1) return Init::Constant(1);  // of a layer norm
+  // 2 n_layer projections add to the residual stream: "Language Models are
+  // Unsupervised Multitask Learners", section 2.3.
+  const bool residual = absl::EndsWith(parameter.name, ".c_proj.weight");
+  return Init::Normal(0,
+                      config.initializer_range / (residual ? std::sqrt(2.0 * config.n_layer) : 1));
+}
+
+std::vector<ParameterSpec> SpecsOf(const UnitDescription& unit, const Gpt2Config& config) {
+  std::vector<ParameterSpec> specs;
+  for (const ParameterDescription& parameter : unit.parameters) {
+    specs.push_back({parameter.name, parameter.shape, InitOf(parameter, config)});
+  }
+  return specs;
+}
+
 class EmbeddingUnit : public Unit {
  public:
-  explicit EmbeddingUnit(const Gpt2Config& config) : config_(config) {}
+  EmbeddingUnit(const Gpt2Config& config, const UnitDescription& unit)
+      : config_(config), parameters_(SpecsOf(unit, config)) {}
 
   std::string name() const override { return "embedding"; }
 
-  std::vector<ParameterSpec> parameters() const override {
-    const Init init = Init::Normal(0, config_.initializer_range);
-    return {{"transformer.wte.weight", {config_.vocab_size, config_.n_embd}, init},
-            {"transformer.wpe.weight", {config_.n_positions, config_.n_embd}, init}};
-  }
+  std::vector<ParameterSpec> parameters() const override { return parameters_; }
 
   Tensor Forward(const UnitContext& context, const Parameters& parameters,
                  const Tensor& ids) const override {
@@ -59,36 +76,17 @@ class EmbeddingUnit : public Unit {
 
  private:
   const Gpt2Config config_;
+  const std::vector<ParameterSpec> parameters_;
 };
 
 class BlockUnit : public Unit {
  public:
-  BlockUnit(const Gpt2Config& config, int64_t layer) : config_(config), layer_(layer) {}
+  BlockUnit(const Gpt2Config& config, int64_t layer, const UnitDescription& unit)
+      : config_(config), layer_(layer), parameters_(SpecsOf(unit, config)) {}
 
   std::string name() const override { return absl::StrCat("h.", layer_); }
 
-  std::vector<ParameterSpec> parameters() const override {
-    const int64_t d = config_.n_embd, inner = config_.n_inner;
-    const Init zero = Init::Constant(0), one = Init::Constant(1);
-    const Init normal = Init::Normal(0, config_.initializer_range);
-    // 2 n_layer projections add to the residual stream: "Language Models are
-    // Unsupervised Multitask Learners", section 2.3.
-    const Init residual =
-        Init::Normal(0, config_.initializer_range / std::sqrt(2.0 * config_.n_layer));
-    const std::string prefix = absl::StrCat("transformer.h.", layer_, ".");
-    return {{prefix + "ln_1.weight", {d}, one},
-            {prefix + "ln_1.bias", {d}, zero},
-            {prefix + "attn.c_attn.weight", {d, 3 * d}, normal},
-            {prefix + "attn.c_attn.bias", {3 * d}, zero},
-            {prefix + "attn.c_proj.weight", {d, d}, residual},
-            {prefix + "attn.c_proj.bias", {d}, zero},
-            {prefix + "ln_2.weight", {d}, one},
-            {prefix + "ln_2.bias", {d}, zero},
-            {prefix + "mlp.c_fc.weight", {d, inner}, normal},
-            {prefix + "mlp.c_fc.bias", {inner}, zero},
-            {prefix + "mlp.c_proj.weight", {inner, d}, residual},
-            {prefix + "mlp.c_proj.bias", {d}, zero}};
-  }
+  std::vector<ParameterSpec> parameters() const override { return parameters_; }
 
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
     return Finish(context, p, x, Attend(context, QueriesKeysValues(p, x)));
@@ -159,25 +157,17 @@ class BlockUnit : public Unit {
 
   const Gpt2Config config_;
   const int64_t layer_;
+  const std::vector<ParameterSpec> parameters_;
 };
 
 class HeadUnit : public LossUnit {
  public:
-  explicit HeadUnit(const Gpt2Config& config) : config_(config) {}
+  HeadUnit(const Gpt2Config& config, const UnitDescription& unit)
+      : config_(config), parameters_(SpecsOf(unit, config)) {}
 
   std::string name() const override { return "head"; }
 
-  std::vector<ParameterSpec> parameters() const override {
-    std::vector<ParameterSpec> specs = {
-        {"transformer.ln_f.weight", {config_.n_embd}, Init::Constant(1)},
-        {"transformer.ln_f.bias", {config_.n_embd}, Init::Constant(0)}};
-    if (!config_.tie_word_embeddings) {
-      specs.push_back({"lm_head.weight",
-                       {config_.vocab_size, config_.n_embd},
-                       Init::Normal(0, config_.initializer_range)});
-    }
-    return specs;
-  }
+  std::vector<ParameterSpec> parameters() const override { return parameters_; }
 
   std::vector<BorrowedParameter> borrowed() const override {
     if (!config_.tie_word_embeddings) return {};
@@ -194,12 +184,7 @@ class HeadUnit : public LossUnit {
     return torch::mm(Final(parameters, x), parameters[2].t());
   }
 
-  // Logits of a chunk: at most 2^24, so 32 MiB in bf16.
-  int64_t ChunkRows() const override {
-    int64_t rows = 4096;
-    while (rows > 16 && rows * config_.vocab_size > int64_t{1} << 24) rows /= 2;
-    return rows;
-  }
+  int64_t ChunkRows() const override { return LossChunkRows(config_.vocab_size); }
 
  private:
   Tensor Final(const Parameters& parameters, const Tensor& x) const {
@@ -207,6 +192,7 @@ class HeadUnit : public LossUnit {
   }
 
   const Gpt2Config config_;
+  const std::vector<ParameterSpec> parameters_;
 };
 
 }  // namespace
@@ -220,11 +206,12 @@ absl::StatusOr<Model> BuildGpt2(const Gpt2Config& config) {
                      ") divisible by n_head (", config.n_head, ")"));
   }
   Model model;
-  model.units.push_back(std::make_shared<EmbeddingUnit>(config));
+  const std::vector<UnitDescription> units = config.Shape().model.units;
+  model.units.push_back(std::make_shared<EmbeddingUnit>(config, units.front()));
   for (int64_t layer = 0; layer < config.n_layer; ++layer) {
-    model.units.push_back(std::make_shared<BlockUnit>(config, layer));
+    model.units.push_back(std::make_shared<BlockUnit>(config, layer, units[layer + 1]));
   }
-  model.loss = std::make_shared<HeadUnit>(config);
+  model.loss = std::make_shared<HeadUnit>(config, units.back());
   return model;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {
@@ -245,12 +246,26 @@ void ReadActivation(Reader& reader, Activation* activation) {
 
 }  // namespace
 
+ModelShape Gpt2Config::Shape() const {
+  ModelShape shape;
+  shape.model_type = "gpt2";
+  shape.exact = true;
+  shape.vocabulary = vocab_size;
+  shape.hidden = n_embd;
+  shape.layers = n_layer;
+  shape.heads = shape.key_value_heads = n_head;
+  shape.head_size = head_size();
+  shape.intermediate = n_inner;
+  shape.positions = n_positions;
+  shape.tied = tie_word_embeddings;
+  DescribeGpt2Units(shape);
+  return shape;
+}
+
 int64_t Gpt2Config::parameter_count() const {
-  const int64_t attention = n_embd * 3 * n_embd + 3 * n_embd + n_embd * n_embd + n_embd;
-  const int64_t mlp = 2 * n_embd * n_inner + n_inner + n_embd;
-  const int64_t block = attention + mlp + 4 * n_embd;
-  const int64_t heads = tie_word_embeddings ? 0 : vocab_size * n_embd;
-  return (vocab_size + n_positions) * n_embd + n_layer * block + 2 * n_embd + heads;
+  ModelShape shape = Shape();
+  SPILLWAY_CHECK(LayOutParameters(shape.model).ok());
+  return static_cast<int64_t>(shape.model.parameter_count());
 }
 
 absl::StatusOr<Gpt2Config> ParseGpt2Config(const JsonDocument& document) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/strict_json.h"
+#include "engine/model/model_shape.h"
 #include "engine/numeric/dtype.h"
 #include "nlohmann/json.hpp"
 
@@ -60,6 +61,8 @@ struct Gpt2Config {
   std::vector<std::string> warnings;
 
   int64_t head_size() const { return n_embd / n_head; }
+  // Its sizes and every parameter's name and shape: what weights, training and estimates go by.
+  ModelShape Shape() const;
   // Of the whole model, a tied head counted once.
   int64_t parameter_count() const;
 };

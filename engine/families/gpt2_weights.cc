@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/families/gpt2.h"
+#include "engine/weights/safetensors_model.h"
 
 namespace spillway {
 namespace {
@@ -39,15 +39,13 @@ bool IsMaskBuffer(absl::string_view full_name) {
           absl::EndsWith(full_name, ".attn.masked_bias"));
 }
 
-std::map<std::string, Shape> ExpectedShapes(const Model& model) {
+std::map<std::string, Shape> ExpectedShapes(const Gpt2Config& config) {
   std::map<std::string, Shape> shapes;
-  const auto add = [&](const std::vector<ParameterSpec>& specs) {
-    for (const ParameterSpec& spec : specs) {
-      shapes[spec.name] = Shape(spec.shape.begin(), spec.shape.end());
+  for (const UnitDescription& unit : config.Shape().model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      shapes[parameter.name] = Shape(parameter.shape.begin(), parameter.shape.end());
     }
-  };
-  for (const auto& unit : model.units) add(unit->parameters());
-  add(model.loss->parameters());
+  }
   return shapes;
 }
 
@@ -110,9 +108,7 @@ class Gpt2WeightSource : public WeightSource {
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenGpt2Weights(const Gpt2Config& config,
                                                               SafetensorsModel* model) {
-  absl::StatusOr<Model> built = BuildGpt2(config);
-  if (!built.ok()) return built.status();
-  const std::map<std::string, Shape> expected = ExpectedShapes(*built);
+  const std::map<std::string, Shape> expected = ExpectedShapes(config);
 
   std::map<std::string, std::string> names;
   std::string tied_head;

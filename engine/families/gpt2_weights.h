@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/families/gpt2_config.h"
-#include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
 #include "engine/weights/weight_source.h"
 
 namespace spillway {

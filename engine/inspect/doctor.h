@@ -7,7 +7,6 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/machine/machine_facts.h"
-#include "nlohmann/json.hpp"
 
 namespace spillway {
 
@@ -28,13 +27,6 @@ struct DoctorLine {
 
 // In the order of the page; the lines of a section follow one another.
 std::vector<DoctorLine> Diagnose(const MachineFacts& facts);
-
-// For people: at most 80 columns, but where a path or a name without blanks is longer.
-std::string DoctorPage(const std::vector<DoctorLine>& lines);
-
-// {"ok", "warn", "bad": counts; "lines": [{section, name, mark, found, advice}];
-// "facts": numbers}.
-nlohmann::json DoctorJson(const MachineFacts& facts, const std::vector<DoctorLine>& lines);
 
 // 1 when a line is bad, else 0.
 int DoctorExitCode(const std::vector<DoctorLine>& lines);

@@ -1,4 +1,5 @@
-// How engine/inspect/doctor.h shows its lines: a page for people, JSON for programs.
+#include "engine/inspect/doctor_page.h"
+
 #include <algorithm>
 #include <array>
 

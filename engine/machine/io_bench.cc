@@ -11,6 +11,7 @@
 #include "io/base/clock.h"
 #include "io/base/status.h"
 #include "io/block_queue.h"
+#include "io/create_io_engine.h"
 
 namespace spillway {
 namespace {

@@ -6,41 +6,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "engine/machine/io_bench_bed.h"
 #include "engine/machine/latency_histogram.h"
-#include "io/io_engine.h"
 
 namespace spillway {
-
-enum class IoBenchOp {
-  kRead,   // in order, as prefetch
-  kWrite,  // in order, as write-back
-  kMixed,  // as many reads as writes
-  // One read at a time of a random block as demand: alone, then under full write-back.
-  kDemand,
-};
-
-struct IoBenchOptions {
-  // Blocks are dealt to them in turn, a file in each.
-  std::vector<std::string> directories;
-  IoBenchOp op = IoBenchOp::kRead;
-  // Of the files together.
-  uint64_t size_bytes = uint64_t{4} << 30;
-  // Of each measurement; 0: once over the files (kDemand: 3 seconds).
-  double seconds = 0;
-  // Checksums are computed of what is written and checked for what is read.
-  bool verify = false;
-  // Looked at before each block is started, also of the first writing; may be empty. True ends
-  // it with kCancelled.
-  std::function<bool()> stopped = {};
-  // Registers the files and the one buffer: a quarter more blocks than `depth`.
-  IoEngineOptions io;
-};
 
 // What one measurement moved, from its first submission to its last completion.
 struct IoBenchPhase {

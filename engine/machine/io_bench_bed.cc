@@ -13,6 +13,7 @@
 #include "io/base/status.h"
 #include "io/block_queue.h"
 #include "io/checksum.h"
+#include "io/create_io_engine.h"
 
 namespace spillway {
 namespace {

@@ -1,4 +1,4 @@
-// The shape of a model from its config.json alone: every parameter's name and shape, whether
+// The shape of a model: its sizes, and every parameter's name and shape as in transformers, whether
 // or not this build can train the model. Pure functions of values; no LibTorch.
 #pragma once
 
@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "engine/base/strict_json.h"
 #include "engine/model/model_description.h"
 
 namespace spillway {
@@ -41,9 +39,29 @@ struct ModelShape {
   std::vector<std::string> notes;  // what was guessed, for people
 };
 
-// gpt2, llama, mistral, qwen2, qwen3, gemma, bert, gpt_neox and opt exactly; of any other
-// config with hidden size, layers, heads and vocabulary an approximation.
-// kInvalidArgument, "FILE:LINE: ...", names the key that is missing or makes no sense.
-absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document);
+// Rows of a chunk that the loss is computed in, by the vocabulary alone: at most 2^24 logits, so
+// 32 MiB in bf16.
+int64_t LossChunkRows(int64_t vocabulary);
+
+// What only some families have.
+struct FamilyTraits {
+  bool query_bias = false;   // queries, keys and values
+  bool output_bias = false;  // the projection behind attention
+  bool mlp_bias = false;
+  bool head_norms = false;      // RMS norms of queries and keys
+  int64_t token_types = 0;      // BERT
+  int64_t embedding_width = 0;  // OPT: projected to the hidden size where another
+  bool norm_affine = true;      // OPT
+  bool final_norm = true;       // OPT
+};
+
+// Each fills shape.model.units; REQUIRES: all sizes of `shape` are set.
+void DescribeGpt2Units(ModelShape& shape);
+void DescribeLlamaUnits(const FamilyTraits& traits, ModelShape& shape);
+void DescribeBertUnits(const FamilyTraits& traits, ModelShape& shape);
+void DescribeNeoxUnits(const FamilyTraits& traits, ModelShape& shape);
+void DescribeOptUnits(const FamilyTraits& traits, ModelShape& shape);
+// Of no family: attention, MLP or experts and two norms a layer.
+void DescribeOtherUnits(ModelShape& shape);
 
 }  // namespace spillway

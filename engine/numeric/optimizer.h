@@ -110,12 +110,4 @@ class OptimizerTiles : public TileCompute {
   std::vector<std::vector<ParameterRange>> decayed_;
 };
 
-// sums = float(gradient) when `first`, else sums + float(gradient), for `count`
-// elements of one micro-batch's gradient. The two must not overlap.
-void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums, bool first);
-
-// The same for sums in `dtype`, which have at most two terms: the second is added in fp32, and
-// the sum rounded. Then they are, bit for bit, what rounding fp32 sums gives.
-void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first);
-
 }  // namespace spillway

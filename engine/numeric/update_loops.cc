@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/numeric/optimizer.h"
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/split_master.h"
 #include "io/base/check.h"

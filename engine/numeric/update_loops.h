@@ -1,5 +1,5 @@
-// The loops over parameters behind OptimizerTiles: plain pointers in, no allocation,
-// no errors. Vectorised for each SIMD target (simd_dispatch.h), same bits on all.
+// The loops over parameters behind OptimizerTiles and gradient sums: plain pointers in, no
+// allocation, no errors. Vectorised for each SIMD target (simd_dispatch.h), same bits on all.
 #pragma once
 
 #include <cstdint>
@@ -24,5 +24,13 @@ double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t cou
 
 // The same of values that are rounded already.
 double SumOfSquares(DType dtype, const void* gradient, uint64_t count);
+
+// sums = float(gradient) when `first`, else sums + float(gradient), for `count`
+// elements of one micro-batch's gradient. The two must not overlap.
+void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums, bool first);
+
+// The same for sums in `dtype`, which have at most two terms: the second is added in fp32, and
+// the sum rounded. Then they are, bit for bit, what rounding fp32 sums gives.
+void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first);
 
 }  // namespace spillway

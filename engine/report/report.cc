@@ -6,15 +6,14 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/base/strict_json.h"
-#include "engine/report/metrics.h"
+#include "engine/report/machine_sections.h"
+#include "engine/report/overview_sections.h"
 #include "engine/report/report_assets.h"
 #include "engine/report/report_html.h"
-#include "engine/report/report_sections.h"
-#include "engine/run/metrics_log.h"
+#include "engine/report/run_sections.h"
+#include "engine/report/timeline_section.h"
 #include "io/base/check.h"
-#include "io/base/status.h"
-#include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -79,32 +78,6 @@ std::string RenderReport(const ReportInput& input) {
 
 absl::Status WriteReport(const ReportInput& input, const std::string& path) {
   return WriteFileAtomically(path, RenderReport(input));
-}
-
-nlohmann::json ReadResolvedConfig(const std::string& output) {
-  auto document = ReadStrictJson(output + "/config.resolved.json");
-  return document.ok() && document->value.is_object() ? std::move(document->value)
-                                                      : nlohmann::json();
-}
-
-absl::StatusOr<ReportInput> ReadReportInput(const std::string& output, RunRows* rows) {
-  ReportInput input;
-  input.output = output;
-  ASSIGN_OR_RETURN(input.run, ReadRunDescription(output));
-  RETURN_IF_ERROR(ReadRows(output + "/metrics.jsonl",
-                           [&](const nlohmann::json& row, int64_t) { rows->AddStep(row); }));
-  const absl::Status read =
-      ReadRows(output + "/eval.jsonl",
-               [&](const nlohmann::json& row, int64_t) { rows->AddEvaluation(row); });
-  if (!read.ok() && !absl::IsNotFound(read)) return read;
-  input.config = ReadResolvedConfig(output);
-  input.rows = rows;
-  if (auto timeline = ReadTimeline(output); timeline.ok()) {
-    input.timeline = *std::move(timeline);
-  } else if (!absl::IsNotFound(timeline.status())) {
-    return timeline.status();
-  }
-  return input;
 }
 
 }  // namespace spillway

@@ -46,4 +46,8 @@ class HtmlTable {
   int rows_ = 0;
 };
 
+// A place for a chart of engine/report/report.js, and what it shows in a sentence.
+std::string ChartFigure(absl::string_view id, absl::string_view title, absl::string_view text,
+                        bool wide = false);
+
 }  // namespace spillway

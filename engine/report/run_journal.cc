@@ -10,7 +10,7 @@
 #include "engine/report/report.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {

@@ -15,6 +15,9 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/unique_fd.h"
+#include "io/file.h"
+#include "io/file_system.h"
 #include "swap/store/swap_store.h"
 
 namespace spillway {

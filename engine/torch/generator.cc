@@ -17,6 +17,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "swap/plan/planner.h"
 
 namespace spillway {
 namespace {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "engine/numeric/random.h"
+#include "engine/numeric/update_loops.h"
 
 namespace spillway {
 

@@ -12,6 +12,7 @@
 #include "io/base/clock.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "io/create_io_engine.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
 

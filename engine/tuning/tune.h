@@ -76,8 +76,4 @@ std::vector<TuneCandidate> EngineCandidates(bool quick, const UringOffers& offer
 std::vector<TuneCandidate> ShapeCandidates(bool quick, const IoEngineOptions& engine,
                                            uint64_t buffer_bytes);
 
-// For people, at most 80 columns wide but for paths; and all of it as JSON.
-std::string TuneText(const TuneResult& result);
-nlohmann::json TuneJson(const TuneResult& result);
-
 }  // namespace spillway

@@ -1,4 +1,5 @@
-// A tuning for people and as JSON.
+#include "engine/tuning/tune_output.h"
+
 #include <algorithm>
 #include <set>
 

@@ -5,8 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/weights/master_weights.h"
+#include "engine/weights/safetensors_model_writer.h"
 #include "io/base/status.h"
-#include "io/file.h"
+#include "io/own_files.h"
 
 namespace spillway {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "engine/weights/safetensors_writer.h"
+#include "engine/weights/safetensors_model_writer.h"
 #include "engine/weights/state_source.h"
 
 namespace spillway {

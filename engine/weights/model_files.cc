@@ -9,6 +9,7 @@
 #include "engine/weights/export_weights.h"
 #include "io/base/status.h"
 #include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {

@@ -1,4 +1,4 @@
-// Reading safetensors: one file, or a model directory of one or several.
+// Reading one safetensors file.
 //
 // A file is checked whole before any of its data is used: a header that breaks a rule
 // of the format (engine/weights/safetensors_header.h) is kDataLoss, "wrong bytes". Data is read
@@ -14,9 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors_header.h"
-#include "engine/weights/weight_source.h"
 #include "io/base/unique_fd.h"
 
 namespace spillway {
@@ -56,45 +54,6 @@ class SafetensorsFile {
   uint64_t header_digest_ = 0;
   uint64_t size_bytes_ = 0;
   std::map<std::string, size_t> by_name_;
-};
-
-// The weights of a Hugging Face model directory. Any thread.
-class SafetensorsModel final : public WeightSource {
- public:
-  // model.safetensors, or else model.safetensors.index.json with its shards, which must
-  // agree with each other. kNotFound means exactly: the directory has no weights, in no
-  // format. Weights in another format, or a missing shard, are kInvalidArgument with
-  // the command that helps.
-  static absl::StatusOr<std::unique_ptr<SafetensorsModel>> Open(absl::string_view directory);
-
-  // At least one, by their names. They live as long as this.
-  std::vector<const SafetensorsFile*> files() const;
-
-  // Of all files; sorted by name.
-  std::vector<const SafetensorsTensor*> tensors() const;
-  const SafetensorsTensor* Find(absl::string_view name) const;
-
-  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
-
-  // What the weights are stored in: the first tensor's dtype of those that we know.
-  DType dtype() const;
-
-  // The metadata of the (first) file.
-  const std::map<std::string, std::string>& metadata() const { return files_[0]->metadata(); }
-
-  // 16 hex digits, for a run's identity.
-  absl::StatusOr<std::string> Fingerprint() const;
-
- private:
-  struct Place {
-    const SafetensorsFile* file;
-    const SafetensorsTensor* tensor;
-  };
-  SafetensorsModel() = default;
-  absl::Status Add(std::unique_ptr<SafetensorsFile> file);
-
-  std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  std::map<std::string, Place> by_name_;
 };
 
 }  // namespace spillway

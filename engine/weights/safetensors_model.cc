@@ -1,4 +1,5 @@
-// The model half of engine/weights/safetensors.h: a directory of one file, or of shards.
+#include "engine/weights/safetensors_model.h"
+
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_index.h"
 #include "io/base/status.h"
 #include "io/checksum.h"

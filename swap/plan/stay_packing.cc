@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace spillway {
 namespace {
@@ -12,40 +13,39 @@ uint64_t RoundUp(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment 
 
 }  // namespace
 
-bool LifetimesMeet(const Lifetime& a, const Lifetime& b, int period) {
-  // Lifetimes reach at most one period beyond the step on either side.
-  for (int shift = -2; shift <= 2; ++shift) {
-    if (a.first <= b.last + shift * period && b.first + shift * period <= a.last) return true;
-  }
-  return false;
-}
-
 uint64_t PackBuffers(int period, std::vector<PackedBuffer>& buffers) {
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
   uint64_t used = 0;
-  std::vector<size_t> placed;
+  // The placed buffers that are alive during each operation: most live for a few only, so that
+  // few meet.
+  std::vector<std::vector<size_t>> alive(period);
+  std::vector<size_t> met_by(buffers.size(), buffers.size());
+  std::vector<const PackedBuffer*> neighbours;  // that share time with this one
   for (size_t i : order) {
     PackedBuffer& buffer = buffers[i];
-    // The placed buffers that share time with this one, by address.
-    std::vector<const PackedBuffer*> neighbours;
-    for (size_t j : placed) {
-      if (LifetimesMeet(buffer.lifetime, buffers[j].lifetime, period)) {
-        neighbours.push_back(&buffers[j]);
+    buffer.offset = 0;
+    if (buffer.bytes == 0) break;  // and all that follow
+    const int first = buffer.lifetime.first;
+    const int ops = std::min(buffer.lifetime.last - first + 1, period);
+    neighbours.clear();
+    for (int op = 0; op < ops; ++op) {
+      for (size_t j : alive[((first + op) % period + period) % period]) {
+        if (std::exchange(met_by[j], i) != i) neighbours.push_back(&buffers[j]);
       }
     }
     std::sort(neighbours.begin(), neighbours.end(),
               [](const PackedBuffer* a, const PackedBuffer* b) { return a->offset < b->offset; });
-    uint64_t offset = 0;
     for (const PackedBuffer* neighbour : neighbours) {
-      if (offset + buffer.bytes <= neighbour->offset) break;
-      offset = std::max(offset, neighbour->offset + RoundUp(neighbour->bytes));
+      if (buffer.offset + buffer.bytes <= neighbour->offset) break;
+      buffer.offset = std::max(buffer.offset, neighbour->offset + RoundUp(neighbour->bytes));
     }
-    buffer.offset = offset;
-    used = std::max(used, offset + RoundUp(buffer.bytes));
-    placed.push_back(i);
+    used = std::max(used, buffer.offset + RoundUp(buffer.bytes));
+    for (int op = 0; op < ops; ++op) {
+      alive[((first + op) % period + period) % period].push_back(i);
+    }
   }
   return used;
 }

@@ -14,9 +14,6 @@ struct Lifetime {
   int last = 0;
 };
 
-// Whether two lifetimes meet in some step.
-bool LifetimesMeet(const Lifetime& a, const Lifetime& b, int period);
-
 struct PackedBuffer {
   Lifetime lifetime;
   uint64_t bytes = 0;

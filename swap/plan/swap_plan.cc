@@ -2,391 +2,119 @@
 
 #include <algorithm>
 
-#include "io/base/check.h"
-#include "swap/plan/planner.h"
-#include "swap/plan/stay_packing.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
-namespace {
 
-uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
-
-}  // namespace
-
-Tier Planner::BaseTier(TierChoice choice) const {
-  switch (choice) {
-    case TierChoice::kDevice:
-      return Tier::kDevice;
-    case TierChoice::kHost:
-      return Tier::kHost;
-    case TierChoice::kNvme:
-      return Tier::kNvme;
-    case TierChoice::kAuto:
-      break;
+absl::string_view TierName(Tier tier) {
+  switch (tier) {
+    case Tier::kDevice:
+      return "device";
+    case Tier::kHost:
+      return "host";
+    case Tier::kNvme:
+      return "nvme";
   }
-  return request_.has_storage ? Tier::kNvme : Tier::kHost;
+  return "?";
 }
 
-absl::StatusOr<Draft> Planner::BaseDraft() const {
-  UnitPlacement placement;
-  placement.weight = BaseTier(request_.weights);
-  placement.optimizer = BaseTier(request_.optimizer);
-  placement.gradient = placement.optimizer;
-  const Tier activation = BaseTier(request_.activations);
-  if (request_.separate_device && placement.optimizer == Tier::kDevice &&
-      placement.weight != Tier::kDevice) {
-    return absl::InvalidArgumentError(
-        "optimizer state on the device needs the weights there, too: give --offload-param none as "
-        "well, or --offload-optimizer cpu or nvme");
-  }
-  if (!request_.has_storage && (placement.weight == Tier::kNvme ||
-                                placement.optimizer == Tier::kNvme || activation == Tier::kNvme)) {
-    return absl::InvalidArgumentError(
-        "offloading to NVMe needs a place for it: give --swap PATH (or nvme_path in the config)");
-  }
-  SetNvmePlanes(placement);
-  Draft draft;
-  draft.placements.assign(layout_.num_units(), placement);
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    draft.activations.push_back(ActivationBytes(unit) > 0 ? activation : Tier::kDevice);
-  }
-  draft.tile_buffers = 2;
-  return draft;
+bool SwapPlan::any_nvme() const {
+  const auto in_store = [](const UnitPlacement& placement) { return placement.any_nvme(); };
+  return std::any_of(placements.begin(), placements.end(), in_store) ||
+         std::count(spill_room.gradients.begin(), spill_room.gradients.end(), true) > 0 ||
+         std::any_of(spill_room.activation_bytes.begin(), spill_room.activation_bytes.end(),
+                     [](uint64_t bytes) { return bytes > 0; });
 }
 
-uint64_t Planner::ActivationBytes(int unit) const {
-  if (request_.activation_bytes.empty() || backward_op_[unit] < 0) return 0;
-  return RoundUpToPage(request_.activation_bytes[unit]);
+int SwapPlan::turn_tiles() const {
+  int tiles = 0;
+  for (const TurnStay& stay : turn_stays) tiles += stay.tiles;
+  return tiles;
 }
 
-void Planner::SetNvmePlanes(UnitPlacement& placement) const {
-  const bool weight = placement.weight == Tier::kNvme;
-  const bool optimizer = placement.optimizer == Tier::kNvme && layout_.num_planes() > 1;
-  placement.first_nvme_plane = weight ? 0 : (optimizer ? 1 : 0);
-  placement.last_nvme_plane = optimizer ? layout_.num_planes() : (weight ? 1 : 0);
+PlanResidency SwapPlan::Residency() const {
+  PlanResidency bytes;
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    const UnitPlacement& placement = placements[unit];
+    const uint64_t parameters = layout.PaddedParameters(unit);
+    bytes.weights[static_cast<int>(placement.weight)] += parameters * layout.PlaneRangeBytes(0, 1);
+    bytes.optimizer[static_cast<int>(placement.optimizer)] +=
+        parameters * layout.PlaneRangeBytes(1, layout.num_planes());
+    bytes.activations[static_cast<int>(activations[unit])] += activation_bytes[unit];
+    if (!deferred[unit]) continue;
+    bytes.gradients[static_cast<int>(placement.gradient)] +=
+        parameters * layout.gradient_bytes_per_parameter();
+  }
+  return bytes;
 }
 
-// Cuts the uses of every unit that lives in the store into stays.
-std::vector<WeightStay> Planner::WeightStays(const Draft& draft,
-                                             std::vector<Lifetime>* lifetimes) const {
-  std::vector<WeightStay> stays;
-  const int turn_unit = TurnUnit(draft);
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    // Whoever computes reads them where they live, but for a device with memory of its own.
-    const bool from_store = draft.placements[unit].weight == Tier::kNvme;
-    const bool on_device = draft.placements[unit].weight == Tier::kDevice;
-    if (!from_store && (on_device || !request_.separate_device)) continue;
-    // Its update takes weights from a stay, and puts new ones there.
-    const bool updated_in_stays = from_store || Streams(draft, unit);
-    const size_t first_stay = stays.size();
-    const std::vector<int>& uses = uses_[unit];
-    const bool kept = draft.kept_over_loss.contains(unit);
-    for (size_t i = 0; i < uses.size();) {
-      WeightStay stay;
-      stay.unit = unit;
-      stay.first_op = stay.last_op = uses[i];
-      while (++i < uses.size() && (kept || uses[i] - stay.last_op <= 1)) stay.last_op = uses[i];
-      stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
-      stay.span.bytes = layout_.PaddedParameters(unit) * layout_.planes()[0].bytes_per_parameter;
-      Lifetime lifetime{stay.first_op - LookaheadAt(draft, stay.first_op), stay.last_op};
-      // What the update takes must be all that it is to change.
-      const std::vector<int>& added = gradient_ops_[unit];
-      stay.feeds_update = updated_in_stays && !Deferred(draft, unit) && !added.empty() &&
-                          added.back() == stay.last_op;
-      if (stay.feeds_update) lifetime.last += draft.tail;
-      if (stay.first_op == uses[0] && training()) {
-        // A deferred update waits for the end of the step before.
-        if (Deferred(draft, unit)) lifetime.first = std::max(lifetime.first, 0);
-        const int updated = added.empty() ? 0 : added.back() - num_ops();  // in the step before
-        if (updated_in_stays && draft.carried.contains(unit)) {
-          lifetime.first = std::min(lifetime.first, updated);
-        }
-        stay.filled_by_update = updated_in_stays && !added.empty() &&
-                                (Deferred(draft, unit) || lifetime.first <= updated + 1);
-      }
-      stay.lead_ops = stay.first_op - lifetime.first;
-      stays.push_back(stay);
-      lifetimes->push_back(lifetime);
+uint64_t SwapPlan::UpdateBytesRead(int unit) const {
+  // Nothing where the weight alone is in the store, and at hand.
+  const int first = FirstPlaneRead(unit), last = placements[unit].last_nvme_plane;
+  return first < last ? layout.PlaneRangeBytes(first, last) : 0;
+}
+
+uint64_t SwapPlan::UpdateBytesWritten(int unit) const {
+  const UnitPlacement& placement = placements[unit];
+  return layout.PlaneRangeBytes(placement.first_nvme_plane, placement.last_nvme_plane);
+}
+
+std::string SwapPlan::Summary() const {
+  const PlanResidency bytes = Residency();
+  std::string text;
+  const auto append_tiers = [&](const uint64_t* by_tier, std::initializer_list<Tier> tiers) {
+    bool first = true;
+    for (Tier tier : tiers) {
+      const uint64_t n = by_tier[static_cast<int>(tier)];
+      if (n == 0) continue;
+      absl::StrAppend(&text, first ? "" : ", ", FormatBytes(n), " ", TierName(tier));
+      first = false;
     }
-    // One buffer from the last stay of a step over the turn to the first of the next.
-    const bool over_turn = draft.carried.contains(unit) || unit == turn_unit;
-    if (over_turn && stays.size() > first_stay + 1 && stays.back().feeds_update) {
-      WeightStay& next = stays[first_stay];
-      Lifetime& whole = (*lifetimes)[first_stay];
-      next.takes_over = next.filled_by_update = true;
-      next.lead_ops = next.first_op + num_ops() - gradient_ops_[unit].back();
-      whole.first = std::min(whole.first, lifetimes->back().first - num_ops());
-    }
-  }
-  return stays;
-}
-
-std::vector<ActivationStay> Planner::ActivationStays(const Draft& draft,
-                                                     std::vector<Lifetime>* lifetimes) const {
-  std::vector<ActivationStay> stays;
-  const auto add = [&](int unit, bool loads, int op, const Lifetime& lifetime) {
-    stays.push_back(
-        {unit, op, loads, op - lifetime.first, {Tier::kHost, 0, ActivationBytes(unit)}});
-    lifetimes->push_back(lifetime);
+    absl::StrAppend(&text, first ? "none\n" : "\n");
   };
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    if (draft.activations[unit] != Tier::kNvme) continue;
-    const int forward = forward_op_[unit], backward = backward_op_[unit];
-    add(unit, false, forward, {forward, forward + draft.tail});
-    add(unit, true, backward, {std::max(backward - draft.lookahead, forward + 1), backward});
+  const auto waiting = std::count(deferred.begin(), deferred.end(), true);
+  const std::pair<const char*, const uint64_t*> kinds[] = {
+      {"weights", bytes.weights}, {"optimizer", bytes.optimizer}, {"gradients", bytes.gradients}};
+  for (const auto& [kind, by_tier] : kinds) {
+    if (by_tier == bytes.gradients && waiting == 0) continue;
+    absl::StrAppendFormat(&text, "  %-10s", kind);
+    append_tiers(by_tier, {Tier::kDevice, Tier::kHost, Tier::kNvme});
   }
-  return stays;
-}
-
-int Planner::TurnUnit(const Draft& draft) const {
-  int found = -1;
-  if (!training()) return found;
-  for (int unit : request_.schedule.ops.back().gradients) {
-    if (gradient_ops_[unit].back() != num_ops() - 1 || Deferred(draft, unit)) continue;
-    if (!draft.placements[unit].any_nvme()) continue;
-    if (found < 0 || layout_.NumTiles(unit) > layout_.NumTiles(found)) found = unit;
+  const auto spilled = std::count_if(activations.begin(), activations.end(),
+                                     [](Tier tier) { return tier != Tier::kDevice; });
+  if (spilled > 0) {
+    absl::StrAppend(&text, "  spilled   activations of ", spilled, " of ", layout.num_units(),
+                    " units: ");
+    append_tiers(bytes.activations, {Tier::kHost, Tier::kNvme});
   }
-  return found;
-}
-
-std::vector<TurnStay> Planner::TurnStays(const Draft& draft, uint64_t tile_bytes,
-                                         std::vector<Lifetime>* lifetimes) const {
-  constexpr int kLead = 2, kTail = 2, kTilesEach = 8;
-  std::vector<TurnStay> stays;
-  const int unit = TurnUnit(draft);
-  if (unit < 0 || num_ops() <= kLead + kTail + 1) return stays;
-  const int last_op = num_ops() - 1;
-  for (int left = std::min(draft.turn_tiles, layout_.NumTiles(unit)); left > 0;) {
-    const int tiles = std::min(left, kTilesEach);
-    stays.push_back({last_op, kLead, tiles, {Tier::kHost, 0, tiles * tile_bytes}});
-    lifetimes->push_back({last_op - kLead, last_op + kTail});
-    left -= tiles;
+  absl::StrAppend(&text, "  updates   ",
+                  schedule.update == UpdateMode::kDeferred
+                      ? "deferred: in the next forward, after the global norm"
+                      : "immediate: as each gradient is complete");
+  if (schedule.update == UpdateMode::kImmediate && waiting > 0) {
+    absl::StrAppend(&text, ", ", waiting, " of ", layout.num_units(), " in the next forward");
   }
-  return stays;
-}
-
-SwapPlan Planner::Build(const Draft& draft) const {
-  SwapPlan plan;
-  plan.layout = layout_;
-  plan.schedule = request_.schedule;
-  plan.placements = draft.placements;
-  plan.lookahead = draft.lookahead;
-  plan.forward_lookahead = std::max(draft.lookahead, draft.forward_lookahead);
-  plan.activations = draft.activations;
-
-  uint64_t next[2] = {0, 0};  // by tier: kDevice, kHost
-  auto take = [&](Tier tier, uint64_t bytes) {
-    ArenaSpan span{tier, next[static_cast<int>(tier)], bytes};
-    next[static_cast<int>(tier)] += RoundUpToPage(bytes);
-    return span;
-  };
-
-  // Tile buffers first, then the homes of planes that live in memory.
-  bool any_nvme = false;
-  bool any_spilled = false;
-  bool any_staged = false;    // weights go from the store to the device
-  bool any_brought = false;   // gradients come from the device just before their update
-  bool any_returned = false;  // and others go back there for it
-  bool any_bounced = false;   // planes live there, and go through the host's memory to the store
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    plan.deferred.push_back(Deferred(draft, unit));
-    plan.streams_update.push_back(Streams(draft, unit));
-    any_spilled |= Spills(draft, unit);
-    plan.spill_room.gradients.push_back(Spills(draft, unit));
-    any_nvme |= draft.placements[unit].any_nvme() || any_spilled;
-    if (!request_.separate_device) continue;
-    any_staged |= draft.placements[unit].weight == Tier::kNvme;
-    const bool streamed = plan.streams_update[unit];
-    any_brought |= !gradient_ops_[unit].empty() && !plan.deferred[unit] && !streamed;
-    any_returned |= streamed && plan.deferred[unit];
-    any_bounced |= draft.placements[unit].weight == Tier::kDevice;
+  const auto streamed = std::count(streams_update.begin(), streams_update.end(), true);
+  if (separate_device && streamed == 0) {
+    absl::StrAppend(&text, "\n            ", UpdatesOnDevice(0) ? "on the device" : "on the host");
+  } else if (streamed > 0) {
+    absl::StrAppend(&text, "\n            ", streamed, " of ", layout.num_units(),
+                    " units through the device, ", device_tile_spans.size(), " tiles at once",
+                    streamed < layout.num_units() ? ", the others on the host" : "");
   }
-  plan.separate_device = request_.separate_device;
-  plan.rounded_sums = request_.rounded_sums;
-  plan.rounded_sums.resize(layout_.num_units());
-  plan.tile_gradient_offset = any_nvme || any_bounced ? layout_.MaxTileBytes() : 0;
-  plan.tile_buffer_bytes =
-      plan.tile_gradient_offset + (any_spilled || any_brought ? layout_.MaxGradientTileBytes() : 0);
-  plan.tile_buffers = any_nvme || any_brought || any_bounced ? draft.tile_buffers : 0;
-  for (int i = 0; i < plan.tile_buffers; ++i) {
-    plan.tile_spans.push_back(take(Tier::kHost, plan.tile_buffer_bytes));
-  }
-  for (int i = 0; any_staged && i < 2 * draft.tile_buffers; ++i) {
-    plan.stage_spans.push_back(take(Tier::kHost, layout_.MaxPlaneTileBytes(0)));
-  }
-  if (request_.separate_device && training()) {
-    plan.rounded_span = take(Tier::kDevice, layout_.MaxGradientTileBytes() + kPartialBytes);
-    plan.partials_span = take(Tier::kHost, kMaxDeviceTiles * kPartialBytes);
-  }
-  plan.device_tile_gradient_offset = layout_.MaxTileBytes();
-  for (int i = 0; i < draft.device_tiles; ++i) {
-    plan.device_tile_spans.push_back(take(
-        Tier::kDevice,
-        plan.device_tile_gradient_offset + (any_returned ? layout_.MaxGradientTileBytes() : 0)));
-  }
-  plan.plane_homes.resize(layout_.num_units());
-  plan.gradient_homes.resize(layout_.num_units());
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    const UnitPlacement& placement = draft.placements[unit];
-    const uint64_t parameters = layout_.PaddedParameters(unit);
-    plan.plane_homes[unit].resize(layout_.num_planes());
-    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-      const Tier home = plane == 0 ? placement.weight : placement.optimizer;
-      if (home == Tier::kNvme) continue;
-      plan.plane_homes[unit][plane] =
-          take(home, parameters * layout_.planes()[plane].bytes_per_parameter);
-    }
-    if (plan.deferred[unit] && placement.gradient != Tier::kNvme) {
-      plan.gradient_homes[unit] =
-          take(placement.gradient, parameters * layout_.gradient_bytes_per_parameter());
-    }
-  }
-
-  plan.activation_homes.resize(layout_.num_units());
-  uint64_t largest_moved = 0;
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    const uint64_t bytes = ActivationBytes(unit);
-    plan.activation_bytes.push_back(bytes);
-    const bool may_spill = request_.has_storage && draft.activations[unit] != Tier::kDevice &&
-                           request_.activations != TierChoice::kHost;
-    plan.spill_room.activation_bytes.push_back(may_spill ? bytes : 0);
-    if (draft.activations[unit] == Tier::kDevice) {
-      plan.device_activation_bytes += bytes + bytes / kActivationMargin;
-    } else {
-      largest_moved = std::max(largest_moved, bytes);
-    }
-    if (draft.activations[unit] == Tier::kHost) {
-      plan.activation_homes[unit] = take(Tier::kHost, bytes);
-    }
-  }
-  // Of what is moved one is there while it is computed with.
-  if (largest_moved > request_.input_in_flight_bytes) {
-    const uint64_t more = largest_moved - request_.input_in_flight_bytes;
-    plan.device_activation_bytes += more + more / kActivationMargin;
-  }
-
-  // Then what comes and goes, packed by lifetime.
-  std::vector<Lifetime> lifetimes;
-  plan.weight_stays = WeightStays(draft, &lifetimes);
-  plan.weight_at_hand.assign(layout_.num_units(), false);
-  for (const WeightStay& stay : plan.weight_stays) {
-    if (stay.feeds_update) plan.weight_at_hand[stay.unit] = true;
-  }
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    const std::vector<int>& ops = gradient_ops_[unit];
-    if (ops.empty()) continue;
-    GradientStay stay;
-    stay.unit = unit;
-    stay.first_op = ops.front();
-    stay.last_op = ops.back();
-    stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
-    stay.span.bytes = layout_.PaddedParameters(unit) * plan.SumBytesPerParameter(unit);
-    plan.gradient_stays.push_back(stay);
-    lifetimes.push_back({stay.first_op, stay.last_op + draft.tail});
-  }
-  plan.activation_stays = ActivationStays(draft, &lifetimes);
-  plan.turn_stays = TurnStays(draft, plan.tile_buffer_bytes, &lifetimes);
-  if (!plan.turn_stays.empty()) plan.turn_unit = TurnUnit(draft);
-  std::vector<ArenaSpan*> spans;  // in the order of the lifetimes
-  for (WeightStay& stay : plan.weight_stays) spans.push_back(&stay.span);
-  for (GradientStay& stay : plan.gradient_stays) spans.push_back(&stay.span);
-  for (ActivationStay& stay : plan.activation_stays) spans.push_back(&stay.span);
-  for (TurnStay& stay : plan.turn_stays) spans.push_back(&stay.span);
-  // Stays whose addresses are those of the one that takes over from them.
-  std::vector<int> taken_over_by(layout_.num_units(), -1);
-  std::vector<bool> none(spans.size(), false);
-  for (int i = 0; i < static_cast<int>(plan.weight_stays.size()); ++i) {
-    const WeightStay& stay = plan.weight_stays[i];
-    if (stay.takes_over) taken_over_by[stay.unit] = i;
-    if (stay.feeds_update && taken_over_by[stay.unit] >= 0) none[i] = true;
-  }
-  for (Tier tier : {Tier::kDevice, Tier::kHost}) {
-    std::vector<PackedBuffer> buffers;
-    for (size_t i = 0; i < spans.size(); ++i) {
-      const bool packed = spans[i]->tier == tier && !none[i];
-      buffers.push_back({lifetimes[i], packed ? spans[i]->bytes : 0});
-    }
-    uint64_t& end = next[static_cast<int>(tier)];
-    const uint64_t base = end;
-    end += PackBuffers(num_ops(), buffers);
-    for (size_t i = 0; i < spans.size(); ++i) {
-      if (spans[i]->tier == tier) spans[i]->offset = base + buffers[i].offset;
-    }
-  }
-  for (WeightStay& stay : plan.weight_stays) {
-    const int other = taken_over_by[stay.unit];
-    if (stay.feeds_update && other >= 0) stay.span.offset = plan.weight_stays[other].span.offset;
-  }
-  std::stable_sort(
-      plan.weight_stays.begin(), plan.weight_stays.end(),
-      [](const WeightStay& a, const WeightStay& b) { return a.first_op < b.first_op; });
-  std::stable_sort(
-      plan.gradient_stays.begin(), plan.gradient_stays.end(),
-      [](const GradientStay& a, const GradientStay& b) { return a.first_op < b.first_op; });
-  std::stable_sort(plan.activation_stays.begin(), plan.activation_stays.end(),
-                   [](const ActivationStay& a, const ActivationStay& b) { return a.op < b.op; });
-  plan.host_arena_bytes = next[static_cast<int>(Tier::kHost)];
-  plan.device_arena_bytes = next[static_cast<int>(Tier::kDevice)];
-  plan.traffic = Traffic(plan);
-  return plan;
-}
-
-StepTraffic Planner::Traffic(const SwapPlan& plan) const {
-  StepTraffic traffic;
-  for (const WeightStay& stay : plan.weight_stays) {
-    if (plan.FetchedFromStore(stay)) traffic.read_bytes += stay.span.bytes;
-    if (plan.CopiedToDevice(stay)) traffic.to_device_bytes += stay.span.bytes;
-    if (plan.separate_device && stay.feeds_update && !plan.streams_update[stay.unit]) {
-      traffic.to_host_bytes += stay.span.bytes;
-    }
-  }
-  for (const ActivationStay& stay : plan.activation_stays) {
-    (stay.loads ? traffic.read_bytes : traffic.written_bytes) += stay.span.bytes;
-  }
-  if (!training()) return traffic;
-  for (int unit = 0; unit < layout_.num_units() && plan.separate_device; ++unit) {
-    const uint64_t bytes =
-        plan.activations[unit] == Tier::kDevice ? 0 : plan.activation_bytes[unit];
-    traffic.to_host_bytes += bytes;  // by the forward; the backward brings them again
-    traffic.to_device_bytes += bytes;
-  }
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    const uint64_t parameters = layout_.PaddedParameters(unit);
-    uint64_t spilled = 0;
-    if (plan.deferred[unit] && plan.placements[unit].gradient == Tier::kNvme) {
-      spilled = layout_.gradient_bytes_per_parameter();
-    }
-    const bool streamed = plan.streams_update[unit];
-    const bool updated_by_host = plan.separate_device && !plan.DeviceUpdates(unit);
-    for (int plane = 0; streamed && plane < layout_.num_planes(); ++plane) {
-      const uint64_t bytes = parameters * layout_.planes()[plane].bytes_per_parameter;
-      if (plan.StreamsIn(unit, plane)) traffic.to_device_bytes += bytes;
-      if (plan.StreamsOut(unit, plane)) traffic.to_host_bytes += bytes;
-    }
-    if (streamed && plan.deferred[unit]) {
-      traffic.to_host_bytes += parameters * layout_.gradient_bytes_per_parameter();
-      traffic.to_device_bytes += parameters * layout_.gradient_bytes_per_parameter();
-    }
-    if (updated_by_host && !gradient_ops_[unit].empty()) {
-      traffic.to_host_bytes += parameters * layout_.gradient_bytes_per_parameter();
-      if (plan.HomeOnDevice(unit, 0)) {
-        traffic.to_host_bytes += parameters * layout_.planes()[0].bytes_per_parameter;
-        traffic.to_device_bytes += parameters * layout_.planes()[0].bytes_per_parameter;
-      }
-    }
-    traffic.read_bytes += parameters * (plan.UpdateBytesRead(unit) + spilled);
-    traffic.written_bytes += parameters * (plan.UpdateBytesWritten(unit) + spilled);
-  }
-  return traffic;
-}
-
-absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes,
-                                   uint64_t* min_device_bytes) {
-  return Planner(request).Run(min_host_bytes, min_device_bytes);
-}
-
-absl::StatusOr<std::vector<BudgetPair>> SmallestBudgets(const PlanRequest& request) {
-  return Planner(request).Smallest();
+  absl::StrAppend(
+      &text, "\n  buffers   ", FormatBytes(host_arena_bytes), " host arena, ", tile_buffers,
+      " tiles in flight",
+      turn_tiles() > 0 ? absl::StrCat(" (", tile_buffers + turn_tiles(), " between two steps)")
+                       : "",
+      ", weights fetched ", lookahead, " operations ahead",
+      forward_lookahead > lookahead ? absl::StrCat(" (", forward_lookahead, " in the forward)")
+                                    : "",
+      "\n", "  traffic   ", FormatBytes(traffic.read_bytes), " read and ",
+      FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
+  return text;
 }
 
 }  // namespace spillway

@@ -1,26 +1,16 @@
-// What lives where, and which buffer holds it when: the plan of a run.
+// What lives where, and which buffer holds it when: the plan of a run, as values.
 //
-// PlanSwaps is a pure function of values: the layout of the state, the order of
-// a step's accesses, the budgets and the user's wishes. Every buffer gets its
-// address here, by its lifetime in the step, so that at run time nothing is
-// ever searched for, fragmented or "out of buffers": a buffer waits only until
+// Every buffer has its address, given by its lifetime in the step (swap/plan/planner.h), so that at
+// run time nothing is ever searched for, fragmented or "out of buffers": a buffer waits only until
 // those that had its addresses before, in program order, have been released.
-//
-// Memory beyond the minimum is spent in this order: activations that stay on the device,
-// look-ahead (weights are fetched some operations early), gradients that wait for the next
-// forward, weights kept over the turns of a step, activations in the host's memory instead of
-// the store, whole units that never touch storage, and buffers for the turn of two steps in what
-// is idle there. With a clock the time line of each choice is simulated, and the fastest taken.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "swap/plan/state_layout.h"
-#include "swap/plan/step_clock.h"
 #include "swap/plan/step_schedule.h"
 
 namespace spillway {
@@ -32,9 +22,6 @@ enum class Tier : uint8_t {
 };
 absl::string_view TierName(Tier tier);
 
-// What the user asked for one kind of state; kAuto leaves it to the plan.
-enum class TierChoice : uint8_t { kAuto, kDevice, kHost, kNvme };
-
 // What a device learns of a tile's gradient takes so much, and so many tiles may be under way on
 // one with memory of its own.
 inline constexpr uint64_t kPartialBytes = 64;
@@ -42,42 +29,6 @@ inline constexpr int kMaxDeviceTiles = 64;
 
 // An allocator's blocks are a little larger than what was asked for.
 inline constexpr uint64_t kActivationMargin = 16;
-
-struct PlanRequest {
-  StateLayout layout;
-  StepSchedule schedule;  // the training step; an evaluation schedule for generation
-  // The device's memory is its own (swap/device/device.h): what an operation uses of other memory
-  // is copied there. Left to the plan, state lives there where all of it has room.
-  bool separate_device = false;
-  TierChoice weights = TierChoice::kAuto;
-  TierChoice optimizer = TierChoice::kAuto;
-  TierChoice activations = TierChoice::kAuto;
-  // [unit] Bytes of its input, of all micro-batches, that a training step keeps from its
-  // forward to its backward; 0, or empty: no business of the plan. On the device they take a
-  // sixteenth more (kActivationMargin). Whoever computes has one unit's input, of
-  // `input_in_flight_bytes`, there at any time, which is not in device_bytes.
-  std::vector<uint64_t> activation_bytes = {};
-  uint64_t input_in_flight_bytes = 0;
-  // [unit] At most two terms are added up in its gradient sums: they need no fp32. A term is
-  // of the run's dtype, and the fp32 sum of two, rounded, is the sum rounded once: so such sums
-  // are the rounded gradient, in as many bytes. Empty: fp32 for all, as on a separate device.
-  std::vector<bool> rounded_sums = {};
-  bool has_storage = false;   // there is a swap path
-  uint64_t device_bytes = 0;  // what is left of the budgets for state and buffers
-  uint64_t host_bytes = 0;
-  // Immediate updates: the share of units whose update is deferred all the same, evenly
-  // spread, in [0, 1]; none: as `clock` finds best, 0 without one.
-  std::optional<double> deferred_share;
-  // On a separate device: the share of the state, evenly spread over the units, whose update is
-  // done there although it lives elsewhere, in [0, 1]: a tile at a time is copied there and back.
-  // What is updated by the host otherwise. None: as `clock` finds best, 0 without one. 0, too,
-  // where the device has no memory left for the tiles.
-  std::optional<double> device_update_share;
-  std::optional<StepClock> clock;
-  bool read_ahead_at_turn = true;
-  int max_tile_buffers = 24;
-  int max_lookahead = 4;
-};
 
 // Where a unit's planes live between their uses.
 struct UnitPlacement {
@@ -301,23 +252,5 @@ struct SwapPlan {
   // A few lines for people: where what lives, traffic of a step.
   std::string Summary() const;
 };
-
-// kResourceExhausted when it can't fit: the message has what is missing and the
-// smallest budgets that would do (and `min_host_bytes`, `min_device_bytes` if not null).
-// kInvalidArgument when a choice contradicts another (NVMe without a swap path).
-absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes = nullptr,
-                                   uint64_t* min_device_bytes = nullptr);
-
-// Memory for state and buffers, of both tiers together.
-struct BudgetPair {
-  uint64_t host_bytes = 0;
-  uint64_t device_bytes = 0;
-};
-
-// The smallest budgets: PlanSwaps finds a plan if, and only if, both of the request's are
-// at least those of one of these pairs. The request's own budgets do not matter. Several
-// pairs where state may go to either tier: less of the host's memory, more of the device's.
-// kInvalidArgument as from PlanSwaps.
-absl::StatusOr<std::vector<BudgetPair>> SmallestBudgets(const PlanRequest& request);
 
 }  // namespace spillway

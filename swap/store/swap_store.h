@@ -11,6 +11,9 @@
 // at any moment leaves the last commit whole. With `two_slots` false there is
 // one slot, and no commit.
 //
+// Large because all of it keeps one book: creation and opening fill it, reads and writes consult it
+// tile by tile, and a commit names what it says.
+//
 // Threads: what is known of one tile is independent of every other tile, so methods
 // that take a tile may be called for different tiles from different threads at once,
 // and MakeDurable beside them. Everything else is called while nothing else is.

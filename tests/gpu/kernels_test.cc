@@ -20,6 +20,7 @@
 #include "engine/cuda/round_body.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/split_master.h"
+#include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/hard_numbers.h"
 #include "tests/gpu/gpu.h"
 

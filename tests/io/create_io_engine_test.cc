@@ -1,4 +1,6 @@
 // Which engine comes out where io_uring is allowed, refused, or short of rights.
+#include "io/create_io_engine.h"
+
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/file_system.h"
+#include "io/own_files.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {

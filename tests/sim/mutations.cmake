@@ -5,25 +5,25 @@
 spillway_sim_mutant(no_data_sync swap/store/swap_store.cc
   [==[absl::Status status = file->Sync(); !status.ok()]==]
   [==[absl::Status status; !status.ok()]==])
-spillway_sim_mutant(no_directory_sync io/small_file.cc
+spillway_sim_mutant(no_directory_sync io/file_system.cc
   [==[return files.SyncDirectory(DirectoryOf(name));]==]
   [==[return absl::OkStatus();]==])
-spillway_sim_mutant(no_manifest_sync io/small_file.cc
+spillway_sim_mutant(no_manifest_sync io/file_system.cc
   [==[RETURN_IF_ERROR(file->Sync());]==]
   [==[]==])
-spillway_sim_mutant(manifest_in_place io/small_file.cc
+spillway_sim_mutant(manifest_in_place io/file_system.cc
   [==[if (status.ok()) status = files.Rename(temporary, name);]==]
   [==[if (status.ok() && (void(files.Remove(name)), true)) status = files.Rename(temporary, name);]==])
 spillway_sim_mutant(manifest_before_data swap/store/swap_store.cc
   [==[  // Data before the manifest that names it: the order is what makes a commit whole.]==]
   [==[  RETURN_IF_ERROR(WriteFileAtomically(*file_system_, commit.manifest_path, commit.manifest_text));]==])
-spillway_sim_mutant(new_file_not_synced swap/store/swap_store_files.cc
+spillway_sim_mutant(new_file_not_synced swap/store/swap_store.cc
   [==[RETURN_IF_ERROR(file_system_->SyncDirectory(directories_[i]));]==]
   [==[]==])
-spillway_sim_mutant(resume_not_synced swap/store/swap_store_files.cc
+spillway_sim_mutant(resume_not_synced swap/store/swap_store.cc
   [==[if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(beside));]==]
   [==[]==])
-spillway_sim_mutant(temporary_left io/small_file.cc
+spillway_sim_mutant(temporary_left io/file_system.cc
   [==[(void)files.Remove(temporary);]==]
   [==[]==])
 
@@ -140,12 +140,12 @@ spillway_sim_mutant(nobody_woken swap/mover/mover_thread.cc
   engine_->Wake();]==]
   [==[    inbox_.push_back(std::move(task));
   }]==])
-spillway_sim_mutant(descriptor_leaked swap/store/swap_store_files.cc
+spillway_sim_mutant(descriptor_leaked swap/store/swap_store.cc
   [==[SwapStore::~SwapStore() = default;]==]
   [==[SwapStore::~SwapStore() {
   for (auto& file : files_) (void)file.release();
 }]==])
-spillway_sim_mutant(failed_creation_leaves_files swap/store/swap_store_files.cc
+spillway_sim_mutant(failed_creation_leaves_files swap/store/swap_store.cc
   [==[    store->Remove();  // only the files that this call made]==]
   [==[]==])
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
 #include "io/file.h"
+#include "io/own_files.h"
 #include "swap/store/store_reader.h"
 #include "tests/sim/sim_run_internal.h"
 

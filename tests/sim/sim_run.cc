@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "swap/plan/planner.h"
 #include "tests/sim/sim_run_internal.h"
 
 namespace spillway {

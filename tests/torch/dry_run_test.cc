@@ -11,6 +11,7 @@
 #include "engine/families/gpt2.h"
 #include "engine/machine/bf16_products.h"
 #include "engine/model/model_shape.h"
+#include "engine/model/read_model_shape.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/model_compute.h"
 #include "gtest/gtest.h"

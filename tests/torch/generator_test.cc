@@ -15,6 +15,7 @@
 #include "engine/torch/init_source.h"
 #include "engine/torch/sampling.h"
 #include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
 #include "tests/torch/in_memory_model.h"
 

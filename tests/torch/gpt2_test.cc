@@ -13,6 +13,7 @@
 #include "engine/families/gpt2_weights.h"
 #include "engine/torch/init_source.h"
 #include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
 #include "tests/torch/deviation.h"
 #include "tests/torch/in_memory_model.h"
 

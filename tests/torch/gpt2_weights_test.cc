@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "engine/families/gpt2.h"
 #include "engine/torch/init_source.h"
+#include "engine/weights/safetensors_model.h"
 #include "engine/weights/safetensors_writer.h"
 #include "tests/scratch_directory.h"
 

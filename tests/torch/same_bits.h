@@ -13,6 +13,7 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/numeric/simd_dispatch.h"
 #include "io/base/format_bytes.h"
+#include "swap/plan/planner.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 

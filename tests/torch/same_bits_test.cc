@@ -8,6 +8,8 @@
 #include <set>
 
 #include "engine/torch/init_source.h"
+#include "io/create_io_engine.h"
+#include "swap/plan/planner.h"
 
 namespace spillway {
 namespace {

@@ -11,6 +11,7 @@
 #include "engine/families/gpt2_weights.h"
 #include "engine/torch/token_dataset.h"
 #include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 

@@ -10,6 +10,7 @@
 
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/simd_dispatch.h"
+#include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/cuda/hard_numbers.h"
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <random>
 
+#include "engine/data/load_tokenizer.h"
 #include "tests/engine/data/bpe_testing.h"
 #include "tests/engine/format_testing.h"
 

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "engine/data/char_tokenizer.h"
 #include "tests/engine/data/bpe_testing.h"
 #include "tests/engine/format_testing.h"
 

@@ -1,5 +1,7 @@
 #include "engine/data/tokenizer.h"
 
+#include "engine/data/char_tokenizer.h"
+#include "engine/data/load_tokenizer.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {

@@ -1,6 +1,8 @@
 #include "engine/estimate/estimate.h"
 
 #include "absl/strings/str_split.h"
+#include "engine/estimate/estimate_output.h"
+#include "engine/model/read_model_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/format_bytes.h"

@@ -1,5 +1,6 @@
 #include "engine/estimate/model_costs.h"
 
+#include "engine/model/read_model_shape.h"
 #include "gtest/gtest.h"
 
 namespace spillway {

@@ -8,6 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "engine/estimate/estimate.h"
+#include "engine/estimate/estimate_output.h"
+#include "engine/model/read_model_shape.h"
 #include "engine/ranks/shard_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

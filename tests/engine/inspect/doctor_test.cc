@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_split.h"
+#include "engine/inspect/doctor_page.h"
 #include "engine/machine/machine_facts.h"
 #include "io/base/format_bytes.h"
 #include "io/uring_refusal.h"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "io/create_io_engine.h"
 
 namespace spillway {
 namespace {

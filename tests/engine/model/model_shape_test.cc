@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/model/read_model_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

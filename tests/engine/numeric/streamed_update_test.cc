@@ -15,6 +15,7 @@
 #include "gtest/gtest.h"
 #include "io/base/status.h"
 #include "swap/mover/swap_manager.h"
+#include "swap/plan/planner.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
 #include "tests/engine/cuda/emulated_kernels.h"

@@ -12,7 +12,7 @@
 #include "engine/numeric/update_loops.h"
 #include "engine/ranks/sharded_step.h"
 #include "gtest/gtest.h"
-#include "swap/plan/swap_plan.h"
+#include "swap/plan/planner.h"
 #include "tests/device/test_device.h"
 #include "tests/engine/ranks/thread_ranks.h"
 

@@ -5,7 +5,9 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
-#include "engine/report/report_sections.h"
+#include "engine/report/machine_sections.h"
+#include "engine/report/overview_sections.h"
+#include "engine/report/run_sections.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -6,6 +6,7 @@
 #include "engine/machine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 
 namespace spillway {
 namespace {

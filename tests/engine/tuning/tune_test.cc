@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/strings/str_split.h"
+#include "engine/tuning/tune_output.h"
 #include "gtest/gtest.h"
 #include "io/base/format_bytes.h"
 

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "engine/run/committed_weights.h"
-#include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
 #include "engine/weights/state_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

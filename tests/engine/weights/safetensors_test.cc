@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "engine/weights/safetensors_model.h"
 #include "tests/engine/format_testing.h"
 #include "tests/engine/weights/safetensors_testing.h"
 

@@ -7,6 +7,8 @@
 #include <set>
 
 #include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
+#include "engine/weights/safetensors_model_writer.h"
 #include "tests/engine/format_testing.h"
 #include "tests/engine/weights/safetensors_testing.h"
 

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "tests/device/test_device.h"
 #include "tests/swap/mover/swap_training.h"
 #include "tests/swap/plan/plan_checks.h"

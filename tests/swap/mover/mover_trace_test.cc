@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "swap/mover/swap_manager.h"
+#include "swap/plan/planner.h"
 #include "tests/swap/mover/swap_run.h"
 
 namespace spillway {

@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
 #include "tests/swap/mover/swap_training.h"

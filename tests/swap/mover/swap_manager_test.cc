@@ -13,6 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/mutex.h"
+#include "swap/plan/planner.h"
 #include "tests/swap/mover/swap_training.h"
 
 namespace spillway {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "swap/mover/swap_manager.h"
+#include "swap/plan/planner.h"
 
 namespace spillway {
 

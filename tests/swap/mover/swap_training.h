@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "swap/store/store_reader.h"
 #include "tests/swap/mover/swap_run.h"
 

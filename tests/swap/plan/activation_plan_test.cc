@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "swap/plan/swap_plan.h"
 #include "tests/swap/plan/gpt_like.h"
 #include "tests/swap/plan/plan_checks.h"

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "swap/plan/planner.h"
-#include "swap/plan/swap_plan.h"
 
 namespace spillway {
 

@@ -9,6 +9,14 @@
 
 namespace spillway {
 
+// Whether two lifetimes meet in some step. They reach at most one period beyond it on either side.
+inline bool LifetimesMeet(const Lifetime& a, const Lifetime& b, int period) {
+  for (int shift = -2; shift <= 2; ++shift) {
+    if (a.first <= b.last + shift * period && b.first + shift * period <= a.last) return true;
+  }
+  return false;
+}
+
 // No two buffers that are alive in one op, of this step or the next, share an address; a stay
 // is alive from the first op of its lead on. But one that takes over from the step before has
 // those of the one that it takes over from.

@@ -1,7 +1,11 @@
 #include "swap/plan/swap_plan.h"
 
+#include <random>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "swap/plan/stay_packing.h"
 #include "tests/swap/mover/swap_run.h"
 #include "tests/swap/plan/gpt_like.h"
@@ -117,13 +121,30 @@ TEST(SwapPlan, APlanIsFoundExactlyFromTheSmallestBudgetsOn) {
   }
 }
 
-TEST(StayPacking, LifetimesThatMeetAcrossTheTurnDoNotOverlap) {
-  EXPECT_TRUE(LifetimesMeet({-2, 1}, {8, 9}, 10));
-  EXPECT_FALSE(LifetimesMeet({-2, 1}, {5, 7}, 10));
-  EXPECT_TRUE(LifetimesMeet({8, 12}, {0, 0}, 10));
-  std::vector<PackedBuffer> buffers = {{{-2, 1}, 100}, {{8, 9}, 100}, {{3, 5}, 100}};
-  EXPECT_EQ(PackBuffers(10, buffers), 2 * 4096u);
-  EXPECT_NE(buffers[0].offset, buffers[1].offset);
+// Buffers of every lifetime and size: those that meet have addresses of their own.
+TEST(StayPacking, BuffersThatMeetDoNotOverlap) {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 200; ++round) {
+    const int period = 1 + static_cast<int>(random() % 30);
+    std::vector<PackedBuffer> buffers(random() % 40);
+    for (PackedBuffer& buffer : buffers) {
+      buffer.lifetime.first = static_cast<int>(random() % (2 * period)) - period;
+      buffer.lifetime.last = buffer.lifetime.first + static_cast<int>(random() % (period + 2));
+      buffer.bytes = random() % 5 * 3000;
+    }
+    const uint64_t used = PackBuffers(period, buffers);
+    for (const PackedBuffer& a : buffers) {
+      EXPECT_EQ(a.offset % 4096, 0u);
+      EXPECT_LE(a.offset + a.bytes, used);
+      for (const PackedBuffer& b : buffers) {
+        if (&a == &b || !LifetimesMeet(a.lifetime, b.lifetime, period)) continue;
+        EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset ||
+                    a.bytes == 0 || b.bytes == 0);
+      }
+    }
+  }
+  std::vector<PackedBuffer> over_the_turn = {{{-2, 1}, 100}, {{8, 9}, 100}, {{3, 5}, 100}};
+  EXPECT_EQ(PackBuffers(10, over_the_turn), 2 * 4096u);
 }
 
 }  // namespace

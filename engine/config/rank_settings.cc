@@ -1,0 +1,109 @@
+#include "engine/config/rank_settings.h"
+
+#include "absl/strings/str_join.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+
+// The names of ZeRO's stages, and FSDP's of the same modes.
+const FlagChoices<Shard>& ShardNames() {
+  static const auto& names = *new FlagChoices<Shard>{{"none", Shard::kNone},
+                                                     {"optimizer", Shard::kOptimizer},
+                                                     {"gradients", Shard::kGradients},
+                                                     {"full", Shard::kFull},
+                                                     {"hybrid", Shard::kHybrid},
+                                                     {"NO_SHARD", Shard::kNone},
+                                                     {"SHARD_GRAD_OP", Shard::kGradients},
+                                                     {"FULL_SHARD", Shard::kFull},
+                                                     {"HYBRID_SHARD", Shard::kHybrid}};
+  return names;
+}
+
+std::vector<int> Divisors(int number) {
+  constexpr int kMostShown = 64;
+  std::vector<int> divisors;
+  for (int i = 1; i <= number && divisors.size() < kMostShown; ++i) {
+    if (number % i == 0) divisors.push_back(i);
+  }
+  return divisors;
+}
+
+class RankSettings : SettingPicker {
+ public:
+  explicit RankSettings(const SettingSources& sources) : SettingPicker(sources) {}
+
+  void ResolveRanks();
+
+ private:
+  void ResolveShard();
+};
+
+void RankSettings::ResolveRanks() {
+  TrainOptions& train = config_.train;
+  const auto given = RanksFlag(flags_);
+  Fail(given.status());
+  train.rank = launch_.rank;
+  train.ranks = launch_.world;
+  std::string source = "default";
+  if (given.ok() && *given) {
+    train.ranks = **given;
+    source = "--ranks";
+  } else if (!launch_.launcher.empty()) {
+    source = absl::StrCat(launch_.launcher, " (", launch_.world_variable, ")");
+  }
+  Record("ranks", train.ranks, source);
+  ResolveShard();
+  train.collective_timeout_seconds =
+      Pick<double>("collective-timeout", flags_.collective_timeout, {}, 600, DurationFlag);
+  train.communication_dtype =
+      Choice<DType>("communication-dtype", flags_.communication_dtype, file_.communication_dtype,
+                    DType::kFloat32, {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}});
+}
+
+void RankSettings::ResolveShard() {
+  TrainOptions& train = config_.train;
+  train.shard = Choice<Shard>("shard", flags_.shard, file_.shard, Shard::kFull, ShardNames(),
+                              WordCase::kIgnored);
+  train.shard_group_size = train.shard == Shard::kNone ? 1 : train.ranks;
+  if (train.shard == Shard::kHybrid) {
+    std::string source = "the ranks of this machine";
+    const auto size =
+        IntegerFlag("--shard-group-size", flags_.shard_group_size.value_or("1"), 1, kMostRanks);
+    Fail(size.status());
+    // As FSDP has it: whole on every machine. One rank, or --ranks of one machine, has no choice.
+    const bool machine_known = !launch_.launcher.empty() || launch_.world == train.ranks;
+    if (flags_.shard_group_size) {
+      train.shard_group_size = static_cast<int>(size.value_or(1));
+      source = "--shard-group-size";
+    } else if (machine_known) {
+      train.shard_group_size = launch_.local_world;
+    } else {
+      Invalid("--shard hybrid needs --shard-group-size G: how many ranks share one state");
+    }
+    Record("shard-group-size", train.shard_group_size, source);
+    if (train.ranks % train.shard_group_size != 0) {
+      Invalid(absl::StrCat("--shard hybrid: groups of ", train.shard_group_size, " (", source,
+                           ") do not divide the ", train.ranks, " ranks: give ",
+                           "--shard-group-size one of ",
+                           absl::StrJoin(Divisors(train.ranks), ", ")));
+    }
+  } else if (flags_.shard_group_size) {
+    Invalid(absl::StrCat("--shard-group-size ", *flags_.shard_group_size,
+                         " has a meaning with --shard hybrid only"));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::optional<int>> RanksFlag(const TrainFlags& flags) {
+  if (!flags.ranks) return std::nullopt;
+  ASSIGN_OR_RETURN(const int64_t ranks, IntegerFlag("--ranks", *flags.ranks, 1, kMostRanks));
+  return static_cast<int>(ranks);
+}
+
+void ResolveRankSettings(const SettingSources& sources) { RankSettings(sources).ResolveRanks(); }
+
+}  // namespace spillway

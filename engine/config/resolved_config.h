@@ -1,0 +1,43 @@
+// What train is told, resolved into what the engine needs; every value remembers where it came
+// from.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/options/train_options.h"
+#include "engine/tuning/tuned_io.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// A value of config.resolved.json.
+struct ResolvedValue {
+  std::string name;  // the flag's name without dashes, or the DeepSpeed key's path
+  nlohmann::json value;
+  std::string source;  // "--lr", "ds.json:12", "default", "derived"
+  // Where a flag won over the config file: what the file says, and where.
+  nlohmann::json file_value = nullptr;
+  std::string file_source = "";
+};
+
+struct RunConfig {
+  TrainOptions train;
+  IoGiven io_given;
+
+  std::string model;
+  std::vector<std::string> data;
+  std::vector<std::string> eval_data;
+  std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said
+  int64_t seq_len = 0;    // 0: the model's, at most 1024
+  bool no_export = false;
+  std::optional<DType> export_dtype;  // none: the input model's
+
+  // One line each, for the log.
+  std::vector<std::string> notes;
+  std::vector<ResolvedValue> values;
+};
+
+}  // namespace spillway

@@ -1,0 +1,34 @@
+// The flags of train, as given.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace spillway {
+
+// Flags as given, unparsed; the field's name is the flag's, with '_' for '-'.
+struct TrainFlags {
+  using Text = std::optional<std::string>;
+  Text model, output, config, tokenizer;
+  std::vector<std::string> data, eval_data;
+  Text seq_len, micro_batch, accumulate, steps, epochs, seed, order;
+  Text dtype, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup, schedule;
+  Text device, threads, device_memory, host_memory;
+  Text swap, offload, offload_param, offload_optimizer, offload_activations;
+  Text update, update_device, recompute, io_engine;
+  Text commit_every, persist, keep;
+  Text eval_every, tensorboard, export_dtype;
+  Text ranks, shard, shard_group_size, collective_timeout, communication_dtype, hostfile;
+  Text trace, trace_steps, max_bytes_written, drive_writes_per_day;
+  bool no_commit = false;
+  bool resume = false;
+  bool overwrite = false;
+  bool no_export = false;
+  bool launch = false;
+  // Hugging Face Trainer's, which train says otherwise (engine/config/trainer_flags.h). The
+  // switches are empty where they stand alone.
+  Text bf16, fp16, adam_beta1, adam_beta2, warmup_ratio, overwrite_output_dir;
+};
+
+}  // namespace spillway

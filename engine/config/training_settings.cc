@@ -1,0 +1,323 @@
+#include "engine/config/training_settings.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_join.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kMostSteps = int64_t{1} << 31;
+constexpr double kHuge = 1e30;
+
+class TrainingSettings : SettingPicker {
+ public:
+  explicit TrainingSettings(const SettingSources& sources) : SettingPicker(sources) {}
+
+  void Resolve() {
+    ResolveBatch();
+    ResolveLength();
+    ResolvePrecision();
+    ResolveOptimizer();
+    ResolveSchedule();
+    ResolveUpdate();
+  }
+
+ private:
+  void ResolveBatch();
+  void ResolveLength();
+  void ResolvePrecision();
+  void ResolveOptimizer();
+  void ResolveAdam();
+  void ResolveSgd();
+  void ResolveSchedule();
+  void ResolveFileSchedule();
+  void ResolveUpdate();
+};
+
+// train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks;
+// what is missing is derived as DeepSpeed derives it.
+void TrainingSettings::ResolveBatch() {
+  TrainOptions& train = config_.train;
+  const Setting<int64_t>& total = file_.train_batch_size;
+  Setting<int64_t> micro = file_.micro_batch;
+  Setting<int64_t> accumulate = file_.accumulate;
+  const bool micro_known = flags_.micro_batch || micro.value;
+  const bool accumulate_known = flags_.accumulate || accumulate.value;
+
+  // Records are made at the end, when the derived values are known.
+  const auto known = [&](const Text& flag, const std::string& name,
+                         const Setting<int64_t>& setting) -> int64_t {
+    if (!flag) return setting.value.value_or(1);
+    const absl::StatusOr<int64_t> parsed = IntegerFlag(FlagName(name), *flag, 1, kMostSteps);
+    Fail(parsed.status());
+    return parsed.value_or(1);
+  };
+  int64_t m = known(flags_.micro_batch, "micro-batch", micro);
+  int64_t a = known(flags_.accumulate, "accumulate", accumulate);
+  const int64_t ranks = config_.train.ranks;
+  std::string micro_source = SourceOf("micro-batch", flags_.micro_batch, micro);
+  std::string accumulate_source = SourceOf("accumulate", flags_.accumulate, accumulate);
+
+  if (total.value && !(micro_known && accumulate_known)) {
+    const std::string derived = absl::StrCat("derived from train_batch_size (", total.where, ")");
+    const int64_t divisor = (micro_known ? m : a) * ranks;
+    if (*total.value % divisor != 0) {
+      Invalid(absl::StrCat(total.where, ": train_batch_size ", *total.value,
+                           " is not a multiple of ", micro_known ? "micro-batch " : "accumulation ",
+                           micro_known ? m : a, " (",
+                           micro_known ? micro_source : accumulate_source, ") x ranks ", ranks));
+    }
+    (micro_known ? a : m) = std::max<int64_t>(1, *total.value / divisor);
+    (micro_known ? accumulate_source : micro_source) = derived;
+  } else if (total.value && *total.value != m * a * ranks) {
+    const std::string product =
+        absl::StrCat("micro-batch ", m, " (", micro_source, ") x accumulation ", a, " (",
+                     accumulate_source, ") x ranks ", ranks, " = ", m * a * ranks);
+    if (flags_.micro_batch || flags_.accumulate) {
+      Note(absl::StrCat(total.where, ": train_batch_size ", *total.value,
+                        " gives way to the flags: ", product));
+    } else {
+      Invalid(
+          absl::StrCat(total.where, ": train_batch_size ", *total.value, " contradicts ", product));
+    }
+  }
+  train.micro_batch = m;
+  train.accumulate = a;
+  Record("micro-batch", m, micro_source);
+  if (flags_.micro_batch && micro.value) RecordOverridden(*micro.value, micro.where);
+  Record("accumulate", a, accumulate_source);
+  if (flags_.accumulate && accumulate.value) RecordOverridden(*accumulate.value, accumulate.where);
+  const bool as_said = total.value == m * a * ranks;
+  Record("train_batch_size", m * a * ranks,
+         as_said ? total.where : "micro-batch x accumulate x ranks");
+  if (total.value && !as_said) RecordOverridden(*total.value, total.where);
+}
+
+void TrainingSettings::ResolveLength() {
+  TrainOptions& train = config_.train;
+  config_.seq_len = Integer("seq-len", flags_.seq_len, {}, 0, 1, kMostSteps);
+  train.steps = Integer("steps", flags_.steps, {}, 0, 1, kMostSteps);
+  train.epochs = Number("epochs", flags_.epochs, {}, 1, 0, 1e6);
+  if (train.epochs == 0) Invalid("--epochs 0: give a number above 0");
+  if (flags_.steps && flags_.epochs) {
+    Note(absl::StrCat("--steps ", train.steps, " decides; --epochs ", *flags_.epochs,
+                      " is not used"));
+  }
+  train.seed = Pick<uint64_t>("seed", flags_.seed, {}, 42, SeedFlag);
+  train.order = Choice<SampleOrder>(
+      "order", flags_.order, {}, SampleOrder::kShuffle,
+      {{"shuffle", SampleOrder::kShuffle}, {"sequential", SampleOrder::kSequential}});
+}
+
+void TrainingSettings::ResolvePrecision() {
+  const FlagChoices<DType> choices = {
+      {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}, {"fp32", DType::kFloat32}};
+  Setting<DType> from_file;
+  if (file_.fp16.value.value_or(false)) {
+    from_file = {DType::kFloat16, file_.fp16.key, file_.fp16.where};
+  } else if (file_.bf16.value.value_or(false)) {
+    from_file = {DType::kBFloat16, file_.bf16.key, file_.bf16.where};
+  } else if (file_.bf16.is_auto()) {
+    from_file = {std::nullopt, file_.bf16.key, file_.bf16.where};
+  } else if (file_.fp16.is_auto()) {
+    from_file = {std::nullopt, file_.fp16.key, file_.fp16.where};
+  } else if (has_file_) {
+    from_file = {DType::kFloat32, "", absl::StrCat("no bf16 or fp16 enabled in ", file_.file)};
+    if (!flags_.dtype) {
+      Note(absl::StrCat(file_.file, " enables neither bf16 nor fp16: fp32, as in DeepSpeed"));
+    }
+  }
+  TrainOptions& train = config_.train;
+  train.dtype = Choice("dtype", flags_.dtype, from_file, DType::kBFloat16, choices);
+  if (from_file.is_auto() && !flags_.dtype) {
+    Note(absl::StrCat(from_file.where, ": '", from_file.key,
+                      "' is auto: bf16; --dtype (or --bf16, --fp16) says otherwise"));
+  }
+  if (train.dtype != DType::kFloat16) return;
+
+  LossScaleSpec& scale = train.loss_scale;
+  scale.static_scale = Number("fp16.loss_scale", {}, file_.loss_scale, 0, 0, kHuge);
+  scale.initial_scale_power = static_cast<int>(
+      Integer("fp16.initial_scale_power", {}, file_.initial_scale_power, 16, 0, 127));
+  scale.window =
+      Integer("fp16.loss_scale_window", {}, file_.loss_scale_window, 1000, 1, kMostSteps);
+  scale.hysteresis = Integer("fp16.hysteresis", {}, file_.hysteresis, 2, 1, kMostSteps);
+  scale.min_scale = Number("fp16.min_loss_scale", {}, file_.min_loss_scale, 1, 0, kHuge);
+  scale.consecutive_hysteresis = file_.consecutive_hysteresis.value.value_or(false);
+  Record("fp16.consecutive_hysteresis", scale.consecutive_hysteresis,
+         SourceOf("", {}, file_.consecutive_hysteresis));
+  Fail(ValidateLossScale(scale));
+}
+
+void TrainingSettings::ResolveOptimizer() {
+  using Kind = OptimizerSpec::Kind;
+  OptimizerSpec& spec = config_.train.optimizer;
+  // adamw_torch and the like: Hugging Face Trainer's --optim.
+  spec.kind = Choice<Kind>("optimizer", flags_.optimizer, file_.optimizer, Kind::kAdamW,
+                           {{"adamw", Kind::kAdamW},
+                            {"adam", Kind::kAdam},
+                            {"sgd", Kind::kSgd},
+                            {"adamw_torch", Kind::kAdamW},
+                            {"adamw_torch_fused", Kind::kAdamW}});
+  const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
+  const bool decoupled = spec.kind == Kind::kAdamW;
+
+  // A file's optimizer without a rate or decay has DeepSpeed's defaults, not ours.
+  const bool file_rate = kind_from_file && !file_.lr.given();
+  spec.learning_rate = Number("lr", flags_.lr, file_.lr, file_rate ? 1e-3 : 5e-5, 0, kHuge);
+  if (file_rate && !flags_.lr) {
+    Note(absl::StrCat(file_.optimizer.where, ": no lr: 0.001, DeepSpeed's default"));
+  }
+  const bool file_decay = kind_from_file && !file_.weight_decay.given();
+  spec.weight_decay = Number("weight-decay", flags_.weight_decay, file_.weight_decay,
+                             file_decay && !decoupled ? 0.0 : 0.01, 0, kHuge);
+  if (file_decay && !flags_.weight_decay) {
+    Note(absl::StrCat(file_.optimizer.where, ": no weight_decay: ", spec.weight_decay,
+                      decoupled ? ", torch's default of AdamW (DeepSpeed's own kernels have 0)"
+                                : ", the default of this optimizer"));
+  }
+  using Decay = OptimizerSpec::Decay;
+  spec.decay = Choice<Decay>("decay", flags_.decay, {}, Decay::kAll,
+                             {{"all", Decay::kAll}, {"matrices", Decay::kMatrices}});
+  if (spec.kind == Kind::kSgd) {
+    ResolveSgd();
+  } else {
+    ResolveAdam();
+  }
+  Fail(ValidateOptimizer(spec));
+
+  const bool clip_default = has_file_ && !file_.gradient_clipping.given() && !flags_.clip;
+  config_.train.clip = Number("clip", flags_.clip, file_.gradient_clipping, 1.0, 0, kHuge);
+  if (clip_default) {
+    Note(absl::StrCat(file_.file,
+                      " has no gradient_clipping: 1.0, DeepSpeed's default since "
+                      "mid-2026 (0, which is none, before)"));
+  }
+}
+
+void TrainingSettings::ResolveAdam() {
+  OptimizerSpec& spec = config_.train.optimizer;
+  if (flags_.momentum) Invalid("--momentum has no meaning without --optimizer sgd");
+  using Betas = std::array<double, 2>;
+  const auto parse = [](const std::string& flag, const std::string& text) -> absl::StatusOr<Betas> {
+    const absl::StatusOr<std::vector<std::string>> parts = ListFlag(flag, text);
+    if (!parts.ok() || parts->size() != 2) {
+      return BadFlagValue(flag, text, "two numbers in [0, 1), such as 0.9,0.999");
+    }
+    Betas betas;
+    for (size_t i = 0; i < 2; ++i) {
+      const absl::StatusOr<double> beta = NumberFlag(flag, (*parts)[i], 0, 1, false);
+      if (!beta.ok()) return beta.status();
+      betas[i] = *beta;
+    }
+    return betas;
+  };
+  const Betas betas = Pick<Betas>("betas", flags_.betas, file_.betas, {0.9, 0.999}, parse);
+  spec.beta1 = betas[0];
+  spec.beta2 = betas[1];
+  spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
+}
+
+void TrainingSettings::ResolveSgd() {
+  OptimizerSpec& spec = config_.train.optimizer;
+  if (flags_.betas) Invalid("--betas has no meaning with --optimizer sgd");
+  if (flags_.eps) Invalid("--eps has no meaning with --optimizer sgd");
+  spec.momentum = Number("momentum", flags_.momentum, file_.momentum, 0, 0, kHuge);
+  spec.dampening = file_.dampening.value.value_or(0);
+  Record("dampening", spec.dampening, SourceOf("", {}, file_.dampening));
+  spec.nesterov = file_.nesterov.value.value_or(false);
+  Record("nesterov", spec.nesterov, SourceOf("", {}, file_.nesterov));
+}
+
+void TrainingSettings::ResolveSchedule() {
+  using Kind = ScheduleSpec::Kind;
+  ScheduleSpec& schedule = config_.train.schedule;
+  if (!flags_.schedule && file_.schedule.value) {
+    ResolveFileSchedule();
+  } else {
+    if (file_.schedule.given()) {
+      Note(absl::StrCat(file_.schedule.where, ": the scheduler gives way to --schedule"));
+    }
+    schedule.kind = Choice<Kind>("schedule", flags_.schedule, {}, Kind::kConstant,
+                                 {{"constant", Kind::kConstant},
+                                  {"linear", Kind::kLinear},
+                                  {"cosine", Kind::kCosine},
+                                  {"constant_with_warmup", Kind::kConstant}});
+    if (file_.schedule.value) {
+      RecordOverridden(std::string(ScheduleName(*file_.schedule.value)), file_.schedule.where);
+    }
+    schedule.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMostSteps);
+  }
+  Fail(ValidateSchedule(schedule));
+}
+
+void TrainingSettings::ResolveFileSchedule() {
+  using Kind = ScheduleSpec::Kind;
+  ScheduleSpec& schedule = config_.train.schedule;
+  schedule.kind = *file_.schedule.value;
+  Record("schedule", std::string(ScheduleName(schedule.kind)), file_.schedule.where);
+  // "auto" means the trainer's own --warmup, which is 0 unless given.
+  const int64_t warmup_default = file_.warmup_num_steps.is_auto() ? 0 : 1000;
+  schedule.warmup_steps =
+      Integer("warmup", flags_.warmup, file_.warmup_num_steps, warmup_default, 0, kMostSteps);
+  schedule.warmup_type = file_.warmup_type.value.value_or(ScheduleSpec::WarmupType::kLog);
+  Record("warmup_type", schedule.warmup_type == ScheduleSpec::WarmupType::kLog ? "log" : "linear",
+         SourceOf("", {}, file_.warmup_type));
+  if (schedule.kind == Kind::kWarmupCosineLr) {
+    schedule.warmup_min_ratio = Number("warmup_min_ratio", {}, file_.warmup_min_ratio, 0, 0, kHuge);
+    schedule.cos_min_ratio = Number("cos_min_ratio", {}, file_.cos_min_ratio, 0.0001, 0, kHuge);
+  } else {
+    schedule.warmup_min_lr = Number("warmup_min_lr", {}, file_.warmup_min_lr, 0, 0, kHuge);
+    const double base_lr = config_.train.optimizer.learning_rate;
+    // In DeepSpeed the scheduler's rate wins over the optimizer's; here --lr wins over both.
+    const bool decay_default =
+        schedule.kind == Kind::kWarmupDecayLr && !file_.warmup_max_lr.given();
+    schedule.warmup_max_lr =
+        flags_.lr ? base_lr : file_.warmup_max_lr.value.value_or(decay_default ? 0.001 : base_lr);
+    Record("warmup_max_lr", *schedule.warmup_max_lr,
+           SourceOf("lr", flags_.lr, file_.warmup_max_lr));
+    if (flags_.lr && file_.warmup_max_lr.value) {
+      RecordOverridden(*file_.warmup_max_lr.value, file_.warmup_max_lr.where);
+    }
+    if (flags_.lr && file_.warmup_max_lr.value) {
+      Note(absl::StrCat(file_.warmup_max_lr.where, ": warmup_max_lr gives way to --lr"));
+    }
+  }
+  if (schedule.kind == Kind::kWarmupLr) return;
+  schedule.total_num_steps = file_.total_num_steps.value;
+  Record("total_num_steps",
+         schedule.total_num_steps ? nlohmann::json(*schedule.total_num_steps) : nullptr,
+         schedule.total_num_steps ? file_.total_num_steps.where : "the run's steps");
+}
+
+void TrainingSettings::ResolveUpdate() {
+  TrainOptions& train = config_.train;
+  train.update = Choice<UpdateChoice>("update", flags_.update, {}, UpdateChoice::kAuto,
+                                      {{"auto", UpdateChoice::kAuto},
+                                       {"immediate", UpdateChoice::kImmediate},
+                                       {"deferred", UpdateChoice::kDeferred}});
+  train.update_device = Choice<UpdateDevice>(
+      "update-device", flags_.update_device, {}, UpdateDevice::kAuto,
+      {{"auto", UpdateDevice::kAuto}, {"cpu", UpdateDevice::kCpu}, {"gpu", UpdateDevice::kGpu}});
+  train.recompute = Choice<Recompute>("recompute", flags_.recompute, {}, Recompute::kAuto,
+                                      {{"auto", Recompute::kAuto}, {"all", Recompute::kAll}});
+  if (train.update != UpdateChoice::kImmediate) return;
+  if (train.dtype == DType::kFloat16) {
+    Invalid(
+        "--update immediate contradicts fp16, whose loss scale needs all gradients before any "
+        "update: use --update deferred (or auto), or --dtype bf16");
+  }
+  if (train.clip > 0) {
+    Invalid(absl::StrCat("--update immediate contradicts clipping at ", train.clip,
+                         ", which needs all gradients before any update: use --clip 0, or "
+                         "--update deferred (or auto)"));
+  }
+}
+
+}  // namespace
+
+void ResolveTrainingSettings(const SettingSources& sources) { TrainingSettings(sources).Resolve(); }
+
+}  // namespace spillway

@@ -1,0 +1,26 @@
+// Which tokenizer a run has: of a directory, or as --tokenizer says.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/data/tokenizer.h"
+
+namespace spillway {
+
+// What Save wrote: chars.json, bytes.json or a tokenizer.json. kNotFound when the directory
+// has none; kUnimplemented for a tokenizer.json, or files instead of one, that are not
+// supported, with what to do about it.
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory);
+
+// `choice` is --tokenizer's: "model" (from `model_directory`), "chars" (from the
+// texts among `data`), "bytes", a directory, or "": the model's where it has one, else
+// chars where there is text, else nullptr (the data is tokens already).
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,
+                                                         absl::string_view model_directory,
+                                                         const std::vector<std::string>& data);
+
+}  // namespace spillway

@@ -1,0 +1,27 @@
+// Where the tokens of a file of raw numbers start and how wide they are; the header of a .npy file.
+// The format: https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+struct TokenFormat {
+  int width_bytes = 2;  // 1, 2, 4 or 8, little-endian
+  bool is_signed = false;
+  bool marks_loss = false;  // kWithoutLoss is a flag, not part of the number
+  uint64_t data_offset_bytes = 0;
+  int64_t tokens = 0;
+};
+
+// Headers of .npy files are read up to here.
+inline constexpr uint64_t kNpyHeadBytes = 128 << 10;
+
+// The header of a .npy file: `head` is its first bytes, at most kNpyHeadBytes.
+// kInvalidArgument says what is wrong with it; the caller adds the file.
+absl::StatusOr<TokenFormat> ParseNpyHeader(absl::string_view head, uint64_t file_size_bytes);
+
+}  // namespace spillway

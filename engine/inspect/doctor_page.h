@@ -1,0 +1,20 @@
+// The doctor's findings as a page for people, and as JSON for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/inspect/doctor.h"
+#include "engine/machine/machine_facts.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// For people: at most 80 columns, but where a path or a name without blanks is longer.
+std::string DoctorPage(const std::vector<DoctorLine>& lines);
+
+// {"ok", "warn", "bad": counts; "lines": [{section, name, mark, found, advice}];
+// "facts": numbers}.
+nlohmann::json DoctorJson(const MachineFacts& facts, const std::vector<DoctorLine>& lines);
+
+}  // namespace spillway

@@ -1,0 +1,253 @@
+#include "engine/report/overview_sections.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "engine/report/report_html.h"
+#include "io/base/format_bytes.h"
+
+namespace spillway {
+namespace {
+
+std::string TextOf(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The value of a setting in config.resolved.json; null where there is none.
+nlohmann::json Setting(const ReportInput& input, const std::string& name) {
+  if (!input.config.is_object() || !input.config.contains(name)) return nullptr;
+  const nlohmann::json& setting = input.config[name];
+  return setting.is_object() ? setting.value("value", nlohmann::json()) : nlohmann::json();
+}
+
+// "a.txt, b.txt" of a list of paths.
+std::string Joined(const nlohmann::json& value) {
+  if (!value.is_array()) return value.is_null() ? "" : TextOf(value);
+  std::string joined;
+  for (const auto& item : value) absl::StrAppend(&joined, joined.empty() ? "" : ", ", TextOf(item));
+  return joined;
+}
+
+std::string StateBadge(const RunPart& part) {
+  const auto badge = [](absl::string_view kind, const std::string& text) {
+    return absl::StrCat("<span class=\"state ", kind, "\">", EscapeHtml(text), "</span>");
+  };
+  if (part.state == "finished") return badge("good", "finished");
+  if (part.state == "stopped") return badge("busy", absl::StrCat("stopped by ", part.message));
+  if (part.state == "running") return badge("busy", "running");
+  return badge("bad", part.state == "failed" ? "failed" : "ended without a word");
+}
+
+int64_t LastStep(const ReportInput& input) {
+  const nlohmann::json& row = input.rows->steps.last_row();
+  return row.is_object() ? row.value("step", int64_t{0}) : 0;
+}
+
+void AddCard(std::string& html, absl::string_view name, const std::string& value,
+             const std::string& more) {
+  absl::StrAppend(&html, "<div class=\"card\"><div class=\"name\">", name,
+                  "</div><div class=\"value\">", value, "</div><div class=\"more\">", more,
+                  "</div></div>\n");
+}
+
+// "12.3 MiB of 64 MiB".
+std::string OfBudget(double bytes, uint64_t budget) {
+  const std::string used = FormatBytes(static_cast<uint64_t>(bytes));
+  return budget > 0 ? absl::StrCat(used, " of ", FormatBytes(budget)) : used;
+}
+
+std::string EvaluationTable(const ReportInput& input) {
+  constexpr size_t kMost = 12;
+  const ReportSeries& evaluations = input.rows->evaluations;
+  const auto steps = evaluations.Steps();
+  const auto losses = evaluations.Means("loss");
+  HtmlTable table({"Step", "Loss", "Perplexity", ""}, {0, 1, 2});
+  const int64_t best_step = input.rows->best ? input.rows->best->step : -1;
+  bool best_shown = false;
+  const auto add = [&](int64_t step, double loss, bool best) {
+    table.Row({FormatCount(step), absl::StrFormat("%.4f", loss), FormatNumber(std::exp(loss)),
+               best        ? "best"
+               : step == 0 ? "before training"
+                           : ""},
+              best ? "best" : "");
+    best_shown |= best;
+  };
+  // Spread evenly, the first and the last among them; one row a bucket only while no bucket
+  // holds several.
+  const size_t count = steps.size(), shown = std::min(count, kMost);
+  for (size_t i = 0; i < shown; ++i) {
+    const size_t at = shown > 1 ? i * (count - 1) / (shown - 1) : 0;
+    if (input.rows->best && !best_shown && steps[at] > best_step) {
+      add(best_step, input.rows->best->loss, true);
+    }
+    if (!losses[at] || (best_shown && steps[at] == best_step)) continue;
+    const bool best = steps[at] == best_step;
+    add(steps[at], best ? input.rows->best->loss : *losses[at], best);
+  }
+  return table.Html();
+}
+
+}  // namespace
+
+std::string ReportTitle(const ReportInput& input) {
+  const nlohmann::json model = Setting(input, "model");
+  std::filesystem::path path(model.is_string() ? model.get<std::string>() : input.output);
+  path = path.lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  const std::string name = path.filename().string();
+  return name.empty() || name == "." ? "Training run" : name;
+}
+
+std::string ChartFigure(absl::string_view id, absl::string_view title, absl::string_view text,
+                        bool wide) {
+  return absl::StrCat("<figure class=\"chart", wide ? " wide" : "", "\" data-chart=\"", id,
+                      "\"><figcaption><h3>", title, "</h3><p>", text,
+                      "</p></figcaption></figure>\n");
+}
+
+std::string HeaderSection(const ReportInput& input) {
+  const RunDescription& run = input.run;
+  std::string html = absl::StrCat(
+      "<header>\n<div class=\"brand\">SPILLWAY · TRAINING REPORT</div>\n<div class=\"title\"><h1>",
+      EscapeHtml(ReportTitle(input)), "</h1>",
+      run.parts.empty() ? "" : StateBadge(run.parts.back()), "</div>\n");
+  if (!run.parts.empty()) {
+    const RunPart& part = run.parts.back();
+    if (part.state == "failed") {
+      absl::StrAppend(&html, "<div class=\"message\">", EscapeHtml(part.message), "</div>\n");
+    } else if (part.state == "running") {
+      absl::StrAppend(&html, "<p class=\"note\">As of ", FormatTime(input.now),
+                      ". The run rewrites this file about once a minute.</p>\n");
+    } else if (part.state == "killed") {
+      absl::StrAppend(&html,
+                      "<div class=\"message\">The process ended without saying how (killed, "
+                      "or the machine went down). --resume continues from the last commit."
+                      "</div>\n");
+    }
+  }
+  absl::StrAppend(&html, "<dl class=\"facts\">\n");
+  const auto fact = [&](absl::string_view name, const std::string& text, bool wide = false) {
+    if (text.empty()) return;
+    absl::StrAppend(&html, "<div", wide ? " class=\"wide\"" : "", "><dt>", name, "</dt><dd>",
+                    EscapeHtml(text), "</dd></div>\n");
+  };
+  fact("Model", Joined(Setting(input, "model")), true);
+  fact("Data", Joined(Setting(input, "data")), true);
+  fact("Held out", Joined(Setting(input, "eval-data")), true);
+  fact("Parameters",
+       absl::StrCat(FormatCount(run.parameters), run.parameters < 10000 ? "" : " (",
+                    run.parameters < 10000 ? "" : FormatParameters(run.parameters) + ")"));
+  fact("Precision", run.dtype);
+  fact("Optimizer", run.optimizer);
+  std::string batch = absl::StrCat(run.micro_batch * run.accumulate, " samples a step");
+  if (run.accumulate > 1) {
+    absl::StrAppend(&batch, " (", run.accumulate, " micro-batches of ", run.micro_batch, ")");
+  }
+  fact("Batch", batch);
+  fact("Device",
+       absl::StrCat(run.device, ", ", run.threads, run.threads == 1 ? " thread" : " threads"));
+  fact("I/O", run.io_engine);
+  if (!run.parts.empty()) {
+    const RunPart& last = run.parts.back();
+    fact("Host", last.host);
+    fact("Started", FormatTime(run.parts.front().started));
+    fact("Ended", last.ended > 0 ? FormatTime(last.ended) : "");
+    if (run.parts.size() > 1) {
+      const size_t times = run.parts.size() - 1;
+      fact("Resumed", times == 1 ? "once" : absl::StrCat(times, " times"));
+    }
+  }
+  return html + "</dl>\n</header>\n";
+}
+
+std::string CardsSection(const ReportInput& input) {
+  const RunDescription& run = input.run;
+  const ReportSeries& steps = input.rows->steps;
+  std::string html = "<div class=\"cards\">\n";
+  const int64_t last = LastStep(input);
+  AddCard(html, "Steps", FormatCount(last),
+          last == run.steps ? "all of them" : absl::StrCat("of ", FormatCount(run.steps)));
+  const auto losses = steps.Means("loss");
+  if (steps.total("loss").count > 0) {
+    const nlohmann::json& row = steps.last_row();
+    const bool number = row.contains("loss") && row["loss"].is_number();
+    AddCard(html, "Loss",
+            number ? absl::StrFormat("%.4f", row["loss"].get<double>()) : "not finite",
+            losses.front() ? absl::StrFormat("%.4f at the start", *losses.front()) : "");
+  }
+  if (input.rows->best) {
+    const auto& best = *input.rows->best;
+    AddCard(html, "Best held-out loss", absl::StrFormat("%.4f", best.loss),
+            absl::StrCat("perplexity ", FormatNumber(std::exp(best.loss)), ", step ",
+                         FormatCount(best.step)));
+  }
+  if (steps.rows() > 0) {
+    AddCard(
+        html, "Tokens/s", FormatNumber(steps.MedianOfMeans("tokens_per_second")),
+        absl::StrCat("median; ", FormatParameters(steps.total("tokens").sum), " tokens in all"));
+    const double seconds = steps.total("seconds").sum + steps.total("commit_seconds").sum +
+                           input.rows->evaluations.total("seconds").sum;
+    AddCard(html, "Time", FormatSeconds(seconds),
+            absl::StrCat(FormatSeconds(steps.MedianOfMeans("seconds")), " a step, median"));
+    const double read = steps.total("nvme_read").sum, written = steps.total("nvme_written").sum;
+    AddCard(html, "Read from NVMe", FormatBytes(static_cast<uint64_t>(read)),
+            absl::StrCat(FormatBytes(static_cast<uint64_t>(read / steps.rows())), " each step"));
+    AddCard(html, "Written to NVMe", FormatBytes(static_cast<uint64_t>(written)),
+            absl::StrCat(FormatBytes(static_cast<uint64_t>(written / steps.rows())), " each step"));
+    AddCard(
+        html, "Peak memory", FormatBytes(static_cast<uint64_t>(steps.total("peak_rss").high)),
+        absl::StrCat("device ", OfBudget(steps.total("peak_device").high, run.device_budget_bytes),
+                     "; host ", OfBudget(steps.total("peak_host").high, run.host_budget_bytes)));
+  }
+  return html + "</div>\n";
+}
+
+std::string LearningSection(const ReportInput& input) {
+  const ReportSeries& steps = input.rows->steps;
+  const ReportSeries& evaluations = input.rows->evaluations;
+  std::string html =
+      "<h2>Learning</h2>\n<div class=\"toolbar\" id=\"toolbar\"></div>\n<div class=\"grid "
+      "lead\">\n";
+  const bool evaluated = evaluations.total("loss").count > 0;
+  std::string text = "Mean over a step's tokens, before its update.";
+  if (steps.rows_per_bucket() > 1) {
+    absl::StrAppend(&text, " A point is the mean of ", steps.rows_per_bucket(),
+                    " steps; the band reaches from the lowest to the highest of them.");
+  }
+  if (steps.total("loss").count > 0 || evaluated) {
+    absl::StrAppend(&html, ChartFigure("loss", "Loss", text, true));
+  }
+  if (evaluated) {
+    absl::StrAppend(
+        &html, ChartFigure("perplexity", "Perplexity", "On the held-out data: e to the loss."));
+  }
+  if (steps.total("lr").count > 0) {
+    absl::StrAppend(&html, ChartFigure("lr", "Learning rate", "As applied in each step."));
+  }
+  if (steps.total("grad_norm").count > 0) {
+    absl::StrAppend(&html, ChartFigure("grad_norm", "Gradient norm",
+                                       "Of all gradients together, before clipping."));
+  }
+  if (steps.total("loss_scale").count > 0) {
+    const int64_t skipped = std::llround(steps.total("skipped").sum);
+    absl::StrAppend(&html,
+                    ChartFigure("loss_scale", "Loss scale",
+                                absl::StrCat("fp16. Steps skipped because a gradient overflowed: ",
+                                             FormatCount(skipped), ".")));
+  }
+  absl::StrAppend(&html, "</div>\n");
+  if (evaluated) {
+    absl::StrAppend(
+        &html, "<div class=\"panel\"><h3>Evaluations</h3>\n", EvaluationTable(input),
+        evaluations.buckets() > 12 ? "<p class=\"note\">A selection; eval.jsonl has all.</p>" : "",
+        "</div>\n");
+  }
+  return html;
+}
+
+}  // namespace spillway

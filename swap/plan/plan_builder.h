@@ -1,0 +1,88 @@
+// Turns a choice of what lives where into a plan: stays, their addresses and the traffic.
+//
+// One thread; the request outlives the builder.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "swap/plan/plan_request.h"
+#include "swap/plan/stay_packing.h"
+#include "swap/plan/swap_plan.h"
+
+namespace spillway {
+
+// The choices that the planner searches over.
+struct Draft {
+  std::vector<UnitPlacement> placements;
+  std::vector<Tier> activations;  // [unit]
+  int lookahead = 0;
+  int forward_lookahead = 0;  // of the forward, which has no gradients: no less than that
+  // Operations after its last use by compute during which a buffer may still be read, by
+  // rounding and update or by a write, before its addresses are needed again.
+  int tail = 0;
+  int tile_buffers = 0;
+  int turn_tiles = 0;
+  std::set<int> kept_over_loss;  // units whose weights stay from forward to backward
+  std::set<int> carried;         // immediate: units whose update fills the next forward
+  std::vector<bool> deferred;    // immediate: [unit] its update waits for the next forward
+  std::vector<bool> streamed;    // [unit] its tiles pass through the device for their update
+  int device_tiles = 0;          // so many at once
+};
+
+class PlanBuilder {
+ public:
+  explicit PlanBuilder(const PlanRequest& request);
+
+  // The draft that needs the least of the host's memory. kInvalidArgument where the request's
+  // choices contradict each other.
+  absl::StatusOr<Draft> BaseDraft() const;
+  SwapPlan Build(const Draft& draft) const;
+  // What the plan of the draft takes of both memories: as Build, for less.
+  BudgetPair Measure(const Draft& draft) const;
+
+  // Some operation adds to a gradient.
+  bool training() const;
+  bool Trains(int unit) const { return !gradient_ops_[unit].empty(); }
+  bool all_deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
+  // The plan decides where the inputs of units are kept.
+  bool chooses_activations() const {
+    return request_.activations == TierChoice::kAuto && !request_.activation_bytes.empty();
+  }
+  // The unit whose gradient is complete last, where its update goes through the store at once; -1
+  // where there is none.
+  int TurnUnit(const Draft& draft) const;
+  // After a change of the placement's tiers.
+  void SetNvmePlanes(UnitPlacement& placement) const;
+
+ private:
+  int num_ops() const { return static_cast<int>(request_.schedule.ops.size()); }
+  bool Deferred(const Draft& draft, int unit) const {
+    return all_deferred() || draft.deferred[unit];
+  }
+  // Deferred, with its gradient in the store until then.
+  bool Spills(const Draft& draft, int unit) const {
+    return Deferred(draft, unit) && draft.placements[unit].gradient == Tier::kNvme;
+  }
+  // Bytes of the unit's input that the plan has to keep somewhere.
+  uint64_t ActivationBytes(int unit) const;
+  Tier BaseTier(TierChoice choice) const;
+  int LookaheadAt(const Draft& draft, int op) const;
+  // Sets everything of `plan` but its layout, schedule and traffic.
+  void PlaceBuffers(const Draft& draft, SwapPlan& plan) const;
+  // Each appends the lifetimes of its stays.
+  std::vector<WeightStay> WeightStays(const Draft& draft, std::vector<Lifetime>* lifetimes) const;
+  std::vector<ActivationStay> ActivationStays(const Draft& draft,
+                                              std::vector<Lifetime>* lifetimes) const;
+  std::vector<TurnStay> TurnStays(const Draft& draft, uint64_t tile_bytes,
+                                  std::vector<Lifetime>* lifetimes) const;
+
+  const PlanRequest& request_;
+  const StateLayout& layout_;
+  std::vector<std::vector<int>> uses_;          // [unit] -> ops that read its weights
+  std::vector<std::vector<int>> gradient_ops_;  // [unit] -> ops that add to its gradient
+  std::vector<int> forward_op_, backward_op_;   // [unit] its own; -1 where there is none
+};
+
+}  // namespace spillway
