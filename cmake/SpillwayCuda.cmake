@@ -3,6 +3,10 @@
 # Turing, Ampere (data centre and not), Ada, Hopper, Blackwell (data centre and not). Others
 # translate the PTX of the nearest one below them.
 set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 86-real 89-real 90 100-real 120)
+set(SPILLWAY_CUDA_ARCHITECTURES "" CACHE STRING "Fewer of them, for a quick look: 80-real;90")
+if(SPILLWAY_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES ${SPILLWAY_CUDA_ARCHITECTURES})
+endif()
 # Operations, division, roots and subnormals as IEEE 754 has them. But for fmad these are nvcc's
 # defaults; they stand here because every bit depends on them.
 set(SPILLWAY_EXACT_CUDA --fmad=false --prec-div=true --prec-sqrt=true --ftz=false)

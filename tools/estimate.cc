@@ -109,7 +109,7 @@ DryRunCost CostOf(const EstimateInput& input) {
   const double operations =
       4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-              ComputeMemoryOf(input.shape, dtype, input.step).total_bytes(),
+              ComputeMemoryOf(input.shape, dtype, input.step, Bf16ProductsHere()).total_bytes(),
           operations / kGuessedFlops};
 }
 
@@ -188,9 +188,10 @@ absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
                                                    " is more than the ", positions,
                                                    " positions of the model"));
   }
+  const Bf16Products products = choice.gpu ? Bf16Products::kInPlace : Bf16ProductsHere();
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
-    input.memory[i] = ComputeMemoryOf(input.shape, dtype, input.step);
+    input.memory[i] = ComputeMemoryOf(input.shape, dtype, input.step, products);
     input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 

@@ -20,7 +20,6 @@ class SlowProgress {
  public:
   void Update(uint64_t done_bytes, uint64_t total_bytes) {
     if (Clock::now() - began_ < std::chrono::seconds(1)) return;
-    constexpr uint64_t kMiB = 1 << 20;
     if (!progress_) progress_.emplace("reading the state (MiB)", total_bytes / kMiB);
     progress_->Update(static_cast<int64_t>(done_bytes / kMiB));
   }

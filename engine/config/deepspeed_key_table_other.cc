@@ -11,7 +11,7 @@ namespace {
 
 constexpr absl::string_view kOtherData = "it changes which data is seen, and when";
 constexpr absl::string_view kOtherModel = "it changes the model that is trained";
-constexpr absl::string_view kOtherNumbers = "it changes the numbers of the run";
+constexpr absl::string_view kChangesNumbers = "it changes the numbers of the run";
 constexpr absl::string_view kDataParallelOnly = "ranks share the work by data only";
 
 }  // namespace
@@ -19,12 +19,12 @@ constexpr absl::string_view kDataParallelOnly = "ranks share the work by data on
 std::vector<KeyRule> OtherKeyRules() {
   return {
       {"/communication_data_type", kHonoured},
-      {"/seq_parallel_communication_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
-      {"/seq_parallel_comm_data_type", kOnly, R"(["fp32"])", kOtherNumbers},
+      {"/seq_parallel_communication_data_type", kOnly, R"(["fp32"])", kChangesNumbers},
+      {"/seq_parallel_comm_data_type", kOnly, R"(["fp32"])", kChangesNumbers},
       {"/fp32_allreduce", kNoEffect},
-      {"/prescale_gradients", kOnly, "[false]", kOtherNumbers},
-      {"/gradient_predivide_factor", kOnly, "[1]", kOtherNumbers},
-      {"/gradient_allreduce_op", kOnly, R"(["mean"])", kOtherNumbers},
+      {"/prescale_gradients", kOnly, "[false]", kChangesNumbers},
+      {"/gradient_predivide_factor", kOnly, "[1]", kChangesNumbers},
+      {"/gradient_allreduce_op", kOnly, R"(["mean"])", kChangesNumbers},
       {"/sparse_gradients", kOnly, "[false]", "gradients are dense"},
       {"/data_types", kBlock},
       {"/data_types/grad_accum_dtype", kOnly, R"(["fp32"])", "gradients accumulate in fp32"},
@@ -137,12 +137,12 @@ std::vector<KeyRule> OtherKeyRules() {
       {"/data_efficiency", kUnlessEnabled, {}, kOtherData},
       {"/curriculum_learning", kUnlessEnabled, {}, kOtherData},
       {"/progressive_layer_drop", kUnlessEnabled, {}, kOtherModel},
-      {"/eigenvalue", kUnlessEnabled, {}, kOtherNumbers},
-      {"/quantize_training", kUnlessEnabled, {}, kOtherNumbers},
+      {"/eigenvalue", kUnlessEnabled, {}, kChangesNumbers},
+      {"/quantize_training", kUnlessEnabled, {}, kChangesNumbers},
       {"/hybrid_engine", kUnlessEnabled, {}, "it serves generation during training"},
       {"/sparse_attention", kUnlessEnabled, {}, kOtherModel},
       {"/compression_training", kUnlessEnabled, {}, kOtherModel},
-      {"/weight_quantization", kUnlessEnabled, {}, kOtherNumbers},
+      {"/weight_quantization", kUnlessEnabled, {}, kChangesNumbers},
       {"/expert_parallel", kUnlessEnabled, {}, kOtherModel},
       {"/tensor_parallel", kBlock},
       {"/tensor_parallel/autotp_size", kOnly, "[0, 1]", kDataParallelOnly},
@@ -169,7 +169,7 @@ std::vector<KeyRule> OtherKeyRules() {
       {"/pipeline", kBlock},
       {"/pipeline/stages", kOnly, "[1]", kDataParallelOnly},
       {"/pipeline/partition", kNoEffect},
-      {"/pipeline/seed_layers", kOnly, "[false]", kOtherNumbers},
+      {"/pipeline/seed_layers", kOnly, "[false]", kChangesNumbers},
       {"/pipeline/activation_checkpoint_interval", kPlan},
       {"/pipeline/pipe_partitioned", kPlan},
       {"/pipeline/grad_partitioned", kPlan},

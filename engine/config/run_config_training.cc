@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 31;
+constexpr int64_t kMostSteps = int64_t{1} << 31;
 constexpr double kHuge = 1e30;
 
 }  // namespace
@@ -28,7 +28,7 @@ void RunConfigResolver::ResolveBatch() {
   const auto known = [&](const Text& flag, const std::string& name,
                          const Setting<int64_t>& setting) -> int64_t {
     if (!flag) return setting.value.value_or(1);
-    const absl::StatusOr<int64_t> parsed = IntegerFlag(FlagName(name), *flag, 1, kMost);
+    const absl::StatusOr<int64_t> parsed = IntegerFlag(FlagName(name), *flag, 1, kMostSteps);
     Fail(parsed.status());
     return parsed.value_or(1);
   };
@@ -75,8 +75,8 @@ void RunConfigResolver::ResolveBatch() {
 
 void RunConfigResolver::ResolveLength() {
   TrainOptions& train = config_.train;
-  config_.seq_len = Integer("seq-len", flags_.seq_len, {}, 0, 1, kMost);
-  train.steps = Integer("steps", flags_.steps, {}, 0, 1, kMost);
+  config_.seq_len = Integer("seq-len", flags_.seq_len, {}, 0, 1, kMostSteps);
+  train.steps = Integer("steps", flags_.steps, {}, 0, 1, kMostSteps);
   train.epochs = Number("epochs", flags_.epochs, {}, 1, 0, 1e6);
   if (train.epochs == 0) Invalid("--epochs 0: give a number above 0");
   if (flags_.steps && flags_.epochs) {
@@ -119,8 +119,9 @@ void RunConfigResolver::ResolvePrecision() {
   scale.static_scale = Number("fp16.loss_scale", {}, file_.loss_scale, 0, 0, kHuge);
   scale.initial_scale_power = static_cast<int>(
       Integer("fp16.initial_scale_power", {}, file_.initial_scale_power, 16, 0, 127));
-  scale.window = Integer("fp16.loss_scale_window", {}, file_.loss_scale_window, 1000, 1, kMost);
-  scale.hysteresis = Integer("fp16.hysteresis", {}, file_.hysteresis, 2, 1, kMost);
+  scale.window =
+      Integer("fp16.loss_scale_window", {}, file_.loss_scale_window, 1000, 1, kMostSteps);
+  scale.hysteresis = Integer("fp16.hysteresis", {}, file_.hysteresis, 2, 1, kMostSteps);
   scale.min_scale = Number("fp16.min_loss_scale", {}, file_.min_loss_scale, 1, 0, kHuge);
   scale.consecutive_hysteresis = file_.consecutive_hysteresis.value.value_or(false);
   Record("fp16.consecutive_hysteresis", scale.consecutive_hysteresis,
@@ -225,7 +226,7 @@ void RunConfigResolver::ResolveSchedule() {
     if (file_.schedule.value) {
       RecordOverridden(std::string(ScheduleName(*file_.schedule.value)), file_.schedule.where);
     }
-    schedule.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMost);
+    schedule.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMostSteps);
   }
   Fail(ValidateSchedule(schedule));
 }
@@ -238,7 +239,7 @@ void RunConfigResolver::ResolveFileSchedule() {
   // "auto" means the trainer's own --warmup, which is 0 unless given.
   const int64_t warmup_default = file_.warmup_num_steps.is_auto() ? 0 : 1000;
   schedule.warmup_steps =
-      Integer("warmup", flags_.warmup, file_.warmup_num_steps, warmup_default, 0, kMost);
+      Integer("warmup", flags_.warmup, file_.warmup_num_steps, warmup_default, 0, kMostSteps);
   schedule.warmup_type = file_.warmup_type.value.value_or(ScheduleSpec::WarmupType::kLog);
   Record("warmup_type", schedule.warmup_type == ScheduleSpec::WarmupType::kLog ? "log" : "linear",
          SourceOf("", {}, file_.warmup_type));

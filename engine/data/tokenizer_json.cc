@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxTokenizerJsonDepth = 32;
 constexpr size_t kMaxAddedTokens = 1 << 16;
 constexpr size_t kMaxAddedTokenBytes = 4096;
 
@@ -348,7 +348,8 @@ class Reader {
 absl::StatusOr<TokenizerSpec> ParseTokenizerJson(absl::string_view text, absl::string_view file) {
   ASSIGN_OR_RETURN(
       const JsonDocument document,
-      ParseStrictJson(text, file, {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxDepth}));
+      ParseStrictJson(text, file,
+                      {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxTokenizerJsonDepth}));
   return Reader(document, file).Read();
 }
 

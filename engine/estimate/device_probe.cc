@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kLeastBytes = 64 << 10;
 constexpr uint64_t kMostPieceBytes = 4 << 20;
 constexpr double kRoundSeconds = 0.005;  // of copies, at least
-constexpr int kRounds = 5;
+constexpr int kDeviceRounds = 5;
 constexpr uint64_t kPageBytes = 4096;
 
 double Median(std::vector<double> values) {
@@ -75,7 +75,7 @@ class LinkProbe {
   absl::StatusOr<LinkRates> Run(bool to_device, bool to_host) {
     std::vector<double> there, back;
     uint64_t pieces = 1;
-    for (int round = 0; round < kRounds;) {
+    for (int round = 0; round < kDeviceRounds;) {
       Timed timed(device_);
       if (to_device) timed.Begin(StreamId::kToDevice);
       if (to_host) timed.Begin(StreamId::kToHost);

@@ -8,6 +8,7 @@
 #include "engine/machine/disk_pass.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
+#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
 #include "swap/device/arena.h"
@@ -16,7 +17,6 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 constexpr double kPassSeconds = 0.25;  // of each of the four
 
 // One worker's tile, with small values in it and checksums as of a tile in the store.

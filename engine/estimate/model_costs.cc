@@ -34,28 +34,35 @@ double LayerMatrices(const ModelShape& shape) {
 
 }  // namespace
 
-ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step) {
+ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step,
+                              Bf16Products products) {
   const uint64_t bytes = DTypeBytes(dtype);
+  // Of an element of a product's result, beside the result.
+  const uint64_t copy =
+      dtype == DType::kBFloat16 && products == Bf16Products::kThroughFp32 ? sizeof(float) : 0;
   const uint64_t tokens = step.tokens();
   const uint64_t hidden = tokens * shape.hidden * bytes;  // one vector a token
   const uint64_t data = tokens * 2 * sizeof(int64_t);
   const uint64_t units = shape.model.units.size();
   const uint64_t every = data + 2 * hidden;  // inputs in flight, and their gradient
 
-  const uint64_t attention =
-      tokens * (shape.heads + 2 * shape.key_value_heads) * shape.head_size * bytes;
-  const uint64_t inner = tokens * shape.intermediate * shape.experts_used * bytes;
-  const uint64_t layer = 9 * hidden + attention + (shape.gated_mlp ? 4 : 3) * inner +
-                         ParametersOf(shape.model.units[1]) * bytes;
+  const uint64_t attended = (shape.heads + 2 * shape.key_value_heads) * shape.head_size;
+  const uint64_t inner = tokens * shape.intermediate * shape.experts_used;
+  const uint64_t layer = 9 * hidden + tokens * attended * bytes +
+                         (shape.gated_mlp ? 4 : 3) * inner * bytes +
+                         ParametersOf(shape.model.units[1]) * bytes +
+                         copy * std::max<uint64_t>(inner, attended * shape.hidden);
   // The gradient of the tokens' matrix has rows where tokens occur.
   const uint64_t all = ParametersOf(shape.model.units[0]);
   const uint64_t matrix = shape.vocabulary * shape.hidden;
   const uint64_t embedding = (all - std::min(all, matrix)) * bytes + 4 * hidden;
   uint64_t head = ParametersOf(shape.model.units.back()) * bytes + 3 * hidden;
   if (shape.causal) {
-    const uint64_t rows = ChunkRows(shape.vocabulary, tokens);
-    head += rows * shape.vocabulary * bytes;
-    if (shape.tied) head += shape.vocabulary * shape.hidden * bytes;
+    const uint64_t logits = ChunkRows(shape.vocabulary, tokens) * shape.vocabulary;
+    // With tied weights the gradient of the matrix is none of the head's own parameters.
+    if (shape.tied) head += matrix * bytes;
+    const uint64_t before = head - std::min(head, matrix * bytes);
+    head = logits * bytes + std::max(head + copy * matrix, before + copy * logits);
   }
   ComputeMemory memory;
   memory.working_bytes = step.accumulate * every + std::max({layer, embedding, head});

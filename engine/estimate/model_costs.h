@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/machine/bf16_products.h"
 #include "engine/model/model_shape.h"
 #include "engine/numeric/dtype.h"
 #include "engine/plan/step_compute.h"
@@ -29,8 +30,14 @@ struct StepShape {
 //                       the head's: logits of a chunk of rows and the gradient of their matrix;
 //                       the embedding's: the gradient of its matrices
 //
+// Where bf16 products go through fp32, a layer and the head also have the fp32 copy of their
+// largest result: that of a layer's intermediate vectors or of the gradient of queries, keys and
+// values' matrix; that of the logits, which are there before the gradient of their matrix is, or
+// that of this gradient.
+//
 // Within a quarter of GPT-2's dry run (docs/ESTIMATE.md).
-ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step);
+ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step,
+                              Bf16Products products);
 
 // What keeping the graph of each unit's forward takes beside its input and output, and saves:
 // of a layer 5 hidden vectors a token, queries, keys and values, and 2 or 3 intermediate ones,

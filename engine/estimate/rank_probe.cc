@@ -28,7 +28,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kSmallExchanges = 16;
-constexpr int kRounds = 3;
+constexpr int kExchangeRounds = 3;
 constexpr double kEnoughSeconds = 0.03;
 constexpr uint64_t kLeastParameters = 4096;  // of a rank's portion
 constexpr double kLeastSeconds = 1e-9;
@@ -67,7 +67,7 @@ absl::StatusOr<double> RateOf(Collectives& world, double latency, uint64_t most_
       parameters = std::min(2 * parameters, most_parameters);
       continue;
     }
-    ASSIGN_OR_RETURN(const double again, FastestOf(kRounds - 1, world, once));
+    ASSIGN_OR_RETURN(const double again, FastestOf(kExchangeRounds - 1, world, once));
     seconds = std::min(seconds, again);
     const ActionTraffic traffic = traffic_of(parameters);
     // Where latency is all there is, most of it is in this, too.

@@ -13,8 +13,6 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 TierChoice TierOf(Offload offload) {
   switch (offload) {
     case Offload::kAuto:

@@ -26,7 +26,7 @@ double UpdateSeconds(const ForecastInput& input, const PhaseTraffic& traffic) {
                   Seconds(traffic.device_update_bytes, input.device_update_bytes_per_second));
 }
 
-uint64_t Less(uint64_t bytes, uint64_t taken) { return bytes > taken ? bytes - taken : 0; }
+uint64_t BytesLess(uint64_t bytes, uint64_t taken) { return bytes > taken ? bytes - taken : 0; }
 
 // Both at once, or one after the other where that is faster.
 double LeastDiskSeconds(const DiskRates& disk, uint64_t read_bytes, uint64_t written_bytes) {
@@ -57,11 +57,11 @@ double LeastSeconds(const ForecastInput& input) {
   const PhaseTraffic& forward = input.traffic[static_cast<int>(Phase::kForward)];
   const double before_loss = std::max(
       {input.forward_seconds + last_sums, exchanged[static_cast<int>(Phase::kForward)] + last_sums,
-       LeastDiskSeconds(input.disk, Less(forward.read_bytes, input.carried_bytes),
-                        Less(forward.written_bytes, input.carried_bytes)),
+       LeastDiskSeconds(input.disk, BytesLess(forward.read_bytes, input.carried_bytes),
+                        BytesLess(forward.written_bytes, input.carried_bytes)),
        UpdateSeconds(input, forward),
-       CopySeconds(input.link, Less(forward.to_device_bytes, input.carried_bytes),
-                   Less(forward.to_host_bytes, input.carried_bytes))});
+       CopySeconds(input.link, BytesLess(forward.to_device_bytes, input.carried_bytes),
+                   BytesLess(forward.to_host_bytes, input.carried_bytes))});
   return std::max(whole, before_loss + input.backward_seconds);
 }
 

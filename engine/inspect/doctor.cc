@@ -15,7 +15,6 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 // A model of a few million parameters with commits (24 bytes each) fits into that.
 constexpr uint64_t kLittleSpaceBytes = kGiB;
 constexpr uint64_t kLittleMemoryBytes = kGiB;

@@ -19,13 +19,6 @@ namespace {
 
 constexpr uint64_t kSectorBytes = 512;  // sysfs counts in these, whatever the device has
 
-std::string FirstLine(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return std::string(absl::StripAsciiWhitespace(line));
-}
-
 // /proc/self/mountinfo writes a space in a path as \040.
 std::string Unescaped(const std::string& text) {
   std::string out;
@@ -44,7 +37,7 @@ std::string Unescaped(const std::string& text) {
 std::string Ask(const std::string& block, std::initializer_list<const char*> names) {
   for (const char* above : {"", "/.."}) {
     for (const char* name : names) {
-      const std::string line = FirstLine(absl::StrCat(block, above, "/", name));
+      const std::string line = ReadFirstLine(absl::StrCat(block, above, "/", name));
       if (!line.empty()) return line;
     }
   }
@@ -54,6 +47,13 @@ std::string Ask(const std::string& block, std::initializer_list<const char*> nam
 std::string NumberOf(dev_t device) { return absl::StrCat(major(device), ":", minor(device)); }
 
 }  // namespace
+
+std::string ReadFirstLine(const std::string& path) {
+  std::ifstream in(path);
+  std::string line;
+  std::getline(in, line);
+  return std::string(absl::StripAsciiWhitespace(line));
+}
 
 MountPoint FindMount(const std::string& path) {
   MountPoint found;
@@ -101,7 +101,7 @@ BlockDevice FindBlockDevice(const std::string& path) {
   device.model = Ask(block, {"device/model", "dm/name"});
   device.serial = Ask(block, {"device/serial", "serial", "wwid", "device/wwid", "dm/uuid"});
   uint64_t sectors = 0;
-  if (absl::SimpleAtoi(FirstLine(block + "/size"), &sectors)) {
+  if (absl::SimpleAtoi(ReadFirstLine(block + "/size"), &sectors)) {
     device.size_bytes = sectors * kSectorBytes;
   }
   return device;

@@ -40,7 +40,6 @@ std::string DeviceChoice::Sentence() const {
 }
 
 uint64_t GpuBudgetBytes(uint64_t free_bytes) {
-  constexpr uint64_t kMiB = uint64_t{1} << 20;
   // Whole MiB, so that a message can name it to the byte.
   return (free_bytes - free_bytes / 20) / kMiB * kMiB;
 }

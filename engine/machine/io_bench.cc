@@ -38,7 +38,10 @@ class Phase {
   };
 
   Phase(IoBenchBed& bed, const Load& load, double seconds)
-      : bed_(bed), load_(load), seconds_(seconds) {}
+      : bed_(bed),
+        load_(load),
+        seconds_(seconds),
+        next_read_(load.read && load.write ? bed.num_blocks() / 2 : 0) {}
 
   absl::StatusOr<IoBenchPhase> Run() {
     const double cpu_before = CpuSeconds();
@@ -46,16 +49,16 @@ class Phase {
     for (uint32_t i = 0; i < load_.streams; ++i) {
       BenchSlot& slot = bed_.slots()[i];
       slot.context = this;
-      slot.done = [](IoRequest& request, const absl::Status& status) {
-        static_cast<Phase*>(request.context)->StreamDone(static_cast<BenchSlot&>(request), status);
+      slot.finished = [](BenchSlot& slot, const absl::Status& status) {
+        static_cast<Phase*>(slot.context)->StreamDone(slot, status);
       };
       NextOfStream(slot);
     }
     if (load_.demand) {
       BenchSlot& slot = bed_.slots().back();
       slot.context = this;
-      slot.done = [](IoRequest& request, const absl::Status& status) {
-        static_cast<Phase*>(request.context)->DemandDone(static_cast<BenchSlot&>(request), status);
+      slot.finished = [](BenchSlot& slot, const absl::Status& status) {
+        static_cast<Phase*>(slot.context)->DemandDone(slot, status);
       };
       NextDemand(slot);
     }
@@ -80,17 +83,17 @@ class Phase {
     if (Over()) return;
     const bool read = load_.read && (!load_.write || reads_ <= writes_);
     if (read) {
-      // Half the files ahead of the writes: never the same block at once.
-      const uint64_t ahead = load_.write ? bed_.num_blocks() / 2 : 0;
-      bed_.Submit(slot, IoOp::kRead, IoClass::kPrefetch, (reads_++ + ahead) % bed_.num_blocks());
+      ++reads_;
+      next_read_ = bed_.Submit(slot, IoOp::kRead, IoClass::kPrefetch, next_read_) + 1;
     } else {
-      bed_.Submit(slot, IoOp::kWrite, IoClass::kWriteBack, writes_++ % bed_.num_blocks());
+      ++writes_;
+      next_write_ = bed_.Submit(slot, IoOp::kWrite, IoClass::kWriteBack, next_write_) + 1;
     }
   }
 
   void NextDemand(BenchSlot& slot) {
     if (Over()) return;
-    bed_.Submit(slot, IoOp::kRead, IoClass::kDemand, random_() % bed_.num_blocks());
+    bed_.Submit(slot, IoOp::kRead, IoClass::kDemand, random_());
   }
 
   void Count(const BenchSlot& slot, const absl::Status& status) {
@@ -120,8 +123,12 @@ class Phase {
   const double seconds_;
   int64_t started_ns_ = 0;
   int64_t last_done_ns_ = 0;
+  // How many were started, and where the next ones go: reads half the files ahead of writes,
+  // but for blocks that are passed over because they are under way.
   uint64_t reads_ = 0;
   uint64_t writes_ = 0;
+  uint64_t next_read_ = 0;
+  uint64_t next_write_ = 0;
   std::mt19937_64 random_{7};
   absl::Status failure_;
   LatencyHistogram latency_;
@@ -161,7 +168,7 @@ double IoBenchPhase::BytesPerSecond() const {
 absl::StatusOr<IoBenchResult> RunIoBench(const IoBenchOptions& options) {
   if (options.op == IoBenchOp::kDemand && options.verify) {
     return absl::InvalidArgumentError(
-        "--verify does not go with --op demand: reads may meet blocks that are being written");
+        "--verify does not go with --op demand: checksums would be part of what it measures");
   }
   RETURN_IF_ERROR(CheckIoEngineOptions(options.io));
   const uint32_t slots = SlotsFor(options);

@@ -117,11 +117,21 @@ absl::Status IoBenchBed::MakeBuffer(uint32_t slots) {
     slots_[i].data = buffer_ + uint64_t{i} * options_.io.block_bytes;
     slots_[i].size_bytes = options_.io.block_bytes;
   }
+  under_way_.resize(num_blocks_);
   if (options_.verify) checksums_.resize(num_blocks_);
   return absl::OkStatus();
 }
 
-void IoBenchBed::Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t block) {
+uint64_t IoBenchBed::Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t wanted) {
+  uint64_t block = wanted % num_blocks_;
+  while (under_way_[block]) block = (block + 1) % num_blocks_;
+  under_way_[block] = true;
+  slot.bed = this;
+  slot.done = [](IoRequest& request, const absl::Status& status) {
+    auto& slot = static_cast<BenchSlot&>(request);
+    slot.bed->under_way_[slot.block] = false;
+    slot.finished(slot, status);
+  };
   slot.op = op;
   slot.io_class = io_class;
   slot.block = block;
@@ -134,6 +144,7 @@ void IoBenchBed::Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t blo
     checksums_[block] = Checksum(IdentityOf(block), slot.data, slot.size_bytes);
   }
   engine_->Submit(&slot);
+  return block;
 }
 
 absl::Status IoBenchBed::Check(const BenchSlot& slot) const {
@@ -168,10 +179,10 @@ absl::Status IoBenchBed::FillFiles() {
   } fill = {.bed = this};
   for (BenchSlot& slot : slots_) {
     slot.context = &fill;
-    slot.done = [](IoRequest& request, const absl::Status& status) {
-      auto& fill = *static_cast<Fill*>(request.context);
+    slot.finished = [](BenchSlot& slot, const absl::Status& status) {
+      auto& fill = *static_cast<Fill*>(slot.context);
       fill.status.Update(status);
-      fill.Submit(static_cast<BenchSlot&>(request));
+      fill.Submit(slot);
     };
     fill.Submit(slot);
   }

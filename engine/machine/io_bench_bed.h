@@ -13,10 +13,15 @@
 
 namespace spillway {
 
-// A request for one block, with a place in the buffer of its own.
+class IoBenchBed;
+
+// A request for one block, with a place in the buffer of its own. Whoever submits it sets
+// `finished` and `context`; the bed takes `done` for itself.
 struct BenchSlot : IoRequest {
+  void (*finished)(BenchSlot& slot, const absl::Status& status) = nullptr;
   uint64_t block = 0;
   int64_t submitted_ns = 0;
+  IoBenchBed* bed = nullptr;
 };
 
 // One thread. Destroy it with nothing pending.
@@ -33,9 +38,11 @@ class IoBenchBed {
   bool direct() const;
   bool stopped() const { return options_.stopped && options_.stopped(); }
 
-  // Points the request at a block and submits it; with `verify`, what is to be written
-  // is new and its checksum is kept.
-  void Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t block);
+  // Points the request at the first block from `wanted` on (modulo num_blocks) that no other
+  // request is at, and submits it: two at once on one block have no order, and what is read
+  // would be neither's. With `verify`, what is to be written is new and its checksum is kept.
+  // Returns the block. There are at least twice as many blocks as slots, so one is free.
+  uint64_t Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t wanted);
 
   // With `verify`: kDataLoss when the slot does not hold what its block was last written with.
   absl::Status Check(const BenchSlot& slot) const;
@@ -52,6 +59,7 @@ class IoBenchBed {
   char* buffer_ = nullptr;
   uint64_t buffer_bytes_ = 0;
   std::vector<BenchSlot> slots_;
+  std::vector<bool> under_way_;      // [block]
   std::vector<uint64_t> checksums_;  // [block], with `verify`
   uint64_t writes_ = 0;
   std::unique_ptr<IoEngine> engine_;  // ends first: it may still use all of the above

@@ -10,7 +10,6 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "absl/strings/match.h"
@@ -27,21 +26,14 @@ namespace {
 constexpr size_t kTrialBytes = 64 << 10;
 constexpr size_t kTrialAlignment = 4096;
 
-std::string FirstLine(const std::string& path) {
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  return std::string(absl::StripAsciiWhitespace(line));
-}
-
 // The drive's queue, of a partition the whole drive's.
 void AskDrive(dev_t device, PathFacts* facts) {
   const std::string block = absl::StrCat("/sys/dev/block/", major(device), ":", minor(device));
   for (const char* above : {"", "/.."}) {
-    const std::string rotational = FirstLine(absl::StrCat(block, above, "/queue/rotational"));
+    const std::string rotational = ReadFirstLine(absl::StrCat(block, above, "/queue/rotational"));
     if (rotational.empty()) continue;
     facts->rotational = rotational == "1";
-    facts->drive = FirstLine(absl::StrCat(block, above, "/device/model"));
+    facts->drive = ReadFirstLine(absl::StrCat(block, above, "/device/model"));
     return;
   }
 }

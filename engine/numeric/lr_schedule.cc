@@ -10,7 +10,7 @@
 namespace spillway {
 namespace {
 
-using Kind = ScheduleSpec::Kind;
+using ScheduleKind = ScheduleSpec::Kind;
 
 double Ratio(int64_t numerator, int64_t denominator) {
   return static_cast<double>(numerator) / static_cast<double>(std::max<int64_t>(1, denominator));
@@ -22,9 +22,9 @@ double TransformersFactor(const ScheduleSpec& spec, int64_t current_step, int64_
     return Ratio(current_step, spec.warmup_steps);
   }
   switch (spec.kind) {
-    case Kind::kLinear:
+    case ScheduleKind::kLinear:
       return std::max(0.0, Ratio(total_steps - current_step, total_steps - spec.warmup_steps));
-    case Kind::kCosine: {
+    case ScheduleKind::kCosine: {
       const double progress =
           Ratio(current_step - spec.warmup_steps, total_steps - spec.warmup_steps);
       return std::max(0.0,
@@ -56,7 +56,7 @@ double WarmupLr(const ScheduleSpec& spec, double base_lr, int64_t iteration, int
   double gamma = 1;
   if (iteration < warmup) {
     gamma = WarmupGamma(spec, iteration);
-  } else if (spec.kind == Kind::kWarmupDecayLr) {
+  } else if (spec.kind == ScheduleKind::kWarmupDecayLr) {
     gamma = std::max(0.0, Ratio(total_steps - iteration, total_steps - warmup));
   }
   const double delta = spec.warmup_max_lr.value_or(base_lr) - spec.warmup_min_lr;
@@ -83,27 +83,28 @@ absl::Status Invalid(absl::string_view field, double value, absl::string_view li
 
 }  // namespace
 
-absl::string_view ScheduleName(Kind kind) {
+absl::string_view ScheduleName(ScheduleKind kind) {
   switch (kind) {
-    case Kind::kConstant:
+    case ScheduleKind::kConstant:
       return "constant";
-    case Kind::kLinear:
+    case ScheduleKind::kLinear:
       return "linear";
-    case Kind::kCosine:
+    case ScheduleKind::kCosine:
       return "cosine";
-    case Kind::kWarmupLr:
+    case ScheduleKind::kWarmupLr:
       return "WarmupLR";
-    case Kind::kWarmupDecayLr:
+    case ScheduleKind::kWarmupDecayLr:
       return "WarmupDecayLR";
-    case Kind::kWarmupCosineLr:
+    case ScheduleKind::kWarmupCosineLr:
       return "WarmupCosineLR";
   }
   SPILLWAY_CHECK(false);
 }
 
-std::optional<Kind> ScheduleFromName(absl::string_view name) {
-  for (Kind kind : {Kind::kConstant, Kind::kLinear, Kind::kCosine, Kind::kWarmupLr,
-                    Kind::kWarmupDecayLr, Kind::kWarmupCosineLr}) {
+std::optional<ScheduleKind> ScheduleFromName(absl::string_view name) {
+  for (ScheduleKind kind :
+       {ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kCosine,
+        ScheduleKind::kWarmupLr, ScheduleKind::kWarmupDecayLr, ScheduleKind::kWarmupCosineLr}) {
     if (name == ScheduleName(kind)) {
       return kind;
     }
@@ -141,14 +142,14 @@ double LearningRate(const ScheduleSpec& spec, double base_lr, int64_t step, int6
   SPILLWAY_CHECK(step >= 1);
   const int64_t decay_steps = spec.total_num_steps.value_or(total_steps);
   switch (spec.kind) {
-    case Kind::kConstant:
-    case Kind::kLinear:
-    case Kind::kCosine:
+    case ScheduleKind::kConstant:
+    case ScheduleKind::kLinear:
+    case ScheduleKind::kCosine:
       return base_lr * TransformersFactor(spec, step - 1, total_steps);
-    case Kind::kWarmupLr:
-    case Kind::kWarmupDecayLr:
+    case ScheduleKind::kWarmupLr:
+    case ScheduleKind::kWarmupDecayLr:
       return WarmupLr(spec, base_lr, step - 2, decay_steps);
-    case Kind::kWarmupCosineLr:
+    case ScheduleKind::kWarmupCosineLr:
       return base_lr * WarmupCosineRatio(spec, step - 2, decay_steps);
   }
   SPILLWAY_CHECK(false);

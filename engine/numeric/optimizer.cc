@@ -12,7 +12,7 @@
 namespace spillway {
 namespace {
 
-using Kind = OptimizerSpec::Kind;
+using OptimizerKind = OptimizerSpec::Kind;
 
 absl::Status RequireRange(absl::string_view field, double value, double low, double high_exclusive,
                           absl::string_view range) {
@@ -49,7 +49,7 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
   } else if (dtype == DType::kFloat16) {
     planes.push_back({Plane::kMaster, 4});
   }
-  if (spec.kind != Kind::kSgd) {
+  if (spec.kind != OptimizerKind::kSgd) {
     planes.push_back({Plane::kExpAvg, 4});
     planes.push_back({Plane::kExpAvgSq, 4});
   } else if (spec.momentum != 0) {
@@ -92,11 +92,11 @@ GradientPartial OptimizerTiles::Learn(int unit, int tile, uint64_t parameters,
 
 UpdateRule OptimizerTiles::rule() const {
   switch (spec_.kind) {
-    case Kind::kAdamW:
+    case OptimizerKind::kAdamW:
       return UpdateRule::kAdamW;
-    case Kind::kAdam:
+    case OptimizerKind::kAdam:
       return UpdateRule::kAdam;
-    case Kind::kSgd:
+    case OptimizerKind::kSgd:
       if (spec_.momentum == 0) {
         return UpdateRule::kSgd;
       }
@@ -112,7 +112,8 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   const double lr = scalars.learning_rate;
   const double step = static_cast<double>(scalars.step);
   const double weight_decay = decays ? spec_.weight_decay : 0;
-  const double bias_correction1 = spec_.kind == Kind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
+  const double bias_correction1 =
+      spec_.kind == OptimizerKind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
   const double bias_correction2 = 1 - std::pow(spec_.beta2, step);
   UpdateConstants c;
   c.gradient_scale = static_cast<float>(scalars.gradient_scale);
@@ -159,7 +160,7 @@ UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t begin, uint
     const int index = layout_.PlaneIndex(which);
     return index < 0 ? nullptr : tile.planes[index] + begin * bytes;
   };
-  const Plane moment1 = spec_.kind == Kind::kSgd ? Plane::kMomentum : Plane::kExpAvg;
+  const Plane moment1 = spec_.kind == OptimizerKind::kSgd ? Plane::kMomentum : Plane::kExpAvg;
   return {
       .weight = plane(Plane::kWeight, DTypeBytes(dtype_)),
       .residual = static_cast<uint16_t*>(plane(Plane::kResidual, 2)),

@@ -35,7 +35,6 @@ namespace {
 // Two descriptors a rank while it starts; a machine with more GPUs than this has another program.
 constexpr int kMostRanks = 1024;
 constexpr int kStoppedCode = 75;
-constexpr double kSameSignalSeconds = 1;
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
 
 class Descriptor {
@@ -229,7 +228,7 @@ class Spawner {
 
   void Forward(int signal) {
     const auto [last, first] = forwarded_.emplace(signal, MonotonicSeconds());
-    if (!first && MonotonicSeconds() - last->second < kSameSignalSeconds) return;
+    if (!first && MonotonicSeconds() - last->second < options_.same_signal_seconds) return;
     last->second = MonotonicSeconds();
     Send(signal);
   }

@@ -18,6 +18,9 @@ struct SpawnOptions {
   // After one rank has failed: how long the others may take to end by themselves, and how long
   // again after SIGTERM, before SIGKILL.
   double grace_seconds = 10;
+  // A second signal of the same kind within this time is the same one, sent to a process and then
+  // to its group.
+  double same_signal_seconds = 1;
 };
 
 // This program once more: its path, arguments and environment.
@@ -30,8 +33,7 @@ absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks);
 // Every rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR
 // (127.0.0.1), MASTER_PORT (one that was free a moment ago) and SPILLWAY_LAUNCHER=ranks. Rank 0
 // keeps stdout and stderr; what others print comes out on stderr, in whole lines with "rank 3: "
-// in front. SIGTERM, SIGINT and SIGUSR1 are passed on to all; a second of the same kind within a
-// second is the same one, sent to a process and then to its group. Ranks are process groups of
+// in front. SIGTERM, SIGINT and SIGUSR1 are passed on to all. Ranks are process groups of
 // their own, so that a terminal's Ctrl-C comes by this way alone, and die with this process
 // however it ends.
 // REQUIRES: one thread in this process, which stays: the ranks die with the thread that started

@@ -8,7 +8,7 @@ namespace spillway {
 namespace {
 
 // JSON has no infinity: null says that there is no number.
-nlohmann::json Number(double value) {
+nlohmann::json NumberOrNull(double value) {
   return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
 }
 
@@ -17,8 +17,8 @@ nlohmann::json Number(double value) {
 nlohmann::json ToJson(const StepMetrics& m) {
   nlohmann::json row;
   row["step"] = m.step;
-  row["loss"] = Number(m.loss);
-  row["grad_norm"] = m.grad_norm ? Number(*m.grad_norm) : nlohmann::json(nullptr);
+  row["loss"] = NumberOrNull(m.loss);
+  row["grad_norm"] = m.grad_norm ? NumberOrNull(*m.grad_norm) : nlohmann::json(nullptr);
   row["lr"] = m.learning_rate;
   row["tokens"] = m.tokens;
   row["seconds"] = m.seconds;
@@ -52,10 +52,13 @@ nlohmann::json ToJson(const StepMetrics& m) {
 }
 
 nlohmann::json ToJson(const EvaluationMetrics& m) {
-  return {
-      {"step", m.step},          {"loss", Number(m.loss)}, {"perplexity", Number(std::exp(m.loss))},
-      {"tokens", m.tokens},      {"seconds", m.seconds},   {"best", m.best},
-      {"best_step", m.best_step}};
+  return {{"step", m.step},
+          {"loss", NumberOrNull(m.loss)},
+          {"perplexity", NumberOrNull(std::exp(m.loss))},
+          {"tokens", m.tokens},
+          {"seconds", m.seconds},
+          {"best", m.best},
+          {"best_step", m.best_step}};
 }
 
 std::string PerplexityText(double loss) {

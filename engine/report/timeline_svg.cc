@@ -27,7 +27,7 @@ constexpr double kArea = 40;  // of transfers
 constexpr size_t kMostDrawn = 2000;
 constexpr double kLetter = 6.2;
 
-std::string Percent(double part) { return absl::StrFormat("%.0f %%", 100 * part); }
+std::string SpacedPercent(double part) { return absl::StrFormat("%.0f %%", 100 * part); }
 
 class Drawing {
  public:
@@ -133,7 +133,7 @@ class Drawing {
   void Compute() {
     std::vector<TimelineSpan> spans;
     for (const TimelineOp& op : t_.ops) spans.push_back(op.span);
-    Label("compute", Percent(Share(spans)), kBar);
+    Label("compute", SpacedPercent(Share(spans)), kBar);
     for (size_t i = 0; i < std::min(t_.ops.size(), kMostDrawn); ++i) {
       const TimelineOp& op = t_.ops[i];
       const double left = X(op.span.begin), width = Drawn(left, X(op.span.end));
@@ -162,7 +162,7 @@ class Drawing {
   void Waits() {
     double share = 0;
     for (const TimelineRow& row : t_.waits) share += Share(row.busy);
-    Label("waits", Percent(share), kBar);
+    Label("waits", SpacedPercent(share), kBar);
     for (size_t i = 0; i < std::min<size_t>(t_.waits.size(), 8); ++i) {
       Busy(t_.waits[i], WaitClass(t_.waits[i].name), kBar);
     }
@@ -182,7 +182,7 @@ class Drawing {
   }
 
   void Worker(const TimelineRow& row) {
-    Label(row.name, Percent(Share(row.busy)), kThin);
+    Label(row.name, SpacedPercent(Share(row.busy)), kThin);
     Busy(row, "f5", kThin);
     y_ += kThin + 4;
   }
@@ -196,7 +196,7 @@ class Drawing {
     }
     for (const double bin : row.bin_bytes) bytes += bin;
     Label(row.name,
-          absl::StrCat(Percent(Share(row.busy)), ", ",
+          absl::StrCat(SpacedPercent(Share(row.busy)), ", ",
                        FormatBytes(static_cast<uint64_t>(std::clamp(bytes, 0.0, 1e18)))),
           kArea);
     const char* const color = absl::StartsWith(row.name, "copy") ? "f6"

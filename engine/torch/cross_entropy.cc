@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Logits whose fp32 intermediates stay in a core's second-level cache.
-constexpr int64_t kBlockElements = int64_t{1} << 17;
+constexpr int64_t kLogitBlockElements = int64_t{1} << 17;
 
 // Calls f(first, count) for blocks of rows, each on one thread: what a row gets does
 // not depend on the blocks. A device other than the CPU takes all rows at once.
@@ -24,7 +24,7 @@ template <typename F>
 void ForRowBlocks(const Tensor& logits, F f) {
   const int64_t rows = logits.size(0);
   if (!logits.device().is_cpu()) return f(0, rows);
-  const int64_t block = std::max<int64_t>(1, kBlockElements / logits.size(1));
+  const int64_t block = std::max<int64_t>(1, kLogitBlockElements / logits.size(1));
   at::parallel_for(0, (rows + block - 1) / block, 1, [&](int64_t begin, int64_t end) {
     at::AutoDispatchBelowADInplaceOrView below_autograd;
     for (int64_t i = begin; i < end; ++i) f(i * block, std::min(block, rows - i * block));

@@ -21,8 +21,6 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
 // Files without a name: they go with the process, even with kill -9.
 absl::StatusOr<std::unique_ptr<SwapStore>> OpenNamelessStore(
     const StateLayout& layout, const std::vector<std::string>& swap_paths) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/numeric/optimizer.h"
+#include "engine/tuning/tune_choice.h"
 #include "io/base/check.h"
 
 namespace spillway {
@@ -29,11 +30,6 @@ double SecondsOf(const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
 }
 
 // work(thread) on that many threads, the caller's included.

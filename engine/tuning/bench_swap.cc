@@ -22,11 +22,10 @@
 namespace spillway {
 namespace {
 
-constexpr int kRounds = 5;
+constexpr int kSwapRounds = 5;
 constexpr int kMeasurements = 9;             // a round
 constexpr uint64_t kWorkerBytes = 32 << 20;  // beyond most caches
 constexpr uint64_t kPieceBytes = 4 << 20;    // about a tile's plane
-constexpr uint64_t kMiB = 1 << 20;
 constexpr uint64_t kLinkBytes = 32 * kMiB;
 
 enum class Work { kCopy, kChecksum };
@@ -114,7 +113,7 @@ class SwapBench {
   }
 
   absl::StatusOr<SwapBenchResult> Run() {
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kSwapRounds; ++round) {
       RETURN_IF_ERROR(Round());
     }
     SwapBenchResult result;
@@ -157,7 +156,8 @@ class SwapBench {
   };
 
   explicit SwapBench(const SwapBenchOptions& options)
-      : options_(options), seconds_(std::max(0.004, options.seconds / (kRounds * kMeasurements))) {}
+      : options_(options),
+        seconds_(std::max(0.004, options.seconds / (kSwapRounds * kMeasurements))) {}
 
   absl::StatusOr<DiskPassResult> Pass(PassMix mix) {
     if (options_.stopped && options_.stopped()) return absl::CancelledError("stopped");

@@ -10,14 +10,13 @@
 #include "engine/tuning/tune_choice.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
+#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
 
 namespace spillway {
 namespace {
-
-constexpr uint64_t kKiB = 1024, kMiB = 1024 * 1024;
 
 // Parts of the time: the files' first writing takes what it takes.
 constexpr double kEnginePart = 0.2, kShapePart = 0.55, kPathPart = 0.2;

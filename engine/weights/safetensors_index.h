@@ -9,6 +9,10 @@
 
 namespace spillway {
 
+// Of a model in one file, and of the index of one in shards.
+inline constexpr absl::string_view kSafetensorsName = "model.safetensors";
+inline constexpr absl::string_view kSafetensorsIndexName = "model.safetensors.index.json";
+
 // Tensor -> the name of a file beside the index. Not empty; every name stays in the directory.
 using ShardOfTensor = std::map<std::string, std::string>;
 

@@ -17,9 +17,6 @@
 namespace spillway {
 namespace {
 
-constexpr absl::string_view kSingle = "model.safetensors";
-constexpr absl::string_view kIndex = "model.safetensors.index.json";
-
 bool Exists(const std::string& path) {
   struct stat info;
   return ::lstat(path.c_str(), &info) == 0;
@@ -39,8 +36,8 @@ absl::Status NoSafetensors(absl::string_view directory) {
         "import AutoModelForCausalLM as M; M.from_pretrained('",
         directory, "'", from, ").save_pretrained('", directory, "')\""));
   }
-  return absl::NotFoundError(
-      absl::StrCat(directory, " has no weights (", kSingle, " or ", kIndex, ")"));
+  return absl::NotFoundError(absl::StrCat(directory, " has no weights (", kSafetensorsName, " or ",
+                                          kSafetensorsIndexName, ")"));
 }
 
 // The index of a model in shards.
@@ -54,8 +51,8 @@ absl::StatusOr<ShardOfTensor> ReadIndex(const std::string& path) {
 absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
     absl::string_view directory) {
   std::unique_ptr<SafetensorsModel> model(new SafetensorsModel);
-  const std::string single = absl::StrCat(directory, "/", kSingle);
-  const std::string index = absl::StrCat(directory, "/", kIndex);
+  const std::string single = absl::StrCat(directory, "/", kSafetensorsName);
+  const std::string index = absl::StrCat(directory, "/", kSafetensorsIndexName);
   const auto missing = [&](const std::string& path, absl::string_view why) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, " is missing", why, ": the model is incomplete, fetch it again"));
@@ -78,16 +75,16 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
     const std::string path = absl::StrCat(directory, "/", shard);
     auto file = SafetensorsFile::Open(path);
     if (absl::IsNotFound(file.status())) {
-      return missing(path, absl::StrCat(", though ", kIndex, " names it"));
+      return missing(path, absl::StrCat(", though ", kSafetensorsIndexName, " names it"));
     }
     RETURN_IF_ERROR(file.status());
     for (const SafetensorsTensor& tensor : (*file)->tensors()) {
       const auto entry = shard_of->find(tensor.name);
       if (entry == shard_of->end() || entry->second != shard) {
-        return WrongBytesError(
-            absl::StrCat(path, ": tensor '", tensor.name, "' is in this file, but ", kIndex,
-                         entry == shard_of->end() ? " does not name it" : " puts it into ",
-                         entry == shard_of->end() ? "" : entry->second));
+        return WrongBytesError(absl::StrCat(
+            path, ": tensor '", tensor.name, "' is in this file, but ", kSafetensorsIndexName,
+            entry == shard_of->end() ? " does not name it" : " puts it into ",
+            entry == shard_of->end() ? "" : entry->second));
       }
     }
     RETURN_IF_ERROR(model->Add(*std::move(file)));
@@ -95,7 +92,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
   for (const auto& [tensor, shard] : *shard_of) {
     if (model->Find(tensor) == nullptr) {
       return WrongBytesError(absl::StrCat(directory, "/", shard, ": tensor '", tensor,
-                                          "' is missing, though ", kIndex, " puts it there"));
+                                          "' is missing, though ", kSafetensorsIndexName,
+                                          " puts it there"));
     }
   }
   return model;

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/weights/safetensors_index.h"
 #include "engine/weights/safetensors_writer.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
@@ -17,9 +18,6 @@
 
 namespace spillway {
 namespace {
-
-constexpr absl::string_view kSingle = "model.safetensors";
-constexpr absl::string_view kIndex = "model.safetensors.index.json";
 
 absl::Status Remove(const std::string& path) {
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
@@ -65,7 +63,7 @@ std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensor
     size_bytes += tensor.size_bytes();
   }
   if (shards.size() == 1) {
-    shards[0].file_name = std::string(kSingle);
+    shards[0].file_name = std::string(kSafetensorsName);
     return shards;
   }
   for (size_t i = 0; i < shards.size(); ++i) {
@@ -83,7 +81,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> SafetensorsModelWriter::
   if (writer->shards_.size() > 1) {
     // New shards may take the names of old ones: the old index goes first. (An old
     // single file stays, and is what readers take, until the new index stands.)
-    RETURN_IF_ERROR(Remove(absl::StrCat(directory, "/", kIndex)));
+    RETURN_IF_ERROR(Remove(absl::StrCat(directory, "/", kSafetensorsIndexName)));
     RETURN_IF_ERROR(SyncDirectory(directory));
   }
   RETURN_IF_ERROR(writer->OpenShard());
@@ -116,8 +114,8 @@ absl::Status SafetensorsModelWriter::Finish() {
     RETURN_IF_ERROR(writer_->Finish());
   }
   std::set<std::string> written;
-  const std::string single = absl::StrCat(directory_, "/", kSingle);
-  const std::string index = absl::StrCat(directory_, "/", kIndex);
+  const std::string single = absl::StrCat(directory_, "/", kSafetensorsName);
+  const std::string index = absl::StrCat(directory_, "/", kSafetensorsIndexName);
   if (shards_.size() == 1) {
     RETURN_IF_ERROR(Remove(index));
   } else {

@@ -25,7 +25,6 @@ std::string FormatBytes(uint64_t size_bytes) {
 }
 
 std::string FormatBytesForFlag(uint64_t size_bytes) {
-  constexpr uint64_t kMiB = 1 << 20;
   return absl::StrCat(size_bytes / kMiB + (size_bytes % kMiB != 0), "MiB");
 }
 

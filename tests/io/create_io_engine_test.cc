@@ -31,8 +31,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Kind = IoEngineOptions::Kind;
 
-constexpr uid_t kNobody = 65534;
-
 // From here on, `system_call` fails with `error` in this process.
 bool Refuse(long system_call, int error) {
   sock_filter code[] = {

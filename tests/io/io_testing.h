@@ -1,7 +1,8 @@
-// What the tests of io/ share: a scratch directory, aligned memory, and code
+// What the tests of io/ share: aligned memory, and code
 // that runs in a child process with other privileges.
 #pragma once
 
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,27 +17,12 @@
 
 #include "gtest/gtest.h"
 #include "io/base/check.h"
+#include "tests/scratch_directory.h"
 
 namespace spillway {
 
-// A new directory, removed with what it holds.
-class ScratchDirectory {
- public:
-  ScratchDirectory() {
-    std::string pattern = testing::TempDir() + "spillway-io-XXXXXX";
-    SPILLWAY_CHECK(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~ScratchDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
+// The user that every system has, without rights.
+inline constexpr uid_t kNobody = 65534;
 
 // Memory that direct I/O takes, filled with 0xee.
 class AlignedMemory {

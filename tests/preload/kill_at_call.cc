@@ -1,7 +1,8 @@
 // Preloaded into the program (LD_PRELOAD): kills it at its Nth call that makes, renames,
 // removes or makes durable a file, just before the call. SPILLWAY_KILL_AT is N; with 0 it
 // only counts, and writes how many there were to the file SPILLWAY_KILL_COUNT when the
-// program ends.
+// program ends (with several ranks each to SPILLWAY_KILL_COUNT-RANK). Where SPILLWAY_KILL_RANK is
+// set, only the rank of that number is killed.
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,22 +11,35 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 
 namespace {
 
 std::atomic<long> calls{0};
 
+// Which call is the last one; 0: none.
+long KillAt() {
+  const char* at = getenv("SPILLWAY_KILL_AT");
+  const char* victim = getenv("SPILLWAY_KILL_RANK");
+  const char* rank = getenv("RANK");
+  if (at == nullptr) return 0;
+  if (victim != nullptr && (rank == nullptr || strcmp(victim, rank) != 0)) return 0;
+  return atol(at);
+}
+
 void Count() {
-  static const char* const text = getenv("SPILLWAY_KILL_AT");
-  const long number = ++calls;
-  if (text != nullptr && number == atol(text)) kill(getpid(), SIGKILL);
+  static const long kill_at = KillAt();
+  if (++calls == kill_at) kill(getpid(), SIGKILL);
 }
 
 struct Report {
   ~Report() {
     const char* path = getenv("SPILLWAY_KILL_COUNT");
     if (path == nullptr) return;
-    if (FILE* file = fopen(path, "w")) {
+    const char* rank = getenv("RANK");
+    char name[4096];
+    snprintf(name, sizeof(name), "%s%s%s", path, rank ? "-" : "", rank ? rank : "");
+    if (FILE* file = fopen(name, "w")) {
       fprintf(file, "%ld\n", calls.load());
       fclose(file);
     }

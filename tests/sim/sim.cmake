@@ -12,9 +12,10 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/sim/sim_model.cc PROPERTIE
 spillway_tests(spillway_sim_test sim spillway_swap)
 target_sources(spillway_sim_test PRIVATE $<TARGET_OBJECTS:spillway_sim_parts>)
 
-# spillway_sim_mutant(NAME SOURCE FIND REPLACE): the simulation, linked with a copy of SOURCE in
-# which FIND stands replaced, and a test that some seed notices. The linker takes the copy
-# because it comes before the library.
+# spillway_sim_mutant(NAME SOURCE FIND REPLACE [EXPECTED]): the simulation, linked with a copy of
+# SOURCE in which FIND stands replaced, and a test that some seed notices: with EXPECTED for that
+# reason, a text in what the seed says or in the check that fails. The linker takes the copy because
+# it comes before the library.
 function(spillway_sim_mutant name source find replace)
   set(folder ${CMAKE_BINARY_DIR}/mutants/${name})
   get_filename_component(file ${source} NAME)
@@ -27,27 +28,45 @@ function(spillway_sim_mutant name source find replace)
     DEPENDS ${source} ${folder}/find.txt ${folder}/replace.txt
       ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
   set(target spillway_sim_mutant_${name})
-  add_executable(${target} ${folder}/${file}
+  add_executable(${target} EXCLUDE_FROM_ALL ${folder}/${file}
     $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
   # What the library's own copy of the source is compiled with.
-  target_link_libraries(${target} PRIVATE spillway_swap spillway::xxhash nlohmann_json::nlohmann_json)
+  target_link_libraries(${target} PRIVATE spillway_swap_apart spillway::xxhash nlohmann_json::nlohmann_json)
   target_compile_options(${target} PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
   spillway_precompiled_by(${target} spillway_sim_mutant_main)
   add_dependencies(spillway_sim_mutants ${target})
-  add_test(NAME sim/mutant/${name} COMMAND ${target})
-  set_tests_properties(sim/mutant/${name} PROPERTIES TIMEOUT 300 LABELS sim)
+  add_test(NAME sim/mutant/${name} COMMAND ${target} ${ARGN})
+  set_tests_properties(sim/mutant/${name} PROPERTIES TIMEOUT 1500 LABELS mutant)
 endfunction()
 
-# Under a sanitizer they would show no more, and take ten times as long.
+# Under a sanitizer they would show no more, and take ten times as long. They are built and run
+# when they are asked for (tools/test mutants), after the control, which is no mutant: no seed may
+# notice anything there.
 if(NOT SPILLWAY_SANITIZE)
   add_custom_target(spillway_sim_mutants)
+  # The libraries source by source, of which the linker leaves out the one that a copy stands for.
+  foreach(library io swap)
+    get_target_property(sources spillway_${library} SOURCES)
+    get_target_property(libraries spillway_${library} LINK_LIBRARIES)
+    list(TRANSFORM libraries REPLACE "^spillway_io$" spillway_io_apart)
+    add_library(spillway_${library}_apart STATIC EXCLUDE_FROM_ALL ${sources})
+    target_link_libraries(spillway_${library}_apart PUBLIC ${libraries})
+    target_include_directories(spillway_${library}_apart PUBLIC ${CMAKE_SOURCE_DIR})
+    target_compile_options(spillway_${library}_apart PRIVATE -g0)
+    spillway_precompile(spillway_${library}_apart)
+  endforeach()
   add_library(spillway_sim_mutant_main OBJECT ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
-  target_link_libraries(spillway_sim_mutant_main PUBLIC spillway_swap spillway::xxhash
+  target_link_libraries(spillway_sim_mutant_main PUBLIC spillway_swap_apart spillway::xxhash
     nlohmann_json::nlohmann_json)
   # Not optimised: most of a mutant's time goes into compiling it.
   set(SPILLWAY_MUTANT_OPTIONS -Wno-unused -O0 -g0)
   target_compile_options(spillway_sim_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
   spillway_precompile(spillway_sim_mutant_main ${CMAKE_SOURCE_DIR}/swap/mover/mover.h)
-  add_dependencies(spillway_tests spillway_sim_mutants)
+  add_executable(spillway_sim_control EXCLUDE_FROM_ALL
+    $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
+  target_link_libraries(spillway_sim_control PRIVATE spillway_swap_apart)
+  add_dependencies(spillway_sim_mutants spillway_sim_control)
+  add_test(NAME sim/mutant_control COMMAND spillway_sim_control --control)
+  set_tests_properties(sim/mutant_control PROPERTIES TIMEOUT 1500 LABELS mutant)
   include(tests/sim/mutations.cmake)
 endif()

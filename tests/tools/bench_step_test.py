@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """bench/step.py: figures that are measured, peers that are there or not, ratios of what ran alone."""
 
-import json
 import os
 import signal
 import statistics
@@ -9,7 +8,7 @@ import subprocess
 import sys
 
 import cli_testing
-from cli_testing import CliTest, environment, program
+from cli_testing import CliTest, environment, program, read_json, read_text
 
 STEP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/step.py")
 
@@ -73,11 +72,9 @@ class BenchStepTest(CliTest):
     def step(self, *names, modules=None, steps=5, pairs=2, variables=None):
         """Runs it with these stand-ins alone; exit code, what it printed, and its JSON."""
         folder = self.path("modules")
-        os.makedirs(folder, exist_ok=True)
         for name in ("torch", "transformers", "deepspeed"):
             text = (modules or {}).get(name, f"raise ImportError('no {name} in this test')")
-            with open(os.path.join(folder, name + ".py"), "w", encoding="utf-8") as file:
-                file.write(text)
+            self.write(f"modules/{name}.py", text)
         done = subprocess.run(
             [sys.executable, STEP, *names, "--tiny", "--pairs", str(pairs), "--steps", str(steps),
              "--program", program(), "--work", self.path("step"), "--json", self.path("step.json")],
@@ -86,8 +83,7 @@ class BenchStepTest(CliTest):
         self.assertFalse(os.path.exists(self.path("step")), "left behind")
         if not os.path.exists(self.path("step.json")):
             return done.returncode, done.stdout + done.stderr, None
-        with open(self.path("step.json"), encoding="utf-8") as file:
-            return done.returncode, done.stdout, json.load(file)
+        return done.returncode, done.stdout, read_json(self.path("step.json"))
 
     def assert_measured(self, run, steps=5):
         """A run's figures are those of its own steps and its own process."""
@@ -239,10 +235,8 @@ class BenchStepTest(CliTest):
         self.assertIn("did not run: nothing was predicted: SPILLWAY_PROFILE=off", text)
 
     def test_a_side_of_our_own_that_does_not_run(self):
-        with open(self.path("broken"), "w", encoding="utf-8") as file:
-            file.write("#!/bin/sh\n[ \"$1\" = --version ] && echo broken && exit\n"
-                       "echo 'spillway: error: no room' >&2; exit 2\n")
-        os.chmod(self.path("broken"), 0o755)
+        os.chmod(self.write("broken", "#!/bin/sh\n[ \"$1\" = --version ] && echo broken && exit\n"
+                            "echo 'spillway: error: no room' >&2; exit 2\n"), 0o755)
         ours, cli_testing._program = program(), self.path("broken")
         try:
             code, text, found = self.step("layers", pairs=1)
@@ -253,13 +247,10 @@ class BenchStepTest(CliTest):
         self.assertEqual(found["comparisons"]["layers"]["ratios"], [])
 
     def test_control_c_ends_the_run_under_way(self):
-        process = subprocess.Popen(
-            [sys.executable, STEP, "layers", "--tiny", "--steps", "1000000", "--program", program(),
-             "--work", self.path("step")], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            text=True, env=environment())
+        process = self.start([STEP, "layers", "--tiny", "--steps", "1000000", "--program", program(),
+                              "--work", self.path("step")], program_=sys.executable)
         self.wait_for(lambda: os.path.exists(self.path("step/run/metrics.jsonl")), process)
-        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
-            child, = file.read().split()
+        child, = read_text(f"/proc/{process.pid}/task/{process.pid}/children").split()
         process.send_signal(signal.SIGINT)
         self.assertIn("nothing is left", process.communicate(timeout=30)[1])
         self.assertEqual(process.returncode, 1)

@@ -3,6 +3,7 @@
 import array
 import ctypes
 import errno
+import hashlib
 import json
 import os
 import random
@@ -16,6 +17,8 @@ import unittest
 
 TINY = {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16, "n_embd": 16, "n_layer": 1,
         "n_head": 2, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "attn_pdrop": 0.1}
+
+SKIPPED = 77  # the exit code of a program all of whose cases were skipped
 
 _program = os.environ.get("SPILLWAY", "")
 
@@ -47,20 +50,19 @@ def start(*args, variables=None, stderr=subprocess.DEVNULL, **kwargs):
 
 
 def bytes_of(pid, kind):
-    """What the kernel counted for a process: "read" or "write"."""
-    with open(f"/proc/{pid}/io", encoding="utf-8") as file:
-        return int(dict(line.split(": ") for line in file)[kind + "_bytes"])
+    """What the kernel counted for a process: "read_bytes", "write_bytes", "rchar"."""
+    return int(dict(line.split(": ") for line in read_text(f"/proc/{pid}/io").splitlines())[kind])
 
 
 def counts_bytes(folder):
     """Whether the kernel counts what is written there: not on tmpfs."""
-    before, path = bytes_of("self", "write"), os.path.join(folder, ".counted")
+    before, path = bytes_of("self", "write_bytes"), os.path.join(folder, ".counted")
     with open(path, "wb") as file:
         file.write(bytes(1 << 16))
         file.flush()
         os.fsync(file.fileno())
     os.unlink(path)
-    return bytes_of("self", "write") > before
+    return bytes_of("self", "write_bytes") > before
 
 
 def gpt2_shapes(config):
@@ -116,9 +118,35 @@ def write_tokens(path, count, vocabulary, seed=1):
         array.array("H", (generator.randrange(vocabulary) for _ in range(count))).tofile(out)
 
 
+def read_text(*parts):
+    with open(os.path.join(*parts), encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
+def read_json(*parts):
+    return json.loads(read_text(*parts))
+
+
 def read_rows(path):
-    with open(path, encoding="utf-8") as lines:
-        return [json.loads(line) for line in lines]
+    """Of a file of one object a line those that are whole: the last may be on its way."""
+    return [json.loads(line) for line in read_text(path).splitlines(keepends=True)
+            if line.endswith("\n")]
+
+
+def digest_of(*parts):
+    with open(os.path.join(*parts), "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def edit_tuning(profile, change):
+    """Applies change(entry) to the one tuning of the one machine in a profile, which it returns."""
+    found = read_json(profile)
+    (machine,) = found["machines"].values()
+    (entry,) = machine["tuned"].values()
+    change(entry)
+    with open(profile, "w", encoding="utf-8") as file:
+        json.dump(found, file)
+    return found
 
 
 def refuse_io_uring():
@@ -142,6 +170,7 @@ class CliTest(unittest.TestCase):
     """Each case has a folder of its own, with a tiny model, data and a swap parent in it."""
 
     config = TINY
+    _tuning = None
 
     def setUp(self):
         # Where the test was started, because /tmp may be a tmpfs.
@@ -153,15 +182,19 @@ class CliTest(unittest.TestCase):
         self.data = self.path("data.bin")
         self.output = self.path("out")
         self.swap = self.path("swap")
-        os.mkdir(self.model)
         os.mkdir(self.swap)
-        self.write("model-in/config.json", json.dumps(self.config))
+        self.write("model-in/config.json", self.config)
         write_tokens(self.data, 2000, self.config["vocab_size"])
 
     def path(self, name):
         return os.path.join(self.dir, name)
 
     def write(self, name, content):
+        """A file below the case's folder, or where an absolute path says: text, bytes, or JSON of
+        anything else."""
+        if not isinstance(content, (str, bytes)):
+            content = json.dumps(content)
+        os.makedirs(os.path.dirname(self.path(name)), exist_ok=True)
         with open(self.path(name), "wb") as out:
             out.write(content.encode() if isinstance(content, str) else content)
         return self.path(name)
@@ -184,6 +217,52 @@ class CliTest(unittest.TestCase):
 
     def train(self, **changes):
         return run(*self.flags(**changes))
+
+    def start(self, words, program_=None, **kwargs):
+        """The program under way with what it says in a pipe; it ends with the case at the latest."""
+        process = subprocess.Popen([program_ or _program, *map(str, words)], text=True,
+                                   **{"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE,
+                                      "env": environment(), **kwargs})
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                self.addCleanup(pipe.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process
+
+    def keep_tuning(self, profile, **values):
+        """Puts a tuning of the disk below the swap path into a profile, with these of its values
+        given; it is measured once, since a tuning is of a device and not of a folder."""
+        if CliTest._tuning is None:
+            self.assert_run(run("tune", "--swap", self.swap, "--quick", "--seconds", "1", "--size",
+                                "8MiB", variables={"SPILLWAY_PROFILE": profile}), 0)
+            CliTest._tuning = read_text(profile)
+        self.write(profile, CliTest._tuning)
+        edit_tuning(profile, lambda entry: entry.update(values))
+
+    def rows(self, output=None):
+        path = os.path.join(output or self.output, "metrics.jsonl")
+        return read_rows(path) if os.path.exists(path) else []
+
+    def wait_for_rows(self, process, count):
+        self.wait_for(lambda: len(self.rows()) >= count, process)
+
+    def outcome(self, output=None, columns=("step", "loss", "lr", "tokens", "loss_scale")):
+        """All that the bits of a run decide."""
+        output = output or self.output
+        found = self.inspect(output)
+        outcome = {"step": found["step"], "digests": found["digests"],
+                   "rows": [tuple(row.get(name) for name in columns) for row in self.rows(output)]}
+        if os.path.exists(os.path.join(output, "model", "model.safetensors")):
+            outcome["exported"] = digest_of(output, "model", "model.safetensors")
+        return outcome
+
+    def begin_afresh(self):
+        """Without OUTPUT, and nothing on the swap paths."""
+        shutil.rmtree(self.output, ignore_errors=True)
+        for parent in (self.swap, self.path("second-swap")):
+            for name in os.listdir(parent) if os.path.exists(parent) else ():
+                shutil.rmtree(os.path.join(parent, name))
 
     def assert_run(self, result, code, *words):
         text = result.stderr + result.stdout
@@ -220,4 +299,11 @@ def main():
         _program = os.path.abspath(sys.argv.pop(1))
     if not _program:
         sys.exit("usage: TEST.py path/to/spillway [unittest's flags] (or SPILLWAY=...)")
-    unittest.main(module="__main__")
+    result = unittest.main(module="__main__", exit=False).result
+    # As GoogleTest says it, for tools/test to count.
+    for case, reason in result.skipped:
+        name = case.id().split()[0].replace("__main__", os.path.basename(sys.argv[0])[:-3])
+        print(f"[  SKIPPED ] {name}: {' '.join(reason.split())}")
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.testsRun == len(result.skipped) else 0)

@@ -24,9 +24,8 @@ class CnnTest(CliTest):
         self.assertEqual(result.returncode, code, result.stderr)
         return result
 
-    def rows(self, output):
-        path = self.path(os.path.join(output, "metrics.jsonl"))
-        return read_rows(path) if os.path.exists(path) else []
+    def rows(self, output="out"):
+        return super().rows(self.path(output))
 
     def test_learns_and_resumes(self):
         self.train("nvme", "--swap", self.swap)
@@ -51,8 +50,7 @@ class CnnTest(CliTest):
         self.assertEqual(sum(row["bytes"]["nvme_read"] for row in self.rows("memory")), 0)
 
         command = self.command("stopped", "--swap", self.swap)
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                   env=environment())
+        process = self.start(command[1:], program_=command[0], stderr=subprocess.DEVNULL)
         self.wait_for(lambda: len(self.rows("stopped")) >= 5, process)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(timeout=60), 75)

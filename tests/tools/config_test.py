@@ -5,10 +5,9 @@ placement keys change where it lives and nothing else, and bad files end with ex
 import copy
 import json
 import os
-import unittest
 
 import cli_testing
-from cli_testing import CliTest, read_rows, run
+from cli_testing import CliTest, read_json, read_rows, run
 
 BASE = {"train_batch_size": 2, "bf16": {"enabled": True}, "gradient_clipping": 1.0}
 ADAMW = {**BASE, "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "weight_decay": 0.1}}}
@@ -115,8 +114,7 @@ class ConfigTest(CliTest):
         self.assertTrue(os.listdir(self.path("nvme")), "the state lives on nvme_path")
         rows = read_rows(self.path("moved") + "/metrics.jsonl")
         self.assertGreater(sum(row["bytes"]["nvme_read"] for row in rows), 0)
-        with open(self.path("moved") + "/config.resolved.json", encoding="utf-8") as file:
-            resolved = json.load(file)
+        resolved = read_json(self.path("moved"), "config.resolved.json")
         self.assertEqual(resolved["aio.block_size"]["value"], 65536)
         self.assertTrue(resolved["swap"]["source"].startswith(self.path("ds.json") + ":"))
 
@@ -126,8 +124,7 @@ class ConfigTest(CliTest):
                             offload=None, micro_batch=None, steps=1)
         self.assert_run(result, 0)
         self.assertEqual(read_rows(output + "/metrics.jsonl")[0]["lr"], 0.5)
-        with open(output + "/config.resolved.json", encoding="utf-8") as file:
-            lr = json.load(file)["lr"]
+        lr = read_json(output, "config.resolved.json")["lr"]
         self.assertEqual((lr["value"], lr["source"]), (0.5, "--lr"))
         self.assertEqual(lr["overrides"]["value"], 0.01)
 

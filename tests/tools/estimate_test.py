@@ -8,7 +8,7 @@ import sys
 import time
 
 import cli_testing
-from cli_testing import CliTest, parameter_count, read_rows, run
+from cli_testing import CliTest, parameter_count, read_json, read_rows, run
 
 MIB = 1 << 20
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "golden",
@@ -31,13 +31,8 @@ class EstimateTest(CliTest):
 
     def config_of(self, name, **changes):
         """A folder with the config of a known model, and nothing else."""
-        with open(GOLDEN, encoding="utf-8") as file:
-            config = dict(json.load(file)[name]["config"], **changes)
-        folder = self.path(name)
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
-            json.dump(config, file)
-        return folder
+        return os.path.dirname(self.write(f"{name}/config.json",
+                                          dict(read_json(GOLDEN)[name]["config"], **changes)))
 
 
 class AgainstTrain(EstimateTest):
@@ -119,13 +114,11 @@ class Shapes(EstimateTest):
 
     def test_large_models_are_answered_quickly_and_in_little_memory(self):
         model = self.config_of("Llama-3.1-405B")
-        words = [cli_testing.program(), "estimate", "--model", model, "--swap", self.swap,
-                 "--device-memory", "2GiB", "--host-memory", "8GiB", "--json"]
+        words = ["estimate", "--model", model, "--swap", self.swap, "--device-memory", "2GiB",
+                 "--host-memory", "8GiB", "--json"]
         began = time.monotonic()
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                   env=cli_testing.environment())
+        process = self.start(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         out = process.stdout.read()
-        process.stdout.close()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         self.assertEqual(process.returncode, 0)
@@ -238,20 +231,17 @@ class Forecasts(EstimateTest):
         self.assertIn("swap paths measured", self.run_train()[0])
         self.assertFalse([name for name in os.listdir(self.swap) if "probe" in name])
         self.assertNotIn("swap paths measured", self.run_train()[0])
-        with open(self.profile, encoding="utf-8") as file:
-            profile = json.load(file)
+        profile = read_json(self.profile)
         ((machine, part),) = profile["machines"].items()
         (entry,) = part["disks"].values()
         self.assertGreater(entry["read_bytes_per_second"], 0)
-        with open(self.profile, "w", encoding="utf-8") as file:
-            json.dump(dict(profile, machines={"another": part}), file)
+        self.write(self.profile, dict(profile, machines={"another": part}))
         self.assertIn("swap paths measured", self.run_train()[0])
         # A slow disk in the profile is what estimate goes by.
         (key,) = part["disks"]
         slow = dict(entry, read_bytes_per_second=1e6, write_bytes_per_second=1e6,
                     mixed_bytes_per_second=1e6)
-        with open(self.profile, "w", encoding="utf-8") as file:
-            json.dump(dict(profile, machines={machine: dict(part, disks={key: slow})}), file)
+        self.write(self.profile, dict(profile, machines={machine: dict(part, disks={key: slow})}))
         said = self.ask(*self.estimate_flags(steps=4), variables=self.variables)
         moved = said["bytes_read_per_step"] + said["bytes_written_per_step"]
         self.assertAlmostEqual(said["bound_seconds"], moved / 1e6, delta=0.2 * moved / 1e6)

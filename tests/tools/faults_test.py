@@ -10,7 +10,6 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest
 
 import cli_testing
 from cli_testing import CliTest, refuse_io_uring, run
@@ -72,22 +71,10 @@ class FaultsTest(CliTest):
 
     def begin(self, rows=3, variables=None, **changes):
         """A run that would go on for ever, some steps and a commit into it."""
-        process = subprocess.Popen(
-            [cli_testing.program(), *map(str, self.command(steps=1000000, **changes))],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            env=cli_testing.environment() | (variables or {}))
-        self.addCleanup(process.stderr.close)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.wait_for(lambda: self.rows() >= rows and self.has_commit(), process)
+        process = self.start(self.command(steps=1000000, **changes),
+                             env=cli_testing.environment() | (variables or {}))
+        self.wait_for(lambda: len(self.rows()) >= rows and self.has_commit(), process)
         return process
-
-    def rows(self):
-        path = os.path.join(self.output, "metrics.jsonl")
-        if not os.path.exists(path):
-            return 0
-        with open(path, "rb") as lines:
-            return lines.read().count(b"\n")
 
     def has_commit(self):
         return os.path.exists(os.path.join(self.output, "manifest-rank0"))
@@ -113,11 +100,6 @@ class FaultsTest(CliTest):
         result = run(*self.command(resume=True, steps=steps, **changes))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.inspect()["digest"], expected)
-
-    def begin_afresh(self):
-        shutil.rmtree(self.output, ignore_errors=True)
-        for name in os.listdir(self.swap):
-            shutil.rmtree(os.path.join(self.swap, name))
 
     def assert_no_half_files(self):
         for folder, _, files in os.walk(self.output):
@@ -338,13 +320,13 @@ class FaultsTest(CliTest):
         expected = self.expected()
         process = self.begin()
         process.send_signal(signal.SIGSTOP)
-        rows = self.rows()
+        rows = len(self.rows())
         time.sleep(1)
-        self.assertLessEqual(self.rows(), rows + 1)
+        self.assertLessEqual(len(self.rows()), rows + 1)
         # It holds its lock as before.
         self.assert_fails(run(*self.command(resume=True)), 2, f"process {process.pid}")
         process.send_signal(signal.SIGCONT)
-        self.wait_for(lambda: self.rows() > rows + 2, process)
+        self.wait_for(lambda: len(self.rows()) > rows + 2, process)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 75)
         self.assert_resumes(expected)
@@ -358,8 +340,8 @@ class FaultsTest(CliTest):
         # A commit and a copy have files of their own while they last: the fewest count.
         def after_rows(number):
             for _ in range(number):
-                rows = self.rows()
-                self.wait_for(lambda rows=rows: self.rows() > rows, process)
+                rows = len(self.rows())
+                self.wait_for(lambda rows=rows: len(self.rows()) > rows, process)
                 yield count()
         early = list(after_rows(15))
         list(after_rows(30))

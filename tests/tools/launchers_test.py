@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 import cli_testing
-from cli_testing import environment, program
+from cli_testing import environment, program, read_text
 from ranks_testing import RanksCase
 
 TORCHRUN = os.environ.get("SPILLWAY_TORCHRUN") or shutil.which("torchrun")
@@ -161,10 +161,7 @@ PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscri
         job = result.stdout.strip()
 
         def said():
-            if not os.path.exists(self.path("said")):
-                return ""
-            with open(self.path("said"), encoding="utf-8", errors="replace") as text:
-                return text.read()
+            return read_text(self.path("said")) if os.path.exists(self.path("said")) else ""
 
         def state():
             return self.of_slurm("squeue", "-h", "-j", job, "-o", "%T").stdout.strip()

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import unittest
 
-from cli_testing import (CliTest, gpt2_shapes, main, read_rows, run, safetensors, start)
+from cli_testing import CliTest, gpt2_shapes, main, read_json, run, safetensors
 
 CONFIG = {"model_type": "gpt2", "vocab_size": 256, "n_positions": 16, "n_embd": 24, "n_layer": 3,
           "n_head": 3, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
@@ -28,8 +28,7 @@ def read_tensors(path):
         single = os.path.join(path, "model.safetensors")
         if os.path.exists(single):
             return read_tensors(single)
-        with open(os.path.join(path, "model.safetensors.index.json"), encoding="utf-8") as file:
-            places = json.load(file)["weight_map"]
+        places = read_json(path, "model.safetensors.index.json")["weight_map"]
         tensors = {}
         for name in sorted(set(places.values())):
             tensors |= read_tensors(os.path.join(path, name))
@@ -46,11 +45,6 @@ def read_tensors(path):
 
 def plain_names(tensors):
     return {name.removeprefix("transformer."): value for name, value in tensors.items()}
-
-
-def read_json(*parts):
-    with open(os.path.join(*parts), encoding="utf-8") as file:
-        return json.load(file)
 
 
 class ModelCase(CliTest):
@@ -137,10 +131,9 @@ class ModelTest(ModelCase):
         self.assertEqual(sorted(os.listdir(to)), sorted(os.listdir(expected)))
 
     def test_a_run_is_exported_while_it_goes_on(self):
-        process = start(*self.flags(steps=100000, commit_every=1, host_memory="64MiB"))
-        self.addCleanup(process.kill)
-        rows = self.output + "/metrics.jsonl"
-        self.wait_for(lambda: os.path.exists(rows) and len(read_rows_so_far(rows)) > 3, process)
+        process = self.start(self.flags(steps=100000, commit_every=1, host_memory="64MiB"),
+                             stderr=subprocess.DEVNULL)
+        self.wait_for_rows(process, 4)
         for i in range(3):
             to = self.export(self.path(f"to{i}"))
             self.assertEqual(plain_names(read_tensors(to)).keys(), gpt2_shapes(CONFIG).keys())
@@ -216,11 +209,6 @@ class ModelTest(ModelCase):
                             "1KiB"), 3, "at least --device-memory", "--swap PATH")
         self.assert_run(run("generate", "--model", self.dir, "--prompt", "a"), 2,
                         "neither a hugging face directory")
-
-
-def read_rows_so_far(path):
-    with open(path, encoding="utf-8") as lines:
-        return [line for line in lines if line.endswith("\n")]
 
 
 PEERS = os.environ.get("SPILLWAY_PEERS_PYTHON")

@@ -7,10 +7,10 @@ tell; skipped where such can't be made (not root, no `ip`, a container without l
 import json
 import os
 import subprocess
-import unittest
 
 import cli_testing
-from cli_testing import CliTest, gpt2_shapes, parameter_count, safetensors, write_tokens
+from cli_testing import (CliTest, bytes_of, gpt2_shapes, parameter_count, read_text, safetensors,
+                         write_tokens)
 from ranks_testing import Job, RanksCase
 
 RANKS = 4
@@ -77,9 +77,7 @@ class RanksCostsTest(CliTest):
         shape = dict(cli_testing.TINY, vocab_size=128, n_positions=16, n_embd=width, n_head=8,
                      n_layer=layers)
         folder = self.path(f"model-{layers}-{width}")
-        os.makedirs(folder, exist_ok=True)
-        with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
-            json.dump(shape, file)
+        self.write(f"model-{layers}-{width}/config.json", shape)
         write_tokens(self.data, 2000, 128)
         return folder, parameter_count(shape)
 
@@ -109,8 +107,7 @@ class RanksCostsTest(CliTest):
         for rank, process in enumerate(processes):
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
-            with open(self.path(f"said-{rank}"), encoding="utf-8", errors="replace") as said:
-                self.assertEqual(process.returncode, 0, said.read())
+            self.assertEqual(process.returncode, 0, read_text(self.path(f"said-{rank}")))
             peaks.append(usage.ru_maxrss * 1024)
         after = [self.sent_bytes(host) for host in self.hosts]
         return [b - a for a, b in zip(before, after)], peaks
@@ -183,8 +180,7 @@ class RanksReadTest(RanksCase):
         self.wait_for_rows(job, 2)
         found = []
         for _, pid in sorted(job.ranks().items()):
-            with open(f"/proc/{pid}/io", encoding="utf-8") as file:
-                found.append(int(dict(line.split(": ") for line in file)["rchar"]))
+            found.append(bytes_of(pid, "rchar"))
         job.kill()
         return found
 

@@ -2,7 +2,6 @@
 """How ranks start, from outside: launchers' environments, --ranks, --hostfile, bad input."""
 
 import os
-import unittest
 
 import cli_testing
 from cli_testing import CliTest, run

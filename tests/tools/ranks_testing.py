@@ -1,7 +1,6 @@
 """What the tests of several ranks share: runs of any number of ranks with the same samples a
 step, what came out of them, and a job whose ranks can be told apart."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -9,7 +8,7 @@ import subprocess
 import time
 
 import cli_testing
-from cli_testing import CliTest, read_rows, run
+from cli_testing import CliTest, read_text, run
 
 # Samples a step: 1, 2, 3 and 4 ranks have equal shares of them.
 SAMPLES = 12
@@ -75,8 +74,7 @@ class Job:
         return subprocess.CompletedProcess([], code, "", self.said())
 
     def said(self):
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            return log.read()
+        return read_text(self.log)
 
 
 class RanksCase(CliTest):
@@ -94,30 +92,6 @@ class RanksCase(CliTest):
         result = run(*self.command(ranks, **changes))
         self.assertEqual(result.returncode, code, result.stderr)
         return result
-
-    def rows(self, output=None):
-        path = os.path.join(output or self.output, "metrics.jsonl")
-        return read_rows(path) if os.path.exists(path) else []
-
-    def outcome(self, output=None):
-        """All that the bits of a run decide."""
-        output = output or self.output
-        found = self.inspect(output)
-        rows = [(row["step"], row["loss"], row["lr"], row["tokens"], row["loss_scale"])
-                if "loss_scale" in row else (row["step"], row["loss"], row["lr"], row["tokens"])
-                for row in self.rows(output)]
-        outcome = {"step": found["step"], "digests": found["digests"], "rows": rows}
-        weights = os.path.join(output, "model", "model.safetensors")
-        if os.path.exists(weights):
-            with open(weights, "rb") as file:
-                outcome["exported"] = hashlib.sha256(file.read()).hexdigest()
-        return outcome
-
-    def begin_afresh(self):
-        shutil.rmtree(self.output, ignore_errors=True)
-        for parent in (self.swap, self.path("second-swap")):
-            for name in os.listdir(parent) if os.path.exists(parent) else ():
-                shutil.rmtree(os.path.join(parent, name))
 
     def reference(self, ranks, **changes):
         """Outcome and rows of a run that nothing happens to, made once."""
@@ -161,15 +135,8 @@ class RanksCase(CliTest):
         for word in words:
             self.assertIn(word.lower(), leading[0].lower(), result.stderr)
 
-    def wait_for_rows(self, job, count, seconds=60):
-        path = os.path.join(self.output, "metrics.jsonl")
-
-        def there():
-            if not os.path.exists(path):
-                return False
-            with open(path, "rb") as lines:
-                return lines.read().count(b"\n") >= count
-        self.wait_for(there, job.process, seconds)
+    def wait_for_rows(self, process, count):
+        super().wait_for_rows(getattr(process, "process", process), count)
 
     def wait_until_ended(self, job, ranks, seconds):
         """Until these ranks have ended, while others may still be there."""

@@ -12,9 +12,10 @@ import signal
 import subprocess
 import unittest
 from html.parser import HTMLParser
+from subprocess import DEVNULL
 
 import cli_testing
-from cli_testing import CliTest, read_rows, run, start
+from cli_testing import CliTest, read_json, read_rows, read_text, run
 
 STEPS = 10000
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
@@ -72,8 +73,7 @@ class Page(HTMLParser):
         super().__init__()
         self.elements, self.text, self.figures, self.scripts = [], "", [], []
         self.in_script = False
-        with open(path, encoding="utf-8") as page:
-            self.source = page.read()
+        self.source = read_text(path)
         self.feed(self.source)
 
     def handle_starttag(self, tag, attributes):
@@ -171,14 +171,11 @@ class ReportTest(CliTest):
         self.assertNotIn("<b>", page.source)
         self.assertEqual(len(page.scripts), 3)
         # What a damaged or made-up file says is escaped too.
-        described = os.path.join(self.output, "run.json")
-        with open(described, encoding="utf-8") as file:
-            run_json = json.load(file)
+        run_json = read_json(self.output, "run.json")
         run_json["plan_summary"] = run_json["units"][0]["name"] = HOSTILE
         run_json["parts"][-1].update(state="failed", message=HOSTILE)
         run_json["parts"][-1]["host"] = run_json["dtype"] = HOSTILE
-        with open(described, "w", encoding="utf-8") as file:
-            json.dump(run_json, file)
+        self.write("out/run.json", run_json)
         row = made_up_row(1, random.Random(1))
         row["binding"] = {"forward": HOSTILE}
         write_rows(os.path.join(self.output, "metrics.jsonl"), [row])
@@ -196,20 +193,16 @@ class ReportTest(CliTest):
         self.assertEqual(page.data()["resumed_at"], [5])
         self.assertEqual(page.data()["commits"], [2, 4, 6])
         # Killed: the last thing it wrote says "running", but nobody holds the lock.
-        process = start(*self.flags(steps=1000000, resume=True, commit_every=2))
-        self.addCleanup(process.kill)
-        rows = os.path.join(self.output, "metrics.jsonl")
-        self.wait_for(lambda: len(read_rows(rows)) >= 9, process)
+        process = self.start(self.flags(steps=1000000, resume=True, commit_every=2), stderr=DEVNULL)
+        self.wait_for_rows(process, 9)
         self.assert_run(run("report", self.output, "--to", self.path("now.html")), 0)
         self.assertIn("running", self.page(self.path("now.html")).text)
         process.send_signal(signal.SIGKILL)
         process.wait()
         self.assert_run(run("report", self.output), 0)
         self.assertIn("ended without a word", self.page().text)
-        process = start(*self.flags(steps=1000000, resume=True, commit_every=2))
-        self.addCleanup(process.kill)
-        count = len(read_rows(rows))
-        self.wait_for(lambda: len(read_rows(rows)) >= count + 3, process)
+        process = self.start(self.flags(steps=1000000, resume=True, commit_every=2), stderr=DEVNULL)
+        self.wait_for_rows(process, len(self.rows()) + 3)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 75)
         text = self.page().text
@@ -218,24 +211,19 @@ class ReportTest(CliTest):
 
     def test_a_report_that_cannot_be_written_stops_nothing(self):
         report = os.path.join(self.output, "report.html")
-        rows = os.path.join(self.output, "metrics.jsonl")
-        log = open(self.path("log"), "w+", encoding="utf-8")
-        self.addCleanup(log.close)
-        process = start(*self.flags(steps=1000000), stderr=log)
-        self.addCleanup(process.kill)
-        self.wait_for(lambda: os.path.exists(report) and os.path.exists(rows), process)
+        with open(self.path("log"), "w", encoding="utf-8") as log:
+            process = self.start(self.flags(steps=1000000), stderr=log)
+        self.wait_for(lambda: os.path.exists(report) and self.rows(), process)
         while not os.path.isdir(report):  # until it comes between two reports of the run
             try:
                 os.remove(report)
                 os.makedirs(os.path.join(report, "in-the-way"))
             except OSError:
                 pass
-        count = len(read_rows(rows))
-        self.wait_for(lambda: len(read_rows(rows)) >= count + 3, process)
+        self.wait_for_rows(process, len(self.rows()) + 3)
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(60), 75)
-        log.seek(0)
-        text = log.read()
+        text = read_text(self.path("log"))
         self.assertEqual(text.lower().count("training goes on"), 1, text)
 
     def test_report_refuses_what_is_no_run(self):

@@ -9,9 +9,10 @@ import signal
 import stat
 import time
 import unittest
+from subprocess import DEVNULL
 
 import cli_testing
-from cli_testing import CliTest, run, start
+from cli_testing import CliTest, read_text, run
 
 
 class RunsTest(CliTest):
@@ -23,11 +24,9 @@ class RunsTest(CliTest):
 
     def kill_before_the_first_commit(self, **changes):
         """What a run leaves that had no time to commit."""
-        process = start(*self.flags(steps=1000000, **changes))
-        self.addCleanup(process.kill)
+        process = self.start(self.flags(steps=1000000, **changes), stderr=DEVNULL)
         output = changes.get("output", self.output)
-        rows = os.path.join(output, "metrics.jsonl")
-        self.wait_for(lambda: os.path.exists(rows) and os.path.getsize(rows) > 0, process)
+        self.wait_for(lambda: self.rows(output), process)
         process.kill()
         process.wait()
         self.assertFalse(os.path.exists(os.path.join(output, "manifest-rank0")))
@@ -49,15 +48,11 @@ class RunsTest(CliTest):
         return found
 
     def test_second_owner(self):
-        process = start(*self.flags(steps=1000000))
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        rows = os.path.join(self.output, "metrics.jsonl")
-        self.wait_for(lambda: os.path.exists(rows) and os.path.getsize(rows) > 0, process)
+        process = self.start(self.flags(steps=1000000), stderr=DEVNULL)
+        self.wait_for_rows(process, 1)
         link = self.path("link")
         os.symlink(self.output, link)
-        with open("/proc/sys/kernel/hostname", encoding="utf-8") as name:
-            host = name.read().strip()
+        host = read_text("/proc/sys/kernel/hostname").strip()
         for output in (self.output, link, os.path.relpath(self.output)):
             for changes in ({}, {"resume": True}, {"overwrite": True}):
                 self.assert_run(self.train(output=output, **changes), 2,

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """Signals and resuming: stopping commits, and the same command with --resume ends alike."""
 
-import hashlib
 import os
 import shutil
 import signal
-import time
+from subprocess import DEVNULL
 
 import cli_testing
-from cli_testing import CliTest, read_rows, run, start
+from cli_testing import CliTest, read_text, run
 
 
 class SignalsTest(CliTest):
@@ -18,16 +17,7 @@ class SignalsTest(CliTest):
         return self.flags(**{"steps": self.steps, **changes})
 
     def outcome(self):
-        found = self.inspect()
-        with open(os.path.join(self.output, "model", "model.safetensors"), "rb") as weights:
-            exported = hashlib.sha256(weights.read()).hexdigest()
-        rows = read_rows(os.path.join(self.output, "metrics.jsonl"))
-        return {"step": found["step"], "digests": found["digests"], "exported": exported,
-                "rows": [(row["step"], row["loss"], row["grad_norm"]) for row in rows]}
-
-    def rows(self):
-        path = os.path.join(self.output, "metrics.jsonl")
-        return len(read_rows(path)) if os.path.exists(path) else 0
+        return super().outcome(columns=("step", "loss", "grad_norm"))
 
     def uninterrupted(self, **changes):
         result = run(*self.command(**changes))
@@ -36,16 +26,10 @@ class SignalsTest(CliTest):
         self.begin_afresh()
         return outcome
 
-    def begin_afresh(self):
-        shutil.rmtree(self.output, ignore_errors=True)
-        for name in os.listdir(self.swap):
-            shutil.rmtree(os.path.join(self.swap, name))
-
     def stop(self, number, after_rows=3, **changes):
         """Starts a run far too long to end and stops it; its exit code."""
-        process = start(*self.command(**changes))
-        self.addCleanup(process.kill)
-        self.wait_for(lambda: self.rows() >= after_rows, process)
+        process = self.start(self.command(**changes), stderr=DEVNULL)
+        self.wait_for_rows(process, after_rows)
         process.send_signal(number)
         return process.wait(60)
 
@@ -71,21 +55,13 @@ class SignalsTest(CliTest):
         # As `pkill spillway` looks for it; the program starts itself again (OMP_WAIT_POLICY).
         environment = cli_testing.environment()
         environment.pop("OMP_WAIT_POLICY", None)
-        process = cli_testing.subprocess.Popen(
-            [cli_testing.program(), *map(str, self.command(steps=1000000))],
-            stderr=cli_testing.subprocess.DEVNULL, env=environment)
-        self.addCleanup(process.wait)
-        self.addCleanup(process.kill)
-        self.wait_for(lambda: self.rows() >= 1, process)
-        with open(f"/proc/{process.pid}/comm", encoding="utf-8") as name:
-            self.assertEqual(name.read().strip(), "spillway")
+        process = self.start(self.command(steps=1000000), stderr=DEVNULL, env=environment)
+        self.wait_for_rows(process, 1)
+        self.assertEqual(read_text(f"/proc/{process.pid}/comm").strip(), "spillway")
 
     def test_signal_names_the_way_on(self):
-        process = cli_testing.subprocess.Popen(
-            [cli_testing.program(), *map(str, self.command(steps=1000000))],
-            stderr=cli_testing.subprocess.PIPE, stdout=cli_testing.subprocess.DEVNULL, text=True,
-            env=cli_testing.environment())
-        self.wait_for(lambda: self.rows() >= 1, process)
+        process = self.start(self.command(steps=1000000))
+        self.wait_for_rows(process, 1)
         process.send_signal(signal.SIGTERM)
         _, text = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75)
@@ -95,9 +71,14 @@ class SignalsTest(CliTest):
     def test_signal_while_starting(self):
         """Whenever it comes: 75 or the signal's own end before it is handled, and all resumes."""
         expected = self.uninterrupted()
-        for delay in (0.05, 0.15, 0.25, 0.3, 0.35, 0.4):
-            process = start(*self.command())
-            time.sleep(delay)
+
+        def there(name):
+            return lambda: os.path.exists(os.path.join(self.output, name))
+        for moment in (lambda: True, there("lock"), lambda: os.listdir(self.swap),
+                       there("run.json"), there("metrics.jsonl"), lambda: self.rows()):
+            process = self.start(self.command(), stderr=DEVNULL)
+            while process.poll() is None and not moment():
+                pass
             process.send_signal(signal.SIGTERM)
             self.assertIn(process.wait(60), (0, 75, -signal.SIGTERM))
             result = run(*self.command(resume=True))

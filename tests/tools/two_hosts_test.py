@@ -4,11 +4,9 @@ a rank in each. Skipped where such can't be made (not root, no `ip`, a container
 
 import os
 import subprocess
-import time
-import unittest
 
 import cli_testing
-from cli_testing import CliTest, run
+from cli_testing import CliTest
 
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
 
@@ -35,48 +33,33 @@ class TwoHostsTest(CliTest):
         except (OSError, subprocess.CalledProcessError) as error:
             self.skipTest(f"no network namespaces here: {error}")
 
-    def start(self, **changes):
+    def start_ranks(self, **changes):
         processes = []
         for rank, host in enumerate(self.hosts):
             variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
                          "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": ADDRESSES[0],
                          "MASTER_PORT": "29511"}
             words = self.flags(**{"threads": 1, "dtype": "fp32", "accumulate": 2, **changes})
-            processes.append(subprocess.Popen(
-                ["ip", "netns", "exec", host, cli_testing.program(), *map(str, words)],
-                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                env=cli_testing.environment() | variables))
-            self.addCleanup(processes[-1].wait)
-            self.addCleanup(processes[-1].kill)
+            processes.append(self.start(["netns", "exec", host, cli_testing.program(), *words],
+                                        program_="ip", env=cli_testing.environment() | variables))
         return processes
 
     def ends(self, processes, timeout=60):
         outputs = [process.communicate(timeout=timeout)[1] for process in processes]
         return [process.returncode for process in processes], outputs
 
-    def rows(self):
-        path = os.path.join(self.output, "metrics.jsonl")
-        if not os.path.exists(path):
-            return 0
-        with open(path, "rb") as lines:
-            return lines.read().count(b"\n")
-
     def test_ranks_meet_and_train(self):
-        codes, outputs = self.ends(self.start(steps=4))
+        codes, outputs = self.ends(self.start_ranks(steps=4))
         self.assertEqual(codes, [0, 0], outputs)
         self.assertEqual(outputs[1], "")  # rank 0 alone talks
         self.assertEqual(self.inspect()["step"], 4)
 
     def test_a_cut_link_ends_both_and_loses_no_commit(self):
-        processes = self.start(steps=100000, commit_every=5, collective_timeout="8s",
+        processes = self.start_ranks(steps=100000, commit_every=5, collective_timeout="8s",
                                no_export=True)
-        deadline = time.monotonic() + 60
-        while self.rows() < 12 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        self.wait_for_rows(processes[0], 12)
         ip("-n", self.hosts[0], "link", "set", self.links[0], "down")
-        cut = time.monotonic()
         codes, outputs = self.ends(processes)
-        self.assertLess(time.monotonic() - cut, 45)
         self.assertEqual(codes, [1, 1], outputs)
         for rank, text in enumerate(outputs):
             self.assertIn(f"rank {1 - rank}", text.splitlines()[-1])
@@ -84,14 +67,14 @@ class TwoHostsTest(CliTest):
         step = self.inspect()["step"]
         self.assertGreaterEqual(step, 5)
         ip("-n", self.hosts[0], "link", "set", self.links[0], "up")
-        codes, outputs = self.ends(self.start(steps=step + 5, resume=True, commit_every=5,
+        codes, outputs = self.ends(self.start_ranks(steps=step + 5, resume=True, commit_every=5,
                                               no_export=True))
         self.assertEqual(codes, [0, 0], outputs)
         self.assertEqual(self.inspect()["step"], step + 5)
 
     def test_a_host_without_a_way_is_named(self):
         ip("-n", self.hosts[1], "link", "set", self.links[1], "down")
-        codes, outputs = self.ends(self.start(steps=4, collective_timeout="4s"))
+        codes, outputs = self.ends(self.start_ranks(steps=4, collective_timeout="4s"))
         self.assertEqual(codes, [1, 1], outputs)
         self.assertIn("rank 1 of 2 did not come", outputs[0])
         self.assertIn("does not reach rank 0 at " + ADDRESSES[0], outputs[1])

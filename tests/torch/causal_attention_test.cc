@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "tests/torch/deviation.h"
+
 namespace spillway {
 namespace {
 
@@ -38,11 +40,6 @@ struct Reference {
   }
   Tensor mask;  // [samples, heads, T, T], kept elements scaled
 };
-
-double Deviation(const Tensor& a, const Tensor& b) {
-  return ((a.to(torch::kFloat64) - b.to(torch::kFloat64)).norm() / b.to(torch::kFloat64).norm())
-      .item<double>();
-}
 
 // Lengths of one block, of several, and with a short last one; with several groups of
 // heads (2^18 elements are 2 heads of 128 x 1024).

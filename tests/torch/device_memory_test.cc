@@ -3,11 +3,10 @@
 #include <torch/types.h>
 
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
-
-constexpr int64_t kMiB = 1 << 20;
 
 class DeviceMemoryTest : public testing::Test {
  protected:

@@ -15,14 +15,13 @@
 #include "engine/torch/init_source.h"
 #include "engine/torch/sampling.h"
 #include "engine/weights/safetensors.h"
+#include "io/base/format_bytes.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {
 namespace {
 
 using torch::Tensor;
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 struct Loaded {
   explicit Loaded(const std::string& name, const nlohmann::json& changes = {})

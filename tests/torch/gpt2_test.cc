@@ -13,6 +13,7 @@
 #include "engine/families/gpt2_weights.h"
 #include "engine/torch/init_source.h"
 #include "engine/weights/safetensors.h"
+#include "tests/torch/deviation.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {
@@ -27,12 +28,6 @@ Tensor ReadTensor(const SafetensorsFile& file, const std::string& name) {
   const absl::Status status = file.ReadFp32(name, 0, found->elements, out.data_ptr<float>());
   TORCH_CHECK(status.ok(), status.ToString());
   return out;
-}
-
-// |a - b| over |b|, as vectors.
-double Deviation(const Tensor& a, const Tensor& b) {
-  const double difference = (a.to(torch::kFloat64) - b.to(torch::kFloat64)).norm().item<double>();
-  return difference / (b.to(torch::kFloat64).norm().item<double>() + 1e-30);
 }
 
 double MaxDifference(const Tensor& a, const Tensor& b) {

@@ -13,6 +13,7 @@
 #include "engine/families/gpt2.h"
 #include "engine/torch/init_source.h"
 #include "engine/weights/safetensors_writer.h"
+#include "tests/scratch_directory.h"
 
 namespace spillway {
 namespace {
@@ -39,11 +40,7 @@ Gpt2Config TinyConfig() {
 
 class Gpt2Weights : public testing::Test {
  protected:
-  Gpt2Weights()
-      : dir_(std::filesystem::path(testing::TempDir()) /
-             testing::UnitTest::GetInstance()->current_test_info()->name()) {
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
+  Gpt2Weights() {
     const Model model = *BuildGpt2(config_);
     InitSource init(model, 5);
     const auto add = [&](const std::vector<ParameterSpec>& specs) {
@@ -57,18 +54,17 @@ class Gpt2Weights : public testing::Test {
     for (const auto& unit : model.units) add(unit->parameters());
     add(model.loss->parameters());
   }
-  ~Gpt2Weights() override { std::filesystem::remove_all(dir_); }
 
   absl::StatusOr<std::unique_ptr<WeightSource>> Open(const File& file,
                                                      DType dtype = DType::kFloat32) {
     std::vector<ExportTensor> tensors;
     for (const auto& [name, tensor] : file) tensors.push_back({name, dtype, tensor.shape});
-    auto writer = *SafetensorsWriter::Create((dir_ / "model.safetensors").string(), tensors);
+    auto writer = *SafetensorsWriter::Create(dir_ / "model.safetensors", tensors);
     for (const auto& [name, tensor] : file) {
       EXPECT_TRUE(writer->AppendFp32(tensor.values.data(), tensor.values.size()).ok());
     }
     EXPECT_TRUE(writer->Finish().ok());
-    model_ = std::move(*SafetensorsModel::Open(dir_.string()));
+    model_ = std::move(*SafetensorsModel::Open(dir_.path()));
     return OpenGpt2Weights(config_, model_.get());
   }
 
@@ -101,7 +97,7 @@ class Gpt2Weights : public testing::Test {
 
   Gpt2Config config_ = TinyConfig();
   File file_;  // as transformers writes it
-  std::filesystem::path dir_;
+  ScratchDirectory dir_;
   std::unique_ptr<SafetensorsModel> model_;
 };
 

@@ -8,16 +8,12 @@
 #include "engine/torch/cross_entropy.h"
 #include "engine/torch/model.h"
 #include "engine/torch/token_embedding.h"
+#include "tests/torch/deviation.h"
 
 namespace spillway {
 namespace {
 
 using torch::Tensor;
-
-double Deviation(const Tensor& a, const Tensor& b) {
-  return ((a.to(torch::kFloat64) - b.to(torch::kFloat64)).norm() / b.to(torch::kFloat64).norm())
-      .item<double>();
-}
 
 struct LossCase {
   explicit LossCase(int64_t rows, int64_t classes, torch::ScalarType dtype)

@@ -23,8 +23,8 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using torch::Tensor;
 
-constexpr int64_t kSeqLen = 8;
-constexpr int64_t kVocabulary = 20;
+constexpr int64_t kRowLen = 8;
+constexpr int64_t kClasses = 20;
 
 constexpr int64_t kWidth = 12;
 
@@ -33,7 +33,7 @@ class Lines : public Unit {
  public:
   std::string name() const override { return "lines"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {{"lines", {kVocabulary, kWidth}, {}}, {"unused", {7}, {}}};
+    return {{"lines", {kClasses, kWidth}, {}}, {"unused", {7}, {}}};
   }
   Tensor Forward(const UnitContext& context, const std::vector<Tensor>& parameters,
                  const Tensor& ids) const override {
@@ -89,7 +89,7 @@ class LookUp : public Unit {
   explicit LookUp(bool sparse) : sparse_(sparse) {}
   std::string name() const override { return "look-up"; }
   std::vector<ParameterSpec> parameters() const override {
-    return {{"rows", {kVocabulary, kWidth}, {}}};
+    return {{"rows", {kClasses, kWidth}, {}}};
   }
   Tensor Forward(const UnitContext&, const std::vector<Tensor>& parameters,
                  const Tensor& ids) const override {
@@ -104,7 +104,7 @@ class LookUp : public Unit {
 class OwnHead : public Head {
  public:
   std::vector<ParameterSpec> parameters() const override {
-    return {{"scale", {kWidth}, {}}, {"lines", {kVocabulary, kWidth}, {}}};
+    return {{"scale", {kWidth}, {}}, {"lines", {kClasses, kWidth}, {}}};
   }
   std::vector<BorrowedParameter> borrowed() const override { return {}; }
 };
@@ -118,7 +118,7 @@ Model LookUps(bool sparse, bool tied) {
 
 Model SmallGpt2(double dropout) {
   Gpt2Config config;
-  config.vocab_size = kVocabulary;
+  config.vocab_size = kClasses;
   config.n_positions = 16;
   config.n_embd = kWidth;
   config.n_inner = 48;
@@ -148,7 +148,7 @@ class OneStep {
         dtype_(dtype),
         model_(model),
         description_(*DescribeModel(model_)),
-        data_(16, kSeqLen, kVocabulary),
+        data_(16, kRowLen, kClasses),
         compute_(model_, description_, &data_, nullptr, MicroBatches(micro_batches, dtype), place),
         schedule_(BuildTrainSchedule(DescribeSchedule(description_), UpdateMode::kImmediate)) {}
 
@@ -290,7 +290,7 @@ TEST(ModelCompute, SparseGradientsOfAnyUnitAreAddedAsDenseOnesWouldBe) {
         const absl::Status status = step.Run(op);
         ASSERT_TRUE(status.ok()) << status;
       }
-      const Tensor sums = torch::from_blob(step.sums(0), {kVocabulary, kWidth}).clone();
+      const Tensor sums = torch::from_blob(step.sums(0), {kClasses, kWidth}).clone();
       if (!sparse) expected = sums;
       EXPECT_TRUE(torch::allclose(sums, expected, 1e-5, 1e-6)) << (tied ? "tied" : "untied");
       EXPECT_GT(sums.abs().max().item<float>(), 0.01);
@@ -354,12 +354,12 @@ TEST(ModelCompute, NothingIsReadOnTheWayButTheLossAtTheEndOfTheStep) {
   }
   // Gradients of both micro-batches, twice of what the head borrows, have gone where the op's
   // buffers said.
-  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("first ", kVocabulary * kWidth)).Times(1));
-  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("add ", kVocabulary * kWidth)).Times(3));
+  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("first ", kClasses * kWidth)).Times(1));
+  EXPECT_THAT(kernels.calls, Contains(absl::StrCat("add ", kClasses * kWidth)).Times(3));
   for (int unit = 0; unit < 5; ++unit) {
     EXPECT_THAT(kernels.addresses, Contains(step.sums(unit)));
   }
-  EXPECT_EQ(step.compute().label_count(), 2 * 2 * kSeqLen);
+  EXPECT_EQ(step.compute().label_count(), 2 * 2 * kRowLen);
 }
 
 TEST(ModelCompute, WhatNoGradientReachesIsZeroed) {
@@ -370,7 +370,7 @@ TEST(ModelCompute, WhatNoGradientReachesIsZeroed) {
   step.Begin(-1, -1);
   for (const StepOp& op : step.schedule().ops) (void)step.Run(op);
   // Of "lines" the parameter that is not used and what is behind it, the gap before it included.
-  const uint64_t end = kVocabulary * kWidth;
+  const uint64_t end = kClasses * kWidth;
   EXPECT_THAT(kernels.calls, Contains(absl::StrCat("zero ", (Padded(end) - end) * sizeof(float))));
   EXPECT_THAT(kernels.addresses, Contains(step.sums(0) + end));
 }

@@ -4,6 +4,7 @@
 #include "engine/machine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
@@ -36,7 +37,6 @@ TEST(OpenCompute, TheCpuIsTheHostsMemoryAndComputesAtOnce) {
 }
 
 TEST(OpenCompute, BudgetsOfAGpuAreItsOwnAndTheHosts) {
-  constexpr uint64_t kMiB = uint64_t{1} << 20;
   DeviceChoice choice;
   choice.gpu = ComputeGpu();
   choice.gpu->free_bytes = 8000 * kMiB;

@@ -12,6 +12,8 @@
 #include "engine/base/size.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/numeric/simd_dispatch.h"
+#include "io/base/format_bytes.h"
+#include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 
 namespace spillway {
@@ -19,7 +21,6 @@ namespace spillway {
 inline constexpr int64_t kSteps = 20;
 inline constexpr int64_t kSeqLen = 32;
 inline constexpr int64_t kVocabulary = 96;
-inline constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 inline Gpt2Config SmallConfig(double dropout = 0.1) {
   Gpt2Config config;
@@ -35,19 +36,12 @@ inline Gpt2Config SmallConfig(double dropout = 0.1) {
 
 class SameBits : public testing::Test {
  protected:
-  SameBits()
-      : dir_(std::filesystem::path(testing::TempDir()) /
-             absl::StrCat("spillway_bits_",
-                          testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    std::filesystem::remove_all(dir_);
+  SameBits() {
     for (const char* name : {"a", "b", "c"}) std::filesystem::create_directories(dir_ / name);
   }
-  ~SameBits() override {
-    ResetSimdTargetForTest();
-    std::filesystem::remove_all(dir_);
-  }
+  ~SameBits() override { ResetSimdTargetForTest(); }
 
-  std::string Path(const std::string& name) const { return (dir_ / name).string(); }
+  std::string Path(const std::string& name) const { return dir_ / name; }
 
   // Everything on NVMe, with room.
   TrainOptions Nvme(DType dtype, double clip = 0) const {
@@ -116,9 +110,30 @@ class SameBits : public testing::Test {
     ASSERT_LT(options.host_memory_bytes, 64 * kMiB) << message;
   }
 
+  // Takes away what the refusal's numbers, whole MiB, are too many: up to 16 KiB.
+  void Tighten(TrainOptions& options) {
+    for (uint64_t* bytes : {&options.device_memory_bytes, &options.host_memory_bytes}) {
+      for (uint64_t less = kMiB / 2; less >= kMiB / 64; less /= 2) {
+        *bytes -= less;
+        if (!Fits(options)) *bytes += less;
+      }
+    }
+  }
+
+  // Whether a run would begin.
+  bool Fits(TrainOptions options) {
+    options.output = Path(absl::StrCat("run", ++runs_));
+    MadeTokens data(50, kSeqLen, kVocabulary);
+    TrainHooks hooks;
+    hooks.at_start = [] { return absl::AbortedError("it would"); };
+    const absl::Status status = Train(model_, data, nullptr, nullptr, options, hooks).status();
+    EXPECT_TRUE(absl::IsAborted(status) || ExitCodeOf(status) == 3) << status;
+    return absl::IsAborted(status);
+  }
+
   const Gpt2Config config_ = SmallConfig();
   const Model model_ = *BuildGpt2(config_);
-  const std::filesystem::path dir_;
+  const ScratchDirectory dir_;
   int runs_ = 0;
 };
 

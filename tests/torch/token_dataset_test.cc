@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 
 namespace spillway {
@@ -17,19 +18,10 @@ namespace fs = std::filesystem;
 
 class TokenDatasetTest : public testing::Test {
  protected:
-  TokenDatasetTest()
-      : dir_(fs::path(testing::TempDir()) /
-             absl::StrCat("spillway_dataset_",
-                          testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::remove_all(dir_);
-    fs::create_directories(dir_);
-  }
-  ~TokenDatasetTest() override { fs::remove_all(dir_); }
-
   std::unique_ptr<TokenSource> Source(const std::string& jsonl, int64_t window_tokens) {
-    const std::string path = (dir_ / "data.jsonl").string();
+    const std::string path = dir_ / "data.jsonl";
     std::ofstream(path) << jsonl;
-    auto source = TokenSource::Open({{path}, tokenizer_.get(), dir_.string(), 256, window_tokens});
+    auto source = TokenSource::Open({{path}, tokenizer_.get(), dir_.path(), 256, window_tokens});
     TORCH_CHECK(source.ok(), source.status().ToString());
     return *std::move(source);
   }
@@ -45,8 +37,7 @@ class TokenDatasetTest : public testing::Test {
     config.n_inner = 64;
     const Model model = *BuildGpt2(config);
     TrainOptions options;
-    options.output =
-        (dir_ / absl::StrCat("run-", std::string(DTypeName(dtype)), "-", clip > 0)).string();
+    options.output = dir_ / absl::StrCat("run-", std::string(DTypeName(dtype)), "-", clip > 0);
     options.device_memory_bytes = options.host_memory_bytes = uint64_t{64} << 20;
     options.threads = 1;
     options.dtype = dtype;
@@ -57,7 +48,7 @@ class TokenDatasetTest : public testing::Test {
     return TrainToTheEnd(model, data, evaluation, nullptr, options);
   }
 
-  const fs::path dir_;
+  const ScratchDirectory dir_;
   const std::unique_ptr<Tokenizer> tokenizer_ = NewByteTokenizer();
 };
 

@@ -11,6 +11,7 @@
 #include "engine/families/gpt2_weights.h"
 #include "engine/torch/token_dataset.h"
 #include "engine/weights/safetensors.h"
+#include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 
 namespace spillway {
@@ -22,21 +23,14 @@ const char kGolden[] = SPILLWAY_SOURCE_DIR "/tests/golden/train_fp32";
 
 class TrainGolden : public testing::Test {
  protected:
-  TrainGolden()
-      : dir_(fs::path(testing::TempDir()) /
-             absl::StrCat("spillway_golden_",
-                          testing::UnitTest::GetInstance()->current_test_info()->name())) {
-    fs::remove_all(dir_);
-    fs::create_directories(dir_ / "swap");
-  }
-  ~TrainGolden() override { fs::remove_all(dir_); }
+  TrainGolden() { fs::create_directories(dir_ / "swap"); }
 
   // The options that expected.json's "hyperparameters" describe.
   TrainOptions Options(DType dtype) const {
     const nlohmann::json& given = expected_["hyperparameters"];
     TrainOptions options;
-    options.output = (dir_ / "run").string();
-    options.swap_paths = {(dir_ / "swap").string()};
+    options.output = dir_ / "run";
+    options.swap_paths = {dir_ / "swap"};
     options.offload_param = options.offload_optimizer = Offload::kNvme;
     options.device_memory_bytes = options.host_memory_bytes = uint64_t{64} << 20;
     options.tile_parameters = 2048;
@@ -89,7 +83,7 @@ class TrainGolden : public testing::Test {
     }
   }
 
-  const fs::path dir_;
+  const ScratchDirectory dir_;
   const nlohmann::json expected_ =
       nlohmann::json::parse(FileText(absl::StrCat(kGolden, "/expected.json")));
   int64_t parameters_ = 0;
@@ -111,7 +105,7 @@ TEST_F(TrainGolden, Fp32AgreesWithPyTorch) {
     EXPECT_NEAR(row["lr"], expected_["lrs"][i].get<double>(), 1e-15) << "step " << i + 1;
   }
 
-  const auto actual = *SafetensorsFile::Open((dir_ / "run/exported/model.safetensors").string());
+  const auto actual = *SafetensorsFile::Open(dir_ / "run/exported/model.safetensors");
   const auto expected = *SafetensorsFile::Open(absl::StrCat(kGolden, "/expected.safetensors"));
   double all_difference = 0, all_size = 0;
   int compared = 0;

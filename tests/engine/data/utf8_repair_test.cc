@@ -13,7 +13,7 @@ const struct {
   const char* bytes;
   const char* repaired;
   int replaced;
-} kCases[] = {
+} kRepairCases[] = {
     {"abc \u00e9 \u4f60 \U0001F600", "abc \u00e9 \u4f60 \U0001F600", 0},
     {"\xff", "\ufffd", 1},
     {"\xc0\xaf", "\ufffd\ufffd", 2},
@@ -36,7 +36,7 @@ const struct {
 };
 
 TEST(Utf8Repair, ReplacesAsPythonDoesWhereverPiecesEnd) {
-  for (const auto& c : kCases) {
+  for (const auto& c : kRepairCases) {
     const std::string text = c.bytes;
     for (size_t cut = 0; cut <= text.size(); ++cut) {
       Utf8Repair repair;

@@ -3,14 +3,13 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-constexpr uint64_t kMiB = 1 << 20;
 
 EstimateInput Input() {
   const auto document = ParseStrictJson(

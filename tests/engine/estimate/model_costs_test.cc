@@ -39,8 +39,26 @@ TEST(ModelCosts, ActivationsByHand) {
   // fp32, 16 tokens. A hidden vector of all tokens is 2048 bytes; the head is largest.
   const uint64_t every = 16 * 16 + 4 * 2048;
   const uint64_t head = 2 * 32 * 4 + 3 * 2048 + 16 * 1000 * 4 + 1000 * 32 * 4;
-  EXPECT_EQ(ComputeMemoryOf(shape, DType::kFloat32, {1, 1, 16}).total_bytes(), every + head);
-  EXPECT_EQ(ComputeMemoryOf(shape, DType::kFloat32, {1, 5, 16}).total_bytes(), 5 * every + head);
+  for (const Bf16Products products : {Bf16Products::kInPlace, Bf16Products::kThroughFp32}) {
+    const auto total = [&](const StepShape& step) {
+      return ComputeMemoryOf(shape, DType::kFloat32, step, products).total_bytes();
+    };
+    EXPECT_EQ(total({1, 1, 16}), every + head);
+    EXPECT_EQ(total({1, 5, 16}), 5 * every + head);
+  }
+}
+
+// bf16: the gradient of the head's matrix is 1000 x 32, the logits are 16 or 64 times 1000.
+TEST(ModelCosts, WhereBf16ProductsGoThroughFp32TheLargestResultIsThereTwice) {
+  const ModelShape shape = ShapeOf(kSmall);
+  for (const int64_t tokens : {16, 64}) {
+    const StepShape step{1, 1, tokens};
+    const auto total = [&](Bf16Products products) {
+      return ComputeMemoryOf(shape, DType::kBFloat16, step, products).total_bytes();
+    };
+    const uint64_t copy = tokens == 16 ? 1000 * 32 * 4 : tokens * 1000 * 4 - 1000 * 32 * 2;
+    EXPECT_EQ(total(Bf16Products::kThroughFp32) - total(Bf16Products::kInPlace), copy) << tokens;
+  }
 }
 
 TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
@@ -48,8 +66,11 @@ TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
   config["vocab_size"] = 1 << 20;
   config["n_positions"] = 4096;
   const ModelShape shape = ShapeOf(config);
-  const uint64_t least = ComputeMemoryOf(shape, DType::kFloat32, {1, 1, 16}).total_bytes();
-  const uint64_t most = ComputeMemoryOf(shape, DType::kFloat32, {1, 1, 4096}).total_bytes();
+  const auto total = [&](const StepShape& step) {
+    return ComputeMemoryOf(shape, DType::kFloat32, step, Bf16Products::kInPlace).total_bytes();
+  };
+  const uint64_t least = total({1, 1, 16});
+  const uint64_t most = total({1, 1, 4096});
   // 16 rows in either case: what grows is 4080 tokens' hidden vectors.
   EXPECT_LT(most - least, 4080u * 32 * 4 * 8);
 }

@@ -11,12 +11,12 @@
 #include "engine/ranks/shard_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 #include "io/file.h"
 
 namespace spillway {
 namespace {
 
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 constexpr uint64_t kPage = 4096;
 constexpr Shard kModes[] = {Shard::kNone, Shard::kOptimizer, Shard::kGradients, Shard::kFull,
                             Shard::kHybrid};
@@ -34,7 +34,8 @@ EstimateInput InputOf(const std::string& config, Shard mode, int ranks, int grou
                                                             : ranks;
   input.step = {1, 1, 128};
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    input.memory[static_cast<int>(dtype)] = ComputeMemoryOf(input.shape, dtype, input.step);
+    input.memory[static_cast<int>(dtype)] =
+        ComputeMemoryOf(input.shape, dtype, input.step, Bf16Products::kInPlace);
   }
   input.drive_bytes_per_day = 3.84e12;
   return input;

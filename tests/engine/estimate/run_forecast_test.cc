@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/run_plan.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 #include "swap/plan/step_simulation.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
@@ -20,11 +21,10 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 constexpr int kForward = 0, kBackward = 1;
 
 // Twelve like layers between an embedding and a head that borrows it.
-ModelDescription Layers() {
+ModelDescription ForecastLayers() {
   ModelDescription model;
   for (int i = 0; i < 14; ++i) {
     UnitDescription unit;
@@ -48,7 +48,7 @@ TrainOptions OnDevice(double clip, double more = 2) {
   options.offload_param = options.offload_optimizer = Offload::kCpu;
   RunPlanInput input;
   input.separate_device = true;
-  const auto nothing = PlanRun(Layers(), options, input);
+  const auto nothing = PlanRun(ForecastLayers(), options, input);
   EXPECT_TRUE(nothing.ok()) << nothing.status();
   const BudgetPair least = SmallestRunBudgets(*nothing).pair;
   options.device_memory_bytes = static_cast<uint64_t>(more * least.device_bytes);
@@ -63,7 +63,7 @@ TrainOptions OnNvme(double clip, double more = 2) {
   options.clip = clip;
   options.swap_paths = {"/swap"};
   options.offload_param = options.offload_optimizer = Offload::kNvme;
-  const auto nothing = PlanRun(Layers(), options, {});
+  const auto nothing = PlanRun(ForecastLayers(), options, {});
   EXPECT_TRUE(nothing.ok()) << nothing.status();
   const BudgetPair least = SmallestRunBudgets(*nothing).pair;
   options.device_memory_bytes = static_cast<uint64_t>(more * least.device_bytes);
@@ -76,7 +76,7 @@ SwapPlan PlanOf(const TrainOptions& options, const std::optional<StepClock>& clo
   RunPlanInput input;
   input.clock = clock;
   input.separate_device = separate_device;
-  auto run = PlanRun(Layers(), options, input);
+  auto run = PlanRun(ForecastLayers(), options, input);
   EXPECT_TRUE(run.ok()) << run.status();
   EXPECT_TRUE(run->swaps.has_value());
   return *run->swaps;

@@ -8,6 +8,7 @@
 #include "engine/machine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
@@ -37,8 +38,6 @@ TrainOptions Options(uint64_t device, uint64_t host, bool swap) {
   if (swap) options.swap_paths = {"/swap"};
   return options;
 }
-
-constexpr uint64_t kMiB = 1 << 20;
 
 bool Fits(const TrainOptions& options) {
   const auto plan = PlanRun(SmallModel(), options, {.memory = {10 * kMiB}});

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_split.h"
 #include "engine/machine/machine_facts.h"
+#include "io/base/format_bytes.h"
 #include "io/uring_refusal.h"
 #include "tests/engine/format_testing.h"
 
@@ -12,8 +13,6 @@ namespace spillway {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
 
 PathFacts GoodPath() {
   PathFacts path;

@@ -3,14 +3,12 @@
 #include "engine/machine/memory_limits.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr uint64_t kGiB = uint64_t{1} << 30;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 ComputeGpu SmallGpu() {
   ComputeGpu gpu;

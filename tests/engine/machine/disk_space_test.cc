@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(CheckSpace, SeveralThingsOnOneFileSystemAddUp) {
-  TemporaryDirectory folder;
+  ScratchDirectory folder;
   const uint64_t free_bytes = *FreeSpaceBytes(folder.path());
   const uint64_t part = free_bytes / 10 * 6;
   const SpaceNeed swap = {folder / "swap", part, "swap in A"};
@@ -32,7 +32,7 @@ TEST(CheckSpace, SeveralThingsOnOneFileSystemAddUp) {
 TEST(CheckSpace, OtherFileSystemsCountForThemselves) {
   const auto elsewhere = FreeSpaceBytes("/dev/shm");
   if (!elsewhere.ok() || *elsewhere == 0) GTEST_SKIP() << "no second file system at /dev/shm";
-  TemporaryDirectory folder;
+  ScratchDirectory folder;
   const uint64_t here = *FreeSpaceBytes(folder.path());
   EXPECT_EQ(CheckSpace({{folder.path(), here / 2, "a"}, {"/dev/shm", *elsewhere / 2, "b"}}, {}, ""),
             absl::OkStatus());

@@ -19,13 +19,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint64_t kBlock = 64 << 10;
+constexpr uint64_t kBenchBlock = 64 << 10;
 
 IoBenchOptions Small(const ScratchDirectory& scratch) {
   IoBenchOptions options;
   options.directories = {scratch.path()};
-  options.size_bytes = 64 * kBlock;
-  options.io.block_bytes = kBlock;
+  options.size_bytes = 64 * kBenchBlock;
+  options.io.block_bytes = kBenchBlock;
   options.io.depth = 4;
   return options;
 }
@@ -96,8 +96,8 @@ TEST(IoBench, RunsForTheTimeAskedForOverTheFilesAgain) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_GE(result->main.seconds, 0.3);
   // One more of one kind than of the other at any time.
-  const int64_t apart = static_cast<int64_t>(result->main.read_bytes / kBlock) -
-                        static_cast<int64_t>(result->main.written_bytes / kBlock);
+  const int64_t apart = static_cast<int64_t>(result->main.read_bytes / kBenchBlock) -
+                        static_cast<int64_t>(result->main.written_bytes / kBenchBlock);
   EXPECT_LE(std::abs(apart), 1);
 }
 
@@ -108,8 +108,8 @@ TEST(IoBench, SeveralPathsShareTheBlocks) {
   options.verify = true;
   const auto result = RunIoBench(options);
   ASSERT_TRUE(result.ok()) << result.status();
-  EXPECT_EQ(result->size_bytes, 63 * kBlock);  // whole rows
-  EXPECT_EQ(result->main.read_bytes, 63 * kBlock);
+  EXPECT_EQ(result->size_bytes, 63 * kBenchBlock);  // whole rows
+  EXPECT_EQ(result->main.read_bytes, 63 * kBenchBlock);
 }
 
 TEST(IoBench, DemandIsMeasuredAloneAndUnderWriteBack) {
@@ -121,10 +121,10 @@ TEST(IoBench, DemandIsMeasuredAloneAndUnderWriteBack) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_GT(result->unloaded.latency.count, 0);
   EXPECT_EQ(result->unloaded.written_bytes, 0);
-  EXPECT_EQ(result->unloaded.latency.count * kBlock, result->unloaded.read_bytes);
+  EXPECT_EQ(result->unloaded.latency.count * kBenchBlock, result->unloaded.read_bytes);
   EXPECT_EQ(result->writes.read_bytes, 0);
   EXPECT_GT(result->main.written_bytes, 0);
-  EXPECT_EQ(result->main.latency.count * kBlock, result->main.read_bytes);
+  EXPECT_EQ(result->main.latency.count * kBenchBlock, result->main.read_bytes);
   EXPECT_NEAR(result->bound_seconds,
               result->unloaded.latency.p99_seconds + (8 << 20) / result->writes.BytesPerSecond(),
               1e-9);
@@ -137,7 +137,7 @@ TEST(IoBench, VerifyNoticesWrongBytes) {
   const auto bed = IoBenchBed::Create(options, 2);
   ASSERT_TRUE(bed.ok()) << bed.status();
   BenchSlot& slot = (*bed)->slots()[0];
-  slot.done = [](IoRequest&, const absl::Status& status) { EXPECT_TRUE(status.ok()); };
+  slot.finished = [](BenchSlot&, const absl::Status& status) { EXPECT_TRUE(status.ok()); };
   (*bed)->Submit(slot, IoOp::kRead, IoClass::kDemand, 17);
   while ((*bed)->engine().pending() > 0) (*bed)->engine().Poll(absl::Seconds(1));
   EXPECT_TRUE((*bed)->Check(slot).ok());
@@ -147,6 +147,29 @@ TEST(IoBench, VerifyNoticesWrongBytes) {
   slot.block = 17;
   slot.data[5000] ^= 1;
   EXPECT_THAT(std::string((*bed)->Check(slot).message()), HasSubstr("not what was written"));
+}
+
+TEST(IoBench, ABlockUnderWayIsPassedOver) {
+  ScratchDirectory scratch;
+  const IoBenchOptions options = Small(scratch);
+  const auto made = IoBenchBed::Create(options, 4);
+  ASSERT_TRUE(made.ok()) << made.status();
+  IoBenchBed& bed = **made;
+  for (BenchSlot& slot : bed.slots()) {
+    slot.finished = [](BenchSlot&, const absl::Status& status) { EXPECT_TRUE(status.ok()); };
+  }
+  const auto finish = [&] {
+    while (bed.engine().pending() > 0) bed.engine().Poll(absl::Seconds(1));
+  };
+  // Nothing is polled meanwhile, so nothing finishes: the second writer of block 63 goes on to
+  // the next one that is free, at the files' begin.
+  EXPECT_EQ(bed.Submit(bed.slots()[0], IoOp::kWrite, IoClass::kWriteBack, 63), 63);
+  EXPECT_EQ(bed.Submit(bed.slots()[1], IoOp::kRead, IoClass::kPrefetch, 64), 0);
+  EXPECT_EQ(bed.Submit(bed.slots()[2], IoOp::kWrite, IoClass::kWriteBack, 63), 1);
+  EXPECT_EQ(bed.Submit(bed.slots()[3], IoOp::kRead, IoClass::kDemand, 63), 2);
+  finish();
+  EXPECT_EQ(bed.Submit(bed.slots()[2], IoOp::kRead, IoClass::kDemand, 63), 63);
+  finish();
 }
 
 TEST(IoBench, AKilledOneLeavesNothing) {
@@ -177,7 +200,7 @@ TEST(IoBench, WhatCannotBeIsRefusedWithTheRemedy) {
   };
   EXPECT_THAT(message([](auto& o) { o.size_bytes = uint64_t{1} << 60; }),
               testing::AllOf(HasSubstr("MiB are free"), HasSubstr("smaller --size")));
-  EXPECT_THAT(message([](auto& o) { o.size_bytes = kBlock; }), HasSubstr("use at least"));
+  EXPECT_THAT(message([](auto& o) { o.size_bytes = kBenchBlock; }), HasSubstr("use at least"));
   EXPECT_THAT(message([](auto& o) { o.io.block_bytes = 0; }), HasSubstr("block size"));
   EXPECT_THAT(message([](auto& o) { o.io.depth = 0; }), HasSubstr("depth"));
   EXPECT_THAT(message([](auto& o) { o.directories = {"/no/such/place"}; }),

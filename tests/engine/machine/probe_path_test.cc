@@ -14,8 +14,6 @@
 namespace spillway {
 namespace {
 
-constexpr uid_t kNobody = 65534;
-
 TEST(ProbePath, FindsWhatADirectoryOffersAndLeavesNothing) {
   ScratchDirectory scratch;
   const PathFacts facts = ProbePath(scratch.path());

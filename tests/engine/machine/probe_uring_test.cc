@@ -17,8 +17,6 @@
 namespace spillway {
 namespace {
 
-constexpr uid_t kNobody = 65534;
-
 TEST(ProbeUring, NamesTheFlagsWhereItWorks) {
   const UringFacts facts = ProbeUring();
   if (!facts.status.ok()) GTEST_SKIP() << "io_uring is refused here";

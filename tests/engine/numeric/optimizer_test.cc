@@ -99,7 +99,7 @@ class Unit {
   std::vector<char> gradient_;
 };
 
-OptimizerSpec SpecOf(const nlohmann::json& fields) {
+OptimizerSpec OptimizerOf(const nlohmann::json& fields) {
   OptimizerSpec spec;
   const std::string kind = fields.at("kind");
   spec.kind = kind == "adamw" ? Kind::kAdamW : kind == "adam" ? Kind::kAdam : Kind::kSgd;
@@ -122,7 +122,7 @@ TEST(OptimizerTiles, FollowTorchOptimFor20Steps) {
   const std::vector<float> start = golden["start"];
   ASSERT_EQ(golden["cases"].size(), 7);
   for (const nlohmann::json& run : golden["cases"]) {
-    const OptimizerSpec spec = SpecOf(run["spec"]);
+    const OptimizerSpec spec = OptimizerOf(run["spec"]);
     Unit unit(spec, DType::kFloat32, start.size(), {{0, start.size() / 2}});
     for (size_t i = 0; i < start.size(); ++i) unit.SetMaster(i, start[i]);
     int64_t step = 0;

@@ -43,11 +43,11 @@ uint16_t AnyFiniteHalf(std::mt19937& random, DType dtype) {
   }
 }
 
-struct State {
+struct LoopState {
   std::vector<float> weight32, master, moment1, moment2, gradient32;
   std::vector<uint16_t> weight16, residual, gradient16;
 
-  friend bool operator==(const State& a, const State& b) {
+  friend bool operator==(const LoopState& a, const LoopState& b) {
     const auto same = [](const auto& x, const auto& y) {
       return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(x[0])) == 0;
     };
@@ -69,10 +69,10 @@ struct State {
 };
 
 // A third ordinary values, the rest anything finite.
-State RandomState(DType dtype, uint64_t count, uint32_t seed) {
+LoopState RandomState(DType dtype, uint64_t count, uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  State state;
+  LoopState state;
   for (uint64_t i = 0; i < count; ++i) {
     const bool ordinary = i % 3 == 0;
     const auto value = [&](float scale) {
@@ -107,11 +107,11 @@ TEST(UpdateParameters, GivesTheSameBitsOnEverySimdTarget) {
   constexpr uint64_t kCount = 3 * 4096 + 13;
   for (DType dtype : kDTypes) {
     for (UpdateRule rule : kRules) {
-      const State start = RandomState(dtype, kCount, 1);
-      State expected;
+      const LoopState start = RandomState(dtype, kCount, 1);
+      LoopState expected;
       uint32_t expected_largest = 0;
       ForEachSimdTarget([&](SimdTarget target) {
-        State state = start;
+        LoopState state = start;
         uint32_t largest = 0;
         for (int step = 0; step < 2; ++step) {
           largest = UpdateParameters(dtype, rule, state.Planes(dtype, 0, kCount), kConstants);
@@ -132,8 +132,8 @@ TEST(UpdateParameters, GivesTheSameBitsOnEverySimdTarget) {
 TEST(UpdateParameters, GivesTheSameBitsHoweverTheRangeIsCut) {
   constexpr uint64_t kCount = 1000;
   for (DType dtype : kDTypes) {
-    const State start = RandomState(dtype, kCount, 2);
-    State whole = start, pieces = start;
+    const LoopState start = RandomState(dtype, kCount, 2);
+    LoopState whole = start, pieces = start;
     const uint32_t largest =
         UpdateParameters(dtype, UpdateRule::kAdamW, whole.Planes(dtype, 0, kCount), kConstants);
     uint32_t largest_piece = 0;
@@ -151,7 +151,7 @@ TEST(UpdateParameters, GivesTheSameBitsHoweverTheRangeIsCut) {
 // A library may leave a thread in flush-to-zero: subnormals must survive all the same.
 TEST(UpdateParameters, IsExactInAThreadThatFlushesToZero) {
   constexpr uint64_t kCount = 64;
-  State state = RandomState(DType::kFloat32, kCount, 3);
+  LoopState state = RandomState(DType::kFloat32, kCount, 3);
   state.weight32.assign(kCount, 3e-40f);
   state.gradient32.assign(kCount, -2e-40f);
   UpdateConstants constants = kConstants;
@@ -225,7 +225,7 @@ TEST(AccumulateGradient, AddsInFp32OnEverySimdTarget) {
   constexpr uint64_t kCount = 1003;
   std::mt19937 random(5);
   for (DType dtype : kDTypes) {
-    const State state = RandomState(dtype, kCount, 6);
+    const LoopState state = RandomState(dtype, kCount, 6);
     const void* gradient = dtype == DType::kFloat32
                                ? static_cast<const void*>(state.gradient32.data())
                                : state.gradient16.data();
@@ -250,8 +250,8 @@ TEST(AccumulateGradient, AddsInFp32OnEverySimdTarget) {
 TEST(AccumulateRounded, TwoTermsAreAsTheirFp32SumRounded) {
   constexpr uint64_t kCount = 1003;
   for (DType dtype : kDTypes) {
-    const State a = RandomState(dtype, kCount, 7), b = RandomState(dtype, kCount, 8);
-    const auto gradient = [&](const State& state) {
+    const LoopState a = RandomState(dtype, kCount, 7), b = RandomState(dtype, kCount, 8);
+    const auto gradient = [&](const LoopState& state) {
       return dtype == DType::kFloat32 ? static_cast<const void*>(state.gradient32.data())
                                       : state.gradient16.data();
     };
@@ -259,7 +259,7 @@ TEST(AccumulateRounded, TwoTermsAreAsTheirFp32SumRounded) {
     ForEachSimdTarget([&](SimdTarget target) {
       std::vector<float> sums(kCount);
       std::vector<char> expected(bytes), rounded(bytes + 1, 'x');
-      for (const State* term : {&a, &b}) {
+      for (const LoopState* term : {&a, &b}) {
         AccumulateGradient(dtype, gradient(*term), kCount, sums.data(), term == &a);
         RoundGradient(dtype, sums.data(), expected.data(), kCount);
         AccumulateRounded(dtype, gradient(*term), kCount, rounded.data(), term == &a);

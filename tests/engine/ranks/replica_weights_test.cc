@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-struct Shape {
+struct ReplicaShape {
   int replicas = 2;
   int group = 1;
   std::vector<uint64_t> units;  // parameters of a shard
@@ -30,7 +30,7 @@ float ValueAt(int unit, uint64_t i) {
   return static_cast<float>((i * 37 + unit * 101) % 65521) / 64;
 }
 
-StateLayout LayoutOf(const Shape& shape) {
+StateLayout LayoutOf(const ReplicaShape& shape) {
   std::vector<UnitLayout> units;
   for (size_t u = 0; u < shape.units.size(); ++u) {
     units.push_back({absl::StrCat("u", u), shape.units[u]});
@@ -56,7 +56,7 @@ std::vector<Tile> TilesOf(const StateLayout& layout) {
 
 // What the ranks that have shard `shard` of `shape` do, by the thread, and what came of it.
 struct Replicas {
-  Replicas(const Shape& shape, int shard)
+  Replicas(const ReplicaShape& shape, int shard)
       : shape(shape), shard(shard), ranks(shape.replicas), all(shape.replicas) {}
 
   // Fails reads, or what takes values, on a replica in this tile or later.
@@ -83,7 +83,7 @@ struct Replicas {
     absl::Status status;
   };
 
-  const Shape shape;
+  const ReplicaShape shape;
   const int shard;
   ThreadRanks ranks;
   std::vector<One> all;
@@ -146,8 +146,8 @@ struct Replicas {
   }
 };
 
-Shape RandomShape(std::mt19937& random) {
-  Shape shape;
+ReplicaShape RandomShape(std::mt19937& random) {
+  ReplicaShape shape;
   shape.replicas = 2 + random() % 4;
   shape.group = 1 + random() % 3;
   shape.workers = 1 + random() % 4;
@@ -165,7 +165,7 @@ TEST(ReplicaWeights, EveryParameterIsReadOnceAndComesToAll) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
-    const Shape shape = RandomShape(random);
+    const ReplicaShape shape = RandomShape(random);
     Replicas replicas(shape, random() % shape.group);
     replicas.Run();
     uint64_t total = 0, most = 0, least = ~uint64_t{0}, rounds = 0;
@@ -196,7 +196,7 @@ TEST(ReplicaWeights, AFailureOfOneEndsAll) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
-    Shape shape = RandomShape(random);
+    ReplicaShape shape = RandomShape(random);
     shape.units.assign(1 + random() % 3, 16 * 2048);
     shape.memory_bytes = 4096 << random() % 3;  // rounds enough to follow
     Replicas replicas(shape, random() % shape.group);
@@ -223,7 +223,7 @@ TEST(ReplicaWeights, AFailureOfOneEndsAll) {
 
 TEST(ReplicaWeights, ARankThatIsGoneEndsAll) {
   for (int calls = 0; calls < 6; ++calls) {
-    Shape shape;
+    ReplicaShape shape;
     shape.replicas = 3;
     shape.units = {8 * 2048};
     shape.memory_bytes = 1 << 14;

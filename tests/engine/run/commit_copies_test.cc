@@ -39,7 +39,7 @@ class CommitCopiesTest : public testing::Test {
     return *std::move(copies);
   }
 
-  TemporaryDirectory swap_, output_, keep_;
+  ScratchDirectory swap_, output_, keep_;
   std::unique_ptr<SwapStore> store_;
 };
 

@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/unique_fd.h"
+#include "tests/io/io_testing.h"
 #include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
@@ -19,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-constexpr uid_t kNobody = 65534;
 constexpr char kName[] = "step-000000000003";
 
 class CopyFolder : public testing::Test {
@@ -51,7 +51,7 @@ class CopyFolder : public testing::Test {
     EXPECT_EQ(content, "content");
   }
 
-  TemporaryDirectory parent_, elsewhere_;
+  ScratchDirectory parent_, elsewhere_;
   const std::string folder_ = parent_ / kName;
   UniqueFd fd_;
 };

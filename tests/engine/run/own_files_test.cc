@@ -21,8 +21,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uid_t kNobody = 65534;
-
 // What somebody could plant under a name of ours, each refused with what it is.
 TEST(OwnFiles, WhatWasPlantedIsRefusedAndLeftAlone) {
   const struct {

@@ -26,8 +26,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uid_t kNobody = 65534;
-
 mode_t Mode(const std::string& path) {
   struct stat info = {};
   ::stat(path.c_str(), &info);

@@ -10,6 +10,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/check.h"
+#include "tests/scratch_directory.h"
 #include "tests/io/forwarding_file_system.h"
 #include "tests/swap/store/store_fixture.h"
 
@@ -68,11 +69,8 @@ class RunStorageRanksTest : public testing::Test {
     return names;
   }
 
-  const fs::path folder_ = [] {
-    std::string path = testing::TempDir() + "/ranks-XXXXXX";
-    SPILLWAY_CHECK(mkdtemp(path.data()) != nullptr);
-    return fs::path(path);
-  }();
+  const ScratchDirectory scratch_;
+  const fs::path folder_ = scratch_.path();
 };
 
 TEST_F(RunStorageRanksTest, ACommitThatMayBeDecidedOnKeepsItsSwap) {

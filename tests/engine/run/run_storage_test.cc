@@ -124,7 +124,7 @@ class RunStorageTest : public testing::Test {
     return storage;
   }
 
-  TemporaryDirectory folder_;
+  ScratchDirectory folder_;
 };
 
 TEST_F(RunStorageTest, WhatAKilledRunLeftIsNamedAndTakenOnlyWhenTold) {

@@ -8,11 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
-
-constexpr uint64_t kMiB = 1 << 20;
 
 TEST(PathRates, PathsOnOneDeviceShareIt) {
   BlockDevice fast, slow;

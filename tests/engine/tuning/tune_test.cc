@@ -6,11 +6,11 @@
 
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
 using Kind = IoEngineOptions::Kind;
 
 TEST(TuneCandidates, EnginesInTheOrderOfPreference) {

@@ -28,12 +28,6 @@ PlanRequest Request(TierChoice activations, bool storage = true, int layers = kL
   return request;
 }
 
-SwapPlan PlanOf(const PlanRequest& request) {
-  auto plan = PlanSwaps(request);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
-
 std::vector<int> UnitsIn(const SwapPlan& plan, Tier tier) {
   std::vector<int> units;
   for (int unit = 0; unit < plan.layout.num_units(); ++unit) {

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "swap/plan/planner.h"
 #include "swap/plan/swap_plan.h"
 
 namespace spillway {
@@ -30,6 +32,28 @@ inline PlanRequest GptLikeRequest(UpdateMode update, TierChoice tier, int layers
   request.has_storage = storage;
   request.host_bytes = request.device_bytes = uint64_t{1} << 40;
   return request;
+}
+
+inline SwapPlan PlanOf(const PlanRequest& request) {
+  auto plan = PlanSwaps(request);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return *std::move(plan);
+}
+
+inline double Sum(const std::vector<double>& values) {
+  double sum = 0;
+  for (double value : values) sum += value;
+  return sum;
+}
+
+inline constexpr uint64_t kInputBytes = 350 * 2048;
+
+// Inputs of every layer, a quarter as large as its weights; 0 of the first and last unit.
+inline void AddInputs(PlanRequest& request, TierChoice choice) {
+  request.activation_bytes.assign(request.layout.num_units(), kInputBytes);
+  request.activation_bytes.front() = request.activation_bytes.back() = 0;
+  request.input_in_flight_bytes = kInputBytes;
+  request.activations = choice;
 }
 
 }  // namespace spillway

@@ -11,7 +11,6 @@ namespace spillway {
 namespace {
 
 constexpr double kFast = 1e15;
-constexpr uint64_t kInputBytes = 350 * 2048;
 
 // `spare` bytes of device memory beyond the least.
 PlanRequest OnDevice(UpdateMode update, TierChoice tier, uint64_t spare = 8 << 20) {
@@ -19,14 +18,6 @@ PlanRequest OnDevice(UpdateMode update, TierChoice tier, uint64_t spare = 8 << 2
   request.separate_device = true;
   request.device_bytes = SmallestBudgets(request)->front().device_bytes + spare;
   return request;
-}
-
-// Inputs of every layer, a quarter as large as its weights; 0 of the first and last unit.
-void AddInputs(PlanRequest& request, TierChoice choice) {
-  request.activation_bytes.assign(request.layout.num_units(), kInputBytes);
-  request.activation_bytes.front() = request.activation_bytes.back() = 0;
-  request.input_in_flight_bytes = kInputBytes;
-  request.activations = choice;
 }
 
 // Nothing takes long; a backward op three times as long as a forward's.
@@ -39,18 +30,6 @@ StepClock FastClock(const PlanRequest& request, double unit_seconds = 1e-6) {
     clock.op_seconds.push_back(unit_seconds * (op.kind == OpKind::kForward ? 1 : 3));
   }
   return clock;
-}
-
-SwapPlan PlanOf(const PlanRequest& request) {
-  auto plan = PlanSwaps(request);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
-
-double Sum(const std::vector<double>& values) {
-  double sum = 0;
-  for (double value : values) sum += value;
-  return sum;
 }
 
 PhaseTraffic TotalOf(const SwapPlan& plan) {

@@ -10,8 +10,8 @@
 namespace spillway {
 namespace {
 
-constexpr int kLayers = 6;
-constexpr double kFast = 1e15;
+constexpr int kRankLayers = 6;
+constexpr double kNoTime = 1e15;
 
 // What one rank of several plans and how long it takes: gathers of the next operation's weights
 // while one computes, sums of a complete gradient while the next one does.
@@ -22,7 +22,7 @@ struct RankStep {
 
 RankStep OneOfSeveral(UpdateMode update, TierChoice tier) {
   RankStep rank;
-  rank.request = GptLikeRequest(update, tier, kLayers, 350 * 2048);
+  rank.request = GptLikeRequest(update, tier, kRankLayers, 350 * 2048);
   rank.request.device_bytes = 0;
   const StepSchedule compute = rank.request.schedule;
   const int num_ops = static_cast<int>(compute.ops.size());
@@ -58,8 +58,8 @@ RankStep OneOfSeveral(UpdateMode update, TierChoice tier) {
     add(OpKind::kLoss, compute.ops[op].unit, std::max(1, op));
     backward = true;
   }
-  rank.clock.disk = {kFast, kFast, kFast};
-  rank.clock.update_bytes_per_second = kFast;
+  rank.clock.disk = {kNoTime, kNoTime, kNoTime};
+  rank.clock.update_bytes_per_second = kNoTime;
   return rank;
 }
 
@@ -93,12 +93,6 @@ double LastSums(const CollectiveClock& clock) {
   return sum;
 }
 
-SwapPlan PlanOf(const PlanRequest& request) {
-  auto plan = PlanSwaps(request);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
-
 void ForEachKind(const std::function<void(UpdateMode update, TierChoice tier)>& test) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) test(update, tier);
@@ -128,7 +122,7 @@ TEST(StepSimulationOfRanks, ExchangesBesideComputeTakeNoTime) {
     EXPECT_NEAR(step.stall_seconds, 2 * 0.25, 1e-3);
     EXPECT_NEAR(step.collective_seconds, Exchanged(clock), 1e-3);
     // Before the loss: the embedding's gather, then every forward.
-    EXPECT_NEAR(step.forward_seconds, 0.25 + kLayers + 1, 1e-3);
+    EXPECT_NEAR(step.forward_seconds, 0.25 + kRankLayers + 1, 1e-3);
   });
 }
 
@@ -140,7 +134,7 @@ TEST(StepSimulationOfRanks, ShardsComeFromTheDiskAndAreUpdatedAsEver) {
     rank.clock.disk = {1e9, 1e9, 1e9};
     const double moved = (plan.traffic.read_bytes + plan.traffic.written_bytes) / 1e9;
     EXPECT_NEAR(SimulateStep(plan, rank.clock).seconds, moved, 0.05 * moved);
-    rank.clock.disk = {kFast, kFast, kFast};
+    rank.clock.disk = {kNoTime, kNoTime, kNoTime};
     rank.clock.update_bytes_per_second = 1e9;
     const double touched = 32.0 * plan.layout.TotalPaddedParameters() / 1e9;
     EXPECT_NEAR(SimulateStep(plan, rank.clock).seconds, touched, 0.05 * touched);

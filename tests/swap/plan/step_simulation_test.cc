@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-PlanRequest GptLike(UpdateMode update, TierChoice tier, int layers = 12) {
+PlanRequest TwelveLayers(UpdateMode update, TierChoice tier, int layers = 12) {
   PlanRequest request = GptLikeRequest(update, tier, layers, 700 * 2048);
   request.device_bytes = 0;
   return request;
@@ -27,25 +27,13 @@ StepClock Clock(const PlanRequest& request, double unit_seconds, double disk_rat
   return clock;
 }
 
-SwapPlan PlanOf(const PlanRequest& request) {
-  auto plan = PlanSwaps(request);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
-
 uint64_t Smallest(const PlanRequest& request) {
   return SmallestBudgets(request)->front().host_bytes;
 }
 
-double Sum(const std::vector<double>& values) {
-  double sum = 0;
-  for (double value : values) sum += value;
-  return sum;
-}
-
 TEST(StepSimulation, AllInMemoryAStepTakesItsComputeAndItsUpdatesWhereCoresAreShared) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
-    const PlanRequest request = GptLike(update, TierChoice::kHost);
+    const PlanRequest request = TwelveLayers(update, TierChoice::kHost);
     const SwapPlan plan = PlanOf(request);
     StepClock clock = Clock(request, 0.1, 1, 1e9);
     const double compute = Sum(clock.op_seconds);
@@ -61,7 +49,7 @@ TEST(StepSimulation, AllInMemoryAStepTakesItsComputeAndItsUpdatesWhereCoresAreSh
 
 // Compute's threads wait for the one whose core a worker has, be the others' cores free or not.
 TEST(StepSimulation, WorkersThatAreBusyOneByOneKeepComputeUpAsMuchEach) {
-  const PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  const PlanRequest request = TwelveLayers(UpdateMode::kImmediate, TierChoice::kNvme);
   const SwapPlan plan = PlanOf(request);
   StepClock clock = Clock(request, 0.1, 1, 1);
   const double compute = Sum(clock.op_seconds), updates = 0.1 * compute;
@@ -79,7 +67,7 @@ TEST(StepSimulation, WorkersThatAreBusyOneByOneKeepComputeUpAsMuchEach) {
 
 TEST(StepSimulation, OneSlowResourceIsWhatAStepTakes) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
-    const PlanRequest request = GptLike(update, TierChoice::kNvme);
+    const PlanRequest request = TwelveLayers(update, TierChoice::kNvme);
     const SwapPlan plan = PlanOf(request);
     const double bytes = plan.traffic.read_bytes + plan.traffic.written_bytes;
     const SimulatedStep slow_disk = SimulateStep(plan, Clock(request, 1e-6, 1e9, 1e15));
@@ -97,17 +85,10 @@ TEST(StepSimulation, OneSlowResourceIsWhatAStepTakes) {
 }
 
 // Inputs of every layer, a quarter as large as its weights; 0 of the first and last unit.
-void AddInputs(PlanRequest& request, TierChoice choice) {
-  request.activation_bytes.assign(request.layout.num_units(), 350 * 2048);
-  request.activation_bytes.front() = request.activation_bytes.back() = 0;
-  request.input_in_flight_bytes = 350 * 2048;
-  request.activations = choice;
-}
-
 TEST(StepSimulation, SpilledInputsTakeTheirTimeOfTheDiskAndNoOther) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     for (TierChoice state : {TierChoice::kHost, TierChoice::kNvme}) {
-      PlanRequest request = GptLike(update, state);
+      PlanRequest request = TwelveLayers(update, state);
       AddInputs(request, TierChoice::kHost);
       const SwapPlan kept = PlanOf(request);
       request.activations = TierChoice::kNvme;
@@ -132,8 +113,9 @@ TEST(StepSimulation, NoStepIsFasterThanAnyResource) {
   std::mt19937 random(7);
   int late = 0;
   for (int i = 0; i < 200; ++i) {
-    PlanRequest request = GptLike(random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred,
-                                  random() % 2 ? TierChoice::kNvme : TierChoice::kAuto);
+    PlanRequest request =
+        TwelveLayers(random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred,
+                     random() % 2 ? TierChoice::kNvme : TierChoice::kAuto);
     if (random() % 2) AddInputs(request, random() % 2 ? TierChoice::kNvme : TierChoice::kAuto);
     request.host_bytes = Smallest(request) + random() % 60000000;
     request.deferred_share = (random() % 5) / 4.0;
@@ -159,7 +141,7 @@ TEST(StepSimulation, NoStepIsFasterThanAnyResource) {
 // At the turn nothing is computed beside the embedding's update: what was read before it, and is
 // written after it, keeps the forward waiting no longer.
 TEST(StepSimulation, ReadingAheadAtTheTurnSavesThatShareOfTheUpdate) {
-  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  PlanRequest request = TwelveLayers(UpdateMode::kImmediate, TierChoice::kNvme);
   request.layout = StateLayout(
       {{"embedding", 64 * 65536}, {"h.0", 65536}, {"h.1", 65536}, {"h.2", 65536}, {"head", 2048}},
       request.layout.planes(), 2, 65536);
@@ -188,7 +170,7 @@ TEST(StepSimulation, ReadingAheadAtTheTurnSavesThatShareOfTheUpdate) {
 }
 
 TEST(StepSimulation, TheClockDefersUpdatesWhereTheForwardLeavesTheDiskIdle) {
-  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  PlanRequest request = TwelveLayers(UpdateMode::kImmediate, TierChoice::kNvme);
   request.host_bytes = Smallest(request) + 60000000;
   request.read_ahead_at_turn = false;
   const SwapPlan plain = PlanOf(request);
@@ -217,7 +199,7 @@ TEST(StepSimulation, TheClockDefersUpdatesWhereTheForwardLeavesTheDiskIdle) {
 TEST(StepSimulation, MoreMemoryIsNeverSlower) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     for (double disk_rate : {2e8, 1e9}) {
-      PlanRequest request = GptLike(update, TierChoice::kAuto);
+      PlanRequest request = TwelveLayers(update, TierChoice::kAuto);
       request.clock = Clock(request, 0.02, disk_rate, 1e11);
       const uint64_t smallest = Smallest(request);
       double before = 1e9;
@@ -236,7 +218,7 @@ TEST(StepSimulation, MoreMemoryIsNeverSlower) {
 // With so little that weights cannot be read ahead in the backward, memory goes to the updates
 // under way, so that the next backward need not wait for them, and to the forward's look-ahead.
 TEST(StepSimulation, LittleMemoryGoesToWhatSavesMost) {
-  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kNvme);
+  PlanRequest request = TwelveLayers(UpdateMode::kImmediate, TierChoice::kNvme);
   request.deferred_share = 0;
   request.rounded_sums.assign(request.layout.num_units(), true);
   const SwapPlan loose = PlanOf(request);
@@ -258,8 +240,8 @@ TEST(StepSimulation, TheClockSpillsNothingThatIsNotSpilledWithoutOne) {
   // The first are any requests; with the last a plan for less memory once spilled more.
   for (int i : {0, 1, 2, 3, 4, 5, 6, 7, 1579}) {
     std::mt19937 random(i);
-    PlanRequest request =
-        GptLike(random() % 4 ? UpdateMode::kDeferred : UpdateMode::kImmediate, TierChoice::kNvme);
+    PlanRequest request = TwelveLayers(
+        random() % 4 ? UpdateMode::kDeferred : UpdateMode::kImmediate, TierChoice::kNvme);
     if (random() % 2) request.weights = TierChoice::kHost;
     request.activation_bytes.assign(request.layout.num_units(), random() % 2 ? 4 << 20 : 0);
     request.input_in_flight_bytes = 4 << 20;
@@ -281,8 +263,8 @@ TEST(StepSimulation, TwiceTheLayersTakeTwiceTheTime) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     double seconds[2];
     for (int i = 0; i < 2; ++i) {
-      PlanRequest request = GptLike(update, TierChoice::kNvme, 12 << i);
-      request.host_bytes = Smallest(GptLike(update, TierChoice::kNvme, 12)) + 30000000;
+      PlanRequest request = TwelveLayers(update, TierChoice::kNvme, 12 << i);
+      request.host_bytes = Smallest(TwelveLayers(update, TierChoice::kNvme, 12)) + 30000000;
       request.clock = Clock(request, 0.02, 1e9, 1e11);
       seconds[i] = SimulateStep(PlanOf(request), *request.clock).seconds;
     }

@@ -20,12 +20,6 @@ PlanRequest OnDevice(UpdateMode update, TierChoice tier, std::optional<double> s
   return request;
 }
 
-SwapPlan PlanOf(const PlanRequest& request) {
-  auto plan = PlanSwaps(request);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return *std::move(plan);
-}
-
 int64_t Streamed(const SwapPlan& plan) {
   return std::count(plan.streams_update.begin(), plan.streams_update.end(), true);
 }

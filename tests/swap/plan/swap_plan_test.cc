@@ -10,14 +10,14 @@
 namespace spillway {
 namespace {
 
-PlanRequest GptLike(UpdateMode update, TierChoice tier, bool storage = true) {
+PlanRequest GptOf(UpdateMode update, TierChoice tier, bool storage = true) {
   return GptLikeRequest(update, tier, 12, 700000, storage);
 }
 
 TEST(SwapPlan, BuffersAliveTogetherNeverShareAddresses) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     for (TierChoice tier : {TierChoice::kNvme, TierChoice::kAuto, TierChoice::kHost}) {
-      PlanRequest request = GptLike(update, tier);
+      PlanRequest request = GptOf(update, tier);
       uint64_t smallest = 0;
       ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
       for (uint64_t extra = 0; extra < 40000000; extra += 2500000) {
@@ -33,7 +33,7 @@ TEST(SwapPlan, BuffersAliveTogetherNeverShareAddresses) {
 }
 
 TEST(SwapPlan, OneByteBelowTheSmallestBudgetIsRefused) {
-  PlanRequest request = GptLike(UpdateMode::kDeferred, TierChoice::kNvme);
+  PlanRequest request = GptOf(UpdateMode::kDeferred, TierChoice::kNvme);
   uint64_t smallest = 0;
   ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
   request.host_bytes = smallest;
@@ -47,7 +47,7 @@ TEST(SwapPlan, OneByteBelowTheSmallestBudgetIsRefused) {
 
 TEST(SwapPlan, MoreMemoryNeverMeansMoreTraffic) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
-    PlanRequest request = GptLike(update, TierChoice::kAuto);
+    PlanRequest request = GptOf(update, TierChoice::kAuto);
     uint64_t smallest = 0;
     ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
     request.device_bytes = 0;
@@ -66,7 +66,7 @@ TEST(SwapPlan, MoreMemoryNeverMeansMoreTraffic) {
 
 TEST(SwapPlan, EverythingOnNvmeMovesTheFloorOfBytes) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
-    const auto plan = PlanSwaps(GptLike(update, TierChoice::kNvme));
+    const auto plan = PlanSwaps(GptOf(update, TierChoice::kNvme));
     ASSERT_TRUE(plan.ok());
     const double parameters = plan->layout.TotalPaddedParameters();
     // 2 in the backward, 12 in update and forward together; weights that the turns of the
@@ -78,13 +78,13 @@ TEST(SwapPlan, EverythingOnNvmeMovesTheFloorOfBytes) {
 }
 
 TEST(SwapPlan, NvmeWithoutASwapPathIsAnErrorThatNamesTheFlag) {
-  const auto plan = PlanSwaps(GptLike(UpdateMode::kDeferred, TierChoice::kNvme, false));
+  const auto plan = PlanSwaps(GptOf(UpdateMode::kDeferred, TierChoice::kNvme, false));
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(plan.status().message()), testing::HasSubstr("--swap"));
 }
 
 TEST(SwapPlan, WithoutStorageStateOverflowsFromHostToDevice) {
-  PlanRequest request = GptLike(UpdateMode::kImmediate, TierChoice::kAuto, false);
+  PlanRequest request = GptOf(UpdateMode::kImmediate, TierChoice::kAuto, false);
   request.host_bytes = 80 << 20;
   request.device_bytes = 90 << 20;
   const auto plan = PlanSwaps(request);
@@ -97,7 +97,7 @@ TEST(SwapPlan, WithoutStorageStateOverflowsFromHostToDevice) {
 TEST(SwapPlan, APlanIsFoundExactlyFromTheSmallestBudgetsOn) {
   for (bool storage : {true, false}) {
     for (TierChoice tier : {TierChoice::kAuto, TierChoice::kHost, TierChoice::kDevice}) {
-      PlanRequest request = GptLike(UpdateMode::kDeferred, tier, storage);
+      PlanRequest request = GptOf(UpdateMode::kDeferred, tier, storage);
       const auto pairs = SmallestBudgets(request);
       ASSERT_TRUE(pairs.ok()) << pairs.status();
       // All units in the host's memory, or the last so many on the device.

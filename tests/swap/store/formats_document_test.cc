@@ -9,7 +9,7 @@ namespace {
 
 // The store that the document describes: zeros everywhere, committed twice.
 std::string ExampleManifest() {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   const StateLayout layout({{"embedding", 5000}, {"head", 100}},
                            {{Plane::kWeight, 2}, {Plane::kResidual, 2}}, 2, 4096);
   auto store = SwapStore::Create(layout, {.directories = {a.path(), b.path()}});

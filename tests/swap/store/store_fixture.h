@@ -16,23 +16,9 @@
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "swap/store/swap_store.h"
+#include "tests/scratch_directory.h"
 
 namespace spillway {
-
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = testing::TempDir() + "spillway-store-XXXXXX";
-    SPILLWAY_CHECK(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-  std::string operator/(absl::string_view name) const { return absl::StrCat(path_, "/", name); }
-
- private:
-  std::string path_;
-};
 
 struct FreeDeleter {
   void operator()(char* data) const { std::free(data); }

@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(SwapStore, SpilledGradientsAreVerified) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({{dir.path()}, false, {{true, false, false, false}}});
   const uint64_t data = 42;
   const uint64_t sum = Checksum(store->GradientIdentity(0, 1, 3), &data, 8);
@@ -29,7 +29,7 @@ TEST(SwapStore, SpilledGradientsAreVerified) {
 }
 
 TEST(SwapStore, SpilledActivationsAreVerified) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   const uint64_t piece_bytes = SwapStore::PieceBytes(SmallLayout());
   auto store = CreateStore({{dir.path()}, false, {{}, {0, piece_bytes + 4096, 4096, 0}}});
   ASSERT_EQ(store->NumPieces(0), 0);
@@ -53,7 +53,7 @@ TEST(SwapStore, SpilledActivationsAreVerified) {
 }
 
 TEST(SwapStore, OneFlippedBitIsFound) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}});
   WriteEverything(*store, 1);
   const TileLocation where = store->CurrentTile(2, 1, 3, 4);
@@ -71,7 +71,7 @@ TEST(SwapStore, OneFlippedBitIsFound) {
 
 // Two tiles with each other's bytes, both as they were written.
 TEST(SwapStore, AMisplacedTileIsFound) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}});
   WriteEverything(*store, 1);
   const uint64_t size_bytes = store->layout().TileBytes(1, 0);
@@ -86,7 +86,7 @@ TEST(SwapStore, AMisplacedTileIsFound) {
 
 // The same bytes have another checksum in every place and generation.
 TEST(SwapStore, IdentityIsPartOfTheChecksum) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}});
   const uint64_t data = 0;
   const auto sum = [&](const ChecksumIdentity& identity) { return Checksum(identity, &data, 8); };
@@ -100,7 +100,7 @@ TEST(SwapStore, IdentityIsPartOfTheChecksum) {
 
 // A write that was lost: the device confirmed it and still has the bytes before.
 TEST(SwapStore, AStaleGenerationIsFound) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}, .two_slots = false});
   WriteEverything(*store, 1);
   const uint64_t size_bytes = store->layout().TileBytes(0, 0);

@@ -96,7 +96,7 @@ std::unique_ptr<SwapStore> MakeStore(const std::vector<std::string>& directories
 }
 
 TEST(SwapStoreCommit, DataIsDurableBeforeTheManifestNamesIt) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   auto store = MakeStore({a.path(), b.path()});
   WriteEverything(*store, 1);
   Listening listening;
@@ -107,7 +107,7 @@ TEST(SwapStoreCommit, DataIsDurableBeforeTheManifestNamesIt) {
 }
 
 TEST(SwapStoreCommit, NewFilesAreDurableInTheirDirectory) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   Listening listening;
   auto store = MakeStore({a.path(), b.path()});
   EXPECT_THAT(listening.calls(), ElementsAre("fallocate " + a / "tiles", "fsync " + a.path(),
@@ -117,7 +117,7 @@ TEST(SwapStoreCommit, NewFilesAreDurableInTheirDirectory) {
 // A run killed right after the rename leaves a commit that is not durable yet. Whoever goes
 // on from it writes over the one before (found by the simulation of tests/sim).
 TEST(SwapStoreCommit, ACommitIsDurableBeforeARunGoesOnFromIt) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   auto store = MakeStore({a.path()});
   WriteEverything(*store, 1);
   ASSERT_TRUE(store->Commit(b / "manifest", {.step = 1}).ok());
@@ -145,7 +145,7 @@ TEST(SwapStoreCommit, AFailedCommitLeavesTheOneBeforeAndEndsTheStore) {
       {"fdatasync", 0}, {"fdatasync", 1}, {"fdatasync", 2}, {"rename", 0}, {"fsync", 0}};
   for (const auto& [call, after] : kFailures) {
     SCOPED_TRACE(absl::StrCat(call, " ", after));
-    TemporaryDirectory a, b;
+    ScratchDirectory a, b;
     auto store = MakeStore({a.path(), b.path()});
     WriteEverything(*store, 1);
     ASSERT_TRUE(store->Commit(a / "manifest", {.step = 1}).ok());
@@ -169,7 +169,7 @@ TEST(SwapStoreCommit, AFailedCommitLeavesTheOneBeforeAndEndsTheStore) {
 }
 
 TEST(SwapStoreCommit, AFullDiskIsAnErrorAtTheStartThatLeavesNothing) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   absl::Status status;
   {
     Listening listening("fallocate", 1, ENOSPC);  // the second directory's
@@ -190,7 +190,7 @@ TEST(SwapStoreCommit, TheCommittedStateIsNeverOverwritten) {
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     std::mt19937 random(seed);
-    TemporaryDirectory a, b;
+    ScratchDirectory a, b;
     const std::string manifest_path = a / "manifest";
     auto store = MakeStore({a.path(), b.path()});
     std::map<Key, uint64_t> current, committed;
@@ -273,7 +273,7 @@ TEST(SwapStoreCommit, TheCommittedStateIsNeverOverwritten) {
 // (The page cache survives this; the order of syncs, which a power loss needs, is
 // DataIsDurableBeforeTheManifestNamesIt.)
 TEST(SwapStoreCommit, AKilledProcessLeavesAWholeCommit) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   const std::vector<std::string> directories = {a.path(), b.path()};
   const std::string manifest_path = a / "manifest";
   std::mt19937 random(1);

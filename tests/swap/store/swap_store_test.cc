@@ -44,7 +44,7 @@ int ContiguousPieces(const std::string& path) {
 }
 
 TEST(SwapStore, WhatWasWrittenIsReadBack) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}});
   EXPECT_TRUE(store->IsStale(0, 0, 0));
   WriteEverything(*store, 1);
@@ -55,7 +55,7 @@ TEST(SwapStore, WhatWasWrittenIsReadBack) {
 }
 
 TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
-  TemporaryDirectory a, b, c;
+  ScratchDirectory a, b, c;
   for (bool two_slots : {false, true}) {
     for (const SpillRoom& spill : {SpillRoom{}, SpillRoom{{true, false, true, true}},
                                    SpillRoom{{true, false, true, true}, {0, 4096, 5 << 20, 0}}}) {
@@ -63,7 +63,7 @@ TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
       auto store = CreateStore(options);
       uint64_t total_bytes = 0;
       std::vector<uint64_t> sizes_bytes;
-      for (const TemporaryDirectory* dir : {&a, &b, &c}) {
+      for (const ScratchDirectory* dir : {&a, &b, &c}) {
         struct stat info;
         ASSERT_EQ(lstat((*dir / "tiles").c_str(), &info), 0);
         EXPECT_EQ(info.st_mode & 0777, 0600);
@@ -82,7 +82,7 @@ TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
 // Every slot of every tile and every gradient in a place of its own, in whole
 // blocks, neighbours next to each other.
 TEST(SwapStore, PlacesAreDisjointAndSequential) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   const uint64_t piece = SwapStore::PieceBytes(SmallLayout());
   auto store = CreateStore(
       {{a.path(), b.path()}, true, {{true, true, false, false}, {0, 3 * piece, piece + 4096, 0}}});
@@ -124,7 +124,7 @@ TEST(SwapStore, PlacesAreDisjointAndSequential) {
 }
 
 TEST(SwapStore, AFasterPathGetsMoreOfTheState) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   const StateLayout layout({{"one", 400 * 2048}}, {{Plane::kWeight, 2}, {Plane::kResidual, 2}}, 2,
                            2048);
   StoreOptions options{.directories = {a.path(), b.path()}, .rates = {1e9, 3e9}};
@@ -147,7 +147,7 @@ TEST(SwapStore, AFasterPathGetsMoreOfTheState) {
 // All space is taken, in as few pieces as the file system gives, before the first write; writes
 // and overwrites in any order take no more and break nothing up.
 TEST(SwapStore, WritingInPlaceAllocatesNothing) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   const StateLayout layout({{"one", 64 * 65536}, {"two", 64 * 65536}},
                            {{Plane::kWeight, 2}, {Plane::kResidual, 2}}, 2, 65536);
   auto store = SwapStore::Create(layout, {{dir.path()}, true, {{true, true}}});
@@ -174,7 +174,7 @@ TEST(SwapStore, WritingInPlaceAllocatesNothing) {
 }
 
 TEST(SwapStore, ACommitIsOpenedAgain) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   for (bool read_only : {false, true}) {
     ASSERT_TRUE(SwapStore::RemoveLeftovers(a.path()).ok());
     ASSERT_TRUE(SwapStore::RemoveLeftovers(b.path()).ok());
@@ -205,7 +205,7 @@ TEST(SwapStore, ACommitIsOpenedAgain) {
 }
 
 TEST(SwapStore, RoomForWhatIsSpilledMayChangeBetweenRuns) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   {
     auto store = CreateStore({{dir.path()}, true, {{true, false, false, false}, {0, 8192, 0, 0}}});
     WriteEverything(*store, 1);
@@ -240,7 +240,7 @@ TEST(SwapStore, RoomForWhatIsSpilledMayChangeBetweenRuns) {
 }
 
 TEST(SwapStore, ExtentsAreTheCurrentState) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}});
   EXPECT_TRUE(store->Extents().empty());
   WriteTile(*store, 1, 2, 1, 3, 1);
@@ -256,7 +256,7 @@ TEST(SwapStore, ExtentsAreTheCurrentState) {
 }
 
 TEST(SwapStore, AFileInTheWayIsKeptAndNothingElseIsLeft) {
-  TemporaryDirectory a, b;
+  ScratchDirectory a, b;
   auto theirs = CreateStore({.directories = {b.path()}});
   const absl::Status status =
       SwapStore::Create(SmallLayout(), {.directories = {a.path(), b.path()}}).status();
@@ -267,7 +267,7 @@ TEST(SwapStore, AFileInTheWayIsKeptAndNothingElseIsLeft) {
 }
 
 TEST(SwapStore, LeftoversAreRemovedByNameOnly) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   { CreateStore({.directories = {dir.path()}}); }
   ASSERT_TRUE(WriteFileAtomically(dir / "tiles.notes", "mine").ok());
   EXPECT_TRUE(SwapStore::RemoveLeftovers(dir.path()).ok());
@@ -278,7 +278,7 @@ TEST(SwapStore, LeftoversAreRemovedByNameOnly) {
 }
 
 TEST(SwapStore, OpeningNamesWhatIsWrong) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   const std::string manifest_path = dir / "manifest";
   CommitRecord record;
   EXPECT_EQ(SwapStore::Open(manifest_path, true, {}, &record).status().code(),
@@ -306,7 +306,7 @@ TEST(SwapStore, OpeningNamesWhatIsWrong) {
 
 // A manifest is followed to swap files only: whatever it names would be written to.
 TEST(SwapStore, AManifestCannotNameAnotherFile) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}});
   WriteEverything(*store, 1);
   ASSERT_TRUE(store->Commit(dir / "manifest", {}).ok());
@@ -320,7 +320,7 @@ TEST(SwapStore, AManifestCannotNameAnotherFile) {
 }
 
 TEST(SwapStoreDeathTest, MisuseIsOurMistake) {
-  TemporaryDirectory dir;
+  ScratchDirectory dir;
   auto store = CreateStore({.directories = {dir.path()}});
   EXPECT_DEATH(store->CurrentTile(0, 0, 0, 4), "");             // never written
   EXPECT_DEATH((void)store->Commit(dir / "manifest", {}), "");  // likewise
