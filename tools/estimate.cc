@@ -82,8 +82,7 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
                               const TrainOptions& options, int64_t seq_len,
                               const ComputePlace& place) {
   ZeroTokens data(options.micro_batch * options.accumulate, seq_len);
-  MemoryBudget budget("device",
-                      std::max(options.device_memory_bytes, place.memory->dry_run_bytes()));
+  MemoryBudget budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
   place.memory->SetBudget(&budget);
   absl::StatusOr<DryRun> found;
   {

@@ -63,9 +63,8 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
   at::set_num_threads(options.threads);
   g.device_budget_ = std::make_unique<MemoryBudget>("device", options.device_memory_bytes);
   g.host_budget_ = std::make_unique<MemoryBudget>("host", options.host_memory_bytes);
-  // The dry run may take more than the budget, so that the refusal can say how much is needed.
   TorchMemory& memory = *options.place.memory;
-  MemoryBudget dry_run("device", std::max(options.device_memory_bytes, memory.dry_run_bytes()));
+  MemoryBudget dry_run("device", memory.DryRunBytes(options.device_memory_bytes));
   memory.SetBudget(&dry_run);
   const absl::StatusOr<uint64_t> peak = g.MeasurePeakBytes();
   memory.SetBudget(nullptr);

@@ -23,7 +23,7 @@ absl::StatusOr<DeviceChoice> ChooseComputeDevice(const std::string& device, DTyp
   const bool resolved = absl::StartsWith(device, "cuda:");
   ASSIGN_OR_RETURN(const DeviceWish wish, ParseDeviceWish(resolved ? "cuda" : device));
   if (wish == DeviceWish::kCpu) return DeviceChoice{};
-  return ChooseDevice(wish, FindGpu(dtype), device_memory_bytes);
+  return ChooseDevice(wish, FindGpu(dtype), resolved ? 0 : device_memory_bytes);
 }
 
 absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenCompute(const DeviceChoice& choice) {

@@ -10,7 +10,8 @@
 namespace spillway {
 
 // `device`: "auto", "cpu" or "cuda", or what an earlier choice's Text gave. Looks for a GPU
-// unless it is the CPU. Errors: CudaSupport::Find's and ChooseDevice's.
+// unless it is the CPU. An earlier choice was checked against the budget then, and is not again.
+// Errors: CudaSupport::Find's and ChooseDevice's.
 absl::StatusOr<DeviceChoice> ChooseComputeDevice(const std::string& device, DType dtype,
                                                  uint64_t device_memory_bytes);
 

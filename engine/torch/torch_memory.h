@@ -2,6 +2,7 @@
 // Compute thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -16,9 +17,11 @@ class TorchMemory {
   // Tensors count against `budget` from now on, which outlives them. Of a GPU they get what is
   // free of it now: arenas have been reserved before. Null: no limit.
   virtual void SetBudget(MemoryBudget* budget) = 0;
-  // What a dry run may take at most. More than a budget, so that a refusal can say how much is
-  // needed.
-  virtual uint64_t dry_run_bytes() const = 0;
+  // What a dry run may take: a budget of `device_memory_bytes`, or more where the memory has it, so
+  // that a refusal can say how much is needed.
+  uint64_t DryRunBytes(uint64_t device_memory_bytes) const {
+    return std::max(device_memory_bytes, dry_run_bytes());
+  }
 
   // Bytes in live tensors now, and at their highest since the last ResetPeak.
   virtual uint64_t live_bytes() const = 0;
@@ -37,6 +40,10 @@ class TorchMemory {
   // Of an allocation that was refused: what was needed and the flag to change. `said`:
   // LibTorch's own words.
   virtual std::string RefusalText(const std::string& said) const = 0;
+
+ private:
+  // What the memory has for a dry run.
+  virtual uint64_t dry_run_bytes() const = 0;
 };
 
 // The host's, which DeviceMemory counts.

@@ -1,6 +1,8 @@
 #include "engine/torch/train.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <memory>
@@ -79,6 +81,10 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   if (options.device == "auto") LogInfo(choice.Sentence());
   if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
+  // What else decides the numbers; it is no rank's choice, and so not what ranks must agree on.
+  options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");
+  options.identity.emplace_back("LibTorch", TORCH_VERSION);
+  options.identity.emplace_back("instruction set", at::get_cpu_capability());
   ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes,
                 launch.local_world);
 
@@ -109,9 +115,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     ranks.replicas = gpus.replicas.get();
   }
   MemoryBudget device_budget("device", options.device_memory_bytes);
-  // The dry run may take more than the budget, so that the refusal can say how much is needed.
-  MemoryBudget dry_run_budget("device",
-                              std::max(options.device_memory_bytes, place.memory->dry_run_bytes()));
+  MemoryBudget dry_run_budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
   place.memory->SetBudget(&dry_run_budget);
   absl::Status status;
   {
