@@ -1,7 +1,6 @@
 // The dry run against the model it runs, and against what is known from the config alone.
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
-#include <c10/core/CPUAllocator.h>
 
 #include <cmath>
 #include <functional>
@@ -113,39 +112,7 @@ TEST(DryRun, TheShapeFromTheConfigIsTheModelThatIsTrained) {
   }
 }
 
-// Does as oneDNN on a processor with AVX-512 and without bf16 instructions: every product of bf16
-// matrices has an fp32 copy of its result beside it while it is computed.
-class Fp32Copies {
- public:
-  Fp32Copies()
-      : handle_(at::addThreadLocalCallback(
-            at::RecordFunctionCallback(&Begin,
-                                       [](const at::RecordFunction&, at::ObserverContext*) {})
-                .needsInputs(true)
-                .scopes({at::RecordScope::FUNCTION}))) {}
-  ~Fp32Copies() { at::removeCallback(handle_); }
-
- private:
-  struct Copy : at::ObserverContext {  // which goes when the product is done
-    at::DataPtr data;
-  };
-
-  static std::unique_ptr<at::ObserverContext> Begin(const at::RecordFunction& function) {
-    const std::string name = function.name();
-    if (name != "aten::mm" && name != "aten::addmm") return nullptr;
-    const auto inputs = function.inputs();
-    const size_t first = name == "aten::addmm" ? 1 : 0;
-    const torch::Tensor a = inputs[first].toTensor(), b = inputs[first + 1].toTensor();
-    if (a.scalar_type() != torch::kBFloat16) return nullptr;
-    auto copy = std::make_unique<Copy>();
-    copy->data = c10::GetCPUAllocator()->allocate(a.size(0) * b.size(1) * sizeof(float));
-    return copy;
-  }
-
-  const at::CallbackHandle handle_;
-};
-
-void ExpectWithinAQuarter(Bf16Products products) {
+TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
   at::set_num_threads(1);
   for (const Gpt2Case& c : {Gpt2Case{80, 256, 256, 3, 4, 0, true},
                             {5000, 256, 128, 2, 4, 0, true},
@@ -155,7 +122,8 @@ void ExpectWithinAQuarter(Bf16Products products) {
       for (const StepShape& step : {StepShape{1, 1, 256}, {4, 2, 128}}) {
         const DryRun dry_run = Measure(built, dtype, step);
         const double measured = dry_run.memory.total_bytes();
-        const ComputeMemory expected = ComputeMemoryOf(built.shape, dtype, step, products);
+        const ComputeMemory expected =
+            ComputeMemoryOf(built.shape, dtype, step, Bf16ProductsHere());
         const double formula = expected.total_bytes();
         const auto what = absl::StrCat(c.vocabulary, " x ", c.width, ", ", DTypeName(dtype), ", ",
                                        step.micro_batch, " x ", step.seq_len);
@@ -170,16 +138,6 @@ void ExpectWithinAQuarter(Bf16Products products) {
       }
     }
   }
-}
-
-TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
-  ExpectWithinAQuarter(Bf16ProductsHere());
-}
-
-TEST(DryRun, TheFormulaKnowsOfProductsThroughFp32) {
-  if (Bf16ProductsHere() == Bf16Products::kThroughFp32) return;  // then the case above has shown it
-  const Fp32Copies copies;
-  ExpectWithinAQuarter(Bf16Products::kThroughFp32);
 }
 
 TEST(DryRun, EveryUnitHasItsSecondsAndMicroBatchesMultiplyThem) {
