@@ -21,7 +21,6 @@ Buffers::Buffers(const MoverContext& context)
 
 void Buffers::Add(const QueuedProgram& program) {
   const size_t begin = coming_.size();
-  const SwapPlan& plan = context_.plan;
   const auto add = [&](BufferUse use, int unit, int first, int last, int lead,
                        const ArenaSpan& span) -> Buffer& {
     Buffer& buffer = *coming_.emplace_back(std::make_unique<Buffer>());
@@ -35,7 +34,7 @@ void Buffers::Add(const QueuedProgram& program) {
     return buffer;
   };
   const bool trains = program.kind == Program::kTrain;
-  for (const WeightStay& stay : plan.weight_stays) {
+  for (const WeightStay& stay : plan_.weight_stays) {
     if (stay.first_op >= program.num_ops) continue;
     Buffer& buffer =
         add(BufferUse::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
@@ -43,16 +42,16 @@ void Buffers::Add(const QueuedProgram& program) {
     buffer.takes_over = stay.takes_over;
   }
   if (trains) {
-    for (const GradientStay& stay : plan.gradient_stays) {
+    for (const GradientStay& stay : plan_.gradient_stays) {
       add(BufferUse::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
     }
-    for (const ActivationStay& stay : plan.activation_stays) {
+    for (const ActivationStay& stay : plan_.activation_stays) {
       add(stay.loads ? BufferUse::kLoadedInput : BufferUse::kSavedInput, stay.unit, stay.op,
           stay.op, stay.lead_ops, stay.span);
     }
-    for (size_t i = 0; i < plan.turn_stays.size(); ++i) {
-      const TurnStay& stay = plan.turn_stays[i];
-      add(BufferUse::kBoundaryTiles, plan.turn_unit, stay.op, stay.op, stay.lead_ops, stay.span)
+    for (size_t i = 0; i < plan_.turn_stays.size(); ++i) {
+      const TurnStay& stay = plan_.turn_stays[i];
+      add(BufferUse::kBoundaryTiles, plan_.turn_unit, stay.op, stay.op, stay.lead_ops, stay.span)
           .boundary = static_cast<int>(i);
     }
   }

@@ -137,6 +137,7 @@ class Buffers {
   void LeaveAddresses(Buffer& buffer);
 
   const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
   int most_lead_ops_ = 0;
   std::deque<std::unique_ptr<Buffer>> near_;    // by first op, with all that have addresses
   std::deque<std::unique_ptr<Buffer>> coming_;  // by first op: none of them can have them yet

@@ -11,7 +11,7 @@ Committer::Committer(const MoverContext& context, Passes* passes, Executor* exec
 
 void Committer::Start(const std::string& manifest_path, const CommitRecord& record,
                       std::function<void()> at_end, std::function<absl::Status()> publish) {
-  SPILLWAY_CHECK(context_.store != nullptr && context_.store->two_slots() && run_ == nullptr);
+  SPILLWAY_CHECK(store_ != nullptr && store_->two_slots() && run_ == nullptr);
   run_ = std::make_unique<Run>();
   run_->manifest_path = manifest_path;
   run_->record = record;
@@ -43,12 +43,11 @@ void Committer::StartSaves() {
 }
 
 void Committer::Sync() {
-  absl::StatusOr<StoreCommit> commit =
-      context_.store->BeginCommit(run_->manifest_path, run_->record);
+  absl::StatusOr<StoreCommit> commit = store_->BeginCommit(run_->manifest_path, run_->record);
   if (!commit.ok()) return context_.thread->Fail(commit.status());
   run_->phase = Phase::kSyncing;
   thread_.Run([this, commit = *std::move(commit), publish = run_->publish] {
-    absl::Status status = context_.store->MakeDurable(commit);
+    absl::Status status = store_->MakeDurable(commit);
     if (status.ok() && publish) status = publish();
     context_.thread->Post([this, status = std::move(status)] { Synced(status); });
   });
@@ -58,7 +57,7 @@ void Committer::Synced(const absl::Status& status) {
   const std::unique_ptr<Run> run = std::move(run_);
   passes_->LetGo();
   if (!status.ok()) return context_.thread->Fail(status);
-  context_.store->EndCommit();
+  store_->EndCommit();
   context_.record->Event("committed");
   if (run->at_end) run->at_end();
   if (waiter_) std::exchange(waiter_, nullptr)(absl::OkStatus());

@@ -51,6 +51,7 @@ class Committer {
   void Synced(const absl::Status& status);
 
   const MoverContext& context_;
+  SwapStore* const store_ = context_.store;
   Passes* const passes_;
   std::unique_ptr<Run> run_;
   Done waiter_;

@@ -2,50 +2,18 @@
 
 #include <utility>
 
-#include "io/base/check.h"
-
 namespace spillway {
 namespace {
-
-// Compute uses the host's memory.
-class EmptyLane final : public DeviceLane {
- public:
-  EmptyLane(MoverRecord* record, Trace* waits) : record_(record), waits_(waits) {}
-
-  void OpComes(const StepOp& op, SpanKind waited_for, double wait_began_seconds) override {
-    Span span;
-    span.kind = waited_for;
-    span.detail = static_cast<uint8_t>(SpanKindOf(op.kind));
-    span.unit = op.unit;
-    span.begin_ns = static_cast<int64_t>(wait_began_seconds * 1e9);
-    span.end_ns = Trace::Now();
-    if (IsOn(waits_)) waits_->Record(span);
-    record_->Count([&](SwapStats& stats) {
-      (waited_for == SpanKind::kWaitCommit   ? stats.stall_commit_seconds
-       : waited_for == SpanKind::kWaitUpdate ? stats.stall_update_seconds
-                                             : stats.stall_disk_seconds) +=
-          static_cast<double>(span.end_ns) * 1e-9 - wait_began_seconds;
-    });
-  }
-
-  // Nobody asks for these: what the plan places on a device that is none is in the host's memory.
-  void WhenDone(StreamId, Done) override { SPILLWAY_CHECK(false); }
-  void CopyToDevice(int, char*, const char*, uint64_t) override { SPILLWAY_CHECK(false); }
-  void CopyToHost(int, char*, const char*, uint64_t) override { SPILLWAY_CHECK(false); }
-  void CopyWithin(char*, const char*, uint64_t) override { SPILLWAY_CHECK(false); }
-  void CopyWord(char*, const char*, uint64_t) override { SPILLWAY_CHECK(false); }
-  void Launch(int, int, Device::Kernel) override { SPILLWAY_CHECK(false); }
-
- private:
-  MoverRecord* const record_;
-  Trace* const waits_;  // may be null
-};
 
 class DiscreteLane final : public DeviceLane {
  public:
   DiscreteLane(Device* device, StreamId ops_stream, MoverThread* thread, MoverRecord* record,
                Trace* trace)
-      : device_(device), ops_stream_(ops_stream), thread_(thread), record_(record), times_(trace) {}
+      : DeviceLane(record, nullptr),
+        device_(device),
+        ops_stream_(ops_stream),
+        thread_(thread),
+        times_(trace) {}
 
   bool discrete() const override { return true; }
 
@@ -153,12 +121,27 @@ class DiscreteLane final : public DeviceLane {
   Device* const device_;
   const StreamId ops_stream_;
   MoverThread* const thread_;
-  MoverRecord* const record_;
   DeviceTimes times_;
   DeviceEvent op_done_;
 };
 
 }  // namespace
+
+void DeviceLane::OpComes(const StepOp& op, SpanKind waited_for, double wait_began_seconds) {
+  Span span;
+  span.kind = waited_for;
+  span.detail = static_cast<uint8_t>(SpanKindOf(op.kind));
+  span.unit = op.unit;
+  span.begin_ns = static_cast<int64_t>(wait_began_seconds * 1e9);
+  span.end_ns = Trace::Now();
+  if (IsOn(waits_)) waits_->Record(span);
+  record_->Count([&](SwapStats& stats) {
+    (waited_for == SpanKind::kWaitCommit   ? stats.stall_commit_seconds
+     : waited_for == SpanKind::kWaitUpdate ? stats.stall_update_seconds
+                                           : stats.stall_disk_seconds) +=
+        static_cast<double>(span.end_ns) * 1e-9 - wait_began_seconds;
+  });
+}
 
 std::unique_ptr<DeviceLane> DeviceLane::Create(Device* device, StreamId ops_stream,
                                                MoverThread* thread, MoverRecord* record,
@@ -168,7 +151,7 @@ std::unique_ptr<DeviceLane> DeviceLane::Create(Device* device, StreamId ops_stre
   }
   // Operations that are no compute have their waits told by whoever takes them.
   Trace* const waits = ops_stream == StreamId::kCompute ? trace : nullptr;
-  return std::make_unique<EmptyLane>(record, waits);
+  return std::unique_ptr<DeviceLane>(new DeviceLane(record, waits));
 }
 
 }  // namespace spillway

@@ -13,10 +13,10 @@ DeviceTiles::DeviceTiles(const MoverContext& context, Buffers* buffers)
 }
 
 void DeviceTiles::CopyPlanes(int unit, int tile, bool to_device, const std::vector<char*>& planes) {
-  for (int plane = 0; plane < context_.layout.num_planes(); ++plane) {
-    if (!context_.plan.HomeOnDevice(unit, plane)) continue;
+  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+    if (!plan_.HomeOnDevice(unit, plane)) continue;
     char* const home = context_.PlaneHome(unit, tile, plane);
-    const uint64_t bytes = context_.layout.PlaneBytes(unit, tile, plane);
+    const uint64_t bytes = layout_.PlaneBytes(unit, tile, plane);
     if (to_device) {
       context_.lane->CopyToDevice(unit, home, planes[plane], bytes);
     } else {
@@ -27,21 +27,19 @@ void DeviceTiles::CopyPlanes(int unit, int tile, bool to_device, const std::vect
 
 void DeviceTiles::CopyIn(TileTask& task) {
   const Pass& pass = *task.pass;
-  const SwapPlan& plan = context_.plan;
   const int unit = pass.unit, tile = task.tile;
   if (task.sums != nullptr) {
-    const bool stays = plan.deferred[unit] && plan.placements[unit].gradient == Tier::kDevice;
-    char* const gradient = stays ? task.gradient : context_.Address(plan.rounded_span);
+    const bool stays = plan_.deferred[unit] && plan_.placements[unit].gradient == Tier::kDevice;
+    char* const gradient = stays ? task.gradient : context_.Address(plan_.rounded_span);
     Round(task, gradient);
     if (!stays) {
-      context_.lane->CopyToHost(unit, task.gradient, gradient,
-                                context_.layout.GradientBytes(unit, tile));
+      context_.lane->CopyToHost(unit, task.gradient, gradient, layout_.GradientBytes(unit, tile));
     }
     BringStatistics(task);
   }
   if (task.weights != nullptr) {
     context_.lane->CopyToHost(unit, task.planes[0], std::exchange(task.weights, nullptr),
-                              context_.layout.PlaneBytes(unit, tile, 0));
+                              layout_.PlaneBytes(unit, tile, 0));
   } else if (pass.kind != PassKind::kRound) {
     CopyPlanes(unit, tile, /*to_device=*/false, task.planes);
   }
@@ -52,7 +50,7 @@ void DeviceTiles::CopyOut(TileTask& task) {
   if (task.destination != nullptr) {
     buffers_->WaitForAddresses(*pass.destination, StreamId::kToDevice);
     context_.lane->CopyToDevice(pass.unit, task.destination, task.planes[0],
-                                context_.layout.PlaneBytes(pass.unit, task.tile, 0));
+                                layout_.PlaneBytes(pass.unit, task.tile, 0));
   } else {
     CopyPlanes(pass.unit, task.tile, /*to_device=*/true, task.planes);
   }
@@ -62,11 +60,11 @@ void DeviceTiles::UpdateInPlace(TileTask& task) {
   const int unit = task.pass->unit, tile = task.tile;
   char* gradient = task.gradient;
   if (task.sums != nullptr) {
-    gradient = context_.Address(context_.plan.rounded_span);
+    gradient = context_.Address(plan_.rounded_span);
     Round(task, gradient);
   }
   std::vector<char*> planes;
-  for (int plane = 0; plane < context_.layout.num_planes(); ++plane) {
+  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
     planes.push_back(context_.PlaneHome(unit, tile, plane));
   }
   Update(task, std::move(planes), gradient);
@@ -86,25 +84,23 @@ void DeviceTiles::GiveBackMemory(TileTask& task) {
 
 void DeviceTiles::UpdateStaged(TileTask& task) {
   const Pass& pass = *task.pass;
-  const SwapPlan& plan = context_.plan;
-  const StateLayout& layout = context_.layout;
   DeviceLane& lane = *context_.lane;
   const int unit = pass.unit, tile = task.tile;
-  char* const there = context_.Address(plan.device_tile_spans[task.device_tile]);
-  const uint64_t weight_bytes = layout.PlaneBytes(unit, tile, 0);
+  char* const there = context_.Address(plan_.device_tile_spans[task.device_tile]);
+  const uint64_t weight_bytes = layout_.PlaneBytes(unit, tile, 0);
   std::vector<char*> planes;
-  for (int plane = 0; plane < layout.num_planes(); ++plane) {
-    planes.push_back(plan.HomeOnDevice(unit, plane)
+  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+    planes.push_back(plan_.HomeOnDevice(unit, plane)
                          ? context_.PlaneHome(unit, tile, plane)
-                         : there + layout.PlaneOffset(unit, tile, plane));
-    if (!plan.StreamsIn(unit, plane)) continue;
+                         : there + layout_.PlaneOffset(unit, tile, plane));
+    if (!plan_.StreamsIn(unit, plane)) continue;
     lane.CopyToDevice(unit, planes[plane], task.planes[plane],
-                      layout.PlaneBytes(unit, tile, plane));
+                      layout_.PlaneBytes(unit, tile, plane));
   }
-  char* gradient = context_.Address(plan.rounded_span);
+  char* gradient = context_.Address(plan_.rounded_span);
   if (task.sums == nullptr) {
-    gradient = there + plan.device_tile_gradient_offset;
-    lane.CopyToDevice(unit, gradient, task.gradient, layout.GradientBytes(unit, tile));
+    gradient = there + plan_.device_tile_gradient_offset;
+    lane.CopyToDevice(unit, gradient, task.gradient, layout_.GradientBytes(unit, tile));
   }
 
   lane.Wait(StreamId::kToHost, lane.Record(StreamId::kToDevice));
@@ -119,9 +115,9 @@ void DeviceTiles::UpdateStaged(TileTask& task) {
     buffers_->WaitForAddresses(*pass.destination, StreamId::kToHost);
     lane.CopyWithin(task.destination, planes[0], weight_bytes);
   }
-  for (int plane = 0; plane < layout.num_planes(); ++plane) {
-    if (!plan.StreamsOut(unit, plane)) continue;
-    lane.CopyToHost(unit, task.planes[plane], planes[plane], layout.PlaneBytes(unit, tile, plane));
+  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+    if (!plan_.StreamsOut(unit, plane)) continue;
+    lane.CopyToHost(unit, task.planes[plane], planes[plane], layout_.PlaneBytes(unit, tile, plane));
   }
 }
 
@@ -130,7 +126,7 @@ void DeviceTiles::GiveBackStatistics(TileTask& task) {
 }
 
 TileStatistics* DeviceTiles::StatisticsThere() const {
-  const ArenaSpan& span = context_.plan.rounded_span;
+  const ArenaSpan& span = plan_.rounded_span;
   return reinterpret_cast<TileStatistics*>(context_.Address(span) + span.bytes - kPartialBytes);
 }
 
@@ -140,8 +136,7 @@ void DeviceTiles::BringStatistics(TileTask& task) {
   SPILLWAY_CHECK(!free_statistics_.empty());
   task.statistics_slot = free_statistics_.back();
   free_statistics_.pop_back();
-  char* const slot =
-      context_.Address(context_.plan.partials_span) + task.statistics_slot * kPartialBytes;
+  char* const slot = context_.Address(plan_.partials_span) + task.statistics_slot * kPartialBytes;
   context_.lane->CopyWord(slot, reinterpret_cast<const char*>(StatisticsThere()),
                           sizeof(TileStatistics));
   task.statistics = reinterpret_cast<const TileStatistics*>(slot);
@@ -153,7 +148,7 @@ void DeviceTiles::Round(TileTask& task, char* gradient) {
   context_.lane->Wait(StreamId::kToHost, std::exchange(pass.sums_complete, nullptr));
   context_.lane->Launch(pass.unit, task.tile,
                         [compute = context_.compute, unit = pass.unit, tile = task.tile,
-                         parameters = context_.layout.TileParameters(pass.unit, task.tile),
+                         parameters = layout_.TileParameters(pass.unit, task.tile),
                          sums = reinterpret_cast<const float*>(task.sums), gradient,
                          statistics = StatisticsThere()](void* native_stream) {
                           return compute->RoundOnDevice(native_stream, unit, tile, parameters, sums,

@@ -56,6 +56,8 @@ class DeviceTiles {
   void Update(TileTask& task, std::vector<char*> planes, char* gradient);
 
   const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
+  const StateLayout& layout_ = context_.layout;
   Buffers* const buffers_;
   std::vector<int> free_statistics_;  // in the plan's partials_span
   std::vector<int> free_tiles_;       // by the plan's device_tile_spans

@@ -38,7 +38,7 @@ void OpGate::Enqueue(Program kind) {
   program.kind = kind;
   program.first_op = end_op_;
   program.num_ops =
-      kind == Program::kTrain ? static_cast<int>(context_.plan.schedule.ops.size()) : evaluate_ops_;
+      kind == Program::kTrain ? static_cast<int>(plan_.schedule.ops.size()) : evaluate_ops_;
   program.version = train_programs_;
   end_op_ += program.num_ops;
   if (kind == Program::kTrain) ++train_programs_;
@@ -86,7 +86,7 @@ bool OpGate::Ready(const StepOp& op, const QueuedProgram& program) const {
     return buffers_->Find(use, unit, next_op_).state == BufferState::kReady;
   };
   for (int unit : op.weights) {
-    if (context_.plan.ReadsHome(unit)) {
+    if (plan_.ReadsHome(unit)) {
       if (buffers_->settled(unit) != program.version) return false;
     } else if (!ready(BufferUse::kWeights, unit)) {
       return false;
@@ -96,7 +96,7 @@ bool OpGate::Ready(const StepOp& op, const QueuedProgram& program) const {
   for (int unit : op.gradients) {
     if (!ready(BufferUse::kSums, unit)) return false;
   }
-  if (op.kind == OpKind::kLoss || context_.plan.activations[op.unit] != Tier::kNvme) return true;
+  if (op.kind == OpKind::kLoss || plan_.activations[op.unit] != Tier::kNvme) return true;
   return ready(InputUse(op), op.unit);
 }
 
@@ -104,7 +104,7 @@ void OpGate::TryGrant() {
   if (!waiter_) return;
   const QueuedProgram& program = programs_.front();
   const int index = static_cast<int>(next_op_ - program.first_op);
-  const StepOp& op = context_.plan.schedule.ops[index];
+  const StepOp& op = plan_.schedule.ops[index];
   if (!Ready(op, program)) return;
 
   context_.lane->OpComes(op, WaitedForNow(), wait_began_seconds_);
@@ -112,8 +112,8 @@ void OpGate::TryGrant() {
   buffers.op = &op;
   buffers.index = index;
   for (int unit : op.weights) {
-    if (context_.plan.ReadsHome(unit)) {
-      buffers.weights.push_back(context_.Address(context_.plan.plane_homes[unit][0]));
+    if (plan_.ReadsHome(unit)) {
+      buffers.weights.push_back(context_.Address(plan_.plane_homes[unit][0]));
       continue;
     }
     const Buffer& weights = buffers_->Find(BufferUse::kWeights, unit, next_op_);
@@ -125,7 +125,7 @@ void OpGate::TryGrant() {
       Buffer& sums = buffers_->Find(BufferUse::kSums, unit, next_op_);
       buffers_->WaitForAddresses(sums, context_.lane->ops_stream());
       buffers.gradients.push_back(context_.Address(sums.span));
-      buffers.rounded.push_back(context_.plan.rounded_sums[unit]);
+      buffers.rounded.push_back(plan_.rounded_sums[unit]);
       buffers.fresh.push_back(sums.first_op == next_op_);
     }
     PointAtInputs(op, buffers);
@@ -138,10 +138,10 @@ void OpGate::TryGrant() {
 }
 
 void OpGate::PointAtInputs(const StepOp& op, OpBuffers& buffers) {
-  const Tier tier = context_.plan.activations[op.unit];
+  const Tier tier = plan_.activations[op.unit];
   if (op.kind == OpKind::kLoss || tier == Tier::kDevice) return;
   const ArenaSpan& span = tier == Tier::kHost
-                              ? context_.plan.activation_homes[op.unit]
+                              ? plan_.activation_homes[op.unit]
                               : buffers_->Find(InputUse(op), op.unit, next_op_).span;
   buffers.inputs = context_.Address(span);
   buffers.inputs_bytes = span.bytes;
@@ -192,7 +192,7 @@ void OpGate::Finish() {
   for (Buffer* sums : complete) passes_->TakeGradient(*sums, op);
   if (op + 1 < program.first_op + program.num_ops) return;
   // Where the norm of all gradients is awaited, Announce starts them.
-  if (program.kind == Program::kTrain && context_.plan.schedule.update == UpdateMode::kImmediate) {
+  if (program.kind == Program::kTrain && plan_.schedule.update == UpdateMode::kImmediate) {
     passes_->UpdateDeferred(program.version + 1);
   }
   programs_.pop_front();

@@ -48,6 +48,7 @@ class OpGate {
   void NoteLastUses(int64_t op);
 
   const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
   Buffers* const buffers_;
   Prefetch* const prefetch_;
   Passes* const passes_;

@@ -37,40 +37,40 @@ Pass& Passes::Add(PassKind kind, int unit, int64_t version, Buffer* sums) {
 void Passes::Initialize(const FillTile* fill, std::function<void(double)> progress, Done done) {
   initialize_progress_ = std::move(progress);
   initialize_waiter_ = std::move(done);
-  for (int unit = 0; unit < context_.layout.num_units(); ++unit) {
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
     Add(PassKind::kInitialize, unit, 0, nullptr).fill = fill;
-    initialize_tiles_ += context_.layout.NumTiles(unit);
+    initialize_tiles_ += layout_.NumTiles(unit);
   }
 }
 
 void Passes::BeginGradients(int64_t version) {
   gradients_version_ = version;
   // Awaited only where every update is deferred.
-  gradients_to_round_ = static_cast<int>(context_.plan.gradient_stays.size());
+  gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
 }
 
 void Passes::TakeGradient(Buffer& sums, int64_t op) {
-  if (context_.plan.deferred[sums.unit]) {
+  if (plan_.deferred[sums.unit]) {
     Add(PassKind::kRound, sums.unit, sums.version, &sums);
     return;
   }
   Pass& pass = Add(PassKind::kUpdate, sums.unit, sums.version + 1, &sums);
-  if (!context_.plan.weight_at_hand[sums.unit]) return;
+  if (!plan_.weight_at_hand[sums.unit]) return;
   pass.weights = &buffers_->Find(BufferUse::kWeights, sums.unit, op);
 }
 
 void Passes::Announce(const UpdateScalars& scalars) {
   scalars_ = scalars;
-  if (context_.plan.schedule.update == UpdateMode::kDeferred) {
+  if (plan_.schedule.update == UpdateMode::kDeferred) {
     UpdateDeferred(gradients_version_ + 1);
   }
 }
 
 void Passes::UpdateDeferred(int64_t version) {
-  std::vector<bool> seen(context_.layout.num_units(), false);
-  for (const StepOp& op : context_.plan.schedule.ops) {
+  std::vector<bool> seen(layout_.num_units(), false);
+  for (const StepOp& op : plan_.schedule.ops) {
     for (int unit : op.weights) {
-      if (seen[unit] || !context_.plan.deferred[unit]) continue;
+      if (seen[unit] || !plan_.deferred[unit]) continue;
       seen[unit] = true;
       Add(PassKind::kUpdate, unit, version, nullptr);
     }
@@ -135,7 +135,7 @@ bool Passes::MayStartTile(Pass& pass) {
   if (!tiles_.HasRoom(pass) || !MayStart(pass) || HeldByCommit(pass)) return false;
   pass.fills_forward = pass.deferred && !flushing_;
   const bool begins = pass.updates() && !pass.begun;
-  if (begins && context_.plan.UpdateFillsStays(pass.unit)) {
+  if (begins && plan_.UpdateFillsStays(pass.unit)) {
     // A deferred update has the forward right behind it, and waits for its memory.
     pass.destination = buffers_->FindDestination(pass.unit, pass.version);
     if (pass.destination == nullptr && pass.fills_forward) return false;

@@ -78,6 +78,8 @@ class Passes final : private TileListener {
   void PassDone(Pass& pass);
 
   const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
+  const StateLayout& layout_ = context_.layout;
   Buffers* const buffers_;
   TileBuffers* const tile_buffers_;
   TileWork tiles_;

@@ -23,8 +23,7 @@ void Prefetch::Fill(Buffer& buffer, int64_t next_op) {
   buffer.state = BufferState::kFetching;
   context_.record->Event(weights ? "fetch" : "load", buffer.unit);
   if (buffers_->OnDevice(buffer)) return FillOnDevice(buffer);
-  const int pieces =
-      weights ? context_.layout.NumTiles(buffer.unit) : context_.store->NumPieces(buffer.unit);
+  const int pieces = weights ? layout_.NumTiles(buffer.unit) : store_->NumPieces(buffer.unit);
   buffer.transfers_left = pieces;
   buffer.transfers.resize(pieces);
   if (pieces == 0) buffer.state = BufferState::kReady;
@@ -38,9 +37,8 @@ void Prefetch::Fill(Buffer& buffer, int64_t next_op) {
 }
 
 void Prefetch::FillOnDevice(Buffer& buffer) {
-  const SwapPlan& plan = context_.plan;
-  const int tiles = context_.layout.NumTiles(buffer.unit);
-  if (plan.placements[buffer.unit].weight == Tier::kNvme && tiles > 0) {
+  const int tiles = layout_.NumTiles(buffer.unit);
+  if (plan_.placements[buffer.unit].weight == Tier::kNvme && tiles > 0) {
     buffer.transfers.resize(tiles);
     buffer.transfers_left = tiles;
     return;  // FillStages goes on
@@ -48,7 +46,7 @@ void Prefetch::FillOnDevice(Buffer& buffer) {
   buffers_->WaitForAddresses(buffer, StreamId::kToDevice);
   if (tiles > 0) {
     context_.lane->CopyToDevice(buffer.unit, context_.Address(buffer.span),
-                                context_.Address(plan.plane_homes[buffer.unit][0]),
+                                context_.Address(plan_.plane_homes[buffer.unit][0]),
                                 buffer.span.bytes);
   }
   buffer.filled = context_.lane->Record(StreamId::kToDevice);
@@ -66,8 +64,8 @@ void Prefetch::FillStages(int64_t next_op) {
       const int stage = free_stages_.back();
       free_stages_.pop_back();
       buffer->transfers[tile].stage = stage;
-      IoRequest& request = Prepare(*buffer, tile, IoOp::kRead,
-                                   context_.Address(context_.plan.stage_spans[stage]), next_op);
+      IoRequest& request =
+          Prepare(*buffer, tile, IoOp::kRead, context_.Address(plan_.stage_spans[stage]), next_op);
       request.done = &ReadDone;
       context_.engine->Submit(&request);
     }
@@ -81,8 +79,8 @@ IoRequest& Prefetch::Prepare(Buffer& buffer, int piece, IoOp op, char* data, int
   transfer.prefetch = this;
   transfer.buffer = &buffer;
   transfer.piece = piece;
-  const TileLocation location = weights ? context_.store->CurrentTile(buffer.unit, piece, 0, 1)
-                                        : context_.store->ActivationPiece(buffer.unit, piece);
+  const TileLocation location = weights ? store_->CurrentTile(buffer.unit, piece, 0, 1)
+                                        : store_->ActivationPiece(buffer.unit, piece);
   IoRequest& request = transfer.request;
   request.op = op;
   request.io_class = op == IoOp::kWrite           ? IoClass::kWriteBack
@@ -93,8 +91,8 @@ IoRequest& Prefetch::Prepare(Buffer& buffer, int piece, IoOp op, char* data, int
   request.data = data;
   request.unit = buffer.unit;
   request.tile = piece;
-  request.size_bytes = weights ? context_.layout.PlaneBytes(buffer.unit, piece, 0)
-                               : context_.store->PieceBytes(buffer.unit, piece);
+  request.size_bytes =
+      weights ? layout_.PlaneBytes(buffer.unit, piece, 0) : store_->PieceBytes(buffer.unit, piece);
   request.context = &transfer;
   return request;
 }
@@ -117,8 +115,8 @@ absl::Status Prefetch::Verify(const BufferTransfer& transfer) const {
   const int unit = transfer.buffer->unit;
   const TraceSpan span(context_.trace, SpanKind::kCheck, unit, transfer.piece);
   return transfer.buffer->use == BufferUse::kWeights
-             ? context_.store->Verify(unit, transfer.piece, 0, transfer.request.data)
-             : context_.store->VerifyPiece(unit, transfer.piece, transfer.request.data);
+             ? store_->Verify(unit, transfer.piece, 0, transfer.request.data)
+             : store_->VerifyPiece(unit, transfer.piece, transfer.request.data);
 }
 
 void Prefetch::Verified(BufferTransfer& transfer) {
@@ -153,7 +151,7 @@ void Prefetch::Filled(BufferTransfer& transfer, const absl::Status& status) {
 void Prefetch::Save(Buffer& buffer) {
   buffer.state = BufferState::kWriting;
   context_.record->Event("save", buffer.unit);
-  const int pieces = context_.store->NumPieces(buffer.unit);
+  const int pieces = store_->NumPieces(buffer.unit);
   buffer.transfers_left = pieces;
   buffer.transfers.resize(pieces);
   char* data = context_.Address(buffer.span);
@@ -184,8 +182,8 @@ void Prefetch::SaveDone(IoRequest& request, const absl::Status& status) {
   Prefetch* const self = transfer.prefetch;
   if (!status.ok()) return self->context_.thread->Fail(status);
   Buffer& buffer = *transfer.buffer;
-  self->context_.store->RecordPieceWrite(buffer.unit, transfer.piece, transfer.checksum,
-                                         buffer.version + 1);
+  self->store_->RecordPieceWrite(buffer.unit, transfer.piece, transfer.checksum,
+                                 buffer.version + 1);
   if (--buffer.transfers_left > 0) return;
   self->buffers_->SaveInput(buffer.unit, buffer.version);
   self->buffers_->Release(buffer);

@@ -39,6 +39,9 @@ class Prefetch {
   static void SaveDone(IoRequest& request, const absl::Status& status);
 
   const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
+  const StateLayout& layout_ = context_.layout;
+  SwapStore* const store_ = context_.store;
   Buffers* const buffers_;
   std::vector<int> free_stages_;  // by the plan's stage_spans
   int checks_running_ = 0;        // of what came, and checksums of inputs to be written

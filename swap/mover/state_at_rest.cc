@@ -5,16 +5,15 @@
 namespace spillway {
 
 absl::Status StateAtRest::LoadResident() {
-  const StateLayout& layout = context_.layout;
-  for (int unit = 0; unit < layout.num_units(); ++unit) {
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
     // On a discrete device a tile at a time goes through a tile buffer.
-    const bool on_device = context_.plan.HomeOnDevice(unit, 0);
+    const bool on_device = plan_.HomeOnDevice(unit, 0);
     std::vector<Piece> pieces;
-    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+    for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
       std::vector<char*> planes;
       tile_buffers_->PointAtPlanes(unit, tile, on_device ? 0 : -1, planes);
-      for (int plane = 0; plane < layout.num_planes(); ++plane) {
-        if (context_.plan.placements[unit].InStore(plane)) continue;
+      for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+        if (plan_.placements[unit].InStore(plane)) continue;
         pieces.push_back({tile, plane, planes[plane]});
       }
       if (!on_device) continue;
@@ -30,14 +29,14 @@ absl::Status StateAtRest::LoadResident() {
 
 absl::Status StateAtRest::ReadTile(int unit, int tile, int first_plane, int last_plane,
                                    std::vector<char*>& planes) {
-  tile_buffers_->PointAtPlanes(unit, tile, context_.plan.tile_buffers > 0 ? 0 : -1, planes);
-  if (context_.plan.HomeOnDevice(unit, 0)) {
+  tile_buffers_->PointAtPlanes(unit, tile, plan_.tile_buffers > 0 ? 0 : -1, planes);
+  if (plan_.HomeOnDevice(unit, 0)) {
     device_tiles_->CopyPlanes(unit, tile, /*to_device=*/false, planes);
     RETURN_IF_ERROR(context_.lane->Synchronize());
   }
   std::vector<Piece> pieces;
   for (int plane = first_plane; plane < last_plane; ++plane) {
-    if (!context_.plan.placements[unit].InStore(plane)) continue;
+    if (!plan_.placements[unit].InStore(plane)) continue;
     pieces.push_back({tile, plane, planes[plane]});
   }
   return Read(unit, pieces);
@@ -58,7 +57,7 @@ absl::Status StateAtRest::Read(int unit, const std::vector<Piece>& pieces) {
     request.file = location.file;
     request.offset_bytes = location.offset_bytes;
     request.data = data;
-    request.size_bytes = context_.layout.PlaneBytes(unit, tile, plane);
+    request.size_bytes = layout_.PlaneBytes(unit, tile, plane);
     request.context = &shared;
     request.done = [](IoRequest& request, const absl::Status& status) {
       auto& shared = *static_cast<Shared*>(request.context);

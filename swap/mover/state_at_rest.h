@@ -33,6 +33,8 @@ class StateAtRest {
   absl::Status Read(int unit, const std::vector<Piece>& pieces);
 
   const MoverContext& context_;
+  const StateLayout& layout_ = context_.layout;
+  const SwapPlan& plan_ = context_.plan;
   const TileBuffers* const tile_buffers_;
   DeviceTiles* const device_tiles_;
 };

@@ -33,20 +33,19 @@ int TileBuffers::Take(bool at_boundary, int tile) {
 }
 
 void TileBuffers::Return(int tile_buffer) {
-  if (tile_buffer < context_.plan.tile_buffers) return free_.push_back(tile_buffer);
+  if (tile_buffer < plan_.tile_buffers) return free_.push_back(tile_buffer);
   free_at_boundary_.push_back(tile_buffer);
   if (begun_version_ == version_) GiveBack();
 }
 
 void TileBuffers::PointAtPlanes(int unit, int tile, int tile_buffer,
                                 std::vector<char*>& planes) const {
-  const SwapPlan& plan = context_.plan;
-  planes.resize(context_.layout.num_planes());
+  planes.resize(layout_.num_planes());
   for (int plane = 0; plane < planes.size(); ++plane) {
-    if (!plan.placements[unit].InStore(plane) && !plan.HomeOnDevice(unit, plane)) {
+    if (!plan_.placements[unit].InStore(plane) && !plan_.HomeOnDevice(unit, plane)) {
       planes[plane] = context_.PlaneHome(unit, tile, plane);
     } else if (tile_buffer >= 0) {
-      planes[plane] = Address(tile_buffer) + context_.layout.PlaneOffset(unit, tile, plane);
+      planes[plane] = Address(tile_buffer) + layout_.PlaneOffset(unit, tile, plane);
     }
   }
 }
@@ -63,28 +62,27 @@ void TileBuffers::OpenBoundary(Buffer& buffer) {
   }
   open_[buffer.boundary] = &buffer;
   const int first = FirstOf(buffer.boundary);
-  for (int i = context_.plan.turn_stays[buffer.boundary].tiles; i > 0; --i) {
+  for (int i = plan_.turn_stays[buffer.boundary].tiles; i > 0; --i) {
     free_at_boundary_.push_back(first + i - 1);
   }
 }
 
 // The tile buffers of one of the plan's turn_stays: [first, first + tiles).
 int TileBuffers::FirstOf(int boundary) const {
-  int first = context_.plan.tile_buffers;
-  for (int i = 0; i < boundary; ++i) first += context_.plan.turn_stays[i].tiles;
+  int first = plan_.tile_buffers;
+  for (int i = 0; i < boundary; ++i) first += plan_.turn_stays[i].tiles;
   return first;
 }
 
 void TileBuffers::ReadAhead(const QueuedProgram& running) {
-  const SwapPlan& plan = context_.plan;
-  const int unit = plan.turn_unit;
+  const int unit = plan_.turn_unit;
   if (unit < 0 || free_at_boundary_.empty()) return;
   // Only while this step's program runs: then its update takes the buffers.
   if (running.kind != Program::kTrain || running.version + 1 != version_) return;
   if (buffers_->settled(unit) != running.version) return;
-  const int first = plan.FirstPlaneRead(unit), last = plan.placements[unit].last_nvme_plane;
+  const int first = plan_.FirstPlaneRead(unit), last = plan_.placements[unit].last_nvme_plane;
   if (first >= last) return;
-  while (!free_at_boundary_.empty() && ahead_.size() < context_.layout.NumTiles(unit)) {
+  while (!free_at_boundary_.empty() && ahead_.size() < layout_.NumTiles(unit)) {
     const int tile = static_cast<int>(ahead_.size());
     AheadTile& ahead = *ahead_.emplace_back(std::make_unique<AheadTile>());
     ahead.owner = this;
@@ -96,9 +94,8 @@ void TileBuffers::ReadAhead(const QueuedProgram& running) {
     request.io_class = IoClass::kWriteBack;  // nobody waits for it yet
     request.file = location.file;
     request.offset_bytes = location.offset_bytes;
-    request.data = Address(ahead.tile_buffer) + context_.layout.PlaneOffset(unit, tile, first);
-    request.size_bytes =
-        context_.layout.TileParameters(unit, tile) * context_.layout.PlaneRangeBytes(first, last);
+    request.data = Address(ahead.tile_buffer) + layout_.PlaneOffset(unit, tile, first);
+    request.size_bytes = layout_.TileParameters(unit, tile) * layout_.PlaneRangeBytes(first, last);
     request.unit = unit;
     request.tile = tile;
     request.context = &ahead;
@@ -132,7 +129,7 @@ void TileBuffers::GiveBack() {
   for (size_t i = 0; i < open_.size(); ++i) {
     if (open_[i] == nullptr) continue;
     const int first = FirstOf(static_cast<int>(i));
-    const int end = first + context_.plan.turn_stays[i].tiles;
+    const int end = first + plan_.turn_stays[i].tiles;
     const auto of_this = [&](int buffer) { return first <= buffer && buffer < end; };
     if (std::count_if(free_at_boundary_.begin(), free_at_boundary_.end(), of_this) < end - first) {
       all = false;

@@ -58,6 +58,8 @@ class TileBuffers {
   void GiveBack();
 
   const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
+  const StateLayout& layout_ = context_.layout;
   Buffers* const buffers_;
   std::vector<ArenaSpan> spans_;  // by tile buffer: the plan's, then those at the boundary
   std::vector<int> free_;

@@ -70,9 +70,8 @@ void TileWork::Begin(Pass& pass) {
     tile_buffers_->PointAtPlanes(pass.unit, task.tile, task.tile_buffer, task.planes);
   }
   if (pass.sums != nullptr) {
-    task.sums =
-        context_.Address(pass.sums->span) +
-        context_.layout.TileBegin(task.tile) * context_.plan.SumBytesPerParameter(pass.unit);
+    task.sums = context_.Address(pass.sums->span) +
+                layout_.TileBegin(task.tile) * plan_.SumBytesPerParameter(pass.unit);
   }
   const uint64_t weight_offset = context_.WeightOffset(task.tile);
   if (pass.weights != nullptr) {
@@ -96,40 +95,37 @@ void TileWork::Begin(Pass& pass) {
 
 // Where the task's rounded gradient is, or shall be, in the host's memory.
 char* TileWork::GradientPlace(const TileTask& task) const {
-  const SwapPlan& plan = context_.plan;
   const int unit = task.pass->unit;
-  if (plan.deferred[unit] && plan.placements[unit].gradient != Tier::kNvme) {
-    return context_.Address(plan.gradient_homes[unit]) +
-           context_.layout.TileBegin(task.tile) * context_.layout.gradient_bytes_per_parameter();
+  if (plan_.deferred[unit] && plan_.placements[unit].gradient != Tier::kNvme) {
+    return context_.Address(plan_.gradient_homes[unit]) +
+           layout_.TileBegin(task.tile) * layout_.gradient_bytes_per_parameter();
   }
   // Rounded in place.
-  if (task.sums != nullptr && !plan.separate_device) return task.sums;
+  if (task.sums != nullptr && !plan_.separate_device) return task.sums;
   if (task.sums != nullptr && task.pass->staged) return nullptr;  // it stays on the device
-  return tile_buffers_->Address(task.tile_buffer) + plan.tile_gradient_offset;
+  return tile_buffers_->Address(task.tile_buffer) + plan_.tile_gradient_offset;
 }
 
 // Whether the host's work begins with something from a discrete device, and ends with something
 // for it.
 bool TileWork::NeedsCopyIn(const TileTask& task) const {
   const Pass& pass = *task.pass;
-  if (!context_.plan.separate_device || pass.staged) return false;
+  if (!plan_.separate_device || pass.staged) return false;
   if (task.sums != nullptr || task.weights != nullptr) return true;
-  return (pass.updates() || pass.kind == PassKind::kSave) &&
-         context_.plan.HomeOnDevice(pass.unit, 0);
+  return (pass.updates() || pass.kind == PassKind::kSave) && plan_.HomeOnDevice(pass.unit, 0);
 }
 
 bool TileWork::NeedsCopyOut(const TileTask& task) const {
   const Pass& pass = *task.pass;
-  if (!context_.plan.separate_device || pass.on_device || pass.staged) return false;
+  if (!plan_.separate_device || pass.on_device || pass.staged) return false;
   return task.destination != nullptr || ((pass.updates() || pass.kind == PassKind::kInitialize) &&
-                                         context_.plan.HomeOnDevice(pass.unit, 0));
+                                         plan_.HomeOnDevice(pass.unit, 0));
 }
 
 void TileWork::Read(TileTask& task) {
   const Pass& pass = *task.pass;
-  const SwapPlan& plan = context_.plan;
   const int unit = pass.unit, tile = task.tile;
-  const int first = plan.FirstPlaneRead(unit), last = plan.placements[unit].last_nvme_plane;
+  const int first = plan_.FirstPlaneRead(unit), last = plan_.placements[unit].last_nvme_plane;
   const bool state = pass.updates() && first < last;
   const bool gradient = pass.updates() && context_.GradientInStore(unit);
   const bool copied = NeedsCopyIn(task);
@@ -140,14 +136,13 @@ void TileWork::Read(TileTask& task) {
     WhenDone<&TileWork::CopiedIn>(StreamId::kToHost, task);
   }
   if (state) {
-    Submit(
-        task, task.state_request, IoOp::kRead, context_.store->CurrentTile(unit, tile, first, last),
-        task.planes[first],
-        context_.layout.TileParameters(unit, tile) * context_.layout.PlaneRangeBytes(first, last));
+    Submit(task, task.state_request, IoOp::kRead, store_->CurrentTile(unit, tile, first, last),
+           task.planes[first],
+           layout_.TileParameters(unit, tile) * layout_.PlaneRangeBytes(first, last));
   }
   if (gradient) {
-    Submit(task, task.gradient_request, IoOp::kRead, context_.store->GradientTile(unit, tile),
-           task.gradient, context_.layout.GradientBytes(unit, tile));
+    Submit(task, task.gradient_request, IoOp::kRead, store_->GradientTile(unit, tile),
+           task.gradient, layout_.GradientBytes(unit, tile));
   }
 }
 
@@ -202,28 +197,27 @@ void TileWork::Compute(TileTask& task) {
 absl::Status TileWork::ComputeTile(TileTask& task) const {
   const Pass& pass = *task.pass;
   const int unit = pass.unit, tile = task.tile;
-  const bool discrete = context_.plan.separate_device;
+  const bool discrete = plan_.separate_device;
   if (task.sums != nullptr && !discrete) RoundSums(task);
   switch (pass.kind) {
     case PassKind::kRound:
       if (context_.GradientInStore(unit)) {
-        task.gradient_checksum =
-            Checksum(context_.store->GradientIdentity(unit, tile, pass.generation), task.gradient,
-                     context_.layout.GradientBytes(unit, tile));
+        task.gradient_checksum = Checksum(store_->GradientIdentity(unit, tile, pass.generation),
+                                          task.gradient, layout_.GradientBytes(unit, tile));
       }
       return absl::OkStatus();
     case PassKind::kSave:
       ChecksumStale(task);
       return absl::OkStatus();
     case PassKind::kInitialize:
-      for (int plane = 0; plane < context_.layout.num_planes(); ++plane) {
-        std::memset(task.planes[plane], 0, context_.layout.PlaneBytes(unit, tile, plane));
+      for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+        std::memset(task.planes[plane], 0, layout_.PlaneBytes(unit, tile, plane));
       }
       RETURN_IF_ERROR((*pass.fill)(ViewOf(context_, task)));
       break;
     case PassKind::kUpdate:
       if (task.weights != nullptr) {
-        std::memcpy(task.planes[0], task.weights, context_.layout.PlaneBytes(unit, tile, 0));
+        std::memcpy(task.planes[0], task.weights, layout_.PlaneBytes(unit, tile, 0));
       }
       RETURN_IF_ERROR(Verify(task));
       RETURN_IF_ERROR(context_.compute->Update(ViewOf(context_, task), pass.scalars));
@@ -231,7 +225,7 @@ absl::Status TileWork::ComputeTile(TileTask& task) const {
   }
   ChecksumPlanes(task);
   if (task.destination != nullptr && !discrete) {
-    std::memcpy(task.destination, task.planes[0], context_.layout.PlaneBytes(unit, tile, 0));
+    std::memcpy(task.destination, task.planes[0], layout_.PlaneBytes(unit, tile, 0));
   }
   return absl::OkStatus();
 }
@@ -240,13 +234,13 @@ absl::Status TileWork::ComputeTile(TileTask& task) const {
 // those.
 void TileWork::RoundSums(TileTask& task) const {
   const int unit = task.pass->unit, tile = task.tile;
-  const uint64_t parameters = context_.layout.TileParameters(unit, tile);
-  if (!context_.plan.rounded_sums[unit]) {
+  const uint64_t parameters = layout_.TileParameters(unit, tile);
+  if (!plan_.rounded_sums[unit]) {
     const auto* sums = reinterpret_cast<const float*>(task.sums);
     task.partial = context_.compute->Round(unit, tile, parameters, sums, task.gradient);
   } else if (task.pass->kind == PassKind::kRound) {
     if (task.gradient != task.sums) {
-      std::memcpy(task.gradient, task.sums, context_.layout.GradientBytes(unit, tile));
+      std::memcpy(task.gradient, task.sums, layout_.GradientBytes(unit, tile));
     }
     task.partial = context_.compute->Learn(unit, tile, parameters, task.gradient);
   }
@@ -255,16 +249,15 @@ void TileWork::RoundSums(TileTask& task) const {
 // What came from the store for an update.
 absl::Status TileWork::Verify(const TileTask& task) const {
   const int unit = task.pass->unit, tile = task.tile;
-  const SwapStore* const store = context_.store;
-  const int last = context_.plan.placements[unit].last_nvme_plane;
-  for (int p = context_.plan.FirstPlaneRead(unit); p < last; ++p) {
-    RETURN_IF_ERROR(store->Verify(unit, tile, p, task.planes[p]));
+  const int last = plan_.placements[unit].last_nvme_plane;
+  for (int p = plan_.FirstPlaneRead(unit); p < last; ++p) {
+    RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));
   }
   if (context_.GradientInStore(unit)) {
     const uint64_t checksum =
-        Checksum(store->GradientIdentity(unit, tile, store->GradientGeneration(unit, tile)),
-                 task.gradient, context_.layout.GradientBytes(unit, tile));
-    RETURN_IF_ERROR(store->VerifyGradientChecksum(unit, tile, checksum));
+        Checksum(store_->GradientIdentity(unit, tile, store_->GradientGeneration(unit, tile)),
+                 task.gradient, layout_.GradientBytes(unit, tile));
+    RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));
   }
   return absl::OkStatus();
 }
@@ -272,24 +265,23 @@ absl::Status TileWork::Verify(const TileTask& task) const {
 // Of what goes to the store.
 void TileWork::ChecksumPlanes(TileTask& task) const {
   const int unit = task.pass->unit, tile = task.tile;
-  const UnitPlacement& placement = context_.plan.placements[unit];
+  const UnitPlacement& placement = plan_.placements[unit];
   for (int p = placement.first_nvme_plane; p < placement.last_nvme_plane; ++p) {
-    task.checksums.push_back(
-        Checksum(context_.store->PlaneIdentity(unit, tile, p, task.pass->generation),
-                 task.planes[p], context_.layout.PlaneBytes(unit, tile, p)));
+    task.checksums.push_back(Checksum(store_->PlaneIdentity(unit, tile, p, task.pass->generation),
+                                      task.planes[p], layout_.PlaneBytes(unit, tile, p)));
   }
 }
 
 // Of what lives in memory, and has moved on from what the store has of it.
 void TileWork::ChecksumStale(TileTask& task) const {
   const int unit = task.pass->unit, tile = task.tile;
-  for (int plane = 0; plane < context_.layout.num_planes(); ++plane) {
-    if (context_.plan.placements[unit].InStore(plane)) continue;
-    if (!context_.store->IsStale(unit, tile, plane)) continue;
+  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+    if (plan_.placements[unit].InStore(plane)) continue;
+    if (!store_->IsStale(unit, tile, plane)) continue;
     task.saved_planes.push_back(plane);
     task.checksums.push_back(
-        Checksum(context_.store->PlaneIdentity(unit, tile, plane, task.pass->generation),
-                 task.planes[plane], context_.layout.PlaneBytes(unit, tile, plane)));
+        Checksum(store_->PlaneIdentity(unit, tile, plane, task.pass->generation),
+                 task.planes[plane], layout_.PlaneBytes(unit, tile, plane)));
   }
 }
 
@@ -303,7 +295,7 @@ void TileWork::Computed(TileTask& task) {
     context_.record->Count([&](SwapStats& stats) {
       ++stats.tiles_updated;
       if (task.destination == nullptr) return;
-      stats.update_filled_bytes += context_.layout.PlaneBytes(pass.unit, task.tile, 0);
+      stats.update_filled_bytes += layout_.PlaneBytes(pass.unit, task.tile, 0);
     });
   }
   if (NeedsCopyOut(task)) device_tiles_->CopyOut(task);
@@ -312,19 +304,19 @@ void TileWork::Computed(TileTask& task) {
 }
 
 void TileWork::MarkStale(const TileTask& task) const {
-  if (context_.store == nullptr) return;
-  const int unit = task.pass->unit, planes = context_.layout.num_planes();
-  const UnitPlacement& placement = context_.plan.placements[unit];
+  if (store_ == nullptr) return;
+  const int unit = task.pass->unit, planes = layout_.num_planes();
+  const UnitPlacement& placement = plan_.placements[unit];
   const int first = placement.any_nvme() ? placement.first_nvme_plane : 0;
   const int last = placement.any_nvme() ? placement.last_nvme_plane : 0;
-  if (first > 0) context_.store->MarkStale(unit, task.tile, 0, first);
-  if (last < planes) context_.store->MarkStale(unit, task.tile, last, planes);
+  if (first > 0) store_->MarkStale(unit, task.tile, 0, first);
+  if (last < planes) store_->MarkStale(unit, task.tile, last, planes);
 }
 
 void TileWork::Write(TileTask& task) {
   const Pass& pass = *task.pass;
   const int unit = pass.unit, tile = task.tile;
-  const UnitPlacement& placement = context_.plan.placements[unit];
+  const UnitPlacement& placement = plan_.placements[unit];
   if (pass.kind == PassKind::kSave) return WriteStale(task);
   const bool copied = NeedsCopyOut(task);  // it is on its way
   const bool gradient = pass.kind == PassKind::kRound && placement.gradient == Tier::kNvme;
@@ -335,15 +327,14 @@ void TileWork::Write(TileTask& task) {
     WhenDone<&TileWork::WriteEnded>(StreamId::kToDevice, task);
   }
   if (gradient) {
-    Submit(task, task.gradient_request, IoOp::kWrite, context_.store->GradientTile(unit, tile),
-           task.gradient, context_.layout.GradientBytes(unit, tile));
+    Submit(task, task.gradient_request, IoOp::kWrite, store_->GradientTile(unit, tile),
+           task.gradient, layout_.GradientBytes(unit, tile));
   }
   if (state) {
     const int first = placement.first_nvme_plane, last = placement.last_nvme_plane;
-    Submit(
-        task, task.state_request, IoOp::kWrite, context_.store->WritableTile(unit, tile, first),
-        task.planes[first],
-        context_.layout.TileParameters(unit, tile) * context_.layout.PlaneRangeBytes(first, last));
+    Submit(task, task.state_request, IoOp::kWrite, store_->WritableTile(unit, tile, first),
+           task.planes[first],
+           layout_.TileParameters(unit, tile) * layout_.PlaneRangeBytes(first, last));
   }
 }
 
@@ -355,9 +346,8 @@ void TileWork::WriteStale(TileTask& task) {
   task.save_requests.resize(count);
   for (size_t i = 0; i < count; ++i) {
     const int plane = task.saved_planes[i];
-    Submit(task, task.save_requests[i], IoOp::kWrite,
-           context_.store->WritableTile(unit, task.tile, plane), task.planes[plane],
-           context_.layout.PlaneBytes(unit, task.tile, plane));
+    Submit(task, task.save_requests[i], IoOp::kWrite, store_->WritableTile(unit, task.tile, plane),
+           task.planes[plane], layout_.PlaneBytes(unit, task.tile, plane));
   }
 }
 
@@ -368,18 +358,17 @@ void TileWork::WriteEnded(TileTask& task) {
 void TileWork::Written(TileTask& task) {
   const Pass& pass = *task.pass;
   const int unit = pass.unit, tile = task.tile;
-  SwapStore* const store = context_.store;
   if (!task.status.ok()) return End(task);
   if (pass.kind == PassKind::kRound) {
-    store->RecordGradientWrite(unit, tile, task.gradient_checksum, pass.generation);
+    store_->RecordGradientWrite(unit, tile, task.gradient_checksum, pass.generation);
   } else if (pass.kind == PassKind::kSave) {
     for (size_t i = 0; i < task.saved_planes.size(); ++i) {
-      store->RecordWrite(unit, tile, task.saved_planes[i], {&task.checksums[i], 1},
-                         pass.generation);
+      store_->RecordWrite(unit, tile, task.saved_planes[i], {&task.checksums[i], 1},
+                          pass.generation);
     }
   } else if (!task.checksums.empty()) {
-    store->RecordWrite(unit, tile, context_.plan.placements[unit].first_nvme_plane, task.checksums,
-                       pass.generation);
+    store_->RecordWrite(unit, tile, plan_.placements[unit].first_nvme_plane, task.checksums,
+                        pass.generation);
   }
   End(task);
 }
@@ -399,7 +388,7 @@ void TileWork::End(TileTask& task) {
 // The tile is in the host's memory: a worker checks what came from the store.
 void TileWork::Stage(TileTask& task) {
   const int unit = task.pass->unit;
-  if (context_.plan.UpdateBytesRead(unit) == 0 && !context_.GradientInStore(unit)) {
+  if (plan_.UpdateBytesRead(unit) == 0 && !context_.GradientInStore(unit)) {
     return QueueStaged(task);
   }
   OnWorker<&TileWork::VerifyStaged, &TileWork::QueueStaged>(task);
@@ -444,7 +433,7 @@ void TileWork::Staged(TileTask& task) {
 
 void TileWork::ChecksumStaged(TileTask& task) {
   const bool good = task.status.ok() && !context_.thread->failed();
-  if (!good || !context_.plan.placements[task.pass->unit].any_nvme()) return Computed(task);
+  if (!good || !plan_.placements[task.pass->unit].any_nvme()) return Computed(task);
   OnWorker<&TileWork::ChecksumOnWorker, &TileWork::Computed>(task);
 }
 

@@ -94,6 +94,9 @@ class TileWork {
   void WhenDone(StreamId stream, TileTask& task);
 
   const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
+  const StateLayout& layout_ = context_.layout;
+  SwapStore* const store_ = context_.store;
   TileBuffers* const tile_buffers_;
   DeviceTiles* const device_tiles_;
   TileListener* const listener_;

@@ -44,20 +44,20 @@ spillway_sim_mutant(checksum_unchecked swap/store/swap_store.cc
   [==[if (checksum == state.checksum) return absl::OkStatus();]==]
   [==[return absl::OkStatus();]==])
 spillway_sim_mutant(fetch_unverified swap/mover/prefetch.cc
-  [==[? context_.store->Verify(unit, transfer.piece, 0, transfer.request.data)]==]
+  [==[? store_->Verify(unit, transfer.piece, 0, transfer.request.data)]==]
   [==[? absl::OkStatus()]==])
 spillway_sim_mutant(ends_while_a_worker_checks swap/mover/mover.cc
   [==[passes_.at_rest() && !prefetch_.busy() && engine_->pending() == 0]==]
   [==[passes_.at_rest() && engine_->pending() == 0]==])
 spillway_sim_mutant(update_unverified swap/mover/tile_work.cc
-  [==[RETURN_IF_ERROR(store->Verify(unit, tile, p, task.planes[p]));]==]
+  [==[RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));]==]
   [==[]==])
 spillway_sim_mutant(gradient_unverified swap/mover/tile_work.cc
-  [==[RETURN_IF_ERROR(store->VerifyGradientChecksum(unit, tile, checksum));]==]
+  [==[RETURN_IF_ERROR(store_->VerifyGradientChecksum(unit, tile, checksum));]==]
   [==[]==])
 
 spillway_sim_mutant(input_unverified swap/mover/prefetch.cc
-  [==[: context_.store->VerifyPiece(unit, transfer.piece, transfer.request.data);]==]
+  [==[: store_->VerifyPiece(unit, transfer.piece, transfer.request.data);]==]
   [==[: absl::OkStatus();]==])
 
 # --- Transfers.
@@ -86,8 +86,8 @@ spillway_sim_mutant(commit_does_not_wait swap/mover/committer.cc
   [==[  if (passes_->AnyAwaitedBy(run_->version)) return;]==]
   [==[]==])
 spillway_sim_mutant(memory_not_saved swap/mover/tile_work.cc
-  [==[if (!context_.store->IsStale(unit, tile, plane)) continue;]==]
-  [==[if (context_.store->CurrentGeneration(unit, tile, plane) > 0) continue;]==])
+  [==[if (!store_->IsStale(unit, tile, plane)) continue;]==]
+  [==[if (store_->CurrentGeneration(unit, tile, plane) > 0) continue;]==])
 spillway_sim_mutant(fetch_of_another_version swap/mover/prefetch.cc
   [==[if (buffer->state == BufferState::kAllocated && buffers_->CanFetch(*buffer)) {]==]
   [==[if (buffer->state == BufferState::kAllocated &&
