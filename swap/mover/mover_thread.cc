@@ -58,9 +58,12 @@ absl::Status MoverThread::Call(const std::function<void(Done)>& task) {
 }
 
 void MoverThread::Fail(const absl::Status& status) {
-  MutexLock lock(mutex_);
-  if (error_.ok()) error_ = status;
-  failed_ = true;
+  {
+    MutexLock lock(mutex_);
+    if (error_.ok()) error_ = status;
+    failed_ = true;
+  }
+  engine_->Wake();
 }
 
 absl::Status MoverThread::error() const {

@@ -43,6 +43,7 @@ class MoverThread {
   // not run, and the failure comes back; of one that waits then, once nothing is under way any
   // more, so what `task` points to stays alive for as long as anybody may use it.
   absl::Status Call(const std::function<void(Done)>& task);
+  // Wakes the mover's thread, which tells those who wait.
   void Fail(const absl::Status& status);
   // True also when the thread shall end: then nothing new is begun either.
   bool failed() const { return failed_; }

@@ -97,14 +97,15 @@ IoRequest& Prefetch::Prepare(Buffer& buffer, int piece, IoOp op, char* data, int
   return request;
 }
 
-// A worker checks what came, before the updates that wait for one: the compute thread is
-// nearer to needing it, and here it would keep the disk waiting.
+// A worker checks what came, what is needed first before the rest, and all of it before the
+// updates that wait for a worker: the compute thread is nearer to needing it, and here it would
+// keep the disk waiting.
 void Prefetch::ReadDone(IoRequest& request, const absl::Status& status) {
   BufferTransfer& transfer = *static_cast<BufferTransfer*>(request.context);
   Prefetch* const self = transfer.prefetch;
   if (self->context_.thread->failed() || !status.ok()) return self->Filled(transfer, status);
   ++self->checks_running_;
-  self->context_.workers->RunFirst([self, &transfer] {
+  self->context_.workers->RunFirst(transfer.buffer->first_op, [self, &transfer] {
     transfer.status = self->Verify(transfer);
     self->context_.thread->Post([self, &transfer] { self->Verified(transfer); });
   });
