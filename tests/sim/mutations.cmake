@@ -16,7 +16,7 @@ spillway_sim_mutant(manifest_in_place io/small_file.cc
   [==[if (status.ok() && (void(files.Remove(name)), true)) status = files.Rename(temporary, name);]==])
 spillway_sim_mutant(manifest_before_data swap/store/swap_store.cc
   [==[  // Data before the manifest that names it: the order is what makes a commit whole.]==]
-  [==[  RETURN_IF_ERROR(WriteFileAtomically(*file_system_, commit.manifest_path, commit.manifest_text));]==])
+  [==[  RETURN_IF_ERROR(WriteFileAtomically(*file_system_, commit.manifest_path, *text));]==])
 spillway_sim_mutant(new_file_not_synced swap/store/swap_store_files.cc
   [==[RETURN_IF_ERROR(file_system_->SyncDirectory(directories_[i]));]==]
   [==[]==])
