@@ -8,6 +8,8 @@
 
 namespace spillway {
 
+using Done = MoverThread::Done;
+
 SwapManager::SwapManager(SwapPlan plan) : plan_(std::move(plan)) {}
 
 SwapManager::~SwapManager() = default;
@@ -34,9 +36,7 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, files.CreateEngine(io));
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
   manager->mover_ = std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena,
-                                            compute, options.workers, options.executor,
-                                            options.device, options.ops_stream, options.io.trace);
-  manager->mover_->Start(std::move(engine));
+                                            compute, options, std::move(engine));
   return manager;
 }
 
@@ -44,65 +44,74 @@ absl::string_view SwapManager::engine_name() const { return mover_->engine_name(
 
 absl::Status SwapManager::Initialize(const FillTile& fill,
                                      const std::function<void(double)>& progress) {
-  return mover_->Call([&](Mover::Done done) { mover_->Initialize(&fill, progress, done); });
+  return mover_->thread().Call(
+      [&](Done done) { mover_->passes().Initialize(&fill, progress, done); });
 }
 
 absl::Status SwapManager::LoadResident() {
-  return mover_->Call([&](Mover::Done done) { done(mover_->LoadResident()); });
+  return mover_->thread().Call([&](Done done) { done(mover_->rest().LoadResident()); });
 }
 
 void SwapManager::Enqueue(Program program) {
-  mover_->Post([this, program] { mover_->Enqueue(program); });
+  mover_->thread().Post([this, program] { mover_->gate().Enqueue(program); });
 }
 
 void SwapManager::AbandonQueued() {
-  mover_->Post([this] { mover_->AbandonQueued(); });
+  mover_->thread().Post([this] { mover_->gate().AbandonQueued(); });
 }
 
 absl::StatusOr<bool> SwapManager::AbandonRunning() {
   bool whole = false;
-  RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) { mover_->AbandonRunning(&whole, done); }));
+  RETURN_IF_ERROR(mover_->thread().Call([&](Done done) {
+    whole = mover_->gate().AbandonRunning();
+    done(absl::OkStatus());
+  }));
   return whole;
 }
 
 absl::StatusOr<OpBuffers> SwapManager::BeginOp() {
   OpBuffers buffers;
-  RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) { mover_->RequestOp(&buffers, done); }));
-  if (mover_->device() != nullptr) mover_->device()->BeginComputing(mover_->ops_stream());
+  RETURN_IF_ERROR(
+      mover_->thread().Call([&](Done done) { mover_->gate().Request(&buffers, done); }));
+  mover_->lane().BeginComputing();
   return buffers;
 }
 
 void SwapManager::EndOp() {
-  mover_->Post([this] { mover_->FinishOp(); });
+  mover_->thread().Post([this] { mover_->gate().Finish(); });
 }
 
 absl::StatusOr<GradientTotal> SwapManager::AwaitGradients() {
   GradientTotal total;
   RETURN_IF_ERROR(
-      mover_->Call([&](Mover::Done done) { mover_->WhenGradientsRounded(&total, done); }));
+      mover_->thread().Call([&](Done done) { mover_->passes().AwaitGradients(&total, done); }));
   return total;
 }
 
 void SwapManager::AnnounceUpdate(const UpdateScalars& scalars) {
-  mover_->Post([this, scalars] { mover_->AnnounceUpdate(scalars); });
+  mover_->thread().Post([this, scalars] { mover_->passes().Announce(scalars); });
 }
 
 absl::Status SwapManager::Flush() {
-  return mover_->Call([&](Mover::Done done) { mover_->WhenFlushed(done); });
+  return mover_->thread().Call([&](Done done) {
+    SPILLWAY_CHECK(mover_->gate().running() == nullptr);
+    mover_->passes().Flush(done);
+  });
 }
 
 absl::Status SwapManager::StartCommit(absl::string_view manifest_path, const CommitRecord& record,
                                       std::function<void()> at_end,
                                       std::function<absl::Status()> publish) {
   RETURN_IF_ERROR(AwaitCommit());
-  mover_->Post(
-      [this, path = std::string(manifest_path), record, at_end = std::move(at_end),
-       publish = std::move(publish)] { mover_->StartCommit(path, record, at_end, publish); });
+  mover_->thread().Post([this, path = std::string(manifest_path), record,
+                         at_end = std::move(at_end), publish = std::move(publish)] {
+    if (!mover_->thread().failed()) mover_->committer().Start(path, record, at_end, publish);
+  });
   return absl::OkStatus();
 }
 
 absl::Status SwapManager::AwaitCommit() {
-  return mover_->Call([&](Mover::Done done) { mover_->WhenCommitted(done); });
+  return mover_->thread().Call([&](Done done) { mover_->committer().Await(done); });
 }
 
 absl::Status SwapManager::Commit(absl::string_view manifest_path, const CommitRecord& record) {
@@ -115,8 +124,8 @@ absl::Status SwapManager::ReadState(int first_plane, int last_plane, const FillT
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       std::vector<char*> planes;
-      RETURN_IF_ERROR(mover_->Call([&](Mover::Done done) {
-        done(mover_->ReadTile(unit, tile, first_plane, last_plane, planes));
+      RETURN_IF_ERROR(mover_->thread().Call([&](Done done) {
+        done(mover_->rest().ReadTile(unit, tile, first_plane, last_plane, planes));
       }));
       for (int plane = 0; plane < layout.num_planes(); ++plane) {
         if (plane < first_plane || plane >= last_plane) planes[plane] = nullptr;
@@ -135,10 +144,10 @@ absl::Status SwapManager::ReadState(int first_plane, int last_plane, const FillT
 
 SwapStats SwapManager::stats() const { return mover_->stats(); }
 
-void SwapManager::Turn() { mover_->Turn(); }
+void SwapManager::RunOnce() { mover_->RunOnce(); }
 
-void SwapManager::RecordEvents() { mover_->RecordEvents(); }
+void SwapManager::RecordEvents() { mover_->record().RecordEvents(); }
 
-std::vector<std::string> SwapManager::TakeEvents() { return mover_->TakeEvents(); }
+std::vector<std::string> SwapManager::TakeEvents() { return mover_->record().TakeEvents(); }
 
 }  // namespace spillway

@@ -9,12 +9,12 @@ namespace spillway {
 struct BusyMeanwhile {
   double disk = 0;
   double workers = 0;  // the mean of all
-  // Of a separate device: that it rounded or updated, and that something was copied, either way.
+  // Of a discrete device: that it rounded or updated, and that something was copied, either way.
   double device_update = 0;
   double copy = 0;
 };
 
-// kWaitUpdate where the workers were busy for most of it; else what a separate device did for most
+// kWaitUpdate where the workers were busy for most of it; else what a discrete device did for most
 // of it and for longer than anything else; else kWaitDisk.
 inline SpanKind WaitedFor(double seconds, const BusyMeanwhile& busy) {
   if (busy.workers > seconds / 2) return SpanKind::kWaitUpdate;

@@ -1,6 +1,8 @@
 #include "swap/mover/worker_pool.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "io/base/thread_name.h"
@@ -22,17 +24,14 @@ WorkerPool::~WorkerPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void WorkerPool::Run(std::function<void()> job) {
-  if (executor_ != nullptr) return executor_->Run(std::move(job));
-  MutexLock lock(mutex_);
-  jobs_.push_back(std::move(job));
-  changed_.NotifyOne();
-}
+void WorkerPool::Run(std::function<void()> job) { RunFirst(INT64_MAX, std::move(job)); }
 
-void WorkerPool::RunFirst(std::function<void()> job) {
+void WorkerPool::RunFirst(int64_t needed_by_op, std::function<void()> job) {
   if (executor_ != nullptr) return executor_->Run(std::move(job));
   MutexLock lock(mutex_);
-  jobs_.push_front(std::move(job));
+  const auto later = [](int64_t op, const Job& other) { return op < other.needed_by_op; };
+  jobs_.insert(std::upper_bound(jobs_.begin(), jobs_.end(), needed_by_op, later),
+               {needed_by_op, std::move(job)});
   changed_.NotifyOne();
 }
 
@@ -44,7 +43,7 @@ void WorkerPool::Loop() {
       MutexLock lock(mutex_);
       while (!stopping_ && jobs_.empty()) changed_.Wait(mutex_);
       if (jobs_.empty()) return;
-      job = std::move(jobs_.front());
+      job = std::move(jobs_.front().run);
       jobs_.pop_front();
     }
     const auto start = std::chrono::steady_clock::now();

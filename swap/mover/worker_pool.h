@@ -26,8 +26,9 @@ class WorkerPool {
 
   // Any thread.
   void Run(std::function<void()> job);
-  // The same, before all that wait for a thread.
-  void RunFirst(std::function<void()> job);
+  // The same, before all that wait for a thread but those who are needed by an earlier operation,
+  // or were given before for the same one.
+  void RunFirst(int64_t needed_by_op, std::function<void()> job);
 
   int threads() const { return num_threads_; }
 
@@ -35,13 +36,17 @@ class WorkerPool {
   double busy_seconds() const { return busy_nanoseconds_.load() * 1e-9; }
 
  private:
+  struct Job {
+    int64_t needed_by_op;
+    std::function<void()> run;
+  };
   void Loop();
 
   const int num_threads_;
   Executor* const executor_;
   Mutex mutex_;
   CondVar changed_;
-  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Job> jobs_ ABSL_GUARDED_BY(mutex_);  // by needed_by_op, the others at the end
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::atomic<int64_t> busy_nanoseconds_{0};
   std::vector<std::thread> threads_;

@@ -464,20 +464,19 @@ absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_pa
   std::error_code error;
   const std::filesystem::path path =
       std::filesystem::absolute(std::string(manifest_path), error).parent_path();
-  auto text = EncodeManifest(ToManifest(record, path.string()));
-  if (!text.ok()) return Annotate(text.status(), what);
   committing_ = true;
-  return StoreCommit{record.step, std::string(manifest_path), *std::move(text)};
+  return StoreCommit{record.step, std::string(manifest_path), ToManifest(record, path.string())};
 }
 
 absl::Status SwapStore::MakeDurable(const StoreCommit& commit) const {
   const std::string what = absl::StrCat("commit of step ", commit.step);
+  const absl::StatusOr<std::string> text = EncodeManifest(commit.manifest);
+  if (!text.ok()) return Annotate(text.status(), what);
   // Data before the manifest that names it: the order is what makes a commit whole.
   for (const std::unique_ptr<File>& file : files_) {
     if (absl::Status status = file->Sync(); !status.ok()) return Annotate(status, what);
   }
-  return Annotate(WriteFileAtomically(*file_system_, commit.manifest_path, commit.manifest_text),
-                  what);
+  return Annotate(WriteFileAtomically(*file_system_, commit.manifest_path, *text), what);
 }
 
 void SwapStore::EndCommit() {

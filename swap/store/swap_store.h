@@ -64,7 +64,7 @@ struct CommitRecord {
 struct StoreCommit {
   uint64_t step = 0;
   std::string manifest_path;
-  std::string manifest_text;
+  Manifest manifest;
 };
 
 // One contiguous piece of one plane in a store's files, for `inspect`.
@@ -170,7 +170,7 @@ class SwapStore {
   // be written.
   absl::StatusOr<StoreCommit> BeginCommit(absl::string_view manifest_path,
                                           const CommitRecord& record);
-  // Any thread.
+  // Any thread. Makes the manifest's text, too: of a large model that takes a while.
   absl::Status MakeDurable(const StoreCommit& commit) const;
   // REQUIRES: MakeDurable returned OK.
   void EndCommit();

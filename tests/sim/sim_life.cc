@@ -142,7 +142,7 @@ absl::Status SimRun::Live(Life& life) {
 // What the mover does while the compute thread computes.
 void SimRun::LetItGoOn(Life& life) {
   for (uint64_t turns = random_.Below(6); turns > 0 && !world_.idle(); --turns) {
-    life.manager->Turn();
+    life.manager->RunOnce();
   }
 }
 

@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-TEST(WorkerPoolTest, JobsRunInOrderButForThoseThatGoFirst) {
+TEST(WorkerPoolTest, JobsRunInOrderAfterThoseThatAreNeededFirst) {
   std::mutex mutex;
   std::condition_variable changed;
   bool begun = false, go_on = false;
@@ -30,12 +30,15 @@ TEST(WorkerPoolTest, JobsRunInOrderButForThoseThatGoFirst) {
     }
     pool.Run([&] { ran.push_back(1); });
     pool.Run([&] { ran.push_back(2); });
-    pool.RunFirst([&] { ran.push_back(3); });
+    pool.RunFirst(8, [&] { ran.push_back(3); });
+    pool.RunFirst(9, [&] { ran.push_back(4); });
+    pool.RunFirst(8, [&] { ran.push_back(5); });
+    pool.RunFirst(7, [&] { ran.push_back(6); });
     std::lock_guard lock(mutex);
     go_on = true;
     changed.notify_all();
   }
-  EXPECT_THAT(ran, testing::ElementsAre(3, 1, 2));
+  EXPECT_THAT(ran, testing::ElementsAre(6, 3, 5, 4, 1, 2));
 }
 
 TEST(WorkerPoolTest, TheEndWaitsForAllJobs) {

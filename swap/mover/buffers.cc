@@ -1,0 +1,179 @@
+#include "swap/mover/buffers.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/check.h"
+
+namespace spillway {
+
+Buffers::Buffers(const MoverContext& context)
+    : context_(context),
+      settled_(context.layout.num_units(), 0),
+      saved_(context.layout.num_units(), -1) {
+  const auto look = [&](const auto& planned) {
+    for (const auto& one : planned) most_lead_ops_ = std::max(most_lead_ops_, one.lead_ops);
+  };
+  look(context.plan.weight_stays);
+  look(context.plan.activation_stays);
+  look(context.plan.turn_stays);
+}
+
+void Buffers::Add(const QueuedProgram& program) {
+  const size_t begin = coming_.size();
+  const auto add = [&](BufferUse use, int unit, int first, int last, int lead,
+                       const ArenaSpan& span) -> Buffer& {
+    Buffer& buffer = *coming_.emplace_back(std::make_unique<Buffer>());
+    buffer.use = use;
+    buffer.unit = unit;
+    buffer.first_op = program.first_op + first;
+    buffer.last_op = program.first_op + std::min(last, program.num_ops - 1);
+    buffer.lead_ops = lead;
+    buffer.version = program.version;
+    buffer.span = span;
+    return buffer;
+  };
+  const bool trains = program.kind == Program::kTrain;
+  for (const WeightStay& stay : plan_.weight_stays) {
+    if (stay.first_op >= program.num_ops) continue;
+    Buffer& buffer =
+        add(BufferUse::kWeights, stay.unit, stay.first_op, stay.last_op, stay.lead_ops, stay.span);
+    buffer.feeds_update = stay.feeds_update && trains;
+    buffer.takes_over = stay.takes_over;
+  }
+  if (trains) {
+    for (const GradientStay& stay : plan_.gradient_stays) {
+      add(BufferUse::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
+    }
+    for (const ActivationStay& stay : plan_.activation_stays) {
+      add(stay.loads ? BufferUse::kLoadedInput : BufferUse::kSavedInput, stay.unit, stay.op,
+          stay.op, stay.lead_ops, stay.span);
+    }
+    for (size_t i = 0; i < plan_.turn_stays.size(); ++i) {
+      const TurnStay& stay = plan_.turn_stays[i];
+      add(BufferUse::kBoundaryTiles, plan_.turn_unit, stay.op, stay.op, stay.lead_ops, stay.span)
+          .boundary = static_cast<int>(i);
+    }
+  }
+  std::stable_sort(coming_.begin() + begin, coming_.end(),
+                   [](const auto& a, const auto& b) { return a->first_op < b->first_op; });
+}
+
+void Buffers::Abandon(const QueuedProgram& program) {
+  while (!coming_.empty() && coming_.back()->first_op >= program.first_op) coming_.pop_back();
+  for (const auto& buffer : near_) {
+    if (buffer->first_op < program.first_op || buffer->abandoned) continue;
+    buffer->abandoned = true;
+    if (buffer->state != BufferState::kFetching && buffer->state != BufferState::kTakingUpdate) {
+      Release(*buffer);
+    }
+  }
+}
+
+void Buffers::AbandonWaiting() {
+  coming_.clear();
+  for (const auto& buffer : near_) {
+    if (buffer->state == BufferState::kWaiting) buffer->state = BufferState::kReleased;
+  }
+}
+
+void Buffers::Allocate(int64_t next_op, const std::function<void(Buffer&)>& open_boundary) {
+  std::erase_if(near_, [](const auto& buffer) { return buffer->state == BufferState::kReleased; });
+  while (!coming_.empty() && coming_.front()->first_op - most_lead_ops_ <= next_op) {
+    near_.push_back(std::move(coming_.front()));
+    coming_.pop_front();
+  }
+  for (size_t i = 0; i < near_.size(); ++i) {
+    Buffer& buffer = *near_[i];
+    if (buffer.state != BufferState::kWaiting || buffer.first_op - buffer.lead_ops > next_op) {
+      continue;
+    }
+    if (!AddressesFree(i)) continue;
+    if (buffer.use == BufferUse::kBoundaryTiles) {
+      open_boundary(buffer);
+      continue;
+    }
+    const bool fetched = buffer.use == BufferUse::kWeights || buffer.use == BufferUse::kLoadedInput;
+    buffer.state = fetched ? BufferState::kAllocated : BufferState::kReady;
+    if (OnDevice(buffer)) buffer.waits = uses_.Over(buffer.span);
+  }
+}
+
+// Whether no earlier buffer still holds, or is still to hold, any of these addresses.
+bool Buffers::AddressesFree(size_t index) const {
+  const Buffer& buffer = *near_[index];
+  for (size_t i = 0; i < index; ++i) {
+    const Buffer& other = *near_[i];
+    if (other.state == BufferState::kReleased) continue;
+    // The update reads the old weights of a tile before it puts the new ones there.
+    if (buffer.takes_over && other.feeds_update && other.unit == buffer.unit &&
+        other.version + 1 == buffer.version) {
+      continue;
+    }
+    if (buffer.span.Overlaps(other.span)) return false;
+  }
+  return true;
+}
+
+Buffer& Buffers::Find(BufferUse use, int unit, int64_t op) const {
+  for (const auto& buffer : near_) {
+    if (buffer->use == use && buffer->unit == unit && buffer->first_op <= op &&
+        op <= buffer->last_op && !buffer->abandoned) {
+      return *buffer;
+    }
+  }
+  SPILLWAY_CHECK(false && "an op uses a unit without a buffer in memory");
+  return *near_.front();
+}
+
+Buffer* Buffers::FindDestination(int unit, int64_t version) const {
+  for (const auto& buffer : near_) {
+    if (buffer->use != BufferUse::kWeights || buffer->abandoned || buffer->unit != unit) continue;
+    if (buffer->version != version || buffer->state == BufferState::kReleased) continue;
+    return buffer->state == BufferState::kAllocated ? buffer.get() : nullptr;
+  }
+  return nullptr;
+}
+
+void Buffers::Release(Buffer& buffer) {
+  if (OnDevice(buffer)) LeaveAddresses(buffer);
+  buffer.state = BufferState::kReleased;
+  buffer.transfers.clear();
+}
+
+void Buffers::WaitForAddresses(Buffer& buffer, StreamId stream) {
+  buffer.used = true;
+  for (const DeviceEvent& event : std::exchange(buffer.waits, {})) {
+    context_.lane->Wait(stream, event);
+  }
+}
+
+// Who has the addresses next waits for what this buffer has been used for.
+void Buffers::LeaveAddresses(Buffer& buffer) {
+  if (!buffer.used) return;
+  std::vector<DeviceEvent> after;
+  for (const DeviceEvent& event : {buffer.filled, buffer.last_use}) {
+    if (event != nullptr) after.push_back(event);
+  }
+  // Between two steps another buffer may have them already, with the new weights in it.
+  Buffer* successor = nullptr;
+  for (const auto& other : near_) {
+    if (other->takes_over && buffer.feeds_update && other->unit == buffer.unit &&
+        other->version == buffer.version + 1 && other->state != BufferState::kWaiting) {
+      successor = other.get();
+    }
+  }
+  if (successor != nullptr && successor->used) return;
+  if (DeviceEvent discarded =
+          context_.lane->Discard(context_.Address(buffer.span), buffer.span.bytes, after)) {
+    after.push_back(std::move(discarded));
+  }
+  uses_.Note(buffer.span, std::move(after));
+  if (successor != nullptr) successor->waits = uses_.Over(buffer.span);
+}
+
+bool Buffers::CanFetch(const Buffer& buffer) const {
+  return (buffer.use == BufferUse::kWeights ? settled_ : saved_)[buffer.unit] == buffer.version;
+}
+
+}  // namespace spillway

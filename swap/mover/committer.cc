@@ -1,0 +1,75 @@
+#include "swap/mover/committer.h"
+
+#include <utility>
+
+#include "io/base/check.h"
+
+namespace spillway {
+
+Committer::Committer(const MoverContext& context, Passes* passes, Executor* executor)
+    : context_(context), passes_(passes), thread_(1, executor) {}
+
+void Committer::Start(const std::string& manifest_path, const CommitRecord& record,
+                      std::function<void()> at_end, std::function<absl::Status()> publish) {
+  SPILLWAY_CHECK(store_ != nullptr && store_->two_slots() && run_ == nullptr);
+  run_ = std::make_unique<Run>();
+  run_->manifest_path = manifest_path;
+  run_->record = record;
+  run_->at_end = std::move(at_end);
+  run_->publish = std::move(publish);
+  // Updates of the steps whose gradients are complete, and no later ones.
+  run_->version = passes_->newest_version();
+  passes_->HoldUpdatesAfter(run_->version);
+  context_.record->Event("commit");
+}
+
+void Committer::Advance() {
+  if (run_ == nullptr || run_->phase == Phase::kSyncing) return;
+  if (passes_->AnyAwaitedBy(run_->version)) return;
+  if (run_->phase == Phase::kSaving) return Sync();
+  run_->phase = Phase::kSaving;
+  StartSaves();
+  context_.thread->NoteProgress();
+}
+
+void Committer::StartSaves() {
+  for (int unit = 0; unit < context_.layout.num_units(); ++unit) {
+    bool any = false;
+    for (int plane = 0; plane < context_.layout.num_planes(); ++plane) {
+      any |= !context_.plan.placements[unit].InStore(plane);
+    }
+    if (any) passes_->Save(unit, run_->record.step);
+  }
+}
+
+void Committer::Sync() {
+  absl::StatusOr<StoreCommit> commit = store_->BeginCommit(run_->manifest_path, run_->record);
+  if (!commit.ok()) return context_.thread->Fail(commit.status());
+  run_->phase = Phase::kSyncing;
+  thread_.Run([this, commit = *std::move(commit), publish = run_->publish] {
+    absl::Status status = store_->MakeDurable(commit);
+    if (status.ok() && publish) status = publish();
+    context_.thread->Post([this, status = std::move(status)] { Synced(status); });
+  });
+}
+
+void Committer::Synced(const absl::Status& status) {
+  const std::unique_ptr<Run> run = std::move(run_);
+  passes_->LetGo();
+  if (!status.ok()) return context_.thread->Fail(status);
+  store_->EndCommit();
+  context_.record->Event("committed");
+  if (run->at_end) run->at_end();
+  if (waiter_) std::exchange(waiter_, nullptr)(absl::OkStatus());
+}
+
+void Committer::Await(Done done) {
+  if (run_ == nullptr) return done(absl::OkStatus());
+  waiter_ = std::move(done);
+}
+
+void Committer::FailWaiter(const absl::Status& status) {
+  if (waiter_) std::exchange(waiter_, nullptr)(status);
+}
+
+}  // namespace spillway

@@ -1,0 +1,93 @@
+// What the mover puts into a device's streams: copies, kernels, events between them, and the
+// bounds of operations.
+//
+// The mover never waits for the device. An operation is granted when all that it uses has been
+// put into the streams, and the compute stream waits for it there; addresses may be used again when
+// the operations that used them have been put there, and who uses them next waits in its stream.
+// Only what the host's side needs (a gradient that a worker takes, a buffer that is to be used
+// again) is told when it is done.
+//
+// Where compute uses the host's memory there is nothing to copy and nothing to wait for: that lane
+// is an empty one, which only notes what operations have waited for on the host.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "io/base/check.h"
+#include "io/base/trace.h"
+#include "swap/device/device.h"
+#include "swap/device/device_times.h"
+#include "swap/mover/mover_record.h"
+#include "swap/mover/mover_thread.h"
+#include "swap/plan/step_schedule.h"
+
+namespace spillway {
+
+// The mover's thread, where a method does not say otherwise. An error that breaks the device
+// arrives at the next WhenDone, and is the mover's failure. This class is the empty lane.
+class DeviceLane {
+ public:
+  // All outlive the lane. `device` null: the empty lane. `trace` may be null.
+  static std::unique_ptr<DeviceLane> Create(Device* device, StreamId ops_stream,
+                                            MoverThread* thread, MoverRecord* record, Trace* trace);
+  virtual ~DeviceLane() = default;
+
+  virtual bool discrete() const { return false; }
+
+  // --- Operations. Each comes, begins when what it uses is there, and ends.
+  // `waited_for`: what the host waited for since `wait_began_seconds`, until now. In the empty
+  // lane that is the operation's whole wait.
+  virtual void OpComes(const StepOp& op, SpanKind waited_for, double wait_began_seconds);
+  // What the operation that has come uses is there after `event`.
+  virtual void OpWaitsFor(const DeviceEvent& event) {}
+  virtual void OpBegins() {}
+  // All of the operation has been put into its stream.
+  virtual void OpEnds() {}
+  // The place after the operation that ended last; null in the empty lane.
+  virtual DeviceEvent op_done() const { return nullptr; }
+  virtual StreamId ops_stream() const { return StreamId::kCompute; }
+  // The thread that takes operations, before it computes one.
+  virtual void BeginComputing() {}
+  // Whoever computes copies an operation's inputs, in its own stream.
+  virtual void CountInputs(OpKind kind, uint64_t bytes) {}
+
+  // --- Streams.
+  virtual DeviceEvent Record(StreamId stream) { return nullptr; }
+  virtual void Wait(StreamId stream, const DeviceEvent& event) {}
+  virtual DeviceEvent Discard(char* data, uint64_t bytes, const std::vector<DeviceEvent>& after) {
+    return nullptr;
+  }
+  // Of these nobody asks the empty lane.
+  // Calls `then` on the mover's thread when all that `stream` has so far is done, or has failed.
+  using Done = std::function<void(absl::Status)>;
+  virtual void WhenDone(StreamId stream, Done then) { NoDevice(); }
+  // Copies that count, and take time in traces: in kToDevice and in kToHost.
+  virtual void CopyToDevice(int unit, char* to, const char* from, uint64_t bytes) { NoDevice(); }
+  virtual void CopyToHost(int unit, char* to, const char* from, uint64_t bytes) { NoDevice(); }
+  // In kToHost: within the device; of a few bytes, which count but are not worth a time; and the
+  // device's own work on a tile.
+  virtual void CopyWithin(char* to, const char* from, uint64_t bytes) { NoDevice(); }
+  virtual void CopyWord(char* to, const char* from, uint64_t bytes) { NoDevice(); }
+  virtual void Launch(int unit, int tile, Device::Kernel kernel) { NoDevice(); }
+
+  // --- Any thread.
+  virtual DeviceSeconds seconds() const { return {}; }
+  // Puts what only the streams know into `stats`.
+  virtual void AddTo(SwapStats* stats) const {}
+  // Waits until every stream is done.
+  virtual absl::Status Synchronize() { return absl::OkStatus(); }
+
+ protected:
+  DeviceLane(MoverRecord* record, Trace* waits) : record_(record), waits_(waits) {}
+
+  MoverRecord* const record_;
+
+ private:
+  static void NoDevice() { SPILLWAY_CHECK(false && "there is no device to copy to"); }
+
+  Trace* const waits_;  // of operations; may be null
+};
+
+}  // namespace spillway

@@ -1,0 +1,47 @@
+// What the parts of the mover work with and none of them owns.
+#pragma once
+
+#include "io/io_engine.h"
+#include "swap/device/arena.h"
+#include "swap/device/tile_compute.h"
+#include "swap/mover/device_lane.h"
+#include "swap/mover/mover_record.h"
+#include "swap/mover/mover_thread.h"
+#include "swap/mover/worker_pool.h"
+#include "swap/plan/swap_plan.h"
+#include "swap/store/swap_store.h"
+
+namespace spillway {
+
+// The mover's (swap/mover/mover.h), and the same for its whole life.
+struct MoverContext {
+  const SwapPlan& plan;
+  const StateLayout& layout;  // the plan's
+  SwapStore* store;           // null where the plan places nothing there
+  Arena* arenas[2];           // by tier: device, host
+  TileCompute* compute;
+  IoEngine* engine;
+  MoverThread* thread;
+  WorkerPool* workers;
+  DeviceLane* lane;
+  MoverRecord* record;
+  Trace* trace;  // may be null
+
+  char* Address(const ArenaSpan& span) const {
+    return arenas[static_cast<int>(span.tier)]->data() + span.offset;
+  }
+  // Where a plane of a tile lives in memory. REQUIRES: it does.
+  char* PlaneHome(int unit, int tile, int plane) const {
+    return Address(plan.plane_homes[unit][plane]) +
+           layout.TileBegin(tile) * layout.planes()[plane].bytes_per_parameter;
+  }
+  // How far into a unit's flat weights a tile begins.
+  uint64_t WeightOffset(int tile) const {
+    return layout.TileBegin(tile) * layout.planes()[0].bytes_per_parameter;
+  }
+  bool GradientInStore(int unit) const {
+    return plan.deferred[unit] && plan.placements[unit].gradient == Tier::kNvme;
+  }
+};
+
+}  // namespace spillway

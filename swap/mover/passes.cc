@@ -1,0 +1,279 @@
+#include "swap/mover/passes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/check.h"
+
+namespace spillway {
+
+Passes::Passes(const MoverContext& context, Buffers* buffers, TileBuffers* tile_buffers,
+               DeviceTiles* device_tiles)
+    : context_(context),
+      buffers_(buffers),
+      tile_buffers_(tile_buffers),
+      tiles_(context, tile_buffers, device_tiles, this),
+      partials_(context.layout.num_units()) {
+  for (int unit = 0; unit < partials_.size(); ++unit) {
+    partials_[unit].resize(context.layout.NumTiles(unit));
+  }
+}
+
+// --- Passes begin ---------------------------------------------------------------
+
+Pass& Passes::Add(PassKind kind, int unit, int64_t version, Buffer* sums) {
+  Pass& pass = *passes_.emplace_back(std::make_unique<Pass>());
+  pass.kind = kind;
+  pass.unit = unit;
+  pass.version = version;
+  pass.sums = sums;
+  if (sums != nullptr) pass.sums_complete = context_.lane->op_done();
+  if (kind == PassKind::kUpdate) pass.scalars = scalars_;
+  pass.generation = kind == PassKind::kRound ? version + 1 : pass.scalars.step;
+  pass.Route(context_);
+  return pass;
+}
+
+void Passes::Initialize(const FillTile* fill, std::function<void(double)> progress, Done done) {
+  initialize_progress_ = std::move(progress);
+  initialize_waiter_ = std::move(done);
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    Add(PassKind::kInitialize, unit, 0, nullptr).fill = fill;
+    initialize_tiles_ += layout_.NumTiles(unit);
+  }
+}
+
+void Passes::BeginGradients(int64_t version) {
+  gradients_version_ = version;
+  // Awaited only where every update is deferred.
+  gradients_to_round_ = static_cast<int>(plan_.gradient_stays.size());
+}
+
+void Passes::TakeGradient(Buffer& sums, int64_t op) {
+  if (plan_.deferred[sums.unit]) {
+    Add(PassKind::kRound, sums.unit, sums.version, &sums);
+    return;
+  }
+  Pass& pass = Add(PassKind::kUpdate, sums.unit, sums.version + 1, &sums);
+  if (!plan_.weight_at_hand[sums.unit]) return;
+  pass.weights = &buffers_->Find(BufferUse::kWeights, sums.unit, op);
+}
+
+void Passes::Announce(const UpdateScalars& scalars) {
+  scalars_ = scalars;
+  if (plan_.schedule.update == UpdateMode::kDeferred) {
+    UpdateDeferred(gradients_version_ + 1);
+  }
+}
+
+void Passes::UpdateDeferred(int64_t version) {
+  std::vector<bool> seen(layout_.num_units(), false);
+  for (const StepOp& op : plan_.schedule.ops) {
+    for (int unit : op.weights) {
+      if (seen[unit] || !plan_.deferred[unit]) continue;
+      seen[unit] = true;
+      Add(PassKind::kUpdate, unit, version, nullptr);
+    }
+  }
+}
+
+void Passes::Save(int unit, uint64_t generation) {
+  Add(PassKind::kSave, unit, 0, nullptr).generation = generation;
+}
+
+// --- Tiles start ----------------------------------------------------------------
+
+void Passes::Start() {
+  bool waits[2] = {false, false};  // [staged]
+  for (const auto& next : passes_) {
+    Pass& pass = *next;
+    const bool in_order = pass.updates() || pass.kind == PassKind::kInitialize;
+    if (in_order && waits[pass.staged]) continue;
+    while (pass.next_tile < pass.num_tiles) {
+      if (context_.thread->failed() || !MayStartTile(pass)) {
+        waits[pass.staged] |= in_order;
+        break;
+      }
+      tiles_.Begin(pass);
+    }
+    if (pass.at_boundary && pass.next_tile == pass.num_tiles) {
+      tile_buffers_->CloseBoundary(pass.version);
+    }
+  }
+  // Units without parameters of their own, and skipped updates, have no tiles to wait for.
+  for (size_t i = 0; i < passes_.size();) {
+    Pass& pass = *passes_[i];
+    if (pass.num_tiles > 0 || !MayStart(pass)) {
+      ++i;
+      continue;
+    }
+    PassComputed(pass);
+    PassDone(pass);
+  }
+}
+
+// An update may only read what the one before it has finished writing, and a deferred one a
+// gradient that is rounded.
+bool Passes::MayStart(const Pass& pass) const {
+  if (!pass.updates()) return true;
+  if (buffers_->settled(pass.unit) != pass.version - 1) return false;
+  if (!pass.deferred) return true;
+  return std::none_of(passes_.begin(), passes_.end(), [&](const auto& other) {
+    return other->kind == PassKind::kRound && other->unit == pass.unit;
+  });
+}
+
+// The slot that a later update would write to is the last commit's until this one is
+// durable, and what lives in memory is being saved.
+bool Passes::HeldByCommit(const Pass& pass) {
+  if (!pass.updates() || pass.version <= held_after_) return false;
+  held_ = true;
+  return true;
+}
+
+bool Passes::MayStartTile(Pass& pass) {
+  if (!tiles_.HasRoom(pass) || !MayStart(pass) || HeldByCommit(pass)) return false;
+  pass.fills_forward = pass.deferred && !flushing_;
+  const bool begins = pass.updates() && !pass.begun;
+  if (begins && plan_.UpdateFillsStays(pass.unit)) {
+    // A deferred update has the forward right behind it, and waits for its memory.
+    pass.destination = buffers_->FindDestination(pass.unit, pass.version);
+    if (pass.destination == nullptr && pass.fills_forward) return false;
+  }
+  if (pass.needs_tile_buffer && !tile_buffers_->Has(pass.at_boundary, pass.next_tile)) return false;
+  if (!begins) return true;
+  pass.begun = true;
+  context_.record->Event("update", pass.unit);
+  if (pass.destination != nullptr) {
+    pass.destination->state = BufferState::kTakingUpdate;
+    context_.record->Event("fill", pass.unit);
+  }
+  return true;
+}
+
+// --- Tiles and passes end -------------------------------------------------------
+
+void Passes::TileComputed(const TileTask& task) {
+  Pass& pass = *task.pass;
+  if (pass.kind == PassKind::kRound) partials_[pass.unit][task.tile] = task.partial;
+  const bool last = ++pass.tiles_computed == pass.num_tiles;
+  // Rounded gradients are written from the sums themselves.
+  if (last && pass.kind != PassKind::kRound) PassComputed(pass);
+}
+
+void Passes::PassStaged(Pass& pass) {
+  const DeviceEvent staged = context_.lane->Record(StreamId::kToHost);
+  for (Buffer** used : {&pass.weights, &pass.sums}) {
+    Buffer* const buffer = std::exchange(*used, nullptr);
+    if (buffer == nullptr) continue;
+    buffer->last_use = staged;
+    buffers_->Release(*buffer);
+  }
+  if (Buffer* const destination = std::exchange(pass.destination, nullptr)) {
+    destination->filled = staged;
+    destination->state = BufferState::kReady;
+    if (destination->abandoned) buffers_->Release(*destination);
+  }
+  context_.thread->NoteProgress();
+}
+
+// Every tile has its new values in memory.
+void Passes::PassComputed(Pass& pass) {
+  if (pass.updates() && pass.sums != nullptr) {
+    buffers_->Release(*std::exchange(pass.sums, nullptr));
+    if (pass.weights != nullptr) buffers_->Release(*std::exchange(pass.weights, nullptr));
+  }
+  if (Buffer* const destination = std::exchange(pass.destination, nullptr)) {
+    destination->state = BufferState::kReady;
+    destination->filled = context_.lane->Record(StreamId::kToDevice);
+    if (destination->abandoned) buffers_->Release(*destination);
+  }
+  context_.thread->NoteProgress();
+}
+
+void Passes::TileEnded(Pass& pass) {
+  if (pass.kind == PassKind::kInitialize) {
+    ++initialize_tiles_done_;
+    if (initialize_progress_) {
+      initialize_progress_(static_cast<double>(initialize_tiles_done_) / initialize_tiles_);
+    }
+  }
+  if (++pass.tiles_done == pass.num_tiles) PassDone(pass);
+}
+
+// Every tile is where it lives.
+void Passes::PassDone(Pass& pass) {
+  if (pass.kind == PassKind::kRound) {
+    buffers_->Release(*pass.sums);
+    --gradients_to_round_;
+  } else if (pass.updates()) {
+    SPILLWAY_CHECK(buffers_->settled(pass.unit) == pass.version - 1);
+    buffers_->Settle(pass.unit, pass.version);
+  }
+  const auto it = std::find_if(passes_.begin(), passes_.end(),
+                               [&](const auto& other) { return other.get() == &pass; });
+  SPILLWAY_CHECK(it != passes_.end());
+  passes_.erase(it);
+  context_.thread->NoteProgress();
+}
+
+// --- Those who wait -------------------------------------------------------------
+
+void Passes::AwaitGradients(GradientTotal* total, Done done) {
+  gradients_total_ = total;
+  gradients_waiter_ = std::move(done);
+}
+
+void Passes::Flush(Done done) {
+  flushing_ = true;
+  flush_waiter_ = std::move(done);
+}
+
+void Passes::AnswerWaiters() {
+  if (gradients_waiter_ && gradients_to_round_ == 0) {
+    // Units in order, tiles in order: the same sum in every placement.
+    GradientTotal total;
+    for (const auto& unit : partials_) {
+      for (const GradientPartial& partial : unit) {
+        total.sum_of_squares += partial.sum_of_squares;
+        total.finite &= partial.finite;
+      }
+    }
+    *gradients_total_ = total;
+    std::exchange(gradients_waiter_, nullptr)(absl::OkStatus());
+  }
+  if (!passes_.empty() || !tiles_.at_rest()) return;
+  if (flush_waiter_) {
+    flushing_ = false;
+    std::exchange(flush_waiter_, nullptr)(absl::OkStatus());
+  }
+  if (initialize_waiter_) std::exchange(initialize_waiter_, nullptr)(absl::OkStatus());
+}
+
+void Passes::FailWaiters(const absl::Status& status) {
+  for (Done* waiter : {&gradients_waiter_, &flush_waiter_, &initialize_waiter_}) {
+    if (*waiter) std::exchange(*waiter, nullptr)(status);
+  }
+}
+
+int64_t Passes::newest_version() const {
+  const std::vector<int64_t>& settled = buffers_->settled();
+  int64_t newest = settled.empty() ? 0 : *std::max_element(settled.begin(), settled.end());
+  for (const auto& pass : passes_) {
+    if (pass->updates()) newest = std::max(newest, pass->version);
+  }
+  return newest;
+}
+
+bool Passes::AnyAwaitedBy(int64_t version) const {
+  return std::any_of(passes_.begin(), passes_.end(), [&](const auto& pass) {
+    return pass->updates() ? pass->version <= version : pass->kind != PassKind::kRound;
+  });
+}
+
+bool Passes::AnyUpdateAfter(int64_t version) const {
+  return std::any_of(passes_.begin(), passes_.end(),
+                     [&](const auto& pass) { return pass->updates() && pass->version > version; });
+}
+
+}  // namespace spillway

@@ -1,0 +1,103 @@
+// The passes under way, in order of start: which may start when, and what ends with them.
+//
+// Tiles of a pass start in order and passes follow each other closely; but staged updates go
+// beside those of the workers, which use nothing that they do, and rounding and saving, which wait
+// for nothing but memory, may overtake an update that has to wait. What happens to one tile is in
+// swap/mover/tile_work.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "swap/mover/pass.h"
+#include "swap/mover/tile_work.h"
+
+namespace spillway {
+
+// The mover's thread. Buffers that a pass takes from are released by it when all of its tiles have
+// been computed.
+class Passes final : private TileListener {
+ public:
+  using Done = MoverThread::Done;
+  Passes(const MoverContext& context, Buffers* buffers, TileBuffers* tile_buffers,
+         DeviceTiles* device_tiles);
+
+  // --- Passes begin.
+  void Initialize(const FillTile* fill, std::function<void(double)> progress, Done done);
+  // The training program that reads `version` has come to its loss: its gradients begin.
+  void BeginGradients(int64_t version);
+  // Operation `op` has completed the gradient: it is rounded, and waits, or updates its unit.
+  void TakeGradient(Buffer& sums, int64_t op);
+  // The scalars of the updates that begin from now on. Where all are deferred, they do.
+  void Announce(const UpdateScalars& scalars);
+  // Every gradient of the step that makes `version` has been taken, or rounded: its deferred
+  // updates begin, in the order in which the next forward needs the units.
+  void UpdateDeferred(int64_t version);
+  // Writes the planes of the unit that only live in memory, under a commit's generation.
+  void Save(int unit, uint64_t generation);
+
+  // Starts every tile that can start.
+  void Start();
+  // Tells those who wait below what has come to its end.
+  void AnswerWaiters();
+  void FailWaiters(const absl::Status& status);
+  // Once every gradient of the step is rounded.
+  void AwaitGradients(GradientTotal* total, Done done);
+  // Once no pass is left. Until then no forward is waited for.
+  void Flush(Done done);
+
+  // --- A commit.
+  // The newest version that some update has made, or is to make.
+  int64_t newest_version() const;
+  // Whether a pass is left that a commit of `version` waits for.
+  bool AnyAwaitedBy(int64_t version) const;
+  // Updates to later versions wait until LetGo.
+  void HoldUpdatesAfter(int64_t version) { held_after_ = version; }
+  void LetGo() { held_after_ = kNoVersion; }
+  // Whether one has waited since ForgetHeld.
+  bool held() const { return held_; }
+  void ForgetHeld() { held_ = false; }
+
+  // Whether an update to a later version has begun.
+  bool AnyUpdateAfter(int64_t version) const;
+  bool at_rest() const { return tiles_.at_rest(); }
+
+ private:
+  static constexpr int64_t kNoVersion = INT64_MAX;
+
+  Pass& Add(PassKind kind, int unit, int64_t version, Buffer* sums);
+  void Update(int unit, int64_t version, Buffer* sums);
+  bool MayStart(const Pass& pass) const;
+  bool MayStartTile(Pass& pass);
+  bool HeldByCommit(const Pass& pass);
+  void TileComputed(const TileTask& task) override;
+  void PassStaged(Pass& pass) override;
+  void TileEnded(Pass& pass) override;
+  void PassComputed(Pass& pass);
+  void PassDone(Pass& pass);
+
+  const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
+  const StateLayout& layout_ = context_.layout;
+  Buffers* const buffers_;
+  TileBuffers* const tile_buffers_;
+  TileWork tiles_;
+  std::vector<std::unique_ptr<Pass>> passes_;  // in order of start
+  UpdateScalars scalars_;
+  int64_t gradients_version_ = 0;  // that the program of the newest gradients has read
+  int gradients_to_round_ = 0;     // units whose gradient of this step is not rounded yet
+  std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]
+  int64_t held_after_ = kNoVersion;
+  bool held_ = false;
+  bool flushing_ = false;
+  Done flush_waiter_;
+  Done gradients_waiter_;
+  GradientTotal* gradients_total_ = nullptr;
+  Done initialize_waiter_;
+  std::function<void(double)> initialize_progress_;
+  int64_t initialize_tiles_ = 0;
+  int64_t initialize_tiles_done_ = 0;
+};
+
+}  // namespace spillway

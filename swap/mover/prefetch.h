@@ -1,0 +1,50 @@
+// Fills buffers from the store ahead of their operations, weights tile by tile and spilled inputs
+// piece by piece, and writes spilled inputs there.
+//
+// What comes is checked on a worker before anybody computes with it. A discrete device's weights
+// pass through stages in the host's memory; those that live in the host's memory are copied from
+// there. A transfer that fails, or brings wrong bytes, is the mover's failure.
+#pragma once
+
+#include <vector>
+
+#include "swap/mover/buffers.h"
+#include "swap/mover/mover_context.h"
+
+namespace spillway {
+
+// The mover's thread.
+class Prefetch {
+ public:
+  Prefetch(const MoverContext& context, Buffers* buffers);
+
+  // Begins to fill every buffer that has its addresses and whose contents are in their place.
+  // Those that operation `next_op` waits for go before the others.
+  void Start(int64_t next_op);
+  // The forward has put its input there, in the host's memory: writes and then releases it.
+  void Save(Buffer& buffer);
+  // Workers still use buffers, or have something to tell.
+  bool busy() const { return checks_running_ > 0; }
+
+ private:
+  void Fill(Buffer& buffer, int64_t next_op);
+  void FillOnDevice(Buffer& buffer);
+  void FillStages(int64_t next_op);
+  IoRequest& Prepare(Buffer& buffer, int piece, IoOp op, char* data, int64_t next_op);
+  static void ReadDone(IoRequest& request, const absl::Status& status);
+  absl::Status Verify(const BufferTransfer& transfer) const;
+  void Verified(BufferTransfer& transfer);
+  void CopyFromStage(BufferTransfer& transfer);
+  void Filled(BufferTransfer& transfer, const absl::Status& status);
+  static void SaveDone(IoRequest& request, const absl::Status& status);
+
+  const MoverContext& context_;
+  const SwapPlan& plan_ = context_.plan;
+  const StateLayout& layout_ = context_.layout;
+  SwapStore* const store_ = context_.store;
+  Buffers* const buffers_;
+  std::vector<int> free_stages_;  // by the plan's stage_spans
+  int checks_running_ = 0;        // of what came, and checksums of inputs to be written
+};
+
+}  // namespace spillway
