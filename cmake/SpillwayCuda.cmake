@@ -62,7 +62,11 @@ else()
   message(WARNING "No nccl.h of NCCL ${release} (found: ${found}): several ranks can't compute on GPUs")
   target_sources(spillway_torch_cuda PRIVATE ${CMAKE_SOURCE_DIR}/engine/torch/cuda/absent/nccl_ranks.cc)
 endif()
-target_link_libraries(spillway PRIVATE spillway_torch_cuda)
+# Into the library that computes, with what of them the program does not have.
+set_target_properties(spillway_torch_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_sources(spillway_compute PRIVATE $<TARGET_OBJECTS:spillway_torch_cuda>)
+target_link_libraries(spillway_compute PRIVATE $<TARGET_FILE:spillway_cuda> spillway::torch_cuda)
+add_dependencies(spillway_compute spillway_cuda)
 
 # What nvcc compiles: a kernel on a stream of LibTorch's.
 add_executable(cuda_check ${CMAKE_SOURCE_DIR}/cmake/check/cuda_check.cu

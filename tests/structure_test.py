@@ -28,10 +28,11 @@ FLOORS = [
     "engine/run", "engine/config", "engine/report", "engine/train", "engine/inspect",
     "engine/torch", "engine/families",
     "swap/device/cuda", "engine/torch/cuda",
-    "tools", "examples", "bench",
+    "tools", "tools/compute", "examples", "bench",
 ]
 # Leaves, whose headers nobody includes but those named.
-LEAVES = {"swap/device/cuda": {"engine/torch/cuda"}, "engine/torch/cuda": set(), "tools": set()}
+LEAVES = {"swap/device/cuda": {"engine/torch/cuda"}, "engine/torch/cuda": set(),
+          "tools": {"tools/compute"}, "tools/compute": set()}
 # Variants of a folder's sources, of which a build takes one: they stand where their folder does.
 VARIANTS = ("/absent", "/nccl")
 # The highest floor that the tests in a folder of tests/ may use: their layer's.
@@ -39,8 +40,8 @@ TEST_FLOORS = {"io": "io", "swap": "swap/mover", "sim": "swap/mover", "device": 
                "cuda": "swap/device/cuda", "engine": "engine/inspect"}
 # What a plan is made of: plain values, which no thread shares.
 PURE, NOT_PURE = "swap/plan", "io/base/mutex.h"
-# Folders that may include LibTorch's headers.
-TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/families", "tools", "examples", "bench",
+# Folders that may include LibTorch's headers: the program (tools) is linked without it.
+TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/families", "tools/compute", "examples",
                  "tests/torch", "tests/tools"}
 
 # A class larger than this holds several ideas, unless its header says why not.

@@ -9,9 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/base/stop_signal.h"
-#include "engine/torch/open_compute.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
+#include "tools/compute_library.h"
+#include "tools/device_flag.h"
 #include "tools/disk_flags.h"
 
 namespace spillway {
@@ -51,14 +52,18 @@ absl::StatusOr<SwapBenchOptions> OptionsOf(const SwapBenchFlags& flags) {
   return options;
 }
 
-// The GPU whose link is measured, and says so in `options`; the CPU has none. In use until the
-// result is there.
-absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenDevice(const std::string& flag,
-                                                        SwapBenchOptions& options) {
+// The GPU whose link is measured, and says so in `options`; null for the CPU, which has none. In
+// use until the result is there.
+absl::StatusOr<std::shared_ptr<Device>> OpenDevice(const std::string& flag,
+                                                   SwapBenchOptions& options) {
   ASSIGN_OR_RETURN(const DeviceChoice choice,
-                   ChooseComputeDevice(flag, DType::kFloat32, /*device_memory_bytes=*/0));
-  ASSIGN_OR_RETURN(std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
-  options.device = opened->place.device;
+                   ChooseDeviceHere(flag, DType::kFloat32, /*device_memory_bytes=*/0));
+  std::shared_ptr<Device> opened;
+  if (choice.gpu) {
+    ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
+    ASSIGN_OR_RETURN(opened, compute->OpenGpu(choice));
+  }
+  options.device = opened.get();
   options.device_text = choice.Text();
   if (!choice.why_not_gpu.empty()) {
     absl::StrAppend(&options.why_no_link, " (no GPU: ", choice.why_not_gpu, ")");

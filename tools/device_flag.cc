@@ -1,15 +1,24 @@
 #include "tools/device_flag.h"
 
-#include "engine/torch/open_compute.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "tools/compute_library.h"
 
 namespace spillway {
+
+absl::StatusOr<DeviceChoice> ChooseDeviceHere(const std::string& device, DType dtype,
+                                              uint64_t device_memory_bytes) {
+  return ChooseDevice(device, device_memory_bytes, [dtype]() -> absl::StatusOr<ComputeGpu> {
+    if (!BuiltWithCuda()) return NoCudaInThisBuild();
+    ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
+    return compute->FindGpu(dtype);
+  });
+}
 
 absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config) {
   TrainOptions& train = config->train;
   ASSIGN_OR_RETURN(const DeviceChoice choice,
-                   ChooseComputeDevice(train.device, train.dtype, train.device_memory_bytes));
+                   ChooseDeviceHere(train.device, train.dtype, train.device_memory_bytes));
   const bool by_itself = train.device == "auto";
   if (by_itself) LogInfo(choice.Sentence());
   train.device = choice.Text();

@@ -1,11 +1,19 @@
-// --device, looked up on this machine, for the commands that compute.
+// --device, looked up on this machine.
 #pragma once
+
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/config/run_config.h"
 #include "engine/machine/device_choice.h"
+#include "engine/numeric/dtype.h"
 
 namespace spillway {
+
+// ChooseDevice (engine/machine/device_choice.h) among the GPUs that this build can compute on.
+// LibTorch is loaded only where the build has CUDA and the CPU was not asked for.
+absl::StatusOr<DeviceChoice> ChooseDeviceHere(const std::string& device, DType dtype,
+                                              uint64_t device_memory_bytes);
 
 // Chooses for `config`, says so in its values, and logs in one line what `auto` came to.
 absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config);

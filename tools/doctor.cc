@@ -9,9 +9,9 @@
 #include "absl/strings/str_split.h"
 #include "engine/inspect/doctor_page.h"
 #include "engine/machine/swap_paths.h"
-#include "engine/torch/open_compute.h"
-#include "engine/torch/torch_facts.h"
 #include "tools/commands.h"
+#include "tools/compute_library.h"
+#include "tools/device_flag.h"
 
 namespace spillway {
 namespace {
@@ -23,11 +23,15 @@ CommandOutcome RunDoctor(const std::string& swap, const std::string& device, boo
   // Without --swap a run's files go to OUTPUT, most likely somewhere below here.
   if (paths.empty()) paths.push_back(".");
   MachineFacts facts = ProbeMachine(paths);
-  const TorchFacts torch = DescribeTorch();
-  facts.torch_version = torch.version;
-  facts.torch_has_cuda = torch.has_cuda;
+  facts.torch_version = SPILLWAY_TORCH_VERSION;
+  facts.compute_library = FindComputeLibrary();
+  if (BuiltWithCuda() && facts.compute_library.ok()) {
+    const auto compute = OpenComputeLibrary();
+    facts.compute_library = compute.status();
+    facts.torch_has_cuda = compute.ok() && (*compute)->SeesCuda();
+  }
   // A dtype that every GPU computes in: bf16 is refused where it is asked for.
-  facts.device = ChooseComputeDevice(device, DType::kFloat32, /*device_memory_bytes=*/0);
+  facts.device = ChooseDeviceHere(device, DType::kFloat32, /*device_memory_bytes=*/0);
   const std::vector<DoctorLine> lines = Diagnose(facts);
   if (as_json) {
     std::printf("%s\n", DoctorJson(facts, lines)

@@ -1,67 +1,29 @@
-// spillway estimate: what a run would take, from config.json alone.
+// spillway estimate: what a run would take, from config.json alone; tools/compute/estimate.cc
+// measures and reckons.
 #include "engine/estimate/estimate.h"
 
-#include <ATen/Parallel.h>
-
-#include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/config/run_config.h"
-#include "engine/estimate/estimate_output.h"
-#include "engine/estimate/rank_probe.h"
-#include "engine/estimate/run_forecast.h"
-#include "engine/families/gpt2.h"
-#include "engine/machine/memory_limits.h"
-#include "engine/model/read_model_shape.h"
-#include "engine/torch/compute_rate.h"
-#include "engine/torch/model_compute.h"
-#include "engine/torch/open_compute.h"
-#include "engine/tuning/tuned_io.h"
-#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
+#include "tools/compute_library.h"
 #include "tools/device_flag.h"
 #include "tools/ranks.h"
 
 namespace spillway {
 namespace {
 
-enum class DryRunChoice { kAuto, kYes, kNo };
+using DryRun = EstimateTask::DryRun;
 
 struct EstimateFlags {
   TrainFlags train;
   TrainFlags::Text dry_run;
   bool as_json = false;
-};
-
-// A dry run beyond this is only made when asked for; one that takes a while is announced.
-constexpr double kAutoSeconds = 40;
-constexpr double kQuietSeconds = 4;
-constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
-constexpr double kGuessedFlops = 3e10;
-
-// Batches of a step's shape, without any data.
-class ZeroTokens : public Dataset {
- public:
-  ZeroTokens(int64_t samples, int64_t seq_len) : samples_(samples), seq_len_(seq_len) {}
-  int64_t size() const override { return samples_; }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
-    const int64_t count = static_cast<int64_t>(samples.size());
-    const torch::Tensor zeros = torch::zeros({count, seq_len_}, torch::kInt64);
-    return Batch{zeros, zeros};
-  }
-  std::string fingerprint() const override { return "zeros"; }
-
- private:
-  const int64_t samples_, seq_len_;
 };
 
 absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
@@ -71,179 +33,31 @@ absl::StatusOr<RunConfig> Resolve(TrainFlags flags) {
   return ResolveForRanks(flags, {});
 }
 
-// The model as train would build it, or why train would not.
-absl::StatusOr<Model> BuildTrainable(const JsonDocument& document) {
-  ASSIGN_OR_RETURN(const Gpt2Config config, ParseGpt2Config(document));
-  return BuildGpt2(config);
-}
-
-// As train does it before step 1.
-absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
-                              const TrainOptions& options, int64_t seq_len,
-                              const ComputePlace& place) {
-  ZeroTokens data(options.micro_batch * options.accumulate, seq_len);
-  MemoryBudget budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
-  place.memory->SetBudget(&budget);
-  absl::StatusOr<DryRun> found;
-  {
-    ModelCompute compute(model, description, &data, nullptr, options, place);
-    found = compute.MeasureNeeds();
-  }
-  place.memory->SetBudget(nullptr);
-  return found;
-}
-
-// Memory and time of a dry run, guessed beforehand.
-struct DryRunCost {
-  uint64_t bytes = 0;
-  double seconds = 0;
-};
-DryRunCost CostOf(const EstimateInput& input) {
-  uint64_t largest = 0;
-  for (const UnitDescription& unit : input.shape.model.units) {
-    largest = std::max(largest, unit.flat_parameters);
-  }
-  const DType dtype = input.options.dtype;
-  StepShape one = input.step;
-  one.accumulate = 1;
-  const StepFlops flops = FlopsOf(input.shape, one);
-  // One layer with its backward, and the head.
-  const double operations =
-      4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
-  return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-              ComputeMemoryOf(input.shape, dtype, input.step, Bf16ProductsHere()).total_bytes(),
-          operations / kGuessedFlops};
-}
-
-bool WantsDryRun(const EstimateInput& input, DryRunChoice choice) {
-  if (choice == DryRunChoice::kNo || !input.trainable) return false;
-  const DryRunCost cost = CostOf(input);
-  const bool small = cost.bytes < std::min(kAutoBytes, AvailableMemoryBytes() / 4);
-  if (choice == DryRunChoice::kAuto && (cost.seconds > kAutoSeconds || !small)) return false;
-  if (cost.seconds > kQuietSeconds) {
-    LogInfo("computing one layer of each kind to measure it; --dry-run no does without");
-  }
-  return true;
-}
-
-// Compute times where there was no dry run: arithmetic over the rate of a matrix product.
-absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input, const ComputePlace& place) {
-  ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(input.options.dtype, place));
-  const StepFlops flops = FlopsOf(input.shape, input.step);
-  DryRun times;
-  times.graphs = GraphCostsOf(input.shape, input.options.dtype, input.step, rate);
-  times.forward_seconds = times.graphs.seconds_saved;
-  // Of the whole backward: what is recomputed is a part of it, layer by layer.
-  times.backward_seconds.assign(input.shape.model.units.size(), 0);
-  times.backward_seconds.back() = flops.backward / rate;
-  for (size_t i = 0; i < times.forward_seconds.size(); ++i) {
-    times.backward_seconds[i] += 3 * times.forward_seconds[i];
-    times.backward_seconds.back() -= 3 * times.forward_seconds[i];
-  }
-  return times;
-}
-
-// Paths that are not there: a plan for another machine, which can't be measured here.
-bool PathsExist(const std::vector<std::string>& paths) {
-  std::error_code error;
-  for (const std::string& path : paths) {
-    if (std::filesystem::is_directory(path, error)) continue;
-    LogInfo(absl::StrCat("--swap ", path, " is no folder here: no forecast of a step's time"));
-    return false;
-  }
-  return true;
-}
-
-absl::StatusOr<Estimate> MakeEstimateOf(const EstimateFlags& flags) {
-  ASSIGN_OR_RETURN(RunConfig config, Resolve(flags.train));
-  TuneRunConfig(&config);
-  for (const std::string& note : config.notes) LogInfo(note);
-  ASSIGN_OR_RETURN(const DeviceChoice choice, ResolveDevice(&config));
-  DryRunChoice dry_run = DryRunChoice::kAuto;
+absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
+  EstimateTask task;
+  ASSIGN_OR_RETURN(task.config, Resolve(flags.train));
+  TuneRunConfig(&task.config);
+  for (const std::string& note : task.config.notes) LogInfo(note);
   if (flags.dry_run) {
-    ASSIGN_OR_RETURN(dry_run, ChoiceFlag<DryRunChoice>("--dry-run", *flags.dry_run,
-                                                       {{"auto", DryRunChoice::kAuto},
-                                                        {"yes", DryRunChoice::kYes},
-                                                        {"no", DryRunChoice::kNo}}));
+    ASSIGN_OR_RETURN(
+        task.dry_run,
+        ChoiceFlag<DryRun>("--dry-run", *flags.dry_run,
+                           {{"auto", DryRun::kAuto}, {"yes", DryRun::kYes}, {"no", DryRun::kNo}}));
   }
-  EstimateInput input;
-  input.drive_bytes_per_day = config.train.drive_bytes_per_day;
-  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(config.model + "/config.json"));
-  ASSIGN_OR_RETURN(input.shape, ReadModelShape(document));
-  input.options = config.train;
-  if (input.options.threads == 0) {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    input.options.threads = std::max(1, cores / config.train.ranks);
-  }
-  at::set_num_threads(input.options.threads);
-  ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(choice));
-  // As train --ranks does: all of them on this machine.
-  ChooseBudgets(choice, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
-                config.train.ranks);
-  input.step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
-  const int64_t positions = input.shape.positions;
-  if (input.step.seq_len == 0) {
-    input.step.seq_len = positions > 0 ? std::min<int64_t>(positions, 1024) : 1024;
-  }
-  if (positions > 0 && input.step.seq_len > positions) {
-    return absl::InvalidArgumentError(absl::StrCat("--seq-len ", input.step.seq_len,
-                                                   " is more than the ", positions,
-                                                   " positions of the model"));
-  }
-  const Bf16Products products = choice.gpu ? Bf16Products::kInPlace : Bf16ProductsHere();
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    const int i = static_cast<int>(dtype);
-    input.memory[i] = ComputeMemoryOf(input.shape, dtype, input.step, products);
-    input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
-  }
+  ASSIGN_OR_RETURN(task.device, ResolveDevice(&task.config));
+  ASSIGN_OR_RETURN(task.document, ReadStrictJson(task.config.model + "/config.json"));
+  ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document));
+  return task;
+}
 
-  absl::StatusOr<Model> model = absl::UnimplementedError("");
-  if (input.shape.model_type == "gpt2") {
-    model = BuildTrainable(document);
-    if (!model.ok()) input.shape.notes.push_back(std::string(model.status().message()));
-  }
-  input.trainable = model.ok();
-  DryRun times;
-  if (dry_run == DryRunChoice::kYes && !input.trainable) {
-    return absl::InvalidArgumentError(
-        "--dry-run yes: this build can't compute this model; leave it out for the formula");
-  }
-  if (WantsDryRun(input, dry_run)) {
-    ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*model));
-    ASSIGN_OR_RETURN(times,
-                     RunDry(*model, description, input.options, input.step.seq_len, opened->place));
-    const int i = static_cast<int>(input.options.dtype);
-    input.memory[i] = times.memory;
-    input.graphs[i] = times.graphs;
-    input.measured = true;
-    input.shape.model = description;
-  }
-  ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
-  if (!PathsExist(input.options.swap_paths)) return estimate;
-  if (!input.measured) {
-    ASSIGN_OR_RETURN(times, TimesFromShape(input, opened->place));
-  }
-  SwapManagerOptions manager;
-  const int workers =
-      input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
-  input.clock =
-      MeasureClock(*estimate.plan.swaps, input.options,
-                   WithoutRecompute(times, estimate.plan.graphs), workers, opened->place.device);
-  if (!input.clock) return estimate;
-  if (estimate.plan.shards) {
-    const auto kept = KeptCollectiveRates(estimate.plan.shards->sums, choice.gpu.has_value());
-    input.collective = kept.value_or(kAssumedRates);
-    input.collective_assumed = !kept;
-  }
-  TimeOperations(estimate.plan, times, input.collective, *input.clock);
-  ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
-  TimeOperations(estimate.plan, times, input.collective, *input.clock);
-  estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
-  return estimate;
+absl::StatusOr<Estimate> EstimateOf(const EstimateFlags& flags) {
+  ASSIGN_OR_RETURN(const EstimateTask task, ReadTask(flags));
+  ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
+  return compute->MakeEstimate(task);
 }
 
 CommandOutcome RunEstimate(const EstimateFlags& flags) {
-  const auto estimate = MakeEstimateOf(flags);
+  const auto estimate = EstimateOf(flags);
   if (!estimate.ok()) return {estimate.status()};
   if (flags.as_json) {
     std::printf("%s\n", EstimateJson(*estimate).dump().c_str());

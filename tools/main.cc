@@ -13,7 +13,6 @@
 #include "engine/base/nearest.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/machine/memory_limits.h"
-#include "engine/machine/process_setup.h"
 #include "io/base/log.h"
 #include "tools/commands.h"
 #include "tools/help_text.h"
@@ -180,7 +179,4 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace spillway
 
-int main(int argc, char** argv) {
-  spillway::SleepingOpenMpThreads(argv);
-  return spillway::Main(argc, argv);
-}
+int main(int argc, char** argv) { return spillway::Main(argc, argv); }

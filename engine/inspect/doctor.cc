@@ -342,7 +342,10 @@ void Compute(const MachineFacts& facts, Page& page) {
   page.Section("Compute");
   const std::string torch =
       absl::StrCat(facts.torch_version, facts.torch_has_cuda ? ", with CUDA" : ", for the CPU");
-  if (absl::StartsWith(facts.torch_version, kTorchTested)) {
+  if (!facts.compute_library.ok()) {
+    page.Bad("LibTorch", std::string(facts.compute_library.message()),
+             "mend that: without it nothing is trained, generated or estimated");
+  } else if (absl::StartsWith(facts.torch_version, kTorchTested)) {
     page.Ok("LibTorch", torch);
   } else {
     page.Warn("LibTorch", torch,

@@ -1,5 +1,6 @@
 #include "engine/machine/device_choice.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/machine/memory_limits.h"
@@ -57,6 +58,19 @@ absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<
     return found.ok() ? status : Annotate(status, "--device cuda");
   }
   return choice;
+}
+
+absl::Status NoCudaInThisBuild() {
+  return absl::FailedPreconditionError(
+      "this build has no CUDA: build the preset cuda (tools/build cuda)");
+}
+
+absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device, uint64_t device_memory_bytes,
+                                          const std::function<absl::StatusOr<ComputeGpu>()>& find) {
+  const bool resolved = absl::StartsWith(device, "cuda:");
+  ASSIGN_OR_RETURN(const DeviceWish wish, ParseDeviceWish(resolved ? "cuda" : device));
+  if (wish == DeviceWish::kCpu) return DeviceChoice{};
+  return ChooseDevice(wish, find(), resolved ? 0 : device_memory_bytes);
 }
 
 }  // namespace spillway

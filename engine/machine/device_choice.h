@@ -1,8 +1,10 @@
 // On what a run computes: --device, against what this build and this machine have. Pure functions
-// of values; who asks the machine is engine/torch/open_compute.h.
+// of values; who asks the machine is engine/torch/open_compute.h or, before LibTorch is loaded,
+// tools/device_flag.h.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -46,5 +48,13 @@ uint64_t GpuBudgetBytes(uint64_t free_bytes);
 // GPU has not as much as the budget.
 absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<ComputeGpu>& found,
                                           uint64_t device_memory_bytes);
+
+// What a build without CUDA answers when it is asked for its GPU: kFailedPrecondition.
+absl::Status NoCudaInThisBuild();
+
+// The same for `device`: "auto", "cpu" or "cuda", or what an earlier choice's Text gave. Asks
+// `find` for a GPU unless it is the CPU.
+absl::StatusOr<DeviceChoice> ChooseDevice(const std::string& device, uint64_t device_memory_bytes,
+                                          const std::function<absl::StatusOr<ComputeGpu>()>& find);
 
 }  // namespace spillway

@@ -46,6 +46,7 @@ struct MachineFacts {
 
   std::string torch_version;
   bool torch_has_cuda = false;
+  absl::Status compute_library;  // whether what computes with LibTorch can be opened
   GpuFacts gpu;
   // What runs compute on here (--device), or why not on what was asked for.
   absl::StatusOr<DeviceChoice> device = DeviceChoice();

@@ -12,17 +12,24 @@ constexpr char kSpinCount[] = "10000";
 
 }  // namespace
 
-void SleepingOpenMpThreads(char** argv) {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+std::string ProgramPath() {
+  char path[4096];
+  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
+  return size > 0 ? std::string(path, size) : "";
+}
+
+bool SetOpenMpWaits() {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return false;
   setenv("OMP_WAIT_POLICY", "PASSIVE", 1);
   setenv("GOMP_SPINCOUNT", kSpinCount, /*overwrite=*/0);
+  return true;
+}
+
+void SleepingOpenMpThreads(char** argv) {
+  if (!SetOpenMpWaits()) return;
   // By its own path: started as /proc/self/exe, the program would be called "exe" in ps and pkill.
-  char path[4096];
-  const ssize_t size = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  if (size > 0) {
-    path[size] = '\0';
-    execv(path, argv);
-  }
+  const std::string path = ProgramPath();
+  if (!path.empty()) execv(path.c_str(), argv);
   // Still here: /proc is not there, or the file has gone. Slower, but right.
 }
 

@@ -1,29 +1,17 @@
 #include "engine/torch/open_compute.h"
 
-#include "absl/strings/match.h"
 #include "engine/machine/memory_limits.h"
-#include "io/base/status.h"
 
 namespace spillway {
-namespace {
 
-absl::StatusOr<ComputeGpu> FindGpu(DType dtype) {
+absl::StatusOr<ComputeGpu> FindComputeGpu(DType dtype) {
   CudaSupport* const cuda = LinkedCuda();
-  if (cuda == nullptr) {
-    return absl::FailedPreconditionError(
-        "this build has no CUDA: build the preset cuda (tools/build cuda)");
-  }
-  return cuda->Find(dtype);
+  return cuda == nullptr ? NoCudaInThisBuild() : cuda->Find(dtype);
 }
-
-}  // namespace
 
 absl::StatusOr<DeviceChoice> ChooseComputeDevice(const std::string& device, DType dtype,
                                                  uint64_t device_memory_bytes) {
-  const bool resolved = absl::StartsWith(device, "cuda:");
-  ASSIGN_OR_RETURN(const DeviceWish wish, ParseDeviceWish(resolved ? "cuda" : device));
-  if (wish == DeviceWish::kCpu) return DeviceChoice{};
-  return ChooseDevice(wish, FindGpu(dtype), resolved ? 0 : device_memory_bytes);
+  return ChooseDevice(device, device_memory_bytes, [dtype] { return FindComputeGpu(dtype); });
 }
 
 absl::StatusOr<std::unique_ptr<OpenedPlace>> OpenCompute(const DeviceChoice& choice) {

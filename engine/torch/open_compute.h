@@ -9,9 +9,10 @@
 
 namespace spillway {
 
-// `device`: "auto", "cpu" or "cuda", or what an earlier choice's Text gave. Looks for a GPU
-// unless it is the CPU. An earlier choice was checked against the budget then, and is not again.
-// Errors: CudaSupport::Find's and ChooseDevice's.
+// The GPU of this rank: CudaSupport::Find, or NoCudaInThisBuild.
+absl::StatusOr<ComputeGpu> FindComputeGpu(DType dtype);
+
+// ChooseDevice (engine/machine/device_choice.h) among what FindComputeGpu finds.
 absl::StatusOr<DeviceChoice> ChooseComputeDevice(const std::string& device, DType dtype,
                                                  uint64_t device_memory_bytes);
 

@@ -5,14 +5,9 @@
 
 #include <cstdint>
 
-namespace spillway {
+#include "engine/options/sampling_options.h"
 
-struct SamplingOptions {
-  double temperature = 0.8;  // 0: the likeliest
-  int64_t top_k = 50;        // only the k likeliest; 0: all
-  double top_p = 1;          // of those the fewest that have this much of the chances together
-  uint64_t seed = 42;
-};
+namespace spillway {
 
 // Draws token number `index` of a text from its logits [classes], fp32. The same options,
 // index and logits give the same token, whatever was drawn before. At temperature 0 the first

@@ -235,6 +235,9 @@ TEST(Doctor, LibTorchAndLaunchers) {
   MachineFacts facts = GoodMachine();
   facts.torch_version = "2.9.1";
   ExpectLine(facts, "LibTorch", Mark::kWarn, "2.9.1, for the CPU", "2.11.0");
+  facts.compute_library = absl::UnavailableError("libspillway_compute.so is missing");
+  ExpectLine(facts, "LibTorch", Mark::kBad, "libspillway_compute.so is missing", "mend that");
+  EXPECT_EQ(DoctorExitCode(Diagnose(facts)), 1);
   ExpectLine(facts, "launcher", Mark::kOk, "none", "");
   facts.launcher = {{"WORLD_SIZE", "2"}, {"RANK", "0"}};
   ExpectLine(facts, "launcher", Mark::kOk, "WORLD_SIZE=2, RANK=0", "");

@@ -84,5 +84,20 @@ TEST(DeviceChoice, TheBudgetLeavesATwentiethOfWhatIsFree) {
   EXPECT_EQ(GpuBudgetBytes(kMiB - 1), 0u);
 }
 
+TEST(DeviceChoice, TheCpuIsChosenWithoutALookAtGpus) {
+  bool asked = false;
+  const auto find = [&asked]() -> absl::StatusOr<ComputeGpu> {
+    asked = true;
+    return NoCudaInThisBuild();
+  };
+  EXPECT_FALSE(ChooseDevice("cpu", 0, find)->gpu);
+  EXPECT_EQ(ExitCodeOf(ChooseDevice("tpu", 0, find).status()), 2);
+  EXPECT_FALSE(asked);
+  EXPECT_THAT(ChooseDevice("auto", 0, find)->why_not_gpu, HasSubstr("tools/build cuda"));
+  EXPECT_TRUE(asked);
+  // What an earlier choice's Text says is no wish of auto's.
+  EXPECT_EQ(ExitCodeOf(ChooseDevice("cuda:1 (GPU)", 0, find).status()), 2);
+}
+
 }  // namespace
 }  // namespace spillway

@@ -1,0 +1,191 @@
+// The engine's own arithmetic and its readers of text: no LibTorch, one thread.
+#include <benchmark/benchmark.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/data/tokenizer.h"
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/simd_dispatch.h"
+#include "engine/numeric/update_loops.h"
+#include "engine/ranks/gradient_sums.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kParameters = 256 * 1024;  // of a tile
+constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+constexpr SimdTarget kTargets[] = {SimdTarget::kBaseline, SimdTarget::kAvx2, SimdTarget::kAvx512};
+
+// The planes of one tile, zero: no loop's time depends on its values.
+struct Tile {
+  UpdatePlanes PlanesOf(DType dtype) {
+    return {weight.data(),
+            dtype == DType::kBFloat16 ? residual.data() : nullptr,
+            dtype == DType::kFloat16 ? master.data() : nullptr,
+            moment1.data(),
+            moment2.data(),
+            gradient.data(),
+            kParameters};
+  }
+  std::vector<float> weight = std::vector<float>(kParameters);
+  std::vector<uint16_t> residual = std::vector<uint16_t>(kParameters);
+  std::vector<float> master = weight, moment1 = weight, moment2 = weight, gradient = weight;
+};
+
+// Read and written of a parameter by AdamW.
+uint64_t AdamBytes(DType dtype) {
+  const uint64_t own = dtype == DType::kFloat32 ? 4 : dtype == DType::kBFloat16 ? 4 : 6;
+  return 2 * (own + 8) + DTypeBytes(dtype);
+}
+
+void AdamW(benchmark::State& state, SimdTarget target, DType dtype) {
+  SetSimdTargetForTest(target);
+  Tile tile;
+  const UpdateConstants constants = {1, 0.999f, 0, 0.1f, 0.999f, 0.001f, 1, 1e-8f, -1e-4f, 0, 1};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        UpdateParameters(dtype, UpdateRule::kAdamW, tile.PlanesOf(dtype), constants));
+  }
+  ResetSimdTargetForTest();
+  state.SetItemsProcessed(state.iterations() * kParameters);
+  state.SetBytesProcessed(state.iterations() * kParameters * AdamBytes(dtype));
+}
+
+void Round(benchmark::State& state, SimdTarget target, DType dtype) {
+  SetSimdTargetForTest(target);
+  Tile tile;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        RoundGradient(dtype, tile.gradient.data(), tile.weight.data(), kParameters));
+  }
+  ResetSimdTargetForTest();
+  state.SetItemsProcessed(state.iterations() * kParameters);
+  state.SetBytesProcessed(state.iterations() * kParameters * (4 + DTypeBytes(dtype)));
+}
+
+void Accumulate(benchmark::State& state, SimdTarget target, DType dtype) {
+  SetSimdTargetForTest(target);
+  Tile tile;
+  for (auto _ : state) {
+    AccumulateGradient(dtype, tile.gradient.data(), kParameters, tile.weight.data(), false);
+    benchmark::ClobberMemory();
+  }
+  ResetSimdTargetForTest();
+  state.SetItemsProcessed(state.iterations() * kParameters);
+  state.SetBytesProcessed(state.iterations() * kParameters * (8 + DTypeBytes(dtype)));
+}
+
+// Other ranks that answer at once, and send what is in the memory already.
+class SilentRanks final : public Collectives {
+ public:
+  explicit SilentRanks(int size) : size_(size) {}
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  absl::Status Exchange(absl::Span<const char* const>, absl::Span<char* const>, uint64_t) override {
+    return absl::OkStatus();
+  }
+  absl::Status Send(int, const char*, uint64_t) override { return absl::OkStatus(); }
+  absl::Status Receive(int, char*, uint64_t) override { return absl::OkStatus(); }
+  uint64_t sent_bytes() const override { return 0; }
+  void Abort() override {}
+
+ private:
+  const int size_;
+};
+
+// What one rank adds up of a unit, its exchange apart. An item is a parameter of one rank's sums.
+void OrderedSum(benchmark::State& state, bool bf16) {
+  const int ranks = static_cast<int>(state.range(0));
+  GradientSumOptions options;
+  options.grid = {ranks, ranks, 0};
+  options.exchange_bf16 = bf16;
+  SilentRanks group(ranks);
+  std::vector<char> memory(GradientSums::MemoryBytes(options));
+  GradientSums sums(options, &group, nullptr, nullptr, ExchangeStream(), memory.data());
+  const uint64_t shard = 1 << 20;
+  const std::vector<float> unit(shard * ranks);
+  std::vector<float> out(shard);
+  for (auto _ : state) {
+    if (!sums.Sum(0, unit.data(), shard, out.data()).ok()) state.SkipWithError("the sum failed");
+  }
+  state.SetItemsProcessed(state.iterations() * shard * ranks);
+  state.SetBytesProcessed(state.iterations() * shard * ranks * sizeof(float));
+}
+BENCHMARK_CAPTURE(OrderedSum, fp32, false)->Arg(2)->Arg(8)->ArgName("ranks");
+BENCHMARK_CAPTURE(OrderedSum, bf16, true)->Arg(2)->Arg(8)->ArgName("ranks");
+
+// A mebibyte of words as prose has them: common ones often, some capitals, marks and numbers.
+const std::string& Text() {
+  static const std::string text = [] {
+    const char* const words[] = {"the",    "of",        "and", "which", "memory", "is",
+                                 "to",     "step",      "in",  "unit",  "state",  "every",
+                                 "weight", "caf\u00e9", "it",  "layer"};
+    std::mt19937 random(1);
+    std::string text;
+    while (text.size() < (1 << 20)) {
+      const uint32_t draw = random();
+      std::string word = words[(draw % 16) * (draw / 16 % 16) / 16];
+      if (draw % 29 == 0) word = absl::StrCat(draw % 2000);
+      if (draw % 17 == 0) word[0] = static_cast<char>(word[0] & ~0x20);
+      absl::StrAppend(&text, word, draw % 13 == 0 ? ".\n" : draw % 11 == 0 ? ", " : " ");
+    }
+    return text;
+  }();
+  return text;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> OpenTokenizer(const std::string& kind) {
+  if (kind == "bytes") return NewByteTokenizer();
+  if (kind == "bpe") return LoadTokenizer(SPILLWAY_SOURCE_DIR "/tests/golden/tokenizers/gpt2");
+  char directory[] = "/tmp/spillway-benchmark.XXXXXX";
+  if (mkdtemp(directory) == nullptr) return absl::UnavailableError("no room in /tmp");
+  const std::string file = absl::StrCat(directory, "/text.txt");
+  std::ofstream(file) << Text();
+  auto tokenizer = NewCharTokenizer({file});
+  std::filesystem::remove_all(directory);
+  return tokenizer;
+}
+
+void Encode(benchmark::State& state, const std::string& kind) {
+  const auto tokenizer = OpenTokenizer(kind);
+  if (!tokenizer.ok()) {
+    return state.SkipWithError(std::string(tokenizer.status().message()).c_str());
+  }
+  const auto encoder = (*tokenizer)->NewEncoder("text");
+  std::vector<uint32_t> tokens;
+  for (auto _ : state) {
+    tokens.clear();
+    if (!encoder->Encode(Text(), &tokens).ok() || !encoder->Finish(&tokens).ok()) {
+      return state.SkipWithError("the text was refused");
+    }
+  }
+  state.SetBytesProcessed(state.iterations() * Text().size());
+  state.counters["tokens_per_byte"] = static_cast<double>(tokens.size()) / Text().size();
+}
+BENCHMARK_CAPTURE(Encode, bytes, "bytes")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Encode, chars, "chars")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(Encode, bpe, "bpe")->Unit(benchmark::kMillisecond);
+
+// The loops, for every instruction set that the processor has.
+void RegisterLoops() {
+  for (const SimdTarget target : kTargets) {
+    if (!SimdTargetSupported(target)) continue;
+    for (const DType dtype : kDTypes) {
+      const std::string name = absl::StrCat("/", SimdTargetName(target), "/", DTypeName(dtype));
+      benchmark::RegisterBenchmark(("AdamW" + name).c_str(), AdamW, target, dtype);
+      benchmark::RegisterBenchmark(("Round" + name).c_str(), Round, target, dtype);
+      benchmark::RegisterBenchmark(("Accumulate" + name).c_str(), Accumulate, target, dtype);
+    }
+  }
+}
+[[maybe_unused]] const bool registered = (RegisterLoops(), true);
+
+}  // namespace
+}  // namespace spillway

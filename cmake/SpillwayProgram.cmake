@@ -1,0 +1,43 @@
+# The program `spillway`, which needs no LibTorch, and the library beside it that computes with
+# LibTorch and is opened when needed (tools/compute_library.h). The two are moved together.
+
+set_source_files_properties(tools/main.cc tools/compute_library.cc tools/compute/compute_library.cc PROPERTIES
+  COMPILE_DEFINITIONS "SPILLWAY_VERSION=\"${PROJECT_VERSION}\"")
+set_source_files_properties(tools/doctor.cc PROPERTIES
+  COMPILE_DEFINITIONS "SPILLWAY_TORCH_VERSION=\"${SPILLWAY_TORCH_VERSION}\"")
+
+file(GLOB tool_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/*.cc)
+# Its object says whether the build has CUDA: never another build's.
+set(own_source ${CMAKE_SOURCE_DIR}/tools/compute_library.cc)
+list(REMOVE_ITEM tool_sources ${own_source})
+add_executable(spillway ${own_source})
+spillway_compile_together(spillway ${tool_sources})
+target_link_libraries(spillway PRIVATE spillway_engine_core spillway::cli11 ${CMAKE_DL_LIBS})
+target_compile_options(spillway PRIVATE -O1) # commands wait for what they call
+if(SPILLWAY_CUDA)
+  set_property(SOURCE ${own_source} APPEND PROPERTY COMPILE_DEFINITIONS SPILLWAY_HAS_CUDA)
+endif()
+spillway_precompile(spillway <CLI/CLI.hpp> <nlohmann/json.hpp>)
+# Whole and exported: the library takes from here what it needs of these, so that there is one of each.
+set(whole spillway_io spillway_swap spillway_engine_core ${spillway_static_absl})
+if(SPILLWAY_CUDA)
+  list(APPEND whole spillway_cuda_kernels)
+endif()
+list(JOIN whole "," whole)
+set_target_properties(spillway PROPERTIES ENABLE_EXPORTS ON LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,${whole}")
+target_link_options(spillway PRIVATE -Wl,--no-as-needed) # the library may need more of them
+
+file(GLOB compute_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/compute/*.cc)
+add_library(spillway_compute_commands OBJECT ${compute_sources})
+set_target_properties(spillway_compute_commands PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(spillway_compute_commands PRIVATE spillway_engine spillway::cli11)
+spillway_precompiled_by(spillway_compute_commands spillway_engine)
+
+# Not linked with what spillway_engine stands on, which the program has.
+add_library(spillway_compute MODULE $<TARGET_OBJECTS:spillway_compute_commands>)
+set_target_properties(spillway_compute PROPERTIES LINKER_LANGUAGE CXX)
+target_link_libraries(spillway_compute PRIVATE $<TARGET_FILE:spillway_engine> spillway::torch)
+add_dependencies(spillway_compute spillway_engine)
+# What libtorch_cpu.so needs is looked for where this library says (tools/setup's runtime/), too.
+target_link_options(spillway_compute PRIVATE -Wl,--disable-new-dtags)
+add_dependencies(spillway spillway_compute)

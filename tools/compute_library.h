@@ -1,0 +1,83 @@
+// What computes with LibTorch: a shared library of ours, beside the program, that a command opens
+// when it first computes. Loading LibTorch takes most of a second, so flags are checked before, and
+// commands that compute nothing do without it.
+//
+// The library (tools/compute/, engine/torch/, engine/families/) has no copy of io, swap and the
+// engine's core: it takes them from the program, which exports all of its symbols. So there is one
+// log, one set of statics, and one type behind every Status and exception. Main thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/strict_json.h"
+#include "engine/config/run_config.h"
+#include "engine/estimate/estimate.h"
+#include "engine/machine/device_choice.h"
+#include "engine/numeric/dtype.h"
+#include "engine/options/sampling_options.h"
+#include "swap/device/device.h"
+#include "tools/commands.h"
+
+namespace spillway {
+
+struct EstimateTask {
+  enum class DryRun { kAuto, kYes, kNo };
+
+  RunConfig config;     // tuned, its device resolved
+  DeviceChoice device;  // what that came to
+  DryRun dry_run = DryRun::kAuto;
+  JsonDocument document;  // the model's config.json
+  ModelShape shape;       // of it
+};
+
+struct GenerateTask {
+  std::string model, prompt, device = "auto";
+  std::string tokenizer = "model";
+  std::optional<DType> dtype;                               // none: the weights'
+  uint64_t device_memory_bytes = 0, host_memory_bytes = 0;  // 0: chosen
+  std::vector<std::string> swap_paths;
+  int64_t tokens = 100;
+  int threads = 1;
+  SamplingOptions sampling;
+  bool ignore_end = false, as_json = false;
+};
+
+// What the library does, each call to its end.
+class ComputeLibrary {
+ public:
+  virtual ~ComputeLibrary() = default;
+
+  virtual CommandOutcome Train(const RunConfig& config) = 0;
+  virtual absl::StatusOr<Estimate> MakeEstimate(const EstimateTask& task) = 0;
+  // Writes the text to stdout as it comes.
+  virtual absl::Status Generate(const GenerateTask& task) = 0;
+
+  // Whether LibTorch's CUDA libraries are linked and see a device.
+  virtual bool SeesCuda() = 0;
+  // As CudaSupport::Find (engine/torch/cuda_support.h).
+  virtual absl::StatusOr<ComputeGpu> FindGpu(DType dtype) = 0;
+  // Once. REQUIRES: choice.gpu.
+  virtual absl::StatusOr<std::shared_ptr<Device>> OpenGpu(const DeviceChoice& choice) = 0;
+};
+
+// Opens the library at the first call; it stays open. OpenMP's threads, which come with it, are
+// told how to wait (SetOpenMpWaits). kUnavailable, with the remedy, where the library is not beside
+// the program, is another version's, or does not load.
+absl::StatusOr<ComputeLibrary*> OpenComputeLibrary();
+
+// Whether the library is where it is looked for, without loading it: OK, or what
+// OpenComputeLibrary would say of that.
+absl::Status FindComputeLibrary();
+
+// Of a build without CUDA false, and then nothing needs to be opened to know that there is no GPU.
+bool BuiltWithCuda();
+
+}  // namespace spillway
+
+// What the library exports: its one object, for a program that says the same version.
+extern "C" spillway::ComputeLibrary* spillway_compute_library(const char* version);
