@@ -60,8 +60,9 @@ class FileSystem {
   virtual absl::StatusOr<uint64_t> RandomNumber() = 0;
 };
 
-// See io/file.h.
+// See io/file.h. On failure *taken says whether the disk has taken all of `content`; if not, `path`
+// is as it was.
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
-                                 absl::string_view content);
+                                 absl::string_view content, bool* taken = nullptr);
 
 }  // namespace spillway

@@ -30,9 +30,11 @@ std::string DirectoryOf(const std::string& path) {
   return path.substr(0, std::max<size_t>(slash, 1));
 }
 
-absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content) {
+absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content,
+                          bool* taken) {
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path));
   RETURN_IF_ERROR(file->Append(content));
+  *taken = true;
   RETURN_IF_ERROR(file->Sync());
   return file->Close();
 }
@@ -68,13 +70,16 @@ absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit
 }
 
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
-                                 absl::string_view content) {
+                                 absl::string_view content, bool* taken) {
+  bool ignored;
+  if (taken == nullptr) taken = &ignored;
+  *taken = false;
   const std::string name(path);
   // Random and not the process id: two containers that share a directory may
   // run under the same one.
   ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());
   const std::string temporary = absl::StrFormat("%s%s%016x", name, kTemporaryMark, random);
-  absl::Status status = WriteAndSync(files, temporary, content);
+  absl::Status status = WriteAndSync(files, temporary, content, taken);
   if (status.ok()) status = files.Rename(temporary, name);
   if (!status.ok()) {
     (void)files.Remove(temporary);

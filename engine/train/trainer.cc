@@ -192,7 +192,7 @@ absl::Status Trainer::StartCommit(bool finished) {
   CommitCopies* const copies = storage_->copies();
   {
     const TraceSpan span(recorder_->trace(), SpanKind::kWaitCommit);
-    RETURN_IF_ERROR(manager_->AwaitCommit());
+    RETURN_IF_ERROR(manager_->AwaitNoCommit());
     // The commit being copied must stay until it is, and this one would replace it.
     const absl::Status status = copies != nullptr ? copies->Wait() : absl::OkStatus();
     if (!status.ok()) LogWarning(status.message());
