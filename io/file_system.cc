@@ -169,9 +169,11 @@ class RealFileSystem final : public FileSystem {
   }
 };
 
-absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content) {
+absl::Status WriteAndSync(FileSystem& files, const std::string& path, absl::string_view content,
+                          bool* taken) {
   ASSIGN_OR_RETURN(const std::unique_ptr<NewFile> file, files.Create(path));
   RETURN_IF_ERROR(file->Append(content));
+  *taken = true;
   RETURN_IF_ERROR(file->Sync());
   return file->Close();
 }
@@ -219,11 +221,14 @@ std::string FileName(absl::string_view path) {
 }
 
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
-                                 absl::string_view content) {
+                                 absl::string_view content, bool* taken) {
+  bool ignored;
+  if (taken == nullptr) taken = &ignored;
+  *taken = false;
   const std::string name(path);
   ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());
   const std::string temporary = AtomicWriteName(name, random);
-  absl::Status status = WriteAndSync(files, temporary, content);
+  absl::Status status = WriteAndSync(files, temporary, content, taken);
   if (status.ok()) status = files.Rename(temporary, name);
   if (!status.ok()) {
     (void)files.Remove(temporary);

@@ -107,9 +107,10 @@ std::string FileName(absl::string_view path);
 // Writes `content` so that after a crash at any moment `path` holds either
 // its old content or the new one: temporary name in the same directory,
 // fdatasync, rename, fsync of the directory. Mode 0600.
-// A symbolic link at `path` is replaced, not followed.
+// A symbolic link at `path` is replaced, not followed. On failure *taken says whether the
+// disk has taken all of `content`; if not, `path` is as it was.
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
-                                 absl::string_view content);
+                                 absl::string_view content, bool* taken = nullptr);
 absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content);
 
 }  // namespace spillway

@@ -41,7 +41,7 @@ absl::Status CommitStarter::Start(bool finished) {
   CommitCopies* const copies = storage.copies();
   {
     const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);
-    RETURN_IF_ERROR(manager.AwaitCommit());
+    RETURN_IF_ERROR(manager.AwaitNoCommit());
     // The commit being copied must stay until it is, and this one would replace it.
     const absl::Status status = copies != nullptr ? copies->Wait() : absl::OkStatus();
     if (!status.ok()) LogWarning(status.message());

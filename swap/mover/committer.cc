@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "io/base/check.h"
+#include "io/base/log.h"
 
 namespace spillway {
 
@@ -12,6 +14,7 @@ Committer::Committer(const MoverContext& context, Passes* passes, Executor* exec
 void Committer::Start(const std::string& manifest_path, const CommitRecord& record,
                       std::function<void()> at_end, std::function<absl::Status()> publish) {
   SPILLWAY_CHECK(store_ != nullptr && store_->two_slots() && run_ == nullptr);
+  lost_ = absl::OkStatus();
   run_ = std::make_unique<Run>();
   run_->manifest_path = manifest_path;
   run_->record = record;
@@ -47,24 +50,34 @@ void Committer::Sync() {
   if (!commit.ok()) return context_.thread->Fail(commit.status());
   run_->phase = Phase::kSyncing;
   thread_.Run([this, commit = *std::move(commit), publish = run_->publish] {
-    absl::Status status = store_->MakeDurable(commit);
+    bool only_lost = false;
+    absl::Status status = store_->MakeDurable(commit, &only_lost);
     if (status.ok() && publish) status = publish();
-    context_.thread->Post([this, status = std::move(status)] { Synced(status); });
+    only_lost &= publish == nullptr;
+    context_.thread->Post(
+        [this, status = std::move(status), only_lost] { Synced(status, only_lost); });
   });
 }
 
-void Committer::Synced(const absl::Status& status) {
+void Committer::Synced(const absl::Status& status, bool only_lost) {
   const std::unique_ptr<Run> run = std::move(run_);
   passes_->LetGo();
-  if (!status.ok()) return context_.thread->Fail(status);
-  store_->EndCommit();
-  context_.record->Event("committed");
-  if (run->at_end) run->at_end();
-  if (waiter_) std::exchange(waiter_, nullptr)(absl::OkStatus());
+  if (!status.ok() && !only_lost) return context_.thread->Fail(status);
+  lost_ = status;
+  if (status.ok()) {
+    store_->EndCommit();
+    context_.record->Event("committed");
+    if (run->at_end) run->at_end();
+  } else {
+    store_->GiveUpCommit();
+    context_.record->Event("commit lost");
+    LogWarning(absl::StrCat(status.message(), "; the run goes on without this commit"));
+  }
+  if (waiter_) std::exchange(waiter_, nullptr)(status);
 }
 
 void Committer::Await(Done done) {
-  if (run_ == nullptr) return done(absl::OkStatus());
+  if (run_ == nullptr) return done(lost_);
   waiter_ = std::move(done);
 }
 

@@ -14,7 +14,9 @@
 
 namespace spillway {
 
-// The mover's thread. A commit that fails is the mover's failure.
+// The mover's thread. A commit that fails is the mover's failure, unless the disk only had no room
+// for its manifest: then it is lost, a warning says so, and the commit before stays the last. (Not
+// where others are to be told of the commit by `publish`: they would wait for it.)
 class Committer {
  public:
   using Done = MoverThread::Done;
@@ -26,7 +28,7 @@ class Committer {
              std::function<void()> at_end, std::function<absl::Status()> publish);
   // Goes on where it can.
   void Advance();
-  // Once no commit is under way.
+  // Once no commit is under way: OK, or why the last one was lost.
   void Await(Done done);
   void FailWaiter(const absl::Status& status);
   // No thread waits for the disk.
@@ -48,12 +50,13 @@ class Committer {
   };
   void StartSaves();
   void Sync();
-  void Synced(const absl::Status& status);
+  void Synced(const absl::Status& status, bool only_lost);
 
   const MoverContext& context_;
   SwapStore* const store_ = context_.store;
   Passes* const passes_;
   std::unique_ptr<Run> run_;
+  absl::Status lost_;  // why the last one was
   Done waiter_;
   WorkerPool thread_;
 };

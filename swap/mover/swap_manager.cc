@@ -102,7 +102,7 @@ absl::Status SwapManager::Flush() {
 absl::Status SwapManager::StartCommit(absl::string_view manifest_path, const CommitRecord& record,
                                       std::function<void()> at_end,
                                       std::function<absl::Status()> publish) {
-  RETURN_IF_ERROR(AwaitCommit());
+  RETURN_IF_ERROR(AwaitNoCommit());
   mover_->thread().Post([this, path = std::string(manifest_path), record,
                          at_end = std::move(at_end), publish = std::move(publish)] {
     if (!mover_->thread().failed()) mover_->committer().Start(path, record, at_end, publish);
@@ -112,6 +112,11 @@ absl::Status SwapManager::StartCommit(absl::string_view manifest_path, const Com
 
 absl::Status SwapManager::AwaitCommit() {
   return mover_->thread().Call([&](Done done) { mover_->committer().Await(done); });
+}
+
+absl::Status SwapManager::AwaitNoCommit() {
+  const absl::Status status = AwaitCommit();
+  return mover_->thread().failed() ? status : absl::OkStatus();
 }
 
 absl::Status SwapManager::Commit(absl::string_view manifest_path, const CommitRecord& record) {

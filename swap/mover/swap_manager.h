@@ -97,8 +97,11 @@ class SwapManager {
   absl::Status StartCommit(absl::string_view manifest_path, const CommitRecord& record,
                            std::function<void()> at_end = {},
                            std::function<absl::Status()> publish = {});
-  // Waits until the commit is durable. Deferred updates need a program, or Flush, to run.
+  // Waits until the commit is durable. Deferred updates need a program, or Flush, to run. An error
+  // also where that commit alone was lost, as there was no room for its manifest.
   absl::Status AwaitCommit();
+  // Waits until none is under way. A commit that was lost is no error here, and the run goes on.
+  absl::Status AwaitNoCommit();
 
   // --- State at rest. REQUIRES: after Flush (or Initialize, LoadResident).
   // StartCommit and AwaitCommit.

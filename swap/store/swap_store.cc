@@ -468,7 +468,8 @@ absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_pa
   return StoreCommit{record.step, std::string(manifest_path), ToManifest(record, path.string())};
 }
 
-absl::Status SwapStore::MakeDurable(const StoreCommit& commit) const {
+absl::Status SwapStore::MakeDurable(const StoreCommit& commit, bool* only_lost) const {
+  if (only_lost != nullptr) *only_lost = false;
   const std::string what = absl::StrCat("commit of step ", commit.step);
   const absl::StatusOr<std::string> text = EncodeManifest(commit.manifest);
   if (!text.ok()) return Annotate(text.status(), what);
@@ -476,7 +477,11 @@ absl::Status SwapStore::MakeDurable(const StoreCommit& commit) const {
   for (const std::unique_ptr<File>& file : files_) {
     if (absl::Status status = file->Sync(); !status.ok()) return Annotate(status, what);
   }
-  return Annotate(WriteFileAtomically(*file_system_, commit.manifest_path, *text), what);
+  bool taken;
+  const absl::Status status =
+      WriteFileAtomically(*file_system_, commit.manifest_path, *text, &taken);
+  if (only_lost != nullptr) *only_lost = !status.ok() && !taken;
+  return Annotate(status, what);
 }
 
 void SwapStore::EndCommit() {

@@ -171,9 +171,13 @@ class SwapStore {
   absl::StatusOr<StoreCommit> BeginCommit(absl::string_view manifest_path,
                                           const CommitRecord& record);
   // Any thread. Makes the manifest's text, too: of a large model that takes a while.
-  absl::Status MakeDurable(const StoreCommit& commit) const;
+  // On failure *only_lost says whether the disk just had no room for the manifest's bytes: then the
+  // commit before is whole, and the store may be written to again after GiveUpCommit.
+  absl::Status MakeDurable(const StoreCommit& commit, bool* only_lost = nullptr) const;
   // REQUIRES: MakeDurable returned OK.
   void EndCommit();
+  // REQUIRES: MakeDurable failed with *only_lost.
+  void GiveUpCommit() { committing_ = false; }
 
   // Every piece of the last commit (after Open) or of the current state.
   std::vector<ExtentInfo> Extents() const;

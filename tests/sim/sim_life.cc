@@ -290,7 +290,10 @@ absl::Status SimRun::MaybeCommit(Life& life) {
 
 // Begins a commit, which goes on beside what follows.
 absl::Status SimRun::Commit(Life& life) {
-  RETURN_IF_ERROR(life.manager->AwaitCommit());
+  // One that was lost costs no other. Was it more than that, the manager says so again.
+  const bool lost = !life.manager->AwaitCommit().ok();
+  RETURN_IF_ERROR(life.manager->AwaitNoCommit());
+  if (lost) under_way_.reset();
   if (under_way_) Fail(absl::StrCat("the commit of step ", under_way_->step, " did not end"));
   world_.Trace("commit", step_);
   under_way_.emplace(SimCommit{step_, applied_, *oracle_});

@@ -232,6 +232,26 @@ TEST_F(SwapManagerTest, ACommitOverlapsTheNextStepAndHoldsOnlyLaterUpdates) {
   }
 }
 
+TEST_F(SwapManagerTest, ACommitWithoutRoomForItsManifestIsLostAndTheRunGoesOn) {
+  const RunShape shape = SmallShape();
+  PlanRequest request = RequestFor(shape, UpdateMode::kDeferred, TierChoice::kNvme, 0);
+  request.host_bytes = SmallestHost(request);
+  auto run = SwapRun::Create(shape, request, directory(), {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+  Oracle oracle(shape);
+  SwapManager& manager = (*run)->manager();
+  bool durable = false;
+  const std::string nowhere = directory() + "/none/manifest";
+  ASSERT_EQ(manager.StartCommit(nowhere, {1, "{}"}, [&] { durable = true; }), absl::OkStatus());
+  EXPECT_THAT(std::string(manager.AwaitCommit().message()), testing::HasSubstr(nowhere));
+  EXPECT_EQ(manager.AwaitNoCommit(), absl::OkStatus());
+  EXPECT_FALSE(durable);
+  // With steps and commits that the oracle checks.
+  Train(**run, oracle, shape, UpdateMode::kDeferred, 6, 1);
+  EXPECT_EQ(manager.AwaitCommit(), absl::OkStatus());
+}
+
 // Also where units that live in memory need not wait for the tile buffers of those on disk.
 TEST_F(SwapManagerTest, FirstTilesBeginInOrder) {
   constexpr int kWorkers = 6;
