@@ -22,7 +22,7 @@ constexpr uint32_t kDeepest = 4096;
 constexpr uint32_t kMostThreads = 256;
 
 // "io_uring (DEFER_TASKRUN, registered files), SHAPE; without registered buffers: ENOMEM, ..."
-std::string Describe(const UringEngine& engine, const std::string& shape) {
+std::string DescribeEngine(const UringEngine& engine, const std::string& shape) {
   const IoFeatures features = engine.features();
   std::string line =
       absl::StrCat("I/O engine: io_uring (",
@@ -70,7 +70,7 @@ absl::StatusOr<std::unique_ptr<IoEngine>> CreateIoEngine(const IoEngineOptions& 
     absl::StatusOr<std::unique_ptr<UringEngine>> uring = UringEngine::Create(options);
     if (uring.ok()) {
       if (options.announce) {
-        LogInfo(Describe(**uring, Shape(options)));
+        LogInfo(DescribeEngine(**uring, Shape(options)));
       }
       return *std::move(uring);
     }

@@ -35,6 +35,8 @@ LEAVES = {"swap/device/cuda": {"engine/torch/cuda"}, "engine/torch/cuda": set(),
           "tools": {"tools/compute"}, "tools/compute": set()}
 # Variants of a folder's sources, of which a build takes one: they stand where their folder does.
 VARIANTS = ("/absent", "/nccl")
+# What engine/torch/cuda_support.h declares, in a build with CUDA and in one without.
+CUDA_OR_NOT = {"engine/torch/no_cuda.cc", "engine/torch/cuda/cuda_support.cc"}
 # The highest floor that the tests in a folder of tests/ may use: their layer's.
 TEST_FLOORS = {"io": "io", "swap": "swap/mover", "sim": "swap/mover", "device": "swap/mover",
                "cuda": "swap/device/cuda", "engine": "engine/inspect"}
@@ -147,7 +149,35 @@ def check_sources_have_headers(sources):
             continue
         if path[:-3] + ".h" in sources.includes or any(v + "/" in path for v in VARIANTS):
             continue
+        if path in CUDA_OR_NOT:
+            continue
         yield f"{path} has no header of its name: merge it with what it belongs to, or give it one"
+
+
+ANONYMOUS = re.compile(r"^namespace \{\n(.*?)^\}  // namespace$", re.M | re.S)
+# A function, a type, an alias or a constant, at the start of a line.
+OWN_NAME = re.compile(
+    r"^(?:(?:template <[^\n]*>\n)?[A-Za-z_][\w:<>,&*\s\[\]]*?[\s&*]([A-Za-z_]\w*)\((?!\*)[^;{}]*?\)(?: const)? \{"
+    r"|(?:class|struct|enum class|enum|union) (\w+)[^;\n]*\{|using (\w+) = "
+    r"|(?:constexpr|const) [^=;(]*?\b(k\w+)(?:\[[^\]]*\])* ?[={])", re.M)
+
+
+def check_own_names(sources):
+    """Sources of a folder are compiled together: two of them may not use a name of their own for two things."""
+    users = {}
+    for path in sources.cpp:
+        if not path.endswith(".cc") or not path.startswith(("io/", "swap/", "engine/", "tools/", "tests/")):
+            continue
+        if path.startswith(("tests/fuzz/", "tests/preload/")):  # each a program or a library of its own
+            continue
+        for region in ANONYMOUS.findall(sources.text(path)):
+            for found in OWN_NAME.findall(region):
+                name = next(group for group in found if group)
+                if name not in ("TEST", "TEST_F", "TEST_P"):
+                    users.setdefault((os.path.dirname(path), name), set()).add(os.path.basename(path))
+    for (folder, name), files in sorted(users.items()):
+        if len(files) > 1:
+            yield f"{folder}: {name} stands in {', '.join(sorted(files))}: name two things twice, or write one once"
 
 
 CLASS = re.compile(r"^(?:class|struct) (?:\w+\(.*?\) )?([\w:]+)(?: final)?(?: :[^{;]*)? \{$", re.M)
@@ -188,26 +218,41 @@ def check_torch_stays_outside(sources):
             yield f"{path} includes LibTorch through {', '.join(chain)}: {own} does not know it"
 
 
+def compiled_sources(build):
+    """(source, compiler's command) of all that the build compiles, also where sources of a folder are one; or None."""
+    commands = os.path.join(build, "compile_commands.json")
+    if not os.path.exists(commands):
+        return None
+    with open(commands, encoding="utf-8") as f:
+        compiled = json.load(f)
+    sources = []
+    for command in compiled:
+        path = os.path.join(command["directory"], command["file"])
+        if "/Unity/" in path and os.path.exists(path):
+            with open(path, encoding="utf-8") as f:
+                together = re.findall(r'^#include "([^"]+)"', f.read(), re.M)
+        else:
+            together = [path]
+        sources += [(os.path.realpath(source), command.get("command", "")) for source in together]
+    return sources
+
+
 def cuda_flags(build):
     """The compiler's flags for CUDA's headers; None when the build found none."""
-    commands = os.path.join(build, "compile_commands.json")
-    if os.path.exists(commands):
-        with open(commands, encoding="utf-8") as f:
-            for command in json.load(f):
-                if command["file"].endswith("/swap/device/cuda/cuda_device.cc"):
-                    folders = re.findall(r"(?:-isystem |-I)(\S+)", command.get("command", ""))
-                    return [flag for folder in folders for flag in ("-isystem", folder)
-                            if os.path.exists(os.path.join(folder, "cuda_runtime_api.h"))]
+    for source, command in compiled_sources(build) or []:
+        if source.endswith("/swap/device/cuda/cuda_device.cc"):
+            folders = re.findall(r"(?:-isystem |-I)(\S+)", command)
+            return [flag for folder in folders for flag in ("-isystem", folder)
+                    if os.path.exists(os.path.join(folder, "cuda_runtime_api.h"))]
     return None
 
 
 def check_tests_are_registered(sources, build):
-    commands = os.path.join(build, "compile_commands.json")
-    if not os.path.exists(commands):
-        yield f"{commands} is missing: configure with CMake first"
+    found = compiled_sources(build)
+    if found is None:
+        yield f"{build}/compile_commands.json is missing: configure with CMake first"
         return
-    with open(commands, encoding="utf-8") as f:
-        compiled = {os.path.realpath(os.path.join(c["directory"], c["file"])) for c in json.load(f)}
+    compiled = {source for source, _ in found}
     without_cuda = cuda_flags(build) is None
     if without_cuda:
         print(f"[  SKIPPED ] structure.cuda: no CUDA headers: {' and '.join(CUDA_FOLDERS)} are not built")
@@ -306,6 +351,7 @@ def main():
         ("no loop between modules", check_modules(sources)),
         ("sources have headers", check_sources_have_headers(sources)),
         ("classes are one idea", check_classes(sources)),
+        ("own names of a folder's sources", check_own_names(sources)),
         ("LibTorch stays outside", check_torch_stays_outside(sources)),
         ("tests are registered", check_tests_are_registered(sources, options.build)),
         ("headers are self-contained",

@@ -29,7 +29,7 @@ struct SwapBenchFlags {
 // In flight at most: memory that the measurement takes.
 constexpr uint64_t kMostBufferBytes = uint64_t{1} << 30;
 
-absl::StatusOr<SwapBenchOptions> OptionsOf(const SwapBenchFlags& flags) {
+absl::StatusOr<SwapBenchOptions> ReadSwapBenchOptions(const SwapBenchFlags& flags) {
   SwapBenchOptions options;
   ASSIGN_OR_RETURN(options.paths, MeasuredPathsFlag("--swap", flags.swap));
   ASSIGN_OR_RETURN(const DiskSettings settings, ResolveDiskFlags(flags.disk, options.paths));
@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenDevice(const std::string& flag,
 }
 
 CommandOutcome RunBenchSwap(const SwapBenchFlags& flags) {
-  auto options = OptionsOf(flags);
+  auto options = ReadSwapBenchOptions(flags);
   if (!options.ok()) return {options.status()};
   const auto device = OpenDevice(flags.device, *options);
   if (!device.ok()) return {device.status()};

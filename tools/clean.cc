@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<Listed>> List(const std::vector<std::string>& parents
   return listed;
 }
 
-nlohmann::json ToJson(const std::vector<Listed>& listed, uint64_t freed_bytes) {
+nlohmann::json RunsJson(const std::vector<Listed>& listed, uint64_t freed_bytes) {
   nlohmann::json runs = nlohmann::json::array();
   uint64_t dead_bytes = 0;
   for (const auto& [run, removed] : listed) {
@@ -82,7 +82,7 @@ nlohmann::json ToJson(const std::vector<Listed>& listed, uint64_t freed_bytes) {
   return {{"runs", runs}, {"dead_bytes", dead_bytes}, {"freed_bytes", freed_bytes}};
 }
 
-void Print(const std::vector<Listed>& listed, bool remove, uint64_t freed_bytes) {
+void PrintRuns(const std::vector<Listed>& listed, bool remove, uint64_t freed_bytes) {
   uint64_t dead_bytes = 0;
   for (const auto& [run, removed] : listed) {
     const bool dead = run.state == SwapRun::State::kDead && !removed;
@@ -119,11 +119,11 @@ CommandOutcome RunClean(const CleanFlags& flags) {
     }
   }
   if (flags.as_json) {
-    std::printf("%s\n", ToJson(*listed, freed_bytes)
+    std::printf("%s\n", RunsJson(*listed, freed_bytes)
                             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
                             .c_str());
   } else {
-    Print(*listed, flags.remove, freed_bytes);
+    PrintRuns(*listed, flags.remove, freed_bytes);
   }
   return {failed};
 }

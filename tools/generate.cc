@@ -20,7 +20,7 @@ struct GenerateFlags {
   std::string dtype, device_memory, host_memory, swap;
 };
 
-absl::StatusOr<GenerateTask> ReadTask(const GenerateFlags& flags) {
+absl::StatusOr<GenerateTask> ReadGenerateTask(const GenerateFlags& flags) {
   GenerateTask task = flags.task;
   const auto refuse = [](const std::string& text) { return absl::InvalidArgumentError(text); };
   if (task.prompt.empty()) return refuse("--prompt must not be empty");
@@ -49,7 +49,7 @@ absl::StatusOr<GenerateTask> ReadTask(const GenerateFlags& flags) {
 }
 
 absl::Status Generate(const GenerateFlags& flags) {
-  ASSIGN_OR_RETURN(const GenerateTask task, ReadTask(flags));
+  ASSIGN_OR_RETURN(const GenerateTask task, ReadGenerateTask(flags));
   ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
   return compute->Generate(task);
 }

@@ -31,8 +31,8 @@ struct BlockDevice {
 // overlay, NFS) it is the device mounted there, or else that number alone. Any thread.
 BlockDevice FindBlockDevice(const std::string& path);
 
-// The first line of a file such as the kernel's below /sys, without the space around it; "" where it
-// cannot be read. Any thread.
+// The first line of a file such as the kernel's below /sys, without the space around it; "" where
+// it cannot be read. Any thread.
 std::string ReadFirstLine(const std::string& path);
 
 }  // namespace spillway

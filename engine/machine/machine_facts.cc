@@ -40,7 +40,7 @@ std::string FieldOf(const char* path, const std::string& key) {
 }
 
 // "123 kB", or a plain number.
-uint64_t NumberOf(const char* path, const std::string& key) {
+uint64_t FactNumber(const char* path, const std::string& key) {
   uint64_t value = 0;
   std::istringstream(FieldOf(path, key)) >> value;
   return value;
@@ -135,13 +135,13 @@ MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths) {
   facts.open_files = LimitOf(RLIMIT_NOFILE);
   for (const std::string& path : swap_paths) facts.paths.push_back(ProbePath(path));
 
-  facts.memory_bytes = NumberOf("/proc/meminfo", "MemTotal") * 1024;
+  facts.memory_bytes = FactNumber("/proc/meminfo", "MemTotal") * 1024;
   facts.available_bytes = AvailableMemoryBytes();
   facts.cgroup_limit_bytes = CgroupMemoryLimitBytes();
   facts.spendable_bytes = SpendableMemoryBytes();
   facts.transparent_huge_pages = Chosen(FileWords("/sys/kernel/mm/transparent_hugepage/enabled"));
-  facts.huge_pages_free_bytes = NumberOf("/proc/meminfo", "HugePages_Free") *
-                                NumberOf("/proc/meminfo", "Hugepagesize") * 1024;
+  facts.huge_pages_free_bytes = FactNumber("/proc/meminfo", "HugePages_Free") *
+                                FactNumber("/proc/meminfo", "Hugepagesize") * 1024;
 
   facts.cpu = FieldOf("/proc/cpuinfo", "model name");
   facts.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));

@@ -48,13 +48,13 @@ uint32_t UpdateWithRule(UpdateRule rule, const UpdatePlanes& planes, const Updat
   SPILLWAY_CHECK(false);
 }
 
-constexpr uint64_t kBlock = 512;
+constexpr uint64_t kLoopBlock = 512;
 
 // Squares over 16 lanes, which are added in order at the end.
 class Lanes {
  public:
-  SPILLWAY_ALWAYS_INLINE void AddSquares(const float (&values)[kBlock]) {
-    for (uint64_t i = 0; i < kBlock; i += kLanes) {
+  SPILLWAY_ALWAYS_INLINE void AddSquares(const float (&values)[kLoopBlock]) {
+    for (uint64_t i = 0; i < kLoopBlock; i += kLanes) {
       for (int lane = 0; lane < kLanes; ++lane) {
         const double value = values[i + lane];
         lanes_[lane] += value * value;
@@ -79,16 +79,16 @@ template <DType kDType>
 struct RoundLoop {
   static SPILLWAY_ALWAYS_INLINE double Run(const char* sums, char* gradient, uint64_t count) {
     using Stored = typename Number<kDType>::Stored;
-    alignas(64) float values[kBlock];
-    alignas(64) Stored rounded[kBlock];
+    alignas(64) float values[kLoopBlock];
+    alignas(64) Stored rounded[kLoopBlock];
     Lanes lanes;
-    for (uint64_t begin = 0; begin < count; begin += kBlock) {
-      const uint64_t block = count - begin < kBlock ? count - begin : kBlock;
-      if (block < kBlock) {
+    for (uint64_t begin = 0; begin < count; begin += kLoopBlock) {
+      const uint64_t block = count - begin < kLoopBlock ? count - begin : kLoopBlock;
+      if (block < kLoopBlock) {
         std::memset(values, 0, sizeof(values));
       }
       std::memcpy(values, sums + begin * sizeof(float), block * sizeof(float));
-      for (uint64_t i = 0; i < kBlock; ++i) {
+      for (uint64_t i = 0; i < kLoopBlock; ++i) {
         rounded[i] = Number<kDType>::FromFloat(values[i]);
         values[i] = Number<kDType>::ToFloat(rounded[i]);
       }
@@ -103,16 +103,16 @@ template <DType kDType>
 struct SquaresLoop {
   static SPILLWAY_ALWAYS_INLINE double Run(const char* gradient, uint64_t count) {
     using Stored = typename Number<kDType>::Stored;
-    alignas(64) float values[kBlock];
-    alignas(64) Stored rounded[kBlock];
+    alignas(64) float values[kLoopBlock];
+    alignas(64) Stored rounded[kLoopBlock];
     Lanes lanes;
-    for (uint64_t begin = 0; begin < count; begin += kBlock) {
-      const uint64_t block = count - begin < kBlock ? count - begin : kBlock;
-      if (block < kBlock) {
+    for (uint64_t begin = 0; begin < count; begin += kLoopBlock) {
+      const uint64_t block = count - begin < kLoopBlock ? count - begin : kLoopBlock;
+      if (block < kLoopBlock) {
         std::memset(rounded, 0, sizeof(rounded));
       }
       std::memcpy(rounded, gradient + begin * sizeof(Stored), block * sizeof(Stored));
-      for (uint64_t i = 0; i < kBlock; ++i) {
+      for (uint64_t i = 0; i < kLoopBlock; ++i) {
         values[i] = Number<kDType>::ToFloat(rounded[i]);
       }
       lanes.AddSquares(values);

@@ -33,7 +33,7 @@ namespace spillway {
 namespace {
 
 // Two descriptors a rank while it starts; a machine with more GPUs than this has another program.
-constexpr int kMostRanks = 1024;
+constexpr int kMostSpawned = 1024;
 constexpr int kStoppedCode = 75;
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
 
@@ -339,9 +339,9 @@ absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks) {
 }
 
 absl::StatusOr<int> SpawnRanks(const SpawnOptions& options) {
-  if (options.ranks < 1 || options.ranks > kMostRanks) {
+  if (options.ranks < 1 || options.ranks > kMostSpawned) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--ranks ", options.ranks, " is more than the ", kMostRanks,
+        absl::StrCat("--ranks ", options.ranks, " is more than the ", kMostSpawned,
                      " that are started on one machine: use srun or mpirun over several"));
   }
   Spawner spawner(options);

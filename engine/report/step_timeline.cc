@@ -12,7 +12,7 @@
 namespace spillway {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kTimelineVersion = 1;
 // Operations and stalls are named one by one; a model of more layers has them in its rows.
 constexpr size_t kMostOps = 1024;
 constexpr size_t kMostStalls = 48;
@@ -235,7 +235,7 @@ void TimelineBuilder::Seal(Open& open) {
 
 nlohmann::json ToJson(const StepTimeline& t) {
   nlohmann::json json;
-  json["version"] = kVersion;
+  json["version"] = kTimelineVersion;
   json["step"] = t.step;
   json["steady"] = t.steady;
   json["seconds"] = t.seconds;
@@ -259,9 +259,9 @@ nlohmann::json ToJson(const StepTimeline& t) {
 absl::StatusOr<StepTimeline> StepTimelineFromJson(const nlohmann::json& json) {
   StepTimeline t;
   try {
-    if (json.at("version") != kVersion) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("version ", json.at("version").dump(), "; this program reads ", kVersion));
+    if (json.at("version") != kTimelineVersion) {
+      return absl::InvalidArgumentError(absl::StrCat("version ", json.at("version").dump(),
+                                                     "; this program reads ", kTimelineVersion));
     }
     if (!json.at("step").is_number_integer() || !json.at("lost_spans").is_number_unsigned()) {
       return absl::InvalidArgumentError("\"step\" and \"lost_spans\" are whole numbers");

@@ -71,7 +71,7 @@ void AppendLittleEndian(uint64_t value, int count, std::string& out) {
   for (int i = 0; i < count; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
 
-std::string HostName() {
+std::string HostOfEvents() {
   char name[256] = {};
   return gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? name : "localhost";
 }
@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<TensorBoardWriter>> TensorBoardWriter::Open(
   // TensorBoard reads a directory's files in the order of their names.
   const std::string stem =
       absl::StrFormat("%s/events.out.tfevents.%010d.%s.%d", directory, static_cast<int64_t>(now),
-                      HostName(), static_cast<int>(getpid()));
+                      HostOfEvents(), static_cast<int>(getpid()));
   std::string path;
   int fd = -1;
   for (int number = 0; fd < 0; ++number) {

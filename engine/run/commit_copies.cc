@@ -20,7 +20,7 @@
 namespace spillway {
 namespace {
 
-constexpr absl::string_view kPrefix = "step-";
+constexpr absl::string_view kCopyPrefix = "step-";
 
 }  // namespace
 
@@ -108,8 +108,8 @@ std::vector<CommitCopies::Copy> CommitCopies::List() const {
     Copy copy;
     copy.directory = absl::StrCat(directory(), "/", name);
     copy.name = name;
-    if (!absl::StartsWith(name, kPrefix) ||
-        !absl::SimpleAtoi(absl::StripPrefix(name, kPrefix), &copy.step)) {
+    if (!absl::StartsWith(name, kCopyPrefix) ||
+        !absl::SimpleAtoi(absl::StripPrefix(name, kCopyPrefix), &copy.step)) {
       continue;
     }
     const auto info = files_.Look(copy.directory);
@@ -164,7 +164,7 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
   CommitRecord record;
   ASSIGN_OR_RETURN(const auto from,
                    SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files_));
-  const std::string name = absl::StrFormat("%s%012d", kPrefix, record.step);
+  const std::string name = absl::StrFormat("%s%012d", kCopyPrefix, record.step);
   const std::string target = absl::StrCat(directory(), "/", name);
   RETURN_IF_ERROR(RemoveCopy(name));  // of the same step, before the run was resumed
   const absl::Status status = [&]() -> absl::Status {

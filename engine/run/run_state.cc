@@ -32,8 +32,9 @@ constexpr int kMostRanks = 1 << 20;
 constexpr char kIdentityVersionName[] = "identity version";
 constexpr char kIdentityVersion[] = "2";
 
-// Of the machine, and not chosen: where they differ the run goes on, with other numbers.
-constexpr absl::string_view kCircumstances[] = {"device", "LibTorch", "instruction set"};
+// Of the machine, or what may be changed on resume: where they differ the run goes on, and is said
+// to have other numbers.
+constexpr absl::string_view kCircumstances[] = {"device", "LibTorch", "instruction set", "steps"};
 // Of exchanges between ranks, which one rank has none of.
 constexpr absl::string_view kOfSeveralRanks[] = {"communication-dtype", "shard"};
 

@@ -1,4 +1,5 @@
-// The dry run: how much device memory computing takes, and how long, before step 1.
+#include "engine/torch/dry_run.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -7,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/timings.h"
-#include "engine/torch/model_compute.h"
+#include "io/base/clock.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -84,34 +85,24 @@ class Repeats {
 
 }  // namespace
 
-// What one kind of unit takes, with one micro-batch.
-struct UnitNeeds {
-  torch::Tensor output;  // undefined of the last unit
-  uint64_t peak_bytes = 0;
-  uint64_t graph_bytes = 0;
-  Timings forward;
-  Timings backward;  // with the recomputed forward; of the last unit the loss
-  Timings graph_backward;
-};
-
-absl::Status ModelCompute::MeasureUnit(int unit, const std::function<double()>& clock,
-                                       UnitNeeds& needs) {
-  const bool last = unit == num_units() - 1;
-  MicroBatch& micro = micro_batches_[0];
+absl::Status DryRunner::MeasureUnit(int unit, UnitNeeds& needs) {
+  const bool last = unit == compute_.num_units() - 1;
+  ModelCompute::MicroBatch& micro = compute_.micro_batches_[0];
   const torch::Tensor input = micro.inputs[unit];
-  TorchMemory& memory = *place_.memory;
+  TorchMemory& memory = *compute_.place_.memory;
   OpScratch scratch;
   // As a step adds them up (engine/estimate/run_plan.h), but that an operation's are of one kind.
-  const int64_t terms = options_.accumulate * (last ? LossChunks(micro) : 1);
-  const bool rounded = place_.where.is_cpu() && options_.ranks == 1 && terms <= 2;
-  RETURN_IF_ERROR(scratch.Fill(description_, unit, options_.dtype, place_, rounded));
+  const int64_t terms = compute_.options_.accumulate * (last ? compute_.LossChunks(micro) : 1);
+  const bool rounded = compute_.place_.where.is_cpu() && compute_.options_.ranks == 1 && terms <= 2;
+  RETURN_IF_ERROR(
+      scratch.Fill(compute_.description_, unit, compute_.options_.dtype, compute_.place_, rounded));
   const auto timed = [&](OpKind kind, Timings& timings) -> absl::Status {
     scratch.op.kind = kind;
-    RETURN_IF_ERROR(Settle(place_));
-    const double began = clock();
-    RETURN_IF_ERROR(Run(scratch.buffers));
-    RETURN_IF_ERROR(Settle(place_));
-    timings.Add(clock() - began);
+    RETURN_IF_ERROR(Settle(compute_.place_));
+    const double began = clock_();
+    RETURN_IF_ERROR(compute_.Run(scratch.buffers));
+    RETURN_IF_ERROR(Settle(compute_.place_));
+    timings.Add(clock_() - began);
     return absl::OkStatus();
   };
   // A forward and its backward; `held`: bytes that the forward leaves alive.
@@ -128,7 +119,7 @@ absl::Status ModelCompute::MeasureUnit(int unit, const std::function<double()>& 
   };
   Repeats repeats;
   for (bool enough = false; !enough;) {
-    const double began = clock();
+    const double began = clock_();
     const uint64_t before = memory.live_bytes();
     memory.ResetPeak();
     if (last) {
@@ -137,48 +128,48 @@ absl::Status ModelCompute::MeasureUnit(int unit, const std::function<double()>& 
       needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
     } else {
       uint64_t plain = 0, kept = 0;
-      keeps_graph_[unit] = false;
+      compute_.keeps_graph_[unit] = false;
       RETURN_IF_ERROR(round_trip(needs.backward, plain));
       needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
-      keeps_graph_[unit] = true;
+      compute_.keeps_graph_[unit] = true;
       const absl::Status status = round_trip(needs.graph_backward, kept);
-      keeps_graph_[unit] = false;
+      compute_.keeps_graph_[unit] = false;
       RETURN_IF_ERROR(status);
       needs.graph_bytes = std::max(needs.graph_bytes, kept - std::min(kept, plain));
     }
     micro.gradient = torch::Tensor();
-    enough = repeats.Enough(clock() - began);
+    enough = repeats.Enough(clock_() - began);
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<DryRun> ModelCompute::MeasureNeeds(const std::function<double()>& clock) {
-  const ComputeScope scope(place_);
-  TorchMemory& memory = *place_.memory;
-  RETURN_IF_ERROR(BeginTrain(1, 1.0));
-  const size_t micro_batches = micro_batches_.size();
+absl::StatusOr<DryRun> DryRunner::Measure() {
+  const ComputeScope scope(compute_.place_);
+  TorchMemory& memory = *compute_.place_.memory;
+  RETURN_IF_ERROR(compute_.BeginTrain(1, 1.0));
+  const size_t micro_batches = compute_.micro_batches_.size();
   // One micro-batch walks through the units; all of them leave checkpoints.
-  micro_batches_.resize(1);
-  MicroBatch& micro = micro_batches_[0];
+  compute_.micro_batches_.resize(1);
+  ModelCompute::MicroBatch& micro = compute_.micro_batches_[0];
 
   DryRun found;
   std::map<std::string, UnitNeeds> kinds;   // by signature
   uint64_t checkpoints = 0, in_flight = 0;  // of the last unit
   uint64_t largest_op = 0;
   try {
-    for (int unit = 0; unit < num_units(); ++unit) {
-      const bool last = unit == num_units() - 1;
+    for (int unit = 0; unit < compute_.num_units(); ++unit) {
+      const bool last = unit == compute_.num_units() - 1;
       const torch::Tensor input = micro.inputs[unit];
       const bool moves = unit > 0 && !last;
       found.memory.input_bytes.push_back(moves ? micro_batches * ((input.nbytes() + 63) / 64 * 64)
                                                : 0);
       if (unit > 0) checkpoints += in_flight = input.nbytes();
       const std::string signature =
-          absl::StrCat(last ? "loss;" : "", Signature(description_.units[unit], input));
+          absl::StrCat(last ? "loss;" : "", Signature(compute_.description_.units[unit], input));
       const auto [kind, is_new] = kinds.try_emplace(signature);
       UnitNeeds& needs = kind->second;
       if (is_new) {
-        RETURN_IF_ERROR(MeasureUnit(unit, clock, needs));
+        RETURN_IF_ERROR(MeasureUnit(unit, needs));
         largest_op = std::max(largest_op, needs.peak_bytes);
       }
       if (!last) micro.inputs[unit + 1] = needs.output;
@@ -200,20 +191,24 @@ absl::StatusOr<DryRun> ModelCompute::MeasureNeeds(const std::function<double()>&
       largest_input = std::max<uint64_t>(largest_input, needs.output.nbytes());
     }
   }
-  found.memory.loss_chunks = LossChunks(micro);
+  found.memory.loss_chunks = compute_.LossChunks(micro);
   const uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
-  step_bytes_ = micro_batches * (data_bytes + in_flight + largest_input);
-  evaluation_bytes_ = std::max<uint64_t>(1, data_bytes + largest_input);
-  micro_batches_.clear();
+  compute_.step_bytes_ = micro_batches * (data_bytes + in_flight + largest_input);
+  compute_.evaluation_bytes_ = std::max<uint64_t>(1, data_bytes + largest_input);
+  compute_.micro_batches_.clear();
   kinds.clear();
   const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as run here
   found.graphs.reuse_bytes = memory.held_bytes() - std::min(memory.held_bytes(), largest_sum);
-  RETURN_IF_ERROR(Settle(place_));
+  RETURN_IF_ERROR(Settle(compute_.place_));
   memory.Trim();
-  found.memory.working_bytes = step_bytes_ + largest_op + memory.overhead_bytes();
+  found.memory.working_bytes = compute_.step_bytes_ + largest_op + memory.overhead_bytes();
   memory.ResetPeak();
   found.memory.in_flight_bytes = micro_batches * in_flight;
   return found;
+}
+
+absl::StatusOr<DryRun> ModelCompute::MeasureNeeds() {
+  return DryRunner(this, &MonotonicSeconds).Measure();
 }
 
 }  // namespace spillway

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> OpenNamelessStore(
 }
 
 // What ForwardNext needs to know of a unit to take as much memory as another.
-std::string Signature(const UnitDescription& unit, int64_t kept) {
+std::string InputSignature(const UnitDescription& unit, int64_t kept) {
   std::string text = absl::StrCat(kept);
   for (const ParameterDescription& parameter : unit.parameters) {
     absl::StrAppend(&text, ";");
@@ -131,7 +131,7 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
       torch::Tensor x = torch::zeros({1, length}, floats.dtype(torch::kInt64));
       for (int unit = 0; unit <= last_unit(); ++unit) {
         const int64_t kept = unit < last_unit() ? model_.units[unit]->KeptPerPosition() : 0;
-        const std::string signature = Signature(description_.units[unit], kept);
+        const std::string signature = InputSignature(description_.units[unit], kept);
         if (unit > 0 && unit < last_unit() && !seen.insert(signature).second) continue;
         // Zeroed weights that LibTorch's allocator does not count.
         StepOp op;

@@ -1,8 +1,8 @@
 // A step's arithmetic with LibTorch: forwards, backwards (recomputed or from a kept graph)
 // and the loss, unit by unit on weights that the swap engine has put into memory.
+// Large because forward, recompute, backward and loss of a unit share what a micro-batch carries.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -15,11 +15,8 @@
 #include "engine/torch/model.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/torch/unit_graph.h"
-#include "io/base/clock.h"
 
 namespace spillway {
-
-struct UnitNeeds;  // the dry run's own
 
 // Names, shapes and borrowing of `model`, laid out. kInvalidArgument for a model that
 // contradicts itself (a borrowed parameter that is not there, no units, ...).
@@ -33,9 +30,8 @@ class ModelCompute : public StepCompute {
   ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
                Dataset* evaluation, const TrainOptions& options, const ComputePlace& place = {});
 
-  absl::StatusOr<DryRun> MeasureNeeds() override { return MeasureNeeds(&MonotonicSeconds); }
-  // With another clock, in seconds.
-  absl::StatusOr<DryRun> MeasureNeeds(const std::function<double()>& clock);
+  // By a DryRunner (engine/torch/dry_run.h), which has it beside itself.
+  absl::StatusOr<DryRun> MeasureNeeds() override;
   void KeepGraphs(std::vector<bool> units) override;
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
@@ -48,6 +44,8 @@ class ModelCompute : public StepCompute {
   uint64_t peak_bytes() const override;
 
  private:
+  friend class DryRunner;
+
   // An input among those of all micro-batches in the swap engine's memory.
   struct MovedInput {
     uint64_t offset_bytes = 0;
@@ -66,7 +64,6 @@ class ModelCompute : public StepCompute {
     torch::Tensor gradient;         // of the output of the unit whose backward is next
   };
 
-  absl::Status MeasureUnit(int unit, const std::function<double()>& clock, UnitNeeds& needs);
   absl::Status ClearLoss();
   // `first_sample`: number of the first of them in the global batch.
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,

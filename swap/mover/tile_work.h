@@ -11,6 +11,7 @@
 //
 // A staged update takes a way of its own between Read and Computed (swap/mover/device_tiles.h), and
 // so does one of state that lives on a discrete device.
+// Large because it is the whole way of a tile, from its read to its write, which is read together.
 #pragma once
 
 #include <deque>

@@ -13,7 +13,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::string Text(const absl::Status& status) { return status.ToString(); }
+std::string FactsText(const absl::Status& status) { return status.ToString(); }
 
 CudaDeviceFacts Gpu(const std::string& name, int capability) {
   CudaDeviceFacts device;
@@ -54,24 +54,24 @@ TEST_F(CudaFactsTest, NoDriverIsSaid) {
   StandinCudart::Reset({.driver_version = 0});
   const absl::Status status = ReadCudaFacts().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(status), AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("--device cpu")));
+  EXPECT_THAT(FactsText(status), AllOf(HasSubstr("no NVIDIA driver"), HasSubstr("--device cpu")));
 }
 
 TEST_F(CudaFactsTest, ADriverThatIsTooOldIsSaidWithBothVersions) {
   StandinCudart::Reset({.driver_version = 12080});
   const absl::Status status = ReadCudaFacts().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(status), AllOf(HasSubstr("CUDA up to 12.8"), HasSubstr("needs CUDA 13.0"),
-                                  HasSubstr("update the driver")));
+  EXPECT_THAT(FactsText(status), AllOf(HasSubstr("CUDA up to 12.8"), HasSubstr("needs CUDA 13.0"),
+                                       HasSubstr("update the driver")));
 }
 
 TEST_F(CudaFactsTest, NoDeviceIsSaidWithWhatHidesIt) {
   StandinCudart::Reset({.devices = 0});
-  EXPECT_THAT(Text(ReadCudaFacts().status()), HasSubstr("no GPU that CUDA can use"));
+  EXPECT_THAT(FactsText(ReadCudaFacts().status()), HasSubstr("no GPU that CUDA can use"));
   ::setenv("CUDA_VISIBLE_DEVICES", "7", 1);
   const absl::Status hidden = ReadCudaFacts().status();
   EXPECT_EQ(hidden.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(hidden), HasSubstr("CUDA_VISIBLE_DEVICES is \"7\""));
+  EXPECT_THAT(FactsText(hidden), HasSubstr("CUDA_VISIBLE_DEVICES is \"7\""));
 }
 
 TEST_F(CudaFactsTest, AnotherErrorOfTheDriverIsNamedWithItsCall) {
@@ -81,7 +81,7 @@ TEST_F(CudaFactsTest, AnotherErrorOfTheDriverIsNamedWithItsCall) {
     StandinCudart::Fail(function, 1, cudaErrorSystemDriverMismatch);
     const absl::Status status = ReadCudaFacts().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-    EXPECT_THAT(Text(status), AllOf(HasSubstr(function), HasSubstr("different versions")));
+    EXPECT_THAT(FactsText(status), AllOf(HasSubstr(function), HasSubstr("different versions")));
   }
 }
 
@@ -90,15 +90,15 @@ TEST_F(CudaFactsTest, ADeviceMustBeTuringOrLater) {
   EXPECT_TRUE(CheckCudaDevice(Gpu("RTX PRO 6000", 120)).ok());
   const absl::Status status = CheckCudaDevice(Gpu("Tesla V100", 70));
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(status), AllOf(HasSubstr("Tesla V100 (device 3)"), HasSubstr("7.0"),
-                                  HasSubstr("7.5"), HasSubstr("--device cpu")));
+  EXPECT_THAT(FactsText(status), AllOf(HasSubstr("Tesla V100 (device 3)"), HasSubstr("7.0"),
+                                       HasSubstr("7.5"), HasSubstr("--device cpu")));
 }
 
 TEST_F(CudaFactsTest, Bf16IsRefusedBeforeAmpereAndFp16Proposed) {
   EXPECT_TRUE(CheckCudaBf16(Gpu("NVIDIA A100", 80)).ok());
   const absl::Status status = CheckCudaBf16(Gpu("NVIDIA T4", 75));
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Text(status), AllOf(HasSubstr("NVIDIA T4"), HasSubstr("--dtype fp16")));
+  EXPECT_THAT(FactsText(status), AllOf(HasSubstr("NVIDIA T4"), HasSubstr("--dtype fp16")));
 }
 
 TEST_F(CudaFactsTest, ARankTakesTheDeviceOfItsLocalNumber) {
@@ -107,8 +107,8 @@ TEST_F(CudaFactsTest, ARankTakesTheDeviceOfItsLocalNumber) {
   EXPECT_EQ(ChooseCudaOrdinal("3", 4).value(), 3);
   const absl::Status above = ChooseCudaOrdinal("4", 4).status();
   EXPECT_EQ(above.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Text(above), AllOf(HasSubstr("LOCAL_RANK is 4"), HasSubstr("4 GPUs")));
-  EXPECT_THAT(Text(ChooseCudaOrdinal("1", 1).status()), HasSubstr("1 GPU is"));
+  EXPECT_THAT(FactsText(above), AllOf(HasSubstr("LOCAL_RANK is 4"), HasSubstr("4 GPUs")));
+  EXPECT_THAT(FactsText(ChooseCudaOrdinal("1", 1).status()), HasSubstr("1 GPU is"));
   for (const char* wrong : {"", "-1", "two", "1.5", "99999999999"}) {
     EXPECT_EQ(ChooseCudaOrdinal(wrong, 4).status().code(), absl::StatusCode::kInvalidArgument);
   }
@@ -129,7 +129,7 @@ TEST_F(CudaFactsTest, MemoryIsAsTheDriverCountsIt) {
   StandinCudart::Reset({.busy = true});
   const absl::Status busy = ReadCudaMemory(0).status();
   EXPECT_EQ(busy.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(Text(busy), AllOf(HasSubstr("device 0"), HasSubstr("another process")));
+  EXPECT_THAT(FactsText(busy), AllOf(HasSubstr("device 0"), HasSubstr("another process")));
 }
 
 }  // namespace

@@ -12,14 +12,14 @@
 namespace spillway {
 namespace {
 
-constexpr size_t kBytes = 4096;
+constexpr size_t kCopiedBytes = 4096;
 
 class StandinCudartTest : public testing::Test {
  protected:
   StandinCudartTest() {
     StandinCudart::Reset({.devices = 2, .seed = 1});
-    EXPECT_EQ(cudaMalloc(&memory_, kBytes), cudaSuccess);
-    EXPECT_EQ(cudaHostRegister(host_, kBytes, cudaHostRegisterPortable), cudaSuccess);
+    EXPECT_EQ(cudaMalloc(&memory_, kCopiedBytes), cudaSuccess);
+    EXPECT_EQ(cudaHostRegister(host_, kCopiedBytes, cudaHostRegisterPortable), cudaSuccess);
     EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
     EXPECT_EQ(cudaStreamCreateWithFlags(&other_, cudaStreamNonBlocking), cudaSuccess);
   }
@@ -30,29 +30,29 @@ class StandinCudartTest : public testing::Test {
   }
   char* memory() { return static_cast<char*>(memory_); }
 
-  alignas(4096) static inline char host_[kBytes];
+  alignas(4096) static inline char host_[kCopiedBytes];
   void* memory_ = nullptr;
   cudaStream_t stream_ = nullptr;
   cudaStream_t other_ = nullptr;
 };
 
 TEST_F(StandinCudartTest, CopiesStayWithinMemoryThatIsKnown) {
-  EXPECT_EQ(Copy(memory_, host_, kBytes), cudaSuccess);
-  EXPECT_EQ(Copy(host_ + 1, memory() + 1, kBytes - 1), cudaSuccess);
-  EXPECT_EQ(Copy(memory() + 1, host_, kBytes), cudaErrorInvalidValue);
-  EXPECT_EQ(Copy(memory_, host_ + 1, kBytes), cudaErrorInvalidValue);
+  EXPECT_EQ(Copy(memory_, host_, kCopiedBytes), cudaSuccess);
+  EXPECT_EQ(Copy(host_ + 1, memory() + 1, kCopiedBytes - 1), cudaSuccess);
+  EXPECT_EQ(Copy(memory() + 1, host_, kCopiedBytes), cudaErrorInvalidValue);
+  EXPECT_EQ(Copy(memory_, host_ + 1, kCopiedBytes), cudaErrorInvalidValue);
   EXPECT_EQ(Copy(host_, host_ + 1, 1), cudaErrorInvalidValue);
-  std::vector<char> unregistered(kBytes);
-  EXPECT_EQ(Copy(memory_, unregistered.data(), kBytes), cudaErrorInvalidValue);
-  EXPECT_EQ(cudaMemcpyAsync(memory_, host_, kBytes, cudaMemcpyDeviceToHost, stream_),
+  std::vector<char> unregistered(kCopiedBytes);
+  EXPECT_EQ(Copy(memory_, unregistered.data(), kCopiedBytes), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemcpyAsync(memory_, host_, kCopiedBytes, cudaMemcpyDeviceToHost, stream_),
             cudaErrorInvalidValue);
 }
 
 TEST_F(StandinCudartTest, MemoryOfAnotherDeviceIsUnknown) {
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   void* elsewhere;
-  ASSERT_EQ(cudaMalloc(&elsewhere, kBytes), cudaSuccess);
-  EXPECT_EQ(Copy(elsewhere, host_, kBytes), cudaErrorInvalidValue);
+  ASSERT_EQ(cudaMalloc(&elsewhere, kCopiedBytes), cudaSuccess);
+  EXPECT_EQ(Copy(elsewhere, host_, kCopiedBytes), cudaErrorInvalidValue);
   cudaEvent_t event;
   ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
   EXPECT_EQ(cudaEventRecord(event, stream_), cudaErrorInvalidResourceHandle);
@@ -121,7 +121,7 @@ TEST_F(StandinCudartTest, WhatIsNotGivenBackIsCounted) {
   EXPECT_THAT(StandinCudart::Left(),
               testing::ElementsAre(testing::Pair("allocations", 1),
                                    testing::Pair("registrations", 1), testing::Pair("streams", 2)));
-  EXPECT_EQ(cudaHostRegister(host_, kBytes, cudaHostRegisterPortable),
+  EXPECT_EQ(cudaHostRegister(host_, kCopiedBytes, cudaHostRegisterPortable),
             cudaErrorHostMemoryAlreadyRegistered);
   EXPECT_EQ(cudaHostUnregister(host_), cudaSuccess);
   EXPECT_EQ(cudaHostUnregister(host_), cudaErrorHostMemoryNotRegistered);
@@ -146,29 +146,29 @@ TEST_F(StandinCudartTest, PlannedFailuresComeOnceOrForEver) {
   EXPECT_EQ(StandinCudart::Calls()["cudaSetDevice"], 3);
 
   StandinCudart::Fail("cudaSetDevice", 4, cudaErrorUnknown, /*sticky=*/true);
-  std::fill_n(host_, kBytes, 'a');
-  EXPECT_EQ(Copy(memory_, host_, kBytes), cudaSuccess);
+  std::fill_n(host_, kCopiedBytes, 'a');
+  EXPECT_EQ(Copy(memory_, host_, kCopiedBytes), cudaSuccess);
   EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
   EXPECT_EQ(cudaSetDevice(0), cudaErrorUnknown);
-  EXPECT_EQ(Copy(memory_, host_, kBytes), cudaErrorUnknown);
+  EXPECT_EQ(Copy(memory_, host_, kCopiedBytes), cudaErrorUnknown);
   EXPECT_EQ(cudaGetLastError(), cudaErrorUnknown);
   EXPECT_EQ(cudaGetLastError(), cudaErrorUnknown);
 }
 
 TEST_F(StandinCudartTest, AKernelsFaultStopsAllWork) {
   Gate gate;
-  std::fill_n(host_, kBytes, 'a');
+  std::fill_n(host_, kCopiedBytes, 'a');
   ASSERT_EQ(StandinCudart::Launch(stream_,
                                   [pass = gate.Pass()] {
                                     pass();
                                     return cudaErrorIllegalAddress;
                                   }),
             cudaSuccess);
-  ASSERT_EQ(Copy(host_, memory_, kBytes), cudaSuccess);
+  ASSERT_EQ(Copy(host_, memory_, kCopiedBytes), cudaSuccess);
   gate.Open();
   EXPECT_EQ(cudaStreamSynchronize(stream_), cudaErrorIllegalAddress);
   EXPECT_EQ(cudaStreamSynchronize(other_), cudaErrorIllegalAddress);
-  EXPECT_EQ(std::count(host_, host_ + kBytes, 'a'), int64_t{kBytes});
+  EXPECT_EQ(std::count(host_, host_ + kCopiedBytes, 'a'), int64_t{kCopiedBytes});
 }
 
 }  // namespace

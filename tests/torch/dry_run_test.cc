@@ -1,4 +1,6 @@
 // The dry run against the model it runs, and against what is known from the config alone.
+#include "engine/torch/dry_run.h"
+
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 
@@ -96,7 +98,7 @@ DryRun Measure(const Built& built, DType dtype, const StepShape& step) {
   {
     ModelCompute compute(built.model, built.description, &data, nullptr, options);
     const OperatorClock clock;
-    found = compute.MeasureNeeds(std::ref(clock));
+    found = DryRunner(&compute, std::ref(clock)).Measure();
   }
   DeviceMemory::Install(nullptr);
   EXPECT_TRUE(found.ok()) << found.status();

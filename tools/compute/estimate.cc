@@ -61,8 +61,7 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
                               const TrainOptions& options, int64_t seq_len,
                               const ComputePlace& place) {
   ZeroTokens data(options.micro_batch * options.accumulate, seq_len);
-  MemoryBudget budget("device",
-                      std::max(options.device_memory_bytes, place.memory->dry_run_bytes()));
+  MemoryBudget budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
   place.memory->SetBudget(&budget);
   absl::StatusOr<DryRun> found;
   {
@@ -91,7 +90,7 @@ DryRunCost CostOf(const EstimateInput& input) {
   const double operations =
       4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-              ComputeMemoryOf(input.shape, dtype, input.step).total_bytes(),
+              ComputeMemoryOf(input.shape, dtype, input.step, Bf16ProductsHere()).total_bytes(),
           operations / kGuessedFlops};
 }
 
@@ -162,9 +161,10 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
                                                    " is more than the ", positions,
                                                    " positions of the model"));
   }
+  const Bf16Products products = task.device.gpu ? Bf16Products::kInPlace : Bf16ProductsHere();
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
-    input.memory[i] = ComputeMemoryOf(input.shape, dtype, input.step);
+    input.memory[i] = ComputeMemoryOf(input.shape, dtype, input.step, products);
     input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/data/load_tokenizer.h"
 #include "engine/data/text_decoder.h"
 #include "engine/data/tokenizer.h"
 #include "engine/families/gpt2.h"
@@ -21,7 +22,7 @@
 #include "engine/torch/sampling.h"
 #include "engine/tuning/tuned_io.h"
 #include "engine/weights/model_files.h"
-#include "engine/weights/safetensors.h"
+#include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"

@@ -12,7 +12,7 @@ namespace spillway {
 namespace {
 
 using absl::StatusCode;
-using Tokens = std::vector<int64_t>;
+using BpeTokens = std::vector<int64_t>;
 
 // h e l l o w r -> he ll hell hello, and with a space before it.
 nlohmann::json HelloJson() {
@@ -20,16 +20,16 @@ nlohmann::json HelloJson() {
       {{"l", "l"}, {"h", "e"}, {"he", "ll"}, {"hell", "o"}, {"\u0120", "hello"}, {"a", "a"}});
 }
 
-Tokens Encoded(const nlohmann::json& json, const std::string& text) {
+BpeTokens Encoded(const nlohmann::json& json, const std::string& text) {
   return *BpeOf(json)->Encode(text);
 }
 
 TEST(BpeTokenizer, MergesTheLowestRankFirst) {
-  EXPECT_EQ(Encoded(HelloJson(), "hello hello"), (Tokens{259, 260}));
-  EXPECT_EQ(Encoded(HelloJson(), "ehello"), (Tokens{'e', 259}));
-  EXPECT_EQ(Encoded(HelloJson(), "lll"), (Tokens{256, 'l'})) << "the leftmost of equals";
+  EXPECT_EQ(Encoded(HelloJson(), "hello hello"), (BpeTokens{259, 260}));
+  EXPECT_EQ(Encoded(HelloJson(), "ehello"), (BpeTokens{'e', 259}));
+  EXPECT_EQ(Encoded(HelloJson(), "lll"), (BpeTokens{256, 'l'})) << "the leftmost of equals";
   // "ll" outranks "he", so these letters never become "hel".
-  EXPECT_EQ(Encoded(HelloJson(), "hel"), (Tokens{257, 'l'}));
+  EXPECT_EQ(Encoded(HelloJson(), "hel"), (BpeTokens{257, 'l'}));
 }
 
 TEST(BpeTokenizer, LongWordsAreMergedAsShortOnesAre) {
@@ -37,7 +37,7 @@ TEST(BpeTokenizer, LongWordsAreMergedAsShortOnesAre) {
   for (size_t length = 80; length < 120; ++length) {
     std::string word;
     for (size_t i = 0; i < length; ++i) word += "hello"[i % 5];
-    Tokens expected(length / 5, 259);
+    BpeTokens expected(length / 5, 259);
     const std::string rest = word.substr(length / 5 * 5);
     for (const int64_t token : Encoded(HelloJson(), rest)) expected.push_back(token);
     EXPECT_EQ(Encoded(HelloJson(), word), expected) << length;
@@ -48,27 +48,27 @@ TEST(BpeTokenizer, LongWordsAreMergedAsShortOnesAre) {
 TEST(BpeTokenizer, IgnoreMergesTakesWholeWords) {
   nlohmann::json json = HelloJson();
   json["model"]["vocab"]["eh"] = 262;
-  EXPECT_EQ(Encoded(json, "eh eh"), (Tokens{'e', 'h', ' ', 'e', 'h'}));
+  EXPECT_EQ(Encoded(json, "eh eh"), (BpeTokens{'e', 'h', ' ', 'e', 'h'}));
   json["model"]["ignore_merges"] = true;
-  EXPECT_EQ(Encoded(json, "eh eh"), (Tokens{262, ' ', 'e', 'h'}));
+  EXPECT_EQ(Encoded(json, "eh eh"), (BpeTokens{262, ' ', 'e', 'h'}));
 }
 
 TEST(BpeTokenizer, PrefixSpaceIsForEverySegment) {
   nlohmann::json json = HelloJson();
   json["added_tokens"] = nlohmann::json::array({AddedTokenJson(262, "<s>")});
   json["pre_tokenizer"]["add_prefix_space"] = true;
-  EXPECT_EQ(Encoded(json, "hello<s>hello<s> hello<s>"), (Tokens{260, 262, 260, 262, 260, 262}));
-  EXPECT_EQ(Encoded(json, ""), Tokens{});
+  EXPECT_EQ(Encoded(json, "hello<s>hello<s> hello<s>"), (BpeTokens{260, 262, 260, 262, 260, 262}));
+  EXPECT_EQ(Encoded(json, ""), BpeTokens{});
 }
 
 TEST(BpeTokenizer, AddedTokensAreTheLongestFromTheLeft) {
   nlohmann::json json = HelloJson();
   json["added_tokens"] = nlohmann::json::array(
       {AddedTokenJson(262, "<a"), AddedTokenJson(263, "<a><b>"), AddedTokenJson(264, "a><")});
-  EXPECT_EQ(Encoded(json, "<a><b>"), (Tokens{263}));
-  EXPECT_EQ(Encoded(json, "<a><b"), (Tokens{262, '>', '<', 'b'}));
-  EXPECT_EQ(Encoded(json, "xa><b>"), (Tokens{'x', 264, 'b', '>'}));
-  EXPECT_EQ(Encoded(json, "<"), (Tokens{'<'}));
+  EXPECT_EQ(Encoded(json, "<a><b>"), (BpeTokens{263}));
+  EXPECT_EQ(Encoded(json, "<a><b"), (BpeTokens{262, '>', '<', 'b'}));
+  EXPECT_EQ(Encoded(json, "xa><b>"), (BpeTokens{'x', 264, 'b', '>'}));
+  EXPECT_EQ(Encoded(json, "<"), (BpeTokens{'<'}));
 }
 
 TEST(BpeTokenizer, AddedTokensTakeWhiteSpaceAlong) {
@@ -77,12 +77,12 @@ TEST(BpeTokenizer, AddedTokensTakeWhiteSpaceAlong) {
       nlohmann::json::array({AddedTokenJson(262, "<l>", {{"lstrip", true}}),
                              AddedTokenJson(263, "<r>", {{"rstrip", true}}),
                              AddedTokenJson(264, "one", {{"single_word", true}})});
-  EXPECT_EQ(Encoded(json, "b \u3000\t<l> c"), (Tokens{'b', 262, ' ', 'c'}));
-  EXPECT_EQ(Encoded(json, "b <r> \n\u00a0c"), (Tokens{'b', ' ', 263, 'c'}));
-  EXPECT_EQ(Encoded(json, "<r>  <l>"), (Tokens{263, 262}));
-  EXPECT_EQ(Encoded(json, "one,one"), (Tokens{264, ',', 264}));
-  EXPECT_EQ(Encoded(json, "xone"), (Tokens{'x', 'o', 'n', 'e'}));
-  EXPECT_EQ(Encoded(json, "one_"), (Tokens{'o', 'n', 'e', '_'}));
+  EXPECT_EQ(Encoded(json, "b \u3000\t<l> c"), (BpeTokens{'b', 262, ' ', 'c'}));
+  EXPECT_EQ(Encoded(json, "b <r> \n\u00a0c"), (BpeTokens{'b', ' ', 263, 'c'}));
+  EXPECT_EQ(Encoded(json, "<r>  <l>"), (BpeTokens{263, 262}));
+  EXPECT_EQ(Encoded(json, "one,one"), (BpeTokens{264, ',', 264}));
+  EXPECT_EQ(Encoded(json, "xone"), (BpeTokens{'x', 'o', 'n', 'e'}));
+  EXPECT_EQ(Encoded(json, "one_"), (BpeTokens{'o', 'n', 'e', '_'}));
 }
 
 TEST(BpeTokenizer, NormalizedTokensAreFoundAfterTheOthers) {
@@ -91,9 +91,9 @@ TEST(BpeTokenizer, NormalizedTokensAreFoundAfterTheOthers) {
   json["added_tokens"] = nlohmann::json::array(
       {AddedTokenJson(262, "e\u0303", {{"normalized", true}}), AddedTokenJson(263, "xe"),
        AddedTokenJson(264, "x\u1ebd", {{"normalized", true}})});
-  EXPECT_EQ(Encoded(json, "\u1ebde\u0303"), (Tokens{262, 262}));
-  EXPECT_EQ(Encoded(json, "xe\u0303"), (Tokens{263, 0xcc, 0x83})) << "raw text comes first";
-  EXPECT_EQ(Encoded(json, "yx\u1ebd"), (Tokens{'y', 264}));
+  EXPECT_EQ(Encoded(json, "\u1ebde\u0303"), (BpeTokens{262, 262}));
+  EXPECT_EQ(Encoded(json, "xe\u0303"), (BpeTokens{263, 0xcc, 0x83})) << "raw text comes first";
+  EXPECT_EQ(Encoded(json, "yx\u1ebd"), (BpeTokens{'y', 264}));
 }
 
 // Everything that may be held back, in one text.
@@ -187,8 +187,9 @@ TEST(BpeTokenizer, AByteWithoutATokenIsAnError) {
 
 TEST(BpeTokenizer, DecodesBytes) {
   const auto tokenizer = BpeOf(EverythingJson(false));
-  EXPECT_EQ(*tokenizer->Decode(Tokens{260, 0xc3, 0xa9, 265}), " hello\u00e9<end>");
-  ExpectError(tokenizer->Decode(Tokens{267}).status(), StatusCode::kInvalidArgument, {"token 267"});
+  EXPECT_EQ(*tokenizer->Decode(BpeTokens{260, 0xc3, 0xa9, 265}), " hello\u00e9<end>");
+  ExpectError(tokenizer->Decode(BpeTokens{267}).status(), StatusCode::kInvalidArgument,
+              {"token 267"});
   EXPECT_EQ(tokenizer->vocabulary_size(), 267);
 }
 

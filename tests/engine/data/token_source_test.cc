@@ -11,7 +11,7 @@ namespace spillway {
 namespace {
 
 using absl::StatusCode;
-using Tokens = std::vector<int64_t>;
+using SourceTokens = std::vector<int64_t>;
 
 // A .npy file of version 1 with this dictionary and data.
 std::string Npy(const std::string& dictionary, const std::string& data, char version = 1) {
@@ -44,11 +44,11 @@ class TokenSourceTest : public testing::Test {
     return TokenSource::Open(
         {files, tokenizer_.get(), scratch_.path(), vocabulary_, window_tokens});
   }
-  Tokens All(const std::vector<std::string>& files) {
+  SourceTokens All(const std::vector<std::string>& files) {
     const auto source = Open(files);
     EXPECT_TRUE(source.ok()) << source.status();
     if (!source.ok()) return {};
-    Tokens tokens(static_cast<size_t>((*source)->size()));
+    SourceTokens tokens(static_cast<size_t>((*source)->size()));
     EXPECT_TRUE((*source)->Read(0, (*source)->size(), tokens.data()).ok());
     return tokens;
   }
@@ -59,7 +59,7 @@ class TokenSourceTest : public testing::Test {
 };
 
 TEST_F(TokenSourceTest, ReadsEveryKind) {
-  const Tokens expected = {1, 2, 250};
+  const SourceTokens expected = {1, 2, 250};
   EXPECT_EQ(All({Put("t.txt", "\x01\x02\xfa")}), expected);
   EXPECT_EQ(All({Put("t.bin", Raw<uint16_t>({1, 2, 250}))}), expected);
   EXPECT_EQ(All({Put("1.npy", Npy(Dictionary("|u1", "(3,)"), Raw<uint8_t>({1, 2, 250})))}),
@@ -79,14 +79,14 @@ TEST_F(TokenSourceTest, ReadsEveryKind) {
 TEST_F(TokenSourceTest, FilesFollowOneAnother) {
   const std::vector<std::string> files = {Put("a.txt", "ab"), Put("b.bin", Raw<uint16_t>({7})),
                                           Put("c.txt", "cde")};
-  EXPECT_EQ(All(files), (Tokens{'a', 'b', 7, 'c', 'd', 'e'}));
+  EXPECT_EQ(All(files), (SourceTokens{'a', 'b', 7, 'c', 'd', 'e'}));
   const auto source = Open(files);
   for (int64_t first = 0; first <= 6; ++first) {
     for (int64_t count = 0; first + count <= 6; ++count) {
-      Tokens out(static_cast<size_t>(count));
+      SourceTokens out(static_cast<size_t>(count));
       ASSERT_TRUE((*source)->Read(first, count, out.data()).ok());
-      const Tokens all = {'a', 'b', 7, 'c', 'd', 'e'};
-      EXPECT_EQ(out, Tokens(all.begin() + first, all.begin() + first + count));
+      const SourceTokens all = {'a', 'b', 7, 'c', 'd', 'e'};
+      EXPECT_EQ(out, SourceTokens(all.begin() + first, all.begin() + first + count));
     }
   }
 }
@@ -94,7 +94,7 @@ TEST_F(TokenSourceTest, FilesFollowOneAnother) {
 TEST_F(TokenSourceTest, LongTextGoesThroughInPieces) {
   std::string text;
   for (int i = 0; i < 700'000; ++i) text += static_cast<char>(i * 7 % 256);
-  const Tokens tokens = All({Put("long.txt", text)});
+  const SourceTokens tokens = All({Put("long.txt", text)});
   ASSERT_EQ(tokens.size(), text.size());
   for (size_t i = 0; i < text.size(); i += 997) {
     EXPECT_EQ(tokens[i], static_cast<unsigned char>(text[i]));
@@ -128,17 +128,17 @@ TEST_F(TokenSourceTest, PromptsCarryNoLoss) {
           "{\"prompt\": \"ab\", \"completion\": \"c\"}\n\n{\"text\": \"d\"}\n"
           "{\"prompt\": \"e\", \"completion\": \"\"}"),
       Put("c.bin", Raw<uint16_t>({7}))};
-  const Tokens expected = {'x', 'a', 'b', 'c', '\n', 'd', '\n', 'e', '\n', 7};
+  const SourceTokens expected = {'x', 'a', 'b', 'c', '\n', 'd', '\n', 'e', '\n', 7};
   const std::vector<uint8_t> masked = {0, 1, 1, 0, 0, 0, 0, 1, 0, 0};
   const auto source = Open(files);
   ASSERT_TRUE(source.ok()) << source.status();
   ASSERT_EQ((*source)->size(), 10);
   for (int64_t first = 0; first <= 10; ++first) {
     for (int64_t count = 0; first + count <= 10; ++count) {
-      Tokens out(static_cast<size_t>(count));
+      SourceTokens out(static_cast<size_t>(count));
       std::vector<uint8_t> without_loss(out.size(), 2);
       ASSERT_TRUE((*source)->Read(first, count, out.data(), without_loss.data()).ok());
-      EXPECT_EQ(out, Tokens(expected.begin() + first, expected.begin() + first + count));
+      EXPECT_EQ(out, SourceTokens(expected.begin() + first, expected.begin() + first + count));
       EXPECT_EQ(without_loss,
                 std::vector<uint8_t>(masked.begin() + first, masked.begin() + first + count));
     }
@@ -151,9 +151,9 @@ TEST_F(TokenSourceTest, PromptAndCompletionAreEncodedApart) {
   auto spec = ParseTokenizerJson(json.dump(), "f");
   tokenizer_ = NewBpeTokenizer(*std::move(spec), 257, {});
   vocabulary_ = 258;
-  EXPECT_EQ(All({Put("1.jsonl", R"({"text": "ab"})")}), (Tokens{256, 257}));
+  EXPECT_EQ(All({Put("1.jsonl", R"({"text": "ab"})")}), (SourceTokens{256, 257}));
   EXPECT_EQ(All({Put("2.jsonl", R"({"prompt": "a", "completion": "b"})")}),
-            (Tokens{'a', 'b', 257}));
+            (SourceTokens{'a', 'b', 257}));
 }
 
 TEST_F(TokenSourceTest, FingerprintIsOfTheLossToo) {

@@ -11,7 +11,7 @@ namespace spillway {
 namespace {
 
 using absl::StatusCode;
-using Tokens = std::vector<int64_t>;
+using FileTokens = std::vector<int64_t>;
 
 class TokenizeFilesTest : public testing::Test {
  protected:
@@ -23,12 +23,12 @@ class TokenizeFilesTest : public testing::Test {
                                      const std::string& out) {
     return TokenizeFiles({files, tokenizer_.get(), scratch_ / out, progress_});
   }
-  Tokens Read(const std::string& name) {
+  FileTokens Read(const std::string& name) {
     const auto source =
         TokenSource::Open({{scratch_ / name}, nullptr, scratch_.path(), 1 << 20, 0});
     EXPECT_TRUE(source.ok()) << source.status();
     if (!source.ok()) return {};
-    Tokens tokens(static_cast<size_t>((*source)->size()));
+    FileTokens tokens(static_cast<size_t>((*source)->size()));
     EXPECT_TRUE((*source)->Read(0, (*source)->size(), tokens.data()).ok());
     return tokens;
   }
@@ -54,7 +54,7 @@ std::unique_ptr<Tokenizer> LargeTokenizer() {
 TEST_F(TokenizeFilesTest, WritesBothFormatsAsTrainReadsThem) {
   const std::vector<std::string> files = {
       Put("a.txt", "ab"), Put("b.jsonl", "{\"text\": \"cd\"}\n"), Put("c.txt", "e")};
-  const Tokens expected = {'a', 'b', 'c', 'd', '\n', 'e'};
+  const FileTokens expected = {'a', 'b', 'c', 'd', '\n', 'e'};
   for (const char* out : {"o.bin", "o.npy"}) {
     const auto result = Run(files, out);
     ASSERT_TRUE(result.ok()) << result.status();
@@ -78,9 +78,9 @@ TEST_F(TokenizeFilesTest, RecordsEndWithTheTokenizersEndOfText) {
     EXPECT_TRUE(Run({lines}, "o.npy").ok());
     return Read("o.npy");
   };
-  EXPECT_EQ(tokens(257), (Tokens{256, 257, 257, 'b', 257, 257}));
+  EXPECT_EQ(tokens(257), (FileTokens{256, 257, 257, 'b', 257, 257}));
   testing::internal::CaptureStderr();
-  EXPECT_EQ(tokens(std::nullopt), (Tokens{256, '\n', '\n', 'b', 257, '\n'}));
+  EXPECT_EQ(tokens(std::nullopt), (FileTokens{256, '\n', '\n', 'b', 257, '\n'}));
   EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("no end-of-text token"));
 }
 
@@ -104,7 +104,7 @@ TEST_F(TokenizeFilesTest, WideTokensNeedANpyFile) {
   const auto result = Run({large}, "large.npy");
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->width_bytes, 4);
-  EXPECT_EQ(Read("large.npy"), (Tokens{'a', 'b', 70256, 'c'}));
+  EXPECT_EQ(Read("large.npy"), (FileTokens{'a', 'b', 70256, 'c'}));
 }
 
 TEST_F(TokenizeFilesTest, WhatIsWrongLeavesTheOldFileAlone) {

@@ -7,7 +7,7 @@ namespace {
 
 using testing::ElementsAre;
 
-void Refused(absl::string_view text, const std::vector<std::string>& parts) {
+void RefusedFile(absl::string_view text, const std::vector<std::string>& parts) {
   ExpectError(ParseHostfile(text, "hosts").status(), absl::StatusCode::kInvalidArgument, parts);
 }
 
@@ -28,11 +28,11 @@ TEST(Hostfile, SaysWhichLineIsWrong) {
   for (const char* line :
        {"a", "a 4", "slots=4", "a slots=", "a slots=0", "a slots=-1", "a slots=x",
         "a slots=2 max_slots=3", "a:2 slots=2", "a,b slots=2", "a slots=99999999"}) {
-    Refused(std::string("# hosts\n") + line + "\n", {"hosts:2: ", "HOST slots=N"});
+    RefusedFile(std::string("# hosts\n") + line + "\n", {"hosts:2: ", "HOST slots=N"});
   }
-  Refused("a slots=1\nb slots=1\n\na slots=2\n", {"hosts:4: a is in line 1 already"});
-  Refused("a slots=1048576\nb slots=1\n", {"hosts:2: ", "slots in all"});
-  for (const char* text : {"", "\n", "# a slots=1\n"}) Refused(text, {"hosts names no host"});
+  RefusedFile("a slots=1\nb slots=1\n\na slots=2\n", {"hosts:4: a is in line 1 already"});
+  RefusedFile("a slots=1048576\nb slots=1\n", {"hosts:2: ", "slots in all"});
+  for (const char* text : {"", "\n", "# a slots=1\n"}) RefusedFile(text, {"hosts names no host"});
 }
 
 TEST(Hostfile, BecomesMpirunsCommand) {

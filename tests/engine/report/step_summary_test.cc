@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-StepMetrics Row(int64_t step, double seconds) {
+StepMetrics SummaryRow(int64_t step, double seconds) {
   StepMetrics row;
   row.step = step;
   row.seconds = seconds;
@@ -38,7 +38,7 @@ StepForecast Predicted() {
 TEST(StepSummary, SaysWhyAStepTookSoLong) {
   StepSummary summary;
   for (int64_t step = 1; step <= 5; ++step) {
-    StepMetrics row = Row(step, step == 1 ? 100 : 2);
+    StepMetrics row = SummaryRow(step, step == 1 ? 100 : 2);
     row.forecast = Predicted();
     summary.Add(row);
   }
@@ -61,7 +61,7 @@ TEST(StepSummary, SaysWhyAStepTookSoLong) {
 TEST(StepSummary, WhatAGpuUpdatesIsBesideTheWorkers) {
   StepSummary summary;
   for (int64_t step = 1; step <= 3; ++step) {
-    StepMetrics row = Row(step, 2);
+    StepMetrics row = SummaryRow(step, 2);
     row.busy_copy_seconds = 2;
     row.busy_device_update_seconds = 1.5;
     summary.Add(row);
@@ -74,7 +74,7 @@ TEST(StepSummary, WhatAGpuUpdatesIsBesideTheWorkers) {
 TEST(StepSummary, APredictionAtTheDisksOwnRatesIsShownWhereItDiffers) {
   StepSummary summary;
   for (int64_t step = 1; step <= 5; ++step) {
-    StepMetrics row = Row(step, step == 1 ? 100 : 2);
+    StepMetrics row = SummaryRow(step, step == 1 ? 100 : 2);
     row.forecast = Predicted();
     summary.Add(row);
   }
@@ -114,7 +114,7 @@ TEST(StepSummary, LeavesOutWhatThereIsNot) {
 TEST(StepSummary, ADevicesCopiesAreThere) {
   StepSummary summary;
   for (int64_t step = 1; step <= 5; ++step) {
-    StepMetrics row = Row(step, 2);
+    StepMetrics row = SummaryRow(step, 2);
     row.forecast = Predicted();
     row.busy_copy_seconds = 1.4;
     row.stall_copy_seconds = 0.5;
@@ -135,7 +135,7 @@ TEST(StepSummary, ADevicesCopiesAreThere) {
 TEST(StepSummary, WhatOtherRanksTookIsThere) {
   StepSummary summary;
   for (int64_t step = 1; step <= 5; ++step) {
-    StepMetrics row = Row(step, 2);
+    StepMetrics row = SummaryRow(step, 2);
     row.collective_bytes = 6 << 20;
     row.busy_collective_seconds = 1.5;
     row.stall_collective_seconds = 0.4;

@@ -10,8 +10,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/check.h"
-#include "tests/scratch_directory.h"
 #include "tests/io/forwarding_file_system.h"
+#include "tests/scratch_directory.h"
 #include "tests/swap/store/store_fixture.h"
 
 namespace spillway {

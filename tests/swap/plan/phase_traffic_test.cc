@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kEmbedding = 1 << 20, kLayer = 409600, kHead = 2048;  // all whole blocks
 
-PlanRequest Request(UpdateMode update, TierChoice weights, TierChoice optimizer) {
+PlanRequest TrafficRequest(UpdateMode update, TierChoice weights, TierChoice optimizer) {
   PlanRequest request;
   request.layout = StateLayout(
       {{"embedding", kEmbedding},
@@ -36,7 +36,7 @@ std::array<PhaseTraffic, kPhases> Phases(const PlanRequest& request) {
 constexpr uint64_t kAll = kEmbedding + 3 * kLayer + kHead;
 
 TEST(PhaseTraffic, DeferredUpdatesReadAndWriteInTheForward) {
-  PlanRequest request = Request(UpdateMode::kDeferred, TierChoice::kNvme, TierChoice::kNvme);
+  PlanRequest request = TrafficRequest(UpdateMode::kDeferred, TierChoice::kNvme, TierChoice::kNvme);
   uint64_t smallest = 0;
   ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
   request.host_bytes = smallest;  // nothing kept: gradients are spilled
@@ -57,7 +57,8 @@ TEST(PhaseTraffic, DeferredUpdatesReadAndWriteInTheForward) {
 }
 
 TEST(PhaseTraffic, ImmediateUpdatesRunInTheBackwardAndTheLastInTheFlush) {
-  PlanRequest request = Request(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
+  PlanRequest request =
+      TrafficRequest(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
   uint64_t smallest = 0;
   ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
   request.host_bytes = smallest;
@@ -76,7 +77,8 @@ TEST(PhaseTraffic, ImmediateUpdatesRunInTheBackwardAndTheLastInTheFlush) {
 }
 
 TEST(PhaseTraffic, SomeImmediateUpdatesFillTheForward) {
-  PlanRequest request = Request(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
+  PlanRequest request =
+      TrafficRequest(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
   request.deferred_share = 0.5;  // h.1 and the head
   uint64_t smallest = 0;
   ASSERT_TRUE(PlanSwaps(request, &smallest).ok());
@@ -100,7 +102,7 @@ TEST(PhaseTraffic, SomeImmediateUpdatesFillTheForward) {
 TEST(PhaseTraffic, SpilledInputsAreWrittenInTheForwardAndReadInTheBackward) {
   constexpr uint64_t kInput = 40960;
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
-    PlanRequest request = Request(update, TierChoice::kNvme, TierChoice::kNvme);
+    PlanRequest request = TrafficRequest(update, TierChoice::kNvme, TierChoice::kNvme);
     request.activation_bytes = {0, kInput, 2 * kInput, 3 * kInput, 0};
     request.activations = TierChoice::kDevice;
     const auto kept = Phases(request);
@@ -118,7 +120,7 @@ TEST(PhaseTraffic, SpilledInputsAreWrittenInTheForwardAndReadInTheBackward) {
 
 // Weights go to a separate device for each use, gradients come from there when they are whole.
 TEST(PhaseTraffic, ASeparateDeviceHasCopiesInThePhaseOfTheirUse) {
-  PlanRequest request = Request(UpdateMode::kDeferred, TierChoice::kHost, TierChoice::kHost);
+  PlanRequest request = TrafficRequest(UpdateMode::kDeferred, TierChoice::kHost, TierChoice::kHost);
   request.separate_device = true;
   request.device_bytes = SmallestBudgets(request)->front().device_bytes;
   const auto [forward, backward, flush] = Phases(request);
@@ -136,7 +138,8 @@ TEST(PhaseTraffic, ASeparateDeviceHasCopiesInThePhaseOfTheirUse) {
 }
 
 TEST(PhaseTraffic, InputsAreCopiedByTheirOperations) {
-  PlanRequest request = Request(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
+  PlanRequest request =
+      TrafficRequest(UpdateMode::kImmediate, TierChoice::kNvme, TierChoice::kNvme);
   request.separate_device = true;
   const auto [forward, backward, flush] = Phases(request);
   request.activation_bytes = {0, 8192, 8192, 8192, 0};
@@ -149,7 +152,7 @@ TEST(PhaseTraffic, InputsAreCopiedByTheirOperations) {
 
 TEST(PhaseTraffic, SumsThatAreRoundedTakeHalfTheMemoryAndNoRounding) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
-    PlanRequest request = Request(update, TierChoice::kNvme, TierChoice::kNvme);
+    PlanRequest request = TrafficRequest(update, TierChoice::kNvme, TierChoice::kNvme);
     const auto fp32 = PlanSwaps(request);
     request.rounded_sums = {true, true, true, true, false};
     const auto rounded = PlanSwaps(request);
@@ -164,7 +167,7 @@ TEST(PhaseTraffic, SumsThatAreRoundedTakeHalfTheMemoryAndNoRounding) {
                 parameters * (stay.unit == 4 ? 6 : (waits ? 4 : 0)));
     }
     EXPECT_LT(SmallestHost(request),
-              SmallestHost(Request(update, TierChoice::kNvme, TierChoice::kNvme)));
+              SmallestHost(TrafficRequest(update, TierChoice::kNvme, TierChoice::kNvme)));
   }
 }
 

@@ -12,7 +12,7 @@
 namespace spillway {
 namespace {
 
-PlanRequest OnDevice(UpdateMode update, TierChoice tier, std::optional<double> share) {
+PlanRequest StreamedRequest(UpdateMode update, TierChoice tier, std::optional<double> share) {
   PlanRequest request = GptLikeRequest(update, tier, 12, 700 * 2048);
   request.separate_device = true;
   request.device_update_share = share;
@@ -35,7 +35,7 @@ double ShareOf(const SwapPlan& plan) {
 TEST(StreamedPlan, TheShareIsThatOfBytesEvenlySpread) {
   for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) {
     for (const double share : {0.0, 0.25, 0.5, 0.75, 1.0}) {
-      const SwapPlan plan = PlanOf(OnDevice(UpdateMode::kDeferred, tier, share));
+      const SwapPlan plan = PlanOf(StreamedRequest(UpdateMode::kDeferred, tier, share));
       // To half of the largest unit.
       EXPECT_NEAR(ShareOf(plan), share, 0.5 / 13) << share;
       EXPECT_EQ(plan.device_tile_spans.size(), share > 0 ? 4u : 0u);
@@ -45,13 +45,13 @@ TEST(StreamedPlan, TheShareIsThatOfBytesEvenlySpread) {
         EXPECT_NE(plan.streams_update[unit], plan.streams_update[unit - 1]) << unit;
       }
     }
-    EXPECT_EQ(Streamed(PlanOf(OnDevice(UpdateMode::kDeferred, tier, std::nullopt))), 0);
+    EXPECT_EQ(Streamed(PlanOf(StreamedRequest(UpdateMode::kDeferred, tier, std::nullopt))), 0);
   }
 }
 
 // There, nothing has to be streamed; and where compute uses the host's memory there is no other.
 TEST(StreamedPlan, WhatLivesOnTheDeviceIsNotStreamed) {
-  PlanRequest request = OnDevice(UpdateMode::kDeferred, TierChoice::kDevice, 1.0);
+  PlanRequest request = StreamedRequest(UpdateMode::kDeferred, TierChoice::kDevice, 1.0);
   EXPECT_EQ(Streamed(PlanOf(request)), 0);
   EXPECT_THAT(PlanOf(request).Summary(), testing::HasSubstr("\n            on the device\n"));
   request.weights = request.optimizer = TierChoice::kHost;
@@ -62,7 +62,7 @@ TEST(StreamedPlan, WhatLivesOnTheDeviceIsNotStreamed) {
 TEST(StreamedPlan, WithoutMemoryForTwoTilesThereIsNone) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) {
-      PlanRequest request = OnDevice(update, tier, 1.0);
+      PlanRequest request = StreamedRequest(update, tier, 1.0);
       const uint64_t least = SmallestBudgets(request)->front().device_bytes;
       uint64_t tile = request.layout.MaxTileBytes();
       if (update == UpdateMode::kDeferred) tile += request.layout.MaxGradientTileBytes();
@@ -81,13 +81,13 @@ TEST(StreamedPlan, WithoutMemoryForTwoTilesThereIsNone) {
 // An update that stays on the device brings its gradient nowhere, and its weights only back.
 TEST(StreamedPlan, TrafficIsWhatTheTilesAre) {
   for (TierChoice tier : {TierChoice::kHost, TierChoice::kNvme}) {
-    const SwapPlan host = PlanOf(OnDevice(UpdateMode::kDeferred, tier, 0));
-    const SwapPlan device = PlanOf(OnDevice(UpdateMode::kDeferred, tier, 1));
+    const SwapPlan host = PlanOf(StreamedRequest(UpdateMode::kDeferred, tier, 0));
+    const SwapPlan device = PlanOf(StreamedRequest(UpdateMode::kDeferred, tier, 1));
     const uint64_t parameters = host.layout.TotalPaddedParameters();
     // All planes and the gradient, instead of a forward's weights, which come from the tile.
     EXPECT_EQ(device.traffic.to_device_bytes, host.traffic.to_device_bytes + 12 * parameters);
     EXPECT_EQ(device.traffic.to_host_bytes, host.traffic.to_host_bytes + 12 * parameters);
-    const SwapPlan at_once = PlanOf(OnDevice(UpdateMode::kImmediate, tier, 1));
+    const SwapPlan at_once = PlanOf(StreamedRequest(UpdateMode::kImmediate, tier, 1));
     EXPECT_EQ(at_once.traffic.to_host_bytes, 12 * parameters);
   }
 }
@@ -97,7 +97,7 @@ TEST(StreamedPlan, PhasesMakeUpTheWhole) {
     std::mt19937 random(seed);
     const UpdateMode update = random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred;
     constexpr TierChoice kTiers[] = {TierChoice::kHost, TierChoice::kNvme, TierChoice::kAuto};
-    PlanRequest request = OnDevice(update, kTiers[random() % 3], (random() % 5) / 4.0);
+    PlanRequest request = StreamedRequest(update, kTiers[random() % 3], (random() % 5) / 4.0);
     if (random() % 4 == 0) request.weights = TierChoice::kDevice;
     request.deferred_share = (random() % 3) / 2.0;
     const BudgetPair least = SmallestBudgets(request)->front();
@@ -121,7 +121,7 @@ TEST(StreamedPlan, PhasesMakeUpTheWhole) {
 
 // The link and the workers side by side take less time than either alone.
 TEST(StreamedPlan, TheClockSharesTheUpdateWhereNeitherIsMuchFaster) {
-  PlanRequest request = OnDevice(UpdateMode::kDeferred, TierChoice::kHost, std::nullopt);
+  PlanRequest request = StreamedRequest(UpdateMode::kDeferred, TierChoice::kHost, std::nullopt);
   StepClock clock;
   clock.op_seconds.assign(request.schedule.ops.size(), 1e-6);
   clock.link = {1e10, 1e10};
@@ -141,7 +141,7 @@ TEST(StreamedPlan, TheClockSharesTheUpdateWhereNeitherIsMuchFaster) {
 // What is slow has the least to do.
 TEST(StreamedPlan, TheClockGivesTheUpdateToWhoeverIsFaster) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
-    PlanRequest request = OnDevice(update, TierChoice::kHost, std::nullopt);
+    PlanRequest request = StreamedRequest(update, TierChoice::kHost, std::nullopt);
     StepClock clock;
     clock.op_seconds.assign(request.schedule.ops.size(), 1e-3);
     clock.link = {5e10, 5e10};

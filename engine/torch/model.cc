@@ -1,18 +1,18 @@
-// UnitContext::Dropout: masks that are a function of what they are for, so that
-// backward makes them again instead of keeping them.
+#include "engine/torch/model.h"
+
 #include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <vector>
 
 #include "engine/numeric/random.h"
-#include "engine/torch/model.h"
 #include "engine/torch/tensor_kernels.h"
 
 namespace spillway {
 namespace {
 
-// The same on activations (forward) and on gradients (backward).
+// Masks are a function of what they are for, so that backward makes them again instead of keeping
+// them. The same on activations (forward) and on gradients (backward).
 torch::Tensor ApplyMasks(const torch::Tensor& x, double p, const DropoutKey& key,
                          const std::vector<int64_t>& samples) {
   const torch::Tensor in = x.contiguous();
