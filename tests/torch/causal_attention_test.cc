@@ -17,7 +17,7 @@ UnitContext Context(std::vector<int64_t> samples, int64_t step = 1) {
   return UnitContext(42, step, 3, std::move(samples), /*training=*/true);
 }
 
-AttentionOptions AttentionOptions(int64_t heads, double dropout, bool fp32_scores = false) {
+AttentionOptions OptionsOf(int64_t heads, double dropout, bool fp32_scores = false) {
   AttentionOptions options;
   options.heads = heads;
   options.scale = 0.3;
@@ -58,8 +58,7 @@ TEST(CausalAttention, WithoutDropoutIsTheDefinition) {
                                                         {torch::kFloat16, true, 2e-3}}) {
       if (length > 300 && dtype != torch::kFloat32) continue;
       const Tensor qkv = values.to(dtype).clone().requires_grad_();
-      const Tensor out =
-          CausalAttention(Context({0, 1}), qkv, AttentionOptions(heads, 0, fp32_scores));
+      const Tensor out = CausalAttention(Context({0, 1}), qkv, OptionsOf(heads, 0, fp32_scores));
       EXPECT_EQ(out.scalar_type(), dtype);
       EXPECT_LT(Deviation(out, expected), tolerance) << length << " " << dtype;
       out.backward(direction.to(dtype));
@@ -74,7 +73,7 @@ Tensor Masks(const std::vector<int64_t>& samples, int64_t length, int64_t heads,
   Tensor qkv = torch::zeros({static_cast<int64_t>(samples.size()), length, 3, heads, length});
   qkv.select(2, 2).copy_(torch::eye(length).unsqueeze(1));
   const Tensor out =
-      CausalAttention(Context(samples, step), qkv.flatten(2), AttentionOptions(heads, p)).detach();
+      CausalAttention(Context(samples, step), qkv.flatten(2), OptionsOf(heads, p)).detach();
   // Scores are 0: row i's probabilities are 1 / (i + 1).
   const Tensor rows = torch::arange(1, length + 1).view({length, 1});
   return out.view({-1, length, heads, length}).transpose(1, 2) * rows;
@@ -125,7 +124,7 @@ TEST(CausalAttention, GradientsUseTheMasksOfForward) {
   const Tensor expected = reference.Run(exact, heads, 0.3);
   expected.backward(direction.to(torch::kFloat64));
   const Tensor qkv = values.clone().requires_grad_();
-  const Tensor out = CausalAttention(Context({4, 9}), qkv, AttentionOptions(heads, p));
+  const Tensor out = CausalAttention(Context({4, 9}), qkv, OptionsOf(heads, p));
   EXPECT_LT(Deviation(out, expected), 1e-5);
   out.backward(direction);
   EXPECT_LT(Deviation(qkv.grad(), exact.grad()), 1e-5);
@@ -133,7 +132,7 @@ TEST(CausalAttention, GradientsUseTheMasksOfForward) {
 
 TEST(CausalAttention, RecomputeGivesTheSameBits) {
   const Tensor qkv = torch::randn({2, 150, 3 * 32}).to(torch::kBFloat16);
-  const auto run = [&] { return CausalAttention(Context({0, 1}), qkv, AttentionOptions(4, 0.1)); };
+  const auto run = [&] { return CausalAttention(Context({0, 1}), qkv, OptionsOf(4, 0.1)); };
   EXPECT_TRUE(run().equal(run()));
 }
 
