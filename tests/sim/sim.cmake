@@ -42,7 +42,7 @@ endfunction()
 # Under a sanitizer they would show no more, and take ten times as long. They are built and run
 # when they are asked for (tools/test mutants), after the control, which is no mutant: no seed may
 # notice anything there.
-if(NOT SPILLWAY_SANITIZE)
+if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_OBJECTS)
   add_custom_target(spillway_sim_mutants)
   # The libraries source by source, of which the linker leaves out the one that a copy stands for.
   foreach(library io swap)
