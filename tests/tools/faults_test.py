@@ -252,7 +252,8 @@ class FaultsTest(CliTest):
                 ("pwrite", "/tiles", full, 20, ("/tiles", "no space left")),
                 ("fdatasync", "/tiles", eio, 2, ("sync", "/tiles", "commit of step 4",
                                                  "the storage device failed")),
-                ("write", "/manifest-rank0.tmp-", full, 2, ("commit of step 4", "manifest-rank0",
+                # Costs that commit alone: the run goes on, and ends as its last one has no room either.
+                ("write", "/manifest-rank0.tmp-", full, 2, ("commit of step 8", "manifest-rank0",
                                                             "no space left")),
                 ("fdatasync", "/manifest-rank0.tmp-", eio, 2, ("commit of step 4",
                                                                "manifest-rank0")),
