@@ -13,6 +13,10 @@ enum class Bf16Products {
   kThroughFp32,
 };
 
+// Whether those are LibTorch's own loops, with neither oneDNN nor instructions for it (processors
+// without AVX-512): some fifty times slower than products of fp32. Any thread.
+bool Bf16ProductsAreLoops();
+
 // Of this processor, ONEDNN_MAX_CPU_ISA obeyed as oneDNN does. Any thread.
 Bf16Products Bf16ProductsHere();
 

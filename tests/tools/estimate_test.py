@@ -5,7 +5,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 
 import cli_testing
 from cli_testing import CliTest, parameter_count, read_json, read_rows, run
@@ -112,11 +111,10 @@ class Shapes(EstimateTest):
         row = llama["dtypes"]["fp16"]
         self.assertEqual(row["optimizer"], 8030261248 * 12)
 
-    def test_large_models_are_answered_quickly_and_in_little_memory(self):
+    def test_large_models_are_answered_in_little_memory(self):
         model = self.config_of("Llama-3.1-405B")
         words = ["estimate", "--model", model, "--swap", self.swap, "--device-memory", "2GiB",
                  "--host-memory", "8GiB", "--json"]
-        began = time.monotonic()
         process = self.start(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         out = process.stdout.read()
         _, status, usage = os.wait4(process.pid, 0)
@@ -126,7 +124,6 @@ class Shapes(EstimateTest):
         self.assertEqual(said["model"]["parameters"], 405853388800)
         self.assertFalse(said["fits"])
         if "asan" not in cli_testing.program():
-            self.assertLess(time.monotonic() - began, 20)
             self.assertLess(usage.ru_maxrss * 1024, 800 * MIB)
 
     def test_any_transformer_will_do(self):

@@ -15,6 +15,7 @@
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/gpt2.h"
+#include "engine/machine/bf16_products.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/compute_rate.h"
 #include "engine/torch/model_compute.h"
@@ -33,6 +34,7 @@ constexpr double kAutoSeconds = 40;
 constexpr double kQuietSeconds = 4;
 constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
 constexpr double kGuessedFlops = 3e10;
+constexpr double kGuessedLoopFlops = 6e8;  // of 16 bits, where LibTorch's own loops multiply
 
 // Batches of a step's shape, without any data.
 class ZeroTokens : public Dataset {
@@ -83,6 +85,7 @@ DryRunCost CostOf(const EstimateInput& input) {
     largest = std::max(largest, unit.flat_parameters);
   }
   const DType dtype = input.options.dtype;
+  const bool slow = dtype != DType::kFloat32 && Bf16ProductsAreLoops();
   StepShape one = input.step;
   one.accumulate = 1;
   const StepFlops flops = FlopsOf(input.shape, one);
@@ -91,7 +94,7 @@ DryRunCost CostOf(const EstimateInput& input) {
       4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
               ComputeMemoryOf(input.shape, dtype, input.step, Bf16ProductsHere()).total_bytes(),
-          operations / kGuessedFlops};
+          operations / (slow ? kGuessedLoopFlops : kGuessedFlops)};
 }
 
 bool WantsDryRun(const EstimateInput& input, EstimateTask::DryRun choice) {
