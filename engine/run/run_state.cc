@@ -34,7 +34,8 @@ constexpr char kIdentityVersion[] = "2";
 
 // Of the machine, or what may be changed on resume: where they differ the run goes on, and is said
 // to have other numbers.
-constexpr absl::string_view kCircumstances[] = {"device", "LibTorch", "instruction set", "steps"};
+constexpr absl::string_view kCircumstances[] = {"device", "LibTorch", "instruction set", "shard",
+                                                "steps"};
 // Of exchanges between ranks, which one rank has none of.
 constexpr absl::string_view kOfSeveralRanks[] = {"communication-dtype", "shard"};
 
