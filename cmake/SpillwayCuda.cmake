@@ -40,7 +40,7 @@ add_library(spillway::cuda INTERFACE IMPORTED)
 target_link_libraries(spillway::cuda INTERFACE spillway_cuda CUDA::cudart)
 
 # LibTorch's half. An object library: its LinkedCuda is there before the linker looks into
-# spillway_engine, where engine/torch/no_cuda.cc would say that there is none.
+# spillway_engine, where engine/torch/absent/no_cuda.cc would say that there is none.
 file(GLOB torch_cuda_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/torch/cuda/*.cc)
 add_library(spillway_torch_cuda OBJECT ${torch_cuda_sources})
 target_link_libraries(spillway_torch_cuda PUBLIC spillway_engine spillway::cuda spillway::torch_cuda)

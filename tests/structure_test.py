@@ -35,8 +35,8 @@ LEAVES = {"swap/device/cuda": {"engine/torch/cuda"}, "engine/torch/cuda": set(),
           "tools": {"tools/compute"}, "tools/compute": set()}
 # Variants of a folder's sources, of which a build takes one: they stand where their folder does.
 VARIANTS = ("/absent", "/nccl")
-# What engine/torch/cuda_support.h declares, in a build with CUDA and in one without.
-CUDA_OR_NOT = {"engine/torch/no_cuda.cc", "engine/torch/cuda/cuda_support.cc"}
+# What engine/torch/cuda_support.h declares, in a build with CUDA.
+WITH_CUDA = {"engine/torch/cuda/cuda_support.cc"}
 # The highest floor that the tests in a folder of tests/ may use: their layer's.
 TEST_FLOORS = {"io": "io", "swap": "swap/mover", "sim": "swap/mover", "device": "swap/mover",
                "cuda": "swap/device/cuda", "engine": "engine/inspect"}
@@ -149,7 +149,7 @@ def check_sources_have_headers(sources):
             continue
         if path[:-3] + ".h" in sources.includes or any(v + "/" in path for v in VARIANTS):
             continue
-        if path in CUDA_OR_NOT:
+        if path in WITH_CUDA:
             continue
         yield f"{path} has no header of its name: merge it with what it belongs to, or give it one"
 
