@@ -50,13 +50,13 @@ absl::Status CommitStarter::Start(bool finished) {
   span->emplace(recorder_.trace(), SpanKind::kCommit);
   RETURN_IF_ERROR(manager.StartCommit(
       manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)},
-      [copies, manifest, span] {
+      [this, copies, manifest, span, step = state_.step] {
         span->reset();
+        last_step_ = step;
         if (copies != nullptr) copies->Start(manifest);
       },
       std::move(publish)));
   journal_->Commit(state_.step);
-  last_step_ = state_.step;
   meter_.CountCommit(began);
   return absl::OkStatus();
 }

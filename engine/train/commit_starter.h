@@ -1,6 +1,7 @@
 // Starts commits of a run's state. Compute thread only.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -26,7 +27,8 @@ class CommitStarter {
   // Waits for the commit before, and until that is copied (--persist).
   absl::Status Start(bool finished);
 
-  // The step of the last commit that was begun, in this process or an earlier one; 0: none.
+  // The step of the last commit that is durable, of this process or an earlier one; 0: none. While
+  // one is under way it is that of the one before.
   int64_t last_step() const { return last_step_; }
 
  private:
@@ -36,7 +38,7 @@ class CommitStarter {
   StepRecorder& recorder_;
   RunState& state_;
   RunJournal* journal_ = nullptr;
-  int64_t last_step_ = 0;
+  std::atomic<int64_t> last_step_{0};  // set on the swap manager's thread
 };
 
 }  // namespace spillway

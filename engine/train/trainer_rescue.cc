@@ -46,6 +46,7 @@ absl::StatusOr<bool> TrainerRescue::Commit() {
   SwapManager& manager = *setup_.manager();
   ASSIGN_OR_RETURN(const bool whole, manager.AbandonRunning());
   RETURN_IF_ERROR(manager.Flush());
+  RETURN_IF_ERROR(manager.AwaitNoCommit());  // last_step is then that of a commit that is there
   if (whole && !context_.options.no_commit && state_.step > commits_.last_step()) {
     RETURN_IF_ERROR(commits_.Start(/*finished=*/state_.step == context_.options.steps));
   }
