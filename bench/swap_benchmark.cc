@@ -13,7 +13,9 @@
 #include "io/io_engine.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
+#include "swap/forecast/step_simulation.h"
 #include "swap/mover/swap_manager.h"
+#include "swap/plan/planner.h"
 #include "swap/plan/stay_packing.h"
 #include "swap/plan/swap_plan.h"
 #include "swap/store/manifest.h"
@@ -66,7 +68,7 @@ void PlanSearch(benchmark::State& state, UpdateMode update) {
   }
   request.clock = clock;
   for (auto _ : state) {
-    const auto plan = PlanSwaps(request);
+    const auto plan = PlanByClock(request);
     if (!plan.ok()) return Fail(state, plan.status());
   }
   state.SetItemsProcessed(state.iterations() * layers);
@@ -229,6 +231,15 @@ class ZeroDisk final : public FileSystem {
   absl::Status Remove(absl::string_view) override { return absl::OkStatus(); }
   absl::Status SyncDirectory(absl::string_view) override { return absl::OkStatus(); }
   absl::StatusOr<uint64_t> RandomNumber() override { return uint64_t{1}; }
+  absl::Status CreateDirectory(absl::string_view) override { return absl::OkStatus(); }
+  absl::Status RemoveDirectory(absl::string_view) override { return absl::OkStatus(); }
+  absl::StatusOr<std::vector<std::string>> List(absl::string_view) override {
+    return std::vector<std::string>();
+  }
+  absl::StatusOr<FileInfo> Look(absl::string_view path, SymbolicLink) override {
+    return absl::NotFoundError(path);
+  }
+  std::string Resolve(absl::string_view path) override { return std::string(path); }
 };
 
 // Arithmetic that leaves zeros as they are.

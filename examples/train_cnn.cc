@@ -45,7 +45,11 @@ class ConvUnit : public spillway::Unit {
   Tensor Forward(const UnitContext& context, const std::vector<Tensor>& parameters,
                  const Tensor& images) const override {
     const Tensor x = images.to(parameters[0].dtype());  // the first unit's input is fp32
-    Tensor y = torch::conv2d(x, parameters[0], /*bias=*/{}, stride_, /*padding=*/1);
+    // Processors without products of 16 bits take many times as long for them: --compute.
+    const auto product = context.fp32_products() ? torch::kFloat32 : x.scalar_type();
+    Tensor y = torch::conv2d(x.to(product), parameters[0].to(product), /*bias=*/{}, stride_,
+                             /*padding=*/1);
+    y = y.to(x.dtype());
     y = torch::relu(torch::group_norm(y, /*num_groups=*/8, parameters[1], parameters[2]));
     y = context.Dropout(y, 0.05, /*site=*/0);
     return in_ == out_ && stride_ == 1 ? x + y : y;
@@ -76,10 +80,10 @@ class Classifier : public spillway::LossUnit {
                                      spillway::kIgnoredLabel);
   }
 
-  Tensor Logits(const UnitContext&, const std::vector<Tensor>& parameters,
+  Tensor Logits(const UnitContext& context, const std::vector<Tensor>& parameters,
                 const Tensor& x) const override {
     const Tensor means = x.view({x.size(0), features_, -1}).mean(2);  // x: [rows, features * area]
-    return torch::addmm(parameters[1], means, parameters[0].t());
+    return context.Linear(means, parameters[0], parameters[1]);
   }
 
  private:

@@ -231,6 +231,11 @@ bool BlockQueue::Continue(IoBlock& block, int64_t result) {
   SPILLWAY_CHECK(result < 0 || static_cast<uint64_t>(result) <= block.size_bytes);
   const uint64_t got_bytes = result < 0 ? 0 : static_cast<uint64_t>(result);
   if (got_bytes == block.size_bytes) return false;
+  // The file ends in the block, behind what is needed of it.
+  if (block.op == IoOp::kRead && result >= 0 && request.needed_bytes > 0 &&
+      block.offset_bytes + got_bytes >= request.offset_bytes + request.needed_bytes) {
+    return false;
+  }
   // Direct transfers must go on at an aligned place: what was moved of a
   // broken unit is moved again.
   const uint64_t moved_bytes = got_bytes - got_bytes % request.file->alignment_bytes();

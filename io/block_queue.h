@@ -20,6 +20,7 @@
 //   whole queue, which some drives need for their full rate.
 //
 // Owner thread only, except stats().
+// Large because which block goes next, and what becomes of one, hang on the same books.
 #pragma once
 
 #include <array>

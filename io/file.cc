@@ -207,6 +207,25 @@ absl::Status RealFile::WriteAt(uint64_t offset_bytes, const char* data, uint64_t
       });
 }
 
+absl::StatusOr<uint64_t> File::ReadUpTo(uint64_t offset_bytes, char* data,
+                                        uint64_t size_bytes) const {
+  uint64_t done_bytes = 0;
+  while (done_bytes < size_bytes) {
+    const ssize_t moved = RetryOnSignal([&] {
+      return ::pread(fd(), data + done_bytes, size_bytes - done_bytes,
+                     static_cast<off_t>(offset_bytes + done_bytes));
+    });
+    if (moved < 0) {
+      return ErrnoStatus(
+          errno, absl::StrCat("read ", size_bytes, " bytes at ", offset_bytes, " of ", path()));
+    }
+    done_bytes += static_cast<uint64_t>(moved);
+    // No whole block: that was the file's end, behind which a direct transfer cannot go on.
+    if (moved == 0 || done_bytes % alignment_bytes() != 0) break;
+  }
+  return done_bytes;
+}
+
 absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes,
                                           SymbolicLink symbolic_link) {
   const std::string name(path);

@@ -57,6 +57,10 @@ class File {
   virtual absl::Status ReadAt(uint64_t offset_bytes, char* data, uint64_t size_bytes) const = 0;
   virtual absl::Status WriteAt(uint64_t offset_bytes, const char* data, uint64_t size_bytes) = 0;
 
+  // As ReadAt, but the file may end before `size_bytes`: how many there were.
+  virtual absl::StatusOr<uint64_t> ReadUpTo(uint64_t offset_bytes, char* data,
+                                            uint64_t size_bytes) const;
+
  protected:
   File(int fd, std::string path, bool direct, uint32_t alignment_bytes);
 

@@ -145,6 +145,7 @@ class RealFileSystem final : public FileSystem {
     found.user = info.st_uid;
     found.size_bytes = S_ISREG(info.st_mode) ? static_cast<uint64_t>(info.st_size) : 0;
     found.allocated_bytes = static_cast<uint64_t>(info.st_blocks) * kStatBlockBytes;
+    found.modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
     found.identity = {info.st_dev, info.st_ino};
     return found;
   }
@@ -239,6 +240,20 @@ absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
 
 absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content) {
   return WriteFileAtomically(FileSystem::Real(), path, content);
+}
+
+absl::Status RemoveIfThere(FileSystem& files, absl::string_view path) {
+  const absl::Status removed = files.Remove(path);
+  return absl::IsNotFound(removed) ? absl::OkStatus() : removed;
+}
+
+absl::Status RemoveAtomicWriteLeftovers(FileSystem& files, absl::string_view directory) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
+  for (const std::string& name : names) {
+    if (!IsAtomicWriteLeftover(name)) continue;
+    RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(directory, "/", name)));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace spillway

@@ -42,6 +42,7 @@ struct FileInfo {
   uint32_t user = 0;             // who owns it
   uint64_t size_bytes = 0;       // of a file
   uint64_t allocated_bytes = 0;  // on the drive
+  int64_t modified_ns = 0;       // when its contents were last written, since 1970
   // Of device and inode: equal where two paths name the same thing.
   std::pair<uint64_t, uint64_t> identity;
 };
@@ -100,6 +101,9 @@ absl::Status CreateDirectories(FileSystem& files, absl::string_view path,
 // A file that is written in place, buffered and so at any offset; created where there is none.
 absl::StatusOr<std::unique_ptr<File>> OpenInPlace(FileSystem& files, absl::string_view path);
 
+// OK also where there is none.
+absl::Status RemoveIfThere(FileSystem& files, absl::string_view path);
+
 // "/a" of "/a/b", "/" of "/a", "." of "a"; and "b" of "/a/b".
 std::string ParentPath(absl::string_view path);
 std::string FileName(absl::string_view path);
@@ -112,5 +116,9 @@ std::string FileName(absl::string_view path);
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
                                  absl::string_view content, bool* taken = nullptr);
 absl::Status WriteFileAtomically(absl::string_view path, absl::string_view content);
+
+// Removes what WriteFileAtomically left in the directory when its process died in the middle.
+// REQUIRES: nobody else writes there.
+absl::Status RemoveAtomicWriteLeftovers(FileSystem& files, absl::string_view directory);
 
 }  // namespace spillway

@@ -8,7 +8,7 @@
 //
 // Every completion is checked. A short transfer is continued from where it
 // stopped; EINTR and EAGAIN are retried; any other failure, and an end of file
-// before the last byte, becomes the request's status, with path, offset and
+// before the last byte that is needed, becomes the request's status, with path, offset and
 // size in the message.
 #pragma once
 
@@ -39,6 +39,9 @@ struct IoRequest {
   uint64_t offset_bytes = 0;
   char* data = nullptr;
   uint64_t size_bytes = 0;
+  // Of a read whose last block may reach behind its file's end: so many bytes are asked for, and
+  // what is behind them may be missing. 0: all are.
+  uint64_t needed_bytes = 0;
   // What it moves, for traces; -1: nothing that has a name.
   int32_t unit = -1;
   int32_t tile = -1;

@@ -123,11 +123,6 @@ void RemoveAtomicWriteLeftovers(int directory_fd) {
   });
 }
 
-void RemoveAtomicWriteLeftovers(absl::string_view directory) {
-  const UniqueFd fd(::open(std::string(directory).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.valid()) RemoveAtomicWriteLeftovers(fd.get());
-}
-
 absl::StatusOr<std::vector<DirectoryEntry>> ListDirectory(int directory_fd,
                                                           absl::string_view path) {
   std::vector<DirectoryEntry> entries;

@@ -31,7 +31,6 @@ bool IsAtomicWriteLeftover(absl::string_view name);
 
 // Removes them all. Best effort: they only waste space. REQUIRES: nobody else writes there.
 void RemoveAtomicWriteLeftovers(int directory_fd);
-void RemoveAtomicWriteLeftovers(absl::string_view directory);
 
 struct DirectoryEntry {
   std::string name;

@@ -22,11 +22,13 @@ from concurrent.futures import ThreadPoolExecutor
 # folder answers stands in docs/ARCHITECTURE.md.
 FLOORS = [
     "io/base", "io",
-    "swap/plan", "swap/device", "swap/store", "swap/mover",
+    "swap/plan", "swap/device", "swap/store", "swap/mover", "swap/forecast",
     "engine/base", "engine/numeric", "engine/machine", "engine/cuda", "engine/options", "engine/model",
+    "engine/families",
     "engine/plan", "engine/data", "engine/ranks", "engine/estimate", "engine/tuning", "engine/weights",
+    "engine/adapters",
     "engine/run", "engine/config", "engine/report", "engine/train", "engine/inspect",
-    "engine/torch", "engine/families",
+    "engine/torch", "engine/layers",
     "swap/device/cuda", "engine/torch/cuda",
     "tools", "tools/compute", "examples", "bench",
 ]
@@ -38,12 +40,12 @@ VARIANTS = ("/absent", "/nccl")
 # What engine/torch/cuda_support.h declares, in a build with CUDA.
 WITH_CUDA = {"engine/torch/cuda/cuda_support.cc"}
 # The highest floor that the tests in a folder of tests/ may use: their layer's.
-TEST_FLOORS = {"io": "io", "swap": "swap/mover", "sim": "swap/mover", "device": "swap/mover",
+TEST_FLOORS = {"io": "io", "swap": "swap/forecast", "sim": "swap/mover", "device": "swap/mover",
                "cuda": "swap/device/cuda", "engine": "engine/inspect"}
 # What a plan is made of: plain values, which no thread shares.
 PURE, NOT_PURE = "swap/plan", "io/base/mutex.h"
 # Folders that may include LibTorch's headers: the program (tools) is linked without it.
-TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/families", "tools/compute", "examples",
+TORCH_FOLDERS = {"engine/torch", "engine/torch/cuda", "engine/layers", "tools/compute", "examples",
                  "tests/torch", "tests/tools"}
 
 # A class larger than this holds several ideas, unless its header says why not.

@@ -26,6 +26,7 @@ void AddTrainFlags(CLI::App& command, TrainFlags& flags);
 void AddTrainCommand(CLI::App& app, CommandFunction* run);
 void AddTokenizeCommand(CLI::App& app, CommandFunction* run);
 void AddGenerateCommand(CLI::App& app, CommandFunction* run);
+void AddPredictCommand(CLI::App& app, CommandFunction* run);
 void AddInspectCommand(CLI::App& app, CommandFunction* run);
 void AddReportCommand(CLI::App& app, CommandFunction* run);
 void AddExportCommand(CLI::App& app, CommandFunction* run);

@@ -35,16 +35,29 @@ struct EstimateTask {
   ModelShape shape;       // of it
 };
 
-struct GenerateTask {
-  std::string model, prompt, device = "auto";
+// What texts are continued with, and how.
+struct TextTask {
+  std::string model, device = "auto";
+  std::string adapter;  // a directory of PEFT's; "": none
   std::string tokenizer = "model";
+  std::string generation_config;                            // a file; "none"; "": the model's
   std::optional<DType> dtype;                               // none: the weights'
+  std::optional<DType> compute;                             // none: auto
   uint64_t device_memory_bytes = 0, host_memory_bytes = 0;  // 0: chosen
   std::vector<std::string> swap_paths;
-  int64_t tokens = 100;
   int threads = 1;
-  SamplingOptions sampling;
+  SamplingFlags sampling;
+  bool chat = false;  // a prompt is what a user says to the model
   bool ignore_end = false, as_json = false;
+};
+
+struct GenerateTask : TextTask {
+  std::string prompt;
+};
+
+struct PredictTask : TextTask {
+  std::string data, out, prompt_key;
+  int batch = 8;
 };
 
 // What the library does, each call to its end.
@@ -56,6 +69,8 @@ class ComputeLibrary {
   virtual absl::StatusOr<Estimate> MakeEstimate(const EstimateTask& task) = 0;
   // Writes the text to stdout as it comes.
   virtual absl::Status Generate(const GenerateTask& task) = 0;
+  // Writes task.out; exit code 75 where a signal stopped it, with what is done kept.
+  virtual CommandOutcome Predict(const PredictTask& task) = 0;
 
   // Whether LibTorch's CUDA libraries are linked and see a device.
   virtual bool SeesCuda() = 0;

@@ -1,5 +1,6 @@
 #include "tools/device_flag.h"
 
+#include "engine/machine/compute_precision.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/compute_library.h"
@@ -22,10 +23,15 @@ absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config) {
   const bool by_itself = train.device == "auto";
   if (by_itself) LogInfo(choice.Sentence());
   train.device = choice.Text();
+  const bool auto_compute = !train.compute;
+  train.compute = ChooseCompute(train.compute, train.dtype, choice.gpu.has_value());
+  const std::string remark = ComputeRemark(*train.compute, train.dtype, choice.gpu.has_value());
+  if (train.compute == train.dtype && !remark.empty()) LogWarning(remark);
   for (ResolvedValue& value : config->values) {
-    if (value.name != "device") continue;
-    value.value = train.device;
-    if (by_itself) value.source = "derived";
+    const bool is_device = value.name == "device";
+    if (!is_device && value.name != "compute") continue;
+    value.value = is_device ? train.device : std::string(DTypeName(*train.compute));
+    if (is_device ? by_itself : auto_compute) value.source = "derived";
   }
   return choice;
 }

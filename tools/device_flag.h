@@ -15,7 +15,8 @@ namespace spillway {
 absl::StatusOr<DeviceChoice> ChooseDeviceHere(const std::string& device, DType dtype,
                                               uint64_t device_memory_bytes);
 
-// Chooses for `config`, says so in its values, and logs in one line what `auto` came to.
+// Chooses device and --compute for `config`, says so in its values, and logs in one line what an
+// `auto` device came to, and where --compute is a slow choice.
 absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config);
 
 }  // namespace spillway

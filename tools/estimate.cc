@@ -9,7 +9,7 @@
 #include "engine/base/flag_value.h"
 #include "engine/config/run_config.h"
 #include "engine/estimate/estimate_output.h"
-#include "engine/model/read_model_shape.h"
+#include "engine/families/read_model_shape.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/commands.h"

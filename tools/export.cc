@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter_export.h"
 #include "engine/base/size.h"
 #include "engine/run/committed_run.h"
 #include "engine/weights/model_files.h"
@@ -23,6 +24,7 @@ constexpr int kAttempts = 5;
 
 struct ExportFlags {
   std::string from, to, dtype, max_shard_size;
+  bool merge = false;
 };
 
 // Where the config and tokenizer of the run are.
@@ -35,31 +37,46 @@ absl::StatusOr<std::string> FindModelFiles(const std::string& from) {
   return std::string();
 }
 
-absl::Status ExportOnce(const ExportFlags& flags, std::optional<DType> dtype,
-                        uint64_t max_shard_bytes, int64_t* step) {
+absl::StatusOr<DType> ExportState(const ExportFlags& flags, const StateSource& state,
+                                  const ModelExportOptions& options) {
+  ASSIGN_OR_RETURN(const std::string files, FindModelFiles(flags.from));
+  std::optional<nlohmann::json> adapter;
+  if (!files.empty()) {
+    ASSIGN_OR_RETURN(adapter, SavedAdapterConfig(files));
+  }
+  if (!adapter) {
+    if (!flags.merge) return ExportModel(state, files, flags.to, options);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--merge: the run in ", flags.from, " has no adapters to be merged"));
+  }
+  if (flags.merge) return ExportMerged(state, *adapter, files, flags.to, options);
+  const DType dtype = options.dtype.value_or(DType::kFloat32);
+  RETURN_IF_ERROR(ExportAdapter(state, *adapter, dtype, flags.to));
+  return dtype;
+}
+
+absl::Status ExportOnce(const ExportFlags& flags, const ModelExportOptions& options,
+                        int64_t* step) {
   ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(flags.from));
   RETURN_IF_ERROR(run.OpenOtherParts());
   *step = run.state.step;
-  ASSIGN_OR_RETURN(const std::string files, FindModelFiles(flags.from));
-  ASSIGN_OR_RETURN(const DType written,
-                   ExportModel(run.source(), dtype, files, flags.to, max_shard_bytes));
+  ASSIGN_OR_RETURN(const DType written, ExportState(flags, run.source(), options));
   LogInfo(absl::StrCat("exported step ", run.state.step, " of ", flags.from, " to ", flags.to, " (",
                        std::string(DTypeName(written)), " safetensors)"));
   return absl::OkStatus();
 }
 
 absl::Status Export(const ExportFlags& flags) {
-  std::optional<DType> dtype;
+  ModelExportOptions options;
   if (!flags.dtype.empty()) {
-    dtype = DTypeFromName(flags.dtype);
-    if (!dtype) {
+    options.dtype = DTypeFromName(flags.dtype);
+    if (!options.dtype) {
       return absl::InvalidArgumentError(
           absl::StrCat("--dtype ", flags.dtype, " is unknown: fp32, bf16 or fp16"));
     }
   }
-  uint64_t max_shard_bytes = kDefaultShardBytes;
   if (!flags.max_shard_size.empty()) {
-    ASSIGN_OR_RETURN(max_shard_bytes, ParseSize(flags.max_shard_size));
+    ASSIGN_OR_RETURN(options.max_shard_bytes, ParseSize(flags.max_shard_size));
   }
   std::error_code error;
   for (const char* own : {"", "/source"}) {
@@ -70,7 +87,7 @@ absl::Status Export(const ExportFlags& flags) {
   }
   for (int attempt = 1;; ++attempt) {
     int64_t step = 0;
-    const absl::Status status = ExportOnce(flags, dtype, max_shard_bytes, &step);
+    const absl::Status status = ExportOnce(flags, options, &step);
     if (!absl::IsDataLoss(status) || attempt == kAttempts) return status;
     const auto now = ReadCommittedState(flags.from);
     if (!now.ok() || now->step == step) return status;
@@ -89,6 +106,9 @@ void AddExportCommand(CLI::App& app, CommandFunction* run) {
   command->add_option("--to", flags->to, "directory to write")->required();
   command->add_option("--dtype", flags->dtype, "fp32, bf16 or fp16 (as the input model's)");
   command->add_option("--max-shard-size", flags->max_shard_size, "bytes a file (5GB)");
+  command->add_flag("--merge", flags->merge,
+                    "of a run with LoRA the whole model with the adapters merged into its weights, "
+                    "and not the adapter");
   command->footer(
       "A run may go on meanwhile.\n"
       "Example:\n  spillway export --from run --to model --dtype bf16");

@@ -140,6 +140,7 @@ int Main(int argc, char** argv) {
   AddReportCommand(app, &run);
   AddInspectCommand(app, &run);
   AddGenerateCommand(app, &run);
+  AddPredictCommand(app, &run);
   AddExportCommand(app, &run);
   AddTuneCommand(app, &run);
   AddBenchCommand(app, &run);

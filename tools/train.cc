@@ -61,20 +61,32 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
     return command->add_option(name_of(flag), value, help);
   };
   text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
-  command->add_option(name_of("--data"), f.data,
-                      "text (.txt), .jsonl (text, or prompt and completion) or tokens (.bin, "
-                      ".npy); several follow one another");
+  command->add_option(
+      name_of("--data"), f.data,
+      "text (.txt), .jsonl (text; prompt and completion; messages) or tokens (.bin, "
+      ".npy); several follow one another");
   text("--output", f.output, "directory for metrics, commits and the model");
   text("--config", f.config, "DeepSpeed JSON file; flags win over it");
   text("--tokenizer", f.tokenizer, "model, chars, bytes, or a directory");
-  text("--seq-len", f.seq_len, "tokens a sample (the model's, at most 1024)");
+  text("--seq-len", f.seq_len, "tokens a sample has at most (the model's, at most 1024)");
   text("--micro-batch", f.micro_batch, "samples computed at once (1)");
   text("--accumulate", f.accumulate, "micro-batches a step (1)");
   text("--steps", f.steps, "total steps, also on resume");
   text("--epochs", f.epochs, "instead of --steps (1)");
   text("--seed", f.seed, "42");
   text("--order", f.order, "shuffle (default) or sequential");
+  text("--samples", f.samples,
+       "what makes one: windows of the sequence of all tokens (default), or each line of a .jsonl, "
+       "padded or packed");
+  text("--packing", f.packing, "TRL's name of --samples packed, or with False padded")
+      ->expected(0, 1);
+  text("--pad-to-max-length", f.pad_to_max_length,
+       "pad samples to --seq-len, and not to the longest of a micro-batch")
+      ->expected(0, 1);
   text("--dtype", f.dtype, "bf16, fp16 or fp32; masters are fp32");
+  text("--compute", f.compute,
+       "in which matrices are multiplied: auto (the dtype where the processor has instructions "
+       "for it, else fp32), fp32 or bf16");
   text("--optimizer", f.optimizer, "adamw, adam or sgd");
   text("--lr", f.lr, "learning rate (5e-5)");
   text("--betas", f.betas, "0.9,0.999");
@@ -84,6 +96,20 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--decay", f.decay, "all, or matrices to spare biases and norms");
   text("--clip", f.clip, "global gradient norm (1.0; 0: none)");
   text("--warmup", f.warmup, "warm-up steps");
+  text("--freeze", f.freeze,
+       "regular expression: parameters with it in their name are not trained");
+  text("--train-only", f.train_only, "the same of those that are; the others are not trained");
+  text("--lora-r", f.lora_r, "train adapters of this rank (LoRA) and leave the model as it is");
+  text("--lora-alpha", f.lora_alpha, "their scale times the rank (8)");
+  text("--lora-dropout", f.lora_dropout, "of what they read (0)");
+  text("--lora-targets", f.lora_targets,
+       "layers that get one, by the ends of their names, or all-linear (PEFT's of the family)");
+  text("--use-rslora", f.use_rslora, "scale by the rank's square root")->expected(0, 1);
+  text("--lora-bias", f.lora_bias, "biases that are trained as well: none, all or lora_only");
+  text("--modules-to-save", f.modules_to_save, "modules that are trained whole beside them");
+  text("--layers-to-transform", f.layers_to_transform, "numbers of the layers that get adapters");
+  text("--peft-config", f.peft_config, "all of this from an adapter_config.json");
+  text("--adapter", f.adapter, "go on with the adapter in this directory, as PEFT writes it");
   text("--schedule", f.schedule, "constant, linear or cosine");
   text("--bf16", f.bf16, "Trainer's name of --dtype bf16")->expected(0, 1);
   text("--fp16", f.fp16, "Trainer's name of --dtype fp16")->expected(0, 1);

@@ -10,6 +10,7 @@ from .spillway import Disk, Spillway
 ABOUT = {
     "memory-124m": "GPT-2 124M, 4 x 256, all in memory: against plain PyTorch",
     "nvme-124m": "GPT-2 124M, 4 x 256, all on NVMe at 512 MiB + 512 MiB: in memory, DeepSpeed",
+    "compute-124m": "GPT-2 124M, 4 x 256, all in memory, oneDNN without bf16: --compute fp32, PyTorch",
     "xl": "GPT-2 XL, 1 x 256, all on NVMe: DeepSpeed with its parameters in memory",
     "xl-small": "GPT-2 XL, 1 x 256, all on NVMe: in the least memory, against 1 GiB + 1 GiB",
     "budgets-355m": "GPT-2 355M, 1 x 256: host memory of 0.5, 1, 2, 4, 8 GiB, and all",
@@ -111,6 +112,20 @@ def memory_124m(args, work):
                         PyTorch(work, shape)],
         [Ratio("Spillway / PyTorch, seconds", "in memory", "PyTorch", limit=Limit(most=1.0)),
          Ratio("Spillway / PyTorch, resident", "in memory", "PyTorch", "resident_bytes")])
+
+
+def compute_124m(args, work):
+    shape = gpt2_124m(args)
+    without = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"}
+    sides = [Spillway(work, f"in {compute}", shape, IN_MEMORY + ["--compute", compute],
+                      environment=without) for compute in ("fp32", "bf16")]
+    return Comparison(
+        "compute-124m", [*sides, PyTorch(work, shape, fp32=True, environment=without),
+                         PyTorch(work, shape, environment=without)],
+        [Ratio("Spillway in fp32 / PyTorch in fp32", "in fp32", "PyTorch, fp32",
+               limit=Limit(most=1.05)),
+         Ratio("PyTorch's bf16 / Spillway in fp32", "PyTorch", "in fp32", limit=Limit(least=2.2)),
+         Ratio("Spillway in bf16 / in fp32", "in bf16", "in fp32")])
 
 
 def nvme_124m(args, work):
@@ -228,7 +243,8 @@ def adam(args, work):
                Limit(least=0.9))])
 
 
-MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "xl": xl, "xl-small": xl_small,
+MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "compute-124m": compute_124m, "xl": xl,
+          "xl-small": xl_small,
           "budgets-355m": budgets_355m,
           "layers": layers, "accumulation": accumulation, "adam": adam, "waiting": waiting}
 

@@ -54,13 +54,16 @@ class Peer:
 
 
 class PyTorch(Peer):
-    """Plain: everything in memory, bf16 autocast, fused AdamW, no checkpointing."""
+    """Plain: everything in memory, bf16 autocast or fp32, fused AdamW, no checkpointing."""
 
-    def __init__(self, work, shape, clip=0.0):
-        super().__init__(work, "PyTorch", "pytorch_child.py", shape, clip)
+    def __init__(self, work, shape, clip=0.0, fp32=False, environment=None):
+        super().__init__(work, "PyTorch, fp32" if fp32 else "PyTorch", "pytorch_child.py", shape,
+                         clip)
+        self.flags, self.environment = ["--fp32"] if fp32 else [], environment
 
     def run(self):
-        return self.figures(*self.child_run(self.work.steps))
+        return self.figures(*self.child_run(self.work.steps, *self.flags,
+                                            environment=self.environment))
 
     def about(self):
         return {"version": self.version}

@@ -1,4 +1,5 @@
 """Trains a GPT-2 of random weights with plain PyTorch and writes how long each step took."""
+import contextlib
 import sys
 
 import child
@@ -13,7 +14,7 @@ def train(args):
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5, fused=True)
 
     def step(tokens):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with contextlib.nullcontext() if args.fp32 else torch.autocast("cpu", dtype=torch.bfloat16):
             loss = model(tokens, labels=tokens).loss
         loss.backward()
         if args.clip > 0:
@@ -26,4 +27,6 @@ def train(args):
 
 
 if __name__ == "__main__":
-    sys.exit(child.report(child.parser().parse_args(), train))
+    parser = child.parser()
+    parser.add_argument("--fp32", action="store_true", help="no autocast")
+    sys.exit(child.report(parser.parse_args(), train))

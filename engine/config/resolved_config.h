@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/adapters/adapter_choice.h"
+#include "engine/options/sample_layout.h"
 #include "engine/options/train_options.h"
 #include "engine/tuning/tuned_io.h"
 #include "nlohmann/json.hpp"
@@ -32,6 +34,9 @@ struct RunConfig {
   std::vector<std::string> eval_data;
   std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said
   int64_t seq_len = 0;    // 0: the model's, at most 1024
+  SampleLayout samples = SampleLayout::kWindows;
+  bool pad_to_max_length = false;  // where samples are padded
+  AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's
 

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
+#include "engine/config/adapter_settings.h"
 #include "engine/config/rank_settings.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/config/training_settings.h"
@@ -25,6 +26,7 @@ class RunSettings : SettingPicker {
     ResolveInputs();
     ResolveRankSettings(all_);
     ResolveTrainingSettings(all_);
+    ResolveAdapterSettings(all_);
     ResolveMachine();
     ResolvePlacement();
     ResolveCommits();

@@ -12,8 +12,11 @@ struct TrainFlags {
   using Text = std::optional<std::string>;
   Text model, output, config, tokenizer;
   std::vector<std::string> data, eval_data;
-  Text seq_len, micro_batch, accumulate, steps, epochs, seed, order;
-  Text dtype, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup, schedule;
+  Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
+  Text dtype, compute, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup,
+      schedule, freeze, train_only;
+  Text lora_r, lora_alpha, lora_dropout, lora_targets, use_rslora, lora_bias, modules_to_save,
+      layers_to_transform, peft_config, adapter;
   Text device, threads, device_memory, host_memory;
   Text swap, offload, offload_param, offload_optimizer, offload_activations;
   Text update, update_device, recompute, io_engine;
@@ -26,9 +29,10 @@ struct TrainFlags {
   bool overwrite = false;
   bool no_export = false;
   bool launch = false;
-  // Hugging Face Trainer's, which train says otherwise (engine/config/trainer_flags.h). The
+  // Hugging Face's, which train says otherwise (engine/config/trainer_flags.h). The
   // switches are empty where they stand alone.
   Text bf16, fp16, adam_beta1, adam_beta2, warmup_ratio, overwrite_output_dir;
+  Text packing, pad_to_max_length;
 };
 
 }  // namespace spillway

@@ -15,18 +15,9 @@ namespace {
 
 using Text = TrainFlags::Text;
 
-// "--bf16", "--bf16 True": as HfArgumentParser reads booleans.
-absl::StatusOr<bool> Switch(absl::string_view flag, const Text& text) {
-  if (!text) return false;
-  if (text->empty()) return true;
-  const std::optional<bool> value = AsBoolean(*text);
-  if (!value) return BadFlagValue(flag, *text, "true or false");
-  return *value;
-}
-
 absl::Status TranslatePrecision(TrainFlags* flags) {
-  ASSIGN_OR_RETURN(const bool bf16, Switch("--bf16", flags->bf16));
-  ASSIGN_OR_RETURN(const bool fp16, Switch("--fp16", flags->fp16));
+  ASSIGN_OR_RETURN(const bool bf16, SwitchFlag("--bf16", flags->bf16));
+  ASSIGN_OR_RETURN(const bool fp16, SwitchFlag("--fp16", flags->fp16));
   if (bf16 && fp16) {
     return absl::InvalidArgumentError("--bf16 and --fp16 contradict each other: give one");
   }
@@ -37,6 +28,23 @@ absl::Status TranslatePrecision(TrainFlags* flags) {
         absl::StrCat("--", dtype, " and --dtype ", *flags->dtype, " contradict each other"));
   }
   flags->dtype = dtype;
+  return absl::OkStatus();
+}
+
+// TRL packs samples, or pads them; --pad-to-max-length is about samples, too.
+absl::Status TranslatePacking(TrainFlags* flags) {
+  ASSIGN_OR_RETURN(const bool packing, SwitchFlag("--packing", flags->packing));
+  ASSIGN_OR_RETURN(const bool to_max, SwitchFlag("--pad-to-max-length", flags->pad_to_max_length));
+  const auto contradict = [&](absl::string_view flag) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " and --samples ", *flags->samples, " contradict each other"));
+  };
+  if (flags->packing && !flags->samples) flags->samples = packing ? "packed" : "padded";
+  if (to_max && !flags->samples) flags->samples = "padded";
+  if (packing && flags->samples != "packed") return contradict("--packing");
+  if (flags->packing && !packing && flags->samples == "packed")
+    return contradict("--packing false");
+  if (to_max && flags->samples == "windows") return contradict("--pad-to-max-length");
   return absl::OkStatus();
 }
 
@@ -94,9 +102,10 @@ constexpr Advice kAdvice[] = {
     {"--ddp_find_unused_parameters", "leave it out"},
     {"--ddp_timeout", "use --collective-timeout SECONDS"},
     {"--do_eval", "--eval-data FILE evaluates"},
-    {"--do_predict", "spillway generate writes text"},
+    {"--do_predict", "spillway predict answers a file, and generate writes a text"},
     {"--do_train", "train always trains: leave it out"},
     {"--eval_on_start", "the first evaluation is before step 1: leave it out"},
+    {"--eval_packing", "held-out samples are packed as those of --data are: leave it out"},
     {"--eval_strategy", "--eval-every STEPS says when to evaluate"},
     {"--evaluation_strategy", "--eval-every STEPS says when to evaluate"},
     {"--fp16_full_eval", "evaluation computes in --dtype"},
@@ -106,7 +115,7 @@ constexpr Advice kAdvice[] = {
     {"--full_determinism", "runs are deterministic: leave it out"},
     {"--gradient_checkpointing", "the plan decides what is recomputed, or --recompute all"},
     {"--gradient_checkpointing_kwargs", "the plan decides what is recomputed, or --recompute all"},
-    {"--group_by_length", "samples are windows of equal length: leave it out"},
+    {"--group_by_length", "--packing fills rows with samples of any length"},
     {"--hub_model_id", "upload OUTPUT/model yourself"},
     {"--label_smoothing_factor", "train has none"},
     {"--load_best_model_at_end", "the last step is exported; --persist DIR keeps commits"},
@@ -121,6 +130,8 @@ constexpr Advice kAdvice[] = {
     {"--neftune_noise_alpha", "train has none"},
     {"--no_cuda", "use --device cpu"},
     {"--optim_args", "use --betas, --eps, --weight-decay and --momentum"},
+    {"--packing_strategy", "samples go where they fit best, whole: leave it out"},
+    {"--padding_free", "--packing leaves no padding between samples"},
     {"--per_device_eval_batch_size", "evaluation uses --micro-batch: leave it out"},
     {"--per_gpu_train_batch_size", "use --micro-batch"},
     {"--preprocessing_num_workers", "leave it out"},
@@ -175,11 +186,20 @@ const std::vector<FlagAlias>& TrainerFlagAliases() {
   return aliases;
 }
 
+absl::StatusOr<bool> SwitchFlag(absl::string_view flag, const Text& text) {
+  if (!text) return false;
+  if (text->empty()) return true;
+  const std::optional<bool> value = AsBoolean(*text);
+  if (!value) return BadFlagValue(flag, *text, "true or false");
+  return *value;
+}
+
 absl::Status TranslateTrainerFlags(TrainFlags* flags) {
   RETURN_IF_ERROR(TranslatePrecision(flags));
+  RETURN_IF_ERROR(TranslatePacking(flags));
   RETURN_IF_ERROR(TranslateBetas(flags));
   ASSIGN_OR_RETURN(const bool overwrite,
-                   Switch("--overwrite_output_dir", flags->overwrite_output_dir));
+                   SwitchFlag("--overwrite_output_dir", flags->overwrite_output_dir));
   flags->overwrite |= overwrite;
   return TranslateWarmup(flags);
 }

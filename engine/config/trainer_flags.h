@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/config/train_flags.h"
 
@@ -18,8 +19,13 @@ struct FlagAlias {
 };
 const std::vector<FlagAlias>& TrainerFlagAliases();
 
+// "--bf16", "--bf16 True": a switch as HfArgumentParser reads booleans; `text` is none where it is
+// not given, and empty where it stands alone.
+absl::StatusOr<bool> SwitchFlag(absl::string_view flag, const TrainFlags::Text& text);
+
 // Puts what the Trainer says in several flags, or otherwise, into train's own: --bf16 and
-// --fp16 (dtype), --adam_beta1 and --adam_beta2 (betas), --warmup_ratio (warmup).
+// --fp16 (dtype), --adam_beta1 and --adam_beta2 (betas), --warmup_ratio (warmup),
+// --packing and --pad-to-max-length (samples).
 // kInvalidArgument where they contradict each other or train's own.
 absl::Status TranslateTrainerFlags(TrainFlags* flags);
 

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "absl/strings/str_join.h"
+#include "engine/config/trainer_flags.h"
+#include "engine/machine/compute_precision.h"
 
 namespace spillway {
 namespace {
@@ -22,12 +24,15 @@ class TrainingSettings : SettingPicker {
     ResolveOptimizer();
     ResolveSchedule();
     ResolveUpdate();
+    config_.train.freeze = {String("freeze", flags_.freeze, ""),
+                            String("train-only", flags_.train_only, "")};
   }
 
  private:
   void ResolveBatch();
   void ResolveLength();
   void ResolvePrecision();
+  void ResolveCompute();
   void ResolveOptimizer();
   void ResolveAdam();
   void ResolveSgd();
@@ -109,6 +114,13 @@ void TrainingSettings::ResolveLength() {
   train.order = Choice<SampleOrder>(
       "order", flags_.order, {}, SampleOrder::kShuffle,
       {{"shuffle", SampleOrder::kShuffle}, {"sequential", SampleOrder::kSequential}});
+  config_.samples = Choice<SampleLayout>("samples", flags_.samples, {}, SampleLayout::kWindows,
+                                         {{"windows", SampleLayout::kWindows},
+                                          {"padded", SampleLayout::kPadded},
+                                          {"packed", SampleLayout::kPacked}});
+  config_.pad_to_max_length =
+      Pick<bool>("pad-to-max-length", flags_.pad_to_max_length, {}, false,
+                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
 }
 
 void TrainingSettings::ResolvePrecision() {
@@ -135,6 +147,7 @@ void TrainingSettings::ResolvePrecision() {
     Note(absl::StrCat(from_file.where, ": '", from_file.key,
                       "' is auto: bf16; --dtype (or --bf16, --fp16) says otherwise"));
   }
+  ResolveCompute();
   if (train.dtype != DType::kFloat16) return;
 
   LossScaleSpec& scale = train.loss_scale;
@@ -149,6 +162,18 @@ void TrainingSettings::ResolvePrecision() {
   Record("fp16.consecutive_hysteresis", scale.consecutive_hysteresis,
          SourceOf("", {}, file_.consecutive_hysteresis));
   Fail(ValidateLossScale(scale));
+}
+
+// What `auto` comes to is known with the device.
+void TrainingSettings::ResolveCompute() {
+  TrainOptions& train = config_.train;
+  if (flags_.compute == "fp8") Invalid("--compute fp8: not yet; there are auto, fp32 and bf16");
+  train.compute = Choice<std::optional<DType>>("compute", flags_.compute, {}, std::nullopt,
+                                               {{"auto", std::nullopt},
+                                                {"fp32", DType::kFloat32},
+                                                {"bf16", DType::kBFloat16},
+                                                {"fp16", DType::kFloat16}});
+  Fail(CheckCompute(train.compute, train.dtype));
 }
 
 void TrainingSettings::ResolveOptimizer() {

@@ -1,6 +1,6 @@
 #include "engine/data/added_tokens.h"
 
-#include <utf8proc.h>
+#include <unicode/uchar.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,37 +12,11 @@
 namespace spillway {
 namespace {
 
-// Unicode's White_Space.
-bool IsSpace(uint32_t c) {
-  return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xa0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f ||
-         c == 0x3000;
-}
-
-// \w of Unicode's Technical Standard 18: letters, marks, decimal digits, connectors,
-// joiners; and of Other_Alphabetic the letters in circles and squares.
-bool IsWord(uint32_t c) {
-  if (c == 0x200c || c == 0x200d) return true;
-  if ((c >= 0x24b6 && c <= 0x24e9) || (c >= 0x1f130 && c <= 0x1f149) ||
-      (c >= 0x1f150 && c <= 0x1f169) || (c >= 0x1f170 && c <= 0x1f189)) {
-    return true;
-  }
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC:
-      return true;
-    default:
-      return false;
-  }
+// \w of Unicode's Technical Standard 18.
+bool IsWord(uint32_t point) {
+  const auto c = static_cast<UChar32>(point);
+  return u_hasBinaryProperty(c, UCHAR_ALPHABETIC) || u_hasBinaryProperty(c, UCHAR_JOIN_CONTROL) ||
+         (U_GET_GC_MASK(c) & (U_GC_M_MASK | U_GC_ND_MASK | U_GC_PC_MASK)) != 0;
 }
 
 size_t PreviousBegin(absl::string_view text, size_t at) {
@@ -105,7 +79,7 @@ size_t AddedTokenStage::SpaceBefore(size_t end) const {
   while (begin > start_ && end - begin < kMaxHeldBytes) {
     const size_t previous = PreviousBegin(buffer_, begin);
     size_t at = previous;
-    if (!IsSpace(TakeCodePoint(buffer_, &at))) break;
+    if (!u_isUWhiteSpace(static_cast<UChar32>(TakeCodePoint(buffer_, &at)))) break;
     begin = previous;
   }
   return std::max(begin, start_);
@@ -114,7 +88,7 @@ size_t AddedTokenStage::SpaceBefore(size_t end) const {
 void AddedTokenStage::SkipSpace() {
   while (skipping_ && start_ < buffer_.size()) {
     size_t at = start_;
-    if (!IsSpace(TakeCodePoint(buffer_, &at))) {
+    if (!u_isUWhiteSpace(static_cast<UChar32>(TakeCodePoint(buffer_, &at)))) {
       skipping_ = false;
     } else {
       start_ = at;

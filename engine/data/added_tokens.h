@@ -14,7 +14,7 @@ namespace spillway {
 
 struct AddedToken {
   uint32_t id = 0;
-  std::string content;       // never empty
+  std::string content;       // never empty, but for one that normalizing leaves nothing of
   bool single_word = false;  // only where no word character touches it
   bool lstrip = false;       // takes the white space before it along
   bool rstrip = false;       // ... and after it

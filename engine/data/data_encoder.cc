@@ -1,10 +1,12 @@
 #include "engine/data/data_encoder.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/data/chat_format.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/text_reader.h"
 #include "io/base/log.h"
@@ -32,7 +34,7 @@ std::optional<uint32_t> RecordEnd(const std::string& path, const Tokenizer& toke
   if (tokenizer.end_of_text()) return tokenizer.end_of_text();
   const auto newline = tokenizer.Encode("\n");
   const bool one = newline.ok() && newline->size() == 1;
-  if (tokenizer.kind() == "bpe") {
+  if (tokenizer.kind() != "bytes" && tokenizer.kind() != "chars") {
     LogWarning(absl::StrCat(path, ": the tokenizer names no end-of-text token (eos_token in ",
                             "tokenizer_config.json); each line of the data ends with ",
                             one ? "a newline" : "nothing", " instead"));
@@ -52,9 +54,32 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
     RETURN_IF_ERROR(encoder->Encode(text, &tokens));
     return encoder->Finish(&tokens);
   };
+  const auto encode_chat = [&](const JinjaValue& messages) -> absl::Status {
+    ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
+    ASSIGN_OR_RETURN(const ChatText chat, format->Render(messages));
+    RETURN_IF_ERROR(encode(chat.text));
+    const std::vector<uint32_t> all = tokens;
+    size_t done = 0;
+    // Those of the text's beginning up to there that stay as they are in the whole.
+    const auto take_until = [&](size_t bytes, bool carry_loss) -> absl::Status {
+      RETURN_IF_ERROR(encode(absl::string_view(chat.text).substr(0, bytes)));
+      const auto differ = std::mismatch(tokens.begin(), tokens.end(), all.begin(), all.end());
+      const auto end = std::max(all.begin() + static_cast<std::ptrdiff_t>(done), differ.second);
+      const std::vector<uint32_t> part(all.begin() + static_cast<std::ptrdiff_t>(done), end);
+      done += part.size();
+      return sink.take(part, carry_loss);
+    };
+    for (const auto& [begin, end_of_turn] : chat.learnt) {
+      RETURN_IF_ERROR(take_until(begin, false));
+      RETURN_IF_ERROR(take_until(end_of_turn, true));
+    }
+    return take_until(chat.text.size(), false);
+  };
   return ReadJsonl(
       path,
       [&](const JsonlRecord& record) -> absl::Status {
+        if (sink.begin_sample) sink.begin_sample();
+        if (!record.messages.is_null()) return encode_chat(record.messages);
         if (record.has_prompt) {
           RETURN_IF_ERROR(encode(record.prompt));
           RETURN_IF_ERROR(sink.take(tokens, false));

@@ -15,6 +15,8 @@ struct DataSink {
   // Tokens that follow those before. Without loss: those of a prompt, which the model
   // reads but does not learn to write.
   std::function<absl::Status(const std::vector<uint32_t>& tokens, bool carry_loss)> take;
+  // A sample, a line of a .jsonl, begins with the next token that is taken; may be null.
+  std::function<void()> begin_sample = nullptr;
   // Told how many bytes of the file have been read on; may be null.
   std::function<absl::Status(uint64_t bytes)> progress;
 };
@@ -24,8 +26,9 @@ bool IsText(const std::string& path);
 
 // A .txt is one text, as it is. Each record of a .jsonl ends with the token that ends a
 // text (tokenizers without one: a newline, if that is one token), and a prompt and its
-// completion are encoded apart, so no token spans them. Memory is bounded by a piece and a
-// line. The sink's first error ends it. REQUIRES: IsText(path).
+// completion are encoded apart, so no token spans them. A conversation has the tokens of its
+// text as a whole; one that lies across an end of the assistant's turn counts as what follows.
+// Memory is bounded by a piece and a line. The sink's first error ends it. REQUIRES: IsText(path).
 absl::Status EncodeData(const std::string& path, const Tokenizer& tokenizer, const DataSink& sink);
 
 }  // namespace spillway

@@ -1,21 +1,120 @@
 #include "engine/data/jsonl.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "engine/base/strict_json.h"
 #include "engine/data/text_reader.h"
 #include "io/base/status.h"
+#include "io/file.h"
 
 namespace spillway {
 namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr size_t kShownKeys = 8;
+constexpr uint64_t kMostPromptBytes = uint64_t{1} << 30;
+constexpr absl::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
+
+// Takes `given` over; "" or what is wrong with it. `answered`: whether the assistant says anything.
+std::string TakeMessages(const nlohmann::json& given, JinjaValue* messages, bool* answered) {
+  *messages = JinjaValue::array();
+  if (!given.is_array())
+    return absl::StrCat("\"messages\" is a JSON ", given.type_name(), ", not an array");
+  for (const nlohmann::json& message : given) {
+    const std::string place = absl::StrCat("messages[", messages->size(), "]");
+    if (!message.is_object())
+      return absl::StrCat(place, " is a JSON ", message.type_name(), ", not an object");
+    for (const char* key : {"role", "content"}) {
+      if (!message.contains(key)) return absl::StrCat(place, " has no \"", key, "\"");
+      if (!message[key].is_string()) {
+        return absl::StrCat(place, ": \"", key, "\" is a JSON ", message[key].type_name(),
+                            ", not a string");
+      }
+    }
+    for (const auto& item : message.items()) {
+      if (item.key() == "role" || item.key() == "content" || item.value().is_null()) continue;
+      return absl::StrCat(place, ": \"", item.key().substr(0, 40),
+                          "\" is not supported; role and content are");
+    }
+    const std::string& role = message["role"].get_ref<const std::string&>();
+    if (std::find(std::begin(kRoles), std::end(kRoles), role) == std::end(kRoles)) {
+      return absl::StrCat(place, ": the role \"", role.substr(0, 40), "\" is none of ",
+                          absl::StrJoin(kRoles, ", "));
+    }
+    *answered |= role == "assistant";
+    messages->push_back({{"role", role}, {"content", message["content"].get<std::string>()}});
+  }
+  return "";
+}
+
+absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::string_view file,
+                                              int64_t line_number, const char* example) {
+  ASSIGN_OR_RETURN(JsonDocument document,
+                   ParseStrictJson(line, file,
+                                   {.max_bytes = kMaxJsonlLineBytes,
+                                    .max_depth = kMaxDepth,
+                                    .first_line = static_cast<int>(line_number)}));
+  if (!document.value.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ":", line_number, ": a line is an object like ", example,
+                     ", and this is a JSON ", document.value.type_name()));
+  }
+  return document;
+}
+
+std::string ShownKeys(const nlohmann::json& object) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) {
+    if (keys.size() == kShownKeys) {
+      keys.push_back("...");
+      break;
+    }
+    keys.push_back(item.key().substr(0, 40));
+  }
+  return keys.empty() ? "none" : absl::StrJoin(keys, ", ");
+}
+
+// Without `file:line`, which the caller puts before what is wrong.
+absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string& key) {
+  PromptRecord record;
+  const auto wrong = [](const std::string& why) { return absl::InvalidArgumentError(why); };
+  if (key.empty() && object.contains("messages")) {
+    if (object.contains("prompt")) {
+      return wrong("it has \"messages\" and \"prompt\": which of them is meant? --prompt-key says");
+    }
+    if (object.contains("tools") && !object["tools"].is_null()) {
+      return wrong("\"tools\" is not supported");
+    }
+    bool answered = false;
+    const std::string why = TakeMessages(object["messages"], &record.messages, &answered);
+    if (!why.empty()) return wrong(why);
+    if (!record.messages.empty() && record.messages.back()["role"] == "assistant") {
+      record.messages.erase(record.messages.size() - 1);
+    }
+    if (record.messages.empty()) return wrong("\"messages\" has nothing to answer");
+    return record;
+  }
+  const std::string name = key.empty() ? "prompt" : key;
+  if (!object.contains(name)) {
+    return wrong(
+        absl::StrCat("it has no \"", name, "\"", key.empty() ? " and no \"messages\"" : "",
+                     " (--prompt-key NAME says where prompts are); its keys: ", ShownKeys(object)));
+  }
+  if (!object[name].is_string()) {
+    return wrong(
+        absl::StrCat("\"", name, "\" is a JSON ", object[name].type_name(), ", not a string"));
+  }
+  record.prompt = std::move(object[name].get_ref<std::string&>());
+  return record;
+}
 
 }  // namespace
 
@@ -25,15 +124,8 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
     return absl::InvalidArgumentError(absl::StrCat(file, ":", line_number, ": ", why));
   };
   ASSIGN_OR_RETURN(JsonDocument document,
-                   ParseStrictJson(line, file,
-                                   {.max_bytes = kMaxJsonlLineBytes,
-                                    .max_depth = kMaxDepth,
-                                    .first_line = static_cast<int>(line_number)}));
+                   ParseJsonlObject(line, file, line_number, "{\"text\": \"...\"}"));
   nlohmann::json& object = document.value;
-  if (!object.is_object()) {
-    return wrong(absl::StrCat("a line is an object like {\"text\": \"...\"}, and this is a JSON ",
-                              object.type_name()));
-  }
   const auto take = [&](const char* key, std::string* out) -> absl::Status {
     nlohmann::json& value = object[key];
     if (!value.is_string()) {
@@ -47,26 +139,74 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
   if (text && (prompt || completion)) {
     return wrong("it has \"text\" and \"prompt\" or \"completion\": which of them is meant?");
   }
+  JsonlRecord record;
+  if (object.contains("messages")) {
+    if (text || prompt || completion) {
+      return wrong(
+          "it has \"messages\" and \"text\", \"prompt\" or \"completion\": which of them is "
+          "meant?");
+    }
+    if (object.contains("tools") && !object["tools"].is_null())
+      return wrong("\"tools\" is not supported");
+    bool answered = false;
+    std::string why = TakeMessages(object["messages"], &record.messages, &answered);
+    if (why.empty() && !answered) {
+      why = "no message of \"messages\" is the assistant's: there is nothing to learn";
+    }
+    return why.empty() ? absl::StatusOr<JsonlRecord>(std::move(record)) : wrong(why);
+  }
   if (!text && !(prompt && completion)) {
     if (prompt) return wrong("it has \"prompt\" but no \"completion\"");
     if (completion) return wrong("it has \"completion\" but no \"prompt\"");
-    std::vector<std::string> keys;
-    for (const auto& item : object.items()) {
-      if (keys.size() == kShownKeys) {
-        keys.push_back("...");
-        break;
-      }
-      keys.push_back(item.key().substr(0, 40));
-    }
-    return wrong(
-        absl::StrCat("it has neither \"text\" nor \"prompt\" and \"completion\"; its keys: ",
-                     keys.empty() ? "none" : absl::StrJoin(keys, ", ")));
+    return wrong(absl::StrCat(
+        "it has neither \"text\" nor \"prompt\" and \"completion\" nor \"messages\"; its keys: ",
+        ShownKeys(object)));
   }
-  JsonlRecord record;
   record.has_prompt = prompt;
   if (prompt) RETURN_IF_ERROR(take("prompt", &record.prompt));
   RETURN_IF_ERROR(take(prompt ? "completion" : "text", &record.text));
   return record;
+}
+
+absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
+                                                      const std::string& key) {
+  const bool objects = absl::EndsWith(path, ".jsonl");
+  if (!objects && !key.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--prompt-key is for .jsonl, and ", path, " has a prompt a line"));
+  }
+  ASSIGN_OR_RETURN(const std::string content, ReadSmallFile(path, kMostPromptBytes));
+  absl::string_view text = content;
+  absl::ConsumePrefix(&text, "\xef\xbb\xbf");
+  std::vector<PromptRecord> prompts;
+  for (int64_t number = 1; !text.empty(); ++number) {
+    const absl::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    const bool blank = absl::StripAsciiWhitespace(line).empty();
+    if (objects && blank) continue;
+    const std::string where = absl::StrCat(path, ":", number);
+    PromptRecord record;
+    if (objects) {
+      ASSIGN_OR_RETURN(JsonDocument document,
+                       ParseJsonlObject(line, path, number, "{\"prompt\": \"...\"}"));
+      auto found = PromptOf(document.value, key);
+      if (!found.ok()) return Annotate(found.status(), where);
+      record = *std::move(found);
+    } else {
+      record.prompt = std::string(absl::StripSuffix(line, "\r"));
+    }
+    if (record.messages.is_null() && absl::StripAsciiWhitespace(record.prompt).empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(where, ": the prompt is empty: there is nothing to continue; take it out"));
+    }
+    record.line = number;
+    prompts.push_back(std::move(record));
+  }
+  if (prompts.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " has no prompts: a .txt has one a line, a .jsonl {\"prompt\": \"...\"} a line"));
+  }
+  return prompts;
 }
 
 absl::Status JsonlReader::Line(absl::string_view line) {

@@ -1,14 +1,16 @@
-// .jsonl: one JSON object a line, each a text or a prompt with its completion.
+// .jsonl: one JSON object a line, each a text, a prompt with its completion, or a conversation.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/data/jinja_syntax.h"
 
 namespace spillway {
 
@@ -18,14 +20,31 @@ inline constexpr size_t kMaxJsonlLineBytes = 64u << 20;
 struct JsonlRecord {
   bool has_prompt = false;
   std::string prompt;
-  std::string text;  // the completion where there is a prompt
+  std::string text;     // the completion where there is a prompt
+  JinjaValue messages;  // of a conversation: {"role", "content"} each; null otherwise
 };
 
-// {"text": ...} or {"prompt": ..., "completion": ...}; other keys are passed over.
-// kInvalidArgument, "FILE:LINE: ...", for what is no JSON object (lone surrogates and
-// doubled keys included), for missing keys and values that are no strings.
+// {"text": ...}, {"prompt": ..., "completion": ...} or {"messages": [{"role": ..., "content":
+// ...}, ...]}; other keys are passed over, but not in a message. kInvalidArgument,
+// "FILE:LINE: ...", for what is no JSON object (lone surrogates and doubled keys included),
+// for missing keys, values that are no strings, unknown roles, and a conversation in which
+// the assistant says nothing.
 absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::string_view file,
                                              int64_t line_number);
+
+// What is to be continued: a text, or a conversation whose last message is not the assistant's.
+struct PromptRecord {
+  std::string prompt;
+  JinjaValue messages;  // null where it is a text
+  int64_t line = 0;     // of its file
+};
+
+// A file of prompts, in its order, at least one: .jsonl, of whose lines `key` ("": "prompt", or
+// "messages") is taken and the rest passed over, or any other file, a prompt a line. An answer at
+// the end of "messages" is left out, as a "completion" is. kInvalidArgument, "FILE:LINE: ...", for
+// prompts that are empty, and as of ParseJsonlRecord.
+absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
+                                                      const std::string& key);
 
 // Cuts a file that comes in pieces into records. Lines of nothing but white space are
 // passed over. One thread.

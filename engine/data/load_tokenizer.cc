@@ -4,8 +4,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "engine/data/bpe_tokenizer.h"
 #include "engine/data/char_tokenizer.h"
+#include "engine/data/pipeline_tokenizer.h"
 
 namespace spillway {
 namespace {
@@ -21,7 +21,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view direc
   const std::string chars = absl::StrCat(directory, "/", kCharsFile);
   if (Exists(chars)) return LoadCharTokenizer(chars);
   if (Exists(absl::StrCat(directory, "/", kBytesFile))) return NewByteTokenizer();
-  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) return LoadBpeTokenizer(directory);
+  if (Exists(absl::StrCat(directory, "/tokenizer.json"))) return LoadPipelineTokenizer(directory);
   for (const char* other : {"vocab.json", "merges.txt", "tokenizer.model", "vocab.txt"}) {
     if (!Exists(absl::StrCat(directory, "/", other))) continue;
     return absl::UnimplementedError(

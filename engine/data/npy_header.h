@@ -12,7 +12,7 @@ namespace spillway {
 struct TokenFormat {
   int width_bytes = 2;  // 1, 2, 4 or 8, little-endian
   bool is_signed = false;
-  bool marks_loss = false;  // kWithoutLoss is a flag, not part of the number
+  bool flagged = false;  // kWithoutLoss and kBeginsSample are flags, not part of the number
   uint64_t data_offset_bytes = 0;
   int64_t tokens = 0;
 };

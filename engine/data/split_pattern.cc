@@ -203,6 +203,10 @@ SplitPattern::~SplitPattern() = default;
 
 absl::StatusOr<SplitPattern> SplitPattern::Compile(absl::string_view pattern) {
   ASSIGN_OR_RETURN(const std::string translated, TranslateSplitPattern(pattern));
+  return CompileOwn(translated);
+}
+
+absl::StatusOr<SplitPattern> SplitPattern::CompileOwn(const std::string& translated) {
   int error = 0;
   PCRE2_SIZE where = 0;
   auto code = std::make_unique<Code>();
@@ -228,6 +232,7 @@ struct SplitMatcher::State {
   std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>> data;
   std::unique_ptr<pcre2_match_context, Freed<pcre2_match_context_free>> context;
   std::unique_ptr<pcre2_jit_stack, Freed<pcre2_jit_stack_free>> stack;
+  const PCRE2_SIZE* bounds = nullptr;  // of the last match
 };
 
 SplitMatcher::SplitMatcher(const SplitPattern& pattern)
@@ -238,6 +243,7 @@ SplitMatcher::SplitMatcher(const SplitPattern& pattern)
   state_->context.reset(pcre2_match_context_create(nullptr));
   state_->stack.reset(pcre2_jit_stack_create(kStackBytes, kMaxStackBytes, nullptr));
   SPILLWAY_CHECK(state_->data && state_->context && state_->stack);
+  state_->bounds = pcre2_get_ovector_pointer(state_->data.get());
   pcre2_set_match_limit(state_->context.get(), kMatchLimit);
   pcre2_set_heap_limit(state_->context.get(), kHeapLimitKib);
   pcre2_jit_stack_assign(state_->context.get(), nullptr, state_->stack.get());
@@ -255,7 +261,7 @@ absl::StatusOr<SplitMatcher::Match> SplitMatcher::Find(absl::string_view text, s
                               : pcre2_match(code.compiled.get(), subject, text.size(), from,
                                             partial | PCRE2_NO_UTF_CHECK, state_->data.get(),
                                             state_->context.get());
-  const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(state_->data.get());
+  const PCRE2_SIZE* bounds = state_->bounds;
   if (result >= 0) return Match{Match::Kind::kFound, bounds[0], bounds[1]};
   if (result == PCRE2_ERROR_PARTIAL) return Match{Match::Kind::kMore, bounds[0], bounds[1]};
   if (result == PCRE2_ERROR_NOMATCH) return Match{};

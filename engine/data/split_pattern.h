@@ -29,6 +29,8 @@ absl::StatusOr<std::string> TranslateSplitPattern(absl::string_view pattern);
 class SplitPattern {
  public:
   static absl::StatusOr<SplitPattern> Compile(absl::string_view pattern);
+  // One that is written for PCRE2.
+  static absl::StatusOr<SplitPattern> CompileOwn(const std::string& pattern);
   SplitPattern(SplitPattern&&);
   SplitPattern& operator=(SplitPattern&&);
   ~SplitPattern();

@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "io/base/status.h"
 
 namespace spillway {
 
@@ -16,8 +19,16 @@ namespace spillway {
 // than this are cut here, wherever the pieces of the text end.
 inline constexpr size_t kMaxHeldBytes = 1 << 20;
 
+// How much of `text` a stage looks at: at most kMaxHeldBytes, whole characters.
+inline absl::string_view HeldWindow(absl::string_view text) {
+  if (text.size() <= kMaxHeldBytes) return text;
+  size_t end = kMaxHeldBytes;
+  while ((text[end] & 0xc0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
 // Takes a text as segments in pieces: Text (any number of times), then EndSegment; between
-// two segments there may be tokens. One thread.
+// two segments there may be tokens. Segments may be empty. One thread.
 class TextStage {
  public:
   virtual ~TextStage() = default;
@@ -26,11 +37,20 @@ class TextStage {
   virtual absl::Status Text(absl::string_view piece) = 0;
   virtual absl::Status EndSegment() = 0;
 
+  // A whole segment. REQUIRES: none has begun.
+  virtual absl::Status Segment(absl::string_view text) {
+    RETURN_IF_ERROR(Text(text));
+    return EndSegment();
+  }
+
   // REQUIRES: the segment has ended.
   virtual absl::Status Token(uint32_t token) = 0;
 
-  // Forgets a text that was left in the middle.
+  // Forgets a text that was left in the middle; another one begins.
   virtual void Reset() = 0;
 };
+
+// Makes a stage that hands on to `next`, which outlives it. Any thread.
+using StageMaker = std::function<std::unique_ptr<TextStage>(TextStage* next)>;
 
 }  // namespace spillway

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/data_encoder.h"
 #include "engine/data/encode_progress.h"
+#include "engine/data/scratch_file.h"
 #include "engine/data/token_writer.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
@@ -42,23 +43,6 @@ absl::StatusOr<OpenedFile> OpenData(const std::string& path) {
   return file;
 }
 
-absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, char* out,
-                    uint64_t size_bytes) {
-  uint64_t done_bytes = 0;
-  while (done_bytes < size_bytes) {
-    const ssize_t got = RetryOnSignal([&] {
-      return ::pread(fd, out + done_bytes, size_bytes - done_bytes,
-                     static_cast<off_t>(offset_bytes + done_bytes));
-    });
-    if (got < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
-    if (got == 0) {
-      return absl::DataLossError(absl::StrCat(path, ": has become shorter while it was in use"));
-    }
-    done_bytes += static_cast<uint64_t>(got);
-  }
-  return absl::OkStatus();
-}
-
 // Token number i of a piece of raw tokens. A uint64 beyond int64 becomes negative, and
 // so outside every vocabulary.
 int64_t TokenAt(const char* data, const TokenFormat& format, uint64_t i) {
@@ -68,17 +52,6 @@ int64_t TokenAt(const char* data, const TokenFormat& format, uint64_t i) {
   if (!format.is_signed || format.width_bytes == 8) return static_cast<int64_t>(value);
   const int unused_bits = 64 - 8 * format.width_bytes;
   return static_cast<int64_t>(value << unused_bits) >> unused_bits;
-}
-
-// A file for our tokens only: it loses its name as soon as it is open.
-absl::StatusOr<UniqueFd> CreateScratch(absl::string_view directory) {
-  std::string name = absl::StrCat(directory, "/tokens-XXXXXX");
-  UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // O_EXCL, mode 0600
-  if (!fd.valid()) {
-    return ErrnoStatus(errno, absl::StrCat("create a temporary token file in ", directory));
-  }
-  if (::unlink(name.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", name));
-  return fd;
 }
 
 }  // namespace
@@ -111,15 +84,19 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
                                             absl::string_view scratch_directory) {
   const std::string name(path);
   ASSIGN_OR_RETURN(const OpenedFile text, OpenData(name));  // refuses what is missing or empty
-  ASSIGN_OR_RETURN(UniqueFd fd, CreateScratch(scratch_directory));
+  ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(scratch_directory));
   TokenFormat format;
-  format.marks_loss = absl::EndsWith(path, ".jsonl");
-  format.width_bytes = tokenizer.vocabulary_size() <= 65536 && !format.marks_loss ? 2 : 4;
+  format.flagged = absl::EndsWith(path, ".jsonl");
+  format.width_bytes = tokenizer.vocabulary_size() <= 65536 && !format.flagged ? 2 : 4;
   TokenWriter writer(fd.get(), absl::StrCat("write a temporary token file in ", scratch_directory),
                      format.width_bytes);
   DataSink sink;
+  bool begins = false;
+  sink.begin_sample = [&] { begins = true; };
   sink.take = [&](const std::vector<uint32_t>& tokens, bool carry_loss) {
-    return writer.Append(tokens, carry_loss ? 0 : kWithoutLoss);
+    const uint32_t first_flags = begins && !tokens.empty() ? kBeginsSample : 0;
+    if (!tokens.empty()) begins = false;
+    return writer.Append(tokens, carry_loss ? 0 : kWithoutLoss, first_flags);
   };
   EncodeProgress progress(absl::StrCat("MB encoded of ", name), text.size_bytes);
   uint64_t done_bytes = 0;
@@ -135,7 +112,7 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
 }
 
 absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out,
-                             uint8_t* without_loss) const {
+                             uint8_t* marks) const {
   SPILLWAY_CHECK(first >= 0 && count >= 0 && first <= format_.tokens - count);
   std::array<char, 32 << 10> piece;
   const int64_t piece_tokens = static_cast<int64_t>(piece.size()) / format_.width_bytes;
@@ -148,9 +125,13 @@ absl::Status TokenFile::Read(int64_t first, int64_t count, int64_t vocabulary, i
         ReadAt(fd_.get(), path_, offset_bytes, piece.data(), static_cast<uint64_t>(n) * width));
     for (int64_t i = 0; i < n; ++i) {
       int64_t token = TokenAt(piece.data(), format_, static_cast<uint64_t>(i));
-      const bool marked = format_.marks_loss && (token & kWithoutLoss) != 0;
-      if (marked) token &= ~int64_t{kWithoutLoss};
-      if (without_loss != nullptr) without_loss[begin + i] = marked;
+      uint8_t found = 0;
+      if (format_.flagged) {
+        if ((token & kWithoutLoss) != 0) found |= kMarkWithoutLoss;
+        if ((token & kBeginsSample) != 0) found |= kMarkBegin;
+        token &= ~int64_t{kWithoutLoss | kBeginsSample};
+      }
+      if (marks != nullptr) marks[begin + i] = found;
       if (token < 0 || token >= vocabulary) {
         return absl::InvalidArgumentError(
             absl::StrCat(path_, ": token ", token, " at position ", first + begin + i,

@@ -13,6 +13,10 @@
 
 namespace spillway {
 
+// What a file of our own says of a token.
+inline constexpr uint8_t kMarkWithoutLoss = 1;  // a prompt's in .jsonl
+inline constexpr uint8_t kMarkBegin = 2;        // a line of a .jsonl begins with it
+
 // Movable; closed by the destructor. Reading: any thread.
 class TokenFile {
  public:
@@ -27,12 +31,14 @@ class TokenFile {
   // The data's file, for messages.
   const std::string& path() const { return path_; }
   int64_t size() const { return format_.tokens; }
+  // Whether it says where samples begin: a .jsonl does.
+  bool has_samples() const { return format_.flagged; }
 
   // Tokens [first, first + count); kInvalidArgument names the first that is not in
-  // [0, vocabulary). `without_loss` may be null; else it gets 1 for each that carries no
-  // loss (a prompt's in .jsonl) and 0 for the others. REQUIRES: they exist.
+  // [0, vocabulary). `marks` may be null; else it gets the kMark... of each. REQUIRES: they
+  // exist.
   absl::Status Read(int64_t first, int64_t count, int64_t vocabulary, int64_t* out,
-                    uint8_t* without_loss = nullptr) const;
+                    uint8_t* marks = nullptr) const;
 
  private:
   TokenFile(UniqueFd fd, std::string path, TokenFormat format)

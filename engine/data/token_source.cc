@@ -42,13 +42,14 @@ struct Inventory {
 // All tokens are in the vocabulary.
 absl::Status CheckTokens(const TokenFile& part, int64_t vocabulary, Inventory* inventory) {
   std::vector<int64_t> piece(64 << 10);
-  std::vector<uint8_t> without_loss(piece.size());
+  std::vector<uint8_t> marks(piece.size());
   for (int64_t first = 0; first < part.size(); first += static_cast<int64_t>(piece.size())) {
     const int64_t n = std::min(static_cast<int64_t>(piece.size()), part.size() - first);
-    RETURN_IF_ERROR(part.Read(first, n, vocabulary, piece.data(), without_loss.data()));
+    RETURN_IF_ERROR(part.Read(first, n, vocabulary, piece.data(), marks.data()));
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
-      if (without_loss[i]) piece[i] = ~piece[i];
-      inventory->with_loss += !without_loss[i];
+      const bool without_loss = (marks[i] & kMarkWithoutLoss) != 0;
+      if (without_loss) piece[i] = ~piece[i];
+      inventory->with_loss += !without_loss;
     }
     const uint64_t pair[2] = {inventory->digest,
                               Checksum(piece.data(), static_cast<size_t>(n) * sizeof(int64_t))};
@@ -79,33 +80,40 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const TokenSource
     source->size_ += part.size();
     source->parts_.push_back(std::move(part));
   }
-  if (options.window_tokens > 0 && source->size_ <= options.window_tokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(absl::StrJoin(options.files, ", "), ": ", source->size_,
-                     " tokens, but one sequence of ", options.window_tokens, " needs ",
-                     options.window_tokens + 1, ": give more data, or a smaller --seq-len"));
-  }
+  source->names_ = absl::StrJoin(options.files, ", ");
+  if (options.window_tokens > 0) RETURN_IF_ERROR(source->CheckWindow(options.window_tokens));
   if (inventory.with_loss == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        absl::StrJoin(options.files, ", "),
+        source->names_,
         ": no token carries loss: every \"completion\" is empty, and nothing ends a text"));
   }
   source->fingerprint_ = absl::StrFormat("tokens-%d-%016x", source->size_, inventory.digest);
   return source;
 }
 
-absl::Status TokenSource::Read(int64_t first, int64_t count, int64_t* out,
-                               uint8_t* without_loss) const {
+absl::Status TokenSource::CheckWindow(int64_t window_tokens) const {
+  if (size_ > window_tokens) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(names_, ": ", size_, " tokens, but one sequence of ", window_tokens, " needs ",
+                   window_tokens + 1, ": give more data, or a smaller --seq-len"));
+}
+
+bool TokenSource::has_samples() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const TokenFile& part) { return part.has_samples(); });
+}
+
+absl::Status TokenSource::Read(int64_t first, int64_t count, int64_t* out, uint8_t* marks) const {
   SPILLWAY_CHECK(first >= 0 && count >= 0 && first <= size_ - count);
   size_t part = std::upper_bound(starts_.begin(), starts_.end(), first) - starts_.begin() - 1;
   while (count > 0) {
     const int64_t offset = first - starts_[part];
     const int64_t n = std::min(count, parts_[part].size() - offset);
-    RETURN_IF_ERROR(parts_[part].Read(offset, n, vocabulary_, out, without_loss));
+    RETURN_IF_ERROR(parts_[part].Read(offset, n, vocabulary_, out, marks));
     first += n;
     count -= n;
     out += n;
-    if (without_loss != nullptr) without_loss += n;
+    if (marks != nullptr) marks += n;
     ++part;
   }
   return absl::OkStatus();

@@ -43,12 +43,19 @@ class TokenSource {
 
   // Tokens in all files together.
   int64_t size() const { return size_; }
+  // kInvalidArgument where they make no window of so many.
+  absl::Status CheckWindow(int64_t window_tokens) const;
 
-  // Tokens [first, first + count). Checked against the vocabulary again. `without_loss` may
-  // be null; else it gets 1 for each that carries no loss (a prompt's in .jsonl), else 0.
-  // REQUIRES: they exist.
-  absl::Status Read(int64_t first, int64_t count, int64_t* out,
-                    uint8_t* without_loss = nullptr) const;
+  // Tokens [first, first + count). Checked against the vocabulary again. `marks` may be null;
+  // else it gets the kMark... of each (engine/data/token_file.h). REQUIRES: they exist.
+  absl::Status Read(int64_t first, int64_t count, int64_t* out, uint8_t* marks = nullptr) const;
+
+  // Whether all files say where samples begin: .jsonl does.
+  bool has_samples() const;
+  // Tokens are below this.
+  int64_t vocabulary() const { return vocabulary_; }
+  // The files, for messages.
+  const std::string& names() const { return names_; }
 
   // Changes with the tokens and with which of them carry loss; part of a run's identity.
   const std::string& fingerprint() const { return fingerprint_; }
@@ -60,6 +67,7 @@ class TokenSource {
   std::vector<int64_t> starts_;  // of each part
   int64_t vocabulary_ = 0;
   int64_t size_ = 0;
+  std::string names_;
   std::string fingerprint_;
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
@@ -14,9 +15,10 @@ constexpr size_t kFlushBytes = 1 << 20;
 
 }  // namespace
 
-absl::Status TokenWriter::Append(const std::vector<uint32_t>& tokens, uint32_t flags) {
+absl::Status TokenWriter::Append(const std::vector<uint32_t>& tokens, uint32_t flags,
+                                 uint32_t first_flags) {
   for (const uint32_t token : tokens) {
-    const uint32_t value = token | flags;
+    const uint32_t value = token | flags | std::exchange(first_flags, 0);
     buffer_.append(reinterpret_cast<const char*>(&value), static_cast<size_t>(width_bytes_));
     if (buffer_.size() >= kFlushBytes) RETURN_IF_ERROR(Flush());
   }

@@ -9,8 +9,9 @@
 
 namespace spillway {
 
-// In files of our own, of 4 bytes a token: this one carries no loss.
+// In files of our own, of 4 bytes a token: this one carries no loss; a sample begins with it.
 inline constexpr uint32_t kWithoutLoss = uint32_t{1} << 31;
+inline constexpr uint32_t kBeginsSample = uint32_t{1} << 30;
 
 // Appends to a file with one write per megabyte. One thread; Flush at the end.
 class TokenWriter {
@@ -20,8 +21,9 @@ class TokenWriter {
   TokenWriter(int fd, std::string what, int width_bytes)
       : fd_(fd), what_(std::move(what)), width_bytes_(width_bytes) {}
 
-  // `flags` are joined with each token.
-  absl::Status Append(const std::vector<uint32_t>& tokens, uint32_t flags = 0);
+  // `flags` are joined with each token, `first_flags` with the first.
+  absl::Status Append(const std::vector<uint32_t>& tokens, uint32_t flags = 0,
+                      uint32_t first_flags = 0);
   absl::Status Flush();
 
   int64_t tokens() const { return tokens_; }

@@ -102,7 +102,7 @@ absl::Status EncodeAll(const TokenizeOptions& options, uint64_t total_bytes, Tok
     sink.take = [&](const std::vector<uint32_t>& tokens, bool carry_loss) -> absl::Status {
       if (!carry_loss) {
         return absl::InvalidArgumentError(
-            "a prompt and its completion: .bin and .npy cannot say that a prompt carries no loss; "
+            "a prompt, or a conversation: .bin and .npy cannot say what of it carries no loss; "
             "give the .jsonl to train as it is");
       }
       const auto large =

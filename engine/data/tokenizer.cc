@@ -50,6 +50,11 @@ absl::StatusOr<std::vector<int64_t>> Tokenizer::Encode(absl::string_view text) c
   return std::vector<int64_t>(tokens.begin(), tokens.end());
 }
 
+absl::StatusOr<const ChatFormat*> Tokenizer::chat() const {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "conversations need a tokenizer with a chat template, and ", kind(), " has none"));
+}
+
 std::unique_ptr<Tokenizer> NewByteTokenizer() { return std::make_unique<ByteTokenizer>(); }
 
 }  // namespace spillway

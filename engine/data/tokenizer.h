@@ -1,5 +1,5 @@
-// From text to tokens and back: `bytes`, `chars`, and `bpe`, the byte-level byte-pair
-// encoding of a Hugging Face tokenizer.json. docs/DATA.md says what each does.
+// From text to tokens and back: `bytes`, `chars`, and what a Hugging Face tokenizer.json
+// describes. docs/DATA.md says what each does.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "engine/data/chat_format.h"
+#include "engine/data/token_template.h"
 
 namespace spillway {
 
@@ -33,7 +35,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  virtual absl::string_view kind() const = 0;  // "bytes", "chars", "bpe"
+  // "bytes", "chars"; of a tokenizer.json "bpe", "unigram", "wordpiece", "wordlevel".
+  virtual absl::string_view kind() const = 0;
   virtual int64_t vocabulary_size() const = 0;
 
   // The token that ends a text; `bytes` and `chars` have none.
@@ -44,6 +47,19 @@ class Tokenizer {
 
   // Bytes of the text; kInvalidArgument for a token outside the vocabulary.
   virtual absl::StatusOr<std::string> Decode(absl::Span<const int64_t> tokens) const = 0;
+
+  // The bytes of several tokens are those of each, one after another.
+  virtual bool decodes_one_by_one() const { return true; }
+
+  // The tokens of a text, or of a pair, with what the tokenizer puts around them.
+  virtual EncodedText Around(absl::Span<const int64_t> text,
+                             std::optional<absl::Span<const int64_t>> second) const {
+    return TokenTemplate().Apply(text, second);
+  }
+
+  // How it writes conversations; kInvalidArgument where it has no chat template. Lives as long as
+  // the tokenizer.
+  virtual absl::StatusOr<const ChatFormat*> chat() const;
 
   // Writes what LoadTokenizer needs into `directory` (atomically).
   virtual absl::Status Save(absl::string_view directory) const = 0;

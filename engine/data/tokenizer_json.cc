@@ -1,17 +1,23 @@
 #include "engine/data/tokenizer_json.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "engine/base/strict_json.h"
-#include "engine/base/utf8.h"
-#include "engine/data/split_pattern.h"
+#include "engine/data/bpe_model.h"
+#include "engine/data/json_part.h"
+#include "engine/data/normalizers.h"
+#include "engine/data/pre_tokenizers.h"
+#include "engine/data/unigram_model.h"
+#include "engine/data/word_piece_model.h"
 #include "io/base/status.h"
+#include "io/checksum.h"
 
 namespace spillway {
 namespace {
@@ -21,336 +27,268 @@ using nlohmann::json;
 constexpr int kMaxTokenizerJsonDepth = 32;
 constexpr size_t kMaxAddedTokens = 1 << 16;
 constexpr size_t kMaxAddedTokenBytes = 4096;
+constexpr uint32_t kMostWordPieceCharacters = 10'000;
 
-// GPT-2's alphabet: each byte as one printable character, those that are printable
-// themselves (of Latin-1), the others from U+0100 on in their order.
-std::array<uint32_t, 256> ByteAlphabet() {
-  std::array<uint32_t, 256> alphabet;
-  uint32_t next = 0x100;
-  for (uint32_t byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte != 0xad);
-    alphabet[byte] = printable ? byte : next++;
-  }
-  return alphabet;
+// One token of a vocabulary.
+absl::Status Insert(const JsonPart& part, const std::string& token, size_t id, Vocabulary* out) {
+  if (token.empty()) return part.Broken("the empty string is a token");
+  if (id >= out->tokens.size()) out->tokens.resize(id + 1);
+  if (!out->tokens[id].empty()) return part.Broken(absl::StrCat("two tokens have the id ", id));
+  out->tokens[id] = token;
+  out->ids[token] = static_cast<uint32_t>(id);
+  return absl::OkStatus();
 }
 
-// What a token of that alphabet stands for; nothing where another character is in it.
-std::optional<std::string> BytesOf(absl::string_view token) {
-  static const std::array<int, 0x144> bytes = [] {
-    std::array<int, 0x144> inverse;
-    inverse.fill(-1);
-    const std::array<uint32_t, 256> alphabet = ByteAlphabet();
-    for (int byte = 0; byte < 256; ++byte) inverse[alphabet[static_cast<size_t>(byte)]] = byte;
-    return inverse;
-  }();
-  std::string out;
-  for (size_t at = 0; at < token.size();) {
-    const uint32_t point = TakeCodePoint(token, &at);
-    if (point >= bytes.size() || bytes[point] < 0) return std::nullopt;
-    out += static_cast<char>(bytes[point]);
+absl::StatusOr<Vocabulary> ReadVocabulary(const JsonPart& model) {
+  const JsonPart part = model["vocab"];
+  if (!part.json().is_object() || part.json().empty()) return part.Broken("no vocabulary");
+  Vocabulary out;
+  // Ids with wide gaps would be a table of nothing.
+  const uint64_t limit = 2 * uint64_t{part.json().size()} + (1 << 16);
+  for (const auto& [token, id] : part.json().items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= limit) {
+      return part.Broken(absl::StrCat("the id of \"", token, "\" is not a number below ", limit));
+    }
+    RETURN_IF_ERROR(Insert(part, token, id.get<size_t>(), &out));
   }
   return out;
 }
 
-class Reader {
- public:
-  Reader(const JsonDocument& document, absl::string_view file)
-      : root_(document.value), file_(file) {}
-
-  absl::StatusOr<TokenizerSpec> Read() {
-    if (!root_.is_object()) return Broken("it is not an object");
-    RETURN_IF_ERROR(ReadNormalizer(Member(root_, "normalizer")));
-    RETURN_IF_ERROR(ReadPreTokenizer(Member(root_, "pre_tokenizer")));
-    RETURN_IF_ERROR(ReadDecoder(Member(root_, "decoder")));
-    RETURN_IF_ERROR(ReadModel(Member(root_, "model")));
-    RETURN_IF_ERROR(ReadAddedTokens(Member(root_, "added_tokens")));
-    return std::move(spec_);
-  }
-
- private:
-  absl::Status Broken(absl::string_view why) const {
-    return absl::InvalidArgumentError(absl::StrCat(file_, ": not a tokenizer.json: ", why));
-  }
-
-  absl::Status Unsupported(absl::string_view what) const {
-    return absl::UnimplementedError(
-        absl::StrCat(file_, ": ", what,
-                     " is not supported (byte-level BPE like GPT-2's, Llama 3's and Qwen's is); "
-                     "tokenize with Hugging Face's tokenizers and give the tokens as a .npy file"));
-  }
-
-  // null where it is missing.
-  static const json& Member(const json& object, const char* key) {
-    static const json kNull;
-    if (!object.is_object()) return kNull;
-    const auto found = object.find(key);
-    return found == object.end() ? kNull : *found;
-  }
-
-  static std::string TypeOf(const json& object) {
-    const json& type = Member(object, "type");
-    return type.is_string() ? type.get<std::string>() : "";
-  }
-
-  // "pre_tokenizer Metaspace".
-  static std::string Named(absl::string_view part, const json& object) {
-    const std::string type = TypeOf(object);
-    return absl::StrCat(part, " ", type.empty() ? "without a type" : type);
-  }
-
-  absl::Status ReadBool(const json& object, const char* key, bool default_value, bool* out) const {
-    const json& value = Member(object, key);
-    if (!value.is_null() && !value.is_boolean()) {
-      return Broken(absl::StrCat("\"", key, "\" is neither true nor false"));
-    }
-    *out = value.is_null() ? default_value : value.get<bool>();
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadNormalizer(const json& normalizer) {
-    if (normalizer.is_null()) return absl::OkStatus();
-    const std::string type = TypeOf(normalizer);
-    if (type == "NFC") {
-      spec_.nfc = true;
-      return absl::OkStatus();
-    }
-    const json& parts = Member(normalizer, "normalizers");
-    if (type != "Sequence" || !parts.is_array())
-      return Unsupported(Named("normalizer", normalizer));
-    for (const json& part : parts) {
-      if (TypeOf(part) != "NFC") return Unsupported(Named("normalizer", part));
-      spec_.nfc = true;
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadPreTokenizer(const json& pre_tokenizer) {
-    const json* split = nullptr;
-    const json* byte_level = &pre_tokenizer;
-    if (TypeOf(pre_tokenizer) == "Sequence") {
-      const json& parts = Member(pre_tokenizer, "pretokenizers");
-      if (!parts.is_array()) return Broken("pre_tokenizer Sequence without pretokenizers");
-      for (const json& part : parts) {
-        const std::string type = TypeOf(part);
-        if (type != "Split" && type != "ByteLevel")
-          return Unsupported(Named("pre_tokenizer", part));
+absl::StatusOr<std::vector<MergeTable::Merge>> ReadMerges(const JsonPart& model,
+                                                          size_t prefix_bytes,
+                                                          const Vocabulary& vocabulary) {
+  const JsonPart part = model["merges"];
+  if (!part.json().is_array()) return part.Broken("no merges");
+  std::vector<MergeTable::Merge> out;
+  const auto id_of = [&](absl::string_view token, uint32_t* id) {
+    *id = vocabulary.Find(token);
+    return *id != kNoToken
+               ? absl::OkStatus()
+               : part.Broken(absl::StrCat("a merge needs the token \"", token.substr(0, 80),
+                                          "\", which is not in the vocabulary"));
+  };
+  for (const json& merge : part.json()) {
+    absl::string_view left, right;
+    if (merge.is_string()) {
+      const absl::string_view text = merge.get_ref<const std::string&>();
+      if (absl::StartsWith(text, "#version")) continue;
+      const size_t space = text.find(' ');
+      if (space == absl::string_view::npos || text.find(' ', space + 1) != text.npos) {
+        return part.Broken(
+            absl::StrCat("the merge \"", text.substr(0, 80), "\" is not two tokens"));
       }
-      if (parts.empty() || parts.size() > 2 || TypeOf(parts.back()) != "ByteLevel" ||
-          (parts.size() == 2 && TypeOf(parts[0]) != "Split")) {
-        return Unsupported("a pre_tokenizer that is a Sequence other than Split, ByteLevel");
-      }
-      byte_level = &parts.back();
-      if (parts.size() == 2) split = &parts[0];
-    }
-    if (pre_tokenizer.is_null()) return Unsupported("a tokenizer without a pre_tokenizer");
-    if (TypeOf(*byte_level) != "ByteLevel") return Unsupported(Named("pre_tokenizer", *byte_level));
-    bool use_regex = true;
-    RETURN_IF_ERROR(ReadBool(*byte_level, "use_regex", true, &use_regex));
-    RETURN_IF_ERROR(ReadBool(*byte_level, "add_prefix_space", true, &spec_.add_prefix_space));
-    if (split == nullptr) {
-      if (!use_regex) return Unsupported("pre_tokenizer ByteLevel without a regular expression");
-      spec_.split_pattern = std::string(kGpt2SplitPattern);
+      left = text.substr(0, space);
+      right = text.substr(space + 1);
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+               merge[1].is_string()) {
+      left = merge[0].get_ref<const std::string&>();
+      right = merge[1].get_ref<const std::string&>();
     } else {
-      if (use_regex) return Unsupported("pre_tokenizer Split before a ByteLevel with use_regex");
-      if (spec_.add_prefix_space) {
-        return Unsupported("pre_tokenizer Split before a ByteLevel with add_prefix_space");
-      }
-      RETURN_IF_ERROR(ReadSplit(*split));
+      return part.Broken("a merge is neither \"a b\" nor [\"a\", \"b\"]");
     }
-    const auto compiled = SplitPattern::Compile(spec_.split_pattern);
-    if (!compiled.ok()) {
-      return Unsupported(
-          absl::StrCat("the pattern of pre_tokenizer Split (", compiled.status().message(), ")"));
-    }
-    return absl::OkStatus();
+    MergeTable::Merge ids;
+    RETURN_IF_ERROR(id_of(left, &ids.left));
+    RETURN_IF_ERROR(id_of(right, &ids.right));
+    right.remove_prefix(std::min(prefix_bytes, right.size()));
+    RETURN_IF_ERROR(id_of(absl::StrCat(left, right), &ids.merged));
+    out.push_back(ids);
   }
+  return out;
+}
 
-  absl::Status ReadSplit(const json& split) {
-    const json& pattern = Member(Member(split, "pattern"), "Regex");
-    if (!pattern.is_string()) return Unsupported("pre_tokenizer Split without a Regex");
-    if (Member(split, "behavior") != "Isolated") {
-      return Unsupported("pre_tokenizer Split with a behavior other than Isolated");
-    }
-    bool invert = false;
-    RETURN_IF_ERROR(ReadBool(split, "invert", false, &invert));
-    if (invert) return Unsupported("pre_tokenizer Split with invert");
-    spec_.split_pattern = pattern.get<std::string>();
-    return absl::OkStatus();
+absl::Status ReadBpe(const JsonPart& model, bool bytes, Vocabulary* vocabulary,
+                     TokenizerParts* out) {
+  RETURN_IF_ERROR(
+      model.Only({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+                  "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
+  const JsonPart dropout = model["dropout"];
+  if (!dropout.is_null() && dropout.json() != 0) return dropout.Unsupported("BPE with dropout");
+  BpeRules rules;
+  rules.bytes = bytes;
+  ASSIGN_OR_RETURN(rules.ignore_merges, model.Bool("ignore_merges", false));
+  ASSIGN_OR_RETURN(rules.byte_fallback, model.Bool("byte_fallback", false));
+  ASSIGN_OR_RETURN(rules.fuse_unk, model.Bool("fuse_unk", false));
+  ASSIGN_OR_RETURN(rules.continuing_prefix, model.String("continuing_subword_prefix", ""));
+  ASSIGN_OR_RETURN(rules.end_suffix, model.String("end_of_word_suffix", ""));
+  ASSIGN_OR_RETURN(const std::string unk, model.String("unk_token", ""));
+  ASSIGN_OR_RETURN(*vocabulary, ReadVocabulary(model));
+  rules.unk = vocabulary->Find(unk);
+  ASSIGN_OR_RETURN(const std::vector<MergeTable::Merge> merges,
+                   ReadMerges(model, rules.continuing_prefix.size(), *vocabulary));
+  out->model = std::make_shared<BpeModel>(*vocabulary, merges, std::move(rules));
+  return absl::OkStatus();
+}
+
+// A number as serde_json reads it for `tokenizers`: its digits as an integer, then one
+// multiplication or division by a power of ten. The last bit decides between paths that
+// are equally good.
+double AsSerdeReads(double value) {
+  char text[32];
+  const auto end =
+      std::to_chars(text, text + sizeof(text), std::abs(value), std::chars_format::scientific);
+  const absl::string_view shortest(text, static_cast<size_t>(end.ptr - text));
+  const size_t e = shortest.find('e');
+  std::string digits(shortest.substr(0, e));
+  int exponent = 0;
+  if (e == shortest.npos || !absl::SimpleAtoi(shortest.substr(e + 1), &exponent)) return value;
+  if (digits.size() > 1) {
+    digits.erase(1, 1);  // the point
+    exponent -= static_cast<int>(digits.size()) - 1;
   }
-
-  absl::Status ReadDecoder(const json& decoder) const {
-    if (decoder.is_null() || TypeOf(decoder) == "ByteLevel") return absl::OkStatus();
-    return Unsupported(Named("decoder", decoder));
+  uint64_t integer = 0;
+  double power = 0;
+  if (std::abs(exponent) > 308 || !absl::SimpleAtoi(digits, &integer) ||
+      !absl::SimpleAtod(absl::StrCat("1e", std::abs(exponent)), &power)) {
+    return value;
   }
+  const double read =
+      exponent < 0 ? static_cast<double>(integer) / power : static_cast<double>(integer) * power;
+  return std::copysign(read, value);
+}
 
-  absl::Status ReadModel(const json& model) {
-    if (!model.is_object()) return Broken("it has no model");
-    // Files of 2019 name no type.
-    if (!Member(model, "type").is_null() && TypeOf(model) != "BPE") {
-      return Unsupported(Named("model", model));
+absl::Status ReadUnigram(const JsonPart& model, Vocabulary* vocabulary, TokenizerParts* out) {
+  RETURN_IF_ERROR(model.Only({"unk_id", "vocab", "byte_fallback"}));
+  ASSIGN_OR_RETURN(const bool byte_fallback, model.Bool("byte_fallback", false));
+  const JsonPart part = model["vocab"];
+  std::vector<double> scores;
+  if (!part.json().is_array() || part.json().empty()) return part.Broken("no vocabulary");
+  for (const json& entry : part.json()) {
+    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
+      return part.Broken(absl::StrCat("entry ", scores.size(), " is not a token with its score"));
     }
-    const json& dropout = Member(model, "dropout");
-    if (!dropout.is_null() && dropout != 0) return Unsupported("model BPE with dropout");
-    for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-      const json& value = Member(model, key);
-      if (!value.is_null() && value != "") return Unsupported(absl::StrCat("model BPE with ", key));
-    }
-    bool byte_fallback = false;
-    RETURN_IF_ERROR(ReadBool(model, "byte_fallback", false, &byte_fallback));
-    if (byte_fallback) return Unsupported("model BPE with byte_fallback (SentencePiece's kind)");
-    RETURN_IF_ERROR(ReadBool(model, "ignore_merges", false, &spec_.ignore_merges));
-    RETURN_IF_ERROR(ReadVocabulary(Member(model, "vocab")));
-    RETURN_IF_ERROR(ReadBytes(Member(model, "unk_token")));
-    return ReadMerges(Member(model, "merges"));
+    RETURN_IF_ERROR(Insert(part, entry[0].get<std::string>(), scores.size(), vocabulary));
+    scores.push_back(AsSerdeReads(entry[1].get<double>()));
   }
-
-  absl::Status ReadVocabulary(const json& vocabulary) {
-    if (!vocabulary.is_object() || vocabulary.empty()) return Broken("its model has no vocab");
-    // Ids with wide gaps would be a table of nothing.
-    const uint64_t limit = 2 * uint64_t{vocabulary.size()} + (1 << 16);
-    for (const auto& [token, id] : vocabulary.items()) {
-      if (!id.is_number_unsigned() || id.get<uint64_t>() >= limit) {
-        return Broken(absl::StrCat("the id of \"", token, "\" is not a number below ", limit));
-      }
-      RETURN_IF_ERROR(AddToVocabulary(token, id.get<uint32_t>()));
-    }
-    model_size_ = vocabulary.size();
-    return absl::OkStatus();
+  uint32_t unk = kNoToken;
+  if (!model["unk_id"].is_null()) {
+    ASSIGN_OR_RETURN(unk, model.Number("unk_id"));
+    if (unk >= scores.size()) return model["unk_id"].Broken("no such token");
   }
+  out->model = std::make_shared<UnigramModel>(*vocabulary, std::move(scores), unk, byte_fallback);
+  return absl::OkStatus();
+}
 
-  absl::Status AddToVocabulary(const std::string& token, uint32_t id) {
-    if (token.empty()) return Broken("the empty string is a token");
-    if (id >= spec_.tokens.size()) spec_.tokens.resize(id + 1);
-    if (!spec_.tokens[id].empty()) return Broken(absl::StrCat("two tokens have the id ", id));
-    std::optional<std::string> bytes = BytesOf(token);
-    if (bytes) spec_.word_tokens.push_back(id);
-    spec_.tokens[id] = bytes ? *std::move(bytes) : token;
-    ids_.emplace(token, id);
-    return absl::OkStatus();
+absl::Status ReadWordPiece(const JsonPart& model, Vocabulary* vocabulary, TokenizerParts* out) {
+  const bool pieces = out->kind == "wordpiece";
+  std::string prefix;
+  uint32_t most = 0;
+  if (pieces) {
+    RETURN_IF_ERROR(model.Only(
+        {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"}));
+    ASSIGN_OR_RETURN(prefix, model.String("continuing_subword_prefix", "##"));
+    ASSIGN_OR_RETURN(most, model.Number("max_input_chars_per_word", 100));
+    if (most == 0 || most > kMostWordPieceCharacters) {
+      return model["max_input_chars_per_word"].Unsupported(
+          absl::StrCat("a word of ", most, " characters"));
+    }
+  } else {
+    RETURN_IF_ERROR(model.Only({"unk_token", "vocab"}));
   }
+  ASSIGN_OR_RETURN(const std::string unk, model.String("unk_token", "[UNK]"));
+  ASSIGN_OR_RETURN(*vocabulary, ReadVocabulary(model));
+  out->model = std::make_shared<WordPieceModel>(*vocabulary, prefix, most, vocabulary->Find(unk));
+  return absl::OkStatus();
+}
 
-  absl::Status ReadBytes(const json& unknown) {
-    const std::array<uint32_t, 256> alphabet = ByteAlphabet();
-    std::optional<int> missing;
-    for (uint32_t byte = 0; byte < 256; ++byte) {
-      std::string token;
-      AppendUtf8(alphabet[byte], &token);
-      const auto found = ids_.find(token);
-      spec_.byte_tokens[byte] = found == ids_.end() ? kNoToken : found->second;
-      const bool in_utf8 = byte != 0xc0 && byte != 0xc1 && byte < 0xf5;
-      if (found == ids_.end() && in_utf8) missing = static_cast<int>(byte);
-    }
-    // Where every byte is a token nothing is ever unknown.
-    if (missing && unknown.is_string() && unknown != "") {
-      return Unsupported(absl::StrCat("unk_token in a vocabulary without the byte ", *missing));
-    }
-    return absl::OkStatus();
+absl::Status ReadModel(const JsonPart& model, bool bytes, Vocabulary* vocabulary,
+                       TokenizerParts* out) {
+  if (!model.json().is_object()) return model.Broken("no model");
+  if (out->kind == "bpe") return ReadBpe(model, bytes, vocabulary, out);
+  if (out->kind == "unigram") return ReadUnigram(model, vocabulary, out);
+  if (out->kind == "wordpiece" || out->kind == "wordlevel")
+    return ReadWordPiece(model, vocabulary, out);
+  return model.UnsupportedType();
+}
+
+absl::Status ReadAddedTokens(const JsonPart& root, const Vocabulary& vocabulary,
+                             TokenizerParts* out) {
+  ASSIGN_OR_RETURN(const std::vector<JsonPart> added, root.Elements("added_tokens"));
+  if (added.size() > kMaxAddedTokens) {
+    return root["added_tokens"].Broken(
+        absl::StrCat(added.size(), " added tokens; at most ", kMaxAddedTokens));
   }
-
-  absl::Status ReadMerges(const json& merges) {
-    if (!merges.is_array()) return Broken("its model has no merges");
-    spec_.merges.reserve(merges.size());
-    for (const json& merge : merges) {
-      absl::string_view left, right;
-      if (merge.is_string()) {
-        const absl::string_view text = merge.get_ref<const std::string&>();
-        if (absl::StartsWith(text, "#version")) continue;
-        const size_t space = text.find(' ');
-        if (space == absl::string_view::npos || text.find(' ', space + 1) != text.npos) {
-          return Broken(absl::StrCat("the merge \"", text.substr(0, 80), "\" is not two tokens"));
-        }
-        left = text.substr(0, space);
-        right = text.substr(space + 1);
-      } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
-                 merge[1].is_string()) {
-        left = merge[0].get_ref<const std::string&>();
-        right = merge[1].get_ref<const std::string&>();
-      } else {
-        return Broken("a merge is neither \"a b\" nor [\"a\", \"b\"]");
-      }
-      MergeTable::Merge ids;
-      RETURN_IF_ERROR(IdOf(left, &ids.left));
-      RETURN_IF_ERROR(IdOf(right, &ids.right));
-      RETURN_IF_ERROR(IdOf(absl::StrCat(left, right), &ids.merged));
-      spec_.merges.push_back(ids);
+  absl::flat_hash_set<std::string> seen;
+  std::optional<uint32_t> highest;  // as Hugging Face's library counts on
+  const size_t model_size = vocabulary.ids.size();
+  for (const JsonPart& part : added) {
+    AddedToken token;
+    ASSIGN_OR_RETURN(token.content, part.String("content"));
+    ASSIGN_OR_RETURN(token.id, part.Number("id"));
+    ASSIGN_OR_RETURN(token.single_word, part.Bool("single_word", false));
+    ASSIGN_OR_RETURN(token.lstrip, part.Bool("lstrip", false));
+    ASSIGN_OR_RETURN(token.rstrip, part.Bool("rstrip", false));
+    ASSIGN_OR_RETURN(token.normalized, part.Bool("normalized", true));
+    if (token.content.empty()) continue;
+    if (token.content.size() > kMaxAddedTokenBytes) {
+      return part.Broken(absl::StrCat("more than ", kMaxAddedTokenBytes, " bytes"));
     }
-    return absl::OkStatus();
+    const uint32_t known = vocabulary.Find(token.content);
+    const uint64_t expected = known != kNoToken                   ? known
+                              : highest && *highest >= model_size ? uint64_t{*highest} + 1
+                                                                  : model_size;
+    if (token.id != expected) {
+      return part.Broken(absl::StrCat("the added token \"", token.content.substr(0, 80),
+                                      "\" has the id ", token.id, ", and its place gives it ",
+                                      expected));
+    }
+    if (!seen.insert(token.content).second) return part.Broken("this token is there twice");
+    if (token.id >= out->tokens.size()) out->tokens.resize(token.id + 1);
+    if (known == kNoToken && !out->tokens[token.id].empty()) {
+      return part.Broken(absl::StrCat("two tokens have the id ", token.id));
+    }
+    out->tokens[token.id] = token.content;
+    highest = std::max(highest.value_or(0), token.id);
+    if (token.normalized) {
+      ASSIGN_OR_RETURN(token.content, RewriteAll(out->normalizers, std::move(token.content)));
+    }
+    if (!token.content.empty()) out->added.push_back(std::move(token));
   }
+  return absl::OkStatus();
+}
 
-  absl::Status IdOf(absl::string_view token, uint32_t* id) const {
-    const auto found = ids_.find(token);
-    if (found == ids_.end()) {
-      return Broken(absl::StrCat("a merge needs the token \"", token.substr(0, 80),
-                                 "\", which is not in the vocabulary"));
-    }
-    *id = found->second;
-    return absl::OkStatus();
-  }
-
-  absl::Status ReadAddedTokens(const json& added) {
-    if (added.is_null()) return absl::OkStatus();
-    if (!added.is_array()) return Broken("added_tokens is not an array");
-    if (added.size() > kMaxAddedTokens) {
-      return Broken(absl::StrCat(added.size(), " added tokens; at most ", kMaxAddedTokens));
-    }
-    absl::flat_hash_map<std::string, uint32_t> seen;
-    std::optional<uint32_t> highest;  // as Hugging Face's library counts on
-    for (const json& entry : added) {
-      AddedToken token;
-      const json& content = Member(entry, "content");
-      const json& id = Member(entry, "id");
-      if (!content.is_string() || !id.is_number_unsigned()) {
-        return Broken("an added token has no content or no id");
-      }
-      token.content = content.get<std::string>();
-      if (token.content.empty()) continue;
-      if (token.content.size() > kMaxAddedTokenBytes) {
-        return Broken(absl::StrCat("an added token has more than ", kMaxAddedTokenBytes, " bytes"));
-      }
-      RETURN_IF_ERROR(ReadBool(entry, "single_word", false, &token.single_word));
-      RETURN_IF_ERROR(ReadBool(entry, "lstrip", false, &token.lstrip));
-      RETURN_IF_ERROR(ReadBool(entry, "rstrip", false, &token.rstrip));
-      RETURN_IF_ERROR(ReadBool(entry, "normalized", true, &token.normalized));
-      const auto known = ids_.find(token.content);
-      const uint64_t expected = known != ids_.end()                  ? known->second
-                                : highest && *highest >= model_size_ ? uint64_t{*highest} + 1
-                                                                     : model_size_;
-      if (id.get<uint64_t>() != expected) {
-        return Broken(absl::StrCat("the added token \"", token.content.substr(0, 80),
-                                   "\" has the id ", id.get<uint64_t>(),
-                                   ", and its place gives it ", expected));
-      }
-      token.id = static_cast<uint32_t>(expected);
-      if (!seen.emplace(token.content, token.id).second) {
-        return Broken(
-            absl::StrCat("the added token \"", token.content.substr(0, 80), "\" is there twice"));
-      }
-      if (token.id >= spec_.tokens.size()) spec_.tokens.resize(token.id + 1);
-      if (known == ids_.end() && !spec_.tokens[token.id].empty()) {
-        return Broken(absl::StrCat("two tokens have the id ", token.id));
-      }
-      spec_.tokens[token.id] = token.content;
-      highest = std::max(highest.value_or(0), token.id);
-      spec_.added.push_back(std::move(token));
-    }
-    return absl::OkStatus();
-  }
-
-  const json& root_;
-  const absl::string_view file_;
-  TokenizerSpec spec_;
-  size_t model_size_ = 0;
-  absl::flat_hash_map<std::string, uint32_t> ids_;  // as they are written
-};
+std::string KindOf(const JsonPart& model) {
+  const std::string type = model.Type();
+  if (type == "BPE") return "bpe";
+  if (type == "Unigram") return "unigram";
+  if (type == "WordPiece") return "wordpiece";
+  if (type == "WordLevel") return "wordlevel";
+  // Files of 2019 name no type.
+  return type.empty() && !model["merges"].is_null() ? "bpe" : "";
+}
 
 }  // namespace
 
-absl::StatusOr<TokenizerSpec> ParseTokenizerJson(absl::string_view text, absl::string_view file) {
+absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::string_view file) {
   ASSIGN_OR_RETURN(
       const JsonDocument document,
       ParseStrictJson(text, file,
                       {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxTokenizerJsonDepth}));
-  return Reader(document, file).Read();
+  const JsonPart root(&document);
+  if (!root.json().is_object()) return root.Broken("it is not an object");
+  TokenizerParts out;
+  out.kind = KindOf(root["model"]);
+  ASSIGN_OR_RETURN(out.normalizers, ReadNormalizers(root["normalizer"]));
+  // A character with a prefix or a suffix is looked up as it is written.
+  const auto is_set = [&](const char* key) {
+    return !root["model"][key].is_null() && root["model"][key].json() != "";
+  };
+  const bool reads_bytes =
+      out.kind == "bpe" && !is_set("continuing_subword_prefix") && !is_set("end_of_word_suffix");
+  ASSIGN_OR_RETURN(PreTokenizers words, ReadPreTokenizers(root["pre_tokenizer"], reads_bytes));
+  out.pre_tokenizers = std::move(words.stages);
+  Vocabulary vocabulary;
+  RETURN_IF_ERROR(ReadModel(root["model"], words.ends_in_bytes, &vocabulary, &out));
+  out.tokens = vocabulary.tokens;
+  RETURN_IF_ERROR(ReadAddedTokens(root, vocabulary, &out));
+  ASSIGN_OR_RETURN(out.around, TokenTemplate::Read(root["post_processor"]));
+  ASSIGN_OR_RETURN(out.decoder, TokenDecoder::Read(root["decoder"]));
+  Digest digest;
+  for (const char* key : {"normalizer", "pre_tokenizer", "model", "added_tokens"}) {
+    const std::string part = root[key].json().dump();
+    digest.Update(part.c_str(), part.size() + 1);
+  }
+  out.digest = digest.value();
+  return out;
 }
 
 }  // namespace spillway

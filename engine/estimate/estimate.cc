@@ -49,33 +49,34 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   plan_input.memory = input.memory[static_cast<int>(dtype)];
   plan_input.graphs = input.graphs[static_cast<int>(dtype)];
   if (dtype == input.options.dtype) plan_input.clock = input.clock;
-  ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.shape.model, options, plan_input));
+  ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.model, options, plan_input));
   *fits = plan.swaps.has_value();
   *minimums = SmallestRunBudgets(plan);
   if (*fits) return plan;
   options.host_memory_bytes = minimums->pair.host_bytes;
   options.device_memory_bytes = minimums->pair.device_bytes;
-  ASSIGN_OR_RETURN(RunPlan smallest, PlanRun(input.shape.model, options, plan_input));
+  ASSIGN_OR_RETURN(RunPlan smallest, PlanRun(input.model, options, plan_input));
   SPILLWAY_CHECK(smallest.swaps.has_value());
   return smallest;
 }
 
 DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan) {
   const uint64_t group = plan.shards ? plan.shards->grid.group : 1;
-  const uint64_t parameters = (input.shape.model.parameter_count() + group - 1) / group;
+  const uint64_t parameters = (input.model.parameter_count() + group - 1) / group;
+  const uint64_t trained = (input.model.trained_parameter_count() + group - 1) / group;
   const StateLayout& layout = plan.swaps->layout;
   DTypeEstimate row;
   row.dtype = dtype;
   row.weights_bytes = parameters * layout.PlaneRangeBytes(0, 1);
-  row.gradients_bytes = parameters * layout.gradient_bytes_per_parameter();
-  row.optimizer_bytes = parameters * layout.PlaneRangeBytes(1, layout.num_planes());
+  row.gradients_bytes = trained * layout.gradient_bytes_per_parameter();
+  row.optimizer_bytes = trained * layout.PlaneRangeBytes(1, layout.num_planes());
   const PlanResidency residency = plan.swaps->Residency();
   row.activations_bytes = plan.computing_bytes() +
                           residency.activations[static_cast<int>(Tier::kHost)] +
                           residency.activations[static_cast<int>(Tier::kNvme)];
   row.staging_bytes = StagingBytes(plan);
   row.whole_bytes = plan.whole_bytes;
-  row.largest_layer_bytes = LargestUnit(input.shape.model) * DTypeBytes(dtype);
+  row.largest_layer_bytes = LargestUnit(input.model) * DTypeBytes(dtype);
   return row;
 }
 

@@ -22,6 +22,7 @@ namespace spillway {
 
 struct EstimateInput {
   ModelShape shape;
+  ModelDescription model;  // what is trained of it, with adapters, if any
   bool trainable = false;  // by this build
   TrainOptions options;    // both budgets set
   StepShape step;          // of each rank

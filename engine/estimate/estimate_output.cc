@@ -25,7 +25,8 @@ json ModelJson(const Estimate& e) {
   const ModelShape& shape = e.input.shape;
   return {{"model_type", shape.model_type},
           {"exact", shape.exact},
-          {"parameters", shape.model.parameter_count()},
+          {"parameters", e.input.model.parameter_count()},
+          {"trainable_parameters", e.input.model.trained_parameter_count()},
           {"base_parameters", shape.base_parameters},
           {"units", shape.model.units.size()},
           {"hidden_size", shape.hidden},
@@ -200,6 +201,7 @@ json EstimateJson(const Estimate& e) {
   out["model"] = ModelJson(e);
   out["trainable"] = in.trainable;
   out["dtype"] = std::string(DTypeName(in.options.dtype));
+  out["compute"] = std::string(DTypeName(in.options.compute.value_or(in.options.dtype)));
   out["micro_batch"] = in.step.micro_batch;
   out["accumulate"] = in.step.accumulate;
   out["seq_len"] = in.step.seq_len;
@@ -251,9 +253,13 @@ std::string EstimateText(const Estimate& e) {
     AppendWrapped(text, words, std::string(words[0] == ' ' ? 12 : 0, ' '));
   };
 
+  const uint64_t trainable = in.model.trained_parameter_count();
+  const std::string trained = trainable == in.model.parameter_count()
+                                  ? ""
+                                  : absl::StrCat(", ", WithCommas(trainable), " of them trained");
   line(absl::StrCat(shape.model_type.empty() ? "model" : shape.model_type, ": ",
-                    WithCommas(shape.model.parameter_count()), " parameters in ",
-                    shape.model.units.size(), " units",
+                    WithCommas(in.model.parameter_count()), " parameters in ",
+                    in.model.num_computing(), " units", trained,
                     in.trainable ? "" : "; this build can't train it yet"));
   for (const std::string& note : shape.notes) line("  note      " + note);
   const std::string dtype(DTypeName(in.options.dtype));

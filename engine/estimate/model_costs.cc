@@ -2,14 +2,10 @@
 
 #include <algorithm>
 
+#include "engine/plan/product_blocks.h"
+
 namespace spillway {
 namespace {
-
-uint64_t ParametersOf(const UnitDescription& unit) {
-  uint64_t count = 0;
-  for (const ParameterDescription& parameter : unit.parameters) count += parameter.elements;
-  return count;
-}
 
 // Of the matrices that one token passes in one layer.
 double LayerMatrices(const ModelShape& shape) {
@@ -25,12 +21,12 @@ double LayerMatrices(const ModelShape& shape) {
 
 }  // namespace
 
-ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step,
-                              Bf16Products products) {
+ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
+                              const StepShape& step, bool fp32_products) {
   const uint64_t bytes = DTypeBytes(dtype);
-  // Of an element of a product's result, beside the result.
-  const uint64_t copy =
-      dtype == DType::kBFloat16 && products == Bf16Products::kThroughFp32 ? sizeof(float) : 0;
+  const auto blocks = [&](int64_t m, int64_t n, int64_t k) {
+    return fp32_products && bytes < sizeof(float) ? ProductBlocks(m, n, k).bytes() : 0;
+  };
   const uint64_t tokens = step.tokens();
   const uint64_t hidden = tokens * shape.hidden * bytes;  // one vector a token
   const uint64_t data = tokens * 2 * sizeof(int64_t);
@@ -41,20 +37,20 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepSh
   const uint64_t inner = tokens * shape.intermediate * shape.experts_used;
   const uint64_t layer = 9 * hidden + tokens * attended * bytes +
                          (shape.gated_mlp ? 4 : 3) * inner * bytes +
-                         ParametersOf(shape.model.units[1]) * bytes +
-                         copy * std::max<uint64_t>(inner, attended * shape.hidden);
+                         trained.TrainedElements(1) * bytes +
+                         std::max(blocks(tokens, shape.intermediate, shape.hidden),
+                                  blocks(tokens, attended, shape.hidden));
   // The gradient of the tokens' matrix has rows where tokens occur.
-  const uint64_t all = ParametersOf(shape.model.units[0]);
+  const uint64_t all = trained.TrainedElements(0);
   const uint64_t matrix = shape.vocabulary * shape.hidden;
   const uint64_t embedding = (all - std::min(all, matrix)) * bytes + 4 * hidden;
-  uint64_t head = ParametersOf(shape.model.units.back()) * bytes + 3 * hidden;
+  uint64_t head = trained.TrainedElements(static_cast<int>(units) - 1) * bytes + 3 * hidden;
   if (shape.causal) {
     const uint64_t rows = std::min<uint64_t>(LossChunkRows(shape.vocabulary), tokens);
     const uint64_t logits = rows * shape.vocabulary;
     // With tied weights the gradient of the matrix is none of the head's own parameters.
-    if (shape.tied) head += matrix * bytes;
-    const uint64_t before = head - std::min(head, matrix * bytes);
-    head = logits * bytes + std::max(head + copy * matrix, before + copy * logits);
+    if (shape.tied && all >= matrix) head += matrix * bytes;
+    head += logits * bytes + blocks(rows, shape.vocabulary, shape.hidden);
   }
   ComputeMemory memory;
   memory.working_bytes = step.accumulate * every + std::max({layer, embedding, head});

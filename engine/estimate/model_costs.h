@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "engine/machine/bf16_products.h"
 #include "engine/model/model_shape.h"
 #include "engine/numeric/dtype.h"
 #include "engine/plan/step_compute.h"
@@ -30,14 +29,14 @@ struct StepShape {
 //                       the head's: logits of a chunk of rows and the gradient of their matrix;
 //                       the embedding's: the gradient of its matrices
 //
-// Where bf16 products go through fp32, a layer and the head also have the fp32 copy of their
-// largest result: that of a layer's intermediate vectors or of the gradient of queries, keys and
-// values' matrix; that of the logits, which are there before the gradient of their matrix is, or
-// that of this gradient.
+// Where products of 16-bit matrices are made in fp32, a layer and the head also have the blocks of
+// their largest product (engine/plan/product_blocks.h).
+//
+// Gradients are of what is trained in `trained`, the model as a run would train it.
 //
 // Within a quarter of GPT-2's dry run (docs/ESTIMATE.md).
-ComputeMemory ComputeMemoryOf(const ModelShape& shape, DType dtype, const StepShape& step,
-                              Bf16Products products);
+ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
+                              const StepShape& step, bool fp32_products);
 
 // What keeping the graph of each unit's forward takes beside its input and output, and saves:
 // of a layer 5 hidden vectors a token, queries, keys and values, and 2 or 3 intermediate ones,

@@ -14,7 +14,7 @@
 #include "engine/estimate/profile_file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "swap/plan/step_simulation.h"
+#include "swap/forecast/step_simulation.h"
 
 namespace spillway {
 namespace {

@@ -9,6 +9,8 @@
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "swap/forecast/step_simulation.h"
+#include "swap/mover/in_place_reads.h"
 
 namespace spillway {
 namespace {
@@ -74,6 +76,10 @@ absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
   return UpdateMode::kImmediate;
 }
 
+uint64_t InPlaceReadBytes(const TrainOptions& options) {
+  return std::min(8 * kMiB, options.host_memory_bytes / 64);
+}
+
 DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs) {
   for (size_t unit = 0; unit < recomputed.graphs.seconds_saved.size(); ++unit) {
     if (graphs.keeps[unit]) {
@@ -112,6 +118,8 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.optimizer = TierOf(options.offload_optimizer);
   request.activations = TierOf(options.offload_activations);
   request.activation_bytes = input.memory.input_bytes;
+  // Parts of units have no inputs.
+  if (!request.activation_bytes.empty()) request.activation_bytes.resize(model.units.size(), 0);
   request.input_in_flight_bytes = input.memory.in_flight_bytes;
   if (options.ranks == 1 && !input.separate_device) {
     request.rounded_sums = FewTerms(request.schedule, model.units.size(), options.accumulate,
@@ -145,20 +153,25 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
     request.device_update_share = options.update_device == UpdateDevice::kGpu ? 1 : 0;
   }
   plan.book_bytes = BookBytes(request.layout, input.copies);
+  if (input.in_place) {
+    plan.book_bytes += InPlaceReads::MemoryBytes(request.layout, InPlaceReadBytes(options));
+  }
   if (plan.shards && input.separate_device) plan.book_bytes += ExchangeStream::kPageBytes;
   plan.device_limit_bytes = options.device_memory_bytes;
   plan.host_limit_bytes = options.host_memory_bytes;
   request.host_bytes = Less(plan.host_limit_bytes, plan.book_bytes);
   request.device_bytes = Less(plan.device_limit_bytes, plan.compute_bytes + plan.whole_bytes);
 
-  auto swaps = PlanSwaps(request);
+  auto swaps = PlanByClock(request);
   if (absl::IsInvalidArgument(swaps.status())) return swaps.status();
   const bool base_fits = plan.device_limit_bytes >= plan.compute_bytes + plan.whole_bytes &&
                          plan.host_limit_bytes >= plan.book_bytes;
   if (swaps.ok() && base_fits) plan.swaps = *std::move(swaps);
-  plan.graphs.keeps.assign(model.units.size(), false);
+  const int computing = model.num_computing();
+  plan.graphs.keeps.assign(computing, false);
   if (plan.swaps && options.recompute == Recompute::kAuto) {
-    plan.graphs = PlanGraphs(plan.swaps->activations, input.graphs,
+    const auto& inputs = plan.swaps->activations;
+    plan.graphs = PlanGraphs({inputs.begin(), inputs.begin() + computing}, input.graphs,
                              Less(request.device_bytes, plan.swaps->device_bytes()));
   }
   return plan;

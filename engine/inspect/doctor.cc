@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/machine/compute_precision.h"
 #include "io/base/format_bytes.h"
 #include "swap/store/manifest.h"
 
@@ -281,6 +282,14 @@ void Processor(const MachineFacts& facts, Page& page) {
     page.Ok("instructions", features);
     page.Ok("update loops", absl::StrCat("run with ", SimdTargetName(facts.simd)));
   }
+  std::string products;
+  for (DType dtype : {DType::kBFloat16, DType::kFloat16}) {
+    const DType compute = ChooseCompute(std::nullopt, dtype, false, facts.products);
+    const std::string why = ComputeRemark(compute, dtype, false, facts.products);
+    absl::StrAppend(&products, products.empty() ? "" : "; ", "--dtype ", DTypeName(dtype), " in ",
+                    DTypeName(compute), why.empty() ? "" : ": ", why);
+  }
+  page.Ok("matrix products", products);
 }
 
 void Gpu(const MachineFacts& facts, Page& page) {

@@ -17,8 +17,7 @@ std::string Hex(uint64_t value) { return absl::StrFormat("%016x", value); }
 
 absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
                                            const InspectProgress& progress) {
-  const uint64_t total_bytes = source.layout.TotalPaddedParameters() *
-                               source.layout.PlaneRangeBytes(0, source.layout.num_planes());
+  const uint64_t total_bytes = source.layout.TotalBytes();
   uint64_t done_bytes = 0;
   const auto& planes = source.layout.planes();
   nlohmann::json digests = nlohmann::json::object();
@@ -29,7 +28,7 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
     if (unit_at_hand < 0) return;
     const UnitDescription& unit = source.model.units[unit_at_hand];
     for (size_t i = 0; i < unit.parameters.size(); ++i) {
-      for (size_t p = 0; p < planes.size(); ++p) {
+      for (int p = 0; p < source.layout.NumPlanes(unit_at_hand); ++p) {
         digests[unit.parameters[i].name][std::string(PlaneName(planes[p].plane))] =
             Hex(open[i][p].value());
       }
@@ -47,18 +46,23 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
         }
         for (const ParameterPiece& piece :
              PiecesOf(source.model.units[tile.unit], tile.first_parameter, tile.parameters)) {
-          for (size_t p = 0; p < planes.size(); ++p) {
+          for (int p = 0; p < source.layout.NumPlanes(tile.unit); ++p) {
             const uint64_t bytes = planes[p].bytes_per_parameter;
             open[piece.parameter][p].Update(tile.planes[p] + piece.offset * bytes,
                                             piece.count * bytes);
           }
         }
         done_bytes +=
-            tile.parameters * source.layout.PlaneRangeBytes(0, source.layout.num_planes());
+            tile.parameters * source.layout.PlaneRangeBytes(0, source.layout.NumPlanes(tile.unit));
         if (progress) progress(done_bytes, total_bytes);
         return absl::OkStatus();
       }));
   close();
+  for (const StateBuffer& buffer : source.buffers) {
+    Digest digest;
+    digest.Update(buffer.values.data(), buffer.values.size() * sizeof(float));
+    digests[buffer.name]["buffer"] = Hex(digest.value());
+  }
   return digests;
 }
 
@@ -76,7 +80,7 @@ absl::StatusOr<nlohmann::json> InspectCommit(const std::string& manifest_path,
   json["threads"] = run.state.threads;
   json["identity"] = run.state.identity;
   json["parameters"] = run.state.model.parameter_count();
-  json["units"] = run.state.model.units.size();
+  json["units"] = run.state.model.num_computing();
   ASSIGN_OR_RETURN(json["digests"], DigestState(run.source(), progress));
   const std::string all = json["digests"].dump();
   json["digest"] = Hex(Checksum(all.data(), all.size()));

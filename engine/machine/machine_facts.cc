@@ -149,6 +149,7 @@ MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths) {
   facts.cores_quota = CgroupCores();
   facts.cpu_features = CpuFeatures();
   facts.simd = ActiveSimdTarget();
+  facts.products = NativeProductsHere();
   facts.gpu = ProbeGpus();
   facts.launcher = Launcher();
   return facts;

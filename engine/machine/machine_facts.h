@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/machine/compute_precision.h"
 #include "engine/machine/device_choice.h"
 #include "engine/machine/gpu_probe.h"
 #include "engine/machine/probe_path.h"
@@ -43,6 +44,7 @@ struct MachineFacts {
   double cores_quota = 0;  // by the cgroup's quota; 0: none
   std::vector<std::string> cpu_features;
   SimdTarget simd = SimdTarget::kBaseline;
+  NativeProducts products;
 
   std::string torch_version;
   bool torch_has_cuda = false;

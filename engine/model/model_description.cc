@@ -32,6 +32,39 @@ uint64_t ModelDescription::parameter_count() const {
   return count;
 }
 
+uint64_t ModelDescription::trained_parameter_count() const {
+  uint64_t count = 0;
+  for (const UnitDescription& unit : units) {
+    for (const ParameterDescription& p : unit.parameters) count += unit.frozen ? 0 : p.elements;
+  }
+  return count;
+}
+
+int ModelDescription::num_computing() const {
+  return static_cast<int>(std::count_if(
+      units.begin(), units.end(), [](const UnitDescription& unit) { return unit.part_of < 0; }));
+}
+
+int ModelDescription::NumParameters(int unit) const {
+  const UnitDescription& one = units[unit];
+  return static_cast<int>(one.places.empty() ? one.parameters.size() : one.places.size());
+}
+
+ParameterPlace ModelDescription::PlaceOf(int unit, int i) const {
+  return units[unit].places.empty() ? ParameterPlace{unit, i} : units[unit].places[i];
+}
+
+uint64_t ModelDescription::TrainedElements(int unit) const {
+  if (units[unit].frozen) return 0;
+  uint64_t count = 0;  // frozen ones of it are in a part
+  for (const ParameterDescription& parameter : units[unit].parameters) count += parameter.elements;
+  return count;
+}
+
+int ModelDescription::first_backward() const {
+  return BuildTrainSchedule(DescribeSchedule(*this), UpdateMode::kDeferred).ops.back().unit;
+}
+
 absl::Status LayOutParameters(ModelDescription& model) {
   std::set<std::string> names;
   for (UnitDescription& unit : model.units) {
@@ -59,15 +92,22 @@ absl::Status LayOutParameters(ModelDescription& model) {
 
 ScheduleModel DescribeSchedule(const ModelDescription& model) {
   ScheduleModel schedule;
-  for (const UnitDescription& unit : model.units) schedule.borrows.push_back(unit.borrows);
+  bool any_frozen = false;
+  for (const UnitDescription& unit : model.units) {
+    if (unit.part_of < 0) schedule.borrows.push_back(unit.borrows);
+    schedule.trains.push_back(!unit.frozen && unit.flat_parameters > 0);
+    any_frozen |= unit.frozen;
+  }
+  if (!any_frozen) schedule.trains.clear();
   return schedule;
 }
 
 StateLayout DescribeState(const ModelDescription& model, const OptimizerSpec& optimizer,
                           DType dtype, uint64_t tile_parameters) {
   std::vector<UnitLayout> units;
-  for (const UnitDescription& unit : model.units)
-    units.push_back({unit.name, unit.flat_parameters});
+  for (const UnitDescription& unit : model.units) {
+    units.push_back({unit.name, unit.flat_parameters, unit.frozen});
+  }
   return StateLayout(std::move(units), StatePlanes(optimizer, dtype), DTypeBytes(dtype),
                      tile_parameters > 0 ? tile_parameters : kDefaultTileParameters);
 }
@@ -106,6 +146,8 @@ nlohmann::json ToJson(const ModelDescription& model) {
       parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}});
     }
     units.push_back({{"name", unit.name}, {"parameters", parameters}, {"borrows", unit.borrows}});
+    if (unit.frozen) units.back()["frozen"] = true;
+    if (unit.part_of >= 0) units.back()["part_of"] = unit.part_of;
   }
   return units;
 }
@@ -135,6 +177,12 @@ absl::StatusOr<ModelDescription> ModelDescriptionFromJson(const nlohmann::json& 
         }
         unit.parameters.push_back(std::move(parameter));
       }
+      unit.frozen = u.value("frozen", false);
+      uint64_t whole = 0;
+      if (u.contains("part_of") && !ReadIndex(u["part_of"], json.size() - 1, &whole)) {
+        return broken("a part of no unit");
+      }
+      if (u.contains("part_of")) unit.part_of = static_cast<int>(whole);
       model.units.push_back(std::move(unit));
     }
   } catch (const nlohmann::json::exception& error) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/model/linear_weight.h"
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/optimizer.h"
 #include "nlohmann/json.hpp"
@@ -21,7 +22,14 @@ struct ParameterDescription {
   std::string name;
   std::vector<int64_t> shape;
   uint64_t elements = 1;
-  uint64_t offset = 0;  // of its first element in the unit's flat range
+  uint64_t offset = 0;                        // of its first element in the unit's flat range
+  LinearWeight linear = LinearWeight::kNone;  // of commits it is not known
+};
+
+// Where a parameter is: of units, and of that one's parameters.
+struct ParameterPlace {
+  int unit = 0;
+  int parameter = 0;
 };
 
 struct UnitDescription {
@@ -29,12 +37,29 @@ struct UnitDescription {
   std::vector<ParameterDescription> parameters = {};
   std::vector<int> borrows = {};  // other units whose parameters it reads
   uint64_t flat_parameters = 0;   // length of the flat range, gaps counted
+  // Its parameters are read and never updated.
+  bool frozen = false;
+  // These are the frozen parameters of that unit, the others of which are trained; -1: it computes.
+  int part_of = -1;
+  // Of a unit with such a part: where its parameters are, in the order in which it declares them.
+  std::vector<ParameterPlace> places = {};
 };
 
 struct ModelDescription {
-  std::vector<UnitDescription> units;  // the last one has the loss
+  // Those that compute, of which the last one has the loss; behind them parts of theirs, which
+  // they borrow.
+  std::vector<UnitDescription> units;
 
+  int num_computing() const;
   uint64_t parameter_count() const;
+  uint64_t trained_parameter_count() const;
+  // The parameters that a unit which computes declares, where the i-th is, and the elements of
+  // those that are trained.
+  int NumParameters(int unit) const;
+  ParameterPlace PlaceOf(int unit, int i) const;
+  uint64_t TrainedElements(int unit) const;
+  // The first unit that reads what is trained: the backward ends with it.
+  int first_backward() const;
 };
 
 // Parameters start at multiples of this many elements: 64 bytes at 2 bytes each, so

@@ -40,27 +40,12 @@ struct ModelShape {
 };
 
 // Rows of a chunk that the loss is computed in, by the vocabulary alone: at most 2^24 logits, so
-// 32 MiB in bf16.
+// 32 MiB in bf16; 2^25 for 256 rows and fewer, so that a text of 256 tokens is one chunk, whose
+// gradient needs no sums in fp32, also with the 128,256 tokens of Llama 3.
 int64_t LossChunkRows(int64_t vocabulary);
 
-// What only some families have.
-struct FamilyTraits {
-  bool query_bias = false;   // queries, keys and values
-  bool output_bias = false;  // the projection behind attention
-  bool mlp_bias = false;
-  bool head_norms = false;      // RMS norms of queries and keys
-  int64_t token_types = 0;      // BERT
-  int64_t embedding_width = 0;  // OPT: projected to the hidden size where another
-  bool norm_affine = true;      // OPT
-  bool final_norm = true;       // OPT
-};
-
 // Each fills shape.model.units; REQUIRES: all sizes of `shape` are set.
-void DescribeGpt2Units(ModelShape& shape);
-void DescribeLlamaUnits(const FamilyTraits& traits, ModelShape& shape);
-void DescribeBertUnits(const FamilyTraits& traits, ModelShape& shape);
-void DescribeNeoxUnits(const FamilyTraits& traits, ModelShape& shape);
-void DescribeOptUnits(const FamilyTraits& traits, ModelShape& shape);
+void DescribeBertUnits(int64_t token_types, ModelShape& shape);
 // Of no family: attention, MLP or experts and two norms a layer.
 void DescribeOtherUnits(ModelShape& shape);
 

@@ -1,14 +1,32 @@
-// How the next token of a text is drawn from the chances that a model gives.
+// How the next token of a text is chosen from the scores that a model gives.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 namespace spillway {
 
+// In the order in which they are applied, as transformers' generate does.
 struct SamplingOptions {
-  double temperature = 0.8;  // 0: the likeliest
+  double temperature = 0.8;  // 0: the likeliest; neither of the next two matters then
   int64_t top_k = 50;        // only the k likeliest; 0: all
   double top_p = 1;          // of those the fewest that have this much of the chances together
+  uint64_t seed = 42;
+
+  // These come before the temperature, and count at temperature 0, too.
+  double repetition_penalty = 1;   // of tokens that the text has, the prompt's included; 1: none
+  int64_t no_repeat_ngram = 0;     // so many tokens in a row never come twice; 0: they may
+  int64_t min_tokens = 0;          // new ones before one of `ends` may come...
+  int64_t min_length = 0;          // ... or so many with the prompt's
+  std::vector<int64_t> ends = {};  // tokens that end a text
+};
+
+// What a command's flags say of it; the rest is the model's generation_config.json's to say.
+struct SamplingFlags {
+  std::optional<double> temperature, top_p, repetition_penalty;
+  std::optional<int64_t> top_k, no_repeat_ngram, min_tokens;
+  std::optional<int64_t> tokens;  // new ones, at most
   uint64_t seed = 42;
 };
 

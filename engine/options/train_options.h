@@ -12,6 +12,7 @@
 #include "engine/numeric/lr_schedule.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/options/drive_wear.h"
+#include "engine/options/freeze_rule.h"
 #include "engine/options/trace_options.h"
 #include "io/io_engine.h"
 
@@ -37,12 +38,17 @@ struct TrainOptions {
   uint64_t seed = 42;
   SampleOrder order = SampleOrder::kShuffle;
   DType dtype = DType::kBFloat16;
+  // In which matrices are multiplied: the dtype or fp32. None: as suits this machine
+  // (engine/machine/compute_precision.h).
+  std::optional<DType> compute;
   int threads = 0;  // compute threads; 0: the cores
 
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   double clip = 1.0;  // 0: none
   LossScaleSpec loss_scale;
+
+  FreezeRule freeze;  // what is not trained
 
   // Where things live (never changes the numbers).
   uint64_t device_memory_bytes = 0;  // 0: what the machine has free, less a margin
@@ -69,6 +75,10 @@ struct TrainOptions {
   bool overwrite = false;  // remove an earlier run of OUTPUT
   std::string persist;
   int keep = 1;
+
+  // Where the model's files are: a commit's that are read in place and are not where they were are
+  // looked for here. Empty: nowhere.
+  std::string model_directory;
 
   // What OUTPUT/model/ takes at the end, for the check of free space; 0: there is none.
   uint64_t export_bytes_per_parameter = 0;
@@ -102,6 +112,9 @@ struct TrainOptions {
   // What must be the same on resume, as (name, value): model, data, tokenizer, ...
   // The engine adds its own (dtype, batch shape, seed, optimizer, schedule, threads).
   std::vector<std::pair<std::string, std::string>> identity;
+
+  // Whether products of 16-bit matrices are made in fp32.
+  bool fp32_products() const { return compute == DType::kFloat32 && dtype != DType::kFloat32; }
 };
 
 }  // namespace spillway

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/model/state_buffer.h"
 #include "engine/plan/graph_plan.h"
 #include "swap/mover/swap_manager.h"
 
@@ -76,6 +77,13 @@ class StepCompute {
   // many as need no more memory than a training step, of whose inputs `input_bytes` are on the
   // device. A whole number of micro-batches. REQUIRES: after MeasureNeeds.
   virtual int64_t evaluation_samples_at_once(uint64_t input_bytes) const = 0;
+
+  // What forwards change beside the state that updates do; SetBuffers puts it back.
+  // kInvalidArgument where they are not the model's.
+  virtual std::vector<StateBuffer> Buffers() const { return {}; }
+  virtual absl::Status SetBuffers(const std::vector<StateBuffer>& buffers) {
+    return absl::OkStatus();
+  }
 
   // One op of the schedule over all micro-batches. In a training step the sums of
   // every unit whose own op this is are complete afterwards, gaps and unused

@@ -45,7 +45,7 @@ class ShardReader {
       const uint64_t n = std::min(
           count - done, there ? layout.TileParameters(unit, tile) - in_tile : count - done);
       if (there) RETURN_IF_ERROR(Load(static_cast<int>(shard), unit, tile));
-      for (int plane = 0; plane < layout.num_planes(); ++plane) {
+      for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
         const uint64_t bytes = layout.planes()[plane].bytes_per_parameter;
         char* const target = to[plane] + done * bytes;
         if (!there) {
@@ -94,7 +94,8 @@ absl::Status ReadShards(const std::vector<const SwapStore*>& shards, const Shard
         RETURN_IF_ERROR(
             ReadStoreTile(*shards[shard], unit, tile, first_plane, last_plane, buffer.get()));
         std::vector<char*> planes(layout.num_planes(), nullptr);
-        for (int plane = first_plane; plane < last_plane; ++plane) {
+        for (int plane = first_plane; plane < std::min(last_plane, layout.NumPlanes(unit));
+             ++plane) {
           planes[plane] = buffer.get() + layout.PlaneOffset(unit, tile, plane);
         }
         TileView view;
@@ -118,19 +119,20 @@ absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid&
   ShardReader reader(from, from_grid, unit_parameters);
   const Buffer buffer = NewBuffer(layout.MaxTileBytes());
   for (int unit = 0; unit < layout.num_units(); ++unit) {
+    if (to.IsInPlace(unit)) continue;
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       std::vector<char*> planes;
-      for (int plane = 0; plane < layout.num_planes(); ++plane) {
+      for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
         planes.push_back(buffer.get() + layout.PlaneOffset(unit, tile, plane));
       }
-      std::vector<uint64_t> generations(layout.num_planes(), 1);
+      std::vector<uint64_t> generations(layout.NumPlanes(unit), 1);
       RETURN_IF_ERROR(
           reader.Copy(unit, to_grid.ShardBegin(unit_parameters[unit]) + layout.TileBegin(tile),
                       layout.TileParameters(unit, tile), planes, &generations));
       const TileLocation at = to.WritableTile(unit, tile, 0);
       RETURN_IF_ERROR(
           at.file->WriteAt(at.offset_bytes, buffer.get(), layout.TileBytes(unit, tile)));
-      for (int plane = 0; plane < layout.num_planes(); ++plane) {
+      for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
         const uint64_t checksum = Checksum(to.PlaneIdentity(unit, tile, plane, generations[plane]),
                                            planes[plane], layout.PlaneBytes(unit, tile, plane));
         to.RecordWrite(unit, tile, plane, {&checksum, 1}, generations[plane]);

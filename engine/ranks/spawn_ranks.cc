@@ -34,6 +34,7 @@ namespace {
 
 // Two descriptors a rank while it starts; a machine with more GPUs than this has another program.
 constexpr int kMostSpawned = 1024;
+constexpr int kFailedCode = 1;  // for no reason that has a code of its own
 constexpr int kStoppedCode = 75;
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
 
@@ -276,7 +277,7 @@ class Spawner {
       int state = 0;
       if (child.pid <= 0 || waitpid(child.pid, &state, WNOHANG) != child.pid) continue;
       child.pid = -1;
-      const int code = WIFEXITED(state) ? WEXITSTATUS(state) : 1;
+      const int code = WIFEXITED(state) ? WEXITSTATUS(state) : kFailedCode;
       if (code == kStoppedCode) stopped_ = true;
       if (code == 0 || code == kStoppedCode) continue;
       if (WIFSIGNALED(state) && !sent_) {
@@ -285,7 +286,11 @@ class Spawner {
                               name == nullptr ? absl::StrCat("signal ", WTERMSIG(state))
                                               : absl::StrCat("SIG", name)));
       }
-      if (failure_) continue;
+      if (failure_) {
+        // A rank that only saw another leave may be gone before that one, which knows why.
+        if (*failure_ == kFailedCode && code != kFailedCode && !sent_) failure_ = code;
+        continue;
+      }
       failure_ = code;
       failed_rank_ = rank;
       next_blow_ = MonotonicSeconds() + options_.grace_seconds;
@@ -314,7 +319,7 @@ class Spawner {
   std::vector<std::unique_ptr<Child>> children_;
   std::map<int, double> forwarded_;  // when each signal was passed on last
   bool stopped_ = false;             // one ended with 75
-  std::optional<int> failure_;       // the first failed rank's code
+  std::optional<int> failure_;       // the first failed rank's code, or a later one that says more
   size_t failed_rank_ = 0;
   std::optional<double> next_blow_;  // when those that still run get a signal
   bool sent_ = false;                // SIGTERM

@@ -27,7 +27,8 @@ struct SpawnOptions {
 absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks);
 
 // Starts the ranks and returns when all have ended, with the exit code of them all: the code of
-// the first that failed (1 where a signal ended it, which is logged), 75 where all ended with 0
+// the first that failed (1 where a signal ended it, which is logged, or for
+// no reason with a code of its own: then that of a later one that has), 75 where all ended with 0
 // or 75 and not all with 0, else 0. An error where they cannot be started: none is left then.
 //
 // Every rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR

@@ -142,7 +142,9 @@ std::string HeaderSection(const ReportInput& input) {
   fact("Parameters",
        absl::StrCat(FormatCount(run.parameters), run.parameters < 10000 ? "" : " (",
                     run.parameters < 10000 ? "" : FormatParameters(run.parameters) + ")"));
-  fact("Precision", run.dtype);
+  fact("Precision", run.compute == run.dtype
+                        ? run.dtype
+                        : absl::StrCat(run.dtype, ", multiplied in ", run.compute));
   fact("Optimizer", run.optimizer);
   std::string batch = absl::StrCat(run.micro_batch * run.accumulate, " samples a step");
   if (run.accumulate > 1) {

@@ -66,11 +66,13 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
                            const SwapPlan& plan) {
   RunDescription run;
   run.parameters = model.parameter_count();
+  run.trainable_parameters = model.trained_parameter_count();
   run.steps = options.steps;
   run.micro_batch = options.micro_batch;
   run.accumulate = options.accumulate;
   run.threads = options.threads;
   run.dtype = std::string(DTypeName(options.dtype));
+  run.compute = std::string(DTypeName(options.compute.value_or(options.dtype)));
   run.optimizer = OptimizerName(options.optimizer.kind);
   run.device = options.device;
   run.deferred = plan.schedule.update == UpdateMode::kDeferred;
@@ -92,9 +94,11 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
     planned.name = layout.units()[unit].name;
     planned.parameters = layout.units()[unit].parameters;
     planned.weights = state(layout.PlaneRangeBytes(0, 1), placement.weight);
-    planned.optimizer = state(layout.PlaneRangeBytes(1, layout.num_planes()), placement.optimizer);
+    planned.optimizer =
+        state(layout.PlaneRangeBytes(1, layout.NumPlanes(unit)), placement.optimizer);
     planned.gradients =
-        state(run.deferred ? layout.gradient_bytes_per_parameter() : 0, placement.gradient);
+        state(run.deferred && !layout.frozen(unit) ? layout.gradient_bytes_per_parameter() : 0,
+              placement.gradient);
     run.units.push_back(std::move(planned));
   }
   return run;
@@ -104,11 +108,13 @@ nlohmann::json ToJson(const RunDescription& run) {
   nlohmann::json json;
   json["version"] = kVersion;
   json["parameters"] = run.parameters;
+  json["trainable_parameters"] = run.trainable_parameters;
   json["steps"] = run.steps;
   json["micro_batch"] = run.micro_batch;
   json["accumulate"] = run.accumulate;
   json["threads"] = run.threads;
   json["dtype"] = run.dtype;
+  json["compute"] = run.compute;
   json["optimizer"] = run.optimizer;
   json["device"] = run.device;
   json["io_engine"] = run.io_engine;
@@ -156,11 +162,13 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
           absl::StrCat("version ", json.at("version").dump(), "; this program reads ", kVersion));
     }
     run.parameters = json.at("parameters").get<uint64_t>();
+    run.trainable_parameters = json.value("trainable_parameters", run.parameters);
     run.steps = json.at("steps").get<int64_t>();
     run.micro_batch = json.at("micro_batch").get<int64_t>();
     run.accumulate = json.at("accumulate").get<int64_t>();
     run.threads = json.at("threads").get<int>();
     run.dtype = json.at("dtype").get<std::string>();
+    run.compute = json.value("compute", run.dtype);  // earlier versions do not say it
     run.optimizer = json.at("optimizer").get<std::string>();
     run.device = json.at("device").get<std::string>();
     run.io_engine = json.at("io_engine").get<std::string>();

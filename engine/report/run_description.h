@@ -48,10 +48,11 @@ struct RunCommit {
 
 struct RunDescription {
   uint64_t parameters = 0;
+  uint64_t trainable_parameters = 0;
   int64_t steps = 0;  // in all
   int64_t micro_batch = 0, accumulate = 0;
   int threads = 0;
-  std::string dtype, optimizer, device, io_engine;
+  std::string dtype, compute, optimizer, device, io_engine;
   bool deferred = false;
 
   uint64_t device_budget_bytes = 0, host_budget_bytes = 0;

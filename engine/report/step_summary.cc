@@ -90,7 +90,8 @@ double StepSummary::Median(double Step::*member) const {
   if (steps_.empty()) return 0;
   std::vector<double> values;
   for (const Step& step : steps_) values.push_back(step.*member);
-  const auto middle = values.begin() + values.size() / 2;
+  // Of two in the middle the smaller: with few steps the last, with an update more, would be it.
+  const auto middle = values.begin() + static_cast<int64_t>((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }

@@ -27,8 +27,9 @@ constexpr absl::string_view kCopyPrefix = "step-";
 CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files)
     : lock_(std::move(lock)), keep_(keep), files_(files) {}
 
-StoreOptions CommitCopies::OptionsOf(const std::string& copy) const {
+StoreOptions CommitCopies::OptionsOf(const std::string& copy, const InPlaceUnits& in_place) const {
   StoreOptions options;
+  options.in_place = in_place;
   options.directories = {copy};
   options.two_slots = false;
   options.files = &files_;
@@ -120,18 +121,20 @@ std::vector<CommitCopies::Copy> CommitCopies::List() const {
   return copies;
 }
 
-uint64_t CommitCopies::NeededBytes(const StateLayout& layout, bool afresh) const {
+uint64_t CommitCopies::NeededBytes(const StateLayout& layout, const InPlaceUnits& in_place,
+                                   bool afresh) const {
   const uint64_t there = afresh ? 0 : std::min<size_t>(keep_, found_.size());
-  return (keep_ + 1 - there) * SwapStore::StorageBytes(layout, OptionsOf(directory()));
+  return (keep_ + 1 - there) * SwapStore::StorageBytes(layout, OptionsOf(directory(), in_place));
 }
 
-absl::Status CommitCopies::CheckSpace(const StateLayout& layout, bool afresh) const {
+absl::Status CommitCopies::CheckSpace(const StateLayout& layout, const InPlaceUnits& in_place,
+                                      bool afresh) const {
   ASSIGN_OR_RETURN(uint64_t free_bytes, FreeSpaceBytes(directory()));
   for (const Copy& copy : unfinished_) free_bytes += AllocatedBytes(copy.directory);
   if (afresh) {
     for (const Copy& copy : found_) free_bytes += AllocatedBytes(copy.directory);
   }
-  const uint64_t needed = NeededBytes(layout, afresh);
+  const uint64_t needed = NeededBytes(layout, in_place, afresh);
   if (needed <= free_bytes) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("--persist ", directory(), ": ", keep_, " commits and one being written need ",
@@ -169,7 +172,9 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
   RETURN_IF_ERROR(RemoveCopy(name));  // of the same step, before the run was resumed
   const absl::Status status = [&]() -> absl::Status {
     RETURN_IF_ERROR(files_.CreateDirectory(target));
-    ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), OptionsOf(target)));
+    const InPlaceUnits in_place =
+        from->in_place() != nullptr ? from->in_place()->places() : InPlaceUnits();
+    ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), OptionsOf(target, in_place)));
     RETURN_IF_ERROR(CopyStore(*from, *to));
     RETURN_IF_ERROR(
         CopyModelFiles(SourceDirectory(ParentPath(manifest_path)), SourceDirectory(target)));

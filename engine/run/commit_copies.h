@@ -40,10 +40,12 @@ class CommitCopies {
   const std::vector<Copy>& found() const { return found_; }
 
   // What `keep` copies and the one being written take more than those that are there;
-  // `afresh` when these are going to be removed.
-  uint64_t NeededBytes(const StateLayout& layout, bool afresh = false) const;
+  // `afresh` when these are going to be removed. Of `in_place` none takes anything.
+  uint64_t NeededBytes(const StateLayout& layout, const InPlaceUnits& in_place = {},
+                       bool afresh = false) const;
   // kResourceExhausted when there is no room for that.
-  absl::Status CheckSpace(const StateLayout& layout, bool afresh = false) const;
+  absl::Status CheckSpace(const StateLayout& layout, const InPlaceUnits& in_place = {},
+                          bool afresh = false) const;
 
   // Takes away what a killed run left unfinished, or everything, and says how much.
   absl::Status RemoveUnfinished();
@@ -67,7 +69,7 @@ class CommitCopies {
   absl::Status RemoveCopy(const std::string& name) const;
   // Bytes on the drive.
   uint64_t AllocatedBytes(const std::string& directory) const;
-  StoreOptions OptionsOf(const std::string& copy) const;
+  StoreOptions OptionsOf(const std::string& copy, const InPlaceUnits& in_place) const;
 
   std::unique_ptr<RunDirectory> lock_;
   const int keep_;

@@ -28,7 +28,7 @@ absl::Status ReadThrough(const CommittedRun& run) {
 }  // namespace
 
 absl::Status FindCommit(const std::string& output, const CommitCopies* copies, bool check,
-                        FileSystem& files, FoundCommit& found) {
+                        absl::string_view model_directory, FileSystem& files, FoundCommit& found) {
   std::vector<CommittedRun> runs;
   std::vector<std::string> directories = {output};
   absl::Status bad;
@@ -36,7 +36,7 @@ absl::Status FindCommit(const std::string& output, const CommitCopies* copies, b
     for (const CommitCopies::Copy& copy : copies->found()) directories.push_back(copy.directory);
   }
   for (const std::string& directory : directories) {
-    auto run = OpenCommittedRun(directory, files);
+    auto run = OpenCommittedRun(directory, files, model_directory);
     if (run.ok()) {
       if (directory == output) {
         found.output_store = run->store->directories();
@@ -62,6 +62,7 @@ absl::Status FindCommit(const std::string& output, const CommitCopies* copies, b
     }
     RETURN_IF_ERROR(MakeDurable(run.directory, files));
     found.tile_parameters = run.store->layout().tile_parameters();
+    if (run.store->in_place() != nullptr) found.in_place = run.store->in_place()->places();
     found.state = std::move(run.state);
     found.directory = run.directory;
     return absl::OkStatus();
@@ -83,6 +84,7 @@ absl::Status TakeFirstRanksCommit(const FirstRankCommit& first, const std::strin
   }
   found.state = first.committed;
   found.directory = first_output;
+  found.in_place = {};
   return absl::OkStatus();
 }
 

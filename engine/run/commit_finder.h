@@ -11,6 +11,7 @@
 #include "engine/run/commit_copies.h"
 #include "engine/run/run_state.h"
 #include "io/file_system.h"
+#include "swap/store/in_place.h"
 
 namespace spillway {
 
@@ -24,6 +25,7 @@ struct FoundCommit {
   std::optional<RunState> state;  // none: there is none, or none is good
   std::string directory;          // of its manifest
   uint64_t tile_parameters = 0;   // 0 without one
+  InPlaceUnits in_place;          // what it has in the model's files
   // Of the commit in OUTPUT, whichever is gone on from: where its store is.
   std::vector<std::string> output_store;
   int output_store_number = -1;
@@ -32,9 +34,10 @@ struct FoundCommit {
 // The newest good commit in `output` or among `copies` (null: none are looked at); of the same step
 // that of OUTPUT, which can be continued where it is. With `check`, copies are read through first.
 // A commit that is found stays found: its directory is synced. Fills in what was found even where
-// it returns an error: why the newest commit is not good, where no other is.
+// it returns an error: why the newest commit is not good, where no other is. `model_directory`: as
+// of SwapStore::Open.
 absl::Status FindCommit(const std::string& output, const CommitCopies* copies, bool check,
-                        FileSystem& files, FoundCommit& found);
+                        absl::string_view model_directory, FileSystem& files, FoundCommit& found);
 
 // Makes what a later rank has found in `output` agree with the first one's commit: where it has no
 // part of that, it goes on from that of all ranks. kFailedPrecondition where it has a commit and

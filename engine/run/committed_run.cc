@@ -24,13 +24,14 @@ absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayo
   for (int unit = 0; fits && unit < layout.num_units(); ++unit) {
     const uint64_t parameters = model.units[unit].flat_parameters;
     fits = layout.units()[unit].parameters ==
-           (part.ranks == 1 ? parameters : grid.ShardParameters(parameters));
+               (part.ranks == 1 ? parameters : grid.ShardParameters(parameters)) &&
+           layout.frozen(unit) == model.units[unit].frozen;
   }
   if (fits) return absl::OkStatus();
   return WrongBytesError("the commit's run state names other parameters than its tiles hold");
 }
 
-absl::Status CommittedRun::OpenOtherParts(FileSystem& files) {
+absl::Status CommittedRun::OpenOtherParts(FileSystem& files, absl::string_view model_directory) {
   if (state.part.rank > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(directory, " holds one rank's part of a commit of ", state.part.ranks,
@@ -39,7 +40,7 @@ absl::Status CommittedRun::OpenOtherParts(FileSystem& files) {
   for (int rank = 1; rank < state.part.group; ++rank) {
     ASSIGN_OR_RETURN(const std::string path,
                      FindPart(RankOutput(directory, rank), state.part.commit_id, files));
-    ASSIGN_OR_RETURN(CommittedRun other, OpenCommit(path, files));
+    ASSIGN_OR_RETURN(CommittedRun other, OpenCommit(path, files, model_directory));
     others.push_back(std::move(other.store));
   }
   return absl::OkStatus();
@@ -57,6 +58,7 @@ StateSource CommittedRun::source() const {
   source.model = state.model;
   source.layout = store->layout();
   source.dtype = state.dtype;
+  source.buffers = state.buffers;
   if (state.part.ranks == 1) {
     source.read = [store = store.get()](int first, int last, const SwapManager::FillTile& visit) {
       return ReadStore(*store, first, last, visit);
@@ -90,19 +92,21 @@ absl::StatusOr<std::string> FindPart(const std::string& directory, const std::st
       " is missing, damaged or of another commit; bring it back, or begin anew with --overwrite"));
 }
 
-absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path, FileSystem& files) {
+absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path, FileSystem& files,
+                                        absl::string_view model_directory) {
   CommittedRun run;
   run.directory = ParentPath(manifest_path);
   CommitRecord record;
-  ASSIGN_OR_RETURN(run.store,
-                   SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files));
+  ASSIGN_OR_RETURN(run.store, SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files,
+                                              model_directory));
   ASSIGN_OR_RETURN(run.state, DecodeRunState(record.engine_state));
   RETURN_IF_ERROR(CheckModelFitsLayout(run.state.model, run.store->layout(), run.state.part));
   return run;
 }
 
-absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSystem& files) {
-  absl::StatusOr<CommittedRun> run = OpenCommit(CommitManifestPath(output), files);
+absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSystem& files,
+                                              absl::string_view model_directory) {
+  absl::StatusOr<CommittedRun> run = OpenCommit(CommitManifestPath(output), files, model_directory);
   if (absl::IsNotFound(run.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

@@ -27,18 +27,22 @@ struct CommittedRun {
   std::vector<std::unique_ptr<SwapStore>> others;  // the shards after the first
 
   // Opens the parts that the first rank's lacks, below `directory`. kDataLoss where one is missing.
-  absl::Status OpenOtherParts(FileSystem& files = FileSystem::Real());
+  absl::Status OpenOtherParts(FileSystem& files = FileSystem::Real(),
+                              absl::string_view model_directory = "");
   ShardGrid grid() const { return {state.part.ranks, state.part.group, state.part.rank}; }
   // All shards, in order. REQUIRES: OpenOtherParts, where there are several.
   std::vector<const SwapStore*> shards() const;
   // The whole state; valid while this lives. REQUIRES: likewise.
   StateSource source() const;
 };
+// `model_directory`: as of SwapStore::Open.
 absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output,
-                                              FileSystem& files = FileSystem::Real());
+                                              FileSystem& files = FileSystem::Real(),
+                                              absl::string_view model_directory = "");
 // The commit that a manifest names, wherever that lies.
 absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path,
-                                        FileSystem& files = FileSystem::Real());
+                                        FileSystem& files = FileSystem::Real(),
+                                        absl::string_view model_directory = "");
 
 // Where to read a rank's part of the commit, without settling anything.
 absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id,

@@ -57,7 +57,7 @@ class CommittedWeights : public WeightSource {
       const uint64_t n = std::min(count, layout.TileParameters(unit, tile) - within);
       ASSIGN_OR_RETURN(const std::shared_ptr<char> data, Tile(unit, tile));
       char* planes[2] = {nullptr, nullptr};
-      for (int plane = 0; plane < planes_; ++plane) {
+      for (int plane = 0; plane < std::min(planes_, layout.NumPlanes(unit)); ++plane) {
         planes[plane] = data.get() + layout.PlaneOffset(unit, tile, plane);
       }
       LoadMaster(run_.state.dtype, planes, within, n, out);

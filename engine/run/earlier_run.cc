@@ -41,7 +41,7 @@ uint64_t AllocatedBytes(const RunDirectory& directory) {
   return bytes;
 }
 
-// OUTPUT/model or OUTPUT/source. Returns the bytes that went.
+// OUTPUT/model, OUTPUT/adapter or OUTPUT/source. Returns the bytes that went.
 absl::StatusOr<uint64_t> RemoveModelDirectory(const RunDirectory& output, const std::string& name) {
   const std::string path = absl::StrCat(output.path(), "/", name);
   const UniqueFd fd(RetryOnSignal([&] {
@@ -79,7 +79,8 @@ std::vector<std::string> OutputFileNames(const std::string& output) {
 }
 
 const std::vector<std::string>& OutputDirectoryNames() {
-  static const std::vector<std::string>& names = *new std::vector<std::string>{"source", "model"};
+  static const std::vector<std::string>& names =
+      *new std::vector<std::string>{"source", "model", "adapter"};
   return names;
 }
 

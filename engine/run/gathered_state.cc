@@ -1,5 +1,6 @@
 #include "engine/run/gathered_state.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -52,11 +53,12 @@ absl::Status GatheredState::VisitOthers(int unit, int first_plane, int last_plan
     for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
       std::vector<char*> planes(layout_.num_planes(), nullptr);
       uint64_t bytes = 0;
-      for (int plane = first_plane; plane < last_plane; ++plane) {
+      const int end_plane = std::min(last_plane, layout_.NumPlanes(unit));
+      for (int plane = first_plane; plane < end_plane; ++plane) {
         planes[plane] = aligned + bytes;
         bytes += layout_.PlaneBytes(unit, tile, plane);
       }
-      RETURN_IF_ERROR(world_->Receive(shard, aligned, bytes));
+      if (bytes > 0) RETURN_IF_ERROR(world_->Receive(shard, aligned, bytes));
       TileView view;
       view.unit = unit;
       view.tile = tile;
@@ -89,11 +91,12 @@ absl::Status GatheredState::SendTiles(int first_plane, int last_plane) {
   std::vector<char> packed;
   return own_(first_plane, last_plane, [&](const TileView& tile) {
     packed.clear();
-    for (int plane = first_plane; plane < last_plane; ++plane) {
+    const int end_plane = std::min(last_plane, layout_.NumPlanes(tile.unit));
+    for (int plane = first_plane; plane < end_plane; ++plane) {
       const char* const from = tile.planes[plane];
       packed.insert(packed.end(), from, from + layout_.PlaneBytes(tile.unit, tile.tile, plane));
     }
-    return world_->Send(0, packed.data(), packed.size());
+    return packed.empty() ? absl::OkStatus() : world_->Send(0, packed.data(), packed.size());
   });
 }
 

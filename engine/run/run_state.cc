@@ -27,15 +27,17 @@ constexpr int kMaxDepth = 8;
 // More than any run has; with it products of ranks and parameters fit.
 constexpr int kMostRanks = 1 << 20;
 
-// What the identity of this program's commits covers; those of version 1 do not say it, and lack
-// what has been added since.
+// What the identity of this program's commits covers; those of another version (of 1, which does
+// not say it) lack what has been added since.
 constexpr char kIdentityVersionName[] = "identity version";
-constexpr char kIdentityVersion[] = "2";
+constexpr char kIdentityVersion[] = "3";
 
 // Of the machine, or what may be changed on resume: where they differ the run goes on, and is said
 // to have other numbers.
-constexpr absl::string_view kCircumstances[] = {"device", "LibTorch", "instruction set", "shard",
-                                                "steps"};
+constexpr absl::string_view kCircumstances[] = {"compute",         "device", "LibTorch",
+                                                "instruction set", "shard",  "steps"};
+// Said in other words since version 3; the data's tokens, which follow from it, are compared too.
+constexpr absl::string_view kSaidAnew[] = {"tokenizer"};
 // Of exchanges between ranks, which one rank has none of.
 constexpr absl::string_view kOfSeveralRanks[] = {"communication-dtype", "shard"};
 
@@ -112,6 +114,7 @@ std::string EncodeRunState(const RunState& state) {
   json["threads"] = state.threads;
   json["identity"] = state.identity;
   json["model"] = ToJson(state.model);
+  if (!state.buffers.empty()) json["buffers"] = ToJson(state.buffers);
   json["parents"] = state.parents;
   json["store_number"] = state.store_number;
   if (state.part.ranks > 1) {
@@ -153,6 +156,9 @@ absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
     state.parents = json.at("parents").get<std::vector<std::string>>();
     RETURN_IF_ERROR(ReadCount(json, "store_number", &state.store_number));
     ASSIGN_OR_RETURN(state.model, ModelDescriptionFromJson(json.at("model")));
+    if (json.contains("buffers")) {
+      ASSIGN_OR_RETURN(state.buffers, StateBuffersFromJson(json["buffers"]));
+    }
     if (json.contains("part")) {
       const auto& part = json.at("part");
       RETURN_IF_ERROR(ReadCount(part, "rank", &state.part.rank));
@@ -178,6 +184,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   const OptimizerSpec& o = options.optimizer;
   const ScheduleSpec& s = options.schedule;
   add("dtype", std::string(DTypeName(options.dtype)));
+  add("compute", std::string(DTypeName(options.compute.value_or(options.dtype))));
   add("micro-batch", absl::StrCat(options.micro_batch));
   // Of all ranks together: the same samples make a step on any number of them.
   add("accumulate", absl::StrCat(options.accumulate * options.ranks));
@@ -201,6 +208,8 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                    Exact(s.warmup_min_lr), ",", s.warmup_max_lr ? Exact(*s.warmup_max_lr) : "-",
                    ",", Exact(s.warmup_min_ratio), ",", Exact(s.cos_min_ratio), ",",
                    s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
+  if (!options.freeze.freeze.empty()) add("freeze", options.freeze.freeze);
+  if (!options.freeze.train_only.empty()) add("train-only", options.freeze.train_only);
   if (options.dtype == DType::kFloat16) {
     const LossScaleSpec& l = options.loss_scale;
     add("loss scale",
@@ -225,20 +234,24 @@ absl::Status CompareIdentity(const RunState& committed,
   const std::map<std::string, std::string> then(committed.identity.begin(),
                                                 committed.identity.end());
   const std::map<std::string, std::string> current(now.begin(), now.end());
-  const bool old = !then.contains(kIdentityVersionName);
+  const auto version = then.find(kIdentityVersionName);
+  const bool old = version == then.end() || version->second != kIdentityVersion;
   std::string differences, circumstances, unknown;
   const auto note = [](std::string& list, const auto&... words) {
     absl::StrAppend(&list, list.empty() ? "" : "; ", words...);
   };
   for (const auto& [name, value] : current) {
+    if (name == kIdentityVersionName) continue;
     const auto it = then.find(name);
     if (it == then.end()) {
-      if (name == kIdentityVersionName || IsAmong(kOfSeveralRanks, name)) continue;
+      if (IsAmong(kOfSeveralRanks, name)) continue;
       if (old) {
         note(unknown, name);
       } else {
         note(differences, name, " was not given and is now ", value);
       }
+    } else if (it->second != value && old && IsAmong(kSaidAnew, name)) {
+      note(unknown, name);
     } else if (it->second != value) {
       note(IsAmong(kCircumstances, name) ? circumstances : differences, name, " was ", it->second,
            " and is now ", value);

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/model_description.h"
+#include "engine/model/state_buffer.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/options/train_options.h"
 
@@ -34,6 +35,7 @@ struct RunState {
   // (name, value) pairs that must be the same on resume.
   std::vector<std::pair<std::string, std::string>> identity;
   ModelDescription model;
+  std::vector<StateBuffer> buffers = {};
   // Where the store is: the parents, and how often the run has moved.
   std::vector<std::string> parents;
   int store_number = 0;

@@ -67,11 +67,12 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   }
   RETURN_IF_ERROR(storage->earlier_->FindBelow(parents));
   FoundCommit& found = storage->found_;
-  const absl::Status status =
-      FindCommit(output, storage->copies_.get(), options.resume, files, found);
+  const absl::Status status = FindCommit(output, storage->copies_.get(), options.resume,
+                                         options.model_directory, files, found);
   if (options.overwrite) {
     found.state.reset();
     found.tile_parameters = 0;
+    found.in_place = {};
   } else {
     // What a former rank of this number left doesn't matter, whatever it is like.
     if (first == nullptr || part || !first->committed) RETURN_IF_ERROR(status);
@@ -156,7 +157,8 @@ absl::Status RunStorage::CheckRoom(const StateLayout& layout, const StoreOptions
   }
   needs.push_back({output(), export_bytes, absl::StrCat("the model in ", output())});
   if (copies_) {
-    needs.push_back({copies_->directory(), copies_->NeededBytes(layout, options_.overwrite),
+    needs.push_back({copies_->directory(),
+                     copies_->NeededBytes(layout, store.in_place, options_.overwrite),
                      absl::StrCat("copies of commits in ", copies_->directory())});
   }
   return CheckSpace(needs, earlier_->Returned(options_.overwrite),
@@ -176,28 +178,31 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenCommitted(const State
   const std::vector<std::string>& directories = found_.output_store;
   CommitRecord record;
   if (std::find(directories.begin(), directories.end(), output()) != directories.end()) {
-    return SwapStore::Open(manifest_path(), false, spill, &record, files_);
+    return SwapStore::Open(manifest_path(), false, spill, &record, files_,
+                           options_.model_directory);
   }
   StoreOptions now;
   now.directories = directories;
   now.two_slots = true;
   now.spill = spill;
+  now.in_place = found_.in_place;
   RETURN_IF_ERROR(CheckRoom(layout, now, directories));
   RETURN_IF_ERROR(swap_.Lock(directories, *output_, *earlier_));
   RETURN_IF_ERROR(RemoveEarlier());
-  ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill, &record, files_));
+  ASSIGN_OR_RETURN(auto store, SwapStore::Open(manifest_path(), false, spill, &record, files_,
+                                               options_.model_directory));
   RETURN_IF_ERROR(CheckLayout(*store, layout));
   return store;
 }
 
 absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayout& layout,
                                                                  const SpillRoom& spill,
-                                                                 RunState& state) {
+                                                                 RunState& state,
+                                                                 const InPlaceUnits& in_place) {
   const std::vector<std::string> parents = SwapParents(options_, files_);
   RETURN_IF_ERROR(CheckSwapParents(parents));
   WarnOfSwapParents(parents);
   for (const std::string& parent : parents) WarnOfDeadRuns(parent);
-  if (copies_) RETURN_IF_ERROR(copies_->CheckSpace(layout, options_.overwrite));
   const std::optional<RunState>& committed = found_.state;
   const RankPart part = PartOf(options_);
   state.parents = parents;
@@ -207,12 +212,30 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   const bool same_part =
       committed && SameRanks(committed->part, part) && committed->part.rank == part.rank;
   if (same_part && found_.directory == output() && committed->parents == parents) {
+    if (copies_) {
+      RETURN_IF_ERROR(copies_->CheckSpace(layout, found_.in_place, options_.overwrite));
+    }
     state.store_number = committed->store_number;
     return OpenCommitted(layout, spill);
   }
 
+  // The commit is a copy, of other ranks, or on other swap paths. Of other ranks all of their parts
+  // are read; of as many, and of one, just its own.
+  const bool resharded = committed && !SameRanks(committed->part, part);
+  CommittedRun from;
+  if (committed) {
+    ASSIGN_OR_RETURN(
+        from, OpenCommittedRun(resharded && part.ranks > 1 ? first_output_ : found_.directory,
+                               files_, options_.model_directory));
+    if (resharded) RETURN_IF_ERROR(from.OpenOtherParts(files_, options_.model_directory));
+  }
+
   // Another than that of any commit in OUTPUT, which stays until this one has replaced it.
   StoreOptions store_options;
+  store_options.in_place = committed ? StaysInPlace(from, resharded, in_place) : in_place;
+  if (copies_) {
+    RETURN_IF_ERROR(copies_->CheckSpace(layout, store_options.in_place, options_.overwrite));
+  }
   store_options.two_slots = !options_.no_commit;
   store_options.spill = spill;
   store_options.files = &files_;
@@ -231,11 +254,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   ASSIGN_OR_RETURN(auto store, SwapStore::Create(layout, store_options));
   if (!committed) return store;
 
-  // The commit is a copy, of other ranks, or on other swap paths. Of other ranks all of their parts
-  // are read; of as many, and of one, just its own.
-  const bool resharded = !SameRanks(committed->part, part);
-  RETURN_IF_ERROR(MoveState(resharded && part.ranks > 1 ? first_output_ : found_.directory,
-                            resharded, GridOf(options_), files_, *store));
+  RETURN_IF_ERROR(MoveState(from, resharded, GridOf(options_), *store));
   if (!options_.no_commit) {
     moved_ = *committed;
     moved_->parents = state.parents;

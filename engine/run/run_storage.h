@@ -46,6 +46,8 @@ class RunStorage {
   // The last commit at the time of Open, and the directory that holds its manifest.
   const std::optional<RunState>& committed() const { return found_.state; }
   const std::string& committed_in() const { return found_.directory; }
+  // What the commit reads in place, where this run goes on from it with the same ranks.
+  const InPlaceUnits& committed_in_place() const { return found_.in_place; }
   // The tile size of the commit, 0 without one.
   uint64_t committed_tile_parameters() const { return found_.tile_parameters; }
   // Null without --persist.
@@ -59,8 +61,11 @@ class RunStorage {
   // swap paths are others than the commit's. Fills in where it is, for later commits.
   // First removes what an earlier run left, as told, and says so. kResourceExhausted, with
   // nothing touched, where a file system has no room for all that the run will write there.
+  // `in_place`: the frozen units that are in the model's files; of those a run that goes on reads
+  // there what it has read there before.
   absl::StatusOr<std::unique_ptr<SwapStore>> OpenStore(const StateLayout& layout,
-                                                       const SpillRoom& spill, RunState& state);
+                                                       const SpillRoom& spill, RunState& state,
+                                                       const InPlaceUnits& in_place = {});
 
   // After OpenStore of all ranks: where the state was moved, commits it in its new place, which
   // replaces the commit that it came from. `ranks`: where there are several.

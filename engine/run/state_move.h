@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "engine/ranks/shard_grid.h"
-#include "io/file_system.h"
+#include "engine/run/committed_run.h"
 #include "swap/store/swap_store.h"
 
 namespace spillway {
@@ -14,9 +14,15 @@ namespace spillway {
 // kInvalidArgument where `store` holds another layout than the run's model and optimizer have.
 absl::Status CheckLayout(const SwapStore& store, const StateLayout& layout);
 
-// Fills `to`, the store of rank `grid.rank` of `grid`, from the commit in `directory`. Where that
-// has the same `grid` it is this rank's own part, and of several ranks all of them are read.
-absl::Status MoveState(const std::string& directory, bool resharded, const ShardGrid& grid,
-                       FileSystem& files, SwapStore& to);
+// Fills `to`, the store of rank `grid.rank` of `grid`, from a commit. Where that
+// has the same `grid` it is this rank's own part, and of several ranks all of them are read. What
+// `to` reads in place stays where it is.
+absl::Status MoveState(const CommittedRun& from, bool resharded, const ShardGrid& grid,
+                       SwapStore& to);
+
+// What of a commit that is going to be moved stays in the model's files. Of the same ranks it is
+// what is there; of others what `found`, those ranks' own parts of files, has of units that the
+// commit reads from these very files. `from`: with all of its parts, where it is of others.
+InPlaceUnits StaysInPlace(const CommittedRun& from, bool resharded, const InPlaceUnits& found);
 
 }  // namespace spillway

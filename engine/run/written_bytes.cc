@@ -35,17 +35,19 @@ uint64_t WrittenInSteps(const std::string& output) {
 
 }  // namespace
 
-WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits) {
+WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits, const InPlaceUnits& in_place) {
   WritePlan writes;
   writes.step_bytes = plan.traffic.written_bytes;
   writes.end_bytes = writes.step_bytes;
   const StateLayout& layout = plan.layout;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
+    if (in_place.Has(unit)) continue;
     const UnitPlacement& placement = plan.placements[unit];
-    for (int plane = 0; plane < layout.num_planes(); ++plane) {
+    for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
       const uint64_t bytes =
           layout.PaddedParameters(unit) * layout.planes()[plane].bytes_per_parameter;
-      if (placement.InStore(plane)) {
+      // What is frozen is written once, if only by the first commit.
+      if (placement.InStore(plane) || (commits && layout.frozen(unit))) {
         if (fresh) writes.initial_bytes += bytes;
       } else if (commits) {
         writes.end_bytes += bytes;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "io/file_system.h"
 #include "swap/plan/swap_plan.h"
+#include "swap/store/in_place.h"
 
 namespace spillway {
 
@@ -26,7 +27,9 @@ struct WritePlan {
   uint64_t end_bytes = 0;
 };
 
-WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits);
+// `in_place`: what is never written.
+WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits,
+                     const InPlaceUnits& in_place = {});
 
 // Whether a further step would pass the limit, when so much has been written. 0: no limit.
 bool StepWouldPass(uint64_t limit_bytes, uint64_t written_bytes, const WritePlan& plan);

@@ -23,6 +23,7 @@ constexpr int64_t kBlockElements = int64_t{1} << 18;
 struct Blocks {
   Blocks(int64_t length, int64_t heads)
       : length(length),
+        heads(heads),
         rows(std::min(length, kBlockRows)),
         heads_at_once(std::clamp<int64_t>(kBlockElements / (rows * length), 1, heads)),
         per_group((length + rows - 1) / rows) {}
@@ -31,7 +32,11 @@ struct Blocks {
     return static_cast<int>(first_site + head / heads_at_once * per_group + row / rows);
   }
 
-  int64_t length;
+  int sites() const {
+    return static_cast<int>((heads + heads_at_once - 1) / heads_at_once * per_group);
+  }
+
+  int64_t length, heads;
   int64_t rows;           // queries of a block
   int64_t heads_at_once;  // heads of a block
   int64_t per_group;      // blocks of one group of heads
@@ -50,14 +55,15 @@ class Attention {
         samples_(qkv.size(0)),
         length_(qkv.size(1)),
         blocks_(length_, options.heads),
-        qkv_(qkv.view({samples_, length_, 3, options.heads, -1})) {}
+        qkv_(qkv.view({samples_, length_, 3, options.heads, -1})),
+        type_(options.fp32_products ? torch::kFloat32 : qkv.scalar_type()) {}
 
   Tensor Forward() const {
     Tensor out = torch::empty({samples_, length_, options_.heads, qkv_.size(4)}, qkv_.options());
     for (int64_t head = 0; head < options_.heads; head += blocks_.heads_at_once) {
       const Group group = Take(head);
       for (int64_t row = 0; row < length_; row += blocks_.rows) {
-        const Tensor kept = Drop(Probabilities(group, row).to(qkv_.scalar_type()), head, row);
+        const Tensor kept = Drop(Probabilities(group, row).to(type_), head, row);
         const Tensor mixed = torch::bmm(kept, group.v.narrow(1, 0, kept.size(2)));
         Slice(out, 2, head).narrow(1, row, kept.size(1)).copy_(Unfold(mixed).transpose(1, 2));
       }
@@ -91,7 +97,7 @@ class Attention {
     const int64_t rows = probabilities.size(1), keys = probabilities.size(2);
     const Tensor mixed = out_gradient.narrow(1, row, rows);
     {
-      const Tensor kept = Drop(probabilities.to(qkv_.scalar_type()), head, row);
+      const Tensor kept = Drop(probabilities.to(type_), head, row);
       dv.narrow(1, 0, keys).add_(torch::bmm(kept.transpose(1, 2), mixed));
     }
     Tensor scores = Drop(torch::bmm(mixed, group.v.narrow(1, 0, keys).transpose(1, 2)), head, row)
@@ -112,6 +118,10 @@ class Attention {
     // Queries see keys up to themselves: only the last square has a masked half.
     const double hidden = -std::numeric_limits<double>::infinity();
     scores.narrow(2, row, rows).add_(torch::full({rows, rows}, hidden, scores.options()).triu_(1));
+    if (options_.window > 0 && options_.window < row + rows) {
+      scores.add_(
+          torch::full({rows, row + rows}, hidden, scores.options()).tril_(row - options_.window));
+    }
     return torch::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
@@ -140,14 +150,17 @@ class Attention {
   }
 
   // [samples, group, T, size] <-> [samples * group, T, size]
-  static Tensor Fold(const Tensor& x) { return x.contiguous().flatten(0, 1); }
+  Tensor Fold(const Tensor& x) const {
+    return x.to(type_, false, false, torch::MemoryFormat::Contiguous).contiguous().flatten(0, 1);
+  }
   Tensor Unfold(const Tensor& x) const { return x.view({samples_, -1, x.size(1), x.size(2)}); }
 
   const UnitContext& context_;
   const AttentionOptions& options_;
   int64_t samples_, length_;
   Blocks blocks_;
-  Tensor qkv_;  // [samples, T, 3, heads, head size]
+  Tensor qkv_;              // [samples, T, 3, heads, head size]
+  torch::ScalarType type_;  // of what is computed
 };
 
 // What backward needs besides qkv, in a form that an autograd context can hold.
@@ -186,33 +199,47 @@ Tensor CausalAttention(const UnitContext& context, const Tensor& qkv,
   return AttentionFunction::apply(qkv.contiguous(), context, options);
 }
 
+int AttentionSites(int64_t length, int64_t heads) { return Blocks(length, heads).sites(); }
+
 Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& values,
                     const AttentionOptions& options) {
+  if (options.fp32_products) {
+    AttentionOptions plain = options;
+    plain.fp32_products = false;
+    const auto wide = [](const Tensor& x) { return x.to(torch::kFloat32); };
+    return AttendToSeen(wide(queries), wide(keys), wide(values), plain).to(queries.scalar_type());
+  }
   // [n, D] -> [1, heads, n, head size]
-  const auto heads = [&](const Tensor& x) {
-    return x.unflatten(1, {options.heads, -1}).transpose(0, 1).unsqueeze(0);
+  const auto heads = [&](const Tensor& x, int64_t count) {
+    return x.unflatten(1, {count, -1}).transpose(0, 1).unsqueeze(0);
+  };
+  const auto shared = [&](const Tensor& x) {
+    return heads(x, options.key_value_heads)
+        .repeat_interleave(options.heads / options.key_value_heads, 1);
   };
   const int64_t length = queries.size(0), seen = keys.size(0);
   Tensor hidden;  // what a query must not see, where there is any
-  if (length > 1) {
-    const auto options = queries.options().dtype(torch::kBool);
-    hidden = torch::ones({length, seen}, options).tril_(seen - length).logical_not_();
+  if (length > 1 || (options.window > 0 && options.window < seen)) {
+    hidden =
+        torch::ones({length, seen}, queries.options().dtype(torch::kBool)).tril_(seen - length);
+    if (options.window > 0) hidden.triu_(seen - length + 1 - options.window);
+    hidden.logical_not_();
   }
   const auto join = [](const Tensor& mixed) { return mixed[0].transpose(0, 1).flatten(1); };
   if (!options.fp32_scores || queries.scalar_type() == torch::kFloat32) {
     const std::optional<Tensor> visible =
         hidden.defined() ? std::optional<Tensor>(hidden.logical_not()) : std::nullopt;
-    return join(torch::scaled_dot_product_attention(heads(queries), heads(keys), heads(values),
-                                                    visible, /*dropout_p=*/0, /*is_causal=*/false,
-                                                    options.scale));
+    return join(torch::scaled_dot_product_attention(heads(queries, options.heads), shared(keys),
+                                                    shared(values), visible, /*dropout_p=*/0,
+                                                    /*is_causal=*/false, options.scale));
   }
-  Tensor scores = torch::matmul(heads(queries).to(torch::kFloat32),
-                                heads(keys).to(torch::kFloat32).transpose(2, 3))
+  Tensor scores = torch::matmul(heads(queries, options.heads).to(torch::kFloat32),
+                                shared(keys).to(torch::kFloat32).transpose(2, 3))
                       .mul_(options.scale);
   if (hidden.defined()) {
     scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
   }
-  return join(torch::matmul(scores.softmax(-1).to(queries.scalar_type()), heads(values)));
+  return join(torch::matmul(scores.softmax(-1).to(queries.scalar_type()), shared(values)));
 }
 
 }  // namespace spillway

@@ -10,10 +10,13 @@ namespace spillway {
 
 struct AttentionOptions {
   int64_t heads = 1;
-  double scale = 1;          // of the scores
-  double dropout = 0;        // of the probabilities; off in evaluation
-  int first_site = 0;        // dropout sites first_site.. are used
-  bool fp32_scores = false;  // queries and keys are upcast before their product
+  int64_t key_value_heads = 1;  // AttendToSeen: a divisor of `heads`
+  int64_t window = 0;           // keys that a query sees, itself counted; 0: all before it
+  double scale = 1;             // of the scores
+  double dropout = 0;           // of the probabilities; off in evaluation
+  int first_site = 0;           // dropout sites first_site.. are used
+  bool fp32_scores = false;     // queries and keys are upcast before their product
+  bool fp32_products = false;   // all of it is computed in fp32, and rounded once at its end
 };
 
 // qkv [samples, T, 3D] (queries, keys, values; each split into heads) -> [samples, T, D].
@@ -24,8 +27,12 @@ struct AttentionOptions {
 torch::Tensor CausalAttention(const UnitContext& context, const torch::Tensor& qkv,
                               const AttentionOptions& options);
 
-// The last T positions of one text attend to all n of it: queries [T, D], keys and values
-// [n, D], rows of any stride -> [T, D]. No dropout, not differentiated.
+// How many dropout sites it uses for T positions.
+int AttentionSites(int64_t length, int64_t heads);
+
+// The last T positions of one text attend to all n of it: queries [T, heads * size], keys and
+// values [n, key-value heads * size], rows of any stride -> [T, heads * size]. No dropout, not
+// differentiated.
 torch::Tensor AttendToSeen(const torch::Tensor& queries, const torch::Tensor& keys,
                            const torch::Tensor& values, const AttentionOptions& options);
 

@@ -7,6 +7,7 @@
 
 #include "engine/torch/model.h"
 #include "engine/torch/ordered_sums.h"
+#include "engine/torch/product.h"
 
 namespace spillway {
 namespace {
@@ -31,11 +32,15 @@ void ForRowBlocks(const Tensor& logits, F f) {
   });
 }
 
+Tensor Product(const Tensor& a, const Tensor& b, bool in_fp32) {
+  return in_fp32 ? ProductInFp32(a, b) : torch::mm(a, b);
+}
+
 class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& labels) {
-    const Tensor logits = torch::mm(hidden, weight.t());
+                        const Tensor& labels, bool fp32_products) {
+    const Tensor logits = Product(hidden, weight.t(), fp32_products);
     const Tensor log_sums = torch::empty({logits.size(0)}, logits.options().dtype(torch::kFloat32));
     ForRowBlocks(logits, [&](int64_t first, int64_t count) {
       const Tensor block = logits.narrow(0, first, count).to(torch::kFloat32);
@@ -54,6 +59,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     context->saved_data["log_sums"] = log_sums;
     context->saved_data["classes"] = classes;
     context->saved_data["valid"] = valid;
+    context->saved_data["fp32_products"] = fp32_products;
     return losses.masked_fill(ignored, 0.0).sum().to(torch::kFloat32);
   }
 
@@ -82,16 +88,18 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
       block.copy_(values);
     });
     Tensor hidden_gradient, weight_gradient;
-    if (context->needs_input_grad(0)) hidden_gradient = torch::mm(logits, weight);
-    if (context->needs_input_grad(1)) weight_gradient = torch::mm(logits.t(), hidden);
-    return {hidden_gradient, weight_gradient, Tensor()};
+    const bool in_fp32 = context->saved_data["fp32_products"].toBool();
+    if (context->needs_input_grad(0)) hidden_gradient = Product(logits, weight, in_fp32);
+    if (context->needs_input_grad(1)) weight_gradient = Product(logits.t(), hidden, in_fp32);
+    return {hidden_gradient, weight_gradient, Tensor(), Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor CrossEntropySum(const Tensor& hidden, const Tensor& weight, const Tensor& labels) {
-  return CrossEntropy::apply(hidden, weight, labels);
+Tensor CrossEntropySum(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
+                       bool fp32_products) {
+  return CrossEntropy::apply(hidden, weight, labels, fp32_products);
 }
 
 }  // namespace spillway

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,12 +15,20 @@
 namespace spillway {
 namespace {
 
-std::string Signature(const UnitDescription& unit, const torch::Tensor& input) {
-  std::string text = absl::StrCat(c10::toString(input.scalar_type()));
-  for (int64_t size : input.sizes()) absl::StrAppend(&text, ",", size);
-  for (const ParameterDescription& parameter : unit.parameters) {
-    absl::StrAppend(&text, ";");
-    for (int64_t size : parameter.shape) absl::StrAppend(&text, size, ",");
+// Units that compute alike are of one kind, read alike, and have parameters alike.
+std::string Signature(const std::string& kind, const ModelDescription& model, int unit,
+                      const std::vector<torch::Tensor>& inputs) {
+  std::string text = absl::StrCat(kind, unit < model.first_backward() ? " without backward" : "");
+  for (const torch::Tensor& input : inputs) {
+    absl::StrAppend(&text, c10::toString(input.scalar_type()));
+    for (int64_t size : input.sizes()) absl::StrAppend(&text, ",", size);
+    absl::StrAppend(&text, "|");
+  }
+  for (int i = 0; i < model.NumParameters(unit); ++i) {
+    const auto [owner, index] = model.PlaceOf(unit, i);
+    absl::StrAppend(&text, model.units[owner].frozen ? ";frozen " : ";");
+    for (int64_t size : model.units[owner].parameters[index].shape)
+      absl::StrAppend(&text, size, ",");
   }
   return text;
 }
@@ -31,19 +40,20 @@ struct OpScratch {
     op.unit = unit;
     op.weights = model.units[unit].borrows;
     op.weights.push_back(unit);
-    op.gradients = op.weights;
     buffers.op = &op;
     for (int u : op.weights) {
       const uint64_t n = model.units[u].flat_parameters + kParameterAlignment;
       ASSIGN_OR_RETURN(PlaceMemory weights, PlaceMemory::Create(place, n * DTypeBytes(dtype)));
       // Written to: pages that were not would all be one, which stays in the cache.
       weights.Zero(place, n * DTypeBytes(dtype));
-      ASSIGN_OR_RETURN(PlaceMemory sums, PlaceMemory::Create(place, n * sizeof(float)));
       buffers.weights.push_back(weights.data());
+      memory.push_back(std::move(weights));
+      if (model.units[u].frozen) continue;
+      ASSIGN_OR_RETURN(PlaceMemory sums, PlaceMemory::Create(place, n * sizeof(float)));
+      op.gradients.push_back(u);
       buffers.gradients.push_back(sums.data());
       buffers.fresh.push_back(true);
       buffers.rounded.push_back(rounded_sums);
-      memory.push_back(std::move(weights));
       memory.push_back(std::move(sums));
     }
     return absl::OkStatus();
@@ -109,11 +119,14 @@ absl::Status DryRunner::MeasureUnit(int unit, UnitNeeds& needs) {
   const auto round_trip = [&](Timings& backward, uint64_t& held) -> absl::Status {
     micro.inputs[unit] = input;
     needs.output = micro.gradient = micro.inputs[unit + 1] = torch::Tensor();
+    if (compute_.flow_.kept(unit)) micro.values.Keep(unit, {});
     const uint64_t before = memory.live_bytes();
     memory.ResetPeak();
     RETURN_IF_ERROR(timed(OpKind::kForward, needs.forward));
     held = memory.live_bytes() - before;
-    needs.output = micro.inputs[unit + 1];
+    needs.output = compute_.flow_.reads_before(unit + 1) ? micro.inputs[unit + 1]
+                                                         : micro.values.Outputs({unit})[0];
+    if (unit < compute_.first_backward_) return absl::OkStatus();
     micro.gradient = torch::zeros_like(needs.output);
     return timed(OpKind::kBackward, backward);
   };
@@ -131,11 +144,13 @@ absl::Status DryRunner::MeasureUnit(int unit, UnitNeeds& needs) {
       compute_.keeps_graph_[unit] = false;
       RETURN_IF_ERROR(round_trip(needs.backward, plain));
       needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
-      compute_.keeps_graph_[unit] = true;
-      const absl::Status status = round_trip(needs.graph_backward, kept);
-      compute_.keeps_graph_[unit] = false;
-      RETURN_IF_ERROR(status);
-      needs.graph_bytes = std::max(needs.graph_bytes, kept - std::min(kept, plain));
+      if (unit >= compute_.first_backward_) {
+        compute_.keeps_graph_[unit] = true;
+        const absl::Status status = round_trip(needs.graph_backward, kept);
+        compute_.keeps_graph_[unit] = false;
+        RETURN_IF_ERROR(status);
+        needs.graph_bytes = std::max(needs.graph_bytes, kept - std::min(kept, plain));
+      }
     }
     micro.gradient = torch::Tensor();
     enough = repeats.Enough(clock_() - began);
@@ -151,7 +166,11 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   // One micro-batch walks through the units; all of them leave checkpoints.
   compute_.micro_batches_.resize(1);
   ModelCompute::MicroBatch& micro = compute_.micro_batches_[0];
+  ASSIGN_OR_RETURN(std::optional<Batch> largest,
+                   compute_.data_->Largest(compute_.options_.micro_batch));
+  if (largest) compute_.Load(*std::move(largest), micro);
 
+  const std::vector<StateBuffer> buffers = compute_.Buffers();  // as they are to be afterwards
   DryRun found;
   std::map<std::string, UnitNeeds> kinds;   // by signature
   uint64_t checkpoints = 0, in_flight = 0;  // of the last unit
@@ -164,15 +183,20 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
       found.memory.input_bytes.push_back(moves ? micro_batches * ((input.nbytes() + 63) / 64 * 64)
                                                : 0);
       if (unit > 0) checkpoints += in_flight = input.nbytes();
-      const std::string signature =
-          absl::StrCat(last ? "loss;" : "", Signature(compute_.description_.units[unit], input));
+      std::vector<torch::Tensor> read = micro.values.Outputs(compute_.flow_.reads(unit));
+      read.push_back(input);
+      const std::string signature = Signature(last ? "loss" : compute_.model_.units[unit]->kind(),
+                                              compute_.description_, unit, read);
       const auto [kind, is_new] = kinds.try_emplace(signature);
       UnitNeeds& needs = kind->second;
       if (is_new) {
         RETURN_IF_ERROR(MeasureUnit(unit, needs));
         largest_op = std::max(largest_op, needs.peak_bytes);
       }
-      if (!last) micro.inputs[unit + 1] = needs.output;
+      if (!last) {
+        if (compute_.flow_.kept(unit)) micro.values.Keep(unit, needs.output);
+        compute_.GiveInput(unit + 1, needs.output, micro);
+      }
       found.forward_seconds.push_back(needs.forward.Typical() * micro_batches);
       const double backward = needs.backward.Typical();
       found.backward_seconds.push_back(backward * micro_batches);
@@ -192,8 +216,13 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
     }
   }
   found.memory.loss_chunks = compute_.LossChunks(micro);
-  const uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
-  compute_.step_bytes_ = micro_batches * (data_bytes + in_flight + largest_input);
+  uint64_t data_bytes =
+      micro.batch.inputs.nbytes() + micro.batch.labels.nbytes() + micro.values.bytes();
+  for (const auto& [name, field] : micro.batch.fields) data_bytes += field.nbytes();
+  data_bytes += compute_.buffers_.bytes();  // copies, until the backward
+  RETURN_IF_ERROR(compute_.SetBuffers(buffers));
+  compute_.step_bytes_ =
+      micro_batches * (data_bytes + in_flight + largest_input) + compute_.buffers_.bytes();
   compute_.evaluation_bytes_ = std::max<uint64_t>(1, data_bytes + largest_input);
   compute_.micro_batches_.clear();
   kinds.clear();

@@ -2,16 +2,14 @@
 
 #include <ATen/Parallel.h>
 #include <torch/utils.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
-#include "engine/run/run_directory.h"
 #include "engine/torch/model_compute.h"
+#include "engine/torch/passing_directories.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/weights/master_weights.h"
 #include "io/base/format_bytes.h"
@@ -21,26 +19,6 @@
 
 namespace spillway {
 namespace {
-
-// Files without a name: they go with the process, even with kill -9.
-absl::StatusOr<std::unique_ptr<SwapStore>> OpenNamelessStore(
-    const StateLayout& layout, const std::vector<std::string>& swap_paths) {
-  StoreOptions options;
-  options.two_slots = false;
-  std::vector<std::unique_ptr<RunDirectory>> directories;
-  for (const std::string& path : swap_paths) {
-    ASSIGN_OR_RETURN(auto directory,
-                     RunDirectory::Open(absl::StrCat(path, "/spillway-generate-", getpid())));
-    options.directories.push_back(directory->path());
-    directories.push_back(std::move(directory));
-  }
-  auto store = SwapStore::Create(layout, options);
-  for (const auto& directory : directories) {
-    std::error_code error;
-    std::filesystem::remove_all(directory->path(), error);
-  }
-  return store;
-}
 
 // What ForwardNext needs to know of a unit to take as much memory as another.
 std::string InputSignature(const UnitDescription& unit, int64_t kept) {
@@ -76,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
 
 Generator::~Generator() {
   manager_.reset();
-  kept_.clear();
+  kept_.reset();
   options_.place.memory->SetBudget(nullptr);
 }
 
@@ -90,9 +68,12 @@ absl::Status Generator::Describe() {
   }
   text_positions_ = std::min(options_.positions, options_.prompt_tokens + options_.new_tokens);
   for (const auto& unit : model_.units) continues_ &= unit->KeptPerPosition() >= 0;
-  if (!continues_) return absl::OkStatus();
+  texts_.resize(options_.rows);
+  kept_shape_.positions = text_positions_;
+  kept_shape_.rows = options_.rows;
+  kept_shape_.dtype = options_.dtype;
   for (const auto& unit : model_.units) {
-    kept_bytes_ += unit->KeptPerPosition() * text_positions_ * DTypeBytes(options_.dtype);
+    kept_shape_.per_position.push_back(continues_ ? unit->KeptPerPosition() : 0);
   }
   return absl::OkStatus();
 }
@@ -106,7 +87,7 @@ int64_t Generator::LongestInput() const {
 
 torch::Tensor Generator::RunUnit(int unit, const std::vector<torch::Tensor>& parameters,
                                  const torch::Tensor& x, const TextPosition& at) const {
-  const UnitContext context(0, 0, unit, {0}, /*training=*/false);
+  const UnitContext context(0, 0, unit, {0}, /*training=*/false, options_.fp32_products);
   if (unit == last_unit()) {
     return model_.loss->Logits(context, parameters, x.select(1, -1).contiguous());
   }
@@ -121,6 +102,7 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   const ComputeScope scope(place);
   const auto floats = torch::TensorOptions(place.where).dtype(ScalarTypeOf(options_.dtype));
   uint64_t peak = 0;
+  uint64_t others = 0;  // of a row that waits while another is computed
   // The longest input at once, and a last token that sees the whole text.
   std::vector<TextPosition> cases = {{0, {}}};
   if (continues_ && text_positions_ > 1) cases.push_back({text_positions_ - 1, {}});
@@ -166,6 +148,8 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
                                   static_cast<uint64_t>(x.nbytes()));
         // The logits in fp32, and their order, sums and chances while one is drawn.
         if (unit == last_unit()) peak = std::max(peak, uint64_t{48} * out.numel());
+        others = std::max({others, static_cast<uint64_t>(x.nbytes()),
+                           sizeof(float) * static_cast<uint64_t>(out.numel())});
         x = out;
       }
     }
@@ -178,6 +162,7 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   }
   RETURN_IF_ERROR(Settle(place));
   memory.Trim();
+  peak += (options_.rows - 1) * others;
   return peak + peak / 16 + 4 * kMiB + memory.overhead_bytes();
 }
 
@@ -193,25 +178,45 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   Device* const device = options_.place.device;
   request.separate_device = device != nullptr;
   request.has_storage = !options_.swap_paths.empty();
-  const uint64_t device_bytes = compute_bytes + kept_bytes_;
   const uint64_t device_limit = options_.device_memory_bytes;
-  request.device_bytes = device_limit > device_bytes ? device_limit - device_bytes : 0;
-  request.host_bytes = options_.host_memory_bytes;
+  const uint64_t host_limit = options_.host_memory_bytes;
   uint64_t min_host = 0, min_device = 0;
-  auto plan = PlanSwaps(request, &min_host, &min_device);
-  if (!plan.ok() || device_limit < device_bytes) {
+  absl::StatusOr<SwapPlan> plan = absl::UnknownError("");
+  Tier kept_tier = Tier::kDevice;
+  std::vector<Tier> tiers = {Tier::kDevice};
+  if (kept_shape_.bytes() > 0) tiers.push_back(Tier::kHost);
+  if (kept_shape_.bytes() > 0 && request.has_storage) tiers.push_back(Tier::kNvme);
+  for (const Tier tier : tiers) {
+    kept_tier = tier;
+    KeptShape::Memory kept = kept_shape_.MemoryIn(tier, device != nullptr);
+    kept.device_bytes += compute_bytes;
+    request.device_bytes = device_limit - std::min(device_limit, kept.device_bytes);
+    request.host_bytes = host_limit - std::min(host_limit, kept.host_bytes);
+    uint64_t host = 0, in_device = 0;
+    plan = PlanSwaps(request, &host, &in_device);
+    min_host = host + kept.host_bytes;
+    min_device = in_device + kept.device_bytes;
+    if (plan.ok() && kept.device_bytes <= device_limit && kept.host_bytes <= host_limit) break;
+    plan = absl::ResourceExhaustedError("");
+  }
+  if (!plan.ok()) {
     return DoesNotFitError(absl::StrCat(
         "generating does not fit --device-memory ", FormatBytes(device_limit),
-        " and --host-memory ", FormatBytes(options_.host_memory_bytes),
-        ": it needs at least --device-memory ", FormatBytesForFlag(device_bytes + min_device),
-        " and --host-memory ", FormatBytesForFlag(min_host), " (the key-value cache of ",
-        text_positions_, " positions takes ", FormatBytes(kept_bytes_), " of the device's",
-        request.has_storage ? ")" : "; with --swap PATH weights can live on NVMe)"));
+        " and --host-memory ", FormatBytes(host_limit), ": it needs at least --device-memory ",
+        FormatBytesForFlag(min_device), " and --host-memory ", FormatBytesForFlag(min_host),
+        " (key-value caches of ", options_.rows, options_.rows == 1 ? " text" : " texts", " of ",
+        text_positions_, " positions take ", FormatBytes(kept_bytes()),
+        request.has_storage ? ")" : "; with --swap PATH weights and caches can live on NVMe)"));
   }
   bool any_nvme = false;
   for (const UnitPlacement& placement : plan->placements) any_nvme |= placement.any_nvme();
+  PassingDirectories directories;
+  if (any_nvme || kept_tier == Tier::kNvme) RETURN_IF_ERROR(directories.Open(options_.swap_paths));
   if (any_nvme) {
-    ASSIGN_OR_RETURN(store_, OpenNamelessStore(request.layout, options_.swap_paths));
+    StoreOptions store_options;
+    store_options.two_slots = false;
+    store_options.directories = directories.paths();
+    ASSIGN_OR_RETURN(store_, SwapStore::Create(request.layout, store_options));
   }
   ASSIGN_OR_RETURN(host_arena_, Arena::Create(plan->host_arena_bytes, host_budget_.get(), device));
   const uint64_t device_arena_bytes = plan->device_arena_bytes;
@@ -225,13 +230,10 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
                                                  device_arena_.get(), nullptr, manager_options));
   const ComputePlace& place = options_.place;
   place.memory->SetBudget(device_budget_.get());
-  if (!continues_) return absl::OkStatus();
+  if (kept_bytes() == 0) return absl::OkStatus();
   const ComputeScope scope(place);
-  const auto floats = torch::TensorOptions(place.where).dtype(ScalarTypeOf(options_.dtype));
-  for (const auto& unit : model_.units) {
-    const int64_t kept = unit->KeptPerPosition();
-    kept_.push_back(kept > 0 ? torch::empty({text_positions_, kept}, floats) : torch::Tensor());
-  }
+  ASSIGN_OR_RETURN(kept_, KeptPositions::Create(kept_shape_, kept_tier, place, host_budget_.get(),
+                                                directories.paths(), options_.io));
   return absl::OkStatus();
 }
 
@@ -256,56 +258,91 @@ absl::Status Generator::Load(WeightSource* weights) {
 }
 
 absl::StatusOr<torch::Tensor> Generator::Append(const std::vector<int64_t>& tokens) {
-  text_.insert(text_.end(), tokens.begin(), tokens.end());
-  appended_ += static_cast<int64_t>(tokens.size());
-  if (static_cast<int64_t>(text_.size()) > options_.positions) {
-    if (appended_ - static_cast<int64_t>(tokens.size()) <= options_.positions) {
-      LogInfo(absl::StrCat("the text has outgrown the model's ", options_.positions,
-                           " positions: it goes on with its last ", options_.positions / 2,
-                           " tokens each time it does"));
-    }
-    text_.erase(text_.begin(), text_.end() - (options_.positions / 2 + 1));
-    computed_ = 0;
-  }
-  if (!continues_) computed_ = 0;
-  const std::vector<int64_t> next(text_.begin() + computed_, text_.end());
-  ASSIGN_OR_RETURN(const torch::Tensor logits, Compute(next, computed_));
-  computed_ = static_cast<int64_t>(text_.size());
-  return logits;
+  asked_ += static_cast<int64_t>(tokens.size());
+  const bool more = asked_ < options_.prompt_tokens + options_.new_tokens;
+  ASSIGN_OR_RETURN(const std::vector<torch::Tensor> logits, Append({{0, tokens}}, more));
+  return logits[0];
 }
 
-absl::StatusOr<torch::Tensor> Generator::Compute(const std::vector<int64_t>& tokens,
-                                                 int64_t first) {
+absl::StatusOr<std::vector<torch::Tensor>> Generator::Append(const std::vector<RowTokens>& rows,
+                                                             bool more) {
+  std::vector<Piece> pieces;
+  for (const RowTokens& one : rows) {
+    Text& text = texts_[one.row];
+    text.tokens.insert(text.tokens.end(), one.tokens.begin(), one.tokens.end());
+    if (static_cast<int64_t>(text.tokens.size()) > options_.positions) {
+      if (!text.outgrown) {
+        LogInfo(absl::StrCat("a text has outgrown the model's ", options_.positions,
+                             " positions: it goes on with its last ", options_.positions / 2,
+                             " tokens each time it does"));
+      }
+      text.outgrown = true;
+      text.tokens.erase(text.tokens.begin(), text.tokens.end() - (options_.positions / 2 + 1));
+      text.computed = 0;
+    }
+    if (!continues_) text.computed = 0;
+    const std::vector<int64_t> next(text.tokens.begin() + text.computed, text.tokens.end());
+    Piece piece;
+    piece.row = one.row;
+    piece.first = text.computed;
+    piece.length = static_cast<int64_t>(next.size());
+    piece.x = torch::tensor(next, torch::kInt64).unsqueeze(0);
+    pieces.push_back(std::move(piece));
+    text.computed = static_cast<int64_t>(text.tokens.size());
+  }
+  return Compute(std::move(pieces), more);
+}
+
+absl::Status Generator::ComputeUnit(int unit, const OpBuffers& buffers,
+                                    std::vector<Piece>& pieces) {
+  std::vector<torch::Tensor> parameters;
+  for (const ParameterView& view :
+       ViewsOf(model_, description_, options_.dtype, unit, buffers, options_.place.where)) {
+    parameters.push_back(view.weights);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    Piece& piece = pieces[i];
+    TextPosition at;
+    at.first = piece.first;
+    if (kept_ && unit < last_unit()) {
+      ASSIGN_OR_RETURN(at.kept, kept_->Load(piece.row, unit, piece.first));
+      // What comes next: the next row's, or the first's of the unit after this.
+      const bool last = i + 1 == pieces.size();
+      const Piece& next = pieces[last ? 0 : i + 1];
+      if (unit + last < last_unit()) kept_->Prefetch(next.row, unit + last, next.first);
+    }
+    piece.x = RunUnit(unit, parameters, piece.x, at);
+    if (at.kept.defined()) RETURN_IF_ERROR(kept_->Store(piece.first, piece.length));
+    // Weights may be overwritten from here on; the logits must not point into them.
+    if (unit == last_unit()) {
+      piece.x = piece.x.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> Generator::Compute(std::vector<Piece> pieces,
+                                                              bool more) {
   torch::NoGradGuard no_grad;
   const ComputePlace& place = options_.place;
   const ComputeScope scope(place);
   try {
-    torch::Tensor x = BringTo(place, torch::tensor(tokens, torch::kInt64).unsqueeze(0));
+    for (Piece& piece : pieces) piece.x = BringTo(place, piece.x);
     if (!enqueued_) manager_->Enqueue(Program::kEvaluate);
     enqueued_ = false;
     for (int unit = 0; unit <= last_unit(); ++unit) {
       ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
       // Fetches for the next token go on while this one is finished, drawn and printed.
-      if (unit == last_unit() && appended_ < options_.prompt_tokens + options_.new_tokens) {
+      if (unit == last_unit() && more) {
         manager_->Enqueue(Program::kEvaluate);
         enqueued_ = true;
       }
-      std::vector<torch::Tensor> parameters;
-      for (const ParameterView& view :
-           ViewsOf(model_, description_, options_.dtype, unit, buffers)) {
-        parameters.push_back(view.weights);
-      }
-      TextPosition at;
-      at.first = first;
-      if (continues_ && unit < last_unit()) at.kept = kept_[unit];
-      x = RunUnit(unit, parameters, x, at);
-      // Weights may be overwritten from here on; the logits must not point into them.
-      if (unit == last_unit()) {
-        x = x.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
-      }
+      RETURN_IF_ERROR(ComputeUnit(unit, buffers, pieces));
       manager_->EndOp();
     }
-    return x.flatten();
+    std::vector<torch::Tensor> logits;
+    for (const Piece& piece : pieces) logits.push_back(piece.x.flatten());
+    return logits;
   } catch (const c10::OutOfMemoryError& error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("generating: ", place.memory->RefusalText(error.what_without_backtrace())));

@@ -1,4 +1,8 @@
-// A model that continues a text token by token, layer by layer under the same budgets.
+// A model that continues texts token by token, layer by layer under the same budgets.
+//
+// Several texts go side by side, each a row: a unit's weights are brought once for a token of each.
+// Rows are computed one after another, each as if it were alone, at its own position and with its
+// own cache: no row's bits depend on which others there are.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "engine/model/model_description.h"
 #include "engine/torch/compute_place.h"
+#include "engine/torch/kept_positions.h"
 #include "engine/torch/model.h"
 #include "engine/weights/weight_source.h"
 #include "swap/mover/swap_manager.h"
@@ -17,6 +22,7 @@ namespace spillway {
 
 struct GeneratorOptions {
   DType dtype = DType::kBFloat16;
+  bool fp32_products = false;  // UnitContext::fp32_products
   int threads = 1;
   uint64_t device_memory_bytes = uint64_t{512} << 20;
   uint64_t host_memory_bytes = uint64_t{512} << 20;
@@ -27,10 +33,17 @@ struct GeneratorOptions {
 
   // The positions that the model knows: its longest text.
   int64_t positions = 1024;
-  // What is going to be asked: the tokens of the first Append, and those appended later,
-  // one at a time. Memory is set aside for them.
+  int rows = 1;  // texts at a time
+  // What is going to be asked of a row at most: the tokens of its first Append, and those appended
+  // later, one at a time. Memory is set aside for them.
   int64_t prompt_tokens = 1;
   int64_t new_tokens = 0;
+};
+
+// What is added to the text of a row.
+struct RowTokens {
+  int row = 0;
+  std::vector<int64_t> tokens;
 };
 
 // Compute thread only. One at a time: LibTorch's memory counts against the newest one's budget.
@@ -44,16 +57,26 @@ class Generator {
                                                            const GeneratorOptions& options);
   ~Generator();
 
-  // Adds `tokens` to the text; the logits [classes], fp32, of the token after them.
+  // Adds to the texts of some rows, each at most once; the logits [classes], fp32, of the token
+  // after each, in that order. `more`: another call follows, whose weights are brought meanwhile.
   //
   // Where every unit has a ForwardNext only the new tokens are computed, otherwise the whole
   // text. A text that has outgrown the model's positions goes on with its later half.
+  absl::StatusOr<std::vector<torch::Tensor>> Append(const std::vector<RowTokens>& rows, bool more);
+  // Of the first row alone, as often as the options said.
   absl::StatusOr<torch::Tensor> Append(const std::vector<int64_t>& tokens);
+  // The row begins another text.
+  void Restart(int row) { texts_[row] = Text(); }
 
-  // Bytes kept of the positions so far, all units together: the key-value cache.
-  uint64_t kept_bytes() const { return kept_bytes_; }
+  // Bytes set aside for what is kept of positions, all units and rows: the key-value caches.
+  uint64_t kept_bytes() const { return kept_shape_.bytes(); }
+  // Where they live: in the device's memory where it has room for them beside the least that
+  // weights need there, else in the host's, else below the swap paths.
+  Tier kept_tier() const { return kept_ ? kept_->tier() : Tier::kDevice; }
   const SwapPlan& plan() const { return manager_->plan(); }
+  // Of weights; what caches in files have read and written comes on top.
   SwapStats stats() const { return manager_->stats(); }
+  IoStats kept_io() const { return kept_ ? kept_->io_stats() : IoStats(); }
 
  private:
   Generator(const Model& model, const GeneratorOptions& options)
@@ -64,7 +87,14 @@ class Generator {
   absl::StatusOr<uint64_t> MeasurePeakBytes();
   absl::Status PlanAndOpen(uint64_t compute_bytes);
   absl::Status Load(WeightSource* weights);
-  absl::StatusOr<torch::Tensor> Compute(const std::vector<int64_t>& tokens, int64_t first);
+  // A row's next positions, from `first` on.
+  struct Piece {
+    int row = 0;
+    int64_t first = 0, length = 0;
+    torch::Tensor x;  // what goes into the next unit
+  };
+  absl::StatusOr<std::vector<torch::Tensor>> Compute(std::vector<Piece> pieces, bool more);
+  absl::Status ComputeUnit(int unit, const OpBuffers& buffers, std::vector<Piece>& pieces);
   torch::Tensor RunUnit(int unit, const std::vector<torch::Tensor>& parameters,
                         const torch::Tensor& x, const TextPosition& at) const;
   int last_unit() const { return static_cast<int>(description_.units.size()) - 1; }
@@ -74,17 +104,21 @@ class Generator {
   ModelDescription description_;
   bool continues_ = true;       // every unit has a ForwardNext
   int64_t text_positions_ = 0;  // of the window, as much of it as will be used
-  uint64_t kept_bytes_ = 0;
+  KeptShape kept_shape_;
   std::unique_ptr<MemoryBudget> host_budget_, device_budget_;
   std::unique_ptr<Arena> host_arena_, device_arena_;
   std::unique_ptr<SwapStore> store_;
   std::unique_ptr<SwapManager> manager_;
-  std::vector<torch::Tensor> kept_;  // [unit]
+  std::unique_ptr<KeptPositions> kept_;  // null: nothing is kept
 
-  std::vector<int64_t> text_;  // what the model sees
-  int64_t computed_ = 0;       // positions of `text_` that are in kept_
-  int64_t appended_ = 0;
-  bool enqueued_ = false;  // the next token's fetches have begun
+  struct Text {
+    std::vector<int64_t> tokens;  // what the model sees
+    int64_t computed = 0;         // positions of those that are kept
+    bool outgrown = false;        // its first tokens are gone
+  };
+  std::vector<Text> texts_;  // [row]
+  int64_t asked_ = 0;        // tokens of the first row so far, by the Append of one alone
+  bool enqueued_ = false;    // the next token's fetches have begun
 };
 
 }  // namespace spillway

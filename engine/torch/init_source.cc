@@ -22,7 +22,12 @@ InitSource::InitSource(const Model& model, uint64_t seed) : seed_(seed) {
   const auto add = [&](const std::vector<ParameterSpec>& specs) {
     for (const ParameterSpec& spec : specs) inits_[spec.name] = spec.init;
   };
-  for (const auto& unit : model.units) add(unit->parameters());
+  for (const auto& unit : model.units) {
+    add(unit->parameters());
+    for (const BufferSpec& buffer : unit->buffers()) {
+      inits_[buffer.name] = Init::Constant(buffer.init);
+    }
+  }
   add(model.loss->parameters());
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/numeric/random.h"
+#include "engine/torch/product.h"
 #include "engine/torch/tensor_kernels.h"
 
 namespace spillway {
@@ -51,6 +52,23 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 
 }  // namespace
 
+const torch::Tensor& UnitContext::field(const std::string& name) const {
+  TORCH_CHECK(batch_ != nullptr && batch_->fields.count(name) > 0, "the batch has no field \"",
+              name, "\": the dataset must give it (Batch::fields)");
+  return batch_->fields.at(name);
+}
+
+const std::vector<int64_t>& UnitContext::texts() const {
+  static const std::vector<int64_t>& none = *new std::vector<int64_t>;
+  return batch_ == nullptr ? none : batch_->texts;
+}
+
+UnitContext UnitContext::ForSample(int64_t row) const {
+  UnitContext one = *this;
+  one.samples_ = {samples_.at(static_cast<size_t>(row))};
+  return one;
+}
+
 torch::Tensor UnitContext::Dropout(const torch::Tensor& x, double p, int site) const {
   TORCH_CHECK(p >= 0 && p < 1, "Dropout: probability ", p, " is not at least 0 and less than 1");
   if (!training_ || p == 0) return x;
@@ -63,6 +81,28 @@ torch::Tensor UnitContext::Dropout(const torch::Tensor& x, double p, int site) c
   key.unit = static_cast<uint32_t>(unit_);
   key.site = static_cast<uint32_t>(site);
   return DropoutFunction::apply(x, p, key, samples_);
+}
+
+torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& weight,
+                                  const torch::Tensor& bias) const {
+  const auto product = [&](const torch::Tensor& in, const torch::Tensor& matrix,
+                           const torch::Tensor& added) {
+    std::vector<int64_t> sizes = in.sizes().vec();
+    sizes.back() = matrix.size(0);
+    return Project(in.reshape({-1, matrix.size(1)}), matrix.t(), added, fp32_products_).view(sizes);
+  };
+  torch::Tensor y = product(x, weight, bias);
+  for (const LinearAdapter& adapter : adapters_) {
+    // The matrix itself or its transposed view.
+    if (adapter.weight.data_ptr() != weight.data_ptr() || adapter.b.size(0) != weight.size(0) ||
+        adapter.a.size(1) != weight.size(1)) {
+      continue;
+    }
+    const torch::Tensor in = Dropout(x, adapter.dropout, adapter.site);
+    y = torch::add(y, product(product(in, adapter.a, {}), adapter.b, {}), adapter.scale);
+    break;
+  }
+  return y;
 }
 
 }  // namespace spillway

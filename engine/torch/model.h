@@ -19,12 +19,16 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <typeinfo>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/model/linear_weight.h"
 
 namespace spillway {
 
@@ -47,6 +51,17 @@ struct ParameterSpec {
   std::string name;
   std::vector<int64_t> shape;  // empty: a scalar
   Init init;
+  bool frozen = false;  // it is read, and never updated
+  // How UnitContext::Linear multiplies by it, if it does: then an adapter can be put beside it
+  // (LoRA: engine/torch/adapted_model.h).
+  LinearWeight linear = LinearWeight::kNone;
+};
+
+// A tensor in fp32 that forwards change, such as a running mean: see UnitContext::buffers().
+struct BufferSpec {
+  std::string name;            // as a parameter's
+  std::vector<int64_t> shape;  // empty: a scalar
+  double init = 0;             // of every element, where no weights are loaded
 };
 
 // A parameter of another unit that this unit reads too (a tied weight). Its
@@ -56,13 +71,88 @@ struct BorrowedParameter {
   int parameter = 0;  // position in that unit's parameters()
 };
 
+struct Batch {
+  torch::Tensor inputs;  // [samples, ...]
+  torch::Tensor labels;  // [samples, ...] int64
+  // Whatever else a sample has (masks, the other side of a pair), by name; [samples, ...].
+  std::map<std::string, torch::Tensor> fields = {};
+  // Lengths of the texts that samples hold one after another, the first sample's first: each fills
+  // its row. Nothing of one text reaches another. Empty: every sample is one text.
+  std::vector<int64_t> texts = {};
+};
+
+// What is added to a product with a frozen matrix W: scale * B A, as if W were their sum.
+struct LinearAdapter {
+  torch::Tensor weight;  // W
+  torch::Tensor a, b;    // [rank, in], [out, rank]
+  double scale = 1;
+  double dropout = 0;  // of what A reads
+  int site = 0;
+};
+
 // What a forward may know besides its input.
 class UnitContext {
  public:
-  UnitContext(uint64_t seed, int64_t step, int unit, std::vector<int64_t> samples, bool training)
-      : seed_(seed), step_(step), unit_(unit), samples_(std::move(samples)), training_(training) {}
+  UnitContext(uint64_t seed, int64_t step, int unit, std::vector<int64_t> samples, bool training,
+              bool fp32_products = false)
+      : seed_(seed),
+        step_(step),
+        unit_(unit),
+        samples_(std::move(samples)),
+        training_(training),
+        fp32_products_(fp32_products) {}
 
   bool training() const { return training_; }
+
+  // x [..., in] @ weight [out, in]^T + bias [out] (undefined: none): torch::linear, but that it and
+  // its gradients are multiplied in the precision of --compute. All of one dtype, weight of any
+  // strides. (A unit that calls torch::linear itself is multiplied in its tensors' dtype.) The
+  // result has the part of an adapter of `weight`, where there is one; if that has dropout, x's
+  // first dimension must be samples.
+  torch::Tensor Linear(const torch::Tensor& x, const torch::Tensor& weight,
+                       const torch::Tensor& bias = {}) const;
+
+  // Whether that is fp32 although tensors are of 16 bits: for a unit's other products.
+  bool fp32_products() const { return fp32_products_; }
+
+  // A field of the micro-batch, as the dataset made it. Throws where there is none of the name.
+  const torch::Tensor& field(const std::string& name) const;
+
+  // The outputs that Unit::reads() names, in its order. Differentiable.
+  const std::vector<torch::Tensor>& values() const { return values_; }
+
+  // Those that Unit::buffers() names, in its order. A training forward may change them in place,
+  // micro-batch by micro-batch in order; one that is computed anew for the backward gets copies of
+  // what the first one began with, so that it computes the same, and they are changed once. In
+  // evaluation they are only read. Of several ranks the first one's are everybody's after a step.
+  const std::vector<torch::Tensor>& buffers() const { return buffers_; }
+  UnitContext WithBuffers(std::vector<torch::Tensor> buffers) const {
+    UnitContext with = *this;
+    with.buffers_ = std::move(buffers);
+    return with;
+  }
+
+  // The same with adapters of some of the unit's matrices.
+  UnitContext WithAdapters(std::vector<LinearAdapter> adapters) const {
+    UnitContext with = *this;
+    with.adapters_ = std::move(adapters);
+    return with;
+  }
+
+  // The same with what the unit reads. `batch` outlives it; null: there are no fields.
+  UnitContext With(const Batch* batch, std::vector<torch::Tensor> values) const {
+    UnitContext with = *this;
+    with.batch_ = batch;
+    with.values_ = std::move(values);
+    return with;
+  }
+  const Batch* batch() const { return batch_; }
+
+  // Batch::texts of the micro-batch; empty where there is none.
+  const std::vector<int64_t>& texts() const;
+
+  // The same for x [1, ...], of which the `row`-th sample is all.
+  UnitContext ForSample(int64_t row) const;
 
   // Dropout on x [samples, ...] with probability p; the identity in evaluation.
   // Masks are keyed by (seed, step, sample, unit, site): the same on recompute and
@@ -80,6 +170,11 @@ class UnitContext {
   int unit_;
   std::vector<int64_t> samples_;
   bool training_;
+  bool fp32_products_;
+  const Batch* batch_ = nullptr;
+  std::vector<torch::Tensor> values_;
+  std::vector<torch::Tensor> buffers_;
+  std::vector<LinearAdapter> adapters_;
 };
 
 // Where a text stands while it is generated: a unit is given its positions
@@ -98,14 +193,30 @@ class Unit {
   // Shown in plans and messages: "h.3".
   virtual std::string name() const = 0;
 
+  // Units of one kind take the same time and memory where their parameters and what they read have
+  // the same shapes: one of them is measured before step 1.
+  virtual std::string kind() const { return typeid(*this).name(); }
+
   // At least one parameter, in the order in which Forward receives them.
   virtual std::vector<ParameterSpec> parameters() const = 0;
 
   virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
 
+  // Committed and exported with the parameters.
+  virtual std::vector<BufferSpec> buffers() const { return {}; }
+
+  // What Forward gets as x: a field of the batch; "": the output of the unit before, or the
+  // batch's inputs in the first.
+  virtual std::string input() const { return ""; }
+
+  // Earlier units, by position, whose outputs it reads besides x: UnitContext::values(). Such an
+  // output stays on the device until its own unit's backward; its readers' gradients are summed in
+  // fp32, the last unit's first, and rounded once.
+  virtual std::vector<int> reads() const { return {}; }
+
   // `parameters`: own, then borrowed, in the run's dtype (bf16, fp16 or fp32).
-  // `x`: the previous unit's output, or batch.inputs for the first unit (as the
-  // dataset made them: cast floating inputs to parameters[0].dtype()). The first
+  // `x`: see input(); what a dataset made comes as it made it: cast floating
+  // inputs to parameters[0].dtype(). The first
   // dimension is samples. Differentiable in parameters and in x.
   virtual torch::Tensor Forward(const UnitContext& context,
                                 const std::vector<torch::Tensor>& parameters,
@@ -163,11 +274,6 @@ struct Model {
   std::shared_ptr<const LossUnit> loss;
 };
 
-struct Batch {
-  torch::Tensor inputs;  // [samples, ...]
-  torch::Tensor labels;  // [samples, ...] int64
-};
-
 // Data by number. The engine decides which samples make a step.
 class Dataset {
  public:
@@ -181,6 +287,11 @@ class Dataset {
 
   // Changes when the data changes; part of what --resume compares.
   virtual std::string fingerprint() const = 0;
+
+  // Where samples differ in size: a micro-batch of `count` that takes as much memory as any, of
+  // this data and of what is evaluated beside it. It is what the plan is made for. None: they are
+  // all of one size.
+  virtual absl::StatusOr<std::optional<Batch>> Largest(int64_t count) { return std::nullopt; }
 };
 
 }  // namespace spillway

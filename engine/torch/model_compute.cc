@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/data/window_sampler.h"
+#include "engine/model/frozen_parameters.h"
 #include "engine/numeric/update_loops.h"
 #include "engine/torch/sparse_gradient.h"
 #include "engine/torch/tensor_kernels.h"
@@ -29,7 +32,7 @@ std::vector<torch::Tensor> WeightsOf(const std::vector<ParameterView>& views) {
 std::vector<torch::Tensor> LeavesOf(const std::vector<ParameterView>& views) {
   std::vector<torch::Tensor> leaves;
   for (const ParameterView& view : views) {
-    leaves.push_back(view.weights.detach().requires_grad_(true));
+    leaves.push_back(view.weights.detach().requires_grad_(!view.frozen));
   }
   return leaves;
 }
@@ -56,17 +59,22 @@ uint64_t MovedBytes(const torch::Tensor& tensor) { return (tensor.nbytes() + 63)
 
 }  // namespace
 
-absl::StatusOr<ModelDescription> DescribeModel(const Model& model) {
+absl::StatusOr<ModelDescription> DescribeModel(const Model& model, const FreezeRule& rule) {
   if (model.units.empty() || model.loss == nullptr) {
     return absl::InvalidArgumentError("a model needs at least one unit and a loss");
   }
   ModelDescription description;
   std::vector<std::vector<BorrowedParameter>> borrowed;
+  std::set<std::string> frozen, names;
   auto add = [&](const auto& unit) {
     UnitDescription described;
     described.name = unit.name();
     for (const ParameterSpec& spec : unit.parameters()) {
-      described.parameters.push_back({spec.name, spec.shape});
+      ParameterDescription parameter{spec.name, spec.shape};
+      parameter.linear = spec.linear;
+      described.parameters.push_back(std::move(parameter));
+      if (spec.frozen) frozen.insert(spec.name);
+      names.insert(spec.name);
     }
     borrowed.push_back(unit.borrowed());
     for (const BorrowedParameter& b : borrowed.back()) described.borrows.push_back(b.unit);
@@ -77,6 +85,13 @@ absl::StatusOr<ModelDescription> DescribeModel(const Model& model) {
   };
   for (const auto& unit : model.units) add(*unit);
   add(*model.loss);
+  for (const auto& unit : model.units) {
+    for (const BufferSpec& buffer : unit->buffers()) {
+      if (names.insert(buffer.name).second) continue;
+      return absl::InvalidArgumentError(absl::StrCat("buffer \"", buffer.name, "\" of unit \"",
+                                                     unit->name(), "\" has another one's name"));
+    }
+  }
   for (size_t unit = 0; unit < borrowed.size(); ++unit) {
     for (const BorrowedParameter& b : borrowed[unit]) {
       if (b.unit < 0 || b.unit >= static_cast<int>(unit) || b.parameter < 0 ||
@@ -95,7 +110,11 @@ absl::StatusOr<ModelDescription> DescribeModel(const Model& model) {
       }
     }
   }
+  RETURN_IF_ERROR(ValueFlow::Of(model).status());
   RETURN_IF_ERROR(LayOutParameters(description));
+  if (rule.empty() && frozen.empty()) return description;
+  RETURN_IF_ERROR(FreezeParameters(
+      rule, [&](const std::string& name) { return frozen.contains(name); }, description));
   return description;
 }
 
@@ -104,12 +123,15 @@ ModelCompute::ModelCompute(const Model& model, const ModelDescription& descripti
                            const ComputePlace& place)
     : model_(model),
       description_(description),
+      flow_(*ValueFlow::Of(model)),
       data_(data),
       evaluation_(evaluation),
       options_(options),
       place_(place),
       dtype_(ScalarTypeOf(options.dtype)),
-      keeps_graph_(description.units.size(), false),
+      buffers_(model, place.where),
+      first_backward_(description.first_backward()),
+      keeps_graph_(description.num_computing(), false),
       loss_(place) {
   for (const UnitDescription& unit : description.units) {
     terms_.emplace_back(unit.parameters.size(), 0);
@@ -124,8 +146,10 @@ int64_t ModelCompute::evaluation_samples_at_once(uint64_t input_bytes) const {
 }
 
 void ModelCompute::KeepGraphs(std::vector<bool> units) {
-  SPILLWAY_CHECK(units.size() == description_.units.size() && !units.back());
+  SPILLWAY_CHECK(units.size() == num_units() && !units.back());
   keeps_graph_ = std::move(units);
+  // Without a backward there is nothing to keep it for.
+  std::fill_n(keeps_graph_.begin(), first_backward_, false);
 }
 
 // --- Data ---------------------------------------------------------------------
@@ -174,25 +198,50 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
       auto batch = data->Get(absl::MakeSpan(indices).subspan(begin, end - begin));
       got = batch.status();
       if (!got.ok()) return;
-      micro.batch = *std::move(batch);
-      label_count_ += micro.batch.labels.ne(kIgnoredLabel).sum().item<int64_t>();
-      micro.batch.inputs = BringTo(place_, micro.batch.inputs);
-      micro.batch.labels = BringTo(place_, micro.batch.labels);
+      label_count_ += batch->labels.ne(kIgnoredLabel).sum().item<int64_t>();
+      micro_batches_.push_back(std::move(micro));
+      Load(*std::move(batch), micro_batches_.back());
     }));
     RETURN_IF_ERROR(got);
-    micro.inputs.resize(num_units());
-    micro.graphs.resize(num_units());
-    micro.moved.resize(num_units());
-    micro.inputs[0] = micro.batch.inputs;
-    micro_batches_.push_back(std::move(micro));
   }
   return absl::OkStatus();
+}
+
+void ModelCompute::Load(Batch batch, MicroBatch& micro) const {
+  micro.batch = std::move(batch);
+  micro.batch.inputs = BringTo(place_, micro.batch.inputs);
+  micro.batch.labels = BringTo(place_, micro.batch.labels);
+  for (auto& [name, field] : micro.batch.fields) field = BringTo(place_, field);
+  micro.inputs.resize(num_units());
+  micro.graphs.resize(num_units());
+  micro.moved.resize(num_units());
+  micro.buffers.resize(num_units());
+  GiveInput(0, micro.batch.inputs, micro);
 }
 
 // --- Ops ----------------------------------------------------------------------
 
 UnitContext ModelCompute::ContextOf(int unit, const MicroBatch& micro) const {
-  return UnitContext(options_.seed, step_, unit, micro.samples, training_);
+  return UnitContext(options_.seed, step_, unit, micro.samples, training_, options_.fp32_products())
+      .With(&micro.batch, micro.values.Outputs(flow_.reads(unit)))
+      .WithBuffers(micro.buffers[unit].empty() ? buffers_.of(unit) : micro.buffers[unit]);
+}
+
+void ModelCompute::GiveInput(int unit, const torch::Tensor& output, MicroBatch& micro) const {
+  const std::string& field = flow_.input(unit);
+  micro.inputs[unit] = field.empty() ? output : ContextOf(unit, micro).field(field);
+}
+
+std::vector<StateBuffer> ModelCompute::Buffers() const {
+  if (buffers_.empty()) return {};
+  const ComputeScope scope(place_);
+  return buffers_.Values();
+}
+
+absl::Status ModelCompute::SetBuffers(const std::vector<StateBuffer>& buffers) {
+  if (buffers.empty() && buffers_.empty()) return absl::OkStatus();
+  const ComputeScope scope(place_);
+  return buffers_.SetValues(buffers);
 }
 
 absl::Status ModelCompute::Run(const OpBuffers& buffers) {
@@ -235,8 +284,10 @@ void ModelCompute::Compute(const OpBuffers& buffers) {
 UnitGraph ModelCompute::GraphOf(int unit, const MicroBatch& micro,
                                 const std::vector<ParameterView>& views) const {
   const torch::Tensor& x = micro.inputs[unit];
-  return UnitGraph(*model_.units[unit], ContextOf(unit, micro), views, x,
-                   unit > 0 && x.is_floating_point());
+  UnitGraph::Wanted wanted;
+  wanted.input = flow_.reads_before(unit) && unit > first_backward_ && x.is_floating_point();
+  for (int other : flow_.reads(unit)) wanted.values.push_back(other >= first_backward_);
+  return UnitGraph(*model_.units[unit], ContextOf(unit, micro), views, x, wanted);
 }
 
 // Copies the unit's input behind those of the micro-batches before, as it lies in memory.
@@ -265,19 +316,23 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
   const bool keep = training_ && keeps_graph_[unit];
   uint64_t moved_bytes = 0;
   for (MicroBatch& micro : micro_batches_) {
+    const bool again = training_ && !keep && unit >= first_backward_;
+    std::vector<torch::Tensor> before;
+    if (again) before = buffers_.CopyOf(unit);
     if (keep) {
       micro.graphs[unit] = GraphOf(unit, micro, views);
-      micro.inputs[unit + 1] = micro.graphs[unit]->output();
-    } else {
-      micro.inputs[unit + 1] =
-          model_.units[unit]->Forward(ContextOf(unit, micro), WeightsOf(views), micro.inputs[unit]);
     }
+    torch::Tensor output = keep ? micro.graphs[unit]->output()
+                                : model_.units[unit]->Forward(ContextOf(unit, micro),
+                                                              WeightsOf(views), micro.inputs[unit]);
+    micro.buffers[unit] = std::move(before);
     // In every placement the same: what is moved keeps its strides, but must have no gaps.
-    torch::Tensor& output = micro.inputs[unit + 1];
     if (!output.is_non_overlapping_and_dense()) output = output.contiguous();
+    if (flow_.kept(unit)) micro.values.Keep(unit, output);
+    GiveInput(unit + 1, output, micro);
     if (buffers.inputs != nullptr) {
       MoveInput(unit, buffers, micro, &moved_bytes);
-    } else if (keep || !training_) {
+    } else if (keep || !training_ || unit < first_backward_) {
       micro.inputs[unit] = torch::Tensor();
     }
   }
@@ -300,8 +355,11 @@ void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views,
     UnitGraph graph = micro.graphs[unit] ? *std::exchange(micro.graphs[unit], std::nullopt)
                                          : GraphOf(unit, micro, views);
     micro.inputs[unit] = torch::Tensor();
+    micro.buffers[unit].clear();
+    if (flow_.kept(unit)) micro.gradient = micro.values.TakeGradient(unit, micro.gradient);
     UnitGraph::Gradients gradients = std::move(graph).Differentiate(views, micro.gradient);
     micro.gradient = std::move(gradients.input);
+    micro.values.Add(flow_.reads(unit), gradients.values);
     Accumulate(views, gradients.parameters);
   }
 }
@@ -321,7 +379,8 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
     const UnitContext context = ContextOf(unit, micro);
     const torch::Tensor labels = micro.batch.labels.flatten();
     const torch::Tensor hidden = micro.inputs[unit].detach().reshape({labels.numel(), -1});
-    torch::Tensor hidden_gradient = training_ ? torch::empty_like(hidden) : torch::Tensor();
+    const bool differentiates = training_ && unit > first_backward_;  // its input
+    torch::Tensor hidden_gradient = differentiates ? torch::empty_like(hidden) : torch::Tensor();
     for (int64_t row = 0; row < labels.numel(); row += chunk_rows) {
       const int64_t rows = std::min(chunk_rows, labels.numel() - row);
       const torch::Tensor chunk_labels = labels.narrow(0, row, rows);
@@ -333,27 +392,35 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
       }
       torch::AutoGradMode grad(true);
       const std::vector<torch::Tensor> leaves = LeavesOf(views);
-      x.requires_grad_(true);
+      x.requires_grad_(differentiates);
       const torch::Tensor loss = model_.loss->LossSum(context, leaves, x, chunk_labels);
       loss_.Add(loss);
       // The mean over the whole step's labels, times the loss scale.
       const torch::Tensor seed =
           torch::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, label_count_)),
                       loss.options().requires_grad(false));
-      std::vector<torch::Tensor> inputs = leaves;
-      inputs.push_back(x);
+      std::vector<torch::Tensor> inputs;
+      std::vector<ParameterView> trained;
+      for (size_t i = 0; i < views.size(); ++i) {
+        if (views[i].frozen) continue;
+        trained.push_back(views[i]);
+        inputs.push_back(leaves[i]);
+      }
+      if (differentiates) inputs.push_back(x);
       auto gradients = torch::autograd::grad({loss}, inputs, {seed.view_as(loss)}, false, false,
                                              /*allow_unused=*/true);
       torch::NoGradGuard no_grad;
-      if (gradients.back().defined()) {
-        hidden_gradient.narrow(0, row, rows).copy_(gradients.back());
-      } else {
-        hidden_gradient.narrow(0, row, rows).zero_();
+      if (differentiates) {
+        if (gradients.back().defined()) {
+          hidden_gradient.narrow(0, row, rows).copy_(gradients.back());
+        } else {
+          hidden_gradient.narrow(0, row, rows).zero_();
+        }
+        gradients.pop_back();
       }
-      gradients.pop_back();
-      Accumulate(views, gradients);
+      Accumulate(trained, gradients);
     }
-    if (training_) micro.gradient = hidden_gradient.view(micro.inputs[unit].sizes());
+    if (differentiates) micro.gradient = hidden_gradient.view(micro.inputs[unit].sizes());
     micro.inputs[unit] = torch::Tensor();
   }
 }
@@ -415,8 +482,8 @@ void ModelCompute::CompleteSums(int unit, char* sums, uint64_t bytes_each) {
 // Where computing is done by then, at once. Elsewhere at the end of a step, when the device is
 // long past its loss and has enough to do: waiting earlier would let it run dry.
 bool ModelCompute::ReadsLossAfter(const StepOp& op) const {
-  if (op.kind == OpKind::kLoss) return place_.computes_at_once() || !training_;
-  return !place_.computes_at_once() && op.kind == OpKind::kBackward && op.unit == 0;
+  if (place_.computes_at_once() || !training_) return op.kind == OpKind::kLoss;
+  return op.kind != OpKind::kForward && op.unit == first_backward_;
 }
 
 absl::Status ModelCompute::CheckLoss() {
@@ -424,7 +491,7 @@ absl::Status ModelCompute::CheckLoss() {
   if (std::isfinite(loss) || options_.dtype == DType::kFloat16) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat("step ", step_, ": the loss is not finite (", loss, ") after unit ",
-                   description_.units.back().name,
+                   description_.units[num_units() - 1].name,
                    "; lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
 }
 

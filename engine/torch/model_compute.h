@@ -13,14 +13,17 @@
 #include "engine/torch/compute_place.h"
 #include "engine/torch/loss_total.h"
 #include "engine/torch/model.h"
+#include "engine/torch/model_buffers.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/torch/unit_graph.h"
+#include "engine/torch/value_flow.h"
 
 namespace spillway {
 
-// Names, shapes and borrowing of `model`, laid out. kInvalidArgument for a model that
-// contradicts itself (a borrowed parameter that is not there, no units, ...).
-absl::StatusOr<ModelDescription> DescribeModel(const Model& model);
+// Names, shapes and borrowing of `model`, laid out; what it or `rule` says is frozen.
+// kInvalidArgument for a model that contradicts itself (a borrowed parameter that is not there, no
+// units, ...).
+absl::StatusOr<ModelDescription> DescribeModel(const Model& model, const FreezeRule& rule = {});
 
 // On a GPU its methods only put work into `place.stream`, and wait once a step: for the loss, at
 // the end. So what an op reads and writes may be used by others only behind it in that stream.
@@ -37,6 +40,8 @@ class ModelCompute : public StepCompute {
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
   int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
   int64_t evaluation_samples_at_once(uint64_t input_bytes) const override;
+  std::vector<StateBuffer> Buffers() const override;
+  absl::Status SetBuffers(const std::vector<StateBuffer>& buffers) override;
   absl::Status Run(const OpBuffers& buffers) override;
   double loss_sum() const override { return loss_.value(); }
   int64_t label_count() const override { return label_count_; }
@@ -61,15 +66,23 @@ class ModelCompute : public StepCompute {
     std::vector<torch::Tensor> inputs;
     std::vector<std::optional<UnitGraph>> graphs;
     std::vector<MovedInput> moved;  // [unit]: its input, where it left the device
-    torch::Tensor gradient;         // of the output of the unit whose backward is next
+    // [unit]: its buffers before its forward, until its backward has computed that again
+    std::vector<std::vector<torch::Tensor>> buffers;
+    KeptValues values;       // what units behind the next one read
+    torch::Tensor gradient;  // of the output of the unit whose backward is next
   };
 
   absl::Status ClearLoss();
   // `first_sample`: number of the first of them in the global batch.
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
                                 int64_t first_sample);
+  // Puts a batch where it is computed.
+  void Load(Batch batch, MicroBatch& micro) const;
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;
-  int num_units() const { return static_cast<int>(description_.units.size()); }
+  // That compute.
+  int num_units() const { return description_.num_computing(); }
+  // Of `unit`, of whose predecessor this is the output.
+  void GiveInput(int unit, const torch::Tensor& output, MicroBatch& micro) const;
   UnitGraph GraphOf(int unit, const MicroBatch& micro,
                     const std::vector<ParameterView>& views) const;
 
@@ -89,12 +102,15 @@ class ModelCompute : public StepCompute {
 
   const Model& model_;
   const ModelDescription& description_;
+  const ValueFlow flow_;
   Dataset* const data_;
   Dataset* const evaluation_;
   const TrainOptions options_;
   const ComputePlace place_;
   const torch::ScalarType dtype_;
 
+  ModelBuffers buffers_;
+  const int first_backward_;       // the unit that a step's backward ends with
   std::vector<bool> keeps_graph_;  // [unit]
   uint64_t step_bytes_ = 0;        // of data, inputs in flight and gradients of a step
   uint64_t evaluation_bytes_ = 1;  // of a micro-batch: its data and one unit's input

@@ -1,25 +1,89 @@
 #include "engine/torch/sampling.h"
 
 #include <algorithm>
+#include <limits>
+#include <vector>
 
 #include "engine/numeric/random.h"
 
 namespace spillway {
+namespace {
 
-int64_t SampleToken(const torch::Tensor& logits, const SamplingOptions& options, uint64_t index) {
-  if (options.temperature <= 0) return logits.argmax().item<int64_t>();
-  const int64_t most =
-      options.top_k > 0 ? std::min<int64_t>(options.top_k, logits.numel()) : logits.numel();
-  const auto [likeliest, order] = (logits / options.temperature).topk(most);
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+
+// arXiv 1909.05858, section 4.1.
+void PenaliseRepetition(absl::Span<const int64_t> text, double penalty, float* scores,
+                        int64_t classes) {
+  std::vector<bool> seen(classes);
+  const auto factor = static_cast<float>(penalty);
+  for (const int64_t token : text) {
+    if (token >= classes || seen[token]) continue;
+    seen[token] = true;
+    scores[token] = scores[token] < 0 ? scores[token] * factor : scores[token] / factor;
+  }
+}
+
+// Whatever followed where the last n - 1 tokens stood before.
+void ForbidRepeatedNgrams(absl::Span<const int64_t> text, size_t n, float* scores,
+                          int64_t classes) {
+  if (text.size() + 1 < n) return;
+  const auto last = text.subspan(text.size() - (n - 1));
+  for (size_t i = 0; i + n <= text.size(); ++i) {
+    if (text.subspan(i, n - 1) != last) continue;
+    const int64_t token = text[i + n - 1];
+    if (token < classes) scores[token] = kNever;
+  }
+}
+
+torch::Tensor KeepTopK(const torch::Tensor& scores, int64_t k) {
+  if (k <= 0 || k >= scores.numel()) return scores;
+  const torch::Tensor smallest = std::get<0>(scores.topk(k))[-1];
+  return scores.masked_fill(scores < smallest, kNever);
+}
+
+torch::Tensor KeepTopP(const torch::Tensor& scores, double p) {
+  if (p >= 1) return scores;
+  const auto [sorted, order] = scores.sort(/*dim=*/0, /*descending=*/false);
+  torch::Tensor removed = sorted.softmax(0).cumsum(0) <= 1 - p;
+  removed[-1] = false;
+  return scores.masked_fill(torch::zeros_like(removed).scatter(0, order, removed), kNever);
+}
+
+}  // namespace
+
+torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> text,
+                       int64_t prompt_tokens, const SamplingOptions& options) {
+  torch::Tensor scores = logits.contiguous().clone();
+  float* const values = scores.mutable_data_ptr<float>();
+  const int64_t classes = scores.numel(), length = static_cast<int64_t>(text.size());
+  if (options.repetition_penalty != 1) {
+    PenaliseRepetition(text, options.repetition_penalty, values, classes);
+  }
+  if (options.no_repeat_ngram > 0) {
+    ForbidRepeatedNgrams(text, static_cast<size_t>(options.no_repeat_ngram), values, classes);
+  }
+  if (length < options.min_length || length - prompt_tokens < options.min_tokens) {
+    for (const int64_t end : options.ends) {
+      if (end < classes) values[end] = kNever;
+    }
+  }
+  if (options.temperature <= 0) return scores;
+  return KeepTopP(KeepTopK(scores / options.temperature, options.top_k), options.top_p);
+}
+
+int64_t SampleToken(const torch::Tensor& scores, const SamplingOptions& options, uint64_t index,
+                    uint64_t text_number) {
+  const int64_t most = (scores > kNever).sum().item<int64_t>();
+  if (options.temperature <= 0 || most == 0) return scores.argmax().item<int64_t>();
+  const auto [likeliest, order] = scores.topk(most);
   // Chances up to and with each, the likeliest first.
   const torch::Tensor sums = likeliest.to(torch::kFloat64).softmax(0).cumsum(0);
   const double* const sum = sums.const_data_ptr<double>();
-  int64_t kept = 1;
-  while (kept < most && sum[kept - 1] < options.top_p) ++kept;
-  const double u = static_cast<double>(RandomBits(options.seed, /*stream=*/0x67656e, index) >> 11) *
-                   0x1p-53 * sum[kept - 1];
-  const int64_t chosen = std::upper_bound(sum, sum + kept, u) - sum;
-  return order[std::min(chosen, kept - 1)].item<int64_t>();
+  const uint64_t stream = 0x67656e + (text_number << 32);
+  const double u =
+      static_cast<double>(RandomBits(options.seed, stream, index) >> 11) * 0x1p-53 * sum[most - 1];
+  const int64_t chosen = std::upper_bound(sum, sum + most, u) - sum;
+  return order[std::min(chosen, most - 1)].item<int64_t>();
 }
 
 }  // namespace spillway

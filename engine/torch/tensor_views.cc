@@ -33,13 +33,14 @@ torch::Tensor ViewAt(void* data, torch::IntArrayRef sizes, torch::IntArrayRef st
 std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
                                    DType dtype, int unit, const OpBuffers& buffers,
                                    const torch::Device& where) {
-  const bool last = unit == static_cast<int>(description.units.size()) - 1;
-  std::vector<BorrowedParameter> all;
-  for (size_t i = 0; i < description.units[unit].parameters.size(); ++i) {
-    all.push_back({unit, static_cast<int>(i)});
+  const bool last = unit == description.num_computing() - 1;
+  std::vector<ParameterPlace> all;
+  for (int i = 0; i < description.NumParameters(unit); ++i) {
+    all.push_back(description.PlaceOf(unit, i));
   }
-  const auto borrowed = last ? model.loss->borrowed() : model.units[unit]->borrowed();
-  all.insert(all.end(), borrowed.begin(), borrowed.end());
+  for (const auto& b : last ? model.loss->borrowed() : model.units[unit]->borrowed()) {
+    all.push_back(description.PlaceOf(b.unit, b.parameter));
+  }
 
   std::vector<ParameterView> views;
   for (const auto& [owner, index] : all) {
@@ -53,7 +54,8 @@ std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& d
     view.weights = ViewAt(
         buffers.weights[position(buffers.op->weights)] + parameter.offset * DTypeBytes(dtype),
         parameter.shape, c10::contiguous_strides(parameter.shape), ScalarTypeOf(dtype), where);
-    if (!buffers.gradients.empty()) {
+    view.frozen = description.units[owner].frozen;
+    if (!buffers.gradients.empty() && !view.frozen) {
       const size_t i = position(buffers.op->gradients);
       view.rounded_sums = buffers.Rounded(i);
       const uint64_t bytes = view.rounded_sums ? DTypeBytes(dtype) : sizeof(float);

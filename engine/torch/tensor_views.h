@@ -23,7 +23,8 @@ struct ParameterView {
   int unit = 0;
   int parameter = 0;
   torch::Tensor weights;
-  char* sums = nullptr;  // null where the op has no gradients
+  bool frozen = false;
+  char* sums = nullptr;  // null where the op has no gradients, or none of this one
   bool rounded_sums = false;
 };
 

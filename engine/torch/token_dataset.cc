@@ -23,14 +23,14 @@ absl::StatusOr<Batch> TokenDataset::Get(absl::Span<const int64_t> samples) {
   batch.inputs = torch::empty({count, seq_len_}, torch::kInt64);
   batch.labels = torch::empty({count, seq_len_}, torch::kInt64);
   std::vector<int64_t> window(seq_len_ + 1);
-  std::vector<uint8_t> without_loss(seq_len_ + 1);
+  std::vector<uint8_t> marks(seq_len_ + 1);
   for (int64_t i = 0; i < count; ++i) {
     RETURN_IF_ERROR(
-        source_->Read(samples[i] * seq_len_, seq_len_ + 1, window.data(), without_loss.data()));
+        source_->Read(samples[i] * seq_len_, seq_len_ + 1, window.data(), marks.data()));
     std::copy(window.begin(), window.end() - 1, batch.inputs[i].data_ptr<int64_t>());
     int64_t* labels = batch.labels[i].data_ptr<int64_t>();
     for (int64_t j = 0; j < seq_len_; ++j) {
-      labels[j] = without_loss[j + 1] ? kIgnoredLabel : window[j + 1];
+      labels[j] = (marks[j + 1] & kMarkWithoutLoss) != 0 ? kIgnoredLabel : window[j + 1];
     }
   }
   return batch;

@@ -79,11 +79,14 @@ Tensor TokenGradient(const Tensor& gradient, const Tensor& ids, int64_t rows) {
 class Embedding : public torch::autograd::Function<Embedding> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& ids, const Tensor& tokens,
-                        const Tensor& positions) {
+                        const std::optional<Tensor>& positions,
+                        const std::optional<int64_t>& padding) {
     context->save_for_backward({ids});
     context->saved_data["tokens"] = tokens.size(0);
-    context->saved_data["positions"] = positions.size(0);
-    return torch::embedding(tokens, ids).add_(positions.narrow(0, 0, ids.size(1)));
+    context->saved_data["positions"] = positions ? positions->size(0) : 0;
+    context->saved_data["padding"] = padding.value_or(-1);
+    Tensor out = torch::embedding(tokens, ids);
+    return positions ? out.add_(positions->narrow(0, 0, ids.size(1))) : out;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
@@ -91,24 +94,28 @@ class Embedding : public torch::autograd::Function<Embedding> {
     const Tensor gradient = gradients[0].contiguous();
     Tensor tokens, positions;
     if (context->needs_input_grad(1)) {
-      tokens = TokenGradient(gradient.flatten(0, 1), ids, context->saved_data["tokens"].toInt());
+      const int64_t padding = context->saved_data["padding"].toInt();
+      const Tensor used =
+          padding < 0 ? gradient : gradient.masked_fill(ids.eq(padding).unsqueeze(-1), 0);
+      tokens = TokenGradient(used.flatten(0, 1), ids, context->saved_data["tokens"].toInt());
     }
-    if (context->needs_input_grad(2)) {
+    if (context->saved_data["positions"].toInt() > 0 && context->needs_input_grad(2)) {
       positions = torch::zeros({context->saved_data["positions"].toInt(), gradient.size(2)},
                                gradient.options());
       positions.narrow(0, 0, ids.size(1)).copy_(gradient.sum(0, false, torch::kFloat32));
     }
-    return {Tensor(), tokens, positions};
+    return {Tensor(), tokens, positions, Tensor()};
   }
 };
 
 }  // namespace
 
-Tensor TokenEmbedding(const Tensor& ids, const Tensor& tokens, const Tensor& positions) {
+Tensor TokenEmbedding(const Tensor& ids, const Tensor& tokens,
+                      const std::optional<Tensor>& positions, std::optional<int64_t> padding) {
   TORCH_CHECK(ids.dim() == 2, "TokenEmbedding: ids are ", ids.sizes(), ", not [samples, T]");
-  TORCH_CHECK(ids.size(1) <= positions.size(0), "a sequence of ", ids.size(1),
-              " tokens is longer than the model's ", positions.size(0), " positions");
-  return Embedding::apply(ids.to(torch::kInt64), tokens, positions);
+  TORCH_CHECK(!positions || ids.size(1) <= positions->size(0), "a sequence of ", ids.size(1),
+              " tokens is longer than the model's ", positions->size(0), " positions");
+  return Embedding::apply(ids.to(torch::kInt64), tokens, positions, padding);
 }
 
 }  // namespace spillway

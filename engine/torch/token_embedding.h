@@ -3,14 +3,17 @@
 
 #include <torch/types.h>
 
+#include <optional>
+
 namespace spillway {
 
-// ids [samples, T] int64; tokens [V, D], positions [P, D] (one dtype, T <= P)
-// -> tokens[ids] + positions[:T], [samples, T, D].
+// ids [samples, T] int64; tokens [V, D], positions [P, D] (one dtype, T <= P; none where left out)
+// -> tokens[ids] + positions[:T], [samples, T, D]. `padding`: an id whose row gets no gradient.
 // Gradients of a token that occurs often are summed in fp32 in the order of its
 // occurrences and rounded once (torch's own sums in bf16), so threads change no bit. That of tokens
 // is sparse on the CPU, with rows where a token occurs.
 torch::Tensor TokenEmbedding(const torch::Tensor& ids, const torch::Tensor& tokens,
-                             const torch::Tensor& positions);
+                             const std::optional<torch::Tensor>& positions = {},
+                             std::optional<int64_t> padding = {});
 
 }  // namespace spillway

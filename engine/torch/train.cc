@@ -13,6 +13,7 @@
 #include "engine/base/stop_signal.h"
 #include "engine/data/window_sampler.h"
 #include "engine/estimate/run_plan.h"
+#include "engine/machine/compute_precision.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/shard_plan.h"
@@ -38,12 +39,13 @@ absl::Status FinishWith(const TrainHooks& hooks, const StateSource& source) {
 
 // The trained state: this rank's own, or with several that of all, at the first one.
 absl::Status FinishTrained(const TrainHooks& hooks, const TrainOptions& options,
-                           const ModelDescription& description, Trainer& trainer,
-                           Collectives* world) {
+                           const ModelDescription& description, const StepCompute& compute,
+                           Trainer& trainer, Collectives* world) {
   StateSource source;
   source.model = description;
   source.layout = trainer.plan().layout;
   source.dtype = options.dtype;
+  source.buffers = compute.Buffers();
   source.read = [&](int first, int last, const SwapManager::FillTile& visit) {
     return trainer.manager()->ReadState(first, last, visit);
   };
@@ -81,6 +83,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   if (options.device == "auto") LogInfo(choice.Sentence());
   if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
+  options.compute = ChooseCompute(options.compute, options.dtype, choice.gpu.has_value());
   // What else decides the numbers; it is no rank's choice, and so not what ranks must agree on.
   options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");
   options.identity.emplace_back("LibTorch", TORCH_VERSION);
@@ -122,8 +125,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     ModelCompute compute(model, description, &data, evaluation, options, place);
     InitSource init(model, options.seed);
     status = [&]() -> absl::Status {
-      auto created = Trainer::Create(
-          {options, description, storage.get(), &compute, &device_budget, place.device, ranks});
+      auto created = Trainer::Create({options, description, storage.get(), &compute, &device_budget,
+                                      place.device, ranks, weights});
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
       place.memory->SetBudget(&device_budget);
@@ -137,7 +140,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
       if (hooks.at_start && options.rank == 0) RETURN_IF_ERROR(hooks.at_start());
       ASSIGN_OR_RETURN(result, trainer->Run());
       if (result.end != TrainResult::End::kFinished) return absl::OkStatus();
-      return FinishTrained(hooks, options, description, *trainer, ranks.world);
+      return FinishTrained(hooks, options, description, compute, *trainer, ranks.world);
     }();
   }
   place.memory->SetBudget(nullptr);
@@ -151,7 +154,7 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
                                   WeightSource* weights, const TrainOptions& given,
                                   const TrainHooks& hooks) {
   TrainOptions options = given;
-  ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model));
+  ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model, options.freeze));
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
   if (options.steps == 0) {
     options.steps = StepsForEpochs(options.epochs, data.size(),

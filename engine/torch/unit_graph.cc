@@ -10,7 +10,7 @@ namespace spillway {
 
 UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
                      const std::vector<ParameterView>& views, const torch::Tensor& x,
-                     bool needs_input_gradient)
+                     const Wanted& wanted)
     : x_(x.detach()) {
   torch::AutoGradMode grad(true);
   for (const ParameterView& view : views) {
@@ -18,10 +18,15 @@ UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
     torch::Tensor leaf =
         ViewAt(view.weights.data_ptr(), view.weights.sizes(), view.weights.strides(),
                view.weights.scalar_type(), view.weights.device());
-    leaves_.push_back(leaf.requires_grad_(true));
+    leaves_.push_back(leaf.requires_grad_(!view.frozen));
   }
-  if (needs_input_gradient) x_.requires_grad_(true);
-  y_ = unit.Forward(context, leaves_, x_);
+  for (size_t i = 0; i < context.values().size(); ++i) {
+    const torch::Tensor& value = context.values()[i];
+    const bool wants = wanted.values[i] && value.is_floating_point();
+    values_.push_back(value.detach().requires_grad_(wants));
+  }
+  if (wanted.input) x_.requires_grad_(true);
+  y_ = unit.Forward(context.With(context.batch(), values_), leaves_, x_);
 }
 
 UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& views,
@@ -33,17 +38,25 @@ UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& 
     leaves_[i].storage().set_data_ptr_noswap(
         {views[i].weights.data_ptr(), views[i].weights.device()});
   }
-  std::vector<torch::Tensor> inputs = leaves_;
-  if (x_.requires_grad()) inputs.push_back(x_);
-  Gradients found;
-  found.parameters =
+  std::vector<torch::Tensor> inputs;
+  const auto each = [&](const auto& visit) {
+    for (const torch::Tensor& leaf : leaves_) visit(leaf);
+    for (const torch::Tensor& value : values_) visit(value);
+    visit(x_);
+  };
+  each([&](const torch::Tensor& one) {
+    if (one.requires_grad()) inputs.push_back(one);
+  });
+  const std::vector<torch::Tensor> gradients =
       torch::autograd::grad({std::exchange(y_, {})}, inputs, {output_gradient},
                             /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
-  if (x_.requires_grad()) {
-    found.input = std::move(found.parameters.back());
-    found.parameters.pop_back();
-  }
-  return found;
+  auto next = gradients.begin();
+  std::vector<torch::Tensor> found;  // by what was visited
+  each([&](const torch::Tensor& one) {
+    found.push_back(one.requires_grad() ? *next++ : torch::Tensor());
+  });
+  const auto values_begin = found.begin() + static_cast<int64_t>(leaves_.size());
+  return {{found.begin(), values_begin}, found.back(), {values_begin, found.end() - 1}};
 }
 
 }  // namespace spillway

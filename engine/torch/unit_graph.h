@@ -12,17 +12,24 @@ namespace spillway {
 
 class UnitGraph {
  public:
-  // `views`, `x`: as for Unit::Forward. `needs_input_gradient`: the gradient of x is wanted
-  // too.
+  // What gradients are wanted beside those of parameters that are not frozen.
+  struct Wanted {
+    bool input = false;        // of x
+    std::vector<bool> values;  // of the context's
+  };
+
+  // `context`, `views`, `x`: as for Unit::Forward.
   UnitGraph(const Unit& unit, const UnitContext& context, const std::vector<ParameterView>& views,
-            const torch::Tensor& x, bool needs_input_gradient);
+            const torch::Tensor& x, const Wanted& wanted);
 
   // What the unit computed, without its graph.
   torch::Tensor output() const { return y_.detach(); }
 
   struct Gradients {
-    std::vector<torch::Tensor> parameters;  // by view; undefined where the output has none of it
-    torch::Tensor input;                    // undefined unless wanted
+    // By view; undefined where it is frozen, or the output has none of it.
+    std::vector<torch::Tensor> parameters;
+    torch::Tensor input;                // undefined unless wanted
+    std::vector<torch::Tensor> values;  // of the context's; undefined where unused or unwanted
   };
   // Differentiates, once; what the graph held is freed as it goes. `views` say where the
   // weights are now: at other addresses perhaps, with the bits they had in the forward.
@@ -31,6 +38,7 @@ class UnitGraph {
 
  private:
   std::vector<torch::Tensor> leaves_;  // the parameters
+  std::vector<torch::Tensor> values_;
   torch::Tensor x_;
   torch::Tensor y_;
 };

@@ -30,6 +30,7 @@ absl::Status CommitStarter::Start(bool finished) {
   RETURN_IF_ERROR(setup_.memory()->AwaitProgram());
   RETURN_IF_ERROR(storage.CheckStillThere());
   state_.finished = finished;
+  state_.buffers = context_.compute->Buffers();
   RETURN_IF_ERROR(journal_->Sync());
   std::string manifest = storage.manifest_path();
   std::function<absl::Status()> publish;

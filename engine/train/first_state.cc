@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -73,14 +74,31 @@ class ShardWeights {
   WeightSource* const weights_;
 };
 
+// Every rank reads all of them: there is little.
+absl::Status ReadBuffers(StepCompute& compute, WeightSource* weights) {
+  std::vector<StateBuffer> buffers = compute.Buffers();
+  for (StateBuffer& buffer : buffers) {
+    RETURN_IF_ERROR(weights->Read(buffer.name, 0, buffer.values.size(), buffer.values.data()));
+  }
+  return compute.SetBuffers(buffers);
+}
+
 }  // namespace
 
 absl::Status WriteFirstState(const RunContext& context, const RunSetup& setup,
                              WeightSource* weights) {
+  RETURN_IF_ERROR(AgreeAll(context.ranks.world, ReadBuffers(*context.compute, weights)));
   const StateLayout& layout = setup.plan().layout;
   const ShardWeights shard(context, weights);
+  // What is read in place is not written: nobody asks for it, and no replica sends it.
+  std::vector<UnitLayout> units = layout.units();
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    if (setup.store() != nullptr && setup.store()->IsInPlace(unit)) units[unit].parameters = 0;
+  }
+  const StateLayout written_layout(std::move(units), layout.planes(),
+                                   layout.gradient_bytes_per_parameter(), layout.tile_parameters());
   int64_t tiles = 0;
-  for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
+  for (int unit = 0; unit < layout.num_units(); ++unit) tiles += written_layout.NumTiles(unit);
   Progress progress("writing the initial state", tiles);
   // In the memory of what steps compute with and exchange, which is idle until the first. Of a
   // separate device's they read in less of the host's, which is in the books until steps need it.
@@ -91,7 +109,7 @@ absl::Status WriteFirstState(const RunContext& context, const RunSetup& setup,
     if (context.device != nullptr) {
       room.resize(kDeviceReadBytes + sizeof(double) * shard.grid().size);
     }
-    replicas.emplace(layout, shard.grid(), context.ranks.host_replicas,
+    replicas.emplace(written_layout, shard.grid(), context.ranks.host_replicas,
                      room.empty() ? whole.data() : room.data(),
                      room.empty() ? whole.size_bytes() : room.size(),
                      [&](int unit, uint64_t begin, uint64_t count, float* out) {

@@ -25,6 +25,16 @@ absl::Status RankTotals::ShareLabels() {
   return absl::OkStatus();
 }
 
+absl::Status RankTotals::ShareBuffers() {
+  if (context_.ranks.world == nullptr) return absl::OkStatus();
+  std::vector<StateBuffer> buffers = context_.compute->Buffers();
+  if (buffers.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string text,
+                   FromFirstRank(*context_.ranks.world, ToJson(buffers).dump()));
+  ASSIGN_OR_RETURN(buffers, StateBuffersFromJson(nlohmann::json::parse(text)));
+  return context_.compute->SetBuffers(buffers);
+}
+
 absl::StatusOr<double> RankTotals::LossSum() {
   if (context_.ranks.world == nullptr) return context_.compute->loss_sum();
   const double began = MonotonicSeconds();

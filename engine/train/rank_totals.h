@@ -26,6 +26,8 @@ class RankTotals {
   absl::StatusOr<bool> AnyStops(bool own);
   // The smallest of all ranks' numbers.
   absl::StatusOr<int64_t> Least(int64_t own);
+  // The first rank's buffers are everybody's from now on.
+  absl::Status ShareBuffers();
 
  private:
   absl::StatusOr<std::vector<int64_t>> Counts(int64_t own);

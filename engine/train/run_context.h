@@ -6,6 +6,7 @@
 #include "engine/plan/step_compute.h"
 #include "engine/ranks/sharded_step.h"
 #include "engine/run/run_storage.h"
+#include "engine/weights/weight_source.h"
 #include "swap/device/device.h"
 #include "swap/device/memory_budget.h"
 
@@ -20,6 +21,8 @@ struct RunContext {
   MemoryBudget* device_budget = nullptr;  // that LibTorch's memory is counted against
   Device* device = nullptr;               // on which `compute` computes; null: in the host's memory
   RankGroups ranks = {};                  // where options.ranks is more than one
+  // The first weights: what of them is frozen may be read where it lies. Null: all is copied.
+  const WeightSource* weights = nullptr;
 };
 
 }  // namespace spillway

@@ -5,8 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
+#include "engine/machine/compute_precision.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/ranks/shard_plan.h"
+#include "engine/weights/frozen_in_place.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -20,6 +22,17 @@ struct RunSetup::Planned {
   RunPlan run;
 };
 
+namespace {
+
+// What of the plan's lines says so, and why.
+std::string InFp32(const TrainOptions& options) {
+  if (!options.fp32_products()) return "";
+  const std::string why = ComputeRemark(*options.compute, options.dtype, options.device != "cpu");
+  return absl::StrCat("\n  products   in fp32", why.empty() ? "" : ": ", why);
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* context,
                                                            WriteAccount* writes, Trace* trace,
                                                            RunState& state) {
@@ -28,6 +41,7 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   SwapManagerOptions manager_options;
   manager_options.io = options.io;
   manager_options.io.trace = trace;
+  manager_options.in_place_bytes = InPlaceReadBytes(options);
   manager_options.device = context->device;
   if (options.ranks > 1) manager_options.ops_stream = StreamId::kExchange;
   if (options.update_threads > 0) manager_options.workers = options.update_threads;
@@ -58,13 +72,20 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
                               ? storage.committed_tile_parameters()
                               : options.tile_parameters;
   input.copies = storage.copies() != nullptr;
+  FrozenWeights frozen;
+  if (context_.weights != nullptr) {
+    frozen = FindFrozenInPlace(context_.model, GridOf(options), options.dtype, *context_.weights,
+                               options.output);
+  }
+  in_place_ = frozen.in_place;
+  input.in_place = in_place_.any() || storage.committed_in_place().any();
   input.separate_device = context_.device != nullptr;
   input.memory = planned.dry_run.memory;
   input.graphs = planned.dry_run.graphs;
   ASSIGN_OR_RETURN(planned.run, PlanRun(context_.model, options, input));
   const RunPlan& run = planned.run;
   if (!run.swaps) return RefusalOf(run);
-  RETURN_IF_ERROR(writes_.Check(*run.swaps));
+  RETURN_IF_ERROR(writes_.Check(*run.swaps, in_place_));
   deferred_ = run.update == UpdateMode::kDeferred;
   const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
   for (const StepOp& op : computed.ops) {
@@ -72,7 +93,9 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
     if (op.kind == OpKind::kLoss) break;
   }
   if (run.swaps->any_nvme() || !options.no_commit || storage.committed()) {
-    ASSIGN_OR_RETURN(store_, storage.OpenStore(run.swaps->layout, run.swaps->spill_room, state));
+    ASSIGN_OR_RETURN(store_,
+                     storage.OpenStore(run.swaps->layout, run.swaps->spill_room, state, in_place_));
+    if (!storage.committed()) LogCopied(frozen.copied_bytes);
     return absl::OkStatus();
   }
   return storage.OpenNone();
@@ -103,12 +126,21 @@ absl::Status RunSetup::PlanTimed(Planned& planned) {
   if (!input.clock) return absl::OkStatus();
   TimeOperations(run, dry_run, rates, *input.clock);
   ASSIGN_OR_RETURN(run, PlanRun(context_.model, options, input));
-  RETURN_IF_ERROR(writes_.Check(*run.swaps));
+  RETURN_IF_ERROR(writes_.Check(*run.swaps, in_place_));
   // Timed, the plan may leave room for other graphs.
   TimeOperations(run, dry_run, rates, *input.clock);
   clock_ = input.clock;
   forecast_ = ForecastRun(*run.swaps, *clock_);
   return absl::OkStatus();
+}
+
+void RunSetup::LogCopied(uint64_t bytes) const {
+  if (bytes == 0) return;
+  LogInfo(absl::StrCat(
+      FormatBytes(bytes),
+      " of the frozen weights are copied once into swap: in the model's files they "
+      "are not ",
+      std::string(DTypeName(context_.options.dtype)), ", or these files are OUTPUT's"));
 }
 
 absl::Status RunSetup::TakeMemory(RunPlan& run, const SwapManagerOptions& manager_options) {
@@ -157,12 +189,27 @@ absl::Status RunSetup::TakeMemory(RunPlan& run, const SwapManagerOptions& manage
   return absl::OkStatus();
 }
 
+// Of the plan's lines: what of the weights stays where it lies.
+std::string RunSetup::InPlaceLine() const {
+  uint64_t bytes = 0;
+  for (int unit = 0; unit < plan().layout.num_units(); ++unit) {
+    if (store_ != nullptr && store_->IsInPlace(unit)) bytes += plan().layout.UnitBytes(unit);
+  }
+  if (bytes == 0) return "";
+  return absl::StrCat("\n  in place   ", FormatBytes(bytes),
+                      " of frozen weights stay in the model's files");
+}
+
 void RunSetup::LogPlan(const RunPlan& run) const {
+  const uint64_t parameters = context_.model.parameter_count();
+  const uint64_t trained = context_.model.trained_parameter_count();
   LogInfo(absl::StrCat(
-      "plan for ", context_.model.parameter_count(), " parameters in ", context_.model.units.size(),
-      " units\n", plan().Summary(), graphs_.Summary(), "\n  computing  ",
-      FormatBytes(computing_bytes_), " of device memory at its peak\n", "  budgets    ",
-      FormatBytes(run.device_limit_bytes), " device, ", FormatBytes(run.host_limit_bytes), " host",
+      "plan for ", parameters, " parameters in ", context_.model.num_computing(), " units",
+      trained < parameters ? absl::StrCat(", ", trained, " trained") : "", "\n", plan().Summary(),
+      graphs_.Summary(), "\n  computing  ", FormatBytes(computing_bytes_),
+      " of device memory at its peak", InFp32(context_.options), InPlaceLine(), "\n",
+      "  budgets    ", FormatBytes(run.device_limit_bytes), " device, ",
+      FormatBytes(run.host_limit_bytes), " host",
       forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));
 }
 

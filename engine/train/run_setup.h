@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/cuda/cuda_optimizer_tiles.h"
@@ -63,6 +64,8 @@ class RunSetup {
   absl::Status PlanUntimed(Planned& planned, RunState& state);
   absl::Status PlanTimed(Planned& planned);
   absl::Status TakeMemory(RunPlan& run, const SwapManagerOptions& manager_options);
+  void LogCopied(uint64_t bytes) const;
+  std::string InPlaceLine() const;
   void LogPlan(const RunPlan& run) const;
 
   const RunContext& context_;
@@ -72,6 +75,7 @@ class RunSetup {
   bool deferred_ = false;
   int64_t evaluate_ops_ = 0;
   int workers_ = 1;
+  InPlaceUnits in_place_;  // what can be read where it lies; the store says what is
   uint64_t computing_bytes_ = 0;
   GraphPlan graphs_;
   std::optional<StepClock> clock_;  // what forecast_ was made with

@@ -109,6 +109,7 @@ absl::Status Trainer::Start(WeightSource* weights) {
 
 absl::Status Trainer::BringFirstState(WeightSource* weights) {
   if (!context_.storage->committed()) return WriteFirstState(context_, *setup_, weights);
+  RETURN_IF_ERROR(context_.compute->SetBuffers(state_.buffers));
   RETURN_IF_ERROR(setup_->manager()->LoadResident());
   LogInfo(absl::StrCat("resuming after step ", state_.step));
   return context_.storage->FinishCopies();
@@ -344,6 +345,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   row.tokens = compute.label_count();
   ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
   row.loss = MeanLoss(loss_sum, row.tokens);
+  RETURN_IF_ERROR(totals_->ShareBuffers());
 
   if (deferred) {
     StepMeter::Wait wait(*meter_);

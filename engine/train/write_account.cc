@@ -4,9 +4,9 @@
 
 namespace spillway {
 
-absl::Status WriteAccount::Check(const SwapPlan& plan) {
+absl::Status WriteAccount::Check(const SwapPlan& plan, const InPlaceUnits& in_place) {
   const TrainOptions& options = context_.options;
-  plan_ = PlanWrites(plan, !context_.storage->committed(), !options.no_commit);
+  plan_ = PlanWrites(plan, !context_.storage->committed(), !options.no_commit, in_place);
   if (options.resume) {
     ASSIGN_OR_RETURN(before_bytes_, WrittenBytes::Read(context_.storage->output()));
   }

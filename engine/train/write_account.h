@@ -19,8 +19,8 @@ class WriteAccount {
   explicit WriteAccount(const RunContext* context) : context_(*context) {}
 
   // Before anything is written: an error that ends in exit code 3 where the limit allows no step
-  // of `plan`.
-  absl::Status Check(const SwapPlan& plan);
+  // of `plan`, where nothing of `in_place` is written.
+  absl::Status Check(const SwapPlan& plan, const InPlaceUnits& in_place);
 
   // Opens OUTPUT/bytes-written before the first state is written by `manager`, which outlives this.
   absl::Status Open(const SwapManager* manager);

@@ -1,7 +1,11 @@
 // The weights of a run as safetensors, streamed tile by tile.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "engine/weights/safetensors_model_writer.h"
@@ -9,10 +13,32 @@
 
 namespace spillway {
 
-// Writes every parameter, rounded from its fp32 master to `dtype`, into `directory`
+struct ExportOptions {
+  DType dtype = DType::kFloat32;
+  uint64_t max_shard_bytes = kDefaultShardBytes;
+  // By tensor: the file and the dtype that it shall have instead, in every field that is set.
+  struct Place {
+    std::string file;  // "": by size
+    std::optional<DType> dtype;
+  };
+  std::map<std::string, Place> places = {};
+  // Whether a parameter is not written. Null: all are.
+  std::function<bool(const std::string& name)> leave_out = nullptr;
+  // Makes of a parameter's values, from the `first` on, what is written. Null: nothing else.
+  std::function<void(const std::string& name, uint64_t first, std::vector<float>& values)> change =
+      nullptr;
+};
+
+// Calls `visit` for every parameter's values in fp32, piece by piece in order; what it returns but
+// OK ends it. A tile of memory.
+absl::Status ReadValues(const StateSource& source,
+                        const std::function<absl::Status(const std::string& name, uint64_t first,
+                                                         std::vector<float>& values)>& visit);
+
+// Writes every parameter, rounded from its fp32 master, and every buffer into `directory`
 // (created where missing): one file, or shards with an index. A tile of memory. A kill
 // at any moment leaves no half file under a final name.
-absl::Status ExportWeights(const StateSource& source, DType dtype, const std::string& directory,
-                           uint64_t max_shard_bytes = kDefaultShardBytes);
+absl::Status ExportWeights(const StateSource& source, const ExportOptions& options,
+                           const std::string& directory, FileSystem& files = FileSystem::Real());
 
 }  // namespace spillway

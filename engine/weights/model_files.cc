@@ -1,50 +1,45 @@
 #include "engine/weights/model_files.h"
 
-#include <sys/stat.h>
-
-#include <filesystem>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/weights/export_weights.h"
+#include "engine/weights/safetensors_index.h"
+#include "engine/weights/safetensors_model.h"
 #include "io/base/status.h"
-#include "io/file.h"
 #include "io/file_system.h"
+#include "io/own_files.h"
 
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGenerationConfig = "generation_config.json";
-// A tokenizer.json of the largest vocabularies has 35 MB.
-constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
+// {"tensor": ["file", "bfloat16"], ...} of the weights that a run began with.
+constexpr const char* kWeightPlaces = "weight_places.json";
 
-absl::Status MakeDirectory(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  return error ? ErrnoStatus(error.value(), absl::StrCat("create ", path)) : absl::OkStatus();
+bool IsThere(FileSystem& files, const std::string& path) {
+  return files.Look(path, SymbolicLink::kFollow).ok();
 }
 
-absl::Status CopyFile(const std::string& from, const std::string& to) {
-  ASSIGN_OR_RETURN(const std::string content, ReadSmallFile(from, kMaxFileBytes));
-  return WriteFileAtomically(to, content);
+absl::Status CopyFile(FileSystem& files, const std::string& from, const std::string& to) {
+  ASSIGN_OR_RETURN(const std::string content, files.ReadSmallFile(from));
+  return WriteFileAtomically(files, to, content);
 }
 
 // The plain files of a directory but config.json.
-absl::StatusOr<std::vector<std::string>> OtherFiles(const std::string& directory) {
+absl::StatusOr<std::vector<std::string>> OtherFiles(FileSystem& files,
+                                                    const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> all, files.List(directory));
   std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && name != kConfig && name[0] != '.' &&
-        name.find(".tmp-") == std::string::npos) {
-      names.push_back(name);
-    }
+  for (const std::string& name : all) {
+    if (name == kConfig || name[0] == '.' || IsAtomicWriteLeftover(name)) continue;
+    const auto info = files.Look(absl::StrCat(directory, "/", name), SymbolicLink::kFollow);
+    if (info.ok() && info->kind == FileInfo::Kind::kFile) names.push_back(name);
   }
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("list ", directory));
   return names;
 }
 
@@ -69,14 +64,49 @@ const char* TorchName(DType dtype) {
   return "";
 }
 
+std::optional<DType> DTypeOfTorchName(const json& name) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (name == TorchName(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+// Of a directory's safetensors; null where it has none that we read.
+json WeightPlacesOf(const std::string& model_directory) {
+  const auto model = SafetensorsModel::Open(model_directory);
+  if (!model.ok()) return nullptr;
+  json places = json::object();
+  for (const SafetensorsFile* file : (*model)->files()) {
+    for (const SafetensorsTensor& tensor : file->tensors()) {
+      const auto dtype = SafetensorsDType(tensor.dtype);
+      if (dtype) places[tensor.name] = {FileName(file->path()), TorchName(*dtype)};
+    }
+  }
+  return places;
+}
+
+// What SaveModelFiles has said of them. Only names of files that an export may have are taken.
+std::map<std::string, ExportOptions::Place> ReadWeightPlaces(FileSystem& files,
+                                                             const std::string& directory) {
+  std::map<std::string, ExportOptions::Place> places;
+  const auto text = files.ReadSmallFile(absl::StrCat(directory, "/", kWeightPlaces));
+  if (!text.ok()) return places;
+  const json saved = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!saved.is_object()) return places;
+  for (const auto& [name, place] : saved.items()) {
+    if (!place.is_array() || place.size() != 2 || !place[0].is_string()) return {};
+    const std::string file = place[0].get<std::string>();
+    places[name] = {IsWeightsFile(file) ? file : "", DTypeOfTorchName(place[1])};
+  }
+  return places;
+}
+
 // fp32 where the config does not say.
 DType SavedDType(const json& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
     const auto found = config.find(key);
     if (found == config.end()) continue;
-    for (const DType dtype : {DType::kBFloat16, DType::kFloat16}) {
-      if (*found == TorchName(dtype)) return dtype;
-    }
+    if (const auto dtype = DTypeOfTorchName(*found)) return *dtype;
   }
   return DType::kFloat32;
 }
@@ -86,61 +116,73 @@ DType SavedDType(const json& config) {
 std::string SourceDirectory(const std::string& output) { return output + "/source"; }
 
 absl::Status SaveModelFiles(const json& config, const std::string& model_directory,
-                            const Tokenizer* tokenizer, const std::string& to) {
-  RETURN_IF_ERROR(MakeDirectory(to));
+                            const Tokenizer* tokenizer, const std::string& to, FileSystem& files) {
+  RETURN_IF_ERROR(CreateDirectories(files, to));
   const std::string generation = absl::StrCat(model_directory, "/", kGenerationConfig);
-  std::error_code error;
-  if (fs::exists(generation, error)) {
-    RETURN_IF_ERROR(CopyFile(generation, absl::StrCat(to, "/", kGenerationConfig)));
+  if (IsThere(files, generation)) {
+    RETURN_IF_ERROR(CopyFile(files, generation, absl::StrCat(to, "/", kGenerationConfig)));
   } else {
-    RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(to, "/", kGenerationConfig),
+    RETURN_IF_ERROR(WriteFileAtomically(files, absl::StrCat(to, "/", kGenerationConfig),
                                         GenerationConfig(config).dump(2) + "\n"));
   }
   if (tokenizer != nullptr) RETURN_IF_ERROR(tokenizer->Save(to));
-  return WriteFileAtomically(absl::StrCat(to, "/", kConfig), config.dump(2) + "\n");
+  const std::string places = absl::StrCat(to, "/", kWeightPlaces);
+  if (const json weights = WeightPlacesOf(model_directory); !weights.is_null()) {
+    RETURN_IF_ERROR(WriteFileAtomically(files, places, weights.dump() + "\n"));
+  } else {
+    RETURN_IF_ERROR(RemoveIfThere(files, places));
+  }
+  return WriteFileAtomically(files, absl::StrCat(to, "/", kConfig), config.dump(2) + "\n");
 }
 
-absl::Status CopyModelFiles(const std::string& from, const std::string& to) {
-  std::error_code error;
-  if (!fs::exists(from, error)) return absl::OkStatus();
-  RETURN_IF_ERROR(MakeDirectory(to));
-  ASSIGN_OR_RETURN(std::vector<std::string> names, OtherFiles(from));
-  if (fs::exists(absl::StrCat(from, "/", kConfig), error)) names.push_back(kConfig);
+absl::Status CopyModelFiles(const std::string& from, const std::string& to, FileSystem& files) {
+  if (!IsThere(files, from)) return absl::OkStatus();
+  RETURN_IF_ERROR(CreateDirectories(files, to));
+  ASSIGN_OR_RETURN(std::vector<std::string> names, OtherFiles(files, from));
+  if (IsThere(files, absl::StrCat(from, "/", kConfig))) names.push_back(kConfig);
   for (const std::string& name : names) {
-    RETURN_IF_ERROR(CopyFile(absl::StrCat(from, "/", name), absl::StrCat(to, "/", name)));
+    RETURN_IF_ERROR(CopyFile(files, absl::StrCat(from, "/", name), absl::StrCat(to, "/", name)));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<DType> ExportModel(const StateSource& state, std::optional<DType> dtype,
-                                  const std::string& source_directory, const std::string& to,
-                                  uint64_t max_shard_bytes) {
-  RETURN_IF_ERROR(MakeDirectory(to));
+absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& source_directory,
+                                  const std::string& to, const ModelExportOptions& asked,
+                                  FileSystem& files) {
+  RETURN_IF_ERROR(CreateDirectories(files, to));
   const std::string config_path = absl::StrCat(to, "/", kConfig);
   json config;
-  std::error_code error;
   const std::string saved = absl::StrCat(source_directory, "/", kConfig);
-  if (fs::exists(saved, error)) {
-    ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(saved, kMaxFileBytes));
+  if (IsThere(files, saved)) {
+    ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(saved));
     config = json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!config.is_object()) {
       return absl::DataLossError(absl::StrCat(saved, " is not a JSON object"));
     }
   }
-  if (!dtype) dtype = SavedDType(config);
-  fs::remove(config_path, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", config_path));
-  RETURN_IF_ERROR(ExportWeights(state, *dtype, to, max_shard_bytes));
-  if (config.is_null()) return *dtype;
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, OtherFiles(source_directory));
-  for (const std::string& name : names) {
-    RETURN_IF_ERROR(
-        CopyFile(absl::StrCat(source_directory, "/", name), absl::StrCat(to, "/", name)));
+  ExportOptions options;
+  options.places = ReadWeightPlaces(files, source_directory);
+  for (auto& [name, place] : options.places) {
+    if (asked.dtype) place.dtype.reset();
+    if (asked.max_shard_bytes) place.file.clear();
   }
-  config["torch_dtype"] = TorchName(*dtype);  // until transformers 4.55
-  config["dtype"] = TorchName(*dtype);        // since
-  RETURN_IF_ERROR(WriteFileAtomically(config_path, config.dump(2) + "\n"));
-  return *dtype;
+  options.dtype = asked.dtype.value_or(SavedDType(config));
+  options.max_shard_bytes = asked.max_shard_bytes.value_or(kDefaultShardBytes);
+  options.leave_out = asked.leave_out;
+  options.change = asked.change;
+  RETURN_IF_ERROR(RemoveIfThere(files, config_path));
+  RETURN_IF_ERROR(ExportWeights(state, options, to, files));
+  if (config.is_null()) return options.dtype;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, OtherFiles(files, source_directory));
+  for (const std::string& name : names) {
+    if (name == kWeightPlaces || name == kAdapterConfigName) continue;
+    RETURN_IF_ERROR(
+        CopyFile(files, absl::StrCat(source_directory, "/", name), absl::StrCat(to, "/", name)));
+  }
+  config["torch_dtype"] = TorchName(options.dtype);  // until transformers 4.55
+  config["dtype"] = TorchName(options.dtype);        // since
+  RETURN_IF_ERROR(WriteFileAtomically(files, config_path, config.dump(2) + "\n"));
+  return options.dtype;
 }
 
 }  // namespace spillway

@@ -5,8 +5,10 @@
 // be exported at any time, without the directory that the model came from.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -18,24 +20,38 @@
 
 namespace spillway {
 
+// Says there, and in a directory of PEFT's, what adapters are: engine/adapters/lora_config.h.
+inline constexpr const char* kAdapterConfigName = "adapter_config.json";
+
 // OUTPUT/source.
 std::string SourceDirectory(const std::string& output);
 
 // Writes `config` as config.json, the generation_config.json of `model_directory` (or, where
-// it has none, one with the special tokens that `config` names), and the tokenizer's files
-// (null: none) into `to`, created where missing.
+// it has none, one with the special tokens that `config` names), the tokenizer's files (null:
+// none), and which of its files has which weights in which dtype into `to`, created where missing.
 absl::Status SaveModelFiles(const nlohmann::json& config, const std::string& model_directory,
-                            const Tokenizer* tokenizer, const std::string& to);
+                            const Tokenizer* tokenizer, const std::string& to,
+                            FileSystem& files = FileSystem::Real());
 
 // Copies what SaveModelFiles wrote in `from` to `to`, where both are in one file system or not;
 // nothing where there is no `from`.
-absl::Status CopyModelFiles(const std::string& from, const std::string& to);
+absl::Status CopyModelFiles(const std::string& from, const std::string& to,
+                            FileSystem& files = FileSystem::Real());
 
-// A Hugging Face directory in `to` (created where missing): the weights of `state` in `dtype`
-// (default: the one that the saved config names) and the files of `source_directory`.
-// config.json comes last, and so says that the rest is whole. Returns the dtype.
-absl::StatusOr<DType> ExportModel(const StateSource& state, std::optional<DType> dtype,
-                                  const std::string& source_directory, const std::string& to,
-                                  uint64_t max_shard_bytes = kDefaultShardBytes);
+struct ModelExportOptions {
+  std::optional<DType> dtype = {};  // none: each tensor's where it came from, or the saved config's
+  std::optional<uint64_t> max_shard_bytes = {};  // none: in the files that they came in
+  // As ExportOptions'.
+  std::function<bool(const std::string& name)> leave_out = nullptr;
+  std::function<void(const std::string& name, uint64_t first, std::vector<float>& values)> change =
+      nullptr;
+};
+
+// A Hugging Face directory in `to` (created where missing): the weights of `state`, and the files
+// of `source_directory`. config.json comes last, and so says that the rest is whole. Returns the
+// dtype.
+absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& source_directory,
+                                  const std::string& to, const ModelExportOptions& asked = {},
+                                  FileSystem& files = FileSystem::Real());
 
 }  // namespace spillway

@@ -1,11 +1,18 @@
 #include "engine/weights/safetensors_index.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/strict_json.h"
 #include "engine/weights/safetensors_header.h"
 #include "io/base/status.h"
 
 namespace spillway {
+
+bool IsWeightsFile(absl::string_view name) {
+  if (name == kSafetensorsName) return true;
+  return absl::StartsWith(name, "model-") && absl::StrContains(name, "-of-") &&
+         absl::EndsWith(name, ".safetensors") && !absl::StrContains(name, '/');
+}
 
 absl::StatusOr<ShardOfTensor> ParseSafetensorsIndex(absl::string_view text,
                                                     absl::string_view file) {

@@ -13,6 +13,10 @@ namespace spillway {
 inline constexpr absl::string_view kSafetensorsName = "model.safetensors";
 inline constexpr absl::string_view kSafetensorsIndexName = "model.safetensors.index.json";
 
+// Whether an export may have a file of weights of this name: the single one, or
+// "model-00001-of-00002.safetensors".
+bool IsWeightsFile(absl::string_view name);
+
 // Tensor -> the name of a file beside the index. Not empty; every name stays in the directory.
 using ShardOfTensor = std::map<std::string, std::string>;
 

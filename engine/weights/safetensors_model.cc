@@ -138,6 +138,16 @@ absl::Status SafetensorsModel::Read(const std::string& name, uint64_t first, uin
   return found->second.file->ReadFp32(name, first, count, out);
 }
 
+std::optional<StoredTensor> SafetensorsModel::Stored(const std::string& name) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) return std::nullopt;
+  const auto& [file, tensor] = found->second;
+  const std::optional<DType> dtype = SafetensorsDType(tensor->dtype);
+  if (!dtype) return std::nullopt;
+  return StoredTensor{file->path(), file->size_bytes(),   tensor->name,
+                      *dtype,       tensor->offset_bytes, tensor->size_bytes};
+}
+
 absl::StatusOr<std::string> SafetensorsModel::Fingerprint() const {
   std::vector<uint64_t> digests;
   for (const auto& file : files_) {
@@ -147,11 +157,16 @@ absl::StatusOr<std::string> SafetensorsModel::Fingerprint() const {
   return absl::StrFormat("%016x", Checksum(digests.data(), digests.size() * sizeof(uint64_t)));
 }
 
+std::optional<DType> SafetensorsDType(absl::string_view name) {
+  if (name == "BF16") return DType::kBFloat16;
+  if (name == "F16") return DType::kFloat16;
+  if (name == "F32") return DType::kFloat32;
+  return std::nullopt;
+}
+
 DType SafetensorsModel::dtype() const {
   for (const SafetensorsTensor* tensor : tensors()) {
-    if (tensor->dtype == "BF16") return DType::kBFloat16;
-    if (tensor->dtype == "F16") return DType::kFloat16;
-    if (tensor->dtype == "F32") return DType::kFloat32;
+    if (const auto dtype = SafetensorsDType(tensor->dtype)) return *dtype;
   }
   return DType::kFloat32;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@
 #include "engine/weights/weight_source.h"
 
 namespace spillway {
+
+// What a file calls "F32", "BF16" or "F16"; none for others.
+std::optional<DType> SafetensorsDType(absl::string_view name);
 
 // The weights of a Hugging Face model directory. Any thread.
 class SafetensorsModel final : public WeightSource {
@@ -33,6 +37,8 @@ class SafetensorsModel final : public WeightSource {
   const SafetensorsTensor* Find(absl::string_view name) const;
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+
+  std::optional<StoredTensor> Stored(const std::string& name) const override;
 
   // What the weights are stored in: the first tensor's dtype of those that we know.
   DType dtype() const;

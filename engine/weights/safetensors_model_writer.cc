@@ -1,49 +1,33 @@
 #include "engine/weights/safetensors_model_writer.h"
 
-#include <dirent.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
-#include "io/file.h"
 #include "io/file_system.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
 namespace {
 
-absl::Status Remove(const std::string& path) {
-  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
-    return ErrnoStatus(errno, absl::StrCat("remove ", path));
-  }
-  return absl::OkStatus();
-}
-
 bool IsShardName(absl::string_view name) {
-  return absl::StartsWith(name, "model-") && absl::StrContains(name, "-of-") &&
-         (absl::EndsWith(name, ".safetensors") || absl::EndsWith(name, ".safetensors.partial"));
+  absl::ConsumeSuffix(&name, ".partial");
+  return name != kSafetensorsName && IsWeightsFile(name);
 }
 
 // Shards of an earlier export that this one does not replace.
-absl::Status RemoveOtherShards(const std::string& directory, const std::set<std::string>& keep) {
-  DIR* stream = ::opendir(directory.c_str());
-  if (stream == nullptr) return ErrnoStatus(errno, absl::StrCat("list ", directory));
-  std::vector<std::string> others;
-  while (const dirent* entry = ::readdir(stream)) {
-    if (IsShardName(entry->d_name) && keep.count(entry->d_name) == 0) {
-      others.push_back(entry->d_name);
-    }
-  }
-  ::closedir(stream);
-  for (const std::string& name : others) {
-    RETURN_IF_ERROR(Remove(absl::StrCat(directory, "/", name)));
+absl::Status RemoveOtherShards(FileSystem& files, const std::string& directory,
+                               const std::set<std::string>& keep) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
+  for (const std::string& name : names) {
+    if (!IsShardName(name) || keep.count(name) > 0) continue;
+    RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(directory, "/", name)));
   }
   return absl::OkStatus();
 }
@@ -52,7 +36,21 @@ absl::Status RemoveOtherShards(const std::string& directory, const std::set<std:
 
 std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensors,
                                          uint64_t max_shard_bytes) {
-  std::vector<SafetensorsShard> shards(1);
+  std::vector<SafetensorsShard> shards;
+  const bool named = !tensors.empty() &&
+                     std::all_of(tensors.begin(), tensors.end(),
+                                 [](const ExportTensor& tensor) { return !tensor.file.empty(); });
+  if (named) {
+    for (const ExportTensor& tensor : tensors) {
+      auto shard = std::find_if(shards.begin(), shards.end(), [&](const SafetensorsShard& one) {
+        return one.file_name == tensor.file;
+      });
+      if (shard == shards.end()) shard = shards.insert(shard, {tensor.file, {}});
+      shard->tensors.push_back(tensor);
+    }
+    return shards;
+  }
+  shards.emplace_back();
   uint64_t size_bytes = 0;
   for (const ExportTensor& tensor : tensors) {
     if (!shards.back().tensors.empty() && size_bytes + tensor.size_bytes() > max_shard_bytes) {
@@ -73,51 +71,70 @@ std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensor
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> SafetensorsModelWriter::Create(
-    absl::string_view directory, const std::vector<ExportTensor>& tensors,
-    uint64_t max_shard_bytes) {
-  std::unique_ptr<SafetensorsModelWriter> writer(new SafetensorsModelWriter);
+    absl::string_view directory, const std::vector<ExportTensor>& tensors, uint64_t max_shard_bytes,
+    FileSystem& files) {
+  std::unique_ptr<SafetensorsModelWriter> writer(new SafetensorsModelWriter(files));
   writer->directory_ = std::string(directory);
   writer->shards_ = PlanShards(tensors, max_shard_bytes);
-  if (writer->shards_.size() > 1) {
+  const size_t shards = writer->shards_.size();
+  writer->writers_.resize(shards);
+  writer->closed_.resize(shards);
+  std::map<std::string, size_t> shard_of;
+  for (size_t i = 0; i < shards; ++i) {
+    for (const ExportTensor& tensor : writer->shards_[i].tensors) shard_of[tensor.name] = i;
+  }
+  for (const ExportTensor& tensor : tensors) {
+    writer->places_.push_back({shard_of[tensor.name], tensor.elements()});
+  }
+  if (shards > 1) {
     // New shards may take the names of old ones: the old index goes first. (An old
     // single file stays, and is what readers take, until the new index stands.)
-    RETURN_IF_ERROR(Remove(absl::StrCat(directory, "/", kSafetensorsIndexName)));
-    RETURN_IF_ERROR(SyncDirectory(directory));
+    RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(directory, "/", kSafetensorsIndexName)));
+    RETURN_IF_ERROR(files.SyncDirectory(directory));
   }
-  RETURN_IF_ERROR(writer->OpenShard());
   return writer;
 }
 
-absl::Status SafetensorsModelWriter::OpenShard() {
-  const SafetensorsShard& shard = shards_[shard_];
-  ASSIGN_OR_RETURN(writer_, SafetensorsWriter::Create(
-                                absl::StrCat(directory_, "/", shard.file_name), shard.tensors));
+absl::Status SafetensorsModelWriter::Open(size_t shard) {
+  if (writers_[shard] != nullptr) return absl::OkStatus();
+  const std::string path = absl::StrCat(directory_, "/", shards_[shard].file_name);
+  ASSIGN_OR_RETURN(writers_[shard],
+                   SafetensorsWriter::Create(path, shards_[shard].tensors, {}, files_));
   return absl::OkStatus();
 }
 
+absl::Status SafetensorsModelWriter::Close(size_t shard) {
+  closed_[shard] = true;
+  return std::exchange(writers_[shard], nullptr)->Finish();
+}
+
 absl::Status SafetensorsModelWriter::AppendFp32(const float* values, uint64_t count) {
-  if (count == 0) return absl::OkStatus();
-  while (writer_->complete()) {
-    SPILLWAY_CHECK(shard_ + 1 < shards_.size());
-    RETURN_IF_ERROR(writer_->Finish());
-    ++shard_;
-    RETURN_IF_ERROR(OpenShard());
+  while (count > 0) {
+    while (next_ < places_.size() && places_[next_].left == 0) ++next_;
+    SPILLWAY_CHECK(next_ < places_.size());
+    Place& place = places_[next_];
+    const uint64_t n = std::min(count, place.left);
+    RETURN_IF_ERROR(Open(place.shard));
+    RETURN_IF_ERROR(writers_[place.shard]->AppendFp32(values, n));
+    values += n;
+    count -= n;
+    place.left -= n;
+    if (writers_[place.shard]->complete()) RETURN_IF_ERROR(Close(place.shard));
   }
-  return writer_->AppendFp32(values, count);
+  return absl::OkStatus();
 }
 
 absl::Status SafetensorsModelWriter::Finish() {
-  RETURN_IF_ERROR(writer_->Finish());
-  while (shard_ + 1 < shards_.size()) {  // only shards of empty tensors are left
-    ++shard_;
-    RETURN_IF_ERROR(OpenShard());
-    RETURN_IF_ERROR(writer_->Finish());
+  for (size_t shard = 0; shard < shards_.size(); ++shard) {
+    if (closed_[shard]) continue;  // or it has empty tensors alone
+    RETURN_IF_ERROR(Open(shard));
+    RETURN_IF_ERROR(Close(shard));
   }
   std::set<std::string> written;
   const std::string single = absl::StrCat(directory_, "/", kSafetensorsName);
   const std::string index = absl::StrCat(directory_, "/", kSafetensorsIndexName);
   if (shards_.size() == 1) {
-    RETURN_IF_ERROR(Remove(index));
+    RETURN_IF_ERROR(RemoveIfThere(files_, index));
   } else {
     uint64_t total_bytes = 0;
     nlohmann::json weight_map = nlohmann::json::object();
@@ -130,11 +147,11 @@ absl::Status SafetensorsModelWriter::Finish() {
     }
     const nlohmann::json document = {{"metadata", {{"total_size", total_bytes}}},
                                      {"weight_map", weight_map}};
-    RETURN_IF_ERROR(WriteFileAtomically(index, document.dump(2) + "\n"));
-    RETURN_IF_ERROR(Remove(single));
+    RETURN_IF_ERROR(WriteFileAtomically(files_, index, document.dump(2) + "\n"));
+    RETURN_IF_ERROR(RemoveIfThere(files_, single));
   }
-  RETURN_IF_ERROR(RemoveOtherShards(directory_, written));
-  return SyncDirectory(directory_);
+  RETURN_IF_ERROR(RemoveOtherShards(files_, directory_, written));
+  return files_.SyncDirectory(directory_);
 }
 
 }  // namespace spillway

@@ -22,7 +22,8 @@ struct SafetensorsShard {
 
 inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;  // as transformers' 5GB
 
-// Fills files in order up to `max_shard_bytes`; a larger tensor gets a file of its own.
+// The files that the tensors name, if each names one. Otherwise fills files in order up to
+// `max_shard_bytes`; a larger tensor gets a file of its own.
 std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensors,
                                          uint64_t max_shard_bytes = kDefaultShardBytes);
 
@@ -33,20 +34,28 @@ class SafetensorsModelWriter {
   // `directory` exists.
   static absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> Create(
       absl::string_view directory, const std::vector<ExportTensor>& tensors,
-      uint64_t max_shard_bytes = kDefaultShardBytes);
+      uint64_t max_shard_bytes = kDefaultShardBytes, FileSystem& files = FileSystem::Real());
 
   // As SafetensorsWriter's, over all tensors in their order.
   absl::Status AppendFp32(const float* values, uint64_t count);
   absl::Status Finish();
 
  private:
-  SafetensorsModelWriter() = default;
-  absl::Status OpenShard();
+  struct Place {
+    size_t shard = 0;
+    uint64_t left = 0;  // elements that are still to come
+  };
+  explicit SafetensorsModelWriter(FileSystem& files) : files_(files) {}
+  absl::Status Open(size_t shard);
+  absl::Status Close(size_t shard);
 
+  FileSystem& files_;
   std::string directory_;
   std::vector<SafetensorsShard> shards_;
-  size_t shard_ = 0;  // the one being written
-  std::unique_ptr<SafetensorsWriter> writer_;
+  std::vector<std::unique_ptr<SafetensorsWriter>> writers_;  // [shard] while it is being written
+  std::vector<bool> closed_;                                 // [shard]
+  std::vector<Place> places_;                                // [tensor]
+  size_t next_ = 0;  // the tensor that takes the next element
 };
 
 }  // namespace spillway

@@ -1,13 +1,7 @@
 #include "engine/weights/safetensors_writer.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -16,19 +10,12 @@
 #include "engine/weights/safetensors_header.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
-#include "io/file.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
-
-std::string DirectoryOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return path.substr(0, std::max<size_t>(slash, 1));
-}
 
 // The 8-byte length and the header, padded with spaces so that data is 8-byte aligned.
 std::string Header(const std::vector<ExportTensor>& tensors,
@@ -73,34 +60,31 @@ uint64_t ExportTensor::elements() const {
   return product;
 }
 
-SafetensorsWriter::SafetensorsWriter(std::string path, std::vector<ExportTensor> tensors)
-    : path_(std::move(path)),
+SafetensorsWriter::SafetensorsWriter(FileSystem& files, std::string path,
+                                     std::vector<ExportTensor> tensors)
+    : files_(files),
+      path_(std::move(path)),
       partial_(absl::StrCat(path_, ".partial")),
       tensors_(std::move(tensors)) {
   buffer_.reserve(kBufferBytes);
 }
 
 SafetensorsWriter::~SafetensorsWriter() {
-  if (!fd_.valid()) return;
+  if (file_ == nullptr) return;
   // Never finished.
-  ::unlink(partial_.c_str());
+  file_ = nullptr;
+  files_.Remove(partial_).IgnoreError();
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(
     absl::string_view path, std::vector<ExportTensor> tensors,
-    std::map<std::string, std::string> metadata) {
+    std::map<std::string, std::string> metadata, FileSystem& files) {
   metadata.emplace("format", "pt");
   std::unique_ptr<SafetensorsWriter> writer(
-      new SafetensorsWriter(std::string(path), std::move(tensors)));
-  const std::string& partial = writer->partial_;
+      new SafetensorsWriter(files, std::string(path), std::move(tensors)));
   // What a killed predecessor left.
-  if (::unlink(partial.c_str()) != 0 && errno != ENOENT) {
-    return ErrnoStatus(errno, absl::StrCat("remove ", partial));
-  }
-  writer->fd_ = UniqueFd(RetryOnSignal([&] {
-    return ::open(partial.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  }));
-  if (!writer->fd_.valid()) return ErrnoStatus(errno, absl::StrCat("create ", partial));
+  RETURN_IF_ERROR(RemoveIfThere(files, writer->partial_));
+  ASSIGN_OR_RETURN(writer->file_, files.Create(writer->partial_));
   const std::string header = Header(writer->tensors_, metadata);
   RETURN_IF_ERROR(writer->WriteAll(header.data(), header.size()));
   writer->SkipComplete();
@@ -151,7 +135,7 @@ absl::Status SafetensorsWriter::WriteAll(const void* data, uint64_t size_bytes) 
   const char* from = static_cast<const char*>(data);
   while (size_bytes > 0) {
     const uint64_t n = std::min<uint64_t>(size_bytes, kBufferBytes - buffer_.size());
-    buffer_.insert(buffer_.end(), from, from + n);
+    buffer_.append(from, n);
     from += n;
     size_bytes -= n;
     if (buffer_.size() == kBufferBytes) RETURN_IF_ERROR(Flush());
@@ -160,31 +144,19 @@ absl::Status SafetensorsWriter::WriteAll(const void* data, uint64_t size_bytes) 
 }
 
 absl::Status SafetensorsWriter::Flush() {
-  uint64_t done_bytes = 0;
-  while (done_bytes < buffer_.size()) {
-    const ssize_t written = RetryOnSignal([&] {
-      return ::write(fd_.get(), buffer_.data() + done_bytes, buffer_.size() - done_bytes);
-    });
-    if (written <= 0) {
-      return ErrnoStatus(written < 0 ? errno : EIO, absl::StrCat("write to ", partial_));
-    }
-    done_bytes += static_cast<uint64_t>(written);
-  }
+  RETURN_IF_ERROR(file_->Append(buffer_));
   buffer_.clear();
   return absl::OkStatus();
 }
 
 absl::Status SafetensorsWriter::Finish() {
-  SPILLWAY_CHECK(fd_.valid() && complete());
+  SPILLWAY_CHECK(file_ != nullptr && complete());
   RETURN_IF_ERROR(Flush());
-  if (RetryOnSignal([&] { return ::fdatasync(fd_.get()); }) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("sync ", partial_));
-  }
-  if (::rename(partial_.c_str(), path_.c_str()) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("rename ", partial_, " to ", path_));
-  }
-  fd_ = UniqueFd();
-  return SyncDirectory(DirectoryOf(path_));
+  RETURN_IF_ERROR(file_->Sync());
+  RETURN_IF_ERROR(file_->Close());
+  RETURN_IF_ERROR(files_.Rename(partial_, path_));
+  file_ = nullptr;
+  return files_.SyncDirectory(ParentPath(path_));
 }
 
 }  // namespace spillway

@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/numeric/dtype.h"
-#include "io/base/unique_fd.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -24,6 +24,7 @@ struct ExportTensor {
   std::string name;
   DType dtype = DType::kFloat32;
   std::vector<uint64_t> shape;  // empty: a scalar
+  std::string file = {};        // of a model in shards, where it shall be; empty: chosen by size
 
   uint64_t elements() const;
   uint64_t size_bytes() const { return elements() * DTypeBytes(dtype); }
@@ -36,7 +37,7 @@ class SafetensorsWriter {
   // REQUIRES: names are unique, and none is "__metadata__".
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(
       absl::string_view path, std::vector<ExportTensor> tensors,
-      std::map<std::string, std::string> metadata = {});
+      std::map<std::string, std::string> metadata = {}, FileSystem& files = FileSystem::Real());
   // Without Finish nothing remains.
   ~SafetensorsWriter();
   SafetensorsWriter(const SafetensorsWriter&) = delete;
@@ -59,18 +60,19 @@ class SafetensorsWriter {
   absl::Status Finish();
 
  private:
-  SafetensorsWriter(std::string path, std::vector<ExportTensor> tensors);
+  SafetensorsWriter(FileSystem& files, std::string path, std::vector<ExportTensor> tensors);
   absl::Status WriteAll(const void* data, uint64_t size_bytes);
   absl::Status Flush();
   void SkipComplete();
 
+  FileSystem& files_;
   std::string path_;
   std::string partial_;
   std::vector<ExportTensor> tensors_;
   size_t current_ = 0;          // the tensor that takes the next element
   uint64_t written_bytes_ = 0;  // of the current tensor
-  std::vector<char> buffer_;
-  UniqueFd fd_;
+  std::string buffer_;
+  std::unique_ptr<NewFile> file_;  // null once it has its name
 };
 
 }  // namespace spillway

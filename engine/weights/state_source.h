@@ -3,9 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/model_description.h"
+#include "engine/model/state_buffer.h"
 #include "engine/numeric/dtype.h"
 #include "swap/mover/swap_manager.h"
 #include "swap/plan/state_layout.h"
@@ -16,6 +18,7 @@ struct StateSource {
   ModelDescription model;
   StateLayout layout;
   DType dtype = DType::kBFloat16;
+  std::vector<StateBuffer> buffers = {};
   // Calls `visit` for every tile in order, with planes [first, last).
   std::function<absl::Status(int first_plane, int last_plane, const SwapManager::FillTile& visit)>
       read;

@@ -3,11 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "engine/numeric/dtype.h"
 
 namespace spillway {
+
+// A parameter that is one tensor of a file, row-major and side by side.
+struct StoredTensor {
+  std::string file;
+  uint64_t file_bytes = 0;
+  std::string name;  // in the file
+  DType dtype = DType::kFloat32;
+  uint64_t offset_bytes = 0;
+  uint64_t size_bytes = 0;
+};
 
 class WeightSource {
  public:
@@ -21,6 +33,10 @@ class WeightSource {
   // Whether they are read from somewhere, so that of several ranks with the same weights one
   // should do it for all. Otherwise each makes its own.
   virtual bool reads_files() const { return true; }
+
+  // Where a parameter's very bytes lie: who needs them as they are may read them there. None: they
+  // are made, come from somewhere else, or have to be looked at by Read.
+  virtual std::optional<StoredTensor> Stored(const std::string& name) const { return std::nullopt; }
 };
 
 }  // namespace spillway

@@ -173,7 +173,8 @@ void Buffers::LeaveAddresses(Buffer& buffer) {
 }
 
 bool Buffers::CanFetch(const Buffer& buffer) const {
-  return (buffer.use == BufferUse::kWeights ? settled_ : saved_)[buffer.unit] == buffer.version;
+  return buffer.use == BufferUse::kWeights ? Holds(buffer.unit, buffer.version)
+                                           : saved_[buffer.unit] == buffer.version;
 }
 
 }  // namespace spillway

@@ -51,6 +51,7 @@ enum class BufferState : uint8_t {
   kReleased,
 };
 
+class InPlaceRead;
 class Prefetch;
 struct Buffer;
 
@@ -60,8 +61,9 @@ struct BufferTransfer {
   Prefetch* prefetch = nullptr;
   Buffer* buffer = nullptr;
   int piece = 0;
-  uint64_t checksum = 0;  // of what is written
-  int stage = -1;         // that a discrete device's weights pass through
+  uint64_t checksum = 0;            // of what is written
+  int stage = -1;                   // that a discrete device's weights pass through
+  InPlaceRead* in_place = nullptr;  // what brings a tile from the model's files
   absl::Status status;
   IoRequest request;
 };
@@ -124,6 +126,10 @@ class Buffers {
   // --- Versions.
   // What the unit's place, in memory or the store, holds.
   int64_t settled(int unit) const { return settled_[unit]; }
+  // A frozen one's is every version.
+  bool Holds(int unit, int64_t version) const {
+    return context_.layout.frozen(unit) || settled_[unit] == version;
+  }
   const std::vector<int64_t>& settled() const { return settled_; }
   void Settle(int unit, int64_t version) { settled_[unit] = version; }
   // The unit's input in the store is that of the program which reads `version`.

@@ -38,8 +38,13 @@ void Committer::Advance() {
 void Committer::StartSaves() {
   for (int unit = 0; unit < context_.layout.num_units(); ++unit) {
     bool any = false;
-    for (int plane = 0; plane < context_.layout.num_planes(); ++plane) {
+    for (int plane = 0; plane < context_.layout.NumPlanes(unit); ++plane) {
       any |= !context_.plan.placements[unit].InStore(plane);
+    }
+    // Once it is there it stays as it is.
+    for (int tile = 0; any && context_.layout.frozen(unit) && tile < context_.layout.NumTiles(unit);
+         ++tile) {
+      any = store_->IsStale(unit, tile, 0);
     }
     if (any) passes_->Save(unit, run_->record.step);
   }

@@ -13,7 +13,7 @@ DeviceTiles::DeviceTiles(const MoverContext& context, Buffers* buffers)
 }
 
 void DeviceTiles::CopyPlanes(int unit, int tile, bool to_device, const std::vector<char*>& planes) {
-  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+  for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
     if (!plan_.HomeOnDevice(unit, plane)) continue;
     char* const home = context_.PlaneHome(unit, tile, plane);
     const uint64_t bytes = layout_.PlaneBytes(unit, tile, plane);
@@ -64,7 +64,7 @@ void DeviceTiles::UpdateInPlace(TileTask& task) {
     Round(task, gradient);
   }
   std::vector<char*> planes;
-  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+  for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
     planes.push_back(context_.PlaneHome(unit, tile, plane));
   }
   Update(task, std::move(planes), gradient);
@@ -89,7 +89,7 @@ void DeviceTiles::UpdateStaged(TileTask& task) {
   char* const there = context_.Address(plan_.device_tile_spans[task.device_tile]);
   const uint64_t weight_bytes = layout_.PlaneBytes(unit, tile, 0);
   std::vector<char*> planes;
-  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+  for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
     planes.push_back(plan_.HomeOnDevice(unit, plane)
                          ? context_.PlaneHome(unit, tile, plane)
                          : there + layout_.PlaneOffset(unit, tile, plane));
@@ -115,7 +115,7 @@ void DeviceTiles::UpdateStaged(TileTask& task) {
     buffers_->WaitForAddresses(*pass.destination, StreamId::kToHost);
     lane.CopyWithin(task.destination, planes[0], weight_bytes);
   }
-  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+  for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
     if (!plan_.StreamsOut(unit, plane)) continue;
     lane.CopyToHost(unit, task.planes[plane], planes[plane], layout_.PlaneBytes(unit, tile, plane));
   }

@@ -20,17 +20,19 @@ Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* d
                .engine = engine_.get(),
                .thread = &thread_,
                .workers = &workers_,
+               .executor = options.executor,
                .lane = lane_.get(),
                .record = &record_,
                .trace = options.io.trace},
       buffers_(context_),
-      prefetch_(context_, &buffers_),
+      in_place_(context_, options.in_place_bytes),
+      prefetch_(context_, &buffers_, &in_place_),
       tile_buffers_(context_, &buffers_),
       device_tiles_(context_, &buffers_),
       passes_(context_, &buffers_, &tile_buffers_, &device_tiles_),
       committer_(context_, &passes_, options.executor),
       gate_(context_, &buffers_, &prefetch_, &passes_),
-      rest_(context_, &tile_buffers_, &device_tiles_) {
+      rest_(context_, &tile_buffers_, &device_tiles_, &in_place_) {
   thread_.Start([this] { return RunOnce(); }, /*threaded=*/options.executor == nullptr);
 }
 

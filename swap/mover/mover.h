@@ -6,6 +6,7 @@
 //   thread         tasks from other threads, and the failure that ends everything
 //   lane           a discrete device's streams; an empty one where compute uses the host's memory
 //   buffers        with an address and a lifetime in operations; which version stands where
+//   in place       reads tiles that lie in the model's files
 //   prefetch       fills buffers from the store, and writes spilled inputs there
 //   tile buffers   memory that tiles pass through
 //   device tiles   a discrete device's part in the work on a tile
@@ -24,6 +25,7 @@
 #include "swap/mover/buffers.h"
 #include "swap/mover/committer.h"
 #include "swap/mover/device_tiles.h"
+#include "swap/mover/in_place_reads.h"
 #include "swap/mover/mover_context.h"
 #include "swap/mover/op_gate.h"
 #include "swap/mover/passes.h"
@@ -70,6 +72,7 @@ class Mover {
   const std::unique_ptr<DeviceLane> lane_;
   const MoverContext context_;
   Buffers buffers_;
+  InPlaceReads in_place_;
   Prefetch prefetch_;
   TileBuffers tile_buffers_;
   DeviceTiles device_tiles_;

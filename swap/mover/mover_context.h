@@ -1,10 +1,14 @@
 // What the parts of the mover work with and none of them owns.
 #pragma once
 
+#include <utility>
+
+#include "io/base/trace.h"
 #include "io/io_engine.h"
 #include "swap/device/arena.h"
 #include "swap/device/tile_compute.h"
 #include "swap/mover/device_lane.h"
+#include "swap/mover/executor.h"
 #include "swap/mover/mover_record.h"
 #include "swap/mover/mover_thread.h"
 #include "swap/mover/worker_pool.h"
@@ -23,10 +27,22 @@ struct MoverContext {
   IoEngine* engine;
   MoverThread* thread;
   WorkerPool* workers;
+  Executor* executor;  // may be null
   DeviceLane* lane;
   MoverRecord* record;
   Trace* trace;  // may be null
 
+  void RunOnWorker(WorkerJob job) const {
+    if (executor != nullptr) return executor->RunJob(std::move(job));
+    const int64_t needed_by_op = job.needed_by_op;
+    workers->RunFirst(needed_by_op, [trace = trace, job = std::move(job)] {
+      {
+        const TraceSpan span(trace, job.kind, job.unit, job.tile);
+        job.work();
+      }
+      job.then();
+    });
+  }
   char* Address(const ArenaSpan& span) const {
     return arenas[static_cast<int>(span.tier)]->data() + span.offset;
   }

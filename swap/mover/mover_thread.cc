@@ -72,14 +72,14 @@ absl::Status MoverThread::error() const {
 }
 
 bool MoverThread::RunPosted() {
-  std::deque<Task> tasks;
   bool stopping;
   {
     MutexLock lock(mutex_);
-    tasks.swap(inbox_);
+    running_.swap(inbox_);
     stopping = stopping_;
   }
-  for (Task& task : tasks) task();
+  for (Task& task : running_) task();
+  running_.clear();
   if (stopping) failed_ = true;  // begin nothing new
   return !stopping;
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -61,11 +61,12 @@ class MoverThread {
   Round round_;
   std::thread thread_;
   bool progress_ = false;
+  std::vector<Task> running_;  // of RunPosted
   std::atomic<bool> failed_{false};
 
   mutable Mutex mutex_;
   CondVar changed_;
-  std::deque<Task> inbox_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Task> inbox_ ABSL_GUARDED_BY(mutex_);
   absl::Status error_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -87,7 +87,7 @@ bool OpGate::Ready(const StepOp& op, const QueuedProgram& program) const {
   };
   for (int unit : op.weights) {
     if (plan_.ReadsHome(unit)) {
-      if (buffers_->settled(unit) != program.version) return false;
+      if (!buffers_->Holds(unit, program.version)) return false;
     } else if (!ready(BufferUse::kWeights, unit)) {
       return false;
     }

@@ -38,6 +38,7 @@ void Passes::Initialize(const FillTile* fill, std::function<void(double)> progre
   initialize_progress_ = std::move(progress);
   initialize_waiter_ = std::move(done);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    if (context_.store != nullptr && context_.store->IsInPlace(unit)) continue;
     Add(PassKind::kInitialize, unit, 0, nullptr).fill = fill;
     initialize_tiles_ += layout_.NumTiles(unit);
   }

@@ -1,11 +1,13 @@
 #include "swap/mover/prefetch.h"
 
+#include <utility>
+
 #include "io/checksum.h"
 
 namespace spillway {
 
-Prefetch::Prefetch(const MoverContext& context, Buffers* buffers)
-    : context_(context), buffers_(buffers) {
+Prefetch::Prefetch(const MoverContext& context, Buffers* buffers, InPlaceReads* in_place)
+    : context_(context), buffers_(buffers), in_place_(in_place) {
   for (int i = 0; i < context.plan.stage_spans.size(); ++i) free_stages_.push_back(i);
 }
 
@@ -15,7 +17,7 @@ void Prefetch::Start(int64_t next_op) {
       Fill(*buffer, next_op);
     }
   }
-  FillStages(next_op);
+  FillInTurn(next_op);
 }
 
 void Prefetch::Fill(Buffer& buffer, int64_t next_op) {
@@ -27,12 +29,12 @@ void Prefetch::Fill(Buffer& buffer, int64_t next_op) {
   buffer.transfers_left = pieces;
   buffer.transfers.resize(pieces);
   if (pieces == 0) buffer.state = BufferState::kReady;
+  if (InPlace(buffer)) return;  // FillInTurn goes on
   char* data = context_.Address(buffer.span);
   for (int piece = 0; piece < pieces; ++piece) {
-    IoRequest& request = Prepare(buffer, piece, IoOp::kRead, data, next_op);
-    data += request.size_bytes;
-    request.done = &ReadDone;
-    context_.engine->Submit(&request);
+    BufferTransfer& transfer = Prepare(buffer, piece, IoOp::kRead, data, next_op);
+    data += transfer.request.size_bytes;
+    Read(transfer);
   }
 }
 
@@ -41,7 +43,7 @@ void Prefetch::FillOnDevice(Buffer& buffer) {
   if (plan_.placements[buffer.unit].weight == Tier::kNvme && tiles > 0) {
     buffer.transfers.resize(tiles);
     buffer.transfers_left = tiles;
-    return;  // FillStages goes on
+    return;  // FillInTurn goes on
   }
   buffers_->WaitForAddresses(buffer, StreamId::kToDevice);
   if (tiles > 0) {
@@ -53,34 +55,46 @@ void Prefetch::FillOnDevice(Buffer& buffer) {
   buffer.state = BufferState::kReady;
 }
 
-// From the store a tile at a time, through as many stages as there are; the buffer that is
-// needed first has them first.
-void Prefetch::FillStages(int64_t next_op) {
+// A tile at a time: from the store to a device through as many stages as there are, and from the
+// model's files as there is memory for; the buffer that is needed first has them first.
+void Prefetch::FillInTurn(int64_t next_op) {
   for (const auto& buffer : buffers_->near()) {
-    if (free_stages_.empty()) return;
-    if (!buffers_->OnDevice(*buffer) || buffer->state != BufferState::kFetching) continue;
-    while (buffer->next_transfer < buffer->transfers.size() && !free_stages_.empty()) {
+    const bool staged = buffers_->OnDevice(*buffer);
+    if (buffer->state != BufferState::kFetching ||
+        buffer->next_transfer == buffer->transfers.size())
+      continue;
+    const bool in_place = InPlace(*buffer);
+    if (!staged && !in_place) continue;
+    while (buffer->next_transfer < buffer->transfers.size() && !(staged && free_stages_.empty()) &&
+           !(in_place && !in_place_->HasRoom())) {
       const int tile = static_cast<int>(buffer->next_transfer++);
-      const int stage = free_stages_.back();
-      free_stages_.pop_back();
-      buffer->transfers[tile].stage = stage;
-      IoRequest& request =
-          Prepare(*buffer, tile, IoOp::kRead, context_.Address(plan_.stage_spans[stage]), next_op);
-      request.done = &ReadDone;
-      context_.engine->Submit(&request);
+      char* to = nullptr;
+      if (staged) {
+        const int stage = free_stages_.back();
+        free_stages_.pop_back();
+        buffer->transfers[tile].stage = stage;
+        to = context_.Address(plan_.stage_spans[stage]);
+      } else {
+        to = context_.Address(buffer->span) + context_.WeightOffset(tile);
+      }
+      Read(Prepare(*buffer, tile, IoOp::kRead, to, next_op));
     }
   }
 }
 
 // One transfer between `data` and the store.
-IoRequest& Prefetch::Prepare(Buffer& buffer, int piece, IoOp op, char* data, int64_t next_op) {
+BufferTransfer& Prefetch::Prepare(Buffer& buffer, int piece, IoOp op, char* data, int64_t next_op) {
   const bool weights = buffer.use == BufferUse::kWeights;
   BufferTransfer& transfer = buffer.transfers[piece];
   transfer.prefetch = this;
   transfer.buffer = &buffer;
   transfer.piece = piece;
-  const TileLocation location = weights ? store_->CurrentTile(buffer.unit, piece, 0, 1)
-                                        : store_->ActivationPiece(buffer.unit, piece);
+  TileLocation location;  // nowhere: in the model's files
+  if (!weights) {
+    location = store_->ActivationPiece(buffer.unit, piece);
+  } else if (!InPlace(buffer)) {
+    location = store_->CurrentTile(buffer.unit, piece, 0, 1);
+  }
   IoRequest& request = transfer.request;
   request.op = op;
   request.io_class = op == IoOp::kWrite           ? IoClass::kWriteBack
@@ -94,27 +108,56 @@ IoRequest& Prefetch::Prepare(Buffer& buffer, int piece, IoOp op, char* data, int
   request.size_bytes =
       weights ? layout_.PlaneBytes(buffer.unit, piece, 0) : store_->PieceBytes(buffer.unit, piece);
   request.context = &transfer;
-  return request;
+  return transfer;
+}
+
+void Prefetch::Read(BufferTransfer& transfer) {
+  IoRequest& request = transfer.request;
+  if (InPlace(*transfer.buffer)) {
+    transfer.in_place = in_place_->Begin(
+        request.unit, request.tile, request.data, request.io_class,
+        [](void* context, const absl::Status& status) {
+          auto& transfer = *static_cast<BufferTransfer*>(context);
+          transfer.prefetch->Arrived(transfer, status);
+        },
+        &transfer);
+    return;
+  }
+  request.done = [](IoRequest& request, const absl::Status& status) {
+    auto& transfer = *static_cast<BufferTransfer*>(request.context);
+    transfer.prefetch->Arrived(transfer, status);
+  };
+  context_.engine->Submit(&request);
 }
 
 // A worker checks what came, what is needed first before the rest, and all of it before the
 // updates that wait for a worker: the compute thread is nearer to needing it, and here it would
 // keep the disk waiting.
-void Prefetch::ReadDone(IoRequest& request, const absl::Status& status) {
-  BufferTransfer& transfer = *static_cast<BufferTransfer*>(request.context);
-  Prefetch* const self = transfer.prefetch;
-  if (self->context_.thread->failed() || !status.ok()) return self->Filled(transfer, status);
-  ++self->checks_running_;
-  self->context_.workers->RunFirst(transfer.buffer->first_op, [self, &transfer] {
-    transfer.status = self->Verify(transfer);
-    self->context_.thread->Post([self, &transfer] { self->Verified(transfer); });
-  });
+void Prefetch::Arrived(BufferTransfer& transfer, const absl::Status& status) {
+  if (context_.thread->failed() || !status.ok()) {
+    if (transfer.in_place != nullptr) in_place_->End(std::exchange(transfer.in_place, nullptr));
+    return Filled(transfer, status);
+  }
+  ++checks_running_;
+  context_.RunOnWorker(
+      {.unit = transfer.buffer->unit,
+       .tile = transfer.piece,
+       .needed_by_op = transfer.buffer->first_op,
+       .work = [&transfer] { transfer.status = transfer.prefetch->PlaceAndVerify(transfer); },
+       .then =
+           [&transfer] {
+             Prefetch* const self = transfer.prefetch;
+             self->context_.thread->Post([self, &transfer] { self->Verified(transfer); });
+           }});
 }
 
 // On a worker.
-absl::Status Prefetch::Verify(const BufferTransfer& transfer) const {
+absl::Status Prefetch::PlaceAndVerify(const BufferTransfer& transfer) const {
   const int unit = transfer.buffer->unit;
-  const TraceSpan span(context_.trace, SpanKind::kCheck, unit, transfer.piece);
+  if (transfer.in_place != nullptr) {
+    transfer.in_place->Place();
+    if (!transfer.in_place->complete()) return absl::OkStatus();
+  }
   return transfer.buffer->use == BufferUse::kWeights
              ? store_->Verify(unit, transfer.piece, 0, transfer.request.data)
              : store_->VerifyPiece(unit, transfer.piece, transfer.request.data);
@@ -122,6 +165,12 @@ absl::Status Prefetch::Verify(const BufferTransfer& transfer) const {
 
 void Prefetch::Verified(BufferTransfer& transfer) {
   --checks_running_;
+  if (transfer.in_place != nullptr) {
+    if (!context_.thread->failed() && !transfer.in_place->complete()) {
+      return in_place_->Continue(transfer.in_place);
+    }
+    in_place_->End(std::exchange(transfer.in_place, nullptr));
+  }
   if (transfer.stage < 0 || context_.thread->failed() || !transfer.status.ok()) {
     return Filled(transfer, transfer.status);
   }
@@ -157,25 +206,28 @@ void Prefetch::Save(Buffer& buffer) {
   buffer.transfers.resize(pieces);
   char* data = context_.Address(buffer.span);
   for (int piece = 0; piece < pieces; ++piece) {
-    IoRequest& request = Prepare(buffer, piece, IoOp::kWrite, data, /*next_op=*/0);
-    data += request.size_bytes;
-    request.done = &SaveDone;
-    BufferTransfer& transfer = buffer.transfers[piece];
+    BufferTransfer& transfer = Prepare(buffer, piece, IoOp::kWrite, data, /*next_op=*/0);
+    data += transfer.request.size_bytes;
+    transfer.request.done = &SaveDone;
     ++checks_running_;
-    context_.workers->Run([this, &transfer] {
-      {
-        const Buffer& buffer = *transfer.buffer;
-        const TraceSpan span(context_.trace, SpanKind::kCheck, buffer.unit, transfer.piece);
-        transfer.checksum =
-            Checksum(SwapStore::PieceIdentity(buffer.unit, transfer.piece, buffer.version + 1),
-                     transfer.request.data, transfer.request.size_bytes);
-      }
-      context_.thread->Post([this, &transfer] {
-        --checks_running_;
-        if (!context_.thread->failed()) context_.engine->Submit(&transfer.request);
-      });
-    });
+    context_.RunOnWorker(
+        {.unit = buffer.unit,
+         .tile = piece,
+         .work =
+             [&transfer] {
+               const Buffer& buffer = *transfer.buffer;
+               transfer.checksum = Checksum(
+                   SwapStore::PieceIdentity(buffer.unit, transfer.piece, buffer.version + 1),
+                   transfer.request.data, transfer.request.size_bytes);
+             },
+         .then = [this,
+                  &transfer] { context_.thread->Post([this, &transfer] { Summed(transfer); }); }});
   }
+}
+
+void Prefetch::Summed(BufferTransfer& transfer) {
+  --checks_running_;
+  if (!context_.thread->failed()) context_.engine->Submit(&transfer.request);
 }
 
 void Prefetch::SaveDone(IoRequest& request, const absl::Status& status) {

@@ -3,12 +3,15 @@
 //
 // What comes is checked on a worker before anybody computes with it. A discrete device's weights
 // pass through stages in the host's memory; those that live in the host's memory are copied from
-// there. A transfer that fails, or brings wrong bytes, is the mover's failure.
+// there. Tiles that lie in the model's files come as many at a time as there is memory for
+// (swap/mover/in_place_reads.h). A transfer that fails, or brings wrong bytes, is the mover's
+// failure.
 #pragma once
 
 #include <vector>
 
 #include "swap/mover/buffers.h"
+#include "swap/mover/in_place_reads.h"
 #include "swap/mover/mover_context.h"
 
 namespace spillway {
@@ -16,7 +19,7 @@ namespace spillway {
 // The mover's thread.
 class Prefetch {
  public:
-  Prefetch(const MoverContext& context, Buffers* buffers);
+  Prefetch(const MoverContext& context, Buffers* buffers, InPlaceReads* in_place);
 
   // Begins to fill every buffer that has its addresses and whose contents are in their place.
   // Those that operation `next_op` waits for go before the others.
@@ -29,13 +32,18 @@ class Prefetch {
  private:
   void Fill(Buffer& buffer, int64_t next_op);
   void FillOnDevice(Buffer& buffer);
-  void FillStages(int64_t next_op);
-  IoRequest& Prepare(Buffer& buffer, int piece, IoOp op, char* data, int64_t next_op);
-  static void ReadDone(IoRequest& request, const absl::Status& status);
-  absl::Status Verify(const BufferTransfer& transfer) const;
+  void FillInTurn(int64_t next_op);
+  bool InPlace(const Buffer& buffer) const {
+    return buffer.use == BufferUse::kWeights && store_ != nullptr && store_->IsInPlace(buffer.unit);
+  }
+  BufferTransfer& Prepare(Buffer& buffer, int piece, IoOp op, char* data, int64_t next_op);
+  void Read(BufferTransfer& transfer);
+  void Arrived(BufferTransfer& transfer, const absl::Status& status);
+  absl::Status PlaceAndVerify(const BufferTransfer& transfer) const;
   void Verified(BufferTransfer& transfer);
   void CopyFromStage(BufferTransfer& transfer);
   void Filled(BufferTransfer& transfer, const absl::Status& status);
+  void Summed(BufferTransfer& transfer);
   static void SaveDone(IoRequest& request, const absl::Status& status);
 
   const MoverContext& context_;
@@ -43,6 +51,7 @@ class Prefetch {
   const StateLayout& layout_ = context_.layout;
   SwapStore* const store_ = context_.store;
   Buffers* const buffers_;
+  InPlaceReads* const in_place_;
   std::vector<int> free_stages_;  // by the plan's stage_spans
   int checks_running_ = 0;        // of what came, and checksums of inputs to be written
 };

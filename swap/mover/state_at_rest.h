@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "swap/mover/device_tiles.h"
+#include "swap/mover/in_place_reads.h"
 #include "swap/mover/mover_context.h"
 #include "swap/mover/tile_buffers.h"
 
@@ -14,11 +15,14 @@ namespace spillway {
 class StateAtRest {
  public:
   StateAtRest(const MoverContext& context, const TileBuffers* tile_buffers,
-              DeviceTiles* device_tiles)
-      : context_(context), tile_buffers_(tile_buffers), device_tiles_(device_tiles) {}
+              DeviceTiles* device_tiles, InPlaceReads* in_place)
+      : context_(context),
+        tile_buffers_(tile_buffers),
+        device_tiles_(device_tiles),
+        in_place_(in_place) {}
 
-  // Brings what lives in memory from the store.
-  absl::Status LoadResident();
+  // Brings what lives in memory from the store; or of that what is read in place.
+  absl::Status LoadResident(bool only_in_place = false);
   // Points `planes` [first, last) at one tile's state, read into a tile buffer where it lives
   // elsewhere than in the host's memory.
   absl::Status ReadTile(int unit, int tile, int first_plane, int last_plane,
@@ -31,12 +35,14 @@ class StateAtRest {
     char* data = nullptr;
   };
   absl::Status Read(int unit, const std::vector<Piece>& pieces);
+  absl::Status ReadInPlace(int unit, const std::vector<Piece>& pieces);
 
   const MoverContext& context_;
   const StateLayout& layout_ = context_.layout;
   const SwapPlan& plan_ = context_.plan;
   const TileBuffers* const tile_buffers_;
   DeviceTiles* const device_tiles_;
+  InPlaceReads* const in_place_;
 };
 
 }  // namespace spillway

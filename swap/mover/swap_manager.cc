@@ -44,8 +44,9 @@ absl::string_view SwapManager::engine_name() const { return mover_->engine_name(
 
 absl::Status SwapManager::Initialize(const FillTile& fill,
                                      const std::function<void(double)>& progress) {
-  return mover_->thread().Call(
-      [&](Done done) { mover_->passes().Initialize(&fill, progress, done); });
+  RETURN_IF_ERROR(mover_->thread().Call(
+      [&](Done done) { mover_->passes().Initialize(&fill, progress, done); }));
+  return mover_->thread().Call([&](Done done) { done(mover_->rest().LoadResident(true)); });
 }
 
 absl::Status SwapManager::LoadResident() {

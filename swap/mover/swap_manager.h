@@ -62,6 +62,7 @@ class SwapManager {
   // Calls `fill` for every tile (from several workers, planes zeroed) and puts the result where it
   // lives. Calls begin in order, units and in each the tiles: one that waits for what those before
   // it do waits for something that goes on. Where one fails it comes back when all have ended.
+  // Units that the store reads in place are not filled: what lives in memory of them is read there.
   absl::Status Initialize(const FillTile& fill, const std::function<void(double)>& progress = {});
   // Brings what lives in memory from the store (resume).
   absl::Status LoadResident();

@@ -73,6 +73,9 @@ struct SwapStats {
 struct SwapManagerOptions {
   IoEngineOptions io;
   int workers = 2;
+  // Memory for reading what lies in the model's files; where the store has any of that, one read
+  // takes what it needs in any case (InPlaceReads::MemoryBytes).
+  uint64_t in_place_bytes = uint64_t{8} << 20;
   // No threads: see swap/mover/executor.h. REQUIRES then: a store, whose engine waits for the
   // executor's jobs.
   Executor* executor = nullptr;

@@ -40,8 +40,8 @@ void TileBuffers::Return(int tile_buffer) {
 
 void TileBuffers::PointAtPlanes(int unit, int tile, int tile_buffer,
                                 std::vector<char*>& planes) const {
-  planes.resize(layout_.num_planes());
-  for (int plane = 0; plane < planes.size(); ++plane) {
+  planes.assign(layout_.num_planes(), nullptr);
+  for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
     if (!plan_.placements[unit].InStore(plane) && !plan_.HomeOnDevice(unit, plane)) {
       planes[plane] = context_.PlaneHome(unit, tile, plane);
     } else if (tile_buffer >= 0) {

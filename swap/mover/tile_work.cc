@@ -41,11 +41,13 @@ TileWork::TileWork(const MoverContext& context, TileBuffers* tile_buffers,
 }
 
 template <auto kWork, auto kThen>
-void TileWork::OnWorker(TileTask& task) {
-  context_.workers->Run([this, &task] {
-    (this->*kWork)(task);
-    context_.thread->Post([this, &task] { (this->*kThen)(task); });
-  });
+void TileWork::OnWorker(TileTask& task, SpanKind kind) {
+  context_.RunOnWorker(
+      {.kind = kind,
+       .unit = task.pass->unit,
+       .tile = task.tile,
+       .work = [this, &task] { (this->*kWork)(task); },
+       .then = [this, &task] { context_.thread->Post([this, &task] { (this->*kThen)(task); }); }});
 }
 
 template <auto kThen>
@@ -184,15 +186,12 @@ void TileWork::ReadEnded(TileTask& task) {
 void TileWork::Arrived(TileTask& task) {
   if (context_.thread->failed() || !task.status.ok()) return End(task);
   if (task.pass->staged) return Stage(task);
-  OnWorker<&TileWork::Compute, &TileWork::Computed>(task);
+  OnWorker<&TileWork::Compute, &TileWork::Computed>(task, SpanKindOf(task.pass->kind));
 }
 
 // --- On a worker ----------------------------------------------------------------
 
-void TileWork::Compute(TileTask& task) {
-  const TraceSpan span(context_.trace, SpanKindOf(task.pass->kind), task.pass->unit, task.tile);
-  task.status = ComputeTile(task);
-}
+void TileWork::Compute(TileTask& task) { task.status = ComputeTile(task); }
 
 absl::Status TileWork::ComputeTile(TileTask& task) const {
   const Pass& pass = *task.pass;
@@ -210,7 +209,7 @@ absl::Status TileWork::ComputeTile(TileTask& task) const {
       ChecksumStale(task);
       return absl::OkStatus();
     case PassKind::kInitialize:
-      for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+      for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
         std::memset(task.planes[plane], 0, layout_.PlaneBytes(unit, tile, plane));
       }
       RETURN_IF_ERROR((*pass.fill)(ViewOf(context_, task)));
@@ -275,7 +274,7 @@ void TileWork::ChecksumPlanes(TileTask& task) const {
 // Of what lives in memory, and has moved on from what the store has of it.
 void TileWork::ChecksumStale(TileTask& task) const {
   const int unit = task.pass->unit, tile = task.tile;
-  for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+  for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
     if (plan_.placements[unit].InStore(plane)) continue;
     if (!store_->IsStale(unit, tile, plane)) continue;
     task.saved_planes.push_back(plane);
@@ -305,7 +304,7 @@ void TileWork::Computed(TileTask& task) {
 
 void TileWork::MarkStale(const TileTask& task) const {
   if (store_ == nullptr) return;
-  const int unit = task.pass->unit, planes = layout_.num_planes();
+  const int unit = task.pass->unit, planes = layout_.NumPlanes(unit);
   const UnitPlacement& placement = plan_.placements[unit];
   const int first = placement.any_nvme() ? placement.first_nvme_plane : 0;
   const int last = placement.any_nvme() ? placement.last_nvme_plane : 0;
@@ -391,13 +390,10 @@ void TileWork::Stage(TileTask& task) {
   if (plan_.UpdateBytesRead(unit) == 0 && !context_.GradientInStore(unit)) {
     return QueueStaged(task);
   }
-  OnWorker<&TileWork::VerifyStaged, &TileWork::QueueStaged>(task);
+  OnWorker<&TileWork::VerifyStaged, &TileWork::QueueStaged>(task, SpanKind::kCheck);
 }
 
-void TileWork::VerifyStaged(TileTask& task) {
-  const TraceSpan span(context_.trace, SpanKind::kCheck, task.pass->unit, task.tile);
-  task.status = Verify(task);
-}
+void TileWork::VerifyStaged(TileTask& task) { task.status = Verify(task); }
 
 // Goes on when there is memory for the tile on the device.
 void TileWork::QueueStaged(TileTask& task) {
@@ -434,12 +430,7 @@ void TileWork::Staged(TileTask& task) {
 void TileWork::ChecksumStaged(TileTask& task) {
   const bool good = task.status.ok() && !context_.thread->failed();
   if (!good || !plan_.placements[task.pass->unit].any_nvme()) return Computed(task);
-  OnWorker<&TileWork::ChecksumOnWorker, &TileWork::Computed>(task);
-}
-
-void TileWork::ChecksumOnWorker(TileTask& task) {
-  const TraceSpan span(context_.trace, SpanKind::kCheck, task.pass->unit, task.tile);
-  ChecksumPlanes(task);
+  OnWorker<&TileWork::ChecksumPlanes, &TileWork::Computed>(task, SpanKind::kCheck);
 }
 
 void TileWork::UpdatedInPlace(TileTask& task) {

@@ -76,7 +76,6 @@ class TileWork {
   void StartStaged();
   void Staged(TileTask& task);
   void ChecksumStaged(TileTask& task);
-  void ChecksumOnWorker(TileTask& task);
   void UpdatedInPlace(TileTask& task);
   void FindUnstorable(TileTask& task);
   void CheckUnstorable(TileTask& task);
@@ -87,10 +86,10 @@ class TileWork {
   void Submit(TileTask& task, IoRequest& request, IoOp op, const TileLocation& location, char* data,
               uint64_t bytes);
   static void TransferDone(IoRequest& request, const absl::Status& status);
-  // Calls `kWork` on a worker, which touches only the tile's own memory and records, and then
-  // `kThen` here; or `kThen` once all that `stream` has so far is done.
+  // Calls `kWork` on a worker, and then `kThen` here; or `kThen` once all that `stream` has so far
+  // is done.
   template <auto kWork, auto kThen>
-  void OnWorker(TileTask& task);
+  void OnWorker(TileTask& task, SpanKind kind);
   template <auto kThen>
   void WhenDone(StreamId stream, TileTask& task);
 

@@ -25,7 +25,7 @@ absl::string_view PhaseName(Phase phase) {
 
 uint64_t UpdateTouches(const SwapPlan& plan, int unit) {
   const StateLayout& layout = plan.layout;
-  return layout.PaddedParameters(unit) * (2 * layout.PlaneRangeBytes(0, layout.num_planes()) +
+  return layout.PaddedParameters(unit) * (2 * layout.PlaneRangeBytes(0, layout.NumPlanes(unit)) +
                                           layout.gradient_bytes_per_parameter());
 }
 
@@ -46,7 +46,7 @@ uint64_t GradientToHostBytes(const SwapPlan& plan, int unit) {
 uint64_t UpdateToHostBytes(const SwapPlan& plan, int unit) {
   if (plan.streams_update[unit]) {
     uint64_t bytes = 0;
-    for (int plane = 0; plane < plan.layout.num_planes(); ++plane) {
+    for (int plane = 0; plane < plan.layout.NumPlanes(unit); ++plane) {
       if (plan.StreamsOut(unit, plane)) bytes += PlaneBytes(plan, unit, plane);
     }
     return bytes;
@@ -58,7 +58,7 @@ uint64_t UpdateToHostBytes(const SwapPlan& plan, int unit) {
 uint64_t UpdateToDeviceBytes(const SwapPlan& plan, int unit) {
   if (plan.streams_update[unit]) {
     uint64_t bytes = plan.deferred[unit] ? GradientToHostBytes(plan, unit) : 0;
-    for (int plane = 0; plane < plan.layout.num_planes(); ++plane) {
+    for (int plane = 0; plane < plan.layout.NumPlanes(unit); ++plane) {
       if (plan.StreamsIn(unit, plane)) bytes += PlaneBytes(plan, unit, plane);
     }
     return bytes;

@@ -68,10 +68,9 @@ absl::StatusOr<Draft> PlanBuilder::BaseDraft() const {
     return absl::InvalidArgumentError(
         "offloading to NVMe needs a place for it: give --swap PATH (or nvme_path in the config)");
   }
-  SetNvmePlanes(placement);
   Draft draft;
-  draft.placements.assign(layout_.num_units(), placement);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    SetNvmePlanes(unit, draft.placements.emplace_back(placement));
     draft.activations.push_back(ActivationBytes(unit) > 0 ? activation : Tier::kDevice);
   }
   draft.deferred.resize(layout_.num_units());
@@ -85,11 +84,12 @@ uint64_t PlanBuilder::ActivationBytes(int unit) const {
   return RoundUpToPage(request_.activation_bytes[unit]);
 }
 
-void PlanBuilder::SetNvmePlanes(UnitPlacement& placement) const {
+void PlanBuilder::SetNvmePlanes(int unit, UnitPlacement& placement) const {
+  const int planes = layout_.NumPlanes(unit);
   const bool weight = placement.weight == Tier::kNvme;
-  const bool optimizer = placement.optimizer == Tier::kNvme && layout_.num_planes() > 1;
+  const bool optimizer = placement.optimizer == Tier::kNvme && planes > 1;
   placement.first_nvme_plane = weight ? 0 : (optimizer ? 1 : 0);
-  placement.last_nvme_plane = optimizer ? layout_.num_planes() : (weight ? 1 : 0);
+  placement.last_nvme_plane = optimizer ? planes : (weight ? 1 : 0);
 }
 
 // Cuts the uses of every unit that lives in the store into stays.
@@ -273,7 +273,7 @@ void PlanBuilder::PlaceBuffers(const Draft& draft, SwapPlan& plan) const {
     const UnitPlacement& placement = draft.placements[unit];
     const uint64_t parameters = layout_.PaddedParameters(unit);
     plan.plane_homes[unit].resize(layout_.num_planes());
-    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+    for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
       const Tier home = plane == 0 ? placement.weight : placement.optimizer;
       if (home == Tier::kNvme) continue;
       plan.plane_homes[unit][plane] =

@@ -54,12 +54,12 @@ class PlanBuilder {
   // where there is none.
   int TurnUnit(const Draft& draft) const;
   // After a change of the placement's tiers.
-  void SetNvmePlanes(UnitPlacement& placement) const;
+  void SetNvmePlanes(int unit, UnitPlacement& placement) const;
 
  private:
   int num_ops() const { return static_cast<int>(request_.schedule.ops.size()); }
   bool Deferred(const Draft& draft, int unit) const {
-    return all_deferred() || draft.deferred[unit];
+    return Trains(unit) && (all_deferred() || draft.deferred[unit]);
   }
   // Deferred, with its gradient in the store until then.
   bool Spills(const Draft& draft, int unit) const {

@@ -10,7 +10,6 @@
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "swap/plan/plan_builder.h"
-#include "swap/plan/step_simulation.h"
 
 namespace spillway {
 namespace {
@@ -34,8 +33,8 @@ constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
 // Tiles under way on a device that updates them: one comes, one is worked on, one goes, and one
 // more.
 constexpr int kFewestDeviceTiles = 2, kMostDeviceTiles = 4;
-// The clock chooses among these, and below them only where none of them fits: it does not see all
-// that is lost there, as transfers take their time one by one.
+// The clock chooses among these, and below them only where none of them fits: it finds no better
+// plans there.
 constexpr int kChosenLevels = 5;
 
 // Whether a store with `room` has all that is spilled by a plan that asks for `other`.
@@ -50,8 +49,9 @@ bool Covers(const SpillRoom& room, const SpillRoom& other) {
 // The search: which draft it shall be, the smallest one and what memory beyond it is spent on.
 class Planner {
  public:
-  explicit Planner(const PlanRequest& request)
+  explicit Planner(const PlanRequest& request, const StepTimer& timer = nullptr)
       : request_(request),
+        timer_(timer),
         layout_(request.layout),
         builder_(request),
         host_bytes_(request.host_bytes) {}
@@ -61,6 +61,8 @@ class Planner {
 
  private:
   bool training() const { return builder_.training(); }
+  bool timed() const { return training() && request_.clock && timer_; }
+  double SecondsOf(const SwapPlan& plan) const { return timer_(plan, *request_.clock); }
   bool all_deferred() const { return builder_.all_deferred(); }
   bool many_units() const { return layout_.num_units() > kFewUnits; }
   bool chooses_activations() const { return builder_.chooses_activations(); }
@@ -108,6 +110,7 @@ class Planner {
   void CacheUnits(Draft& draft) const;
 
   const PlanRequest& request_;
+  const StepTimer timer_;
   const StateLayout& layout_;
   const PlanBuilder builder_;
   // What a unit takes, but for the bytes of a parameter.
@@ -166,8 +169,8 @@ void Planner::KeepActivations(Draft& draft) const {
 
 // Those to be tried, the one without a clock first.
 std::vector<double> Planner::DeviceUpdateShares() const {
-  const bool timed = request_.clock && request_.clock->device_update_bytes_per_second > 0;
-  if (request_.device_update_share || !request_.separate_device || !timed) {
+  const bool tells = timed() && request_.clock->device_update_bytes_per_second > 0;
+  if (request_.device_update_share || !request_.separate_device || !tells) {
     return {request_.device_update_share.value_or(0)};
   }
   return {0, 1, 0.75, 0.5, 0.25};
@@ -194,9 +197,10 @@ void Planner::StreamUpdates(Draft& draft, double share) const {
 }
 
 void Planner::PutAllOnDevice(Draft& draft) const {
-  for (UnitPlacement& placement : draft.placements) {
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    UnitPlacement& placement = draft.placements[unit];
     placement.weight = placement.optimizer = placement.gradient = Tier::kDevice;
-    builder_.SetNvmePlanes(placement);
+    builder_.SetNvmePlanes(unit, placement);
   }
   if (chooses_activations()) draft.activations.assign(layout_.num_units(), Tier::kDevice);
 }
@@ -233,7 +237,10 @@ void Planner::SpendRest(Draft& draft) const {
       forced_nvme() ? layout_.TotalPaddedParameters() / 4 : layout_.TotalPaddedParameters();
   uint64_t held = 0;
   auto within = [&](int unit) { return held + layout_.PaddedParameters(unit) <= limit; };
-  const int last_unit = layout_.num_units() - 1;
+  const auto& ops = request_.schedule.ops;
+  const auto find = [&](auto matches) { return std::find_if(ops.begin(), ops.end(), matches); };
+  const auto loss = find([](const StepOp& op) { return op.kind == OpKind::kLoss; });
+  const int last_unit = loss != ops.end() ? loss->unit : layout_.num_units() - 1;
   for (int i = 0; training() && i < 2; ++i) {
     const int front = i;
     if (!all_deferred() && front < last_unit && builder_.Trains(front) && within(front) &&
@@ -241,14 +248,21 @@ void Planner::SpendRest(Draft& draft) const {
       held += layout_.PaddedParameters(front);
     }
     const int back = last_unit - 1 - i;
-    if (back > front && within(back) &&
-        TryChange(draft, [&](Draft& d) { d.kept_over_loss.insert(back); })) {
-      held += layout_.PaddedParameters(back);
+    if (back <= front) continue;
+    // With what it has of frozen parameters.
+    const auto forward = find([&](const StepOp& op) { return op.unit == back; });
+    for (int unit : forward->weights) {
+      if ((unit == back || layout_.frozen(unit)) && within(unit) &&
+          TryChange(draft, [&](Draft& d) { d.kept_over_loss.insert(unit); })) {
+        held += layout_.PaddedParameters(unit);
+      }
     }
   }
   std::vector<int> units;
   for (int unit = 0; all_deferred() && unit < layout_.num_units(); ++unit) {
-    if (draft.placements[unit].gradient == Tier::kNvme) units.push_back(unit);
+    if (builder_.Trains(unit) && draft.placements[unit].gradient == Tier::kNvme) {
+      units.push_back(unit);
+    }
   }
   TryEach(draft, units, parameters_,
           [](Draft& d, int unit) { d.placements[unit].gradient = Tier::kHost; });
@@ -288,7 +302,7 @@ void Planner::CacheUnits(Draft& draft) const {
         placement.gradient = tier;
       }
       if (optimizer) d.deferred[unit] = false;  // its update keeps no disk busy
-      builder_.SetNvmePlanes(placement);
+      builder_.SetNvmePlanes(unit, placement);
     });
   }
 }
@@ -366,7 +380,7 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
   }
   SwapPlan plan = Spend(drafts.front(), request_.deferred_share.value_or(0), 0);
   const uint64_t copied = plan.traffic.to_device_bytes + plan.traffic.to_host_bytes;
-  if (training() && request_.clock && plan.traffic.written_bytes + copied > 0) {
+  if (timed() && plan.traffic.written_bytes + copied > 0) {
     plan = Fastest(drafts, std::move(plan));
   }
   plan.min_host_bytes = least.host_bytes;
@@ -406,7 +420,7 @@ std::vector<int> Planner::EvenlySpread(const Draft& draft, double share) const {
 // what the same request gets without one. None spills more: the store may be there already, with
 // room for that plan.
 SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
-  double least_seconds = SimulateStep(plan, *request_.clock).seconds;
+  double least_seconds = SecondsOf(plan);
   // No plan is faster than what it computes.
   const std::vector<double>& computed = request_.clock->op_seconds;
   const double bound_seconds = std::accumulate(computed.begin(), computed.end(), 0.0);
@@ -430,7 +444,7 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
       if (good_enough()) return;
       SwapPlan other = Spend(other_draft, other_share, other_level);
       if (!Covers(room, other.spill_room)) return;
-      const double seconds = SimulateStep(other, *request_.clock).seconds;
+      const double seconds = SecondsOf(other);
       if (seconds > least_seconds * kWorthwhile) return;
       least_seconds = seconds;
       draft = &other_draft;
@@ -502,8 +516,8 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_
 }  // namespace
 
 absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes,
-                                   uint64_t* min_device_bytes) {
-  return Planner(request).Run(min_host_bytes, min_device_bytes);
+                                   uint64_t* min_device_bytes, const StepTimer& timer) {
+  return Planner(request, timer).Run(min_host_bytes, min_device_bytes);
 }
 
 absl::StatusOr<std::vector<BudgetPair>> SmallestBudgets(const PlanRequest& request) {

@@ -5,10 +5,11 @@
 // look-ahead (weights are fetched some operations early), gradients that wait for the next
 // forward, weights kept over the turns of a step, activations in the host's memory instead of
 // the store, whole units that never touch storage, and buffers for the turn of two steps in what
-// is idle there. With a clock the time line of each choice is simulated, and the fastest taken.
+// is idle there. With a clock each choice is timed, and the fastest taken.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -17,11 +18,17 @@
 
 namespace spillway {
 
+// How long a step of a plan takes by a clock.
+using StepTimer = std::function<double(const SwapPlan& plan, const StepClock& clock)>;
+
 // kResourceExhausted when it can't fit: the message has what is missing and the
 // smallest budgets that would do (and `min_host_bytes`, `min_device_bytes` if not null).
 // kInvalidArgument when a choice contradicts another (NVMe without a swap path).
+// Without `timer` the request's clock does not count: PlanByClock (swap/forecast/step_simulation.h)
+// brings one.
 absl::StatusOr<SwapPlan> PlanSwaps(const PlanRequest& request, uint64_t* min_host_bytes = nullptr,
-                                   uint64_t* min_device_bytes = nullptr);
+                                   uint64_t* min_device_bytes = nullptr,
+                                   const StepTimer& timer = nullptr);
 
 // The smallest budgets: PlanSwaps finds a plan if, and only if, both of the request's are
 // at least those of one of these pairs. The request's own budgets do not matter. Several

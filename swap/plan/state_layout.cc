@@ -80,7 +80,7 @@ uint64_t StateLayout::PlaneBytes(int unit, int tile, int plane_index) const {
 }
 
 uint64_t StateLayout::TileBytes(int unit, int tile) const {
-  return TileParameters(unit, tile) * PlaneRangeBytes(0, num_planes());
+  return TileParameters(unit, tile) * PlaneRangeBytes(0, NumPlanes(unit));
 }
 
 uint64_t StateLayout::PlaneOffset(int unit, int tile, int plane_index) const {
@@ -89,6 +89,16 @@ uint64_t StateLayout::PlaneOffset(int unit, int tile, int plane_index) const {
 
 uint64_t StateLayout::GradientBytes(int unit, int tile) const {
   return TileParameters(unit, tile) * gradient_bytes_per_parameter_;
+}
+
+uint64_t StateLayout::UnitBytes(int unit) const {
+  return PaddedParameters(unit) * PlaneRangeBytes(0, NumPlanes(unit));
+}
+
+uint64_t StateLayout::TotalBytes() const {
+  uint64_t total = 0;
+  for (int unit = 0; unit < num_units(); ++unit) total += UnitBytes(unit);
+  return total;
 }
 
 // A unit's first tile is its largest.
@@ -103,7 +113,7 @@ uint64_t StateLayout::MaxTileBytes() const {
 uint64_t StateLayout::MaxGradientTileBytes() const {
   uint64_t largest = 0;
   for (int unit = 0; unit < num_units(); ++unit) {
-    if (NumTiles(unit) > 0) largest = std::max(largest, GradientBytes(unit, 0));
+    if (NumTiles(unit) > 0 && !frozen(unit)) largest = std::max(largest, GradientBytes(unit, 0));
   }
   return largest;
 }
@@ -111,7 +121,8 @@ uint64_t StateLayout::MaxGradientTileBytes() const {
 uint64_t StateLayout::MaxPlaneTileBytes(int plane_index) const {
   uint64_t largest = 0;
   for (int unit = 0; unit < num_units(); ++unit) {
-    if (NumTiles(unit) > 0) largest = std::max(largest, PlaneBytes(unit, 0, plane_index));
+    if (NumTiles(unit) == 0 || plane_index >= NumPlanes(unit)) continue;
+    largest = std::max(largest, PlaneBytes(unit, 0, plane_index));
   }
   return largest;
 }

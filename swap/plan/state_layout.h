@@ -58,6 +58,8 @@ struct SpillRoom {
 struct UnitLayout {
   std::string name;
   uint64_t parameters = 0;  // without padding
+  // It is read and never updated: it has the weight's plane alone, and one slot on storage.
+  bool frozen = false;
 
   friend bool operator==(const UnitLayout&, const UnitLayout&) = default;
 };
@@ -80,6 +82,9 @@ class StateLayout {
   uint32_t gradient_bytes_per_parameter() const { return gradient_bytes_per_parameter_; }
   int num_units() const { return static_cast<int>(units_.size()); }
   int num_planes() const { return static_cast<int>(planes_.size()); }
+  bool frozen(int unit) const { return units_[unit].frozen; }
+  // The first so many of planes() are what the unit has.
+  int NumPlanes(int unit) const { return frozen(unit) ? 1 : num_planes(); }
 
   // Position of `plane` in planes(), -1 when the run does not have it.
   int PlaneIndex(Plane plane) const;
@@ -98,6 +103,9 @@ class StateLayout {
   uint64_t TileBytes(int unit, int tile) const;
   uint64_t PlaneOffset(int unit, int tile, int plane_index) const;
   uint64_t GradientBytes(int unit, int tile) const;
+  // Of the unit's planes of all its tiles; of all units.
+  uint64_t UnitBytes(int unit) const;
+  uint64_t TotalBytes() const;
 
   // The largest tile of all, gradient not counted.
   uint64_t MaxTileBytes() const;

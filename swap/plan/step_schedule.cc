@@ -10,12 +10,19 @@ namespace {
 
 // The units whose parameters `unit` computes with: its own and the borrowed ones.
 std::vector<int> UnitsOf(const ScheduleModel& model, int unit) {
-  const int num_units = static_cast<int>(model.borrows.size());
+  const int num_units = static_cast<int>(std::max(model.borrows.size(), model.trains.size()));
   std::vector<int> units = model.borrows[unit];
   for (int lender : units) SPILLWAY_CHECK(lender >= 0 && lender < num_units);
   units.push_back(unit);
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
+  return units;
+}
+
+// Those of the units that are trained.
+std::vector<int> TrainedOf(const ScheduleModel& model, std::vector<int> units) {
+  if (model.trains.empty()) return units;
+  std::erase_if(units, [&](int unit) { return !model.trains[unit]; });
   return units;
 }
 
@@ -62,14 +69,20 @@ absl::string_view OpKindName(OpKind kind) {
 StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update) {
   StepSchedule schedule = ForwardAndLoss(model);
   schedule.update = update;
+  int first = 0;
+  while (first < static_cast<int>(model.borrows.size()) &&
+         TrainedOf(model, schedule.ops[first].weights).empty()) {
+    ++first;
+  }
+  SPILLWAY_CHECK(first < static_cast<int>(model.borrows.size()));
   StepOp& loss = schedule.ops.back();
-  loss.gradients = loss.weights;
-  for (int unit = loss.unit - 1; unit >= 0; --unit) {
+  loss.gradients = TrainedOf(model, loss.weights);
+  for (int unit = loss.unit - 1; unit >= first; --unit) {
     StepOp op;
     op.kind = OpKind::kBackward;
     op.unit = unit;
     op.weights = UnitsOf(model, unit);
-    op.gradients = op.weights;
+    op.gradients = TrainedOf(model, op.weights);
     schedule.ops.push_back(std::move(op));
   }
   return schedule;

@@ -42,14 +42,18 @@ struct StepSchedule {
   UpdateMode update = UpdateMode::kImmediate;
 };
 
-// A model as the schedule sees it: for every unit, the other units whose
-// parameters it borrows (GPT-2's head borrows from the embedding).
+// A model as the schedule sees it: for every unit that computes, the other units whose
+// parameters it reads (GPT-2's head borrows from the embedding; a unit that is trained in part has
+// its frozen parameters in another one, which stands behind those that compute).
 struct ScheduleModel {
-  std::vector<std::vector<int>> borrows;  // [unit] -> units
+  std::vector<std::vector<int>> borrows;  // [unit that computes] -> units
+  // [unit] Its parameters are trained. Empty: all are.
+  std::vector<bool> trains = {};
 };
 
-// Forward of all units but the last, the last with its loss, backward in reverse.
-// REQUIRES: at least one unit; borrowed units exist.
+// Forward of all units but the last that computes, that one with its loss, and backward in reverse,
+// down to the first operation that reads what is trained.
+// REQUIRES: at least one unit; borrowed units exist; something is trained.
 StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update);
 
 // Forward only, ending in the loss without gradients.

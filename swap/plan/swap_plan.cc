@@ -41,7 +41,7 @@ PlanResidency SwapPlan::Residency() const {
     const uint64_t parameters = layout.PaddedParameters(unit);
     bytes.weights[static_cast<int>(placement.weight)] += parameters * layout.PlaneRangeBytes(0, 1);
     bytes.optimizer[static_cast<int>(placement.optimizer)] +=
-        parameters * layout.PlaneRangeBytes(1, layout.num_planes());
+        parameters * layout.PlaneRangeBytes(1, layout.NumPlanes(unit));
     bytes.activations[static_cast<int>(activations[unit])] += activation_bytes[unit];
     if (!deferred[unit]) continue;
     bytes.gradients[static_cast<int>(placement.gradient)] +=

@@ -34,6 +34,47 @@ void AppendTile(const ManifestTile& tile, int num_planes, std::string* body) {
   body->append("]]");
 }
 
+// The checksum, or null where the tile has not been read.
+void AppendTileInPlace(const ManifestTile& tile, std::string* body) {
+  SPILLWAY_CHECK(tile.checksums.size() <= 1);
+  if (tile.checksums.empty()) {
+    body->append("null");
+  } else {
+    absl::StrAppend(body, "\"", absl::Hex(tile.checksums[0], absl::kZeroPad16), "\"");
+  }
+}
+
+void AppendInPlace(const InPlaceUnits& in_place, std::string* body) {
+  body->append("],\n\"model_files\":[");
+  absl::string_view comma = "";
+  for (const ModelFile& file : in_place.files) {
+    absl::StrAppend(body, comma, "[", Quoted(file.path), ",", file.size_bytes, "]");
+    comma = ",\n";
+  }
+  body->append("],\n\"in_place\":[");
+  absl::string_view unit_comma = "\n";
+  for (size_t unit = 0; unit < in_place.units.size(); ++unit) {
+    if (!in_place.Has(static_cast<int>(unit))) continue;
+    absl::StrAppend(body, unit_comma, "[", unit, ",[");
+    comma = "";
+    for (const FilePiece& piece : in_place.units[unit]) {
+      absl::StrAppend(body, comma, "[", piece.file, ",", piece.file_offset, ",", piece.size_bytes,
+                      ",", piece.unit_offset, ",", Quoted(piece.tensor), "]");
+      comma = ",\n";
+    }
+    body->append("]]");
+    unit_comma = ",\n";
+  }
+}
+
+// Of the text that says this.
+int VersionOf(const Manifest& manifest) {
+  if (manifest.in_place.any()) return 3;
+  const auto& units = manifest.layout.units();
+  const auto frozen = [](const UnitLayout& u) { return u.frozen; };
+  return std::any_of(units.begin(), units.end(), frozen) ? 2 : 1;
+}
+
 std::string EncodeBody(const Manifest& manifest) {
   const StateLayout& layout = manifest.layout;
   std::string body = absl::StrCat(
@@ -50,7 +91,8 @@ std::string EncodeBody(const Manifest& manifest) {
   body.append("],\n\"units\":[");
   comma = "";
   for (const UnitLayout& unit : layout.units()) {
-    absl::StrAppend(&body, comma, "[", Quoted(unit.name), ",", unit.parameters, "]");
+    absl::StrAppend(&body, comma, "[", Quoted(unit.name), ",", unit.parameters,
+                    unit.frozen ? ",\"frozen\"]" : "]");
     comma = ",\n";
   }
   body.append("],\n\"files\":[");
@@ -59,6 +101,7 @@ std::string EncodeBody(const Manifest& manifest) {
     absl::StrAppend(&body, comma, "[", Quoted(file.path), ",", file.size_bytes, "]");
     comma = ",\n";
   }
+  if (manifest.in_place.any()) AppendInPlace(manifest.in_place, &body);
   body.append("],\n\"tiles\":[");
   SPILLWAY_CHECK(manifest.tiles.size() == layout.num_units());
   for (int unit = 0; unit < layout.num_units(); ++unit) {
@@ -67,7 +110,11 @@ std::string EncodeBody(const Manifest& manifest) {
     comma = "";
     for (const ManifestTile& tile : manifest.tiles[unit]) {
       body.append(comma.data(), comma.size());
-      AppendTile(tile, layout.num_planes(), &body);
+      if (manifest.in_place.Has(unit)) {
+        AppendTileInPlace(tile, &body);
+      } else {
+        AppendTile(tile, layout.NumPlanes(unit), &body);
+      }
       comma = ",\n";
     }
     body.append("]");
@@ -87,7 +134,7 @@ absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
         "a manifest holds UTF-8 only; a unit's name, a path or the engine's state is not (",
         error.what(), ")"));
   }
-  return absl::StrCat("spillway-manifest ", kManifestVersion, " ",
+  return absl::StrCat("spillway-manifest ", VersionOf(manifest), " ",
                       absl::Hex(Checksum(body.data(), body.size()), absl::kZeroPad16), " ",
                       body.size(), "\n", body);
 }
@@ -143,20 +190,24 @@ bool ReadNamed(const Json& json, uint64_t max, std::string* name, uint64_t* valu
          ReadUint(json[1], max, value);
 }
 
-absl::StatusOr<absl::string_view> CheckHeader(absl::string_view text, absl::string_view name) {
+absl::StatusOr<absl::string_view> CheckHeader(absl::string_view text, absl::string_view name,
+                                              int* version) {
   const size_t end = text.find('\n');
   absl::string_view header = text.substr(0, end);
   if (end == absl::string_view::npos || !absl::ConsumePrefix(&header, "spillway-manifest ")) {
     return absl::DataLossError(absl::StrCat(name, " is not a Spillway manifest"));
   }
   const std::vector<absl::string_view> fields = absl::StrSplit(header, ' ');
-  if (fields[0] != absl::StrCat(kManifestVersion)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name, " has manifest format version ", fields[0].substr(0, 20),
-        "; this program reads version ", kManifestVersion, ": use the Spillway that wrote it"));
+  // Compared as text, so that there is one way only to write the header.
+  for (*version = kManifestVersion; *version > 0 && fields[0] != absl::StrCat(*version);)
+    --*version;
+  if (*version == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " has manifest format version ", fields[0].substr(0, 20),
+                     "; this program reads versions up to ", kManifestVersion,
+                     ": use the Spillway that wrote it"));
   }
   absl::string_view body = text.substr(end + 1);
-  // Compared as text, so that there is one way only to write the header.
   if (fields.size() != 3 || fields[2] != absl::StrCat(body.size())) {
     return absl::DataLossError(absl::StrCat(name, ": the manifest has ", body.size(),
                                             " bytes after its header, which says otherwise"));
@@ -207,7 +258,9 @@ absl::Status ReadLayout(const Json& body, StateLayout* layout) {
   uint64_t total = 0;
   for (const Json& entry : *units_json) {
     UnitLayout unit;
-    if (!ReadNamed(entry, kMaxUnitParameters, &unit.name, &unit.parameters)) {
+    unit.frozen = entry.is_array() && entry.size() == 3 && entry[2] == "frozen";
+    const Json named = unit.frozen ? Json{entry[0], entry[1]} : entry;
+    if (!ReadNamed(named, kMaxUnitParameters, &unit.name, &unit.parameters)) {
       return Broken("list of units has an entry that is not [name, parameters]");
     }
     total += unit.parameters;
@@ -239,6 +292,74 @@ absl::Status ReadFiles(const Json& body, std::vector<ManifestFile>* files) {
   return absl::OkStatus();
 }
 
+absl::Status ReadModelFiles(const Json& files_json, std::vector<ModelFile>* files) {
+  for (const Json& entry : files_json) {
+    ModelFile file;
+    if (!ReadNamed(entry, kMaxFileBytes, &file.path, &file.size_bytes) ||
+        file.path.find('\0') != std::string::npos || !absl::StartsWith(file.path, "/")) {
+      return Broken("list of model files has an entry that is not [absolute path, bytes]");
+    }
+    files->push_back(std::move(file));
+  }
+  return absl::OkStatus();
+}
+
+bool ReadFilePiece(const Json& json, const std::vector<ModelFile>& files, FilePiece* piece) {
+  uint64_t file = 0;
+  if (!json.is_array() || json.size() != 5 || !ReadUint(json[0], UINT32_MAX, &file) ||
+      !ReadUint(json[1], kMaxFileBytes, &piece->file_offset) ||
+      !ReadUint(json[2], kMaxFileBytes, &piece->size_bytes) ||
+      !ReadUint(json[3], kMaxFileBytes, &piece->unit_offset) ||
+      !ReadString(json[4], &piece->tensor)) {
+    return false;
+  }
+  piece->file = static_cast<uint32_t>(file);
+  return file < files.size() && piece->size_bytes > 0 &&
+         piece->file_offset + piece->size_bytes <= files[file].size_bytes;
+}
+
+// Of frozen units alone, in their order; their pieces in order, apart, and in the unit.
+absl::Status ReadInPlace(const Json& body, const StateLayout& layout, InPlaceUnits* in_place) {
+  const Json* files = FindArray(body, "model_files");
+  const Json* units = FindArray(body, "in_place");
+  if (files == nullptr && units == nullptr) return absl::OkStatus();
+  if (files == nullptr || units == nullptr || units->empty()) {
+    return Broken("units that are read in place are without files, or files without units");
+  }
+  RETURN_IF_ERROR(ReadModelFiles(*files, &in_place->files));
+  in_place->units.resize(layout.num_units());
+  uint64_t next_unit = 0;
+  for (const Json& entry : *units) {
+    uint64_t unit = 0;
+    if (!entry.is_array() || entry.size() != 2 || !ReadUint(entry[0], uint64_t{1} << 31, &unit) ||
+        unit < next_unit || unit >= static_cast<uint64_t>(layout.num_units()) ||
+        !layout.frozen(static_cast<int>(unit)) || !entry[1].is_array() || entry[1].empty()) {
+      return Broken("list of what is read in place has an entry that is no frozen unit");
+    }
+    next_unit = unit + 1;
+    uint64_t end = 0;
+    for (const Json& from : entry[1]) {
+      FilePiece piece;
+      if (!ReadFilePiece(from, in_place->files, &piece) || piece.unit_offset < end) {
+        return Broken(absl::StrCat("unit ", unit, " has a piece that lies in no file, or twice"));
+      }
+      end = piece.unit_offset + piece.size_bytes;
+      in_place->units[unit].push_back(std::move(piece));
+    }
+    if (end > layout.UnitBytes(static_cast<int>(unit))) {
+      return Broken(absl::StrCat("unit ", unit, " has a piece behind its end"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool ReadKnownChecksum(const Json& json, ManifestTile* tile) {
+  tile->generations = {0};
+  if (json.is_null()) return true;
+  tile->checksums.resize(1);
+  return ReadHex64(json, &tile->checksums[0]);
+}
+
 bool ReadTile(const Json& json, int num_planes, ManifestTile* tile) {
   if (!json.is_array() || json.size() != 6) return false;
   uint64_t file = 0, slot = 0;
@@ -267,6 +388,7 @@ bool ReadTile(const Json& json, int num_planes, ManifestTile* tile) {
 absl::Status CheckPlaces(const Manifest& manifest) {
   std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> extents;  // file, begin, end
   for (int unit = 0; unit < manifest.layout.num_units(); ++unit) {
+    if (manifest.in_place.Has(unit)) continue;
     for (int t = 0; t < manifest.layout.NumTiles(unit); ++t) {
       const ManifestTile& tile = manifest.tiles[unit][t];
       const std::string which = absl::StrCat("tile ", t, " of unit ", unit);
@@ -314,8 +436,11 @@ absl::Status ReadTiles(const Json& body, Manifest* manifest) {
       return Broken(absl::StrCat("unit ", unit, " does not have ", expected, " tiles"));
     }
     manifest->tiles[unit].resize(tiles.size());
+    const bool in_place = manifest->in_place.Has(unit);
     for (size_t t = 0; t < tiles.size(); ++t) {
-      if (!ReadTile(tiles[t], layout.num_planes(), &manifest->tiles[unit][t])) {
+      ManifestTile* const tile = &manifest->tiles[unit][t];
+      if (!(in_place ? ReadKnownChecksum(tiles[t], tile)
+                     : ReadTile(tiles[t], layout.NumPlanes(unit), tile))) {
         return Broken(absl::StrCat("tile ", t, " of unit ", unit, " is malformed"));
       }
     }
@@ -336,17 +461,21 @@ absl::Status ReadBody(absl::string_view text, Manifest* manifest) {
   }
   RETURN_IF_ERROR(ReadLayout(body, &manifest->layout));
   RETURN_IF_ERROR(ReadFiles(body, &manifest->files));
+  RETURN_IF_ERROR(ReadInPlace(body, manifest->layout, &manifest->in_place));
   return ReadTiles(body, manifest);
 }
 
 }  // namespace
 
 absl::StatusOr<Manifest> DecodeManifest(absl::string_view text, absl::string_view name) {
-  ASSIGN_OR_RETURN(absl::string_view body, CheckHeader(text, name));
+  int version = 0;
+  ASSIGN_OR_RETURN(absl::string_view body, CheckHeader(text, name, &version));
   Manifest manifest;
-  if (absl::Status status = ReadBody(body, &manifest); !status.ok()) {
-    return Annotate(status, name);
+  absl::Status status = ReadBody(body, &manifest);
+  if (status.ok() && version != VersionOf(manifest)) {
+    status = Broken("version is not that of its units");
   }
+  if (!status.ok()) return Annotate(status, name);
   return manifest;
 }
 

@@ -2,7 +2,7 @@
 //
 // One header line, then a JSON body, specified in docs/FORMATS.md:
 //
-//   spillway-manifest 1 <XXH3-64 of the body, 16 hex digits> <body bytes>\n
+//   spillway-manifest 1|2|3 <XXH3-64 of the body, 16 hex digits> <body bytes>\n
 //   {"step":12, ...}
 //
 // The layout is written down, never re-derived: a reader needs no rule about how
@@ -16,10 +16,13 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "swap/plan/state_layout.h"
+#include "swap/store/in_place.h"
 
 namespace spillway {
 
-inline constexpr int kManifestVersion = 1;
+// Version 2 has units that are frozen, version 3 such as are read in place; without one the text is
+// that of the version before.
+inline constexpr int kManifestVersion = 3;
 
 // Tiles begin at multiples of this many bytes.
 inline constexpr uint64_t kStoreAlignment = 4096;
@@ -35,8 +38,10 @@ struct ManifestTile {
   uint32_t file = 0;                  // index in files
   uint64_t slot_offsets[2] = {0, 0};  // bytes; room for all planes; equal with one slot
   uint32_t slot = 0;                  // the one that holds the committed state
-  std::vector<uint64_t> generations;  // one a plane, in the layout's order
-  std::vector<uint64_t> checksums;    // likewise
+  std::vector<uint64_t> generations;  // one a plane of the unit, in the layout's order
+  // Likewise; of a unit that is read in place none as long as the tile has not been read, and the
+  // rest means nothing.
+  std::vector<uint64_t> checksums;
 
   friend bool operator==(const ManifestTile&, const ManifestTile&) = default;
 };
@@ -46,6 +51,7 @@ struct Manifest {
   std::string engine_state;
   StateLayout layout;
   std::vector<ManifestFile> files;
+  InPlaceUnits in_place;
   std::vector<std::vector<ManifestTile>> tiles;  // [unit][tile], as many as the layout says
 
   friend bool operator==(const Manifest&, const Manifest&) = default;

@@ -1,9 +1,12 @@
 #include "swap/store/store_reader.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -13,11 +16,54 @@ struct FreeDeleter {
   void operator()(char* data) const { std::free(data); }
 };
 
+using Buffer = std::unique_ptr<char, FreeDeleter>;
+
+Buffer NewBuffer(uint64_t bytes) {
+  return Buffer(static_cast<char*>(std::aligned_alloc(kStoreAlignment, bytes)));
+}
+
+// Of a tile that is read in place at once.
+constexpr uint64_t kInPlaceBytes = uint64_t{1} << 20;
+
+// Whole blocks that have the piece in them, through memory of their own.
+absl::Status ReadBlocksOf(const SwapStore& store, int unit, int tile,
+                          const InPlaceTiles::Piece& piece, char* blocks, char* data) {
+  for (uint64_t done = 0; done < piece.size_bytes;) {
+    const uint64_t at = piece.file_offset + done;
+    const uint64_t begin = at - at % kStoreAlignment;
+    const uint64_t wanted = std::min(kInPlaceBytes - (at - begin), piece.size_bytes - done);
+    const uint64_t needed = at - begin + wanted;
+    const uint64_t padded = (needed + kStoreAlignment - 1) / kStoreAlignment * kStoreAlignment;
+    ASSIGN_OR_RETURN(const uint64_t read, piece.file->ReadUpTo(begin, blocks, padded));
+    if (read < needed) {
+      return store.in_place()->CutShort(
+          unit, tile, absl::OutOfRangeError(absl::StrCat("the file ends at byte ", begin + read)));
+    }
+    std::memcpy(data + done, blocks + (at - begin), wanted);
+    done += wanted;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadTileInPlace(const SwapStore& store, int unit, int tile, char* data) {
+  ASSIGN_OR_RETURN(const auto pieces, store.in_place()->PiecesOf(unit, tile));
+  std::memset(data, 0, store.layout().PlaneBytes(unit, tile, 0));
+  const Buffer blocks = NewBuffer(kInPlaceBytes);
+  for (const InPlaceTiles::Piece& piece : pieces) {
+    RETURN_IF_ERROR(ReadBlocksOf(store, unit, tile, piece, blocks.get(), data + piece.tile_offset));
+  }
+  return store.Verify(unit, tile, 0, data);
+}
+
 }  // namespace
 
 absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first_plane,
                            int last_plane, char* buffer) {
   const StateLayout& layout = store.layout();
+  last_plane = std::min(last_plane, layout.NumPlanes(unit));
+  if (store.IsInPlace(unit)) {
+    return first_plane < last_plane ? ReadTileInPlace(store, unit, tile, buffer) : absl::OkStatus();
+  }
   for (int plane = first_plane; plane < last_plane; ++plane) {
     char* const data = buffer + layout.PlaneOffset(unit, tile, plane);
     const TileLocation at = store.CurrentTile(unit, tile, plane, plane + 1);
@@ -27,17 +73,21 @@ absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first
   return absl::OkStatus();
 }
 
+namespace {
+
 absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
+                       const std::function<bool(int unit)>& wanted,
                        const std::function<absl::Status(const TileView& tile)>& visit) {
   const StateLayout& layout = store.layout();
   if (layout.MaxTileBytes() == 0) return absl::OkStatus();
-  std::unique_ptr<char, FreeDeleter> buffer(
-      static_cast<char*>(std::aligned_alloc(4096, layout.MaxTileBytes())));
+  const Buffer buffer = NewBuffer(layout.MaxTileBytes());
   for (int unit = 0; unit < layout.num_units(); ++unit) {
+    if (!wanted(unit)) continue;
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       std::vector<char*> planes(layout.num_planes(), nullptr);
       RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, first_plane, last_plane, buffer.get()));
-      for (int plane = first_plane; plane < last_plane; ++plane) {
+      const int end_plane = std::min(last_plane, layout.NumPlanes(unit));
+      for (int plane = first_plane; plane < end_plane; ++plane) {
         planes[plane] = buffer.get() + layout.PlaneOffset(unit, tile, plane);
       }
       TileView view;
@@ -52,14 +102,24 @@ absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
   return absl::OkStatus();
 }
 
+}  // namespace
+
+absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
+                       const std::function<absl::Status(const TileView& tile)>& visit) {
+  return ReadStore(
+      store, first_plane, last_plane, [](int) { return true; }, visit);
+}
+
 absl::Status CopyStore(const SwapStore& from, SwapStore& to) {
   const StateLayout& layout = from.layout();
-  return ReadStore(from, 0, layout.num_planes(), [&](const TileView& tile) -> absl::Status {
+  to.TakeChecksumsInPlace(from);
+  const auto copied = [&](int unit) { return !to.IsInPlace(unit); };
+  return ReadStore(from, 0, layout.num_planes(), copied, [&](const TileView& tile) -> absl::Status {
     // The planes of a tile lie side by side in memory as on storage.
     const TileLocation at = to.WritableTile(tile.unit, tile.tile, 0);
     RETURN_IF_ERROR(
         at.file->WriteAt(at.offset_bytes, tile.planes[0], layout.TileBytes(tile.unit, tile.tile)));
-    for (int plane = 0; plane < layout.num_planes(); ++plane) {
+    for (int plane = 0; plane < layout.NumPlanes(tile.unit); ++plane) {
       const uint64_t generation = from.CurrentGeneration(tile.unit, tile.tile, plane);
       const uint64_t checksum =
           Checksum(to.PlaneIdentity(tile.unit, tile.tile, plane, generation), tile.planes[plane],

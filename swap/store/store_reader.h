@@ -21,7 +21,8 @@ absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first
 absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
                        const std::function<absl::Status(const TileView& tile)>& visit);
 
-// Writes every tile of `from` into `to`, which has the same layout and is empty.
+// Writes every tile of `from` into `to`, which has the same layout and is empty, but for those that
+// `to` reads in place, as `from` does.
 absl::Status CopyStore(const SwapStore& from, SwapStore& to);
 
 }  // namespace spillway

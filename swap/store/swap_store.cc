@@ -44,35 +44,54 @@ absl::Status CheckAlignment(const File& file) {
 
 }  // namespace
 
-// A file is: slot 0 of all its tiles, slot 1 of all its tiles, spilled gradients, spilled
-// activations. In each part the tiles stand in the order (unit, tile), so that reading a unit
-// is sequential on every path. Which tile is on which path follows the paths' rates.
+// A tile that has no slot, and is there.
+SwapStore::TileState SwapStore::ReadInPlace() {
+  TileState tile;
+  tile.planes = {{.slot = 0, .stale = false}};
+  return tile;
+}
+
+// A file is: slot 0 of all its tiles, slot 1 of all its tiles, the one slot of frozen tiles,
+// spilled gradients, spilled activations. In each part the tiles stand in the order (unit, tile),
+// so that reading a unit is sequential on every path. Which tile is on which path follows the
+// paths' rates.
 void SwapStore::DealTiles(const StoreOptions& options) {
   const size_t num_files = options.directories.size();
   SPILLWAY_CHECK(options.rates.empty() || options.rates.size() == num_files);
   std::vector<double> rates = options.rates;
   rates.resize(num_files);
   Striping striping(std::move(rates));
-  // The end of slot 0 in each file so far; slot 1 follows when that is known.
-  std::vector<uint64_t> end(num_files, 0);
+  slot_bytes_.assign(num_files, 0);
   tiles_.resize(layout_.num_units());
+  const auto deal = [&](bool frozen, bool two_slots) {
+    // The end of slot 0 in each file so far; slot 1 follows when that is known.
+    std::vector<uint64_t> end(num_files, 0);
+    for (int unit = 0; unit < layout_.num_units(); ++unit) {
+      if (layout_.frozen(unit) != frozen || options.in_place.Has(unit)) continue;
+      tiles_[unit].resize(layout_.NumTiles(unit));
+      for (int t = 0; t < layout_.NumTiles(unit); ++t) {
+        TileState& tile = tiles_[unit][t];
+        tile.planes.resize(layout_.NumPlanes(unit));
+        tile.file = striping.Next(layout_.TileBytes(unit, t));
+        tile.slot_offsets[0] = slot_bytes_[tile.file] + end[tile.file];
+        end[tile.file] += layout_.TileBytes(unit, t);
+      }
+    }
+    for (int unit = 0; unit < layout_.num_units(); ++unit) {
+      if (layout_.frozen(unit) != frozen) continue;
+      for (TileState& tile : tiles_[unit]) {
+        tile.slot_offsets[1] = tile.slot_offsets[0] + (two_slots ? end[tile.file] : 0);
+      }
+    }
+    for (size_t i = 0; i < num_files; ++i) slot_bytes_[i] += end[i] * (two_slots ? 2 : 1);
+  };
+  deal(/*frozen=*/false, two_slots_);
+  deal(/*frozen=*/true, /*two_slots=*/false);
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    tiles_[unit].resize(layout_.NumTiles(unit));
-    for (int t = 0; t < layout_.NumTiles(unit); ++t) {
-      TileState& tile = tiles_[unit][t];
-      tile.planes.resize(layout_.num_planes());
-      tile.file = striping.Next(layout_.TileBytes(unit, t));
-      tile.slot_offsets[0] = end[tile.file];
-      end[tile.file] += layout_.TileBytes(unit, t);
-    }
+    if (!options.in_place.Has(unit)) continue;
+    SPILLWAY_CHECK(layout_.frozen(unit));
+    tiles_[unit].assign(layout_.NumTiles(unit), ReadInPlace());
   }
-  for (std::vector<TileState>& unit : tiles_) {
-    for (TileState& tile : unit) {
-      tile.slot_offsets[1] = tile.slot_offsets[0] + (two_slots_ ? end[tile.file] : 0);
-    }
-  }
-  slot_bytes_ = std::move(end);
-  for (uint64_t& bytes : slot_bytes_) bytes *= two_slots_ ? 2 : 1;
 }
 
 uint64_t SwapStore::PieceBytes(const StateLayout& layout) {
@@ -143,11 +162,31 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
     ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
     store->directories_.push_back(std::move(path));
   }
+  if (options.in_place.any()) {
+    ASSIGN_OR_RETURN(store->in_place_, InPlaceTiles::Open(options.in_place, layout, /*moved_to=*/"",
+                                                          /*lazily=*/false, *options.files));
+  }
   store->DealTiles(options);
   const std::vector<uint64_t> sizes_bytes = store->DealSpilled(options.spill, options.rates);
   if (absl::Status status = store->CreateFiles(sizes_bytes); !status.ok()) {
     store->Remove();  // only the files that this call made
     return status;
+  }
+  return store;
+}
+
+std::unique_ptr<SwapStore> SwapStore::WithoutFiles(const StateLayout& layout,
+                                                   const SpillRoom& spill) {
+  std::unique_ptr<SwapStore> store(new SwapStore);
+  store->layout_ = layout;
+  store->two_slots_ = false;
+  store->DealTiles({.directories = {""}});
+  store->DealSpilled(spill, {});
+  store->files_.resize(1);
+  for (std::vector<TileState>& unit : store->tiles_) {
+    for (TileState& tile : unit) {
+      for (PlaneState& plane : tile.planes) plane = {.slot = 0, .stale = false};
+    }
   }
   return store;
 }
@@ -189,8 +228,8 @@ absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool r
 
 absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view manifest_path,
                                                            bool read_only, const SpillRoom& spill,
-                                                           CommitRecord* record,
-                                                           FileSystem& files) {
+                                                           CommitRecord* record, FileSystem& files,
+                                                           absl::string_view model_directory) {
   ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(manifest_path));
   ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text, manifest_path));
   ASSIGN_OR_RETURN(const std::string beside, DirectoryOf(manifest_path));
@@ -203,13 +242,19 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
   store->read_only_ = read_only;
   store->tiles_.resize(manifest.tiles.size());
   for (size_t unit = 0; unit < manifest.tiles.size(); ++unit) {
+    if (manifest.in_place.Has(static_cast<int>(unit))) {
+      store->tiles_[unit].assign(manifest.tiles[unit].size(), ReadInPlace());
+      continue;
+    }
     for (const ManifestTile& from : manifest.tiles[unit]) {
       TileState& tile = store->tiles_[unit].emplace_back();
       tile.file = static_cast<int>(from.file);
       tile.slot_offsets[0] = from.slot_offsets[0];
       tile.slot_offsets[1] = from.slot_offsets[1];
       tile.committed_slot = static_cast<int>(from.slot);
-      store->two_slots_ &= from.slot_offsets[0] != from.slot_offsets[1];
+      if (!store->layout_.frozen(static_cast<int>(unit))) {
+        store->two_slots_ &= from.slot_offsets[0] != from.slot_offsets[1];
+      }
       for (size_t i = 0; i < from.checksums.size(); ++i) {
         tile.planes.push_back({.generation = from.generations[i],
                                .checksum = from.checksums[i],
@@ -226,7 +271,9 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
   // commit that a power loss would take back, and what is written from now on goes over the
   // commit before it.
   if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(beside));
-  absl::Status status = store->OpenFiles(manifest.files, read_only, spill);
+  // The model's first: the store's own files are made longer or shorter.
+  absl::Status status = store->OpenInPlace(manifest, read_only, model_directory);
+  if (status.ok()) status = store->OpenFiles(manifest.files, read_only, spill);
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("open the commit ", manifest_path));
   }
@@ -237,6 +284,32 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
 
 SwapStore::~SwapStore() = default;
 
+absl::Status SwapStore::OpenInPlace(const Manifest& manifest, bool read_only,
+                                    absl::string_view model_directory) {
+  if (!manifest.in_place.any()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(in_place_, InPlaceTiles::Open(manifest.in_place, layout_, model_directory,
+                                                 /*lazily=*/read_only, *file_system_));
+  for (size_t unit = 0; unit < manifest.tiles.size(); ++unit) {
+    if (!in_place_->Has(static_cast<int>(unit))) continue;
+    for (size_t t = 0; t < manifest.tiles[unit].size(); ++t) {
+      const ManifestTile& tile = manifest.tiles[unit][t];
+      if (tile.checksums.empty()) continue;
+      in_place_->SetKnown(static_cast<int>(unit), static_cast<int>(t), tile.checksums[0]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void SwapStore::TakeChecksumsInPlace(const SwapStore& from) {
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    if (!IsInPlace(unit) || !from.IsInPlace(unit)) continue;
+    for (int tile = 0; tile < layout_.NumTiles(unit); ++tile) {
+      const auto known = from.in_place()->KnownChecksum(unit, tile);
+      if (known) in_place_->SetKnown(unit, tile, *known);
+    }
+  }
+}
+
 void SwapStore::Remove() {
   SPILLWAY_CHECK(!read_only_);
   for (const std::unique_ptr<File>& file : files_) (void)file_system_->Remove(file->path());
@@ -244,8 +317,11 @@ void SwapStore::Remove() {
 }
 
 uint64_t SwapStore::StorageBytes(const StateLayout& layout, const StoreOptions& options) {
-  uint64_t bytes = layout.TotalPaddedParameters() * layout.PlaneRangeBytes(0, layout.num_planes()) *
-                   (options.two_slots ? 2 : 1);
+  uint64_t bytes = 0;
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    if (options.in_place.Has(unit)) continue;
+    bytes += layout.UnitBytes(unit) * (options.two_slots && !layout.frozen(unit) ? 2 : 1);
+  }
   for (int unit = 0; unit < options.spill.gradients.size(); ++unit) {
     if (options.spill.gradients[unit]) {
       bytes += layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
@@ -279,7 +355,7 @@ SwapStore::TileState& SwapStore::Tile(int unit, int tile) {
 }
 
 const SwapStore::PlaneState& SwapStore::PlaneAt(int unit, int tile, int plane_index) const {
-  SPILLWAY_CHECK(plane_index >= 0 && plane_index < layout_.num_planes());
+  SPILLWAY_CHECK(plane_index >= 0 && plane_index < layout_.NumPlanes(unit));
   return Tile(unit, tile).planes[plane_index];
 }
 
@@ -288,9 +364,10 @@ int SwapStore::WritableSlot(const TileState& tile) const {
 }
 
 TileLocation SwapStore::CurrentTile(int unit, int tile, int first_plane, int last_plane) const {
+  SPILLWAY_CHECK(!IsInPlace(unit));
   const TileState& state = Tile(unit, tile);
   SPILLWAY_CHECK(first_plane >= 0 && first_plane < last_plane &&
-                 last_plane <= layout_.num_planes());
+                 last_plane <= layout_.NumPlanes(unit));
   const int slot = state.planes[first_plane].slot;
   for (int i = first_plane; i < last_plane; ++i) {
     SPILLWAY_CHECK(!state.planes[i].stale && state.planes[i].slot == slot);
@@ -300,8 +377,10 @@ TileLocation SwapStore::CurrentTile(int unit, int tile, int first_plane, int las
 }
 
 TileLocation SwapStore::WritableTile(int unit, int tile, int first_plane) const {
-  SPILLWAY_CHECK(!read_only_ && !committing_);
+  SPILLWAY_CHECK(!read_only_ && !committing_ && !IsInPlace(unit));
   const TileState& state = Tile(unit, tile);
+  // Once for all: a commit names the one slot that there is.
+  SPILLWAY_CHECK(!layout_.frozen(unit) || state.committed_slot < 0);
   return {files_[state.file].get(),
           state.slot_offsets[WritableSlot(state)] + layout_.PlaneOffset(unit, tile, first_plane)};
 }
@@ -341,6 +420,7 @@ absl::Status SwapStore::Check(int unit, int tile, Plane plane, const PlaneState&
 
 absl::Status SwapStore::VerifyChecksum(int unit, int tile, int plane_index,
                                        uint64_t checksum) const {
+  if (IsInPlace(unit)) return in_place_->Check(unit, tile, checksum);
   const TileState& state = Tile(unit, tile);
   const PlaneState& plane = PlaneAt(unit, tile, plane_index);
   const uint64_t offset_bytes =
@@ -366,7 +446,7 @@ bool SwapStore::IsStale(int unit, int tile, int plane_index) const {
 
 void SwapStore::MarkStale(int unit, int tile, int first_plane, int last_plane) {
   TileState& state = Tile(unit, tile);
-  SPILLWAY_CHECK(first_plane >= 0 && last_plane <= layout_.num_planes());
+  SPILLWAY_CHECK(first_plane >= 0 && last_plane <= layout_.NumPlanes(unit));
   for (int i = first_plane; i < last_plane; ++i) state.planes[i].stale = true;
 }
 
@@ -425,6 +505,16 @@ absl::Status SwapStore::VerifyPiece(int unit, int piece, const void* data) const
                checksum);
 }
 
+std::vector<ManifestTile> SwapStore::TilesInPlace(int unit) const {
+  std::vector<ManifestTile> tiles(layout_.NumTiles(unit));
+  for (int t = 0; t < layout_.NumTiles(unit); ++t) {
+    const auto known = in_place_->KnownChecksum(unit, t);
+    tiles[t].generations = {0};
+    if (known) tiles[t].checksums = {*known};
+  }
+  return tiles;
+}
+
 Manifest SwapStore::ToManifest(const CommitRecord& record, absl::string_view directory) const {
   Manifest manifest;
   manifest.step = record.step;
@@ -435,8 +525,13 @@ Manifest SwapStore::ToManifest(const CommitRecord& record, absl::string_view dir
     const bool beside = path.parent_path() == std::filesystem::path(std::string(directory));
     manifest.files.push_back({beside ? path.filename().string() : path.string(), slot_bytes_[i]});
   }
+  if (in_place_ != nullptr) manifest.in_place = in_place_->places();
   manifest.tiles.resize(tiles_.size());
   for (size_t unit = 0; unit < tiles_.size(); ++unit) {
+    if (IsInPlace(static_cast<int>(unit))) {
+      manifest.tiles[unit] = TilesInPlace(static_cast<int>(unit));
+      continue;
+    }
     for (const TileState& from : tiles_[unit]) {
       ManifestTile& tile = manifest.tiles[unit].emplace_back();
       tile.file = static_cast<uint32_t>(from.file);
@@ -510,8 +605,12 @@ std::vector<ExtentInfo> SwapStore::Extents() const {
   std::vector<ExtentInfo> extents;
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     for (int t = 0; t < layout_.NumTiles(unit); ++t) {
+      if (IsInPlace(unit)) {
+        in_place_->AppendExtents(unit, t, &extents);
+        continue;
+      }
       const TileState& tile = Tile(unit, t);
-      for (int i = 0; i < layout_.num_planes(); ++i) {
+      for (int i = 0; i < layout_.NumPlanes(unit); ++i) {
         if (tile.planes[i].slot < 0) continue;
         extents.push_back({.file = files_[tile.file]->path(),
                            .offset_bytes = tile.slot_offsets[tile.planes[i].slot] +

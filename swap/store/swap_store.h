@@ -9,7 +9,8 @@
 // not name; Commit makes what is current the committed state by making the data
 // durable and then renaming a small checksummed manifest into place. So a crash
 // at any moment leaves the last commit whole. With `two_slots` false there is
-// one slot, and no commit.
+// one slot, and no commit. A frozen unit's tiles are written once and have one slot, too; or none,
+// where the unit is read in place (swap/store/in_place.h).
 //
 // Large because all of it keeps one book: creation and opening fill it, reads and writes consult it
 // tile by tile, and a commit names what it says.
@@ -32,6 +33,7 @@
 #include "io/file.h"
 #include "io/file_system.h"
 #include "swap/plan/state_layout.h"
+#include "swap/store/in_place_tiles.h"
 #include "swap/store/manifest.h"
 
 namespace spillway {
@@ -44,6 +46,8 @@ struct StoreOptions {
   // How fast each path is, in bytes a second or any other unit; empty: all alike. Tiles are
   // dealt in proportion (swap/store/striping.h).
   std::vector<double> rates = {};
+  // Frozen units that stay in the model's files.
+  InPlaceUnits in_place = {};
   FileSystem* files = &FileSystem::Real();
 };
 
@@ -67,16 +71,6 @@ struct StoreCommit {
   Manifest manifest;
 };
 
-// One contiguous piece of one plane in a store's files, for `inspect`.
-struct ExtentInfo {
-  std::string file;
-  uint64_t offset_bytes;
-  uint64_t size_bytes;
-  int unit;
-  int tile;
-  Plane plane;
-};
-
 class SwapStore {
  public:
   // Makes the files and reserves all their space. kResourceExhausted (path, needed,
@@ -86,6 +80,10 @@ class SwapStore {
   static absl::StatusOr<std::unique_ptr<SwapStore>> Create(const StateLayout& layout,
                                                            const StoreOptions& options);
 
+  // A store of one slot without files, in which all state stands: nothing can be read, written or
+  // committed. For who asks where, and for nothing that is there (swap/forecast).
+  static std::unique_ptr<SwapStore> WithoutFiles(const StateLayout& layout, const SpillRoom& spill);
+
   // Opens what the manifest at `manifest_path` names, in the state of that commit,
   // into `record`. kNotFound without a manifest; kDataLoss when the manifest's own
   // checksum is wrong or a named file is missing or too short; kInvalidArgument for
@@ -93,11 +91,14 @@ class SwapStore {
   // written to. `read_only`: for inspect and export; takes no space.
   // Otherwise the files grow or shrink to the room that `spill` asks for.
   // What was written since that commit is not seen again. The caller holds the lock of
-  // every directory that will be written to.
+  // every directory that will be written to. A model's file that a unit is read from in place, and
+  // that is not where it was, may be in `model_directory`; `read_only`, whoever reads one that is
+  // missing or too short is told.
   static absl::StatusOr<std::unique_ptr<SwapStore>> Open(absl::string_view manifest_path,
                                                          bool read_only, const SpillRoom& spill,
                                                          CommitRecord* record,
-                                                         FileSystem& files = FileSystem::Real());
+                                                         FileSystem& files = FileSystem::Real(),
+                                                         absl::string_view model_directory = "");
   ~SwapStore();
 
   const StateLayout& layout() const { return layout_; }
@@ -107,6 +108,13 @@ class SwapStore {
   bool two_slots() const { return two_slots_; }
   // What CurrentTile and the like point to; they live as long as the store.
   std::vector<const File*> files() const;
+
+  // Null: no unit is read in place. Such a unit's tiles have no other place here, are never stale
+  // and never written.
+  const InPlaceTiles* in_place() const { return in_place_.get(); }
+  bool IsInPlace(int unit) const { return in_place_ != nullptr && in_place_->Has(unit); }
+  // Of a store with the same tiles: what it knows of those that are read in place.
+  void TakeChecksumsInPlace(const SwapStore& from);
 
   // Where planes [first, last) of a tile stand in their newest state.
   // REQUIRES: none is stale, and all are in the same slot (they are whenever they
@@ -127,7 +135,8 @@ class SwapStore {
   ChecksumIdentity PlaneIdentity(int unit, int tile, int plane_index, uint64_t generation) const;
 
   // kDataLoss, naming unit, plane, tile, file and offset, when `data` (PlaneBytes)
-  // is not what was recorded for the current state.
+  // is not what was recorded for the current state. Of a tile that is read in place the first
+  // bytes are recorded.
   absl::Status Verify(int unit, int tile, int plane_index, const void* data) const;
   // The same for bytes whose checksum under PlaneIdentity(current generation) the
   // caller has computed on another thread.
@@ -222,13 +231,17 @@ class SwapStore {
   };
   SwapStore() = default;
 
+  static TileState ReadInPlace();
   // Gives every tile its place in one file for each directory.
   void DealTiles(const StoreOptions& options);
   // Places what is spilled behind the slots; returns what each file needs in all.
   std::vector<uint64_t> DealSpilled(const SpillRoom& spill, const std::vector<double>& rates);
   absl::Status CreateFiles(const std::vector<uint64_t>& sizes_bytes);
+  absl::Status OpenInPlace(const Manifest& manifest, bool read_only,
+                           absl::string_view model_directory);
   absl::Status OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
                          const SpillRoom& spill);
+  std::vector<ManifestTile> TilesInPlace(int unit) const;
   // `directory`: of the manifest; files beside it are named without it.
   Manifest ToManifest(const CommitRecord& record, absl::string_view directory) const;
   const TileState& Tile(int unit, int tile) const;
@@ -248,6 +261,7 @@ class SwapStore {
   std::vector<uint64_t> slot_bytes_;           // [file] bytes of all slots, from the start
   std::vector<std::vector<TileState>> tiles_;  // [unit][tile]
   std::vector<std::vector<Piece>> pieces_;     // [unit][piece]
+  std::unique_ptr<InPlaceTiles> in_place_;
 };
 
 }  // namespace spillway

@@ -7,7 +7,7 @@
 #include "engine/data/jsonl.h"
 #include "engine/data/token_file.h"
 #include "engine/weights/safetensors_header.h"
-#include "tests/engine/data/bpe_testing.h"
+#include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
 #include "tests/engine/weights/safetensors_testing.h"
 
@@ -103,7 +103,7 @@ TEST(FormatMutation, TokenizerJson) {
   MutateAndRead(good.dump(), [](const std::string& text) {
     auto spec = ParseTokenizerJson(text, "f");
     if (!spec.ok()) return false;
-    const auto tokenizer = NewBpeTokenizer(*std::move(spec), std::nullopt, {});
+    const auto tokenizer = NewPipelineTokenizer(*std::move(spec), std::nullopt, {});
     const auto tokens = tokenizer->Encode("abc <s> 1234's\n");
     EXPECT_TRUE(!tokens.ok() || tokenizer->Decode(*tokens).ok());
     return true;

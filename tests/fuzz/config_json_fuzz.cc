@@ -1,6 +1,5 @@
 // A model's config.json: what is accepted makes a model of possible size, and can be exported.
-// FUZZ_SOURCES: engine/families/gpt2_config.cc
-#include "engine/families/gpt2_config.h"
+#include "engine/families/model_config.h"
 #include "tests/fuzz/fuzzing.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
@@ -10,14 +9,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Expect(document.status(), {absl::StatusCode::kInvalidArgument});
     return 0;
   }
-  const auto config = ParseGpt2Config(*document);
+  const auto config = ParseModelConfig(*document);
   if (!config.ok()) {
     Expect(config.status(), {absl::StatusCode::kInvalidArgument});
     return 0;
   }
-  SPILLWAY_CHECK(config->parameter_count() > 0 && config->head_size() > 0);
-  const nlohmann::json exported = Gpt2ConfigJson(*config, DType::kBFloat16);
+  SPILLWAY_CHECK(config->shape.model.parameter_count() > 0 && config->decoder.head_size > 0);
+  const nlohmann::json exported = ExportedConfig(*config, DType::kBFloat16);
   const auto again = ParseStrictJson(exported.dump(), "exported");
-  SPILLWAY_CHECK(again.ok() && ParseGpt2Config(*again).ok());
+  SPILLWAY_CHECK(again.ok() && ParseModelConfig(*again).ok());
   return 0;
 }

@@ -19,7 +19,7 @@ Outcome Read(absl::string_view text, size_t cut) {
   using namespace spillway;
   Outcome outcome;
   JsonlReader reader("fuzz.jsonl", [&](const JsonlRecord& record) {
-    outcome.texts.push_back(record.prompt + "|" + record.text);
+    outcome.texts.push_back(record.prompt + "|" + record.text + "|" + record.messages.dump());
     return absl::OkStatus();
   });
   absl::Status status = reader.Next(text.substr(0, cut));

@@ -9,9 +9,12 @@ Seeds of other origin (inputs that once broke a reader) lie beside them and stay
 
 import json
 import os
+import pathlib
 import struct
 
-CORPUS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "corpus")
+HERE = pathlib.Path(__file__).resolve().parent
+CORPUS = HERE / "corpus"
+GOLDEN = HERE.parent / "golden"
 
 
 def write(target, name, content):
@@ -195,13 +198,42 @@ def data():
                  added_tokens=[{"id": 3, "content": "<s>", "lstrip": True}])
     for name, value in (("gpt2", gpt2), ("qwen2", qwen2), ("small", small)):
         write("tokenizer_json", name, json.dumps(value, ensure_ascii=False))
-    write("tokenizer_json", "unigram", '{"model":{"type":"Unigram","vocab":[["a",0.1]]}}')
+    t5 = json.loads((GOLDEN / "tokenizers/families/t5.json").read_text(encoding="utf-8"))
+    charsmap = t5["normalizer"]["precompiled_charsmap"]
+    parts = {
+        "normalizer": {"type": "Sequence", "normalizers": [
+            {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None,
+             "lowercase": True}, {"type": "NFKC"}, {"type": "Strip", "strip_left": True, "strip_right": True},
+            {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}, {"type": "Nmt"},
+            {"type": "Precompiled", "precompiled_charsmap": charsmap}, {"type": "Prepend", "prepend": "x"}]},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+            {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True},
+            {"type": "Digits", "individual_digits": True}, {"type": "Punctuation", "behavior": "MergedWithNext"}]},
+        "decoder": {"type": "Sequence", "decoders": [
+            {"type": "ByteFallback"}, {"type": "Metaspace", "replacement": "\u2581"}, {"type": "Fuse"},
+            {"type": "Strip", "content": " ", "start": 1, "stop": 1}]},
+        "post_processor": {"type": "TemplateProcessing", "single": [
+            {"SpecialToken": {"id": "a", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 1}}],
+            "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+            "special_tokens": {"a": {"id": "a", "ids": [1], "tokens": ["a"]}}}}
+    unigram = dict(parts, model={"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [
+        ["<unk>", 0], ["a", -1.5], ["l", -2.25], ["ll", -3], ["\u2581", -4], ["<0x41>", -9]]})
+    wordpiece = dict(parts, pre_tokenizer={"type": "BertPreTokenizer"}, decoder={"type": "WordPiece", "prefix": "##"},
+                     model={"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "he": 1, "##l": 2, "##lo": 3}})
+    llama = dict(parts, pre_tokenizer=None, normalizer={"type": "Prepend", "prepend": "\u2581"}, model={
+        "type": "BPE", "byte_fallback": True, "fuse_unk": True, "unk_token": "<unk>",
+        "vocab": {"<unk>": 0, "l": 1, "o": 2, "lo": 3, "<0x20>": 4}, "merges": [["l", "o"]]})
+    for name, value in (("unigram", unigram), ("wordpiece", wordpiece), ("llama", llama)):
+        write("tokenizer_json", name, json.dumps(value, ensure_ascii=False))
+    for path in sorted((GOLDEN / "chat").glob("*.jinja")):
+        write("chat_template", path.name.removesuffix(".jinja"), path.read_text(encoding="utf-8"))
 
     write("jsonl", "texts", '{"text": "a\\n\\u00e9"}\n\n{"text": "b", "id": 3}\r\n')
     write("jsonl", "prompts", '{"prompt": "a", "completion": "b"}\n'
                               '{"completion": "", "prompt": "\\ud83d\\ude00"}')
+    write("jsonl", "chats", '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}\n')
     write("jsonl", "wrong", '{"text": "a"}\n{"messages": []}\n{"text": 1}\n')
-    write("bpe_encode", "mixed", "ab abab  one <s> <r\n\n e\u0301\u0323 \u1112\u1161\u11ab one_ <r  \n\n "
+    write("tokenizer_encode", "mixed", "ab abab  one <s> <r\n\n e\u0301\u0323 \u1112\u1161\u11ab one_ <r  \n\n "
           "\U0001f468\u200d\U0001f469 123\u3000<s>".encode() + b"\xff\xe2\x82")
 
 

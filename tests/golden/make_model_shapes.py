@@ -88,6 +88,8 @@ def main():
         # Of like layers one, the second, is enough.
         shapes = {n: s for n, s in shapes_of(whole).items()
                   if not any(part.isdigit() and part != "1" for part in n.split("."))}
+        if values["model_type"] == "gpt_neox":  # whose head transformers 5 renames, its files not
+            shapes["embed_out.weight"] = shapes.pop("lm_head.weight")
         golden[name] = {"config": values,
                         "parameters": sum(p.numel() for p in whole.parameters()),
                         "base_parameters": sum(p.numel() for p in base.parameters()),

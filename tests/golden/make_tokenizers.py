@@ -1,20 +1,26 @@
 #!/usr/bin/env python3
 """Makes tests/golden/tokenizers: small tokenizers and what Hugging Face's library makes of a text.
 
-    pip install tokenizers==0.23.3
-    tests/golden/make_tokenizers.py
+    pip install tokenizers==0.23.3 sentencepiece protobuf
+    tests/golden/make_tokenizers.py [families]
 
 snippets.json holds pieces of text. Whoever reads it makes the same text of five megabytes from
 them, chunk by chunk (text_chunk below; TokenizerGolden in tests/engine/data/bpe_golden_test.cc does
 the same), so that the text itself need not be kept. Each tokenizer is trained on it.
 expected.json has, for each tokenizer and chunk, how many tokens there are and their hash.
+
+families/ holds a tokenizer of every shape in tokenizer_families.py, some hundred strings, and for each of
+both the hash of all that is made of it (case_hash). With the argument only these are made again.
 """
 
 import json
 import pathlib
+import sys
 
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+import tokenizer_families
 
 HERE = pathlib.Path(__file__).parent / "tokenizers"
 CHUNKS = 84
@@ -167,8 +173,34 @@ def edit(kind, tokenizer):
     return tokenizer
 
 
+def case_hash(tokenizer, text):
+    """Of its tokens, what is put around them and around two of it, and the text that they are."""
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    pair = tokenizer.encode(text, text)
+    decoded = tokenizer.decode(ids, skip_special_tokens=False)
+    return token_hash([*ids, *tokenizer.encode(text).ids, *pair.ids, *pair.type_ids, *decoded.encode()])
+
+
+def make_families():
+    folder = HERE / "families"
+    folder.mkdir(exist_ok=True)
+    snippets = {"words": WORDS, "fragments": FRAGMENTS}
+    texts = [text_chunk(snippets, chunk) for chunk in range(12)]
+    made = tokenizer_families.families(texts, 500, tokenizer_families.charsmap(tokenizer_families.RULES))
+    cases = tokenizer_families.strings(300, 20261123, WORDS, FRAGMENTS)
+    expected = {"tokenizers": tokenizers.__version__, "cases": cases, "hashes": {}}
+    for name, parts in made.items():
+        (folder / f"{name}.json").write_text(json.dumps(parts, ensure_ascii=False) + "\n", encoding="utf-8")
+        tokenizer = Tokenizer.from_str(json.dumps(parts))
+        expected["hashes"][name] = [case_hash(tokenizer, case) for case in cases]
+    (folder / "expected.json").write_text(json.dumps(expected).replace('], "', '],\n"') + "\n", encoding="utf-8")
+
+
 def main():
     HERE.mkdir(exist_ok=True)
+    make_families()
+    if sys.argv[1:] == ["families"]:
+        return
     snippets = {"words": WORDS, "fragments": FRAGMENTS}
     with open(HERE / "snippets.json", "w", encoding="utf-8") as f:
         json.dump(snippets, f, indent=0)

@@ -94,6 +94,21 @@ TEST(File, FallsBackToBufferedWithOneWarningADirectory) {
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 
+TEST(File, ReadsUpToItsEnd) {
+  ScratchDirectory scratch;
+  std::ofstream(scratch / "data") << std::string(5000, 'd');
+  for (const bool direct : {true, false}) {
+    const auto file = File::Open(scratch / "data", {.direct = direct});
+    ASSERT_TRUE(file.ok()) << file.status();
+    AlignedMemory memory(12288);
+    EXPECT_EQ((*file)->ReadUpTo(0, memory.data(), 4096).value(), 4096);
+    EXPECT_EQ((*file)->ReadUpTo(0, memory.data(), 12288).value(), 5000);
+    EXPECT_EQ(memory.data()[4999], 'd');
+    EXPECT_EQ((*file)->ReadUpTo(8192, memory.data(), 4096).value(), 0);
+    EXPECT_FALSE((*file)->ReadAt(0, memory.data(), 12288).ok());
+  }
+}
+
 TEST(File, PreallocateReservesExactlyTheSize) {
   ScratchDirectory scratch;
   const auto file = File::Open(scratch / "data", {.write = true, .create = true});

@@ -336,6 +336,28 @@ TEST_P(IoEngineConformance, AFileThatEndsInsideABlockIsReported) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("ends at offset 16484"));
 }
 
+TEST_P(IoEngineConformance, AReadMayReachBehindTheEndWhereThatIsNotNeeded) {
+  // The end in the last block, at the end of one, and in the only one.
+  for (const uint64_t size_bytes : {4 * kUnit + 100, 4 * kUnit, uint64_t{77}}) {
+    for (const uint32_t block_bytes : {4096, 64 << 10}) {
+      MAKE_OR_SKIP({.block_bytes = block_bytes});
+      const std::unique_ptr<File> file = NewFile(size_bytes, absl::StrCat(size_bytes, block_bytes));
+      AlignedMemory memory(8 * kUnit);
+      Checked request;
+      Set(request, IoOp::kRead, *file, 0, memory.data(), 6 * kUnit);
+      request.needed_bytes = size_bytes;
+      engine_->Submit(&request);
+      Drain();
+      EXPECT_EQ(request.result, absl::OkStatus());
+      request.needed_bytes = size_bytes + 1;
+      engine_->Submit(&request);
+      Drain();
+      EXPECT_TRUE(absl::IsOutOfRange(request.result)) << request.result;
+      EXPECT_EQ(request.calls, 2);
+    }
+  }
+}
+
 TEST_P(IoEngineConformance, WriteToAReadOnlyFileIsReported) {
   MAKE_OR_SKIP({.block_bytes = 4096, .depth = 8});
   NewFile(16 * kUnit);

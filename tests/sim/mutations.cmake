@@ -6,7 +6,7 @@ spillway_sim_mutant(no_data_sync swap/store/swap_store.cc
   [==[absl::Status status = file->Sync(); !status.ok()]==]
   [==[absl::Status status; !status.ok()]==])
 spillway_sim_mutant(no_directory_sync io/file_system.cc
-  [==[return files.SyncDirectory(DirectoryOf(name));]==]
+  [==[return files.SyncDirectory(ParentPath(name));]==]
   [==[return absl::OkStatus();]==])
 spillway_sim_mutant(no_manifest_sync io/file_system.cc
   [==[RETURN_IF_ERROR(file->Sync());]==]
@@ -228,5 +228,5 @@ spillway_sim_mutant(device_tile_used_again_too_early swap/mover/tile_work.cc
     device_tiles_->GiveBackMemory(task);
     task.device_tile = device_tile;]==])
 spillway_sim_mutant(staged_update_unverified swap/mover/tile_work.cc
-  [==[  task.status = Verify(task);]==]
+  [==[task.status = Verify(task);]==]
   [==[]==])

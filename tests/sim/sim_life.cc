@@ -320,7 +320,7 @@ absl::Status SimRun::RestAWhile(Life& life) {
   }
   if (random_.OneIn(2)) {
     manager.Enqueue(Program::kEvaluate);
-    RETURN_IF_ERROR(RunOps(life, static_cast<int>(shape_.units.size()), false));
+    RETURN_IF_ERROR(RunOps(life, static_cast<int>(shape_.borrows.size()), false));
     ++tally_.evaluations;
   }
   if (random_.OneIn(2)) RETURN_IF_ERROR(Compare(life));

@@ -1,5 +1,6 @@
 #include "tests/sim/sim_model.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -32,13 +33,21 @@ void UpdateResiduals(const uint16_t* weights, uint64_t parameters, uint16_t* res
 
 StateLayout SimShape::Layout() const {
   std::vector<UnitLayout> layouts;
-  for (size_t i = 0; i < units.size(); ++i) layouts.push_back({absl::StrCat("u", i), units[i]});
+  for (size_t i = 0; i < units.size(); ++i) {
+    layouts.push_back({absl::StrCat("u", i), units[i], frozen[i]});
+  }
   std::vector<PlaneSpec> planes = {{Plane::kWeight, 2}, {Plane::kMomentum, 2}};
   if (residual) planes.insert(planes.begin() + 1, {Plane::kResidual, 2});
   return StateLayout(layouts, planes, 2, tile_parameters);
 }
 
-SimOracle::SimOracle(const SimShape& shape) {
+StepSchedule SimShape::Schedule(UpdateMode update) const {
+  ScheduleModel model{borrows, frozen};
+  model.trains.flip();
+  return BuildTrainSchedule(model, update);
+}
+
+SimOracle::SimOracle(const SimShape& shape) : frozen(shape.frozen) {
   for (size_t u = 0; u < shape.units.size(); ++u) {
     weights.emplace_back(shape.units[u]);
     moments.emplace_back(shape.units[u], 0);
@@ -67,7 +76,7 @@ double SimOracle::Step(const StepSchedule& schedule, int64_t step, bool skip) {
     uint16_t* const moment = moments[u].data();
     const uint16_t* const sum = sums[u].data();
     for (size_t i = 0; i < weights[u].size(); ++i) squares += uint64_t{sum[i]} * sum[i];
-    if (skip) continue;
+    if (skip || frozen[u]) continue;
     for (size_t i = 0; i < weights[u].size(); ++i) UpdateOne(weight[i], moment[i], sum[i], step);
     if (!residuals.empty()) UpdateResiduals(weight, weights[u].size(), residuals[u].data());
   }
@@ -86,7 +95,7 @@ void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool f
                     char* sums) {
   const auto add = [&](auto* to) {
     using Number = std::remove_pointer_t<decltype(to)>;
-    if (fresh) std::memset(to, 0, parameters * sizeof(Number));
+    if (fresh) std::fill_n(to, parameters, Number{0});  // nothing at a null pointer is fine
     for (uint64_t i = 0; i < parameters; ++i) {
       to[i] += static_cast<Number>(GradientOf(op, weights[i], i));
     }
@@ -142,10 +151,11 @@ bool SimSameTile(const TileView& tile, const SimOracle& oracle) {
     return plane == nullptr ||
            std::memcmp(plane, expected.data() + tile.first_parameter, bytes) == 0;
   };
-  return same(tile.planes[0], oracle.weights[tile.unit]) &&
-         (oracle.residuals.empty() ? same(tile.planes[1], oracle.moments[tile.unit])
-                                   : same(tile.planes[1], oracle.residuals[tile.unit]) &&
-                                         same(tile.planes[2], oracle.moments[tile.unit]));
+  if (!same(tile.planes[0], oracle.weights[tile.unit])) return false;
+  if (oracle.frozen[tile.unit]) return tile.planes[1] == nullptr;
+  if (oracle.residuals.empty()) return same(tile.planes[1], oracle.moments[tile.unit]);
+  return same(tile.planes[1], oracle.residuals[tile.unit]) &&
+         same(tile.planes[2], oracle.moments[tile.unit]);
 }
 
 }  // namespace spillway

@@ -16,13 +16,15 @@ namespace spillway {
 
 struct SimShape {
   std::vector<uint64_t> units;            // parameters, multiples of 2048
-  std::vector<std::vector<int>> borrows;  // [unit]
+  std::vector<std::vector<int>> borrows;  // [unit that computes]
+  std::vector<bool> frozen;               // [unit]
   uint64_t tile_parameters = 2048;
   bool residual = false;  // a plane between the weight and the moment
 
   int num_planes() const { return residual ? 3 : 2; }
   // Two bytes a parameter for each plane and the gradient.
   StateLayout Layout() const;
+  StepSchedule Schedule(UpdateMode update) const;
 };
 
 struct SimOracle {
@@ -32,6 +34,7 @@ struct SimOracle {
 
   std::vector<std::vector<uint16_t>> weights, moments;  // [unit][parameter]
   std::vector<std::vector<uint16_t>> residuals;         // likewise; empty without that plane
+  std::vector<bool> frozen;                             // [unit] these have weights alone
 };
 
 // The first state, as the oracle has it.

@@ -32,6 +32,17 @@ void SimRun::DrawShape() {
   }
   const int paths = static_cast<int>(random_.Between(1, 3));
   for (int i = 0; i < paths; ++i) directories_.push_back(absl::StrCat("/sim/swap", i));
+  shape_.frozen.assign(units, false);
+  for (int u = 0; u < units; ++u) {
+    shape_.frozen[u] = random_.OneIn(6);
+    if (!random_.OneIn(6)) continue;
+    // Beside what is trained of it.
+    shape_.borrows[u].push_back(static_cast<int>(shape_.units.size()));
+    shape_.units.push_back(2048 * random_.Between(1, 2));
+    shape_.frozen.push_back(true);
+  }
+  const auto& frozen = shape_.frozen;
+  if (std::find(frozen.begin(), frozen.end(), false) == frozen.end()) shape_.frozen[0] = false;
   manifest_path_ = random_.OneIn(2) ? "/sim/run/manifest" : "/sim/swap0/manifest";
 }
 
@@ -67,7 +78,7 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   life->last = last;
   life->steps = static_cast<int>(random_.Between(1, 10));
   life->update = random_.OneIn(2) ? UpdateMode::kImmediate : UpdateMode::kDeferred;
-  life->schedule = BuildTrainSchedule({shape_.borrows}, life->update);
+  life->schedule = shape_.Schedule(life->update);
   PlanRequest request;
   request.layout = shape_.Layout();
   request.schedule = life->schedule;

@@ -46,8 +46,8 @@ class ModelTest(BadInput):
         self.write("model-in/config.json", json.dumps(config))
 
     def test_unknown_model_type(self):
-        self.with_config(model_type="llama")
-        self.refuse(2, "llama", "gpt2", "config.json")
+        self.with_config(model_type="t5")
+        self.refuse(2, "\"t5\"", "gpt2", "llama", "config.json")
         self.with_config(model_type=None)
         self.refuse(2, "model_type", "missing")
 
@@ -58,7 +58,7 @@ class ModelTest(BadInput):
 
     def test_config_that_cannot_be(self):
         self.with_config(n_embd=15)
-        self.refuse(2, "n_embd", "divisible")
+        self.refuse(2, "hidden size 15", "divisible")
         self.with_config(n_layer=0)
         self.refuse(2, "n_layer")
         self.with_config(activation_function="prelu")
@@ -147,7 +147,8 @@ class DataTest(BadInput):
 
     def test_jsonl(self):
         for line, words in (('{"text": "a"', ("end of input",)), ('{"text": 1}', ("not a string",)),
-                            ('{"prompt": "a"}', ("completion",)), ('{"messages": []}', ("messages",)),
+                            ('{"prompt": "a"}', ("completion",)), ('{"messages": []}', ("messages", "assistant's")),
+                            ('{"messages": [{"role": "assistant", "content": "a"}]}', ("chat template",)),
                             ('{"text": "\\ud83d"}', ("surrogate",))):
             data = self.write("x.jsonl", '{"text": "fine"}\n\n' + line + "\n")
             self.refuse(2, "x.jsonl:3", *words, data=data, tokenizer="chars")
@@ -156,7 +157,7 @@ class DataTest(BadInput):
     def test_tokenizer_json(self):
         text = self.write("x.txt", "text" * 100)
         for content, words in (("{", ("tokenizer.json:1",)), ("[]", ("not an object",)),
-                               ('{"pre_tokenizer": {"type": "Metaspace"}}', ("Metaspace", ".npy"))):
+                               ('{"pre_tokenizer": {"type": "UnicodeScripts"}}', ("UnicodeScripts", ".npy"))):
             self.write("model-in/tokenizer.json", content)
             self.refuse(2, "tokenizer.json", *words, data=text)
         os.remove(self.path("model-in/tokenizer.json"))

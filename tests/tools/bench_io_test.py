@@ -187,7 +187,7 @@ class Stopped(BenchIoTest):
         process = self.start(["bench", "io", "--path", self.swap, *flags], stdout=subprocess.PIPE)
         self.wait_for(lambda: ready(process.pid), process)
         process.send_signal(number)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
         self.assertEqual(os.listdir(self.swap), [])
         self.assertEqual(out, "")
         return process.returncode, err

@@ -37,7 +37,7 @@ def environment():
     return env
 
 
-def run(*args, timeout=120, variables=None, **kwargs):
+def run(*args, timeout=600, variables=None, **kwargs):
     """Runs the program to its end; stdout and stderr as text."""
     return subprocess.run([_program, *map(str, args)], capture_output=True, text=True,
                           errors="replace", timeout=timeout,
@@ -283,7 +283,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         return json.loads(result.stdout)
 
-    def wait_for(self, condition, process=None, seconds=60):
+    def wait_for(self, condition, process=None, seconds=600):
         end = time.monotonic() + seconds
         while not condition():
             if process is not None and process.poll() is not None:

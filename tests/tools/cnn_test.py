@@ -20,7 +20,7 @@ class CnnTest(CliTest):
 
     def train(self, output, *more, code=0, **budgets):
         result = subprocess.run(self.command(output, *more, **budgets), capture_output=True,
-                                text=True, timeout=300, env=environment())
+                                text=True, timeout=600, env=environment())
         self.assertEqual(result.returncode, code, result.stderr)
         return result
 
@@ -53,7 +53,7 @@ class CnnTest(CliTest):
         process = self.start(command[1:], program_=command[0], stderr=subprocess.DEVNULL)
         self.wait_for(lambda: len(self.rows("stopped")) >= 5, process)
         process.send_signal(signal.SIGTERM)
-        self.assertEqual(process.wait(timeout=60), 75)
+        self.assertEqual(process.wait(timeout=600), 75)
         self.assertFalse(self.inspect(self.path("stopped"))["finished"])
         self.train("stopped", "--swap", self.swap, "--resume")
         self.assertEqual(self.inspect(self.path("stopped"))["digests"], nvme["digests"])

@@ -141,6 +141,23 @@ class ConfigTest(CliTest):
         self.assertEqual(self.inspect(self.path("ours"))["digest"],
                          self.inspect(self.path("theirs"))["digest"])
 
+    def test_compute_follows_the_processor(self):
+        def train(words, **flags):
+            return run(*self.flags(dtype="bf16", no_export=True, **flags), *words,
+                       variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"})
+
+        why = "in fp32: this processor has no bf16 instructions"
+        self.assert_run(train([], steps=2), 0, why)
+        compute = read_json(self.output, "config.resolved.json")["compute"]
+        self.assertEqual((compute["value"], compute["source"]), ("fp32", "derived"))
+        self.assertEqual(read_json(self.output, "run.json")["compute"], "fp32")
+        result = train(["--compute", "bf16"], steps=3, resume=True)
+        self.assert_run(result, 0, "compute was fp32 and is now bf16", "times slower")
+        self.assertNotIn(why, result.stderr)
+        for words, expected in ((["--compute", "fp8"], "not yet"),
+                                (["--compute", "fp16"], "not as precise as --dtype bf16")):
+            self.assert_run(train(words, output=self.path("other")), 2, expected)
+
     def test_what_train_does_otherwise_is_said(self):
         for flag, words in {"--logging_steps": ["metrics.jsonl"],
                             "--resume_from_checkpoint": ["--resume"],

@@ -40,12 +40,18 @@ class AgainstTrain(EstimateTest):
         return self.train(seq_len=32, steps=1, no_export=True, **changes).returncode
 
     def test_smallest_budgets_are_trains(self):
-        for changes in ({}, {"swap": None, "offload": None, "device_memory": "8MiB"}):
+        for changes in ({}, {"swap": None, "offload": None, "device_memory": "8MiB"},
+                        {"lora_r": 4, "freeze": "h.0"}):
             with self.subTest(changes):
                 said = self.ask(*self.estimate_flags(**changes))
                 self.assertTrue(said["fits"])
                 self.assertEqual(said["activations_from"], "dry run")
-                self.assertEqual(said["model"]["parameters"], parameter_count(self.config))
+                adapters = 2 if "lora_r" in changes else 0  # of h.1 and h.2, those of h.0 frozen
+                parameters = parameter_count(self.config)
+                self.assertEqual(said["model"]["parameters"],
+                                 parameters + (adapters and 3) * 4 * 4 * 64)
+                self.assertEqual(said["model"]["trainable_parameters"],
+                                 adapters * 4 * 4 * 64 or parameters)
                 host, device = said["min_host_bytes"], said["min_device_bytes"]
                 self.assertEqual(self.exit_code(**{**changes, "host_memory": host}), 0)
                 self.assertEqual(self.exit_code(**{**changes, "host_memory": host - 1}), 3)
@@ -173,7 +179,7 @@ class BadInput(EstimateTest):
         self.refuse("--swap", flags=["--model", self.model, "--offload", "nvme"])
         self.refuse("--hots-memory", "--host-memory",
                     flags=["--model", self.model, "--hots-memory", "1GiB"])
-        self.refuse("--dry-run", flags=["--model", self.config_of("opt-125m"),
+        self.refuse("--dry-run", flags=["--model", self.config_of("gemma-2b"),
                                         "--dry-run", "yes"])
 
     def test_bad_configs(self):

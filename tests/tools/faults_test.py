@@ -80,7 +80,7 @@ class FaultsTest(CliTest):
         return os.path.exists(os.path.join(self.output, "manifest-rank0"))
 
     def end_of(self, process):
-        _, text = process.communicate(timeout=60)
+        _, text = process.communicate(timeout=600)
         return subprocess.CompletedProcess([], process.returncode, "", text)
 
     def assert_fails(self, result, code, *words):
@@ -261,7 +261,7 @@ class FaultsTest(CliTest):
                 ("pwrite", "/metrics.jsonl", eio, 5, ("metrics.jsonl",))):
             with self.subTest(call=call, name=name, errno=errno.errorcode[number]):
                 try:
-                    result = run(*self.command(io_engine="threads"), timeout=60,
+                    result = run(*self.command(io_engine="threads"), timeout=600,
                                  variables=self.failing(call, name, number, after))
                     self.assert_fails(result, 1, *words)
                     self.assert_no_half_files()
@@ -273,7 +273,7 @@ class FaultsTest(CliTest):
     def test_failing_while_the_state_is_first_written(self):
         for call in ("pwrite", "pread", "fdatasync"):
             result = run(*self.command(io_engine="threads", commit_every=None, steps=1),
-                         timeout=60, variables=self.failing(call, "/tiles", errno.EIO, 1))
+                         timeout=600, variables=self.failing(call, "/tiles", errno.EIO, 1))
             self.assert_fails(result, 1, "/tiles", "the storage device failed")
             self.assertEqual(os.listdir(self.swap), [], "nothing refers to it")
             self.assert_run(run(*self.command()), 0)
@@ -298,7 +298,7 @@ class FaultsTest(CliTest):
                 words = self.as_nobody(memlock)
                 result = subprocess.run(
                     [*words, *map(str, self.command())], capture_output=True, text=True,
-                    timeout=120, check=False, env=cli_testing.environment())
+                    timeout=600, check=False, env=cli_testing.environment())
                 self.assert_run(result, 0)
                 self.assertEqual(self.inspect()["digest"], expected)
                 self.assertEqual(os.stat(self.output).st_uid, NOBODY)

@@ -28,7 +28,7 @@ def free_ports(count):
 
 
 class LaunchersTest(RanksCase):
-    def launched(self, words, timeout=120, **variables):
+    def launched(self, words, timeout=600, **variables):
         return subprocess.run(list(map(str, words)), capture_output=True, text=True,
                               timeout=timeout, env=environment() | {"PATH": PATH} | variables,
                               check=False)
@@ -65,7 +65,7 @@ class TorchrunTest(LaunchersTest):
             for node in range(2)]
         for node in nodes:
             self.addCleanup(node.kill)
-        said = [node.communicate(timeout=120)[0] for node in nodes]
+        said = [node.communicate(timeout=600)[0] for node in nodes]
         self.assertEqual([node.returncode for node in nodes], [0, 0], said)
         self.assertEqual(self.outcome(), self.reference(2)[0])
 
@@ -173,7 +173,7 @@ PartitionName=all Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscri
         self.assertLess(stopped, 400)
         # SLURM waits two minutes before it starts a job again; a person need not.
         self.of_slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
-        self.wait_for(lambda: not state(), seconds=200)
+        self.wait_for(lambda: not state(), seconds=600)
         self.assertEqual(self.inspect()["step"], 400, said())
         self.assertIn(f"resuming after step {stopped}", said())
         self.assertEqual([row["step"] for row in self.rows()], list(range(1, 401)))

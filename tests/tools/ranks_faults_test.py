@@ -19,7 +19,7 @@ from ranks_testing import Job, RanksCase
 MOMENTS = int(os.environ.get("SPILLWAY_RANKS_KILL_MOMENTS", "6"))
 KILL_AT_CALL = os.environ.get("SPILLWAY_KILL_AT_CALL", "")
 # Nothing waits for its end but what is broken.
-PATIENCE = 120
+PATIENCE = 600
 
 
 def free_port():
@@ -34,7 +34,7 @@ class RanksFaultsTest(RanksCase):
     @unittest.skipUnless(KILL_AT_CALL, "SPILLWAY_KILL_AT_CALL is not set")
     def test_killed_at_any_moment(self):
         """At calls that change files: setting up, a rank's part of a commit, deciding on it, the
-        export. Each comes for certain, however fast the machine is."""
+        export. How many there are differs by a few from run to run, so the last may not come."""
         flags = {"steps": 8, "commit_every": 1, "collective_timeout": "600s"}
         expected, _ = self.reference(3, **flags)
 
@@ -46,6 +46,7 @@ class RanksFaultsTest(RanksCase):
         self.assertEqual(killed(0, 0, False).returncode, 0)
         calls = [int(read_text(self.path(f"calls-{rank}"))) for rank in range(3)]
         drawn = random.Random(20240301)
+        kills = 0
         for moment in range(MOMENTS):
             self.begin_afresh()
             victim = moment % 3
@@ -54,14 +55,17 @@ class RanksFaultsTest(RanksCase):
             for resume in (False, True)[:1 + moment % 2]:  # and once more, while it gets going again
                 where = f"moment {moment}, rank {victim}, call {call} of {calls[victim]}"
                 result = killed(victim, call if not resume else drawn.randint(1, 10), resume)
-                if resume and "SIGKILL" not in result.stderr:
+                if "SIGKILL" not in result.stderr:
+                    self.assertEqual(result.returncode, 0, f"{where}: {result.stderr}")
                     continue  # it had less to do
+                kills += 1
                 with self.subTest(where):
                     self.assert_one_leading_error(result, 1, f"rank {victim} was ended by SIGKILL")
             result = run(*self.command(3, resume=True, **flags))
             self.assertEqual(result.returncode, 0, f"{where}: {result.stderr}")
             self.assertEqual(self.outcome(), expected, where)
             self.assert_only_files_of(3)
+        self.assertGreaterEqual(kills, MOMENTS // 2)
 
     def test_a_broken_pipe_is_an_error_and_no_signal(self):
         """Who wrote to a rank that has just died would be a second one that a signal ended."""
@@ -190,7 +194,7 @@ class RanksFaultsTest(RanksCase):
             processes.append(self.start(words, env=cli_testing.environment() | variables))
         results = []
         for process in processes:
-            _, text = process.communicate(timeout=60)
+            _, text = process.communicate(timeout=600)
             results.append(subprocess.CompletedProcess([], process.returncode, "", text))
         return results
 

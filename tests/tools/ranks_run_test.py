@@ -104,6 +104,23 @@ class RanksRunTest(RanksCase):
         self.assertNotEqual(expected["digests"], self.reference(3)[0]["digests"])
         self.assert_same(expected, 3, communication_dtype="bf16", shard="none")
 
+    def test_frozen_parameters(self):
+        # Units frozen in part and whole, and not at all.
+        frozen = {"freeze": "mlp|wte", "train_only": "h\\.1|wte|wpe|ln_f", "steps": 6}
+        _, alone = self.reference(1, **frozen)
+        for ranks, dtype in ((2, "fp32"), (3, "bf16")):
+            expected, rows = self.reference(ranks, **frozen, dtype=dtype)
+            self.assertEqual(sorted(expected["digests"]["transformer.wte.weight"]), ["weight"])
+            if dtype == "fp32":
+                self.assert_rows_near(rows, alone)
+            for mode, placement in zip(MODES[:3], self.placements()[1:]):
+                self.assert_same(expected, ranks, **frozen, dtype=dtype, shard=mode, **placement)
+        # From three to one and back: what is frozen goes along.
+        self.begin_afresh()
+        for i, ranks in enumerate((3, 1, 2)):
+            self.go(ranks, **{**frozen, "steps": 2 * (i + 1)}, resume=i > 0)
+        self.assert_rows_near(self.rows(), alone)
+
     # -- commits and resuming -------------------------------------------------------------
 
     def test_resumed_by_as_many(self):
@@ -201,7 +218,7 @@ class RanksRunTest(RanksCase):
         words = ["mpirun", "-n", "2", "--bind-to", "none", "--oversubscribe",
                  *(["--allow-run-as-root"] if os.geteuid() == 0 else []), cli_testing.program(),
                  *map(str, self.command(2, launched=True))]
-        result = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False,
+        result = subprocess.run(words, capture_output=True, text=True, timeout=600, check=False,
                                 env=cli_testing.environment())
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.outcome(), expected)

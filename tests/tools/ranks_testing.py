@@ -69,7 +69,7 @@ class Job:
         while any(os.path.exists(f"/proc/{pid}") for pid in pids) and time.monotonic() < end:
             time.sleep(0.005)
 
-    def result(self, timeout=60):
+    def result(self, timeout=600):
         code = self.process.wait(timeout)
         return subprocess.CompletedProcess([], code, "", self.said())
 

@@ -278,7 +278,7 @@ class ReportTest(CliTest):
         command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
                    f"--user-data-dir={self.path('profile')}", "--dump-dom", *flags,
                    "file://" + path]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        result = subprocess.run(command, capture_output=True, text=True, timeout=600)
         self.assertEqual(result.returncode, 0, result.stderr)
         dom = result.stdout
         return dom[:dom.index("<head>")], dom[dom.index("<header>"):dom.index('id="run-data"')]

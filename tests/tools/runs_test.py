@@ -198,7 +198,7 @@ class RunsTest(CliTest):
 
     def assert_refused(self, path, what):
         for changes in ({"resume": True}, {"overwrite": True}):
-            result = run(*self.flags(steps=6, **changes), timeout=30)
+            result = run(*self.flags(steps=6, **changes), timeout=600)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertIn(f"{path} is a {what}", result.stderr)
             self.assertEqual(result.stderr.count("error:"), 1, result.stderr)

@@ -63,7 +63,7 @@ class SignalsTest(CliTest):
         process = self.start(self.command(steps=1000000))
         self.wait_for_rows(process, 1)
         process.send_signal(signal.SIGTERM)
-        _, text = process.communicate(timeout=60)
+        _, text = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 75)
         self.assertIn("SIGTERM", text)
         self.assertIn("--resume", text)

@@ -70,7 +70,7 @@ class Moving(CliTest):
 
     def run_moved(self):
         return subprocess.run([os.path.join(self.moved, "spillway"), *map(str, self.flags())],
-                              capture_output=True, text=True, env=environment(), timeout=120)
+                              capture_output=True, text=True, env=environment(), timeout=600)
 
     def test_both_together(self):
         shutil.copy(os.path.join(os.path.dirname(program()), LIBRARY), self.library)
@@ -83,7 +83,7 @@ class Moving(CliTest):
         self.assertIn(self.library + " is missing", result.stderr)
         self.assertIn("moved together", result.stderr)
         doctor = subprocess.run([os.path.join(self.moved, "spillway"), "doctor", "--swap", self.swap],
-                                capture_output=True, text=True, env=environment(), timeout=120)
+                                capture_output=True, text=True, env=environment(), timeout=600)
         self.assertEqual(doctor.returncode, 1, doctor.stdout)
         self.assertIn(LIBRARY, doctor.stdout)
 

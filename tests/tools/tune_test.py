@@ -99,7 +99,7 @@ class Tune(TuneTest):
         while "tuning" not in (line := process.stderr.readline()):
             self.assertNotEqual(line, "", "it ended before it measured anything")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=600)
         self.assertEqual(process.returncode, 1, err)
         self.assertIn("stopped by SIGINT", err)
         self.assertEqual(out, "")
@@ -128,7 +128,7 @@ class Tune(TuneTest):
         processes = [self.start(["tune", "--swap", self.swap, *TINY], stderr=subprocess.DEVNULL,
                                 env=environment() | self.variables) for _ in range(3)]
         for process in processes:
-            self.assertEqual(process.wait(timeout=60), 0)
+            self.assertEqual(process.wait(timeout=600), 0)
         self.edit(lambda entry: self.assertGreater(entry["depth"], 0))
         self.assertEqual(os.listdir(self.swap), [])
 

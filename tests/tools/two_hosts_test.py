@@ -44,7 +44,7 @@ class TwoHostsTest(CliTest):
                                         program_="ip", env=cli_testing.environment() | variables))
         return processes
 
-    def ends(self, processes, timeout=60):
+    def ends(self, processes, timeout=600):
         outputs = [process.communicate(timeout=timeout)[1] for process in processes]
         return [process.returncode for process in processes], outputs
 

@@ -17,13 +17,15 @@ UnitContext Context(std::vector<int64_t> samples, int64_t step = 1) {
   return UnitContext(42, step, 3, std::move(samples), /*training=*/true);
 }
 
-AttentionOptions OptionsOf(int64_t heads, double dropout, bool fp32_scores = false) {
+AttentionOptions OptionsOf(int64_t heads, double dropout, bool fp32_scores = false,
+                           bool fp32_products = false) {
   AttentionOptions options;
   options.heads = heads;
   options.scale = 0.3;
   options.dropout = dropout;
   options.first_site = 2;
   options.fp32_scores = fp32_scores;
+  options.fp32_products = fp32_products;
   return options;
 }
 
@@ -52,13 +54,17 @@ TEST(CausalAttention, WithoutDropoutIsTheDefinition) {
     const Tensor exact = values.to(torch::kFloat64).requires_grad_();
     const Tensor expected = Reference().Run(exact, heads, 0.3);
     expected.backward(direction.to(torch::kFloat64));
-    for (const auto& [dtype, fp32_scores, tolerance] : {std::tuple{torch::kFloat32, false, 1e-6},
-                                                        {torch::kBFloat16, false, 2e-2},
-                                                        {torch::kBFloat16, true, 1e-2},
-                                                        {torch::kFloat16, true, 2e-3}}) {
+    for (const auto& [dtype, fp32_scores, fp32_products, tolerance] :
+         {std::tuple{torch::kFloat32, false, false, 1e-6},
+          {torch::kBFloat16, false, false, 2e-2},
+          {torch::kBFloat16, true, false, 1e-2},
+          {torch::kBFloat16, false, true, 5e-3},
+          {torch::kFloat16, false, true, 6e-4},
+          {torch::kFloat16, true, false, 2e-3}}) {
       if (length > 300 && dtype != torch::kFloat32) continue;
       const Tensor qkv = values.to(dtype).clone().requires_grad_();
-      const Tensor out = CausalAttention(Context({0, 1}), qkv, OptionsOf(heads, 0, fp32_scores));
+      const Tensor out =
+          CausalAttention(Context({0, 1}), qkv, OptionsOf(heads, 0, fp32_scores, fp32_products));
       EXPECT_EQ(out.scalar_type(), dtype);
       EXPECT_LT(Deviation(out, expected), tolerance) << length << " " << dtype;
       out.backward(direction.to(dtype));

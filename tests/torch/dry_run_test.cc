@@ -9,10 +9,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/model_costs.h"
-#include "engine/families/gpt2.h"
-#include "engine/machine/bf16_products.h"
+#include "engine/families/read_model_shape.h"
+#include "engine/layers/decoder.h"
 #include "engine/model/model_shape.h"
-#include "engine/model/read_model_shape.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/model_compute.h"
 #include "gtest/gtest.h"
@@ -25,7 +24,7 @@ struct Gpt2Case {
   bool tied;
 };
 
-nlohmann::json ConfigOf(const Gpt2Case& c) {
+nlohmann::json KeysOf(const Gpt2Case& c) {
   nlohmann::json config = {{"model_type", "gpt2"},         {"vocab_size", c.vocabulary},
                            {"n_positions", c.positions},   {"n_embd", c.width},
                            {"n_layer", c.layers},          {"n_head", c.heads},
@@ -41,9 +40,9 @@ struct Built {
 };
 
 Built Build(const Gpt2Case& c) {
-  const auto document = ParseStrictJson(ConfigOf(c).dump(), "config.json");
+  const auto document = ParseStrictJson(KeysOf(c).dump(), "config.json");
   Built built;
-  built.model = *BuildGpt2(*ParseGpt2Config(*document));
+  built.model = *BuildDecoder(ParseModelConfig(*document)->decoder);
   built.description = *DescribeModel(built.model);
   built.shape = *ReadModelShape(*document);
   return built;
@@ -86,9 +85,10 @@ class OperatorClock {
 
 thread_local int64_t OperatorClock::calls_ = 0;
 
-DryRun Measure(const Built& built, DType dtype, const StepShape& step) {
+DryRun Measure(const Built& built, DType dtype, const StepShape& step, bool in_fp32 = false) {
   TrainOptions options;
   options.dtype = dtype;
+  if (in_fp32) options.compute = DType::kFloat32;
   options.micro_batch = step.micro_batch;
   options.accumulate = step.accumulate;
   Zeros data(step.seq_len);
@@ -120,12 +120,13 @@ TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
                             {5000, 256, 128, 2, 4, 0, true},
                             {200, 512, 128, 6, 4, 2048, false}}) {
     const Built built = Build(c);
-    for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+    for (const auto& [dtype, fp32_products] :
+         {std::pair{DType::kFloat32, false}, {DType::kBFloat16, true}}) {
       for (const StepShape& step : {StepShape{1, 1, 256}, {4, 2, 128}}) {
-        const DryRun dry_run = Measure(built, dtype, step);
+        const DryRun dry_run = Measure(built, dtype, step, fp32_products);
         const double measured = dry_run.memory.total_bytes();
         const ComputeMemory expected =
-            ComputeMemoryOf(built.shape, dtype, step, Bf16ProductsHere());
+            ComputeMemoryOf(built.shape, built.shape.model, dtype, step, fp32_products);
         const double formula = expected.total_bytes();
         const auto what = absl::StrCat(c.vocabulary, " x ", c.width, ", ", DTypeName(dtype), ", ",
                                        step.micro_batch, " x ", step.seq_len);

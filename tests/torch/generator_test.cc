@@ -9,14 +9,16 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
-#include "engine/families/gpt2.h"
-#include "engine/families/gpt2_weights.h"
+#include "engine/families/model_config.h"
+#include "engine/layers/decoder.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/sampling.h"
+#include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
+#include "tests/decoder_config.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {
@@ -30,13 +32,13 @@ struct Loaded {
         files(std::move(*SafetensorsModel::Open(dir))) {
     JsonDocument document = *ReadStrictJson(dir + "/config.json");
     if (!changes.is_null()) document.value.update(changes);
-    config = *ParseGpt2Config(document);
-    model = *BuildGpt2(config);
-    weights = std::move(*OpenGpt2Weights(config, files.get()));
+    config = *ParseModelConfig(document);
+    model = *BuildDecoder(config.decoder);
+    weights = std::move(*OpenNamedWeights(TensorNamesOf(config), files.get()));
   }
 
   std::unique_ptr<Generator> Start(GeneratorOptions options) {
-    options.positions = config.n_positions;
+    options.positions = config.decoder.positions;
     auto generator = Generator::Create(model, weights.get(), options);
     TORCH_CHECK(generator.ok(), generator.status().ToString());
     return *std::move(generator);
@@ -44,7 +46,7 @@ struct Loaded {
 
   std::string dir;
   std::unique_ptr<SafetensorsModel> files;
-  Gpt2Config config;
+  ModelConfig config;
   Model model;
   std::unique_ptr<WeightSource> weights;
 };
@@ -123,18 +125,12 @@ TEST(Generator, EveryTokensLogitsAreThoseOfTheWholeTextAtOnce) {
 }
 
 TEST(Generator, TheSameBitsWithWeightsOnNvmeAsInMemory) {
-  Gpt2Config config;
-  config.vocab_size = 200;
-  config.n_positions = 32;
-  config.n_embd = 128;
-  config.n_inner = 512;
-  config.n_layer = 8;
-  config.n_head = 4;
-  const Model model = *BuildGpt2(config);
+  const ModelConfig config = SmallGpt2Config(200, 32, 128, 512, 8, 4);
+  const Model model = *BuildDecoder(config.decoder);
   InitSource weights(model, /*seed=*/5);
   const Tokens prompt = {48, 137, 67};
   GeneratorOptions options = Options(DType::kBFloat16, 3, 20);
-  options.positions = config.n_positions;
+  options.positions = config.decoder.positions;
   const auto in_memory = std::move(*Generator::Create(model, &weights, options));
   EXPECT_EQ(in_memory->plan().Residency().weights[static_cast<int>(Tier::kNvme)], 0);
   const Greedy expected = Continue(*in_memory, prompt, 20);
@@ -176,7 +172,7 @@ TEST(Generator, TheSameBitsWithWeightsOnNvmeAsInMemory) {
 
 TEST(Generator, ATextThatOutgrowsThePositionsGoesOnWithItsLaterHalf) {
   Loaded loaded("gpt2");
-  const int64_t positions = loaded.config.n_positions;  // 12
+  const int64_t positions = loaded.config.decoder.positions;  // 12
   const Tokens prompt = {5, 17, 44, 2, 60, 31, 8, 8, 23, 11};
   const auto generator = loaded.Start(Options(DType::kFloat32, 10, 20));
   const Greedy found = Continue(*generator, prompt, 10);
@@ -237,9 +233,10 @@ TEST(Sampling, TemperatureZeroTakesTheFirstOfTheLargest) {
 // How often each of 4 tokens is drawn with these logits.
 std::vector<double> Frequencies(const SamplingOptions& options) {
   const Tensor logits = torch::tensor({0.0f, 2.0f, 1.0f, -1.0f});
+  const Tensor scores = ScoresOf(logits, {}, 0, options);
   std::vector<double> counts(4);
   constexpr int kDraws = 20000;
-  for (int i = 0; i < kDraws; ++i) counts[SampleToken(logits, options, i)] += 1.0 / kDraws;
+  for (int i = 0; i < kDraws; ++i) counts[SampleToken(scores, options, i)] += 1.0 / kDraws;
   return counts;
 }
 

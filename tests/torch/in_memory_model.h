@@ -27,12 +27,23 @@ class InMemoryModel {
 
   // The last unit's output.
   torch::Tensor Hidden(const torch::Tensor& inputs, bool training = true, int64_t step = 1) const {
-    torch::Tensor x = inputs;
+    return Hidden(Batch{inputs, {}}, training, step);
+  }
+
+  torch::Tensor Hidden(const Batch& batch, bool training = true, int64_t step = 1) const {
+    Tensors outputs;
     for (size_t i = 0; i < model_.units.size(); ++i) {
       const Unit& unit = *model_.units[i];
-      x = unit.Forward(Context(inputs, training, step, i), With(own_[i], unit.borrowed()), x);
+      Tensors values;
+      for (const int from : unit.reads()) values.push_back(outputs[from]);
+      const UnitContext context =
+          Context(batch.inputs, training, step, i).With(&batch, std::move(values));
+      const torch::Tensor x = !unit.input().empty() ? context.field(unit.input())
+                              : i == 0              ? batch.inputs
+                                                    : outputs.back();
+      outputs.push_back(unit.Forward(context, With(own_[i], unit.borrowed()), x));
     }
-    return x;
+    return outputs.back();
   }
 
   torch::Tensor Logits(const torch::Tensor& inputs) const {
@@ -45,8 +56,13 @@ class InMemoryModel {
   // Over all labels that are not ignored, in chunks as the engine makes them.
   torch::Tensor LossSum(const torch::Tensor& inputs, const torch::Tensor& labels,
                         bool training = true, int64_t step = 1) const {
-    const torch::Tensor hidden = Hidden(inputs, training, step);
-    const torch::Tensor flat = labels.flatten();
+    return LossSum(Batch{inputs, labels}, training, step);
+  }
+
+  torch::Tensor LossSum(const Batch& batch, bool training = true, int64_t step = 1) const {
+    const torch::Tensor& inputs = batch.inputs;
+    const torch::Tensor hidden = Hidden(batch, training, step);
+    const torch::Tensor flat = batch.labels.flatten();
     const torch::Tensor rows = hidden.reshape({flat.size(0), -1});
     const UnitContext context = Context(inputs, training, step, own_.size() - 1);
     torch::Tensor sum;

@@ -9,9 +9,10 @@
 #include <cstring>
 #include <memory>
 
-#include "engine/families/gpt2.h"
+#include "engine/layers/decoder.h"
 #include "engine/numeric/update_loops.h"
 #include "engine/torch/causal_attention.h"
+#include "tests/decoder_config.h"
 #include "tests/torch/host_device.h"
 #include "tests/torch/recording_kernels.h"
 #include "tests/torch/training_run.h"
@@ -117,15 +118,7 @@ Model LookUps(bool sparse, bool tied) {
 }
 
 Model SmallGpt2(double dropout) {
-  Gpt2Config config;
-  config.vocab_size = kClasses;
-  config.n_positions = 16;
-  config.n_embd = kWidth;
-  config.n_inner = 48;
-  config.n_layer = 3;
-  config.n_head = 3;
-  config.embd_pdrop = config.attn_pdrop = config.resid_pdrop = dropout;
-  return *BuildGpt2(config);
+  return *BuildDecoder(SmallGpt2Config(kClasses, 16, kWidth, 48, 3, 3, Dropouts(dropout)).decoder);
 }
 
 uint64_t Padded(uint64_t elements) {

@@ -6,6 +6,8 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "engine/numeric/simd_dispatch.h"
 #include "io/base/format_bytes.h"
 #include "swap/plan/planner.h"
+#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 
@@ -23,16 +26,8 @@ inline constexpr int64_t kSteps = 20;
 inline constexpr int64_t kSeqLen = 32;
 inline constexpr int64_t kVocabulary = 96;
 
-inline Gpt2Config SmallConfig(double dropout = 0.1) {
-  Gpt2Config config;
-  config.vocab_size = kVocabulary;
-  config.n_positions = kSeqLen;
-  config.n_embd = 64;
-  config.n_layer = 3;
-  config.n_head = 4;
-  config.n_inner = 4 * 64;
-  config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = dropout;
-  return config;
+inline ModelConfig SmallConfig(double dropout = 0.1) {
+  return SmallGpt2Config(kVocabulary, kSeqLen, 64, 4 * 64, 3, 4, Dropouts(dropout));
 }
 
 class SameBits : public testing::Test {
@@ -43,6 +38,10 @@ class SameBits : public testing::Test {
   ~SameBits() override { ResetSimdTargetForTest(); }
 
   std::string Path(const std::string& name) const { return dir_ / name; }
+
+  virtual std::unique_ptr<Dataset> NewData() const {
+    return std::make_unique<MadeTokens>(50, kSeqLen, kVocabulary);
+  }
 
   // Everything on NVMe, with room.
   TrainOptions Nvme(DType dtype, double clip = 0) const {
@@ -57,6 +56,7 @@ class SameBits : public testing::Test {
     options.micro_batch = 2;
     options.accumulate = 2;
     options.dtype = dtype;
+    options.compute = compute_;
     options.clip = clip;
     options.optimizer.learning_rate = 3e-3;
     options.schedule.kind = ScheduleSpec::Kind::kLinear;
@@ -76,8 +76,7 @@ class SameBits : public testing::Test {
 
   RunOutcome Run(TrainOptions options, WeightSource* weights = nullptr, Device* device = nullptr) {
     if (options.output.empty()) options.output = Path(absl::StrCat("run", ++runs_));
-    MadeTokens data(50, kSeqLen, kVocabulary);
-    RunOutcome outcome = TrainToTheEnd(model_, data, nullptr, weights, options, device);
+    RunOutcome outcome = TrainToTheEnd(model_, *NewData(), nullptr, weights, options, device);
     EXPECT_EQ(outcome.result.end, TrainResult::End::kFinished);
     return outcome;
   }
@@ -87,10 +86,9 @@ class SameBits : public testing::Test {
     options.host_memory_bytes = 1;
     options.device_memory_bytes = kMiB;
     options.output = Path(absl::StrCat("run", ++runs_));
-    MadeTokens data(50, kSeqLen, kVocabulary);
     TrainHooks hooks;
     hooks.device = device;
-    const auto refused = Train(model_, data, nullptr, nullptr, options, hooks);
+    const auto refused = Train(model_, *NewData(), nullptr, nullptr, options, hooks);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(ExitCodeOf(refused.status()), 3) << refused.status();
     const std::string message(refused.status().message());
@@ -124,17 +122,18 @@ class SameBits : public testing::Test {
   // Whether a run would begin.
   bool Fits(TrainOptions options) {
     options.output = Path(absl::StrCat("run", ++runs_));
-    MadeTokens data(50, kSeqLen, kVocabulary);
     TrainHooks hooks;
     hooks.at_start = [] { return absl::AbortedError("it would"); };
-    const absl::Status status = Train(model_, data, nullptr, nullptr, options, hooks).status();
+    const absl::Status status =
+        Train(model_, *NewData(), nullptr, nullptr, options, hooks).status();
     EXPECT_TRUE(absl::IsAborted(status) || ExitCodeOf(status) == 3) << status;
     return absl::IsAborted(status);
   }
 
-  const Gpt2Config config_ = SmallConfig();
-  const Model model_ = *BuildGpt2(config_);
+  const ModelConfig config_ = SmallConfig();
+  const Model model_ = *BuildDecoder(config_.decoder);
   const ScratchDirectory dir_;
+  std::optional<DType> compute_;
   int runs_ = 0;
 };
 

@@ -21,7 +21,7 @@ class SameBitsDevice : public SameBits {
     const RunOutcome outcome = Run(options, nullptr, &device);
     ExpectSameBits(plain, outcome, what);
     SCOPED_TRACE(what);
-    const int64_t parameters = config_.parameter_count();
+    const int64_t parameters = config_.shape.model.parameter_count();
     EXPECT_EQ(MovedPerParameter(outcome, "nvme_read", parameters) > 0, expected.nvme);
     EXPECT_GE(MovedPerParameter(outcome, "to_device", parameters), expected.device);
     EXPECT_GE(MovedPerParameter(outcome, "to_host", parameters), expected.host);
@@ -49,7 +49,7 @@ class SameBitsDevice : public SameBits {
       ExpectSameBits(plain, outcome, "all on the device");
       EXPECT_GT(outcome.result.residency.optimizer[static_cast<int>(Tier::kDevice)], 0u);
       EXPECT_EQ(outcome.result.residency.optimizer[static_cast<int>(Tier::kHost)], 0u);
-      EXPECT_EQ(MovedPerParameter(outcome, "to_device", config_.parameter_count()), 0);
+      EXPECT_EQ(MovedPerParameter(outcome, "to_device", config_.shape.model.parameter_count()), 0);
     }
     TrainOptions weights = InMemory(dtype, clip);
     weights.offload_optimizer = Offload::kCpu;
@@ -72,8 +72,8 @@ class SameBitsDevice : public SameBits {
       const RunOutcome outcome = Run(streamed, nullptr, &device);
       ExpectSameBits(plain, outcome, "updates streamed through the device");
       // The optimizer's planes, both ways: at least the moments.
-      EXPECT_GE(MovedPerParameter(outcome, "to_device", config_.parameter_count()), 8);
-      EXPECT_GE(MovedPerParameter(outcome, "to_host", config_.parameter_count()), 8);
+      EXPECT_GE(MovedPerParameter(outcome, "to_device", config_.shape.model.parameter_count()), 8);
+      EXPECT_GE(MovedPerParameter(outcome, "to_host", config_.shape.model.parameter_count()), 8);
     }
 
     TrainOptions tight = nvme;

@@ -37,7 +37,7 @@ class SameBitsPlacement : public SameBits {
     const RunOutcome outcome = Run(options);
     ExpectSameBits(plain, outcome, what);
     SCOPED_TRACE(what);
-    const int64_t parameters = config_.parameter_count();
+    const int64_t parameters = config_.shape.model.parameter_count();
     const double read = MovedPerParameter(outcome, "nvme_read", parameters);
     const double written = MovedPerParameter(outcome, "nvme_written", parameters);
     EXPECT_GE(read, expected.read_from);
@@ -150,7 +150,13 @@ class SameBitsPlacement : public SameBits {
 
 TEST_F(SameBitsPlacement, Bf16) { CheckAll(DType::kBFloat16, 0, 2, 10); }
 TEST_F(SameBitsPlacement, Fp32) { CheckAll(DType::kFloat32, 0, 4, 8); }
-TEST_F(SameBitsPlacement, Bf16Clipped) { CheckAll(DType::kBFloat16, 0.5, 2, 10); }
+TEST_F(SameBitsPlacement, Bf16ClippedMultipliedInFp32) {
+  compute_ = DType::kFloat32;
+  CheckAll(DType::kBFloat16, 0.5, 2, 10);
+  const RunOutcome in_fp32 = Run(InMemory(DType::kBFloat16, 0.5));
+  compute_ = DType::kBFloat16;
+  EXPECT_NE(Run(InMemory(DType::kBFloat16, 0.5)).digests, in_fp32.digests);
+}
 TEST_F(SameBitsPlacement, Fp16) { CheckAll(DType::kFloat16, 0, 2, 12); }
 
 // --- Who moves, and who updates.
@@ -336,7 +342,7 @@ TEST_F(SameBits, DropoutFollowsTheSeedAndIsOffInEvaluation) {
     for (const auto& row : outcome->evaluations) evaluated.insert(row["loss"].get<double>());
   }
   EXPECT_EQ(evaluated.size(), 1u);
-  const RunOutcome none = run(*BuildGpt2(SmallConfig(0)), 1, 2);
+  const RunOutcome none = run(*BuildDecoder(SmallConfig(0).decoder), 1, 2);
   for (const auto& row : none.rows) {
     EXPECT_NEAR(row["loss"].get<double>(), *evaluated.begin(), 1e-6);
   }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/training_run.h"
 
@@ -28,14 +29,8 @@ class TokenDatasetTest : public testing::Test {
 
   // Two steps of one window each.
   RunOutcome Run(TokenDataset& data, TokenDataset* evaluation, DType dtype, double clip) {
-    Gpt2Config config;
-    config.vocab_size = 256;
-    config.n_positions = 16;
-    config.n_embd = 16;
-    config.n_layer = 1;
-    config.n_head = 2;
-    config.n_inner = 64;
-    const Model model = *BuildGpt2(config);
+    const ModelConfig config = SmallGpt2Config(256, 16, 16, 64, 1, 2, Dropouts(0.1));
+    const Model model = *BuildDecoder(config.decoder);
     TrainOptions options;
     options.output = dir_ / absl::StrCat("run-", std::string(DTypeName(dtype)), "-", clip > 0);
     options.device_memory_bytes = options.host_memory_bytes = uint64_t{64} << 20;

@@ -8,8 +8,9 @@
 
 #include "absl/strings/match.h"
 #include "engine/data/token_source.h"
-#include "engine/families/gpt2_weights.h"
+#include "engine/families/model_config.h"
 #include "engine/torch/token_dataset.h"
+#include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
 #include "tests/scratch_directory.h"
@@ -54,19 +55,19 @@ class TrainGolden : public testing::Test {
   }
 
   RunOutcome Run(DType dtype) {
-    const Gpt2Config config = *ReadGpt2Config(kGolden);
-    const Model model = *BuildGpt2(config);
+    const ModelConfig config = *ReadModelConfig(kGolden);
+    const Model model = *BuildDecoder(config.decoder);
     const auto files = *SafetensorsModel::Open(kGolden);
-    const auto weights = *OpenGpt2Weights(config, files.get());
+    const auto weights = *OpenNamedWeights(TensorNamesOf(config), files.get());
     const int64_t seq_len = expected_["hyperparameters"]["seq_len"];
     TokenSourceOptions tokens;
     tokens.files = {absl::StrCat(kGolden, "/tokens.bin")};
-    tokens.vocabulary = config.vocab_size;
+    tokens.vocabulary = config.decoder.vocabulary;
     tokens.window_tokens = seq_len;
     const auto source = *TokenSource::Open(tokens);
     TokenDataset data(source.get(), seq_len);
     RunOutcome outcome = TrainToTheEnd(model, data, nullptr, weights.get(), Options(dtype));
-    parameters_ = config.parameter_count();
+    parameters_ = config.shape.model.parameter_count();
     return outcome;
   }
 

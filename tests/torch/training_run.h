@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/families/gpt2.h"
 #include "engine/inspect/inspect_run.h"
+#include "engine/layers/decoder.h"
 #include "engine/torch/train.h"
 #include "engine/weights/export_weights.h"
 #include "nlohmann/json.hpp"
@@ -94,7 +94,7 @@ inline RunOutcome TrainToTheEnd(const Model& model, Dataset& data, Dataset* eval
     const auto digests = DigestState(state);
     if (!digests.ok()) return digests.status();
     outcome.digests = *digests;
-    return ExportWeights(state, DType::kFloat32, exported.string());
+    return ExportWeights(state, {}, exported.string());
   };
   auto result = Train(model, data, evaluation, weights, options, hooks);
   TORCH_CHECK(result.ok(), result.status().ToString());

@@ -44,7 +44,7 @@ class UnitGraphTest : public testing::Test {
     return views;
   }
   UnitGraph Build(const std::vector<ParameterView>& views, bool input = true) const {
-    return UnitGraph(unit_, UnitContext(1, 2, 3, {0, 1, 2, 3, 4}, true), views, x_, input);
+    return UnitGraph(unit_, UnitContext(1, 2, 3, {0, 1, 2, 3, 4}, true), views, x_, {input, {}});
   }
 
   static void ExpectSame(const UnitGraph::Gradients& a, const UnitGraph::Gradients& b) {

@@ -8,5 +8,6 @@ namespace spillway {
 CommandOutcome Train(const RunConfig& config);
 absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task);
 absl::Status Generate(const GenerateTask& task);
+CommandOutcome Predict(const PredictTask& task);
 
 }  // namespace spillway

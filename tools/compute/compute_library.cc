@@ -19,6 +19,7 @@ class TorchLibrary : public ComputeLibrary {
     return EstimateRun(task);
   }
   absl::Status Generate(const GenerateTask& task) override { return spillway::Generate(task); }
+  CommandOutcome Predict(const PredictTask& task) override { return spillway::Predict(task); }
 
   bool SeesCuda() override { return at::hasCUDA(); }
   absl::StatusOr<ComputeGpu> FindGpu(DType dtype) override { return FindComputeGpu(dtype); }

@@ -9,17 +9,21 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/config/run_config.h"
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
-#include "engine/families/gpt2.h"
-#include "engine/machine/bf16_products.h"
+#include "engine/families/model_config.h"
+#include "engine/layers/decoder.h"
+#include "engine/machine/compute_precision.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/torch/adapted_model.h"
 #include "engine/torch/compute_rate.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
+#include "engine/torch/sample_dataset.h"
 #include "engine/tuning/tuned_io.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
@@ -34,35 +38,39 @@ constexpr double kAutoSeconds = 40;
 constexpr double kQuietSeconds = 4;
 constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
 constexpr double kGuessedFlops = 3e10;
-constexpr double kGuessedLoopFlops = 6e8;  // of 16 bits, where LibTorch's own loops multiply
 
 // Batches of a step's shape, without any data.
 class ZeroTokens : public Dataset {
  public:
-  ZeroTokens(int64_t samples, int64_t seq_len) : samples_(samples), seq_len_(seq_len) {}
+  ZeroTokens(int64_t samples, int64_t seq_len, bool packed)
+      : samples_(samples), seq_len_(seq_len), packed_(packed) {}
   int64_t size() const override { return samples_; }
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     const int64_t count = static_cast<int64_t>(samples.size());
     const torch::Tensor zeros = torch::zeros({count, seq_len_}, torch::kInt64);
-    return Batch{zeros, zeros};
+    Batch batch{zeros, zeros};
+    if (packed_) batch.texts = LargestTexts(count, seq_len_);
+    return batch;
   }
   std::string fingerprint() const override { return "zeros"; }
 
  private:
   const int64_t samples_, seq_len_;
+  const bool packed_;
 };
 
-// The model as train would build it, or why train would not.
+// The model as train would build it, without adapters, or why train would not.
 absl::StatusOr<Model> BuildTrainable(const JsonDocument& document) {
-  ASSIGN_OR_RETURN(const Gpt2Config config, ParseGpt2Config(document));
-  return BuildGpt2(config);
+  ASSIGN_OR_RETURN(const ModelConfig config, ParseModelConfig(document));
+  if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
+  return BuildDecoder(config.decoder);
 }
 
 // As train does it before step 1.
 absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
-                              const TrainOptions& options, int64_t seq_len,
+                              const TrainOptions& options, int64_t seq_len, bool packed,
                               const ComputePlace& place) {
-  ZeroTokens data(options.micro_batch * options.accumulate, seq_len);
+  ZeroTokens data(options.micro_batch * options.accumulate, seq_len, packed);
   MemoryBudget budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
   place.memory->SetBudget(&budget);
   absl::StatusOr<DryRun> found;
@@ -85,7 +93,6 @@ DryRunCost CostOf(const EstimateInput& input) {
     largest = std::max(largest, unit.flat_parameters);
   }
   const DType dtype = input.options.dtype;
-  const bool slow = dtype != DType::kFloat32 && Bf16ProductsAreLoops();
   StepShape one = input.step;
   one.accumulate = 1;
   const StepFlops flops = FlopsOf(input.shape, one);
@@ -93,8 +100,10 @@ DryRunCost CostOf(const EstimateInput& input) {
   const double operations =
       4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-              ComputeMemoryOf(input.shape, dtype, input.step, Bf16ProductsHere()).total_bytes(),
-          operations / (slow ? kGuessedLoopFlops : kGuessedFlops)};
+              ComputeMemoryOf(input.shape, input.model, dtype, input.step,
+                              input.options.fp32_products())
+                  .total_bytes(),
+          operations / kGuessedFlops};
 }
 
 bool WantsDryRun(const EstimateInput& input, EstimateTask::DryRun choice) {
@@ -109,20 +118,34 @@ bool WantsDryRun(const EstimateInput& input, EstimateTask::DryRun choice) {
   return true;
 }
 
+// Of what the model itself has in the unit, the part that is trained.
+double TrainedShare(const EstimateInput& input, int unit) {
+  const uint64_t all = input.shape.model.TrainedElements(unit);
+  return all > 0 ? std::min(1.0, static_cast<double>(input.model.TrainedElements(unit)) /
+                                     static_cast<double>(all))
+                 : 0;
+}
+
 // Compute times where there was no dry run: arithmetic over the rate of a matrix product.
 absl::StatusOr<DryRun> TimesFromShape(const EstimateInput& input, const ComputePlace& place) {
-  ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(input.options.dtype, place));
+  ASSIGN_OR_RETURN(const double rate, MeasureMatrixFlops(*input.options.compute, place));
   const StepFlops flops = FlopsOf(input.shape, input.step);
   DryRun times;
   times.graphs = GraphCostsOf(input.shape, input.options.dtype, input.step, rate);
   times.forward_seconds = times.graphs.seconds_saved;
-  // Of the whole backward: what is recomputed is a part of it, layer by layer.
-  times.backward_seconds.assign(input.shape.model.units.size(), 0);
-  times.backward_seconds.back() = flops.backward / rate;
-  for (size_t i = 0; i < times.forward_seconds.size(); ++i) {
-    times.backward_seconds[i] += 3 * times.forward_seconds[i];
-    times.backward_seconds.back() -= 3 * times.forward_seconds[i];
+  // A third of a layer's backward recomputes it, a third is for its input, and a third for its
+  // matrices, as far as they are trained; the rest of all is the head's, likewise.
+  const size_t units = times.forward_seconds.size();
+  times.backward_seconds.assign(units, 0);
+  const int first = input.model.first_backward();
+  for (int i = first; i < static_cast<int>(units); ++i) {
+    times.backward_seconds[i] = (2 + TrainedShare(input, i)) * times.forward_seconds[i];
   }
+  const double of_head = (flops.backward - 3 * flops.forward) / rate / 3;
+  times.backward_seconds.back() +=
+      (2 + (input.shape.tied ? TrainedShare(input, 0)
+                             : TrainedShare(input, static_cast<int>(units) - 1))) *
+      of_head;
   return times;
 }
 
@@ -144,6 +167,8 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   EstimateInput input;
   input.drive_bytes_per_day = config.train.drive_bytes_per_day;
   input.shape = task.shape;
+  ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape.model, input.shape.model_type,
+                                                config.adapter, config.train.freeze));
   input.options = config.train;
   if (input.options.threads == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -164,18 +189,18 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
                                                    " is more than the ", positions,
                                                    " positions of the model"));
   }
-  const Bf16Products products = task.device.gpu ? Bf16Products::kInPlace : Bf16ProductsHere();
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
-    input.memory[i] = ComputeMemoryOf(input.shape, dtype, input.step, products);
+    TrainOptions other = config.train;  // what a run in that dtype would choose
+    if (dtype != std::exchange(other.dtype, dtype)) {
+      other.compute = ChooseCompute(std::nullopt, dtype, task.device.gpu.has_value());
+    }
+    input.memory[i] =
+        ComputeMemoryOf(input.shape, input.model, dtype, input.step, other.fp32_products());
     input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 
-  absl::StatusOr<Model> model = absl::UnimplementedError("");
-  if (input.shape.model_type == "gpt2") {
-    model = BuildTrainable(task.document);
-    if (!model.ok()) input.shape.notes.push_back(std::string(model.status().message()));
-  }
+  const absl::StatusOr<Model> model = BuildTrainable(task.document);
   input.trainable = model.ok();
   DryRun times;
   if (task.dry_run == EstimateTask::DryRun::kYes && !input.trainable) {
@@ -183,14 +208,19 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
         "--dry-run yes: this build can't compute this model; leave it out for the formula");
   }
   if (WantsDryRun(input, task.dry_run)) {
-    ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(*model));
-    ASSIGN_OR_RETURN(times,
-                     RunDry(*model, description, input.options, input.step.seq_len, opened->place));
+    Model trained = *model;
+    if (!config.adapter.none()) {
+      ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(config.adapter, input.shape.model_type));
+      ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(*model, lora, /*training=*/true));
+      trained = std::move(adapted.model);
+    }
+    ASSIGN_OR_RETURN(input.model, DescribeModel(trained, config.train.freeze));
+    ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, input.step.seq_len,
+                                   config.samples == SampleLayout::kPacked, opened->place));
     const int i = static_cast<int>(input.options.dtype);
     input.memory[i] = times.memory;
     input.graphs[i] = times.graphs;
     input.measured = true;
-    input.shape.model = description;
   }
   ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
   if (!PathsExist(input.options.swap_paths)) return estimate;

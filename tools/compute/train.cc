@@ -10,19 +10,26 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/adapters/adapter_export.h"
+#include "engine/adapters/adapter_file.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/config/run_config.h"
 #include "engine/data/load_tokenizer.h"
+#include "engine/data/sample_rows.h"
 #include "engine/data/token_source.h"
 #include "engine/data/tokenizer.h"
 #include "engine/estimate/run_forecast.h"
-#include "engine/families/gpt2.h"
-#include "engine/families/gpt2_weights.h"
+#include "engine/families/model_config.h"
+#include "engine/layers/decoder.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/report/metrics.h"
+#include "engine/torch/adapted_model.h"
+#include "engine/torch/init_source.h"
+#include "engine/torch/sample_dataset.h"
 #include "engine/torch/token_dataset.h"
 #include "engine/weights/model_files.h"
+#include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
@@ -36,16 +43,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Tokens, and how they are laid into batches.
+struct LaidData {
+  std::unique_ptr<TokenSource> tokens;
+  SampleLayout layout = SampleLayout::kWindows;
+  std::unique_ptr<SampleRows> rows;  // null: windows
+  std::unique_ptr<Dataset> dataset;  // null: there are no data
+};
+
 // Everything that was checked before OUTPUT is touched.
 struct Inputs {
   RunConfig config;
-  Gpt2Config model_config;
+  ModelConfig model_config;
   Model model;
   std::unique_ptr<SafetensorsModel> weights_files;
-  std::unique_ptr<WeightSource> weights;  // null: initialised
+  std::unique_ptr<WeightSource> base_weights;  // null: initialised
+  // Of adapters, where there are some.
+  nlohmann::json adapter_config;
+  std::unique_ptr<AdapterFile> adapter;  // null: they are new
+  std::unique_ptr<WeightSource> initial;
+  std::unique_ptr<WeightSource> weights;  // null: base_weights
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<TokenSource> tokens, evaluation_tokens;
-  std::unique_ptr<TokenDataset> data, evaluation_data;
+  LaidData data, evaluation;
 };
 
 // Where temporary token files go: the nearest folder above OUTPUT that exists.
@@ -59,25 +78,122 @@ std::string ScratchDirectory(const std::string& output) {
 }
 
 absl::StatusOr<std::unique_ptr<TokenSource>> OpenTokens(const Inputs& inputs,
-                                                        const std::vector<std::string>& files,
-                                                        int64_t seq_len) {
+                                                        const std::vector<std::string>& files) {
   TokenSourceOptions options;
   options.files = files;
   options.tokenizer = inputs.tokenizer.get();
   options.scratch_directory = ScratchDirectory(inputs.config.train.output);
-  options.vocabulary = inputs.model_config.vocab_size;
-  options.window_tokens = seq_len;
+  options.vocabulary = inputs.model_config.decoder.vocabulary;
   return TokenSource::Open(options);
+}
+
+// All but the dataset. What is `evaluated` beside the data is laid as they are, but for what has no
+// samples.
+absl::StatusOr<LaidData> Lay(const Inputs& in, const std::vector<std::string>& files,
+                             bool evaluated) {
+  LaidData laid;
+  ASSIGN_OR_RETURN(laid.tokens, OpenTokens(in, files));
+  const TokenSource& tokens = *laid.tokens;
+  if (!evaluated || tokens.has_samples()) laid.layout = in.config.samples;
+  RETURN_IF_ERROR(CheckSampleLayout(laid.layout, tokens));
+  const int64_t seq_len = in.config.seq_len;
+  if (laid.layout == SampleLayout::kWindows) {
+    RETURN_IF_ERROR(tokens.CheckWindow(seq_len));
+    return laid;
+  }
+  const bool pack = laid.layout == SampleLayout::kPacked;
+  ASSIGN_OR_RETURN(laid.rows, SampleRows::Lay(tokens, {seq_len, pack,
+                                                       ScratchDirectory(in.config.train.output)}));
+  const SampleRows& rows = *laid.rows;
+  std::string text = absl::StrCat(tokens.names(), ": ", rows.samples(), " samples");
+  if (pack) {
+    absl::StrAppendFormat(
+        &text, " packed into %d rows, which are %.0f%% full", rows.size(),
+        100.0 * static_cast<double>(rows.positions()) / static_cast<double>(rows.size() * seq_len));
+  } else {
+    absl::StrAppend(&text, ", padded; the longest has ", rows.longest(), " positions");
+  }
+  LogInfo(text);
+  return laid;
+}
+
+// `evaluated_positions`: of the longest row that is evaluated beside it.
+void OpenDataset(const RunConfig& config, int64_t evaluated_positions, LaidData& laid) {
+  if (laid.rows == nullptr) {
+    laid.dataset = std::make_unique<TokenDataset>(laid.tokens.get(), config.seq_len);
+    return;
+  }
+  laid.dataset = std::make_unique<SampleDataset>(
+      laid.tokens.get(), laid.rows.get(),
+      SampleDatasetOptions{config.seq_len, laid.layout == SampleLayout::kPacked,
+                           config.pad_to_max_length, evaluated_positions});
+}
+
+absl::Status OpenAllData(Inputs& in) {
+  const RunConfig& config = in.config;
+  ASSIGN_OR_RETURN(in.data, Lay(in, config.data, false));
+  int64_t evaluated_positions = 0;
+  if (!config.eval_data.empty()) {
+    ASSIGN_OR_RETURN(in.evaluation, Lay(in, config.eval_data, true));
+    evaluated_positions = in.evaluation.rows ? in.evaluation.rows->longest() : config.seq_len;
+    OpenDataset(config, 0, in.evaluation);
+  }
+  OpenDataset(config, evaluated_positions, in.data);
+  return absl::OkStatus();
+}
+
+std::string DigestOf(const nlohmann::json& json) {
+  const std::string text = json.dump();
+  return absl::StrFormat("%016x", Checksum(text.data(), text.size()));
+}
+
+// Puts adapters into the model, where the run is to train some.
+absl::Status AddAdapters(Inputs& in) {
+  RunConfig& config = in.config;
+  if (config.adapter.none()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(LoraConfig lora,
+                   ResolveLora(config.adapter, in.model_config.decoder.model_type));
+  std::string came_from = "new";
+  if (!config.adapter.directory.empty()) {
+    ASSIGN_OR_RETURN(in.adapter, AdapterFile::Open(config.adapter.directory));
+    ASSIGN_OR_RETURN(came_from, in.adapter->Fingerprint());
+  }
+  ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(in.model, lora, /*training=*/true));
+  const AdapterLayout& layout = adapted.layout;
+  if (in.adapter) RETURN_IF_ERROR(in.adapter->Match(in.model_config.shape.model, layout));
+  in.model = std::move(adapted.model);
+  in.initial = std::make_unique<InitSource>(in.model, config.train.seed);
+  in.weights =
+      std::make_unique<AdaptedWeights>(in.base_weights.get(), in.adapter.get(), in.initial.get());
+  std::error_code error;
+  // As PEFT spells them out.
+  if (lora.targets == std::vector<std::string>{kAllLinear}) lora.targets = layout.targets();
+  in.adapter_config = AdapterConfigJson(lora, fs::absolute(config.model, error).string(),
+                                        in.model_config.decoder.conv1d);
+  nlohmann::json decisive = in.adapter_config;
+  decisive.erase("base_model_name_or_path");
+  config.train.identity.emplace_back("adapters",
+                                     absl::StrCat("LoRA ", DigestOf(decisive), " ", came_from));
+  const size_t matrices = layout.weights().size();
+  std::string text = absl::StrCat("LoRA: ", layout.parameters(), " parameters beside ", matrices,
+                                  matrices == 1 ? " matrix" : " matrices");
+  if (!layout.trained.empty()) {
+    absl::StrAppend(&text, "; trained as well: ", *layout.trained.begin());
+    const size_t more = layout.trained.size() - 1;
+    if (more > 0) absl::StrAppend(&text, " and ", more, " more");
+  }
+  LogInfo(text);
+  return absl::OkStatus();
 }
 
 // All but the config, which is there.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
-  ASSIGN_OR_RETURN(in.model_config, ReadGpt2Config(config.model));
+  ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
-  ASSIGN_OR_RETURN(in.model, BuildGpt2(in.model_config));
+  ASSIGN_OR_RETURN(in.model, BuildDecoder(in.model_config.decoder));
 
-  const int64_t positions = in.model_config.n_positions;
+  const int64_t positions = in.model_config.decoder.longest_sequence();
   if (config.seq_len == 0) config.seq_len = std::min<int64_t>(positions, 1024);
   if (config.seq_len > positions) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -88,7 +204,10 @@ absl::Status ReadInputs(Inputs& in) {
   auto files = SafetensorsModel::Open(config.model);
   if (files.ok()) {
     in.weights_files = *std::move(files);
-    ASSIGN_OR_RETURN(in.weights, OpenGpt2Weights(in.model_config, in.weights_files.get()));
+    std::error_code error;
+    config.train.model_directory = fs::absolute(config.model, error).string();
+    ASSIGN_OR_RETURN(in.base_weights,
+                     OpenNamedWeights(TensorNamesOf(in.model_config), in.weights_files.get()));
     ASSIGN_OR_RETURN(weights_identity, in.weights_files->Fingerprint());
   } else if (absl::IsNotFound(files.status())) {
     LogInfo(absl::StrCat("no weights in ", config.model,
@@ -100,12 +219,7 @@ absl::Status ReadInputs(Inputs& in) {
   }
 
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(config.tokenizer, config.model, config.data));
-  ASSIGN_OR_RETURN(in.tokens, OpenTokens(in, config.data, config.seq_len));
-  in.data = std::make_unique<TokenDataset>(in.tokens.get(), config.seq_len);
-  if (!config.eval_data.empty()) {
-    ASSIGN_OR_RETURN(in.evaluation_tokens, OpenTokens(in, config.eval_data, config.seq_len));
-    in.evaluation_data = std::make_unique<TokenDataset>(in.evaluation_tokens.get(), config.seq_len);
-  }
+  RETURN_IF_ERROR(OpenAllData(in));
   const std::string description = in.model_config.original.dump();
   config.train.identity = {
       {"model",
@@ -114,7 +228,13 @@ absl::Status ReadInputs(Inputs& in) {
       {"tokenizer", in.tokenizer ? in.tokenizer->fingerprint() : "none"},
       {"seq-len", absl::StrCat(config.seq_len)},
   };
-  return absl::OkStatus();
+  // Of windows it is not said: commits of before there was anything else do not either.
+  if (in.data.layout != SampleLayout::kWindows) {
+    config.train.identity.emplace_back(
+        "samples", absl::StrCat(in.data.layout == SampleLayout::kPacked ? "packed" : "padded",
+                                config.pad_to_max_length ? " to the maximum" : ""));
+  }
+  return AddAdapters(in);
 }
 
 // The dtype of an export: as told, or that of the weights the run started from.
@@ -123,28 +243,47 @@ DType ExportDType(const Inputs& in) {
   return in.weights_files ? in.weights_files->dtype() : DType::kFloat32;
 }
 
+std::string AdapterConfigIn(const std::string& directory) {
+  return absl::StrCat(directory, "/", kAdapterConfigName);
+}
+
 // What OUTPUT says of the run beside its state, before the first step.
 absl::Status WriteDescription(const Inputs& in) {
   const RunConfig& config = in.config;
   // An export of fewer steps (this run goes on) is no longer whole.
-  std::error_code error;
-  fs::remove(config.train.output + "/model/config.json", error);
-  if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
-  RETURN_IF_ERROR(SaveModelFiles(Gpt2ConfigJson(in.model_config, ExportDType(in)), config.model,
+  for (const std::string& last : {std::string("/model/config.json"), AdapterConfigIn("/adapter")}) {
+    std::error_code error;
+    fs::remove(config.train.output + last, error);
+    if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
+  }
+  RETURN_IF_ERROR(SaveModelFiles(ExportedConfig(in.model_config, ExportDType(in)), config.model,
                                  in.tokenizer.get(), SourceDirectory(config.train.output)));
+  RETURN_IF_ERROR(SaveAdapterConfig(in.adapter_config, SourceDirectory(config.train.output)));
   return WriteFileAtomically(
       config.train.output + "/config.resolved.json",
       ResolvedConfigJson(config).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) +
           "\n");
 }
 
+// OUTPUT/adapter/, if it is not there yet.
+absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
+  const std::string directory = in.config.train.output + "/adapter";
+  if (in.config.no_export || fs::exists(AdapterConfigIn(directory))) return absl::OkStatus();
+  const DType dtype = in.config.export_dtype.value_or(DType::kFloat32);
+  RETURN_IF_ERROR(ExportAdapter(state, in.adapter_config, dtype, directory));
+  LogInfo(absl::StrCat("the adapter is in ", directory, " (", std::string(DTypeName(dtype)),
+                       " safetensors, as PEFT reads it); merged into the model: spillway export "
+                       "--merge --from ",
+                       in.config.train.output, " --to DIR"));
+  return absl::OkStatus();
+}
+
 // OUTPUT/model/, if it is not there yet.
 absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/model";
   if (in.config.no_export || fs::exists(directory + "/config.json")) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const DType dtype,
-                   ExportModel(state, in.config.export_dtype,
-                               SourceDirectory(in.config.train.output), directory));
+  ASSIGN_OR_RETURN(const DType dtype, ExportModel(state, SourceDirectory(in.config.train.output),
+                                                  directory, {.dtype = in.config.export_dtype}));
   LogInfo(absl::StrCat("exported to ", directory, " (", std::string(DTypeName(dtype)),
                        " safetensors)"));
   return absl::OkStatus();
@@ -152,7 +291,7 @@ absl::Status ExportTrained(const Inputs& in, const StateSource& state) {
 
 // Bytes a parameter of OUTPUT/model/.
 uint64_t ExportBytes(const Inputs& in) {
-  if (in.config.no_export) return 0;
+  if (in.config.no_export || !in.adapter_config.is_null()) return 0;
   return ExportDType(in) == DType::kFloat32 ? 4 : 2;
 }
 
@@ -215,9 +354,12 @@ CommandOutcome Train(const RunConfig& config) {
   in.config.train.export_bytes_per_parameter = ExportBytes(in);
   TrainHooks hooks;
   hooks.at_start = [&] { return WriteDescription(in); };
-  hooks.at_end = [&](const StateSource& state) { return ExportTrained(in, state); };
+  hooks.at_end = [&](const StateSource& state) {
+    return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
+  };
   const auto result =
-      Train(in.model, *in.data, in.evaluation_data.get(), in.weights.get(), in.config.train, hooks);
+      Train(in.model, *in.data.dataset, in.evaluation.dataset.get(),
+            in.weights ? in.weights.get() : in.base_weights.get(), in.config.train, hooks);
   if (!result.ok()) return {result.status()};
   if (result->end == TrainResult::End::kAlreadyFinished) return {};
   if (result->step > 0 && !result->speed.empty()) PrintSummary(in, *result);

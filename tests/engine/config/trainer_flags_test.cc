@@ -54,6 +54,41 @@ TEST(TrainerFlags, PrecisionSwitchesAreADtype) {
               {"--fp16 'O2'", "true or false"});
 }
 
+TEST(TrainerFlags, PackingIsAKindOfSamples) {
+  const struct {
+    TrainFlags::Text packing, samples, becomes;
+  } cases[] = {{"", {}, "packed"},       {"True", "packed", "packed"},
+               {"false", {}, "padded"},  {"False", "windows", "windows"},
+               {{}, "padded", "padded"}, {{}, {}, {}}};
+  for (const auto& c : cases) {
+    TrainFlags flags;
+    flags.packing = c.packing;
+    flags.samples = c.samples;
+    ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+    EXPECT_EQ(flags.samples, c.becomes) << c.packing.value_or("-") << c.samples.value_or("-");
+  }
+  TrainFlags both;
+  both.packing = "";
+  both.samples = "padded";
+  ExpectError(TranslateTrainerFlags(&both), StatusCode::kInvalidArgument,
+              {"--packing and --samples padded"});
+  both.packing = "False";
+  both.samples = "packed";
+  ExpectError(TranslateTrainerFlags(&both), StatusCode::kInvalidArgument,
+              {"--packing false and --samples packed"});
+  TrainFlags longest;
+  longest.pad_to_max_length = "";
+  ASSERT_TRUE(TranslateTrainerFlags(&longest).ok());
+  EXPECT_EQ(longest.samples, "padded");
+  longest.samples = "windows";
+  ExpectError(TranslateTrainerFlags(&longest), StatusCode::kInvalidArgument,
+              {"--pad-to-max-length and --samples windows"});
+  TrainFlags bad;
+  bad.packing = "bfd";
+  ExpectError(TranslateTrainerFlags(&bad), StatusCode::kInvalidArgument,
+              {"--packing 'bfd'", "true or false"});
+}
+
 TEST(TrainerFlags, BetasComeOneByOne) {
   TrainFlags flags;
   flags.adam_beta2 = "0.95";

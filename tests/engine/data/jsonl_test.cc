@@ -19,6 +19,16 @@ TEST(Jsonl, TakesTextsAndPromptsWithCompletions) {
   EXPECT_EQ(pair->text, "b");
 }
 
+TEST(Jsonl, TakesConversations) {
+  const auto record = ParseJsonlRecord(
+      R"({"id": 1, "messages": [{"content": "a", "role": "user", "name": null},
+          {"role": "assistant", "content": "b"}]})",
+      "f", 1);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->messages.dump(),
+            R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
+}
+
 TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
   const struct {
     const char* line;
@@ -35,7 +45,20 @@ TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
       {"{\"prompt\": \"a\"}", "\"prompt\" but no \"completion\""},
       {"{\"completion\": \"a\"}", "\"completion\" but no \"prompt\""},
       {"{\"text\": \"a\", \"prompt\": \"b\"}", "which of them is meant"},
-      {"{\"messages\": [], \"id\": 1}", "its keys: id, messages"},
+      {"{\"message\": [], \"id\": 1}", "its keys: id, message"},
+      {"{\"messages\": [], \"text\": \"a\"}", "which of them is meant"},
+      {"{\"messages\": {}}", "\"messages\" is a JSON object, not an array"},
+      {"{\"messages\": []}", "no message of \"messages\" is the assistant's"},
+      {R"({"messages": [{"role": "user", "content": "a"}]})", "no message of \"messages\" is"},
+      {R"({"messages": ["a"]})", "messages[0] is a JSON string, not an object"},
+      {R"({"messages": [{"content": "a"}]})", "messages[0] has no \"role\""},
+      {R"({"messages": [{"role": "user"}]})", "messages[0] has no \"content\""},
+      {R"({"messages": [{"role": "user", "content": ["a"]}]})", "\"content\" is a JSON array"},
+      {R"({"messages": [{"role": "bot", "content": "a"}]})", "the role \"bot\" is none of system"},
+      {R"({"messages": [{"role": "assistant", "content": "a", "tool_calls": [1]}]})",
+       "messages[0]: \"tool_calls\" is not supported"},
+      {R"({"messages": [{"role": "assistant", "content": "a"}], "tools": []})",
+       "\"tools\" is not supported"},
       {"{}", "its keys: none"},
       {"{\"text\": \"a\", \"text\": \"b\"}", "appears twice (first in line 17)"},
       {"{\"text\": \"\\ud83d\"}", "surrogate"},
@@ -47,6 +70,65 @@ TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
     ExpectError(ParseJsonlRecord(c.line, "data.jsonl", 17).status(), StatusCode::kInvalidArgument,
                 {"data.jsonl:17: ", c.why});
   }
+}
+
+// The prompts of a file of this name and content, each with its line; conversations as JSON.
+absl::StatusOr<std::vector<std::string>> PromptsOf(const std::string& name,
+                                                   const std::string& content,
+                                                   const std::string& key = "") {
+  const std::string path = testing::TempDir() + name;
+  WriteFile(path, content);
+  const auto prompts = ReadPrompts(path, key);
+  if (!prompts.ok()) return prompts.status();
+  std::vector<std::string> lines;
+  for (const PromptRecord& record : *prompts) {
+    lines.push_back(std::to_string(record.line) + " " +
+                    (record.messages.is_null() ? record.prompt : record.messages.dump()));
+  }
+  return lines;
+}
+
+TEST(Prompts, AreLinesOfATextOrKeysOfObjects) {
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(*PromptsOf("p.txt",
+                       "\xef\xbb\xbf"
+                       "a b\r\n c\nlast"),
+            (Lines{"1 a b", "2  c", "3 last"}));
+  EXPECT_EQ(
+      *PromptsOf("p.jsonl", "{\"prompt\": \"a\\nb\", \"completion\": 3}\n\n{\"prompt\":\"c\"}\n"),
+      (Lines{"1 a\nb", "3 c"}));
+  EXPECT_EQ(*PromptsOf("p.jsonl", R"({"q": "a", "prompt": "b", "messages": []})", "q"),
+            (Lines{"1 a"}));
+  const std::string user = R"({"role":"user","content":"a"})";
+  EXPECT_EQ(*PromptsOf("p.jsonl",
+                       R"({"messages": [)" + user + R"(, {"role": "assistant", "content": "b"}]})"),
+            (Lines{"1 [" + user + "]"}));
+}
+
+TEST(Prompts, WhatIsWrongIsNamedWithItsLine) {
+  const struct {
+    const char* name;
+    const char* content;
+    const char* why;
+  } cases[] = {
+      {"p.txt", "", "has no prompts"},
+      {"p.jsonl", "\n \n", "has no prompts"},
+      {"p.txt", "a\n \nb", "p.txt:2: the prompt is empty"},
+      {"p.jsonl", "{\"prompt\": \"a\"}\n{\"prompt\": \"\"}", "p.jsonl:2: the prompt is empty"},
+      {"p.jsonl", "{\"text\": \"a\"}", "p.jsonl:1: it has no \"prompt\" and no \"messages\""},
+      {"p.jsonl", "{\"prompt\": [1]}", "p.jsonl:1: \"prompt\" is a JSON array, not a string"},
+      {"p.jsonl", "{\"prompt\": \"a\", \"messages\": []}", "which of them is meant"},
+      {"p.jsonl", "{\"messages\": []}", "nothing to answer"},
+      {"p.jsonl", "{\"messages\": [{\"role\": \"bot\", \"content\": \"a\"}]}", "the role \"bot\""},
+      {"p.jsonl", "[1]", "p.jsonl:1: a line is an object like"},
+      {"p.jsonl", "{", "p.jsonl:1: "},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.content);
+    ExpectError(PromptsOf(c.name, c.content).status(), StatusCode::kInvalidArgument, {c.why});
+  }
+  ExpectError(PromptsOf("p.txt", "a", "q").status(), StatusCode::kInvalidArgument,
+              {"--prompt-key"});
 }
 
 // What a reader makes of these pieces: the texts, and how it ended.

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/data/char_tokenizer.h"
-#include "tests/engine/data/bpe_testing.h"
+#include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -121,7 +121,7 @@ TEST_F(TokenSourceTest, FingerprintIsOfTheTokens) {
   EXPECT_NE(fingerprint({text}), fingerprint({Put("u.txt", "abd")}));
 }
 
-TEST_F(TokenSourceTest, PromptsCarryNoLoss) {
+TEST_F(TokenSourceTest, PromptsCarryNoLossAndLinesBeginSamples) {
   const std::vector<std::string> files = {
       Put("a.txt", "x"),
       Put("b.jsonl",
@@ -129,18 +129,20 @@ TEST_F(TokenSourceTest, PromptsCarryNoLoss) {
           "{\"prompt\": \"e\", \"completion\": \"\"}"),
       Put("c.bin", Raw<uint16_t>({7}))};
   const SourceTokens expected = {'x', 'a', 'b', 'c', '\n', 'd', '\n', 'e', '\n', 7};
-  const std::vector<uint8_t> masked = {0, 1, 1, 0, 0, 0, 0, 1, 0, 0};
+  constexpr uint8_t kBegin = kMarkBegin, kNo = kMarkWithoutLoss;
+  const std::vector<uint8_t> expected_marks = {0, kBegin | kNo, kNo, 0, 0, kBegin,
+                                               0, kBegin | kNo, 0,   0};
   const auto source = Open(files);
   ASSERT_TRUE(source.ok()) << source.status();
   ASSERT_EQ((*source)->size(), 10);
   for (int64_t first = 0; first <= 10; ++first) {
     for (int64_t count = 0; first + count <= 10; ++count) {
       SourceTokens out(static_cast<size_t>(count));
-      std::vector<uint8_t> without_loss(out.size(), 2);
-      ASSERT_TRUE((*source)->Read(first, count, out.data(), without_loss.data()).ok());
+      std::vector<uint8_t> marks(out.size(), 99);
+      ASSERT_TRUE((*source)->Read(first, count, out.data(), marks.data()).ok());
       EXPECT_EQ(out, SourceTokens(expected.begin() + first, expected.begin() + first + count));
-      EXPECT_EQ(without_loss,
-                std::vector<uint8_t>(masked.begin() + first, masked.begin() + first + count));
+      EXPECT_EQ(marks, std::vector<uint8_t>(expected_marks.begin() + first,
+                                            expected_marks.begin() + first + count));
     }
   }
 }
@@ -149,11 +151,34 @@ TEST_F(TokenSourceTest, PromptAndCompletionAreEncodedApart) {
   nlohmann::json json = SmallTokenizerJson({{"a", "b"}});
   json["added_tokens"] = nlohmann::json::array({AddedTokenJson(257, "<end>")});
   auto spec = ParseTokenizerJson(json.dump(), "f");
-  tokenizer_ = NewBpeTokenizer(*std::move(spec), 257, {});
+  tokenizer_ = NewPipelineTokenizer(*std::move(spec), 257, {});
   vocabulary_ = 258;
   EXPECT_EQ(All({Put("1.jsonl", R"({"text": "ab"})")}), (SourceTokens{256, 257}));
   EXPECT_EQ(All({Put("2.jsonl", R"({"prompt": "a", "completion": "b"})")}),
             (SourceTokens{'a', 'b', 257}));
+}
+
+TEST_F(TokenSourceTest, OnlyTheAssistantsTurnsCarryLoss) {
+  nlohmann::json json = SmallTokenizerJson({{"a", "b"}, {"!", "c"}});
+  auto chat = ChatFormat::Parse(
+      "{% for m in messages %}{{ m.role[0] }}{{ m.content }}!{% endfor %}"
+      "{% if add_generation_prompt %}a{% endif %}",
+      "t.jinja", JinjaValue::object());
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  tokenizer_ = NewPipelineTokenizer(*ParseTokenizerJson(json.dump(), "f"), 0, {}, std::move(chat));
+  vocabulary_ = 258;
+  const auto source = Open({Put(
+      "c.jsonl",
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "b"}, )"
+      R"({"role": "user", "content": "y"}, {"role": "assistant", "content": ""}]})")});
+  ASSERT_TRUE(source.ok()) << source.status();
+  SourceTokens tokens(10);
+  std::vector<uint8_t> marks(10);
+  ASSERT_EQ((*source)->size(), 10);
+  ASSERT_TRUE((*source)->Read(0, 10, tokens.data(), marks.data()).ok());
+  // "ab" is one token, which lies across the turn's beginning; nothing is put behind.
+  EXPECT_EQ(tokens, (SourceTokens{'u', 'x', '!', 256, '!', 'u', 'y', '!', 'a', '!'}));
+  EXPECT_EQ(marks, (std::vector<uint8_t>{1 | kMarkBegin, 1, 1, 0, 0, 1, 1, 1, 1, 0}));
 }
 
 TEST_F(TokenSourceTest, FingerprintIsOfTheLossToo) {

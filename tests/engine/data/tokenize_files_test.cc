@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "engine/data/token_source.h"
-#include "tests/engine/data/bpe_testing.h"
+#include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -48,7 +48,7 @@ std::unique_ptr<Tokenizer> LargeTokenizer() {
   nlohmann::json json = SmallTokenizerJson();
   for (int i = 0; i < 70000; ++i) json["model"]["vocab"]["@" + std::to_string(i)] = 256 + i;
   json["added_tokens"] = nlohmann::json::array({AddedTokenJson(70256, "<big>")});
-  return BpeOf(json);
+  return TokenizerOf(json);
 }
 
 TEST_F(TokenizeFilesTest, WritesBothFormatsAsTrainReadsThem) {
@@ -74,7 +74,7 @@ TEST_F(TokenizeFilesTest, RecordsEndWithTheTokenizersEndOfText) {
       Put("d.jsonl", "{\"text\": \"ab\"}\n{\"text\": \"\"}\n{\"text\": \"b<end>\"}");
   const auto tokens = [&](std::optional<uint32_t> end) {
     auto spec = ParseTokenizerJson(json.dump(), "f");
-    tokenizer_ = NewBpeTokenizer(*std::move(spec), end, {});
+    tokenizer_ = NewPipelineTokenizer(*std::move(spec), end, {});
     EXPECT_TRUE(Run({lines}, "o.npy").ok());
     return Read("o.npy");
   };

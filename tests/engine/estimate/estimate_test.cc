@@ -2,7 +2,7 @@
 
 #include "absl/strings/str_split.h"
 #include "engine/estimate/estimate_output.h"
-#include "engine/model/read_model_shape.h"
+#include "engine/families/read_model_shape.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/format_bytes.h"
@@ -20,6 +20,7 @@ EstimateInput Input() {
       "config.json");
   EstimateInput input;
   input.shape = *ReadModelShape(*document);
+  input.model = input.shape.model;
   input.options.device_memory_bytes = 64 * kMiB;
   input.options.host_memory_bytes = 64 * kMiB;
   input.options.swap_paths = {"/swap"};

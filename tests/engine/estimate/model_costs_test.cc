@@ -1,7 +1,9 @@
 #include "engine/estimate/model_costs.h"
 
-#include "engine/model/read_model_shape.h"
+#include "engine/families/read_model_shape.h"
+#include "engine/plan/product_blocks.h"
 #include "gtest/gtest.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
@@ -40,26 +42,26 @@ TEST(ModelCosts, ActivationsByHand) {
   // fp32, 16 tokens. A hidden vector of all tokens is 2048 bytes; the head is largest.
   const uint64_t every = 16 * 16 + 4 * 2048;
   const uint64_t head = 2 * 32 * 4 + 3 * 2048 + 16 * 1000 * 4 + 1000 * 32 * 4;
-  for (const Bf16Products products : {Bf16Products::kInPlace, Bf16Products::kThroughFp32}) {
+  for (const bool fp32_products : {false, true}) {
     const auto total = [&](const StepShape& step) {
-      return ComputeMemoryOf(shape, DType::kFloat32, step, products).total_bytes();
+      return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, fp32_products)
+          .total_bytes();
     };
     EXPECT_EQ(total({1, 1, 16}), every + head);
     EXPECT_EQ(total({1, 5, 16}), 5 * every + head);
   }
 }
 
-// bf16: the gradient of the head's matrix is 1000 x 32, the logits are 16 or 64 times 1000.
-TEST(ModelCosts, WhereBf16ProductsGoThroughFp32TheLargestResultIsThereTwice) {
+// The head's, of 16 rows: blocks of [16 x 32] and [32 x 256], and their product.
+TEST(ModelCosts, ProductsInFp32HaveTheirBlocksBeside) {
   const ModelShape shape = ShapeOf(kSmall);
-  for (const int64_t tokens : {16, 64}) {
-    const StepShape step{1, 1, tokens};
-    const auto total = [&](Bf16Products products) {
-      return ComputeMemoryOf(shape, DType::kBFloat16, step, products).total_bytes();
-    };
-    const uint64_t copy = tokens == 16 ? 1000 * 32 * 4 : tokens * 1000 * 4 - 1000 * 32 * 2;
-    EXPECT_EQ(total(Bf16Products::kThroughFp32) - total(Bf16Products::kInPlace), copy) << tokens;
-  }
+  const auto total = [&](bool fp32_products) {
+    return ComputeMemoryOf(shape, shape.model, DType::kBFloat16, {1, 1, 16}, fp32_products)
+        .total_bytes();
+  };
+  EXPECT_EQ(total(true) - total(false), (16 * 32 + 32 * 256 + 16 * 256) * 4u);
+  // However large a matrix is.
+  EXPECT_EQ(ProductBlocks(100000, 50257, 4000).bytes() / kMiB, 11u);
 }
 
 TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
@@ -68,12 +70,12 @@ TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
   config["n_positions"] = 4096;
   const ModelShape shape = ShapeOf(config);
   const auto total = [&](const StepShape& step) {
-    return ComputeMemoryOf(shape, DType::kFloat32, step, Bf16Products::kInPlace).total_bytes();
+    return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, false).total_bytes();
   };
-  const uint64_t least = total({1, 1, 16});
+  const uint64_t least = total({1, 1, 32});
   const uint64_t most = total({1, 1, 4096});
-  // 16 rows in either case: what grows is 4080 tokens' hidden vectors.
-  EXPECT_LT(most - least, 4080u * 32 * 4 * 8);
+  // 32 rows in either case: what grows is 4064 tokens' hidden vectors.
+  EXPECT_LT(most - least, 4064u * 32 * 4 * 8);
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/estimate_output.h"
-#include "engine/model/read_model_shape.h"
+#include "engine/families/read_model_shape.h"
 #include "engine/ranks/shard_plan.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,6 +26,7 @@ constexpr Shard kModes[] = {Shard::kNone, Shard::kOptimizer, Shard::kGradients, 
 EstimateInput InputOf(const std::string& config, Shard mode, int ranks, int group) {
   EstimateInput input;
   input.shape = *ReadModelShape(*ParseStrictJson(config, "config.json"));
+  input.model = input.shape.model;
   input.options.device_memory_bytes = 80 * kGiB;
   input.options.host_memory_bytes = 200 * kGiB;
   input.options.swap_paths = {"/nvme"};
@@ -37,7 +38,7 @@ EstimateInput InputOf(const std::string& config, Shard mode, int ranks, int grou
   input.step = {1, 1, 128};
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     input.memory[static_cast<int>(dtype)] =
-        ComputeMemoryOf(input.shape, dtype, input.step, Bf16Products::kInPlace);
+        ComputeMemoryOf(input.shape, input.model, dtype, input.step, false);
   }
   input.drive_bytes_per_day = 3.84e12;
   return input;
@@ -136,12 +137,13 @@ double SumBytes(const Letters& l) {
 
 std::string RandomConfig(std::mt19937& random, bool tied) {
   const int hidden = 64 * (1 + static_cast<int>(random() % 12));
+  const int layers = 3 + static_cast<int>(random() % 9);
   return absl::StrFormat(
       R"({"model_type": "%s", "vocab_size": %d, "hidden_size": %d, "n_embd": %d,
           "num_hidden_layers": %d, "n_layer": %d, "num_attention_heads": 8, "n_head": 8,
           "intermediate_size": %d, "n_positions": 256, "tie_word_embeddings": %s})",
-      tied ? "gpt2" : "llama", 500 + random() % 20000, hidden, hidden, 3 + random() % 9,
-      3 + random() % 9, 2 * hidden, tied ? "true" : "false");
+      tied ? "gpt2" : "llama", 500 + random() % 20000, hidden, hidden, layers, layers, 2 * hidden,
+      tied ? "true" : "false");
 }
 
 TEST(RankCosts, PlansHaveWhatTheFormulasSay) {

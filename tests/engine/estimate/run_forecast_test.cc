@@ -13,7 +13,7 @@
 #include "engine/estimate/run_plan.h"
 #include "gtest/gtest.h"
 #include "io/base/format_bytes.h"
-#include "swap/plan/step_simulation.h"
+#include "swap/forecast/step_simulation.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
 #include "tests/sanitizers.h"

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/size.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/model/frozen_parameters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/format_bytes.h"
@@ -43,6 +44,30 @@ bool Fits(const TrainOptions& options) {
   const auto plan = PlanRun(SmallModel(), options, {.memory = {10 * kMiB}});
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan->swaps.has_value();
+}
+
+TEST(RunPlan, PartsOfUnitsHaveNoInputs) {
+  ModelDescription model = SmallModel();
+  for (UnitDescription& unit : model.units) {
+    unit.parameters.push_back({unit.name + ".bias", {4096}});
+  }
+  ASSERT_TRUE(
+      FreezeParameters([](const std::string& name) { return name.back() == 's'; }, model).ok());
+  ASSERT_EQ(model.units.size(), 12u);
+  ASSERT_EQ(model.num_computing(), 6);
+  for (int ranks : {1, 2}) {
+    TrainOptions options = Options(400 * kMiB, 400 * kMiB, false);
+    options.ranks = options.shard_group_size = ranks;
+    RunPlanInput input;
+    input.memory.working_bytes = 10 * kMiB;
+    input.memory.input_bytes.assign(6, kMiB);
+    const auto plan = PlanRun(model, options, input);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->request.activation_bytes.size(), 12u);
+    ASSERT_TRUE(plan->swaps.has_value());
+    EXPECT_EQ(plan->swaps->activation_bytes[11], 0u);
+    EXPECT_EQ(plan->graphs.keeps.size(), 6u);
+  }
 }
 
 TEST(RunPlan, TheSmallestBudgetsFitAndOneByteLessDoesNot) {

@@ -213,6 +213,13 @@ TEST_F(SpawnRanksTest, TheFirstFailureIsTheCode) {
             4);
 }
 
+TEST_F(SpawnRanksTest, ALaterFailureThatHasACodeOfItsOwnSaysMore) {
+  EXPECT_EQ(Run(2,
+                "if [ $RANK = 1 ]; then touch $DIR/failed; exit 1; fi; "
+                "while [ ! -e $DIR/failed ]; do sleep 0.01; done; sleep 0.1; exit 4"),
+            4);
+}
+
 TEST_F(SpawnRanksTest, StoppedOnlyWhereAllAreStoppedOrDone) {
   EXPECT_EQ(Run(3, "exit 75"), 75);
   EXPECT_EQ(Run(3, "[ $RANK = 1 ] && exit 75; exit 0"), 75);

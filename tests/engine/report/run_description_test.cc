@@ -47,7 +47,8 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
     nlohmann::json bad = good;
     bad.erase(name);
     // Earlier versions of the program did not write these.
-    const bool newer = name == "drive_bytes_per_day" || name == "written_bytes" ||
+    const bool newer = name == "compute" || name == "trainable_parameters" ||
+                       name == "drive_bytes_per_day" || name == "written_bytes" ||
                        name == "predicted_at_observed_rates_seconds";
     EXPECT_EQ(RunDescriptionFromJson(bad).ok(), newer);
     bad[name] = {{"what", "is this"}};

@@ -58,6 +58,12 @@ TEST(StepSummary, SaysWhyAStepTookSoLong) {
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
+TEST(StepSummary, TheLastOfTwoStepsWhichHasAnUpdateMoreIsNotTheMedian) {
+  StepSummary summary;
+  for (int64_t step = 1; step <= 3; ++step) summary.Add(SummaryRow(step, step * step * 10));
+  EXPECT_DOUBLE_EQ(summary.median_seconds(), 40);
+}
+
 TEST(StepSummary, WhatAGpuUpdatesIsBesideTheWorkers) {
   StepSummary summary;
   for (int64_t step = 1; step <= 3; ++step) {

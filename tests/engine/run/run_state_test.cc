@@ -122,6 +122,9 @@ TEST(RunIdentity, WhatDecidesTheNumbersOfRanksAndSchedulesIsCompared) {
     return testing::internal::GetCapturedStderr();
   };
   EXPECT_THAT(said(four, now), HasSubstr("shard was one sum and is now hybrid of groups of 2"));
+  now = four;
+  now.compute = DType::kFloat32;
+  EXPECT_THAT(said(four, now), HasSubstr("compute was bf16 and is now fp32"));
   four.shard = Shard::kOptimizer;  // the same sums
   EXPECT_EQ(compare(four, Sharded(4)), "");
   // A constant rate does not depend on how long the run is.
@@ -148,12 +151,14 @@ TEST(RunIdentity, OneRankHasNoExchangesToCompare) {
 
 TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
   TrainOptions options = Sharded(1);
-  options.identity = {{"data", "d"}, {"device", "cpu"}, {"LibTorch", "2.11.0"}};
+  options.identity = {
+      {"data", "d"}, {"device", "cpu"}, {"LibTorch", "2.11.0"}, {"tokenizer", "new words"}};
   const Identity now = RunIdentity(options);
   testing::internal::CaptureStderr();
   EXPECT_EQ(CompareIdentity(Committed(now), now), absl::OkStatus());
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
-  options.identity = {{"data", "d"}, {"device", "cuda"}, {"LibTorch", "2.10.0"}};
+  options.identity = {
+      {"data", "d"}, {"device", "cuda"}, {"LibTorch", "2.10.0"}, {"tokenizer", "new words"}};
   testing::internal::CaptureStderr();
   EXPECT_EQ(CompareIdentity(Committed(RunIdentity(options)), now), absl::OkStatus());
   const std::string said = testing::internal::GetCapturedStderr();
@@ -161,15 +166,21 @@ TEST(RunIdentity, AnotherMachineIsNamedAndAnEarlierVersionTakenAsItIs) {
 
   Identity old;
   for (const auto& [name, value] : now) {
-    if (name != "device" && name != "LibTorch" && name != "identity version") {
-      old.emplace_back(name, value);
-    }
+    const bool later = name == "compute" || name == "device" || name == "LibTorch";
+    if (later || name == "identity version") continue;
+    old.emplace_back(name, name == "tokenizer" ? "old words" : value);
   }
   testing::internal::CaptureStderr();
   EXPECT_EQ(CompareIdentity(Committed(old), now), absl::OkStatus());
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("its LibTorch; device"));
-  // A commit of this version says all that it has.
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("its LibTorch; compute; device; tokenizer"));
+  // As version 2 was.
   old.emplace_back("identity version", "2");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(CompareIdentity(Committed(old), now), absl::OkStatus());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("its LibTorch; compute; device"));
+  // A commit of this version says all that it has.
+  old.back().second = "3";
   EXPECT_THAT(std::string(CompareIdentity(Committed(old), now).message()),
               HasSubstr("device was not given and is now cpu"));
 }

@@ -111,5 +111,27 @@ TEST(WriteLimit, ThePlanSaysWhatARunWrites) {
   EXPECT_EQ(PlanWrites(*plan, true, false).end_bytes, 0u);
 }
 
+TEST(WriteLimit, WhatIsReadInPlaceIsNotWritten) {
+  PlanRequest request;
+  request.layout =
+      StateLayout({{"u0", 4096}, {"u1", 2048, /*frozen=*/true}, {"u2", 2048, /*frozen=*/true}},
+                  {{Plane::kWeight, 4}, {Plane::kMomentum, 4}}, 4, 2048);
+  ScheduleModel model{{{}, {}, {}}, {true, false, false}};
+  request.schedule = BuildTrainSchedule(model, UpdateMode::kImmediate);
+  request.host_bytes = request.device_bytes = 64 << 20;
+  request.has_storage = true;
+  InPlaceUnits in_place;
+  in_place.files = {{"/m", 1 << 20}};
+  in_place.units = {{}, {{0, 9, 2048 * 4, 0, "t"}}};
+  for (const TierChoice tier : {TierChoice::kNvme, TierChoice::kHost}) {
+    request.weights = request.optimizer = tier;
+    const auto plan = PlanSwaps(request);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const uint64_t all = PlanWrites(*plan, true, true).initial_bytes;
+    EXPECT_EQ(PlanWrites(*plan, true, true, in_place).initial_bytes, all - 2048 * 4);
+    EXPECT_EQ(PlanWrites(*plan, false, true, in_place).initial_bytes, 0u);
+  }
+}
+
 }  // namespace
 }  // namespace spillway

@@ -93,7 +93,8 @@ class TrainerRanks : public TrainerTest {
     EXPECT_LE(bytes, 4 * SentInAStep(options));
   }
 
-  bool on_devices_ = false;  // a separate one for each rank
+  bool on_devices_ = false;                           // a separate one for each rank
+  std::vector<std::vector<float>> buffers_of_ranks_;  // at the end, where there are buffers_
 
  private:
   absl::Status RunRank(TrainOptions options, int rank, const RankGroups& groups,
@@ -114,6 +115,8 @@ class TrainerRanks : public TrainerTest {
     if (!storage.ok()) return storage.status();
     StubCompute compute(model_, options.dtype);
     compute.op_milliseconds = op_milliseconds_;
+    compute.buffers = buffers_;
+    compute.adds_to_buffers = static_cast<float>(1 + rank);
     MemoryBudget device("device", options.device_memory_bytes);
     std::optional<TestDevice> separate;
     if (on_devices_) separate.emplace(TestDeviceOptions{.seed = static_cast<uint64_t>(rank)});
@@ -124,11 +127,30 @@ class TrainerRanks : public TrainerTest {
     if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;
     const auto result = (*trainer)->Run();
     if (result.ok() && speed != nullptr) *speed = result->speed;
+    if (!buffers_.empty()) {
+      // One rank after another.
+      for (int turn = 0; turn < options.ranks; ++turn) {
+        if (turn == rank) buffers_of_ranks_.push_back(compute.buffers[0].values);
+        if (auto turned = AllGatherCount(*groups.world, 0); !turned.ok()) return turned.status();
+      }
+    }
     return result.status();
   }
 };
 
 constexpr std::chrono::microseconds kNoDelay{0};
+
+TEST_F(TrainerRanks, WhatForwardsChangeIsTheFirstRanksEverywhere) {
+  buffers_ = {{"seen", {2}, {0, 0}}};
+  CountingWeights weights;
+  std::vector<float> expected(2);
+  ASSERT_TRUE(weights.Read("seen", 0, 2, expected.data()).ok());
+  for (float& value : expected) {
+    for (int step = 0; step < 6; ++step) value += 1;  // the first rank's, in every step
+  }
+  RunAll(Sharded(3, 1.0), kNoDelay);
+  EXPECT_EQ(buffers_of_ranks_, std::vector<std::vector<float>>(3, expected));
+}
 
 // Labels, losses and stops in every step, and a deferred update's norm, finite or not.
 TEST_F(TrainerRanks, RowsTellWhatWasSent) {

@@ -17,6 +17,22 @@
 namespace spillway {
 namespace {
 
+TEST_F(TrainerTest, WhatForwardsChangeIsCommitted) {
+  // Any bits come back.
+  buffers_ = {{"seen", {3}, {0, 0, 0}}, {"scalar", {}, {0}}};
+  TrainResult result;
+  const auto whole = Train(Options("whole"), &result);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_TRUE((*whole)["seen"].contains("buffer")) << *whole;
+  TrainOptions options = Options("parts");
+  ASSERT_TRUE(Train(options, &result, /*stop_after=*/5).ok());
+  EXPECT_EQ(result.end, TrainResult::End::kStopped);
+  options.resume = true;
+  const auto parts = Train(options, &result);
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_EQ(*parts, *whole);
+}
+
 TEST_F(TrainerTest, PlacementEngineUpdateAndResumeNeverChangeTheBits) {
   for (DType dtype : {DType::kBFloat16, DType::kFloat32}) {
     for (double clip : {0.0, 1.0}) {

@@ -66,6 +66,11 @@ class StubCompute : public StepCompute {
       const uint64_t bytes_each = buffers.Rounded(i) ? DTypeBytes(dtype_) : sizeof(float);
       std::memset(buffers.gradients[i] + count * bytes_each, 0, (padded - count) * bytes_each);
     }
+    if (step_ > 0 && buffers.op->kind == OpKind::kLoss) {
+      for (StateBuffer& buffer : this->buffers) {
+        for (float& value : buffer.values) value += adds_to_buffers;
+      }
+    }
     if (op_milliseconds > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(op_milliseconds));
     }
@@ -75,6 +80,11 @@ class StubCompute : public StepCompute {
     }
     if (refuse_evaluation && step_ == 0 && evaluations_ == refuse_evaluation) return Refusal();
     if (stop_after && buffers.op->kind == OpKind::kLoss && step_ == stop_after) raise(SIGTERM);
+    return absl::OkStatus();
+  }
+  std::vector<StateBuffer> Buffers() const override { return buffers; }
+  absl::Status SetBuffers(const std::vector<StateBuffer>& given) override {
+    buffers = given;
     return absl::OkStatus();
   }
   double loss_sum() const override { return loss_; }
@@ -87,6 +97,8 @@ class StubCompute : public StepCompute {
   int refuse_at_op = 0;       // -1: as the step begins
   int refuse_evaluation = 0;  // memory, of this one, from 1
   int op_milliseconds = 0;
+  std::vector<StateBuffer> buffers;  // to every value of which a step's loss adds so much:
+  float adds_to_buffers = 1;
 
  private:
   // A term, of the run's dtype, to element j of the sums.
@@ -163,6 +175,7 @@ class TrainerTest : public testing::Test {
     compute.stop_after = stop_after;
     compute.fail_at = fail_at;
     compute.op_milliseconds = op_milliseconds_;
+    compute.buffers = buffers_;
     compute.refuse_at = refuse_at_;
     compute.refuse_at_op = refuse_at_op_;
     compute.refuse_evaluation = refuse_evaluation_;
@@ -186,6 +199,7 @@ class TrainerTest : public testing::Test {
   std::string folder_;
   ModelDescription model_;
   int op_milliseconds_ = 0;
+  std::vector<StateBuffer> buffers_;
   int64_t refuse_at_ = 0;
   int refuse_at_op_ = 0;
   int refuse_evaluation_ = 0;

@@ -73,7 +73,7 @@ TEST(ModelFiles, AnExportHasEveryFileAndSaysItsDType) {
   ASSERT_TRUE(SaveModelFiles(kConfig, source, NewByteTokenizer().get(), source).ok());
   // As the saved config says, and as told.
   for (const std::optional<DType> asked : {std::optional<DType>(), {DType::kBFloat16}}) {
-    const auto written = ExportModel(OneParameter(), asked, source, to);
+    const auto written = ExportModel(OneParameter(), source, to, {.dtype = asked});
     ASSERT_TRUE(written.ok()) << written.status();
     EXPECT_EQ(*written, asked.value_or(DType::kFloat16));
     const std::string name = asked ? "bfloat16" : "float16";
@@ -95,10 +95,10 @@ TEST(ModelFiles, AnExportHasEveryFileAndSaysItsDType) {
 TEST(ModelFiles, AnExportThatFailsLeavesNoConfig) {
   const std::string source = NewFolder("source"), to = NewFolder("to");
   ASSERT_TRUE(SaveModelFiles(kConfig, source, nullptr, source).ok());
-  ASSERT_TRUE(ExportModel(OneParameter(), {}, source, to).ok());
+  ASSERT_TRUE(ExportModel(OneParameter(), source, to).ok());
   StateSource broken = OneParameter();
   broken.read = [](int, int, const SwapManager::FillTile&) { return absl::DataLossError("bad"); };
-  EXPECT_EQ(ExportModel(broken, {}, source, to).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(ExportModel(broken, source, to).status().code(), absl::StatusCode::kDataLoss);
   EXPECT_FALSE(fs::exists(to + "/config.json"));
 }
 

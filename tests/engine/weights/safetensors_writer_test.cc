@@ -156,6 +156,30 @@ TEST_F(SafetensorsModelWriterTest, WritesOneFileOrShardsAndReplacesTheOther) {
   ExpectValue(3);
 }
 
+TEST_F(SafetensorsModelWriterTest, TensorsThatNameTheirFilesComeInAnyOrder) {
+  const std::vector<ExportTensor> tensors = {
+      {"a", DType::kFloat32, {4}, "model-2-of-2.safetensors"},
+      {"b", DType::kBFloat16, {4}, "model-1-of-2.safetensors"},
+      {"c", DType::kFloat16, {4}, "model-2-of-2.safetensors"},
+      {"e", DType::kFloat32, {0}, "model-1-of-2.safetensors"}};
+  auto writer = SafetensorsModelWriter::Create(scratch_ / "", tensors, 1);
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  const std::vector<float> values = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3};
+  ASSERT_TRUE((*writer)->AppendFp32(values.data(), 7).ok());
+  ASSERT_TRUE((*writer)->AppendFp32(values.data() + 7, 5).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  const auto model = *SafetensorsModel::Open(scratch_ / "");
+  for (size_t i = 0; i < 4; ++i) {
+    const SafetensorsTensor* const found = model->Find(tensors[i].name);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(SafetensorsDType(found->dtype), tensors[i].dtype);
+    float out[4];
+    ASSERT_TRUE(model->Read(tensors[i].name, 0, found->elements, out).ok());
+    for (uint64_t j = 0; j < found->elements; ++j) EXPECT_EQ(out[j], i + 1.0f);
+  }
+  for (const SafetensorsFile* file : model->files()) EXPECT_EQ(file->tensors().size(), 2u);
+}
+
 TEST_F(SafetensorsModelWriterTest, AnUnfinishedExportLeavesTheOldOneOrNone) {
   Export(1000, 1);
   {

@@ -18,7 +18,7 @@ TEST(MoverTrace, AStepOnDiskIsWholeInTheTrace) {
   shape.borrows = {{}, {}, {0}};
   PlanRequest request;
   request.layout = LayoutOf(shape);
-  request.schedule = BuildTrainSchedule({shape.borrows}, UpdateMode::kDeferred);
+  request.schedule = ScheduleOf(shape, UpdateMode::kDeferred);
   request.host_bytes = request.device_bytes = 64 << 20;
   request.weights = request.optimizer = TierChoice::kNvme;
   request.has_storage = true;

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "swap/mover/swap_manager.h"
 #include "swap/plan/planner.h"
+#include "tests/swap/store/model_files.h"
 
 namespace spillway {
 
@@ -54,7 +55,9 @@ class StubTiles : public TileCompute {
   int64_t fail_at_step = -1;
 };
 
+// With zeros here and there, and a tile of nothing else, which a model's file may leave out.
 inline float InitialWeight(int unit, uint64_t i) {
+  if (i / 2048 == 2 || i % 1024 / 100 == 3) return 0;
   return static_cast<float>((unit * 37 + i * 7) % 1021);
 }
 
@@ -65,21 +68,31 @@ inline float GradientOf(int op, float weight, uint64_t i) {
 
 struct RunShape {
   std::vector<uint64_t> units;            // parameters, multiples of 2048
-  std::vector<std::vector<int>> borrows;  // [unit]
+  std::vector<std::vector<int>> borrows;  // [unit that computes]
   uint64_t tile_parameters = 2048;
+  std::vector<bool> frozen = {};  // [unit]; empty: none
+  bool in_place = false;          // what is frozen lies in a model's files
+
+  bool Frozen(size_t unit) const { return !frozen.empty() && frozen[unit]; }
 };
+
+inline StepSchedule ScheduleOf(const RunShape& shape, UpdateMode update) {
+  ScheduleModel model{shape.borrows, shape.frozen};
+  model.trains.flip();
+  return BuildTrainSchedule(model, update);
+}
 
 inline StateLayout LayoutOf(const RunShape& shape) {
   std::vector<UnitLayout> units;
   for (size_t i = 0; i < shape.units.size(); ++i) {
-    units.push_back({absl::StrCat("u", i), shape.units[i]});
+    units.push_back({absl::StrCat("u", i), shape.units[i], shape.Frozen(i)});
   }
   return StateLayout(units, {{Plane::kWeight, 4}, {Plane::kMomentum, 4}}, 4, shape.tile_parameters);
 }
 
 // The oracle: the same run on plain vectors.
 struct Oracle {
-  explicit Oracle(const RunShape& shape) {
+  explicit Oracle(const RunShape& shape) : shape(shape) {
     for (size_t u = 0; u < shape.units.size(); ++u) {
       weights.emplace_back(shape.units[u]);
       moments.emplace_back(shape.units[u], 0.0f);
@@ -102,12 +115,24 @@ struct Oracle {
     for (size_t u = 0; u < weights.size(); ++u) {
       for (size_t i = 0; i < weights[u].size(); ++i) {
         squares += double{sums[u][i]} * sums[u][i];
-        if (!skip) StubTiles::UpdateOne(weights[u][i], moments[u][i], sums[u][i], step);
+        if (!skip && !shape.Frozen(u))
+          StubTiles::UpdateOne(weights[u][i], moments[u][i], sums[u][i], step);
       }
     }
     return squares;
   }
 
+  // Whether the tile is as it should be; a frozen unit's has no moments.
+  bool Equals(const TileView& tile) const {
+    const auto equal = [&](const char* plane, const std::vector<float>& expected) {
+      return std::memcmp(plane, expected.data() + tile.first_parameter, tile.parameters * 4) == 0;
+    };
+    if (!equal(tile.planes[0], weights[tile.unit])) return false;
+    return shape.Frozen(tile.unit) ? tile.planes[1] == nullptr
+                                   : equal(tile.planes[1], moments[tile.unit]);
+  }
+
+  const RunShape shape;
   std::vector<std::vector<float>> weights, moments;
 };
 
@@ -132,6 +157,7 @@ class SwapRun {
       }
       store.spill = plan->spill_room;
       store.spill.gradients.assign(request.layout.num_units(), true);
+      if (shape.in_place) store.in_place = WriteModel(shape, directory + "/model");
       auto created = SwapStore::Create(request.layout, store);
       if (!created.ok()) return created.status();
       run->store_ = *std::move(created);
@@ -196,15 +222,24 @@ class SwapRun {
   // The state equals the oracle's, plane by plane.
   absl::Status Compare(const Oracle& oracle) {
     return manager_->ReadState(0, 2, [&](const TileView& tile) -> absl::Status {
-      const auto& w = oracle.weights[tile.unit];
-      const auto& m = oracle.moments[tile.unit];
-      if (std::memcmp(tile.planes[0], w.data() + tile.first_parameter, tile.parameters * 4) ||
-          std::memcmp(tile.planes[1], m.data() + tile.first_parameter, tile.parameters * 4)) {
+      if (!oracle.Equals(tile)) {
         return absl::InternalError(
             absl::StrCat("unit ", tile.unit, " tile ", tile.tile, " differs from the oracle"));
       }
       return absl::OkStatus();
     });
+  }
+
+  static InPlaceUnits WriteModel(const RunShape& shape, const std::string& directory) {
+    std::vector<std::string> weights(shape.units.size());
+    for (size_t u = 0; u < shape.units.size(); ++u) {
+      if (!shape.Frozen(u)) continue;
+      for (uint64_t i = 0; i < shape.units[u]; ++i) {
+        const float weight = InitialWeight(u, i);
+        weights[u].append(reinterpret_cast<const char*>(&weight), sizeof(weight));
+      }
+    }
+    return WriteModelFiles(directory, weights, shape.units[0]);
   }
 
  private:

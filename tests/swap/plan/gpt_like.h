@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "swap/forecast/step_simulation.h"
 #include "swap/plan/planner.h"
 
 namespace spillway {
@@ -34,7 +35,7 @@ inline PlanRequest GptLikeRequest(UpdateMode update, TierChoice tier, int layers
 }
 
 inline SwapPlan PlanOf(const PlanRequest& request) {
-  auto plan = PlanSwaps(request);
+  auto plan = PlanByClock(request);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return *std::move(plan);
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "swap/plan/planner.h"
-#include "swap/plan/step_simulation.h"
+#include "swap/plan/step_clock.h"
 
 namespace spillway {
 

@@ -40,6 +40,19 @@ TEST(StateLayout, PlanesOfATileLieSideBySide) {
   EXPECT_EQ(layout.MaxGradientTileBytes(), 4096 * 2);
 }
 
+TEST(StateLayout, AFrozenUnitHasItsWeightsAlone) {
+  const StateLayout layout({{"a", 4096}, {"b", 10000, /*frozen=*/true}}, Bf16Adam(), 2, 8192);
+  EXPECT_EQ(layout.NumPlanes(0), 4);
+  EXPECT_EQ(layout.NumPlanes(1), 1);
+  EXPECT_EQ(layout.TileBytes(1, 0), 8192 * 2);
+  EXPECT_EQ(layout.UnitBytes(1), 10240 * 2);
+  EXPECT_EQ(layout.TotalBytes(), 4096 * 12 + 10240 * 2);
+  EXPECT_EQ(layout.MaxTileBytes(), 4096 * 12);
+  EXPECT_EQ(layout.MaxGradientTileBytes(), 4096 * 2);
+  EXPECT_EQ(layout.MaxPlaneTileBytes(0), 8192 * 2);
+  EXPECT_EQ(layout.MaxPlaneTileBytes(1), 4096 * 2);
+}
+
 TEST(StateLayout, AUnitWithoutParametersHasNoTiles) {
   const StateLayout layout({{"head", 0}}, Bf16Adam(), 2);
   EXPECT_EQ(layout.NumTiles(0), 0);

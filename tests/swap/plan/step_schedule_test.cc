@@ -36,6 +36,22 @@ TEST(StepSchedule, TrainingWalksForwardThenBackward) {
             "backward 0 weights 0 gradients 0\n");
 }
 
+TEST(StepSchedule, TheBackwardEndsWithTheFirstThatReadsWhatIsTrained) {
+  // The second block is trained, but for what it has in unit 4.
+  const ScheduleModel model{{{}, {}, {4}, {0}}, {false, false, true, true, false}};
+  EXPECT_EQ(Describe(BuildTrainSchedule(model, UpdateMode::kImmediate)),
+            "forward 0 weights 0 gradients \n"
+            "forward 1 weights 1 gradients \n"
+            "forward 2 weights 2,4 gradients \n"
+            "loss 3 weights 0,3 gradients 3\n"
+            "backward 2 weights 2,4 gradients 2\n");
+  const ScheduleModel head{{{}, {}, {0}}, {false, false, true}};
+  EXPECT_EQ(Describe(BuildTrainSchedule(head, UpdateMode::kImmediate)),
+            "forward 0 weights 0 gradients \n"
+            "forward 1 weights 1 gradients \n"
+            "loss 2 weights 0,2 gradients 2\n");
+}
+
 TEST(StepSchedule, EvaluationTouchesNoGradient) {
   EXPECT_EQ(Describe(BuildEvaluateSchedule(Gpt())),
             "forward 0 weights 0 gradients \n"
@@ -64,6 +80,7 @@ TEST(StepSchedule, OneUnitIsOnlyALoss) {
 TEST(StepScheduleDeathTest, BorrowingFromNobodyIsOurMistake) {
   EXPECT_DEATH(BuildTrainSchedule({{{}, {2}}}, UpdateMode::kImmediate), "");
   EXPECT_DEATH(BuildEvaluateSchedule({}), "");
+  EXPECT_DEATH(BuildTrainSchedule({{{}, {}}, {false, false}}, UpdateMode::kImmediate), "");
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/forecast/step_simulation.h"
 #include "swap/plan/phase_traffic.h"
-#include "swap/plan/step_simulation.h"
 #include "tests/swap/plan/gpt_like.h"
 #include "tests/swap/plan/plan_checks.h"
 

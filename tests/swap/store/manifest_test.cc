@@ -78,13 +78,36 @@ TEST(Manifest, EveryTruncationIsNoticed) {
 
 TEST(Manifest, AnotherVersionIsNotDamage) {
   const std::string text = Encode(Example());
-  for (const char* version : {"2 ", "10 ", "0 ", "01 "}) {
+  for (const char* version : {"4 ", "10 ", "0 ", "01 "}) {
     const std::string other =
         absl::StrReplaceAll(text, {{"manifest 1 ", absl::StrCat("manifest ", version)}});
     const absl::Status status = DecodeManifest(other, "/run/manifest").status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(), HasSubstr("/run/manifest"));
   }
+}
+
+TEST(Manifest, WhatIsFrozenMakesItVersion2) {
+  Manifest manifest = Example();
+  manifest.layout = StateLayout({{"embedding", 4000}, {"head", 100, /*frozen=*/true}},
+                                manifest.layout.planes(), 2, 2048);
+  manifest.tiles.pop_back();
+  manifest.tiles[1] = {{1, {20480, 20480}, 1, {3}, {7}}};
+  const std::string text = Encode(manifest);
+  EXPECT_THAT(text, testing::StartsWith("spillway-manifest 2 "));
+  EXPECT_THAT(text, HasSubstr("[\"head\",100,\"frozen\"]"));
+  const auto decoded = DecodeManifest(text, "m");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, manifest);
+  // The version and the units must say the same.
+  for (const auto& [from, to] :
+       {std::pair{"manifest 2", "manifest 1"}, std::pair{"manifest 1", "manifest 2"}}) {
+    const std::string& right = from == std::string("manifest 2") ? text : Encode(Example());
+    const auto wrong = DecodeManifest(absl::StrReplaceAll(right, {{from, to}}), "m");
+    EXPECT_EQ(wrong.status().code(), absl::StatusCode::kDataLoss) << wrong.status();
+  }
+  EXPECT_FALSE(
+      DecodeManifest(Seal(absl::StrReplaceAll(Body(text), {{"frozen", "cold"}})), "m").ok());
 }
 
 TEST(Manifest, TextThatIsNotUtf8IsRefusedWhenWriting) {

@@ -67,8 +67,8 @@ inline void WriteTile(SwapStore& store, int unit, int tile, int first, int last,
                       uint64_t generation) {
   const StateLayout& layout = store.layout();
   const uint64_t begin = layout.PlaneOffset(unit, tile, first);
-  const uint64_t end = last == layout.num_planes() ? layout.TileBytes(unit, tile)
-                                                   : layout.PlaneOffset(unit, tile, last);
+  const uint64_t end = last == layout.NumPlanes(unit) ? layout.TileBytes(unit, tile)
+                                                      : layout.PlaneOffset(unit, tile, last);
   AlignedBuffer buffer = Allocate(end - begin);
   std::vector<uint64_t> checksums;
   for (int plane = first; plane < last; ++plane) {

@@ -245,6 +245,36 @@ TEST(SwapStoreCommit, TheCommittedStateIsNeverOverwritten) {
   }
 }
 
+TEST(SwapStoreCommit, WhatIsFrozenHasOneSlotThatIsWrittenOnce) {
+  const StateLayout layout({{"trained", 5000}, {"frozen", 9000, /*frozen=*/true}},
+                           {{Plane::kWeight, 2}, {Plane::kResidual, 2}}, 2, 4096);
+  ScratchDirectory a, b;
+  const std::string manifest_path = a / "manifest";
+  const StoreOptions options{.directories = {a.path(), b.path()}};
+  EXPECT_EQ(SwapStore::StorageBytes(layout, options),
+            2 * layout.UnitBytes(0) + layout.UnitBytes(1));
+  auto store = *SwapStore::Create(layout, options);
+  for (uint64_t generation = 1; generation <= 3; ++generation) {
+    for (int unit = 0; unit < (generation == 1 ? 2 : 1); ++unit) {
+      for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+        WriteTile(*store, unit, tile, 0, layout.NumPlanes(unit), generation);
+      }
+    }
+    ASSERT_TRUE(store->Commit(manifest_path, {.step = generation}).ok());
+    CommitRecord record;
+    store = *SwapStore::Open(manifest_path, /*read_only=*/false, {}, &record);
+    EXPECT_TRUE(store->two_slots());
+    EXPECT_EQ(store->layout(), layout);
+    for (int tile = 0; tile < layout.NumTiles(1); ++tile) {
+      EXPECT_EQ(ReadPlane(*store, 1, tile, 0, /*generation=*/1), absl::OkStatus());
+    }
+    for (int tile = 0; tile < layout.NumTiles(0); ++tile) {
+      EXPECT_EQ(ReadPlane(*store, 0, tile, 1, generation), absl::OkStatus());
+    }
+  }
+  EXPECT_DEATH(store->WritableTile(1, 0, 0), "");
+}
+
 // One run's life: opens or creates the store, then writes and commits for ever,
 // telling each commit that has returned. Ends by being killed.
 [[noreturn]] void TrainUntilKilled(const std::vector<std::string>& directories,

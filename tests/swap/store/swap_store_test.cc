@@ -79,6 +79,27 @@ TEST(SwapStore, FilesArePrivateAndExactlyAsLargeAsAnnounced) {
   }
 }
 
+TEST(SwapStore, WithoutFilesAllStandsWhereItWouldBeWithThem) {
+  ScratchDirectory a;
+  const SpillRoom spill{{true, false, true, true}, {0, 4096, 5 << 20, 0}};
+  const auto files = CreateStore({{a.path()}, false, spill});
+  const auto none = SwapStore::WithoutFiles(SmallLayout(), spill);
+  const StateLayout& layout = none->layout();
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
+      const uint64_t offset_bytes = files->WritableTile(unit, tile, 0).offset_bytes;
+      EXPECT_EQ(none->CurrentTile(unit, tile, 0, layout.num_planes()).offset_bytes, offset_bytes);
+      EXPECT_EQ(none->WritableTile(unit, tile, 0).offset_bytes, offset_bytes);
+      EXPECT_EQ(none->CurrentTile(unit, tile, 0, 1).file, nullptr);
+      EXPECT_FALSE(none->IsStale(unit, tile, 0));
+      if (!spill.gradients[unit]) continue;
+      EXPECT_EQ(none->GradientTile(unit, tile).offset_bytes,
+                files->GradientTile(unit, tile).offset_bytes);
+    }
+    EXPECT_EQ(none->NumPieces(unit), files->NumPieces(unit));
+  }
+}
+
 // Every slot of every tile and every gradient in a place of its own, in whole
 // blocks, neighbours next to each other.
 TEST(SwapStore, PlacesAreDisjointAndSequential) {

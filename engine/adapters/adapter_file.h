@@ -1,0 +1,75 @@
+// The directory in which PEFT keeps an adapter: adapter_config.json and adapter_model.safetensors.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/adapters/adapter_layout.h"
+#include "engine/adapters/lora_config.h"
+#include "engine/weights/model_files.h"
+#include "engine/weights/safetensors.h"
+#include "engine/weights/weight_source.h"
+
+namespace spillway {
+
+inline constexpr const char* kAdapterWeightsName = "adapter_model.safetensors";
+
+// What PEFT calls a parameter of a model with adapters. `adapted`: a module's that has one.
+std::string PeftName(const std::string& parameter, bool adapted);
+// The parameter that a tensor of PEFT's is; as it is where it is no such name.
+std::string ParameterOfPeftName(absl::string_view tensor);
+
+// The config of such a directory. kInvalidArgument for one without an adapter, or with one that is
+// not for here.
+absl::StatusOr<LoraConfig> ReadAdapterConfig(const std::string& directory);
+
+// An adapter's weights, under the names of the model's parameters. Any thread.
+class AdapterFile final : public WeightSource {
+ public:
+  // kInvalidArgument as ReadAdapterConfig, and where there are no weights.
+  static absl::StatusOr<std::unique_ptr<AdapterFile>> Open(const std::string& directory);
+
+  const LoraConfig& config() const { return config_; }
+
+  // Before the first Read. kInvalidArgument where the file is not exactly the adapters of `layout`
+  // and the parameters of `model` that are trained besides: an adapter of another model.
+  absl::Status Match(const ModelDescription& model, const AdapterLayout& layout);
+
+  bool Has(const std::string& parameter) const { return names_.count(parameter) > 0; }
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+
+  // 16 hex digits, for a run's identity.
+  absl::StatusOr<std::string> Fingerprint() const;
+
+ private:
+  AdapterFile() = default;
+
+  LoraConfig config_;
+  std::unique_ptr<SafetensorsFile> file_;
+  std::map<std::string, std::string> names_;  // of the parameter -> in the file
+};
+
+// A model's weights with those of an adapter before them. Both outlive it.
+class AdaptedWeights final : public WeightSource {
+ public:
+  // `adapter` null: it begins as `initial` makes it, which a model without files starts from.
+  AdaptedWeights(WeightSource* base, AdapterFile* adapter, WeightSource* initial)
+      : base_(base), adapter_(adapter), initial_(initial) {}
+
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
+  bool reads_files() const override { return base_ != nullptr; }
+  std::optional<StoredTensor> Stored(const std::string& name) const override;
+
+ private:
+  WeightSource* const base_;  // null: there are no files of it
+  AdapterFile* const adapter_;
+  WeightSource* const initial_;
+};
+
+}  // namespace spillway

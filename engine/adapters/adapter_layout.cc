@@ -1,0 +1,257 @@
+#include "engine/adapters/adapter_layout.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "engine/base/name_pattern.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr absl::string_view kWeight = ".weight", kBias = ".bias";
+
+std::string ModuleOf(absl::string_view parameter) {
+  if (absl::ConsumeSuffix(&parameter, kWeight)) return std::string(parameter);
+  absl::ConsumeSuffix(&parameter, kBias);
+  return std::string(parameter);
+}
+
+// As PEFT means names of modules: the whole, or what ends it after a dot.
+bool IsNamed(const std::string& module, const std::string& name) {
+  return module == name || absl::EndsWith(module, "." + name);
+}
+
+bool IsNamed(const std::string& module, const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(),
+                     [&](const std::string& name) { return IsNamed(module, name); });
+}
+
+// The last part of a name: "q_proj" of "model.layers.0.self_attn.q_proj".
+std::string LastPart(const std::string& module) { return module.substr(module.rfind('.') + 1); }
+
+class Chooser {
+ public:
+  Chooser(const ModelDescription& model, const LoraConfig& config)
+      : model_(model), config_(config) {}
+
+  absl::StatusOr<AdapterLayout> Choose() {
+    RETURN_IF_ERROR(CheckLoraConfig(config_, "LoRA"));
+    RETURN_IF_ERROR(ReadPatterns());
+    AdapterLayout layout;
+    for (const UnitDescription& unit : model_.units) {
+      std::vector<AdaptedWeight>& adapted = layout.units.emplace_back();
+      for (size_t i = 0; i < unit.parameters.size(); ++i) {
+        const ParameterDescription& parameter = unit.parameters[i];
+        if (IsTarget(parameter)) adapted.push_back(Adapt(parameter, static_cast<int>(i)));
+      }
+    }
+    RETURN_IF_ERROR(CheckAllFound(layout));
+    RETURN_IF_ERROR(ChooseTrained(layout));
+    return layout;
+  }
+
+ private:
+  bool all_linear() const { return config_.targets == std::vector<std::string>{kAllLinear}; }
+
+  absl::Status ReadPatterns() {
+    if (!config_.target_pattern.empty()) {
+      ASSIGN_OR_RETURN(target_, NamePattern::Parse(config_.target_pattern));
+    }
+    if (!config_.excluded_pattern.empty()) {
+      ASSIGN_OR_RETURN(excluded_, NamePattern::Parse(config_.excluded_pattern));
+    }
+    // Of "model.layers.3.mlp.up_proj" 3: the last number that has something behind it.
+    const std::string before =
+        config_.layers_pattern.empty()
+            ? "[^.]*"
+            : absl::StrCat("(?:", absl::StrJoin(config_.layers_pattern, "|"), ")");
+    ASSIGN_OR_RETURN(layer_,
+                     NamePattern::Parse(absl::StrCat("(?:.*\\.)?", before, "\\.(\\d{1,9})\\..*")));
+    return absl::OkStatus();
+  }
+
+  bool IsTarget(const ParameterDescription& parameter) const {
+    if (parameter.linear == LinearWeight::kNone) return false;
+    const std::string module = ModuleOf(parameter.name);
+    if (IsNamed(module, config_.excluded)) return false;
+    if (excluded_ && excluded_->Matches(module)) return false;
+    const bool named =
+        target_ ? target_->Matches(module) : all_linear() || IsNamed(module, config_.targets);
+    return named && IsOfLayers(module);
+  }
+
+  bool IsOfLayers(const std::string& module) const {
+    if (config_.layers.empty()) return true;
+    const auto layer = layer_->GroupIn(module);
+    return layer &&
+           std::count(config_.layers.begin(), config_.layers.end(), std::stoll(*layer)) > 0;
+  }
+
+  AdaptedWeight Adapt(const ParameterDescription& parameter, int index) const {
+    AdaptedWeight weight;
+    weight.parameter = index;
+    weight.module = ModuleOf(parameter.name);
+    weight.form = parameter.linear;
+    const bool in_out = parameter.linear == LinearWeight::kInOut;
+    weight.in = parameter.shape[in_out ? 0 : 1];
+    weight.out = parameter.shape[in_out ? 1 : 0];
+    weight.rank = config_.RankOf(weight.module);
+    weight.scale = config_.ScaleOf(weight.module);
+    return weight;
+  }
+
+  // The last parts of all linear layers' names, for messages.
+  std::string Linears() const {
+    std::set<std::string> names;
+    for (const UnitDescription& unit : model_.units) {
+      for (const ParameterDescription& parameter : unit.parameters) {
+        if (parameter.linear != LinearWeight::kNone)
+          names.insert(LastPart(ModuleOf(parameter.name)));
+      }
+    }
+    return absl::StrJoin(names, ", ");
+  }
+
+  absl::Status CheckAllFound(const AdapterLayout& layout) const {
+    const auto chosen = layout.weights();
+    if (!all_linear() && !target_) {
+      for (const std::string& name : config_.targets) {
+        const bool found = std::any_of(chosen.begin(), chosen.end(), [&](const AdaptedWeight* w) {
+          return IsNamed(w->module, name);
+        });
+        if (!found) return NotFound(name);
+      }
+    }
+    if (!chosen.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("LoRA's targets leave no layer to be adapted; the linear layers are ",
+                     Linears(), config_.layers.empty() ? "" : ", of the layers that are named"));
+  }
+
+  absl::Status NotFound(const std::string& target) const {
+    for (const UnitDescription& unit : model_.units) {
+      for (const ParameterDescription& parameter : unit.parameters) {
+        const std::string module = ModuleOf(parameter.name);
+        if (!IsNamed(module, target)) continue;
+        if (parameter.linear == LinearWeight::kNone) {
+          return absl::InvalidArgumentError(absl::StrCat(
+              "LoRA's target ", target, " is ", module,
+              ", which is no linear layer: it can be trained whole (--modules-to-save ", target,
+              "); linear are ", Linears()));
+        }
+        return absl::InvalidArgumentError(absl::StrCat(
+            "LoRA's target ", target, " is excluded, or not in the layers that are named"));
+      }
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("LoRA's target ", target, " is no layer of the model; the linear layers are ",
+                     Linears(), ", or \"", kAllLinear, "\" for all of them"));
+  }
+
+  absl::Status ChooseTrained(AdapterLayout& layout) const {
+    for (const std::string& name : config_.modules_to_save) {
+      bool found = false;
+      for (const UnitDescription& unit : model_.units) {
+        for (const ParameterDescription& parameter : unit.parameters) {
+          if (!IsInside(parameter.name, name)) continue;
+          found = true;
+          layout.trained.insert(parameter.name);
+        }
+      }
+      if (!found) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the module to save ", name, " is not in the model", HeadHint(name)));
+      }
+    }
+    for (const AdaptedWeight* weight : layout.weights()) {
+      if (layout.trained.count(absl::StrCat(weight->module, kWeight)) == 0) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          weight->module, " is both a target of LoRA and a module to save: it can be one of them"));
+    }
+    AddBiases(layout);
+    return absl::OkStatus();
+  }
+
+  void AddBiases(AdapterLayout& layout) const {
+    if (config_.bias == LoraConfig::Bias::kNone) return;
+    std::set<std::string> adapted;
+    for (const AdaptedWeight* weight : layout.weights()) adapted.insert(weight->module);
+    for (const UnitDescription& unit : model_.units) {
+      for (const ParameterDescription& parameter : unit.parameters) {
+        if (!absl::EndsWith(parameter.name, kBias)) continue;
+        if (config_.bias == LoraConfig::Bias::kAll || adapted.count(ModuleOf(parameter.name)) > 0) {
+          layout.trained.insert(parameter.name);
+        }
+      }
+    }
+  }
+
+  // Whether a module that the parameter belongs to, be it through others, has a name that ends so:
+  // as PEFT means modules to save.
+  static bool IsInside(const std::string& parameter, const std::string& ending) {
+    for (size_t dot = parameter.find('.'); dot != std::string::npos;
+         dot = parameter.find('.', dot + 1)) {
+      if (absl::EndsWith(absl::string_view(parameter).substr(0, dot), ending)) return true;
+    }
+    return false;
+  }
+
+  static std::string HeadHint(const std::string& name) {
+    return name == "lm_head" ? ": its logits are the embedding's, or their matrix has another name"
+                             : "";
+  }
+
+  const ModelDescription& model_;
+  const LoraConfig& config_;
+  std::optional<NamePattern> target_, excluded_, layer_;
+};
+
+}  // namespace
+
+std::vector<const AdaptedWeight*> AdapterLayout::weights() const {
+  std::vector<const AdaptedWeight*> all;
+  for (const auto& unit : units) {
+    for (const AdaptedWeight& weight : unit) all.push_back(&weight);
+  }
+  return all;
+}
+
+std::vector<std::string> AdapterLayout::targets() const {
+  std::set<std::string> names;
+  for (const AdaptedWeight* weight : weights()) names.insert(LastPart(weight->module));
+  return {names.begin(), names.end()};
+}
+
+int64_t AdapterLayout::parameters() const {
+  int64_t count = 0;
+  for (const AdaptedWeight* weight : weights()) count += weight->rank * (weight->in + weight->out);
+  return count;
+}
+
+absl::StatusOr<AdapterLayout> LayOutAdapters(const ModelDescription& model,
+                                             const LoraConfig& config) {
+  return Chooser(model, config).Choose();
+}
+
+ModelDescription WithAdapters(const AdapterLayout& layout, ModelDescription model) {
+  for (size_t unit = 0; unit < layout.units.size(); ++unit) {
+    auto& parameters = model.units[unit].parameters;
+    for (const AdaptedWeight& weight : layout.units[unit]) {
+      parameters.push_back({weight.name_a(), {weight.rank, weight.in}});
+      parameters.push_back({weight.name_b(), {weight.out, weight.rank}});
+    }
+  }
+  return model;
+}
+
+bool IsAdapterName(absl::string_view name) {
+  return absl::EndsWith(name, ".lora_A.weight") || absl::EndsWith(name, ".lora_B.weight");
+}
+
+}  // namespace spillway

@@ -1,0 +1,48 @@
+// Which parameters of a model get an adapter and which are trained besides: what a LoraConfig comes
+// to for the names and shapes of one model. Pure functions of values; no LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/adapters/lora_config.h"
+#include "engine/model/linear_weight.h"
+#include "engine/model/model_description.h"
+
+namespace spillway {
+
+struct AdaptedWeight {
+  int parameter = 0;   // of its unit
+  std::string module;  // the parameter's name without ".weight"
+  LinearWeight form = LinearWeight::kOutIn;
+  int64_t in = 0, out = 0, rank = 0;
+  double scale = 1;
+
+  std::string name_a() const { return module + ".lora_A.weight"; }  // [rank, in]
+  std::string name_b() const { return module + ".lora_B.weight"; }  // [out, rank]
+};
+
+struct AdapterLayout {
+  std::vector<std::vector<AdaptedWeight>> units;  // [unit]
+  std::set<std::string> trained;                  // the model's own parameters that are trained too
+
+  std::vector<const AdaptedWeight*> weights() const;
+  int64_t parameters() const;                // of all adapters
+  std::vector<std::string> targets() const;  // the last parts of their modules' names
+};
+
+// `model` has nothing frozen yet. kInvalidArgument for a target that no linear layer has, with
+// those that there are; for a module to save or a layer that is not there.
+absl::StatusOr<AdapterLayout> LayOutAdapters(const ModelDescription& model,
+                                             const LoraConfig& config);
+
+// `model` with the adapters' parameters at the end of their units, not laid out yet.
+ModelDescription WithAdapters(const AdapterLayout& layout, ModelDescription model);
+
+// Whether a parameter of such a model is an adapter's, by its name.
+bool IsAdapterName(absl::string_view name);
+
+}  // namespace spillway

@@ -1,0 +1,272 @@
+#include "engine/adapters/lora_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "engine/base/name_pattern.h"
+#include "engine/base/strict_json.h"
+#include "engine/families/config_reader.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMostRank = 1 << 16;
+
+// What stands in the file beside what decides numbers.
+constexpr const char* kBookKeeping[] = {
+    "auto_mapping",   "base_model_name_or_path", "inference_mode",    "peft_version",   "revision",
+    "fan_in_fan_out", "megatron_core",           "qalora_group_size", "runtime_config",
+};
+constexpr const char* kUnderstood[] = {
+    "peft_type",
+    "task_type",
+    "r",
+    "lora_alpha",
+    "lora_dropout",
+    "use_rslora",
+    "bias",
+    "init_lora_weights",
+    "target_modules",
+    "exclude_modules",
+    "modules_to_save",
+    "layers_pattern",
+    "layers_to_transform",
+    "rank_pattern",
+    "alpha_pattern",
+};
+
+bool IsAmong(absl::Span<const char* const> keys, const std::string& key) {
+  return std::find(keys.begin(), keys.end(), key) != keys.end();
+}
+
+bool IsOff(const json& value) {
+  return value.is_null() || value == false || value == "" ||
+         ((value.is_object() || value.is_array()) && value.empty());
+}
+
+class Parser {
+ public:
+  explicit Parser(const JsonDocument& document) : document_(document), in_(document) {}
+
+  absl::StatusOr<LoraConfig> Parse() {
+    if (const std::string type = in_.Text("peft_type"); type != "LORA") {
+      in_.Fail("peft_type", absl::StrCat("peft_type is \"", type, "\"; expected \"LORA\""));
+    }
+    if (const std::string task = in_.Text("task_type"); !task.empty() && task != "CAUSAL_LM") {
+      in_.Fail("task_type", absl::StrCat("task_type is \"", task, "\"; expected \"CAUSAL_LM\""));
+    }
+    for (const auto& [key, value] : document_.value.items()) {
+      if (IsAmong(kUnderstood, key) || IsAmong(kBookKeeping, key) || IsOff(value)) continue;
+      in_.Fail(key, absl::StrCat(key, " is ", ConfigReader::Shown(value),
+                                 ": adapters of that kind are not in this build"));
+    }
+    in_.Integer({"r"}, kMostRank, &config_.r);
+    in_.Positive({"lora_alpha"}, 1e9, &config_.alpha);
+    in_.Probability({"lora_dropout"}, &config_.dropout);
+    in_.Boolean({"use_rslora"}, &config_.rank_stabilized);
+    ReadBias();
+    ReadInit();
+    ReadModules("target_modules", &config_.targets, &config_.target_pattern);
+    ReadModules("exclude_modules", &config_.excluded, &config_.excluded_pattern);
+    Texts("modules_to_save", &config_.modules_to_save);
+    Texts("layers_pattern", &config_.layers_pattern);
+    ReadLayers();
+    ReadPattern("rank_pattern", &config_.rank_pattern);
+    ReadPattern("alpha_pattern", &config_.alpha_pattern);
+    RETURN_IF_ERROR(in_.status());
+    RETURN_IF_ERROR(CheckLoraConfig(config_, document_.file));
+    return config_;
+  }
+
+ private:
+  void ReadBias() {
+    const std::string bias = in_.Text("bias");
+    if (bias == "all") {
+      config_.bias = LoraConfig::Bias::kAll;
+    } else if (bias == "lora_only") {
+      config_.bias = LoraConfig::Bias::kLoraOnly;
+    } else if (!bias.empty() && bias != "none") {
+      in_.Refuse("bias", bias, "none, all or lora_only");
+    }
+  }
+
+  void ReadInit() {
+    const json* value = in_.Find({"init_lora_weights"});
+    if (value == nullptr || *value == true) return;
+    if (*value == "gaussian") {
+      config_.init = LoraConfig::InitA::kGaussian;
+      return;
+    }
+    in_.Refuse("init_lora_weights", *value, "true or \"gaussian\"");
+  }
+
+  // A list of names, or one text.
+  void Texts(const char* key, std::vector<std::string>* into) {
+    const json* value = in_.Find({key});
+    if (value == nullptr) return;
+    if (value->is_string()) {
+      *into = {value->get<std::string>()};
+      return;
+    }
+    for (const json& one : value->is_array() ? *value : json::array({nullptr})) {
+      if (!one.is_string()) return in_.Refuse(key, *value, "a list of names");
+      into->push_back(one.get<std::string>());
+    }
+  }
+
+  void ReadModules(const char* key, std::vector<std::string>* names, std::string* pattern) {
+    Texts(key, names);
+    const json* value = in_.Find({key});
+    if (value == nullptr || !value->is_string() || *value == kAllLinear) return;
+    *pattern = std::move(names->front());
+    names->clear();
+  }
+
+  void ReadLayers() {
+    const json* value = in_.Find({"layers_to_transform"});
+    if (value == nullptr) return;
+    for (const json& one : value->is_array() ? *value : json::array({*value})) {
+      if (!one.is_number_unsigned()) {
+        return in_.Refuse("layers_to_transform", *value, "a layer's number, or a list of them");
+      }
+      config_.layers.push_back(one.get<int64_t>());
+    }
+  }
+
+  template <typename T>
+  void ReadPattern(const char* key, std::map<std::string, T>* into) {
+    const json* value = in_.Find({key});
+    if (value == nullptr) return;
+    if (!value->is_object()) return in_.Refuse(key, *value, "an object of numbers by module");
+    for (const auto& [module, number] : value->items()) {
+      const bool right = std::is_integral_v<T> ? number.is_number_unsigned() : number.is_number();
+      if (!right) return in_.Refuse(key, *value, "an object of numbers by module");
+      (*into)[module] = number.template get<T>();
+    }
+  }
+
+  const JsonDocument& document_;
+  ConfigReader in_;
+  LoraConfig config_;
+};
+
+// PEFT's get_pattern_key: the first pattern that ends the module's name, after a dot.
+template <typename T>
+T Patterned(const std::map<std::string, T>& pattern, const std::string& module, T otherwise) {
+  for (const auto& [key, value] : pattern) {
+    const auto pattern = NamePattern::Parse(absl::StrCat("(?:.*\\.)?(?:", key, ")"));
+    if (pattern.ok() && pattern->Matches(module)) return value;
+  }
+  return otherwise;
+}
+
+absl::Status CheckPatterns(const LoraConfig& config, absl::string_view what) {
+  const auto check = [&](const std::string& text) -> absl::Status {
+    const absl::Status status = NamePattern::Parse(text).status();
+    if (status.ok()) return status;
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", status.message()));
+  };
+  for (const auto& [key, rank] : config.rank_pattern) {
+    RETURN_IF_ERROR(check(key));
+    if (rank < 1 || rank > kMostRank) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": the rank of ", key, " is ", rank, "; expected a number from 1"));
+    }
+  }
+  for (const auto& [key, alpha] : config.alpha_pattern) RETURN_IF_ERROR(check(key));
+  for (const std::string& pattern : config.layers_pattern) RETURN_IF_ERROR(check(pattern));
+  RETURN_IF_ERROR(check(config.target_pattern));
+  RETURN_IF_ERROR(check(config.excluded_pattern));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int64_t LoraConfig::RankOf(const std::string& module) const {
+  return Patterned(rank_pattern, module, r);
+}
+
+double LoraConfig::ScaleOf(const std::string& module) const {
+  const double rank = static_cast<double>(RankOf(module));
+  return Patterned(alpha_pattern, module, alpha) / (rank_stabilized ? std::sqrt(rank) : rank);
+}
+
+std::vector<std::string> DefaultLoraTargets(absl::string_view model_type) {
+  if (model_type == "gpt2") return {"c_attn"};
+  if (model_type == "gpt_neox") return {"query_key_value"};
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "opt"}) {
+    if (model_type == type) return {"q_proj", "v_proj"};
+  }
+  return {};
+}
+
+absl::Status CheckLoraConfig(const LoraConfig& config, absl::string_view what) {
+  const auto invalid = [&](const auto&... text) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": ", text...));
+  };
+  if (config.r < 1 || config.r > kMostRank) {
+    return invalid("the rank is ", config.r, "; expected a number from 1 to ", kMostRank);
+  }
+  if (!(config.alpha > 0) || !std::isfinite(config.alpha)) {
+    return invalid("alpha is ", config.alpha, "; expected a number above 0");
+  }
+  if (!(config.dropout >= 0 && config.dropout < 1)) {
+    return invalid("the dropout is ", config.dropout, "; expected at least 0 and below 1");
+  }
+  if (config.targets.empty() && config.target_pattern.empty()) {
+    return invalid("no modules are named as targets");
+  }
+  if (!config.layers_pattern.empty() && config.layers.empty()) {
+    return invalid("a pattern of layers is given, and no layers");
+  }
+  return CheckPatterns(config, what);
+}
+
+absl::StatusOr<LoraConfig> ParseAdapterConfig(absl::string_view text, absl::string_view file) {
+  ASSIGN_OR_RETURN(const JsonDocument document, ParseStrictJson(text, file));
+  if (!document.value.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": expected a JSON object"));
+  }
+  return Parser(document).Parse();
+}
+
+json AdapterConfigJson(const LoraConfig& config, const std::string& base_model, bool in_out) {
+  const auto list_or_null = [](const auto& list) { return list.empty() ? json() : json(list); };
+  const auto modules = [&](const std::vector<std::string>& names, const std::string& pattern) {
+    if (!pattern.empty()) return json(pattern);
+    return list_or_null(names);
+  };
+  static const char* const kBias[] = {"none", "all", "lora_only"};
+  return {
+      {"peft_type", "LORA"},
+      {"task_type", "CAUSAL_LM"},
+      {"base_model_name_or_path", base_model},
+      {"inference_mode", true},
+      {"r", config.r},
+      {"lora_alpha", config.alpha},
+      {"lora_dropout", config.dropout},
+      {"use_rslora", config.rank_stabilized},
+      {"bias", kBias[static_cast<int>(config.bias)]},
+      {"fan_in_fan_out", in_out},
+      {"init_lora_weights",
+       config.init == LoraConfig::InitA::kGaussian ? json("gaussian") : json(true)},
+      {"target_modules", modules(config.targets, config.target_pattern)},
+      {"exclude_modules", modules(config.excluded, config.excluded_pattern)},
+      {"modules_to_save", list_or_null(config.modules_to_save)},
+      {"layers_to_transform", list_or_null(config.layers)},
+      {"layers_pattern", list_or_null(config.layers_pattern)},
+      {"rank_pattern", config.rank_pattern},
+      {"alpha_pattern", config.alpha_pattern},
+      {"use_dora", false},
+      {"lora_bias", false},
+  };
+}
+
+}  // namespace spillway

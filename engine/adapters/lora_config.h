@@ -1,0 +1,65 @@
+// LoRA (arXiv 2106.09685) as PEFT's LoraConfig says it: which matrices W of a frozen model get
+// W + scale * B A, with A [r, in] and B [out, r] trained, and what is trained besides.
+// Plain values; no LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+struct LoraConfig {
+  enum class Bias { kNone, kAll, kLoraOnly };
+  enum class InitA { kUniform, kGaussian };
+
+  int64_t r = 8;
+  double alpha = 8;
+  double dropout = 0;            // of what A reads, in training
+  bool rank_stabilized = false;  // alpha / sqrt(r) in place of alpha / r (rsLoRA)
+  Bias bias = Bias::kNone;       // which biases of the model are trained as well
+  InitA init = InitA::kUniform;  // B begins as zeros
+
+  // Modules by their names or the ends of them after a dot; one alone, "all-linear", is every
+  // linear layer but the one of the logits. A pattern in place of it is matched as a whole.
+  std::vector<std::string> targets, excluded;
+  std::string target_pattern, excluded_pattern;  // regular expressions; "": not given
+  std::vector<std::string> modules_to_save;      // which are trained whole
+  std::vector<int64_t> layers;                   // only of these; empty: of all
+  std::vector<std::string> layers_pattern;       // what stands before a layer's number; empty: any
+  // By the ends of modules' names (regular expressions): what stands in place of r and alpha.
+  std::map<std::string, int64_t> rank_pattern;
+  std::map<std::string, double> alpha_pattern;
+
+  // Of the matrix of a module.
+  int64_t RankOf(const std::string& module) const;
+  double ScaleOf(const std::string& module) const;
+
+  friend bool operator==(const LoraConfig&, const LoraConfig&) = default;
+};
+
+inline constexpr const char* kAllLinear = "all-linear";
+
+// The modules that PEFT adapts in a family where none are named; empty where it names none.
+std::vector<std::string> DefaultLoraTargets(absl::string_view model_type);
+
+// The text of an adapter_config.json, `file` in messages. kInvalidArgument, "FILE:LINE: ...", for
+// what is not LoRA, for values that make no sense, and for what PEFT has and this does not.
+absl::StatusOr<LoraConfig> ParseAdapterConfig(absl::string_view text, absl::string_view file);
+
+// The adapter_config.json of `config`, for a causal language model loaded from `base_model`.
+// `in_out`: the adapted matrices are [in, out] in the model. "all-linear" is written as a name:
+// PEFT reads names of modules alone (AdapterLayout::targets) beside layers_to_transform.
+nlohmann::json AdapterConfigJson(const LoraConfig& config, const std::string& base_model,
+                                 bool in_out);
+
+// kInvalidArgument for what no model can be adapted by: a rank below 1, ...; `what` begins the
+// message.
+absl::Status CheckLoraConfig(const LoraConfig& config, absl::string_view what);
+
+}  // namespace spillway

@@ -1,0 +1,87 @@
+#include "engine/config/adapter_settings.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/config/trainer_flags.h"
+
+namespace spillway {
+namespace {
+
+class AdapterSettings : SettingPicker {
+ public:
+  explicit AdapterSettings(const SettingSources& sources) : SettingPicker(sources) {}
+
+  void Resolve() {
+    AdapterChoice& adapter = config_.adapter;
+    adapter.directory = String("adapter", flags_.adapter, "");
+    adapter.config_file = String("peft-config", flags_.peft_config, "");
+    const std::string other = FirstOfLora();
+    if (flags_.adapter && flags_.peft_config) {
+      Invalid("--adapter has a config of its own: leave --peft-config out");
+    }
+    if (!flags_.lora_r) {
+      if (other.empty()) return;
+      Invalid(flags_.adapter || flags_.peft_config
+                  ? absl::StrCat(other, " is what ", flags_.adapter ? "--adapter" : "--peft-config",
+                                 " says: leave it out, or change its adapter_config.json")
+                  : absl::StrCat(other, " needs --lora-r: the rank of the adapters"));
+      return;
+    }
+    if (flags_.adapter || flags_.peft_config) {
+      Invalid(absl::StrCat("--lora-r is what ", flags_.adapter ? "--adapter" : "--peft-config",
+                           " says: leave it out"));
+    }
+    adapter.lora = Lora();
+  }
+
+ private:
+  // Of the flags that say more of adapters the first that is given; "" without one.
+  std::string FirstOfLora() const {
+    const std::vector<std::pair<const char*, const Text*>> flags = {
+        {"--lora-alpha", &flags_.lora_alpha},
+        {"--lora-dropout", &flags_.lora_dropout},
+        {"--lora-targets", &flags_.lora_targets},
+        {"--use-rslora", &flags_.use_rslora},
+        {"--lora-bias", &flags_.lora_bias},
+        {"--modules-to-save", &flags_.modules_to_save},
+        {"--layers-to-transform", &flags_.layers_to_transform}};
+    for (const auto& [name, flag] : flags) {
+      if (*flag) return name;
+    }
+    return "";
+  }
+
+  LoraConfig Lora() {
+    LoraConfig lora;
+    lora.r = Integer("lora-r", flags_.lora_r, {}, lora.r, 1, 1 << 16);
+    lora.alpha = Number("lora-alpha", flags_.lora_alpha, {}, lora.alpha, 1e-6, 1e9);
+    lora.dropout = Number("lora-dropout", flags_.lora_dropout, {}, 0, 0, 1, false);
+    lora.targets = Names("lora-targets", flags_.lora_targets);
+    lora.rank_stabilized = Pick<bool>(
+        "use-rslora", flags_.use_rslora, {}, false,
+        [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
+    lora.bias = Choice<LoraConfig::Bias>("lora-bias", flags_.lora_bias, {}, lora.bias,
+                                         {{"none", LoraConfig::Bias::kNone},
+                                          {"all", LoraConfig::Bias::kAll},
+                                          {"lora_only", LoraConfig::Bias::kLoraOnly}});
+    lora.modules_to_save = Names("modules-to-save", flags_.modules_to_save);
+    for (const std::string& layer : Names("layers-to-transform", flags_.layers_to_transform)) {
+      const auto number = IntegerFlag("--layers-to-transform", layer, 0, 1 << 20);
+      Fail(number.status());
+      lora.layers.push_back(number.value_or(0));
+    }
+    return lora;
+  }
+
+  std::vector<std::string> Names(const std::string& name, const Text& flag) {
+    return Pick<std::vector<std::string>>(name, flag, {}, {}, ListFlag);
+  }
+};
+
+}  // namespace
+
+void ResolveAdapterSettings(const SettingSources& sources) { AdapterSettings(sources).Resolve(); }
+
+}  // namespace spillway

@@ -1,0 +1,57 @@
+// Conversations as text: a model's chat template, and which of the text is the assistant's.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/data/jinja_render.h"
+#include "engine/data/jinja_syntax.h"
+
+namespace spillway {
+
+struct ChatText {
+  std::string text;
+  // Bytes [first, second) of what the assistant says, in order; whole characters.
+  std::vector<std::pair<size_t, size_t>> learnt;
+};
+
+// Immutable: any thread.
+class ChatFormat {
+ public:
+  // chat_template.jinja of the directory, or "chat_template" of its tokenizer_config.json (of
+  // several the one named "default"), with the special tokens that tokenizer_config.json and
+  // special_tokens_map.json name. kNotFound where there is none; kInvalidArgument and
+  // kUnimplemented name file and line.
+  static absl::StatusOr<ChatFormat> Load(absl::string_view directory);
+
+  // `variables`: what the template may use besides messages; `file` is for messages.
+  static absl::StatusOr<ChatFormat> Parse(absl::string_view source, absl::string_view file,
+                                          JinjaValue variables);
+
+  // The whole text, and what stands in {% generation %}, as transformers' apply_chat_template
+  // writes it.
+  absl::StatusOr<JinjaText> RenderText(JinjaValue messages, bool add_generation_prompt) const;
+
+  // `messages` is a list of {"role", "content"}, all strings. What the assistant says is what
+  // stands in {% generation %}. In a template without, a turn goes from where the turns before
+  // it end, with add_generation_prompt (or from its content, where they are written in another
+  // way when they are alone), to what ends it when it is the last. Where its content ends is
+  // found by marking it. kInvalidArgument: the template raises, or changes what is marked.
+  absl::StatusOr<ChatText> Render(const JinjaValue& messages) const;
+
+ private:
+  absl::StatusOr<std::string> Text(const JinjaValue& messages, bool add_generation_prompt) const;
+  absl::StatusOr<std::pair<size_t, size_t>> TurnAt(size_t place, const JinjaValue& messages,
+                                                   const std::string& text) const;
+
+  std::string file_;
+  JinjaValue variables_;
+  std::vector<JinjaNode> nodes_;
+  bool generations_ = false;
+};
+
+}  // namespace spillway

@@ -1,0 +1,61 @@
+// One object of a tokenizer.json, with what its messages need: file, line and key.
+#pragma once
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/base/strict_json.h"
+
+namespace spillway {
+
+// A view: the document must outlive it. Any thread.
+class JsonPart {
+ public:
+  explicit JsonPart(const JsonDocument* document) : JsonPart(document, &document->value, "") {}
+
+  // The member of that name; null where it is missing.
+  JsonPart operator[](absl::string_view key) const;
+  // The elements of an array; none where it is missing. kInvalidArgument for something else.
+  absl::StatusOr<std::vector<JsonPart>> Elements(absl::string_view key) const;
+
+  const nlohmann::json& json() const { return *value_; }
+  bool is_null() const { return value_->is_null(); }
+  // The member "type"; "" for none.
+  std::string Type() const;
+
+  // A missing or null member has the default value; without one it is an error, as is another type.
+  absl::StatusOr<bool> Bool(absl::string_view key, std::optional<bool> fallback) const;
+  absl::StatusOr<std::string> String(absl::string_view key,
+                                     std::optional<std::string> fallback = std::nullopt) const;
+  // Below 2^31.
+  absl::StatusOr<uint32_t> Number(absl::string_view key,
+                                  std::optional<uint32_t> fallback = std::nullopt) const;
+  absl::StatusOr<uint32_t> Number() const;
+
+  // kUnimplemented where the object has another member than "type" and these that is not null.
+  absl::Status Only(std::initializer_list<absl::string_view> keys) const;
+
+  // kInvalidArgument, "FILE:LINE: not a tokenizer.json: ...".
+  absl::Status Broken(absl::string_view why) const;
+  // kUnimplemented, "FILE:LINE: PLACE: WHAT is not supported; ...".
+  absl::Status Unsupported(absl::string_view what) const;
+  // The type is not supported.
+  absl::Status UnsupportedType() const;
+
+ private:
+  JsonPart(const JsonDocument* document, const nlohmann::json* value, std::string pointer)
+      : document_(document), value_(value), pointer_(std::move(pointer)) {}
+  JsonPart Within(absl::string_view key, const nlohmann::json& value) const;
+
+  const JsonDocument* document_;
+  const nlohmann::json* value_;
+  std::string pointer_;
+};
+
+}  // namespace spillway

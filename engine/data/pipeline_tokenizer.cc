@@ -1,0 +1,231 @@
+#include "engine/data/pipeline_tokenizer.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/base/strict_json.h"
+#include "engine/data/byte_alphabet.h"
+#include "engine/data/model_stage.h"
+#include "engine/data/utf8_repair.h"
+#include "io/base/check.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+#include "io/checksum.h"
+#include "io/file.h"
+#include "io/file_system.h"
+
+namespace spillway {
+namespace {
+
+class PipelineEncoder : public TextEncoder {
+ public:
+  PipelineEncoder(absl::string_view source, const TokenizerParts& parts, const AddedTokenSet& raw,
+                  const AddedTokenSet& normalized)
+      : source_(source), words_(parts.model.get()) {
+    first_ = &words_;
+    const auto put_before = [&](std::unique_ptr<TextStage> stage) {
+      first_ = stage.get();
+      stages_.push_back(std::move(stage));
+    };
+    for (auto make = parts.pre_tokenizers.rbegin(); make != parts.pre_tokenizers.rend(); ++make) {
+      put_before((*make)(first_));
+    }
+    if (!normalized.empty()) put_before(std::make_unique<AddedTokenStage>(&normalized, first_));
+    for (auto rewrite = parts.normalizers.rbegin(); rewrite != parts.normalizers.rend();
+         ++rewrite) {
+      put_before(std::make_unique<RewriteStage>(*rewrite, first_));
+    }
+    if (!raw.empty()) put_before(std::make_unique<AddedTokenStage>(&raw, first_));
+  }
+
+  absl::Status Encode(absl::string_view piece, std::vector<uint32_t>* tokens) override {
+    words_.AppendTo(tokens);
+    return Named(first_->Text(repair_.Next(piece)));
+  }
+
+  absl::Status Finish(std::vector<uint32_t>* tokens) override {
+    words_.AppendTo(tokens);
+    RETURN_IF_ERROR(Named(first_->Text(repair_.Finish())));
+    RETURN_IF_ERROR(Named(first_->EndSegment()));
+    if (repair_.replaced() > 0) {
+      LogWarning(absl::StrCat(source_, ": ", repair_.replaced(),
+                              repair_.replaced() == 1 ? " place is" : " places are",
+                              " not valid UTF-8 (the first at byte ", repair_.first_offset_bytes(),
+                              "); each became U+FFFD, the replacement character"));
+    }
+    repair_ = Utf8Repair();
+    first_->Reset();
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Named(const absl::Status& status) const {
+    return status.ok() ? status : Annotate(status, source_);
+  }
+
+  const std::string source_;
+  Utf8Repair repair_;
+  ModelStage words_;
+  std::vector<std::unique_ptr<TextStage>> stages_;
+  TextStage* first_;
+};
+
+class PipelineTokenizer : public Tokenizer {
+ public:
+  PipelineTokenizer(TokenizerParts parts, std::optional<uint32_t> end_of_text, TokenizerFiles files,
+                    absl::StatusOr<ChatFormat> chat)
+      : end_of_text_(end_of_text),
+        files_(std::move(files)),
+        fingerprint_(absl::StrFormat("%s-%d-%016x-%d", parts.kind, parts.tokens.size(),
+                                     parts.digest,
+                                     end_of_text ? static_cast<int64_t>(*end_of_text) : -1)),
+        chat_(std::move(chat)),
+        parts_(std::move(parts)),
+        raw_(AddedOf(parts_, false)),
+        normalized_(AddedOf(parts_, true)) {
+    if (!decodes_one_by_one()) return;
+    for (std::string& token : parts_.tokens) token = FromByteAlphabet(token).value_or(token);
+  }
+
+  absl::string_view kind() const override { return parts_.kind; }
+  int64_t vocabulary_size() const override { return static_cast<int64_t>(parts_.tokens.size()); }
+  std::optional<uint32_t> end_of_text() const override { return end_of_text_; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+  std::unique_ptr<TextEncoder> NewEncoder(absl::string_view source) const override {
+    return std::make_unique<PipelineEncoder>(source, parts_, raw_, normalized_);
+  }
+
+  absl::StatusOr<std::string> Decode(absl::Span<const int64_t> tokens) const override {
+    std::vector<std::string> written;
+    for (const int64_t token : tokens) {
+      if (token < 0 || token >= vocabulary_size()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("token ", token, " is outside the vocabulary of ", vocabulary_size()));
+      }
+      const std::string& text = parts_.tokens[static_cast<size_t>(token)];
+      if (!text.empty()) written.push_back(text);
+    }
+    return decodes_one_by_one() ? absl::StrJoin(written, "")
+                                : parts_.decoder.Decode(std::move(written));
+  }
+  bool decodes_one_by_one() const override { return parts_.decoder.is_byte_level(); }
+
+  EncodedText Around(absl::Span<const int64_t> text,
+                     std::optional<absl::Span<const int64_t>> second) const override {
+    return parts_.around.Apply(text, second);
+  }
+
+  absl::StatusOr<const ChatFormat*> chat() const override {
+    if (absl::IsNotFound(chat_.status())) {
+      return absl::InvalidArgumentError(absl::StrCat("a conversation: ", chat_.status().message()));
+    }
+    RETURN_IF_ERROR(chat_.status());
+    return &*chat_;
+  }
+
+  absl::Status Save(absl::string_view directory) const override {
+    SPILLWAY_CHECK(!files_.directory.empty());
+    // tokenizer.json last: where it is, the others are.
+    for (const char* name :
+         {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+          "merges.txt", "chat_template.jinja", "tokenizer.json"}) {
+      const std::string from = absl::StrCat(files_.directory, "/", name);
+      const auto content = ReadSmallFile(from);
+      const bool is_main = absl::string_view(name) == "tokenizer.json";
+      if (absl::IsNotFound(content.status()) && !is_main) continue;
+      RETURN_IF_ERROR(content.status());
+      if (is_main && Checksum(content->data(), content->size()) != files_.checksum) {
+        return absl::FailedPreconditionError(
+            absl::StrCat(from,
+                         " has changed since it was read: the tokenizer that this used is not "
+                         "there any more; put it back"));
+      }
+      RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(directory, "/", name), *content));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static std::vector<AddedToken> AddedOf(const TokenizerParts& parts, bool normalized) {
+    std::vector<AddedToken> tokens;
+    for (const AddedToken& token : parts.added) {
+      if (token.normalized == normalized) tokens.push_back(token);
+    }
+    return tokens;
+  }
+
+  const std::optional<uint32_t> end_of_text_;
+  const TokenizerFiles files_;
+  const std::string fingerprint_;
+  const absl::StatusOr<ChatFormat> chat_;
+  TokenizerParts parts_;  // its tokens are bytes where they are decoded one by one
+  const AddedTokenSet raw_, normalized_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> NewPipelineTokenizer(TokenizerParts parts,
+                                                std::optional<uint32_t> end_of_text,
+                                                TokenizerFiles files,
+                                                absl::StatusOr<ChatFormat> chat) {
+  return std::make_unique<PipelineTokenizer>(std::move(parts), end_of_text, std::move(files),
+                                             std::move(chat));
+}
+
+namespace {
+
+std::optional<uint32_t> IdOf(const TokenizerParts& parts, const std::string& token) {
+  const auto found = std::find(parts.tokens.begin(), parts.tokens.end(), token);
+  if (token.empty() || found == parts.tokens.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - parts.tokens.begin());
+}
+
+// A token by its text ("eos_token": "</s>" or {"content": "</s>", ...}) or by its number
+// ("eos_token_id": 2, or several, of which the first ends a text).
+std::optional<uint32_t> TokenOf(const TokenizerParts& parts, const nlohmann::json& value) {
+  if (value.is_string()) return IdOf(parts, value.get<std::string>());
+  if (value.is_object() && value.contains("content")) return TokenOf(parts, value["content"]);
+  if (value.is_array() && !value.empty() && value[0].is_number()) return TokenOf(parts, value[0]);
+  if (!value.is_number_unsigned() || value.get<uint64_t>() >= parts.tokens.size()) {
+    return std::nullopt;
+  }
+  return value.get<uint32_t>();
+}
+
+// The files beside a tokenizer.json are read for this only; one that is missing says nothing.
+absl::StatusOr<std::optional<uint32_t>> FindEndOfText(const TokenizerParts& parts,
+                                                      absl::string_view directory) {
+  constexpr const char* kSources[][2] = {{"tokenizer_config.json", "eos_token"},
+                                         {"special_tokens_map.json", "eos_token"},
+                                         {"config.json", "eos_token_id"},
+                                         {"generation_config.json", "eos_token_id"}};
+  for (const auto& [name, key] : kSources) {
+    const auto document = ReadStrictJson(absl::StrCat(directory, "/", name));
+    if (absl::IsNotFound(document.status())) continue;
+    RETURN_IF_ERROR(document.status());
+    if (!document->value.is_object() || !document->value.contains(key)) continue;
+    const std::optional<uint32_t> token = TokenOf(parts, document->value[key]);
+    if (token) return token;
+  }
+  return IdOf(parts, "<|endoftext|>");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_view directory) {
+  const std::string path = absl::StrCat(directory, "/tokenizer.json");
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMaxTokenizerJsonBytes));
+  ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(text, path));
+  ASSIGN_OR_RETURN(const std::optional<uint32_t> end_of_text, FindEndOfText(parts, directory));
+  return NewPipelineTokenizer(std::move(parts), end_of_text,
+                              {std::string(directory), Checksum(text.data(), text.size())},
+                              ChatFormat::Load(directory));
+}
+
+}  // namespace spillway

@@ -1,0 +1,38 @@
+// A tokenizer.json as a tokenizer: the stages of engine/data/text_stage.h in line.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "engine/data/tokenizer.h"
+#include "engine/data/tokenizer_json.h"
+
+namespace spillway {
+
+struct TokenizerFiles {
+  // Where tokenizer.json and the files beside it lie, for Save; empty: nothing can be saved.
+  std::string directory;
+  // Of tokenizer.json as it was read.
+  uint64_t checksum = 0;
+};
+
+// A text may hold anything: what is no UTF-8 becomes U+FFFD, with one warning when the
+// text ends. Tokens come as the text goes on, and are the same whatever its pieces are.
+//
+// Save copies tokenizer.json and those of tokenizer_config.json, special_tokens_map.json,
+// added_tokens.json, vocab.json, merges.txt and chat_template.jinja that there are;
+// kFailedPrecondition when tokenizer.json has changed since.
+// A chat template that can't be had is an error where a conversation comes, and only there.
+std::unique_ptr<Tokenizer> NewPipelineTokenizer(
+    TokenizerParts parts, std::optional<uint32_t> end_of_text, TokenizerFiles files,
+    absl::StatusOr<ChatFormat> chat = absl::NotFoundError("the tokenizer has no chat template"));
+
+// From `directory`'s tokenizer.json. What ends a text is the first of these that names a
+// token: eos_token of tokenizer_config.json, of special_tokens_map.json; eos_token_id of
+// config.json, of generation_config.json; a token "<|endoftext|>".
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_view directory);
+
+}  // namespace spillway

@@ -1,0 +1,82 @@
+#include "engine/data/scratch_file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+#include "io/checksum.h"
+
+namespace spillway {
+namespace {
+
+constexpr size_t kHeldNumbers = 64 << 10;
+
+}  // namespace
+
+absl::StatusOr<UniqueFd> CreateScratchFile(absl::string_view directory) {
+  std::string name = absl::StrCat(directory, "/tokens-XXXXXX");
+  UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));  // O_EXCL, mode 0600
+  if (!fd.valid()) {
+    return ErrnoStatus(errno, absl::StrCat("create a temporary token file in ", directory));
+  }
+  if (::unlink(name.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", name));
+  return fd;
+}
+
+absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, char* out,
+                    uint64_t size_bytes) {
+  uint64_t done_bytes = 0;
+  while (done_bytes < size_bytes) {
+    const ssize_t got = RetryOnSignal([&] {
+      return ::pread(fd, out + done_bytes, size_bytes - done_bytes,
+                     static_cast<off_t>(offset_bytes + done_bytes));
+    });
+    if (got < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
+    if (got == 0) {
+      return absl::DataLossError(absl::StrCat(path, ": has become shorter while it was in use"));
+    }
+    done_bytes += static_cast<uint64_t>(got);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ScratchNumbers> ScratchNumbers::Create(absl::string_view directory) {
+  ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(directory));
+  return ScratchNumbers(std::move(fd), absl::StrCat("a temporary file in ", directory));
+}
+
+absl::Status ScratchNumbers::Append(int64_t number) {
+  held_.push_back(number);
+  ++size_;
+  return held_.size() < kHeldNumbers ? absl::OkStatus() : Flush();
+}
+
+absl::Status ScratchNumbers::Flush() {
+  const char* data = reinterpret_cast<const char*>(held_.data());
+  size_t left_bytes = held_.size() * sizeof(int64_t);
+  const uint64_t pair[2] = {digest_, Checksum(data, left_bytes)};
+  while (left_bytes > 0) {
+    const ssize_t written = RetryOnSignal([&] { return ::write(fd_.get(), data, left_bytes); });
+    if (written <= 0) {
+      return ErrnoStatus(written < 0 ? errno : EIO, absl::StrCat("write ", what_));
+    }
+    data += written;
+    left_bytes -= static_cast<size_t>(written);
+  }
+  if (!held_.empty()) digest_ = Checksum(pair, sizeof(pair));
+  held_.clear();
+  return absl::OkStatus();
+}
+
+absl::Status ScratchNumbers::Read(int64_t first, int64_t count, int64_t* out) const {
+  SPILLWAY_CHECK(held_.empty() && first >= 0 && count >= 0 && first <= size_ - count);
+  return ReadAt(fd_.get(), what_, static_cast<uint64_t>(first) * sizeof(int64_t),
+                reinterpret_cast<char*>(out), static_cast<uint64_t>(count) * sizeof(int64_t));
+}
+
+}  // namespace spillway

@@ -1,0 +1,35 @@
+// The decoder of a tokenizer.json: from tokens, as the file writes them, to text.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/data/json_part.h"
+
+namespace spillway {
+
+// Immutable: any thread.
+class TokenDecoder {
+ public:
+  // `decoder` with all its parts; null joins tokens with spaces. kUnimplemented names what is
+  // not supported, kInvalidArgument what is broken.
+  static absl::StatusOr<TokenDecoder> Read(const JsonPart& decoder);
+
+  // Tokens are bytes in ByteLevel's alphabet, and nothing else is done to them.
+  bool is_byte_level() const { return byte_level_; }
+
+  // Valid UTF-8 of valid UTF-8.
+  absl::StatusOr<std::string> Decode(std::vector<std::string> tokens) const;
+
+ private:
+  using Step = std::function<absl::Status(std::vector<std::string>*)>;
+
+  absl::Status Add(const JsonPart& part);
+
+  std::vector<Step> steps_;
+  bool byte_level_ = false, joins_with_spaces_ = false;
+};
+
+}  // namespace spillway

@@ -1,0 +1,78 @@
+// The model of a tokenizer.json: what makes tokens of a word, and where a long one may be cut.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace spillway {
+
+inline constexpr uint32_t kNoToken = UINT32_MAX;
+
+// Tokens as the file writes them. An id that nothing has is an empty string.
+struct Vocabulary {
+  std::vector<std::string> tokens;
+  absl::flat_hash_map<std::string, uint32_t> ids;
+
+  uint32_t Find(absl::string_view token) const {
+    const auto found = ids.find(token);
+    return found == ids.end() ? kNoToken : found->second;
+  }
+};
+
+// The tokens "<0x00>" to "<0xFF>"; kNoToken for what is missing.
+std::vector<uint32_t> ByteFallbackTokens(const Vocabulary& vocabulary);
+
+// Which neighbours no token holds: between them a word may be cut, and its parts have the
+// tokens that it has as a whole. Says "it may not" too often, never too rarely.
+class WordCuts {
+ public:
+  // Neighbours are bytes, or characters.
+  WordCuts(const std::vector<std::string>& tokens, bool bytes);
+
+  bool bytes() const { return bytes_; }
+  bool MayCut(uint32_t left, uint32_t right) const {
+    return known_[left] && known_[right] && !joined_[Slot(left, right)];
+  }
+
+ private:
+  static size_t Slot(uint32_t left, uint32_t right) {
+    return ((uint64_t{left} << 32 | right) * 0x9e3779b97f4a7c15u) >> 44;
+  }
+  const bool bytes_;
+  std::vector<bool> known_, joined_;
+};
+
+// Encodes words. One thread.
+class WordEncoder {
+ public:
+  virtual ~WordEncoder() = default;
+
+  // `word` is not empty. kInvalidArgument names what has no token.
+  virtual absl::Status Encode(absl::string_view word, std::vector<uint32_t>* tokens) = 0;
+};
+
+// Immutable: any thread.
+class WordModel {
+ public:
+  // What becomes of a word of more than kMaxHeldBytes.
+  enum class LongWord {
+    kCut,       // it is cut there
+    kTruncate,  // its beginning says it all: it is unknown
+  };
+
+  virtual ~WordModel() = default;
+  virtual std::unique_ptr<WordEncoder> NewEncoder() const = 0;
+  virtual LongWord long_word() const { return LongWord::kCut; }
+
+  // Where words may be cut, and how long what is cut off should be at least; null: nowhere.
+  virtual const WordCuts* cuts() const { return nullptr; }
+  virtual size_t least_cut_bytes() const { return 0; }
+};
+
+}  // namespace spillway

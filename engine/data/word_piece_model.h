@@ -1,0 +1,34 @@
+// WordPiece (BERT's), and WordLevel: words and parts of words that are listed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "engine/data/word_model.h"
+
+namespace spillway {
+
+// From its beginning on a word is cut into the longest parts that the vocabulary has; where
+// that fails, or the word is too long, the whole word is unknown.
+class WordPieceModel : public WordModel {
+ public:
+  // With `most_characters` 0 a word is looked up as a whole (WordLevel). An unknown word is an
+  // error where `unk` is kNoToken.
+  WordPieceModel(Vocabulary vocabulary, std::string continuing_prefix, size_t most_characters,
+                 uint32_t unk);
+
+  std::unique_ptr<WordEncoder> NewEncoder() const override;
+  LongWord long_word() const override { return LongWord::kTruncate; }
+
+ private:
+  friend class WordPieceEncoder;
+
+  const Vocabulary vocabulary_;
+  const std::string continuing_prefix_;
+  const size_t most_characters_;
+  const uint32_t unk_;
+  size_t longest_bytes_ = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,140 @@
+// A decoder-only language model as a value: what the config.json of GPT-2, Llama, Mistral, Qwen,
+// GPT-NeoX or OPT means. Sizes, parameters, weights, training, generation and estimates go by this.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/families/activations.h"
+#include "engine/model/model_shape.h"
+
+namespace spillway {
+
+// Rotary position embeddings (RoPE), as transformers' modeling_rope_utils.py computes them.
+struct RotaryConfig {
+  enum class Scaling { kNone, kLinear, kDynamic, kLlama3, kYarn };
+
+  int64_t size = 0;  // elements of a head that are turned, from its first on; 0: none are
+  double base = 10000;
+  Scaling scaling = Scaling::kNone;
+  double factor = 1;
+  int64_t positions = 0;  // kDynamic: max_position_embeddings; kLlama3, kYarn: the original ones
+  double low_frequency_factor = 1, high_frequency_factor = 4;  // kLlama3
+  double beta_fast = 32, beta_slow = 1;                        // kYarn
+  double attention_factor = 1;                                 // kYarn: of sines and cosines
+  bool truncate = true;                                        // kYarn
+};
+
+// What a family calls its tensors. A layer's follow `layer`, its number and a dot; a projection's
+// and a norm's end in .weight and .bias. "": the model has none.
+struct DecoderNames {
+  std::string tokens, positions, project_in;
+  std::string layer;
+  std::string norm_1, query_key_value, query, key, value, attention_output, query_norm, key_norm;
+  std::string norm_2, gate, up, down;
+  std::string final_norm, project_out;
+  std::string logits;  // with its .weight
+};
+
+struct DecoderConfig {
+  enum class Norm { kLayer, kRms };
+  // What a layer adds to its input, with A attention, M the MLP and N the norms:
+  enum class Order {
+    kPreNorm,   // y = x + A(N(x)); y + M(N(y))
+    kPostNorm,  // y = N(x + A(x)); N(y + M(y))
+    kParallel,  // x + A(N(x)) + M(N(x))
+  };
+  // How one matrix for queries, keys and values has them side by side.
+  enum class Fused {
+    kNo,      // three matrices
+    kThirds,  // all heads' queries, then keys, then values
+    kByHead,  // head by head: query, key, value
+  };
+
+  std::string model_type;
+  DecoderNames names;
+
+  int64_t vocabulary = 0;
+  int64_t hidden = 0;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t key_value_heads = 0;
+  int64_t head_size = 0;
+  int64_t intermediate = 0;
+  int64_t positions = 0;        // the longest sequence
+  int64_t embedding_width = 0;  // of a token's row; projected where it is not `hidden`
+
+  Order order = Order::kPreNorm;
+  Norm norm = Norm::kRms;
+  bool norm_affine = true;  // norms have weights (and kLayer biases)
+  bool final_norm = true;
+  double norm_epsilon = 1e-6;
+
+  int64_t position_offset = 0;  // learned positions: rows of the matrix before the first one's
+  RotaryConfig rotary;
+
+  Fused fused = Fused::kNo;
+  bool conv1d = false;  // matrices are [in, out], as transformers' Conv1D has them
+  bool query_bias = false, output_bias = false, mlp_bias = false;
+  double score_scale = 1;
+  bool scale_by_layer = false;   // ... over the layer's number, from 1
+  bool fp32_scores = false;      // queries and keys are upcast before their product
+  std::vector<int64_t> windows;  // [layer] keys that a query sees, itself counted; 0: all before
+  bool gated = false;            // M(x) = down(act(gate(x)) * up(x)), else down(act(up(x)))
+  Activation activation = Activation::kSilu;
+  bool tied = false;  // the matrix of logits is the tokens'
+
+  // Probabilities, in training.
+  double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
+  // Whose row no gradient reaches through the embedding; none: all.
+  std::optional<int64_t> padding_token;
+
+  double init_std = 0.02;
+  bool init_by_depth = false;  // that of what adds to the residual stream over sqrt(2 layers)
+
+  // The longest sequence that may be trained on: more than `positions` where RoPE stretches.
+  int64_t longest_sequence() const;
+};
+
+enum class DecoderRole {
+  kTokens,
+  kPositions,
+  kProjectIn,
+  kNorm1,
+  kQueryKeyValue,
+  kQuery,
+  kKey,
+  kValue,
+  kAttentionOutput,
+  kQueryNorm,
+  kKeyNorm,
+  kNorm2,
+  kGate,
+  kUp,
+  kDown,
+  kFinalNorm,
+  kProjectOut,
+  kLogits,
+};
+inline constexpr int kDecoderRoles = 18;
+
+struct DecoderParameter {
+  DecoderRole role;
+  bool is_bias = false;
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// The parameters by unit, in the order in which they are kept: "embedding", "h.0" .. "h.N-1",
+// "head". A tied head borrows the first of the embedding's.
+std::vector<std::vector<DecoderParameter>> ParametersOf(const DecoderConfig& config);
+
+// How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.
+LinearWeight LinearFormOf(const DecoderParameter& parameter, const DecoderConfig& config);
+
+// The same for estimates, plans and weights.
+ModelShape ShapeOf(const DecoderConfig& config);
+
+}  // namespace spillway

@@ -1,0 +1,17 @@
+// What the config.json of each decoder family means: transformers' defaults and names, every key
+// that changes the logits honoured or refused.
+#pragma once
+
+#include "engine/families/config_reader.h"
+#include "engine/families/decoder_config.h"
+
+namespace spillway {
+
+// Each fills a config from what `reader` finds, which notes what is wrong or unsupported.
+void ReadGpt2(ConfigReader& reader, DecoderConfig& config);
+// llama, mistral, qwen2, qwen3 and gemma, by config.model_type.
+void ReadLlama(ConfigReader& reader, DecoderConfig& config);
+void ReadGptNeox(ConfigReader& reader, DecoderConfig& config);
+void ReadOpt(ConfigReader& reader, DecoderConfig& config);
+
+}  // namespace spillway

@@ -1,0 +1,226 @@
+#include "engine/families/generation_config.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/base/nearest.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kReadKeys[] = {"do_sample",      "temperature",        "top_p",
+                                     "top_k",          "repetition_penalty", "no_repeat_ngram_size",
+                                     "min_new_tokens", "min_length",         "max_new_tokens",
+                                     "eos_token_id"};
+
+// Change no token, or count beside others only: of beams, caches, what is returned.
+constexpr const char* kWithoutEffect[] = {"_from_model_config",
+                                          "assistant_confidence_threshold",
+                                          "assistant_early_exit",
+                                          "assistant_lookbehind",
+                                          "begin_suppress_tokens_at",
+                                          "bos_token_id",
+                                          "cache_config",
+                                          "cache_implementation",
+                                          "chat_format",
+                                          "compile_config",
+                                          "decoder_start_token_id",
+                                          "disable_compile",
+                                          "early_stopping",
+                                          "is_assistant",
+                                          "length_penalty",
+                                          "low_memory",
+                                          "max_length",
+                                          "max_matching_ngram_size",
+                                          "max_window_size",
+                                          "num_assistant_tokens",
+                                          "num_assistant_tokens_schedule",
+                                          "output_attentions",
+                                          "output_hidden_states",
+                                          "output_logits",
+                                          "output_scores",
+                                          "pad_token_id",
+                                          "prefill_chunk_size",
+                                          "prompt_lookup_num_tokens",
+                                          "remove_invalid_values",
+                                          "return_dict_in_generate",
+                                          "target_lookbehind",
+                                          "transformers_version",
+                                          "use_cache"};
+
+// Change tokens unless they have this value.
+struct Neutral {
+  const char* key;
+  double value;
+};
+constexpr Neutral kOff[] = {{"bad_words_ids", 0},
+                            {"begin_suppress_tokens", 0},
+                            {"constraints", 0},
+                            {"diversity_penalty", 0},
+                            {"dola_layers", 0},
+                            {"encoder_no_repeat_ngram_size", 0},
+                            {"encoder_repetition_penalty", 1},
+                            {"epsilon_cutoff", 0},
+                            {"eta_cutoff", 0},
+                            {"exponential_decay_length_penalty", 0},
+                            {"force_words_ids", 0},
+                            {"forced_bos_token_id", -1},
+                            {"forced_decoder_ids", 0},
+                            {"forced_eos_token_id", -1},
+                            {"guidance_scale", 1},
+                            {"max_time", -1},
+                            {"min_p", 0},
+                            {"num_beam_groups", 1},
+                            {"num_beams", 1},
+                            {"num_return_sequences", 1},
+                            {"penalty_alpha", 0},
+                            {"renormalize_logits", 0},
+                            {"sequence_bias", 0},
+                            {"stop_strings", 0},
+                            {"suppress_tokens", 0},
+                            {"token_healing", 0},
+                            {"top_h", 1},
+                            {"typical_p", 1},
+                            {"watermarking_config", 0}};
+
+bool IsOff(const json& value, double neutral) {
+  if (value.is_boolean()) return !value.get<bool>();
+  if (value.is_structured()) return value.empty();
+  return value.is_number() && value.get<double>() == neutral;
+}
+
+class GenerationKeys {
+ public:
+  explicit GenerationKeys(const JsonDocument& document) : document_(document) {}
+
+  const json* Find(const char* key) const {
+    const auto found = document_.value.find(key);
+    return found == document_.value.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  void Number(const char* key, double low, double high, const char* range,
+              std::optional<double>* value) {
+    const json* const found = Find(key);
+    if (found == nullptr) return;
+    const double number = found->is_number() ? found->get<double>() : -1;
+    if (!(number >= low && number <= high)) return Refuse(key, range);
+    *value = number;
+  }
+
+  void Count(const char* key, int64_t low, std::optional<int64_t>* value) {
+    const json* const found = Find(key);
+    if (found == nullptr) return;
+    constexpr double kMost = 1e15;
+    const bool whole = found->is_number_integer() && found->get<double>() <= kMost;
+    if (!whole || found->get<int64_t>() < low) {
+      return Refuse(key, absl::StrCat("a whole number of at least ", low));
+    }
+    *value = found->get<int64_t>();
+  }
+
+  void Ends(std::vector<int64_t>* ends) {
+    const json* const found = Find("eos_token_id");
+    if (found == nullptr) return;
+    const json list = found->is_array() ? *found : json::array({*found});
+    for (const json& one : list) {
+      if (!one.is_number_unsigned() || one.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
+        return Refuse("eos_token_id", "a token's number, or a list of them");
+      }
+      ends->push_back(one.get<int64_t>());
+    }
+  }
+
+  std::string Where(const std::string& key) const {
+    return document_.Where(JsonPointerTo("", key));
+  }
+
+  void Refuse(const char* key, absl::string_view expected) {
+    status_.Update(
+        absl::InvalidArgumentError(absl::StrCat(Where(key), ": ", key, " is not ", expected)));
+  }
+
+  void Unsupported(const char* key) {
+    status_.Update(absl::InvalidArgumentError(
+        absl::StrCat(Where(key), ": ", key,
+                     " would change the tokens and is not supported: take the key out, or say "
+                     "--generation-config none (or a FILE without it)")));
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const JsonDocument& document_;
+  absl::Status status_;
+};
+
+}  // namespace
+
+absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& document) {
+  if (!document.value.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(document.file, ": this is no JSON object"));
+  }
+  GenerationConfig config;
+  GenerationKeys keys(document);
+  if (const json* const found = keys.Find("do_sample")) {
+    if (found->is_boolean()) {
+      config.do_sample = found->get<bool>();
+    } else {
+      keys.Refuse("do_sample", "true or false");
+    }
+  }
+  keys.Number("temperature", 0, 1e6, "a number of at least 0", &config.temperature);
+  keys.Number("top_p", 0, 1, "a number from 0 to 1", &config.top_p);
+  keys.Number("repetition_penalty", 1e-6, 1e6, "a number above 0", &config.repetition_penalty);
+  keys.Count("top_k", 0, &config.top_k);
+  keys.Count("no_repeat_ngram_size", 0, &config.no_repeat_ngram);
+  keys.Count("min_new_tokens", 0, &config.min_new_tokens);
+  keys.Count("min_length", 0, &config.min_length);
+  keys.Count("max_new_tokens", 1, &config.max_new_tokens);
+  keys.Ends(&config.ends);
+  std::vector<std::string> known(std::begin(kReadKeys), std::end(kReadKeys));
+  known.insert(known.end(), std::begin(kWithoutEffect), std::end(kWithoutEffect));
+  for (const Neutral& off : kOff) {
+    known.push_back(off.key);
+    const json* const found = keys.Find(off.key);
+    if (found != nullptr && !IsOff(*found, off.value)) keys.Unsupported(off.key);
+  }
+  RETURN_IF_ERROR(keys.status());
+  for (const auto& item : document.value.items()) {
+    if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
+    const std::string key = item.key().substr(0, 60);
+    config.warnings.push_back(absl::StrCat(keys.Where(item.key()), ": key \"", key,
+                                           "\" is unknown and ignored", DidYouMean(key, known)));
+  }
+  return config;
+}
+
+SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& config,
+                           double temperature) {
+  SamplingOptions options;
+  options.seed = flags.seed;
+  if (config.do_sample) temperature = *config.do_sample ? config.temperature.value_or(1) : 0;
+  if (!config.do_sample) temperature = config.temperature.value_or(temperature);
+  options.temperature = flags.temperature.value_or(temperature);
+  options.top_k = flags.top_k.value_or(config.top_k.value_or(options.top_k));
+  options.top_p = flags.top_p.value_or(config.top_p.value_or(options.top_p));
+  options.repetition_penalty = flags.repetition_penalty.value_or(
+      config.repetition_penalty.value_or(options.repetition_penalty));
+  options.no_repeat_ngram =
+      flags.no_repeat_ngram.value_or(config.no_repeat_ngram.value_or(options.no_repeat_ngram));
+  options.min_tokens = flags.min_tokens.value_or(config.min_new_tokens.value_or(0));
+  // transformers' min_new_tokens takes the place of min_length.
+  if (!flags.min_tokens && !config.min_new_tokens) {
+    options.min_length = config.min_length.value_or(0);
+  }
+  options.ends = config.ends;
+  return options;
+}
+
+}  // namespace spillway

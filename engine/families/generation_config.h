@@ -1,0 +1,33 @@
+// generation_config.json: how the model's makers want texts to be continued.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/strict_json.h"
+#include "engine/options/sampling_options.h"
+
+namespace spillway {
+
+// What the file says; nothing where a key is missing or null.
+struct GenerationConfig {
+  std::optional<bool> do_sample;
+  std::optional<double> temperature, top_p, repetition_penalty;
+  std::optional<int64_t> top_k, no_repeat_ngram, min_new_tokens, min_length, max_new_tokens;
+  std::vector<int64_t> ends;          // eos_token_id, one or several
+  std::vector<std::string> warnings;  // "FILE:LINE: ...": keys that nobody knows
+};
+
+// kInvalidArgument, "FILE:LINE: ...", for values that make no sense, and for keys of transformers
+// that would change the tokens and are not built here, unless their value changes nothing.
+absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& document);
+
+// A flag wins over the file, the file over the defaults; `temperature` is that of a model whose
+// file does not say whether to sample. With "do_sample": false it is 0, with true 1.
+SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& config,
+                           double temperature);
+
+}  // namespace spillway

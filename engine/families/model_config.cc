@@ -1,0 +1,158 @@
+#include "engine/families/model_config.h"
+
+#include <map>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/families/decoder_families.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+struct Family {
+  void (*read)(ConfigReader& reader, DecoderConfig& config);
+  // The first is what is exported; the others have the same tensors, or all but the head.
+  std::vector<const char*> architectures;
+  // What files of the model without its head leave out of its tensors' names.
+  const char* base_prefix;
+  // Ends of names of tensors that are no parameters: causal masks and frequencies that old
+  // versions of transformers saved with the weights.
+  std::vector<const char*> ignored = {};
+  // The head under another name: {in files, ours}.
+  std::vector<const char*> head_alias = {};
+  bool trained = true;
+};
+
+const std::map<std::string, Family>& Families() {
+  static const auto& families = *new std::map<std::string, Family>{
+      {"gpt2",
+       {ReadGpt2,
+        {"GPT2LMHeadModel", "GPT2Model"},
+        "transformer.",
+        {".attn.bias", ".attn.masked_bias"}}},
+      {"llama",
+       {ReadLlama, {"LlamaForCausalLM", "LlamaModel"}, "model.", {".rotary_emb.inv_freq"}}},
+      {"mistral", {ReadLlama, {"MistralForCausalLM", "MistralModel"}, "model."}},
+      {"qwen2", {ReadLlama, {"Qwen2ForCausalLM", "Qwen2Model"}, "model."}},
+      {"qwen3", {ReadLlama, {"Qwen3ForCausalLM", "Qwen3Model"}, "model."}},
+      {"gemma", {ReadLlama, {"GemmaForCausalLM", "GemmaModel"}, "model.", {}, {}, false}},
+      {"gpt_neox",
+       {ReadGptNeox,
+        {"GPTNeoXForCausalLM", "GPTNeoXModel"},
+        "gpt_neox.",
+        {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
+        {"lm_head.weight", "embed_out.weight"}}},
+      {"opt", {ReadOpt, {"OPTForCausalLM", "OPTModel"}, "model."}},
+  };
+  return families;
+}
+
+void CheckArchitecture(ConfigReader& reader, const Family& family) {
+  const json* found = reader.Find({"architectures"});
+  if (found == nullptr) return;
+  if (!found->is_array()) return reader.Refuse("architectures", *found, "a list of names");
+  for (const json& name : *found) {
+    bool known = false;
+    for (const char* ours : family.architectures) known |= name == json(ours);
+    if (known) continue;
+    reader.Unsupported("architectures",
+                       absl::StrCat("architectures has ", ConfigReader::Shown(name),
+                                    "; supported architectures: \"",
+                                    absl::StrJoin(family.architectures, "\", \""), "\""));
+  }
+}
+
+}  // namespace
+
+std::string SupportedModelTypes() {
+  std::vector<std::string> names;
+  for (const auto& [name, family] : Families()) {
+    if (family.trained) names.push_back(absl::StrCat("\"", name, "\""));
+  }
+  return absl::StrJoin(names, ", ");
+}
+
+bool IsKnownFamily(const std::string& model_type) { return Families().count(model_type) > 0; }
+
+absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
+                                             const std::string& pointer) {
+  if (!document.value.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(document.file, ": not a JSON object"));
+  }
+  ConfigReader reader(document, pointer);
+  const json* type = reader.Find({"model_type"});
+  const auto family = type != nullptr && type->is_string()
+                          ? Families().find(type->get<std::string>())
+                          : Families().end();
+  if (family == Families().end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(reader.Where("model_type"), ": model_type is ",
+                     type == nullptr ? "missing" : ConfigReader::Shown(*type),
+                     "; supported model types: ", SupportedModelTypes()));
+  }
+  ModelConfig config;
+  config.decoder.model_type = family->first;
+  CheckArchitecture(reader, family->second);
+  family->second.read(reader, config.decoder);
+  if (!family->second.trained) {
+    reader.Unsupported("model_type", absl::StrCat("model_type is \"", family->first,
+                                                  "\": this family can be estimated, not trained"));
+  }
+  RETURN_IF_ERROR(reader.status());
+  config.shape = ShapeOf(config.decoder);
+  const absl::Status laid_out = LayOutParameters(config.shape.model);
+  if (!laid_out.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(document.file, ": ", laid_out.message()));
+  }
+  config.original = document.value;
+  config.warnings = reader.Warnings();
+  config.unsupported = reader.unsupported();
+  return config;
+}
+
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir) {
+  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(dir + "/config.json"));
+  ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document));
+  if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
+  return config;
+}
+
+TensorNames TensorNamesOf(const ModelConfig& config) {
+  const Family& family = Families().at(config.decoder.model_type);
+  TensorNames names;
+  for (const UnitDescription& unit : config.shape.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      names.shapes[parameter.name] = {parameter.shape.begin(), parameter.shape.end()};
+    }
+  }
+  names.base_prefix = family.base_prefix;
+  names.ignored.assign(family.ignored.begin(), family.ignored.end());
+  if (!family.head_alias.empty()) names.aliases = {{family.head_alias[0], family.head_alias[1]}};
+  names.head = config.decoder.names.logits;
+  if (config.decoder.tied) names.tied_to = config.decoder.names.tokens;
+  return names;
+}
+
+json ExportedConfig(const ModelConfig& config, DType dtype) {
+  json out = config.original;
+  // transformers would take GPT-2's own 50256 for them, which this vocabulary may not have.
+  if (config.decoder.model_type == "gpt2" && config.decoder.vocabulary <= 50256) {
+    for (const char* token : {"bos_token_id", "eos_token_id"}) {
+      if (!out.contains(token)) out[token] = nullptr;
+    }
+  }
+  out["architectures"] =
+      json::array({Families().at(config.decoder.model_type).architectures.front()});
+  const char* name = dtype == DType::kFloat32    ? "float32"
+                     : dtype == DType::kBFloat16 ? "bfloat16"
+                                                 : "float16";
+  out["torch_dtype"] = name;  // until transformers 4.55
+  out["dtype"] = name;        // since
+  return out;
+}
+
+}  // namespace spillway

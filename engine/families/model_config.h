@@ -1,0 +1,52 @@
+// A model's config.json: what its family makes of it, and what an export writes back.
+//
+// Families are entries of one table (model_config.cc): how the config is read, what the
+// architecture is called, and how names of tensors in files may differ.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/base/strict_json.h"
+#include "engine/families/decoder_config.h"
+#include "engine/model/tensor_names.h"
+#include "engine/numeric/dtype.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+struct ModelConfig {
+  DecoderConfig decoder;
+  ModelShape shape;
+  // The file as it was read: an export keeps what the user wrote.
+  nlohmann::json original;
+  // One line for each key that neither we nor transformers know.
+  std::vector<std::string> warnings;
+  // What the model has and this build can't compute, "FILE:LINE: ...".
+  std::vector<std::string> unsupported;
+};
+
+// "gpt2, llama, ...", those that can be trained.
+std::string SupportedModelTypes();
+// Whether ParseModelConfig knows it, trained or not.
+bool IsKnownFamily(const std::string& model_type);
+
+// kInvalidArgument, "FILE:LINE: KEY is VALUE; expected ...", or the model type and those that there
+// are. What is `unsupported` is for the caller to refuse or to show.
+// `pointer`: to the model's object, where the document has more.
+absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
+                                             const std::string& pointer = "");
+
+// Reads and parses `dir`/config.json, to be trained or generated with: what is unsupported is
+// kInvalidArgument. kNotFound when there is no file.
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir);
+
+// Names and shapes that a file of such a model's weights has.
+TensorNames TensorNamesOf(const ModelConfig& config);
+
+// The config.json of an export whose tensors are in `dtype`: the original keys, and what
+// transformers needs to load the directory as a causal language model.
+nlohmann::json ExportedConfig(const ModelConfig& config, DType dtype);
+
+}  // namespace spillway

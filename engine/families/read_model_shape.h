@@ -1,0 +1,16 @@
+// The shape of any model from its config.json alone, whether or not this build can train it. A pure
+// function of values.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "engine/base/strict_json.h"
+#include "engine/model/model_shape.h"
+
+namespace spillway {
+
+// The families of engine/families/model_config.h and bert exactly; of any other config with hidden
+// size, layers, heads and vocabulary an approximation.
+// kInvalidArgument, "FILE:LINE: ...", names the key that is missing or makes no sense.
+absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document);
+
+}  // namespace spillway

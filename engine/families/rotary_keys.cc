@@ -1,0 +1,118 @@
+#include "engine/families/rotary_keys.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using Scaling = RotaryConfig::Scaling;
+
+constexpr double kMostFactor = 1e6;
+constexpr double kMostBase = 1e15;
+
+// YaRN's scale of sines and cosines: arXiv 2309.00071, section 3.4.
+double YarnScale(double factor, double mscale) {
+  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
+}
+
+void ReadYarn(ConfigReader& reader, const DecoderConfig& config, bool factor_given,
+              RotaryConfig& rotary) {
+  if (!factor_given) {
+    rotary.factor = static_cast<double>(config.positions) / static_cast<double>(rotary.positions);
+  }
+  reader.Positive({"beta_fast"}, kMostFactor, &rotary.beta_fast);
+  reader.Positive({"beta_slow"}, kMostFactor, &rotary.beta_slow);
+  reader.Boolean({"truncate"}, &rotary.truncate);
+  double mscale = 0, mscale_all = 0;
+  reader.Number({"mscale"}, 0, kMostFactor, "a number of at least 0", &mscale);
+  reader.Number({"mscale_all_dim"}, 0, kMostFactor, "a number of at least 0", &mscale_all);
+  rotary.attention_factor = mscale > 0 && mscale_all > 0 ? YarnScale(rotary.factor, mscale) /
+                                                               YarnScale(rotary.factor, mscale_all)
+                                                         : YarnScale(rotary.factor, 1);
+  reader.Positive({"attention_factor"}, kMostFactor, &rotary.attention_factor);
+}
+
+void ReadScaling(ConfigReader& reader, const DecoderConfig& config, RotaryConfig& rotary) {
+  std::string type = reader.Text("rope_type");
+  if (type.empty()) type = reader.Text("type");
+  rotary.positions = config.positions;
+  if (type.empty() || type == "default") return;
+  const bool factor_given = reader.Has({"factor"});
+  reader.Number({"factor"}, 1, kMostFactor, "a number of at least 1", &rotary.factor);
+  if (type != "dynamic") {
+    reader.Integer({"original_max_position_embeddings"}, int64_t{1} << 28, &rotary.positions);
+  }
+  if (type == "linear") {
+    rotary.scaling = Scaling::kLinear;
+  } else if (type == "dynamic") {
+    rotary.scaling = Scaling::kDynamic;
+  } else if (type == "llama3") {
+    rotary.scaling = Scaling::kLlama3;
+    reader.Positive({"low_freq_factor"}, kMostFactor, &rotary.low_frequency_factor);
+    reader.Positive({"high_freq_factor"}, kMostFactor, &rotary.high_frequency_factor);
+    if (rotary.high_frequency_factor <= rotary.low_frequency_factor) {
+      reader.Fail("high_freq_factor",
+                  absl::StrCat("high_freq_factor ", rotary.high_frequency_factor,
+                               " must be more than low_freq_factor ", rotary.low_frequency_factor));
+    }
+  } else if (type == "yarn") {
+    rotary.scaling = Scaling::kYarn;
+    ReadYarn(reader, config, factor_given, rotary);
+  } else {
+    reader.Unsupported(reader.Has({"rope_type"}) ? "rope_type" : "type",
+                       absl::StrCat("RoPE of the type \"", type,
+                                    "\" is not supported; there are default, linear, dynamic, "
+                                    "llama3 and yarn"));
+    return;
+  }
+  if (!factor_given && type != "yarn") {
+    reader.Fail("", absl::StrCat("RoPE of the type \"", type, "\" needs a factor"));
+  }
+}
+
+}  // namespace
+
+void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
+                const ConfigReader::Keys& partial_keys, double partial, DecoderConfig& config) {
+  RotaryConfig& rotary = config.rotary;
+  reader.Positive(base_keys, kMostBase, &rotary.base);
+  if (!partial_keys.empty()) reader.Positive(partial_keys, 1.0001, &partial);
+  const json* scaling = reader.Find({"rope_scaling"});
+  const json* parameters = reader.Find({"rope_parameters"});
+  const char* key = scaling != nullptr ? "rope_scaling" : "rope_parameters";
+  const json* found = scaling != nullptr ? scaling : parameters;
+  if (found != nullptr && !found->is_object()) return reader.Refuse(key, *found, "an object");
+  if (found != nullptr) {
+    ConfigReader inner = reader.Inside(key);
+    inner.Positive({"rope_theta"}, kMostBase, &rotary.base);
+    double inner_partial = partial;
+    inner.Positive({"partial_rotary_factor"}, 1.0001, &inner_partial);
+    if (inner_partial != partial && partial_keys.empty()) {
+      inner.Unsupported("partial_rotary_factor",
+                        "turning a part of each head is not supported "
+                        "for this family");
+    }
+    partial = inner_partial;
+    for (const auto& [name, value] : found->items()) {
+      if (!value.is_object()) continue;
+      inner.Unsupported(name, "RoPE that differs by layer is not supported");
+    }
+    ReadScaling(inner, config, rotary);
+    reader.Absorb(inner);
+  }
+  // An odd number of elements is rounded up, as transformers does it.
+  rotary.size = (static_cast<int64_t>(static_cast<double>(config.head_size) * partial) + 1) / 2 * 2;
+  if (reader.status().ok() && rotary.size > config.head_size) {
+    reader.Fail("head_dim",
+                absl::StrCat("RoPE needs heads of an even size, not ", config.head_size));
+  }
+  if (rotary.scaling == Scaling::kDynamic && rotary.size <= 2) {
+    reader.Fail(key, absl::StrCat("dynamic RoPE needs more than 2 turned elements a head, not ",
+                                  rotary.size));
+  }
+}
+
+}  // namespace spillway

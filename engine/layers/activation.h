@@ -1,0 +1,13 @@
+// The activations of transformers' configs.
+#pragma once
+
+#include <torch/types.h>
+
+#include "engine/families/activations.h"
+
+namespace spillway {
+
+// Elementwise; result has x's shape and dtype.
+torch::Tensor Activate(Activation activation, const torch::Tensor& x);
+
+}  // namespace spillway

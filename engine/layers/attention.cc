@@ -1,0 +1,78 @@
+#include "engine/layers/attention.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+
+// [.., key-value heads, size] -> [.., heads, size]: each serves as many queries in a row.
+Tensor ForEachQuery(const Tensor& x, int64_t heads) {
+  const int64_t kept = x.size(2);
+  if (kept == heads) return x;
+  return x.unsqueeze(3).expand({-1, -1, -1, heads / kept, -1}).flatten(2, 3);
+}
+
+// Every row one text.
+Tensor AttendInRows(const UnitContext& context, const AttentionHeads& heads,
+                    const AttentionOptions& options) {
+  const int64_t length = heads.queries.size(1);
+  const Tensor keys = ForEachQuery(heads.keys, options.heads);
+  const Tensor values = ForEachQuery(heads.values, options.heads);
+  if (options.dropout > 0 || options.fp32_scores || options.fp32_products) {
+    if (heads.fused.defined()) return CausalAttention(context, heads.fused, options);
+    return CausalAttention(
+        context, torch::cat({heads.queries.flatten(2), keys.flatten(2), values.flatten(2)}, 2),
+        options);
+  }
+  std::optional<Tensor> visible;
+  if (options.window > 0 && options.window < length) {
+    visible = torch::ones({length, length}, heads.queries.options().dtype(torch::kBool))
+                  .tril_()
+                  .triu_(1 - options.window);
+  }
+  const Tensor mixed = torch::scaled_dot_product_attention(
+      heads.queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2), visible,
+      /*dropout_p=*/0, /*is_causal=*/!visible.has_value(), options.scale);
+  return mixed.transpose(1, 2).flatten(2);
+}
+
+// Each text by itself, as if it were alone in the batch: no mask is needed. All rows are cut in one
+// go, so that backward puts the texts' gradients side by side and adds nothing up.
+Tensor AttendInTexts(const UnitContext& context, const AttentionHeads& heads,
+                     const AttentionOptions& options) {
+  const std::vector<int64_t>& texts = context.texts();
+  const int64_t samples = heads.queries.size(0), length = heads.queries.size(1);
+  const auto cut = [&](const Tensor& x) {
+    return x.defined() ? x.flatten(0, 1).split_with_sizes(texts, 0)
+                       : std::vector<Tensor>(texts.size());
+  };
+  const std::vector<Tensor> queries = cut(heads.queries), keys = cut(heads.keys),
+                            values = cut(heads.values), fused = cut(heads.fused);
+  const auto row_of = [](const Tensor& x) { return x.defined() ? x.unsqueeze(0) : x; };
+  std::vector<Tensor> mixed;
+  AttentionOptions own = options;
+  int64_t first = 0;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const int64_t within = first % length;
+    TORCH_CHECK(texts[i] > 0 && within + texts[i] <= length, "text ", i, " of ", texts[i],
+                " positions does not end in its row of ", length);
+    // In its row's dropout it has sites of its own.
+    if (within == 0) own.first_site = options.first_site;
+    mixed.push_back(AttendInRows(
+        context.ForSample(first / length),
+        {row_of(queries[i]), row_of(keys[i]), row_of(values[i]), row_of(fused[i])}, own));
+    own.first_site += AttentionSites(texts[i], options.heads);
+    first += texts[i];
+  }
+  return torch::cat(mixed, 1).view({samples, length, -1});
+}
+
+}  // namespace
+
+Tensor Attend(const UnitContext& context, const AttentionHeads& heads,
+              const AttentionOptions& options) {
+  return context.texts().empty() ? AttendInRows(context, heads, options)
+                                 : AttendInTexts(context, heads, options);
+}
+
+}  // namespace spillway

@@ -1,0 +1,24 @@
+// Causal self-attention on heads: grouped keys and values, windows, dropout, and the cache of a
+// text that is generated. Which of LibTorch's ways computes it depends on shapes and options alone.
+#pragma once
+
+#include <torch/types.h>
+
+#include "engine/torch/causal_attention.h"
+
+namespace spillway {
+
+// Queries [samples, T, heads, size], keys and values [samples, T, key-value heads, size], whose
+// number divides that of the heads; of any strides.
+struct AttentionHeads {
+  torch::Tensor queries, keys, values;
+  // All three side by side [samples, T, 3 * heads * size], where a model makes them so.
+  torch::Tensor fused = {};
+};
+
+// -> [samples, T, heads * size]. A query sees itself and all before it in its text, or the last
+// options.window of them.
+torch::Tensor Attend(const UnitContext& context, const AttentionHeads& heads,
+                     const AttentionOptions& options);
+
+}  // namespace spillway

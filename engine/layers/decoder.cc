@@ -1,0 +1,320 @@
+#include "engine/layers/decoder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/layers/activation.h"
+#include "engine/layers/attention.h"
+#include "engine/layers/rms_norm.h"
+#include "engine/layers/rotary.h"
+#include "engine/torch/cross_entropy.h"
+#include "engine/torch/token_embedding.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+using Parameters = std::vector<Tensor>;
+using Role = DecoderRole;
+
+// Dropout sites of a block; attention takes all from its first on.
+constexpr int kAttentionOutputSite = 0;
+constexpr int kMlpOutputSite = 1;
+constexpr int kAttentionSite = 2;
+
+Init InitOf(const DecoderParameter& parameter, const DecoderConfig& config) {
+  if (parameter.is_bias) return Init::Constant(0);
+  if (parameter.shape.size() == 1) return Init::Constant(1);  // of a norm
+  // 2 n_layer projections add to the residual stream: "Language Models are Unsupervised Multitask
+  // Learners", section 2.3.
+  const bool residual = parameter.role == Role::kAttentionOutput || parameter.role == Role::kDown;
+  const double shrink =
+      config.init_by_depth && residual ? std::sqrt(2.0 * static_cast<double>(config.layers)) : 1;
+  return Init::Normal(0, config.init_std / shrink);
+}
+
+// What units of a decoder have in common: where each parameter is among those of a forward.
+class DecoderPart {
+ public:
+  DecoderPart(std::shared_ptr<const DecoderConfig> config,
+              const std::vector<DecoderParameter>& parameters)
+      : shared_(std::move(config)), config_(*shared_) {
+    for (auto& pair : index_) pair = {-1, -1};
+    for (const DecoderParameter& parameter : parameters) {
+      index_[static_cast<int>(parameter.role)][parameter.is_bias] = static_cast<int>(specs_.size());
+      specs_.push_back({parameter.name, parameter.shape, InitOf(parameter, config_),
+                        /*frozen=*/false, LinearFormOf(parameter, config_)});
+    }
+  }
+
+ protected:
+  // Undefined where the model has none.
+  Tensor Weight(const Parameters& p, Role role) const { return At(p, role, 0); }
+  Tensor Bias(const Parameters& p, Role role) const { return At(p, role, 1); }
+  bool Has(Role role) const { return index_[static_cast<int>(role)][0] >= 0; }
+
+  Tensor Project(const UnitContext& context, const Parameters& p, Role role,
+                 const Tensor& x) const {
+    const Tensor weight = Weight(p, role);
+    return context.Linear(x, config_.conv1d ? weight.t() : weight, Bias(p, role));
+  }
+
+  Tensor Normalise(const Parameters& p, Role role, const Tensor& x) const {
+    const Tensor weight = Weight(p, role);
+    if (config_.norm == DecoderConfig::Norm::kRms) return RmsNorm(x, weight, config_.norm_epsilon);
+    return torch::layer_norm(x, x.sizes().back(), weight, Bias(p, role), config_.norm_epsilon);
+  }
+
+  const std::shared_ptr<const DecoderConfig> shared_;
+  const DecoderConfig& config_;
+  std::vector<ParameterSpec> specs_;
+
+ private:
+  Tensor At(const Parameters& p, Role role, int bias) const {
+    const int index = index_[static_cast<int>(role)][bias];
+    return index < 0 ? Tensor() : p[index];
+  }
+
+  std::array<std::array<int, 2>, kDecoderRoles> index_;  // [role][weight, bias]; -1: none
+};
+
+class EmbeddingUnit : public Unit, DecoderPart {
+ public:
+  using DecoderPart::DecoderPart;
+
+  std::string name() const override { return "embedding"; }
+
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  Tensor Forward(const UnitContext& context, const Parameters& p,
+                 const Tensor& ids) const override {
+    return context.Dropout(Embed(context, p, ids, 0), config_.embedding_dropout, 0);
+  }
+
+  int64_t KeptPerPosition() const override { return 0; }
+
+  Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& ids,
+                     const TextPosition& at) const override {
+    return Embed(context, p, ids, at.first);
+  }
+
+ private:
+  // `first`: the position of the first id, where all are of one text.
+  Tensor Embed(const UnitContext& context, const Parameters& p, const Tensor& ids,
+               int64_t first) const {
+    const Tensor tokens = Weight(p, Role::kTokens);
+    const bool in_texts = !context.texts().empty();
+    std::optional<Tensor> positions;
+    if (Has(Role::kPositions) && !in_texts) positions = Weight(p, Role::kPositions);
+    first += config_.position_offset;
+    if (first > 0 && positions) positions = positions->slice(0, first);
+    Tensor wide;
+    if (!Has(Role::kProjectIn)) {
+      wide = TokenEmbedding(ids, tokens, positions, config_.padding_token);
+    } else {
+      wide = Project(context, p, Role::kProjectIn,
+                     TokenEmbedding(ids, tokens, {}, config_.padding_token));
+      if (positions) wide = wide + positions->narrow(0, 0, ids.size(1));
+    }
+    if (!in_texts || !Has(Role::kPositions)) return wide;
+    // Rows of the matrix, looked up as tokens are.
+    std::vector<Tensor> rows;
+    for (const int64_t text : context.texts()) {
+      rows.push_back(torch::arange(first, first + text, ids.options().dtype(torch::kInt64)));
+    }
+    return wide + TokenEmbedding(torch::cat(rows).view_as(ids), Weight(p, Role::kPositions));
+  }
+};
+
+class BlockUnit : public Unit, DecoderPart {
+ public:
+  BlockUnit(std::shared_ptr<const DecoderConfig> config, int64_t layer,
+            const std::vector<DecoderParameter>& parameters)
+      : DecoderPart(std::move(config), parameters), layer_(layer) {}
+
+  std::string name() const override { return absl::StrCat("h.", layer_); }
+
+  std::string kind() const override { return absl::StrCat("block, window ", window()); }
+
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    AttentionOptions options = OptionsIn(context);
+    options.dropout = context.training() ? config_.attention_dropout : 0;
+    options.fp32_scores &= x.scalar_type() != torch::kFloat32;
+    return Finish(context, p, x, Attend(context, HeadsOf(context, p, x, 0), options));
+  }
+
+  // Keys, then values.
+  int64_t KeptPerPosition() const override {
+    return 2 * config_.key_value_heads * config_.head_size;
+  }
+
+  Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& x,
+                     const TextPosition& at) const override {
+    const AttentionHeads heads = HeadsOf(context, p, x, at.first);
+    const int64_t length = x.size(1), width = KeptPerPosition() / 2;
+    at.kept.narrow(0, at.first, length).narrow(1, 0, width).copy_(heads.keys[0].flatten(1));
+    at.kept.narrow(0, at.first, length).narrow(1, width, width).copy_(heads.values[0].flatten(1));
+    AttentionOptions options = OptionsIn(context);
+    options.fp32_scores &= x.scalar_type() != torch::kFloat32;
+    if (at.first == 0) return Finish(context, p, x, Attend(context, heads, options));
+    const Tensor seen = at.kept.narrow(0, 0, at.first + length);
+    const Tensor mixed = AttendToSeen(heads.queries[0].flatten(1), seen.narrow(1, 0, width),
+                                      seen.narrow(1, width, width), options);
+    return Finish(context, p, x, mixed.unsqueeze(0));
+  }
+
+ private:
+  // `first`: the position of x's first row.
+  AttentionHeads HeadsOf(const UnitContext& context, const Parameters& p, const Tensor& x,
+                         int64_t first) const {
+    const Tensor in =
+        config_.order == DecoderConfig::Order::kPostNorm ? x : Normalise(p, Role::kNorm1, x);
+    const auto split = [&](const Tensor& y, int64_t heads) {
+      return y.view({x.size(0), x.size(1), heads, -1});
+    };
+    AttentionHeads found;
+    if (config_.fused == DecoderConfig::Fused::kNo) {
+      found.queries = split(Project(context, p, Role::kQuery, in), config_.heads);
+      found.keys = split(Project(context, p, Role::kKey, in), config_.key_value_heads);
+      found.values = split(Project(context, p, Role::kValue, in), config_.key_value_heads);
+    } else {
+      const Tensor all = Project(context, p, Role::kQueryKeyValue, in);
+      const bool by_head = config_.fused == DecoderConfig::Fused::kByHead;
+      const std::vector<Tensor> parts = by_head ? split(all, config_.heads).chunk(3, 3)
+                                                : all.split(config_.heads * config_.head_size, 2);
+      found.queries = by_head ? parts[0] : split(parts[0], config_.heads);
+      found.keys = by_head ? parts[1] : split(parts[1], config_.heads);
+      found.values = by_head ? parts[2] : split(parts[2], config_.heads);
+      if (!by_head && config_.rotary.size == 0) found.fused = all;
+    }
+    if (Has(Role::kQueryNorm)) {
+      found.queries = Normalise(p, Role::kQueryNorm, found.queries);
+      found.keys = Normalise(p, Role::kKeyNorm, found.keys);
+    }
+    if (config_.rotary.size > 0) {
+      const RotaryAngles angles = AnglesIn(context, x, first);
+      found.queries = Rotate(found.queries, angles);
+      found.keys = Rotate(found.keys, angles);
+    }
+    return found;
+  }
+
+  // Of x's positions.
+  RotaryAngles AnglesIn(const UnitContext& context, const Tensor& x, int64_t first) const {
+    const std::vector<int64_t>& texts = context.texts();
+    if (texts.empty()) return AnglesOf(config_.rotary, first, x.size(1), x.device());
+    const RotaryAngles all = AnglesOfTexts(config_.rotary, texts, x.device());
+    const std::vector<int64_t> sizes = {x.size(0), x.size(1), -1};
+    return {all.cosines.view(sizes), all.sines.view(sizes)};
+  }
+
+  // What comes after attention, whose result is `attended`.
+  Tensor Finish(const UnitContext& context, const Parameters& p, const Tensor& x,
+                const Tensor& attended) const {
+    const double drop = config_.residual_dropout;
+    const Tensor added = context.Dropout(Project(context, p, Role::kAttentionOutput, attended),
+                                         drop, kAttentionOutputSite);
+    const auto mlp = [&](const Tensor& in) {
+      return context.Dropout(Mlp(context, p, in), drop, kMlpOutputSite);
+    };
+    switch (config_.order) {
+      case DecoderConfig::Order::kPreNorm: {
+        const Tensor middle = x + added;
+        return middle + mlp(Normalise(p, Role::kNorm2, middle));
+      }
+      case DecoderConfig::Order::kPostNorm: {
+        const Tensor middle = Normalise(p, Role::kNorm1, x + added);
+        return Normalise(p, Role::kNorm2, middle + mlp(middle));
+      }
+      case DecoderConfig::Order::kParallel:
+        return mlp(Normalise(p, Role::kNorm2, x)) + added + x;
+    }
+    TORCH_CHECK(false, "unknown order of a layer");
+  }
+
+  Tensor Mlp(const UnitContext& context, const Parameters& p, const Tensor& x) const {
+    const Tensor up = Project(context, p, Role::kUp, x);
+    const Tensor inner =
+        config_.gated ? Activate(config_.activation, Project(context, p, Role::kGate, x)) * up
+                      : Activate(config_.activation, up);
+    return Project(context, p, Role::kDown, inner);
+  }
+
+  int64_t window() const { return config_.windows.empty() ? 0 : config_.windows[layer_]; }
+
+  AttentionOptions OptionsIn(const UnitContext& context) const {
+    AttentionOptions options;
+    options.heads = config_.heads;
+    options.key_value_heads = config_.key_value_heads;
+    options.window = window();
+    options.scale = config_.score_scale;
+    if (config_.scale_by_layer) options.scale /= static_cast<double>(layer_ + 1);
+    options.first_site = kAttentionSite;
+    options.fp32_scores = config_.fp32_scores;
+    options.fp32_products = context.fp32_products();
+    return options;
+  }
+
+  const int64_t layer_;
+};
+
+class HeadUnit : public LossUnit, DecoderPart {
+ public:
+  using DecoderPart::DecoderPart;
+
+  std::string name() const override { return "head"; }
+
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  std::vector<BorrowedParameter> borrowed() const override {
+    if (!config_.tied) return {};
+    return {{/*unit=*/0, /*parameter=*/0}};
+  }
+
+  // Own or borrowed, the matrix comes last.
+  Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
+                 const Tensor& labels) const override {
+    return CrossEntropySum(Final(context, p, x), p.back(), labels, context.fp32_products());
+  }
+
+  Tensor Logits(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    return context.Linear(Final(context, p, x), p.back());
+  }
+
+  int64_t ChunkRows() const override { return LossChunkRows(config_.vocabulary); }
+
+ private:
+  Tensor Final(const UnitContext& context, const Parameters& p, const Tensor& x) const {
+    const Tensor normal = config_.final_norm ? Normalise(p, Role::kFinalNorm, x) : x;
+    return Has(Role::kProjectOut) ? Project(context, p, Role::kProjectOut, normal) : normal;
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
+  const int64_t smallest =
+      std::min({config.vocabulary, config.positions, config.hidden, config.layers, config.heads,
+                config.key_value_heads, config.head_size, config.intermediate});
+  if (smallest < 1 || config.heads % config.key_value_heads != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a decoder's sizes must be positive, and its ", config.key_value_heads,
+                     " key-value heads divide its ", config.heads, " heads"));
+  }
+  const std::vector<std::vector<DecoderParameter>> units = ParametersOf(config);
+  const auto shared = std::make_shared<const DecoderConfig>(config);
+  Model model;
+  model.units.push_back(std::make_shared<EmbeddingUnit>(shared, units.front()));
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    model.units.push_back(std::make_shared<BlockUnit>(shared, layer, units[layer + 1]));
+  }
+  model.loss = std::make_shared<HeadUnit>(shared, units.back());
+  return model;
+}
+
+}  // namespace spillway

@@ -1,0 +1,42 @@
+// In which precision matrices are multiplied: --compute, and what this processor is good at.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "engine/numeric/dtype.h"
+
+namespace spillway {
+
+// The 16-bit formats of which LibTorch (oneDNN) multiplies matrices with instructions for them.
+// Without those it converts to fp32 and back at every use of a number where there is AVX-512, a
+// fifth of fp32's rate, and elsewhere it multiplies in plain loops, a tenth to an eightieth of it.
+struct NativeProducts {
+  bool bf16 = false;
+  bool fp16 = false;
+  bool avx512 = false;
+
+  bool Of(DType dtype) const;
+};
+
+// Of this processor, with ONEDNN_MAX_CPU_ISA obeyed as oneDNN does. Any thread.
+NativeProducts NativeProductsHere();
+// Of a processor that has `all`, where that variable says `most` ("": it is not set).
+NativeProducts HeldBack(const NativeProducts& all, absl::string_view most);
+
+// kInvalidArgument where `asked` is less precise than `dtype`, or otherwise so.
+absl::Status CheckCompute(std::optional<DType> asked, DType dtype);
+
+// The precision of a run in `dtype`: what was asked for, or else (--compute auto) the fastest that
+// is at least as precise: `dtype` itself where that is native and on a GPU, fp32 otherwise.
+DType ChooseCompute(std::optional<DType> asked, DType dtype, bool on_gpu,
+                    const NativeProducts& native = NativeProductsHere());
+
+// Why it is not the fastest, or not `dtype`: for people, in one line; "" where there is nothing to
+// say.
+std::string ComputeRemark(DType compute, DType dtype, bool on_gpu,
+                          const NativeProducts& native = NativeProductsHere());
+
+}  // namespace spillway

@@ -1,0 +1,25 @@
+// What the tensors of a model's files may be called. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace spillway {
+
+struct TensorNames {
+  // Every parameter, by the name that a whole model's file has, with its shape.
+  std::map<std::string, std::vector<uint64_t>> shapes;
+  // What files of the model without its head leave out at the start of the names; "": nothing.
+  std::string base_prefix;
+  // Ends of names of tensors that are no parameters.
+  std::vector<std::string> ignored;
+  // Other whole names of a parameter.
+  std::map<std::string, std::string> aliases;
+  // The matrix of logits, and where the model ties it the parameter that it is ("": it does not):
+  // then a file may have it too, or in that one's place.
+  std::string head, tied_to;
+};
+
+}  // namespace spillway

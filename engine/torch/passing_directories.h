@@ -1,0 +1,42 @@
+// Where files are opened that nobody else shall find.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "engine/run/run_directory.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+// One thread. Directories below the swap paths, which go with it: files that are open by then live
+// on without a name, and go with the process, even with kill -9.
+class PassingDirectories {
+ public:
+  absl::Status Open(const std::vector<std::string>& swap_paths) {
+    for (const std::string& path : swap_paths) {
+      ASSIGN_OR_RETURN(auto directory,
+                       RunDirectory::Open(absl::StrCat(path, "/spillway-generate-", getpid())));
+      paths_.push_back(directory->path());
+      directories_.push_back(std::move(directory));
+    }
+    return absl::OkStatus();
+  }
+  ~PassingDirectories() {
+    std::error_code error;
+    for (const std::string& path : paths_) std::filesystem::remove_all(path, error);
+  }
+  const std::vector<std::string>& paths() const { return paths_; }
+
+ private:
+  std::vector<std::string> paths_;
+  std::vector<std::unique_ptr<RunDirectory>> directories_;
+};
+
+}  // namespace spillway

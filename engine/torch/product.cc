@@ -1,0 +1,97 @@
+#include "engine/torch/product.h"
+
+#include <torch/autograd.h>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The fp32 copy of a block of a matrix, kept as long as the same is asked for.
+class ConvertedBlock {
+ public:
+  explicit ConvertedBlock(const Tensor& whole) : whole_(whole) {}
+
+  const Tensor& At(int64_t row, int64_t rows, int64_t column, int64_t columns) {
+    if (!copy_.defined() || row != row_ || column != column_) {
+      copy_ = Tensor();  // its memory is the next one's
+      copy_ = whole_.narrow(0, row, rows).narrow(1, column, columns).to(torch::kFloat32);
+      std::tie(row_, column_) = std::pair(row, column);
+    }
+    return copy_;
+  }
+
+ private:
+  const Tensor whole_;
+  Tensor copy_;
+  int64_t row_ = 0, column_ = 0;
+};
+
+class Fp32Projection : public torch::autograd::Function<Fp32Projection> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
+                        const std::optional<Tensor>& bias) {
+    context->save_for_backward({x, weight});
+    context->saved_data["bias"] = bias.has_value();
+    return ProductInFp32(x, weight, bias.value_or(Tensor()));
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &x = saved[0], &weight = saved[1], &y = gradients[0];
+    Tensor of_x, of_weight, of_bias;
+    if (context->needs_input_grad(0)) of_x = ProductInFp32(y, weight.t());
+    if (context->needs_input_grad(1)) {  // laid out as the weight is
+      of_weight = weight.stride(0) == 1 ? ProductInFp32(y.t(), x).t() : ProductInFp32(x.t(), y);
+    }
+    const bool has_bias = context->saved_data["bias"].toBool();
+    if (has_bias && context->needs_input_grad(2)) of_bias = y.sum(0);
+    return {of_x, of_weight, of_bias};
+  }
+};
+
+}  // namespace
+
+Tensor ProductInFp32(const Tensor& a, const Tensor& b, const Tensor& bias, int64_t most) {
+  const int64_t m = a.size(0), n = b.size(1), depth = a.size(1);
+  const ProductBlocks blocks(m, n, depth, most);
+  const Tensor out = torch::empty({m, n}, a.options());
+  ConvertedBlock left(a), right(b);
+  Tensor sums;
+  for (int64_t row = 0; row < m; row += blocks.rows) {
+    const int64_t rows = std::min(blocks.rows, m - row);
+    for (int64_t column = 0; column < n; column += blocks.columns) {
+      const int64_t columns = std::min(blocks.columns, n - column);
+      for (int64_t k = 0; k < depth; k += blocks.depth) {
+        const int64_t some = std::min(blocks.depth, depth - k);
+        const Tensor& x = left.At(row, rows, k, some);
+        const Tensor& y = right.At(k, some, column, columns);
+        if (k > 0) {
+          sums.addmm_(x, y);
+          continue;
+        }
+        sums = Tensor();
+        sums = torch::mm(x, y);
+      }
+      if (bias.defined()) sums.add_(bias.narrow(0, column, columns));
+      out.narrow(0, row, rows).narrow(1, column, columns).copy_(sums);
+    }
+  }
+  return out;
+}
+
+Tensor Project(const Tensor& x, const Tensor& weight, const Tensor& bias, bool in_fp32) {
+  if (in_fp32) {
+    return Fp32Projection::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  }
+  return bias.defined() ? torch::addmm(bias, x, weight) : torch::mm(x, weight);
+}
+
+}  // namespace spillway

@@ -1,0 +1,143 @@
+#include "engine/weights/named_weights.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr uint64_t kCompareElements = 1 << 16;  // 256 KiB
+
+using Shape = std::vector<uint64_t>;
+
+std::string ShapeText(const Shape& shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// The name of a file's tensor in a whole model's file.
+std::string WholeName(const TensorNames& names, const std::string& name) {
+  const auto alias = names.aliases.find(name);
+  if (alias != names.aliases.end()) return alias->second;
+  if (absl::StartsWith(name, names.base_prefix) || name == names.head) return name;
+  return names.base_prefix + name;
+}
+
+bool IsIgnored(const TensorNames& names, const std::string& whole_name) {
+  return std::any_of(names.ignored.begin(), names.ignored.end(),
+                     [&](const std::string& end) { return absl::EndsWith(whole_name, end); });
+}
+
+absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected) {
+  if (tensor.shape != expected) {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape ",
+                                                   ShapeText(tensor.shape), "; config.json means ",
+                                                   ShapeText(expected)));
+  }
+  if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16") {
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has dtype ",
+                                                   tensor.dtype, "; expected F32, F16 or BF16"));
+  }
+  return absl::OkStatus();
+}
+
+class NamedWeightSource : public WeightSource {
+ public:
+  // `tied_head`: the tensor that repeats the parameter `tied_to`; "" where none does.
+  NamedWeightSource(SafetensorsModel* model, std::map<std::string, std::string> names,
+                    std::string tied_head, std::string tied_to)
+      : model_(model),
+        names_(std::move(names)),
+        tied_head_(std::move(tied_head)),
+        tied_to_(std::move(tied_to)) {}
+
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
+    const auto found = names_.find(name);
+    if (found == names_.end()) {
+      return absl::NotFoundError(absl::StrCat("the model has no parameter ", name));
+    }
+    auto status = model_->Read(found->second, first, count, out);
+    if (!status.ok() || name != tied_to_ || tied_head_.empty()) return status;
+    return CompareTied(found->second, first, count, out);
+  }
+
+  // One that the file repeats is compared when it is read.
+  std::optional<StoredTensor> Stored(const std::string& name) const override {
+    const auto found = names_.find(name);
+    if (found == names_.end() || (name == tied_to_ && !tied_head_.empty())) return std::nullopt;
+    return model_->Stored(found->second);
+  }
+
+ private:
+  // A tied head that the file repeats must repeat it exactly. Whoever reads a part compares it, so
+  // that nobody has to read all of both.
+  absl::Status CompareTied(const std::string& embedding, uint64_t first, uint64_t count,
+                           const float* values) {
+    std::vector<float> head(std::min(kCompareElements, count));
+    for (uint64_t done = 0; done < count; done += head.size()) {
+      const uint64_t n = std::min<uint64_t>(head.size(), count - done);
+      auto status = model_->Read(tied_head_, first + done, n, head.data());
+      if (!status.ok()) return status;
+      if (std::memcmp(values + done, head.data(), n * sizeof(float)) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tied_head_, " differs from ", embedding,
+                       ", but config.json ties them: set \"tie_word_embeddings\": false to train "
+                       "both, or remove ",
+                       tied_head_, " from the file"));
+    }
+    return absl::OkStatus();
+  }
+
+  SafetensorsModel* model_;
+  std::map<std::string, std::string> names_;  // of the parameter -> in the file
+  const std::string tied_head_, tied_to_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& expected,
+                                                               SafetensorsModel* model) {
+  std::map<std::string, std::string> names;
+  std::string tied_head;
+  for (const SafetensorsTensor* tensor : model->tensors()) {
+    const std::string name = WholeName(expected, tensor->name);
+    if (IsIgnored(expected, name)) continue;
+    const bool is_tied_head = !expected.tied_to.empty() && name == expected.head;
+    const auto wanted = expected.shapes.find(is_tied_head ? expected.tied_to : name);
+    if (wanted == expected.shapes.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", tensor->name, " ", ShapeText(tensor->shape),
+                       " does not belong to the model that config.json describes"));
+    }
+    RETURN_IF_ERROR(CheckTensor(*tensor, wanted->second));
+    if (is_tied_head) {
+      tied_head = tensor->name;
+    } else if (!names.emplace(name, tensor->name).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensors ", names[name], " and ", tensor->name, " are the same parameter"));
+    }
+  }
+  if (!tied_head.empty()) {
+    if (names.emplace(expected.tied_to, tied_head).second) tied_head.clear();  // it stands in
+  }
+  for (const auto& [name, shape] : expected.shapes) {
+    if (names.count(name) > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", name, " ", ShapeText(shape), " is missing (",
+        expected.shapes.size() - names.size(), " of ", expected.shapes.size(), " are)"));
+  }
+  return std::make_unique<NamedWeightSource>(model, std::move(names), std::move(tied_head),
+                                             expected.tied_to);
+}
+
+}  // namespace spillway

@@ -1,0 +1,22 @@
+// The weights of a Hugging Face directory under the model's own names, read piece by piece.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "engine/model/tensor_names.h"
+#include "engine/weights/safetensors_model.h"
+#include "engine/weights/weight_source.h"
+
+namespace spillway {
+
+// Matches the tensors of `model` to the parameters that `names` lists. With a tied head its tensor
+// may be there (its values must then be the other's; a file whose head differs is refused by the
+// read that finds it, because transformers would not tie it) or stand in for the other.
+// InvalidArgument names a tensor that is missing, unexpected, doubled or misshapen, with the
+// expected and the found shape. Reads go through `model`, which must outlive the source. Compute
+// thread only.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& names,
+                                                               SafetensorsModel* model);
+
+}  // namespace spillway

@@ -1,0 +1,37 @@
+// The workers of a forecast: jobs of the mover's take their time, and nothing is computed.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "swap/forecast/virtual_machine.h"
+#include "swap/mover/executor.h"
+#include "swap/plan/swap_plan.h"
+
+namespace spillway {
+
+// Rounding and updates touch memory at the clock's rate, which all workers have together. Checks of
+// what was read are no part of that rate, and take no time.
+class VirtualWorkers final : public Executor {
+ public:
+  // All outlive it.
+  VirtualWorkers(const SwapPlan& plan, const StepClock& clock, VirtualMachine* machine);
+
+  void Run(std::function<void()> job) override;
+  void RunJob(WorkerJob job) override;
+
+ private:
+  struct Timed {
+    double seconds;
+    std::function<void()> then;
+  };
+  double SecondsOf(const WorkerJob& job) const;
+  void GoOn(int line);
+
+  const SwapPlan& plan_;
+  VirtualMachine* const machine_;
+  std::vector<double> round_, update_;  // [unit] seconds of one worker for a parameter
+  std::deque<Timed> waiting_;
+};
+
+}  // namespace spillway

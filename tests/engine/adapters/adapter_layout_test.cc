@@ -1,0 +1,143 @@
+#include "engine/adapters/adapter_layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "engine/adapters/adapter_file.h"
+#include "tests/decoder_config.h"
+
+namespace spillway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const ModelDescription& Llama() {
+  static const auto& model = *new ModelDescription(ConfigOf({{"model_type", "llama"},
+                                                             {"vocab_size", 32},
+                                                             {"hidden_size", 24},
+                                                             {"num_hidden_layers", 12},
+                                                             {"num_attention_heads", 4},
+                                                             {"num_key_value_heads", 2},
+                                                             {"mlp_bias", true},
+                                                             {"intermediate_size", 40}})
+                                                       .shape.model);
+  return model;
+}
+
+LoraConfig Targets(std::vector<std::string> targets) {
+  LoraConfig config;
+  config.targets = std::move(targets);
+  return config;
+}
+
+std::vector<std::string> Modules(const LoraConfig& config) {
+  const auto layout = LayOutAdapters(Llama(), config);
+  EXPECT_TRUE(layout.ok()) << layout.status();
+  std::vector<std::string> modules;
+  for (const AdaptedWeight* weight : layout->weights()) modules.push_back(weight->module);
+  return modules;
+}
+
+std::string Refusal(const LoraConfig& config) {
+  const auto layout = LayOutAdapters(Llama(), config);
+  EXPECT_EQ(layout.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(layout.status().message());
+}
+
+TEST(AdapterLayout, NamesEndAsTargetsDo) {
+  EXPECT_EQ(Modules(Targets({"q_proj"})).size(), 12u);
+  EXPECT_EQ(Modules(Targets({"self_attn.q_proj", "up_proj"})).size(), 24u);
+  EXPECT_THAT(Modules(Targets({"model.layers.3.mlp.up_proj"})),
+              ElementsAre("model.layers.3.mlp.up_proj"));
+  EXPECT_THAT(Refusal(Targets({"proj"})), HasSubstr("no layer of the model"));  // no whole part
+  EXPECT_EQ(Modules(Targets({kAllLinear})).size(), 12u * 7);  // not the embedding, nor the head
+}
+
+TEST(AdapterLayout, PatternsLayersAndExclusions) {
+  LoraConfig config;
+  config.target_pattern = R"(.*\.[02]\..*[qk]_proj)";
+  EXPECT_THAT(Modules(config),
+              ElementsAre("model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj",
+                          "model.layers.2.self_attn.q_proj", "model.layers.2.self_attn.k_proj"));
+  config.excluded = {"k_proj"};
+  config.layers = {2, 11};
+  EXPECT_THAT(Modules(config), ElementsAre("model.layers.2.self_attn.q_proj"));
+  config = Targets({"o_proj"});
+  config.layers = {1};
+  EXPECT_THAT(Modules(config), ElementsAre("model.layers.1.self_attn.o_proj"));
+  config.layers_pattern = {"blocks", "layers"};
+  EXPECT_THAT(Modules(config), ElementsAre("model.layers.1.self_attn.o_proj"));
+  config.layers_pattern = {"blocks"};
+  EXPECT_THAT(Refusal(config), HasSubstr("o_proj"));
+  config.excluded_pattern = ".*";
+  EXPECT_THAT(Refusal(config), HasSubstr("excluded"));
+}
+
+TEST(AdapterLayout, ShapesFollowTheMatrix) {
+  LoraConfig config = Targets({"down_proj"});
+  config.r = 3;
+  config.alpha = 6;
+  const AdapterLayout layout = *LayOutAdapters(Llama(), config);
+  const AdaptedWeight& weight = *layout.weights().front();
+  EXPECT_EQ(weight.in, 40);
+  EXPECT_EQ(weight.out, 24);
+  EXPECT_EQ(weight.scale, 2);
+  EXPECT_EQ(layout.parameters(), 12 * 3 * (40 + 24));
+  const UnitDescription unit = WithAdapters(layout, Llama()).units[1];
+  const auto& a = unit.parameters[unit.parameters.size() - 2];
+  EXPECT_EQ(a.name, "model.layers.0.mlp.down_proj.lora_A.weight");
+  EXPECT_THAT(a.shape, ElementsAre(3, 40));
+  EXPECT_THAT(unit.parameters.back().shape, ElementsAre(24, 3));
+  EXPECT_THAT(layout.targets(), ElementsAre("down_proj"));
+}
+
+TEST(AdapterLayout, AConv1dIsTheOtherWayRound) {
+  const ModelConfig gpt2 = SmallGpt2Config(32, 16, 24, 40, 1, 4);
+  const AdapterLayout layout = *LayOutAdapters(gpt2.shape.model, Targets({"c_fc"}));
+  EXPECT_EQ(layout.weights()[0]->form, LinearWeight::kInOut);
+  EXPECT_EQ(layout.weights()[0]->in, 24);
+  EXPECT_EQ(layout.weights()[0]->out, 40);
+}
+
+TEST(AdapterLayout, WhatIsTrainedBesides) {
+  LoraConfig config = Targets({"up_proj"});
+  EXPECT_THAT(LayOutAdapters(Llama(), config)->trained, IsEmpty());
+  config.modules_to_save = {"lm_head", "11.self_attn"};
+  EXPECT_EQ(LayOutAdapters(Llama(), config)->trained.size(), 1u + 4);
+  config.modules_to_save = {"norm"};  // as PEFT means it, and so of every layer's
+  EXPECT_EQ(LayOutAdapters(Llama(), config)->trained.size(), 12u * 2 + 1);
+  config.modules_to_save = {"mlp"};
+  EXPECT_THAT(Refusal(config), HasSubstr("both a target of LoRA and a module to save"));
+  config.modules_to_save = {"lm_headed"};
+  EXPECT_THAT(Refusal(config), HasSubstr("lm_headed is not in the model"));
+  config.modules_to_save = {};
+  config.bias = LoraConfig::Bias::kLoraOnly;
+  EXPECT_EQ(LayOutAdapters(Llama(), config)->trained.size(), 12u);
+  config.bias = LoraConfig::Bias::kAll;
+  EXPECT_EQ(LayOutAdapters(Llama(), config)->trained.size(), 36u);
+}
+
+TEST(AdapterLayout, RefusalsSayWhatThereIs) {
+  EXPECT_THAT(Refusal(Targets({"wq"})), HasSubstr("down_proj, gate_proj, k_proj"));
+  EXPECT_THAT(Refusal(Targets({"lm_head"})), HasSubstr("--modules-to-save lm_head"));
+  LoraConfig config = Targets({"q_proj"});
+  config.r = 0;
+  EXPECT_THAT(Refusal(config), HasSubstr("rank is 0"));
+  config = {};
+  config.target_pattern = "(";
+  EXPECT_THAT(Refusal(config), HasSubstr("regular expression"));
+}
+
+TEST(AdapterLayout, PeftsNamesOfParameters) {
+  EXPECT_EQ(PeftName("a.b.lora_A.weight", true), "base_model.model.a.b.lora_A.weight");
+  EXPECT_EQ(PeftName("a.b.bias", true), "base_model.model.a.b.base_layer.bias");
+  EXPECT_EQ(PeftName("a.b.bias", false), "base_model.model.a.b.bias");
+  for (const char* name : {"a.b.lora_A.weight", "a.b.bias"}) {
+    EXPECT_EQ(ParameterOfPeftName(PeftName(name, true)), name);
+  }
+}
+
+}  // namespace
+}  // namespace spillway

@@ -1,0 +1,125 @@
+#include "engine/adapters/lora_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "engine/adapters/adapter_choice.h"
+#include "io/file_system.h"
+#include "tests/scratch_directory.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const json kPlain = {{"peft_type", "LORA"}, {"r", 4}, {"lora_alpha", 6}, {"target_modules", {"q"}}};
+
+absl::StatusOr<LoraConfig> Parse(const json& keys) {
+  return ParseAdapterConfig(keys.dump(2), "adapter_config.json");
+}
+
+json With(json keys, const json& more) {
+  keys.update(more);
+  return keys;
+}
+
+TEST(LoraConfig, PeftsKeysAreRead) {
+  const auto config = Parse(With(kPlain, {{"lora_dropout", 0.25},
+                                          {"use_rslora", true},
+                                          {"bias", "lora_only"},
+                                          {"init_lora_weights", "gaussian"},
+                                          {"exclude_modules", {"lm_head"}},
+                                          {"modules_to_save", {"norm"}},
+                                          {"layers_to_transform", {0, 3}},
+                                          {"layers_pattern", "layers"},
+                                          {"rank_pattern", {{"q", 2}}},
+                                          {"alpha_pattern", {{"v.*", 1.5}}},
+                                          {"loftq_config", json::object()},
+                                          {"use_dora", false},
+                                          {"revision", nullptr}}));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->r, 4);
+  EXPECT_EQ(config->alpha, 6);
+  EXPECT_EQ(config->dropout, 0.25);
+  EXPECT_TRUE(config->rank_stabilized);
+  EXPECT_EQ(config->bias, LoraConfig::Bias::kLoraOnly);
+  EXPECT_EQ(config->init, LoraConfig::InitA::kGaussian);
+  EXPECT_THAT(config->targets, ElementsAre("q"));
+  EXPECT_THAT(config->excluded, ElementsAre("lm_head"));
+  EXPECT_THAT(config->modules_to_save, ElementsAre("norm"));
+  EXPECT_THAT(config->layers, ElementsAre(0, 3));
+  EXPECT_THAT(config->layers_pattern, ElementsAre("layers"));
+  // What is written of it is read as the same.
+  const auto again = Parse(AdapterConfigJson(*config, "/models/base", true));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *config);
+}
+
+TEST(LoraConfig, RanksAndScalesGoByTheEndsOfNames) {
+  const auto config = Parse(
+      With(kPlain, {{"rank_pattern", {{"mlp.up", 2}, {"0.q", 3}}}, {"alpha_pattern", {{"q", 9}}}}));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->RankOf("model.layers.1.mlp.up"), 2);
+  EXPECT_EQ(config->RankOf("model.layers.10.q"), 4);
+  EXPECT_EQ(config->RankOf("model.layers.0.q"), 3);
+  EXPECT_EQ(config->ScaleOf("model.layers.0.q"), 3);
+  EXPECT_EQ(config->ScaleOf("model.layers.0.v"), 1.5);
+  LoraConfig stabilized = *config;
+  stabilized.rank_stabilized = true;
+  EXPECT_EQ(stabilized.ScaleOf("model.layers.0.v"), 3);
+  EXPECT_DOUBLE_EQ(stabilized.ScaleOf("mlp.up"), 6 / std::sqrt(2.0));
+}
+
+TEST(LoraConfig, ATextIsAPatternButForAllLinear) {
+  EXPECT_EQ(Parse(With(kPlain, {{"target_modules", ".*proj"}}))->target_pattern, ".*proj");
+  EXPECT_THAT(Parse(With(kPlain, {{"target_modules", "all-linear"}}))->targets,
+              ElementsAre(kAllLinear));
+}
+
+TEST(LoraConfig, WhatIsRefusedIsNamedWithItsLine) {
+  const std::pair<json, const char*> cases[] = {
+      {{{"peft_type", "IA3"}}, "peft_type is \"IA3\""},
+      {{{"task_type", "SEQ_CLS"}}, "task_type is \"SEQ_CLS\""},
+      {{{"r", 0}}, "r is 0"},
+      {{{"r", 2.5}}, "r is 2.5"},
+      {{{"lora_alpha", -1}}, "lora_alpha is -1"},
+      {{{"lora_dropout", 1.5}}, "lora_dropout is 1.5"},
+      {{{"bias", "most"}}, "bias is \"most\""},
+      {{{"init_lora_weights", "pissa"}}, "init_lora_weights is \"pissa\""},
+      {{{"target_modules", {1}}}, "target_modules is"},
+      {{{"layers_to_transform", "all"}}, "layers_to_transform is"},
+      {{{"rank_pattern", {{"q", "2"}}}}, "rank_pattern is"},
+      {{{"use_dora", true}}, "use_dora is true"},
+      {{{"of_next_year", {{"a", 1}}}}, "of_next_year is"},
+  };
+  for (const auto& [change, words] : cases) {
+    const auto config = Parse(With(kPlain, change));
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << words;
+    EXPECT_THAT(config.status().message(), HasSubstr(words));
+    EXPECT_THAT(config.status().message(), HasSubstr("adapter_config.json:"));
+  }
+  EXPECT_FALSE(ParseAdapterConfig("[]", "f").ok());
+  EXPECT_FALSE(ParseAdapterConfig("{", "f").ok());
+}
+
+TEST(LoraConfig, WithoutTargetsTheFamilysAreTaken) {
+  AdapterChoice choice;
+  EXPECT_TRUE(choice.none());
+  choice.lora = LoraConfig();
+  EXPECT_THAT(ResolveLora(choice, "gpt2")->targets, ElementsAre("c_attn"));
+  EXPECT_THAT(ResolveLora(choice, "qwen3")->targets, ElementsAre("q_proj", "v_proj"));
+  EXPECT_THAT(ResolveLora(choice, "cnn").status().message(), HasSubstr("--lora-targets"));
+  const ScratchDirectory dir;
+  choice = {.lora = {}, .config_file = dir / "none.json", .directory = ""};
+  EXPECT_THAT(ResolveLora(choice, "gpt2").status().message(), HasSubstr("none.json"));
+  ASSERT_TRUE(WriteFileAtomically(FileSystem::Real(), dir / "a.json", kPlain.dump()).ok());
+  choice.config_file = dir / "a.json";
+  EXPECT_THAT(ResolveLora(choice, "gpt2")->targets, ElementsAre("q"));
+}
+
+}  // namespace
+}  // namespace spillway

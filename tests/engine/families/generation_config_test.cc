@@ -1,0 +1,78 @@
+#include "engine/families/generation_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace spillway {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+absl::StatusOr<GenerationConfig> ParseGeneration(const std::string& text) {
+  absl::StatusOr<JsonDocument> document = ParseStrictJson(text, "generation_config.json");
+  if (!document.ok()) return document.status();
+  return ParseGenerationConfig(*document);
+}
+
+TEST(GenerationConfig, ReadsEveryKey) {
+  const GenerationConfig config = *ParseGeneration(R"({
+      "do_sample": true, "temperature": 0.6, "top_p": 0.9, "top_k": 20, "repetition_penalty": 1.05,
+      "no_repeat_ngram_size": 3, "min_new_tokens": 2, "min_length": 9, "max_new_tokens": 77,
+      "eos_token_id": [5, 7], "bos_token_id": 1, "pad_token_id": null, "num_beams": 1,
+      "typical_p": 1.0, "suppress_tokens": null, "bad_words_ids": [], "max_length": 4096,
+      "transformers_version": "5.23.0", "_from_model_config": true})");
+  EXPECT_TRUE(config.warnings.empty()) << config.warnings.front();
+  SamplingFlags flags;
+  SamplingOptions options = SamplingOf(flags, config, 0.8);
+  EXPECT_EQ(options.temperature, 0.6);
+  EXPECT_EQ(options.top_p, 0.9);
+  EXPECT_EQ(options.top_k, 20);
+  EXPECT_EQ(options.repetition_penalty, 1.05);
+  EXPECT_EQ(options.no_repeat_ngram, 3);
+  EXPECT_EQ(options.min_tokens, 2);
+  EXPECT_EQ(options.min_length, 0) << "min_new_tokens takes its place";
+  EXPECT_THAT(options.ends, ElementsAre(5, 7));
+  EXPECT_EQ(config.max_new_tokens, 77);
+  // Flags win.
+  flags.temperature = flags.top_p = flags.repetition_penalty = 0.5;
+  flags.top_k = flags.no_repeat_ngram = flags.min_tokens = 0;
+  options = SamplingOf(flags, config, 0.8);
+  EXPECT_EQ(options.temperature + options.top_p + options.repetition_penalty, 1.5);
+  EXPECT_EQ(options.top_k + options.no_repeat_ngram + options.min_tokens, 0);
+}
+
+TEST(GenerationConfig, SaysWhetherToSample) {
+  const auto temperature = [](const std::string& text) {
+    return SamplingOf({}, *ParseGeneration(text), 0.8).temperature;
+  };
+  EXPECT_EQ(temperature("{}"), 0.8);
+  EXPECT_EQ(temperature(R"({"temperature": 0.5})"), 0.5);
+  EXPECT_EQ(temperature(R"({"do_sample": true})"), 1);
+  EXPECT_EQ(temperature(R"({"do_sample": false, "temperature": 0.5})"), 0);
+  const GenerationConfig config = *ParseGeneration(R"({"min_length": 9, "eos_token_id": 3})");
+  EXPECT_EQ(SamplingOf({}, config, 0).min_length, 9);
+  EXPECT_THAT(config.ends, ElementsAre(3));
+}
+
+TEST(GenerationConfig, WhatWouldChangeTokensIsNamedWithItsLine) {
+  for (const char* entry :
+       {R"("num_beams": 4)", R"("bad_words_ids": [[1]])", R"("typical_p": 0.9)",
+        R"("renormalize_logits": true)", R"("forced_eos_token_id": 0)", R"("min_p": 0.1)",
+        R"("stop_strings": ["a"])", R"("temperature": -1)", R"("top_p": 1.5)", R"("top_k": -1)",
+        R"("top_k": 2.5)", R"("repetition_penalty": 0)", R"("max_new_tokens": 0)",
+        R"("do_sample": 1)", R"("eos_token_id": "a")", R"("eos_token_id": [-1])"}) {
+    SCOPED_TRACE(entry);
+    const auto config = ParseGeneration(absl::StrCat("{\"use_cache\": true,\n", entry, "}"));
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(config.status().message(), HasSubstr("generation_config.json:2: "));
+  }
+  EXPECT_FALSE(ParseGeneration("[]").ok());
+  const GenerationConfig config = *ParseGeneration(R"({"top_kk": 3})");
+  EXPECT_THAT(config.warnings, ElementsAre(HasSubstr("generation_config.json:1: key \"top_kk\"")));
+}
+
+}  // namespace
+}  // namespace spillway

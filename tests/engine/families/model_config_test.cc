@@ -1,0 +1,161 @@
+#include "engine/families/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+absl::StatusOr<ModelConfig> Parse(const std::string& text) {
+  absl::StatusOr<JsonDocument> document = ParseStrictJson(text, "config.json");
+  if (!document.ok()) return document.status();
+  return ParseModelConfig(*document);
+}
+
+// The message of the refusal of one key set to one value.
+std::string Refusal(const std::string& key, const std::string& value) {
+  const auto config = Parse("{\"model_type\": \"gpt2\",\n\"" + key + "\": " + value + "}");
+  if (config.ok() && !config->unsupported.empty()) return config->unsupported.front();
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument) << key << " " << value;
+  return std::string(config.status().message());
+}
+
+TEST(Gpt2Config, DefaultsAreTransformers) {
+  const ModelConfig config = *Parse(R"({"model_type": "gpt2"})");
+  EXPECT_EQ(config.decoder.vocabulary, 50257);
+  EXPECT_EQ(config.decoder.positions, 1024);
+  EXPECT_EQ(config.decoder.hidden, 768);
+  EXPECT_EQ(config.decoder.layers, 12);
+  EXPECT_EQ(config.decoder.heads, 12);
+  EXPECT_EQ(config.decoder.intermediate, 3072);
+  EXPECT_EQ(config.decoder.activation, Activation::kGeluTanh);
+  EXPECT_EQ(config.decoder.attention_dropout, 0.1);
+  EXPECT_TRUE(config.decoder.tied);
+  EXPECT_EQ(config.shape.model.parameter_count(), 124439808);
+}
+
+TEST(Gpt2Config, ReadsEveryKey) {
+  const ModelConfig config = *Parse(R"({
+      "model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": 99,
+      "n_positions": 64, "n_ctx": 64, "n_embd": 48, "n_layer": 3, "n_head": 4, "n_inner": 100,
+      "activation_function": "quick_gelu", "resid_pdrop": 0.2, "embd_pdrop": 0, "attn_pdrop": 0.3,
+      "layer_norm_epsilon": 1e-6, "initializer_range": 0.01, "scale_attn_weights": false,
+      "scale_attn_by_inverse_layer_idx": true, "reorder_and_upcast_attn": true,
+      "tie_word_embeddings": false, "torch_dtype": "float32", "summary_type": "cls_index",
+      "task_specific_params": {"text-generation": {"max_length": 50}}})");
+  EXPECT_EQ(config.decoder.intermediate, 100);
+  EXPECT_EQ(config.decoder.activation, Activation::kQuickGelu);
+  EXPECT_EQ(config.decoder.residual_dropout, 0.2);
+  EXPECT_EQ(config.decoder.embedding_dropout, 0);
+  EXPECT_EQ(config.decoder.attention_dropout, 0.3);
+  EXPECT_EQ(config.decoder.norm_epsilon, 1e-6);
+  EXPECT_EQ(config.decoder.init_std, 0.01);
+  EXPECT_EQ(config.decoder.score_scale, 1);
+  EXPECT_TRUE(config.decoder.scale_by_layer);
+  EXPECT_TRUE(config.decoder.fp32_scores);
+  EXPECT_FALSE(config.decoder.tied);
+  EXPECT_THAT(config.warnings, testing::IsEmpty());
+}
+
+TEST(Gpt2Config, TakesTransformersOtherNames) {
+  const ModelConfig config = *Parse(R"({"model_type": "gpt2", "hidden_size": 24, "n_inner": null,
+      "num_attention_heads": 2, "num_hidden_layers": 5, "max_position_embeddings": 7})");
+  EXPECT_EQ(config.decoder.hidden, 24);
+  EXPECT_EQ(config.decoder.heads, 2);
+  EXPECT_EQ(config.decoder.layers, 5);
+  EXPECT_EQ(config.decoder.positions, 7);
+  EXPECT_EQ(config.decoder.intermediate, 96);
+  const auto contradiction = Parse(R"({"model_type": "gpt2", "hidden_size": 24, "n_embd": 48})");
+  EXPECT_THAT(contradiction.status().message(),
+              AllOf(HasSubstr("n_embd"), HasSubstr("hidden_size")));
+}
+
+TEST(Gpt2Config, RefusesBadValuesByKeyValueAndLine) {
+  for (const char* key : {"vocab_size", "n_positions", "n_embd", "n_layer", "n_head", "n_inner"}) {
+    for (const char* value : {"0", "-1", "1.5", "\"12\"", "true", "9000000000000000000",
+                              "18446744073709551615", "[]"}) {
+      EXPECT_THAT(Refusal(key, value),
+                  AllOf(HasSubstr("config.json:2"), HasSubstr(key), HasSubstr(value)));
+    }
+  }
+  for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) {
+    for (const char* value : {"-0.1", "1", "1.5", "\"0.1\""}) {
+      EXPECT_THAT(Refusal(key, value), AllOf(HasSubstr(key), HasSubstr(value)));
+    }
+  }
+  EXPECT_THAT(Refusal("layer_norm_epsilon", "0"), HasSubstr("above 0"));
+  EXPECT_THAT(Refusal("initializer_range", "-1"), HasSubstr("initializer_range"));
+  EXPECT_THAT(Refusal("tie_word_embeddings", "1"), HasSubstr("true or false"));
+  EXPECT_THAT(Refusal("n_head", "7"), HasSubstr("the hidden size 768 is not divisible by 7 heads"));
+}
+
+TEST(Gpt2Config, RefusesWhatWouldChangeTheLogits) {
+  EXPECT_THAT(Refusal("add_cross_attention", "true"), HasSubstr("cross-attention"));
+  EXPECT_THAT(Refusal("is_encoder_decoder", "true"), HasSubstr("is_encoder_decoder"));
+  EXPECT_THAT(Refusal("per_layer_config", R"({"0": {"n_head": 2}})"), HasSubstr("layers differ"));
+  EXPECT_THAT(Refusal("pruned_heads", R"({"0": [1]})"), HasSubstr("pruned heads"));
+  EXPECT_THAT(Refusal("quantization_config", R"({"bits": 4})"), HasSubstr("quantized"));
+  EXPECT_THAT(Refusal("activation_function", "\"prelu\""),
+              AllOf(HasSubstr("prelu"), HasSubstr("gelu_new, ")));
+  EXPECT_THAT(Refusal("architectures", "[\"GPT2ForSequenceClassification\"]"),
+              AllOf(HasSubstr("GPT2ForSequenceClassification"), HasSubstr("GPT2LMHeadModel")));
+  EXPECT_TRUE(Parse(R"({"model_type": "gpt2", "add_cross_attention": false, "pruned_heads": {},
+                        "is_encoder_decoder": false, "architectures": null})")
+                  .ok());
+}
+
+TEST(Gpt2Config, AnotherFamilyIsNamedWithTheSupportedOnes) {
+  for (const char* text : {R"({"model_type": "unheard-of"})", "{}", R"({"model_type": 3})"}) {
+    EXPECT_THAT(Parse(text).status().message(),
+                AllOf(HasSubstr("model_type is"),
+                      HasSubstr("supported model types: \"gpt2\", \"gpt_neox\", \"llama\"")));
+  }
+  EXPECT_EQ(Parse("[]").status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Gpt2Config, WarnsOfUnknownKeys) {
+  const ModelConfig config =
+      *Parse(R"({"model_type": "gpt2", "n_hed": 3, "n_ctx": 2048, "id2label": {}})");
+  EXPECT_THAT(config.warnings, ElementsAre(HasSubstr("n_ctx 2048"), HasSubstr("n_hed")));
+}
+
+TEST(OptConfig, ItsPaddingTokenIsOneUnlessTheFileSaysNone) {
+  const std::string sizes = R"({"model_type": "opt", "vocab_size": 9, "hidden_size": 8,
+      "num_hidden_layers": 1, "num_attention_heads": 2)";
+  EXPECT_EQ(Parse(sizes + "}")->decoder.padding_token, 1);
+  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": 4})")->decoder.padding_token, 4);
+  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": -2})")->decoder.padding_token, 7);
+  EXPECT_EQ(Parse(sizes + R"(, "pad_token_id": null})")->decoder.padding_token, std::nullopt);
+}
+
+TEST(Gpt2Config, AMissingFileIsNotFound) {
+  EXPECT_EQ(ReadModelConfig("/nowhere").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(Gpt2Config, ExportKeepsTheUsersKeys) {
+  const ModelConfig config = *Parse(R"({"model_type": "gpt2", "architectures": ["GPT2Model"],
+      "n_embd": 24, "n_head": 2, "my_note": "kept", "torch_dtype": "float16"})");
+  const json out = ExportedConfig(config, DType::kBFloat16);
+  EXPECT_EQ(out["my_note"], "kept");
+  EXPECT_EQ(out["n_embd"], 24);
+  EXPECT_EQ(out["architectures"], json::array({"GPT2LMHeadModel"}));
+  EXPECT_EQ(out["torch_dtype"], "bfloat16");
+  EXPECT_EQ(out["dtype"], "bfloat16");
+}
+
+TEST(Gpt2Config, ExportNamesNoTokenBeyondTheVocabulary) {
+  const char* small = R"({"model_type": "gpt2", "vocab_size": 80, "bos_token_id": 3})";
+  const json out = ExportedConfig(*Parse(small), DType::kFloat32);
+  EXPECT_EQ(out["bos_token_id"], 3);
+  EXPECT_TRUE(out["eos_token_id"].is_null());
+  const json whole = ExportedConfig(*Parse(R"({"model_type": "gpt2"})"), DType::kFloat32);
+  EXPECT_FALSE(whole.contains("eos_token_id"));
+}
+
+}  // namespace
+}  // namespace spillway

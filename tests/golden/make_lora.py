@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Makes lora.json and lora/NAME/ from PEFT: what small models with LoRA adapters compute.
+
+    make_lora.py FOLDER        # tests/golden
+
+Models and their weights are make_decoders.py's (and a GPT-2 by the same formula). For each variant
+FOLDER/lora/NAME is an adapter as PEFT saves it, whose B is not zero, and lora.json has the model's
+config, the logits of a sequence, the losses of 25 steps of AdamW with clipping and accumulation in
+which the adapter is trained, the projections of what that changed, the matrices that it is merged
+into, and 20 tokens of greedy generation. Made with peft 0.21, transformers 5.23 and torch 2.11, on
+one thread.
+"""
+
+import json
+import os
+import sys
+
+import peft
+import torch
+from make_decoders import LENGTH, LLAMA, STEPS, VARIANTS, VOCABULARY, build, project, tokens
+
+GPT2 = {"model_type": "gpt2", "vocab_size": VOCABULARY, "n_embd": 24, "n_layer": 3, "n_head": 4,
+        "n_positions": 64, "n_inner": 40, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
+        "bos_token_id": None, "eos_token_id": None}
+ALL_OF_LLAMA = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+CASES = {
+    "gpt2": (GPT2, {"r": 2, "lora_alpha": 6, "target_modules": ["c_attn"],
+                    "fan_in_fan_out": True}),
+    "gpt2_biases": (GPT2, {"r": 2, "lora_alpha": 4, "target_modules": "all-linear", "bias": "all",
+                           "use_rslora": True, "fan_in_fan_out": True}),
+    "llama": (LLAMA, {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj"],
+                      "modules_to_save": ["lm_head", "norm"]}),
+    "llama_patterns": (LLAMA, {"r": 3, "lora_alpha": 4, "target_modules": ["q_proj", "mlp.up_proj"],
+                               "rank_pattern": {"up_proj": 1, "0.self_attn.q_proj": 2},
+                               "alpha_pattern": {"q_proj": 5}}),
+    "qwen3": (VARIANTS["qwen3"], {"r": 2, "lora_alpha": 2, "target_modules": ALL_OF_LLAMA,
+                                  "layers_to_transform": [1, 2]}),
+    "neox": (VARIANTS["neox"], {"r": 2, "target_modules": r".*\.(query_key_value|dense)",
+                                "exclude_modules": ["1.attention.dense"]}),
+    "opt": (VARIANTS["opt_post_norm"], {"r": 2, "target_modules": "all-linear",
+                                        "bias": "lora_only"}),
+}
+
+
+def adapted(config, options):
+    torch.manual_seed(1)
+    model, _ = build(config)
+    model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
+    generator = torch.Generator().manual_seed(7)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def train(model):
+    model.train()
+    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
+    optimizer = torch.optim.AdamW(trained.values(), lr=2e-3, weight_decay=0.01)
+    data = torch.tensor(tokens(2 * STEPS * LENGTH + 1))
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        total = 0.0
+        for micro in range(2):
+            at = (2 * step + micro) * LENGTH
+            window = data[at:at + LENGTH + 1]
+            logits = model(window[:-1].unsqueeze(0)).logits[0].float()
+            loss = torch.nn.functional.cross_entropy(logits, window[1:]) / 2
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
+        optimizer.step()
+        losses.append(total)
+    return losses
+
+
+def saved(model, folder):
+    model.save_pretrained(folder, save_embedding_layers=False)
+    for name in os.listdir(folder):
+        if name not in ("adapter_config.json", "adapter_model.safetensors"):
+            os.remove(os.path.join(folder, name))
+
+
+def measure(name, config, options, folder):
+    model = adapted(config, options)
+    saved(model, os.path.join(folder, "lora", name))
+    prompt = torch.tensor([tokens(6)])
+    model.eval()
+    with torch.no_grad():
+        logits = model(torch.tensor([tokens(LENGTH)])).logits[0].float()
+        generated = model.generate(input_ids=prompt, attention_mask=torch.ones_like(prompt),
+                                   max_new_tokens=20, do_sample=False, pad_token_id=0,
+                                   eos_token_id=None)
+    losses = train(model)
+    state = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
+    trained = {n: [p.norm().item(), project(p)] for n, p in sorted(state.items())}
+    merged = model.merge_and_unload()
+    neox = config["model_type"] == "gpt_neox"
+    weights = {("embed_out.weight" if neox and n == "lm_head.weight" else n):
+               [p.norm().item(), project(p)] for n, p in sorted(merged.named_parameters())}
+    return {"config": config, "logits": [round(x, 7) for x in logits[-1].tolist()],
+            "logits_projection": project(logits), "generated": generated[0, 6:].tolist(),
+            "losses": losses, "trained": trained, "merged": weights}
+
+
+def main():
+    torch.set_num_threads(1)
+    folder = sys.argv[1]
+    made = {name: measure(name, *case, folder) for name, case in CASES.items()}
+    with open(os.path.join(folder, "lora.json"), "w", encoding="utf-8") as file:
+        file.write(json.dumps(made, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+
+
+if __name__ == "__main__":
+    main()

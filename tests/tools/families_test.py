@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""Models of every decoder family through the program: from a config alone, from weights, resumed."""
+
+import json
+import os
+import shutil
+
+from cli_testing import CliTest, main, read_json, run, safetensors, with_header
+from model_test import read_tensors
+
+GOLDEN = os.path.join(os.path.dirname(__file__), "../golden/decoders.json")
+# One of a kind; tests/torch/decoder_golden_test.cc has all of them.
+KINDS = ["llama_tied_with_biases", "mistral", "qwen3", "neox", "opt_post_norm"]
+LLAMA = {"model_type": "llama", "vocab_size": 64, "hidden_size": 24, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 40,
+         "max_position_embeddings": 16}
+
+
+class FamiliesTest(CliTest):
+    config = LLAMA | {"n_positions": 16}
+
+    def train_family(self, config, **changes):
+        self.write("model-in/config.json", config)
+        return self.train(tokenizer="bytes", data=self.write("text.txt", "Spillway. " * 80),
+                          **changes)
+
+    def test_from_a_config_to_a_model_that_goes_on(self):
+        with open(GOLDEN, encoding="utf-8") as file:
+            golden = json.load(file)
+        for kind in KINDS:
+            with self.subTest(kind):
+                config = golden[kind]["config"] | {"vocab_size": 256}
+                self.assert_run(self.train_family(config, dtype="fp32"), 0)
+                whole = self.outcome()
+                # Every tensor of transformers' class, by its name.
+                tensors = read_tensors(os.path.join(self.output, "model"))
+                self.assertEqual(sorted(tensors), sorted(golden[kind]["gradients"]))
+                exported = read_json(self.output, "model", "config.json")
+                self.assertEqual({key: exported[key] for key in config}, config)
+                # The same in two runs, the second from the first one's commit.
+                self.begin_afresh()
+                self.assert_run(self.train_family(config, dtype="fp32", steps=2), 0)
+                self.assert_run(self.train_family(config, dtype="fp32", resume=True), 0)
+                self.assertEqual(self.outcome(), whole)
+                self.assert_run(run("generate", "--model", self.output, "--prompt", "Spill",
+                                    "--tokens", "3", "--temperature", "0"), 0)
+                # What was trained is where another run may start.
+                trained = os.path.join(self.dir, "trained")
+                shutil.copytree(os.path.join(self.output, "model"), trained)
+                self.begin_afresh()
+                self.assert_run(self.train_family(config, model=trained, steps=1, lr=0), 0)
+                again = read_tensors(os.path.join(self.output, "model"))
+                self.assertEqual(again, tensors)
+                shutil.rmtree(trained)
+                self.begin_afresh()
+
+    def test_what_was_not_trained_comes_back_shard_by_shard(self):
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, dtype="fp32", steps=1), 0)
+        trained = read_tensors(os.path.join(self.output, "model"))
+        self.begin_afresh()
+        # In three files, in no order of ours, two of the tensors in other dtypes.
+        source, places, header = os.path.join(self.dir, "sharded"), {}, {1: {}, 2: {}, 3: {}}
+        data = {1: b"", 2: b"", 3: b""}
+        for i, (name, (_, shape, raw)) in enumerate(sorted(trained.items())):
+            shard = 1 + i % 3
+            dtype = {0: "BF16", 1: "F16"}.get(i, "F32")
+            if dtype != "F32":  # halves are exact in both
+                raw = (b"\x00\x3f" if dtype == "BF16" else b"\x00\x38") * (len(raw) // 4)
+            begin = len(data[shard])
+            data[shard] += raw
+            header[shard][name] = {"dtype": dtype, "shape": shape,
+                                   "data_offsets": [begin, len(data[shard])]}
+            places[name] = f"model-0000{shard}-of-00003.safetensors"
+        for shard in (1, 2, 3):
+            self.write(f"sharded/model-0000{shard}-of-00003.safetensors",
+                       with_header(json.dumps(header[shard]), data[shard]))
+        self.write("sharded/model.safetensors.index.json", {"metadata": {}, "weight_map": places})
+        self.write("sharded/config.json", LLAMA | {"vocab_size": 256})
+        for changes in ({}, {"train_only": "q_proj"}):
+            self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, model=source, steps=1,
+                                              dtype="fp32", lr=0, **changes), 0)
+            model = os.path.join(self.output, "model")
+            self.assertEqual(read_json(model, "model.safetensors.index.json")["weight_map"], places)
+            self.assertEqual(read_tensors(model), read_tensors(source))
+            self.assertFalse(os.path.exists(os.path.join(model, "weight_places.json")))
+            # As told instead.
+            other = os.path.join(self.dir, "other")
+            self.assert_run(run("export", "--from", self.output, "--to", other, "--dtype", "bf16",
+                                "--max-shard-size", "1GB"), 0)
+            self.assertEqual({t[0] for t in read_tensors(other).values()}, {"BF16"})
+            self.assertTrue(os.path.exists(os.path.join(other, "model.safetensors")))
+            shutil.rmtree(other)
+            self.begin_afresh()
+
+    def test_a_part_is_trained_and_the_rest_goes_through(self):
+        rules = {"train_only": "self_attn", "freeze": "q_proj", "dtype": "fp32"}
+        trained = ("k_proj", "v_proj", "o_proj")
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules, steps=6), 0,
+                        "4 units", "trained")
+        whole = self.outcome()
+        described = read_json(self.output, "run.json")
+        tensors = read_tensors(os.path.join(self.output, "model"))
+        for name, planes in whole["digests"].items():
+            is_trained = any(word in name for word in trained)
+            self.assertEqual(len(planes), 3 if is_trained else 1, name)
+        self.assertEqual(described["trainable_parameters"],
+                         2 * (2 * 12 * 24 + 24 * 24))  # two layers' k and v, and o
+        self.assertGreater(described["parameters"], described["trainable_parameters"])
+        self.begin_afresh()
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules, steps=2), 0)
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules | {"freeze": "k_proj"},
+                                          steps=6, resume=True), 2, "freeze")
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules, steps=6,
+                                          resume=True, offload="cpu"), 0)
+        self.assertEqual(self.outcome(), whole)
+        # A commit in 16 bits is generated from as its export is.
+        self.begin_afresh()
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **rules | {"dtype": "bf16"}), 0)
+        said = [run("generate", "--model", model, "--prompt", "Spill", "--tokens", "8",
+                    "--temperature", "0", "--dtype", "fp32").stdout
+                for model in (self.output, os.path.join(self.output, "model"))]
+        self.assertEqual(said[0], said[1])
+        self.assertTrue(said[0])
+        # What was not trained is what the seed gave, and what a trained model had.
+        self.begin_afresh()
+        self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, dtype="fp32", steps=1, lr=0), 0)
+        first = read_tensors(os.path.join(self.output, "model"))
+        for name, tensor in first.items():
+            same = tensor == tensors[name]
+            self.assertEqual(same, not any(word in name for word in trained), name)
+        self.begin_afresh()
+        for flags, words in (({"freeze": "["}, ("--freeze [", "regular expression")),
+                             ({"train_only": "lora"}, ("--train-only lora", "no parameter")),
+                             ({"freeze": "."}, ("all parameters are frozen",))):
+            self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, **flags), 2, *words)
+            self.assert_nothing_left()
+
+    def test_conversations_are_learnt_and_held(self):
+        golden = os.path.dirname(GOLDEN)
+        tokenizer = read_json(golden, "tokenizers/qwen2/tokenizer.json")
+        count = 1 + max([*tokenizer["model"]["vocab"].values(),
+                         *(token["id"] for token in tokenizer["added_tokens"])])
+        known = {token["content"] for token in tokenizer["added_tokens"]}
+        for name in sorted({"<|im_start|>", "<|im_end|>"} - known):
+            tokenizer["added_tokens"].append({
+                "id": count, "content": name, "single_word": False, "lstrip": False,
+                "rstrip": False, "normalized": False, "special": True})
+            count += 1
+        with open(os.path.join(golden, "chat/qwen2.jinja"), encoding="utf-8") as file:
+            template = file.read()
+        self.write("model-in/tokenizer.json", tokenizer)
+        self.write("model-in/tokenizer_config.json",
+                   {"chat_template": template, "eos_token": "<|im_end|>"})
+        said = [{"role": "user", "content": "Who?"}, {"role": "assistant", "content": "Nobody."}]
+        data = self.write("chat.jsonl", 60 * (json.dumps({"messages": said}) + "\n"))
+        config = LLAMA | {"model_type": "qwen2", "vocab_size": count,
+                          "max_position_embeddings": 128}
+        self.write("model-in/config.json", config)
+        self.assert_run(self.train(data=data, seq_len=32, steps=60, lr=0.02, threads=2), 0)
+        answer = run("generate", "--model", self.output, "--chat", "--prompt", "Who?",
+                     "--temperature", "0", "--tokens", "40")
+        self.assert_run(answer, 0)
+        self.assertEqual(answer.stdout.strip(), "Nobody.")
+        os.remove(self.path("model-in/tokenizer_config.json"))
+        self.begin_afresh()
+        self.assert_run(self.train(data=data, seq_len=32), 2, "chat template")
+
+    # Prompts and completions of these lengths; a newline ends each.
+    PAIRS = [(3, 5), (1, 2), (6, 8), (2, 1), (4, 11), (5, 3), (1, 1), (2, 6)]
+
+    def train_pairs(self, pairs=None, **changes):
+        self.write("model-in/config.json", LLAMA | {"vocab_size": 256})
+        lines = [json.dumps({"prompt": "p" * p, "completion": "c" * c})
+                 for p, c in pairs or self.PAIRS]
+        return self.train(**({"tokenizer": "bytes", "data": self.write("pairs.jsonl", "\n".join(lines)),
+                              "order": "sequential", "dtype": "fp32"} | changes))
+
+    def test_lines_are_samples(self):
+        padded = self.train_pairs(samples="padded")
+        self.assert_run(padded, 0, "8 samples, padded; the longest has 15 positions")
+        labels = [c + 1 for _, c in self.PAIRS]
+        self.assertEqual([row["tokens"] for row in self.rows()],
+                         [labels[i] + labels[i + 1] for i in range(0, 8, 2)])
+        whole = self.outcome()
+        for changes, now in (({}, "not given"), ({"packing": True}, "packed"),
+                             ({"pad_to_max_length": True}, "padded to the maximum")):
+            with self.subTest(changes):
+                self.assert_run(self.train_pairs(resume=True, steps=5, **changes), 2,
+                                "samples was padded and is now " + now)
+        self.assert_run(self.train_pairs(resume=True, packing="False"), 0)  # has finished already
+        self.begin_afresh()
+        # The maximum changes no number but by rounding.
+        self.assert_run(self.train_pairs(pad_to_max_length="True", eval_data=self.path("pairs.jsonl")), 0)
+        for row, (_, loss, *_) in zip(self.rows(), whole["rows"]):
+            self.assertAlmostEqual(row["loss"], loss, places=5)
+        with open(os.path.join(self.output, "eval.jsonl"), encoding="utf-8") as rows:
+            self.assertEqual(json.loads(rows.readline())["tokens"], sum(labels))
+
+    def test_packed_lines(self):
+        changes = {"packing": True, "micro_batch": 1, "steps": 8}
+        # In the order in which rows are full: 8 + 3 + 3 + 2, 8 + 8; and 14, 15.
+        self.assert_run(self.train_pairs(**changes), 0, "8 samples packed into 4 rows")
+        whole = self.outcome()
+        tokens = [row["tokens"] for row in self.rows()]
+        self.assertEqual(tokens[:2], [6 + 3 + 2 + 2, 4 + 7])
+        self.assertEqual(sum(tokens[:4]), sum(c + 1 for _, c in self.PAIRS))
+        self.assertEqual(tokens[:4], tokens[4:])
+        self.begin_afresh()
+        self.assert_run(self.train_pairs(**changes | {"steps": 3}), 0)
+        self.assert_run(self.train_pairs(**changes, resume=True, device_memory="32MiB"), 0)
+        self.assertEqual(self.outcome(), whole)
+        self.begin_afresh()
+        self.assert_run(self.train_pairs(**changes | {"steps": 5}, accumulate=2), 0)
+        expected = self.rows()
+        self.begin_afresh()
+        self.assert_run(self.train_pairs(**changes | {"steps": 5}, ranks=2), 0)
+        for row, other in zip(self.rows(), expected):
+            self.assertEqual(row["tokens"], other["tokens"])
+            self.assertAlmostEqual(row["loss"], other["loss"], places=5)
+        estimate = ["estimate", "--model", self.model, "--packing", "--json", "--seq-len", "16"]
+        self.assert_run(run(*estimate), 0)
+
+    def test_lines_that_are_no_samples(self):
+        long = self.train_pairs(self.PAIRS + [(3, 40), (30, 2)], samples="padded")
+        self.assert_run(long, 0, "1 of 9 samples are longer than --seq-len 16",
+                        "1 of 10 samples are left out")
+        self.begin_afresh()
+        self.assert_run(self.train_pairs([(30, 2)], packing=True), 2, "pairs.jsonl", "no sample has a label",
+                        "a larger --seq-len")
+        self.assert_run(self.train_pairs(data=self.data, packing=True), 2, "data.bin", "--packing",
+                        "give the .jsonl itself")
+        self.assert_run(self.train_pairs(data=self.data, pad_to_max_length=True), 2, "data.bin",
+                        "--samples padded", "only a .jsonl")
+        self.assert_run(self.train_pairs(packing=True, samples="windows"), 2,
+                        "--packing and --samples windows")
+        self.assert_run(self.train_pairs(samples="rows"), 2, "--samples 'rows'", "packed")
+        self.assert_nothing_left()
+
+    def test_what_is_not_built_is_named_with_its_line(self):
+        for change, words in (
+                ({"model_type": "t5"}, ["config.json", "model_type", '"t5"', '"llama"', '"opt"']),
+                ({"rope_scaling": {"rope_type": "longrope", "factor": 2}}, ["longrope", "yarn"]),
+                ({"rope_scaling": {"rope_type": "linear"}}, ["linear", "factor"]),
+                ({"num_key_value_heads": 3}, ["num_key_value_heads 3", "4 heads"]),
+                ({"hidden_act": "prelu"}, ["hidden_act", "prelu", "silu"]),
+                ({"quantization_config": {"bits": 4}}, ["quantization_config", "quantized"]),
+                ({"hidden_size": None}, ["hidden_size"]),
+                ({"architectures": ["LlamaForSequenceClassification"]},
+                 ["LlamaForSequenceClassification", "LlamaForCausalLM"])):
+            with self.subTest(change):
+                self.assert_run(self.train_family(LLAMA | change), 2, *words)
+                self.assert_nothing_left()
+
+    def test_weights_that_do_not_fit_the_config_are_named(self):
+        shapes = {"model.embed_tokens.weight": [64, 24]}
+        self.write("model-in/model.safetensors", safetensors(shapes))
+        self.assert_run(self.train_family(LLAMA), 2, "lm_head.weight [64, 24]",
+                        "is missing (20 of 21 are)")
+        self.write("model-in/model.safetensors",
+                   safetensors(shapes | {"model.layers.0.self_attn.k_proj.weight": [24, 24]}))
+        self.assert_run(self.train_family(LLAMA), 2, "self_attn.k_proj.weight", "[24, 24]",
+                        "[12, 24]")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Frozen weights that are read where they lie, in the model's own files: the bits of a run that
+has them in its swap, whatever becomes of the run; and what is said when the files change."""
+
+import array
+import json
+import os
+import random
+import shutil
+import time
+import unittest
+
+import cli_testing
+from cli_testing import read_text, run, start
+from ranks_testing import RanksCase
+
+
+def model_file(shapes, dtype):
+    """The same values, which bf16 has, in a file of bf16 or of fp32 tensors."""
+    generator = random.Random(7)
+    header, data = {}, bytearray()
+    for name, shape in shapes.items():
+        size = 1
+        for n in shape:
+            size *= n
+        bits = array.array("I")
+        bits.frombytes(array.array("f", (generator.gauss(0, 0.02) for _ in range(size))).tobytes())
+        begin = len(data)
+        data += (array.array("H", (b >> 16 for b in bits)) if dtype == "BF16" else
+                 array.array("I", (b >> 16 << 16 for b in bits))).tobytes()
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [begin, len(data)]}
+    return cli_testing.with_header(json.dumps(header), bytes(data))
+
+
+class InPlaceTest(RanksCase):
+    config = dict(cli_testing.TINY, vocab_size=512, n_positions=32, n_embd=64, n_layer=3, n_head=4)
+    # A unit that is frozen in part, one that is frozen whole, and those before them.
+    trained = r"h\.2\.|h\.1\.mlp|ln_f"
+
+    def setUp(self):
+        super().setUp()
+        # The one with which everything is converted into swap, as fp32 in a bf16 run.
+        self.copied = self.path("copied-in")
+        shapes = cli_testing.gpt2_shapes(self.config)
+        self.write("model-in/model.safetensors", model_file(shapes, "BF16"))
+        self.write("copied-in/config.json", self.config)
+        self.write("copied-in/model.safetensors", model_file(shapes, "F32"))
+        self.weights = os.path.join(self.model, "model.safetensors")
+
+    def flags(self, **changes):
+        return super().flags(**{"dtype": "bf16", "train_only": self.trained, "commit_every": 2,
+                                "steps": 6, **changes})
+
+    def outcome(self, output=None, columns=("step", "loss", "grad_norm", "lr")):
+        found = super().outcome(output, columns)
+        found.pop("exported", None)  # in the dtype of the model that the run started from
+        return found
+
+    def expected(self, **changes):
+        """Of a run that has all of it in its swap; what it says, and what it wrote at its start."""
+        result = run(*self.flags(model=self.copied, **changes))
+        self.assert_run(result, 0)
+        self.assertNotIn("stay in the model's files", result.stderr)
+        outcome, written = self.outcome(), self.written()
+        self.begin_afresh()
+        return outcome, written, result.stderr
+
+    def written(self):
+        return int(read_text(self.output, "bytes-written"))
+
+    def swap_bytes(self):
+        return sum(os.path.getsize(os.path.join(folder, name))
+                   for folder, _, names in os.walk(self.swap) for name in names if name == "tiles")
+
+    @staticmethod
+    def data_bytes(header):
+        return max(tensor["data_offsets"][1] for name, tensor in header.items()
+                   if name != "__metadata__")
+
+    def export(self):
+        shutil.rmtree(self.path("exported"), ignore_errors=True)
+        return run("export", "--from", self.output, "--to", self.path("exported"))
+
+    def files_of(self, output=None):
+        return {extent["file"] for extent in self.inspect(output)["extents"]}
+
+    # -- one rank --------------------------------------------------------------------------
+
+    def test_same_bits_and_nothing_written(self):
+        expected, written, said = self.expected()
+        self.assertIn("of the frozen weights are copied once into swap", said)
+        swapped = self.swap_bytes()
+        result = self.train()
+        self.assert_run(result, 0, "of frozen weights stay in the model's files")
+        self.assertNotIn("copied once", result.stderr)
+        self.assertEqual(self.outcome(), expected)
+        self.assertEqual(swapped, 0)  # it was removed
+        self.assertTrue(read_text(self.output, "manifest-rank0").startswith("spillway-manifest 3 "))
+        self.assertIn(self.weights, self.files_of())
+        # What is frozen is neither written nor in the store: wte, wpe, two thirds of what is
+        # frozen in a layer, padded.
+        frozen = [extent for extent in self.inspect()["extents"] if extent["file"] == self.weights]
+        in_place = sum(extent["bytes"] for extent in frozen)
+        self.assertGreater(in_place, 512 * 64 * 2)
+        self.assertGreaterEqual(written - self.written(), in_place)
+        self.assertLess(written - self.written(), in_place + 4 * 4096)
+        self.assertEqual({extent["plane"] for extent in frozen}, {"weight"})
+        # An export reads them there, too.
+        self.assert_run(self.export(), 0)
+        with open(self.path("exported/model.safetensors"), "rb") as file:
+            exported = file.read()
+        header = json.loads(exported[8:8 + int.from_bytes(exported[:8], "little")])
+        first, last = header["transformer.wte.weight"]["data_offsets"]
+        with open(self.weights, "rb") as file:
+            content = file.read()
+        self.assertIn(exported[len(exported) - self.data_bytes(header):][first:last], content)
+
+    def test_every_placement(self):
+        expected, _, _ = self.expected()
+        for changes in ({"offload": "cpu"}, {"offload": "none"}, {"offload": "auto"},
+                        {"offload": "none", "swap": None}, {"offload": "cpu", "no_commit": True},
+                        {"no_commit": True}, {"io_engine": "threads"},
+                        {"offload": "none", "swap": None, "no_commit": True},
+                        {"device_memory": "5MiB", "host_memory": "5MiB"}):
+            with self.subTest(**changes):
+                self.begin_afresh()
+                if changes.get("no_commit"):
+                    changes = dict(changes, commit_every=None)
+                self.assert_run(self.train(**changes), 0)
+                if changes.get("no_commit"):
+                    rows = [(row["step"], row["loss"]) for row in self.rows()]
+                    self.assertEqual(rows, [row[:2] for row in expected["rows"]])
+                else:
+                    self.assertEqual(self.outcome(), expected)
+
+    def test_fp32_and_a_tensor_of_another_dtype(self):
+        shapes = cli_testing.gpt2_shapes(self.config)
+        self.assert_run(self.train(model=self.copied, dtype="fp32"), 0, "stay in the model's files")
+        in_place = self.outcome()
+        self.begin_afresh()
+        # One tensor of a frozen unit in bf16: that unit alone is copied.
+        raw = bytearray(model_file(shapes, "F32"))
+        size = int.from_bytes(raw[:8], "little")
+        header, data = json.loads(raw[8:8 + size]), bytes(raw[8 + size:])
+        begin, end = header["h.0.ln_1.weight"]["data_offsets"]
+        other, moved = {}, bytearray()
+        for name, tensor in header.items():
+            first, last = tensor["data_offsets"]
+            values = data[first:last]
+            if name == "h.0.ln_1.weight":
+                values = b"".join(values[i + 2:i + 4] for i in range(0, len(values), 4))
+            other[name] = dict(tensor, dtype="BF16" if name == "h.0.ln_1.weight" else "F32",
+                               data_offsets=[len(moved), len(moved) + len(values)])
+            moved += values
+        self.assertEqual(end - begin, 4 * 64)
+        self.write("mixed-in/config.json", self.config)
+        self.write("mixed-in/model.safetensors",
+                   cli_testing.with_header(json.dumps(other), bytes(moved)))
+        self.assert_run(self.train(model=self.path("mixed-in"), dtype="fp32"), 0,
+                        "stay in the model's files", "they are not fp32")
+        self.assertEqual(self.outcome(), in_place)
+
+    def test_kill_and_resume(self):
+        expected, _, _ = self.expected(steps=8)
+        generator = random.Random(5)
+        kills = 0
+        for moment in range(6):
+            self.begin_afresh()
+            process = start(*self.flags(steps=8))
+            self.wait_for(lambda: os.path.exists(os.path.join(self.output, "lock")), process)
+            time.sleep(generator.uniform(0, 0.15))
+            process.kill()
+            kills += process.wait() != 0
+            self.assert_run(run(*self.flags(steps=8, resume=True)), 0)
+            self.assertEqual(self.outcome(), expected, f"moment {moment}")
+        self.assertGreater(kills, 0)
+
+    def test_copies_of_commits(self):
+        expected, _, _ = self.expected()
+        persist = self.path("persist")
+        self.assert_run(self.train(steps=6, persist=persist, keep=2), 0)
+        copies = sorted(name for name in os.listdir(persist) if name != "lock")
+        self.assertEqual(len(copies), 2)
+        for name in copies:
+            copy = os.path.join(persist, name)
+            self.assertIn(self.weights, self.files_of(copy))
+            self.assertLess(os.path.getsize(os.path.join(copy, "tiles")),
+                            sum(extent["bytes"] for extent in self.inspect(copy)["extents"]))
+        self.assertEqual(self.inspect(os.path.join(persist, copies[1]))["digest"],
+                         self.inspect()["digest"])
+        # The older copy is all that is left.
+        self.begin_afresh()
+        shutil.rmtree(os.path.join(persist, copies[1]))
+        self.assert_run(self.train(steps=6, persist=persist, keep=2, resume=True), 0,
+                        "resuming after step 4")
+        self.assertEqual(self.inspect()["digests"], expected["digests"])
+        self.assertIn(self.weights, self.files_of())
+
+    def test_other_swap_paths_and_a_moved_model(self):
+        expected, _, _ = self.expected()
+        second, moved = self.path("second-swap"), self.path("moved-in")
+        os.makedirs(second)
+        for swap in (self.swap, second):
+            for model in (self.model, moved):
+                with self.subTest(swap=swap, model=model):
+                    self.begin_afresh()
+                    stopped = start(*self.flags(commit_every=1))
+                    self.wait_for_rows(stopped, 3)
+                    stopped.terminate()
+                    self.assertEqual(stopped.wait(), 75)
+                    if model == moved:
+                        shutil.move(self.model, moved)
+                    result = self.train(resume=True, model=model, swap=swap)
+                    self.assert_run(result, 0, "is not there any more" if model == moved else "",
+                                    "moving" if swap == second else "")
+                    self.assertEqual(self.outcome(), expected)
+                    self.assertEqual({os.path.dirname(file) for file in self.files_of()
+                                      if file.endswith(".safetensors")}, {model})
+                    if model == moved:
+                        shutil.move(moved, self.model)
+
+    def test_files_that_change(self):
+        stopped = start(*self.flags(steps=60, commit_every=1))
+        self.wait_for_rows(stopped, 2)
+        stopped.terminate()
+        self.assertEqual(stopped.wait(), 75)
+        good = read_text(self.output, "manifest-rank0")
+        with open(self.weights, "rb") as file:
+            content = file.read()
+        # The last value of a frozen tensor: the model's fingerprint does not reach it.
+        size = int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:8 + size])
+        at = 8 + size + header["wte.weight"]["data_offsets"][1] - 1
+        with open(self.weights, "r+b") as file:
+            file.seek(at)
+            file.write(bytes([content[at] ^ 1]))
+        self.assert_run(self.train(steps=60, resume=True), 4, "wte.weight", self.weights,
+                        "not the bytes that the run has read there before")
+        self.assertEqual(read_text(self.output, "manifest-rank0"), good)
+        self.assert_run(self.export(), 4, "wte.weight")
+        # As it was, but shorter; not there; and whole again.
+        os.truncate(self.weights, len(content) - 1)
+        self.assertNotEqual(self.train(steps=60, resume=True).returncode, 0)
+        os.unlink(self.weights)
+        self.assert_run(self.export(), 4, self.weights, "is missing")
+        self.assertEqual(self.inspect_code(), 4)
+        with open(self.weights, "wb") as file:
+            file.write(content)
+        self.assert_run(self.train(steps=8, resume=True), 0)
+
+    def inspect_code(self):  # it digests what is there
+        return run("inspect", self.output, "--json").returncode
+
+    def test_a_file_that_changes_under_the_run(self):
+        process = self.start(self.flags(steps=100000, commit_every=1))
+        self.wait_for_rows(process, 2)
+        with open(self.weights, "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            last = file.read(1)
+            file.seek(os.path.getsize(self.weights) // 4)
+            file.write(bytes(64))
+        self.assertTrue(last)
+        _, said = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 4, said)
+        self.assertIn("has changed while the run was reading it", said)
+        self.assertIn(self.weights, said)
+
+    # -- ranks -----------------------------------------------------------------------------
+
+    def manifest(self, rank):
+        folder = os.path.join(self.output, "ranks", str(rank)) if rank else self.output
+        return read_text(folder, f"manifest-rank{rank}")
+
+    def test_ranks(self):
+        for ranks, shard in ((2, "full"), (3, "optimizer"), (2, "none"), (4, "gradients")):
+            with self.subTest(ranks=ranks, shard=shard):
+                self.begin_afresh()
+                self.go(ranks, model=self.copied, shard=shard, dtype="bf16")
+                expected = self.outcome()
+                self.begin_afresh()
+                self.go(ranks, shard=shard, dtype="bf16")
+                self.assertEqual(self.outcome(), expected)
+                for rank in range(ranks):
+                    self.assertIn(self.weights, self.manifest(rank))
+
+    def test_other_numbers_of_ranks(self):
+        outcomes = []
+        for model in (self.copied, self.model):
+            self.begin_afresh()
+            for i, ranks in enumerate((1, 2, 3, 1)):
+                self.go(ranks, model=model, steps=2 * i + 2, resume=i > 0, dtype="bf16")
+                if model == self.model:
+                    for rank in range(ranks):
+                        self.assertIn(self.weights, self.manifest(rank))
+            outcomes.append(self.outcome())
+        self.assertEqual(*outcomes)
+
+
+if __name__ == "__main__":
+    cli_testing.main()

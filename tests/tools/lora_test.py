@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""LoRA through the program: from a model directory to an adapter, which goes on, is generated with
+and is merged."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+
+from cli_testing import CliTest, main, read_json, run
+from model_test import read_tensors
+
+LLAMA = {"model_type": "llama", "vocab_size": 256, "hidden_size": 24, "num_hidden_layers": 2,
+         "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 40,
+         "max_position_embeddings": 16}
+LORA = {"lora_r": 2, "lora_alpha": 6, "lora_targets": "all-linear", "lora_dropout": 0.1,
+        "dtype": "fp32"}
+
+
+class LoraTest(CliTest):
+    config = LLAMA | {"n_positions": 16}
+
+    def setUp(self):
+        super().setUp()
+        self.write("model-in/config.json", LLAMA)
+        self.text = self.write("text.txt", "Spillway. " * 80)
+        self.base = os.path.join(self.dir, "base")
+        self.assert_run(self.train_here(steps=6, lr=3e-3, dtype="fp32"), 0)
+        shutil.copytree(os.path.join(self.output, "model"), self.base)
+        self.begin_afresh()
+
+    def train_here(self, **changes):
+        return self.train(**{"tokenizer": "bytes", "data": self.text, **changes})
+
+    def adapt(self, **changes):
+        return self.train_here(**{"model": self.base, **LORA, **changes})
+
+    def adapter(self, folder=None):
+        return os.path.join(folder or self.output, "adapter")
+
+    def weights(self, folder=None):
+        return read_tensors(os.path.join(self.adapter(folder), "adapter_model.safetensors"))
+
+    def continuation(self, *flags):
+        result = run("generate", *flags, "--prompt", "Spill", "--tokens", "12", "--temperature",
+                     "0", "--dtype", "fp32")
+        self.assert_run(result, 0)
+        return result.stdout
+
+    def test_an_adapter_is_trained_in_any_placement_and_goes_on(self):
+        self.assert_run(self.adapt(steps=6), 0, "beside 14 matrices", "the adapter is in")
+        whole, weights = self.outcome(), self.weights()
+        self.assertFalse(os.path.exists(os.path.join(self.output, "model")))
+        self.assertEqual(len(weights), 28)
+        described = read_json(self.output, "run.json")
+        self.assertEqual(described["trainable_parameters"],
+                         sum(len(raw) // 4 for _, _, raw in weights.values()))
+        # Only adapters have more than a weight.
+        for name, planes in whole["digests"].items():
+            self.assertEqual(len(planes), 3 if ".lora_" in name else 1, name)
+        # In memory, and with a kill between: the same bits.
+        self.begin_afresh()
+        self.assert_run(self.adapt(steps=6, offload="none"), 0)
+        self.assertEqual(self.weights(), weights)
+        self.begin_afresh()
+        process = self.start(self.flags(model=self.base, data=self.text, tokenizer="bytes", **LORA,
+                                        steps=6, commit_every=1), stderr=subprocess.DEVNULL)
+        self.wait_for_rows(process, 3)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.assert_run(self.adapt(steps=6, commit_every=1, resume=True), 0)
+        self.assertEqual(self.weights(), weights)
+        self.assertEqual(self.outcome()["digests"], whole["digests"])
+        self.assert_run(self.adapt(steps=8, resume=True, lora_alpha=5), 2, "adapters")
+
+    def test_it_is_generated_with_and_merged(self):
+        self.assert_run(self.adapt(steps=6, lr=3e-2, lora_targets="q_proj,down_proj",
+                                   modules_to_save="lm_head"), 0, "lm_head.weight")
+        config = read_json(self.adapter(), "adapter_config.json")
+        self.assertEqual(config["target_modules"], ["q_proj", "down_proj"])
+        self.assertEqual(config["base_model_name_or_path"], self.base)
+        said = self.continuation("--model", self.output)
+        self.assertNotEqual(said, self.continuation("--model", self.base))
+        self.assertEqual(said, self.continuation("--model", self.base, "--adapter",
+                                                 self.adapter()))
+        merged = os.path.join(self.dir, "merged")
+        self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
+        self.assertEqual(said, self.continuation("--model", merged))
+        before, after = read_tensors(self.base), read_tensors(merged)
+        self.assertEqual(sorted(before), sorted(after))
+        changed = {name for name in before if before[name] != after[name]}
+        self.assertEqual({name.split(".")[-2] for name in changed},
+                         {"q_proj", "down_proj", "lm_head"})
+        self.assertFalse(os.path.exists(os.path.join(merged, "adapter_config.json")))
+        # Beside a model's own files an adapter leaves these alone.
+        self.assert_run(run("export", "--from", self.output, "--to", merged), 0)
+        self.assertEqual(read_tensors(merged), after)
+        # A run that begins where it ended.
+        kept = os.path.join(self.dir, "kept")
+        shutil.copytree(self.adapter(), kept)
+        weights = self.weights()
+        self.begin_afresh()
+        self.assert_run(self.train_here(model=self.base, adapter=kept, steps=1, lr=0,
+                                        dtype="fp32"), 0)
+        self.assertEqual(self.weights(), weights)
+
+    def test_a_config_of_peft_says_all_of_it(self):
+        config = {"peft_type": "LORA", "r": 3, "lora_alpha": 4, "target_modules": ["v_proj"],
+                  "layers_to_transform": [1], "use_dora": False, "lora_bias": False}
+        path = self.write("adapter_config.json", config)
+        flags = {"model": self.base, "peft_config": path, "steps": 1}
+        self.assert_run(self.train_here(**flags), 0, "beside 1 matrix")
+        self.assertEqual([name.split(".")[4] for name in self.weights()], ["1", "1"])
+        self.begin_afresh()
+        for change, words in [
+                ({"use_dora": True}, ["use_dora", "adapter_config.json:"]),
+                ({"target_modules": ["v_projection"]}, ["v_projection", "v_proj", "all-linear"]),
+                ({"target_modules": ["embed_tokens"]}, ["no linear layer", "--modules-to-save"]),
+                ({"modules_to_save": ["lm_headed"]}, ["lm_headed", "not in the model"]),
+                ({"r": 0}, ["r is 0"]),
+                ({"target_modules": "(v_proj"}, ["(v_proj", "regular expression"]),
+                ({"layers_to_transform": [7]}, ["v_proj", "layers"]),
+                ({"a_new_kind": True}, ["a_new_kind is true"])]:
+            with self.subTest(change):
+                self.write("adapter_config.json", config | change)
+                self.assert_run(self.train_here(**flags), 2, *words)
+                self.assertFalse(os.path.exists(self.output))
+
+    def test_what_does_not_fit_is_refused_before_anything_is_written(self):
+        for changes, words in [
+                ({"lora_r": 0}, ["--lora-r '0'"]),
+                ({"lora_dropout": 1}, ["--lora-dropout '1'"]),
+                ({"lora_bias": "some"}, ["--lora-bias", "lora_only"]),
+                ({"lora_targets": "wq"}, ["wq", "q_proj"]),
+                ({"lora_r": None}, ["needs --lora-r"]),
+                ({"adapter": "elsewhere"}, ["--lora-r", "--adapter"])]:
+            with self.subTest(changes):
+                self.assert_run(self.adapt(**changes), 2, *words)
+                self.assertFalse(os.path.exists(self.output))
+        only = {"model": self.base, "dtype": "fp32", "steps": 1}
+        self.assert_run(self.train_here(**only, adapter="elsewhere"), 2, "elsewhere")
+        # Another model's.
+        self.assert_run(self.adapt(steps=1), 0)
+        kept = os.path.join(self.dir, "kept")
+        shutil.copytree(self.adapter(), kept)
+        self.begin_afresh()
+        wide = self.write("wide/config.json", LLAMA | {"hidden_size": 32})
+        self.assert_run(self.train_here(**only | {"model": os.path.dirname(wide)}, adapter=kept), 2,
+                        "[2, 24]", "[2, 32]")
+        config = read_json(kept, "adapter_config.json")
+        self.write("kept/adapter_config.json", json.dumps(config | {"layers_to_transform": [0]}))
+        self.assert_run(self.train_here(**only, adapter=kept), 2, "layers.1", "another")
+        self.assert_run(run("generate", "--model", self.base, "--adapter", kept, "--prompt", "a"),
+                        2, "layers.1")
+        os.remove(os.path.join(kept, "adapter_model.safetensors"))
+        self.assert_run(self.train_here(**only, adapter=kept), 2, "adapter_model.safetensors")
+        self.assertFalse(os.path.exists(self.output))
+        # A run without adapters has none to merge, whatever one of before its first commit has left.
+        self.write("out/source/adapter_config.json", config)
+        self.assert_run(self.train_here(**only), 0)
+        self.assertTrue(os.path.exists(os.path.join(self.output, "model")))
+        self.assert_run(run("export", "--from", self.output, "--to", os.path.join(self.dir, "m"),
+                            "--merge"), 2, "no adapters")
+
+
+if __name__ == "__main__":
+    main()

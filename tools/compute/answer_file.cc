@@ -1,0 +1,87 @@
+#include "tools/compute/answer_file.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr uint64_t kMostAnswerBytes = uint64_t{4} << 30;
+
+std::string LineOf(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AnswerFile>> AnswerFile::Open(const std::string& path,
+                                                             const ordered_json& identity) {
+  // What FileSystem takes is absolute.
+  std::error_code error;
+  auto file = std::unique_ptr<AnswerFile>(
+      new AnswerFile(std::filesystem::absolute(path, error).lexically_normal().string()));
+  auto left = ReadSmallFile(file->partial_path_, kMostAnswerBytes, SymbolicLink::kRefuse);
+  if (!left.ok() && !absl::IsNotFound(left.status())) return left.status();
+  file->identity_ = identity;
+  if (left.ok()) RETURN_IF_ERROR(file->TakeUp(*left));
+  ASSIGN_OR_RETURN(file->partial_, OpenInPlace(FileSystem::Real(), file->partial_path_));
+  return file;
+}
+
+AnswerFile::~AnswerFile() {
+  if (partial_ == nullptr || written_bytes_ > 0) return;
+  (void)RemoveIfThere(FileSystem::Real(), partial_path_);  // nothing is lost with it
+}
+
+absl::Status AnswerFile::TakeUp(const std::string& content) {
+  bool first = true;
+  for (size_t at = 0, end; (end = content.find('\n', at)) != std::string::npos; at = end + 1) {
+    const std::string text = content.substr(at, end - at);
+    const ordered_json line = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (first) {
+      for (const auto& [key, value] : identity_.items()) {
+        if (line.is_object() && line.contains(key) && line[key] == value) continue;
+        return absl::FailedPreconditionError(absl::StrCat(
+            partial_path_, " holds answers of another run (its ", key, " is ",
+            line.is_object() && line.contains(key) ? line[key].dump() : "not there", ", now ",
+            value.dump(), "): finish that run with its flags, or remove the file"));
+      }
+    } else if (line.is_object() && line.contains("row") && line["row"].is_number_unsigned() &&
+               line.contains("answer")) {
+      answers_[line["row"].get<int64_t>()] = LineOf(line["answer"]);
+    } else {
+      return WrongBytesError(absl::StrCat(partial_path_, ", at byte ", at,
+                                          ": this is no answer; remove the file to start again"));
+    }
+    first = false;
+    written_bytes_ = end + 1;  // a line that was cut short is written over
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AnswerFile::AppendLine(const ordered_json& line) {
+  const std::string text = LineOf(line) + "\n";
+  RETURN_IF_ERROR(partial_->WriteAt(written_bytes_, text.data(), text.size()));
+  written_bytes_ += text.size();
+  return partial_->Sync();
+}
+
+absl::Status AnswerFile::Add(int64_t row, const ordered_json& answer) {
+  if (written_bytes_ == 0) RETURN_IF_ERROR(AppendLine(identity_));
+  answers_[row] = LineOf(answer);
+  return AppendLine({{"row", row}, {"answer", answer}});
+}
+
+absl::Status AnswerFile::Finish() {
+  std::string content;
+  for (const auto& [row, answer] : answers_) absl::StrAppend(&content, answer, "\n");
+  RETURN_IF_ERROR(WriteFileAtomically(path_, content));
+  partial_.reset();
+  return RemoveIfThere(FileSystem::Real(), partial_path_);
+}
+
+}  // namespace spillway

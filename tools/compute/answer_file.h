@@ -1,0 +1,50 @@
+// The answers of a run of predict on disk: each is kept as soon as it is whole, in FILE.partial,
+// and FILE appears when all are there, in the prompts' order.
+//
+// FILE.partial is .jsonl, too: first an object that says which run it is of, then
+// {"row": number of the prompt, "answer": {...}} for each, as they ended.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "io/file_system.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// One thread.
+class AnswerFile {
+ public:
+  // Takes up what an earlier run of the same `identity` (an object of plain values) left.
+  // kFailedPrecondition, with the first difference, where it was another's.
+  static absl::StatusOr<std::unique_ptr<AnswerFile>> Open(const std::string& path,
+                                                          const nlohmann::ordered_json& identity);
+
+  ~AnswerFile();
+
+  bool Has(int64_t row) const { return answers_.count(row) > 0; }
+  size_t size() const { return answers_.size(); }
+
+  // Durable when it returns.
+  absl::Status Add(int64_t row, const nlohmann::ordered_json& answer);
+
+  // All are there: writes FILE, atomically, and removes FILE.partial.
+  absl::Status Finish();
+
+ private:
+  explicit AnswerFile(const std::string& path) : path_(path), partial_path_(path + ".partial") {}
+  absl::Status TakeUp(const std::string& content);
+  absl::Status AppendLine(const nlohmann::ordered_json& line);
+
+  const std::string path_, partial_path_;
+  nlohmann::ordered_json identity_;
+  std::map<int64_t, std::string> answers_;  // as they are written
+  std::unique_ptr<File> partial_;
+  uint64_t written_bytes_ = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,223 @@
+#include "tools/compute/text_model.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter_export.h"
+#include "engine/data/load_tokenizer.h"
+#include "engine/families/generation_config.h"
+#include "engine/layers/decoder.h"
+#include "engine/machine/compute_precision.h"
+#include "engine/run/committed_weights.h"
+#include "engine/torch/adapted_model.h"
+#include "engine/torch/open_compute.h"
+#include "engine/tuning/tuned_io.h"
+#include "engine/weights/model_files.h"
+#include "engine/weights/named_weights.h"
+#include "io/base/format_bytes.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool HasConfig(const std::string& directory) {
+  std::error_code error;
+  return fs::exists(directory + "/config.json", error);
+}
+
+absl::Status OpenRun(const std::string& output, TextModel& opened) {
+  auto run = OpenCommittedRun(output);
+  if (absl::IsNotFound(run.status()) && HasConfig(output + "/model")) {
+    opened.files = output + "/model";  // --no-commit leaves only this
+    return absl::OkStatus();
+  }
+  if (absl::IsNotFound(run.status())) {
+    return absl::NotFoundError(
+        absl::StrCat("--model ", output,
+                     " is neither a Hugging Face directory (there is no config.json) nor the "
+                     "OUTPUT of a run with a commit"));
+  }
+  RETURN_IF_ERROR(run.status());
+  RETURN_IF_ERROR(run->OpenOtherParts());
+  if (!HasConfig(SourceDirectory(output))) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        output, "/source/config.json is missing: that run was not made by spillway train"));
+  }
+  opened.files = SourceDirectory(output);
+  opened.dtype = run->state.dtype;
+  opened.run = std::make_unique<CommittedRun>(*std::move(run));
+  LogInfo(absl::StrCat("the model after step ", opened.run->state.step, " of ", output));
+  return absl::OkStatus();
+}
+
+// What a run was trained with.
+absl::Status AdaptAsTrained(TextModel& opened) {
+  ASSIGN_OR_RETURN(const auto saved, SavedAdapterConfig(opened.files));
+  if (!saved) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const LoraConfig lora, ParseAdapterConfig(saved->dump(), kAdapterConfigName));
+  ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(opened.model, lora, /*training=*/false));
+  opened.model = std::move(adapted.model);
+  return absl::OkStatus();
+}
+
+// With that of --adapter.
+absl::Status AdaptWith(const std::string& directory, TextModel& opened) {
+  if (opened.run) {
+    return absl::InvalidArgumentError(
+        "--adapter belongs to a model directory: a run has what it was trained with");
+  }
+  ASSIGN_OR_RETURN(opened.adapter, AdapterFile::Open(directory));
+  ASSIGN_OR_RETURN(AdaptedModel adapted,
+                   AdaptModel(opened.model, opened.adapter->config(), /*training=*/false));
+  RETURN_IF_ERROR(opened.adapter->Match(opened.config.shape.model, adapted.layout));
+  opened.model = std::move(adapted.model);
+  ASSIGN_OR_RETURN(const std::string fingerprint, opened.adapter->Fingerprint());
+  absl::StrAppend(&opened.weights_name, " adapter ", fingerprint);
+  opened.base_weights = std::move(opened.weights);
+  opened.weights =
+      std::make_unique<AdaptedWeights>(opened.base_weights.get(), opened.adapter.get(), nullptr);
+  return absl::OkStatus();
+}
+
+absl::Status OpenModel(const std::string& directory, TextModel& opened) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    return absl::NotFoundError(absl::StrCat("--model ", directory, " is not a directory"));
+  }
+  opened.files = directory;
+  if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
+  ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files));
+  ASSIGN_OR_RETURN(opened.model, BuildDecoder(opened.config.decoder));
+  if (opened.run) {
+    opened.weights = NewCommittedWeights(opened.run.get());
+    opened.weights_name = absl::StrCat("step ", opened.run->state.step);
+    return AdaptAsTrained(opened);
+  }
+  ASSIGN_OR_RETURN(opened.safetensors, SafetensorsModel::Open(opened.files));
+  ASSIGN_OR_RETURN(opened.weights,
+                   OpenNamedWeights(TensorNamesOf(opened.config), opened.safetensors.get()));
+  ASSIGN_OR_RETURN(opened.weights_name, opened.safetensors->Fingerprint());
+  opened.dtype = opened.safetensors->dtype();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<GenerationConfig> FindGenerationConfig(const TextTask& task,
+                                                      const std::string& files) {
+  if (task.generation_config == "none") return GenerationConfig();
+  const bool given = !task.generation_config.empty();
+  auto document =
+      ReadStrictJson(given ? task.generation_config : files + "/generation_config.json");
+  if (!given && absl::IsNotFound(document.status())) return GenerationConfig();
+  RETURN_IF_ERROR(document.status());
+  return ParseGenerationConfig(*document);
+}
+
+GeneratorOptions OptionsOf(const TextTask& task, DType dtype) {
+  GeneratorOptions options;
+  options.dtype = task.dtype.value_or(dtype);
+  options.device_memory_bytes = task.device_memory_bytes;
+  options.host_memory_bytes = task.host_memory_bytes;
+  options.swap_paths = task.swap_paths;
+  if (const auto tuned = FindTuning(options.swap_paths)) ApplyTuning(*tuned, {}, &options.io);
+  options.threads = task.threads;
+  return options;
+}
+
+const char* PlaceOf(Tier tier) {
+  switch (tier) {
+    case Tier::kDevice:
+      return "device memory";
+    case Tier::kHost:
+      return "host memory";
+    case Tier::kNvme:
+      return "files below --swap";
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature) {
+  auto opened = std::make_unique<TextModel>();
+  RETURN_IF_ERROR(OpenModel(task.model, *opened));
+  if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, *opened));
+  ASSIGN_OR_RETURN(const GenerationConfig config, FindGenerationConfig(task, opened->files));
+  for (const std::string& warning : config.warnings) LogWarning(warning);
+  opened->sampling = SamplingOf(task.sampling, config, temperature);
+  opened->new_tokens = task.sampling.tokens.value_or(config.max_new_tokens.value_or(100));
+  ASSIGN_OR_RETURN(
+      opened->tokenizer,
+      MakeTokenizer(task.tokenizer.empty() ? "model" : task.tokenizer, opened->files, {}));
+  std::vector<int64_t>& ends = opened->sampling.ends;
+  const std::optional<uint32_t> end = opened->tokenizer->end_of_text();
+  if (ends.empty() && end) ends = {*end};
+  if (task.ignore_end) ends.clear();
+  return opened;
+}
+
+JinjaValue UserMessage(const std::string& content) {
+  const JinjaValue message = {{"role", "user"}, {"content", content}};
+  return JinjaValue::array({message});
+}
+
+absl::StatusOr<std::vector<int64_t>> EncodePrompt(const TextModel& model, const std::string& prompt,
+                                                  const JinjaValue& messages) {
+  const Tokenizer& tokenizer = *model.tokenizer;
+  std::vector<int64_t> tokens;
+  if (!messages.is_null()) {
+    ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
+    ASSIGN_OR_RETURN(const JinjaText written, format->RenderText(messages, true));
+    ASSIGN_OR_RETURN(tokens, tokenizer.Encode(written.text));
+  } else {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> text, tokenizer.Encode(prompt));
+    tokens = tokenizer.Around(text, std::nullopt).tokens;
+  }
+  const int64_t vocabulary = model.config.decoder.vocabulary;
+  for (const int64_t token : tokens) {
+    if (token < vocabulary) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the prompt has token ", token, " and the model knows ", vocabulary,
+                     ": the tokenizer (", std::string(tokenizer.kind()), ") is not the model's"));
+  }
+  const int64_t positions = model.config.decoder.longest_sequence();
+  if (tokens.empty())
+    return absl::InvalidArgumentError("the prompt has no tokens: give a longer one");
+  if (static_cast<int64_t>(tokens.size()) > positions) {
+    return absl::InvalidArgumentError(absl::StrCat("the prompt has ", tokens.size(),
+                                                   " tokens and the model knows ", positions,
+                                                   " positions: give a shorter one"));
+  }
+  return tokens;
+}
+
+absl::Status StartGenerator(const TextTask& task, int rows, int64_t prompt_tokens,
+                            TextModel& model) {
+  GeneratorOptions options = OptionsOf(task, model.dtype);
+  ASSIGN_OR_RETURN(const DeviceChoice choice,
+                   ChooseComputeDevice(task.device, options.dtype, options.device_memory_bytes));
+  if (task.device == "auto") LogInfo(choice.Sentence());
+  RETURN_IF_ERROR(CheckCompute(task.compute, options.dtype));
+  options.fp32_products =
+      options.dtype != DType::kFloat32 &&
+      ChooseCompute(task.compute, options.dtype, choice.gpu.has_value()) == DType::kFloat32;
+  ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes);
+  options.positions = model.config.decoder.longest_sequence();
+  options.rows = rows;
+  options.prompt_tokens = prompt_tokens;
+  options.new_tokens = model.new_tokens;
+  ASSIGN_OR_RETURN(model.compute, OpenCompute(choice));
+  options.place = model.compute->place;
+  ASSIGN_OR_RETURN(model.generator, Generator::Create(model.model, model.weights.get(), options));
+  const int64_t positions = std::min(options.positions, prompt_tokens + options.new_tokens);
+  LogInfo(absl::StrCat("key-value caches of ", rows, rows == 1 ? " text" : " texts", " of ",
+                       positions, " positions: ", FormatBytes(model.generator->kept_bytes()),
+                       " in ", PlaceOf(model.generator->kept_tier())));
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

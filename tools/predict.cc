@@ -1,0 +1,73 @@
+// spillway predict: its flags; tools/compute/predict.cc answers the file.
+#include <memory>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "io/base/status.h"
+#include "tools/commands.h"
+#include "tools/compute_library.h"
+#include "tools/text_flags.h"
+
+namespace spillway {
+namespace {
+
+constexpr int kMostRows = 4096;
+
+struct PredictFlags {
+  PredictTask task;
+  TextFlags text;
+};
+
+absl::StatusOr<PredictTask> ReadPredictTask(const PredictFlags& flags) {
+  PredictTask task = flags.task;
+  if (task.batch < 1 || task.batch > kMostRows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--batch ", task.batch, " is not from 1 to ", kMostRows));
+  }
+  if (!absl::EndsWith(task.out, ".jsonl")) {
+    return absl::InvalidArgumentError(absl::StrCat("--out ", task.out, " is not a .jsonl file"));
+  }
+  if (task.out == task.data) {
+    return absl::InvalidArgumentError("--out is --data: give it another name");
+  }
+  RETURN_IF_ERROR(ReadTextFlags(flags.text, task));
+  return task;
+}
+
+CommandOutcome Predict(const PredictFlags& flags) {
+  const absl::StatusOr<PredictTask> task = ReadPredictTask(flags);
+  if (!task.ok()) return {task.status()};
+  const absl::StatusOr<ComputeLibrary*> compute = OpenComputeLibrary();
+  if (!compute.ok()) return {compute.status()};
+  return (*compute)->Predict(*task);
+}
+
+}  // namespace
+
+void AddPredictCommand(CLI::App& app, CommandFunction* run) {
+  CLI::App* command = app.add_subcommand("predict", "Answer a file of prompts");
+  auto flags = std::make_shared<PredictFlags>();
+  PredictTask& task = flags->task;
+  command
+      ->add_option("--data", task.data,
+                   "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"")
+      ->required();
+  command->add_option("--out", task.out, "FILE.jsonl, a row a prompt, in the prompts' order")
+      ->required();
+  command->add_option("--prompt-key", task.prompt_key, "where a .jsonl has its prompts (prompt)");
+  command->add_option("--batch,--per_device_eval_batch_size", task.batch,
+                      "texts at a time: weights are brought once for a token of each (8)");
+  command->add_flag("--chat", task.chat,
+                    "a prompt is a user's message, written as the model's chat template does it");
+  AddTextFlags(*command, "0: the likeliest token", task, flags->text);
+  command->add_flag("--json", task.as_json, "one JSON object on stdout, of the whole run");
+  command->footer(
+      "An answer does not depend on --batch, nor on where weights and caches lie.\n"
+      "Answers are kept in FILE.jsonl.partial until all are there: the same command\n"
+      "goes on where it stopped.\n"
+      "Example:\n  spillway predict --model run/model --data prompts.txt --out answers.jsonl");
+  command->callback([run, flags] { *run = [flags] { return Predict(*flags); }; });
+}
+
+}  // namespace spillway

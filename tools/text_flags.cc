@@ -1,0 +1,89 @@
+#include "tools/text_flags.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "engine/base/size.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
+                  TextFlags& flags) {
+  task.threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  SamplingFlags& sampling = task.sampling;
+  command
+      .add_option("--model", task.model, "model directory, or OUTPUT of a run (its last commit)")
+      ->required();
+  command.add_option("--adapter", task.adapter, "directory of a LoRA adapter, as PEFT writes it");
+  command.add_option("--tokens", sampling.tokens, "tokens to add, at most (100)");
+  command.add_option("--min-tokens", sampling.min_tokens, "tokens before the text may end (0)");
+  command.add_option("--temperature", sampling.temperature, temperature);
+  command.add_option("--top-k", sampling.top_k, "of the k likeliest tokens (50; 0: all)");
+  command.add_option("--top-p", sampling.top_p,
+                     "of the likeliest with this much chance together (1)");
+  command.add_option("--repetition-penalty", sampling.repetition_penalty,
+                     "divides the scores of tokens that were there (1: it does not)");
+  command.add_option("--no-repeat-ngram", sampling.no_repeat_ngram,
+                     "so many tokens in a row never come twice (0: they may)");
+  command.add_option("--generation-config", task.generation_config,
+                     "where these come from if not given: a file (the model's "
+                     "generation_config.json), or none");
+  command.add_option("--seed", sampling.seed, "42");
+  command.add_flag("--ignore-end", task.ignore_end, "go on after the end-of-text token");
+  command.add_option("--tokenizer", task.tokenizer, "model, bytes, or a directory");
+  command.add_option("--dtype", flags.dtype, "bf16, fp16 or fp32 (the weights')");
+  command.add_option("--compute", flags.compute,
+                     "in which matrices are multiplied: auto, fp32 or bf16");
+  command.add_option("--device", task.device, "auto (a GPU where there is one), cpu or cuda");
+  command.add_option("--threads", task.threads, "compute threads (the cores)");
+  command.add_option("--device-memory", flags.device_memory, "hard budget, e.g. 1GiB");
+  command.add_option("--host-memory", flags.host_memory, "hard budget, e.g. 1GiB");
+  command.add_option("--swap", flags.swap,
+                     "parents for swap files where weights or key-value caches do not fit");
+}
+
+absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
+  const SamplingFlags& sampling = task.sampling;
+  const auto refuse = [](const std::string& text) { return absl::InvalidArgumentError(text); };
+  if (sampling.tokens.value_or(1) < 1) {
+    return refuse(absl::StrCat("--tokens ", *sampling.tokens, " is not positive"));
+  }
+  if (task.threads < 1) return refuse("--threads must be positive");
+  if (!(sampling.temperature.value_or(0) >= 0)) return refuse("--temperature must not be negative");
+  if (sampling.top_k.value_or(0) < 0) return refuse("--top-k must not be negative; 0 means all");
+  const double top_p = sampling.top_p.value_or(1);
+  if (!(top_p > 0 && top_p <= 1)) return refuse("--top-p must be above 0 and at most 1");
+  if (!(sampling.repetition_penalty.value_or(1) > 0)) {
+    return refuse("--repetition-penalty must be above 0; 1 means none");
+  }
+  if (sampling.no_repeat_ngram.value_or(0) < 0) {
+    return refuse("--no-repeat-ngram must not be negative; 0 means none");
+  }
+  if (sampling.min_tokens.value_or(0) < 0) return refuse("--min-tokens must not be negative");
+  RETURN_IF_ERROR(ParseDeviceWish(task.device).status());
+  if (!flags.dtype.empty()) {
+    task.dtype = DTypeFromName(flags.dtype);
+    if (!task.dtype) {
+      return refuse(absl::StrCat("--dtype ", flags.dtype, " is unknown: bf16, fp16 or fp32"));
+    }
+  }
+  if (!flags.compute.empty() && flags.compute != "auto") {
+    task.compute = DTypeFromName(flags.compute);
+    if (!task.compute) {
+      return refuse(absl::StrCat("--compute ", flags.compute, " is unknown: auto, fp32 or bf16"));
+    }
+  }
+  if (!flags.device_memory.empty()) {
+    ASSIGN_OR_RETURN(task.device_memory_bytes, ParseSize(flags.device_memory));
+  }
+  if (!flags.host_memory.empty()) {
+    ASSIGN_OR_RETURN(task.host_memory_bytes, ParseSize(flags.host_memory));
+  }
+  if (!flags.swap.empty()) task.swap_paths = absl::StrSplit(flags.swap, ',');
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

@@ -1,0 +1,24 @@
+// The flags that `generate` and `predict` share: the model, how tokens are chosen, budgets.
+#pragma once
+
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "tools/compute_library.h"
+
+namespace spillway {
+
+// What of them is text until it is checked.
+struct TextFlags {
+  std::string dtype, compute, device_memory, host_memory, swap;
+};
+
+// `temperature`: what --help says of it. Both outlive the app.
+void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
+                  TextFlags& flags);
+
+// Puts `flags` into `task`; kInvalidArgument names the flag that makes no sense.
+absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task);
+
+}  // namespace spillway
