@@ -64,7 +64,12 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   command->add_option(
       name_of("--data"), f.data,
       "text (.txt), .jsonl (text; prompt and completion; messages) or tokens (.bin, "
-      ".npy); several follow one another");
+      ".npy), for a classifier .jsonl, .csv or .tsv (texts and a label); several follow one "
+      "another");
+  text("--text-keys", f.text_keys,
+       "where rows have the texts that are classified, NAME[,NAME] (the usual names: text, "
+       "sentence, sentence1 and sentence2, ...)");
+  text("--label-key", f.label_key, "where they have their label (label)");
   text("--output", f.output, "directory for metrics, commits and the model");
   text("--config", f.config, "DeepSpeed JSON file; flags win over it");
   text("--tokenizer", f.tokenizer, "model, chars, bytes, or a directory");

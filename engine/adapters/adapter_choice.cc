@@ -10,7 +10,7 @@
 
 namespace spillway {
 
-absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, absl::string_view model_type) {
+absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelShape& shape) {
   LoraConfig lora;
   if (choice.lora) {
     lora = *choice.lora;
@@ -26,26 +26,34 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, absl::string
     ASSIGN_OR_RETURN(lora, ParseAdapterConfig(*text, choice.config_file));
   }
   if (lora.targets.empty() && lora.target_pattern.empty()) {
-    lora.targets = DefaultLoraTargets(model_type);
+    lora.targets = DefaultLoraTargets(shape.model_type);
     if (lora.targets.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "nobody has said which layers of a ", model_type,
+          "nobody has said which layers of a ", shape.model_type,
           " are to be adapted: give --lora-targets ", kAllLinear, ", or names of layers"));
     }
+  }
+  const std::string task = shape.classifier.empty() ? kCausalTask : kClassifierTask;
+  if (!lora.task_type.empty() && lora.task_type != task) {
+    return absl::InvalidArgumentError(absl::StrCat("the adapter's task_type is ", lora.task_type,
+                                                   ", and the model's task is ", task));
+  }
+  lora.task_type = task;
+  if (!shape.classifier.empty() && lora.modules_to_save.empty()) {
+    lora.modules_to_save = {shape.classifier};
   }
   return lora;
 }
 
-absl::StatusOr<ModelDescription> DescribeTrained(const ModelDescription& model,
-                                                 absl::string_view model_type,
+absl::StatusOr<ModelDescription> DescribeTrained(const ModelShape& shape,
                                                  const AdapterChoice& choice,
                                                  const FreezeRule& freeze) {
-  ModelDescription trained = model;
+  ModelDescription trained = shape.model;
   AdapterLayout layout;
   const bool adapts = !choice.none();
   if (adapts) {
-    ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(choice, model_type));
-    ASSIGN_OR_RETURN(layout, LayOutAdapters(model, lora));
+    ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(choice, shape));
+    ASSIGN_OR_RETURN(layout, LayOutAdapters(shape.model, lora));
     trained = WithAdapters(layout, std::move(trained));
   }
   RETURN_IF_ERROR(FreezeParameters(

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/adapters/lora_config.h"
-#include "engine/model/model_description.h"
+#include "engine/model/model_shape.h"
 #include "engine/options/freeze_rule.h"
 
 namespace spillway {
@@ -20,13 +20,13 @@ struct AdapterChoice {
   bool none() const { return !lora && config_file.empty() && directory.empty(); }
 };
 
-// What the adapters of a model of that type are like. kInvalidArgument for a file that says nothing
-// of use, or a family for which targets must be named. REQUIRES: `choice` is not none.
-absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, absl::string_view model_type);
+// What the adapters of such a model are like; what scores labels is trained whole unless the choice
+// names modules to save, as PEFT has it. kInvalidArgument for a file that says nothing of use or is
+// for another task, or a family for which targets must be named. REQUIRES: `choice` is not none.
+absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelShape& shape);
 
-// `model`, which has nothing frozen and no adapters, as a run with them would train it.
-absl::StatusOr<ModelDescription> DescribeTrained(const ModelDescription& model,
-                                                 absl::string_view model_type,
+// The model, which has nothing frozen and no adapters, as a run with them would train it.
+absl::StatusOr<ModelDescription> DescribeTrained(const ModelShape& shape,
                                                  const AdapterChoice& choice,
                                                  const FreezeRule& freeze);
 

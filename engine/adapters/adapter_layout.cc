@@ -81,9 +81,16 @@ class Chooser {
     const std::string module = ModuleOf(parameter.name);
     if (IsNamed(module, config_.excluded)) return false;
     if (excluded_ && excluded_->Matches(module)) return false;
+    if (all_linear() && IsSaved(parameter.name)) return false;
     const bool named =
         target_ ? target_->Matches(module) : all_linear() || IsNamed(module, config_.targets);
     return named && IsOfLayers(module);
+  }
+
+  bool IsSaved(const std::string& parameter) const {
+    const auto& saved = config_.modules_to_save;
+    return std::any_of(saved.begin(), saved.end(),
+                       [&](const std::string& name) { return IsInside(parameter, name); });
   }
 
   bool IsOfLayers(const std::string& module) const {

@@ -59,8 +59,11 @@ class Parser {
     if (const std::string type = in_.Text("peft_type"); type != "LORA") {
       in_.Fail("peft_type", absl::StrCat("peft_type is \"", type, "\"; expected \"LORA\""));
     }
-    if (const std::string task = in_.Text("task_type"); !task.empty() && task != "CAUSAL_LM") {
-      in_.Fail("task_type", absl::StrCat("task_type is \"", task, "\"; expected \"CAUSAL_LM\""));
+    config_.task_type = in_.Text("task_type");
+    if (const std::string& task = config_.task_type;
+        !task.empty() && task != kCausalTask && task != kClassifierTask) {
+      in_.Fail("task_type", absl::StrCat("task_type is \"", task, "\"; expected \"", kCausalTask,
+                                         "\" or \"", kClassifierTask, "\""));
     }
     for (const auto& [key, value] : document_.value.items()) {
       if (IsAmong(kUnderstood, key) || IsAmong(kBookKeeping, key) || IsOff(value)) continue;
@@ -76,6 +79,11 @@ class Parser {
     ReadModules("target_modules", &config_.targets, &config_.target_pattern);
     ReadModules("exclude_modules", &config_.excluded, &config_.excluded_pattern);
     Texts("modules_to_save", &config_.modules_to_save);
+    // PEFT names the heads of all models that classify.
+    std::vector<std::string>& saved = config_.modules_to_save;
+    if (std::count(saved.begin(), saved.end(), "classifier") > 0) {
+      saved.erase(std::remove(saved.begin(), saved.end(), "score"), saved.end());
+    }
     Texts("layers_pattern", &config_.layers_pattern);
     ReadLayers();
     ReadPattern("rank_pattern", &config_.rank_pattern);
@@ -204,6 +212,8 @@ std::vector<std::string> DefaultLoraTargets(absl::string_view model_type) {
   for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "opt"}) {
     if (model_type == type) return {"q_proj", "v_proj"};
   }
+  if (model_type == "bert" || model_type == "roberta") return {"query", "value"};
+  if (model_type == "distilbert") return {"q_lin", "v_lin"};
   return {};
 }
 
@@ -246,7 +256,7 @@ json AdapterConfigJson(const LoraConfig& config, const std::string& base_model, 
   static const char* const kBias[] = {"none", "all", "lora_only"};
   return {
       {"peft_type", "LORA"},
-      {"task_type", "CAUSAL_LM"},
+      {"task_type", config.task_type.empty() ? json() : json(config.task_type)},
       {"base_model_name_or_path", base_model},
       {"inference_mode", true},
       {"r", config.r},

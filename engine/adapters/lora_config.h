@@ -18,6 +18,8 @@ struct LoraConfig {
   enum class Bias { kNone, kAll, kLoraOnly };
   enum class InitA { kUniform, kGaussian };
 
+  std::string task_type;  // PEFT's: "CAUSAL_LM" or "SEQ_CLS"; "": not said
+
   int64_t r = 8;
   double alpha = 8;
   double dropout = 0;            // of what A reads, in training
@@ -26,7 +28,8 @@ struct LoraConfig {
   InitA init = InitA::kUniform;  // B begins as zeros
 
   // Modules by their names or the ends of them after a dot; one alone, "all-linear", is every
-  // linear layer but the one of the logits. A pattern in place of it is matched as a whole.
+  // linear layer but that of the logits and those in modules to save. A pattern in place of it is
+  // matched as a whole.
   std::vector<std::string> targets, excluded;
   std::string target_pattern, excluded_pattern;  // regular expressions; "": not given
   std::vector<std::string> modules_to_save;      // which are trained whole
@@ -44,6 +47,8 @@ struct LoraConfig {
 };
 
 inline constexpr const char* kAllLinear = "all-linear";
+inline constexpr const char* kCausalTask = "CAUSAL_LM";
+inline constexpr const char* kClassifierTask = "SEQ_CLS";
 
 // The modules that PEFT adapts in a family where none are named; empty where it names none.
 std::vector<std::string> DefaultLoraTargets(absl::string_view model_type);
@@ -52,7 +57,7 @@ std::vector<std::string> DefaultLoraTargets(absl::string_view model_type);
 // what is not LoRA, for values that make no sense, and for what PEFT has and this does not.
 absl::StatusOr<LoraConfig> ParseAdapterConfig(absl::string_view text, absl::string_view file);
 
-// The adapter_config.json of `config`, for a causal language model loaded from `base_model`.
+// The adapter_config.json of `config`, for a model of its task loaded from `base_model`.
 // `in_out`: the adapted matrices are [in, out] in the model. "all-linear" is written as a name:
 // PEFT reads names of modules alone (AdapterLayout::targets) beside layers_to_transform.
 nlohmann::json AdapterConfigJson(const LoraConfig& config, const std::string& base_model,

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/adapters/adapter_choice.h"
+#include "engine/data/labelled_text.h"
 #include "engine/options/sample_layout.h"
 #include "engine/options/train_options.h"
 #include "engine/tuning/tuned_io.h"
@@ -36,6 +37,7 @@ struct RunConfig {
   int64_t seq_len = 0;    // 0: the model's, at most 1024
   SampleLayout samples = SampleLayout::kWindows;
   bool pad_to_max_length = false;  // where samples are padded
+  TextKeys text_keys;              // of texts that are classified
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

@@ -12,6 +12,7 @@ struct TrainFlags {
   using Text = std::optional<std::string>;
   Text model, output, config, tokenizer;
   std::vector<std::string> data, eval_data;
+  Text text_keys, label_key;
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
   Text dtype, compute, optimizer, lr, betas, eps, weight_decay, decay, momentum, clip, warmup,
       schedule, freeze, train_only;

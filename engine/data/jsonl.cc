@@ -55,33 +55,6 @@ std::string TakeMessages(const nlohmann::json& given, JinjaValue* messages, bool
   return "";
 }
 
-absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::string_view file,
-                                              int64_t line_number, const char* example) {
-  ASSIGN_OR_RETURN(JsonDocument document,
-                   ParseStrictJson(line, file,
-                                   {.max_bytes = kMaxJsonlLineBytes,
-                                    .max_depth = kMaxDepth,
-                                    .first_line = static_cast<int>(line_number)}));
-  if (!document.value.is_object()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(file, ":", line_number, ": a line is an object like ", example,
-                     ", and this is a JSON ", document.value.type_name()));
-  }
-  return document;
-}
-
-std::string ShownKeys(const nlohmann::json& object) {
-  std::vector<std::string> keys;
-  for (const auto& item : object.items()) {
-    if (keys.size() == kShownKeys) {
-      keys.push_back("...");
-      break;
-    }
-    keys.push_back(item.key().substr(0, 40));
-  }
-  return keys.empty() ? "none" : absl::StrJoin(keys, ", ");
-}
-
 // Without `file:line`, which the caller puts before what is wrong.
 absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string& key) {
   PromptRecord record;
@@ -117,6 +90,33 @@ absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string&
 }
 
 }  // namespace
+
+absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::string_view file,
+                                              int64_t line_number, const char* example) {
+  ASSIGN_OR_RETURN(JsonDocument document,
+                   ParseStrictJson(line, file,
+                                   {.max_bytes = kMaxLineBytes,
+                                    .max_depth = kMaxDepth,
+                                    .first_line = static_cast<int>(line_number)}));
+  if (!document.value.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ":", line_number, ": a line is an object like ", example,
+                     ", and this is a JSON ", document.value.type_name()));
+  }
+  return document;
+}
+
+std::string ShownKeys(const nlohmann::json& object) {
+  std::vector<std::string> keys;
+  for (const auto& item : object.items()) {
+    if (keys.size() == kShownKeys) {
+      keys.push_back("...");
+      break;
+    }
+    keys.push_back(item.key().substr(0, 40));
+  }
+  return keys.empty() ? "none" : absl::StrJoin(keys, ", ");
+}
 
 absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::string_view file,
                                              int64_t line_number) {
@@ -209,43 +209,14 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
   return prompts;
 }
 
-absl::Status JsonlReader::Line(absl::string_view line) {
-  ++lines_;
-  // Written on Windows, a file may begin with a byte order mark.
-  if (lines_ == 1) absl::ConsumePrefix(&line, "\xef\xbb\xbf");
-  if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const JsonlRecord record, ParseJsonlRecord(line, file_, lines_));
-  return Annotate(take_(record), absl::StrCat(file_, ":", lines_));
-}
-
-absl::Status JsonlReader::Next(absl::string_view piece) {
-  while (true) {
-    const size_t newline = piece.find('\n');
-    const absl::string_view part = piece.substr(0, newline);
-    if (part.size() > kMaxJsonlLineBytes - held_.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          file_, ":", lines_ + 1, ": a line of more than ", kMaxJsonlLineBytes >> 20,
-          " MiB: is it .jsonl, one object a line? A longer text has to be cut into several"));
-    }
-    if (newline == absl::string_view::npos) {
-      held_.append(part.data(), part.size());
-      return absl::OkStatus();
-    }
-    if (held_.empty()) {
-      RETURN_IF_ERROR(Line(part));
-    } else {
-      held_.append(part.data(), part.size());
-      RETURN_IF_ERROR(Line(held_));
-      held_.clear();
-    }
-    piece.remove_prefix(newline + 1);
-  }
-}
-
-absl::Status JsonlReader::Finish() {
-  const std::string last = std::exchange(held_, std::string());
-  return last.empty() ? absl::OkStatus() : Line(last);
-}
+JsonlReader::JsonlReader(absl::string_view file, Take take)
+    : lines_(file,
+             [file = std::string(file), take = std::move(take)](absl::string_view line,
+                                                                int64_t number) -> absl::Status {
+               if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
+               ASSIGN_OR_RETURN(const JsonlRecord record, ParseJsonlRecord(line, file, number));
+               return Annotate(take(record), absl::StrCat(file, ":", number));
+             }) {}
 
 absl::Status ReadJsonl(const std::string& path, const JsonlReader::Take& take,
                        const std::function<absl::Status(uint64_t)>& after_piece) {

@@ -1,7 +1,6 @@
 // .jsonl: one JSON object a line, each a text, a prompt with its completion, or a conversation.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -10,12 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/base/strict_json.h"
 #include "engine/data/jinja_syntax.h"
+#include "engine/data/line_reader.h"
 
 namespace spillway {
-
-// A longer line is an error: it is held whole.
-inline constexpr size_t kMaxJsonlLineBytes = 64u << 20;
 
 struct JsonlRecord {
   bool has_prompt = false;
@@ -23,6 +21,14 @@ struct JsonlRecord {
   std::string text;     // the completion where there is a prompt
   JinjaValue messages;  // of a conversation: {"role", "content"} each; null otherwise
 };
+
+// Any line. `example`, of an object, is for the message; kInvalidArgument, "FILE:LINE: ...", for
+// what is none (lone surrogates and doubled keys included).
+absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::string_view file,
+                                              int64_t line_number, const char* example);
+
+// What keys an object has, for messages: "a, b, ...".
+std::string ShownKeys(const nlohmann::json& object);
 
 // {"text": ...}, {"prompt": ..., "completion": ...} or {"messages": [{"role": ..., "content":
 // ...}, ...]}; other keys are passed over, but not in a message. kInvalidArgument,
@@ -53,19 +59,14 @@ class JsonlReader {
   using Take = std::function<absl::Status(const JsonlRecord&)>;
 
   // `file` is for messages; the first error of `take` ends the reading.
-  JsonlReader(absl::string_view file, Take take) : file_(file), take_(std::move(take)) {}
+  JsonlReader(absl::string_view file, Take take);
 
-  absl::Status Next(absl::string_view piece);
+  absl::Status Next(absl::string_view piece) { return lines_.Next(piece); }
   // The last line needs no newline.
-  absl::Status Finish();
+  absl::Status Finish() { return lines_.Finish(); }
 
  private:
-  absl::Status Line(absl::string_view line);
-
-  const std::string file_;
-  const Take take_;
-  std::string held_;  // the beginning of a line
-  int64_t lines_ = 0;
+  LineReader lines_;
 };
 
 // A whole file. `after_piece` is told how many bytes have been read, and may be null.

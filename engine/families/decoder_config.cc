@@ -45,6 +45,10 @@ std::vector<DecoderParameter> EmbeddingParameters(const DecoderConfig& c) {
     unit.Matrix(DecoderRole::kPositions, c.names.positions,
                 {c.positions + c.position_offset, c.hidden});
   }
+  if (c.token_types > 0) {
+    unit.Matrix(DecoderRole::kTokenTypes, c.names.token_types, {c.token_types, c.hidden});
+  }
+  unit.Norm(DecoderRole::kEmbeddingNorm, c.names.embedding_norm, c.hidden);
   if (c.embedding_width != c.hidden) {
     unit.Project(DecoderRole::kProjectIn, c.names.project_in, c.embedding_width, c.hidden, false);
   }
@@ -87,6 +91,21 @@ std::vector<DecoderParameter> HeadParameters(const DecoderConfig& c) {
   return unit.Take();
 }
 
+std::vector<DecoderParameter> ClassifierParameters(const DecoderConfig& c) {
+  UnitParameters unit(c, "");
+  const auto labels = static_cast<int64_t>(c.classifier->labels.size());
+  unit.Project(DecoderRole::kPooler, c.names.pooler, c.hidden, c.hidden, true);
+  unit.Project(DecoderRole::kClassifier, c.names.classifier, c.hidden, labels, true);
+  return unit.Take();
+}
+
+std::string NameOfUnit(const DecoderConfig& config, int64_t unit) {
+  if (unit == 0) return "embedding";
+  if (unit <= config.layers) return absl::StrCat("h.", unit - 1);
+  if (!config.classifier) return "head";
+  return unit == config.layers + 1 ? "classifier" : "loss";
+}
+
 }  // namespace
 
 int64_t DecoderConfig::longest_sequence() const {
@@ -99,7 +118,12 @@ std::vector<std::vector<DecoderParameter>> ParametersOf(const DecoderConfig& con
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     units.push_back(LayerParameters(config, layer));
   }
-  units.push_back(HeadParameters(config));
+  if (config.classifier) {
+    units.push_back(ClassifierParameters(config));
+    units.emplace_back();
+  } else {
+    units.push_back(HeadParameters(config));
+  }
   return units;
 }
 
@@ -115,6 +139,8 @@ LinearWeight LinearFormOf(const DecoderParameter& parameter, const DecoderConfig
     case DecoderRole::kUp:
     case DecoderRole::kDown:
     case DecoderRole::kProjectOut:
+    case DecoderRole::kPooler:
+    case DecoderRole::kClassifier:
       if (parameter.is_bias) return LinearWeight::kNone;
       return config.conv1d ? LinearWeight::kInOut : LinearWeight::kOutIn;
     default:
@@ -135,11 +161,14 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.intermediate = config.intermediate;
   shape.positions = config.longest_sequence();
   shape.gated_mlp = config.gated;
+  shape.causal = config.causal;
+  if (config.classifier)
+    shape.classifier = config.names.classifier.substr(0, config.names.classifier.find('.'));
   shape.tied = config.tied;
   const std::vector<std::vector<DecoderParameter>> units = ParametersOf(config);
   for (size_t i = 0; i < units.size(); ++i) {
     UnitDescription& unit = shape.model.units.emplace_back();
-    unit.name = i == 0 ? "embedding" : i + 1 == units.size() ? "head" : absl::StrCat("h.", i - 1);
+    unit.name = NameOfUnit(config, static_cast<int64_t>(i));
     for (const DecoderParameter& parameter : units[i]) {
       ParameterDescription& described = unit.parameters.emplace_back();
       described.name = parameter.name;

@@ -1,5 +1,7 @@
-// A decoder-only language model as a value: what the config.json of GPT-2, Llama, Mistral, Qwen,
-// GPT-NeoX or OPT means. Sizes, parameters, weights, training, generation and estimates go by this.
+// A stack of a transformer's layers as a value: what the config.json of a decoder-only language
+// model (GPT-2, Llama, Mistral, Qwen, GPT-NeoX, OPT) or of an encoder that classifies texts (BERT,
+// RoBERTa, DistilBERT) means. Sizes, parameters, weights, training, generation and estimates go by
+// this.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +10,7 @@
 #include <vector>
 
 #include "engine/families/activations.h"
+#include "engine/families/classifier_config.h"
 #include "engine/model/model_shape.h"
 
 namespace spillway {
@@ -31,11 +34,13 @@ struct RotaryConfig {
 // and a norm's end in .weight and .bias. "": the model has none.
 struct DecoderNames {
   std::string tokens, positions, project_in;
+  std::string token_types = {}, embedding_norm = {};
   std::string layer;
   std::string norm_1, query_key_value, query, key, value, attention_output, query_norm, key_norm;
   std::string norm_2, gate, up, down;
   std::string final_norm, project_out;
   std::string logits;  // with its .weight
+  std::string pooler = {}, classifier = {};
 };
 
 struct DecoderConfig {
@@ -73,13 +78,17 @@ struct DecoderConfig {
   double norm_epsilon = 1e-6;
 
   int64_t position_offset = 0;  // learned positions: rows of the matrix before the first one's
+  // ... of which a padding token's is the last, and no other token's position counts it (RoBERTa).
+  bool positions_skip_padding = false;
   RotaryConfig rotary;
 
   Fused fused = Fused::kNo;
   bool conv1d = false;  // matrices are [in, out], as transformers' Conv1D has them
   bool query_bias = false, output_bias = false, mlp_bias = false;
   double score_scale = 1;
-  bool scale_by_layer = false;   // ... over the layer's number, from 1
+  bool scale_by_layer = false;  // ... over the layer's number, from 1
+  // Of an encoder every query sees every key of its text.
+  bool causal = true;
   bool fp32_scores = false;      // queries and keys are upcast before their product
   std::vector<int64_t> windows;  // [layer] keys that a query sees, itself counted; 0: all before
   bool gated = false;            // M(x) = down(act(gate(x)) * up(x)), else down(act(up(x)))
@@ -88,8 +97,16 @@ struct DecoderConfig {
 
   // Probabilities, in training.
   double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
+  bool attention_output_dropout = true;  // residual_dropout is of what attention adds, too
   // Whose row no gradient reaches through the embedding; none: all.
   std::optional<int64_t> padding_token;
+
+  // How many kinds of texts, such as the first and the second of a pair, have a row that is added
+  // to each token's; 0: none have.
+  int64_t token_types = 0;
+
+  // What stands in the place of logits over the vocabulary, in an encoder.
+  std::optional<ClassifierConfig> classifier;
 
   double init_std = 0.02;
   bool init_by_depth = false;  // that of what adds to the residual stream over sqrt(2 layers)
@@ -101,6 +118,8 @@ struct DecoderConfig {
 enum class DecoderRole {
   kTokens,
   kPositions,
+  kTokenTypes,
+  kEmbeddingNorm,
   kProjectIn,
   kNorm1,
   kQueryKeyValue,
@@ -117,8 +136,10 @@ enum class DecoderRole {
   kFinalNorm,
   kProjectOut,
   kLogits,
+  kPooler,
+  kClassifier,
 };
-inline constexpr int kDecoderRoles = 18;
+inline constexpr int kDecoderRoles = 22;
 
 struct DecoderParameter {
   DecoderRole role;
@@ -127,8 +148,9 @@ struct DecoderParameter {
   std::vector<int64_t> shape;
 };
 
-// The parameters by unit, in the order in which they are kept: "embedding", "h.0" .. "h.N-1",
-// "head". A tied head borrows the first of the embedding's.
+// The parameters by unit, in the order in which they are kept: "embedding", "h.0" .. "h.N-1", then
+// "head", or "classifier" and "loss", which has none. A tied head borrows the first of the
+// embedding's.
 std::vector<std::vector<DecoderParameter>> ParametersOf(const DecoderConfig& config);
 
 // How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.

@@ -5,45 +5,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/families/layer_keys.h"
 #include "engine/families/rotary_keys.h"
 
 namespace spillway {
 namespace {
 
 using nlohmann::json;
-
-// Far above any model, far below what could overflow a byte count.
-constexpr int64_t kMaxVocabulary = int64_t{1} << 24;
-constexpr int64_t kMaxPositions = int64_t{1} << 28;
-constexpr int64_t kMaxWidth = int64_t{1} << 17;
-constexpr int64_t kMaxInner = int64_t{1} << 20;
-constexpr int64_t kMaxLayers = 10000;
-
-void ReadActivation(ConfigReader& reader, const ConfigReader::Keys& keys, Activation* activation) {
-  const char* key = nullptr;
-  const json* found = reader.Find(keys, &key);
-  if (found == nullptr) return;
-  const auto& names = ActivationNames();
-  const auto known = found->is_string() ? names.find(found->get<std::string>()) : names.end();
-  if (known != names.end()) {
-    *activation = known->second;
-    return;
-  }
-  reader.Refuse(
-      key, *found,
-      absl::StrCat("one of ", absl::StrJoin(names, ", ", [](std::string* out, const auto& entry) {
-                     absl::StrAppend(out, entry.first);
-                   })));
-}
-
-// What no family here has.
-void RefuseOtherModels(ConfigReader& reader) {
-  reader.MustBeOff("add_cross_attention", "cross-attention");
-  reader.MustBeOff("is_encoder_decoder", "an encoder-decoder model");
-  reader.MustBeOff("per_layer_config", "a model whose layers differ");
-  reader.MustBeOff("pruned_heads", "a model with pruned heads");
-  reader.MustBeOff("quantization_config", "training quantized weights");
-}
 
 void ReadSizes(ConfigReader& reader, DecoderConfig& c) {
   RefuseOtherModels(reader);
@@ -55,32 +23,6 @@ void ReadSizes(ConfigReader& reader, DecoderConfig& c) {
   reader.Boolean({"tie_word_embeddings"}, &c.tied);
   c.embedding_width = c.hidden;
   c.key_value_heads = c.heads;
-}
-
-// REQUIRES: hidden and heads are read.
-void ReadHeadSize(ConfigReader& reader, int64_t fallback, DecoderConfig& c) {
-  const bool given = reader.Has({"head_dim"});
-  c.head_size = fallback > 0 ? fallback : c.heads > 0 ? c.hidden / c.heads : 0;
-  reader.Integer({"head_dim"}, kMaxWidth, &c.head_size);
-  if (!given && fallback == 0 && c.heads > 0 && c.hidden % c.heads != 0) {
-    reader.Fail(
-        reader.Has({"hidden_size"}) ? "hidden_size" : "n_embd",
-        absl::StrCat("the hidden size ", c.hidden, " is not divisible by ", c.heads, " heads"));
-  }
-  c.score_scale = 1 / std::sqrt(static_cast<double>(c.head_size));
-}
-
-void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback, DecoderConfig& c) {
-  const json* found = reader.Find({"pad_token_id"});
-  if (found == nullptr) {
-    if (!reader.IsNull("pad_token_id")) c.padding_token = fallback;
-  } else if (found->is_number_integer()) {
-    const int64_t id = found->get<int64_t>();
-    c.padding_token = id < 0 ? id + c.vocabulary : id;
-  }
-  if (c.padding_token && (*c.padding_token < 0 || *c.padding_token >= c.vocabulary)) {
-    c.padding_token.reset();  // no token of the data's
-  }
 }
 
 // The layers that see a window of the text alone.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/families/decoder_families.h"
+#include "engine/families/encoder_families.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -25,6 +26,10 @@ struct Family {
   // The head under another name: {in files, ours}.
   std::vector<const char*> head_alias = {};
   bool trained = true;
+  // Beginnings of names of tensors that other heads have.
+  std::vector<const char*> other_heads = {};
+  // Beginnings of names of parameters that a file of the model with another head does not have.
+  std::vector<const char*> new_head = {};
 };
 
 const std::map<std::string, Family>& Families() {
@@ -47,12 +52,45 @@ const std::map<std::string, Family>& Families() {
         {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
         {"lm_head.weight", "embed_out.weight"}}},
       {"opt", {ReadOpt, {"OPTForCausalLM", "OPTModel"}, "model."}},
+      {"bert",
+       {ReadBert,
+        {"BertForSequenceClassification"},
+        "bert.",
+        {".position_ids"},
+        {},
+        true,
+        {"cls."},
+        {"classifier.", "bert.pooler."}}},
+      {"roberta",
+       {ReadBert,
+        {"RobertaForSequenceClassification"},
+        "roberta.",
+        {".position_ids"},
+        {},
+        true,
+        {"lm_head.", "roberta.pooler."},
+        {"classifier."}}},
+      {"distilbert",
+       {ReadDistilBert,
+        {"DistilBertForSequenceClassification"},
+        "distilbert.",
+        {".position_ids"},
+        {},
+        true,
+        {"vocab_transform.", "vocab_layer_norm.", "vocab_projector."},
+        {"classifier.", "pre_classifier."}}},
   };
   return families;
 }
 
 void CheckArchitecture(ConfigReader& reader, const Family& family) {
   const json* found = reader.Find({"architectures"});
+  if (found == nullptr && !family.new_head.empty()) {
+    // What an encoder is for is said nowhere else.
+    reader.Unsupported("", absl::StrCat("there are no architectures, which say what the model is "
+                                        "for; supported architectures: \"",
+                                        absl::StrJoin(family.architectures, "\", \""), "\""));
+  }
   if (found == nullptr) return;
   if (!found->is_array()) return reader.Refuse("architectures", *found, "a list of names");
   for (const json& name : *found) {
@@ -131,6 +169,8 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   }
   names.base_prefix = family.base_prefix;
   names.ignored.assign(family.ignored.begin(), family.ignored.end());
+  names.other_heads.assign(family.other_heads.begin(), family.other_heads.end());
+  names.new_head.assign(family.new_head.begin(), family.new_head.end());
   if (!family.head_alias.empty()) names.aliases = {{family.head_alias[0], family.head_alias[1]}};
   names.head = config.decoder.names.logits;
   if (config.decoder.tied) names.tied_to = config.decoder.names.tokens;
@@ -147,6 +187,8 @@ json ExportedConfig(const ModelConfig& config, DType dtype) {
   }
   out["architectures"] =
       json::array({Families().at(config.decoder.model_type).architectures.front()});
+  const auto& classifier = config.decoder.classifier;
+  if (classifier && classifier->problem) out["problem_type"] = ProblemName(*classifier->problem);
   const char* name = dtype == DType::kFloat32    ? "float32"
                      : dtype == DType::kBFloat16 ? "bfloat16"
                                                  : "float16";

@@ -46,7 +46,7 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir);
 TensorNames TensorNamesOf(const ModelConfig& config);
 
 // The config.json of an export whose tensors are in `dtype`: the original keys, and what
-// transformers needs to load the directory as a causal language model.
+// transformers needs to load the directory as a model of the same task.
 nlohmann::json ExportedConfig(const ModelConfig& config, DType dtype);
 
 }  // namespace spillway

@@ -50,7 +50,16 @@ void ReadAnySizes(ConfigReader& reader, ModelShape& shape) {
   reader.Integer({"head_dim"}, kMostWidth, &shape.head_size);
 }
 
-void ReadBert(ConfigReader& reader, ModelShape& shape) {
+// Whether the model is for another task than those that ParseModelConfig knows: then its encoder is
+// what counts.
+bool IsBareBert(const JsonDocument& document, const std::string& pointer) {
+  ConfigReader reader(document, pointer);
+  const json* names = reader.Find({"architectures"});
+  return reader.Text("model_type") == "bert" &&
+         (names == nullptr || *names != json::array({"BertForSequenceClassification"}));
+}
+
+void ReadBareBert(ConfigReader& reader, ModelShape& shape) {
   shape.exact = true;
   shape.causal = false;
   shape.positions = 512;
@@ -96,13 +105,13 @@ absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document) {
   ConfigReader reader(document, pointer, /*names_may_differ=*/true);
   ModelShape shape;
   const std::string type = reader.Text("model_type");
-  if (IsKnownFamily(type)) {
+  if (IsKnownFamily(type) && !IsBareBert(document, pointer)) {
     ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document, pointer));
     shape = std::move(config.shape);
     shape.notes = std::move(config.unsupported);
   } else {
     shape.model_type = type;
-    (type == "bert" ? ReadBert : ReadOther)(reader, shape);
+    (type == "bert" ? ReadBareBert : ReadOther)(reader, shape);
     RETURN_IF_ERROR(reader.status());
     const absl::Status laid_out = LayOutParameters(shape.model);
     if (!laid_out.ok()) {

@@ -19,20 +19,22 @@ Tensor AttendInRows(const UnitContext& context, const AttentionHeads& heads,
   const Tensor keys = ForEachQuery(heads.keys, options.heads);
   const Tensor values = ForEachQuery(heads.values, options.heads);
   if (options.dropout > 0 || options.fp32_scores || options.fp32_products) {
-    if (heads.fused.defined()) return CausalAttention(context, heads.fused, options);
-    return CausalAttention(
+    if (heads.fused.defined()) return AttendInBlocks(context, heads.fused, options);
+    return AttendInBlocks(
         context, torch::cat({heads.queries.flatten(2), keys.flatten(2), values.flatten(2)}, 2),
         options);
   }
   std::optional<Tensor> visible;
-  if (options.window > 0 && options.window < length) {
+  if (options.visible.defined()) {
+    visible = options.visible.view({heads.queries.size(0), 1, 1, length});
+  } else if (options.window > 0 && options.window < length) {
     visible = torch::ones({length, length}, heads.queries.options().dtype(torch::kBool))
                   .tril_()
                   .triu_(1 - options.window);
   }
   const Tensor mixed = torch::scaled_dot_product_attention(
       heads.queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2), visible,
-      /*dropout_p=*/0, /*is_causal=*/!visible.has_value(), options.scale);
+      /*dropout_p=*/0, /*is_causal=*/options.causal && !visible.has_value(), options.scale);
   return mixed.transpose(1, 2).flatten(2);
 }
 

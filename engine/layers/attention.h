@@ -1,10 +1,11 @@
-// Causal self-attention on heads: grouped keys and values, windows, dropout, and the cache of a
-// text that is generated. Which of LibTorch's ways computes it depends on shapes and options alone.
+// Self-attention on heads, causal or not: grouped keys and values, windows, dropout, and the cache
+// of a text that is generated. Which of LibTorch's ways computes it depends on shapes and options
+// alone.
 #pragma once
 
 #include <torch/types.h>
 
-#include "engine/torch/causal_attention.h"
+#include "engine/torch/block_attention.h"
 
 namespace spillway {
 
@@ -17,7 +18,7 @@ struct AttentionHeads {
 };
 
 // -> [samples, T, heads * size]. A query sees itself and all before it in its text, or the last
-// options.window of them.
+// options.window of them; where options.causal is not set, all of options.visible.
 torch::Tensor Attend(const UnitContext& context, const AttentionHeads& heads,
                      const AttentionOptions& options);
 

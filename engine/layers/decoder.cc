@@ -1,85 +1,29 @@
 #include "engine/layers/decoder.h"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/layers/activation.h"
 #include "engine/layers/attention.h"
-#include "engine/layers/rms_norm.h"
+#include "engine/layers/classifier.h"
+#include "engine/layers/decoder_part.h"
+#include "engine/layers/label_loss.h"
 #include "engine/layers/rotary.h"
 #include "engine/torch/cross_entropy.h"
+#include "engine/torch/text_batch.h"
 #include "engine/torch/token_embedding.h"
 
 namespace spillway {
 namespace {
 
 using torch::Tensor;
-using Parameters = std::vector<Tensor>;
 using Role = DecoderRole;
 
 // Dropout sites of a block; attention takes all from its first on.
 constexpr int kAttentionOutputSite = 0;
 constexpr int kMlpOutputSite = 1;
 constexpr int kAttentionSite = 2;
-
-Init InitOf(const DecoderParameter& parameter, const DecoderConfig& config) {
-  if (parameter.is_bias) return Init::Constant(0);
-  if (parameter.shape.size() == 1) return Init::Constant(1);  // of a norm
-  // 2 n_layer projections add to the residual stream: "Language Models are Unsupervised Multitask
-  // Learners", section 2.3.
-  const bool residual = parameter.role == Role::kAttentionOutput || parameter.role == Role::kDown;
-  const double shrink =
-      config.init_by_depth && residual ? std::sqrt(2.0 * static_cast<double>(config.layers)) : 1;
-  return Init::Normal(0, config.init_std / shrink);
-}
-
-// What units of a decoder have in common: where each parameter is among those of a forward.
-class DecoderPart {
- public:
-  DecoderPart(std::shared_ptr<const DecoderConfig> config,
-              const std::vector<DecoderParameter>& parameters)
-      : shared_(std::move(config)), config_(*shared_) {
-    for (auto& pair : index_) pair = {-1, -1};
-    for (const DecoderParameter& parameter : parameters) {
-      index_[static_cast<int>(parameter.role)][parameter.is_bias] = static_cast<int>(specs_.size());
-      specs_.push_back({parameter.name, parameter.shape, InitOf(parameter, config_),
-                        /*frozen=*/false, LinearFormOf(parameter, config_)});
-    }
-  }
-
- protected:
-  // Undefined where the model has none.
-  Tensor Weight(const Parameters& p, Role role) const { return At(p, role, 0); }
-  Tensor Bias(const Parameters& p, Role role) const { return At(p, role, 1); }
-  bool Has(Role role) const { return index_[static_cast<int>(role)][0] >= 0; }
-
-  Tensor Project(const UnitContext& context, const Parameters& p, Role role,
-                 const Tensor& x) const {
-    const Tensor weight = Weight(p, role);
-    return context.Linear(x, config_.conv1d ? weight.t() : weight, Bias(p, role));
-  }
-
-  Tensor Normalise(const Parameters& p, Role role, const Tensor& x) const {
-    const Tensor weight = Weight(p, role);
-    if (config_.norm == DecoderConfig::Norm::kRms) return RmsNorm(x, weight, config_.norm_epsilon);
-    return torch::layer_norm(x, x.sizes().back(), weight, Bias(p, role), config_.norm_epsilon);
-  }
-
-  const std::shared_ptr<const DecoderConfig> shared_;
-  const DecoderConfig& config_;
-  std::vector<ParameterSpec> specs_;
-
- private:
-  Tensor At(const Parameters& p, Role role, int bias) const {
-    const int index = index_[static_cast<int>(role)][bias];
-    return index < 0 ? Tensor() : p[index];
-  }
-
-  std::array<std::array<int, 2>, kDecoderRoles> index_;  // [role][weight, bias]; -1: none
-};
 
 class EmbeddingUnit : public Unit, DecoderPart {
  public:
@@ -91,7 +35,8 @@ class EmbeddingUnit : public Unit, DecoderPart {
 
   Tensor Forward(const UnitContext& context, const Parameters& p,
                  const Tensor& ids) const override {
-    return context.Dropout(Embed(context, p, ids, 0), config_.embedding_dropout, 0);
+    const Tensor embedded = config_.causal ? Embed(context, p, ids, 0) : EmbedText(context, p, ids);
+    return context.Dropout(embedded, config_.embedding_dropout, 0);
   }
 
   int64_t KeptPerPosition() const override { return 0; }
@@ -102,6 +47,25 @@ class EmbeddingUnit : public Unit, DecoderPart {
   }
 
  private:
+  // Of an encoder: with the rows of positions and of kinds of texts, normalised.
+  Tensor EmbedText(const UnitContext& context, const Parameters& p, const Tensor& ids) const {
+    Tensor sum;
+    if (config_.positions_skip_padding) {
+      // transformers' create_position_ids_from_input_ids, its padding's row included.
+      const Tensor counts = ids.ne(config_.position_offset - 1);
+      const Tensor rows = torch::cumsum(counts, 1) * counts + (config_.position_offset - 1);
+      sum = TokenEmbedding(ids, Weight(p, Role::kTokens), {}, config_.padding_token) +
+            TokenEmbedding(rows, Weight(p, Role::kPositions), {}, config_.position_offset - 1);
+    } else {
+      sum = TokenEmbedding(ids, Weight(p, Role::kTokens), Weight(p, Role::kPositions),
+                           config_.padding_token);
+    }
+    if (Has(Role::kTokenTypes)) {
+      sum = sum + TokenEmbedding(context.field(kTokenTypesField), Weight(p, Role::kTokenTypes));
+    }
+    return Normalise(p, Role::kEmbeddingNorm, sum);
+  }
+
   // `first`: the position of the first id, where all are of one text.
   Tensor Embed(const UnitContext& context, const Parameters& p, const Tensor& ids,
                int64_t first) const {
@@ -217,8 +181,9 @@ class BlockUnit : public Unit, DecoderPart {
   Tensor Finish(const UnitContext& context, const Parameters& p, const Tensor& x,
                 const Tensor& attended) const {
     const double drop = config_.residual_dropout;
-    const Tensor added = context.Dropout(Project(context, p, Role::kAttentionOutput, attended),
-                                         drop, kAttentionOutputSite);
+    const Tensor added =
+        context.Dropout(Project(context, p, Role::kAttentionOutput, attended),
+                        config_.attention_output_dropout ? drop : 0, kAttentionOutputSite);
     const auto mlp = [&](const Tensor& in) {
       return context.Dropout(Mlp(context, p, in), drop, kMlpOutputSite);
     };
@@ -257,6 +222,8 @@ class BlockUnit : public Unit, DecoderPart {
     options.first_site = kAttentionSite;
     options.fp32_scores = config_.fp32_scores;
     options.fp32_products = context.fp32_products();
+    options.causal = config_.causal;
+    if (!config_.causal) options.visible = context.field(kVisibleField);
     return options;
   }
 
@@ -313,7 +280,12 @@ absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     model.units.push_back(std::make_shared<BlockUnit>(shared, layer, units[layer + 1]));
   }
-  model.loss = std::make_shared<HeadUnit>(shared, units.back());
+  if (config.classifier) {
+    model.units.push_back(NewClassifierUnit(shared, units[config.layers + 1]));
+    model.loss = NewLabelLoss(*config.classifier);
+  } else {
+    model.loss = std::make_shared<HeadUnit>(shared, units.back());
+  }
   return model;
 }
 

@@ -1,11 +1,15 @@
-// A decoder-only language model as a Model: units "embedding", "h.0" .. "h.N-1" and the loss unit
-// "head". Parameters carry transformers' names and shapes, so what is trained here loads there.
+// What a DecoderConfig describes as a Model: units "embedding", "h.0" .. "h.N-1" and the loss unit
+// "head" of a language model, or "classifier" and the loss unit "loss" of an encoder. Parameters
+// carry transformers' names and shapes, so what is trained here loads there.
 //
-//   embedding  rows of the tokens, with learned positions where there are; inputs [samples, T]
-//              int64 -> [samples, T, D]
-//   h.i        attention and an MLP with their norms, in the config's order; [samples, T, D] ->
-//   same head       final norm, logits against the tokens' matrix (borrowed) or one of its own,
-//              cross-entropy
+//   embedding   rows of the tokens, with learned positions where there are; inputs [samples, T]
+//               int64 -> [samples, T, D]. An encoder's are of engine/torch/text_batch.h
+//   h.i         attention and an MLP with their norms, in the config's order; [samples, T, D],
+//               in and out
+//   head        final norm, logits against the tokens' matrix (borrowed) or one of its own,
+//               cross-entropy
+//   classifier  scores of labels from the first position; [samples, T, D] -> [samples, labels]
+//   loss        engine/layers/label_loss.h
 //
 // Logits, loss and gradients are transformers' within rounding; attention with dropout keeps no
 // T x T matrix between forward and backward.

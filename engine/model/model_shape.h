@@ -28,7 +28,9 @@ struct ModelShape {
   int64_t experts = 1;     // MLPs of a layer, of which a token passes so many:
   int64_t experts_used = 1;
   bool causal = true;  // ends in logits over the vocabulary
-  bool tied = false;   // ... which the embedding's matrix makes
+  // The module that scores labels, where the model classifies texts; "": it does not.
+  std::string classifier = "";
+  bool tied = false;  // ... which the embedding's matrix makes
 
   // Units "embedding", "h.0" .. "h.N-1", and "head" or "pooler" with the loss.
   ModelDescription model;

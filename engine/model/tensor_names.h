@@ -15,6 +15,9 @@ struct TensorNames {
   std::string base_prefix;
   // Ends of names of tensors that are no parameters.
   std::vector<std::string> ignored;
+  // Beginnings of names: of tensors of other heads, which are left aside; of parameters that may be
+  // missing, because the file is one of another head.
+  std::vector<std::string> other_heads, new_head;
   // Other whole names of a parameter.
   std::map<std::string, std::string> aliases;
   // The matrix of logits, and where the model ties it the parameter that it is ("": it does not):

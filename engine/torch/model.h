@@ -73,7 +73,7 @@ struct BorrowedParameter {
 
 struct Batch {
   torch::Tensor inputs;  // [samples, ...]
-  torch::Tensor labels;  // [samples, ...] int64
+  torch::Tensor labels;  // [samples, ...] int64, or fp32 where they are numbers
   // Whatever else a sample has (masks, the other side of a pair), by name; [samples, ...].
   std::map<std::string, torch::Tensor> fields = {};
   // Lengths of the texts that samples hold one after another, the first sample's first: each fills
@@ -249,7 +249,7 @@ class LossUnit {
   virtual std::vector<BorrowedParameter> borrowed() const { return {}; }
 
   // x [rows, features], labels [rows] -> fp32 scalar: the sum of the losses of
-  // rows whose label is not kIgnoredLabel.
+  // rows whose label is not kIgnoredLabel; of all rows where labels are fp32.
   // Rows are labels.flatten(); x is the hidden state reshaped to [rows, -1].
   virtual torch::Tensor LossSum(const UnitContext& context,
                                 const std::vector<torch::Tensor>& parameters,

@@ -198,7 +198,9 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
       auto batch = data->Get(absl::MakeSpan(indices).subspan(begin, end - begin));
       got = batch.status();
       if (!got.ok()) return;
-      label_count_ += batch->labels.ne(kIgnoredLabel).sum().item<int64_t>();
+      label_count_ += batch->labels.is_floating_point()
+                          ? batch->labels.numel()
+                          : batch->labels.ne(kIgnoredLabel).sum().item<int64_t>();
       micro_batches_.push_back(std::move(micro));
       Load(*std::move(batch), micro_batches_.back());
     }));

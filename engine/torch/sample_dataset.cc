@@ -4,14 +4,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/torch/text_batch.h"
 #include "io/base/status.h"
 
 namespace spillway {
-namespace {
-
-constexpr int64_t kLengthsOf = 8;
-
-}  // namespace
 
 SampleDataset::SampleDataset(const TokenSource* source, const SampleRows* rows,
                              const SampleDatasetOptions& options)
@@ -19,7 +15,7 @@ SampleDataset::SampleDataset(const TokenSource* source, const SampleRows* rows,
 
 int64_t SampleDataset::LengthFor(int64_t positions) const {
   if (options_.pad_to_max_length) return options_.seq_len;
-  return std::min(options_.seq_len, (positions + kLengthsOf - 1) / kLengthsOf * kLengthsOf);
+  return PaddedLength(positions, options_.seq_len);
 }
 
 absl::StatusOr<Batch> SampleDataset::Get(absl::Span<const int64_t> rows) {

@@ -12,6 +12,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -25,16 +27,34 @@ std::string ShapeText(const Shape& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
 }
 
+// What TensorFlow called a norm's weight and bias, as files of the first BERTs still have it.
+std::string WithoutGamma(absl::string_view name) {
+  if (absl::ConsumeSuffix(&name, "LayerNorm.gamma")) return absl::StrCat(name, "LayerNorm.weight");
+  if (absl::ConsumeSuffix(&name, "LayerNorm.beta")) return absl::StrCat(name, "LayerNorm.bias");
+  return std::string(name);
+}
+
 // The name of a file's tensor in a whole model's file.
-std::string WholeName(const TensorNames& names, const std::string& name) {
+std::string WholeName(const TensorNames& names, const std::string& written) {
+  const std::string name = WithoutGamma(written);
   const auto alias = names.aliases.find(name);
   if (alias != names.aliases.end()) return alias->second;
-  if (absl::StartsWith(name, names.base_prefix) || name == names.head) return name;
+  if (absl::StartsWith(name, names.base_prefix) || names.shapes.count(name) > 0 ||
+      name == names.head) {
+    return name;
+  }
   return names.base_prefix + name;
 }
 
-bool IsIgnored(const TensorNames& names, const std::string& whole_name) {
-  return std::any_of(names.ignored.begin(), names.ignored.end(),
+bool BeginsWithAny(const std::string& name, const std::vector<std::string>& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(),
+                     [&](const std::string& begin) { return absl::StartsWith(name, begin); });
+}
+
+// `name`: in the file.
+bool IsIgnored(const TensorNames& names, const std::string& name, const std::string& whole_name) {
+  return BeginsWithAny(name, names.other_heads) || BeginsWithAny(whole_name, names.other_heads) ||
+         std::any_of(names.ignored.begin(), names.ignored.end(),
                      [&](const std::string& end) { return absl::EndsWith(whole_name, end); });
 }
 
@@ -53,16 +73,21 @@ absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected)
 
 class NamedWeightSource : public WeightSource {
  public:
-  // `tied_head`: the tensor that repeats the parameter `tied_to`; "" where none does.
+  // `tied_head`: the tensor that repeats the parameter `tied_to`; "" where none does. What has no
+  // name in the file is `initial`'s.
   NamedWeightSource(SafetensorsModel* model, std::map<std::string, std::string> names,
-                    std::string tied_head, std::string tied_to)
+                    WeightSource* initial, std::string tied_head, std::string tied_to)
       : model_(model),
         names_(std::move(names)),
+        initial_(initial),
         tied_head_(std::move(tied_head)),
         tied_to_(std::move(tied_to)) {}
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
     const auto found = names_.find(name);
+    if (found == names_.end() && initial_ != nullptr) {
+      return initial_->Read(name, first, count, out);
+    }
     if (found == names_.end()) {
       return absl::NotFoundError(absl::StrCat("the model has no parameter ", name));
     }
@@ -100,18 +125,20 @@ class NamedWeightSource : public WeightSource {
 
   SafetensorsModel* model_;
   std::map<std::string, std::string> names_;  // of the parameter -> in the file
+  WeightSource* const initial_;               // null: all are in the file
   const std::string tied_head_, tied_to_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& expected,
-                                                               SafetensorsModel* model) {
+                                                               SafetensorsModel* model,
+                                                               WeightSource* initial) {
   std::map<std::string, std::string> names;
   std::string tied_head;
   for (const SafetensorsTensor* tensor : model->tensors()) {
     const std::string name = WholeName(expected, tensor->name);
-    if (IsIgnored(expected, name)) continue;
+    if (IsIgnored(expected, tensor->name, name)) continue;
     const bool is_tied_head = !expected.tied_to.empty() && name == expected.head;
     const auto wanted = expected.shapes.find(is_tied_head ? expected.tied_to : name);
     if (wanted == expected.shapes.end()) {
@@ -130,13 +157,22 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames
   if (!tied_head.empty()) {
     if (names.emplace(expected.tied_to, tied_head).second) tied_head.clear();  // it stands in
   }
+  std::vector<std::string> made;
   for (const auto& [name, shape] : expected.shapes) {
     if (names.count(name) > 0) continue;
+    if (initial != nullptr && BeginsWithAny(name, expected.new_head)) {
+      made.push_back(name);
+      continue;
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         "tensor ", name, " ", ShapeText(shape), " is missing (",
         expected.shapes.size() - names.size(), " of ", expected.shapes.size(), " are)"));
   }
-  return std::make_unique<NamedWeightSource>(model, std::move(names), std::move(tied_head),
+  if (!made.empty()) {
+    LogInfo(absl::StrCat("not in the files, and so begun anew: ", absl::StrJoin(made, ", ")));
+  }
+  return std::make_unique<NamedWeightSource>(model, std::move(names),
+                                             made.empty() ? nullptr : initial, std::move(tied_head),
                                              expected.tied_to);
 }
 

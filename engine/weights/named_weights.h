@@ -16,7 +16,12 @@ namespace spillway {
 // InvalidArgument names a tensor that is missing, unexpected, doubled or misshapen, with the
 // expected and the found shape. Reads go through `model`, which must outlive the source. Compute
 // thread only.
+//
+// `initial`, where it is given, has the values of parameters of a new head (TensorNames::new_head)
+// that are missing, as when a pre-trained encoder is to classify; it outlives the source, and a
+// line of the log names them.
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& names,
-                                                               SafetensorsModel* model);
+                                                               SafetensorsModel* model,
+                                                               WeightSource* initial = nullptr);
 
 }  // namespace spillway

@@ -75,7 +75,7 @@ def values(name: str, index: int, count: int) -> numpy.ndarray:
     i = numpy.arange(count, dtype=numpy.float64)
     noise = numpy.sin(i * 12.9898 + (index + 1) * 78.233) * 43758.5453
     noise = 2 * (noise - numpy.floor(noise)) - 1
-    if "norm" in name:
+    if "norm" in name.lower():
         return (1 if name.endswith(".weight") else 0) + 0.2 * noise
     return (0.5 if name.endswith(".weight") else 0.1) * noise
 

@@ -3,15 +3,13 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <cmath>
-#include <filesystem>
 #include <numeric>
 
 #include "engine/layers/decoder.h"
 #include "engine/torch/generator.h"
 #include "tests/decoder_config.h"
-#include "tests/scratch_directory.h"
 #include "tests/torch/formula_weights.h"
+#include "tests/torch/golden_run.h"
 #include "tests/torch/golden_tokens.h"
 #include "tests/torch/in_memory_model.h"
 #include "tests/torch/rows_and_samples.h"
@@ -53,12 +51,13 @@ class DecoderGolden : public testing::TestWithParam<std::string> {
   const ModelConfig config_ = ConfigOf(golden_["config"]);
   const Model model_ = *BuildDecoder(config_.decoder);
   FormulaWeights weights_{config_};
-};
 
-double GoldenProjection(const Tensor& x) {
-  const Tensor flat = x.to(torch::kFloat64).flatten();
-  return (flat * torch::cos(torch::arange(flat.numel(), torch::kFloat64))).sum().item<double>();
-}
+  // Of 25 steps.
+  std::vector<double> LossesOf(bool on_nvme, DType dtype = DType::kFloat32) {
+    GoldenWindows data;
+    return GoldenLosses(model_, data, weights_, {25, 1, on_nvme, dtype});
+  }
+};
 
 TEST_P(DecoderGolden, LogitsLossAndEveryGradientAreTransformers) {
   EXPECT_TRUE(config_.warnings.empty()) << config_.warnings.front();
@@ -75,16 +74,7 @@ TEST_P(DecoderGolden, LogitsLossAndEveryGradientAreTransformers) {
   const Tensor loss = model.LossSum(inputs, labels);
   EXPECT_NEAR(loss.item<double>(), golden_["loss"], 1e-5 * golden_["loss"].get<double>());
   loss.backward();
-  const auto parameters = model.Parameters();
-  ASSERT_EQ(parameters.size(), golden_["gradients"].size());
-  for (const auto& [name, parameter] : parameters) {
-    SCOPED_TRACE(name);
-    const double norm = golden_["gradients"][name][0];
-    const Tensor gradient = parameter.grad().to_dense();
-    // Those of keys' biases are rounding noise.
-    EXPECT_NEAR(gradient.norm().item<double>(), norm, 2e-5 * norm + 2e-5);
-    EXPECT_NEAR(GoldenProjection(gradient), golden_["gradients"][name][1], 5e-5 * norm + 5e-5);
-  }
+  ExpectGoldenGradients(model.Parameters(), golden_["gradients"]);
 }
 
 TEST_P(DecoderGolden, SamplesInOneRowAreAsIfAlone) {
@@ -93,47 +83,13 @@ TEST_P(DecoderGolden, SamplesInOneRowAreAsIfAlone) {
   ExpectRowsToBeTheirSamples(InMemoryModel(model_, weights_), kGoldenVocabulary, !by_length);
 }
 
-// The losses of 25 steps.
-std::vector<double> LossesOf(const Model& model, WeightSource& weights, DType dtype, bool on_nvme) {
-  const ScratchDirectory dir;
-  std::filesystem::create_directories(dir / "swap");
-  TrainOptions options;
-  options.output = dir / "run";
-  options.no_commit = true;
-  options.offload_param = options.offload_optimizer = Offload::kNone;
-  if (on_nvme) {
-    options.swap_paths = {dir / "swap"};
-    options.offload_param = options.offload_optimizer = options.offload_activations =
-        Offload::kNvme;
-    options.recompute = Recompute::kAll;
-  }
-  options.device_memory_bytes = options.host_memory_bytes = uint64_t{64} << 20;
-  options.threads = 1;
-  options.dtype = dtype;
-  options.order = SampleOrder::kSequential;
-  options.steps = 25;
-  options.accumulate = 2;
-  options.optimizer.learning_rate = 2e-3;
-  options.optimizer.weight_decay = 0.01;
-  options.clip = 1;
-  GoldenWindows data;
-  const auto result = Train(model, data, nullptr, &weights, options, {});
-  TORCH_CHECK(result.ok(), result.status().ToString());
-  std::vector<double> losses;
-  for (const auto& row : JsonLines(dir / "run/metrics.jsonl")) losses.push_back(row["loss"]);
-  return losses;
-}
-
 TEST_P(DecoderGolden, TwentyFiveStepsLoseWhatPyTorchsLose) {
   const std::vector<double> expected = golden_["losses"];
-  const std::vector<double> found = LossesOf(model_, weights_, DType::kFloat32, true);
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) {
-    EXPECT_NEAR(found[i], expected[i], 2e-5 * expected[i]) << "step " << i + 1;
-  }
-  EXPECT_EQ(LossesOf(model_, weights_, DType::kFloat32, false), found);
+  const std::vector<double> found = LossesOf(true);
+  ExpectGoldenLosses(found, expected);
+  EXPECT_EQ(LossesOf(false), found);
   // In bf16 these models, whose weights are far from small, go their own way in the last steps.
-  const std::vector<double> half = LossesOf(model_, weights_, DType::kBFloat16, true);
+  const std::vector<double> half = LossesOf(true, DType::kBFloat16);
   const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
   EXPECT_NEAR(std::accumulate(half.begin(), half.end(), 0.0), sum, 0.01 * sum);
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "engine/families/model_config.h"
 #include "engine/weights/weight_source.h"
@@ -24,7 +25,7 @@ class FormulaWeights : public WeightSource {
       double noise = std::sin(static_cast<double>(first + i) * 12.9898 + index_.at(name) * 78.233) *
                      43758.5453;
       noise = 2 * (noise - std::floor(noise)) - 1;
-      const bool norm = absl::StrContains(name, "norm");
+      const bool norm = absl::StrContains(absl::AsciiStrToLower(name), "norm");
       out[i] =
           static_cast<float>(norm ? (weight ? 1 : 0) + 0.2 * noise : (weight ? 0.5 : 0.1) * noise);
     }

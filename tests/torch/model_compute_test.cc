@@ -11,7 +11,7 @@
 
 #include "engine/layers/decoder.h"
 #include "engine/numeric/update_loops.h"
-#include "engine/torch/causal_attention.h"
+#include "engine/torch/block_attention.h"
 #include "tests/decoder_config.h"
 #include "tests/torch/host_device.h"
 #include "tests/torch/recording_kernels.h"
@@ -55,7 +55,7 @@ class Mix : public Unit {
     AttentionOptions attention;
     attention.heads = 3;
     attention.dropout = 0.1;
-    const Tensor mixed = CausalAttention(context, torch::matmul(x, p[0]), attention);
+    const Tensor mixed = AttendInBlocks(context, torch::matmul(x, p[0]), attention);
     return x + torch::gelu(torch::matmul(mixed, p[1]));
   }
 

@@ -21,6 +21,7 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/compute_rate.h"
+#include "engine/torch/labelled_dataset.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/sample_dataset.h"
@@ -42,11 +43,12 @@ constexpr double kGuessedFlops = 3e10;
 // Batches of a step's shape, without any data.
 class ZeroTokens : public Dataset {
  public:
-  ZeroTokens(int64_t samples, int64_t seq_len, bool packed)
-      : samples_(samples), seq_len_(seq_len), packed_(packed) {}
+  ZeroTokens(int64_t samples, int64_t seq_len, bool packed, const DecoderConfig& config)
+      : samples_(samples), seq_len_(seq_len), packed_(packed), config_(config) {}
   int64_t size() const override { return samples_; }
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     const int64_t count = static_cast<int64_t>(samples.size());
+    if (config_.classifier) return LargestLabelledBatch(config_, count, seq_len_);
     const torch::Tensor zeros = torch::zeros({count, seq_len_}, torch::kInt64);
     Batch batch{zeros, zeros};
     if (packed_) batch.texts = LargestTexts(count, seq_len_);
@@ -57,20 +59,27 @@ class ZeroTokens : public Dataset {
  private:
   const int64_t samples_, seq_len_;
   const bool packed_;
+  const DecoderConfig config_;
 };
 
-// The model as train would build it, without adapters, or why train would not.
-absl::StatusOr<Model> BuildTrainable(const JsonDocument& document) {
+// The model as train would build it, without adapters.
+struct Trainable {
+  DecoderConfig config;
+  Model model;
+};
+
+// Or why train would not.
+absl::StatusOr<Trainable> BuildTrainable(const JsonDocument& document) {
   ASSIGN_OR_RETURN(const ModelConfig config, ParseModelConfig(document));
   if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
-  return BuildDecoder(config.decoder);
+  ASSIGN_OR_RETURN(Model model, BuildDecoder(config.decoder));
+  return Trainable{config.decoder, std::move(model)};
 }
 
 // As train does it before step 1.
 absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
-                              const TrainOptions& options, int64_t seq_len, bool packed,
+                              const TrainOptions& options, ZeroTokens& data,
                               const ComputePlace& place) {
-  ZeroTokens data(options.micro_batch * options.accumulate, seq_len, packed);
   MemoryBudget budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
   place.memory->SetBudget(&budget);
   absl::StatusOr<DryRun> found;
@@ -167,8 +176,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   EstimateInput input;
   input.drive_bytes_per_day = config.train.drive_bytes_per_day;
   input.shape = task.shape;
-  ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape.model, input.shape.model_type,
-                                                config.adapter, config.train.freeze));
+  ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, config.train.freeze));
   input.options = config.train;
   if (input.options.threads == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -200,23 +208,24 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
     input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 
-  const absl::StatusOr<Model> model = BuildTrainable(task.document);
-  input.trainable = model.ok();
+  const absl::StatusOr<Trainable> trainable = BuildTrainable(task.document);
+  input.trainable = trainable.ok();
   DryRun times;
   if (task.dry_run == EstimateTask::DryRun::kYes && !input.trainable) {
     return absl::InvalidArgumentError(
         "--dry-run yes: this build can't compute this model; leave it out for the formula");
   }
   if (WantsDryRun(input, task.dry_run)) {
-    Model trained = *model;
+    Model trained = trainable->model;
     if (!config.adapter.none()) {
-      ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(config.adapter, input.shape.model_type));
-      ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(*model, lora, /*training=*/true));
+      ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(config.adapter, input.shape));
+      ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(trained, lora, /*training=*/true));
       trained = std::move(adapted.model);
     }
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, config.train.freeze));
-    ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, input.step.seq_len,
-                                   config.samples == SampleLayout::kPacked, opened->place));
+    ZeroTokens data(config.train.micro_batch * config.train.accumulate, input.step.seq_len,
+                    config.samples == SampleLayout::kPacked, trainable->config);
+    ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data, opened->place));
     const int i = static_cast<int>(input.options.dtype);
     input.memory[i] = times.memory;
     input.graphs[i] = times.graphs;

@@ -10,11 +10,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/config/run_config.h"
+#include "engine/data/labelled_samples.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/sample_rows.h"
 #include "engine/data/token_source.h"
@@ -26,6 +28,7 @@
 #include "engine/report/metrics.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
+#include "engine/torch/labelled_dataset.h"
 #include "engine/torch/sample_dataset.h"
 #include "engine/torch/token_dataset.h"
 #include "engine/weights/model_files.h"
@@ -43,8 +46,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Tokens, and how they are laid into batches.
+// Tokens, and how they are laid into batches; or labelled texts.
 struct LaidData {
+  std::unique_ptr<LabelledSamples> labelled;  // null: the rest is there
   std::unique_ptr<TokenSource> tokens;
   SampleLayout layout = SampleLayout::kWindows;
   std::unique_ptr<SampleRows> rows;  // null: windows
@@ -57,6 +61,7 @@ struct Inputs {
   ModelConfig model_config;
   Model model;
   std::unique_ptr<SafetensorsModel> weights_files;
+  std::unique_ptr<WeightSource> new_head;      // what of the head the files may lack
   std::unique_ptr<WeightSource> base_weights;  // null: initialised
   // Of adapters, where there are some.
   nlohmann::json adapter_config;
@@ -87,10 +92,24 @@ absl::StatusOr<std::unique_ptr<TokenSource>> OpenTokens(const Inputs& inputs,
   return TokenSource::Open(options);
 }
 
+absl::StatusOr<LaidData> LayLabelled(const Inputs& in, const std::vector<std::string>& files) {
+  LabelledSamplesOptions options;
+  options.tokenizer = in.tokenizer.get();
+  options.keys = in.config.text_keys;
+  options.seq_len = in.config.seq_len;
+  options.scratch_directory = ScratchDirectory(in.config.train.output);
+  LaidData laid;
+  ASSIGN_OR_RETURN(laid.labelled, LabelledSamples::Read(files, in.model_config.decoder, options));
+  LogInfo(absl::StrCat(absl::StrJoin(files, ", "), ": ", laid.labelled->size(),
+                       " texts; the longest has ", laid.labelled->longest(), " tokens"));
+  return laid;
+}
+
 // All but the dataset. What is `evaluated` beside the data is laid as they are, but for what has no
 // samples.
 absl::StatusOr<LaidData> Lay(const Inputs& in, const std::vector<std::string>& files,
                              bool evaluated) {
+  if (in.model_config.decoder.classifier) return LayLabelled(in, files);
   LaidData laid;
   ASSIGN_OR_RETURN(laid.tokens, OpenTokens(in, files));
   const TokenSource& tokens = *laid.tokens;
@@ -118,7 +137,14 @@ absl::StatusOr<LaidData> Lay(const Inputs& in, const std::vector<std::string>& f
 }
 
 // `evaluated_positions`: of the longest row that is evaluated beside it.
-void OpenDataset(const RunConfig& config, int64_t evaluated_positions, LaidData& laid) {
+void OpenDataset(const Inputs& in, int64_t evaluated_positions, LaidData& laid) {
+  const RunConfig& config = in.config;
+  if (laid.labelled) {
+    laid.dataset = std::make_unique<LabelledDataset>(
+        laid.labelled.get(), &in.model_config.decoder,
+        LabelledDatasetOptions{config.seq_len, config.pad_to_max_length, evaluated_positions});
+    return;
+  }
   if (laid.rows == nullptr) {
     laid.dataset = std::make_unique<TokenDataset>(laid.tokens.get(), config.seq_len);
     return;
@@ -135,10 +161,12 @@ absl::Status OpenAllData(Inputs& in) {
   int64_t evaluated_positions = 0;
   if (!config.eval_data.empty()) {
     ASSIGN_OR_RETURN(in.evaluation, Lay(in, config.eval_data, true));
-    evaluated_positions = in.evaluation.rows ? in.evaluation.rows->longest() : config.seq_len;
-    OpenDataset(config, 0, in.evaluation);
+    evaluated_positions = in.evaluation.labelled ? in.evaluation.labelled->longest()
+                          : in.evaluation.rows   ? in.evaluation.rows->longest()
+                                                 : config.seq_len;
+    OpenDataset(in, 0, in.evaluation);
   }
-  OpenDataset(config, evaluated_positions, in.data);
+  OpenDataset(in, evaluated_positions, in.data);
   return absl::OkStatus();
 }
 
@@ -151,8 +179,7 @@ std::string DigestOf(const nlohmann::json& json) {
 absl::Status AddAdapters(Inputs& in) {
   RunConfig& config = in.config;
   if (config.adapter.none()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(LoraConfig lora,
-                   ResolveLora(config.adapter, in.model_config.decoder.model_type));
+  ASSIGN_OR_RETURN(LoraConfig lora, ResolveLora(config.adapter, in.model_config.shape));
   std::string came_from = "new";
   if (!config.adapter.directory.empty()) {
     ASSIGN_OR_RETURN(in.adapter, AdapterFile::Open(config.adapter.directory));
@@ -186,11 +213,32 @@ absl::Status AddAdapters(Inputs& in) {
   return absl::OkStatus();
 }
 
+// What of the config is about texts that are classified, and about those that are not.
+absl::Status CheckTask(Inputs& in) {
+  const RunConfig& config = in.config;
+  auto& classifier = in.model_config.decoder.classifier;
+  if (!classifier) {
+    if (config.text_keys.texts.empty() && config.text_keys.label.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("--text-keys and --label-key are for models that classify texts, and ",
+                     config.model, " is a language model"));
+  }
+  if (config.samples == SampleLayout::kPacked) {
+    return absl::InvalidArgumentError(
+        "--packing (--samples packed) is for language models: texts that are classified are "
+        "padded");
+  }
+  if (classifier->problem) return absl::OkStatus();
+  ASSIGN_OR_RETURN(classifier->problem, FindProblem(config.data.front(), config.text_keys));
+  return absl::OkStatus();
+}
+
 // All but the config, which is there.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
   ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
+  RETURN_IF_ERROR(CheckTask(in));
   ASSIGN_OR_RETURN(in.model, BuildDecoder(in.model_config.decoder));
 
   const int64_t positions = in.model_config.decoder.longest_sequence();
@@ -206,8 +254,9 @@ absl::Status ReadInputs(Inputs& in) {
     in.weights_files = *std::move(files);
     std::error_code error;
     config.train.model_directory = fs::absolute(config.model, error).string();
-    ASSIGN_OR_RETURN(in.base_weights,
-                     OpenNamedWeights(TensorNamesOf(in.model_config), in.weights_files.get()));
+    in.new_head = std::make_unique<InitSource>(in.model, config.train.seed);
+    ASSIGN_OR_RETURN(in.base_weights, OpenNamedWeights(TensorNamesOf(in.model_config),
+                                                       in.weights_files.get(), in.new_head.get()));
     ASSIGN_OR_RETURN(weights_identity, in.weights_files->Fingerprint());
   } else if (absl::IsNotFound(files.status())) {
     LogInfo(absl::StrCat("no weights in ", config.model,
@@ -218,7 +267,9 @@ absl::Status ReadInputs(Inputs& in) {
     return files.status();
   }
 
-  ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(config.tokenizer, config.model, config.data));
+  const bool classifies = in.model_config.decoder.classifier.has_value();
+  const std::string choice = classifies && config.tokenizer.empty() ? "model" : config.tokenizer;
+  ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
   RETURN_IF_ERROR(OpenAllData(in));
   const std::string description = in.model_config.original.dump();
   config.train.identity = {
@@ -228,6 +279,10 @@ absl::Status ReadInputs(Inputs& in) {
       {"tokenizer", in.tokenizer ? in.tokenizer->fingerprint() : "none"},
       {"seq-len", absl::StrCat(config.seq_len)},
   };
+  if (classifies) {
+    config.train.identity.emplace_back("task",
+                                       ProblemName(*in.model_config.decoder.classifier->problem));
+  }
   // Of windows it is not said: commits of before there was anything else do not either.
   if (in.data.layout != SampleLayout::kWindows) {
     config.train.identity.emplace_back(

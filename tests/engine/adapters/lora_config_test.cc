@@ -27,6 +27,12 @@ json With(json keys, const json& more) {
   return keys;
 }
 
+ModelShape ShapeOfType(const char* model_type) {
+  ModelShape shape;
+  shape.model_type = model_type;
+  return shape;
+}
+
 TEST(LoraConfig, PeftsKeysAreRead) {
   const auto config = Parse(With(kPlain, {{"lora_dropout", 0.25},
                                           {"use_rslora", true},
@@ -83,7 +89,7 @@ TEST(LoraConfig, ATextIsAPatternButForAllLinear) {
 TEST(LoraConfig, WhatIsRefusedIsNamedWithItsLine) {
   const std::pair<json, const char*> cases[] = {
       {{{"peft_type", "IA3"}}, "peft_type is \"IA3\""},
-      {{{"task_type", "SEQ_CLS"}}, "task_type is \"SEQ_CLS\""},
+      {{{"task_type", "QUESTION_ANS"}}, "task_type is \"QUESTION_ANS\""},
       {{{"r", 0}}, "r is 0"},
       {{{"r", 2.5}}, "r is 2.5"},
       {{{"lora_alpha", -1}}, "lora_alpha is -1"},
@@ -110,15 +116,39 @@ TEST(LoraConfig, WithoutTargetsTheFamilysAreTaken) {
   AdapterChoice choice;
   EXPECT_TRUE(choice.none());
   choice.lora = LoraConfig();
-  EXPECT_THAT(ResolveLora(choice, "gpt2")->targets, ElementsAre("c_attn"));
-  EXPECT_THAT(ResolveLora(choice, "qwen3")->targets, ElementsAre("q_proj", "v_proj"));
-  EXPECT_THAT(ResolveLora(choice, "cnn").status().message(), HasSubstr("--lora-targets"));
+  EXPECT_THAT(ResolveLora(choice, ShapeOfType("gpt2"))->targets, ElementsAre("c_attn"));
+  EXPECT_THAT(ResolveLora(choice, ShapeOfType("qwen3"))->targets, ElementsAre("q_proj", "v_proj"));
+  EXPECT_THAT(ResolveLora(choice, ShapeOfType("cnn")).status().message(),
+              HasSubstr("--lora-targets"));
   const ScratchDirectory dir;
   choice = {.lora = {}, .config_file = dir / "none.json", .directory = ""};
-  EXPECT_THAT(ResolveLora(choice, "gpt2").status().message(), HasSubstr("none.json"));
+  EXPECT_THAT(ResolveLora(choice, ShapeOfType("gpt2")).status().message(), HasSubstr("none.json"));
   ASSERT_TRUE(WriteFileAtomically(FileSystem::Real(), dir / "a.json", kPlain.dump()).ok());
   choice.config_file = dir / "a.json";
-  EXPECT_THAT(ResolveLora(choice, "gpt2")->targets, ElementsAre("q"));
+  EXPECT_THAT(ResolveLora(choice, ShapeOfType("gpt2"))->targets, ElementsAre("q"));
+}
+
+TEST(LoraConfig, OfAClassifierItsHeadIsTrainedWhole) {
+  ModelShape bert = ShapeOfType("bert");
+  bert.classifier = "classifier";
+  AdapterChoice choice;
+  choice.lora.emplace();
+  const LoraConfig lora = *ResolveLora(choice, bert);
+  EXPECT_THAT(lora.targets, ElementsAre("query", "value"));
+  EXPECT_THAT(lora.modules_to_save, ElementsAre("classifier"));
+  EXPECT_EQ(AdapterConfigJson(lora, "base", false)["task_type"], "SEQ_CLS");
+  choice.lora->modules_to_save = {"pooler"};
+  EXPECT_THAT(ResolveLora(choice, bert)->modules_to_save, ElementsAre("pooler"));
+  choice.lora->task_type = "CAUSAL_LM";
+  EXPECT_THAT(ResolveLora(choice, bert).status().message(), HasSubstr("SEQ_CLS"));
+
+  // As PEFT writes it, which knows every model's head by one list of names.
+  const auto read = ParseAdapterConfig(
+      R"({"peft_type": "LORA", "task_type": "SEQ_CLS", "target_modules": ["query"],
+          "modules_to_save": ["classifier", "score"]})",
+      "adapter_config.json");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_THAT(read->modules_to_save, ElementsAre("classifier"));
 }
 
 }  // namespace

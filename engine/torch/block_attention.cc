@@ -1,4 +1,4 @@
-#include "engine/torch/causal_attention.h"
+#include "engine/torch/block_attention.h"
 
 #include <torch/autograd.h>
 
@@ -113,10 +113,18 @@ class Attention {
   Tensor Probabilities(const Group& group, int64_t row) const {
     const int64_t rows = std::min(blocks_.rows, length_ - row);
     const Tensor q = Score(group.q.narrow(1, row, rows));
+    const double hidden = -std::numeric_limits<double>::infinity();
+    if (!options_.causal) {
+      Tensor scores = Scaled(q, Score(group.k).transpose(1, 2));
+      if (options_.visible.defined()) {
+        scores.view({samples_, -1, rows, length_})
+            .masked_fill_(options_.visible.logical_not().view({samples_, 1, 1, length_}), hidden);
+      }
+      return torch::_softmax(scores, -1, /*half_to_float=*/false);
+    }
     const Tensor k = Score(group.k.narrow(1, 0, row + rows));
     Tensor scores = Scaled(q, k.transpose(1, 2));
     // Queries see keys up to themselves: only the last square has a masked half.
-    const double hidden = -std::numeric_limits<double>::infinity();
     scores.narrow(2, row, rows).add_(torch::full({rows, rows}, hidden, scores.options()).triu_(1));
     if (options_.window > 0 && options_.window < row + rows) {
       scores.add_(
@@ -192,9 +200,9 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 
 }  // namespace
 
-Tensor CausalAttention(const UnitContext& context, const Tensor& qkv,
-                       const AttentionOptions& options) {
-  TORCH_CHECK(qkv.dim() == 3 && qkv.size(2) % (3 * options.heads) == 0, "CausalAttention: qkv is ",
+Tensor AttendInBlocks(const UnitContext& context, const Tensor& qkv,
+                      const AttentionOptions& options) {
+  TORCH_CHECK(qkv.dim() == 3 && qkv.size(2) % (3 * options.heads) == 0, "AttendInBlocks: qkv is ",
               qkv.sizes(), ", not [samples, T, 3 * ", options.heads, " heads * head size]");
   return AttentionFunction::apply(qkv.contiguous(), context, options);
 }

@@ -1,5 +1,5 @@
-// Causal self-attention with dropout on its probabilities, or with fp32 scores:
-// what torch's fused attention does not offer on the CPU.
+// Self-attention, causal or not, with dropout on its probabilities, or with fp32 scores: what
+// torch's fused attention does not offer on the CPU.
 #pragma once
 
 #include <torch/types.h>
@@ -11,12 +11,16 @@ namespace spillway {
 struct AttentionOptions {
   int64_t heads = 1;
   int64_t key_value_heads = 1;  // AttendToSeen: a divisor of `heads`
+  bool causal = true;           // a query sees no key behind it
   int64_t window = 0;           // keys that a query sees, itself counted; 0: all before it
-  double scale = 1;             // of the scores
-  double dropout = 0;           // of the probabilities; off in evaluation
-  int first_site = 0;           // dropout sites first_site.. are used
-  bool fp32_scores = false;     // queries and keys are upcast before their product
-  bool fp32_products = false;   // all of it is computed in fp32, and rounded once at its end
+  // [samples, T] bool: keys that every query of their sample may see, such as those that are no
+  // padding; at least one of each. Undefined: all are. REQUIRES: not causal.
+  torch::Tensor visible = {};
+  double scale = 1;            // of the scores
+  double dropout = 0;          // of the probabilities; off in evaluation
+  int first_site = 0;          // dropout sites first_site.. are used
+  bool fp32_scores = false;    // queries and keys are upcast before their product
+  bool fp32_products = false;  // all of it is computed in fp32, and rounded once at its end
 };
 
 // qkv [samples, T, 3D] (queries, keys, values; each split into heads) -> [samples, T, D].
@@ -24,8 +28,8 @@ struct AttentionOptions {
 // Works in blocks of heads and queries whose size depends on T alone; nothing of
 // size T x T outlives a block. Backward keeps qkv only and makes probabilities and
 // masks again: the same bits.
-torch::Tensor CausalAttention(const UnitContext& context, const torch::Tensor& qkv,
-                              const AttentionOptions& options);
+torch::Tensor AttendInBlocks(const UnitContext& context, const torch::Tensor& qkv,
+                             const AttentionOptions& options);
 
 // How many dropout sites it uses for T positions.
 int AttentionSites(int64_t length, int64_t heads);

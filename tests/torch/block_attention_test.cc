@@ -1,4 +1,4 @@
-#include "engine/torch/causal_attention.h"
+#include "engine/torch/block_attention.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -45,7 +45,7 @@ struct Reference {
 
 // Lengths of one block, of several, and with a short last one; with several groups of
 // heads (2^18 elements are 2 heads of 128 x 1024).
-TEST(CausalAttention, WithoutDropoutIsTheDefinition) {
+TEST(BlockAttention, WithoutDropoutIsTheDefinition) {
   torch::manual_seed(1);
   for (const auto& [length, heads] :
        {std::pair<int64_t, int64_t>{1, 2}, {7, 3}, {128, 2}, {300, 4}, {1030, 3}}) {
@@ -64,7 +64,7 @@ TEST(CausalAttention, WithoutDropoutIsTheDefinition) {
       if (length > 300 && dtype != torch::kFloat32) continue;
       const Tensor qkv = values.to(dtype).clone().requires_grad_();
       const Tensor out =
-          CausalAttention(Context({0, 1}), qkv, OptionsOf(heads, 0, fp32_scores, fp32_products));
+          AttendInBlocks(Context({0, 1}), qkv, OptionsOf(heads, 0, fp32_scores, fp32_products));
       EXPECT_EQ(out.scalar_type(), dtype);
       EXPECT_LT(Deviation(out, expected), tolerance) << length << " " << dtype;
       out.backward(direction.to(dtype));
@@ -79,13 +79,13 @@ Tensor Masks(const std::vector<int64_t>& samples, int64_t length, int64_t heads,
   Tensor qkv = torch::zeros({static_cast<int64_t>(samples.size()), length, 3, heads, length});
   qkv.select(2, 2).copy_(torch::eye(length).unsqueeze(1));
   const Tensor out =
-      CausalAttention(Context(samples, step), qkv.flatten(2), OptionsOf(heads, p)).detach();
+      AttendInBlocks(Context(samples, step), qkv.flatten(2), OptionsOf(heads, p)).detach();
   // Scores are 0: row i's probabilities are 1 / (i + 1).
   const Tensor rows = torch::arange(1, length + 1).view({length, 1});
   return out.view({-1, length, heads, length}).transpose(1, 2) * rows;
 }
 
-TEST(CausalAttention, DropoutKeepsItsRateAndScale) {
+TEST(BlockAttention, DropoutKeepsItsRateAndScale) {
   const int64_t length = 200;
   const Tensor masks = Masks({0, 1}, length, 3, 0.3);
   const double visible = length * (length + 1) / 2.0 * 6;
@@ -94,7 +94,7 @@ TEST(CausalAttention, DropoutKeepsItsRateAndScale) {
   EXPECT_EQ(masks.triu(1).abs().max().item<double>(), 0);
 }
 
-TEST(CausalAttention, MasksDifferByHeadRowBlockSampleAndStep) {
+TEST(BlockAttention, MasksDifferByHeadRowBlockSampleAndStep) {
   const int64_t length = 256;
   const Tensor masks = Masks({0, 1}, length, 12, 0.5);  // heads in two groups
   const Tensor seen = torch::ones({length, length}, torch::kBool).tril();
@@ -118,7 +118,7 @@ TEST(CausalAttention, MasksDifferByHeadRowBlockSampleAndStep) {
   EXPECT_TRUE(masks[1].equal(Masks({1}, length, 12, 0.5)[0]));
 }
 
-TEST(CausalAttention, GradientsUseTheMasksOfForward) {
+TEST(BlockAttention, GradientsUseTheMasksOfForward) {
   torch::manual_seed(2);
   const int64_t length = 260, heads = 10, size = 8;  // two groups of heads
   const double p = 0.4;
@@ -130,15 +130,15 @@ TEST(CausalAttention, GradientsUseTheMasksOfForward) {
   const Tensor expected = reference.Run(exact, heads, 0.3);
   expected.backward(direction.to(torch::kFloat64));
   const Tensor qkv = values.clone().requires_grad_();
-  const Tensor out = CausalAttention(Context({4, 9}), qkv, OptionsOf(heads, p));
+  const Tensor out = AttendInBlocks(Context({4, 9}), qkv, OptionsOf(heads, p));
   EXPECT_LT(Deviation(out, expected), 1e-5);
   out.backward(direction);
   EXPECT_LT(Deviation(qkv.grad(), exact.grad()), 1e-5);
 }
 
-TEST(CausalAttention, RecomputeGivesTheSameBits) {
+TEST(BlockAttention, RecomputeGivesTheSameBits) {
   const Tensor qkv = torch::randn({2, 150, 3 * 32}).to(torch::kBFloat16);
-  const auto run = [&] { return CausalAttention(Context({0, 1}), qkv, OptionsOf(4, 0.1)); };
+  const auto run = [&] { return AttendInBlocks(Context({0, 1}), qkv, OptionsOf(4, 0.1)); };
   EXPECT_TRUE(run().equal(run()));
 }
 

@@ -1,0 +1,149 @@
+#include "engine/data/labelled_samples.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "io/base/check.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int kTypeShift = 32;
+
+// What is left of two texts of so many tokens where there is room for `room`: tokenizers'
+// LongestFirst.
+std::pair<int64_t, int64_t> LongestFirst(int64_t first, int64_t second, int64_t room) {
+  if (first + second <= room) return {first, second};
+  const bool swap = first > second;
+  int64_t shorter = std::min(first, second);
+  int64_t longer = shorter > room ? shorter : std::max(shorter, room - shorter);
+  if (shorter + longer > room) {
+    shorter = room / 2;
+    longer = shorter + room % 2;
+  }
+  return swap ? std::pair(longer, shorter) : std::pair(shorter, longer);
+}
+
+}  // namespace
+
+absl::StatusOr<EncodedText> TextPairEncoder::Encode(const LabelledText& text) {
+  ASSIGN_OR_RETURN(std::vector<int64_t> first, tokenizer_.Encode(text.first));
+  std::optional<std::vector<int64_t>> second;
+  if (text.second) {
+    ASSIGN_OR_RETURN(second, tokenizer_.Encode(*text.second));
+  }
+  const auto around = [&](const std::vector<int64_t>& one, const auto& other) {
+    return tokenizer_.Around(
+        one, other ? std::optional<absl::Span<const int64_t>>(*other) : std::nullopt);
+  };
+  if (first.empty() || (second && second->empty())) {
+    return absl::InvalidArgumentError("the tokenizer makes no token of the text");
+  }
+  const std::vector<int64_t> none;
+  const std::optional<std::vector<int64_t>> no_second = second ? std::optional(none) : std::nullopt;
+  const int64_t room = most_tokens_ - static_cast<int64_t>(around(none, no_second).tokens.size());
+  const auto size = static_cast<int64_t>(first.size());
+  const int64_t second_size = second ? static_cast<int64_t>(second->size()) : 0;
+  if (room < (second ? 2 : 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--seq-len ", most_tokens_, " has no room for the text beside the tokens ", "around it"));
+  }
+  if (size + second_size > room) {
+    ++cut_;
+    const auto kept = second ? LongestFirst(size, second_size, room) : std::pair(room, int64_t{0});
+    first.resize(kept.first);
+    if (second) second->resize(kept.second);
+  }
+  EncodedText encoded = around(first, second);
+  for (size_t i = 0; i < encoded.tokens.size(); ++i) {
+    if (config_.token_types <= 1) encoded.types[i] = 0;
+    if (encoded.tokens[i] < config_.vocabulary &&
+        encoded.types[i] < std::max<int64_t>(1, config_.token_types)) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the text has token ", encoded.tokens[i], " of type ", encoded.types[i],
+        ", and the model knows ", config_.vocabulary, " tokens and ", config_.token_types,
+        " types: the tokenizer (", std::string(tokenizer_.kind()), ") is not the model's"));
+  }
+  return encoded;
+}
+
+absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
+    const std::vector<std::string>& files, const DecoderConfig& config,
+    const LabelledSamplesOptions& options) {
+  SPILLWAY_CHECK(config.classifier && config.classifier->problem);
+  const ClassifierConfig& classifier = *config.classifier;
+  const int64_t labels = *classifier.problem == ClassifierProblem::kSingleLabel
+                             ? 1
+                             : static_cast<int64_t>(classifier.labels.size());
+  ASSIGN_OR_RETURN(ScratchNumbers numbers, ScratchNumbers::Create(options.scratch_directory));
+  ASSIGN_OR_RETURN(ScratchNumbers begins, ScratchNumbers::Create(options.scratch_directory));
+  std::unique_ptr<LabelledSamples> samples(
+      new LabelledSamples(std::move(numbers), std::move(begins), labels));
+  TextPairEncoder encoder(options.tokenizer, &config, options.seq_len);
+  for (const std::string& file : files) {
+    RETURN_IF_ERROR(ReadLabelledTexts(
+        file, options.keys, /*needs_label=*/true, [&](const LabelledText& text) -> absl::Status {
+          Sample sample;
+          ASSIGN_OR_RETURN(sample.labels,
+                           ReadLabel(text.label, classifier.labels, *classifier.problem));
+          ASSIGN_OR_RETURN(sample.text, encoder.Encode(text));
+          return samples->Add(sample);
+        }));
+  }
+  RETURN_IF_ERROR(samples->begins_.Append(samples->numbers_.size()));
+  RETURN_IF_ERROR(samples->numbers_.Flush());
+  RETURN_IF_ERROR(samples->begins_.Flush());
+  samples->cut_ = encoder.cut();
+  if (samples->cut_ > 0) {
+    LogWarning(absl::StrCat(absl::StrJoin(files, ", "), ": ", samples->cut_, " of ",
+                            samples->size(), " texts are longer than --seq-len ", options.seq_len,
+                            " and lose their end"));
+  }
+  return samples;
+}
+
+absl::Status LabelledSamples::Add(const Sample& sample) {
+  RETURN_IF_ERROR(begins_.Append(numbers_.size()));
+  for (const float label : sample.labels) {
+    RETURN_IF_ERROR(numbers_.Append(std::bit_cast<uint32_t>(label)));
+  }
+  const EncodedText& text = sample.text;
+  for (size_t i = 0; i < text.tokens.size(); ++i) {
+    RETURN_IF_ERROR(numbers_.Append(text.tokens[i] | text.types[i] << kTypeShift));
+  }
+  longest_ = std::max(longest_, static_cast<int64_t>(text.tokens.size()));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LabelledSamples::Sample> LabelledSamples::Get(int64_t sample) const {
+  SPILLWAY_CHECK(sample >= 0 && sample < size());
+  int64_t ends[2];
+  RETURN_IF_ERROR(begins_.Read(sample, 2, ends));
+  std::vector<int64_t> numbers(static_cast<size_t>(ends[1] - ends[0]));
+  RETURN_IF_ERROR(numbers_.Read(ends[0], static_cast<int64_t>(numbers.size()), numbers.data()));
+  Sample found;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (static_cast<int64_t>(i) < labels_) {
+      found.labels.push_back(std::bit_cast<float>(static_cast<uint32_t>(numbers[i])));
+      continue;
+    }
+    found.text.tokens.push_back(numbers[i] & 0xffffffff);
+    found.text.types.push_back(numbers[i] >> kTypeShift);
+  }
+  return found;
+}
+
+std::string LabelledSamples::fingerprint() const {
+  return absl::StrFormat("texts-%d-%016x-%016x", size(), numbers_.digest(), begins_.digest());
+}
+
+}  // namespace spillway

@@ -1,0 +1,84 @@
+// Labelled texts as tokens, each a sample by itself. They are kept in temporary files, so memory
+// stays bounded however many there are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/data/labelled_text.h"
+#include "engine/data/scratch_file.h"
+#include "engine/data/tokenizer.h"
+#include "engine/families/decoder_config.h"
+
+namespace spillway {
+
+// Encodes texts for one model, with what its tokenizer puts around them.
+class TextPairEncoder {
+ public:
+  // Both outlive it. `most_tokens`: of a sample.
+  TextPairEncoder(const Tokenizer* tokenizer, const DecoderConfig* config, int64_t most_tokens)
+      : tokenizer_(*tokenizer), config_(*config), most_tokens_(most_tokens) {}
+
+  // A longer sample is cut as transformers' truncation=True does it: the longer of two texts loses
+  // its end first. Types are 0 where the model knows no other. kInvalidArgument for a text without
+  // tokens, with those of another model, or where there is no room for any.
+  absl::StatusOr<EncodedText> Encode(const LabelledText& text);
+
+  int64_t cut() const { return cut_; }  // samples so far
+
+ private:
+  const Tokenizer& tokenizer_;
+  const DecoderConfig& config_;
+  const int64_t most_tokens_;
+  int64_t cut_ = 0;
+};
+
+struct LabelledSamplesOptions {
+  const Tokenizer* tokenizer = nullptr;
+  TextKeys keys;
+  int64_t seq_len = 0;
+  std::string scratch_directory;
+};
+
+// Immutable once made: any thread.
+class LabelledSamples {
+ public:
+  // Reads all `files`; `config` has a classifier whose problem is known. Warns of samples that are
+  // cut. kInvalidArgument, "FILE:LINE: ...", as of ReadLabelledTexts, ReadLabel and
+  // TextPairEncoder.
+  static absl::StatusOr<std::unique_ptr<LabelledSamples>> Read(
+      const std::vector<std::string>& files, const DecoderConfig& config,
+      const LabelledSamplesOptions& options);
+
+  struct Sample {
+    EncodedText text;
+    std::vector<float> labels;  // ReadLabel's
+  };
+
+  // At least 1.
+  int64_t size() const { return begins_.size() - 1; }
+  // REQUIRES: 0 <= sample < size().
+  absl::StatusOr<Sample> Get(int64_t sample) const;
+
+  int64_t longest() const { return longest_; }  // tokens
+  int64_t cut() const { return cut_; }
+  // Changes with any sample.
+  std::string fingerprint() const;
+
+ private:
+  LabelledSamples(ScratchNumbers numbers, ScratchNumbers begins, int64_t labels)
+      : numbers_(std::move(numbers)), begins_(std::move(begins)), labels_(labels) {}
+  absl::Status Add(const Sample& sample);
+
+  // Of each sample its labels' bits, then its tokens, with their types in the upper halves.
+  ScratchNumbers numbers_;
+  ScratchNumbers begins_;  // [sample] its first number, and behind the last sample their number
+  const int64_t labels_;   // of a sample
+  int64_t longest_ = 0;
+  int64_t cut_ = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,257 @@
+#include "engine/data/labelled_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "engine/data/jsonl.h"
+#include "engine/data/line_reader.h"
+#include "engine/data/table_reader.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kShownLabels = 8;
+
+const std::vector<std::vector<std::string>>& UsualTextKeys() {
+  static const auto& keys = *new std::vector<std::vector<std::string>>{{"sentence1", "sentence2"},
+                                                                       {"premise", "hypothesis"},
+                                                                       {"question1", "question2"},
+                                                                       {"question", "sentence"},
+                                                                       {"question", "answer"},
+                                                                       {"text", "text_pair"},
+                                                                       {"text"},
+                                                                       {"sentence"}};
+  return keys;
+}
+
+bool HasAll(const json& row, const std::vector<std::string>& keys) {
+  return std::all_of(keys.begin(), keys.end(),
+                     [&](const std::string& key) { return row.contains(key); });
+}
+
+// Rows of any kind of file as objects. Errors come without file and line.
+class Rows {
+ public:
+  Rows(const TextKeys& keys, bool needs_label) : keys_(keys), needs_label_(needs_label) {}
+
+  absl::StatusOr<LabelledText> Read(const json& row) {
+    if (!found_) RETURN_IF_ERROR(FindKeys(row));
+    LabelledText text;
+    ASSIGN_OR_RETURN(text.first, TextAt(row, keys_.texts[0]));
+    if (keys_.texts.size() > 1) {
+      ASSIGN_OR_RETURN(text.second, TextAt(row, keys_.texts[1]));
+    }
+    if (!keys_.label.empty() && row.contains(keys_.label)) text.label = row[keys_.label];
+    if (needs_label_ && text.label.is_null()) {
+      return Wrong(
+          absl::StrCat("it has no \"", keys_.label.empty() ? "label" : keys_.label,
+                       "\" (--label-key NAME says where labels are); its keys: ", ShownKeys(row)));
+    }
+    return text;
+  }
+
+ private:
+  static absl::Status Wrong(const std::string& why) { return absl::InvalidArgumentError(why); }
+
+  // By the first row; the others must have them, too.
+  absl::Status FindKeys(const json& row) {
+    found_ = true;
+    for (const auto& usual : UsualTextKeys()) {
+      if (keys_.texts.empty() && HasAll(row, usual)) keys_.texts = usual;
+    }
+    if (keys_.texts.empty()) {
+      return Wrong(absl::StrCat(
+          "it has none of the usual names of texts, such as \"text\", \"sentence\", or "
+          "\"sentence1\" and \"sentence2\" (--text-keys NAME[,NAME] says where they are); its "
+          "keys: ",
+          ShownKeys(row)));
+    }
+    for (const char* usual : {"label", "labels"}) {
+      if (keys_.label.empty() && row.contains(usual)) keys_.label = usual;
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<std::string> TextAt(const json& row, const std::string& key) {
+    const auto found = row.find(key);
+    if (found == row.end()) {
+      return Wrong(absl::StrCat("it has no \"", key, "\"; its keys: ", ShownKeys(row)));
+    }
+    if (!found->is_string()) {
+      return Wrong(absl::StrCat("\"", key, "\" is a JSON ", found->type_name(), ", not a string"));
+    }
+    std::string text = found->get<std::string>();
+    if (absl::StripAsciiWhitespace(text).empty()) {
+      return Wrong(absl::StrCat("\"", key, "\" is empty: there is nothing to classify"));
+    }
+    return text;
+  }
+
+  TextKeys keys_;
+  const bool needs_label_;
+  bool found_ = false;
+};
+
+std::string Shown(const json& label) { return ConfigReader::Shown(label); }
+
+std::string ShownNames(const std::vector<std::string>& names) {
+  const size_t count = std::min(names.size(), kShownLabels);
+  return absl::StrCat(absl::StrJoin(names.begin(), names.begin() + count, ", "),
+                      count < names.size() ? ", ..." : "");
+}
+
+// A number, or a string that is one.
+std::optional<double> NumberOf(const json& label) {
+  double number = 0;
+  if (label.is_number()) {
+    number = label.get<double>();
+  } else if (!label.is_string() ||
+             !absl::SimpleAtod(label.get_ref<const std::string&>(), &number)) {
+    return std::nullopt;
+  }
+  if (!std::isfinite(static_cast<float>(number))) return std::nullopt;
+  return number;
+}
+
+// The number of a label by its name, else by that number.
+absl::StatusOr<float> OneLabel(const json& label, const std::vector<std::string>& names) {
+  if (label.is_string()) {
+    const auto named = std::find(names.begin(), names.end(), label.get_ref<const std::string&>());
+    if (named != names.end()) return static_cast<float>(std::distance(names.begin(), named));
+  }
+  const std::optional<double> number = NumberOf(label);
+  if (number && *number >= 0 && *number < static_cast<double>(names.size()) &&
+      *number == std::floor(*number)) {
+    return static_cast<float>(*number);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the label ", Shown(label), " is none of the ", names.size(),
+                   " of config.json (id2label): ", ShownNames(names), ", or their numbers from 0"));
+}
+
+// A list, or a string that is one in JSON.
+json ListOf(const json& label) {
+  if (!label.is_string()) return label;
+  return json::parse(label.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+}
+
+absl::StatusOr<std::vector<float>> RightLabels(const json& label,
+                                               const std::vector<std::string>& names) {
+  const json list = ListOf(label);
+  const auto is_bit = [](const json& one) { return one.is_number() && (one == 0 || one == 1); };
+  if (list.is_array() && list.size() == names.size() &&
+      std::all_of(list.begin(), list.end(), is_bit)) {
+    return list.get<std::vector<float>>();
+  }
+  const auto is_name = [](const json& one) { return one.is_string(); };
+  if (!list.is_array() || !std::all_of(list.begin(), list.end(), is_name)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the label ", Shown(label), " is no list of names, nor of a 0 or 1 for each of ",
+        names.size(), " labels"));
+  }
+  std::vector<float> right(names.size(), 0);
+  for (const json& name : list) {
+    ASSIGN_OR_RETURN(const float number, OneLabel(name, names));
+    right[static_cast<size_t>(number)] = 1;
+  }
+  return right;
+}
+
+absl::StatusOr<std::vector<float>> Numbers(const json& label, size_t count) {
+  const json list = count == 1 ? json::array({label}) : ListOf(label);
+  std::vector<float> numbers;
+  if (list.is_array() && list.size() == count) {
+    for (const json& one : list) {
+      const std::optional<double> number = NumberOf(one);
+      if (number) numbers.push_back(static_cast<float>(*number));
+    }
+  }
+  if (numbers.size() == count) return numbers;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the label ", Shown(label), " is no ",
+                   count == 1 ? "number" : absl::StrCat("list of ", count, " numbers")));
+}
+
+absl::Status ReadRows(const std::string& path,
+                      const std::function<absl::Status(const json&, int64_t)>& take) {
+  if (!absl::EndsWith(path, ".jsonl")) {
+    return ReadTable(path, absl::EndsWith(path, ".tsv"),
+                     [&](const std::vector<std::string>& names,
+                         const std::vector<std::string>& cells, int64_t line) {
+                       json row = json::object();
+                       for (size_t i = 0; i < names.size(); ++i) row[names[i]] = cells[i];
+                       return take(row, line);
+                     });
+  }
+  return ReadLines(path, [&](absl::string_view line, int64_t number) -> absl::Status {
+    if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const JsonDocument document,
+                     ParseJsonlObject(line, path, number, "{\"text\": \"...\", \"label\": 0}"));
+    return take(document.value, number);
+  });
+}
+
+}  // namespace
+
+bool IsLabelledText(absl::string_view path) {
+  return absl::EndsWith(path, ".jsonl") || absl::EndsWith(path, ".csv") ||
+         absl::EndsWith(path, ".tsv");
+}
+
+absl::Status ReadLabelledTexts(const std::string& path, const TextKeys& keys, bool needs_label,
+                               const std::function<absl::Status(const LabelledText&)>& take) {
+  if (!IsLabelledText(path)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": texts to be classified are in .jsonl, .csv or .tsv"));
+  }
+  Rows rows(keys, needs_label);
+  bool any = false;
+  RETURN_IF_ERROR(ReadRows(path, [&](const json& row, int64_t line) -> absl::Status {
+    any = true;
+    const auto read = [&]() -> absl::Status {
+      ASSIGN_OR_RETURN(LabelledText text, rows.Read(row));
+      text.line = line;
+      return take(text);
+    };
+    return Annotate(read(), absl::StrCat(path, ":", line));
+  }));
+  if (any) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(path, ": there are no texts in it"));
+}
+
+absl::StatusOr<std::vector<float>> ReadLabel(const json& label,
+                                             const std::vector<std::string>& names,
+                                             ClassifierProblem problem) {
+  switch (problem) {
+    case ClassifierProblem::kSingleLabel: {
+      ASSIGN_OR_RETURN(const float one, OneLabel(label, names));
+      return std::vector<float>{one};
+    }
+    case ClassifierProblem::kMultiLabel:
+      return RightLabels(label, names);
+    case ClassifierProblem::kRegression:
+      return Numbers(label, names.size());
+  }
+  return absl::InternalError("unknown problem");
+}
+
+absl::StatusOr<ClassifierProblem> FindProblem(const std::string& path, const TextKeys& keys) {
+  bool is_list = false;
+  const absl::Status status = ReadLabelledTexts(path, keys, true, [&](const LabelledText& text) {
+    is_list = ListOf(text.label).is_array();
+    return absl::CancelledError("");  // one is enough
+  });
+  if (!absl::IsCancelled(status)) return status;
+  return is_list ? ClassifierProblem::kMultiLabel : ClassifierProblem::kSingleLabel;
+}
+
+}  // namespace spillway

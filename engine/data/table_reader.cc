@@ -1,0 +1,118 @@
+#include "engine/data/table_reader.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "engine/data/line_reader.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+// Puts lines together to rows. One thread.
+class TableRows {
+ public:
+  TableRows(const std::string& path, bool tabs, const TakeTableRow& take)
+      : path_(path), tabs_(tabs), take_(take) {}
+
+  absl::Status Line(absl::string_view line, int64_t number) {
+    absl::ConsumeSuffix(&line, "\r");
+    if (!quoted_) {
+      if (absl::StripAsciiWhitespace(line).empty() && names_.size() != 1) return absl::OkStatus();
+      first_line_ = number;
+    }
+    if (tabs_) {
+      cells_ = absl::StrSplit(line, '\t');
+    } else {
+      RETURN_IF_ERROR(AddCells(line));
+      if (quoted_) return absl::OkStatus();
+    }
+    return EndRow();
+  }
+
+  absl::Status Finish() const {
+    if (quoted_) return Wrong("a quote begins in this row, and does not end");
+    if (names_.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": it is empty; its first row must ", "name the columns"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Wrong(const std::string& why) const {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ":", first_line_, ": ", why));
+  }
+
+  // A line of a .csv: the row's first, or one that goes on within quotes.
+  absl::Status AddCells(absl::string_view line) {
+    size_t at = 0;
+    if (!quoted_) {
+      cells_.assign(1, "");
+    } else {
+      cells_.back() += '\n';
+      bytes_ += line.size();
+      if (bytes_ > kMaxLineBytes) return Wrong("the row has more than 64 MiB: is a quote missing?");
+    }
+    if (!quoted_) bytes_ = line.size();
+    bool began_quoted = quoted_;
+    for (; at < line.size(); ++at) {
+      const char c = line[at];
+      if (quoted_ && c == '"' && at + 1 < line.size() && line[at + 1] == '"') {
+        cells_.back() += '"';
+        ++at;
+      } else if (quoted_ && c == '"') {
+        quoted_ = false;
+      } else if (quoted_) {
+        cells_.back() += c;
+      } else if (c == ',') {
+        cells_.emplace_back();
+        began_quoted = false;
+      } else if (c == '"' && cells_.back().empty() && !began_quoted) {
+        quoted_ = began_quoted = true;
+      } else if (c == '"' || began_quoted) {
+        return Wrong(absl::StrCat("cell ", cells_.size(), " has text beside its quotes; a quote ",
+                                  "within text is doubled, and the text in quotes"));
+      } else {
+        cells_.back() += c;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status EndRow() {
+    if (!names_.empty()) {
+      if (cells_.size() == names_.size()) return take_(names_, cells_, first_line_);
+      return Wrong(absl::StrCat("the row has ", cells_.size(), " cells, and the first row names ",
+                                names_.size(), " columns"));
+    }
+    names_ = std::move(cells_);
+    cells_.clear();
+    const std::set<std::string> different(names_.begin(), names_.end());
+    if (different.size() < names_.size()) return Wrong("two columns have one name");
+    return absl::OkStatus();
+  }
+
+  const std::string& path_;
+  const bool tabs_;
+  const TakeTableRow& take_;
+  std::vector<std::string> names_, cells_;
+  bool quoted_ = false;  // the last cell goes on in the next line
+  size_t bytes_ = 0;     // of the row
+  int64_t first_line_ = 1;
+};
+
+}  // namespace
+
+absl::Status ReadTable(const std::string& path, bool tabs, const TakeTableRow& take) {
+  TableRows rows(path, tabs, take);
+  RETURN_IF_ERROR(ReadLines(
+      path, [&](absl::string_view line, int64_t number) { return rows.Line(line, number); }));
+  return rows.Finish();
+}
+
+}  // namespace spillway

@@ -1,0 +1,160 @@
+#include "engine/families/encoder_families.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/families/layer_keys.h"
+
+namespace spillway {
+namespace {
+
+// What all of them have: layers with their norms behind, and a classifier.
+void BecomeEncoder(DecoderConfig& c) {
+  c.order = DecoderConfig::Order::kPostNorm;
+  c.norm = DecoderConfig::Norm::kLayer;
+  c.norm_epsilon = 1e-12;
+  c.final_norm = c.causal = false;
+  c.query_bias = c.output_bias = c.mlp_bias = true;
+  c.activation = Activation::kGelu;
+  c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0.1;
+  c.positions = 512;
+  c.classifier.emplace();
+}
+
+// REQUIRES: sizes are read.
+void ReadRest(ConfigReader& reader, DecoderConfig& c) {
+  RefuseOtherModels(reader);
+  bool tied = false;  // a matrix that this model does not have
+  reader.Boolean({"tie_word_embeddings"}, &tied);
+  reader.Integer({"max_position_embeddings"}, kMaxPositions, &c.positions);
+  c.embedding_width = c.hidden;
+  c.key_value_heads = c.heads;
+  ReadHeadSize(reader, 0, c);
+  reader.Number({"initializer_range"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
+  ReadLabels(reader, *c.classifier);
+}
+
+// The matrix has a row for a padding token, and none that is used before it.
+void SkipPadding(ConfigReader& reader, DecoderConfig& c) {
+  if (!reader.status().ok()) return;
+  if (!c.padding_token) {
+    return reader.Fail("pad_token_id",
+                       "pad_token_id is no token of the model: roberta counts positions from it");
+  }
+  c.position_offset = *c.padding_token + 1;
+  c.positions_skip_padding = true;
+  c.positions -= c.position_offset;
+  if (c.positions < 1) {
+    reader.Fail("max_position_embeddings",
+                absl::StrCat("max_position_embeddings ", c.positions + c.position_offset,
+                             " has no position behind the padding token's, ", *c.padding_token));
+  }
+}
+
+}  // namespace
+
+void ReadBert(ConfigReader& reader, DecoderConfig& c) {
+  const bool roberta = c.model_type == "roberta";
+  const std::string prefix = c.model_type + ".";
+  c.names = {.tokens = prefix + "embeddings.word_embeddings.weight",
+             .positions = prefix + "embeddings.position_embeddings.weight",
+             .project_in = "",
+             .token_types = prefix + "embeddings.token_type_embeddings.weight",
+             .embedding_norm = prefix + "embeddings.LayerNorm",
+             .layer = prefix + "encoder.layer.",
+             .norm_1 = "attention.output.LayerNorm",
+             .query_key_value = "",
+             .query = "attention.self.query",
+             .key = "attention.self.key",
+             .value = "attention.self.value",
+             .attention_output = "attention.output.dense",
+             .query_norm = "",
+             .key_norm = "",
+             .norm_2 = "output.LayerNorm",
+             .gate = "",
+             .up = "intermediate.dense",
+             .down = "output.dense",
+             .final_norm = "",
+             .project_out = "",
+             .logits = "",
+             .pooler = roberta ? "classifier.dense" : "bert.pooler.dense",
+             .classifier = roberta ? "classifier.out_proj" : "classifier"};
+  BecomeEncoder(c);
+  c.vocabulary = roberta ? 50265 : 30522;
+  c.hidden = 768;
+  c.layers = c.heads = 12;
+  c.intermediate = 3072;
+  c.token_types = 2;
+  reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
+  reader.Integer({"hidden_size"}, kMaxWidth, &c.hidden);
+  reader.Integer({"num_hidden_layers"}, kMaxLayers, &c.layers);
+  reader.Integer({"num_attention_heads"}, kMaxWidth, &c.heads);
+  reader.Integer({"intermediate_size"}, kMaxInner, &c.intermediate);
+  reader.Integer({"type_vocab_size"}, kMaxVocabulary, &c.token_types);
+  ReadRest(reader, c);
+  ReadActivation(reader, {"hidden_act"}, &c.activation);
+  reader.Positive({"layer_norm_eps"}, 1, &c.norm_epsilon);
+  reader.Probability({"hidden_dropout_prob"}, &c.residual_dropout);
+  reader.Probability({"attention_probs_dropout_prob"}, &c.attention_dropout);
+  c.embedding_dropout = c.classifier->dropout = c.residual_dropout;
+  reader.Probability({"classifier_dropout"}, &c.classifier->dropout);
+  if (roberta) c.classifier->input_dropout = c.classifier->dropout;
+  reader.MustBeOff("is_decoder", "a decoder");
+  const std::string positions = reader.Text("position_embedding_type");
+  if (!positions.empty() && positions != "absolute") {
+    reader.Unsupported(
+        "position_embedding_type",
+        absl::StrCat("position_embedding_type is \"", positions, "\"; \"absolute\" is supported"));
+  }
+  ReadPaddingToken(reader, roberta ? 1 : 0, c);
+  if (roberta) SkipPadding(reader, c);
+}
+
+void ReadDistilBert(ConfigReader& reader, DecoderConfig& c) {
+  c.names = {.tokens = "distilbert.embeddings.word_embeddings.weight",
+             .positions = "distilbert.embeddings.position_embeddings.weight",
+             .project_in = "",
+             .embedding_norm = "distilbert.embeddings.LayerNorm",
+             .layer = "distilbert.transformer.layer.",
+             .norm_1 = "sa_layer_norm",
+             .query_key_value = "",
+             .query = "attention.q_lin",
+             .key = "attention.k_lin",
+             .value = "attention.v_lin",
+             .attention_output = "attention.out_lin",
+             .query_norm = "",
+             .key_norm = "",
+             .norm_2 = "output_layer_norm",
+             .gate = "",
+             .up = "ffn.lin1",
+             .down = "ffn.lin2",
+             .final_norm = "",
+             .project_out = "",
+             .logits = "",
+             .pooler = "pre_classifier",
+             .classifier = "classifier"};
+  BecomeEncoder(c);
+  c.vocabulary = 30522;
+  c.hidden = 768;
+  c.layers = 6;
+  c.heads = 12;
+  c.intermediate = 3072;
+  reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
+  reader.Integer({"dim", "hidden_size"}, kMaxWidth, &c.hidden);
+  reader.Integer({"n_layers", "num_hidden_layers"}, kMaxLayers, &c.layers);
+  reader.Integer({"n_heads", "num_attention_heads"}, kMaxWidth, &c.heads);
+  reader.Integer({"hidden_dim"}, kMaxInner, &c.intermediate);
+  ReadRest(reader, c);
+  ReadActivation(reader, {"activation"}, &c.activation);
+  c.attention_output_dropout = false;
+  reader.Probability({"dropout"}, &c.residual_dropout);
+  reader.Probability({"attention_dropout"}, &c.attention_dropout);
+  c.embedding_dropout = c.residual_dropout;
+  c.classifier->activation = Activation::kRelu;
+  c.classifier->dropout = 0.2;
+  reader.Probability({"seq_classif_dropout"}, &c.classifier->dropout);
+  double other = 0;  // of another head
+  reader.Probability({"qa_dropout"}, &other);
+  reader.MustBeOff("sinusoidal_pos_embds", "leaving positions as they were made");
+  ReadPaddingToken(reader, 0, c);
+}
+
+}  // namespace spillway

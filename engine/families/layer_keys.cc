@@ -1,0 +1,62 @@
+#include "engine/families/layer_keys.h"
+
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace spillway {
+
+using nlohmann::json;
+
+void ReadActivation(ConfigReader& reader, const ConfigReader::Keys& keys, Activation* activation) {
+  const char* key = nullptr;
+  const json* found = reader.Find(keys, &key);
+  if (found == nullptr) return;
+  const auto& names = ActivationNames();
+  const auto known = found->is_string() ? names.find(found->get<std::string>()) : names.end();
+  if (known != names.end()) {
+    *activation = known->second;
+    return;
+  }
+  reader.Refuse(
+      key, *found,
+      absl::StrCat("one of ", absl::StrJoin(names, ", ", [](std::string* out, const auto& entry) {
+                     absl::StrAppend(out, entry.first);
+                   })));
+}
+
+void RefuseOtherModels(ConfigReader& reader) {
+  reader.MustBeOff("add_cross_attention", "cross-attention");
+  reader.MustBeOff("is_encoder_decoder", "an encoder-decoder model");
+  reader.MustBeOff("per_layer_config", "a model whose layers differ");
+  reader.MustBeOff("pruned_heads", "a model with pruned heads");
+  reader.MustBeOff("quantization_config", "training quantized weights");
+}
+
+void ReadHeadSize(ConfigReader& reader, int64_t fallback, DecoderConfig& c) {
+  const bool given = reader.Has({"head_dim"});
+  c.head_size = fallback > 0 ? fallback : c.heads > 0 ? c.hidden / c.heads : 0;
+  reader.Integer({"head_dim"}, kMaxWidth, &c.head_size);
+  if (!given && fallback == 0 && c.heads > 0 && c.hidden % c.heads != 0) {
+    reader.Fail(
+        reader.Has({"hidden_size"}) ? "hidden_size" : "n_embd",
+        absl::StrCat("the hidden size ", c.hidden, " is not divisible by ", c.heads, " heads"));
+  }
+  c.score_scale = 1 / std::sqrt(static_cast<double>(c.head_size));
+}
+
+void ReadPaddingToken(ConfigReader& reader, std::optional<int64_t> fallback, DecoderConfig& c) {
+  const json* found = reader.Find({"pad_token_id"});
+  if (found == nullptr) {
+    if (!reader.IsNull("pad_token_id")) c.padding_token = fallback;
+  } else if (found->is_number_integer()) {
+    const int64_t id = found->get<int64_t>();
+    c.padding_token = id < 0 ? id + c.vocabulary : id;
+  }
+  if (c.padding_token && (*c.padding_token < 0 || *c.padding_token >= c.vocabulary)) {
+    c.padding_token.reset();  // no token of the data's
+  }
+}
+
+}  // namespace spillway

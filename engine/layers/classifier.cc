@@ -1,0 +1,40 @@
+#include "engine/layers/classifier.h"
+
+#include "engine/layers/activation.h"
+#include "engine/layers/decoder_part.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+
+constexpr int kInputSite = 0;
+constexpr int kPooledSite = 1;
+
+class ClassifierUnit : public Unit, DecoderPart {
+ public:
+  using DecoderPart::DecoderPart;
+
+  std::string name() const override { return "classifier"; }
+
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    const ClassifierConfig& classifier = *config_.classifier;
+    const Tensor first =
+        context.Dropout(x.select(1, 0).contiguous(), classifier.input_dropout, kInputSite);
+    const Tensor pooled =
+        Activate(classifier.activation, Project(context, p, DecoderRole::kPooler, first));
+    return Project(context, p, DecoderRole::kClassifier,
+                   context.Dropout(pooled, classifier.dropout, kPooledSite));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Unit> NewClassifierUnit(std::shared_ptr<const DecoderConfig> config,
+                                              const std::vector<DecoderParameter>& parameters) {
+  return std::make_shared<ClassifierUnit>(std::move(config), parameters);
+}
+
+}  // namespace spillway

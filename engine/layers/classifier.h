@@ -1,0 +1,17 @@
+// The head of an encoder that classifies texts.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/families/decoder_config.h"
+#include "engine/torch/model.h"
+
+namespace spillway {
+
+// Unit "classifier": [samples, T, D] -> scores [samples, labels], from the first position.
+// `parameters`: the unit's, in its order. REQUIRES: config->classifier.
+std::shared_ptr<const Unit> NewClassifierUnit(std::shared_ptr<const DecoderConfig> config,
+                                              const std::vector<DecoderParameter>& parameters);
+
+}  // namespace spillway

@@ -1,0 +1,49 @@
+#include "engine/layers/decoder_part.h"
+
+#include <cmath>
+
+#include "engine/layers/rms_norm.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+
+Init InitOf(const DecoderParameter& parameter, const DecoderConfig& config) {
+  if (parameter.is_bias) return Init::Constant(0);
+  if (parameter.shape.size() == 1) return Init::Constant(1);  // of a norm
+  // 2 n_layer projections add to the residual stream: "Language Models are Unsupervised Multitask
+  // Learners", section 2.3.
+  const bool residual =
+      parameter.role == DecoderRole::kAttentionOutput || parameter.role == DecoderRole::kDown;
+  const double shrink =
+      config.init_by_depth && residual ? std::sqrt(2.0 * static_cast<double>(config.layers)) : 1;
+  return Init::Normal(0, config.init_std / shrink);
+}
+
+}  // namespace
+
+DecoderPart::DecoderPart(std::shared_ptr<const DecoderConfig> config,
+                         const std::vector<DecoderParameter>& parameters)
+    : shared_(std::move(config)), config_(*shared_) {
+  for (auto& pair : index_) pair = {-1, -1};
+  for (const DecoderParameter& parameter : parameters) {
+    index_[static_cast<int>(parameter.role)][parameter.is_bias] = static_cast<int>(specs_.size());
+    specs_.push_back({parameter.name, parameter.shape, InitOf(parameter, config_),
+                      /*frozen=*/false, LinearFormOf(parameter, config_)});
+  }
+}
+
+Tensor DecoderPart::Project(const UnitContext& context, const Parameters& p, DecoderRole role,
+                            const Tensor& x) const {
+  const Tensor weight = Weight(p, role);
+  return context.Linear(x, config_.conv1d ? weight.t() : weight, Bias(p, role));
+}
+
+Tensor DecoderPart::Normalise(const Parameters& p, DecoderRole role, const Tensor& x) const {
+  const Tensor weight = Weight(p, role);
+  if (config_.norm == DecoderConfig::Norm::kRms) return RmsNorm(x, weight, config_.norm_epsilon);
+  return torch::layer_norm(x, x.sizes().back(), weight, Bias(p, role), config_.norm_epsilon);
+}
+
+}  // namespace spillway

@@ -1,0 +1,50 @@
+// What units of a DecoderConfig's model have in common: where each parameter is among those of a
+// forward, and how it is used.
+#pragma once
+
+#include <torch/types.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "engine/families/decoder_config.h"
+#include "engine/torch/model.h"
+
+namespace spillway {
+
+class DecoderPart {
+ public:
+  using Parameters = std::vector<torch::Tensor>;
+
+  // `parameters`: of the unit, in its order.
+  DecoderPart(std::shared_ptr<const DecoderConfig> config,
+              const std::vector<DecoderParameter>& parameters);
+
+ protected:
+  // Undefined where the model has none.
+  torch::Tensor Weight(const Parameters& p, DecoderRole role) const { return At(p, role, 0); }
+  torch::Tensor Bias(const Parameters& p, DecoderRole role) const { return At(p, role, 1); }
+  bool Has(DecoderRole role) const { return index_[static_cast<int>(role)][0] >= 0; }
+
+  // x [..., in] -> [..., out], by the role's matrix and bias.
+  torch::Tensor Project(const UnitContext& context, const Parameters& p, DecoderRole role,
+                        const torch::Tensor& x) const;
+
+  // By the config's kind of norm with the role's weight and bias; of x's shape.
+  torch::Tensor Normalise(const Parameters& p, DecoderRole role, const torch::Tensor& x) const;
+
+  const std::shared_ptr<const DecoderConfig> shared_;
+  const DecoderConfig& config_;
+  std::vector<ParameterSpec> specs_;
+
+ private:
+  torch::Tensor At(const Parameters& p, DecoderRole role, int bias) const {
+    const int index = index_[static_cast<int>(role)][bias];
+    return index < 0 ? torch::Tensor() : p[index];
+  }
+
+  std::array<std::array<int, 2>, kDecoderRoles> index_;  // [role][weight, bias]; -1: none
+};
+
+}  // namespace spillway

@@ -1,0 +1,21 @@
+// Losses of labels given to texts, as transformers' *ForSequenceClassification have them.
+#pragma once
+
+#include <memory>
+
+#include "engine/families/classifier_config.h"
+#include "engine/torch/model.h"
+
+namespace spillway {
+
+// The loss unit "loss", without parameters, on scores [samples, labels] of the run's dtype; the sum
+// is in fp32.
+//
+//   single label  labels [samples] int64: cross-entropy
+//   multi-label   labels [samples, labels] fp32, 0 or 1: binary cross-entropy of each
+//   regression    labels [samples, labels] fp32, [samples] of one: the square of each difference
+//
+// A config that leaves the problem to the data is a single label's.
+std::shared_ptr<const LossUnit> NewLabelLoss(const ClassifierConfig& config);
+
+}  // namespace spillway

@@ -1,0 +1,36 @@
+#include "engine/torch/text_batch.h"
+
+#include <algorithm>
+
+#include "io/base/check.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kLengthsOf = 8;
+
+}  // namespace
+
+int64_t PaddedLength(int64_t positions, int64_t most) {
+  return std::min(most, (positions + kLengthsOf - 1) / kLengthsOf * kLengthsOf);
+}
+
+Batch BatchOfTexts(const std::vector<EncodedText>& texts, int64_t length, int64_t padding) {
+  const auto count = static_cast<int64_t>(texts.size());
+  Batch batch;
+  batch.inputs = torch::full({count, length}, padding, torch::kInt64);
+  const torch::Tensor visible = torch::zeros({count, length}, torch::kBool);
+  const torch::Tensor types = torch::zeros({count, length}, torch::kInt64);
+  for (int64_t i = 0; i < count; ++i) {
+    const EncodedText& text = texts[i];
+    const auto tokens = static_cast<int64_t>(text.tokens.size());
+    SPILLWAY_CHECK(tokens > 0 && tokens <= length);
+    std::copy(text.tokens.begin(), text.tokens.end(), batch.inputs[i].data_ptr<int64_t>());
+    std::copy(text.types.begin(), text.types.end(), types[i].data_ptr<int64_t>());
+    visible[i].narrow(0, 0, tokens).fill_(true);
+  }
+  batch.fields = {{kVisibleField, visible}, {kTokenTypesField, types}};
+  return batch;
+}
+
+}  // namespace spillway

@@ -1,0 +1,26 @@
+// Encoded texts of different lengths as a batch for an encoder, and how rows are padded.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/data/token_template.h"
+#include "engine/torch/model.h"
+
+namespace spillway {
+
+// Fields of such a batch, by transformers' names: which positions are a text's [samples, T] bool;
+// which kind of text, as the first or the second of a pair, a position is of [samples, T] int64.
+inline constexpr const char* kVisibleField = "attention_mask";
+inline constexpr const char* kTokenTypesField = "token_type_ids";
+
+// Positions of a batch whose longest row has so many: a multiple of 8, but at most `most`.
+int64_t PaddedLength(int64_t positions, int64_t most);
+
+// Inputs [texts, length] int64 and the fields; behind a text there are `padding` tokens of kind 0.
+// No labels. REQUIRES: no text is empty, or longer.
+Batch BatchOfTexts(const std::vector<EncodedText>& texts, int64_t length, int64_t padding);
+
+}  // namespace spillway

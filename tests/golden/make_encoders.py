@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Makes encoders.json from transformers: what small encoders that classify texts compute.
+
+    make_encoders.py > encoders.json
+
+Weights follow the formula of make_decoders.py, texts and labels those below (and
+tests/torch/encoder_golden_test.cc), so that no file holds them. For each variant: its config, the
+logits and loss of six texts of different lengths in one batch, norm and projection of every
+gradient, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
+5.23 and torch 2.11, on one thread.
+"""
+
+import json
+
+import torch
+import transformers
+from make_decoders import project, values
+
+VOCABULARY, LENGTH, STEPS = 53, 12, 20
+LABELS = {"id2label": {"0": "no", "1": "maybe", "2": "yes"},
+          "label2id": {"no": 0, "maybe": 1, "yes": 2}}
+BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"],
+        "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 3,
+        "num_attention_heads": 4, "intermediate_size": 40, "max_position_embeddings": 16,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0} | LABELS
+ROBERTA = BERT | {"model_type": "roberta", "architectures": ["RobertaForSequenceClassification"],
+                  "type_vocab_size": 1, "layer_norm_eps": 1e-5}
+DISTILBERT = {"model_type": "distilbert", "vocab_size": VOCABULARY, "dim": 24, "n_layers": 3,
+              "architectures": ["DistilBertForSequenceClassification"], "n_heads": 4,
+              "hidden_dim": 40, "max_position_embeddings": 16, "dropout": 0.0,
+              "attention_dropout": 0.0, "seq_classif_dropout": 0.0} | LABELS
+NUMBER = {"id2label": {"0": "score"}, "label2id": {"score": 0}}
+VARIANTS = {
+    "bert": BERT,
+    "bert_relu": BERT | {"hidden_act": "relu", "layer_norm_eps": 1e-3, "pad_token_id": 5},
+    "bert_one_number": BERT | NUMBER,
+    "bert_three_numbers": BERT | {"problem_type": "regression"},
+    "bert_multi_label": BERT | {"problem_type": "multi_label_classification"},
+    "roberta": ROBERTA,
+    "roberta_padding": ROBERTA | {"pad_token_id": 3, "type_vocab_size": 2},
+    "roberta_one_number": ROBERTA | NUMBER,
+    "distilbert": DISTILBERT,
+    "distilbert_multi_label": DISTILBERT | {"problem_type": "multi_label_classification",
+                                            "activation": "relu"},
+}
+
+
+def text(i: int) -> list:
+    return [(i * 37 + j * j * 7 + j * 3 + 11) % VOCABULARY for j in range(3 + i * 5 % 10)]
+
+
+def label(config, i: int):
+    count = len(config["id2label"])
+    if count == 1:
+        return i * 7 % 11 / 4 - 1
+    problem = config.get("problem_type")
+    if problem == "regression":
+        return [(i + k) * 7 % 11 / 4 - 1 for k in range(count)]
+    return [float(i >> k & 1) for k in range(count)] if problem else i % count
+
+
+def batch(config, padding, samples):
+    """A text's second half is of kind 1, where there is one."""
+    texts = [text(i) for i in samples]
+    pad = [LENGTH - len(t) for t in texts]
+    kinds = config.get("type_vocab_size", 2)
+    made = {"input_ids": torch.tensor([t + [padding] * p for t, p in zip(texts, pad)]),
+            "attention_mask": torch.tensor([[1] * len(t) + [0] * p for t, p in zip(texts, pad)]),
+            "labels": torch.tensor([label(config, i) for i in samples])}
+    if config["model_type"] != "distilbert":
+        made["token_type_ids"] = torch.tensor(
+            [[int(j >= len(t) // 2 and j < len(t) and kinds > 1) for j in range(LENGTH)]
+             for t in texts])
+    return made
+
+
+def build(config):
+    kind = transformers.CONFIG_MAPPING[config["model_type"]]
+    settings = kind.from_dict(dict(config))
+    model = transformers.AutoModelForSequenceClassification.from_config(
+        settings, attn_implementation="eager")
+    named = dict(model.named_parameters())
+    with torch.no_grad():
+        for index, name in enumerate(sorted(named)):
+            made = values(name, index, named[name].numel())
+            named[name].copy_(torch.from_numpy(made).float().view(named[name].shape))
+    model.train()
+    return model, named, settings.pad_token_id
+
+
+def training_losses(config):
+    model, _, padding = build(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        total = 0.0
+        for micro in range(2):
+            at = 2 * (2 * step + micro)
+            loss = model(**batch(config, padding, [at, at + 1])).loss / 2
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(total)
+    return losses
+
+
+def measure(config):
+    model, named, padding = build(config)
+    out = model(**batch(config, padding, range(6)))
+    out.loss.backward()
+    return {
+        "config": config,
+        "loss": out.loss.item(),
+        "logits": [round(x, 7) for x in out.logits.flatten().tolist()],
+        "gradients": {name: [p.grad.norm().item(), project(p.grad)]
+                      for name, p in sorted(named.items())},
+        "losses": training_losses(config),
+    }
+
+
+def main():
+    torch.set_num_threads(1)
+    print(json.dumps({name: measure(config) for name, config in VARIANTS.items()},
+                     separators=(",", ":")).replace('},"', '},\n"'))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+// Every family of encoders against transformers: the numbers of tests/golden/make_encoders.py,
+// whose weights, texts and labels follow the formulas here and there.
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <numeric>
+
+#include "engine/layers/decoder.h"
+#include "engine/torch/text_batch.h"
+#include "tests/decoder_config.h"
+#include "tests/torch/formula_weights.h"
+#include "tests/torch/golden_run.h"
+#include "tests/torch/in_memory_model.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+
+constexpr int64_t kGoldenWords = 53, kGoldenTextLength = 12, kGoldenTextCount = 80;
+
+std::vector<float> LabelsOf(const ClassifierConfig& classifier, int64_t sample) {
+  const auto count = static_cast<int64_t>(classifier.labels.size());
+  if (!classifier.problem) return {static_cast<float>(sample % count)};
+  std::vector<float> labels;
+  for (int64_t k = 0; k < count; ++k) {
+    labels.push_back(*classifier.problem == ClassifierProblem::kRegression
+                         ? static_cast<float>((sample + k) * 7 % 11) / 4 - 1
+                         : static_cast<float>(sample >> k & 1));
+  }
+  return labels;
+}
+
+class GoldenTexts : public Dataset {
+ public:
+  explicit GoldenTexts(const DecoderConfig& config) : config_(config) {}
+
+  int64_t size() const override { return kGoldenTextCount; }
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
+    std::vector<EncodedText> texts;
+    std::vector<float> labels;
+    for (const int64_t i : samples) {
+      EncodedText& text = texts.emplace_back();
+      const int64_t length = 3 + i * 5 % 10;
+      for (int64_t j = 0; j < length; ++j) {
+        text.tokens.push_back((i * 37 + j * j * 7 + j * 3 + 11) % kGoldenWords);
+        text.types.push_back(j >= length / 2 && config_.token_types > 1);
+      }
+      for (const float label : LabelsOf(*config_.classifier, i)) labels.push_back(label);
+    }
+    Batch batch = BatchOfTexts(texts, kGoldenTextLength, config_.padding_token.value_or(0));
+    batch.labels = torch::tensor(labels);
+    if (!config_.classifier->problem) batch.labels = batch.labels.to(torch::kInt64);
+    return batch;
+  }
+  std::string fingerprint() const override { return "golden"; }
+
+ private:
+  const DecoderConfig& config_;
+};
+
+const nlohmann::json& GoldenEncoders() {
+  static const auto& golden = *new nlohmann::json(
+      nlohmann::json::parse(FileText(SPILLWAY_SOURCE_DIR "/tests/golden/encoders.json")));
+  return golden;
+}
+
+class EncoderGolden : public testing::TestWithParam<std::string> {
+ protected:
+  const nlohmann::json& golden_ = GoldenEncoders()[GetParam()];
+  const ModelConfig config_ = ConfigOf(golden_["config"]);
+  const Model model_ = *BuildDecoder(config_.decoder);
+  FormulaWeights weights_{config_};
+  GoldenTexts data_{config_.decoder};
+};
+
+TEST_P(EncoderGolden, ScoresLossAndEveryGradientAreTransformers) {
+  EXPECT_TRUE(config_.warnings.empty()) << config_.warnings.front();
+  EXPECT_TRUE(config_.unsupported.empty()) << config_.unsupported.front();
+  const InMemoryModel model(model_, weights_);
+  const Batch batch = *data_.Get({0, 1, 2, 3, 4, 5});
+  const Tensor scores = model.Hidden(batch);
+  const std::vector<float> expected = golden_["logits"];
+  EXPECT_LT((scores.flatten() - torch::tensor(expected)).abs().max().item<double>(), 1e-5);
+
+  const Tensor loss = model.LossSum(batch) / batch.labels.numel();
+  EXPECT_NEAR(loss.item<double>(), golden_["loss"], 1e-5 * golden_["loss"].get<double>());
+  loss.backward();
+  ExpectGoldenGradients(model.Parameters(), golden_["gradients"]);
+}
+
+TEST_P(EncoderGolden, AttentionInBlocksScoresAlike) {
+  DecoderConfig config = config_.decoder;
+  config.attention_dropout = 1e-9;  // keeps every probability
+  const InMemoryModel model(*BuildDecoder(config), weights_);
+  const Batch batch = *data_.Get({0, 1, 2, 3, 4, 5});
+  const Tensor scores = model.Hidden(batch);
+  const std::vector<float> expected = golden_["logits"];
+  EXPECT_LT((scores.flatten() - torch::tensor(expected)).abs().max().item<double>(), 1e-5);
+  (model.LossSum(batch) / batch.labels.numel()).backward();
+  ExpectGoldenGradients(model.Parameters(), golden_["gradients"]);
+}
+
+TEST_P(EncoderGolden, PaddingAndNeighboursChangeNoScore) {
+  const InMemoryModel model(model_, weights_);
+  const Tensor together = model.Hidden(*data_.Get({0, 3, 5}), /*training=*/false);
+  Batch alone = *data_.Get({0});
+  const int64_t length = alone.fields[kVisibleField].sum().item<int64_t>();
+  alone.inputs = alone.inputs.narrow(1, 0, length);
+  for (auto& [name, field] : alone.fields) field = field.narrow(1, 0, length);
+  const Tensor score = model.Hidden(alone, /*training=*/false);
+  EXPECT_LT((together[0] - score[0]).abs().max().item<double>(), 1e-5);
+}
+
+TEST_P(EncoderGolden, TwentyStepsLoseWhatPyTorchsLose) {
+  const auto losses = [&](bool on_nvme, DType dtype = DType::kFloat32) {
+    return GoldenLosses(model_, data_, weights_, {20, 2, on_nvme, dtype});
+  };
+  const std::vector<double> found = losses(true);
+  ExpectGoldenLosses(found, golden_["losses"]);
+  EXPECT_EQ(losses(false), found);
+}
+
+std::vector<std::string> GoldenEncoderNames() {
+  std::vector<std::string> names;
+  for (const auto& [name, golden] : GoldenEncoders().items()) names.push_back(name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, EncoderGolden, testing::ValuesIn(GoldenEncoderNames()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace spillway
