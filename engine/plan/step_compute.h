@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/model/state_buffer.h"
+#include "engine/numeric/quality.h"
 #include "engine/plan/graph_plan.h"
 #include "swap/mover/swap_manager.h"
 
@@ -93,6 +94,15 @@ class StepCompute {
   // Of the step begun last, or of the evaluation since its first sample, which is the same
   // sum however many samples were taken at once; the loss after its last op.
   virtual double loss_sum() const = 0;
+  // Of that evaluation, row by row, where the model's loss judges its predictions, and what they
+  // come to.
+  virtual const std::vector<Judgement>& judgements() const {
+    static const auto& none = *new std::vector<Judgement>();
+    return none;
+  }
+  virtual std::vector<QualityMeasure> QualityOf(absl::Span<const Judgement> judgements) const {
+    return {};
+  }
   virtual int64_t label_count() const = 0;
   // Of the step begun last on all ranks, where there are several: its mean is theirs. Before
   // the step's first op; label_count() is this from then on.

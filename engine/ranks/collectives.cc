@@ -15,22 +15,6 @@ constexpr char kBecauseOfRank[] = "stopped because of rank ";
 // Beyond absl's codes: kResourceExhausted of which the exit code knows more.
 constexpr int64_t kDoesNotFit = 256;
 
-// Texts travel in pieces, their lengths first.
-absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const std::string& own) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, AllGatherCount(ranks, own.size()));
-  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  std::vector<std::string> texts(lengths.size());
-  if (longest == 0) return texts;
-  std::string padded = own;
-  padded.resize(longest);
-  std::string all(longest * lengths.size(), '\0');
-  RETURN_IF_ERROR(AllGather(ranks, padded.data(), all.data(), longest));
-  for (size_t rank = 0; rank < lengths.size(); ++rank) {
-    texts[rank] = all.substr(rank * longest, lengths[rank]);
-  }
-  return texts;
-}
-
 }  // namespace
 
 absl::Status AllGather(Collectives& ranks, const void* own, void* all, uint64_t bytes) {
@@ -52,6 +36,22 @@ absl::StatusOr<std::vector<int64_t>> AllGatherCount(Collectives& ranks, int64_t 
   std::vector<int64_t> all(ranks.size());
   RETURN_IF_ERROR(AllGather(ranks, &own, all.data(), sizeof(own)));
   return all;
+}
+
+absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const std::string& own) {
+  // As pieces of one length, the texts' own lengths first.
+  ASSIGN_OR_RETURN(const std::vector<int64_t> lengths, AllGatherCount(ranks, own.size()));
+  const int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  std::vector<std::string> texts(lengths.size());
+  if (longest == 0) return texts;
+  std::string padded = own;
+  padded.resize(longest);
+  std::string all(longest * lengths.size(), '\0');
+  RETURN_IF_ERROR(AllGather(ranks, padded.data(), all.data(), longest));
+  for (size_t rank = 0; rank < lengths.size(); ++rank) {
+    texts[rank] = all.substr(rank * longest, lengths[rank]);
+  }
+  return texts;
 }
 
 absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string& text) {

@@ -52,6 +52,9 @@ absl::Status AllGather(Collectives& ranks, const void* own, void* all, uint64_t 
 absl::StatusOr<std::vector<double>> AllGatherNumber(Collectives& ranks, double own);
 absl::StatusOr<std::vector<int64_t>> AllGatherCount(Collectives& ranks, int64_t own);
 
+// Every rank's text, in rank order.
+absl::StatusOr<std::vector<std::string>> AllGatherText(Collectives& ranks, const std::string& own);
+
 // Rank 0's text, on every rank.
 absl::StatusOr<std::string> FromFirstRank(Collectives& ranks, const std::string& text);
 

@@ -52,16 +52,16 @@ nlohmann::json ToJson(const StepMetrics& m) {
 }
 
 nlohmann::json ToJson(const EvaluationMetrics& m) {
-  return {{"step", m.step},
-          {"loss", NumberOrNull(m.loss)},
-          {"perplexity", NumberOrNull(std::exp(m.loss))},
-          {"tokens", m.tokens},
-          {"seconds", m.seconds},
-          {"best", m.best},
-          {"best_step", m.best_step}};
+  nlohmann::json row = {{"step", m.step},     {"loss", NumberOrNull(m.loss)},
+                        {"tokens", m.tokens}, {"seconds", m.seconds},
+                        {"best", m.best},     {"best_step", m.best_step}};
+  if (m.quality.empty()) row["perplexity"] = NumberOrNull(std::exp(m.loss));
+  for (const QualityMeasure& measure : m.quality) row[measure.name] = NumberOrNull(measure.value);
+  return row;
 }
 
-std::string PerplexityText(double loss) {
+std::string BesideLossText(double loss, const std::vector<QualityMeasure>& quality) {
+  if (!quality.empty()) return ", " + QualityText(quality);
   const double perplexity = std::exp(loss);
   return std::isfinite(perplexity) ? absl::StrFormat(", perplexity %.4g", perplexity) : "";
 }

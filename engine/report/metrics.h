@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/estimate/step_forecast.h"
+#include "engine/numeric/quality.h"
 #include "nlohmann/json.hpp"
 #include "swap/device/device_times.h"
 
@@ -59,11 +61,14 @@ struct EvaluationMetrics {
   double seconds = 0;
   bool best = false;      // lower than every loss before it
   int64_t best_step = 0;  // of the lowest loss so far, this one's counted
+  // Where the model's loss tells it (LossUnit::Quality), in place of the perplexity.
+  std::vector<QualityMeasure> quality;
 };
 
 nlohmann::json ToJson(const EvaluationMetrics& metrics);
 
-// ", perplexity 12.34" for a log line; "" where e to the loss is no number.
-std::string PerplexityText(double loss);
+// ", accuracy 0.9100, f1 0.9050" for a log line, or, without measures, ", perplexity 12.34"; ""
+// where e to the loss is no number.
+std::string BesideLossText(double loss, const std::vector<QualityMeasure>& quality);
 
 }  // namespace spillway

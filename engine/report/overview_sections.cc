@@ -185,8 +185,10 @@ std::string CardsSection(const ReportInput& input) {
   if (input.rows->best) {
     const auto& best = *input.rows->best;
     AddCard(html, "Best held-out loss", absl::StrFormat("%.4f", best.loss),
-            absl::StrCat("perplexity ", FormatNumber(std::exp(best.loss)), ", step ",
-                         FormatCount(best.step)));
+            absl::StrCat(input.rows->evaluations.total("perplexity").count > 0
+                             ? absl::StrCat("perplexity ", FormatNumber(std::exp(best.loss)), ", ")
+                             : "",
+                         "step ", FormatCount(best.step)));
   }
   if (steps.rows() > 0) {
     AddCard(
@@ -224,7 +226,7 @@ std::string LearningSection(const ReportInput& input) {
   if (steps.total("loss").count > 0 || evaluated) {
     absl::StrAppend(&html, ChartFigure("loss", "Loss", text, true));
   }
-  if (evaluated) {
+  if (evaluations.total("perplexity").count > 0) {
     absl::StrAppend(
         &html, ChartFigure("perplexity", "Perplexity", "On the held-out data: e to the loss."));
   }

@@ -124,7 +124,14 @@ absl::Status RunJournal::Evaluation(EvaluationMetrics& m) {
   const nlohmann::json row = ToJson(m);
   RETURN_IF_ERROR(evaluations_->Append(row));
   rows_.AddEvaluation(row);
-  ToTensorBoard(m.step, {{"eval/loss", m.loss}, {"eval/perplexity", std::exp(m.loss)}});
+  TensorBoardWriter::Scalars scalars = {{"eval/loss", m.loss}};
+  if (m.quality.empty()) scalars.emplace_back("eval/perplexity", std::exp(m.loss));
+  std::vector<std::string> names;
+  names.reserve(m.quality.size());
+  for (const QualityMeasure& measure : m.quality) {
+    scalars.emplace_back(names.emplace_back("eval/" + measure.name), measure.value);
+  }
+  ToTensorBoard(m.step, scalars);
   return absl::OkStatus();
 }
 

@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/model/linear_weight.h"
+#include "engine/numeric/quality.h"
 
 namespace spillway {
 
@@ -259,6 +260,17 @@ class LossUnit {
   virtual torch::Tensor Logits(const UnitContext& context,
                                const std::vector<torch::Tensor>& parameters,
                                const torch::Tensor& x) const {
+    return {};
+  }
+
+  // Of an evaluation: what is predicted and what is right, [rows, 2] fp32, by which Quality says
+  // how good it is beside the loss. Optional.
+  virtual torch::Tensor Judge(const UnitContext& context,
+                              const std::vector<torch::Tensor>& parameters, const torch::Tensor& x,
+                              const torch::Tensor& labels) const {
+    return {};
+  }
+  virtual std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements) const {
     return {};
   }
 

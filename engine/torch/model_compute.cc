@@ -172,6 +172,7 @@ absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
   training_ = false;
   if (first == EvaluationShareOf(evaluation_->size(), options_.rank, options_.ranks).begin) {
     label_count_ = 0;
+    judgements_.clear();
     RETURN_IF_ERROR(ClearLoss());
   }
   std::vector<int64_t> indices(count);
@@ -390,6 +391,7 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
       if (!training_) {
         torch::NoGradGuard no_grad;
         loss_.Add(model_.loss->LossSum(context, WeightsOf(views), x, chunk_labels));
+        Judge(context, views, x, chunk_labels);
         continue;
       }
       torch::AutoGradMode grad(true);
@@ -424,6 +426,17 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
     }
     if (differentiates) micro.gradient = hidden_gradient.view(micro.inputs[unit].sizes());
     micro.inputs[unit] = torch::Tensor();
+  }
+}
+
+void ModelCompute::Judge(const UnitContext& context, const std::vector<ParameterView>& views,
+                         const torch::Tensor& x, const torch::Tensor& labels) {
+  torch::Tensor judged = model_.loss->Judge(context, WeightsOf(views), x, labels);
+  if (!judged.defined()) return;
+  judged = judged.to(torch::kCPU, torch::kFloat32).contiguous();
+  const float* const numbers = judged.const_data_ptr<float>();
+  for (int64_t i = 0; i < judged.numel(); i += 2) {
+    judgements_.push_back({numbers[i], numbers[i + 1]});
   }
 }
 

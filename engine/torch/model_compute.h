@@ -44,6 +44,10 @@ class ModelCompute : public StepCompute {
   absl::Status SetBuffers(const std::vector<StateBuffer>& buffers) override;
   absl::Status Run(const OpBuffers& buffers) override;
   double loss_sum() const override { return loss_.value(); }
+  const std::vector<Judgement>& judgements() const override { return judgements_; }
+  std::vector<QualityMeasure> QualityOf(absl::Span<const Judgement> judgements) const override {
+    return model_.loss->Quality(judgements);
+  }
   int64_t label_count() const override { return label_count_; }
   void SetLabelCount(int64_t count) override { label_count_ = count; }
   uint64_t peak_bytes() const override;
@@ -91,6 +95,8 @@ class ModelCompute : public StepCompute {
   void Backward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
   void MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro, uint64_t* end_bytes);
   void Loss(const std::vector<ParameterView>& views);
+  void Judge(const UnitContext& context, const std::vector<ParameterView>& views,
+             const torch::Tensor& x, const torch::Tensor& labels);
   int64_t LossChunkRows() const;
   int64_t LossChunks(const MicroBatch& micro) const;
   void Accumulate(const std::vector<ParameterView>& views,
@@ -119,6 +125,7 @@ class ModelCompute : public StepCompute {
   double loss_scale_ = 1;
   LossTotal loss_;
   int64_t label_count_ = 0;
+  std::vector<Judgement> judgements_;
   std::vector<MicroBatch> micro_batches_;
   std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] In its sums, in this step.
 };

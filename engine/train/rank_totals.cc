@@ -1,6 +1,8 @@
 #include "engine/train/rank_totals.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 
 #include "io/base/clock.h"
 #include "io/base/status.h"
@@ -46,6 +48,23 @@ absl::StatusOr<double> RankTotals::LossSum() {
   double total = 0;
   for (double sum : sums) total += sum;
   return total;
+}
+
+absl::StatusOr<std::vector<Judgement>> RankTotals::Judgements() {
+  const std::vector<Judgement>& own = context_.compute->judgements();
+  if (context_.ranks.world == nullptr) return own;
+  // It is asked in a pause, whose waits nobody counts.
+  const std::string bytes(reinterpret_cast<const char*>(own.data()),
+                          own.size() * sizeof(Judgement));
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   AllGatherText(*context_.ranks.world, bytes));
+  std::vector<Judgement> all;
+  for (const std::string& text : texts) {
+    const size_t before = all.size();
+    all.resize(before + text.size() / sizeof(Judgement));
+    std::memcpy(all.data() + before, text.data(), text.size());
+  }
+  return all;
 }
 
 absl::StatusOr<bool> RankTotals::AnyStops(bool own) {

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/estimate/step_forecast.h"
+#include "engine/numeric/quality.h"
 #include "swap/plan/swap_plan.h"
 
 namespace spillway {
@@ -20,7 +22,8 @@ struct TrainResult {
   std::optional<double> last_loss;
   std::optional<double> first_evaluation_loss;
   std::optional<double> evaluation_loss;
-  std::optional<double> best_evaluation_loss;  // of the whole run
+  std::vector<QualityMeasure> evaluation_quality;  // beside that loss
+  std::optional<double> best_evaluation_loss;      // of the whole run
   int64_t best_evaluation_step = 0;
   int stop_signal = 0;             // 0: what stopped it was the limit of bytes written
   uint64_t run_written_bytes = 0;  // by all processes of the run

@@ -152,8 +152,10 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   first_step_ = state_.step + 1;
   recorder_->Begin(first_step_);
   if (context_.compute->evaluation_samples() > 0 && state_.step == 0) {
-    ASSIGN_OR_RETURN(result.first_evaluation_loss, Evaluate());
-    LogInfo(absl::StrFormat("held-out loss before training %.4f", *result.first_evaluation_loss));
+    ASSIGN_OR_RETURN(const EvaluationMetrics first, Evaluate());
+    result.first_evaluation_loss = first.loss;
+    LogInfo(absl::StrFormat("held-out loss before training %.4f%s", first.loss,
+                            first.quality.empty() ? "" : ", " + QualityText(first.quality)));
   }
   Progress progress("step", options_.steps, state_.step);
   meter_->Begin();
@@ -191,16 +193,18 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   }
   meter_->EndPhase(Phase::kFlush);
   if (evaluate) {
-    const absl::StatusOr<double> loss = Evaluate();
+    const absl::StatusOr<EvaluationMetrics> held_out = Evaluate();
     if (rescue_->out_of_memory()) {  // the step itself is whole, and has its row
       meter_->EndRow(row);
       RETURN_IF_ERROR(journal_->Step(row));
     }
-    RETURN_IF_ERROR(loss.status());
-    result.evaluation_loss = *loss;
+    RETURN_IF_ERROR(held_out.status());
+    result.evaluation_loss = held_out->loss;
+    result.evaluation_quality = held_out->quality;
     progress.Clear();
     const bool best = journal_->best() && journal_->best()->step == step;
-    LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, *loss, PerplexityText(*loss),
+    LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, held_out->loss,
+                            BesideLossText(held_out->loss, held_out->quality),
                             best ? ", the best so far" : ""));
   }
   // The rows before the commit that covers them: killed between the two, a resumed run
@@ -371,7 +375,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<double> Trainer::Evaluate() {
+absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
   const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
   StepMeter::Pause pause(*meter_);
   const double began = MonotonicSeconds();
@@ -404,10 +408,12 @@ absl::StatusOr<double> Trainer::Evaluate() {
   ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
   row.tokens = compute.label_count();
   row.loss = MeanLoss(loss_sum, row.tokens);
+  ASSIGN_OR_RETURN(const std::vector<Judgement> judgements, totals_->Judgements());
+  row.quality = compute.QualityOf(judgements);
   row.seconds = MonotonicSeconds() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   pause.End();
-  return row.loss;
+  return row;
 }
 
 }  // namespace spillway

@@ -54,7 +54,7 @@ class Trainer {
   absl::StatusOr<bool> TakeStep(TrainResult& result, Progress& progress);
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
-  absl::StatusOr<double> Evaluate();
+  absl::StatusOr<EvaluationMetrics> Evaluate();
   absl::StatusOr<bool> StopsNow();
   // Waits for what goes on beside the last step.
   absl::Status Finish();

@@ -360,7 +360,7 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
   }
   if (result.evaluation_loss) {
     absl::StrAppendFormat(&text, "\n  held out   %.4f%s", *result.evaluation_loss,
-                          PerplexityText(*result.evaluation_loss));
+                          BesideLossText(*result.evaluation_loss, result.evaluation_quality));
     if (result.first_evaluation_loss) {
       absl::StrAppendFormat(&text, " (%.4f before training)", *result.first_evaluation_loss);
     }

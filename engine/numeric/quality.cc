@@ -1,0 +1,129 @@
+#include "engine/numeric/quality.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace spillway {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// Of one label.
+struct LabelCounts {
+  double predicted = 0, labelled = 0, right = 0;
+
+  double F1() const {
+    const double both = predicted + labelled;
+    return both > 0 ? 2 * right / both : 0;
+  }
+};
+
+// Matthews' correlation of many labels: R_k of Gorodkin (2004), as scikit-learn computes it.
+double Matthews(const std::map<int64_t, LabelCounts>& counts, double all) {
+  double right = 0, chance = 0, predicted = 0, labelled = 0;
+  for (const auto& [label, count] : counts) {
+    right += count.right;
+    chance += count.predicted * count.labelled;
+    predicted += count.predicted * count.predicted;
+    labelled += count.labelled * count.labelled;
+  }
+  const double spread = (all * all - predicted) * (all * all - labelled);
+  return spread > 0 ? (right * all - chance) / std::sqrt(spread) : 0;
+}
+
+double Pearson(const std::vector<double>& x, const std::vector<double>& y) {
+  if (x.size() < 2) return kNone;
+  const double n = static_cast<double>(x.size());
+  const double x_mean = std::accumulate(x.begin(), x.end(), 0.0) / n;
+  const double y_mean = std::accumulate(y.begin(), y.end(), 0.0) / n;
+  double xx = 0, yy = 0, xy = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    xx += (x[i] - x_mean) * (x[i] - x_mean);
+    yy += (y[i] - y_mean) * (y[i] - y_mean);
+    xy += (x[i] - x_mean) * (y[i] - y_mean);
+  }
+  return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNone;
+}
+
+// From 1; equal values have the mean of theirs.
+std::vector<double> RanksOf(const std::vector<double>& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return values[a] < values[b]; });
+  std::vector<double> ranks(values.size());
+  for (size_t begin = 0, end; begin < order.size(); begin = end) {
+    for (end = begin; end < order.size() && values[order[end]] == values[order[begin]];) ++end;
+    for (size_t i = begin; i < end; ++i) {
+      ranks[order[i]] = static_cast<double>(begin + end + 1) / 2;
+    }
+  }
+  return ranks;
+}
+
+}  // namespace
+
+std::vector<QualityMeasure> SingleLabelQuality(absl::Span<const Judgement> judgements,
+                                               int64_t labels) {
+  std::map<int64_t, LabelCounts> counts;
+  double right = 0;
+  for (const Judgement& judgement : judgements) {
+    const auto prediction = static_cast<int64_t>(judgement.prediction);
+    const auto label = static_cast<int64_t>(judgement.label);
+    counts[prediction].predicted += 1;
+    counts[label].labelled += 1;
+    if (prediction != label) continue;
+    counts[label].right += 1;
+    right += 1;
+  }
+  const auto all = static_cast<double>(judgements.size());
+  double f1 = labels == 2 ? counts[1].F1() : 0;
+  if (labels != 2) {
+    for (const auto& [label, count] : counts) f1 += count.F1() / static_cast<double>(counts.size());
+  }
+  return {
+      {"accuracy", all > 0 ? right / all : kNone}, {"f1", f1}, {"matthews", Matthews(counts, all)}};
+}
+
+std::vector<QualityMeasure> MultiLabelQuality(absl::Span<const Judgement> judgements,
+                                              int64_t labels) {
+  LabelCounts counts;
+  double right = 0;
+  const auto texts = static_cast<int64_t>(judgements.size()) / labels;
+  for (int64_t text = 0; text < texts; ++text) {
+    bool all = true;
+    for (const Judgement& one : judgements.subspan(text * labels, labels)) {
+      counts.predicted += one.prediction;
+      counts.labelled += one.label;
+      counts.right += one.prediction * one.label;
+      all &= one.prediction == one.label;
+    }
+    right += all;
+  }
+  return {{"accuracy", texts > 0 ? right / static_cast<double>(texts) : kNone},
+          {"f1", counts.F1()}};
+}
+
+std::vector<QualityMeasure> RegressionQuality(absl::Span<const Judgement> judgements) {
+  std::vector<double> predictions, labels;
+  for (const Judgement& judgement : judgements) {
+    predictions.push_back(judgement.prediction);
+    labels.push_back(judgement.label);
+  }
+  return {{"pearson", Pearson(predictions, labels)},
+          {"spearman", Pearson(RanksOf(predictions), RanksOf(labels))}};
+}
+
+std::string QualityText(const std::vector<QualityMeasure>& measures) {
+  return absl::StrJoin(measures, ", ", [](std::string* out, const QualityMeasure& measure) {
+    absl::StrAppendFormat(out, "%s %.4f", measure.name, measure.value);
+  });
+}
+
+}  // namespace spillway
