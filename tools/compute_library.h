@@ -57,6 +57,7 @@ struct GenerateTask : TextTask {
 
 struct PredictTask : TextTask {
   std::string data, out, prompt_key;
+  TextKeys text_keys;  // of texts that are classified
   int batch = 8;
 };
 

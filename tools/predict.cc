@@ -16,6 +16,7 @@ constexpr int kMostRows = 4096;
 
 struct PredictFlags {
   PredictTask task;
+  std::string text_keys;
   TextFlags text;
 };
 
@@ -27,6 +28,9 @@ absl::StatusOr<PredictTask> ReadPredictTask(const PredictFlags& flags) {
   }
   if (!absl::EndsWith(task.out, ".jsonl")) {
     return absl::InvalidArgumentError(absl::StrCat("--out ", task.out, " is not a .jsonl file"));
+  }
+  if (!flags.text_keys.empty()) {
+    ASSIGN_OR_RETURN(task.text_keys.texts, ParseTextKeys("--text-keys", flags.text_keys));
   }
   if (task.out == task.data) {
     return absl::InvalidArgumentError("--out is --data: give it another name");
@@ -46,16 +50,19 @@ CommandOutcome Predict(const PredictFlags& flags) {
 }  // namespace
 
 void AddPredictCommand(CLI::App& app, CommandFunction* run) {
-  CLI::App* command = app.add_subcommand("predict", "Answer a file of prompts");
+  CLI::App* command = app.add_subcommand("predict", "Answer a file of prompts, or label texts");
   auto flags = std::make_shared<PredictFlags>();
   PredictTask& task = flags->task;
   command
       ->add_option("--data", task.data,
-                   "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"")
+                   "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"; texts to "
+                   "be classified: .jsonl, .csv, .tsv")
       ->required();
   command->add_option("--out", task.out, "FILE.jsonl, a row a prompt, in the prompts' order")
       ->required();
   command->add_option("--prompt-key", task.prompt_key, "where a .jsonl has its prompts (prompt)");
+  command->add_option("--text-keys", flags->text_keys,
+                      "where rows have the texts that are classified, NAME[,NAME] (the usual)");
   command->add_option("--batch,--per_device_eval_batch_size", task.batch,
                       "texts at a time: weights are brought once for a token of each (8)");
   command->add_flag("--chat", task.chat,

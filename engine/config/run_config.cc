@@ -5,7 +5,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "engine/config/adapter_settings.h"
 #include "engine/config/rank_settings.h"
 #include "engine/config/trainer_flags.h"
@@ -62,12 +61,8 @@ void RunSettings::ResolveInputs() {
   config_.tokenizer = String("tokenizer", flags_.tokenizer, "");
   if (flags_.config) Record("config", *flags_.config, "--config");
 
-  const std::string texts = String("text-keys", flags_.text_keys, "");
-  if (flags_.text_keys) config_.text_keys.texts = absl::StrSplit(texts, ',');
-  const std::vector<std::string>& keys = config_.text_keys.texts;
-  if (keys.size() > 2 || std::count(keys.begin(), keys.end(), "") > 0) {
-    Invalid(absl::StrCat("--text-keys ", texts, ": give one name, or two with a comma between"));
-  }
+  config_.text_keys.texts =
+      Pick<std::vector<std::string>>("text-keys", flags_.text_keys, {}, {}, ParseTextKeys);
   config_.text_keys.label = String("label-key", flags_.label_key, "");
   config_.eval_data = flags_.eval_data;
   Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");

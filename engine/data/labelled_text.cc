@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/line_reader.h"
 #include "engine/data/table_reader.h"
@@ -201,6 +202,14 @@ absl::Status ReadRows(const std::string& path,
 }
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseTextKeys(absl::string_view flag,
+                                                       const std::string& text) {
+  std::vector<std::string> keys = absl::StrSplit(text, ',');
+  if (keys.size() <= 2 && std::count(keys.begin(), keys.end(), "") == 0) return keys;
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " ", text, ": give one name, or two with a comma between"));
+}
 
 bool IsLabelledText(absl::string_view path) {
   return absl::EndsWith(path, ".jsonl") || absl::EndsWith(path, ".csv") ||

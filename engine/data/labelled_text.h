@@ -24,6 +24,10 @@ struct TextKeys {
   std::string label;  // "": label, or labels
 };
 
+// NAME[,NAME] as `flag` has it.
+absl::StatusOr<std::vector<std::string>> ParseTextKeys(absl::string_view flag,
+                                                       const std::string& text);
+
 struct LabelledText {
   std::string first;
   std::optional<std::string> second;

@@ -13,6 +13,7 @@
 #include "io/base/status.h"
 #include "io/checksum.h"
 #include "tools/compute/answer_file.h"
+#include "tools/compute/classify_texts.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/continue_texts.h"
 
@@ -156,6 +157,12 @@ void PrintPredicted(const PredictRun& run) {
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
+  if (model->config.decoder.classifier) return ClassifyFile(task, *model);
+  if (!task.text_keys.texts.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--text-keys is for models that classify texts, and ", task.model,
+                     " is a language model (--prompt-key says where prompts are)"));
+  }
   ASSIGN_OR_RETURN(const PromptFile file, ReadPromptFile(task, *model));
   ASSIGN_OR_RETURN(const auto answers, AnswerFile::Open(task.out, IdentityOf(task, *model, file)));
   PredictRun run = {task, *model, file, *answers};

@@ -117,11 +117,12 @@ absl::StatusOr<GenerationConfig> FindGenerationConfig(const TextTask& task,
   return ParseGenerationConfig(*document);
 }
 
-GeneratorOptions OptionsOf(const TextTask& task, DType dtype) {
+GeneratorOptions OptionsOf(const TextTask& task, const ComputeSettings& settings) {
   GeneratorOptions options;
-  options.dtype = task.dtype.value_or(dtype);
-  options.device_memory_bytes = task.device_memory_bytes;
-  options.host_memory_bytes = task.host_memory_bytes;
+  options.dtype = settings.dtype;
+  options.fp32_products = settings.fp32_products;
+  options.device_memory_bytes = settings.device_memory_bytes;
+  options.host_memory_bytes = settings.host_memory_bytes;
   options.swap_paths = task.swap_paths;
   if (const auto tuned = FindTuning(options.swap_paths)) ApplyTuning(*tuned, {}, &options.io);
   options.threads = task.threads;
@@ -195,22 +196,36 @@ absl::StatusOr<std::vector<int64_t>> EncodePrompt(const TextModel& model, const 
   return tokens;
 }
 
+absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& model) {
+  ComputeSettings settings;
+  settings.dtype = task.dtype.value_or(model.dtype);
+  settings.device_memory_bytes = task.device_memory_bytes;
+  settings.host_memory_bytes = task.host_memory_bytes;
+  ASSIGN_OR_RETURN(const DeviceChoice choice,
+                   ChooseComputeDevice(task.device, settings.dtype, settings.device_memory_bytes));
+  if (task.device == "auto") LogInfo(choice.Sentence());
+  RETURN_IF_ERROR(CheckCompute(task.compute, settings.dtype));
+  settings.fp32_products =
+      settings.dtype != DType::kFloat32 &&
+      ChooseCompute(task.compute, settings.dtype, choice.gpu.has_value()) == DType::kFloat32;
+  ChooseBudgets(choice, &settings.device_memory_bytes, &settings.host_memory_bytes);
+  ASSIGN_OR_RETURN(model.compute, OpenCompute(choice));
+  return settings;
+}
+
 absl::Status StartGenerator(const TextTask& task, int rows, int64_t prompt_tokens,
                             TextModel& model) {
-  GeneratorOptions options = OptionsOf(task, model.dtype);
-  ASSIGN_OR_RETURN(const DeviceChoice choice,
-                   ChooseComputeDevice(task.device, options.dtype, options.device_memory_bytes));
-  if (task.device == "auto") LogInfo(choice.Sentence());
-  RETURN_IF_ERROR(CheckCompute(task.compute, options.dtype));
-  options.fp32_products =
-      options.dtype != DType::kFloat32 &&
-      ChooseCompute(task.compute, options.dtype, choice.gpu.has_value()) == DType::kFloat32;
-  ChooseBudgets(choice, &options.device_memory_bytes, &options.host_memory_bytes);
+  if (model.config.decoder.classifier) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        task.model,
+        " classifies texts and continues none: spillway predict labels a file of them"));
+  }
+  ASSIGN_OR_RETURN(const ComputeSettings settings, OpenComputeFor(task, model));
+  GeneratorOptions options = OptionsOf(task, settings);
   options.positions = model.config.decoder.longest_sequence();
   options.rows = rows;
   options.prompt_tokens = prompt_tokens;
   options.new_tokens = model.new_tokens;
-  ASSIGN_OR_RETURN(model.compute, OpenCompute(choice));
   options.place = model.compute->place;
   ASSIGN_OR_RETURN(model.generator, Generator::Create(model.model, model.weights.get(), options));
   const int64_t positions = std::min(options.positions, prompt_tokens + options.new_tokens);

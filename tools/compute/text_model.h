@@ -48,6 +48,16 @@ absl::StatusOr<std::vector<int64_t>> EncodePrompt(const TextModel& model, const 
 // What a user says as a conversation.
 JinjaValue UserMessage(const std::string& content);
 
+// Where and in what to compute, as the task and this machine have it.
+struct ComputeSettings {
+  DType dtype = DType::kFloat32;
+  bool fp32_products = false;
+  uint64_t device_memory_bytes = 0, host_memory_bytes = 0;
+};
+
+// Opens model.compute for them.
+absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& model);
+
 // For `rows` texts at a time, whose longest prompt has `prompt_tokens`.
 absl::Status StartGenerator(const TextTask& task, int rows, int64_t prompt_tokens,
                             TextModel& model);

@@ -1,0 +1,113 @@
+#include "engine/torch/forward_pass.h"
+
+#include <ATen/Parallel.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/torch/tensor_views.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kPieceElements = int64_t{1} << 20;
+
+int64_t ElementsOf(const ParameterSpec& spec) {
+  return std::accumulate(spec.shape.begin(), spec.shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+}  // namespace
+
+ForwardPass::ForwardPass(const Model& model, WeightSource* weights, const ForwardOptions& options)
+    : model_(model),
+      weights_(*weights),
+      options_(options),
+      budget_("device", options.device_memory_bytes) {
+  uint64_t all = 0;
+  for (const auto& unit : model_.units) {
+    uint64_t bytes = 0;
+    for (const ParameterSpec& spec : unit->parameters()) {
+      bytes += static_cast<uint64_t>(ElementsOf(spec)) * DTypeBytes(options_.dtype);
+    }
+    largest_unit_bytes_ = std::max(largest_unit_bytes_, bytes);
+    all += bytes;
+  }
+  keeps_weights_ = all <= options_.device_memory_bytes / 2;
+  kept_.resize(model_.units.size());
+  at::set_num_threads(options_.threads);
+  options_.place.memory->SetBudget(&budget_);
+}
+
+ForwardPass::~ForwardPass() {
+  kept_.clear();
+  options_.place.memory->SetBudget(nullptr);
+}
+
+int64_t ForwardPass::batches_at_once(uint64_t hidden_bytes) const {
+  if (keeps_weights_) return 1;
+  const uint64_t budget = options_.device_memory_bytes;
+  const uint64_t room = budget - std::min(budget, largest_unit_bytes_);
+  return static_cast<int64_t>(
+      std::max<uint64_t>(1, room / 4 / std::max<uint64_t>(1, hidden_bytes)));
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Run(const std::vector<Batch>& batches) {
+  const auto said = [&](const c10::Error& error) { return error.what_without_backtrace(); };
+  try {
+    return Compute(batches);
+  } catch (const c10::OutOfMemoryError& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("computing: ", options_.place.memory->RefusalText(said(error))));
+  } catch (const c10::Error& error) {
+    return absl::InternalError(absl::StrCat("computing: ", said(error)));
+  }
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Compute(const std::vector<Batch>& given) {
+  const torch::NoGradGuard no_grad;
+  const ComputeScope scope(options_.place);
+  std::vector<Batch> batches = given;
+  std::vector<torch::Tensor> outputs;
+  for (Batch& batch : batches) {
+    batch.inputs = BringTo(options_.place, batch.inputs);
+    for (auto& [name, field] : batch.fields) field = BringTo(options_.place, field);
+    outputs.push_back(batch.inputs);
+  }
+  for (int unit = 0; unit < static_cast<int>(model_.units.size()); ++unit) {
+    ASSIGN_OR_RETURN(const Tensors parameters, ReadUnit(unit));
+    for (size_t i = 0; i < batches.size(); ++i) {
+      std::vector<int64_t> samples(batches[i].inputs.size(0));
+      const UnitContext context(0, 0, unit, std::move(samples), /*training=*/false,
+                                options_.fp32_products);
+      outputs[i] =
+          model_.units[unit]->Forward(context.With(&batches[i], {}), parameters, outputs[i]);
+    }
+  }
+  for (torch::Tensor& output : outputs) output = output.to(torch::kCPU, torch::kFloat32);
+  return outputs;
+}
+
+absl::StatusOr<ForwardPass::Tensors> ForwardPass::ReadUnit(int unit) {
+  if (!kept_[unit].empty()) return kept_[unit];
+  Tensors tensors;
+  for (const ParameterSpec& spec : model_.units[unit]->parameters()) {
+    const int64_t elements = ElementsOf(spec);
+    const torch::Tensor piece = torch::empty({std::min(elements, kPieceElements)});
+    torch::Tensor whole = torch::empty(
+        {elements}, torch::TensorOptions(options_.place.where).dtype(ScalarTypeOf(options_.dtype)));
+    for (int64_t first = 0; first < elements; first += kPieceElements) {
+      const int64_t count = std::min(kPieceElements, elements - first);
+      RETURN_IF_ERROR(weights_.Read(spec.name, first, count, piece.data_ptr<float>()));
+      whole.narrow(0, first, count).copy_(piece.narrow(0, 0, count));
+    }
+    tensors.push_back(whole.view(spec.shape));
+  }
+  if (keeps_weights_) kept_[unit] = tensors;
+  return tensors;
+}
+
+}  // namespace spillway

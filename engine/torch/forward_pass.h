@@ -1,0 +1,57 @@
+// What a model makes of some batches, unit by unit: no more than one unit's weights need to be in
+// memory at a time.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/numeric/dtype.h"
+#include "engine/torch/compute_place.h"
+#include "engine/torch/model.h"
+#include "engine/weights/weight_source.h"
+#include "swap/device/memory_budget.h"
+
+namespace spillway {
+
+struct ForwardOptions {
+  DType dtype = DType::kFloat32;
+  bool fp32_products = false;  // UnitContext::fp32_products
+  int threads = 1;
+  uint64_t device_memory_bytes = uint64_t{512} << 20;
+  ComputePlace place;  // what it points to outlives the pass
+};
+
+// Compute thread only. One at a time: LibTorch's memory counts against the newest one's budget.
+class ForwardPass {
+ public:
+  // All outlive it. REQUIRES: each unit reads the one before, and the batch.
+  ForwardPass(const Model& model, WeightSource* weights, const ForwardOptions& options);
+  ~ForwardPass();
+
+  // How many batches to give to Run at once, where the largest hidden state of one has so many
+  // bytes: 1 where all weights stay in memory, otherwise as many as have room, since each Run reads
+  // all weights anew.
+  int64_t batches_at_once(uint64_t hidden_bytes) const;
+
+  // The last unit's outputs, in fp32 and the host's memory, as in evaluation. A status that ends in
+  // exit code 3 where the budget has no room.
+  absl::StatusOr<std::vector<torch::Tensor>> Run(const std::vector<Batch>& batches);
+
+ private:
+  using Tensors = std::vector<torch::Tensor>;
+  absl::StatusOr<std::vector<torch::Tensor>> Compute(const std::vector<Batch>& batches);
+  absl::StatusOr<Tensors> ReadUnit(int unit);
+
+  const Model& model_;
+  WeightSource& weights_;
+  const ForwardOptions options_;
+  MemoryBudget budget_;
+  uint64_t largest_unit_bytes_ = 0;
+  bool keeps_weights_ = false;  // all units', once they are read
+  std::vector<Tensors> kept_;   // [unit]
+};
+
+}  // namespace spillway
