@@ -95,7 +95,7 @@ ScheduleModel DescribeSchedule(const ModelDescription& model) {
   bool any_frozen = false;
   for (const UnitDescription& unit : model.units) {
     if (unit.part_of < 0) schedule.borrows.push_back(unit.borrows);
-    schedule.trains.push_back(!unit.frozen && unit.flat_parameters > 0);
+    schedule.trains.push_back(!unit.frozen);
     any_frozen |= unit.frozen;
   }
   if (!any_frozen) schedule.trains.clear();

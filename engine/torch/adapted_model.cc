@@ -123,6 +123,15 @@ class AdaptedLoss : public LossUnit {
     return loss_->Logits(adapters_.In(context, p), adapters_.Inner(p), x);
   }
 
+  Tensor Judge(const UnitContext& context, const Parameters& p, const Tensor& x,
+               const Tensor& labels) const override {
+    return loss_->Judge(adapters_.In(context, p), adapters_.Inner(p), x, labels);
+  }
+
+  std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements) const override {
+    return loss_->Quality(judgements);
+  }
+
   int64_t ChunkRows() const override { return loss_->ChunkRows(); }
 
  private:

@@ -100,8 +100,8 @@ TEST(EvaluationMetrics, AreARow) {
   EXPECT_EQ(ToJson(metrics)["loss"], 800);
   metrics.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(ToJson(metrics)["loss"], nullptr);
-  EXPECT_EQ(PerplexityText(2), ", perplexity 7.389");
-  EXPECT_EQ(PerplexityText(800), "");
+  EXPECT_EQ(BesideLossText(2, {}), ", perplexity 7.389");
+  EXPECT_EQ(BesideLossText(800, {}), "");
 }
 
 }  // namespace

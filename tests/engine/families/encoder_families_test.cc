@@ -1,0 +1,101 @@
+#include "engine/families/encoder_families.h"
+
+#include "absl/strings/str_cat.h"
+#include "engine/families/model_config.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace spillway {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<ModelConfig> ParseEncoder(const char* type, const char* architecture,
+                                         nlohmann::json more) {
+  nlohmann::json keys = {{"model_type", type}, {"architectures", {architecture}}};
+  keys.update(more);
+  return ParseModelConfig(*ParseStrictJson(keys.dump(1), "config.json"));
+}
+
+absl::StatusOr<ModelConfig> ParseBert(const nlohmann::json& more) {
+  return ParseEncoder("bert", "BertForSequenceClassification", more);
+}
+
+// What is wrong, or not supported.
+std::string Objection(const nlohmann::json& more) {
+  const auto config = ParseBert(more);
+  if (!config.ok()) return std::string(config.status().message());
+  return config->unsupported.empty() ? "" : config->unsupported.front();
+}
+
+TEST(EncoderConfig, LabelsComeFromTheirNamesOrTheirNumber) {
+  EXPECT_THAT(ParseBert({})->decoder.classifier->labels, ElementsAre("LABEL_0", "LABEL_1"));
+  EXPECT_THAT(ParseBert({{"num_labels", 3}})->decoder.classifier->labels,
+              ElementsAre("LABEL_0", "LABEL_1", "LABEL_2"));
+  const ModelConfig named = *ParseBert({{"id2label", {{"1", "b"}, {"0", "a"}}}});
+  EXPECT_THAT(named.decoder.classifier->labels, ElementsAre("a", "b"));
+  EXPECT_FALSE(named.decoder.classifier->problem);
+  const ModelConfig number = *ParseBert({{"id2label", {{"0", "score"}}}});
+  EXPECT_EQ(number.decoder.classifier->problem, ClassifierProblem::kRegression);
+  const ModelConfig many = *ParseBert({{"problem_type", "multi_label_classification"}});
+  EXPECT_EQ(many.decoder.classifier->problem, ClassifierProblem::kMultiLabel);
+  EXPECT_EQ(ExportedConfig(many, DType::kFloat32)["problem_type"], "multi_label_classification");
+}
+
+TEST(EncoderConfig, WhatContradictsItselfOrIsNotBuiltIsNamed) {
+  EXPECT_THAT(Objection({{"id2label", {{"0", "a"}, {"2", "b"}}}}), HasSubstr("id2label"));
+  EXPECT_THAT(Objection({{"id2label", nlohmann::json::object()}}), HasSubstr("id2label"));
+  EXPECT_THAT(Objection({{"id2label", {{"0", "a"}, {"1", "b"}}}, {"num_labels", 3}}),
+              HasSubstr("num_labels is 3"));
+  EXPECT_THAT(Objection({{"id2label", {{"0", "a"}, {"1", "b"}}}, {"label2id", {{"a", 1}}}}),
+              HasSubstr("label2id"));
+  EXPECT_THAT(Objection({{"problem_type", "ranking"}}), HasSubstr("problem_type"));
+  EXPECT_THAT(Objection({{"position_embedding_type", "relative_key"}}), HasSubstr("relative_key"));
+  EXPECT_THAT(Objection({{"is_decoder", true}}), HasSubstr("is_decoder"));
+  EXPECT_THAT(Objection({{"architectures", {"BertForMaskedLM"}}}),
+              HasSubstr("BertForSequenceClassification"));
+  EXPECT_THAT(Objection({{"architectures", nullptr}}), HasSubstr("architectures"));
+  EXPECT_EQ(Objection({}), "");
+}
+
+TEST(EncoderConfig, DropoutsAreTransformers) {
+  const ModelConfig bert = *ParseBert({{"hidden_dropout_prob", 0.3}});
+  EXPECT_EQ(bert.decoder.classifier->dropout, 0.3);
+  EXPECT_EQ(bert.decoder.classifier->input_dropout, 0);
+  EXPECT_EQ(bert.decoder.attention_dropout, 0.1);
+  EXPECT_EQ(ParseBert({{"classifier_dropout", 0.0}})->decoder.classifier->dropout, 0);
+  const ModelConfig roberta =
+      *ParseEncoder("roberta", "RobertaForSequenceClassification", {{"classifier_dropout", 0.2}});
+  EXPECT_EQ(roberta.decoder.classifier->input_dropout, 0.2);
+  EXPECT_EQ(roberta.decoder.classifier->dropout, 0.2);
+  const ModelConfig distilbert =
+      *ParseEncoder("distilbert", "DistilBertForSequenceClassification", {{"dropout", 0.05}});
+  EXPECT_EQ(distilbert.decoder.classifier->dropout, 0.2);
+  EXPECT_EQ(distilbert.decoder.residual_dropout, 0.05);
+  EXPECT_FALSE(distilbert.decoder.attention_output_dropout);
+}
+
+TEST(EncoderConfig, RobertasPositionsBeginBehindItsPadding) {
+  const auto parse = [](const nlohmann::json& more) {
+    return ParseEncoder("roberta", "RobertaForSequenceClassification", more);
+  };
+  EXPECT_EQ(parse({{"max_position_embeddings", 514}})->shape.positions, 512);
+  EXPECT_FALSE(parse({{"max_position_embeddings", 2}}).ok());
+  EXPECT_FALSE(parse({{"pad_token_id", nullptr}}).ok());
+}
+
+TEST(EncoderConfig, SizesAreThoseOfTheirCheckpoints) {
+  // As transformers counts them, of the default configs and two labels.
+  EXPECT_EQ(ParseBert({})->shape.model.parameter_count(), 109483778u);
+  EXPECT_EQ(ParseEncoder("distilbert", "DistilBertForSequenceClassification", {})
+                ->shape.model.parameter_count(),
+            66955010u);
+  EXPECT_EQ(ParseEncoder("roberta", "RobertaForSequenceClassification",
+                         {{"max_position_embeddings", 514}, {"type_vocab_size", 1}})
+                ->shape.model.parameter_count(),
+            124647170u);
+}
+
+}  // namespace
+}  // namespace spillway

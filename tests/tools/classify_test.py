@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Encoders that classify texts, through the program: from labelled files to a model that labels."""
+
+import json
+import os
+import random
+
+from cli_testing import CliTest, main, read_json, read_rows, run, safetensors
+from model_test import read_tensors
+
+BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"],
+        "vocab_size": 256, "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 48, "max_position_embeddings": 48, "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0, "id2label": {"0": "bad", "1": "good"},
+        "label2id": {"bad": 0, "good": 1}}
+WORDS = "a film of many people and some music".split()
+
+
+def made_rows(count, seed):
+    """Texts that say their label in one of their words."""
+    draw = random.Random(seed)
+    rows = []
+    for _ in range(count):
+        label = draw.randrange(2)
+        words = [draw.choice(WORDS) for _ in range(draw.randint(2, 4))]
+        words[0] = ["NO", "YES"][label]
+        rows.append({"sentence": " ".join(words), "label": ["bad", "good"][label]})
+    return rows
+
+
+def jsonl(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+class ClassifyTest(CliTest):
+    config = BERT | {"n_positions": 48}
+
+    def setUp(self):
+        super().setUp()
+        self.write("model-in/config.json", BERT)
+        self.rows_in, self.rows_out = made_rows(64, 1), made_rows(16, 2)
+        self.data = self.write("train.jsonl", jsonl(self.rows_in))
+        self.held_out = self.write("dev.jsonl", jsonl(self.rows_out))
+        self.answers = self.path("answers.jsonl")
+
+    def classify(self, **changes):
+        return self.train(**{"tokenizer": "bytes", "dtype": "fp32", "seq_len": 48, **changes})
+
+    def predict(self, *flags, model=None, data=None):
+        if os.path.exists(self.answers):
+            os.remove(self.answers)
+        result = run("predict", "--model", model or os.path.join(self.output, "model"), "--data",
+                     data or self.held_out, "--out", self.answers, "--tokenizer", "bytes",
+                     "--threads", 1, *flags)
+        self.assert_run(result, 0, "16 texts classified")
+        return read_rows(self.answers)
+
+    def evaluation(self):
+        return read_rows(os.path.join(self.output, "eval.jsonl"))[-1]
+
+    def test_labelled_files_train_a_model_that_labels(self):
+        learns = {"steps": 60, "micro_batch": 8, "lr": "5e-3", "eval_data": self.held_out}
+        self.assert_run(self.classify(**learns), 0, "64 texts", "accuracy 1.0000")
+        evaluation = self.evaluation()
+        self.assertEqual((evaluation["accuracy"], evaluation["f1"], evaluation["matthews"]),
+                         (1, 1, 1))
+        self.assertEqual(evaluation["tokens"], 16)
+        self.assertNotIn("perplexity", evaluation)
+        config = read_json(self.output, "model/config.json")
+        self.assertEqual(config["architectures"], ["BertForSequenceClassification"])
+        self.assertEqual(config["id2label"], BERT["id2label"])
+        self.assertEqual(config["problem_type"], "single_label_classification")
+        shapes = read_tensors(os.path.join(self.output, "model/model.safetensors"))
+        self.assertIn("bert.pooler.dense.weight", shapes)
+        self.assertIn("classifier.bias", shapes)
+
+        rows = self.predict()
+        self.assertEqual([row["label"] for row in rows], [row["label"] for row in self.rows_out])
+        self.assertEqual([row["text"] for row in rows], [row["sentence"] for row in self.rows_out])
+        for row in rows:
+            self.assertAlmostEqual(sum(row["scores"].values()), 1, places=5)
+        # In less memory than all weights take, from the run's commit, and one by one.
+        for flags in (["--batch", 1], ["--device-memory", "600KiB"]):
+            others = self.predict(*flags, model=self.output)
+            for row, other in zip(rows, others):
+                self.assertEqual(row["label"], other["label"])
+                self.assertAlmostEqual(row["scores"]["good"], other["scores"]["good"], places=5)
+
+    def test_what_the_file_is_called_changes_nothing_nor_where_state_lies(self):
+        self.assert_run(self.classify(), 0)
+        whole = self.outcome()
+        table = [[row["label"], row["sentence"]] for row in self.rows_in]
+        files = {"train.csv": "label,review\n" + "".join(f'{a},"{b}"\r\n' for a, b in table),
+                 "train.tsv": "label\treview\n" + "".join(f"{a}\t{b}\n" for a, b in table)}
+        for name, content in files.items():
+            self.begin_afresh()
+            result = self.classify(data=self.write(name, content), text_keys="review",
+                                   offload="none")
+            self.assert_run(result, 0)
+            self.assertEqual(self.outcome(), whole)
+
+    def test_many_labels_and_numbers(self):
+        draw = random.Random(5)
+        rows = [row | {"label": [draw.randrange(2), int(row["label"] == "good")]}
+                for row in self.rows_in]
+        result = self.classify(data=self.write("many.jsonl", jsonl(rows)), eval_data=self.path(
+            "many.jsonl"))
+        self.assert_run(result, 0, "accuracy", "f1")
+        self.assertEqual(read_json(self.output, "model/config.json")["problem_type"],
+                         "multi_label_classification")
+        self.assertEqual(self.evaluation()["tokens"], 128)
+        self.assertEqual(set(self.predict()[0]["scores"]), {"bad", "good"})
+
+        self.begin_afresh()
+        self.write("model-in/config.json", BERT | {"id2label": {"0": "stars"}, "label2id": None})
+        rows = [row | {"label": draw.randrange(9) / 2} for row in self.rows_in]
+        data = self.write("stars.jsonl", jsonl(rows))
+        self.assert_run(self.classify(data=data, eval_data=data), 0, "pearson", "spearman")
+        self.assertEqual(list(self.predict()[0]["scores"]), ["stars"])
+
+    def test_adapters_and_a_new_head_on_weights_of_another_task(self):
+        self.assert_run(self.classify(), 0)
+        trained = read_tensors(os.path.join(self.output, "model/model.safetensors"))
+        shapes = {name.removeprefix("bert."): shape for name, (_, shape, _) in trained.items()
+                  if not name.startswith("classifier")}
+        shapes["cls.predictions.bias"] = [256]
+        self.write("model-in/model.safetensors", safetensors(shapes))
+        self.begin_afresh()
+        result = self.classify(lora_r=2, lora_targets="all-linear", steps=6, lr="1e-2")
+        self.assert_run(result, 0, "begun anew: classifier.bias, classifier.weight",
+                        "beside 13 matrices", "classifier.bias and 1 more")
+        config = read_json(self.output, "adapter/adapter_config.json")
+        self.assertEqual((config["task_type"], config["modules_to_save"]),
+                         ("SEQ_CLS", ["classifier"]))
+        self.assertEqual(len(self.predict(model=self.output)), 16)
+        result = run("predict", "--model", self.model, "--data", self.held_out, "--out",
+                     self.answers + ".jsonl", "--tokenizer", "bytes")
+        self.assert_run(result, 2, "classifier.bias", "missing")
+
+    def test_bad_input_is_named_with_file_and_line(self):
+        good = jsonl(self.rows_in[:2])
+        cases = [("a.jsonl", good + '{"sentence": "x", "label": "fine"}\n', "a.jsonl:3", "bad, good"),
+                 ("b.jsonl", good + '{"sentence": "x", "label": 2}\n', "b.jsonl:3", "none of the 2"),
+                 ("c.jsonl", good + '{"sentence": "  ", "label": 1}\n', "c.jsonl:3", "is empty"),
+                 ("d.csv", "sentence,label\nx,1\ny\n", "d.csv:3", "1 cells"),
+                 ("e.tsv", "sentence\tstars\nx\t1\n", "e.tsv:2", "--label-key"),
+                 ("f.txt", "text\n", "f.txt", ".jsonl, .csv or .tsv")]
+        for name, content, *words in cases:
+            result = self.classify(data=self.write(name, content))
+            self.assert_run(result, 2, *words)
+            self.assert_nothing_left()
+        self.assert_run(self.classify(seq_len=49), 2, "48 positions")
+        self.assert_run(self.classify(samples="packed"), 2, "--packing")
+        self.assert_run(self.classify(text_keys="a,b,c"), 2, "--text-keys")
+        result = self.classify(seq_len=6)
+        self.assert_run(result, 0, "of 64 texts are longer than --seq-len 6")
+
+        result = run("generate", "--model", os.path.join(self.output, "model"), "--prompt", "x",
+                     "--tokenizer", "bytes")
+        self.assert_run(result, 2, "classifies texts")
+        self.write("model-in/config.json", BERT | {"architectures": ["BertForMaskedLM"]})
+        self.begin_afresh()
+        self.assert_run(self.classify(), 2, "BertForMaskedLM", "BertForSequenceClassification")
+
+
+if __name__ == "__main__":
+    main()
