@@ -20,7 +20,7 @@ constexpr PackedFormat kFormats[] = {PackedFormat::kNone, PackedFormat::kInt8, P
 constexpr float kNf4[16] = {-0x1p+0f,        -0x1.647362p-1f, -0x1.0cd66p-1f,  -0x1.946540p-2f,
                             -0x1.23449ap-2f, -0x1.7a6a7ep-3f, -0x1.74f0e2p-4f, 0.0f,
                             0x1.45f5fep-4f,  0x1.4995c6p-3f,  0x1.f809bap-3f,  0x1.5a0674p-2f,
-                            0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722726p-1f,  0x1p+0f};
+                            0x1.c3497p-2f,   0x1.200f56p-1f,  0x1.722766p-1f,  0x1p+0f};
 
 // Seven decades of evenly spaced values, twice as many in each (Dettmers, 8-bit approximations for
 // parallelism in deep learning, 2015), rounded as torch.linspace and its products are.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/model/packed_parameters.h"
 #include "engine/weights/master_weights.h"
+#include "engine/weights/packed_cache.h"
 #include "io/base/mutex.h"
 #include "io/base/status.h"
 #include "swap/store/store_reader.h"
@@ -53,7 +54,8 @@ class CommittedWeights : public WeightSource {
                                                 ": the model is another"));
     }
     if (parameter->packing.any()) {
-      ASSIGN_OR_RETURN(const std::shared_ptr<std::vector<char>> packed, Packed(unit, *parameter));
+      const auto read = [&](PackedCache::Bytes* bytes) { return ReadPacked(place->second, bytes); };
+      ASSIGN_OR_RETURN(const auto packed, packed_.Get(name, read));
       UnpackElements(*parameter, packed->data(), first, count, out);
       return absl::OkStatus();
     }
@@ -95,25 +97,16 @@ class CommittedWeights : public WeightSource {
     return absl::OkStatus();
   }
 
-  // All bytes of a packed matrix; the last one is kept.
-  absl::StatusOr<std::shared_ptr<std::vector<char>>> Packed(int unit,
-                                                            const ParameterDescription& parameter) {
-    {
-      MutexLock lock(mutex_);
-      if (packed_name_ == parameter.name) return packed_;
-    }
-    const uint32_t word_bytes = parameter.packing.word_bytes;
-    auto bytes = std::make_shared<std::vector<char>>(parameter.words * word_bytes);
+  // All bytes of a packed matrix.
+  absl::Status ReadPacked(const Place& place, PackedCache::Bytes* bytes) {
+    const uint32_t word_bytes = place.parameter->packing.word_bytes;
+    bytes->resize(place.parameter->words * word_bytes);
     char* to = bytes->data();
-    RETURN_IF_ERROR(ReadTiles(unit, parameter.offset, parameter.words,
-                              [&](char* const* planes, uint64_t within, uint64_t n) {
-                                std::memcpy(to, planes[0] + within * word_bytes, n * word_bytes);
-                                to += n * word_bytes;
-                              }));
-    MutexLock lock(mutex_);
-    packed_name_ = parameter.name;
-    packed_ = bytes;
-    return bytes;
+    return ReadTiles(place.unit, place.parameter->offset, place.parameter->words,
+                     [&](char* const* planes, uint64_t within, uint64_t n) {
+                       std::memcpy(to, planes[0] + within * word_bytes, n * word_bytes);
+                       to += n * word_bytes;
+                     });
   }
 
   absl::StatusOr<std::shared_ptr<char>> Tile(int unit, int tile) {
@@ -138,8 +131,7 @@ class CommittedWeights : public WeightSource {
   std::map<std::string, Place> places_;
   Mutex mutex_;
   std::deque<KeptTile> kept_ ABSL_GUARDED_BY(mutex_);
-  std::string packed_name_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<std::vector<char>> packed_ ABSL_GUARDED_BY(mutex_);
+  PackedCache packed_;
 };
 
 }  // namespace

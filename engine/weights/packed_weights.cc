@@ -10,8 +10,6 @@
 namespace spillway {
 namespace {
 
-// Threads that load a model work side by side: on the matrix at hand, and on the next.
-constexpr size_t kMostKept = 2;
 // Of values in fp32 that are packed at once, by each thread.
 constexpr int64_t kBandBytes = 8 << 20;
 
@@ -36,17 +34,11 @@ absl::Status PackedWeights::Read(const std::string& name, uint64_t first, uint64
   const auto found = parameters_.find(name);
   if (found == parameters_.end()) return source_->Read(name, first, count, out);
   const ParameterDescription& parameter = *found->second;
-  const std::shared_ptr<Packed> packed = Find(parameter);
-  {
-    MutexLock lock(packed->mutex);
-    if (!packed->done) {
-      packed->status = Pack(parameter, &packed->bytes);
-      packed->done = true;
-    }
-    RETURN_IF_ERROR(packed->status);
-  }
+  ASSIGN_OR_RETURN(const auto packed, cache_.Get(name, [&](PackedCache::Bytes* bytes) {
+    return Pack(parameter, bytes);
+  }));
   const uint32_t word_bytes = parameter.packing.word_bytes;
-  const char* from = packed->bytes.data() + first * word_bytes;
+  const char* from = packed->data() + first * word_bytes;
   for (uint64_t i = 0; i < count; ++i, from += word_bytes) {
     uint32_t word = 0;
     std::memcpy(&word, from, word_bytes);
@@ -59,17 +51,7 @@ std::optional<StoredTensor> PackedWeights::Stored(const std::string& name) const
   return parameters_.count(name) > 0 ? std::nullopt : source_->Stored(name);
 }
 
-std::shared_ptr<PackedWeights::Packed> PackedWeights::Find(const ParameterDescription& parameter) {
-  MutexLock lock(mutex_);
-  for (const auto& [name, packed] : kept_) {
-    if (name == parameter.name) return packed;
-  }
-  if (kept_.size() == kMostKept) kept_.pop_front();
-  kept_.emplace_back(parameter.name, std::make_shared<Packed>());
-  return kept_.back().second;
-}
-
-absl::Status PackedWeights::Pack(const ParameterDescription& parameter, std::vector<char>* bytes) {
+absl::Status PackedWeights::Pack(const ParameterDescription& parameter, PackedCache::Bytes* bytes) {
   const PackedShape shape = parameter.packed_shape();
   bytes->resize(shape.bytes());
   if (source_->packed(parameter.name) == shape.format) {

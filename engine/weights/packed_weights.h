@@ -2,17 +2,13 @@
 // are asked for, and never whole in fp32.
 #pragma once
 
-#include <deque>
 #include <map>
-#include <memory>
 #include <string>
-#include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/status/statusor.h"
+#include "absl/status/status.h"
 #include "engine/model/model_description.h"
+#include "engine/weights/packed_cache.h"
 #include "engine/weights/weight_source.h"
-#include "io/base/mutex.h"
 
 namespace spillway {
 
@@ -29,24 +25,14 @@ class PackedWeights final : public WeightSource {
   std::optional<StoredTensor> Stored(const std::string& name) const override;
 
  private:
-  struct Packed {
-    Mutex mutex;
-    bool done ABSL_GUARDED_BY(mutex) = false;
-    absl::Status status ABSL_GUARDED_BY(mutex);
-    std::vector<char> bytes;  // constant once done
-  };
-
-  std::shared_ptr<Packed> Find(const ParameterDescription& parameter);
-  absl::Status Pack(const ParameterDescription& parameter, std::vector<char>* bytes);
+  absl::Status Pack(const ParameterDescription& parameter, PackedCache::Bytes* bytes);
   // Rows [row, row + rows) of what is packed, which may be columns of what is read.
   absl::Status ReadRows(const ParameterDescription& parameter, int64_t row, int64_t rows,
                         float* out);
 
   WeightSource* const source_;
   std::map<std::string, const ParameterDescription*> parameters_;  // that are packed
-  Mutex mutex_;
-  // The last few, as their words are asked for tile by tile, by several threads.
-  std::deque<std::pair<std::string, std::shared_ptr<Packed>>> kept_ ABSL_GUARDED_BY(mutex_);
+  PackedCache cache_;
 };
 
 }  // namespace spillway
