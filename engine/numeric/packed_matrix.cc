@@ -16,6 +16,8 @@ constexpr uint64_t kNestedBlock = PackedShape::kNestedBlock;
 constexpr PackedFormat kFormats[] = {PackedFormat::kNone, PackedFormat::kInt8, PackedFormat::kNf4,
                                      PackedFormat::kNf4Nested};
 
+constexpr uint8_t kNf4Zero = 7;  // its code
+
 // Quantiles of the normal distribution (Dettmers et al., QLoRA, 2023).
 constexpr float kNf4[16] = {-0x1p+0f,        -0x1.647362p-1f, -0x1.0cd66p-1f,  -0x1.946540p-2f,
                             -0x1.23449ap-2f, -0x1.7a6a7ep-3f, -0x1.74f0e2p-4f, 0.0f,
@@ -249,7 +251,7 @@ void MatrixPacker::AddNf4(const float* values, uint64_t first, uint64_t count) {
     const uint64_t some = std::min(kBlock, count - done);
     const float largest = Largest(values + done, some);
     RunOnBestSimdTarget<Nf4Codes>(values + done, some, Inverse(largest), of_block);
-    if (some % 2 == 1) of_block[some] = 0;
+    if (some % 2 == 1) of_block[some] = kNf4Zero;
     uint8_t* const to = codes + (first + done) / 2;
     for (uint64_t i = 0; i < some; i += 2) {
       to[i / 2] = static_cast<uint8_t>(of_block[i] << 4 | of_block[i + 1]);
@@ -282,7 +284,8 @@ void MatrixPacker::PackScales() {
     const uint64_t end = std::min<uint64_t>(begin + kNestedBlock, largest_.size());
     const float scale = Largest(largest_.data() + begin, end - begin);
     scales[begin / kNestedBlock] = scale;
-    const float inverse = scale > 0 ? 1 / scale : 0;
+    if (scale == 0) continue;  // any code will do, and it is the first
+    const float inverse = 1 / scale;
     for (uint64_t i = begin; i < end; ++i) {
       const float at = (largest_[i] * inverse + 1) * 32767.5f + 0.5f;
       codes[i] = NearestCodes()[static_cast<size_t>(std::clamp(at, 0.0f, 65535.0f))];

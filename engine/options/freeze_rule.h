@@ -14,7 +14,7 @@ struct FreezeRule {
   std::string freeze;      // --freeze
   std::string train_only;  // --train-only
   // In which form the frozen matrices are kept that units multiply by (--base-dtype).
-  Packing packing;
+  Packing packing = {};
 
   bool empty() const { return freeze.empty() && train_only.empty() && !packing.any(); }
 };
