@@ -104,6 +104,9 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--freeze", f.freeze,
        "regular expression: parameters with it in their name are not trained");
   text("--train-only", f.train_only, "the same of those that are; the others are not trained");
+  text("--base-dtype", f.base_dtype,
+       "in which frozen matrices of layers are kept: auto (as they are), int8 or nf4, as "
+       "bitsandbytes quantises");
   text("--lora-r", f.lora_r, "train adapters of this rank (LoRA) and leave the model as it is");
   text("--lora-alpha", f.lora_alpha, "their scale times the rank (8)");
   text("--lora-dropout", f.lora_dropout, "of what they read (0)");

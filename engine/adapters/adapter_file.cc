@@ -124,9 +124,21 @@ absl::Status AdaptedWeights::Read(const std::string& name, uint64_t first, uint6
   return (from_base ? base_ : initial_)->Read(name, first, count, out);
 }
 
+bool AdaptedWeights::OfBase(const std::string& name) const {
+  return base_ != nullptr && !IsAdapterName(name) && (adapter_ == nullptr || !adapter_->Has(name));
+}
+
 std::optional<StoredTensor> AdaptedWeights::Stored(const std::string& name) const {
-  const bool of_adapter = IsAdapterName(name) || (adapter_ != nullptr && adapter_->Has(name));
-  return of_adapter || base_ == nullptr ? std::nullopt : base_->Stored(name);
+  return OfBase(name) ? base_->Stored(name) : std::nullopt;
+}
+
+PackedFormat AdaptedWeights::packed(const std::string& name) const {
+  return OfBase(name) ? base_->packed(name) : PackedFormat::kNone;
+}
+
+absl::Status AdaptedWeights::ReadPacked(const std::string& name, const PackedShape& shape,
+                                        char* out) {
+  return base_->ReadPacked(name, shape, out);
 }
 
 }  // namespace spillway

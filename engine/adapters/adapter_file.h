@@ -65,8 +65,13 @@ class AdaptedWeights final : public WeightSource {
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
   bool reads_files() const override { return base_ != nullptr; }
   std::optional<StoredTensor> Stored(const std::string& name) const override;
+  PackedFormat packed(const std::string& name) const override;
+  absl::Status ReadPacked(const std::string& name, const PackedShape& shape, char* out) override;
 
  private:
+  // Whether the model's own files have it.
+  bool OfBase(const std::string& name) const;
+
   WeightSource* const base_;  // null: there are no files of it
   AdapterFile* const adapter_;
   WeightSource* const initial_;

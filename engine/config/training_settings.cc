@@ -24,8 +24,7 @@ class TrainingSettings : SettingPicker {
     ResolveOptimizer();
     ResolveSchedule();
     ResolveUpdate();
-    config_.train.freeze = {String("freeze", flags_.freeze, ""),
-                            String("train-only", flags_.train_only, "")};
+    ResolveFreeze();
   }
 
  private:
@@ -39,7 +38,20 @@ class TrainingSettings : SettingPicker {
   void ResolveSchedule();
   void ResolveFileSchedule();
   void ResolveUpdate();
+  void ResolveFreeze();
 };
+
+void TrainingSettings::ResolveFreeze() {
+  FreezeRule& freeze = config_.train.freeze;
+  freeze.freeze = String("freeze", flags_.freeze, "");
+  freeze.train_only = String("train-only", flags_.train_only, "");
+  freeze.packing.format =
+      Choice<PackedFormat>("base-dtype", flags_.base_dtype, {}, PackedFormat::kNone,
+                           {{"auto", PackedFormat::kNone},
+                            {"int8", PackedFormat::kInt8},
+                            {"nf4", PackedFormat::kNf4Nested}});
+  freeze.packing.word_bytes = DTypeBytes(config_.train.dtype);
+}
 
 // train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x ranks;
 // what is missing is derived as DeepSpeed derives it.

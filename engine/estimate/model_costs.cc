@@ -19,6 +19,16 @@ double LayerMatrices(const ModelShape& shape) {
   return count;
 }
 
+uint64_t LargestPacked(const ModelDescription& model) {
+  uint64_t largest = 0;
+  for (const UnitDescription& unit : model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      if (parameter.packing.any()) largest = std::max(largest, parameter.elements);
+    }
+  }
+  return largest;
+}
+
 }  // namespace
 
 ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
@@ -40,6 +50,9 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
                          trained.TrainedElements(1) * bytes +
                          std::max(blocks(tokens, shape.intermediate, shape.hidden),
                                   blocks(tokens, attended, shape.hidden));
+  // Of a packed matrix what is unpacked at once.
+  const uint64_t unpacked =
+      bytes * std::min<uint64_t>(PackedShape::kMostUnpacked, LargestPacked(trained));
   // The gradient of the tokens' matrix has rows where tokens occur.
   const uint64_t all = trained.TrainedElements(0);
   const uint64_t matrix = shape.vocabulary * shape.hidden;
@@ -53,7 +66,7 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
     head += logits * bytes + blocks(rows, shape.vocabulary, shape.hidden);
   }
   ComputeMemory memory;
-  memory.working_bytes = step.accumulate * every + std::max({layer, embedding, head});
+  memory.working_bytes = step.accumulate * every + std::max({layer + unpacked, embedding, head});
   memory.input_bytes.assign(units, step.accumulate * hidden);
   memory.input_bytes.front() = memory.input_bytes.back() = 0;
   memory.in_flight_bytes = step.accumulate * hidden;

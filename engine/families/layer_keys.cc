@@ -6,8 +6,32 @@
 #include "absl/strings/str_join.h"
 
 namespace spillway {
+namespace {
 
 using nlohmann::json;
+
+// What is quantised is seen in the tensors (engine/weights/packed_tensors.h), those of other
+// methods here.
+void ReadQuantization(ConfigReader& reader) {
+  const json* const found = reader.Find({"quantization_config"});
+  if (found == nullptr || found->is_null()) return;
+  if (!found->is_object()) {
+    reader.Refuse("quantization_config", *found, "an object");
+    return;
+  }
+  const json method = found->value("quant_method", json());
+  const bool is_fp4 = found->value("load_in_4bit", json()) == true &&
+                      found->value("bnb_4bit_quant_type", json()) != "nf4";
+  if (method == "bitsandbytes" && !is_fp4) return;
+  reader.Unsupported(
+      "quantization_config",
+      absl::StrCat("quantization_config has ",
+                   is_fp4 ? "bnb_4bit_quant_type fp4"
+                          : absl::StrCat("quant_method ", ConfigReader::Shown(method)),
+                   ": of quantised weights there are bitsandbytes' nf4 and int8"));
+}
+
+}  // namespace
 
 void ReadActivation(ConfigReader& reader, const ConfigReader::Keys& keys, Activation* activation) {
   const char* key = nullptr;
@@ -31,7 +55,7 @@ void RefuseOtherModels(ConfigReader& reader) {
   reader.MustBeOff("is_encoder_decoder", "an encoder-decoder model");
   reader.MustBeOff("per_layer_config", "a model whose layers differ");
   reader.MustBeOff("pruned_heads", "a model with pruned heads");
-  reader.MustBeOff("quantization_config", "training quantized weights");
+  ReadQuantization(reader);
 }
 
 void ReadHeadSize(ConfigReader& reader, int64_t fallback, DecoderConfig& c) {

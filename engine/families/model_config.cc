@@ -165,6 +165,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   for (const UnitDescription& unit : config.shape.model.units) {
     for (const ParameterDescription& parameter : unit.parameters) {
       names.shapes[parameter.name] = {parameter.shape.begin(), parameter.shape.end()};
+      if (parameter.linear != LinearWeight::kNone) names.linear[parameter.name] = parameter.linear;
     }
   }
   names.base_prefix = family.base_prefix;
@@ -187,6 +188,7 @@ json ExportedConfig(const ModelConfig& config, DType dtype) {
   }
   out["architectures"] =
       json::array({Families().at(config.decoder.model_type).architectures.front()});
+  out.erase("quantization_config");  // what is exported is not
   const auto& classifier = config.decoder.classifier;
   if (classifier && classifier->problem) out["problem_type"] = ProblemName(*classifier->problem);
   const char* name = dtype == DType::kFloat32    ? "float32"

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/name_pattern.h"
+#include "engine/model/packed_parameters.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -83,12 +84,20 @@ absl::Status FreezeParameters(const FreezeRule& rule,
   if (!rule.train_only.empty()) {
     ASSIGN_OR_RETURN(train_only, ParsePattern("--train-only", rule.train_only, model));
   }
-  return FreezeParameters(
+  RETURN_IF_ERROR(FreezeParameters(
       [&](const std::string& name) {
         return (freeze && freeze->FoundIn(name)) || (train_only && !train_only->FoundIn(name)) ||
                also(name);
       },
-      model);
+      model));
+  PackFrozenMatrices(rule.packing, model);
+  if (rule.packing.any() && !AnyPacked(model)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--base-dtype ", std::string(PackedFormatName(rule.packing.format)),
+        ": no matrix of a layer is frozen that could be kept so: train adapters beside them "
+        "(--lora-r), or freeze some (--freeze)"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace spillway

@@ -22,7 +22,26 @@ bool ReadIndex(const nlohmann::json& json, uint64_t most, uint64_t* value) {
   return *value <= most;
 }
 
+// kNone is no way to pack.
+bool ReadPacking(const nlohmann::json& json, ParameterDescription* parameter) {
+  const auto format = PackedFormatFromName(json.at("format").get<std::string>());
+  uint64_t word_bytes = 0;
+  if (!format || *format == PackedFormat::kNone || parameter->shape.size() != 2 ||
+      !ReadIndex(json.at("word_bytes"), sizeof(float), &word_bytes) ||
+      (word_bytes != 2 && word_bytes != 4)) {
+    return false;
+  }
+  parameter->packing = {*format, static_cast<uint32_t>(word_bytes)};
+  parameter->linear = json.at("in_out").get<bool>() ? LinearWeight::kInOut : LinearWeight::kOutIn;
+  return true;
+}
+
 }  // namespace
+
+PackedShape ParameterDescription::packed_shape() const {
+  const bool transposed = linear == LinearWeight::kInOut;
+  return {packing.format, shape[transposed ? 1 : 0], shape[transposed ? 0 : 1]};
+}
 
 uint64_t ModelDescription::parameter_count() const {
   uint64_t count = 0;
@@ -82,8 +101,11 @@ absl::Status LayOutParameters(ModelDescription& model) {
         }
         parameter.elements *= size;
       }
+      parameter.words = parameter.packing.any()
+                            ? parameter.packed_shape().bytes() / parameter.packing.word_bytes
+                            : parameter.elements;
       parameter.offset = RoundUp(offset);
-      offset = parameter.offset + parameter.elements;
+      offset = parameter.offset + parameter.words;
     }
     unit.flat_parameters = offset;
   }
@@ -119,7 +141,7 @@ std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& m
     for (const ParameterDescription& parameter : model.units[unit].parameters) {
       if (decay == OptimizerSpec::Decay::kMatrices && parameter.shape.size() < 2) continue;
       if (parameter.elements == 0) continue;
-      ranges[unit].push_back({parameter.offset, parameter.offset + parameter.elements});
+      ranges[unit].push_back({parameter.offset, parameter.offset + parameter.words});
     }
   }
   return ranges;
@@ -131,7 +153,7 @@ std::vector<ParameterPiece> PiecesOf(const UnitDescription& unit, uint64_t begin
   for (size_t i = 0; i < unit.parameters.size(); ++i) {
     const ParameterDescription& parameter = unit.parameters[i];
     const uint64_t first = std::max(begin, parameter.offset);
-    const uint64_t last = std::min(end, parameter.offset + parameter.elements);
+    const uint64_t last = std::min(end, parameter.offset + parameter.words);
     if (first >= last) continue;
     pieces.push_back({static_cast<int>(i), first - parameter.offset, last - first, first - begin});
   }
@@ -144,6 +166,11 @@ nlohmann::json ToJson(const ModelDescription& model) {
     nlohmann::json parameters = nlohmann::json::array();
     for (const ParameterDescription& parameter : unit.parameters) {
       parameters.push_back({{"name", parameter.name}, {"shape", parameter.shape}});
+      if (!parameter.packing.any()) continue;
+      parameters.back()["packed"] = {
+          {"format", std::string(PackedFormatName(parameter.packing.format))},
+          {"word_bytes", parameter.packing.word_bytes},
+          {"in_out", parameter.linear == LinearWeight::kInOut}};
     }
     units.push_back({{"name", unit.name}, {"parameters", parameters}, {"borrows", unit.borrows}});
     if (unit.frozen) units.back()["frozen"] = true;
@@ -174,6 +201,9 @@ absl::StatusOr<ModelDescription> ModelDescriptionFromJson(const nlohmann::json& 
           uint64_t size = 0;
           if (!ReadIndex(extent, kMaxUnitParameters, &size)) return broken("an impossible shape");
           parameter.shape.push_back(static_cast<int64_t>(size));
+        }
+        if (p.contains("packed") && !ReadPacking(p["packed"], &parameter)) {
+          return broken("a matrix that is packed in no way known here");
         }
         unit.parameters.push_back(std::move(parameter));
       }

@@ -12,6 +12,7 @@
 #include "engine/model/linear_weight.h"
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/packed_matrix.h"
 #include "nlohmann/json.hpp"
 #include "swap/plan/state_layout.h"
 #include "swap/plan/step_schedule.h"
@@ -22,8 +23,17 @@ struct ParameterDescription {
   std::string name;
   std::vector<int64_t> shape;
   uint64_t elements = 1;
-  uint64_t offset = 0;                        // of its first element in the unit's flat range
-  LinearWeight linear = LinearWeight::kNone;  // of commits it is not known
+  uint64_t offset = 0;  // of its first word in the unit's flat range
+  // Of commits it is known where the matrix is packed.
+  LinearWeight linear = LinearWeight::kNone;
+  // A frozen matrix may be packed: [out, in], whichever way it is declared.
+  Packing packing = {};
+  // What it takes of the flat range, each of the run's dtype: elements, or those that hold what is
+  // packed.
+  uint64_t words = 1;
+
+  // REQUIRES: it is packed.
+  PackedShape packed_shape() const;
 };
 
 // Where a parameter is: of units, and of that one's parameters.
@@ -36,7 +46,7 @@ struct UnitDescription {
   std::string name;
   std::vector<ParameterDescription> parameters = {};
   std::vector<int> borrows = {};  // other units whose parameters it reads
-  uint64_t flat_parameters = 0;   // length of the flat range, gaps counted
+  uint64_t flat_parameters = 0;   // length of the flat range in words, gaps counted
   // Its parameters are read and never updated.
   bool frozen = false;
   // These are the frozen parameters of that unit, the others of which are trained; -1: it computes.
@@ -66,7 +76,7 @@ struct ModelDescription {
 // that vectorised kernels see the same alignment wherever a unit is placed.
 inline constexpr uint64_t kParameterStartAlignment = 32;
 
-// Fills elements, offsets and flat_parameters from names and shapes. kInvalidArgument
+// Fills elements, words, offsets and flat_parameters from names and shapes. kInvalidArgument
 // for a negative or overflowing shape, or a name used twice.
 absl::Status LayOutParameters(ModelDescription& model);
 
@@ -79,10 +89,10 @@ StateLayout DescribeState(const ModelDescription& model, const OptimizerSpec& op
 std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& model,
                                                        OptimizerSpec::Decay decay);
 
-// A run of one parameter's elements inside a stretch of a unit's flat range.
+// A run of one parameter's words inside a stretch of a unit's flat range.
 struct ParameterPiece {
   int parameter = 0;           // index in the unit
-  uint64_t first_element = 0;  // of the parameter
+  uint64_t first_element = 0;  // of the parameter, or the first word of a packed one
   uint64_t count = 0;
   uint64_t offset = 0;  // in the stretch
 };

@@ -6,11 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/linear_weight.h"
+
 namespace spillway {
 
 struct TensorNames {
   // Every parameter, by the name that a whole model's file has, with its shape.
   std::map<std::string, std::vector<uint64_t>> shapes;
+  // Of those that a layer multiplies by, how.
+  std::map<std::string, LinearWeight> linear;
   // What files of the model without its head leave out at the start of the names; "": nothing.
   std::string base_prefix;
   // Ends of names of tensors that are no parameters.

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "engine/numeric/packed_matrix.h"
+
 namespace spillway {
 
 // Regular expressions (engine/base/name_pattern.h) that are looked for
@@ -11,8 +13,10 @@ namespace spillway {
 struct FreezeRule {
   std::string freeze;      // --freeze
   std::string train_only;  // --train-only
+  // In which form the frozen matrices are kept that units multiply by (--base-dtype).
+  Packing packing = {};
 
-  bool empty() const { return freeze.empty() && train_only.empty(); }
+  bool empty() const { return freeze.empty() && train_only.empty() && !packing.any(); }
 };
 
 }  // namespace spillway

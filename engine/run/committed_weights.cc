@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/model/packed_parameters.h"
 #include "engine/weights/master_weights.h"
+#include "engine/weights/packed_cache.h"
 #include "io/base/mutex.h"
 #include "io/base/status.h"
 #include "swap/store/store_reader.h"
@@ -32,7 +36,7 @@ class CommittedWeights : public WeightSource {
     const ModelDescription& model = run_.state.model;
     for (int unit = 0; unit < static_cast<int>(model.units.size()); ++unit) {
       for (const ParameterDescription& parameter : model.units[unit].parameters) {
-        places_[parameter.name] = {unit, parameter.offset, parameter.elements};
+        places_[parameter.name] = {unit, &parameter};
       }
     }
   }
@@ -43,14 +47,40 @@ class CommittedWeights : public WeightSource {
       return absl::NotFoundError(
           absl::StrCat("the commit in ", run_.directory, " has no parameter \"", name, "\""));
     }
-    if (first > place->second.elements || count > place->second.elements - first) {
-      return absl::OutOfRangeError(absl::StrCat("\"", name, "\" has ", place->second.elements,
+    const auto& [unit, parameter] = place->second;
+    if (first > parameter->elements || count > parameter->elements - first) {
+      return absl::OutOfRangeError(absl::StrCat("\"", name, "\" has ", parameter->elements,
                                                 " elements in the commit in ", run_.directory,
                                                 ": the model is another"));
     }
+    if (parameter->packing.any()) {
+      const auto read = [&](PackedCache::Bytes* bytes) { return ReadPacked(place->second, bytes); };
+      ASSIGN_OR_RETURN(const auto packed, packed_.Get(name, read));
+      UnpackElements(*parameter, packed->data(), first, count, out);
+      return absl::OkStatus();
+    }
+    return ReadTiles(unit, parameter->offset + first, count,
+                     [&](char* const* planes, uint64_t within, uint64_t n) {
+                       LoadMaster(run_.state.dtype, planes, within, n, out);
+                       out += n;
+                     });
+  }
+
+ private:
+  struct Place {
+    int unit = 0;
+    const ParameterDescription* parameter = nullptr;
+  };
+  struct KeptTile {
+    int unit = 0;
+    int tile = 0;
+    std::shared_ptr<char> data;
+  };
+
+  // Words [at, at + count) of a unit's flat range: visit(planes, first in the tile, how many).
+  template <typename Visit>
+  absl::Status ReadTiles(int unit, uint64_t at, uint64_t count, const Visit& visit) {
     const StateLayout& layout = run_.store->layout();
-    const int unit = place->second.unit;
-    uint64_t at = place->second.offset + first;
     while (count > 0) {
       const int tile = static_cast<int>(at / layout.tile_parameters());
       const uint64_t within = at - layout.TileBegin(tile);
@@ -60,25 +90,24 @@ class CommittedWeights : public WeightSource {
       for (int plane = 0; plane < std::min(planes_, layout.NumPlanes(unit)); ++plane) {
         planes[plane] = data.get() + layout.PlaneOffset(unit, tile, plane);
       }
-      LoadMaster(run_.state.dtype, planes, within, n, out);
-      out += n;
+      visit(planes, within, n);
       at += n;
       count -= n;
     }
     return absl::OkStatus();
   }
 
- private:
-  struct Place {
-    int unit = 0;
-    uint64_t offset = 0;
-    uint64_t elements = 0;
-  };
-  struct KeptTile {
-    int unit = 0;
-    int tile = 0;
-    std::shared_ptr<char> data;
-  };
+  // All bytes of a packed matrix.
+  absl::Status ReadPacked(const Place& place, PackedCache::Bytes* bytes) {
+    const uint32_t word_bytes = place.parameter->packing.word_bytes;
+    bytes->resize(place.parameter->words * word_bytes);
+    char* to = bytes->data();
+    return ReadTiles(place.unit, place.parameter->offset, place.parameter->words,
+                     [&](char* const* planes, uint64_t within, uint64_t n) {
+                       std::memcpy(to, planes[0] + within * word_bytes, n * word_bytes);
+                       to += n * word_bytes;
+                     });
+  }
 
   absl::StatusOr<std::shared_ptr<char>> Tile(int unit, int tile) {
     {
@@ -102,6 +131,7 @@ class CommittedWeights : public WeightSource {
   std::map<std::string, Place> places_;
   Mutex mutex_;
   std::deque<KeptTile> kept_ ABSL_GUARDED_BY(mutex_);
+  PackedCache packed_;
 };
 
 }  // namespace

@@ -210,6 +210,9 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                    s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
   if (!options.freeze.freeze.empty()) add("freeze", options.freeze.freeze);
   if (!options.freeze.train_only.empty()) add("train-only", options.freeze.train_only);
+  if (options.freeze.packing.any()) {
+    add("base-dtype", std::string(PackedFormatName(options.freeze.packing.format)));
+  }
   if (options.dtype == DType::kFloat16) {
     const LossScaleSpec& l = options.loss_scale;
     add("loss scale",

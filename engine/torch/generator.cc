@@ -130,11 +130,8 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
           buffers.weights.push_back(weights.data());
           scratch.push_back(std::move(weights));
         }
-        std::vector<torch::Tensor> parameters;
-        for (const ParameterView& view :
-             ViewsOf(model_, description_, options_.dtype, unit, buffers, place.where)) {
-          parameters.push_back(view.weights);
-        }
+        const std::vector<torch::Tensor> parameters =
+            Give(ViewsOf(model_, description_, options_.dtype, unit, buffers, place.where)).tensors;
         TextPosition at = position;
         if (kept > 0) at.kept = torch::zeros({text_positions_, kept}, floats);
         const uint64_t counted_apart = at.kept.defined() ? at.kept.nbytes() : 0;
@@ -295,11 +292,9 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Append(const std::vector<R
 
 absl::Status Generator::ComputeUnit(int unit, const OpBuffers& buffers,
                                     std::vector<Piece>& pieces) {
-  std::vector<torch::Tensor> parameters;
-  for (const ParameterView& view :
-       ViewsOf(model_, description_, options_.dtype, unit, buffers, options_.place.where)) {
-    parameters.push_back(view.weights);
-  }
+  const std::vector<torch::Tensor> parameters =
+      Give(ViewsOf(model_, description_, options_.dtype, unit, buffers, options_.place.where))
+          .tensors;
   for (size_t i = 0; i < pieces.size(); ++i) {
     Piece& piece = pieces[i];
     TextPosition at;

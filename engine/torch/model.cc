@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/numeric/random.h"
+#include "engine/torch/packed_product.h"
 #include "engine/torch/product.h"
 #include "engine/torch/tensor_kernels.h"
 
@@ -85,11 +86,22 @@ torch::Tensor UnitContext::Dropout(const torch::Tensor& x, double p, int site) c
 
 torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias) const {
+  const auto packed_one = [&](const torch::Tensor& matrix) -> const PackedMatrix* {
+    for (const PackedMatrix& packed : packed_) {
+      if (packed.stand_in.data_ptr() == matrix.data_ptr()) return &packed;
+    }
+    return nullptr;
+  };
   const auto product = [&](const torch::Tensor& in, const torch::Tensor& matrix,
                            const torch::Tensor& added) {
     std::vector<int64_t> sizes = in.sizes().vec();
     sizes.back() = matrix.size(0);
-    return Project(in.reshape({-1, matrix.size(1)}), matrix.t(), added, fp32_products_).view(sizes);
+    const torch::Tensor rows = in.reshape({-1, matrix.size(1)});
+    const PackedMatrix* const packed = packed_one(matrix);
+    if (packed == nullptr) return Project(rows, matrix.t(), added, fp32_products_).view(sizes);
+    TORCH_CHECK(matrix.size(0) == packed->shape.rows && matrix.size(1) == packed->shape.columns,
+                "Linear: a part of a matrix that is kept packed");
+    return ProjectPacked(rows, *packed, added, fp32_products_).view(sizes);
   };
   torch::Tensor y = product(x, weight, bias);
   for (const LinearAdapter& adapter : adapters_) {

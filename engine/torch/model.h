@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "engine/model/linear_weight.h"
+#include "engine/numeric/packed_matrix.h"
 #include "engine/numeric/quality.h"
 
 namespace spillway {
@@ -91,6 +92,13 @@ struct LinearAdapter {
   int site = 0;
 };
 
+// A frozen matrix that is kept packed (--base-dtype).
+struct PackedMatrix {
+  torch::Tensor stand_in;  // what the unit is given for it: its shape, and NaN everywhere
+  torch::Tensor bytes;     // [shape.bytes()] uint8
+  PackedShape shape;       // [out, in]
+};
+
 // What a forward may know besides its input.
 class UnitContext {
  public:
@@ -109,7 +117,8 @@ class UnitContext {
   // its gradients are multiplied in the precision of --compute. All of one dtype, weight of any
   // strides. (A unit that calls torch::linear itself is multiplied in its tensors' dtype.) The
   // result has the part of an adapter of `weight`, where there is one; if that has dropout, x's
-  // first dimension must be samples.
+  // first dimension must be samples. Of a matrix that is kept packed `weight` is but the name: this
+  // is the only way to multiply by it.
   torch::Tensor Linear(const torch::Tensor& x, const torch::Tensor& weight,
                        const torch::Tensor& bias = {}) const;
 
@@ -137,6 +146,13 @@ class UnitContext {
   UnitContext WithAdapters(std::vector<LinearAdapter> adapters) const {
     UnitContext with = *this;
     with.adapters_ = std::move(adapters);
+    return with;
+  }
+
+  // The same with some of its matrices packed.
+  UnitContext WithPacked(std::vector<PackedMatrix> packed) const {
+    UnitContext with = *this;
+    with.packed_ = std::move(packed);
     return with;
   }
 
@@ -176,6 +192,7 @@ class UnitContext {
   std::vector<torch::Tensor> values_;
   std::vector<torch::Tensor> buffers_;
   std::vector<LinearAdapter> adapters_;
+  std::vector<PackedMatrix> packed_;
 };
 
 // Where a text stands while it is generated: a unit is given its positions

@@ -22,17 +22,12 @@
 namespace spillway {
 namespace {
 
-std::vector<torch::Tensor> WeightsOf(const std::vector<ParameterView>& views) {
-  std::vector<torch::Tensor> weights;
-  for (const ParameterView& view : views) weights.push_back(view.weights);
-  return weights;
-}
-
-// The same as leaves of a graph.
-std::vector<torch::Tensor> LeavesOf(const std::vector<ParameterView>& views) {
+// The weights as leaves of a graph.
+std::vector<torch::Tensor> LeavesOf(const std::vector<ParameterView>& views,
+                                    const GivenParameters& given) {
   std::vector<torch::Tensor> leaves;
-  for (const ParameterView& view : views) {
-    leaves.push_back(view.weights.detach().requires_grad_(!view.frozen));
+  for (size_t i = 0; i < views.size(); ++i) {
+    leaves.push_back(given.tensors[i].detach().requires_grad_(!views[i].frozen));
   }
   return leaves;
 }
@@ -325,9 +320,14 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
     if (keep) {
       micro.graphs[unit] = GraphOf(unit, micro, views);
     }
-    torch::Tensor output = keep ? micro.graphs[unit]->output()
-                                : model_.units[unit]->Forward(ContextOf(unit, micro),
-                                                              WeightsOf(views), micro.inputs[unit]);
+    torch::Tensor output;
+    if (keep) {
+      output = micro.graphs[unit]->output();
+    } else {
+      const GivenParameters given = Give(views);
+      output = model_.units[unit]->Forward(ContextOf(unit, micro).WithPacked(given.packed),
+                                           given.tensors, micro.inputs[unit]);
+    }
     micro.buffers[unit] = std::move(before);
     // In every placement the same: what is moved keeps its strides, but must have no gaps.
     if (!output.is_non_overlapping_and_dense()) output = output.contiguous();
@@ -379,7 +379,8 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
   const int unit = num_units() - 1;
   const int64_t chunk_rows = LossChunkRows();
   for (MicroBatch& micro : micro_batches_) {
-    const UnitContext context = ContextOf(unit, micro);
+    const GivenParameters given = Give(views);
+    const UnitContext context = ContextOf(unit, micro).WithPacked(given.packed);
     const torch::Tensor labels = micro.batch.labels.flatten();
     const torch::Tensor hidden = micro.inputs[unit].detach().reshape({labels.numel(), -1});
     const bool differentiates = training_ && unit > first_backward_;  // its input
@@ -390,12 +391,12 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
       torch::Tensor x = hidden.narrow(0, row, rows).detach();
       if (!training_) {
         torch::NoGradGuard no_grad;
-        loss_.Add(model_.loss->LossSum(context, WeightsOf(views), x, chunk_labels));
-        Judge(context, views, x, chunk_labels);
+        loss_.Add(model_.loss->LossSum(context, given.tensors, x, chunk_labels));
+        Judge(context, given.tensors, x, chunk_labels);
         continue;
       }
       torch::AutoGradMode grad(true);
-      const std::vector<torch::Tensor> leaves = LeavesOf(views);
+      const std::vector<torch::Tensor> leaves = LeavesOf(views, given);
       x.requires_grad_(differentiates);
       const torch::Tensor loss = model_.loss->LossSum(context, leaves, x, chunk_labels);
       loss_.Add(loss);
@@ -429,9 +430,9 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
   }
 }
 
-void ModelCompute::Judge(const UnitContext& context, const std::vector<ParameterView>& views,
+void ModelCompute::Judge(const UnitContext& context, const std::vector<torch::Tensor>& parameters,
                          const torch::Tensor& x, const torch::Tensor& labels) {
-  torch::Tensor judged = model_.loss->Judge(context, WeightsOf(views), x, labels);
+  torch::Tensor judged = model_.loss->Judge(context, parameters, x, labels);
   if (!judged.defined()) return;
   judged = judged.to(torch::kCPU, torch::kFloat32).contiguous();
   const float* const numbers = judged.const_data_ptr<float>();

@@ -95,7 +95,7 @@ class ModelCompute : public StepCompute {
   void Backward(int unit, const std::vector<ParameterView>& views, const OpBuffers& buffers);
   void MoveInput(int unit, const OpBuffers& buffers, MicroBatch& micro, uint64_t* end_bytes);
   void Loss(const std::vector<ParameterView>& views);
-  void Judge(const UnitContext& context, const std::vector<ParameterView>& views,
+  void Judge(const UnitContext& context, const std::vector<torch::Tensor>& parameters,
              const torch::Tensor& x, const torch::Tensor& labels);
   int64_t LossChunkRows() const;
   int64_t LossChunks(const MicroBatch& micro) const;

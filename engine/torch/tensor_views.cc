@@ -1,8 +1,10 @@
 #include "engine/torch/tensor_views.h"
 
 #include <c10/util/strides.h>
+#include <torch/utils.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace spillway {
 
@@ -30,6 +32,25 @@ torch::Tensor ViewAt(void* data, torch::IntArrayRef sizes, torch::IntArrayRef st
       .make_tensor();
 }
 
+GivenParameters Give(const std::vector<ParameterView>& views,
+                     const std::vector<torch::Tensor>& tensors) {
+  GivenParameters given{tensors, {}};
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (!views[i].packed) continue;
+    given.tensors[i] = torch::full({}, std::numeric_limits<double>::quiet_NaN(),
+                                   tensors[i].options().dtype(views[i].dtype))
+                           .expand(views[i].shape);
+    given.packed.push_back({given.tensors[i], tensors[i], *views[i].packed});
+  }
+  return given;
+}
+
+GivenParameters Give(const std::vector<ParameterView>& views) {
+  std::vector<torch::Tensor> weights;
+  for (const ParameterView& view : views) weights.push_back(view.weights);
+  return Give(views, weights);
+}
+
 std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
                                    DType dtype, int unit, const OpBuffers& buffers,
                                    const torch::Device& where) {
@@ -51,9 +72,18 @@ std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& d
     ParameterView view;
     view.unit = owner;
     view.parameter = index;
-    view.weights = ViewAt(
-        buffers.weights[position(buffers.op->weights)] + parameter.offset * DTypeBytes(dtype),
-        parameter.shape, c10::contiguous_strides(parameter.shape), ScalarTypeOf(dtype), where);
+    view.shape = parameter.shape;
+    view.dtype = ScalarTypeOf(dtype);
+    char* const data =
+        buffers.weights[position(buffers.op->weights)] + parameter.offset * DTypeBytes(dtype);
+    if (parameter.packing.any()) {
+      view.packed = parameter.packed_shape();
+      view.weights =
+          ViewAt(data, {static_cast<int64_t>(view.packed->bytes())}, {1}, torch::kUInt8, where);
+    } else {
+      view.weights = ViewAt(data, parameter.shape, c10::contiguous_strides(parameter.shape),
+                            ScalarTypeOf(dtype), where);
+    }
     view.frozen = description.units[owner].frozen;
     if (!buffers.gradients.empty() && !view.frozen) {
       const size_t i = position(buffers.op->gradients);

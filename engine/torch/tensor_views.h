@@ -3,6 +3,7 @@
 
 #include <torch/types.h>
 
+#include <optional>
 #include <vector>
 
 #include "engine/model/model_description.h"
@@ -22,11 +23,25 @@ torch::Tensor ViewAt(void* data, torch::IntArrayRef sizes, torch::IntArrayRef st
 struct ParameterView {
   int unit = 0;
   int parameter = 0;
-  torch::Tensor weights;
+  torch::Tensor weights;  // of a packed matrix its bytes, [shape.bytes()] uint8
+  std::optional<PackedShape> packed;
+  std::vector<int64_t> shape;                 // as the unit declares it
+  torch::ScalarType dtype = torch::kFloat32;  // the run's
   bool frozen = false;
   char* sums = nullptr;  // null where the op has no gradients, or none of this one
   bool rounded_sums = false;
 };
+
+// What a unit is given of its parameters.
+struct GivenParameters {
+  std::vector<torch::Tensor> tensors;
+  std::vector<PackedMatrix> packed;  // for UnitContext::WithPacked
+};
+
+// `tensors` are the views' weights, or leaves that share them.
+GivenParameters Give(const std::vector<ParameterView>& views,
+                     const std::vector<torch::Tensor>& tensors);
+GivenParameters Give(const std::vector<ParameterView>& views);
 
 // The parameters of `unit` in the order in which its Forward takes them: own, then
 // borrowed. `where`: whose addresses the op's buffers are, as LibTorch calls it.

@@ -26,6 +26,7 @@
 #include "engine/torch/rank_connection.h"
 #include "engine/torch/train_ranks.h"
 #include "engine/train/trainer.h"
+#include "engine/weights/packed_weights.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -124,13 +125,14 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   {
     ModelCompute compute(model, description, &data, evaluation, options, place);
     InitSource init(model, options.seed);
+    PackedWeights packed(weights ? weights : &init, description);
     status = [&]() -> absl::Status {
       auto created = Trainer::Create({options, description, storage.get(), &compute, &device_budget,
-                                      place.device, ranks, weights});
+                                      place.device, ranks, weights ? &packed : nullptr});
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
       place.memory->SetBudget(&device_budget);
-      const absl::Status started = trainer->Start(weights ? weights : &init);
+      const absl::Status started = trainer->Start(&packed);
       if (absl::IsCancelled(started)) {
         result.end = TrainResult::End::kStopped;
         result.stop_signal = StopSignal::received();

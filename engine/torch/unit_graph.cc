@@ -26,7 +26,9 @@ UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
     values_.push_back(value.detach().requires_grad_(wants));
   }
   if (wanted.input) x_.requires_grad_(true);
-  y_ = unit.Forward(context.With(context.batch(), values_), leaves_, x_);
+  GivenParameters given = Give(views, leaves_);
+  y_ = unit.Forward(context.With(context.batch(), values_).WithPacked(std::move(given.packed)),
+                    given.tensors, x_);
 }
 
 UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& views,

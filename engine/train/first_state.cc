@@ -54,13 +54,19 @@ class ShardWeights {
     const uint64_t in_tile = begin - tile.first_parameter;
     for (const ParameterPiece& piece :
          PiecesOf(unit, grid_.ShardBegin(unit.flat_parameters) + begin, count)) {
+      const ParameterDescription& parameter = unit.parameters[piece.parameter];
+      if (parameter.packing.any()) {
+        StoreWords(dtype_, values + piece.offset, in_tile + piece.offset, piece.count,
+                   tile.planes[0]);
+        continue;
+      }
       if (StoreMaster(dtype_, values + piece.offset, in_tile + piece.offset, piece.count,
                       tile.planes)) {
         continue;
       }
-      return absl::InvalidArgumentError(
-          absl::StrCat("the initial weights of \"", unit.parameters[piece.parameter].name,
-                       "\" hold a value that is not finite in ", std::string(DTypeName(dtype_))));
+      return absl::InvalidArgumentError(absl::StrCat("the initial weights of \"", parameter.name,
+                                                     "\" hold a value that is not finite in ",
+                                                     std::string(DTypeName(dtype_))));
     }
     return absl::OkStatus();
   }

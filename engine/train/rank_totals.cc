@@ -50,9 +50,9 @@ absl::StatusOr<double> RankTotals::LossSum() {
   return total;
 }
 
-absl::StatusOr<std::vector<Judgement>> RankTotals::Judgements() {
+absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality() {
   const std::vector<Judgement>& own = context_.compute->judgements();
-  if (context_.ranks.world == nullptr) return own;
+  if (context_.ranks.world == nullptr) return context_.compute->QualityOf(own);
   // It is asked in a pause, whose waits nobody counts.
   const std::string bytes(reinterpret_cast<const char*>(own.data()),
                           own.size() * sizeof(Judgement));
@@ -64,7 +64,7 @@ absl::StatusOr<std::vector<Judgement>> RankTotals::Judgements() {
     all.resize(before + text.size() / sizeof(Judgement));
     std::memcpy(all.data() + before, text.data(), text.size());
   }
-  return all;
+  return context_.compute->QualityOf(all);
 }
 
 absl::StatusOr<bool> RankTotals::AnyStops(bool own) {

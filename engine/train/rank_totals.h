@@ -20,8 +20,8 @@ class RankTotals {
 
   // Tells `compute` the labels of all ranks in the step that begins, or the evaluation that ends.
   absl::Status ShareLabels();
-  // What all ranks' evaluations have judged.
-  absl::StatusOr<std::vector<Judgement>> Judgements();
+  // How good the predictions of all ranks' evaluations are.
+  absl::StatusOr<std::vector<QualityMeasure>> Quality();
   // The sum of all ranks' losses.
   absl::StatusOr<double> LossSum();
   // Whether a signal or a limit has reached any of them.

@@ -95,7 +95,7 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
   if (run.swaps->any_nvme() || !options.no_commit || storage.committed()) {
     ASSIGN_OR_RETURN(store_,
                      storage.OpenStore(run.swaps->layout, run.swaps->spill_room, state, in_place_));
-    if (!storage.committed()) LogCopied(frozen.copied_bytes);
+    if (!storage.committed()) LogCopied(frozen);
     return absl::OkStatus();
   }
   return storage.OpenNone();
@@ -134,7 +134,13 @@ absl::Status RunSetup::PlanTimed(Planned& planned) {
   return absl::OkStatus();
 }
 
-void RunSetup::LogCopied(uint64_t bytes) const {
+void RunSetup::LogCopied(const FrozenWeights& frozen) const {
+  if (frozen.packed_bytes > 0) {
+    LogInfo(absl::StrCat("frozen layers are kept in ",
+                         std::string(PackedFormatName(context_.options.freeze.packing.format)),
+                         ", ", FormatBytes(frozen.packed_bytes), ", written once into swap"));
+  }
+  const uint64_t bytes = frozen.copied_bytes;
   if (bytes == 0) return;
   LogInfo(absl::StrCat(
       FormatBytes(bytes),

@@ -17,6 +17,7 @@
 #include "engine/run/run_state.h"
 #include "engine/train/run_context.h"
 #include "engine/train/write_account.h"
+#include "engine/weights/frozen_in_place.h"
 #include "io/base/trace.h"
 #include "swap/device/arena.h"
 #include "swap/mover/swap_manager.h"
@@ -64,7 +65,7 @@ class RunSetup {
   absl::Status PlanUntimed(Planned& planned, RunState& state);
   absl::Status PlanTimed(Planned& planned);
   absl::Status TakeMemory(RunPlan& run, const SwapManagerOptions& manager_options);
-  void LogCopied(uint64_t bytes) const;
+  void LogCopied(const FrozenWeights& frozen) const;
   std::string InPlaceLine() const;
   void LogPlan(const RunPlan& run) const;
 

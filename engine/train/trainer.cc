@@ -154,8 +154,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   if (context_.compute->evaluation_samples() > 0 && state_.step == 0) {
     ASSIGN_OR_RETURN(const EvaluationMetrics first, Evaluate());
     result.first_evaluation_loss = first.loss;
-    LogInfo(absl::StrFormat("held-out loss before training %.4f%s", first.loss,
-                            first.quality.empty() ? "" : ", " + QualityText(first.quality)));
+    LogInfo(absl::StrFormat("held-out loss before training %.4f", first.loss));
   }
   Progress progress("step", options_.steps, state_.step);
   meter_->Begin();
@@ -193,19 +192,18 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   }
   meter_->EndPhase(Phase::kFlush);
   if (evaluate) {
-    const absl::StatusOr<EvaluationMetrics> held_out = Evaluate();
+    const absl::StatusOr<EvaluationMetrics> m = Evaluate();
     if (rescue_->out_of_memory()) {  // the step itself is whole, and has its row
       meter_->EndRow(row);
       RETURN_IF_ERROR(journal_->Step(row));
     }
-    RETURN_IF_ERROR(held_out.status());
-    result.evaluation_loss = held_out->loss;
-    result.evaluation_quality = held_out->quality;
+    RETURN_IF_ERROR(m.status());
+    result.evaluation_loss = m->loss;
+    result.evaluation_quality = m->quality;
     progress.Clear();
     const bool best = journal_->best() && journal_->best()->step == step;
-    LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, held_out->loss,
-                            BesideLossText(held_out->loss, held_out->quality),
-                            best ? ", the best so far" : ""));
+    LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, m->loss,
+                            BesideLossText(m->loss, m->quality), best ? ", the best so far" : ""));
   }
   // The rows before the commit that covers them: killed between the two, a resumed run
   // drops them and takes the step again. The commit's wait shows in the next row.
@@ -408,8 +406,7 @@ absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
   ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
   row.tokens = compute.label_count();
   row.loss = MeanLoss(loss_sum, row.tokens);
-  ASSIGN_OR_RETURN(const std::vector<Judgement> judgements, totals_->Judgements());
-  row.quality = compute.QualityOf(judgements);
+  ASSIGN_OR_RETURN(row.quality, totals_->Quality());
   row.seconds = MonotonicSeconds() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   pause.End();

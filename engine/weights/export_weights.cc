@@ -1,12 +1,53 @@
 #include "engine/weights/export_weights.h"
 
+#include <algorithm>
+#include <cstring>
 #include <vector>
 
+#include "engine/model/packed_parameters.h"
 #include "engine/weights/master_weights.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "io/base/status.h"
 
 namespace spillway {
+namespace {
+
+using VisitValues = std::function<absl::Status(const std::string& name, uint64_t first,
+                                               std::vector<float>& values)>;
+
+constexpr uint64_t kUnpackedAtOnce = 1 << 18;  // 1 MiB in fp32
+
+// A packed matrix, of which one is read at a time, in pieces: its values are told when all are
+// there.
+class PackedPieces {
+ public:
+  explicit PackedPieces(const VisitValues& visit) : visit_(visit) {}
+
+  // `words`: the piece's.
+  absl::Status Add(const ParameterDescription& parameter, const ParameterPiece& piece,
+                   const char* words) {
+    const uint32_t word_bytes = parameter.packing.word_bytes;
+    bytes_.resize(parameter.words * word_bytes);
+    std::memcpy(bytes_.data() + piece.first_element * word_bytes, words, piece.count * word_bytes);
+    if (piece.first_element + piece.count < parameter.words) return absl::OkStatus();
+    // Whole rows, which may be packed as columns.
+    const auto columns = static_cast<uint64_t>(parameter.shape[1]);
+    const uint64_t most = std::max<uint64_t>(1, kUnpackedAtOnce / columns) * columns;
+    for (uint64_t first = 0; first < parameter.elements; first += most) {
+      values_.resize(std::min(most, parameter.elements - first));
+      UnpackElements(parameter, bytes_.data(), first, values_.size(), values_.data());
+      RETURN_IF_ERROR(visit_(parameter.name, first, values_));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  const VisitValues& visit_;
+  std::vector<char> bytes_;
+  std::vector<float> values_;
+};
+
+}  // namespace
 
 absl::Status ReadValues(const StateSource& source,
                         const std::function<absl::Status(const std::string& name, uint64_t first,
@@ -14,12 +55,19 @@ absl::Status ReadValues(const StateSource& source,
   // The planes that hold the master: the weight, and the one behind it in 16-bit runs.
   const int planes = source.dtype == DType::kFloat32 ? 1 : 2;
   std::vector<float> values;
+  PackedPieces packed(visit);
   return source.read(0, planes, [&](const TileView& tile) -> absl::Status {
     const UnitDescription& unit = source.model.units[tile.unit];
     for (const ParameterPiece& piece : PiecesOf(unit, tile.first_parameter, tile.parameters)) {
+      const ParameterDescription& parameter = unit.parameters[piece.parameter];
+      if (parameter.packing.any()) {
+        RETURN_IF_ERROR(packed.Add(parameter, piece,
+                                   tile.planes[0] + piece.offset * parameter.packing.word_bytes));
+        continue;
+      }
       values.resize(piece.count);
       LoadMaster(source.dtype, tile.planes, piece.offset, piece.count, values.data());
-      RETURN_IF_ERROR(visit(unit.parameters[piece.parameter].name, piece.first_element, values));
+      RETURN_IF_ERROR(visit(parameter.name, piece.first_element, values));
     }
     return absl::OkStatus();
   });

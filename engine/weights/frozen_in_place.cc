@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "engine/base/utf8.h"
+#include "engine/model/packed_parameters.h"
 
 namespace spillway {
 namespace {
@@ -40,7 +41,7 @@ class UnitFinder {
     std::vector<StoredTensor> tensors;
     for (const ParameterDescription& parameter : unit.parameters) {
       std::optional<StoredTensor> tensor = weights_.Stored(parameter.name);
-      if (!tensor || tensor->dtype != dtype_ ||
+      if (parameter.packing.any() || !tensor || tensor->dtype != dtype_ ||
           tensor->size_bytes != parameter.elements * DTypeBytes(dtype_) ||
           ManifestPath(tensor->file).empty() ||
           absl::StartsWith(Canonical(tensor->file), output_)) {
@@ -90,7 +91,8 @@ FrozenWeights FindFrozenInPlace(const ModelDescription& model, const ShardGrid& 
     found.in_place.units[i] = finder.Find(unit, begin, count);
     if (!found.in_place.units[i].empty()) continue;
     for (const ParameterPiece& piece : PiecesOf(unit, begin, count)) {
-      found.copied_bytes += piece.count * DTypeBytes(dtype);
+      (HasPacked(unit) ? found.packed_bytes : found.copied_bytes) +=
+          piece.count * DTypeBytes(dtype);
     }
   }
   return found;

@@ -18,6 +18,7 @@ struct FrozenWeights {
   InPlaceUnits in_place;
   // Of the other frozen units: what this rank has of their parameters, in the run's dtype.
   uint64_t copied_bytes = 0;
+  uint64_t packed_bytes = 0;  // and of those that have something packed
 };
 
 // A frozen unit is read in place where all of its parameters are tensors of files, in the run's

@@ -72,4 +72,13 @@ bool StoreMaster(DType dtype, const float* masters, uint64_t first, uint64_t cou
   return finite;
 }
 
+void StoreWords(DType dtype, const float* words, uint64_t first, uint64_t count, char* plane) {
+  if (dtype == DType::kFloat32) {
+    std::memcpy(plane + first * sizeof(float), words, count * sizeof(float));
+    return;
+  }
+  auto* const to = reinterpret_cast<uint16_t*>(plane) + first;
+  for (uint64_t i = 0; i < count; ++i) to[i] = static_cast<uint16_t>(BitsOf(words[i]));
+}
+
 }  // namespace spillway

@@ -17,4 +17,7 @@ void LoadMaster(DType dtype, char* const* planes, uint64_t first, uint64_t count
 bool StoreMaster(DType dtype, const float* masters, uint64_t first, uint64_t count,
                  char* const* planes);
 
+// Words of what is packed (engine/weights/packed_weights.h): the low bits of each float are one.
+void StoreWords(DType dtype, const float* words, uint64_t first, uint64_t count, char* plane);
+
 }  // namespace spillway

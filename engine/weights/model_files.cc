@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/weights/export_weights.h"
 #include "engine/weights/safetensors_index.h"
@@ -79,6 +80,8 @@ json WeightPlacesOf(const std::string& model_directory) {
   for (const SafetensorsFile* file : (*model)->files()) {
     for (const SafetensorsTensor& tensor : file->tensors()) {
       const auto dtype = SafetensorsDType(tensor.dtype);
+      if (tensor.dtype == "I8") return nullptr;  // quantised: an export is laid out anew
+      if (absl::StrContains(tensor.name, ".quant_state.")) return nullptr;
       if (dtype) places[tensor.name] = {FileName(file->path()), TorchName(*dtype)};
     }
   }

@@ -13,6 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "engine/model/packed_parameters.h"
+#include "engine/weights/packed_cache.h"
+#include "engine/weights/packed_tensors.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 
@@ -71,13 +74,29 @@ absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected)
   return absl::OkStatus();
 }
 
+// As transformers' Conv1D is declared [in, out] and quantised as [out, in].
+absl::Status CheckPacked(const std::string& tensor, const PackedShape& packed, LinearWeight linear,
+                         const Shape& expected) {
+  Shape shape = {static_cast<uint64_t>(packed.rows), static_cast<uint64_t>(packed.columns)};
+  if (linear == LinearWeight::kInOut) std::swap(shape[0], shape[1]);
+  if (shape == expected && linear != LinearWeight::kNone) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "tensor ", tensor, " is quantised and has shape ", ShapeText(shape), "; config.json means ",
+      ShapeText(expected),
+      linear == LinearWeight::kNone ? ", of which no layer's matrix is quantised here" : ""));
+}
+
 class NamedWeightSource : public WeightSource {
  public:
   // `tied_head`: the tensor that repeats the parameter `tied_to`; "" where none does. What has no
   // name in the file is `initial`'s.
-  NamedWeightSource(SafetensorsModel* model, std::map<std::string, std::string> names,
-                    WeightSource* initial, std::string tied_head, std::string tied_to)
+  NamedWeightSource(SafetensorsModel* model, PackedTensors packed,
+                    std::map<std::string, ParameterDescription> packed_parameters,
+                    std::map<std::string, std::string> names, WeightSource* initial,
+                    std::string tied_head, std::string tied_to)
       : model_(model),
+        packed_(std::move(packed)),
+        packed_parameters_(std::move(packed_parameters)),
         names_(std::move(names)),
         initial_(initial),
         tied_head_(std::move(tied_head)),
@@ -91,6 +110,10 @@ class NamedWeightSource : public WeightSource {
     if (found == names_.end()) {
       return absl::NotFoundError(absl::StrCat("the model has no parameter ", name));
     }
+    if (const auto parameter = packed_parameters_.find(name);
+        parameter != packed_parameters_.end()) {
+      return Unpack(parameter->second, found->second, first, count, out);
+    }
     auto status = model_->Read(found->second, first, count, out);
     if (!status.ok() || name != tied_to_ || tied_head_.empty()) return status;
     return CompareTied(found->second, first, count, out);
@@ -100,10 +123,30 @@ class NamedWeightSource : public WeightSource {
   std::optional<StoredTensor> Stored(const std::string& name) const override {
     const auto found = names_.find(name);
     if (found == names_.end() || (name == tied_to_ && !tied_head_.empty())) return std::nullopt;
+    if (packed(name) != PackedFormat::kNone) return std::nullopt;
     return model_->Stored(found->second);
   }
 
+  PackedFormat packed(const std::string& name) const override {
+    const auto found = packed_parameters_.find(name);
+    return found == packed_parameters_.end() ? PackedFormat::kNone : found->second.packing.format;
+  }
+
+  absl::Status ReadPacked(const std::string& name, const PackedShape&, char* out) override {
+    return packed_.Read(names_.at(name), out);
+  }
+
  private:
+  absl::Status Unpack(const ParameterDescription& parameter, const std::string& tensor,
+                      uint64_t first, uint64_t count, float* out) {
+    ASSIGN_OR_RETURN(const auto bytes, cache_.Get(tensor, [&](PackedCache::Bytes* bytes) {
+      bytes->resize(parameter.packed_shape().bytes());
+      return packed_.Read(tensor, bytes->data());
+    }));
+    UnpackElements(parameter, bytes->data(), first, count, out);
+    return absl::OkStatus();
+  }
+
   // A tied head that the file repeats must repeat it exactly. Whoever reads a part compares it, so
   // that nobody has to read all of both.
   absl::Status CompareTied(const std::string& embedding, uint64_t first, uint64_t count,
@@ -124,6 +167,9 @@ class NamedWeightSource : public WeightSource {
   }
 
   SafetensorsModel* model_;
+  const PackedTensors packed_;
+  const std::map<std::string, ParameterDescription> packed_parameters_;
+  PackedCache cache_;
   std::map<std::string, std::string> names_;  // of the parameter -> in the file
   WeightSource* const initial_;               // null: all are in the file
   const std::string tied_head_, tied_to_;
@@ -134,11 +180,13 @@ class NamedWeightSource : public WeightSource {
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& expected,
                                                                SafetensorsModel* model,
                                                                WeightSource* initial) {
+  ASSIGN_OR_RETURN(PackedTensors packed, PackedTensors::Find(model));
+  std::map<std::string, ParameterDescription> packed_parameters;
   std::map<std::string, std::string> names;
   std::string tied_head;
   for (const SafetensorsTensor* tensor : model->tensors()) {
     const std::string name = WholeName(expected, tensor->name);
-    if (IsIgnored(expected, tensor->name, name)) continue;
+    if (packed.IsBeside(tensor->name) || IsIgnored(expected, tensor->name, name)) continue;
     const bool is_tied_head = !expected.tied_to.empty() && name == expected.head;
     const auto wanted = expected.shapes.find(is_tied_head ? expected.tied_to : name);
     if (wanted == expected.shapes.end()) {
@@ -146,7 +194,17 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames
           absl::StrCat("tensor ", tensor->name, " ", ShapeText(tensor->shape),
                        " does not belong to the model that config.json describes"));
     }
-    RETURN_IF_ERROR(CheckTensor(*tensor, wanted->second));
+    const PackedShape quantised = packed.shape(tensor->name);
+    if (quantised.format == PackedFormat::kNone) {
+      RETURN_IF_ERROR(CheckTensor(*tensor, wanted->second));
+    } else {
+      const auto linear = expected.linear.find(name);
+      ParameterDescription parameter{name, {wanted->second.begin(), wanted->second.end()}};
+      if (linear != expected.linear.end()) parameter.linear = linear->second;
+      parameter.packing.format = quantised.format;
+      RETURN_IF_ERROR(CheckPacked(tensor->name, quantised, parameter.linear, wanted->second));
+      packed_parameters.emplace(name, std::move(parameter));
+    }
     if (is_tied_head) {
       tied_head = tensor->name;
     } else if (!names.emplace(name, tensor->name).second) {
@@ -171,9 +229,9 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames
   if (!made.empty()) {
     LogInfo(absl::StrCat("not in the files, and so begun anew: ", absl::StrJoin(made, ", ")));
   }
-  return std::make_unique<NamedWeightSource>(model, std::move(names),
-                                             made.empty() ? nullptr : initial, std::move(tied_head),
-                                             expected.tied_to);
+  return std::make_unique<NamedWeightSource>(model, std::move(packed), std::move(packed_parameters),
+                                             std::move(names), made.empty() ? nullptr : initial,
+                                             std::move(tied_head), expected.tied_to);
 }
 
 }  // namespace spillway

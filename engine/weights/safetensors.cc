@@ -130,6 +130,19 @@ absl::Status SafetensorsFile::ReadFp32(absl::string_view name, uint64_t first, u
                    "; weights are read from F32, BF16 and F16: save the model in one of these"));
 }
 
+absl::Status SafetensorsFile::ReadBytes(absl::string_view name, uint64_t first, uint64_t count,
+                                        void* out) const {
+  const SafetensorsTensor* tensor = Find(name);
+  if (tensor == nullptr) {
+    return absl::NotFoundError(absl::StrCat(path_, " has no tensor '", name, "'"));
+  }
+  if (first > tensor->size_bytes || count > tensor->size_bytes - first) {
+    return absl::OutOfRangeError(absl::StrCat(path_, ": bytes ", first, " to ", first + count,
+                                              " of '", name, "', which has ", tensor->size_bytes));
+  }
+  return ReadAt(fd_.get(), path_, tensor->offset_bytes + first, out, count);
+}
+
 absl::StatusOr<uint64_t> SafetensorsFile::Fingerprint() const {
   uint64_t digest = header_digest_;
   std::array<char, kFingerprintBytes> piece;

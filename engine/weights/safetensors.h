@@ -42,6 +42,9 @@ class SafetensorsFile {
   // elements it does not have, kDataLoss when the file has become shorter.
   absl::Status ReadFp32(absl::string_view name, uint64_t first, uint64_t count, float* out) const;
 
+  // Bytes [first, first + count) of a tensor of any dtype, as they are. Errors as ReadFp32's.
+  absl::Status ReadBytes(absl::string_view name, uint64_t first, uint64_t count, void* out) const;
+
   // A digest of the header, the file's size and the first 4 KiB of every tensor: tells
   // one model from another without reading it whole.
   absl::StatusOr<uint64_t> Fingerprint() const;

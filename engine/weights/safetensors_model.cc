@@ -138,6 +138,15 @@ absl::Status SafetensorsModel::Read(const std::string& name, uint64_t first, uin
   return found->second.file->ReadFp32(name, first, count, out);
 }
 
+absl::Status SafetensorsModel::ReadBytes(const std::string& name, uint64_t first, uint64_t count,
+                                         void* out) const {
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end()) {
+    return absl::NotFoundError(absl::StrCat("the model has no tensor '", name, "'"));
+  }
+  return found->second.file->ReadBytes(name, first, count, out);
+}
+
 std::optional<StoredTensor> SafetensorsModel::Stored(const std::string& name) const {
   const auto found = by_name_.find(name);
   if (found == by_name_.end()) return std::nullopt;

@@ -38,6 +38,9 @@ class SafetensorsModel final : public WeightSource {
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
 
+  // Of a tensor of any dtype, as SafetensorsFile's.
+  absl::Status ReadBytes(const std::string& name, uint64_t first, uint64_t count, void* out) const;
+
   std::optional<StoredTensor> Stored(const std::string& name) const override;
 
   // What the weights are stored in: the first tensor's dtype of those that we know.

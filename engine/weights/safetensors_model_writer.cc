@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "io/base/check.h"
+#include "engine/weights/safetensors_index.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 #include "nlohmann/json.hpp"

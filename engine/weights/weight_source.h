@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "engine/numeric/dtype.h"
+#include "engine/numeric/packed_matrix.h"
 
 namespace spillway {
 
@@ -37,6 +38,13 @@ class WeightSource {
   // Where a parameter's very bytes lie: who needs them as they are may read them there. None: they
   // are made, come from somewhere else, or have to be looked at by Read.
   virtual std::optional<StoredTensor> Stored(const std::string& name) const { return std::nullopt; }
+
+  // How a matrix is packed there (kNone: it is not), and those bytes, of which there are
+  // `shape.bytes()`. Read gives such a matrix's values all the same.
+  virtual PackedFormat packed(const std::string& name) const { return PackedFormat::kNone; }
+  virtual absl::Status ReadPacked(const std::string& name, const PackedShape& shape, char* out) {
+    return absl::UnimplementedError(name);
+  }
 };
 
 }  // namespace spillway

@@ -7,17 +7,20 @@ Models and their weights are make_decoders.py's (and a GPT-2 by the same formula
 FOLDER/lora/NAME is an adapter as PEFT saves it, whose B is not zero, and lora.json has the model's
 config, the logits of a sequence, the losses of 25 steps of AdamW with clipping and accumulation in
 which the adapter is trained, the projections of what that changed, the matrices that it is merged
-into, and 20 tokens of greedy generation. Made with peft 0.21, transformers 5.23 and torch 2.11, on
-one thread.
+into, and 20 tokens of greedy generation. The base may be what bitsandbytes'
+quantisation leaves of it. Made with peft 0.21, transformers 5.23, bitsandbytes 0.50 and torch 2.11,
+on one thread.
 """
 
 import json
 import os
 import sys
 
+import bitsandbytes.functional as bnb
 import peft
 import torch
 from make_decoders import LENGTH, LLAMA, STEPS, VARIANTS, VOCABULARY, build, project, tokens
+from make_packed import restored_nf4
 
 GPT2 = {"model_type": "gpt2", "vocab_size": VOCABULARY, "n_embd": 24, "n_layer": 3, "n_head": 4,
         "n_positions": 64, "n_inner": 40, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0,
@@ -40,11 +43,40 @@ CASES = {
     "opt": (VARIANTS["opt_post_norm"], {"r": 2, "target_modules": "all-linear",
                                         "bias": "lora_only"}),
 }
+# With what the base is quantised to.
+QUANTISED = {
+    "gpt2_nf4": (GPT2, {"r": 2, "lora_alpha": 4, "target_modules": "all-linear",
+                        "fan_in_fan_out": True}, "nf4"),
+    "llama_int8": (LLAMA, {"r": 2, "lora_alpha": 4, "target_modules": ["q_proj", "v_proj"]}, "int8"),
+    "qwen3_nf4": (VARIANTS["qwen3"], {"r": 2, "target_modules": ALL_OF_LLAMA}, "nf4"),
+}
 
 
-def adapted(config, options):
+def quantised(matrix, dtype):
+    """What is left of [out, in]."""
+    if dtype == "int8":
+        codes, scales, _ = bnb.int8_vectorwise_quant(matrix)
+        return bnb.int8_vectorwise_dequant(codes, scales)
+    packed, state = bnb.quantize_4bit(matrix, blocksize=64, compress_statistics=True,
+                                      quant_type="nf4")
+    return restored_nf4(packed, state)
+
+
+def quantise(model, dtype):
+    for name, module in model.named_modules():
+        kind = type(module).__name__
+        if kind not in ("Linear", "Conv1D") or name == "lm_head":
+            continue
+        weight = module.weight.data
+        module.weight.data = (quantised(weight.t().contiguous(), dtype).t().contiguous()
+                              if kind == "Conv1D" else quantised(weight, dtype))
+
+
+def adapted(config, options, base_dtype=None):
     torch.manual_seed(1)
     model, _ = build(config)
+    if base_dtype:
+        quantise(model, base_dtype)
     model = peft.get_peft_model(model, peft.LoraConfig(task_type="CAUSAL_LM", **options))
     generator = torch.Generator().manual_seed(7)
     with torch.no_grad():
@@ -83,8 +115,8 @@ def saved(model, folder):
             os.remove(os.path.join(folder, name))
 
 
-def measure(name, config, options, folder):
-    model = adapted(config, options)
+def measure(name, folder, config, options, base_dtype=None):
+    model = adapted(config, options, base_dtype)
     saved(model, os.path.join(folder, "lora", name))
     prompt = torch.tensor([tokens(6)])
     model.eval()
@@ -100,7 +132,8 @@ def measure(name, config, options, folder):
     neox = config["model_type"] == "gpt_neox"
     weights = {("embed_out.weight" if neox and n == "lm_head.weight" else n):
                [p.norm().item(), project(p)] for n, p in sorted(merged.named_parameters())}
-    return {"config": config, "logits": [round(x, 7) for x in logits[-1].tolist()],
+    made = {} if base_dtype is None else {"base_dtype": base_dtype}
+    return made | {"config": config, "logits": [round(x, 7) for x in logits[-1].tolist()],
             "logits_projection": project(logits), "generated": generated[0, 6:].tolist(),
             "losses": losses, "trained": trained, "merged": weights}
 
@@ -108,7 +141,7 @@ def measure(name, config, options, folder):
 def main():
     torch.set_num_threads(1)
     folder = sys.argv[1]
-    made = {name: measure(name, *case, folder) for name, case in CASES.items()}
+    made = {name: measure(name, folder, *case) for name, case in (CASES | QUANTISED).items()}
     with open(os.path.join(folder, "lora.json"), "w", encoding="utf-8") as file:
         file.write(json.dumps(made, separators=(",", ":")).replace('},"', '},\n"') + "\n")
 

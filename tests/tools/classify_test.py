@@ -80,7 +80,7 @@ class ClassifyTest(CliTest):
         for row in rows:
             self.assertAlmostEqual(sum(row["scores"].values()), 1, places=5)
         # In less memory than all weights take, from the run's commit, and one by one.
-        for flags in (["--batch", 1], ["--device-memory", "600KiB"]):
+        for flags in (["--batch", 1], ["--batch", 2, "--device-memory", "138KiB"]):
             others = self.predict(*flags, model=self.output)
             for row, other in zip(rows, others):
                 self.assertEqual(row["label"], other["label"])

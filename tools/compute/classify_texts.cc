@@ -57,7 +57,8 @@ absl::StatusOr<TextFile> ReadTextFile(const PredictTask& task, const TextModel& 
 }
 
 // What answers depend on.
-ordered_json IdentityOf(const PredictTask& task, const TextModel& model, const TextFile& file) {
+ordered_json ClassificationIdentity(const PredictTask& task, const TextModel& model,
+                                    const TextFile& file) {
   return {{"model", task.model},
           {"weights", model.weights_name},
           {"texts", absl::StrFormat("%016x", file.digest)},
@@ -66,8 +67,8 @@ ordered_json IdentityOf(const PredictTask& task, const TextModel& model, const T
 }
 
 // `scores`: [labels], as the model makes them.
-ordered_json RowOf(const LabelledText& text, const torch::Tensor& scores,
-                   const ClassifierConfig& classifier) {
+ordered_json LabelledRow(const LabelledText& text, const torch::Tensor& scores,
+                         const ClassifierConfig& classifier) {
   ordered_json row = {{"text", text.first}};
   if (text.second) row["text_pair"] = *text.second;
   const auto named = [&](const torch::Tensor& values) {
@@ -144,7 +145,7 @@ class Classification {
     for (size_t i = 0; i < numbers.size(); ++i) {
       RETURN_IF_ERROR(answers_.Add(
           numbers[i],
-          RowOf(file_.texts[numbers[i]], all[static_cast<int64_t>(i)], *config_.classifier)));
+          LabelledRow(file_.texts[numbers[i]], all[static_cast<int64_t>(i)], *config_.classifier)));
     }
     return absl::OkStatus();
   }
@@ -186,7 +187,8 @@ absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
   options.threads = task.threads;
   options.device_memory_bytes = settings.device_memory_bytes;
   options.place = model.compute->place;
-  ASSIGN_OR_RETURN(const auto answers, AnswerFile::Open(task.out, IdentityOf(task, model, file)));
+  ASSIGN_OR_RETURN(const auto answers,
+                   AnswerFile::Open(task.out, ClassificationIdentity(task, model, file)));
   const auto start = std::chrono::steady_clock::now();
   ForwardPass pass(model.model, model.weights.get(), options);
   ASSIGN_OR_RETURN(const bool whole, Classification(task, model, file, *answers, pass).LabelAll());

@@ -233,6 +233,27 @@ absl::Status CheckTask(Inputs& in) {
   return absl::OkStatus();
 }
 
+// What comes quantised stays so, unless another form was asked for.
+absl::Status KeepQuantised(Inputs& in) {
+  FreezeRule& freeze = in.config.train.freeze;
+  PackedFormat format = PackedFormat::kNone;
+  for (const auto& [name, linear] : TensorNamesOf(in.model_config).linear) {
+    format = std::max(format, in.base_weights->packed(name));
+  }
+  if (format == PackedFormat::kNone) return absl::OkStatus();
+  const bool trains_all =
+      in.config.adapter.none() && freeze.freeze.empty() && freeze.train_only.empty();
+  if (trains_all) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the weights in ", in.config.model, " are quantised (",
+        std::string(PackedFormatName(format)),
+        "), which can't be trained themselves: train adapters beside them (--lora-r 16), or freeze "
+        "them (--freeze)"));
+  }
+  if (!freeze.packing.any()) freeze.packing.format = format;
+  return absl::OkStatus();
+}
+
 // All but the config, which is there.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
@@ -257,6 +278,7 @@ absl::Status ReadInputs(Inputs& in) {
     in.new_head = std::make_unique<InitSource>(in.model, config.train.seed);
     ASSIGN_OR_RETURN(in.base_weights, OpenNamedWeights(TensorNamesOf(in.model_config),
                                                        in.weights_files.get(), in.new_head.get()));
+    RETURN_IF_ERROR(KeepQuantised(in));
     ASSIGN_OR_RETURN(weights_identity, in.weights_files->Fingerprint());
   } else if (absl::IsNotFound(files.status())) {
     LogInfo(absl::StrCat("no weights in ", config.model,

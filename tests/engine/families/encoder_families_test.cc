@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 absl::StatusOr<ModelConfig> ParseEncoder(const char* type, const char* architecture,
                                          nlohmann::json more) {
   nlohmann::json keys = {{"model_type", type}, {"architectures", {architecture}}};
-  keys.update(more);
+  if (!more.is_null()) keys.update(more);
   return ParseModelConfig(*ParseStrictJson(keys.dump(1), "config.json"));
 }
 

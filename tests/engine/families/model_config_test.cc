@@ -99,7 +99,7 @@ TEST(Gpt2Config, RefusesWhatWouldChangeTheLogits) {
   EXPECT_THAT(Refusal("is_encoder_decoder", "true"), HasSubstr("is_encoder_decoder"));
   EXPECT_THAT(Refusal("per_layer_config", R"({"0": {"n_head": 2}})"), HasSubstr("layers differ"));
   EXPECT_THAT(Refusal("pruned_heads", R"({"0": [1]})"), HasSubstr("pruned heads"));
-  EXPECT_THAT(Refusal("quantization_config", R"({"bits": 4})"), HasSubstr("quantized"));
+  EXPECT_THAT(Refusal("quantization_config", R"({"bits": 4})"), HasSubstr("quantised"));
   EXPECT_THAT(Refusal("activation_function", "\"prelu\""),
               AllOf(HasSubstr("prelu"), HasSubstr("gelu_new, ")));
   EXPECT_THAT(Refusal("architectures", "[\"GPT2ForSequenceClassification\"]"),

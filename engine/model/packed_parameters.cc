@@ -1,0 +1,73 @@
+#include "engine/model/packed_parameters.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "io/base/check.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+// Declared rows that are unpacked at once where they are packed as columns.
+constexpr uint64_t kBand = 64;
+
+}  // namespace
+
+void PackFrozenMatrices(const Packing& packing, ModelDescription& model) {
+  if (!packing.any()) return;
+  const int loss = model.num_computing() - 1;
+  for (int u = 0; u < static_cast<int>(model.units.size()); ++u) {
+    UnitDescription& unit = model.units[u];
+    if (!unit.frozen || u == loss || unit.part_of == loss) continue;
+    for (ParameterDescription& parameter : unit.parameters) {
+      if (parameter.linear == LinearWeight::kNone || parameter.shape.size() != 2) continue;
+      parameter.packing = packing;
+    }
+  }
+  SPILLWAY_CHECK(LayOutParameters(model).ok());  // it could be before
+}
+
+bool HasPacked(const UnitDescription& unit) {
+  return std::any_of(unit.parameters.begin(), unit.parameters.end(),
+                     [](const ParameterDescription& p) { return p.packing.any(); });
+}
+
+bool AnyPacked(const ModelDescription& model) {
+  return std::any_of(model.units.begin(), model.units.end(), HasPacked);
+}
+
+void UnpackElements(const ParameterDescription& parameter, const char* packed, uint64_t first,
+                    uint64_t count, float* out) {
+  const PackedShape shape = parameter.packed_shape();
+  const auto columns = static_cast<uint64_t>(parameter.shape[1]);
+  const bool transposed = parameter.linear == LinearWeight::kInOut;
+  std::vector<float> band;
+  while (count > 0) {
+    const uint64_t row = first / columns, column = first % columns;
+    // Whole rows where it begins with one, otherwise the rest of this one.
+    const uint64_t rows = column > 0 ? 1 : std::clamp<uint64_t>(count / columns, 1, kBand);
+    const uint64_t some = std::min(count, rows * columns - column);
+    const uint64_t each = rows == 1 ? some : columns;
+    if (!transposed) {
+      Unpack(shape, packed,
+             {static_cast<int64_t>(row), static_cast<int64_t>(rows), static_cast<int64_t>(column),
+              static_cast<int64_t>(each)},
+             DType::kFloat32, out);
+    } else {
+      band.resize(some);
+      Unpack(shape, packed,
+             {static_cast<int64_t>(column), static_cast<int64_t>(each), static_cast<int64_t>(row),
+              static_cast<int64_t>(rows)},
+             DType::kFloat32, band.data());
+      for (uint64_t i = 0; i < each; ++i) {
+        for (uint64_t r = 0; r < rows; ++r) out[r * each + i] = band[i * rows + r];
+      }
+    }
+    first += some;
+    out += some;
+    count -= some;
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,23 @@
+// Frozen matrices that a run keeps packed (engine/numeric/packed_matrix.h).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/model/model_description.h"
+
+namespace spillway {
+
+// Packs the matrices of `model` that are frozen and that UnitContext::Linear multiplies by, but
+// for those of the loss, whose logits need all their digits (bitsandbytes leaves them as well).
+// REQUIRES: the model is laid out.
+void PackFrozenMatrices(const Packing& packing, ModelDescription& model);
+
+// Whether any is.
+bool HasPacked(const UnitDescription& unit);
+bool AnyPacked(const ModelDescription& model);
+
+// Elements [first, first + count) of a packed parameter, row-major as it is declared, in fp32.
+void UnpackElements(const ParameterDescription& parameter, const char* packed, uint64_t first,
+                    uint64_t count, float* out);
+
+}  // namespace spillway

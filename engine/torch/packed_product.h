@@ -1,0 +1,25 @@
+// Products with a matrix that is kept packed: blocks of it are unpacked to the operands' dtype,
+// multiplied, and forgotten.
+#pragma once
+
+#include <torch/types.h>
+
+#include "engine/torch/model.h"
+
+namespace spillway {
+
+// x [n, in] @ W [out, in]^T + bias [out] (undefined: none), as Project (product.h) of the unpacked
+// matrix, of which some PackedShape::kMostUnpacked elements exist at once. Differentiable in x and
+// bias. Blocks follow from the shape alone, and no sum is cut by them.
+torch::Tensor ProjectPacked(const torch::Tensor& x, const PackedMatrix& weight,
+                            const torch::Tensor& bias, bool in_fp32);
+
+// A part of a packed matrix, [rows, columns] in the dtype, where `bytes` are.
+torch::Tensor UnpackPart(const torch::Tensor& bytes, const PackedShape& shape,
+                         const MatrixPart& part, torch::ScalarType dtype);
+
+// The same with LibTorch's own operations, which every device has.
+torch::Tensor UnpackByOperations(const torch::Tensor& bytes, const PackedShape& shape,
+                                 const MatrixPart& part, torch::ScalarType dtype);
+
+}  // namespace spillway

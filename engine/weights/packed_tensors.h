@@ -1,0 +1,51 @@
+// Matrices of a model's files that bitsandbytes has quantised: a tensor of codes, and beside it
+// those of their scales (engine/numeric/packed_matrix.h).
+//
+//   nf4   W U8 [bytes, 1], W.absmax F32 [blocks], or U8 [blocks] with W.nested_absmax F32,
+//   W.quant_map,
+//         W.nested_quant_map, W.quant_state.bitsandbytes__nf4 (JSON)
+//   int8  W I8 [out, in], and for W = M.weight M.SCB F32 [out], M.weight_format U8 []
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "engine/numeric/packed_matrix.h"
+#include "engine/weights/safetensors_model.h"
+
+namespace spillway {
+
+class PackedTensors {
+ public:
+  // Those of `model`, which outlives it. kInvalidArgument, naming the tensor, where one is missing,
+  // misshapen, or of a kind that is not read here (fp4, other block sizes, other tables).
+  static absl::StatusOr<PackedTensors> Find(const SafetensorsModel* model);
+
+  bool empty() const { return shapes_.empty(); }
+  // [out, in] of a tensor of codes; format kNone: it is none.
+  PackedShape shape(const std::string& tensor) const;
+  // Whether it only goes with a tensor of codes.
+  bool IsBeside(const std::string& tensor) const { return beside_.count(tensor) > 0; }
+
+  // The packed bytes, of which there are shape(tensor).bytes().
+  absl::Status Read(const std::string& tensor, char* out) const;
+
+ private:
+  explicit PackedTensors(const SafetensorsModel* model) : model_(model) {}
+  absl::Status AddNf4(const std::string& name);
+  absl::Status AddInt8(const SafetensorsTensor& tensor);
+  // The tensor of that name. kInvalidArgument where it is missing, or not `elements` of `dtype`.
+  absl::StatusOr<const SafetensorsTensor*> Expect(const std::string& name, const char* dtype,
+                                                  uint64_t elements);
+  absl::Status CheckTable(const std::string& name, const float* expected, uint64_t count);
+
+  const SafetensorsModel* model_;
+  std::map<std::string, PackedShape> shapes_;
+  std::map<std::string, float> means_;  // of nested scales
+  std::set<std::string> beside_;
+};
+
+}  // namespace spillway
