@@ -243,7 +243,7 @@ class FamiliesTest(CliTest):
                 ({"rope_scaling": {"rope_type": "linear"}}, ["linear", "factor"]),
                 ({"num_key_value_heads": 3}, ["num_key_value_heads 3", "4 heads"]),
                 ({"hidden_act": "prelu"}, ["hidden_act", "prelu", "silu"]),
-                ({"quantization_config": {"bits": 4}}, ["quantization_config", "quantized"]),
+                ({"quantization_config": {"bits": 4}}, ["quantization_config", "quantised"]),
                 ({"hidden_size": None}, ["hidden_size"]),
                 ({"architectures": ["LlamaForSequenceClassification"]},
                  ["LlamaForSequenceClassification", "LlamaForCausalLM"])):
