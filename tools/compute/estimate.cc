@@ -167,8 +167,12 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   EstimateInput input;
   input.drive_bytes_per_day = config.train.drive_bytes_per_day;
   input.shape = task.shape;
+  FreezeRule freeze = config.train.freeze;
+  const bool freezes =
+      !config.adapter.none() || !freeze.freeze.empty() || !freeze.train_only.empty();
+  if (freezes && !freeze.packing.any()) freeze.packing.format = QuantisedAs(task.document.value);
   ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape.model, input.shape.model_type,
-                                                config.adapter, config.train.freeze));
+                                                config.adapter, freeze));
   input.options = config.train;
   if (input.options.threads == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -214,7 +218,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
       ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(*model, lora, /*training=*/true));
       trained = std::move(adapted.model);
     }
-    ASSIGN_OR_RETURN(input.model, DescribeModel(trained, config.train.freeze));
+    ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
     ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, input.step.seq_len,
                                    config.samples == SampleLayout::kPacked, opened->place));
     const int i = static_cast<int>(input.options.dtype);
