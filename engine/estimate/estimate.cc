@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "engine/model/packed_parameters.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 
@@ -11,12 +12,10 @@ namespace {
 
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 
-uint64_t LargestUnit(const ModelDescription& model) {
+uint64_t LargestUnitBytes(const ModelDescription& model, uint32_t dtype_bytes) {
   uint64_t largest = 0;
   for (const UnitDescription& unit : model.units) {
-    uint64_t count = 0;
-    for (const ParameterDescription& parameter : unit.parameters) count += parameter.elements;
-    largest = std::max(largest, count);
+    largest = std::max(largest, WeightBytes({{unit}}, dtype_bytes));
   }
   return largest;
 }
@@ -49,25 +48,25 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   plan_input.memory = input.memory[static_cast<int>(dtype)];
   plan_input.graphs = input.graphs[static_cast<int>(dtype)];
   if (dtype == input.options.dtype) plan_input.clock = input.clock;
-  ASSIGN_OR_RETURN(RunPlan plan, PlanRun(input.model, options, plan_input));
+  const ModelDescription model = WithWordsOf(DTypeBytes(dtype), input.model);
+  ASSIGN_OR_RETURN(RunPlan plan, PlanRun(model, options, plan_input));
   *fits = plan.swaps.has_value();
   *minimums = SmallestRunBudgets(plan);
   if (*fits) return plan;
   options.host_memory_bytes = minimums->pair.host_bytes;
   options.device_memory_bytes = minimums->pair.device_bytes;
-  ASSIGN_OR_RETURN(RunPlan smallest, PlanRun(input.model, options, plan_input));
+  ASSIGN_OR_RETURN(RunPlan smallest, PlanRun(model, options, plan_input));
   SPILLWAY_CHECK(smallest.swaps.has_value());
   return smallest;
 }
 
 DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan) {
   const uint64_t group = plan.shards ? plan.shards->grid.group : 1;
-  const uint64_t parameters = (input.model.parameter_count() + group - 1) / group;
   const uint64_t trained = (input.model.trained_parameter_count() + group - 1) / group;
   const StateLayout& layout = plan.swaps->layout;
   DTypeEstimate row;
   row.dtype = dtype;
-  row.weights_bytes = parameters * layout.PlaneRangeBytes(0, 1);
+  row.weights_bytes = (WeightBytes(input.model, DTypeBytes(dtype)) + group - 1) / group;
   row.gradients_bytes = trained * layout.gradient_bytes_per_parameter();
   row.optimizer_bytes = trained * layout.PlaneRangeBytes(1, layout.num_planes());
   const PlanResidency residency = plan.swaps->Residency();
@@ -76,7 +75,7 @@ DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan
                           residency.activations[static_cast<int>(Tier::kNvme)];
   row.staging_bytes = StagingBytes(plan);
   row.whole_bytes = plan.whole_bytes;
-  row.largest_layer_bytes = LargestUnit(input.model) * DTypeBytes(dtype);
+  row.largest_layer_bytes = LargestUnitBytes(input.model, DTypeBytes(dtype));
   return row;
 }
 

@@ -159,6 +159,18 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir) {
   return config;
 }
 
+PackedFormat QuantisedAs(const json& config) {
+  const auto found = config.find("quantization_config");
+  if (found == config.end() || !found->is_object()) return PackedFormat::kNone;
+  const auto is = [&](const char* key, const json& value) {
+    return found->value(key, json()) == value;
+  };
+  if (!is("quant_method", "bitsandbytes")) return PackedFormat::kNone;
+  if (is("load_in_8bit", true)) return PackedFormat::kInt8;
+  if (!is("load_in_4bit", true) || !is("bnb_4bit_quant_type", "nf4")) return PackedFormat::kNone;
+  return is("bnb_4bit_use_double_quant", true) ? PackedFormat::kNf4Nested : PackedFormat::kNf4;
+}
+
 TensorNames TensorNamesOf(const ModelConfig& config) {
   const Family& family = Families().at(config.decoder.model_type);
   TensorNames names;

@@ -42,6 +42,9 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
 // kInvalidArgument. kNotFound when there is no file.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir);
 
+// As what its config says that the model's matrices are quantised; kNone: they are not.
+PackedFormat QuantisedAs(const nlohmann::json& config);
+
 // Names and shapes that a file of such a model's weights has.
 TensorNames TensorNamesOf(const ModelConfig& config);
 

@@ -37,6 +37,27 @@ bool AnyPacked(const ModelDescription& model) {
   return std::any_of(model.units.begin(), model.units.end(), HasPacked);
 }
 
+ModelDescription WithWordsOf(uint32_t word_bytes, ModelDescription model) {
+  for (UnitDescription& unit : model.units) {
+    for (ParameterDescription& parameter : unit.parameters) {
+      if (parameter.packing.any()) parameter.packing.word_bytes = word_bytes;
+    }
+  }
+  SPILLWAY_CHECK(LayOutParameters(model).ok());  // it could be before
+  return model;
+}
+
+uint64_t WeightBytes(const ModelDescription& model, uint32_t dtype_bytes) {
+  uint64_t bytes = 0;
+  for (const UnitDescription& unit : model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      bytes += parameter.packing.any() ? parameter.packed_shape().bytes()
+                                       : parameter.elements * dtype_bytes;
+    }
+  }
+  return bytes;
+}
+
 void UnpackElements(const ParameterDescription& parameter, const char* packed, uint64_t first,
                     uint64_t count, float* out) {
   const PackedShape shape = parameter.packed_shape();

@@ -16,6 +16,12 @@ void PackFrozenMatrices(const Packing& packing, ModelDescription& model);
 bool HasPacked(const UnitDescription& unit);
 bool AnyPacked(const ModelDescription& model);
 
+// The same model in a dtype of so many bytes.
+ModelDescription WithWordsOf(uint32_t word_bytes, ModelDescription model);
+
+// Bytes of all weights, in a dtype of so many.
+uint64_t WeightBytes(const ModelDescription& model, uint32_t dtype_bytes);
+
 // Elements [first, first + count) of a packed parameter, row-major as it is declared, in fp32.
 void UnpackElements(const ParameterDescription& parameter, const char* packed, uint64_t first,
                     uint64_t count, float* out);

@@ -11,7 +11,7 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kBlock = PackedShape::kBlock;
+constexpr uint64_t kBlockValues = PackedShape::kBlock;
 constexpr uint64_t kNestedBlock = PackedShape::kNestedBlock;
 constexpr PackedFormat kFormats[] = {PackedFormat::kNone, PackedFormat::kInt8, PackedFormat::kNf4,
                                      PackedFormat::kNf4Nested};
@@ -102,6 +102,48 @@ SPILLWAY_ALWAYS_INLINE auto Rounded(float value) {
 template <DType kDType>
 using Stored = decltype(Rounded<kDType>(0.0f));
 
+// A whole block whose values are looked up in a table of sixteen.
+template <typename T>
+SPILLWAY_ALWAYS_INLINE void LookUpBlock(const T (&values)[16], const uint8_t* codes,
+                                        T* __restrict out) {
+  for (uint64_t i = 0; i < kBlockValues / 2; ++i) {
+    out[2 * i] = values[codes[i] >> 4];
+    out[2 * i + 1] = values[codes[i] & 15];
+  }
+}
+
+#if !defined(__clang__)  // which has no __builtin_shuffle
+
+using Bytes = uint8_t __attribute__((vector_size(16)));
+using Words = uint16_t __attribute__((vector_size(32)));
+
+// The same, by looking up low and high bytes by themselves, sixteen at once.
+SPILLWAY_ALWAYS_INLINE void LookUpBlock(const uint16_t (&values)[16], const uint8_t* codes,
+                                        uint16_t* __restrict out) {
+  constexpr Bytes kFirst = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
+  constexpr Bytes kSecond = kFirst + 8;
+  Words words;
+  std::memcpy(&words, values, sizeof(words));
+  const Bytes low = __builtin_convertvector(words, Bytes);
+  const Bytes high = __builtin_convertvector(words >> 8, Bytes);
+  for (uint64_t i = 0; i < kBlockValues / 2; i += sizeof(Bytes)) {
+    Bytes pairs;
+    std::memcpy(&pairs, codes + i, sizeof(pairs));
+    const Bytes first = pairs >> 4, second = pairs & 15;
+    for (const Bytes order : {kFirst, kSecond}) {
+      const Bytes index = __builtin_shuffle(first, second, order);
+      const Bytes lows = __builtin_shuffle(low, index), highs = __builtin_shuffle(high, index);
+      for (const Bytes half : {kFirst, kSecond}) {
+        const Bytes both = __builtin_shuffle(lows, highs, half);
+        std::memcpy(out, &both, sizeof(both));
+        out += sizeof(both) / sizeof(*out);
+      }
+    }
+  }
+}
+
+#endif
+
 // Values [first, first + count) of a matrix in nf4; `scales` begin with the first value's block.
 template <DType kDType>
 struct UnpackNf4 {
@@ -109,10 +151,16 @@ struct UnpackNf4 {
                                          uint64_t count, Stored<kDType>* __restrict out) {
     const uint64_t end = first + count;
     while (first < end) {
-      const uint64_t block_end = std::min(end, (first / kBlock + 1) * kBlock);
+      const uint64_t block_end = std::min(end, (first / kBlockValues + 1) * kBlockValues);
       Stored<kDType> values[16];
       const float scale = *scales++;
       for (int k = 0; k < 16; ++k) values[k] = Rounded<kDType>(kNf4[k] * scale);
+      if (block_end - first == kBlockValues) {
+        LookUpBlock(values, codes + first / 2, out);
+        out += kBlockValues;
+        first = block_end;
+        continue;
+      }
       if (first % 2 == 1) {
         *out++ = values[codes[first / 2] & 15];
         ++first;
@@ -143,26 +191,41 @@ struct UnpackInt8 {
   }
 };
 
+// nf4's scales of blocks [first, last].
+void UnpackScales(const PackedShape& shape, const char* packed, uint64_t first, uint64_t last,
+                  std::vector<float>* scales) {
+  const auto* const fp32 = reinterpret_cast<const float*>(packed);
+  scales->resize(last + 1 - first);
+  if (shape.format == PackedFormat::kNf4) {
+    std::copy(fp32 + first, fp32 + last + 1, scales->begin());
+    return;
+  }
+  float mean = 0;
+  std::memcpy(&mean, packed + shape.mean_offset(), sizeof(mean));
+  const auto* const codes = reinterpret_cast<const uint8_t*>(packed + shape.block_codes_offset());
+  const float* const map = DynamicMap();
+  for (uint64_t i = first; i <= last; ++i) {
+    (*scales)[i - first] = map[codes[i]] * fp32[i / kNestedBlock] + mean;
+  }
+}
+
 template <DType kDType>
 void UnpackRows(const PackedShape& shape, const char* packed, const MatrixPart& part, void* to) {
   const char* const codes = packed + shape.codes_offset();
-  const bool int8 = shape.format == PackedFormat::kInt8;
-  const uint64_t columns = static_cast<uint64_t>(part.columns);
-  // Of the blocks that the part touches.
-  const uint64_t first_value = static_cast<uint64_t>(part.row * shape.columns + part.column);
-  const std::vector<float> scales = UnpackScales(shape, packed, part);
-  const uint64_t first_block = int8 ? 0 : first_value / kBlock;
+  const auto columns = static_cast<uint64_t>(part.columns);
   auto* out = static_cast<Stored<kDType>*>(to);
-  for (int64_t i = 0; i < part.rows; ++i, out += columns) {
-    const uint64_t at = static_cast<uint64_t>((part.row + i) * shape.columns + part.column);
-    if (int8) {
+  std::vector<float> scales;
+  for (int64_t row = part.row; row < part.row + part.rows; ++row, out += columns) {
+    const auto at = static_cast<uint64_t>(row * shape.columns + part.column);
+    if (shape.format == PackedFormat::kInt8) {
       RunOnBestSimdTarget<UnpackInt8<kDType>>(reinterpret_cast<const int8_t*>(codes) + at,
-                                              scales[i], columns, out);
-    } else {
-      RunOnBestSimdTarget<UnpackNf4<kDType>>(reinterpret_cast<const uint8_t*>(codes),
-                                             scales.data() + (at / kBlock - first_block), at,
-                                             columns, out);
+                                              reinterpret_cast<const float*>(packed)[row], columns,
+                                              out);
+      continue;
     }
+    UnpackScales(shape, packed, at / kBlockValues, (at + columns - 1) / kBlockValues, &scales);
+    RunOnBestSimdTarget<UnpackNf4<kDType>>(reinterpret_cast<const uint8_t*>(codes), scales.data(),
+                                           at, columns, out);
   }
 }
 
@@ -246,9 +309,9 @@ void MatrixPacker::AddInt8(const float* values, int64_t rows) {
 
 void MatrixPacker::AddNf4(const float* values, uint64_t first, uint64_t count) {
   auto* const codes = reinterpret_cast<uint8_t*>(packed_ + shape_.codes_offset());
-  uint8_t of_block[kBlock];
-  for (uint64_t done = 0; done < count; done += kBlock) {
-    const uint64_t some = std::min(kBlock, count - done);
+  uint8_t of_block[kBlockValues];
+  for (uint64_t done = 0; done < count; done += kBlockValues) {
+    const uint64_t some = std::min(kBlockValues, count - done);
     const float largest = Largest(values + done, some);
     RunOnBestSimdTarget<Nf4Codes>(values + done, some, Inverse(largest), of_block);
     if (some % 2 == 1) of_block[some] = kNf4Zero;
@@ -257,7 +320,7 @@ void MatrixPacker::AddNf4(const float* values, uint64_t first, uint64_t count) {
       to[i / 2] = static_cast<uint8_t>(of_block[i] << 4 | of_block[i + 1]);
     }
     // bitsandbytes bounds that of a last block that is not whole.
-    largest_.push_back(some == kBlock ? largest : std::max(largest, 1e-38f));
+    largest_.push_back(some == kBlockValues ? largest : std::max(largest, 1e-38f));
   }
 }
 
@@ -291,32 +354,6 @@ void MatrixPacker::PackScales() {
       codes[i] = NearestCodes()[static_cast<size_t>(std::clamp(at, 0.0f, 65535.0f))];
     }
   }
-}
-
-std::vector<float> UnpackScales(const PackedShape& shape, const char* packed,
-                                const MatrixPart& part) {
-  const auto* const fp32 = reinterpret_cast<const float*>(packed);
-  if (part.rows == 0 || part.columns == 0) return {};
-  if (shape.format == PackedFormat::kInt8) {
-    return std::vector<float>(fp32 + part.row, fp32 + part.row + part.rows);
-  }
-  const int64_t last_row = part.row + part.rows - 1;
-  const uint64_t first = static_cast<uint64_t>(part.row * shape.columns + part.column) / kBlock;
-  const uint64_t last =
-      static_cast<uint64_t>(last_row * shape.columns + part.column + part.columns - 1) / kBlock;
-  if (shape.format == PackedFormat::kNf4) {
-    return std::vector<float>(fp32 + first, fp32 + last + 1);
-  }
-  float mean = 0;
-  std::memcpy(&mean, packed + shape.mean_offset(), sizeof(mean));
-  const auto* const codes = reinterpret_cast<const uint8_t*>(packed + shape.block_codes_offset());
-  const float* const map = DynamicMap();
-  std::vector<float> scales;
-  scales.reserve(last + 1 - first);
-  for (uint64_t i = first; i <= last; ++i) {
-    scales.push_back(map[codes[i]] * fp32[i / kNestedBlock] + mean);
-  }
-  return scales;
 }
 
 void Unpack(const PackedShape& shape, const char* packed, const MatrixPart& part, DType dtype,

@@ -93,11 +93,6 @@ struct MatrixPart {
 void Unpack(const PackedShape& shape, const char* packed, const MatrixPart& part, DType dtype,
             void* out);
 
-// In fp32, the scales of int8's rows in the part, or of nf4's blocks that the part begins in, ends
-// in, and those between them.
-std::vector<float> UnpackScales(const PackedShape& shape, const char* packed,
-                                const MatrixPart& part);
-
 // The sixteen values of nf4, and the 256 of its scales' code.
 const float* Nf4Values();
 const float* DynamicMap();

@@ -101,7 +101,7 @@ torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& w
     if (packed == nullptr) return Project(rows, matrix.t(), added, fp32_products_).view(sizes);
     TORCH_CHECK(matrix.size(0) == packed->shape.rows && matrix.size(1) == packed->shape.columns,
                 "Linear: a part of a matrix that is kept packed");
-    return ProjectPacked(rows, *packed, added, fp32_products_).view(sizes);
+    return ProjectPacked(rows, packed->bytes, packed->shape, added, fp32_products_).view(sizes);
   };
   torch::Tensor y = product(x, weight, bias);
   for (const LinearAdapter& adapter : adapters_) {

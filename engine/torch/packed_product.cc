@@ -88,10 +88,10 @@ class PackedProjection : public torch::autograd::Function<PackedProjection> {
 
 }  // namespace
 
-Tensor ProjectPacked(const Tensor& x, const PackedMatrix& weight, const Tensor& bias,
-                     bool in_fp32) {
-  return PackedProjection::apply(
-      x, weight.bytes, bias.defined() ? std::optional(bias) : std::nullopt, weight.shape, in_fp32);
+Tensor ProjectPacked(const Tensor& x, const Tensor& bytes, const PackedShape& shape,
+                     const Tensor& bias, bool in_fp32) {
+  return PackedProjection::apply(x, bytes, bias.defined() ? std::optional(bias) : std::nullopt,
+                                 shape, in_fp32);
 }
 
 Tensor UnpackPart(const Tensor& bytes, const PackedShape& shape, const MatrixPart& part,

@@ -4,15 +4,16 @@
 
 #include <torch/types.h>
 
-#include "engine/torch/model.h"
+#include "engine/numeric/packed_matrix.h"
 
 namespace spillway {
 
-// x [n, in] @ W [out, in]^T + bias [out] (undefined: none), as Project (product.h) of the unpacked
-// matrix, of which some PackedShape::kMostUnpacked elements exist at once. Differentiable in x and
-// bias. Blocks follow from the shape alone, and no sum is cut by them.
-torch::Tensor ProjectPacked(const torch::Tensor& x, const PackedMatrix& weight,
-                            const torch::Tensor& bias, bool in_fp32);
+// x [n, in] @ W [out, in]^T + bias [out] (undefined: none), W packed in `bytes` (uint8), as Project
+// (product.h) of the unpacked matrix, of which some PackedShape::kMostUnpacked elements exist at
+// once. Differentiable in x and bias. Blocks follow from the shape alone, and no sum is cut by
+// them.
+torch::Tensor ProjectPacked(const torch::Tensor& x, const torch::Tensor& bytes,
+                            const PackedShape& shape, const torch::Tensor& bias, bool in_fp32);
 
 // A part of a packed matrix, [rows, columns] in the dtype, where `bytes` are.
 torch::Tensor UnpackPart(const torch::Tensor& bytes, const PackedShape& shape,

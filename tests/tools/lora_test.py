@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import struct
 import subprocess
 
 from cli_testing import CliTest, main, read_json, run
@@ -16,6 +17,39 @@ LLAMA = {"model_type": "llama", "vocab_size": 256, "hidden_size": 24, "num_hidde
          "max_position_embeddings": 16}
 LORA = {"lora_r": 2, "lora_alpha": 6, "lora_targets": "all-linear", "lora_dropout": 0.1,
         "dtype": "fp32"}
+
+
+def write_int8(folder):
+    """Quantises a model's matrices in layers as bitsandbytes does, and its config says so."""
+    def fp32(value):
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+
+    header, data = {}, b""
+    for name, (dtype, shape, raw) in read_tensors(folder).items():
+        tensors = {name: (dtype, shape, raw)}
+        if "layers" in name and len(shape) == 2:
+            values = struct.unpack(f"<{len(raw) // 4}f", raw)
+            codes, scales = b"", b""
+            for begin in range(0, len(values), shape[1]):
+                row = values[begin:begin + shape[1]]
+                largest = max(map(abs, row))
+                inverse = fp32(127 / largest)
+                codes += struct.pack(f"<{shape[1]}b", *(round(fp32(v * inverse)) for v in row))
+                scales += struct.pack("<f", largest)
+            module = name.removesuffix("weight")
+            tensors = {name: ("I8", shape, codes), module + "SCB": ("F32", shape[:1], scales),
+                       module + "weight_format": ("U8", [], b"\0")}
+        for key, (kind, sizes, content) in tensors.items():
+            header[key] = {"dtype": kind, "shape": sizes,
+                           "data_offsets": [len(data), len(data) + len(content)]}
+            data += content
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+    config = read_json(folder, "config.json")
+    config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump(config, file)
 
 
 class LoraTest(CliTest):
@@ -126,6 +160,61 @@ class LoraTest(CliTest):
                 self.write("adapter_config.json", config | change)
                 self.assert_run(self.train_here(**flags), 2, *words)
                 self.assertFalse(os.path.exists(self.output))
+
+    def test_a_base_in_nf4_is_written_once_and_computes_the_same_anywhere(self):
+        flags = {"base_dtype": "nf4", "steps": 6, "lr": 3e-2}
+        self.assert_run(self.adapt(**flags, offload="nvme"), 0, "kept in nf4", "written once")
+        whole, weights = self.outcome(), self.weights()
+        said = self.continuation("--model", self.output)
+        merged = os.path.join(self.dir, "merged")
+        self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
+        self.assertEqual(said, self.continuation("--model", merged))
+        self.assertEqual(sorted(read_tensors(merged)), sorted(read_tensors(self.base)))
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags, offload="none"), 0)
+        self.assertEqual(self.weights(), weights)
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags, ranks=2, accumulate=1), 0)
+        of_two = self.weights()
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags, ranks=2, accumulate=1, shard="none"), 0)
+        self.assertEqual(self.weights(), of_two)
+        self.begin_afresh()
+        process = self.start(self.flags(model=self.base, data=self.text, tokenizer="bytes", **LORA,
+                                        **flags, commit_every=1), stderr=subprocess.DEVNULL)
+        self.wait_for_rows(process, 3)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        self.assert_run(self.adapt(**flags, commit_every=1, resume=True), 0)
+        self.assertEqual(self.weights(), weights)
+        self.assertEqual(self.outcome()["digests"], whole["digests"])
+        self.assert_run(self.adapt(**flags | {"base_dtype": "int8"}, resume=True), 2, "base-dtype")
+        self.assert_run(self.train_here(model=self.base, base_dtype="nf4", overwrite=True), 2,
+                        "--base-dtype nf4", "--lora-r")
+        self.assert_run(self.adapt(base_dtype="fp4"), 2, "--base-dtype", "nf4")
+
+    def test_a_base_that_bitsandbytes_quantised_is_read_as_it_is(self):
+        flags = {"steps": 3, "lr": 3e-2}
+        self.assert_run(self.adapt(**flags, base_dtype="int8"), 0, "kept in int8")
+        weights = self.weights()
+        said = self.continuation("--model", self.output)
+        quantised = os.path.join(self.dir, "quantised")
+        shutil.copytree(self.base, quantised)
+        write_int8(quantised)
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags, model=quantised), 0, "kept in int8")
+        self.assertEqual(self.weights(), weights)
+        self.assertEqual(said, self.continuation("--model", self.output))
+        self.assertEqual(said, self.continuation("--model", quantised, "--adapter",
+                                                 self.adapter()))
+        self.assertNotIn("quantization_config", read_json(self.output, "source/config.json"))
+        self.begin_afresh()
+        self.assert_run(self.train_here(model=quantised), 2, "quantised (int8)", "--lora-r 16")
+        self.assertFalse(os.path.exists(self.output))
+        config = read_json(quantised, "config.json")
+        config["quantization_config"]["quant_method"] = "gptq"
+        self.write("quantised/config.json", config)
+        self.assert_run(self.adapt(model=quantised), 2, "gptq", "nf4 and int8")
 
     def test_what_does_not_fit_is_refused_before_anything_is_written(self):
         for changes, words in [

@@ -61,13 +61,13 @@ TEST(PackedProduct, IsTheProductWithTheUnpackedMatrixAndSoAreItsGradients) {
     const auto gradients = [&](const Tensor& y) {
       return torch::autograd::grad({y}, {x, bias}, {direction});
     };
-    const Tensor y = ProjectPacked(x, {{}, bytes, shape}, bias, /*in_fp32=*/false);
+    const Tensor y = ProjectPacked(x, bytes, shape, bias, /*in_fp32=*/false);
     const Tensor expected = Project(x, matrix.t(), bias, false);
     EXPECT_TRUE(torch::allclose(y, expected, 1e-5, 1e-4));
     const auto found = gradients(y), wanted = gradients(expected);
     EXPECT_TRUE(torch::allclose(found[0], wanted[0], 1e-5, 1e-3));
     EXPECT_TRUE(torch::equal(found[1], wanted[1]));
-    const Tensor alone = ProjectPacked(x, {{}, bytes, shape}, {}, false);
+    const Tensor alone = ProjectPacked(x, bytes, shape, {}, false);
     EXPECT_TRUE(torch::allclose(alone + bias, expected, 1e-5, 1e-4));
   }
 }
@@ -78,7 +78,7 @@ TEST(PackedProduct, InFp32ItIsWhatItIsOfTheUnpackedMatrix) {
   const Tensor bytes = Packed(shape);
   const Tensor matrix = UnpackPart(bytes, shape, {0, 70, 0, 45}, torch::kBFloat16);
   const Tensor x = torch::randn({5, 45}).to(torch::kBFloat16).requires_grad_();
-  const Tensor y = ProjectPacked(x, {{}, bytes, shape}, {}, /*in_fp32=*/true);
+  const Tensor y = ProjectPacked(x, bytes, shape, {}, /*in_fp32=*/true);
   const Tensor expected = Project(x, matrix.t(), {}, true);
   EXPECT_TRUE(torch::equal(y, expected));
   const Tensor direction = torch::randn({5, 70}).to(torch::kBFloat16);

@@ -176,7 +176,11 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   EstimateInput input;
   input.drive_bytes_per_day = config.train.drive_bytes_per_day;
   input.shape = task.shape;
-  ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, config.train.freeze));
+  FreezeRule freeze = config.train.freeze;
+  const bool freezes =
+      !config.adapter.none() || !freeze.freeze.empty() || !freeze.train_only.empty();
+  if (freezes && !freeze.packing.any()) freeze.packing.format = QuantisedAs(task.document.value);
+  ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, freeze));
   input.options = config.train;
   if (input.options.threads == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -222,7 +226,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
       ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(trained, lora, /*training=*/true));
       trained = std::move(adapted.model);
     }
-    ASSIGN_OR_RETURN(input.model, DescribeModel(trained, config.train.freeze));
+    ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
     ZeroTokens data(config.train.micro_batch * config.train.accumulate, input.step.seq_len,
                     config.samples == SampleLayout::kPacked, trainable->config);
     ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data, opened->place));

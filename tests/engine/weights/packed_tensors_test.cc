@@ -29,7 +29,7 @@ std::vector<float> Original() {
   return values;
 }
 
-TensorNames Names(LinearWeight linear) {
+TensorNames NamesWith(LinearWeight linear) {
   TensorNames names;
   names.shapes = {{"norm.weight", {4}}, {"layer.weight", {40, 24}}};
   if (linear == LinearWeight::kInOut) names.shapes["layer.weight"] = {24, 40};
@@ -75,7 +75,7 @@ TEST(PackedTensors, AModelsWeightsGiveThemPackedAndAsValues) {
   for (LinearWeight linear : {LinearWeight::kOutIn, LinearWeight::kInOut}) {
     for (const auto& [folder, format] : kKinds) {
       const auto model = SafetensorsModel::Open(std::string(kGolden) + folder);
-      const auto weights = OpenNamedWeights(Names(linear), model->get());
+      const auto weights = OpenNamedWeights(NamesWith(linear), model->get());
       ASSERT_TRUE(weights.ok()) << weights.status();
       EXPECT_EQ((*weights)->packed("layer.weight"), format);
       EXPECT_EQ((*weights)->packed("norm.weight"), PackedFormat::kNone);
@@ -96,9 +96,9 @@ TEST(PackedTensors, AModelsWeightsGiveThemPackedAndAsValues) {
 
 TEST(PackedTensors, OfAnotherShapeOrNoLayersMatrixIsRefused) {
   const auto model = SafetensorsModel::Open(std::string(kGolden) + "nf4");
-  TensorNames other = Names(LinearWeight::kOutIn);
+  TensorNames other = NamesWith(LinearWeight::kOutIn);
   other.shapes["layer.weight"] = {24, 40};
-  for (const TensorNames& names : {other, Names(LinearWeight::kNone)}) {
+  for (const TensorNames& names : {other, NamesWith(LinearWeight::kNone)}) {
     const auto weights = OpenNamedWeights(names, model->get());
     EXPECT_EQ(weights.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_NE(weights.status().message().find("layer.weight is quantised"), std::string::npos)
