@@ -235,6 +235,17 @@ std::vector<std::string> AdapterLayout::targets() const {
   return {names.begin(), names.end()};
 }
 
+std::vector<std::string> AdapterLayout::excluded() const {
+  const std::vector<std::string> named = targets();
+  std::vector<std::string> modules;
+  for (const std::string& parameter : trained) {
+    if (!absl::EndsWith(parameter, kWeight)) continue;
+    std::string module = ModuleOf(parameter);
+    if (IsNamed(module, named)) modules.push_back(std::move(module));
+  }
+  return modules;
+}
+
 int64_t AdapterLayout::parameters() const {
   int64_t count = 0;
   for (const AdaptedWeight* weight : weights()) count += weight->rank * (weight->in + weight->out);

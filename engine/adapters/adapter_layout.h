@@ -32,6 +32,8 @@ struct AdapterLayout {
   std::vector<const AdaptedWeight*> weights() const;
   int64_t parameters() const;                // of all adapters
   std::vector<std::string> targets() const;  // the last parts of their modules' names
+  // Modules that are trained whole and that targets() names too.
+  std::vector<std::string> excluded() const;
 };
 
 // `model` has nothing frozen yet. kInvalidArgument for a target that no linear layer has, with

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "engine/machine/memory_limits.h"
 #include "engine/torch/tensor_views.h"
 #include "io/base/status.h"
 
@@ -60,7 +61,7 @@ absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Run(const std::vector<Ba
   try {
     return Compute(batches);
   } catch (const c10::OutOfMemoryError& error) {
-    return absl::ResourceExhaustedError(
+    return DoesNotFitError(
         absl::StrCat("computing: ", options_.place.memory->RefusalText(said(error))));
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat("computing: ", said(error)));

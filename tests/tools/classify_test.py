@@ -137,6 +137,20 @@ class ClassifyTest(CliTest):
                      self.answers + ".jsonl", "--tokenizer", "bytes")
         self.assert_run(result, 2, "classifier.bias", "missing")
 
+    def test_a_head_of_two_layers_is_trained_whole_beside_adapters(self):
+        self.write("model-in/config.json", BERT | {
+            "model_type": "roberta", "architectures": ["RobertaForSequenceClassification"],
+            "max_position_embeddings": 50})
+        result = self.classify(lora_r=2, lora_targets="all-linear", steps=2)
+        self.assert_run(result, 0, "beside 12 matrices")
+        config = read_json(self.output, "adapter/adapter_config.json")
+        self.assertEqual(config["exclude_modules"], ["classifier.dense"])
+        rows = self.predict(model=self.output)
+        merged = self.path("merged")
+        self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
+        for row, other in zip(rows, self.predict(model=merged)):
+            self.assertAlmostEqual(row["scores"]["good"], other["scores"]["good"], places=5)
+
     def test_bad_input_is_named_with_file_and_line(self):
         good = jsonl(self.rows_in[:2])
         cases = [("a.jsonl", good + '{"sentence": "x", "label": "fine"}\n', "a.jsonl:3", "bad, good"),

@@ -194,7 +194,11 @@ absl::Status AddAdapters(Inputs& in) {
       std::make_unique<AdaptedWeights>(in.base_weights.get(), in.adapter.get(), in.initial.get());
   std::error_code error;
   // As PEFT spells them out.
-  if (lora.targets == std::vector<std::string>{kAllLinear}) lora.targets = layout.targets();
+  if (lora.targets == std::vector<std::string>{kAllLinear}) {
+    lora.targets = layout.targets();
+    const std::vector<std::string> excluded = layout.excluded();
+    lora.excluded.insert(lora.excluded.end(), excluded.begin(), excluded.end());
+  }
   in.adapter_config = AdapterConfigJson(lora, fs::absolute(config.model, error).string(),
                                         in.model_config.decoder.conv1d);
   nlohmann::json decisive = in.adapter_config;

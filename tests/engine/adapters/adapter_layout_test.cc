@@ -93,6 +93,21 @@ TEST(AdapterLayout, ShapesFollowTheMatrix) {
   EXPECT_THAT(layout.targets(), ElementsAre("down_proj"));
 }
 
+// As adapter_config.json has them: names, which mean what is trained whole as well.
+TEST(AdapterLayout, AllLinearLayersSpelledOutAreTheSame) {
+  LoraConfig config = Targets({kAllLinear});
+  config.modules_to_save = {"11.mlp"};
+  const AdapterLayout layout = *LayOutAdapters(Llama(), config);
+  EXPECT_THAT(layout.excluded(),
+              ElementsAre("model.layers.11.mlp.down_proj", "model.layers.11.mlp.gate_proj",
+                          "model.layers.11.mlp.up_proj"));
+  const std::vector<std::string> modules = Modules(config);
+  config.targets = layout.targets();
+  EXPECT_THAT(Refusal(config), HasSubstr("both"));
+  config.excluded = layout.excluded();
+  EXPECT_EQ(Modules(config), modules);
+}
+
 TEST(AdapterLayout, AConv1dIsTheOtherWayRound) {
   const ModelConfig gpt2 = SmallGpt2Config(32, 16, 24, 40, 1, 4);
   const AdapterLayout layout = *LayOutAdapters(gpt2.shape.model, Targets({"c_fc"}));
