@@ -60,6 +60,7 @@ absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality() {
                    AllGatherText(*context_.ranks.world, bytes));
   std::vector<Judgement> all;
   for (const std::string& text : texts) {
+    if (text.empty()) continue;
     const size_t before = all.size();
     all.resize(before + text.size() / sizeof(Judgement));
     std::memcpy(all.data() + before, text.data(), text.size());
