@@ -93,6 +93,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "in which matrices are multiplied: auto (the dtype where the processor has instructions "
        "for it, else fp32), fp32 or bf16");
   text("--optimizer", f.optimizer, "adamw, adam or sgd");
+  text("--moments", f.moments,
+       "in which the optimizer's moments are kept: fp32, or 8bit (a quarter of the bytes)");
   text("--lr", f.lr, "learning rate (5e-5)");
   text("--betas", f.betas, "0.9,0.999");
   text("--eps", f.eps, "1e-8");

@@ -197,7 +197,15 @@ void TrainingSettings::ResolveOptimizer() {
                             {"adam", Kind::kAdam},
                             {"sgd", Kind::kSgd},
                             {"adamw_torch", Kind::kAdamW},
-                            {"adamw_torch_fused", Kind::kAdamW}});
+                            {"adamw_torch_fused", Kind::kAdamW},
+                            {"adamw_8bit", Kind::kAdamW},
+                            {"adamw_bnb_8bit", Kind::kAdamW}});
+  using Moments = OptimizerSpec::Moments;
+  // The Trainer's names of optimizers say what their moments are.
+  const bool named_8bit = flags_.optimizer && absl::EndsWith(*flags_.optimizer, "8bit");
+  spec.moments = Choice<Moments>("moments", flags_.moments, {},
+                                 named_8bit ? Moments::kEightBit : Moments::kFloat32,
+                                 {{"fp32", Moments::kFloat32}, {"8bit", Moments::kEightBit}});
   const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
   const bool decoupled = spec.kind == Kind::kAdamW;
 

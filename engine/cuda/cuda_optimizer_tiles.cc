@@ -1,11 +1,13 @@
 #include "engine/cuda/cuda_optimizer_tiles.h"
 
 #include <cstddef>
+#include <vector>
 
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/launch_status.h"
 #include "engine/cuda/round_body.h"
 #include "engine/cuda/update_body.h"
+#include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 
@@ -49,24 +51,34 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
   const auto launch = [&] {
     return LaunchStatus("updating tiles", LaunchUpdate(native_stream, dtype(), rule(), arguments));
   };
-  bool decays = false;
-  for (const Piece& piece : PiecesOf(tile)) {
-    const uint32_t begin = static_cast<uint32_t>(piece.begin);
-    const bool changes = begin != arguments.begin && piece.decays != decays;
-    if (changes && arguments.boundary_count == kUpdateBoundaries) {
-      RETURN_IF_ERROR(launch());
-      arguments.begin = begin;
-      arguments.boundary_count = 0;
+  const std::vector<UpdatePiece> pieces = PiecesOf(tile);
+  for (size_t i = 0; i < pieces.size();) {
+    // From a launch's end on, or where the tile begins: what it can take of pieces, the last of
+    // them perhaps in part.
+    const uint32_t begin = arguments.end;
+    arguments.begin = begin;
+    arguments.first_decays = pieces[i].decays;
+    arguments.boundary_count = 0;
+    bool decays = pieces[i].decays;
+    uint64_t end = pieces[i].end;
+    while (++i < pieces.size()) {
+      if (pieces[i].decays != decays) {
+        if (arguments.boundary_count == kUpdateBoundaries) break;
+        arguments.boundaries[arguments.boundary_count++] = static_cast<uint32_t>(pieces[i].begin);
+        decays = pieces[i].decays;
+      }
+      end = pieces[i].end;
     }
-    if (begin == arguments.begin) {
-      arguments.first_decays = piece.decays;
-    } else if (changes) {
-      arguments.boundaries[arguments.boundary_count++] = begin;
+    if (coded() && i < pieces.size()) {
+      // The next launch begins with a block of moments.
+      end -= end % kMomentBlock;
+      while (i > 0 && pieces[i - 1].end > end) --i;
+      SPILLWAY_CHECK(end > begin);
     }
-    decays = piece.decays;
-    arguments.end = static_cast<uint32_t>(piece.end);
+    arguments.end = static_cast<uint32_t>(end);
+    RETURN_IF_ERROR(launch());
   }
-  return launch();
+  return absl::OkStatus();
 }
 
 }  // namespace spillway

@@ -7,17 +7,19 @@
 
 #include <cstdint>
 
+#include "engine/numeric/moment_code.h"
 #include "engine/numeric/number_formats.h"
 #include "engine/numeric/parameter_update.h"
 
 namespace spillway {
 
-inline constexpr uint32_t kUpdateThreads = 256;  // of a block
+inline constexpr uint32_t kUpdateThreads = kMomentBlock;  // of a block
 inline constexpr uint32_t kUpdatePerThread = 4;
 inline constexpr uint32_t kUpdatePerBlock = kUpdateThreads * kUpdatePerThread;
 
-// Boundaries that one launch can take: arguments are limited to 4 KiB.
-inline constexpr uint32_t kUpdateBoundaries = 64;
+// Boundaries that one launch can take: as many as a block of moments in codes may have, and far
+// below the 4 KiB that arguments are limited to.
+inline constexpr uint32_t kUpdateBoundaries = 256;
 
 // Parameters [begin, end) of a tile. Weight decay begins or ends at each boundary.
 struct UpdateArguments {
@@ -28,7 +30,7 @@ struct UpdateArguments {
   uint32_t first_decays = 0;                    // 1 when weight decays at `begin`
   uint32_t boundary_count = 0;                  // at most kUpdateBoundaries
   uint32_t boundaries[kUpdateBoundaries] = {};  // ascending, in (begin, end)
-  uint32_t* largest_unstorable_bits = nullptr;  // raised to what UpdateThread returns
+  uint32_t* largest_unstorable_bits = nullptr;  // raised to what UpdateThread::Update returns
 };
 
 SPILLWAY_ALWAYS_INLINE bool DecaysAt(const UpdateArguments& arguments, uint32_t parameter) {
@@ -39,59 +41,119 @@ SPILLWAY_ALWAYS_INLINE bool DecaysAt(const UpdateArguments& arguments, uint32_t 
   return decays != 0;
 }
 
-// The largest magnitude bits of its new masters that must not stand; 0 when all may.
-template <DType kDType, UpdateRule kRule>
-SPILLWAY_ALWAYS_INLINE uint32_t UpdateThread(const UpdateArguments& arguments, uint32_t block,
-                                             uint32_t thread) {
-  using Stored = typename Number<kDType>::Stored;
-  constexpr bool kResidual = kDType == DType::kBFloat16;
-  constexpr bool kMaster = kDType == DType::kFloat16;
-  constexpr bool kMoment1 = kRule != UpdateRule::kSgd;
-  constexpr bool kMoment2 = kRule == UpdateRule::kAdamW || kRule == UpdateRule::kAdam;
-  Stored* const weights = static_cast<Stored*>(arguments.planes.weight);
-  const Stored* const gradients = static_cast<const Stored*>(arguments.planes.gradient);
-  const UpdatePlanes& planes = arguments.planes;
+// One thread's parameters. Moments in codes have a scale a kMomentBlock parameters, which one
+// round (one k) of a block of threads takes together, so that they come in two turns with a
+// maximum over all threads of the block between. REQUIRES there: `begin` begins such a block.
+template <DType kDType, UpdateRule kRule, bool kCoded>
+class UpdateThread {
+ public:
+  SPILLWAY_ALWAYS_INLINE UpdateThread(const UpdateArguments& arguments, uint32_t block,
+                                      uint32_t thread)
+      : arguments_(arguments), first_(arguments.begin + block * kUpdatePerBlock + thread) {}
 
-  Stored weight[kUpdatePerThread], gradient[kUpdatePerThread];
-  uint16_t residual[kUpdatePerThread] = {};
-  float master[kUpdatePerThread] = {};
-  float moment1[kUpdatePerThread] = {}, moment2[kUpdatePerThread] = {};
-  const uint32_t first = arguments.begin + block * kUpdatePerBlock + thread;
+  // Returns the largest magnitude bits of its new masters that must not stand; 0 when all may.
+  SPILLWAY_ALWAYS_INLINE uint32_t Update(const MomentCode& code1, const MomentCode& code2) {
+    const UpdatePlanes& planes = arguments_.planes;
+    Stored* const weights = static_cast<Stored*>(planes.weight);
+    const Stored* const gradients = static_cast<const Stored*>(planes.gradient);
+    Stored weight[kUpdatePerThread], gradient[kUpdatePerThread];
+    uint16_t residual[kUpdatePerThread] = {};
+    float master[kUpdatePerThread] = {};
 #if defined(__CUDA_ARCH__)
 #pragma unroll
 #endif
-  for (uint32_t k = 0; k < kUpdatePerThread; ++k) {
-    const uint32_t i = first + k * kUpdateThreads;
-    if (i >= arguments.end) continue;
-    weight[k] = weights[i];
-    gradient[k] = gradients[i];
-    if constexpr (kResidual) residual[k] = planes.residual[i];
-    if constexpr (kMaster) master[k] = planes.master[i];
-    if constexpr (kMoment1) moment1[k] = planes.moment1[i];
-    if constexpr (kMoment2) moment2[k] = planes.moment2[i];
-  }
-  uint32_t largest = 0;
-#if defined(__CUDA_ARCH__)
-#pragma unroll
-#endif
-  for (uint32_t k = 0; k < kUpdatePerThread; ++k) {
-    const uint32_t i = first + k * kUpdateThreads;
-    if (i >= arguments.end) continue;
-    UpdateConstants constants = arguments.constants;
-    if (!DecaysAt(arguments, i)) {
-      constants.decay_factor = 1;
-      constants.weight_decay = 0;
+    for (uint32_t k = 0; k < kUpdatePerThread; ++k) {
+      const uint32_t i = At(k);
+      if constexpr (kCoded) LoadCoded(k, code1, code2);
+      if (i >= arguments_.end) continue;
+      weight[k] = weights[i];
+      gradient[k] = gradients[i];
+      if constexpr (kResidual) residual[k] = planes.residual[i];
+      if constexpr (kMaster) master[k] = planes.master[i];
+      if constexpr (kMoment1 && !kCoded) moment1_[k] = planes.moment1[i];
+      if constexpr (kMoment2 && !kCoded) moment2_[k] = planes.moment2[i];
     }
-    const uint32_t bits = UpdateParameter<kDType, kRule>(weight, residual, master, moment1, moment2,
-                                                         gradient, k, constants);
-    if (bits >= FirstUnstorableMagnitude(kDType) && bits > largest) largest = bits;
-    weights[i] = weight[k];
-    if constexpr (kResidual) planes.residual[i] = residual[k];
-    if constexpr (kMaster) planes.master[i] = master[k];
-    if constexpr (kMoment1) planes.moment1[i] = moment1[k];
-    if constexpr (kMoment2) planes.moment2[i] = moment2[k];
+    uint32_t largest = 0;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < kUpdatePerThread; ++k) {
+      const uint32_t i = At(k);
+      if (i >= arguments_.end) continue;
+      UpdateConstants constants = arguments_.constants;
+      if (!DecaysAt(arguments_, i)) {
+        constants.decay_factor = 1;
+        constants.weight_decay = 0;
+      }
+      const uint32_t bits = UpdateParameter<kDType, kRule>(weight, residual, master, moment1_,
+                                                           moment2_, gradient, k, constants);
+      if (bits >= FirstUnstorableMagnitude(kDType) && bits > largest) largest = bits;
+      weights[i] = weight[k];
+      if constexpr (kResidual) planes.residual[i] = residual[k];
+      if constexpr (kMaster) planes.master[i] = master[k];
+      if constexpr (kMoment1 && !kCoded) planes.moment1[i] = moment1_[k];
+      if constexpr (kMoment2 && !kCoded) planes.moment2[i] = moment2_[k];
+    }
+    return largest;
   }
-  return largest;
-}
+
+  // The magnitude bits of this thread's moments of round k, of 2 * kUpdatePerThread maxima.
+  SPILLWAY_ALWAYS_INLINE uint32_t Magnitude(uint32_t maximum) const {
+    const uint32_t k = maximum / 2;
+    return BitsOf(maximum % 2 == 0 ? moment1_[k] : moment2_[k]) & 0x7fffffff;
+  }
+
+  // Stores its codes, and the first thread the scales, which are the maxima.
+  SPILLWAY_ALWAYS_INLINE void Store(const MomentCode& code1, const MomentCode& code2,
+                                    const uint32_t (&maxima)[2 * kUpdatePerThread]) const {
+    const UpdatePlanes& planes = arguments_.planes;
+#if defined(__CUDA_ARCH__)
+#pragma unroll
+#endif
+    for (uint32_t k = 0; k < kUpdatePerThread; ++k) {
+      const uint32_t i = At(k);
+      // Blocks are whole in memory, and one that has no parameter to update stays as it is.
+      if (i - i % kMomentBlock >= arguments_.end) continue;
+      if constexpr (kMoment1) {
+        StoreOne<true>(code1, moment1_[k], maxima[2 * k], i, planes.codes1, planes.scales1);
+      }
+      if constexpr (kMoment2) {
+        StoreOne<false>(code2, moment2_[k], maxima[2 * k + 1], i, planes.codes2, planes.scales2);
+      }
+    }
+  }
+
+ private:
+  using Stored = typename Number<kDType>::Stored;
+  static constexpr bool kResidual = kDType == DType::kBFloat16;
+  static constexpr bool kMaster = kDType == DType::kFloat16;
+  static constexpr bool kMoment1 = HasMoment1(kRule);
+  static constexpr bool kMoment2 = HasMoment2(kRule);
+
+  SPILLWAY_ALWAYS_INLINE uint32_t At(uint32_t k) const { return first_ + k * kUpdateThreads; }
+
+  SPILLWAY_ALWAYS_INLINE void LoadCoded(uint32_t k, const MomentCode& code1,
+                                        const MomentCode& code2) {
+    const UpdatePlanes& planes = arguments_.planes;
+    const uint32_t i = At(k), block = i / kMomentBlock;
+    if (i - i % kMomentBlock >= arguments_.end) return;
+    if constexpr (kMoment1) moment1_[k] = code1.values[planes.codes1[i]] * planes.scales1[block];
+    if constexpr (kMoment2) moment2_[k] = code2.values[planes.codes2[i]] * planes.scales2[block];
+  }
+
+  template <bool kSigned>
+  static SPILLWAY_ALWAYS_INLINE void StoreOne(const MomentCode& code, float moment,
+                                              uint32_t maximum, uint32_t i, uint8_t* codes,
+                                              float* scales) {
+    const float scale = FloatOfBits(maximum);
+    const float divisor = maximum == 0 ? 1.0f : scale;
+    codes[i] = static_cast<uint8_t>(MomentCodeOf<kSigned>(code, moment, divisor));
+    if (i % kMomentBlock == 0) scales[i / kMomentBlock] = scale;
+  }
+
+  const UpdateArguments& arguments_;
+  const uint32_t first_;
+  float moment1_[kUpdatePerThread] = {}, moment2_[kUpdatePerThread] = {};
+};
 
 }  // namespace spillway

@@ -140,7 +140,9 @@ absl::StatusOr<double> MeasureDeviceUpdates(Device& device, const OptimizerSpec&
       parameters = std::max(parameters, layout.TileParameters(unit, 0));
     }
   }
-  const uint64_t each = layout.PlaneRangeBytes(0, layout.num_planes()) +
+  const StateLayout least({{"probe", kParameterAlignment}}, layout.planes(),
+                          layout.gradient_bytes_per_parameter(), kParameterAlignment);
+  const uint64_t each = least.TileBytes(0, 0) / kParameterAlignment +
                         layout.gradient_bytes_per_parameter() + sizeof(float);
   const uint64_t room = memory_bytes / each / kParameterAlignment * kParameterAlignment;
   parameters = std::clamp(room, kParameterAlignment, parameters);

@@ -68,7 +68,9 @@ DTypeEstimate RowOf(const EstimateInput& input, DType dtype, const RunPlan& plan
   row.dtype = dtype;
   row.weights_bytes = (WeightBytes(input.model, DTypeBytes(dtype)) + group - 1) / group;
   row.gradients_bytes = trained * layout.gradient_bytes_per_parameter();
-  row.optimizer_bytes = trained * layout.PlaneRangeBytes(1, layout.num_planes());
+  for (int plane = 1; plane < layout.num_planes(); ++plane) {
+    row.optimizer_bytes += layout.planes()[plane].BytesOf(trained);
+  }
   const PlanResidency residency = plan.swaps->Residency();
   row.activations_bytes = plan.computing_bytes() +
                           residency.activations[static_cast<int>(Tier::kHost)] +

@@ -47,13 +47,15 @@ absl::StatusOr<nlohmann::json> DigestState(const StateSource& source,
         for (const ParameterPiece& piece :
              PiecesOf(source.model.units[tile.unit], tile.first_parameter, tile.parameters)) {
           for (int p = 0; p < source.layout.NumPlanes(tile.unit); ++p) {
-            const uint64_t bytes = planes[p].bytes_per_parameter;
-            open[piece.parameter][p].Update(tile.planes[p] + piece.offset * bytes,
-                                            piece.count * bytes);
+            // What parameters share counts for each of them.
+            const uint64_t shared = planes[p].parameters;
+            const uint64_t begin = piece.offset / shared * shared;
+            const uint64_t end = (piece.offset + piece.count + shared - 1) / shared * shared;
+            open[piece.parameter][p].Update(tile.planes[p] + planes[p].BytesOf(begin),
+                                            planes[p].BytesOf(end - begin));
           }
         }
-        done_bytes +=
-            tile.parameters * source.layout.PlaneRangeBytes(0, source.layout.NumPlanes(tile.unit));
+        done_bytes += source.layout.TileBytes(tile.unit, tile.tile);
         if (progress) progress(done_bytes, total_bytes);
         return absl::OkStatus();
       }));

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
 
 namespace spillway {
@@ -49,11 +49,19 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
   } else if (dtype == DType::kFloat16) {
     planes.push_back({Plane::kMaster, 4});
   }
+  const auto add = [&](Plane moment, Plane scale) {
+    if (spec.moments == OptimizerSpec::Moments::kFloat32) {
+      planes.push_back({moment, 4});
+    } else {
+      planes.push_back({moment, 1});
+      planes.push_back({scale, 4, kMomentBlock});
+    }
+  };
   if (spec.kind != OptimizerKind::kSgd) {
-    planes.push_back({Plane::kExpAvg, 4});
-    planes.push_back({Plane::kExpAvgSq, 4});
+    add(Plane::kExpAvg, Plane::kExpAvgScale);
+    add(Plane::kExpAvgSq, Plane::kExpAvgSqScale);
   } else if (spec.momentum != 0) {
-    planes.push_back({Plane::kMomentum, 4});
+    add(Plane::kMomentum, Plane::kMomentumScale);
   }
   return planes;
 }
@@ -130,14 +138,18 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   return c;
 }
 
-std::vector<OptimizerTiles::Piece> OptimizerTiles::PiecesOf(const TileView& tile) const {
+bool OptimizerTiles::coded() const {
+  return spec_.moments != OptimizerSpec::Moments::kFloat32 && HasMoment1(rule());
+}
+
+std::vector<UpdatePiece> OptimizerTiles::PiecesOf(const TileView& tile) const {
   const uint64_t first = tile.first_parameter;
   const uint64_t end = std::min(first + tile.parameters, layout_.units()[tile.unit].parameters);
   const std::vector<ParameterRange>& ranges = decayed_[tile.unit];
   auto range = std::upper_bound(
       ranges.begin(), ranges.end(), first,
       [](uint64_t parameter, const ParameterRange& r) { return parameter < r.end; });
-  std::vector<Piece> pieces;
+  std::vector<UpdatePiece> pieces;
   for (uint64_t begin = first; begin < end;) {
     const bool decays = range != ranges.end() && range->begin <= begin;
     uint64_t piece_end = end;
@@ -156,20 +168,30 @@ std::vector<OptimizerTiles::Piece> OptimizerTiles::PiecesOf(const TileView& tile
 }
 
 UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const {
-  const auto plane = [&](Plane which, uint64_t bytes) -> void* {
+  const auto plane = [&](Plane which) -> void* {
     const int index = layout_.PlaneIndex(which);
-    return index < 0 ? nullptr : tile.planes[index] + begin * bytes;
+    if (index < 0) return nullptr;
+    return tile.planes[index] + layout_.planes()[index].BytesOf(begin);
   };
-  const Plane moment1 = spec_.kind == OptimizerKind::kSgd ? Plane::kMomentum : Plane::kExpAvg;
-  return {
-      .weight = plane(Plane::kWeight, DTypeBytes(dtype_)),
-      .residual = static_cast<uint16_t*>(plane(Plane::kResidual, 2)),
-      .master = static_cast<float*>(plane(Plane::kMaster, 4)),
-      .moment1 = static_cast<float*>(plane(moment1, 4)),
-      .moment2 = static_cast<float*>(plane(Plane::kExpAvgSq, 4)),
+  const bool sgd = spec_.kind == OptimizerKind::kSgd;
+  void* const moment1 = plane(sgd ? Plane::kMomentum : Plane::kExpAvg);
+  void* const moment2 = plane(Plane::kExpAvgSq);
+  UpdatePlanes planes = {
+      .weight = plane(Plane::kWeight),
+      .residual = static_cast<uint16_t*>(plane(Plane::kResidual)),
+      .master = static_cast<float*>(plane(Plane::kMaster)),
+      .moment1 = coded() ? nullptr : static_cast<float*>(moment1),
+      .moment2 = coded() ? nullptr : static_cast<float*>(moment2),
       .gradient = static_cast<const char*>(tile.gradient) + begin * DTypeBytes(dtype_),
       .count = end - begin,
   };
+  if (coded()) {
+    planes.codes1 = static_cast<uint8_t*>(moment1);
+    planes.codes2 = static_cast<uint8_t*>(moment2);
+    planes.scales1 = static_cast<float*>(plane(sgd ? Plane::kMomentumScale : Plane::kExpAvgScale));
+    planes.scales2 = static_cast<float*>(plane(Plane::kExpAvgSqScale));
+  }
+  return planes;
 }
 
 absl::Status OptimizerTiles::Unstorable(const TileView& tile, const UpdateScalars& scalars,
@@ -190,7 +212,12 @@ absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& s
     return absl::OkStatus();
   }
   const UpdateConstants constants[2] = {ConstantsOf(scalars, false), ConstantsOf(scalars, true)};
-  for (const Piece& piece : PiecesOf(tile)) {
+  if (coded()) {
+    const UpdatePlanes planes = PlanesOf(tile, 0, tile.parameters);
+    return CheckUpdated(tile, scalars,
+                        UpdateCodedParameters(dtype_, rule(), planes, PiecesOf(tile), constants));
+  }
+  for (const UpdatePiece& piece : PiecesOf(tile)) {
     const UpdatePlanes planes = PlanesOf(tile, piece.begin, piece.end);
     const uint32_t largest = UpdateParameters(dtype_, rule(), planes, constants[piece.decays]);
     if (largest >= FirstUnstorableMagnitude(dtype_)) {
@@ -205,7 +232,7 @@ absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScal
   if (scalars.skip || largest_magnitude < FirstUnstorableMagnitude(dtype_)) {
     return absl::OkStatus();
   }
-  const std::vector<Piece> pieces = PiecesOf(tile);
+  const std::vector<UpdatePiece> pieces = PiecesOf(tile);
   return Unstorable(tile, scalars, PlanesOf(tile, 0, pieces.empty() ? 0 : pieces.back().end),
                     tile.first_parameter);
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/parameter_update.h"
+#include "engine/numeric/update_loops.h"
 #include "swap/device/tile_compute.h"
 #include "swap/plan/state_layout.h"
 
@@ -29,7 +30,14 @@ struct OptimizerSpec {
     kMatrices,  // only tensors of two or more dimensions: no biases, no norms
   };
 
+  // In which the moments are kept; they are updated in fp32.
+  enum class Moments : uint8_t {
+    kFloat32,
+    kEightBit,  // codes with a scale a block (moment_code.h)
+  };
+
   Kind kind = Kind::kAdamW;
+  Moments moments = Moments::kFloat32;
   double learning_rate = 5e-5;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -48,7 +56,8 @@ absl::Status ValidateOptimizer(const OptimizerSpec& spec);
 
 // The checkpointed planes of a run, weight first:
 //   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
-// followed by Adam's exp_avg 4 and exp_avg_sq 4, or SGD's momentum 4 where it has one.
+// followed by Adam's exp_avg 4 and exp_avg_sq 4, or SGD's momentum 4 where it has one. Moments of
+// 8 bits take 1 each, and behind each of them 4 a block of kMomentBlock parameters.
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
 
 // Parameters [begin, end) of a unit, by position in its flat range.
@@ -85,19 +94,15 @@ class OptimizerTiles : public TileCompute {
                             uint32_t largest_magnitude) override;
 
  protected:
-  // Parameters [begin, end) of a tile, all of which decay or none.
-  struct Piece {
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    bool decays = false;
-  };
   // The tile without its padding, in order.
-  std::vector<Piece> PiecesOf(const TileView& tile) const;
+  std::vector<UpdatePiece> PiecesOf(const TileView& tile) const;
   UpdatePlanes PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const;
   UpdateRule rule() const;
   // Scalars computed in double, rounded once.
   UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays) const;
   DType dtype() const { return dtype_; }
+  // Whether moments are codes with scales.
+  bool coded() const;
 
  private:
   // kOutOfRange, naming the first master among `planes` that must not stand.

@@ -29,7 +29,8 @@ struct UpdateConstants {
   float one_minus_dampening;  // 1 in the first step
 };
 
-// The planes of `count` neighbouring parameters; unused ones are null. None overlap.
+// The planes of `count` neighbouring parameters; unused ones are null. None overlap. Moments
+// are numbers, or codes with scales (moment_code.h).
 struct UpdatePlanes {
   void* weight;
   uint16_t* residual;  // bf16
@@ -38,7 +39,16 @@ struct UpdatePlanes {
   float* moment2;      // exp_avg_sq
   const void* gradient;
   uint64_t count;
+  uint8_t* codes1 = nullptr;
+  uint8_t* codes2 = nullptr;
+  float* scales1 = nullptr;  // one a block of kMomentBlock parameters
+  float* scales2 = nullptr;
 };
+
+constexpr bool HasMoment1(UpdateRule rule) { return rule != UpdateRule::kSgd; }
+constexpr bool HasMoment2(UpdateRule rule) {
+  return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam;
+}
 
 // The smallest magnitude bits (sign cleared) of a master that is not finite or whose weight
 // is not.

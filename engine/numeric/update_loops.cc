@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/numeric/moment_code.h"
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/split_master.h"
 #include "io/base/check.h"
@@ -30,6 +31,92 @@ struct UpdateLoop {
     return largest;
   }
 };
+
+// One kind of moment of one block, as numbers.
+template <bool kSigned>
+SPILLWAY_ALWAYS_INLINE void Decode(const MomentCode& code, const uint8_t* codes, float scale,
+                                   float* __restrict values) {
+#pragma GCC ivdep
+  for (uint32_t i = 0; i < kMomentBlock; ++i) values[i] = code.values[codes[i]] * scale;
+}
+
+template <bool kSigned>
+SPILLWAY_ALWAYS_INLINE void Encode(const MomentCode& code, const float* values,
+                                   uint8_t* __restrict codes, float* scale) {
+  uint32_t largest = 0;
+  for (uint32_t i = 0; i < kMomentBlock; ++i) {
+    const uint32_t magnitude = BitsOf(values[i]) & 0x7fffffff;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  *scale = FloatOfBits(largest);
+  // Of zeros any code serves, but one is enough.
+  const float divisor = largest == 0 ? 1.0f : *scale;
+#pragma GCC ivdep
+  for (uint32_t i = 0; i < kMomentBlock; ++i) {
+    codes[i] = static_cast<uint8_t>(MomentCodeOf<kSigned>(code, values[i], divisor));
+  }
+}
+
+template <DType kDType, UpdateRule kRule>
+struct CodedUpdateLoop {
+  static SPILLWAY_ALWAYS_INLINE uint32_t Run(const UpdatePlanes& planes, const UpdatePiece* piece,
+                                             const UpdatePiece* last_piece,
+                                             const UpdateConstants* constants) {
+    using Stored = typename Number<kDType>::Stored;
+    alignas(64) float moment1[kMomentBlock] = {}, moment2[kMomentBlock] = {};
+    uint32_t largest = 0;
+    for (uint64_t begin = 0; begin < planes.count; begin += kMomentBlock) {
+      const uint64_t end = begin + kMomentBlock, block = begin / kMomentBlock;
+      while (piece != last_piece && piece->end <= begin) ++piece;
+      if (piece == last_piece) break;
+      if (piece->begin >= end) continue;
+      if constexpr (HasMoment1(kRule)) {
+        Decode<true>(kSignedMomentCode, planes.codes1 + begin, planes.scales1[block], moment1);
+      }
+      if constexpr (HasMoment2(kRule)) {
+        Decode<false>(kUnsignedMomentCode, planes.codes2 + begin, planes.scales2[block], moment2);
+      }
+      for (const UpdatePiece* p = piece; p != last_piece && p->begin < end; ++p) {
+        const uint64_t from = p->begin < begin ? begin : p->begin;
+        const uint64_t to = p->end < end ? p->end : end;
+        UpdatePlanes part = {};
+        part.weight = static_cast<Stored*>(planes.weight) + from;
+        if constexpr (kDType == DType::kBFloat16) part.residual = planes.residual + from;
+        if constexpr (kDType == DType::kFloat16) part.master = planes.master + from;
+        part.moment1 = moment1 + (from - begin);
+        part.moment2 = moment2 + (from - begin);
+        part.gradient = static_cast<const Stored*>(planes.gradient) + from;
+        part.count = to - from;
+        const uint32_t bits = UpdateLoop<kDType, kRule>::Run(part, constants[p->decays ? 1 : 0]);
+        largest = bits > largest ? bits : largest;
+      }
+      if constexpr (HasMoment1(kRule)) {
+        Encode<true>(kSignedMomentCode, moment1, planes.codes1 + begin, planes.scales1 + block);
+      }
+      if constexpr (HasMoment2(kRule)) {
+        Encode<false>(kUnsignedMomentCode, moment2, planes.codes2 + begin, planes.scales2 + block);
+      }
+    }
+    return largest;
+  }
+};
+
+template <DType kDType, typename... Arguments>
+uint32_t UpdateCodedWithRule(UpdateRule rule, const Arguments&... arguments) {
+  switch (rule) {
+    case UpdateRule::kAdamW:
+      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kAdamW>>(arguments...);
+    case UpdateRule::kAdam:
+      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kAdam>>(arguments...);
+    case UpdateRule::kSgd:
+      break;  // keeps no moments
+    case UpdateRule::kSgdMomentum:
+      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kSgdMomentum>>(arguments...);
+    case UpdateRule::kSgdNesterov:
+      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kSgdNesterov>>(arguments...);
+  }
+  SPILLWAY_CHECK(false);
+}
 
 template <DType kDType>
 uint32_t UpdateWithRule(UpdateRule rule, const UpdatePlanes& planes, const UpdateConstants& c) {
@@ -170,6 +257,25 @@ uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& plan
       return UpdateWithRule<DType::kBFloat16>(rule, planes, constants);
     case DType::kFloat16:
       return UpdateWithRule<DType::kFloat16>(rule, planes, constants);
+  }
+  SPILLWAY_CHECK(false);
+}
+
+uint32_t UpdateCodedParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
+                               const std::vector<UpdatePiece>& pieces,
+                               const UpdateConstants (&constants)[2]) {
+  SPILLWAY_CHECK(planes.count % kMomentBlock == 0);
+  const ScopedExactFloatMode mode;
+  const UpdatePiece* const first = pieces.data();
+  const UpdatePiece* const last = first + pieces.size();
+  const UpdateConstants* const both = constants;
+  switch (dtype) {
+    case DType::kFloat32:
+      return UpdateCodedWithRule<DType::kFloat32>(rule, planes, first, last, both);
+    case DType::kBFloat16:
+      return UpdateCodedWithRule<DType::kBFloat16>(rule, planes, first, last, both);
+    case DType::kFloat16:
+      return UpdateCodedWithRule<DType::kFloat16>(rule, planes, first, last, both);
   }
   SPILLWAY_CHECK(false);
 }

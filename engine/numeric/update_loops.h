@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/parameter_update.h"
@@ -13,6 +14,20 @@ namespace spillway {
 // fp32 masters: at least FirstUnstorableMagnitude(dtype) means that one must not stand.
 uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
                           const UpdateConstants& constants);
+
+// Parameters [begin, end) of a tile, all of which decay or none.
+struct UpdatePiece {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  bool decays = false;
+};
+
+// The same of moments in codes, of the ascending pieces of one tile, with the constants of
+// parameters that don't decay and of those that do. A block of parameters that no piece touches
+// keeps its moments. REQUIRES: the planes begin with a block, and `count` is whole blocks.
+uint32_t UpdateCodedParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
+                               const std::vector<UpdatePiece>& pieces,
+                               const UpdateConstants (&constants)[2]);
 
 // Position of the first unstorable master, and its value; count when there is none.
 uint64_t FindUnstorable(DType dtype, const UpdatePlanes& planes, float* master);

@@ -46,14 +46,15 @@ class ShardReader {
           count - done, there ? layout.TileParameters(unit, tile) - in_tile : count - done);
       if (there) RETURN_IF_ERROR(Load(static_cast<int>(shard), unit, tile));
       for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
-        const uint64_t bytes = layout.planes()[plane].bytes_per_parameter;
-        char* const target = to[plane] + done * bytes;
+        const PlaneSpec& spec = layout.planes()[plane];
+        char* const target = to[plane] + spec.BytesOf(done);
         if (!there) {
-          std::memset(target, 0, n * bytes);
+          std::memset(target, 0, spec.BytesOf(n));
           continue;
         }
-        std::memcpy(target, buffer_.get() + layout.PlaneOffset(unit, tile, plane) + in_tile * bytes,
-                    n * bytes);
+        std::memcpy(target,
+                    buffer_.get() + layout.PlaneOffset(unit, tile, plane) + spec.BytesOf(in_tile),
+                    spec.BytesOf(n));
         uint64_t& generation = (*generations)[plane];
         generation = std::max(generation, shards_[shard]->CurrentGeneration(unit, tile, plane));
       }
@@ -122,6 +123,7 @@ absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid&
     if (to.IsInPlace(unit)) continue;
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
       std::vector<char*> planes;
+      std::memset(buffer.get(), 0, layout.TileBytes(unit, tile));  // the planes' padding
       for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
         planes.push_back(buffer.get() + layout.PlaneOffset(unit, tile, plane));
       }

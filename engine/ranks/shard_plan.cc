@@ -62,7 +62,7 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
     shards.unit_parameters.push_back(unit.parameters);
     shards.shard_parameters.push_back(shards.grid.ShardParameters(unit.parameters));
   }
-  shards.weight_bytes = whole.planes()[0].bytes_per_parameter;
+  shards.weight_bytes = whole.planes()[0].bytes;
   // Where nothing is divided, to gather is to copy from this rank's own.
   const bool again = options.shard != Shard::kOptimizer && options.shard != Shard::kGradients;
   shards.schedule = BuildShardedSchedule(

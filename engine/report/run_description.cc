@@ -74,6 +74,9 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   run.dtype = std::string(DTypeName(options.dtype));
   run.compute = std::string(DTypeName(options.compute.value_or(options.dtype)));
   run.optimizer = OptimizerName(options.optimizer.kind);
+  if (options.optimizer.moments == OptimizerSpec::Moments::kEightBit) {
+    run.optimizer.append(", moments of 8 bits");
+  }
   run.device = options.device;
   run.deferred = plan.schedule.update == UpdateMode::kDeferred;
   run.device_budget_bytes = options.device_memory_bytes;
@@ -82,22 +85,23 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   run.drive_bytes_per_day = options.drive_bytes_per_day;
   const StateLayout& layout = plan.layout;
   for (const PlaneSpec& plane : layout.planes()) {
-    run.planes.emplace_back(PlaneName(plane.plane), static_cast<int>(plane.bytes_per_parameter));
+    run.planes.emplace_back(PlaneName(plane.plane), static_cast<int>(plane.bytes));
   }
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     const UnitPlacement& placement = plan.placements[unit];
-    const uint64_t padded = layout.PaddedParameters(unit);
-    const auto state = [&](uint64_t bytes_per_parameter, Tier tier) {
-      return PlannedState{padded * bytes_per_parameter, std::string(TierName(tier))};
+    const auto state = [](uint64_t bytes, Tier tier) {
+      return PlannedState{bytes, std::string(TierName(tier))};
     };
     PlannedUnit planned;
     planned.name = layout.units()[unit].name;
     planned.parameters = layout.units()[unit].parameters;
-    planned.weights = state(layout.PlaneRangeBytes(0, 1), placement.weight);
+    planned.weights = state(layout.UnitPlanesBytes(unit, 0, 1), placement.weight);
     planned.optimizer =
-        state(layout.PlaneRangeBytes(1, layout.NumPlanes(unit)), placement.optimizer);
+        state(layout.UnitPlanesBytes(unit, 1, layout.NumPlanes(unit)), placement.optimizer);
     planned.gradients =
-        state(run.deferred && !layout.frozen(unit) ? layout.gradient_bytes_per_parameter() : 0,
+        state(run.deferred && !layout.frozen(unit)
+                  ? layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter()
+                  : 0,
               placement.gradient);
     run.units.push_back(std::move(planned));
   }

@@ -44,8 +44,7 @@ WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits, const InPla
     if (in_place.Has(unit)) continue;
     const UnitPlacement& placement = plan.placements[unit];
     for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
-      const uint64_t bytes =
-          layout.PaddedParameters(unit) * layout.planes()[plane].bytes_per_parameter;
+      const uint64_t bytes = layout.UnitPlanesBytes(unit, plane, plane + 1);
       // What is frozen is written once, if only by the first commit.
       if (placement.InStore(plane) || (commits && layout.frozen(unit))) {
         if (fresh) writes.initial_bytes += bytes;

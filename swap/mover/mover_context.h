@@ -48,13 +48,10 @@ struct MoverContext {
   }
   // Where a plane of a tile lives in memory. REQUIRES: it does.
   char* PlaneHome(int unit, int tile, int plane) const {
-    return Address(plan.plane_homes[unit][plane]) +
-           layout.TileBegin(tile) * layout.planes()[plane].bytes_per_parameter;
+    return Address(plan.plane_homes[unit][plane]) + layout.PlaneBegin(tile, plane);
   }
   // How far into a unit's flat weights a tile begins.
-  uint64_t WeightOffset(int tile) const {
-    return layout.TileBegin(tile) * layout.planes()[0].bytes_per_parameter;
-  }
+  uint64_t WeightOffset(int tile) const { return layout.PlaneBegin(tile, 0); }
   bool GradientInStore(int unit) const {
     return plan.deferred[unit] && plan.placements[unit].gradient == Tier::kNvme;
   }

@@ -95,7 +95,7 @@ void TileBuffers::ReadAhead(const QueuedProgram& running) {
     request.file = location.file;
     request.offset_bytes = location.offset_bytes;
     request.data = Address(ahead.tile_buffer) + layout_.PlaneOffset(unit, tile, first);
-    request.size_bytes = layout_.TileParameters(unit, tile) * layout_.PlaneRangeBytes(first, last);
+    request.size_bytes = layout_.TilePlanesBytes(unit, tile, first, last);
     request.unit = unit;
     request.tile = tile;
     request.context = &ahead;

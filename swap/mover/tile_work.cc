@@ -139,8 +139,7 @@ void TileWork::Read(TileTask& task) {
   }
   if (state) {
     Submit(task, task.state_request, IoOp::kRead, store_->CurrentTile(unit, tile, first, last),
-           task.planes[first],
-           layout_.TileParameters(unit, tile) * layout_.PlaneRangeBytes(first, last));
+           task.planes[first], layout_.TilePlanesBytes(unit, tile, first, last));
   }
   if (gradient) {
     Submit(task, task.gradient_request, IoOp::kRead, store_->GradientTile(unit, tile),
@@ -332,8 +331,7 @@ void TileWork::Write(TileTask& task) {
   if (state) {
     const int first = placement.first_nvme_plane, last = placement.last_nvme_plane;
     Submit(task, task.state_request, IoOp::kWrite, store_->WritableTile(unit, tile, first),
-           task.planes[first],
-           layout_.TileParameters(unit, tile) * layout_.PlaneRangeBytes(first, last));
+           task.planes[first], layout_.TilePlanesBytes(unit, tile, first, last));
   }
 }
 

@@ -6,7 +6,7 @@ namespace spillway {
 namespace {
 
 uint64_t PlaneBytes(const SwapPlan& plan, int unit, int plane) {
-  return plan.layout.PaddedParameters(unit) * plan.layout.planes()[plane].bytes_per_parameter;
+  return plan.layout.UnitPlanesBytes(unit, plane, plane + 1);
 }
 
 }  // namespace
@@ -25,8 +25,8 @@ absl::string_view PhaseName(Phase phase) {
 
 uint64_t UpdateTouches(const SwapPlan& plan, int unit) {
   const StateLayout& layout = plan.layout;
-  return layout.PaddedParameters(unit) * (2 * layout.PlaneRangeBytes(0, layout.NumPlanes(unit)) +
-                                          layout.gradient_bytes_per_parameter());
+  return 2 * layout.UnitBytes(unit) +
+         layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
 }
 
 uint64_t RoundTouches(const SwapPlan& plan, int unit) {
@@ -105,8 +105,8 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     const bool deferred = plan.deferred[stay.unit];
     const Phase whole = stay.last_op == last_op ? Phase::kFlush : Phase::kBackward;
     PhaseTraffic& update = at(deferred ? Phase::kForward : whole);
-    update.read_bytes += parameters * plan.UpdateBytesRead(stay.unit);
-    update.written_bytes += parameters * plan.UpdateBytesWritten(stay.unit);
+    update.read_bytes += plan.UpdateBytesRead(stay.unit);
+    update.written_bytes += plan.UpdateBytesWritten(stay.unit);
     (plan.DeviceUpdates(stay.unit) ? update.device_update_bytes : update.update_bytes) +=
         UpdateTouches(plan, stay.unit);
     (plan.separate_device ? at(whole).device_update_bytes : at(whole).update_bytes) +=

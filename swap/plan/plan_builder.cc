@@ -113,7 +113,7 @@ std::vector<WeightStay> PlanBuilder::WeightStays(const Draft& draft,
       stay.first_op = stay.last_op = uses[i];
       while (++i < uses.size() && (kept || uses[i] - stay.last_op <= 1)) stay.last_op = uses[i];
       stay.span.tier = request_.separate_device ? Tier::kDevice : Tier::kHost;
-      stay.span.bytes = layout_.PaddedParameters(unit) * layout_.planes()[0].bytes_per_parameter;
+      stay.span.bytes = layout_.UnitPlanesBytes(unit, 0, 1);
       Lifetime lifetime{stay.first_op - LookaheadAt(draft, stay.first_op), stay.last_op};
       // What the update takes must be all that it is to change.
       const std::vector<int>& added = gradient_ops_[unit];
@@ -276,8 +276,7 @@ void PlanBuilder::PlaceBuffers(const Draft& draft, SwapPlan& plan) const {
     for (int plane = 0; plane < layout_.NumPlanes(unit); ++plane) {
       const Tier home = plane == 0 ? placement.weight : placement.optimizer;
       if (home == Tier::kNvme) continue;
-      plan.plane_homes[unit][plane] =
-          take(home, parameters * layout_.planes()[plane].bytes_per_parameter);
+      plan.plane_homes[unit][plane] = take(home, layout_.UnitPlanesBytes(unit, plane, plane + 1));
     }
     if (plan.deferred[unit] && placement.gradient != Tier::kNvme) {
       plan.gradient_homes[unit] =

@@ -25,6 +25,12 @@ absl::string_view PlaneName(Plane plane) {
       return "grad";
     case Plane::kActivation:
       return "activation";
+    case Plane::kExpAvgScale:
+      return "exp_avg_scale";
+    case Plane::kExpAvgSqScale:
+      return "exp_avg_sq_scale";
+    case Plane::kMomentumScale:
+      return "momentum_scale";
   }
   return "unknown";
 }
@@ -36,11 +42,12 @@ StateLayout::StateLayout(std::vector<UnitLayout> units, std::vector<PlaneSpec> p
       gradient_bytes_per_parameter_(gradient_bytes_per_parameter),
       tile_parameters_(tile_parameters) {
   SPILLWAY_CHECK(!planes_.empty() && planes_[0].plane == Plane::kWeight);
+  SPILLWAY_CHECK(planes_[0].bytes % 2 == 0 && planes_[0].parameters == 1);
   for (int i = 0; i < num_planes(); ++i) {
     SPILLWAY_CHECK(planes_[i].plane != Plane::kGradient);
     SPILLWAY_CHECK(PlaneIndex(planes_[i].plane) == i);  // no plane twice
-    // Odd sizes would not fill whole 4096-byte blocks.
-    SPILLWAY_CHECK(planes_[i].bytes_per_parameter > 0 && planes_[i].bytes_per_parameter % 2 == 0);
+    SPILLWAY_CHECK(planes_[i].bytes > 0 && planes_[i].parameters > 0);
+    SPILLWAY_CHECK(kParameterAlignment % planes_[i].parameters == 0);
   }
   SPILLWAY_CHECK(gradient_bytes_per_parameter_ % 2 == 0);
   SPILLWAY_CHECK(tile_parameters_ > 0 && tile_parameters_ % kParameterAlignment == 0);
@@ -68,23 +75,40 @@ uint64_t StateLayout::TileParameters(int unit, int tile) const {
   return std::min(tile_parameters_, PaddedParameters(unit) - TileBegin(tile));
 }
 
-uint64_t StateLayout::PlaneRangeBytes(int first, int last) const {
+uint64_t StateLayout::PaddedBytes(uint64_t parameters, int first, int last) const {
   SPILLWAY_CHECK(first >= 0 && first <= last && last <= num_planes());
   uint64_t bytes = 0;
-  for (int i = first; i < last; ++i) bytes += planes_[i].bytes_per_parameter;
+  for (int i = first; i < last; ++i) {
+    const uint64_t plane = planes_[i].BytesOf(parameters);
+    bytes += (plane + kPlaneAlignment - 1) / kPlaneAlignment * kPlaneAlignment;
+  }
   return bytes;
 }
 
+uint64_t StateLayout::TilePlanesBytes(int unit, int tile, int first, int last) const {
+  return PaddedBytes(TileParameters(unit, tile), first, last);
+}
+
+uint64_t StateLayout::UnitPlanesBytes(int unit, int first, int last) const {
+  const uint64_t parameters = PaddedParameters(unit);
+  return parameters / tile_parameters_ * PaddedBytes(tile_parameters_, first, last) +
+         PaddedBytes(parameters % tile_parameters_, first, last);
+}
+
+uint64_t StateLayout::PlaneBegin(int tile, int plane_index) const {
+  return tile * PaddedBytes(tile_parameters_, plane_index, plane_index + 1);
+}
+
 uint64_t StateLayout::PlaneBytes(int unit, int tile, int plane_index) const {
-  return TileParameters(unit, tile) * PlaneRangeBytes(plane_index, plane_index + 1);
+  return TilePlanesBytes(unit, tile, plane_index, plane_index + 1);
 }
 
 uint64_t StateLayout::TileBytes(int unit, int tile) const {
-  return TileParameters(unit, tile) * PlaneRangeBytes(0, NumPlanes(unit));
+  return TilePlanesBytes(unit, tile, 0, NumPlanes(unit));
 }
 
 uint64_t StateLayout::PlaneOffset(int unit, int tile, int plane_index) const {
-  return TileParameters(unit, tile) * PlaneRangeBytes(0, plane_index);
+  return TilePlanesBytes(unit, tile, 0, plane_index);
 }
 
 uint64_t StateLayout::GradientBytes(int unit, int tile) const {
@@ -92,7 +116,7 @@ uint64_t StateLayout::GradientBytes(int unit, int tile) const {
 }
 
 uint64_t StateLayout::UnitBytes(int unit) const {
-  return PaddedParameters(unit) * PlaneRangeBytes(0, NumPlanes(unit));
+  return UnitPlanesBytes(unit, 0, NumPlanes(unit));
 }
 
 uint64_t StateLayout::TotalBytes() const {

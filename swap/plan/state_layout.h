@@ -22,21 +22,30 @@ enum class Plane : uint8_t {
   kWeight = 0,    // compute weight, in the run's dtype
   kResidual = 1,  // bf16 runs: the low 16 bits of the fp32 master
   kMaster = 2,    // fp16 runs: the fp32 master
-  kExpAvg = 3,    // Adam's first moment, fp32
-  kExpAvgSq = 4,  // Adam's second moment, fp32
-  kMomentum = 5,  // SGD's momentum buffer, fp32
+  kExpAvg = 3,    // Adam's first moment
+  kExpAvgSq = 4,  // Adam's second moment
+  kMomentum = 5,  // SGD's momentum buffer
   kGradient = 6,  // the rounded gradient, in the run's dtype; not checkpointed
   // What is not of parameters: a unit's input, from its forward to its backward. Not
   // checkpointed either.
   kActivation = 7,
+  // What the moments' 8-bit codes are multiplied by, fp32, one for a block of parameters.
+  kExpAvgScale = 8,
+  kExpAvgSqScale = 9,
+  kMomentumScale = 10,
 };
 
-// "weight", "residual", "master", "exp_avg", "exp_avg_sq", "momentum", "grad", "activation".
+// "weight", "residual", "master", "exp_avg", "exp_avg_sq", "momentum", "grad", "activation",
+// "exp_avg_scale", "exp_avg_sq_scale", "momentum_scale".
 absl::string_view PlaneName(Plane plane);
 
 struct PlaneSpec {
   Plane plane;
-  uint32_t bytes_per_parameter;
+  uint32_t bytes;           // of so many neighbouring parameters:
+  uint32_t parameters = 1;  // a divisor of kParameterAlignment
+
+  // Of `count` parameters, a multiple of `parameters`, side by side.
+  uint64_t BytesOf(uint64_t count) const { return count / parameters * bytes; }
 
   friend bool operator==(const PlaneSpec&, const PlaneSpec&) = default;
 };
@@ -45,9 +54,12 @@ struct PlaneSpec {
 // kParameterAlignment.
 inline constexpr uint64_t kDefaultTileParameters = 256 * 1024;
 
-// Units are padded to a multiple of this many parameters, so that every plane
-// of every tile is a whole number of 4096-byte blocks at 2 bytes a parameter.
+// Units are padded to a multiple of this many parameters, so that a plane of 2 bytes a
+// parameter is a whole number of blocks in every tile.
 inline constexpr uint64_t kParameterAlignment = 2048;
+
+// Every plane of every tile is padded to a multiple of this many bytes.
+inline constexpr uint64_t kPlaneAlignment = 4096;
 
 // Room on storage for what a plan spills beside the state: one slot, not part of a commit.
 struct SpillRoom {
@@ -68,9 +80,9 @@ struct UnitLayout {
 class StateLayout {
  public:
   StateLayout() = default;
-  // REQUIRES: planes[0] is kWeight; the planes are distinct and kGradient is not among
-  // them; bytes per parameter are even and, but for the gradient's, positive;
-  // tile_parameters is a positive multiple of kParameterAlignment.
+  // REQUIRES: planes[0] is kWeight, of an even number of bytes each; the planes are distinct and
+  // kGradient is not among them; their bytes are positive, the gradient's even; tile_parameters is
+  // a positive multiple of kParameterAlignment.
   StateLayout(std::vector<UnitLayout> units, std::vector<PlaneSpec> planes,
               uint32_t gradient_bytes_per_parameter,
               uint64_t tile_parameters = kDefaultTileParameters);
@@ -96,8 +108,11 @@ class StateLayout {
   uint64_t TileBegin(int tile) const { return tile * tile_parameters_; }
   uint64_t TileParameters(int unit, int tile) const;
 
-  // Bytes per parameter over planes [first, last) by index in planes().
-  uint64_t PlaneRangeBytes(int first, int last) const;
+  // Bytes of planes [first, last) by index in planes(): of a unit, of a tile.
+  uint64_t UnitPlanesBytes(int unit, int first, int last) const;
+  uint64_t TilePlanesBytes(int unit, int tile, int first, int last) const;
+  // How far into a unit's plane a tile begins where the plane alone is in memory.
+  uint64_t PlaneBegin(int tile, int plane_index) const;
   // Bytes of one plane, or of all planes, of a tile, and a plane's offset in it.
   uint64_t PlaneBytes(int unit, int tile, int plane_index) const;
   uint64_t TileBytes(int unit, int tile) const;
@@ -118,6 +133,9 @@ class StateLayout {
   friend bool operator==(const StateLayout&, const StateLayout&) = default;
 
  private:
+  // Of planes [first, last) of one tile, with their padding.
+  uint64_t PaddedBytes(uint64_t parameters, int first, int last) const;
+
   std::vector<UnitLayout> units_;
   std::vector<PlaneSpec> planes_;
   uint32_t gradient_bytes_per_parameter_ = 0;

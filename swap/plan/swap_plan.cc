@@ -39,9 +39,9 @@ PlanResidency SwapPlan::Residency() const {
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     const UnitPlacement& placement = placements[unit];
     const uint64_t parameters = layout.PaddedParameters(unit);
-    bytes.weights[static_cast<int>(placement.weight)] += parameters * layout.PlaneRangeBytes(0, 1);
+    bytes.weights[static_cast<int>(placement.weight)] += layout.UnitPlanesBytes(unit, 0, 1);
     bytes.optimizer[static_cast<int>(placement.optimizer)] +=
-        parameters * layout.PlaneRangeBytes(1, layout.NumPlanes(unit));
+        layout.UnitPlanesBytes(unit, 1, layout.NumPlanes(unit));
     bytes.activations[static_cast<int>(activations[unit])] += activation_bytes[unit];
     if (!deferred[unit]) continue;
     bytes.gradients[static_cast<int>(placement.gradient)] +=
@@ -53,12 +53,12 @@ PlanResidency SwapPlan::Residency() const {
 uint64_t SwapPlan::UpdateBytesRead(int unit) const {
   // Nothing where the weight alone is in the store, and at hand.
   const int first = FirstPlaneRead(unit), last = placements[unit].last_nvme_plane;
-  return first < last ? layout.PlaneRangeBytes(first, last) : 0;
+  return first < last ? layout.UnitPlanesBytes(unit, first, last) : 0;
 }
 
 uint64_t SwapPlan::UpdateBytesWritten(int unit) const {
   const UnitPlacement& placement = placements[unit];
-  return layout.PlaneRangeBytes(placement.first_nvme_plane, placement.last_nvme_plane);
+  return layout.UnitPlanesBytes(unit, placement.first_nvme_plane, placement.last_nvme_plane);
 }
 
 std::string SwapPlan::Summary() const {

@@ -245,7 +245,7 @@ struct SwapPlan {
     const int first = placements[unit].first_nvme_plane;
     return first == 0 && weight_at_hand[unit] ? 1 : first;
   }
-  // Bytes of a parameter that an update reads from, and writes to, the store.
+  // Bytes that a unit's update reads from, and writes to, the store.
   uint64_t UpdateBytesRead(int unit) const;
   uint64_t UpdateBytesWritten(int unit) const;
 

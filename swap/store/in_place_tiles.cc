@@ -85,7 +85,7 @@ InPlaceTiles::Opened InPlaceTiles::OpenFile(ModelFile& file, absl::string_view m
 }
 
 std::vector<const FilePiece*> InPlaceTiles::InTile(int unit, int tile) const {
-  const uint64_t begin = layout_.TileBegin(tile) * layout_.planes()[0].bytes_per_parameter;
+  const uint64_t begin = layout_.PlaneBegin(tile, 0);
   const uint64_t end = begin + layout_.PlaneBytes(unit, tile, 0);
   const std::vector<FilePiece>& all = places_.units[unit];
   auto piece = std::partition_point(all.begin(), all.end(), [&](const FilePiece& p) {
@@ -98,7 +98,7 @@ std::vector<const FilePiece*> InPlaceTiles::InTile(int unit, int tile) const {
 
 // What of a unit's piece is in a tile.
 InPlaceTiles::Piece InPlaceTiles::CutToTile(const FilePiece& from, int unit, int tile) const {
-  const uint64_t begin = layout_.TileBegin(tile) * layout_.planes()[0].bytes_per_parameter;
+  const uint64_t begin = layout_.PlaneBegin(tile, 0);
   const uint64_t end = begin + layout_.PlaneBytes(unit, tile, 0);
   const uint64_t first = std::max(begin, from.unit_offset);
   const uint64_t last = std::min(end, from.unit_offset + from.size_bytes);

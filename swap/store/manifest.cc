@@ -69,6 +69,10 @@ void AppendInPlace(const InPlaceUnits& in_place, std::string* body) {
 
 // Of the text that says this.
 int VersionOf(const Manifest& manifest) {
+  const auto& planes = manifest.layout.planes();
+  // Earlier programs take every plane for an even number of bytes a parameter.
+  const auto fine = [](const PlaneSpec& p) { return p.parameters != 1 || p.bytes % 2 != 0; };
+  if (std::any_of(planes.begin(), planes.end(), fine)) return 4;
   if (manifest.in_place.any()) return 3;
   const auto& units = manifest.layout.units();
   const auto frozen = [](const UnitLayout& u) { return u.frozen; };
@@ -84,8 +88,9 @@ std::string EncodeBody(const Manifest& manifest) {
       ",\n\"planes\":[");
   absl::string_view comma = "";
   for (const PlaneSpec& spec : layout.planes()) {
-    absl::StrAppend(&body, comma, "[", static_cast<int>(spec.plane), ",", spec.bytes_per_parameter,
-                    "]");
+    absl::StrAppend(&body, comma, "[", static_cast<int>(spec.plane), ",", spec.bytes);
+    if (spec.parameters != 1) absl::StrAppend(&body, ",", spec.parameters);
+    body.push_back(']');
     comma = ",";
   }
   body.append("],\n\"units\":[");
@@ -150,7 +155,7 @@ constexpr uint64_t kMaxUnitParameters = uint64_t{1} << 44;
 constexpr uint64_t kMaxTotalParameters = uint64_t{1} << 48;
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 60;
 constexpr uint64_t kMaxBytesPerParameter = 8;
-constexpr int kMaxPlanes = static_cast<int>(Plane::kGradient);
+constexpr int kMaxPlanes = static_cast<int>(Plane::kMomentumScale) + 1;
 // The body nests no deeper than tiles -> unit -> tile -> checksums, in an object.
 constexpr int kMaxDepth = 5;
 
@@ -219,6 +224,8 @@ absl::StatusOr<absl::string_view> CheckHeader(absl::string_view text, absl::stri
   return body;
 }
 
+bool IsState(Plane plane) { return plane != Plane::kGradient && plane != Plane::kActivation; }
+
 absl::Status ReadLayout(const Json& body, StateLayout* layout) {
   uint64_t tile_parameters = 0, gradient_bytes = 0;
   if (!body.contains("tile_parameters") ||
@@ -238,17 +245,24 @@ absl::Status ReadLayout(const Json& body, StateLayout* layout) {
   }
   std::vector<PlaneSpec> planes;
   for (const Json& entry : *planes_json) {
-    uint64_t plane = 0, bytes = 0;
-    if (!entry.is_array() || entry.size() != 2 || !ReadUint(entry[0], kMaxPlanes - 1, &plane) ||
-        !ReadUint(entry[1], kMaxBytesPerParameter, &bytes) || bytes == 0 || bytes % 2 != 0) {
+    uint64_t plane = 0, bytes = 0, parameters = 1;
+    const bool shared = entry.is_array() && entry.size() == 3;
+    if (!entry.is_array() || (entry.size() != 2 && !shared) ||
+        !ReadUint(entry[0], kMaxPlanes - 1, &plane) || !IsState(static_cast<Plane>(plane)) ||
+        !ReadUint(entry[1], kMaxBytesPerParameter, &bytes) ||
+        (bytes != 1 && (bytes == 0 || bytes % 2 != 0)) ||
+        (shared && (!ReadUint(entry[2], kParameterAlignment, &parameters) || parameters < 2 ||
+                    kParameterAlignment % parameters != 0))) {
       return Broken("list of planes has an entry that is no plane");
     }
     for (const PlaneSpec& other : planes) {
       if (other.plane == static_cast<Plane>(plane)) return Broken("list of planes repeats one");
     }
-    planes.push_back({static_cast<Plane>(plane), static_cast<uint32_t>(bytes)});
+    planes.push_back({static_cast<Plane>(plane), static_cast<uint32_t>(bytes),
+                      static_cast<uint32_t>(parameters)});
   }
-  if (planes[0].plane != Plane::kWeight) return Broken("first plane is not the weight");
+  if (planes[0].plane != Plane::kWeight || planes[0].bytes == 1 || planes[0].parameters != 1)
+    return Broken("first plane is not the weight");
 
   const Json* units_json = FindArray(body, "units");
   if (units_json == nullptr || units_json->size() > kMaxUnits) {

@@ -22,7 +22,7 @@ namespace spillway {
 
 // Version 2 has units that are frozen, version 3 such as are read in place; without one the text is
 // that of the version before.
-inline constexpr int kManifestVersion = 3;
+inline constexpr int kManifestVersion = 4;
 
 // Tiles begin at multiples of this many bytes.
 inline constexpr uint64_t kStoreAlignment = 4096;

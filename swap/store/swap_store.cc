@@ -94,9 +94,7 @@ void SwapStore::DealTiles(const StoreOptions& options) {
   }
 }
 
-uint64_t SwapStore::PieceBytes(const StateLayout& layout) {
-  return layout.tile_parameters() * layout.planes()[0].bytes_per_parameter;
-}
+uint64_t SwapStore::PieceBytes(const StateLayout& layout) { return layout.PlaneBegin(1, 0); }
 
 std::vector<uint64_t> SwapStore::DealSpilled(const SpillRoom& spill,
                                              const std::vector<double>& rates) {

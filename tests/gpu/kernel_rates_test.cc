@@ -70,8 +70,7 @@ TEST_F(GpuRates, Table) {
     CudaOptimizerTiles tiles(spec, DType::kBFloat16, layout, {{{0, kParameters}}});
     std::vector<std::unique_ptr<GpuBytes>> planes;
     for (const PlaneSpec& plane : layout.planes()) {
-      planes.push_back(
-          std::make_unique<GpuBytes>(std::vector<char>(kParameters * plane.bytes_per_parameter)));
+      planes.push_back(std::make_unique<GpuBytes>(std::vector<char>(plane.BytesOf(kParameters))));
     }
     const GpuBytes largest(4 * kTiles);
     int64_t step = 0;
@@ -80,8 +79,7 @@ TEST_F(GpuRates, Table) {
       for (int tile = 0; tile < kTiles; ++tile) {
         std::vector<char*> pointers;
         for (int p = 0; p < layout.num_planes(); ++p) {
-          pointers.push_back(planes[p]->data() +
-                             layout.TileBegin(tile) * layout.planes()[p].bytes_per_parameter);
+          pointers.push_back(planes[p]->data() + layout.PlaneBegin(tile, p));
         }
         status.Update(
             tiles.UpdateOnDevice(stream,

@@ -65,7 +65,7 @@ struct Tile {
     };
     const uint64_t padded = layout.PaddedParameters(0);
     for (const PlaneSpec& plane : layout.planes()) {
-      planes.emplace_back(padded * plane.bytes_per_parameter);
+      planes.emplace_back(plane.BytesOf(padded));
     }
     for (uint64_t i = 0; i < parameters; ++i) {
       const float master = value(-140);
@@ -73,7 +73,7 @@ struct Tile {
       const uint16_t half = Float16FromFloat(master);
       for (int p = 0; p < layout.num_planes(); ++p) {
         const PlaneSpec& plane = layout.planes()[p];
-        char* to = planes[p].data() + i * plane.bytes_per_parameter;
+        char* to = planes[p].data() + plane.BytesOf(i);
         float moment = value(-149);
         if (plane.plane == Plane::kExpAvgSq) moment = std::abs(moment);
         if (plane.plane == Plane::kResidual) {

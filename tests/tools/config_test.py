@@ -129,11 +129,11 @@ class ConfigTest(CliTest):
         self.assertEqual(lr["overrides"]["value"], 0.01)
 
     def test_trainer_flags_do_the_same(self):
-        ours = self.train(output=self.path("ours"), steps=2, dtype="bf16", betas="0.8,0.9",
+        ours = self.train(output=self.path("ours"), steps=2, dtype="bf16", moments="8bit", betas="0.8,0.9",
                           warmup=1, swap=None, offload=None)
         self.assert_run(ours, 0)
         theirs = run("train", "--model_name_or_path", self.model, "--train_file", self.data,
-                     "--output-dir", self.path("theirs"), "--max_steps", 2, "--bf16",
+                     "--output-dir", self.path("theirs"), "--max_steps", 2, "--bf16", "--optim", "adamw_bnb_8bit",
                      "--adam_beta1", "0.8", "--adam_beta2=0.9", "--warmup_ratio", "0.3",
                      "--per_device_train_batch_size", 2, "--seq_len", 16, "--threads", 1,
                      "--device_memory", "64MiB", "--host_memory", "64MiB")

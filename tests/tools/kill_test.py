@@ -102,7 +102,7 @@ class KillTest(CliTest):
 
     @unittest.skipUnless(KILL_AT_CALL, "SPILLWAY_KILL_AT_CALL is not set")
     def test_at_calls_that_change_files(self):
-        flags = self.run_flags()
+        flags = self.run_flags(moments="8bit")
         resume = flags + ["--resume"]
 
         def begin(words, call=0):

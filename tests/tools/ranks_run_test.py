@@ -104,6 +104,23 @@ class RanksRunTest(RanksCase):
         self.assertNotEqual(expected["digests"], self.reference(3)[0]["digests"])
         self.assert_same(expected, 3, communication_dtype="bf16", shard="none")
 
+    def test_moments_of_8_bits(self):
+        coded = {"moments": "8bit", "dtype": "bf16"}
+        expected, _ = self.reference(2, **coded, steps=6)
+        for placement, mode in zip(self.placements()[1:], MODES):
+            self.assert_same(expected, 2, **coded, steps=6, shard=mode, **placement)
+        # Shards are cut between blocks: the state is the same on any number of ranks.
+        self.begin_afresh()
+        self.go(3, **coded, steps=2, no_export=True)
+        before = self.inspect()
+        for i, ranks in enumerate((1, 2, 4)):
+            job = Job(self, self.command(ranks, **coded, steps=1000000, resume=True))
+            self.wait_for(lambda job=job: "step 3/" in job.said(), job.process)
+            job.kill()
+            self.assertEqual(self.inspect()["digests"], before["digests"], i)
+        refused = self.train(ranks=2, dtype="bf16", steps=6, resume=True)
+        self.assert_run(refused, 2, "moments")
+
     def test_frozen_parameters(self):
         # Units frozen in part and whole, and not at all.
         frozen = {"freeze": "mlp|wte", "train_only": "h\\.1|wte|wpe|ln_f", "steps": 6}

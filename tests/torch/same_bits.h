@@ -57,6 +57,7 @@ class SameBits : public testing::Test {
     options.accumulate = 2;
     options.dtype = dtype;
     options.compute = compute_;
+    options.optimizer.moments = moments_;
     options.clip = clip;
     options.optimizer.learning_rate = 3e-3;
     options.schedule.kind = ScheduleSpec::Kind::kLinear;
@@ -134,6 +135,7 @@ class SameBits : public testing::Test {
   const Model model_ = *BuildDecoder(config_.decoder);
   const ScratchDirectory dir_;
   std::optional<DType> compute_;
+  OptimizerSpec::Moments moments_ = OptimizerSpec::Moments::kFloat32;
   int runs_ = 0;
 };
 

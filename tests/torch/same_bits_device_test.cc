@@ -118,6 +118,10 @@ TEST_F(SameBitsDevice, Bf16) { CheckAll(DType::kBFloat16, 0, 2); }
 TEST_F(SameBitsDevice, Bf16Clipped) { CheckAll(DType::kBFloat16, 0.5, 2); }
 TEST_F(SameBitsDevice, Fp16) { CheckAll(DType::kFloat16, 0, 2); }
 TEST_F(SameBitsDevice, Fp32) { CheckAll(DType::kFloat32, 0, 4); }
+TEST_F(SameBitsDevice, Bf16WithMomentsOf8Bits) {
+  moments_ = OptimizerSpec::Moments::kEightBit;
+  CheckAll(DType::kBFloat16, 0, 2);
+}
 
 TEST_F(SameBitsDevice, SeedsBf16) { CheckSeeds(DType::kBFloat16, 0, 25); }
 TEST_F(SameBitsDevice, SeedsBf16Clipped) { CheckSeeds(DType::kBFloat16, 0.5, 25); }

@@ -158,6 +158,15 @@ TEST_F(SameBitsPlacement, Bf16ClippedMultipliedInFp32) {
   EXPECT_NE(Run(InMemory(DType::kBFloat16, 0.5)).digests, in_fp32.digests);
 }
 TEST_F(SameBitsPlacement, Fp16) { CheckAll(DType::kFloat16, 0, 2, 12); }
+// Residual 2, codes 1 and 1, and two planes of scales that are a block in tiles so small.
+TEST_F(SameBitsPlacement, Bf16WithMomentsOf8Bits) {
+  const RunOutcome full = Run(InMemory(DType::kBFloat16));
+  moments_ = OptimizerSpec::Moments::kEightBit;
+  CheckAll(DType::kBFloat16, 0, 2, 6);
+  const RunOutcome coded = Run(InMemory(DType::kBFloat16));
+  EXPECT_NE(coded.digests, full.digests);
+  EXPECT_NEAR(coded.rows.back()["loss"], full.rows.back()["loss"].get<double>(), 0.01);
+}
 
 // --- Who moves, and who updates.
 
@@ -251,6 +260,10 @@ TEST_F(SameBitsWorkers, Bf16) { CheckAll(DType::kBFloat16, 0); }
 TEST_F(SameBitsWorkers, Fp32) { CheckAll(DType::kFloat32, 0); }
 TEST_F(SameBitsWorkers, Fp16) { CheckAll(DType::kFloat16, 0); }
 TEST_F(SameBitsWorkers, Fp32Clipped) { CheckAll(DType::kFloat32, 0.5); }
+TEST_F(SameBitsWorkers, Fp32WithMomentsOf8Bits) {
+  moments_ = OptimizerSpec::Moments::kEightBit;
+  CheckAll(DType::kFloat32, 0);
+}
 
 TEST_F(SameBits, TwoComputeThreadsAreTheSameInEveryPlacement) {
   TrainOptions memory = InMemory(DType::kBFloat16);

@@ -16,6 +16,7 @@
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/round_body.h"
 #include "engine/cuda/update_body.h"
+#include "engine/numeric/moment_code.h"
 #include "engine/numeric/split_master.h"
 #include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/emulated_kernels.h"
@@ -33,6 +34,8 @@ const OptimizerSpec kSpecs[] = {
     {.kind = Kind::kSgd, .weight_decay = 0.1},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .dampening = 0.3},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
+    {.moments = OptimizerSpec::Moments::kEightBit},
+    {.kind = Kind::kSgd, .moments = OptimizerSpec::Moments::kEightBit, .momentum = 0.9},
 };
 
 // One unit, its tiles' planes and gradient side by side in memory.
@@ -45,8 +48,8 @@ class Unit {
                 tile_parameters),
         tiles_(spec, dtype, layout_, {std::move(decayed)}),
         gradient_(layout_.PaddedParameters(0) * DTypeBytes(dtype)) {
-    for (const PlaneSpec& plane : layout_.planes()) {
-      planes_.emplace_back(layout_.PaddedParameters(0) * plane.bytes_per_parameter);
+    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+      planes_.emplace_back(layout_.UnitPlanesBytes(0, plane, plane + 1));
     }
   }
 
@@ -59,7 +62,16 @@ class Unit {
       SetMaster(i, hard ? std::ldexp(normal(random), static_cast<int>(random() % 140) - 135)
                         : normal(random));
       for (Plane plane : {Plane::kExpAvg, Plane::kExpAvgSq, Plane::kMomentum}) {
-        if (layout_.PlaneIndex(plane) < 0) continue;
+        const int index = layout_.PlaneIndex(plane);
+        if (index < 0) continue;
+        if (layout_.planes()[index].bytes == 1) {
+          Get<uint8_t>(plane)[i] = static_cast<uint8_t>(random());
+          if (i % kMomentBlock == 0) {
+            reinterpret_cast<float*>(planes_[index + 1].data())[i / kMomentBlock] =
+                std::ldexp(1.5f, hard ? -static_cast<int>(random() % 149) : -5);
+          }
+          continue;
+        }
         float value = std::ldexp(normal(random), hard ? -static_cast<int>(random() % 149) : -5);
         if (plane == Plane::kExpAvgSq) value = std::abs(value);
         Get<float>(plane)[i] = value;
@@ -103,8 +115,7 @@ class Unit {
       const uint64_t begin = layout_.TileBegin(tile);
       std::vector<char*> pointers;
       for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-        pointers.push_back(planes_[plane].data() +
-                           begin * layout_.planes()[plane].bytes_per_parameter);
+        pointers.push_back(planes_[plane].data() + layout_.PlaneBegin(tile, plane));
       }
       const TileView view = {.unit = 0,
                              .tile = tile,
@@ -185,11 +196,11 @@ TEST(CudaOptimizerTiles, UpdateHasTheBitsOfTheCpu) {
 TEST(CudaOptimizerTiles, ATileOfManySmallTensorsTakesSeveralLaunches) {
   constexpr uint64_t kParameters = 9000;
   std::vector<ParameterRange> ranges;
-  for (uint64_t begin = 20; begin + 7 < kParameters; begin += 29) {
+  for (uint64_t begin = 20; begin + 7 < kParameters; begin += 20) {
     ranges.push_back({begin, begin + 7});
   }
   std::mt19937 random(2);
-  for (const OptimizerSpec& spec : {kSpecs[0], kSpecs[2]}) {
+  for (const OptimizerSpec& spec : {kSpecs[0], kSpecs[2], kSpecs[5]}) {
     Unit host(spec, DType::kBFloat16, kParameters, ranges, 1 << 20);
     host.Fill(random, 1, false);
     Unit device = host;
@@ -199,8 +210,9 @@ TEST(CudaOptimizerTiles, ATileOfManySmallTensorsTakesSeveralLaunches) {
     ASSERT_TRUE(device.Step(EmulatedStream(), scalars).ok());
     EXPECT_EQ(host.planes(), device.planes());
     const uint64_t boundaries = 2 * ranges.size();
-    EXPECT_EQ(Launches().kernels - before,
+    EXPECT_GE(Launches().kernels - before,
               (boundaries + kUpdateBoundaries) / (kUpdateBoundaries + 1));
+    EXPECT_LE(Launches().kernels - before, boundaries / kUpdateBoundaries + 2);
   }
 }
 

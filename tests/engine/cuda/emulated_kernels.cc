@@ -26,14 +26,34 @@ void ForEachThread(uint64_t blocks, uint32_t threads, Do work) {
   }
 }
 
+// The steps of update_kernel.cu's kernel; where it has a barrier, all threads have come.
+template <DType kDType, UpdateRule kRule, bool kCoded>
+void UpdateBlock(const UpdateArguments& arguments, uint32_t block) {
+  std::vector<UpdateThread<kDType, kRule, kCoded>> threads;
+  uint32_t maxima[2 * kUpdatePerThread] = {};
+  for (uint32_t t = 0; t < kUpdateThreads; ++t) threads.emplace_back(arguments, block, t);
+  for (uint32_t t = kUpdateThreads; t-- > 0;) {
+    const uint32_t bits = threads[t].Update(kSignedMomentCode, kUnsignedMomentCode);
+    *arguments.largest_unstorable_bits = std::max(*arguments.largest_unstorable_bits, bits);
+    for (uint32_t m = 0; m < 2 * kUpdatePerThread; ++m) {
+      maxima[m] = std::max(maxima[m], threads[t].Magnitude(m));
+    }
+  }
+  if constexpr (kCoded) {
+    for (const auto& thread : threads) thread.Store(kSignedMomentCode, kUnsignedMomentCode, maxima);
+  }
+}
+
 template <DType kDType, UpdateRule kRule>
 void Update(const UpdateArguments& arguments) {
-  const uint32_t blocks = (arguments.end - arguments.begin + kUpdatePerBlock - 1) / kUpdatePerBlock;
-  ForEachThread(blocks, kUpdateThreads, [&](uint64_t block, uint32_t thread) {
-    const uint32_t bits =
-        UpdateThread<kDType, kRule>(arguments, static_cast<uint32_t>(block), thread);
-    *arguments.largest_unstorable_bits = std::max(*arguments.largest_unstorable_bits, bits);
-  });
+  uint32_t block = (arguments.end - arguments.begin + kUpdatePerBlock - 1) / kUpdatePerBlock;
+  while (block-- > 0) {
+    if (arguments.planes.codes1 != nullptr) {
+      UpdateBlock<kDType, kRule, true>(arguments, block);
+    } else {
+      UpdateBlock<kDType, kRule, false>(arguments, block);
+    }
+  }
 }
 
 // The steps of round_kernel.cu's kernel; where it has a barrier, all threads have come.

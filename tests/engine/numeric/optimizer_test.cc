@@ -11,12 +11,15 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/numeric/moment_code.h"
 #include "engine/numeric/split_master.h"
+#include "tests/engine/numeric/simd_targets.h"
 
 namespace spillway {
 namespace {
 
 using Kind = OptimizerSpec::Kind;
+using Moments = OptimizerSpec::Moments;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -30,8 +33,8 @@ class Unit {
                 tile_parameters),
         tiles_(spec, dtype, layout_, {std::move(decayed)}),
         gradient_(layout_.PaddedParameters(0) * DTypeBytes(dtype)) {
-    for (const PlaneSpec& plane : layout_.planes()) {
-      planes_.emplace_back(layout_.PaddedParameters(0) * plane.bytes_per_parameter);
+    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
+      planes_.emplace_back(layout_.UnitPlanesBytes(0, plane, plane + 1));
     }
   }
 
@@ -72,8 +75,7 @@ class Unit {
       const uint64_t begin = layout_.TileBegin(tile);
       std::vector<char*> pointers;
       for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-        pointers.push_back(planes_[plane].data() +
-                           begin * layout_.planes()[plane].bytes_per_parameter);
+        pointers.push_back(planes_[plane].data() + layout_.PlaneBegin(tile, plane));
       }
       absl::Status status =
           tiles_.Update({.unit = 0,
@@ -172,6 +174,16 @@ TEST(StatePlanes, FollowDTypeAndOptimizer) {
               ElementsAre(PlaneSpec{Plane::kWeight, 4}, PlaneSpec{Plane::kMomentum, 4}));
 }
 
+TEST(StatePlanes, MomentsOf8BitsHaveScales) {
+  EXPECT_THAT(
+      StatePlanes({.moments = Moments::kEightBit}, DType::kBFloat16),
+      ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kResidual, 2},
+                  PlaneSpec{Plane::kExpAvg, 1}, PlaneSpec{Plane::kExpAvgScale, 4, 256},
+                  PlaneSpec{Plane::kExpAvgSq, 1}, PlaneSpec{Plane::kExpAvgSqScale, 4, 256}));
+  EXPECT_THAT(StatePlanes({.kind = Kind::kSgd, .moments = Moments::kEightBit}, DType::kFloat32),
+              ElementsAre(PlaneSpec{Plane::kWeight, 4}));
+}
+
 void FillRandomly(Unit& unit, uint64_t parameters) {
   for (uint64_t i = 0; i < parameters; ++i) {
     unit.SetMaster(i, std::sin(static_cast<float>(i)) + 1.5f);
@@ -219,6 +231,95 @@ TEST(OptimizerTiles, BitsDoNotDependOnTiling) {
   EXPECT_EQ(small.planes(), large.planes());
 }
 
+// The moments of a unit that keeps them in codes, as numbers.
+std::vector<float> Decoded(Unit& unit, Plane moment, Plane scale, const MomentCode& code) {
+  std::vector<float> values;
+  for (uint64_t i = 0; i < unit.layout().PaddedParameters(0); ++i) {
+    values.push_back(code.values[unit.Get<uint8_t>(moment)[i]] *
+                     unit.Get<float>(scale)[i / kMomentBlock]);
+  }
+  return values;
+}
+
+// A step from coded moments is a step from what they say in fp32, whose moments are coded then:
+// each the nearest of the codes' values times its block's largest magnitude.
+TEST(OptimizerTiles, MomentsInCodesAreUpdatedInFp32) {
+  constexpr uint64_t kParameters = 4000;
+  const std::vector<ParameterRange> decayed = {{10, 300}, {310, 311}, {1000, 4000}};
+  Unit coded({.moments = Moments::kEightBit, .weight_decay = 0.3}, DType::kBFloat16, kParameters,
+             decayed, 1 << 20);
+  FillRandomly(coded, kParameters);
+  for (int64_t step = 1; step <= 5; ++step) {
+    Unit full({.weight_decay = 0.3}, DType::kBFloat16, kParameters, decayed);
+    FillRandomly(full, kParameters);
+    const auto before1 = Decoded(coded, Plane::kExpAvg, Plane::kExpAvgScale, kSignedMomentCode);
+    const auto before2 =
+        Decoded(coded, Plane::kExpAvgSq, Plane::kExpAvgSqScale, kUnsignedMomentCode);
+    for (uint64_t i = 0; i < kParameters; ++i) {
+      full.SetMaster(i, coded.Master(i));
+      full.Get<float>(Plane::kExpAvg)[i] = before1[i];
+      full.Get<float>(Plane::kExpAvgSq)[i] = before2[i];
+    }
+    const UpdateScalars scalars = {.step = step, .learning_rate = 1e-2, .gradient_scale = 0.7};
+    ASSERT_TRUE(coded.Step(scalars).ok());
+    ASSERT_TRUE(full.Step(scalars).ok());
+    const auto after1 = Decoded(coded, Plane::kExpAvg, Plane::kExpAvgScale, kSignedMomentCode);
+    const auto after2 =
+        Decoded(coded, Plane::kExpAvgSq, Plane::kExpAvgSqScale, kUnsignedMomentCode);
+    for (uint64_t i = 0; i < kParameters; ++i) {
+      ASSERT_EQ(coded.Master(i), full.Master(i)) << "step " << step << " " << i;
+      const float scale1 = coded.Get<float>(Plane::kExpAvgScale)[i / kMomentBlock];
+      const float scale2 = coded.Get<float>(Plane::kExpAvgSqScale)[i / kMomentBlock];
+      // Half of what lies between a decade's codes, in the largest decade.
+      ASSERT_NEAR(after1[i], full.Get<float>(Plane::kExpAvg)[i], 0.0071 * scale1) << i;
+      ASSERT_NEAR(after2[i], full.Get<float>(Plane::kExpAvgSq)[i], 0.0036 * scale2) << i;
+      if (i % kMomentBlock != 0) continue;
+      float largest1 = 0, largest2 = 0;
+      for (uint64_t j = i; j < std::min(i + kMomentBlock, kParameters); ++j) {
+        largest1 = std::max(largest1, std::abs(full.Get<float>(Plane::kExpAvg)[j]));
+        largest2 = std::max(largest2, full.Get<float>(Plane::kExpAvgSq)[j]);
+      }
+      ASSERT_EQ(scale1, largest1);
+      ASSERT_EQ(scale2, largest2);
+    }
+  }
+}
+
+TEST(OptimizerTiles, BitsOfCodesDependOnNeitherTilingNorSimdTarget) {
+  constexpr uint64_t kParameters = 9000;
+  const std::vector<ParameterRange> decayed = {{10, 4000}, {4000, 4001}, {5000, 9000}};
+  for (const Kind kind : {Kind::kAdamW, Kind::kAdam, Kind::kSgd}) {
+    const OptimizerSpec spec = {
+        .kind = kind, .moments = Moments::kEightBit, .momentum = kind == Kind::kSgd ? 0.9 : 0};
+    std::vector<std::vector<char>> first;
+    ForEachSimdTarget([&](SimdTarget target) {
+      for (const uint64_t tile : {4096, 1 << 20}) {
+        Unit unit(spec, DType::kBFloat16, kParameters, decayed, tile);
+        FillRandomly(unit, kParameters);
+        for (int64_t step = 1; step <= 3; ++step) {
+          ASSERT_TRUE(unit.Step({.step = step, .learning_rate = 1e-2}).ok());
+        }
+        // Without what pads the scales of a tile.
+        std::vector<std::vector<char>> planes = unit.planes();
+        for (size_t p = 0; p < planes.size(); ++p) {
+          if (unit.layout().planes()[p].parameters == 1) continue;
+          std::vector<char> scales;
+          for (int t = 0; t < unit.layout().NumTiles(0); ++t) {
+            const char* const from = planes[p].data() + unit.layout().PlaneBegin(t, p);
+            scales.insert(
+                scales.end(), from,
+                from + unit.layout().planes()[p].BytesOf(unit.layout().TileParameters(0, t)));
+          }
+          planes[p] = scales;
+        }
+        for (auto& plane : planes) plane.resize(std::min<size_t>(plane.size(), kParameters));
+        if (first.empty()) first = planes;
+        EXPECT_EQ(planes, first) << SimdTargetName(target) << " " << tile;
+      }
+    });
+  }
+}
+
 TEST(OptimizerTiles, DecayOnlyWhatIsListed) {
   constexpr uint64_t kParameters = 7000;
   const std::vector<ParameterRange> decayed = {{0, 3}, {2040, 2060}, {4096, 6144}, {6999, 7000}};
@@ -259,15 +360,17 @@ TEST(OptimizerTiles, ASkippedStepChangesNothing) {
 
 TEST(OptimizerTiles, AMasterThatIsNotFiniteNamesUnitStepAndFirstParameter) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    Unit unit({}, dtype, 5000, {{0, 100}});
-    FillRandomly(unit, 5000);
-    unit.SetGradient(4321, std::numeric_limits<float>::infinity());
-    unit.SetGradient(4400, std::nanf(""));
-    const absl::Status status = unit.Step({.step = 17, .learning_rate = 1e-3});
-    EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
-    EXPECT_THAT(std::string(status.message()),
-                HasSubstr("unit h.3, step 17: parameter 4321 became "));
-    EXPECT_THAT(std::string(status.message()), HasSubstr("learning rate"));
+    for (const Moments moments : {Moments::kFloat32, Moments::kEightBit}) {
+      Unit unit({.moments = moments}, dtype, 5000, {{0, 100}});
+      FillRandomly(unit, 5000);
+      unit.SetGradient(4321, std::numeric_limits<float>::infinity());
+      unit.SetGradient(4400, std::nanf(""));
+      const absl::Status status = unit.Step({.step = 17, .learning_rate = 1e-3});
+      EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+      EXPECT_THAT(std::string(status.message()),
+                  HasSubstr("unit h.3, step 17: parameter 4321 became "));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("learning rate"));
+    }
   }
 }
 

@@ -34,7 +34,7 @@ class RandomRequests {
     if (OneIn(4)) planes = {{Plane::kWeight, 4}};
     planes.push_back({Plane::kExpAvg, 4});
     planes.push_back({Plane::kExpAvgSq, 4});
-    const uint32_t gradient = planes[0].bytes_per_parameter;
+    const uint32_t gradient = planes[0].bytes;
     request.layout = StateLayout(layout, planes, gradient, 2048ull * Between(4, 64));
     ScheduleModel model;
     model.borrows.resize(units);

@@ -27,9 +27,10 @@ TEST(StateLayout, UnitsArePaddedAndCutIntoTiles) {
 
 TEST(StateLayout, PlanesOfATileLieSideBySide) {
   const StateLayout layout({{"a", 10000}}, Bf16Adam(), 2, 4096);
-  EXPECT_EQ(layout.PlaneRangeBytes(0, 4), 12);
-  EXPECT_EQ(layout.PlaneRangeBytes(1, 3), 6);
-  EXPECT_EQ(layout.PlaneRangeBytes(2, 2), 0);
+  const uint64_t padded = layout.PaddedParameters(0);
+  EXPECT_EQ(layout.UnitPlanesBytes(0, 0, 4), 12 * padded);
+  EXPECT_EQ(layout.UnitPlanesBytes(0, 1, 3), 6 * padded);
+  EXPECT_EQ(layout.UnitPlanesBytes(0, 2, 2), 0);
   EXPECT_EQ(layout.PlaneOffset(0, 0, 0), 0);
   EXPECT_EQ(layout.PlaneOffset(0, 0, 2), 4096 * 4);
   EXPECT_EQ(layout.PlaneOffset(0, 2, 2), 2048 * 4);
@@ -38,6 +39,22 @@ TEST(StateLayout, PlanesOfATileLieSideBySide) {
   EXPECT_EQ(layout.GradientBytes(0, 2), 2048 * 2);
   EXPECT_EQ(layout.MaxTileBytes(), 4096 * 12);
   EXPECT_EQ(layout.MaxGradientTileBytes(), 4096 * 2);
+}
+
+TEST(StateLayout, EveryPlaneOfATileIsWholeBlocks) {
+  const StateLayout layout(
+      {{"a", 10000}}, {{Plane::kWeight, 2}, {Plane::kExpAvg, 1}, {Plane::kExpAvgScale, 4, 256}}, 2,
+      4096);
+  EXPECT_EQ(layout.PlaneBytes(0, 0, 1), 4096);
+  EXPECT_EQ(layout.PlaneBytes(0, 2, 1), 4096);  // of 2048 parameters
+  EXPECT_EQ(layout.PlaneBytes(0, 0, 2), 4096);  // of 16 scales
+  EXPECT_EQ(layout.PlaneOffset(0, 2, 2), 2 * 4096);
+  EXPECT_EQ(layout.TileBytes(0, 0), 4 * 4096);
+  EXPECT_EQ(layout.TileBytes(0, 2), 3 * 4096);
+  EXPECT_EQ(layout.PlaneBegin(2, 2), 2 * 4096);
+  EXPECT_EQ(layout.UnitPlanesBytes(0, 1, 3), 6 * 4096);
+  EXPECT_EQ(layout.UnitBytes(0), 11 * 4096);
+  EXPECT_EQ(layout.planes()[2].BytesOf(512), 8);
 }
 
 TEST(StateLayout, AFrozenUnitHasItsWeightsAlone) {

@@ -78,7 +78,7 @@ TEST(Manifest, EveryTruncationIsNoticed) {
 
 TEST(Manifest, AnotherVersionIsNotDamage) {
   const std::string text = Encode(Example());
-  for (const char* version : {"4 ", "10 ", "0 ", "01 "}) {
+  for (const char* version : {"5 ", "10 ", "0 ", "01 "}) {
     const std::string other =
         absl::StrReplaceAll(text, {{"manifest 1 ", absl::StrCat("manifest ", version)}});
     const absl::Status status = DecodeManifest(other, "/run/manifest").status();
@@ -108,6 +108,28 @@ TEST(Manifest, WhatIsFrozenMakesItVersion2) {
   }
   EXPECT_FALSE(
       DecodeManifest(Seal(absl::StrReplaceAll(Body(text), {{"frozen", "cold"}})), "m").ok());
+}
+
+TEST(Manifest, PlanesOfLessThanTwoBytesMakeItVersion4) {
+  Manifest manifest = Example();
+  std::vector<PlaneSpec> planes = manifest.layout.planes();
+  planes[1] = {Plane::kExpAvg, 1};
+  planes[2] = {Plane::kExpAvgScale, 4, 256};
+  manifest.layout = StateLayout(manifest.layout.units(), planes, 2, 2048);
+  const std::string text = Encode(manifest);
+  EXPECT_THAT(text, testing::StartsWith("spillway-manifest 4 "));
+  EXPECT_THAT(text, HasSubstr("[[0,2],[3,1],[8,4,256]]"));
+  const auto decoded = DecodeManifest(text, "m");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, manifest);
+  const auto wrong = DecodeManifest(absl::StrReplaceAll(text, {{"manifest 4", "manifest 3"}}), "m");
+  EXPECT_EQ(wrong.status().code(), absl::StatusCode::kDataLoss) << wrong.status();
+  for (const char* spec : {"[8,4,0]", "[8,4,1]", "[8,4,3]", "[8,4,4096]", "[8,3,256]", "[7,1]"}) {
+    const std::string body = absl::StrReplaceAll(Body(text), {{"[8,4,256]", spec}});
+    EXPECT_THAT(std::string(DecodeManifest(Seal(body), "m").status().message()),
+                HasSubstr("no plane"))
+        << spec;
+  }
 }
 
 TEST(Manifest, TextThatIsNotUtf8IsRefusedWhenWriting) {
