@@ -10,7 +10,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/data/char_tokenizer.h"
+#include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenizer.h"
+#include "engine/numeric/moment_code.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/update_loops.h"
@@ -56,6 +59,28 @@ void AdamW(benchmark::State& state, SimdTarget target, DType dtype) {
   ResetSimdTargetForTest();
   state.SetItemsProcessed(state.iterations() * kParameters);
   state.SetBytesProcessed(state.iterations() * kParameters * AdamBytes(dtype));
+}
+
+void AdamWOfCodes(benchmark::State& state, SimdTarget target, DType dtype) {
+  SetSimdTargetForTest(target);
+  Tile tile;
+  std::vector<uint8_t> codes1(kParameters), codes2(kParameters);
+  std::vector<float> scales1(kParameters / kMomentBlock, 1), scales2 = scales1;
+  UpdatePlanes planes = tile.PlanesOf(dtype);
+  planes.moment1 = planes.moment2 = nullptr;
+  planes.codes1 = codes1.data();
+  planes.codes2 = codes2.data();
+  planes.scales1 = scales1.data();
+  planes.scales2 = scales2.data();
+  const UpdateConstants same = {1, 0.999f, 0, 0.1f, 0.999f, 0.001f, 1, 1e-8f, -1e-4f, 0, 1};
+  const UpdateConstants constants[2] = {same, same};
+  const std::vector<UpdatePiece> whole = {{0, kParameters, true}};
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        UpdateCodedParameters(dtype, UpdateRule::kAdamW, planes, whole, constants));
+  }
+  ResetSimdTargetForTest();
+  state.SetItemsProcessed(state.iterations() * kParameters);
 }
 
 void Round(benchmark::State& state, SimdTarget target, DType dtype) {
@@ -180,6 +205,7 @@ void RegisterLoops() {
     for (const DType dtype : kDTypes) {
       const std::string name = absl::StrCat("/", SimdTargetName(target), "/", DTypeName(dtype));
       benchmark::RegisterBenchmark(("AdamW" + name).c_str(), AdamW, target, dtype);
+      benchmark::RegisterBenchmark(("AdamWOfCodes" + name).c_str(), AdamWOfCodes, target, dtype);
       benchmark::RegisterBenchmark(("Round" + name).c_str(), Round, target, dtype);
       benchmark::RegisterBenchmark(("Accumulate" + name).c_str(), Accumulate, target, dtype);
     }

@@ -8,6 +8,7 @@
 
 #include "io/checksum.h"
 #include "io/checksum_avx2.h"
+#include "io/create_io_engine.h"
 #include "io/io_engine.h"
 
 namespace spillway {

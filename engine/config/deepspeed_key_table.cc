@@ -48,7 +48,8 @@ const std::vector<KeyRule>& DeepSpeedKeyRules() {
       {"/optimizer/params/bias_correction", kOnly, "[true]", kOtherNumbers},
       {"/optimizer/params/amsgrad", kOnly, "[false]", "it keeps one more state a parameter"},
       {"/optimizer/params/maximize", kOnly, "[false]", kOtherNumbers},
-      {"/optimizer/params/fp32_optimizer_states", kOnly, "[true]", "moments are fp32"},
+      {"/optimizer/params/fp32_optimizer_states", kOnly, "[true]",
+       "moments are fp32, or of 8 bits with --moments 8bit"},
       {"/optimizer/params/max_grad_norm", kOnly, "[0]", "use gradient_clipping"},
       // Of optimizers whose type is refused.
       {"/optimizer/params/freeze_step", kRefused, {}, kOtherOptimizer},
@@ -105,7 +106,8 @@ const std::vector<KeyRule>& DeepSpeedKeyRules() {
       {"/bf16/check_grad_overflow", kNoEffect},
       {"/bf16/check_overflow", kNoEffect},
       {"/bf16/bf16_master_weights_and_grads", kOnly, "[false]", "masters are fp32"},
-      {"/bf16/bf16_optimizer_states", kOnly, "[false]", "moments are fp32"},
+      {"/bf16/bf16_optimizer_states", kOnly, "[false]",
+       "moments are fp32, or of 8 bits with --moments 8bit"},
       {"/bfloat16", kBlock},
       {"/bfloat16/enabled", kHonoured},
 
