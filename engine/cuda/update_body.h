@@ -115,10 +115,14 @@ class UpdateThread {
       // Blocks are whole in memory, and one that has no parameter to update stays as it is.
       if (i - i % kMomentBlock >= arguments_.end) continue;
       if constexpr (kMoment1) {
-        StoreOne<true>(code1, moment1_[k], maxima[2 * k], i, planes.codes1, planes.scales1);
+        StoreOne(maxima[2 * k], i, planes.codes1, planes.scales1,
+                 [&](float scale) { return MomentCodeOf<true>(code1, moment1_[k], scale); });
       }
       if constexpr (kMoment2) {
-        StoreOne<false>(code2, moment2_[k], maxima[2 * k + 1], i, planes.codes2, planes.scales2);
+        const uint32_t bits =
+            MixedBits((planes.first_word + i) ^ arguments_.constants.rounding_key);
+        StoreOne(maxima[2 * k + 1], i, planes.codes2, planes.scales2,
+                 [&](float scale) { return DitheredCodeOf(code2, moment2_[k], scale, bits); });
       }
     }
   }
@@ -141,13 +145,11 @@ class UpdateThread {
     if constexpr (kMoment2) moment2_[k] = code2.values[planes.codes2[i]] * planes.scales2[block];
   }
 
-  template <bool kSigned>
-  static SPILLWAY_ALWAYS_INLINE void StoreOne(const MomentCode& code, float moment,
-                                              uint32_t maximum, uint32_t i, uint8_t* codes,
-                                              float* scales) {
+  template <typename CodeOf>
+  static SPILLWAY_ALWAYS_INLINE void StoreOne(uint32_t maximum, uint32_t i, uint8_t* codes,
+                                              float* scales, const CodeOf& code_of) {
     const float scale = FloatOfBits(maximum);
-    const float divisor = maximum == 0 ? 1.0f : scale;
-    codes[i] = static_cast<uint8_t>(MomentCodeOf<kSigned>(code, moment, divisor));
+    codes[i] = static_cast<uint8_t>(code_of(maximum == 0 ? 1.0f : scale));
     if (i % kMomentBlock == 0) scales[i / kMomentBlock] = scale;
   }
 

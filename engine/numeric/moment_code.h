@@ -4,8 +4,10 @@
 // The multiples are bitsandbytes' dynamic map (create_dynamic_map of bitsandbytes 0.50; Dettmers
 // et al., 2022): seven decades, each twice as finely divided as the one below. Signed for a
 // first moment or a momentum, unsigned for a second moment. Bits are given back by
-// multiplying, and a number is stored as the nearest of the 256: no error is larger than
-// bitsandbytes'.
+// multiplying. A first moment is stored as the nearest of the 256: no error is larger than
+// bitsandbytes'. A second moment is stored as one of its two neighbours, the nearer more often, so
+// that it is right on average: in a step it moves by a thousandth, a tenth of what lies between two
+// codes, and the nearest would be where it was, for as long as no gradient is large.
 //
 // For the CPU's loops and the GPU's kernels alike: nothing but arithmetic.
 #pragma once
@@ -104,6 +106,29 @@ SPILLWAY_ALWAYS_INLINE uint32_t MomentCodeOf(const MomentCode& code, float value
   if constexpr (!kSigned) return rank;
   const uint32_t down = rank < code.largest_down ? rank : code.largest_down;
   return bits >> 31 != 0 ? code.zero - down : code.zero + rank;
+}
+
+// 32 bits that look random, of where a number is and when: the finalizer of a hash
+// (github.com/skeeto/hash-prospector, "lowbias32").
+SPILLWAY_ALWAYS_INLINE uint32_t MixedBits(uint32_t word) {
+  word = (word ^ (word >> 16)) * 0x7feb352d;
+  word = (word ^ (word >> 15)) * 0x846ca68b;
+  return word ^ (word >> 16);
+}
+
+// One of the two codes around value / scale (unsigned codes): the upper one with the part of the
+// way that the value is beyond the lower. What is not zero never becomes it: updates are divided
+// by it. REQUIRES: as MomentCodeOf.
+SPILLWAY_ALWAYS_INLINE uint32_t DitheredCodeOf(const MomentCode& code, float value, float scale,
+                                               uint32_t random_bits) {
+  const float quotient = value / scale;
+  const uint32_t nearest = MomentCodeOf<false>(code, value, scale);
+  const uint32_t lower = nearest - (code.values[nearest] > quotient ? 1 : 0);
+  const uint32_t upper = lower < 255 ? lower + 1 : 255;
+  const float begin = code.values[lower & 0xff], width = code.values[upper & 0xff] - begin;
+  const bool vanishes = lower == 0 && quotient > 0;
+  const float part = static_cast<float>(static_cast<int32_t>(random_bits >> 8)) * 0x1p-24f;
+  return vanishes || part * width < quotient - begin ? upper & 0xff : lower & 0xff;
 }
 
 }  // namespace spillway

@@ -67,12 +67,19 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
 }
 
 OptimizerTiles::OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
-                               std::vector<std::vector<ParameterRange>> decayed)
-    : spec_(spec), dtype_(dtype), layout_(layout), decayed_(std::move(decayed)) {
+                               std::vector<std::vector<ParameterRange>> decayed,
+                               MomentRounding rounding)
+    : spec_(spec),
+      dtype_(dtype),
+      layout_(layout),
+      decayed_(std::move(decayed)),
+      rounding_(std::move(rounding)) {
   SPILLWAY_CHECK(ValidateOptimizer(spec).ok());
   SPILLWAY_CHECK(layout_.planes() == StatePlanes(spec_, dtype_));
   SPILLWAY_CHECK(layout_.gradient_bytes_per_parameter() == DTypeBytes(dtype_));
   SPILLWAY_CHECK(decayed_.size() == layout_.units().size());
+  SPILLWAY_CHECK(rounding_.first_parameters.empty() ||
+                 rounding_.first_parameters.size() == layout_.units().size());
   for (const std::vector<ParameterRange>& ranges : decayed_) {
     uint64_t previous_end = 0;
     for (const ParameterRange& range : ranges) {
@@ -135,6 +142,10 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   c.negative_step_size = static_cast<float>(-(lr / bias_correction1));
   c.momentum = static_cast<float>(spec_.momentum);
   c.one_minus_dampening = static_cast<float>(scalars.step == 1 ? 1 : 1 - spec_.dampening);
+  c.rounding_key = MixedBits(MixedBits(static_cast<uint32_t>(rounding_.seed)) ^
+                             static_cast<uint32_t>(rounding_.seed >> 32)) ^
+                   MixedBits(static_cast<uint32_t>(scalars.step) + 0x9e3779b9);
+  c.rounding_key = MixedBits(c.rounding_key);
   return c;
 }
 
@@ -190,6 +201,9 @@ UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t begin, uint
     planes.codes2 = static_cast<uint8_t*>(moment2);
     planes.scales1 = static_cast<float*>(plane(sgd ? Plane::kMomentumScale : Plane::kExpAvgScale));
     planes.scales2 = static_cast<float*>(plane(Plane::kExpAvgSqScale));
+    const auto& firsts = rounding_.first_parameters;
+    const uint64_t first = (firsts.empty() ? 0 : firsts[tile.unit]) + tile.first_parameter + begin;
+    planes.first_word = static_cast<uint32_t>(first) + MixedBits(tile.unit + 1);
   }
   return planes;
 }

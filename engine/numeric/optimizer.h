@@ -68,6 +68,14 @@ struct ParameterRange {
   friend bool operator==(const ParameterRange&, const ParameterRange&) = default;
 };
 
+// What second moments of 8 bits are rounded by, so that it is random and yet the same wherever a
+// parameter is updated.
+struct MomentRounding {
+  uint64_t seed = 0;
+  // By unit: which of the whole unit's parameters its first is, of a rank's shard. Empty: 0.
+  std::vector<uint64_t> first_parameters = {};
+};
+
 // The update of every tile of a model. Immutable: any number of threads.
 class OptimizerTiles : public TileCompute {
  public:
@@ -75,7 +83,7 @@ class OptimizerTiles : public TileCompute {
   // REQUIRES: the spec is valid; layout.planes() == StatePlanes(spec, dtype), the
   // gradient has the dtype's bytes; one entry of `decayed` a unit.
   OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
-                 std::vector<std::vector<ParameterRange>> decayed);
+                 std::vector<std::vector<ParameterRange>> decayed, MomentRounding rounding = {});
 
   // The sum of squares is that of the rounded values, in double over 16 virtual lanes
   // (lane = parameter index mod 16), the lanes added in order 0..15 at the end.
@@ -113,6 +121,7 @@ class OptimizerTiles : public TileCompute {
   DType dtype_;
   StateLayout layout_;
   std::vector<std::vector<ParameterRange>> decayed_;
+  MomentRounding rounding_;
 };
 
 }  // namespace spillway

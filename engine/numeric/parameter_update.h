@@ -27,6 +27,7 @@ struct UpdateConstants {
   float negative_step_size;  // -lr / bias_correction1; SGD: -lr
   float momentum;
   float one_minus_dampening;  // 1 in the first step
+  uint32_t rounding_key = 0;  // of second moments in codes: the same in the run's step alone
 };
 
 // The planes of `count` neighbouring parameters; unused ones are null. None overlap. Moments
@@ -43,6 +44,7 @@ struct UpdatePlanes {
   uint8_t* codes2 = nullptr;
   float* scales1 = nullptr;  // one a block of kMomentBlock parameters
   float* scales2 = nullptr;
+  uint32_t first_word = 0;  // of codes: what tells the first parameter from all others of a model
 };
 
 constexpr bool HasMoment1(UpdateRule rule) { return rule != UpdateRule::kSgd; }

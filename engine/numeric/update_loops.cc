@@ -42,7 +42,8 @@ SPILLWAY_ALWAYS_INLINE void Decode(const MomentCode& code, const uint8_t* codes,
 
 template <bool kSigned>
 SPILLWAY_ALWAYS_INLINE void Encode(const MomentCode& code, const float* values,
-                                   uint8_t* __restrict codes, float* scale) {
+                                   uint8_t* __restrict codes, float* scale, uint32_t first_word,
+                                   uint32_t key) {
   uint32_t largest = 0;
   for (uint32_t i = 0; i < kMomentBlock; ++i) {
     const uint32_t magnitude = BitsOf(values[i]) & 0x7fffffff;
@@ -53,7 +54,12 @@ SPILLWAY_ALWAYS_INLINE void Encode(const MomentCode& code, const float* values,
   const float divisor = largest == 0 ? 1.0f : *scale;
 #pragma GCC ivdep
   for (uint32_t i = 0; i < kMomentBlock; ++i) {
-    codes[i] = static_cast<uint8_t>(MomentCodeOf<kSigned>(code, values[i], divisor));
+    if constexpr (kSigned) {
+      codes[i] = static_cast<uint8_t>(MomentCodeOf<true>(code, values[i], divisor));
+    } else {
+      codes[i] = static_cast<uint8_t>(
+          DitheredCodeOf(code, values[i], divisor, MixedBits((first_word + i) ^ key)));
+    }
   }
 }
 
@@ -91,10 +97,12 @@ struct CodedUpdateLoop {
         largest = bits > largest ? bits : largest;
       }
       if constexpr (HasMoment1(kRule)) {
-        Encode<true>(kSignedMomentCode, moment1, planes.codes1 + begin, planes.scales1 + block);
+        Encode<true>(kSignedMomentCode, moment1, planes.codes1 + begin, planes.scales1 + block, 0,
+                     0);
       }
       if constexpr (HasMoment2(kRule)) {
-        Encode<false>(kUnsignedMomentCode, moment2, planes.codes2 + begin, planes.scales2 + block);
+        Encode<false>(kUnsignedMomentCode, moment2, planes.codes2 + begin, planes.scales2 + block,
+                      planes.first_word + static_cast<uint32_t>(begin), constants->rounding_key);
       }
     }
     return largest;

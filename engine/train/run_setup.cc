@@ -171,11 +171,16 @@ absl::Status RunSetup::TakeMemory(RunPlan& run, const SwapManagerOptions& manage
   ASSIGN_OR_RETURN(books_, host_budget_->Reserve(run.book_bytes, "the swap manager's books"));
   ASSIGN_OR_RETURN(host_arena_, Arena::Create(swaps.host_arena_bytes, host_budget_.get(), device));
   ASSIGN_OR_RETURN(device_arena_, device_arena(swaps.device_arena_bytes));
+  const ShardGrid grid = GridOf(options);
+  std::vector<uint64_t> first_parameters;
+  for (const UnitLayout& unit : run.whole_layout.units()) {
+    first_parameters.push_back(grid.size == 1 ? 0 : grid.ShardBegin(unit.parameters));
+  }
   // On any other device, and in the host's memory, these compute as OptimizerTiles do.
   optimizer_ = std::make_unique<CudaOptimizerTiles>(
       options.optimizer, options.dtype, layout,
-      ShardRanges(DecayedRanges(context_.model, options.optimizer.decay), run.whole_layout,
-                  GridOf(options)));
+      ShardRanges(DecayedRanges(context_.model, options.optimizer.decay), run.whole_layout, grid),
+      MomentRounding{options.seed, std::move(first_parameters)});
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));

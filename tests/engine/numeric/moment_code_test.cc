@@ -57,6 +57,36 @@ TEST(MomentCode, NoOtherCodeIsNearer) {
   }
 }
 
+TEST(MomentCode, ADitheredValueIsRightOnAverage) {
+  const MomentCode& code = kUnsignedMomentCode;
+  for (const float value : {0.9f, 0.15f, 0.0123f, 3e-4f, 2.5e-6f}) {
+    const float scale = 7;
+    double sum = 0;
+    uint32_t least = 255, most = 0;
+    constexpr int kDraws = 100000;
+    for (int i = 0; i < kDraws; ++i) {
+      const uint32_t drawn = DitheredCodeOf(code, value * scale, scale, MixedBits(i));
+      sum += code.values[drawn];
+      least = std::min(least, drawn), most = std::max(most, drawn);
+    }
+    EXPECT_EQ(most, least + 1) << value;
+    EXPECT_LE(code.values[least], value);
+    EXPECT_GE(code.values[most], value);
+    // Ten standard deviations of the mean, at most.
+    EXPECT_NEAR(sum / kDraws, value, 10 * (code.values[most] - code.values[least]) / 600) << value;
+  }
+}
+
+TEST(MomentCode, WhatNeedsNoRoundingIsNotDithered) {
+  for (uint32_t i = 0; i < 1000; ++i) {
+    for (const uint32_t at : {0, 1, 77, 254, 255}) {
+      EXPECT_EQ(
+          DitheredCodeOf(kUnsignedMomentCode, kUnsignedMomentCode.values[at], 1, MixedBits(i)), at);
+    }
+    EXPECT_EQ(DitheredCodeOf(kUnsignedMomentCode, 1e-12f, 1, MixedBits(i)), 1);
+  }
+}
+
 TEST(MomentCode, WhatIsDividedByItsScaleMayBeSubnormal) {
   const float tiny = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(CodeOf(true, tiny, tiny), 255);
@@ -69,6 +99,7 @@ TEST(MomentCode, WhatIsNotFiniteHasSomeCode) {
   for (const float value : {infinity, -infinity, std::nanf("")}) {
     EXPECT_LT(CodeOf(true, value, infinity), 256);
     EXPECT_LT(CodeOf(false, value, 1), 256);
+    EXPECT_LT(DitheredCodeOf(kUnsignedMomentCode, value, infinity, 0x12345678), 256);
   }
 }
 
