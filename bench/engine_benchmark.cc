@@ -28,59 +28,48 @@ constexpr SimdTarget kTargets[] = {SimdTarget::kBaseline, SimdTarget::kAvx2, Sim
 
 // The planes of one tile, zero: no loop's time depends on its values.
 struct Tile {
-  UpdatePlanes PlanesOf(DType dtype) {
-    return {weight.data(),
-            dtype == DType::kBFloat16 ? residual.data() : nullptr,
-            dtype == DType::kFloat16 ? master.data() : nullptr,
-            moment1.data(),
-            moment2.data(),
-            gradient.data(),
-            kParameters};
+  UpdatePlanes Planes() {
+    return {.weight = weight.data(),
+            .residual = residual.data(),
+            .master = master.data(),
+            .moment1 = moment1.data(),
+            .moment2 = moment2.data(),
+            .gradient = gradient.data(),
+            .count = kParameters,
+            .scales1 = scales1.data(),
+            .scales2 = scales2.data()};
   }
   std::vector<float> weight = std::vector<float>(kParameters);
   std::vector<uint16_t> residual = std::vector<uint16_t>(kParameters);
   std::vector<float> master = weight, moment1 = weight, moment2 = weight, gradient = weight;
+  std::vector<float> scales1 = std::vector<float>(kParameters / kMomentBlock, 1), scales2 = scales1;
 };
 
 // Read and written of a parameter by AdamW.
-uint64_t AdamBytes(DType dtype) {
-  const uint64_t own = dtype == DType::kFloat32 ? 4 : dtype == DType::kBFloat16 ? 4 : 6;
-  return 2 * (own + 8) + DTypeBytes(dtype);
+double AdamBytes(WeightFormat weights, MomentFormat moments) {
+  const double own = weights == WeightFormat::kBFloat16Alone ? 2
+                     : weights == WeightFormat::kFloat16     ? 6
+                                                             : 4;
+  const double moment = moments == MomentFormat::kFloat32    ? 4
+                        : moments == MomentFormat::kBFloat16 ? 2
+                                                             : 1 + 4.0 / kMomentBlock;
+  return 2 * (own + 2 * moment) + DTypeBytes(DTypeOf(weights));
 }
 
-void AdamW(benchmark::State& state, SimdTarget target, DType dtype) {
+void AdamW(benchmark::State& state, SimdTarget target, WeightFormat weights, MomentFormat moments) {
   SetSimdTargetForTest(target);
   Tile tile;
-  const UpdateConstants constants = {1, 0.999f, 0, 0.1f, 0.999f, 0.001f, 1, 1e-8f, -1e-4f, 0, 1};
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(
-        UpdateParameters(dtype, UpdateRule::kAdamW, tile.PlanesOf(dtype), constants));
-  }
-  ResetSimdTargetForTest();
-  state.SetItemsProcessed(state.iterations() * kParameters);
-  state.SetBytesProcessed(state.iterations() * kParameters * AdamBytes(dtype));
-}
-
-void AdamWOfCodes(benchmark::State& state, SimdTarget target, DType dtype) {
-  SetSimdTargetForTest(target);
-  Tile tile;
-  std::vector<uint8_t> codes1(kParameters), codes2(kParameters);
-  std::vector<float> scales1(kParameters / kMomentBlock, 1), scales2 = scales1;
-  UpdatePlanes planes = tile.PlanesOf(dtype);
-  planes.moment1 = planes.moment2 = nullptr;
-  planes.codes1 = codes1.data();
-  planes.codes2 = codes2.data();
-  planes.scales1 = scales1.data();
-  planes.scales2 = scales2.data();
   const UpdateConstants same = {1, 0.999f, 0, 0.1f, 0.999f, 0.001f, 1, 1e-8f, -1e-4f, 0, 1};
   const UpdateConstants constants[2] = {same, same};
   const std::vector<UpdatePiece> whole = {{0, kParameters, true}};
   for (auto _ : state) {
     benchmark::DoNotOptimize(
-        UpdateCodedParameters(dtype, UpdateRule::kAdamW, planes, whole, constants));
+        UpdateParameters({weights, UpdateRule::kAdamW, moments}, tile.Planes(), whole, constants));
   }
   ResetSimdTargetForTest();
   state.SetItemsProcessed(state.iterations() * kParameters);
+  state.SetBytesProcessed(static_cast<int64_t>(static_cast<double>(state.iterations()) *
+                                               kParameters * AdamBytes(weights, moments)));
 }
 
 void Round(benchmark::State& state, SimdTarget target, DType dtype) {
@@ -202,10 +191,20 @@ BENCHMARK_CAPTURE(Encode, bpe, "bpe")->Unit(benchmark::kMillisecond);
 void RegisterLoops() {
   for (const SimdTarget target : kTargets) {
     if (!SimdTargetSupported(target)) continue;
+    for (const auto& [kept, format] : {std::pair{"fp32", WeightFormat::kFloat32},
+                                       {"bf16", WeightFormat::kBFloat16},
+                                       {"fp16", WeightFormat::kFloat16},
+                                       {"bf16 alone", WeightFormat::kBFloat16Alone}}) {
+      for (const MomentFormat moments :
+           {MomentFormat::kFloat32, MomentFormat::kBFloat16, MomentFormat::kEightBit}) {
+        benchmark::RegisterBenchmark(absl::StrCat("AdamW/", SimdTargetName(target), "/", kept, "/",
+                                                  MomentFormatName(moments))
+                                         .c_str(),
+                                     AdamW, target, format, moments);
+      }
+    }
     for (const DType dtype : kDTypes) {
       const std::string name = absl::StrCat("/", SimdTargetName(target), "/", DTypeName(dtype));
-      benchmark::RegisterBenchmark(("AdamW" + name).c_str(), AdamW, target, dtype);
-      benchmark::RegisterBenchmark(("AdamWOfCodes" + name).c_str(), AdamWOfCodes, target, dtype);
       benchmark::RegisterBenchmark(("Round" + name).c_str(), Round, target, dtype);
       benchmark::RegisterBenchmark(("Accumulate" + name).c_str(), Accumulate, target, dtype);
     }

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Steps with moments of 8 bits beside steps with fp32's: a shape of GPT-2's on NVMe, in turns.
+"""Steps with narrower state beside steps with fp32 moments: a shape of GPT-2's on NVMe, in turns.
 
   python3 bench/moments.py [--program build/release/spillway] [--work out/moments] [--layers 16]
-                           [--rounds 5] [--steps 4] [--json FILE] [-- TRAIN FLAGS]
+                           [--rounds 5] [--steps 4] [--kinds 8bit,bf16,none] [--json FILE] [-- TRAIN FLAGS]
+
+--kinds: --moments 8bit, --moments bf16, and `none`: --moments bf16 --master none.
 
 A round trains --steps steps with each; the first two of each warm up and are not counted. Prints of
 each kind the median seconds of a step, bytes read and written a parameter and step, and bytes of
-state a parameter in the store, then the ratio of each round and their median. 16 layers of 1600 take
+state a parameter in the store, then the ratios of each round and their medians. 16 layers of 1600 take
 11 GB of disk (--no-commit keeps one copy of the state).
 """
 import argparse
@@ -19,7 +21,8 @@ import struct
 import subprocess
 import sys
 
-KINDS = ("fp32", "8bit")
+FLAGS = {"fp32": [], "8bit": ["--moments", "8bit"], "bf16": ["--moments", "bf16"],
+         "none": ["--moments", "bf16", "--master", "none"]}
 
 
 def prepare(args):
@@ -53,7 +56,7 @@ def train(args, kind, parameters):
          "--data", os.path.join(args.work, "tokens.bin"), "--output", output, "--swap", swap,
          "--offload", "nvme", "--seq-len", "64", "--micro-batch", "1", "--steps", str(args.steps),
          "--device-memory", "500MiB", "--host-memory", "1500MiB", "--no-export", "--no-commit",
-         "--moments", kind, *args.flags], stderr=subprocess.PIPE, text=True)
+         *FLAGS[kind], *args.flags], stderr=subprocess.PIPE, text=True)
     stored = 0
     lines = []
     for line in process.stderr:
@@ -77,23 +80,29 @@ def main():
     parser.add_argument("--layers", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=4)
+    parser.add_argument("--kinds", default="8bit")
     parser.add_argument("--json")
     parser.add_argument("flags", nargs="*")
     args = parser.parse_args()
     if args.steps < 3:
         sys.exit("--steps must be 3 or more: two warm up")
+    kinds = ["fp32"] + args.kinds.split(",")
+    if not set(kinds) <= set(FLAGS):
+        sys.exit("--kinds must be of 8bit, bf16, none")
     parameters = prepare(args)
     print(f"{parameters / 1e6:.0f}M parameters, 1 x 64 tokens")
-    found = {kind: [] for kind in KINDS}
+    found = {kind: [] for kind in kinds}
     for number in range(args.rounds):
-        for kind in KINDS if number % 2 == 0 else KINDS[::-1]:
+        for kind in kinds if number % 2 == 0 else kinds[::-1]:
             found[kind].append(train(args, kind, parameters))
             one = found[kind][-1]
             print(f"round {number + 1}  {kind}  {one['seconds']:.2f} s  {one['read']:.2f} B read and "
                   f"{one['written']:.2f} B written a parameter, {one['stored']:.2f} B stored", flush=True)
-    ratios = [eight["seconds"] / full["seconds"] for full, eight in zip(found["fp32"], found["8bit"])]
-    print("8bit / fp32 " + " ".join(f"{ratio:.3f}" for ratio in ratios)
-          + f", median {statistics.median(ratios):.3f}")
+    ratios = {kind: [one["seconds"] / full["seconds"] for full, one in zip(found["fp32"], found[kind])]
+              for kind in kinds[1:]}
+    for kind, all_rounds in ratios.items():
+        print(f"{kind} / fp32 " + " ".join(f"{ratio:.3f}" for ratio in all_rounds)
+              + f", median {statistics.median(all_rounds):.3f}")
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
             json.dump({"parameters": parameters, "rounds": found, "ratios": ratios}, file, indent=1)

@@ -88,13 +88,15 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--pad-to-max-length", f.pad_to_max_length,
        "pad samples to --seq-len, and not to the longest of a micro-batch")
       ->expected(0, 1);
-  text("--dtype", f.dtype, "bf16, fp16 or fp32; masters are fp32");
+  text("--dtype", f.dtype, "bf16, fp16 or fp32");
   text("--compute", f.compute,
        "in which matrices are multiplied: auto (the dtype where the processor has instructions "
        "for it, else fp32), fp32 or bf16");
   text("--optimizer", f.optimizer, "adamw, adam or sgd");
   text("--moments", f.moments,
-       "in which the optimizer's moments are kept: fp32, or 8bit (a quarter of the bytes)");
+       "in which the optimizer's moments are kept: fp32, bf16, or 8bit (a quarter of the bytes)");
+  text("--master", f.master,
+       "fp32, or none: bf16 weights alone, which updates are rounded into at random");
   text("--lr", f.lr, "learning rate (5e-5)");
   text("--betas", f.betas, "0.9,0.999");
   text("--eps", f.eps, "1e-8");

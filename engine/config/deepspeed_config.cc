@@ -158,6 +158,7 @@ class BlockReader {
     }
     in_.Boolean("/bf16/enabled", &config_.bf16);
     in_.Boolean("/fp16/enabled", &config_.fp16);
+    ReadNarrowState();
     if (config_.bf16.value.value_or(false) && config_.fp16.value.value_or(false)) {
       in_.Refuse(config_.fp16.where,
                  absl::StrCat("'fp16.enabled' and '", config_.bf16.key, "' (", config_.bf16.where,
@@ -169,6 +170,20 @@ class BlockReader {
     in_.Integer("/fp16/loss_scale_window", 1, kMost, &config_.loss_scale_window);
     in_.Integer("/fp16/hysteresis", 1, kMost, &config_.hysteresis);
     in_.Boolean("/fp16/consecutive_hysteresis", &config_.consecutive_hysteresis);
+  }
+
+  // What DeepSpeed's bf16 block says of the state beside the weights.
+  void ReadNarrowState() {
+    Setting<bool> no_masters, narrow_moments;
+    in_.Boolean("/bf16/bf16_master_weights_and_grads", &no_masters);
+    in_.Boolean("/bf16/bf16_optimizer_states", &narrow_moments);
+    if (!config_.bf16.value.value_or(config_.bf16.is_auto())) return;
+    if (no_masters.value.value_or(false)) {
+      config_.masters = {false, no_masters.key, no_masters.where};
+    }
+    if (narrow_moments.value.value_or(false)) {
+      config_.moments = {MomentFormat::kBFloat16, narrow_moments.key, narrow_moments.where};
+    }
   }
 
   void ReadOffload(const std::string& block, Setting<Offload>* device,

@@ -49,7 +49,7 @@ const std::vector<KeyRule>& DeepSpeedKeyRules() {
       {"/optimizer/params/amsgrad", kOnly, "[false]", "it keeps one more state a parameter"},
       {"/optimizer/params/maximize", kOnly, "[false]", kOtherNumbers},
       {"/optimizer/params/fp32_optimizer_states", kOnly, "[true]",
-       "moments are fp32, or of 8 bits with --moments 8bit"},
+       "moments are what --moments says"},
       {"/optimizer/params/max_grad_norm", kOnly, "[0]", "use gradient_clipping"},
       // Of optimizers whose type is refused.
       {"/optimizer/params/freeze_step", kRefused, {}, kOtherOptimizer},
@@ -105,9 +105,8 @@ const std::vector<KeyRule>& DeepSpeedKeyRules() {
       // Either way: a gradient that is not finite stops the run, and nothing else differs.
       {"/bf16/check_grad_overflow", kNoEffect},
       {"/bf16/check_overflow", kNoEffect},
-      {"/bf16/bf16_master_weights_and_grads", kOnly, "[false]", "masters are fp32"},
-      {"/bf16/bf16_optimizer_states", kOnly, "[false]",
-       "moments are fp32, or of 8 bits with --moments 8bit"},
+      {"/bf16/bf16_master_weights_and_grads", kHonoured},
+      {"/bf16/bf16_optimizer_states", kHonoured},
       {"/bfloat16", kBlock},
       {"/bfloat16/enabled", kHonoured},
 

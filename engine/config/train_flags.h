@@ -14,8 +14,8 @@ struct TrainFlags {
   std::vector<std::string> data, eval_data;
   Text text_keys, label_key;
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
-  Text dtype, compute, optimizer, moments, lr, betas, eps, weight_decay, decay, momentum, clip,
-      warmup, schedule, freeze, train_only, base_dtype;
+  Text dtype, compute, optimizer, moments, master, lr, betas, eps, weight_decay, decay, momentum,
+      clip, warmup, schedule, freeze, train_only, base_dtype;
   Text lora_r, lora_alpha, lora_dropout, lora_targets, use_rslora, lora_bias, modules_to_save,
       layers_to_transform, peft_config, adapter;
   Text device, threads, device_memory, host_memory;

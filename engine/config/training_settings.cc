@@ -200,12 +200,17 @@ void TrainingSettings::ResolveOptimizer() {
                             {"adamw_torch_fused", Kind::kAdamW},
                             {"adamw_8bit", Kind::kAdamW},
                             {"adamw_bnb_8bit", Kind::kAdamW}});
-  using Moments = OptimizerSpec::Moments;
   // The Trainer's names of optimizers say what their moments are.
   const bool named_8bit = flags_.optimizer && absl::EndsWith(*flags_.optimizer, "8bit");
-  spec.moments = Choice<Moments>("moments", flags_.moments, {},
-                                 named_8bit ? Moments::kEightBit : Moments::kFloat32,
-                                 {{"fp32", Moments::kFloat32}, {"8bit", Moments::kEightBit}});
+  spec.moments = Choice<MomentFormat>("moments", flags_.moments,
+                                      named_8bit ? Setting<MomentFormat>() : file_.moments,
+                                      named_8bit ? MomentFormat::kEightBit : MomentFormat::kFloat32,
+                                      {{"fp32", MomentFormat::kFloat32},
+                                       {"bf16", MomentFormat::kBFloat16},
+                                       {"8bit", MomentFormat::kEightBit}});
+  spec.masters =
+      Choice<bool>("master", flags_.master, file_.masters, true, {{"fp32", true}, {"none", false}});
+  Fail(CheckMasters(spec, config_.train.dtype));
   const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
   const bool decoupled = spec.kind == Kind::kAdamW;
 

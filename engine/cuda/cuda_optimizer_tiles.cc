@@ -45,11 +45,11 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
     return absl::OkStatus();
   }
   SPILLWAY_CHECK(tile.parameters <= UINT32_MAX);
-  UpdateArguments arguments = {.planes = PlanesOf(tile, 0, tile.parameters),
+  UpdateArguments arguments = {.planes = PlanesOf(tile, tile.parameters),
                                .constants = ConstantsOf(scalars, true),
                                .largest_unstorable_bits = largest_magnitude};
   const auto launch = [&] {
-    return LaunchStatus("updating tiles", LaunchUpdate(native_stream, dtype(), rule(), arguments));
+    return LaunchStatus("updating tiles", LaunchUpdate(native_stream, kind(), arguments));
   };
   const std::vector<UpdatePiece> pieces = PiecesOf(tile);
   for (size_t i = 0; i < pieces.size();) {
@@ -69,7 +69,7 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
       }
       end = pieces[i].end;
     }
-    if (coded() && i < pieces.size()) {
+    if (arguments.planes.scales1 != nullptr && i < pieces.size()) {
       // The next launch begins with a block of moments.
       end -= end % kMomentBlock;
       while (i > 0 && pieces[i - 1].end > end) --i;

@@ -6,14 +6,9 @@
 
 #include "engine/cuda/kernels.h"
 #include "engine/numeric/number_formats.h"
+#include "engine/numeric/update_kind.h"
 
 namespace spillway {
-
-// A value that is a template argument: decltype(x)::kValue.
-template <auto kConstant>
-struct Constant {
-  static constexpr auto kValue = kConstant;
-};
 
 // Puts a kernel (a __global__ function of one argument, by value) into the stream.
 LaunchError LaunchKernel(void* stream, const void* kernel, uint64_t blocks, uint32_t threads,

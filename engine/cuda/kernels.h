@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "engine/numeric/number_formats.h"
-#include "engine/numeric/parameter_update.h"
+#include "engine/numeric/update_kind.h"
 
 namespace spillway {
 
@@ -25,8 +25,7 @@ struct RoundArguments;
 struct UpdateArguments;
 
 // The arguments are those of update_body.h, round_body.h, accumulate_body.h, dropout_body.h.
-LaunchError LaunchUpdate(void* stream, DType dtype, UpdateRule rule,
-                         const UpdateArguments& arguments);
+LaunchError LaunchUpdate(void* stream, const UpdateKind& kind, const UpdateArguments& arguments);
 LaunchError LaunchRound(void* stream, DType dtype, const RoundArguments& arguments);
 LaunchError LaunchAccumulate(void* stream, DType dtype, bool first,
                              const AccumulateArguments& arguments);

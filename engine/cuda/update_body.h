@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/number_formats.h"
@@ -44,7 +45,7 @@ SPILLWAY_ALWAYS_INLINE bool DecaysAt(const UpdateArguments& arguments, uint32_t 
 // One thread's parameters. Moments in codes have a scale a kMomentBlock parameters, which one
 // round (one k) of a block of threads takes together, so that they come in two turns with a
 // maximum over all threads of the block between. REQUIRES there: `begin` begins such a block.
-template <DType kDType, UpdateRule kRule, bool kCoded>
+template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 class UpdateThread {
  public:
   SPILLWAY_ALWAYS_INLINE UpdateThread(const UpdateArguments& arguments, uint32_t block,
@@ -56,6 +57,8 @@ class UpdateThread {
     const UpdatePlanes& planes = arguments_.planes;
     Stored* const weights = static_cast<Stored*>(planes.weight);
     const Stored* const gradients = static_cast<const Stored*>(planes.gradient);
+    Moment* const moments1 = static_cast<Moment*>(planes.moment1);
+    Moment* const moments2 = static_cast<Moment*>(planes.moment2);
     Stored weight[kUpdatePerThread], gradient[kUpdatePerThread];
     uint16_t residual[kUpdatePerThread] = {};
     float master[kUpdatePerThread] = {};
@@ -70,8 +73,8 @@ class UpdateThread {
       gradient[k] = gradients[i];
       if constexpr (kResidual) residual[k] = planes.residual[i];
       if constexpr (kMaster) master[k] = planes.master[i];
-      if constexpr (kMoment1 && !kCoded) moment1_[k] = planes.moment1[i];
-      if constexpr (kMoment2 && !kCoded) moment2_[k] = planes.moment2[i];
+      if constexpr (kMoment1 && !kCoded) moment1_[k] = moments1[i];
+      if constexpr (kMoment2 && !kCoded) moment2_[k] = moments2[i];
     }
     uint32_t largest = 0;
 #if defined(__CUDA_ARCH__)
@@ -85,14 +88,15 @@ class UpdateThread {
         constants.decay_factor = 1;
         constants.weight_decay = 0;
       }
-      const uint32_t bits = UpdateParameter<kDType, kRule>(weight, residual, master, moment1_,
-                                                           moment2_, gradient, k, constants);
-      if (bits >= FirstUnstorableMagnitude(kDType) && bits > largest) largest = bits;
+      const uint32_t bits =
+          UpdateParameter<kFormat, kRule>(weight, residual, master, moment1_, moment2_, gradient, k,
+                                          planes.first_word + i, constants);
+      if (bits >= FirstUnstorableMagnitude(kFormat) && bits > largest) largest = bits;
       weights[i] = weight[k];
       if constexpr (kResidual) planes.residual[i] = residual[k];
       if constexpr (kMaster) planes.master[i] = master[k];
-      if constexpr (kMoment1 && !kCoded) planes.moment1[i] = moment1_[k];
-      if constexpr (kMoment2 && !kCoded) planes.moment2[i] = moment2_[k];
+      if constexpr (kMoment1 && !kCoded) moments1[i] = moment1_[k];
+      if constexpr (kMoment2 && !kCoded) moments2[i] = moment2_[k];
     }
     return largest;
   }
@@ -115,22 +119,24 @@ class UpdateThread {
       // Blocks are whole in memory, and one that has no parameter to update stays as it is.
       if (i - i % kMomentBlock >= arguments_.end) continue;
       if constexpr (kMoment1) {
-        StoreOne(maxima[2 * k], i, planes.codes1, planes.scales1,
+        StoreOne(maxima[2 * k], i, planes.moment1, planes.scales1,
                  [&](float scale) { return MomentCodeOf<true>(code1, moment1_[k], scale); });
       }
       if constexpr (kMoment2) {
         const uint32_t bits =
             MixedBits((planes.first_word + i) ^ arguments_.constants.rounding_key);
-        StoreOne(maxima[2 * k + 1], i, planes.codes2, planes.scales2,
+        StoreOne(maxima[2 * k + 1], i, planes.moment2, planes.scales2,
                  [&](float scale) { return DitheredCodeOf(code2, moment2_[k], scale, bits); });
       }
     }
   }
 
  private:
-  using Stored = typename Number<kDType>::Stored;
-  static constexpr bool kResidual = kDType == DType::kBFloat16;
-  static constexpr bool kMaster = kDType == DType::kFloat16;
+  using Stored = typename Number<DTypeOf(kFormat)>::Stored;
+  using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
+  static constexpr bool kCoded = kMoments == MomentFormat::kEightBit;
+  static constexpr bool kResidual = kFormat == WeightFormat::kBFloat16;
+  static constexpr bool kMaster = kFormat == WeightFormat::kFloat16;
   static constexpr bool kMoment1 = HasMoment1(kRule);
   static constexpr bool kMoment2 = HasMoment2(kRule);
 
@@ -141,21 +147,24 @@ class UpdateThread {
     const UpdatePlanes& planes = arguments_.planes;
     const uint32_t i = At(k), block = i / kMomentBlock;
     if (i - i % kMomentBlock >= arguments_.end) return;
-    if constexpr (kMoment1) moment1_[k] = code1.values[planes.codes1[i]] * planes.scales1[block];
-    if constexpr (kMoment2) moment2_[k] = code2.values[planes.codes2[i]] * planes.scales2[block];
+    const auto value = [&](const MomentCode& code, const void* codes, const float* scales) {
+      return code.values[static_cast<const uint8_t*>(codes)[i]] * scales[block];
+    };
+    if constexpr (kMoment1) moment1_[k] = value(code1, planes.moment1, planes.scales1);
+    if constexpr (kMoment2) moment2_[k] = value(code2, planes.moment2, planes.scales2);
   }
 
   template <typename CodeOf>
-  static SPILLWAY_ALWAYS_INLINE void StoreOne(uint32_t maximum, uint32_t i, uint8_t* codes,
+  static SPILLWAY_ALWAYS_INLINE void StoreOne(uint32_t maximum, uint32_t i, void* codes,
                                               float* scales, const CodeOf& code_of) {
     const float scale = FloatOfBits(maximum);
-    codes[i] = static_cast<uint8_t>(code_of(maximum == 0 ? 1.0f : scale));
+    static_cast<uint8_t*>(codes)[i] = static_cast<uint8_t>(code_of(maximum == 0 ? 1.0f : scale));
     if (i % kMomentBlock == 0) scales[i / kMomentBlock] = scale;
   }
 
   const UpdateArguments& arguments_;
   const uint32_t first_;
-  float moment1_[kUpdatePerThread] = {}, moment2_[kUpdatePerThread] = {};
+  Moment moment1_[kUpdatePerThread] = {}, moment2_[kUpdatePerThread] = {};
 };
 
 }  // namespace spillway

@@ -10,14 +10,14 @@ namespace {
 __device__ const MomentCode device_code1 = kSignedMomentCode;
 __device__ const MomentCode device_code2 = kUnsignedMomentCode;
 
-template <DType kDType, UpdateRule kRule, bool kCoded>
+template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 __global__ void __launch_bounds__(kUpdateThreads)
     UpdateKernel(const __grid_constant__ UpdateArguments arguments) {
-  UpdateThread<kDType, kRule, kCoded> thread(arguments, blockIdx.x, threadIdx.x);
+  UpdateThread<kFormat, kRule, kMoments> thread(arguments, blockIdx.x, threadIdx.x);
   const uint32_t unstorable = thread.Update(device_code1, device_code2);
   // Only in a run that is about to end.
   if (unstorable != 0) atomicMax(arguments.largest_unstorable_bits, unstorable);
-  if constexpr (kCoded) {
+  if constexpr (kMoments == MomentFormat::kEightBit) {
     constexpr uint32_t kMaxima = 2 * kUpdatePerThread;
     __shared__ uint32_t shared[kMaxima];
     if (threadIdx.x < kMaxima) shared[threadIdx.x] = 0;
@@ -33,37 +33,15 @@ __global__ void __launch_bounds__(kUpdateThreads)
   }
 }
 
-template <typename Run>
-void ForRule(UpdateRule rule, Run run) {
-  switch (rule) {
-    case UpdateRule::kAdamW:
-      return run(Constant<UpdateRule::kAdamW>());
-    case UpdateRule::kAdam:
-      return run(Constant<UpdateRule::kAdam>());
-    case UpdateRule::kSgd:
-      return run(Constant<UpdateRule::kSgd>());
-    case UpdateRule::kSgdMomentum:
-      return run(Constant<UpdateRule::kSgdMomentum>());
-    case UpdateRule::kSgdNesterov:
-      return run(Constant<UpdateRule::kSgdNesterov>());
-  }
-}
-
 }  // namespace
 
-LaunchError LaunchUpdate(void* stream, DType dtype, UpdateRule rule,
-                         const UpdateArguments& arguments) {
+LaunchError LaunchUpdate(void* stream, const UpdateKind& kind, const UpdateArguments& arguments) {
   const uint32_t blocks = (arguments.end - arguments.begin + kUpdatePerBlock - 1) / kUpdatePerBlock;
   if (blocks == 0) return nullptr;
-  const void* kernel = nullptr;
-  ForDType(dtype, [&](auto dtype_constant) {
-    ForRule(rule, [&](auto rule_constant) {
-      constexpr DType kDType = decltype(dtype_constant)::kValue;
-      constexpr UpdateRule kRule = decltype(rule_constant)::kValue;
-      kernel = arguments.planes.codes1 != nullptr
-                   ? reinterpret_cast<const void*>(&UpdateKernel<kDType, kRule, true>)
-                   : reinterpret_cast<const void*>(&UpdateKernel<kDType, kRule, false>);
-    });
+  const void* const kernel = ForUpdateKind(kind, [](auto weights, auto rule, auto moments) {
+    return reinterpret_cast<const void*>(
+        &UpdateKernel<decltype(weights)::kValue, decltype(rule)::kValue,
+                      decltype(moments)::kValue>);
   });
   return LaunchKernel(stream, kernel, blocks, kUpdateThreads, &arguments);
 }

@@ -108,14 +108,6 @@ SPILLWAY_ALWAYS_INLINE uint32_t MomentCodeOf(const MomentCode& code, float value
   return bits >> 31 != 0 ? code.zero - down : code.zero + rank;
 }
 
-// 32 bits that look random, of where a number is and when: the finalizer of a hash
-// (github.com/skeeto/hash-prospector, "lowbias32").
-SPILLWAY_ALWAYS_INLINE uint32_t MixedBits(uint32_t word) {
-  word = (word ^ (word >> 16)) * 0x7feb352d;
-  word = (word ^ (word >> 15)) * 0x846ca68b;
-  return word ^ (word >> 16);
-}
-
 // One of the two codes around value / scale (unsigned codes): the upper one with the part of the
 // way that the value is beyond the lower. What is not zero never becomes it: updates are divided
 // by it. REQUIRES: as MomentCodeOf.

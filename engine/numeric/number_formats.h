@@ -39,6 +39,24 @@ SPILLWAY_ALWAYS_INLINE uint16_t BFloat16FromFloat(float value) {
   return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
 }
 
+// One of the two bf16 around the value, each with the probability that makes it right on average
+// (stochastic rounding), as the upper half of `random_bits` has it. What is exact stays; NaN as
+// above.
+SPILLWAY_ALWAYS_INLINE uint16_t DitheredBFloat16(float value, uint32_t random_bits) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t rounded = (bits + (random_bits >> 16)) >> 16;
+  const uint32_t quiet_nan = (bits >> 16) | 0x40;
+  return static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded);
+}
+
+// 32 bits that look random, of where a number is and when: the finalizer of a hash
+// (github.com/skeeto/hash-prospector, "lowbias32").
+SPILLWAY_ALWAYS_INLINE uint32_t MixedBits(uint32_t word) {
+  word = (word ^ (word >> 16)) * 0x7feb352d;
+  word = (word ^ (word >> 15)) * 0x846ca68b;
+  return word ^ (word >> 16);
+}
+
 // Exact, subnormals included.
 SPILLWAY_ALWAYS_INLINE float FloatFromFloat16(uint16_t half) {
   const uint32_t sign = (uint32_t{half} & 0x8000) << 16;

@@ -25,6 +25,18 @@ absl::Status RequireRange(absl::string_view field, double value, double low, dou
 
 }  // namespace
 
+std::string MomentFormatName(MomentFormat moments) {
+  switch (moments) {
+    case MomentFormat::kFloat32:
+      return "fp32";
+    case MomentFormat::kBFloat16:
+      return "bf16";
+    case MomentFormat::kEightBit:
+      return "8bit";
+  }
+  SPILLWAY_CHECK(false);
+}
+
 absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
   constexpr double kHuge = 1e31;  // beyond what flags and files take
   absl::Status status;
@@ -42,19 +54,41 @@ absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
   return status;
 }
 
+WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return WeightFormat::kFloat32;
+    case DType::kBFloat16:
+      return spec.masters ? WeightFormat::kBFloat16 : WeightFormat::kBFloat16Alone;
+    case DType::kFloat16:
+      return WeightFormat::kFloat16;
+  }
+  SPILLWAY_CHECK(false);
+}
+
+absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype) {
+  if (spec.masters || dtype == DType::kBFloat16) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      dtype == DType::kFloat32
+          ? "--master none: weights in fp32 are their own masters; leave it out, or train in bf16 "
+            "(--dtype bf16)"
+          : "--master none: fp16 is too narrow to be trained without masters; use --dtype bf16");
+}
+
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
   std::vector<PlaneSpec> planes = {{Plane::kWeight, DTypeBytes(dtype)}};
-  if (dtype == DType::kBFloat16) {
-    planes.push_back({Plane::kResidual, 2});
-  } else if (dtype == DType::kFloat16) {
-    planes.push_back({Plane::kMaster, 4});
-  }
+  const WeightFormat format = WeightFormatOf(spec, dtype);
+  if (format == WeightFormat::kBFloat16) planes.push_back({Plane::kResidual, 2});
+  if (format == WeightFormat::kFloat16) planes.push_back({Plane::kMaster, 4});
   const auto add = [&](Plane moment, Plane scale) {
-    if (spec.moments == OptimizerSpec::Moments::kFloat32) {
-      planes.push_back({moment, 4});
-    } else {
-      planes.push_back({moment, 1});
-      planes.push_back({scale, 4, kMomentBlock});
+    switch (spec.moments) {
+      case MomentFormat::kFloat32:
+        return planes.push_back({moment, 4});
+      case MomentFormat::kBFloat16:
+        return planes.push_back({moment, 2});
+      case MomentFormat::kEightBit:
+        planes.push_back({moment, 1});
+        planes.push_back({scale, 4, kMomentBlock});
     }
   };
   if (spec.kind != OptimizerKind::kSgd) {
@@ -68,7 +102,7 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
 
 OptimizerTiles::OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
                                std::vector<std::vector<ParameterRange>> decayed,
-                               MomentRounding rounding)
+                               UpdateRounding rounding)
     : spec_(spec),
       dtype_(dtype),
       layout_(layout),
@@ -105,19 +139,15 @@ GradientPartial OptimizerTiles::Learn(int unit, int tile, uint64_t parameters,
   return partial;
 }
 
-UpdateRule OptimizerTiles::rule() const {
-  switch (spec_.kind) {
-    case OptimizerKind::kAdamW:
-      return UpdateRule::kAdamW;
-    case OptimizerKind::kAdam:
-      return UpdateRule::kAdam;
-    case OptimizerKind::kSgd:
-      if (spec_.momentum == 0) {
-        return UpdateRule::kSgd;
-      }
-      return spec_.nesterov ? UpdateRule::kSgdNesterov : UpdateRule::kSgdMomentum;
+UpdateKind OptimizerTiles::kind() const {
+  UpdateKind kind = {WeightFormatOf(spec_, dtype_), UpdateRule::kAdamW, spec_.moments};
+  if (spec_.kind == OptimizerKind::kAdam) kind.rule = UpdateRule::kAdam;
+  if (spec_.kind == OptimizerKind::kSgd) {
+    kind.rule = spec_.momentum == 0 ? UpdateRule::kSgd
+                : spec_.nesterov    ? UpdateRule::kSgdNesterov
+                                    : UpdateRule::kSgdMomentum;
   }
-  SPILLWAY_CHECK(false);
+  return kind;
 }
 
 // torch's first SGD step takes the gradient as the buffer, which is a zero buffer without
@@ -149,10 +179,6 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   return c;
 }
 
-bool OptimizerTiles::coded() const {
-  return spec_.moments != OptimizerSpec::Moments::kFloat32 && HasMoment1(rule());
-}
-
 std::vector<UpdatePiece> OptimizerTiles::PiecesOf(const TileView& tile) const {
   const uint64_t first = tile.first_parameter;
   const uint64_t end = std::min(first + tile.parameters, layout_.units()[tile.unit].parameters);
@@ -178,47 +204,26 @@ std::vector<UpdatePiece> OptimizerTiles::PiecesOf(const TileView& tile) const {
   return pieces;
 }
 
-UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const {
+UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t count) const {
   const auto plane = [&](Plane which) -> void* {
     const int index = layout_.PlaneIndex(which);
-    if (index < 0) return nullptr;
-    return tile.planes[index] + layout_.planes()[index].BytesOf(begin);
+    return index < 0 ? nullptr : tile.planes[index];
   };
   const bool sgd = spec_.kind == OptimizerKind::kSgd;
-  void* const moment1 = plane(sgd ? Plane::kMomentum : Plane::kExpAvg);
-  void* const moment2 = plane(Plane::kExpAvgSq);
-  UpdatePlanes planes = {
+  const auto& firsts = rounding_.first_parameters;
+  const uint64_t first = (firsts.empty() ? 0 : firsts[tile.unit]) + tile.first_parameter;
+  return {
       .weight = plane(Plane::kWeight),
       .residual = static_cast<uint16_t*>(plane(Plane::kResidual)),
       .master = static_cast<float*>(plane(Plane::kMaster)),
-      .moment1 = coded() ? nullptr : static_cast<float*>(moment1),
-      .moment2 = coded() ? nullptr : static_cast<float*>(moment2),
-      .gradient = static_cast<const char*>(tile.gradient) + begin * DTypeBytes(dtype_),
-      .count = end - begin,
+      .moment1 = plane(sgd ? Plane::kMomentum : Plane::kExpAvg),
+      .moment2 = plane(Plane::kExpAvgSq),
+      .gradient = tile.gradient,
+      .count = count,
+      .scales1 = static_cast<float*>(plane(sgd ? Plane::kMomentumScale : Plane::kExpAvgScale)),
+      .scales2 = static_cast<float*>(plane(Plane::kExpAvgSqScale)),
+      .first_word = static_cast<uint32_t>(first) + MixedBits(tile.unit + 1),
   };
-  if (coded()) {
-    planes.codes1 = static_cast<uint8_t*>(moment1);
-    planes.codes2 = static_cast<uint8_t*>(moment2);
-    planes.scales1 = static_cast<float*>(plane(sgd ? Plane::kMomentumScale : Plane::kExpAvgScale));
-    planes.scales2 = static_cast<float*>(plane(Plane::kExpAvgSqScale));
-    const auto& firsts = rounding_.first_parameters;
-    const uint64_t first = (firsts.empty() ? 0 : firsts[tile.unit]) + tile.first_parameter + begin;
-    planes.first_word = static_cast<uint32_t>(first) + MixedBits(tile.unit + 1);
-  }
-  return planes;
-}
-
-absl::Status OptimizerTiles::Unstorable(const TileView& tile, const UpdateScalars& scalars,
-                                        const UpdatePlanes& planes,
-                                        uint64_t first_parameter) const {
-  float value = 0;
-  const uint64_t index = FindUnstorable(dtype_, planes, &value);
-  return absl::OutOfRangeError(absl::StrFormat(
-      "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the learning "
-      "rate, warm it up, or clip gradients",
-      layout_.units()[tile.unit].name, scalars.step, first_parameter + index,
-      // The sign of a NaN depends on the processor.
-      std::isnan(value) ? std::abs(value) : value, DTypeName(dtype_)));
 }
 
 absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& scalars) {
@@ -226,29 +231,27 @@ absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& s
     return absl::OkStatus();
   }
   const UpdateConstants constants[2] = {ConstantsOf(scalars, false), ConstantsOf(scalars, true)};
-  if (coded()) {
-    const UpdatePlanes planes = PlanesOf(tile, 0, tile.parameters);
-    return CheckUpdated(tile, scalars,
-                        UpdateCodedParameters(dtype_, rule(), planes, PiecesOf(tile), constants));
-  }
-  for (const UpdatePiece& piece : PiecesOf(tile)) {
-    const UpdatePlanes planes = PlanesOf(tile, piece.begin, piece.end);
-    const uint32_t largest = UpdateParameters(dtype_, rule(), planes, constants[piece.decays]);
-    if (largest >= FirstUnstorableMagnitude(dtype_)) {
-      return Unstorable(tile, scalars, planes, tile.first_parameter + piece.begin);
-    }
-  }
-  return absl::OkStatus();
+  return CheckUpdated(
+      tile, scalars,
+      UpdateParameters(kind(), PlanesOf(tile, tile.parameters), PiecesOf(tile), constants));
 }
 
 absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScalars& scalars,
                                           uint32_t largest_magnitude) {
-  if (scalars.skip || largest_magnitude < FirstUnstorableMagnitude(dtype_)) {
+  const WeightFormat format = kind().weights;
+  if (scalars.skip || largest_magnitude < FirstUnstorableMagnitude(format)) {
     return absl::OkStatus();
   }
   const std::vector<UpdatePiece> pieces = PiecesOf(tile);
-  return Unstorable(tile, scalars, PlanesOf(tile, 0, pieces.empty() ? 0 : pieces.back().end),
-                    tile.first_parameter);
+  float value = 0;
+  const uint64_t index =
+      FindUnstorable(format, PlanesOf(tile, pieces.empty() ? 0 : pieces.back().end), &value);
+  return absl::OutOfRangeError(absl::StrFormat(
+      "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the learning "
+      "rate, warm it up, or clip gradients",
+      layout_.units()[tile.unit].name, scalars.step, tile.first_parameter + index,
+      // The sign of a NaN depends on the processor.
+      std::isnan(value) ? std::abs(value) : value, DTypeName(dtype_)));
 }
 
 }  // namespace spillway

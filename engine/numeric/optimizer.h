@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/parameter_update.h"
+#include "engine/numeric/update_kind.h"
 #include "engine/numeric/update_loops.h"
 #include "swap/device/tile_compute.h"
 #include "swap/plan/state_layout.h"
@@ -30,14 +32,10 @@ struct OptimizerSpec {
     kMatrices,  // only tensors of two or more dimensions: no biases, no norms
   };
 
-  // In which the moments are kept; they are updated in fp32.
-  enum class Moments : uint8_t {
-    kFloat32,
-    kEightBit,  // codes with a scale a block (moment_code.h)
-  };
-
   Kind kind = Kind::kAdamW;
-  Moments moments = Moments::kFloat32;
+  MomentFormat moments = MomentFormat::kFloat32;
+  // False: a bf16 run keeps no masters (WeightFormat::kBFloat16Alone).
+  bool masters = true;
   double learning_rate = 5e-5;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -51,13 +49,23 @@ struct OptimizerSpec {
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
 
+// "fp32", "bf16", "8bit".
+std::string MomentFormatName(MomentFormat moments);
+
 // kInvalidArgument, naming the field and its limits, when a number makes no sense.
 absl::Status ValidateOptimizer(const OptimizerSpec& spec);
 
+// REQUIRES, without masters: the dtype is bf16, or CheckMasters would refuse it.
+WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype);
+
+// kInvalidArgument for a run without masters in another dtype than bf16.
+absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype);
+
 // The checkpointed planes of a run, weight first:
 //   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
-// followed by Adam's exp_avg 4 and exp_avg_sq 4, or SGD's momentum 4 where it has one. Moments of
-// 8 bits take 1 each, and behind each of them 4 a block of kMomentBlock parameters.
+// (bf16 without masters: weight 2) followed by Adam's exp_avg 4 and exp_avg_sq 4, or SGD's momentum
+// 4 where it has one. Moments in bf16 take 2 each; those of 8 bits 1, and behind each of them 4 a
+// block of kMomentBlock parameters.
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
 
 // Parameters [begin, end) of a unit, by position in its flat range.
@@ -68,9 +76,9 @@ struct ParameterRange {
   friend bool operator==(const ParameterRange&, const ParameterRange&) = default;
 };
 
-// What second moments of 8 bits are rounded by, so that it is random and yet the same wherever a
-// parameter is updated.
-struct MomentRounding {
+// What second moments and weights are rounded by where they are at random, so that it is the same
+// wherever a parameter is updated.
+struct UpdateRounding {
   uint64_t seed = 0;
   // By unit: which of the whole unit's parameters its first is, of a rank's shard. Empty: 0.
   std::vector<uint64_t> first_parameters = {};
@@ -83,7 +91,7 @@ class OptimizerTiles : public TileCompute {
   // REQUIRES: the spec is valid; layout.planes() == StatePlanes(spec, dtype), the
   // gradient has the dtype's bytes; one entry of `decayed` a unit.
   OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
-                 std::vector<std::vector<ParameterRange>> decayed, MomentRounding rounding = {});
+                 std::vector<std::vector<ParameterRange>> decayed, UpdateRounding rounding = {});
 
   // The sum of squares is that of the rounded values, in double over 16 virtual lanes
   // (lane = parameter index mod 16), the lanes added in order 0..15 at the end.
@@ -104,24 +112,19 @@ class OptimizerTiles : public TileCompute {
  protected:
   // The tile without its padding, in order.
   std::vector<UpdatePiece> PiecesOf(const TileView& tile) const;
-  UpdatePlanes PlanesOf(const TileView& tile, uint64_t begin, uint64_t end) const;
-  UpdateRule rule() const;
+  // Of its first `count` parameters.
+  UpdatePlanes PlanesOf(const TileView& tile, uint64_t count) const;
+  UpdateKind kind() const;
   // Scalars computed in double, rounded once.
   UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays) const;
   DType dtype() const { return dtype_; }
-  // Whether moments are codes with scales.
-  bool coded() const;
 
  private:
-  // kOutOfRange, naming the first master among `planes` that must not stand.
-  absl::Status Unstorable(const TileView& tile, const UpdateScalars& scalars,
-                          const UpdatePlanes& planes, uint64_t first_parameter) const;
-
   OptimizerSpec spec_;
   DType dtype_;
   StateLayout layout_;
   std::vector<std::vector<ParameterRange>> decayed_;
-  MomentRounding rounding_;
+  UpdateRounding rounding_;
 };
 
 }  // namespace spillway

@@ -9,10 +9,9 @@
 
 #include "engine/numeric/number_formats.h"
 #include "engine/numeric/split_master.h"
+#include "engine/numeric/update_kind.h"
 
 namespace spillway {
-
-enum class UpdateRule : uint8_t { kAdamW, kAdam, kSgd, kSgdMomentum, kSgdNesterov };
 
 // What a step's update multiplies and adds, in fp32.
 struct UpdateConstants {
@@ -27,37 +26,29 @@ struct UpdateConstants {
   float negative_step_size;  // -lr / bias_correction1; SGD: -lr
   float momentum;
   float one_minus_dampening;  // 1 in the first step
-  uint32_t rounding_key = 0;  // of second moments in codes: the same in the run's step alone
+  uint32_t rounding_key = 0;  // of what is rounded at random: the same in the run's step alone
 };
 
-// The planes of `count` neighbouring parameters; unused ones are null. None overlap. Moments
-// are numbers, or codes with scales (moment_code.h).
+// The planes of `count` neighbouring parameters; unused ones are null. None overlap.
 struct UpdatePlanes {
   void* weight;
-  uint16_t* residual;  // bf16
-  float* master;       // fp16
-  float* moment1;      // exp_avg, or SGD's momentum
-  float* moment2;      // exp_avg_sq
+  uint16_t* residual;  // WeightFormat::kBFloat16
+  float* master;       // WeightFormat::kFloat16
+  void* moment1;       // exp_avg, or SGD's momentum
+  void* moment2;       // exp_avg_sq
   const void* gradient;
   uint64_t count;
-  uint8_t* codes1 = nullptr;
-  uint8_t* codes2 = nullptr;
-  float* scales1 = nullptr;  // one a block of kMomentBlock parameters
+  float* scales1 = nullptr;  // of moments in codes: one a block of kMomentBlock parameters
   float* scales2 = nullptr;
-  uint32_t first_word = 0;  // of codes: what tells the first parameter from all others of a model
+  uint32_t first_word = 0;  // what tells the first parameter from all others of a model
 };
 
-constexpr bool HasMoment1(UpdateRule rule) { return rule != UpdateRule::kSgd; }
-constexpr bool HasMoment2(UpdateRule rule) {
-  return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam;
-}
-
 // The smallest magnitude bits (sign cleared) of a master that is not finite or whose weight
-// is not.
-SPILLWAY_ALWAYS_INLINE constexpr uint32_t FirstUnstorableMagnitude(DType dtype) {
-  return dtype == DType::kFloat32    ? 0x7f800000
-         : dtype == DType::kBFloat16 ? kFirstUnsplittableMagnitude
-                                     : 0x477ff000;  // 65520
+// is not. (Without a master: of a weight.)
+SPILLWAY_ALWAYS_INLINE constexpr uint32_t FirstUnstorableMagnitude(WeightFormat format) {
+  return format == WeightFormat::kBFloat16  ? kFirstUnsplittableMagnitude
+         : format == WeightFormat::kFloat16 ? 0x477ff000  // 65520
+                                            : 0x7f800000;
 }
 
 SPILLWAY_ALWAYS_INLINE float SquareRoot(float value) {
@@ -70,7 +61,7 @@ SPILLWAY_ALWAYS_INLINE float SquareRoot(float value) {
 
 // One parameter: the formulas of torch.optim, one rounding an operation.
 template <UpdateRule kRule>
-SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2, uint64_t i,
+SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2,
                                        const UpdateConstants& c) {
   g = g * c.gradient_scale;
   if constexpr (kRule == UpdateRule::kAdamW) {
@@ -79,47 +70,79 @@ SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* 
     g = g + c.weight_decay * p;
   }
   if constexpr (kRule == UpdateRule::kAdamW || kRule == UpdateRule::kAdam) {
-    float m = moment1[i];
-    float v = moment2[i];
+    float m = *moment1;
+    float v = *moment2;
     m = m + c.one_minus_beta1 * (g - m);
     v = v * c.beta2 + (c.one_minus_beta2 * g) * g;
-    moment1[i] = m;
-    moment2[i] = v;
+    *moment1 = m;
+    *moment2 = v;
     const float denominator = SquareRoot(v) / c.bias_correction2_sqrt + c.eps;
     return p + c.negative_step_size * (m / denominator);
   } else if constexpr (kRule == UpdateRule::kSgd) {
     return p + c.negative_step_size * g;
   } else {
-    const float buffer = moment1[i] * c.momentum + c.one_minus_dampening * g;
-    moment1[i] = buffer;
+    const float buffer = *moment1 * c.momentum + c.one_minus_dampening * g;
+    *moment1 = buffer;
     const float step = kRule == UpdateRule::kSgdNesterov ? g + c.momentum * buffer : buffer;
     return p + c.negative_step_size * step;
   }
 }
 
-// Updates parameter `i` of the planes in place (those that dtype and rule don't have are not
-// looked at). Returns the magnitude bits of its new master.
-template <DType kDType, UpdateRule kRule, typename Stored>
+// A moment, fp32 or bf16, as a number.
+SPILLWAY_ALWAYS_INLINE float MomentOf(float stored) { return stored; }
+SPILLWAY_ALWAYS_INLINE float MomentOf(uint16_t stored) { return FloatFromBFloat16(stored); }
+
+// Updates parameter `i` of the planes in place (those that format and rule don't have are not
+// looked at); `word` is UpdatePlanes::first_word's of it. Returns the magnitude bits of its new
+// master, or of its weight where it has none.
+//
+// A step moves a second moment by a thousandth, and a weight by less: where they are kept in bf16
+// the nearest would be what they were.
+template <WeightFormat kFormat, UpdateRule kRule, typename Stored, typename Moment>
 SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, uint16_t* residual, float* master,
-                                                float* moment1, float* moment2,
-                                                const Stored* gradient, uint64_t i,
+                                                Moment* moment1, Moment* moment2,
+                                                const Stored* gradient, uint64_t i, uint32_t word,
                                                 const UpdateConstants& constants) {
+  using Weight = Number<DTypeOf(kFormat)>;
+  constexpr bool kBFloat16Moments = sizeof(Moment) == sizeof(uint16_t);
   float p;
-  if constexpr (kDType == DType::kBFloat16) {
+  if constexpr (kFormat == WeightFormat::kBFloat16) {
     p = Join(weight[i], residual[i]);
-  } else if constexpr (kDType == DType::kFloat16) {
+  } else if constexpr (kFormat == WeightFormat::kFloat16) {
     p = master[i];
   } else {
-    p = weight[i];
+    p = Weight::ToFloat(weight[i]);
   }
-  p = NewMaster<kRule>(p, Number<kDType>::ToFloat(gradient[i]), moment1, moment2, i, constants);
-  if constexpr (kDType == DType::kBFloat16) {
+  float m = 0, v = 0;
+  if constexpr (HasMoment1(kRule)) m = MomentOf(moment1[i]);
+  if constexpr (HasMoment2(kRule)) v = MomentOf(moment2[i]);
+  p = NewMaster<kRule>(p, Weight::ToFloat(gradient[i]), &m, &v, constants);
+  const uint32_t random_bits = MixedBits(word ^ constants.rounding_key);
+  if constexpr (HasMoment1(kRule)) {
+    if constexpr (kBFloat16Moments) {
+      moment1[i] = BFloat16FromFloat(m);
+    } else {
+      moment1[i] = m;
+    }
+  }
+  if constexpr (HasMoment2(kRule)) {
+    if constexpr (kBFloat16Moments) {
+      moment2[i] = DitheredBFloat16(v, random_bits);
+    } else {
+      moment2[i] = v;
+    }
+  }
+  if constexpr (kFormat == WeightFormat::kBFloat16) {
     const SplitMaster split = Split(p);
     weight[i] = split.weight;
     residual[i] = split.residual;
-  } else if constexpr (kDType == DType::kFloat16) {
+  } else if constexpr (kFormat == WeightFormat::kFloat16) {
     master[i] = p;
     weight[i] = Float16FromFloat(p);
+  } else if constexpr (kFormat == WeightFormat::kBFloat16Alone) {
+    // Drawn anew: its rounding has nothing to do with the second moment's.
+    weight[i] = DitheredBFloat16(p, MixedBits(random_bits + 0x9e3779b9));
+    p = FloatFromBFloat16(weight[i]);
   } else {
     weight[i] = p;
   }

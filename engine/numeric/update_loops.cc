@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/simd_dispatch.h"
@@ -11,22 +12,55 @@
 namespace spillway {
 namespace {
 
-template <DType kDType, UpdateRule kRule>
+template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
 struct UpdateLoop {
   static SPILLWAY_ALWAYS_INLINE uint32_t Run(UpdatePlanes planes, UpdateConstants constants) {
-    using Stored = typename Number<kDType>::Stored;
+    using Stored = typename Number<DTypeOf(kFormat)>::Stored;
     Stored* __restrict weight = static_cast<Stored*>(planes.weight);
     uint16_t* __restrict residual = planes.residual;
     float* __restrict master = planes.master;
-    float* __restrict moment1 = planes.moment1;
-    float* __restrict moment2 = planes.moment2;
+    Moment* __restrict moment1 = static_cast<Moment*>(planes.moment1);
+    Moment* __restrict moment2 = static_cast<Moment*>(planes.moment2);
     const Stored* __restrict gradient = static_cast<const Stored*>(planes.gradient);
     uint32_t largest = 0;
 #pragma GCC ivdep
     for (uint64_t i = 0; i < planes.count; ++i) {
-      const uint32_t magnitude = UpdateParameter<kDType, kRule>(weight, residual, master, moment1,
-                                                                moment2, gradient, i, constants);
+      const uint32_t magnitude =
+          UpdateParameter<kFormat, kRule>(weight, residual, master, moment1, moment2, gradient, i,
+                                          planes.first_word + static_cast<uint32_t>(i), constants);
       largest = magnitude > largest ? magnitude : largest;
+    }
+    return largest;
+  }
+};
+
+// Parameters [from, to) of the planes.
+template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
+SPILLWAY_ALWAYS_INLINE UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t from, uint64_t to) {
+  using Stored = typename Number<DTypeOf(kFormat)>::Stored;
+  UpdatePlanes part = planes;
+  part.weight = static_cast<Stored*>(planes.weight) + from;
+  if constexpr (kFormat == WeightFormat::kBFloat16) part.residual += from;
+  if constexpr (kFormat == WeightFormat::kFloat16) part.master += from;
+  if constexpr (HasMoment1(kRule)) part.moment1 = static_cast<Moment*>(planes.moment1) + from;
+  if constexpr (HasMoment2(kRule)) part.moment2 = static_cast<Moment*>(planes.moment2) + from;
+  part.gradient = static_cast<const Stored*>(planes.gradient) + from;
+  part.count = to - from;
+  part.first_word += static_cast<uint32_t>(from);
+  return part;
+}
+
+template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
+struct PiecesLoop {
+  static SPILLWAY_ALWAYS_INLINE uint32_t Run(const UpdatePlanes& planes, const UpdatePiece* piece,
+                                             const UpdatePiece* last_piece,
+                                             const UpdateConstants* constants) {
+    uint32_t largest = 0;
+    for (; piece != last_piece; ++piece) {
+      const uint32_t bits = UpdateLoop<kFormat, kRule, Moment>::Run(
+          PartOf<kFormat, kRule, Moment>(planes, piece->begin, piece->end),
+          constants[piece->decays ? 1 : 0]);
+      largest = bits > largest ? bits : largest;
     }
     return largest;
   }
@@ -63,12 +97,13 @@ SPILLWAY_ALWAYS_INLINE void Encode(const MomentCode& code, const float* values,
   }
 }
 
-template <DType kDType, UpdateRule kRule>
-struct CodedUpdateLoop {
+template <WeightFormat kFormat, UpdateRule kRule>
+struct CodedPiecesLoop {
   static SPILLWAY_ALWAYS_INLINE uint32_t Run(const UpdatePlanes& planes, const UpdatePiece* piece,
                                              const UpdatePiece* last_piece,
                                              const UpdateConstants* constants) {
-    using Stored = typename Number<kDType>::Stored;
+    uint8_t* const codes1 = static_cast<uint8_t*>(planes.moment1);
+    uint8_t* const codes2 = static_cast<uint8_t*>(planes.moment2);
     alignas(64) float moment1[kMomentBlock] = {}, moment2[kMomentBlock] = {};
     uint32_t largest = 0;
     for (uint64_t begin = 0; begin < planes.count; begin += kMomentBlock) {
@@ -77,71 +112,32 @@ struct CodedUpdateLoop {
       if (piece == last_piece) break;
       if (piece->begin >= end) continue;
       if constexpr (HasMoment1(kRule)) {
-        Decode<true>(kSignedMomentCode, planes.codes1 + begin, planes.scales1[block], moment1);
+        Decode<true>(kSignedMomentCode, codes1 + begin, planes.scales1[block], moment1);
       }
       if constexpr (HasMoment2(kRule)) {
-        Decode<false>(kUnsignedMomentCode, planes.codes2 + begin, planes.scales2[block], moment2);
+        Decode<false>(kUnsignedMomentCode, codes2 + begin, planes.scales2[block], moment2);
       }
       for (const UpdatePiece* p = piece; p != last_piece && p->begin < end; ++p) {
         const uint64_t from = p->begin < begin ? begin : p->begin;
         const uint64_t to = p->end < end ? p->end : end;
-        UpdatePlanes part = {};
-        part.weight = static_cast<Stored*>(planes.weight) + from;
-        if constexpr (kDType == DType::kBFloat16) part.residual = planes.residual + from;
-        if constexpr (kDType == DType::kFloat16) part.master = planes.master + from;
+        UpdatePlanes part = PartOf<kFormat, kRule, uint8_t>(planes, from, to);
         part.moment1 = moment1 + (from - begin);
         part.moment2 = moment2 + (from - begin);
-        part.gradient = static_cast<const Stored*>(planes.gradient) + from;
-        part.count = to - from;
-        const uint32_t bits = UpdateLoop<kDType, kRule>::Run(part, constants[p->decays ? 1 : 0]);
+        const uint32_t bits =
+            UpdateLoop<kFormat, kRule, float>::Run(part, constants[p->decays ? 1 : 0]);
         largest = bits > largest ? bits : largest;
       }
       if constexpr (HasMoment1(kRule)) {
-        Encode<true>(kSignedMomentCode, moment1, planes.codes1 + begin, planes.scales1 + block, 0,
-                     0);
+        Encode<true>(kSignedMomentCode, moment1, codes1 + begin, planes.scales1 + block, 0, 0);
       }
       if constexpr (HasMoment2(kRule)) {
-        Encode<false>(kUnsignedMomentCode, moment2, planes.codes2 + begin, planes.scales2 + block,
+        Encode<false>(kUnsignedMomentCode, moment2, codes2 + begin, planes.scales2 + block,
                       planes.first_word + static_cast<uint32_t>(begin), constants->rounding_key);
       }
     }
     return largest;
   }
 };
-
-template <DType kDType, typename... Arguments>
-uint32_t UpdateCodedWithRule(UpdateRule rule, const Arguments&... arguments) {
-  switch (rule) {
-    case UpdateRule::kAdamW:
-      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kAdamW>>(arguments...);
-    case UpdateRule::kAdam:
-      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kAdam>>(arguments...);
-    case UpdateRule::kSgd:
-      break;  // keeps no moments
-    case UpdateRule::kSgdMomentum:
-      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kSgdMomentum>>(arguments...);
-    case UpdateRule::kSgdNesterov:
-      return RunOnBestSimdTarget<CodedUpdateLoop<kDType, UpdateRule::kSgdNesterov>>(arguments...);
-  }
-  SPILLWAY_CHECK(false);
-}
-
-template <DType kDType>
-uint32_t UpdateWithRule(UpdateRule rule, const UpdatePlanes& planes, const UpdateConstants& c) {
-  switch (rule) {
-    case UpdateRule::kAdamW:
-      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kAdamW>>(planes, c);
-    case UpdateRule::kAdam:
-      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kAdam>>(planes, c);
-    case UpdateRule::kSgd:
-      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgd>>(planes, c);
-    case UpdateRule::kSgdMomentum:
-      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgdMomentum>>(planes, c);
-    case UpdateRule::kSgdNesterov:
-      return RunOnBestSimdTarget<UpdateLoop<kDType, UpdateRule::kSgdNesterov>>(planes, c);
-  }
-  SPILLWAY_CHECK(false);
-}
 
 constexpr uint64_t kLoopBlock = 512;
 
@@ -255,53 +251,45 @@ void AccumulateAs(const void* gradient, uint64_t count, float* sums, bool first)
 
 }  // namespace
 
-uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
-                          const UpdateConstants& constants) {
-  const ScopedExactFloatMode mode;
-  switch (dtype) {
-    case DType::kFloat32:
-      return UpdateWithRule<DType::kFloat32>(rule, planes, constants);
-    case DType::kBFloat16:
-      return UpdateWithRule<DType::kBFloat16>(rule, planes, constants);
-    case DType::kFloat16:
-      return UpdateWithRule<DType::kFloat16>(rule, planes, constants);
-  }
-  SPILLWAY_CHECK(false);
-}
-
-uint32_t UpdateCodedParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
-                               const std::vector<UpdatePiece>& pieces,
-                               const UpdateConstants (&constants)[2]) {
-  SPILLWAY_CHECK(planes.count % kMomentBlock == 0);
+uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
+                          const std::vector<UpdatePiece>& pieces,
+                          const UpdateConstants (&constants)[2]) {
   const ScopedExactFloatMode mode;
   const UpdatePiece* const first = pieces.data();
   const UpdatePiece* const last = first + pieces.size();
   const UpdateConstants* const both = constants;
-  switch (dtype) {
-    case DType::kFloat32:
-      return UpdateCodedWithRule<DType::kFloat32>(rule, planes, first, last, both);
-    case DType::kBFloat16:
-      return UpdateCodedWithRule<DType::kBFloat16>(rule, planes, first, last, both);
-    case DType::kFloat16:
-      return UpdateCodedWithRule<DType::kFloat16>(rule, planes, first, last, both);
-  }
-  SPILLWAY_CHECK(false);
+  return ForUpdateKind(kind, [&](auto weights, auto rule, auto moments) {
+    constexpr WeightFormat kFormat = decltype(weights)::kValue;
+    constexpr UpdateRule kRule = decltype(rule)::kValue;
+    constexpr MomentFormat kMoments = decltype(moments)::kValue;
+    if constexpr (kMoments == MomentFormat::kEightBit) {
+      SPILLWAY_CHECK(planes.count % kMomentBlock == 0);
+      return RunOnBestSimdTarget<CodedPiecesLoop<kFormat, kRule>>(planes, first, last, both);
+    } else {
+      using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
+      return RunOnBestSimdTarget<PiecesLoop<kFormat, kRule, Moment>>(planes, first, last, both);
+    }
+  });
 }
 
-uint64_t FindUnstorable(DType dtype, const UpdatePlanes& planes, float* master) {
+uint64_t FindUnstorable(WeightFormat format, const UpdatePlanes& planes, float* master) {
+  const auto* const halves = static_cast<const uint16_t*>(planes.weight);
   for (uint64_t i = 0; i < planes.count; ++i) {
-    switch (dtype) {
-      case DType::kFloat32:
+    switch (format) {
+      case WeightFormat::kFloat32:
         *master = static_cast<const float*>(planes.weight)[i];
         break;
-      case DType::kBFloat16:
-        *master = Join(static_cast<const uint16_t*>(planes.weight)[i], planes.residual[i]);
+      case WeightFormat::kBFloat16:
+        *master = Join(halves[i], planes.residual[i]);
         break;
-      case DType::kFloat16:
+      case WeightFormat::kFloat16:
         *master = planes.master[i];
         break;
+      case WeightFormat::kBFloat16Alone:
+        *master = FloatFromBFloat16(halves[i]);
+        break;
     }
-    if ((BitsOf(*master) & 0x7fffffff) >= FirstUnstorableMagnitude(dtype)) {
+    if ((BitsOf(*master) & 0x7fffffff) >= FirstUnstorableMagnitude(format)) {
       return i;
     }
   }

@@ -10,11 +10,6 @@
 
 namespace spillway {
 
-// Updates in place. Returns the largest magnitude bits (sign cleared) among the new
-// fp32 masters: at least FirstUnstorableMagnitude(dtype) means that one must not stand.
-uint32_t UpdateParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
-                          const UpdateConstants& constants);
-
 // Parameters [begin, end) of a tile, all of which decay or none.
 struct UpdatePiece {
   uint64_t begin = 0;
@@ -22,15 +17,17 @@ struct UpdatePiece {
   bool decays = false;
 };
 
-// The same of moments in codes, of the ascending pieces of one tile, with the constants of
-// parameters that don't decay and of those that do. A block of parameters that no piece touches
-// keeps its moments. REQUIRES: the planes begin with a block, and `count` is whole blocks.
-uint32_t UpdateCodedParameters(DType dtype, UpdateRule rule, const UpdatePlanes& planes,
-                               const std::vector<UpdatePiece>& pieces,
-                               const UpdateConstants (&constants)[2]);
+// Updates the ascending pieces of a tile in place, with the constants of parameters that don't
+// decay and of those that do. Returns the largest of what UpdateParameter does: at least
+// FirstUnstorableMagnitude(kind.weights) means that one must not stand. A block of moments in codes
+// that no piece touches stays as it is. REQUIRES, where moments are codes: the planes begin with a
+// block, and `count` is whole blocks.
+uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
+                          const std::vector<UpdatePiece>& pieces,
+                          const UpdateConstants (&constants)[2]);
 
 // Position of the first unstorable master, and its value; count when there is none.
-uint64_t FindUnstorable(DType dtype, const UpdatePlanes& planes, float* master);
+uint64_t FindUnstorable(WeightFormat format, const UpdatePlanes& planes, float* master);
 
 // Rounds `count` sums to `dtype` (`gradient` may be `sums`); returns the sum of squares
 // of the rounded values over 16 lanes. It is finite when and only when all values are:

@@ -74,9 +74,10 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   run.dtype = std::string(DTypeName(options.dtype));
   run.compute = std::string(DTypeName(options.compute.value_or(options.dtype)));
   run.optimizer = OptimizerName(options.optimizer.kind);
-  if (options.optimizer.moments == OptimizerSpec::Moments::kEightBit) {
-    run.optimizer.append(", moments of 8 bits");
+  if (options.optimizer.moments != MomentFormat::kFloat32) {
+    absl::StrAppend(&run.optimizer, ", moments in ", MomentFormatName(options.optimizer.moments));
   }
+  if (!options.optimizer.masters) run.optimizer.append(", no masters");
   run.device = options.device;
   run.deferred = plan.schedule.update == UpdateMode::kDeferred;
   run.device_budget_bytes = options.device_memory_bytes;

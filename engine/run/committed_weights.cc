@@ -30,9 +30,7 @@ using Buffer = std::unique_ptr<char, FreeDeleter>;
 class CommittedWeights : public WeightSource {
  public:
   explicit CommittedWeights(const CommittedRun* run)
-      : run_(*run),
-        // The planes that hold the master: the weight, and the one behind it in 16-bit runs.
-        planes_(run->state.dtype == DType::kFloat32 ? 1 : 2) {
+      : run_(*run), planes_(run->store->layout().MasterPlanes()) {
     const ModelDescription& model = run_.state.model;
     for (int unit = 0; unit < static_cast<int>(model.units.size()); ++unit) {
       for (const ParameterDescription& parameter : model.units[unit].parameters) {

@@ -208,7 +208,8 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                    Exact(s.warmup_min_lr), ",", s.warmup_max_lr ? Exact(*s.warmup_max_lr) : "-",
                    ",", Exact(s.warmup_min_ratio), ",", Exact(s.cos_min_ratio), ",",
                    s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
-  if (o.moments == OptimizerSpec::Moments::kEightBit) add("moments", "8bit");
+  if (o.moments != MomentFormat::kFloat32) add("moments", MomentFormatName(o.moments));
+  if (!o.masters) add("master", "none");
   if (!options.freeze.freeze.empty()) add("freeze", options.freeze.freeze);
   if (!options.freeze.train_only.empty()) add("train-only", options.freeze.train_only);
   if (options.freeze.packing.any()) {

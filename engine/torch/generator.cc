@@ -238,8 +238,7 @@ absl::Status Generator::Load(WeightSource* weights) {
   return manager_->Initialize([&](const TileView& tile) -> absl::Status {
     const UnitDescription& unit = description_.units[tile.unit];
     std::vector<float> values;
-    std::vector<char> rest(tile.parameters * sizeof(float));  // of the master: not needed here
-    char* const planes[] = {tile.planes[0], rest.data()};
+    char* const planes[] = {tile.planes[0], nullptr};  // the rest of the master is not needed
     for (const ParameterPiece& piece : PiecesOf(unit, tile.first_parameter, tile.parameters)) {
       const std::string& name = unit.parameters[piece.parameter].name;
       values.resize(piece.count);

@@ -180,7 +180,7 @@ absl::Status RunSetup::TakeMemory(RunPlan& run, const SwapManagerOptions& manage
   optimizer_ = std::make_unique<CudaOptimizerTiles>(
       options.optimizer, options.dtype, layout,
       ShardRanges(DecayedRanges(context_.model, options.optimizer.decay), run.whole_layout, grid),
-      MomentRounding{options.seed, std::move(first_parameters)});
+      UpdateRounding{options.seed, std::move(first_parameters)});
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));

@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
   const TrainOptions& options = t.options_;
   const RunStorage& storage = *t.context_.storage;
   RETURN_IF_ERROR(ValidateOptimizer(options.optimizer));
+  RETURN_IF_ERROR(CheckMasters(options.optimizer, options.dtype));
   RETURN_IF_ERROR(ValidateSchedule(options.schedule));
   RETURN_IF_ERROR(ValidateLossScale(options.loss_scale));
   SPILLWAY_CHECK(options.steps > 0);

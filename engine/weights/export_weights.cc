@@ -52,12 +52,12 @@ class PackedPieces {
 absl::Status ReadValues(const StateSource& source,
                         const std::function<absl::Status(const std::string& name, uint64_t first,
                                                          std::vector<float>& values)>& visit) {
-  // The planes that hold the master: the weight, and the one behind it in 16-bit runs.
-  const int planes = source.dtype == DType::kFloat32 ? 1 : 2;
+  const int planes = source.layout.MasterPlanes();
   std::vector<float> values;
   PackedPieces packed(visit);
   return source.read(0, planes, [&](const TileView& tile) -> absl::Status {
     const UnitDescription& unit = source.model.units[tile.unit];
+    char* const master[] = {tile.planes[0], planes == 2 ? tile.planes[1] : nullptr};
     for (const ParameterPiece& piece : PiecesOf(unit, tile.first_parameter, tile.parameters)) {
       const ParameterDescription& parameter = unit.parameters[piece.parameter];
       if (parameter.packing.any()) {
@@ -66,7 +66,7 @@ absl::Status ReadValues(const StateSource& source,
         continue;
       }
       values.resize(piece.count);
-      LoadMaster(source.dtype, tile.planes, piece.offset, piece.count, values.data());
+      LoadMaster(source.dtype, master, piece.offset, piece.count, values.data());
       RETURN_IF_ERROR(visit(parameter.name, piece.first_element, values));
     }
     return absl::OkStatus();

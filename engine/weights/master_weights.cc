@@ -9,7 +9,7 @@ namespace spillway {
 
 namespace {
 
-// A frozen parameter's, whose weight is all there is of it.
+// Of which the weight is all there is.
 void LoadWeight(DType dtype, const char* plane, uint64_t first, uint64_t count, float* out) {
   const auto* weight = reinterpret_cast<const uint16_t*>(plane) + first;
   for (uint64_t i = 0; i < count; ++i) {
@@ -36,27 +36,27 @@ void LoadMaster(DType dtype, char* const* planes, uint64_t first, uint64_t count
 
 bool StoreMaster(DType dtype, const float* masters, uint64_t first, uint64_t count,
                  char* const* planes) {
-  const bool frozen = dtype != DType::kFloat32 && planes[1] == nullptr;
+  const bool alone = dtype != DType::kFloat32 && planes[1] == nullptr;
   bool finite = true;
   switch (dtype) {
     case DType::kBFloat16: {
       auto* weight = reinterpret_cast<uint16_t*>(planes[0]) + first;
-      auto* residual = frozen ? nullptr : reinterpret_cast<uint16_t*>(planes[1]) + first;
+      auto* residual = alone ? nullptr : reinterpret_cast<uint16_t*>(planes[1]) + first;
       for (uint64_t i = 0; i < count; ++i) {
         finite &= (BitsOf(masters[i]) & 0x7fffffff) < kFirstUnsplittableMagnitude;
         const SplitMaster split = Split(masters[i]);
         weight[i] = split.weight;
-        if (!frozen) residual[i] = split.residual;
+        if (!alone) residual[i] = split.residual;
       }
       break;
     }
     case DType::kFloat16: {
       auto* weight = reinterpret_cast<uint16_t*>(planes[0]) + first;
-      auto* master = frozen ? nullptr : reinterpret_cast<float*>(planes[1]) + first;
+      auto* master = alone ? nullptr : reinterpret_cast<float*>(planes[1]) + first;
       for (uint64_t i = 0; i < count; ++i) {
         weight[i] = Float16FromFloat(masters[i]);
         finite &= (weight[i] & 0x7c00) != 0x7c00;
-        if (!frozen) master[i] = masters[i];
+        if (!alone) master[i] = masters[i];
       }
       break;
     }

@@ -8,8 +8,8 @@
 namespace spillway {
 
 // Elements [first, first + count) of a tile whose planes are `planes`, weight first
-// (bf16: weight and residual; fp16: weight and master; fp32: weight). Of a frozen parameter there
-// is the weight alone, the other is null: then that is all that is read or written.
+// (bf16: weight and residual; fp16: weight and master; fp32: weight). Of a frozen parameter, and
+// where no masters are kept, the other is null: then the weight is all that is read or written.
 void LoadMaster(DType dtype, char* const* planes, uint64_t first, uint64_t count, float* out);
 
 // The same the other way; the compute weight is rounded from the master. False when a

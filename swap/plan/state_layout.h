@@ -96,6 +96,14 @@ class StateLayout {
   int num_planes() const { return static_cast<int>(planes_.size()); }
   bool frozen(int unit) const { return units_[unit].frozen; }
   // The first so many of planes() are what the unit has.
+  // How many of the first planes hold the master: the weight's, and the one behind it where that is
+  // the rest of it.
+  int MasterPlanes() const {
+    return num_planes() > 1 &&
+                   (planes_[1].plane == Plane::kResidual || planes_[1].plane == Plane::kMaster)
+               ? 2
+               : 1;
+  }
   int NumPlanes(int unit) const { return frozen(unit) ? 1 : num_planes(); }
 
   // Position of `plane` in planes(), -1 when the run does not have it.

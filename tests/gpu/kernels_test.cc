@@ -47,6 +47,8 @@ const OptimizerSpec kSpecs[] = {
     {.kind = Kind::kSgd, .weight_decay = 0.1},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .dampening = 0.3},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
+    {.moments = MomentFormat::kBFloat16},
+    {.moments = MomentFormat::kBFloat16, .masters = false},
 };
 
 // A tile in host memory, and a copy of it in the GPU's.
@@ -80,6 +82,9 @@ struct Tile {
           std::memcpy(to, &split.residual, 2);
         } else if (plane.plane == Plane::kWeight && dtype != DType::kFloat32) {
           std::memcpy(to, dtype == DType::kBFloat16 ? &split.weight : &half, 2);
+        } else if (plane.bytes == 2) {
+          const uint16_t narrow = BFloat16FromFloat(moment);
+          std::memcpy(to, &narrow, 2);
         } else {
           const bool is_master = plane.plane == Plane::kWeight || plane.plane == Plane::kMaster;
           std::memcpy(to, is_master ? &master : &moment, 4);

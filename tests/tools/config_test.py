@@ -141,6 +141,23 @@ class ConfigTest(CliTest):
         self.assertEqual(self.inspect(self.path("ours"))["digest"],
                          self.inspect(self.path("theirs"))["digest"])
 
+    def test_deepspeeds_narrow_state(self):
+        block = {"enabled": True, "bf16_master_weights_and_grads": True, "bf16_optimizer_states": True}
+        config = self.config_file(dict(ADAMW, bf16=block))
+        file = self.train(config=config, output=self.path("file"), steps=2)
+        self.assert_run(file, 0)
+        block = {"enabled": True}
+        flags = self.train(config=self.config_file(dict(ADAMW, bf16=block)), output=self.path("flags"), steps=2,
+                           moments="bf16", master="none")
+        self.assert_run(flags, 0)
+        digests = self.inspect(self.path("file"))["digests"]
+        self.assertEqual(digests, self.inspect(self.path("flags"))["digests"])
+        self.assertEqual(sorted(digests["transformer.wte.weight"]), ["exp_avg", "exp_avg_sq", "weight"])
+        refused = self.train(config=config, output=self.path("none"), steps=2, dtype="fp32")
+        self.assert_run(refused, 2, "--master none: weights in fp32 are their own masters")
+        self.assert_run(self.train(output=self.path("none"), steps=2, dtype="fp16", master="none"), 2,
+                        "fp16 is too narrow")
+
     def test_compute_follows_the_processor(self):
         def train(words, **flags):
             return run(*self.flags(dtype="bf16", no_export=True, **flags), *words,

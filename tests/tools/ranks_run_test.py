@@ -121,6 +121,15 @@ class RanksRunTest(RanksCase):
         refused = self.train(ranks=2, dtype="bf16", steps=6, resume=True)
         self.assert_run(refused, 2, "moments")
 
+    def test_no_masters_and_moments_in_bf16(self):
+        narrow = {"moments": "bf16", "master": "none", "dtype": "bf16", "steps": 6}
+        expected, _ = self.reference(2, **narrow)
+        self.assertNotIn("residual", expected["digests"]["transformer.wte.weight"])
+        for placement, mode in zip(self.placements()[1:], MODES):
+            self.assert_same(expected, 2, **narrow, shard=mode, **placement)
+        refused = self.train(ranks=2, dtype="bf16", moments="bf16", steps=9, resume=True)
+        self.assert_run(refused, 2, "master")
+
     def test_frozen_parameters(self):
         # Units frozen in part and whole, and not at all.
         frozen = {"freeze": "mlp|wte", "train_only": "h\\.1|wte|wpe|ln_f", "steps": 6}

@@ -58,6 +58,7 @@ class SameBits : public testing::Test {
     options.dtype = dtype;
     options.compute = compute_;
     options.optimizer.moments = moments_;
+    options.optimizer.masters = masters_;
     options.clip = clip;
     options.optimizer.learning_rate = 3e-3;
     options.schedule.kind = ScheduleSpec::Kind::kLinear;
@@ -135,7 +136,8 @@ class SameBits : public testing::Test {
   const Model model_ = *BuildDecoder(config_.decoder);
   const ScratchDirectory dir_;
   std::optional<DType> compute_;
-  OptimizerSpec::Moments moments_ = OptimizerSpec::Moments::kFloat32;
+  MomentFormat moments_ = MomentFormat::kFloat32;
+  bool masters_ = true;
   int runs_ = 0;
 };
 

@@ -119,7 +119,12 @@ TEST_F(SameBitsDevice, Bf16Clipped) { CheckAll(DType::kBFloat16, 0.5, 2); }
 TEST_F(SameBitsDevice, Fp16) { CheckAll(DType::kFloat16, 0, 2); }
 TEST_F(SameBitsDevice, Fp32) { CheckAll(DType::kFloat32, 0, 4); }
 TEST_F(SameBitsDevice, Bf16WithMomentsOf8Bits) {
-  moments_ = OptimizerSpec::Moments::kEightBit;
+  moments_ = MomentFormat::kEightBit;
+  CheckAll(DType::kBFloat16, 0, 2);
+}
+TEST_F(SameBitsDevice, Bf16WithoutMastersAndMomentsInBf16) {
+  moments_ = MomentFormat::kBFloat16;
+  masters_ = false;
   CheckAll(DType::kBFloat16, 0, 2);
 }
 

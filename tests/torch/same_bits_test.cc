@@ -161,11 +161,21 @@ TEST_F(SameBitsPlacement, Fp16) { CheckAll(DType::kFloat16, 0, 2, 12); }
 // Residual 2, codes 1 and 1, and two planes of scales that are a block in tiles so small.
 TEST_F(SameBitsPlacement, Bf16WithMomentsOf8Bits) {
   const RunOutcome full = Run(InMemory(DType::kBFloat16));
-  moments_ = OptimizerSpec::Moments::kEightBit;
+  moments_ = MomentFormat::kEightBit;
   CheckAll(DType::kBFloat16, 0, 2, 6);
   const RunOutcome coded = Run(InMemory(DType::kBFloat16));
   EXPECT_NE(coded.digests, full.digests);
   EXPECT_NEAR(coded.rows.back()["loss"], full.rows.back()["loss"].get<double>(), 0.01);
+}
+
+TEST_F(SameBitsPlacement, Bf16WithoutMastersAndMomentsInBf16) {
+  const RunOutcome full = Run(InMemory(DType::kBFloat16));
+  moments_ = MomentFormat::kBFloat16;
+  masters_ = false;
+  CheckAll(DType::kBFloat16, 0, 2, 4);
+  const RunOutcome narrow = Run(InMemory(DType::kBFloat16));
+  EXPECT_NE(narrow.digests, full.digests);
+  EXPECT_NEAR(narrow.rows.back()["loss"], full.rows.back()["loss"].get<double>(), 0.03);
 }
 
 // --- Who moves, and who updates.
@@ -260,8 +270,12 @@ TEST_F(SameBitsWorkers, Bf16) { CheckAll(DType::kBFloat16, 0); }
 TEST_F(SameBitsWorkers, Fp32) { CheckAll(DType::kFloat32, 0); }
 TEST_F(SameBitsWorkers, Fp16) { CheckAll(DType::kFloat16, 0); }
 TEST_F(SameBitsWorkers, Fp32Clipped) { CheckAll(DType::kFloat32, 0.5); }
+TEST_F(SameBitsWorkers, Bf16WithoutMastersClipped) {
+  masters_ = false;
+  CheckAll(DType::kBFloat16, 0.5);
+}
 TEST_F(SameBitsWorkers, Fp32WithMomentsOf8Bits) {
-  moments_ = OptimizerSpec::Moments::kEightBit;
+  moments_ = MomentFormat::kEightBit;
   CheckAll(DType::kFloat32, 0);
 }
 

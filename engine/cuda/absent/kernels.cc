@@ -9,7 +9,7 @@ constexpr LaunchError kAbsent = "this program was built without CUDA (tools/buil
 
 }  // namespace
 
-LaunchError LaunchUpdate(void*, DType, UpdateRule, const UpdateArguments&) { return kAbsent; }
+LaunchError LaunchUpdate(void*, const UpdateKind&, const UpdateArguments&) { return kAbsent; }
 LaunchError LaunchRound(void*, DType, const RoundArguments&) { return kAbsent; }
 LaunchError LaunchAccumulate(void*, DType, bool, const AccumulateArguments&) { return kAbsent; }
 LaunchError LaunchDropout(void*, DType, const DropoutArguments&) { return kAbsent; }

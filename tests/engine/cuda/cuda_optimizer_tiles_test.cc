@@ -34,8 +34,12 @@ const OptimizerSpec kSpecs[] = {
     {.kind = Kind::kSgd, .weight_decay = 0.1},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .dampening = 0.3},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
-    {.moments = OptimizerSpec::Moments::kEightBit},
-    {.kind = Kind::kSgd, .moments = OptimizerSpec::Moments::kEightBit, .momentum = 0.9},
+    {.moments = MomentFormat::kEightBit},
+    {.moments = MomentFormat::kBFloat16},
+    {.moments = MomentFormat::kBFloat16, .masters = false},
+    {.moments = MomentFormat::kEightBit, .masters = false},
+    {.kind = Kind::kSgd, .moments = MomentFormat::kBFloat16, .masters = false, .momentum = 0.9},
+    {.kind = Kind::kSgd, .moments = MomentFormat::kEightBit, .momentum = 0.9},
 };
 
 // One unit, its tiles' planes and gradient side by side in memory.
@@ -74,7 +78,11 @@ class Unit {
         }
         float value = std::ldexp(normal(random), hard ? -static_cast<int>(random() % 149) : -5);
         if (plane == Plane::kExpAvgSq) value = std::abs(value);
-        Get<float>(plane)[i] = value;
+        if (layout_.planes()[index].bytes == 2) {
+          Get<uint16_t>(plane)[i] = BFloat16FromFloat(value);
+        } else {
+          Get<float>(plane)[i] = value;
+        }
       }
     }
     // fp32's and bf16's largest gradients would end the run.
@@ -101,6 +109,7 @@ class Unit {
       Get<float>(Plane::kWeight)[i] = value;
     } else if (dtype_ == DType::kBFloat16) {
       Get<uint16_t>(Plane::kWeight)[i] = Split(value).weight;
+      if (layout_.MasterPlanes() == 1) return;
       Get<uint16_t>(Plane::kResidual)[i] = Split(value).residual;
     } else {
       Get<uint16_t>(Plane::kWeight)[i] = Float16FromFloat(value);
@@ -200,7 +209,7 @@ TEST(CudaOptimizerTiles, ATileOfManySmallTensorsTakesSeveralLaunches) {
     ranges.push_back({begin, begin + 7});
   }
   std::mt19937 random(2);
-  for (const OptimizerSpec& spec : {kSpecs[0], kSpecs[2], kSpecs[5]}) {
+  for (const OptimizerSpec& spec : {kSpecs[0], kSpecs[2], kSpecs[5], kSpecs[7]}) {
     Unit host(spec, DType::kBFloat16, kParameters, ranges, 1 << 20);
     host.Fill(random, 1, false);
     Unit device = host;

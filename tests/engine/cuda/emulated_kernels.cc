@@ -27,32 +27,22 @@ void ForEachThread(uint64_t blocks, uint32_t threads, Do work) {
 }
 
 // The steps of update_kernel.cu's kernel; where it has a barrier, all threads have come.
-template <DType kDType, UpdateRule kRule, bool kCoded>
+template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 void UpdateBlock(const UpdateArguments& arguments, uint32_t block) {
-  std::vector<UpdateThread<kDType, kRule, kCoded>> threads;
+  std::vector<UpdateThread<kFormat, kRule, kMoments>> threads;
   uint32_t maxima[2 * kUpdatePerThread] = {};
   for (uint32_t t = 0; t < kUpdateThreads; ++t) threads.emplace_back(arguments, block, t);
   for (uint32_t t = kUpdateThreads; t-- > 0;) {
     const uint32_t bits = threads[t].Update(kSignedMomentCode, kUnsignedMomentCode);
     *arguments.largest_unstorable_bits = std::max(*arguments.largest_unstorable_bits, bits);
-    for (uint32_t m = 0; m < 2 * kUpdatePerThread; ++m) {
-      maxima[m] = std::max(maxima[m], threads[t].Magnitude(m));
-    }
   }
-  if constexpr (kCoded) {
+  if constexpr (kMoments == MomentFormat::kEightBit) {
+    for (const auto& thread : threads) {
+      for (uint32_t m = 0; m < 2 * kUpdatePerThread; ++m) {
+        maxima[m] = std::max(maxima[m], thread.Magnitude(m));
+      }
+    }
     for (const auto& thread : threads) thread.Store(kSignedMomentCode, kUnsignedMomentCode, maxima);
-  }
-}
-
-template <DType kDType, UpdateRule kRule>
-void Update(const UpdateArguments& arguments) {
-  uint32_t block = (arguments.end - arguments.begin + kUpdatePerBlock - 1) / kUpdatePerBlock;
-  while (block-- > 0) {
-    if (arguments.planes.codes1 != nullptr) {
-      UpdateBlock<kDType, kRule, true>(arguments, block);
-    } else {
-      UpdateBlock<kDType, kRule, false>(arguments, block);
-    }
   }
 }
 
@@ -93,24 +83,15 @@ EmulatedLaunches& Launches() {
 RefusedLaunches::RefusedLaunches(const char* reason) { refused = reason; }
 RefusedLaunches::~RefusedLaunches() { refused = nullptr; }
 
-LaunchError LaunchUpdate(void* stream, DType dtype, UpdateRule rule,
-                         const UpdateArguments& arguments) {
+LaunchError LaunchUpdate(void* stream, const UpdateKind& kind, const UpdateArguments& arguments) {
   const ScopedExactFloatMode mode;
   if (arguments.begin == arguments.end) return nullptr;
   if (LaunchError error = Launch()) return error;
-  ForDType(dtype, [&](auto dtype_constant) {
-    constexpr DType kDType = decltype(dtype_constant)::kValue;
-    switch (rule) {
-      case UpdateRule::kAdamW:
-        return Update<kDType, UpdateRule::kAdamW>(arguments);
-      case UpdateRule::kAdam:
-        return Update<kDType, UpdateRule::kAdam>(arguments);
-      case UpdateRule::kSgd:
-        return Update<kDType, UpdateRule::kSgd>(arguments);
-      case UpdateRule::kSgdMomentum:
-        return Update<kDType, UpdateRule::kSgdMomentum>(arguments);
-      case UpdateRule::kSgdNesterov:
-        return Update<kDType, UpdateRule::kSgdNesterov>(arguments);
+  ForUpdateKind(kind, [&](auto weights, auto rule, auto moments) {
+    uint32_t block = (arguments.end - arguments.begin + kUpdatePerBlock - 1) / kUpdatePerBlock;
+    while (block-- > 0) {
+      UpdateBlock<decltype(weights)::kValue, decltype(rule)::kValue, decltype(moments)::kValue>(
+          arguments, block);
     }
   });
   return nullptr;

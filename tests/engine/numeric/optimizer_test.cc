@@ -19,7 +19,7 @@ namespace spillway {
 namespace {
 
 using Kind = OptimizerSpec::Kind;
-using Moments = OptimizerSpec::Moments;
+using Moments = MomentFormat;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -184,6 +184,18 @@ TEST(StatePlanes, MomentsOf8BitsHaveScales) {
               ElementsAre(PlaneSpec{Plane::kWeight, 4}));
 }
 
+TEST(StatePlanes, WithoutMastersWeightsAreAlone) {
+  EXPECT_THAT(StatePlanes({.moments = Moments::kBFloat16, .masters = false}, DType::kBFloat16),
+              ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kExpAvg, 2},
+                          PlaneSpec{Plane::kExpAvgSq, 2}));
+  EXPECT_TRUE(CheckMasters({.masters = false}, DType::kBFloat16).ok());
+  EXPECT_TRUE(CheckMasters({}, DType::kFloat16).ok());
+  for (const DType dtype : {DType::kFloat16, DType::kFloat32}) {
+    EXPECT_THAT(std::string(CheckMasters({.masters = false}, dtype).message()),
+                HasSubstr("--dtype bf16"));
+  }
+}
+
 void FillRandomly(Unit& unit, uint64_t parameters) {
   for (uint64_t i = 0; i < parameters; ++i) {
     unit.SetMaster(i, std::sin(static_cast<float>(i)) + 1.5f);
@@ -314,31 +326,34 @@ TEST(OptimizerTiles, SecondMomentsInCodesMoveByLessThanACode) {
 }
 
 // Of a shard as of the whole: what a parameter is rounded by does not depend on who has it.
-TEST(OptimizerTiles, CodesOfAShardAreThoseOfTheWhole) {
-  const OptimizerSpec spec = {.moments = Moments::kEightBit};
-  const auto codes = [&](uint64_t parameters, uint64_t first, uint64_t seed) {
-    const StateLayout layout({{"h.3", parameters}}, StatePlanes(spec, DType::kFloat32), 4);
-    OptimizerTiles tiles(spec, DType::kFloat32, layout, {{}}, {seed, {first}});
-    std::vector<std::vector<char>> planes;
-    std::vector<char*> pointers;
-    for (int p = 0; p < layout.num_planes(); ++p) {
-      pointers.push_back(planes.emplace_back(layout.PlaneBytes(0, 0, p)).data());
-    }
-    std::vector<float> gradient(parameters);
-    for (uint64_t i = 0; i < parameters; ++i) {
-      gradient[i] = std::cos(static_cast<float>(3 * (first + i)));
-    }
-    EXPECT_TRUE(
-        tiles
-            .Update(
-                {.parameters = parameters, .planes = pointers.data(), .gradient = gradient.data()},
-                {.step = 1, .learning_rate = 1e-2})
-            .ok());
-    return planes[layout.PlaneIndex(Plane::kExpAvgSq)];
-  };
-  const std::vector<char> whole = codes(8192, 0, 5), shard = codes(4096, 4096, 5);
-  EXPECT_TRUE(std::equal(shard.begin(), shard.begin() + 4096, whole.begin() + 4096));
-  EXPECT_NE(codes(8192, 0, 6), whole);
+TEST(OptimizerTiles, WhatIsRoundedAtRandomInAShardIsThatOfTheWhole) {
+  for (const Moments moments : {Moments::kBFloat16, Moments::kEightBit}) {
+    const OptimizerSpec spec = {.moments = moments};
+    const auto codes = [&](uint64_t parameters, uint64_t first, uint64_t seed) {
+      const StateLayout layout({{"h.3", parameters}}, StatePlanes(spec, DType::kFloat32), 4);
+      OptimizerTiles tiles(spec, DType::kFloat32, layout, {{}}, {seed, {first}});
+      std::vector<std::vector<char>> planes;
+      std::vector<char*> pointers;
+      for (int p = 0; p < layout.num_planes(); ++p) {
+        pointers.push_back(planes.emplace_back(layout.PlaneBytes(0, 0, p)).data());
+      }
+      std::vector<float> gradient(parameters);
+      for (uint64_t i = 0; i < parameters; ++i) {
+        gradient[i] = std::cos(static_cast<float>(3 * (first + i)));
+      }
+      EXPECT_TRUE(tiles
+                      .Update({.parameters = parameters,
+                               .planes = pointers.data(),
+                               .gradient = gradient.data()},
+                              {.step = 1, .learning_rate = 1e-2})
+                      .ok());
+      return planes[layout.PlaneIndex(Plane::kExpAvgSq)];
+    };
+    const std::vector<char> whole = codes(8192, 0, 5), shard = codes(4096, 4096, 5);
+    const size_t half = moments == Moments::kBFloat16 ? 8192 : 4096;  // bytes
+    EXPECT_TRUE(std::equal(shard.begin(), shard.begin() + half, whole.begin() + half));
+    EXPECT_NE(codes(8192, 0, 6), whole);
+  }
 }
 
 TEST(OptimizerTiles, BitsOfCodesDependOnNeitherTilingNorSimdTarget) {
@@ -416,7 +431,7 @@ TEST(OptimizerTiles, ASkippedStepChangesNothing) {
 
 TEST(OptimizerTiles, AMasterThatIsNotFiniteNamesUnitStepAndFirstParameter) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    for (const Moments moments : {Moments::kFloat32, Moments::kEightBit}) {
+    for (const Moments moments : {Moments::kFloat32, Moments::kBFloat16, Moments::kEightBit}) {
       Unit unit({.moments = moments}, dtype, 5000, {{0, 100}});
       FillRandomly(unit, 5000);
       unit.SetGradient(4321, std::numeric_limits<float>::infinity());

@@ -26,6 +26,8 @@ namespace {
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
 constexpr UpdateRule kRules[] = {UpdateRule::kAdamW, UpdateRule::kAdam, UpdateRule::kSgd,
                                  UpdateRule::kSgdMomentum, UpdateRule::kSgdNesterov};
+constexpr WeightFormat kWeightFormats[] = {WeightFormat::kFloat32, WeightFormat::kBFloat16,
+                                     WeightFormat::kFloat16, WeightFormat::kBFloat16Alone};
 
 // Any exponent: subnormal, tiny, ordinary and huge.
 float AnyFinite(std::mt19937& random) {
@@ -45,7 +47,7 @@ uint16_t AnyFiniteHalf(std::mt19937& random, DType dtype) {
 
 struct LoopState {
   std::vector<float> weight32, master, moment1, moment2, gradient32;
-  std::vector<uint16_t> weight16, residual, gradient16;
+  std::vector<uint16_t> weight16, residual, gradient16, narrow1, narrow2;
 
   friend bool operator==(const LoopState& a, const LoopState& b) {
     const auto same = [](const auto& x, const auto& y) {
@@ -53,18 +55,20 @@ struct LoopState {
     };
     return same(a.weight32, b.weight32) && same(a.master, b.master) && same(a.moment1, b.moment1) &&
            same(a.moment2, b.moment2) && same(a.weight16, b.weight16) &&
-           same(a.residual, b.residual);
+           same(a.residual, b.residual) && same(a.narrow1, b.narrow1) && same(a.narrow2, b.narrow2);
   }
 
-  UpdatePlanes Planes(DType dtype, uint64_t begin, uint64_t count) {
-    const bool fp32 = dtype == DType::kFloat32;
+  UpdatePlanes Planes(const UpdateKind& kind, uint64_t begin, uint64_t count) {
+    const bool fp32 = kind.weights == WeightFormat::kFloat32;
+    const bool narrow = kind.moments == MomentFormat::kBFloat16;
     return {.weight = fp32 ? static_cast<void*>(&weight32[begin]) : &weight16[begin],
             .residual = &residual[begin],
             .master = &master[begin],
-            .moment1 = &moment1[begin],
-            .moment2 = &moment2[begin],
+            .moment1 = narrow ? static_cast<void*>(&narrow1[begin]) : &moment1[begin],
+            .moment2 = narrow ? static_cast<void*>(&narrow2[begin]) : &moment2[begin],
             .gradient = fp32 ? static_cast<const void*>(&gradient32[begin]) : &gradient16[begin],
-            .count = count};
+            .count = count,
+            .first_word = static_cast<uint32_t>(begin)};
   }
 };
 
@@ -87,6 +91,8 @@ LoopState RandomState(DType dtype, uint64_t count, uint32_t seed) {
                                       : AnyFiniteHalf(random, dtype));
     state.residual.push_back(static_cast<uint16_t>(random()));
     state.gradient16.push_back(AnyFiniteHalf(random, dtype));
+    state.narrow1.push_back(AnyFiniteHalf(random, DType::kBFloat16));
+    state.narrow2.push_back(AnyFiniteHalf(random, DType::kBFloat16) & 0x7fff);
   }
   return state;
 }
@@ -101,49 +107,122 @@ constexpr UpdateConstants kConstants = {.gradient_scale = 0.37f,
                                         .eps = 1e-8f,
                                         .negative_step_size = -3e-4f,
                                         .momentum = 0.9f,
-                                        .one_minus_dampening = 0.8f};
+                                        .one_minus_dampening = 0.8f,
+                                        .rounding_key = 12345};
 
-TEST(UpdateParameters, GivesTheSameBitsOnEverySimdTarget) {
-  constexpr uint64_t kCount = 3 * 4096 + 13;
-  for (DType dtype : kDTypes) {
-    for (UpdateRule rule : kRules) {
-      const LoopState start = RandomState(dtype, kCount, 1);
-      LoopState expected;
-      uint32_t expected_largest = 0;
-      ForEachSimdTarget([&](SimdTarget target) {
-        LoopState state = start;
-        uint32_t largest = 0;
-        for (int step = 0; step < 2; ++step) {
-          largest = UpdateParameters(dtype, rule, state.Planes(dtype, 0, kCount), kConstants);
-        }
-        if (target == SimdTarget::kBaseline) {
-          expected = state;
-          expected_largest = largest;
-          EXPECT_FALSE(state == start);
-        }
-        EXPECT_EQ(largest, expected_largest);
-        EXPECT_TRUE(state == expected)
-            << SimdTargetName(target) << " " << DTypeName(dtype) << " rule " << int(rule);
-      });
+// Of planes that all decay or none.
+uint32_t Update(const UpdateKind& kind, const UpdatePlanes& planes,
+                const UpdateConstants& constants = kConstants) {
+  const UpdateConstants both[] = {constants, constants};
+  return UpdateParameters(kind, planes, {{0, planes.count, true}}, both);
+}
+
+template <typename Do>
+void ForEachKind(Do work) {
+  for (const WeightFormat weights : kWeightFormats) {
+    for (const UpdateRule rule : kRules) {
+      for (const MomentFormat moments : {MomentFormat::kFloat32, MomentFormat::kBFloat16}) {
+        SCOPED_TRACE(testing::Message() << "weights " << int(weights) << " rule " << int(rule)
+                                        << " moments " << int(moments));
+        work(UpdateKind{weights, rule, moments});
+      }
     }
   }
 }
 
+TEST(UpdateParameters, GivesTheSameBitsOnEverySimdTarget) {
+  constexpr uint64_t kCount = 3 * 4096 + 13;
+  ForEachKind([&](const UpdateKind& kind) {
+    const LoopState start = RandomState(DTypeOf(kind.weights), kCount, 1);
+    LoopState expected;
+    uint32_t expected_largest = 0;
+    ForEachSimdTarget([&](SimdTarget target) {
+      LoopState state = start;
+      uint32_t largest = 0;
+      for (int step = 0; step < 2; ++step) largest = Update(kind, state.Planes(kind, 0, kCount));
+      if (target == SimdTarget::kBaseline) {
+        expected = state;
+        expected_largest = largest;
+        EXPECT_FALSE(state == start);
+      }
+      EXPECT_EQ(largest, expected_largest);
+      EXPECT_TRUE(state == expected) << SimdTargetName(target);
+    });
+  });
+}
+
 TEST(UpdateParameters, GivesTheSameBitsHoweverTheRangeIsCut) {
   constexpr uint64_t kCount = 1000;
-  for (DType dtype : kDTypes) {
-    const LoopState start = RandomState(dtype, kCount, 2);
-    LoopState whole = start, pieces = start;
-    const uint32_t largest =
-        UpdateParameters(dtype, UpdateRule::kAdamW, whole.Planes(dtype, 0, kCount), kConstants);
+  ForEachKind([&](const UpdateKind& kind) {
+    const LoopState start = RandomState(DTypeOf(kind.weights), kCount, 2);
+    LoopState whole = start, cut = start, pieces = start;
+    const uint32_t largest = Update(kind, whole.Planes(kind, 0, kCount));
     uint32_t largest_piece = 0;
+    std::vector<UpdatePiece> all;
     for (uint64_t begin = 0, size = 1; begin < kCount; begin += size, size = size % 37 + 1) {
-      const UpdatePlanes planes = pieces.Planes(dtype, begin, std::min(size, kCount - begin));
+      all.push_back({begin, std::min(begin + size, kCount), begin % 2 == 0});
       largest_piece =
-          std::max(largest_piece, UpdateParameters(dtype, UpdateRule::kAdamW, planes, kConstants));
+          std::max(largest_piece, Update(kind, cut.Planes(kind, begin, all.back().end - begin)));
     }
-    EXPECT_TRUE(whole == pieces) << DTypeName(dtype);
+    EXPECT_TRUE(whole == cut);
     EXPECT_EQ(largest, largest_piece);
+    const UpdateConstants both[] = {kConstants, kConstants};
+    EXPECT_EQ(UpdateParameters(kind, pieces.Planes(kind, 0, kCount), all, both), largest);
+    EXPECT_TRUE(whole == pieces);
+  });
+}
+
+// What is rounded at random is one of the two around it, and right on average.
+TEST(UpdateParameters, RoundsWeightsAndSecondMomentsInBFloat16ToTheirMean) {
+  constexpr uint64_t kCount = 100'000;
+  const UpdateKind kind = {WeightFormat::kBFloat16Alone, UpdateRule::kAdamW,
+                           MomentFormat::kBFloat16};
+  UpdateConstants constants = kConstants;
+  constants.gradient_scale = constants.decay_factor = constants.bias_correction2_sqrt = 1;
+  LoopState state;
+  const uint16_t one = BFloat16FromFloat(1), gradient = BFloat16FromFloat(0.5f);
+  state.weight16.assign(kCount, one);
+  state.gradient16.assign(kCount, gradient);
+  state.narrow1.assign(kCount, gradient);
+  state.narrow2.assign(kCount, one);
+  state.residual.resize(1), state.master.resize(1);
+  Update(kind, state.Planes(kind, 0, kCount), constants);
+  double weights = 0, moments = 0;
+  int both_down = 0, weight_down = 0, moment_down = 0;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    EXPECT_EQ(state.narrow1[i], gradient);
+    EXPECT_TRUE(state.weight16[i] == one || state.weight16[i] == one - 1);
+    EXPECT_TRUE(state.narrow2[i] == one || state.narrow2[i] == one - 1);
+    weights += FloatFromBFloat16(state.weight16[i]) / double{kCount};
+    moments += FloatFromBFloat16(state.narrow2[i]) / double{kCount};
+    weight_down += state.weight16[i] != one;
+    moment_down += state.narrow2[i] != one;
+    both_down += state.weight16[i] != one && state.narrow2[i] != one;
+  }
+  // Of 100,000 drawn from what is 1/256 apart: the mean is 6e-6 off, by its standard deviation.
+  EXPECT_NEAR(moments, 0.999 + 0.001 * 0.25, 3e-5);
+  EXPECT_NEAR(weights, 1 - 3e-4 * 0.5 / std::sqrt(0.99925), 3e-5);
+  // One is drawn without regard to the other.
+  const double expected = double(weight_down) * moment_down / kCount;
+  EXPECT_NEAR(both_down, expected, 5 * std::sqrt(expected));
+}
+
+TEST(UpdateParameters, RefusesExactlyTheWeightsWithoutMastersThatAreNotFinite) {
+  const UpdateKind kind = {WeightFormat::kBFloat16Alone, UpdateRule::kSgd};
+  for (const uint16_t gradient : {0x0000, 0xff00, 0xff80, 0x7fc0}) {
+    LoopState state;
+    state.weight16 = {0x7f7f};  // the largest
+    state.gradient16 = {gradient};
+    state.residual = {0}, state.master = {0}, state.moment1 = {0}, state.moment2 = {0};
+    UpdateConstants constants = kConstants;
+    constants.gradient_scale = 1;
+    constants.weight_decay = 0;
+    constants.negative_step_size = -1;
+    const uint32_t largest = Update(kind, state.Planes(kind, 0, 1), constants);
+    float found = 0;
+    const bool refused = gradient != 0;
+    EXPECT_EQ(largest >= FirstUnstorableMagnitude(kind.weights), refused) << gradient;
+    EXPECT_EQ(FindUnstorable(kind.weights, state.Planes(kind, 0, 1), &found), refused ? 0 : 1);
   }
 }
 
@@ -160,8 +239,8 @@ TEST(UpdateParameters, IsExactInAThreadThatFlushesToZero) {
   constants.negative_step_size = -1;
   const uint32_t mode = _mm_getcsr();
   _mm_setcsr(mode | 0x8040);
-  UpdateParameters(DType::kFloat32, UpdateRule::kSgd, state.Planes(DType::kFloat32, 0, kCount),
-                   constants);
+  const UpdateKind kind = {WeightFormat::kFloat32, UpdateRule::kSgd};
+  Update(kind, state.Planes(kind, 0, kCount), constants);
   const uint32_t mode_after = _mm_getcsr();
   _mm_setcsr(mode);
   EXPECT_EQ(mode_after, mode | 0x8040) << "the thread's own mode comes back";

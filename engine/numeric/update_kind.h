@@ -1,0 +1,84 @@
+// What tells one tile update from another, and the way to the code that was compiled for it.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/numeric/number_formats.h"
+
+namespace spillway {
+
+enum class UpdateRule : uint8_t { kAdamW, kAdam, kSgd, kSgdMomentum, kSgdNesterov };
+
+constexpr bool HasMoment1(UpdateRule rule) { return rule != UpdateRule::kSgd; }
+constexpr bool HasMoment2(UpdateRule rule) {
+  return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam;
+}
+
+// How a parameter and its fp32 master are kept.
+enum class WeightFormat : uint8_t {
+  kFloat32,        // the weight is the master
+  kBFloat16,       // with a residual (split_master.h)
+  kFloat16,        // with the master
+  kBFloat16Alone,  // there is no master: the weight is one of the two around what it would be
+};
+
+constexpr DType DTypeOf(WeightFormat format) {
+  return format == WeightFormat::kFloat32   ? DType::kFloat32
+         : format == WeightFormat::kFloat16 ? DType::kFloat16
+                                            : DType::kBFloat16;
+}
+
+// In which moments are kept; they are updated in fp32.
+enum class MomentFormat : uint8_t {
+  kFloat32,
+  kBFloat16,  // the first the nearest, the second one of the two around it
+  kEightBit,  // codes with a scale a block (moment_code.h)
+};
+
+struct UpdateKind {
+  WeightFormat weights = WeightFormat::kFloat32;
+  UpdateRule rule = UpdateRule::kAdamW;
+  MomentFormat moments = MomentFormat::kFloat32;
+};
+
+// A value that is a template argument: decltype(x)::kValue.
+template <auto kConstant>
+struct Constant {
+  static constexpr auto kValue = kConstant;
+};
+
+namespace internal {
+
+// run(Constant<value>()), of the values listed.
+template <auto kFirst, auto... kRest, typename Run>
+auto ForValue(decltype(kFirst) value, Run run) {
+  if constexpr (sizeof...(kRest) > 0) {
+    if (value != kFirst) return ForValue<kRest...>(value, run);
+  }
+  return run(Constant<kFirst>());
+}
+
+}  // namespace internal
+
+// run(Constant<weights>(), Constant<rule>(), Constant<moments>()). A rule without moments keeps
+// them in fp32.
+template <typename Run>
+auto ForUpdateKind(const UpdateKind& kind, Run run) {
+  using W = WeightFormat;
+  using R = UpdateRule;
+  using M = MomentFormat;
+  return internal::ForValue<W::kFloat32, W::kBFloat16, W::kFloat16, W::kBFloat16Alone>(
+      kind.weights, [&](auto weights) {
+        return internal::ForValue<R::kAdamW, R::kAdam, R::kSgd, R::kSgdMomentum, R::kSgdNesterov>(
+            kind.rule, [&](auto rule) {
+              if constexpr (!HasMoment1(decltype(rule)::kValue)) {
+                return run(weights, rule, Constant<M::kFloat32>());
+              } else {
+                return internal::ForValue<M::kFloat32, M::kBFloat16, M::kEightBit>(
+                    kind.moments, [&](auto moments) { return run(weights, rule, moments); });
+              }
+            });
+      });
+}
+
+}  // namespace spillway
