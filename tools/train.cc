@@ -92,7 +92,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--compute", f.compute,
        "in which matrices are multiplied: auto (the dtype where the processor has instructions "
        "for it, else fp32), fp32 or bf16");
-  text("--optimizer", f.optimizer, "adamw, adam or sgd");
+  text("--optimizer", f.optimizer, "adamw, adam, lion or sgd");
   text("--moments", f.moments,
        "in which the optimizer's moments are kept: fp32, bf16, or 8bit (a quarter of the bytes)");
   text("--master", f.master,

@@ -62,10 +62,13 @@ class BlockReader {
     using Kind = OptimizerSpec::Kind;
     config_.has_optimizer = IsBlock("/optimizer");
     in_.Choice<Kind>("/optimizer/type",
-                     {{"AdamW", Kind::kAdamW}, {"Adam", Kind::kAdam}, {"SGD", Kind::kSgd}},
+                     {{"AdamW", Kind::kAdamW},
+                      {"Adam", Kind::kAdam},
+                      {"SGD", Kind::kSgd},
+                      {"Lion", Kind::kLion}},
                      &config_.optimizer, " (no other optimizer is supported)");
     if (config_.has_optimizer && !config_.optimizer.given()) {
-      in_.Refuse(in_.Where("/optimizer"), "'optimizer' has no 'type': AdamW, Adam or SGD");
+      in_.Refuse(in_.Where("/optimizer"), "'optimizer' has no 'type': AdamW, Adam, SGD or Lion");
     }
   }
 
@@ -95,15 +98,23 @@ class BlockReader {
       config_.notes.push_back(
           absl::StrCat(adam_w_mode.where, ": 'adam_w_mode' has no effect on AdamW"));
     }
-    if (is_sgd) {
+    if (config_.optimizer.value == Kind::kLion) {
+      Misplaced(config_.eps, "Lion");
+      Misplaced(adam_w_mode, "Lion");
+      MisplacedOfSgd("Lion");
+    } else if (is_sgd) {
       Misplaced(config_.betas, "SGD");
       Misplaced(config_.eps, "SGD");
       Misplaced(adam_w_mode, "SGD");
     } else {
-      Misplaced(config_.momentum, "Adam");
-      Misplaced(config_.dampening, "Adam");
-      Misplaced(config_.nesterov, "Adam");
+      MisplacedOfSgd("Adam");
     }
+  }
+
+  void MisplacedOfSgd(absl::string_view optimizer) {
+    Misplaced(config_.momentum, optimizer);
+    Misplaced(config_.dampening, optimizer);
+    Misplaced(config_.nesterov, optimizer);
   }
 
   template <typename T>

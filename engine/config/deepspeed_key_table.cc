@@ -9,7 +9,7 @@ namespace {
 
 using enum KeyTreatment;
 
-constexpr absl::string_view kOtherOptimizer = "neither Adam nor SGD knows it";
+constexpr absl::string_view kOtherOptimizer = "no supported optimizer knows it";
 constexpr absl::string_view kOtherScheduler = "no supported scheduler knows it";
 constexpr absl::string_view kOtherNumbers = "it changes the numbers of the run";
 constexpr absl::string_view kOtherData = "it changes which data is seen, and when";

@@ -196,10 +196,13 @@ void TrainingSettings::ResolveOptimizer() {
                            {{"adamw", Kind::kAdamW},
                             {"adam", Kind::kAdam},
                             {"sgd", Kind::kSgd},
+                            {"lion", Kind::kLion},
                             {"adamw_torch", Kind::kAdamW},
                             {"adamw_torch_fused", Kind::kAdamW},
                             {"adamw_8bit", Kind::kAdamW},
-                            {"adamw_bnb_8bit", Kind::kAdamW}});
+                            {"adamw_bnb_8bit", Kind::kAdamW},
+                            {"lion_32bit", Kind::kLion},
+                            {"lion_8bit", Kind::kLion}});
   // The Trainer's names of optimizers say what their moments are.
   const bool named_8bit = flags_.optimizer && absl::EndsWith(*flags_.optimizer, "8bit");
   spec.moments = Choice<MomentFormat>("moments", flags_.moments,
@@ -212,7 +215,7 @@ void TrainingSettings::ResolveOptimizer() {
       Choice<bool>("master", flags_.master, file_.masters, true, {{"fp32", true}, {"none", false}});
   Fail(CheckMasters(spec, config_.train.dtype));
   const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
-  const bool decoupled = spec.kind == Kind::kAdamW;
+  const bool decoupled = spec.kind == Kind::kAdamW || spec.kind == Kind::kLion;
 
   // A file's optimizer without a rate or decay has DeepSpeed's defaults, not ours.
   const bool file_rate = kind_from_file && !file_.lr.given();
@@ -264,10 +267,14 @@ void TrainingSettings::ResolveAdam() {
     }
     return betas;
   };
-  const Betas betas = Pick<Betas>("betas", flags_.betas, file_.betas, {0.9, 0.999}, parse);
+  const bool lion = spec.kind == OptimizerSpec::Kind::kLion;
+  // Lion's paper has 0.99; DeepSpeed and the Trainer have Adam's default for it too.
+  const double beta2 = flags_.optimizer == "lion" ? 0.99 : 0.999;
+  const Betas betas = Pick<Betas>("betas", flags_.betas, file_.betas, {0.9, beta2}, parse);
   spec.beta1 = betas[0];
   spec.beta2 = betas[1];
-  spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
+  if (lion && flags_.eps) Invalid("--eps has no meaning with --optimizer lion");
+  if (!lion) spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
 }
 
 void TrainingSettings::ResolveSgd() {

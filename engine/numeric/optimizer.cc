@@ -25,6 +25,20 @@ absl::Status RequireRange(absl::string_view field, double value, double low, dou
 
 }  // namespace
 
+std::string OptimizerName(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kAdamW:
+      return "adamw";
+    case OptimizerKind::kAdam:
+      return "adam";
+    case OptimizerKind::kSgd:
+      return "sgd";
+    case OptimizerKind::kLion:
+      return "lion";
+  }
+  SPILLWAY_CHECK(false);
+}
+
 std::string MomentFormatName(MomentFormat moments) {
   switch (moments) {
     case MomentFormat::kFloat32:
@@ -93,7 +107,7 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
   };
   if (spec.kind != OptimizerKind::kSgd) {
     add(Plane::kExpAvg, Plane::kExpAvgScale);
-    add(Plane::kExpAvgSq, Plane::kExpAvgSqScale);
+    if (spec.kind != OptimizerKind::kLion) add(Plane::kExpAvgSq, Plane::kExpAvgSqScale);
   } else if (spec.momentum != 0) {
     add(Plane::kMomentum, Plane::kMomentumScale);
   }
@@ -142,6 +156,7 @@ GradientPartial OptimizerTiles::Learn(int unit, int tile, uint64_t parameters,
 UpdateKind OptimizerTiles::kind() const {
   UpdateKind kind = {WeightFormatOf(spec_, dtype_), UpdateRule::kAdamW, spec_.moments};
   if (spec_.kind == OptimizerKind::kAdam) kind.rule = UpdateRule::kAdam;
+  if (spec_.kind == OptimizerKind::kLion) kind.rule = UpdateRule::kLion;
   if (spec_.kind == OptimizerKind::kSgd) {
     kind.rule = spec_.momentum == 0 ? UpdateRule::kSgd
                 : spec_.nesterov    ? UpdateRule::kSgdNesterov
@@ -157,8 +172,9 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   const double lr = scalars.learning_rate;
   const double step = static_cast<double>(scalars.step);
   const double weight_decay = decays ? spec_.weight_decay : 0;
+  const bool lion = spec_.kind == OptimizerKind::kLion;
   const double bias_correction1 =
-      spec_.kind == OptimizerKind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
+      lion || spec_.kind == OptimizerKind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
   const double bias_correction2 = 1 - std::pow(spec_.beta2, step);
   UpdateConstants c;
   c.gradient_scale = static_cast<float>(scalars.gradient_scale);
@@ -170,7 +186,7 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   c.bias_correction2_sqrt = static_cast<float>(std::sqrt(bias_correction2));
   c.eps = static_cast<float>(spec_.eps);
   c.negative_step_size = static_cast<float>(-(lr / bias_correction1));
-  c.momentum = static_cast<float>(spec_.momentum);
+  c.momentum = static_cast<float>(lion ? spec_.beta1 : spec_.momentum);
   c.one_minus_dampening = static_cast<float>(scalars.step == 1 ? 1 : 1 - spec_.dampening);
   c.rounding_key = MixedBits(MixedBits(static_cast<uint32_t>(rounding_.seed)) ^
                              static_cast<uint32_t>(rounding_.seed >> 32)) ^

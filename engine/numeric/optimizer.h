@@ -25,6 +25,7 @@ struct OptimizerSpec {
     kAdamW,  // decoupled weight decay (Loshchilov and Hutter, 2019)
     kAdam,   // weight decay joins the gradient (L2)
     kSgd,    // weight decay joins the gradient (L2)
+    kLion,   // decoupled weight decay (Chen et al., 2023)
   };
   // Which parameters weight decay touches.
   enum class Decay : uint8_t {
@@ -49,6 +50,9 @@ struct OptimizerSpec {
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
 
+// "adamw", "adam", "sgd", "lion".
+std::string OptimizerName(OptimizerSpec::Kind kind);
+
 // "fp32", "bf16", "8bit".
 std::string MomentFormatName(MomentFormat moments);
 
@@ -63,9 +67,9 @@ absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype);
 
 // The checkpointed planes of a run, weight first:
 //   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
-// (bf16 without masters: weight 2) followed by Adam's exp_avg 4 and exp_avg_sq 4, or SGD's momentum
-// 4 where it has one. Moments in bf16 take 2 each; those of 8 bits 1, and behind each of them 4 a
-// block of kMomentBlock parameters.
+// (bf16 without masters: weight 2) followed by Adam's exp_avg 4 and exp_avg_sq 4, Lion's exp_avg 4,
+// or SGD's momentum 4 where it has one. Moments in bf16 take 2 each; those of 8 bits 1, and behind
+// each of them 4 a block of kMomentBlock parameters.
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
 
 // Parameters [begin, end) of a unit, by position in its flat range.

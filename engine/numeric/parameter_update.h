@@ -16,15 +16,15 @@ namespace spillway {
 // What a step's update multiplies and adds, in fp32.
 struct UpdateConstants {
   float gradient_scale;
-  float decay_factor;  // AdamW: 1 - lr * weight_decay, or 1 where nothing decays
+  float decay_factor;  // AdamW, Lion: 1 - lr * weight_decay, or 1 where nothing decays
   float weight_decay;  // Adam, SGD: or 0 where nothing decays
   float one_minus_beta1;
   float beta2;
   float one_minus_beta2;
   float bias_correction2_sqrt;
   float eps;
-  float negative_step_size;  // -lr / bias_correction1; SGD: -lr
-  float momentum;
+  float negative_step_size;   // -lr / bias_correction1; SGD, Lion: -lr
+  float momentum;             // SGD; Lion: beta1
   float one_minus_dampening;  // 1 in the first step
   uint32_t rounding_key = 0;  // of what is rounded at random: the same in the run's step alone
 };
@@ -59,12 +59,13 @@ SPILLWAY_ALWAYS_INLINE float SquareRoot(float value) {
 #endif
 }
 
-// One parameter: the formulas of torch.optim, one rounding an operation.
+// One parameter: the formulas of torch.optim, and Lion's of its paper (Chen et al., "Symbolic
+// Discovery of Optimization Algorithms", 2023); one rounding an operation.
 template <UpdateRule kRule>
 SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2,
                                        const UpdateConstants& c) {
   g = g * c.gradient_scale;
-  if constexpr (kRule == UpdateRule::kAdamW) {
+  if constexpr (kRule == UpdateRule::kAdamW || kRule == UpdateRule::kLion) {
     p = p * c.decay_factor;
   } else {
     g = g + c.weight_decay * p;
@@ -78,6 +79,12 @@ SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* 
     *moment2 = v;
     const float denominator = SquareRoot(v) / c.bias_correction2_sqrt + c.eps;
     return p + c.negative_step_size * (m / denominator);
+  } else if constexpr (kRule == UpdateRule::kLion) {
+    const float mean = *moment1 * c.momentum + c.one_minus_beta1 * g;
+    *moment1 = *moment1 * c.beta2 + c.one_minus_beta2 * g;
+    const float sign = mean > 0 ? 1.0f : mean < 0 ? -1.0f : 0.0f;
+    // What is added is NaN where a sign would hide that the gradient is not finite, and else 0.
+    return p + c.negative_step_size * sign + (mean - mean);
   } else if constexpr (kRule == UpdateRule::kSgd) {
     return p + c.negative_step_size * g;
   } else {

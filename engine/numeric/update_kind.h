@@ -7,10 +7,12 @@
 
 namespace spillway {
 
-enum class UpdateRule : uint8_t { kAdamW, kAdam, kSgd, kSgdMomentum, kSgdNesterov };
+enum class UpdateRule : uint8_t { kAdamW, kAdam, kSgd, kSgdMomentum, kSgdNesterov, kLion };
 
-constexpr bool HasMoment1(UpdateRule rule) { return rule != UpdateRule::kSgd; }
-constexpr bool HasMoment2(UpdateRule rule) {
+SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment1(UpdateRule rule) {
+  return rule != UpdateRule::kSgd;
+}
+SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment2(UpdateRule rule) {
   return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam;
 }
 
@@ -22,7 +24,7 @@ enum class WeightFormat : uint8_t {
   kBFloat16Alone,  // there is no master: the weight is one of the two around what it would be
 };
 
-constexpr DType DTypeOf(WeightFormat format) {
+SPILLWAY_ALWAYS_INLINE constexpr DType DTypeOf(WeightFormat format) {
   return format == WeightFormat::kFloat32   ? DType::kFloat32
          : format == WeightFormat::kFloat16 ? DType::kFloat16
                                             : DType::kBFloat16;
@@ -69,15 +71,15 @@ auto ForUpdateKind(const UpdateKind& kind, Run run) {
   using M = MomentFormat;
   return internal::ForValue<W::kFloat32, W::kBFloat16, W::kFloat16, W::kBFloat16Alone>(
       kind.weights, [&](auto weights) {
-        return internal::ForValue<R::kAdamW, R::kAdam, R::kSgd, R::kSgdMomentum, R::kSgdNesterov>(
-            kind.rule, [&](auto rule) {
-              if constexpr (!HasMoment1(decltype(rule)::kValue)) {
-                return run(weights, rule, Constant<M::kFloat32>());
-              } else {
-                return internal::ForValue<M::kFloat32, M::kBFloat16, M::kEightBit>(
-                    kind.moments, [&](auto moments) { return run(weights, rule, moments); });
-              }
-            });
+        return internal::ForValue<R::kAdamW, R::kAdam, R::kSgd, R::kSgdMomentum, R::kSgdNesterov,
+                                  R::kLion>(kind.rule, [&](auto rule) {
+          if constexpr (!HasMoment1(decltype(rule)::kValue)) {
+            return run(weights, rule, Constant<M::kFloat32>());
+          } else {
+            return internal::ForValue<M::kFloat32, M::kBFloat16, M::kEightBit>(
+                kind.moments, [&](auto moments) { return run(weights, rule, moments); });
+          }
+        });
       });
 }
 

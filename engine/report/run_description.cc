@@ -35,18 +35,6 @@ RunPart PartFromJson(const nlohmann::json& json) {
   return part;
 }
 
-const char* OptimizerName(OptimizerSpec::Kind kind) {
-  switch (kind) {
-    case OptimizerSpec::Kind::kAdamW:
-      return "adamw";
-    case OptimizerSpec::Kind::kAdam:
-      return "adam";
-    case OptimizerSpec::Kind::kSgd:
-      return "sgd";
-  }
-  return "?";
-}
-
 }  // namespace
 
 void AddCommit(RunDescription& run, const RunCommit& commit) {

@@ -191,8 +191,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   add("seed", absl::StrCat(options.seed));
   add("order", options.order == SampleOrder::kShuffle ? "shuffle" : "sequential");
   add("threads", absl::StrCat(options.threads));
-  const char* kinds[] = {"adamw", "adam", "sgd"};
-  add("optimizer", kinds[static_cast<int>(o.kind)]);
+  add("optimizer", OptimizerName(o.kind));
   add("lr", Exact(o.learning_rate));
   add("betas", absl::StrCat(Exact(o.beta1), ",", Exact(o.beta2)));
   add("eps", Exact(o.eps));

@@ -3,7 +3,8 @@
 
     make_optimizers.py > optimizers.json
 
-Made with torch 2.11, single-tensor paths (foreach=False, fused=False). The first half of
+Made with torch 2.11, single-tensor paths (foreach=False, fused=False); Lion, which torch does not
+have, is written here as its paper has it (Chen et al., 2023, program 1). The first half of
 the parameters decays, the second does not. Numbers are fp32, written exactly.
 """
 
@@ -21,6 +22,21 @@ def gradients():
     scale = torch.logspace(-8, 2, COUNT)
     scale[0] = 0
     return [torch.randn(COUNT, generator=generator) * scale for _ in range(STEPS)]
+
+
+class Lion(torch.optim.Optimizer):
+    def __init__(self, params, lr, betas):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            (beta1, beta2), lr = group["betas"], group["lr"]
+            for p in group["params"]:
+                m = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                p.mul_(1 - lr * group["weight_decay"])
+                p.add_(torch.sign(m * beta1 + (1 - beta1) * p.grad), alpha=-lr)
+                m.mul_(beta2).add_(p.grad, alpha=1 - beta2)
 
 
 def run(make_optimizer, weight_decay, keys):
@@ -68,6 +84,8 @@ def main():
           "nesterov": True},
          lambda p: torch.optim.SGD(p, lr=1e-2, momentum=0.9, nesterov=True, **one_by_one),
          ["momentum_buffer"]),
+        ({"kind": "lion", "learning_rate": 1e-3, "weight_decay": 0.1, "beta1": 0.9, "beta2": 0.99},
+         lambda p: Lion(p, lr=1e-3, betas=(0.9, 0.99)), ["exp_avg"]),
     ):
         cases.append({"spec": fields, "after": run(make, fields["weight_decay"], keys)})
     start = torch.randn(COUNT, generator=torch.Generator().manual_seed(1)).tolist()

@@ -227,7 +227,7 @@ class ConfigTest(BadInput):
                            micro_batch=None)
         self.refuse_config({"fp16": {"enabled": True}, "bf16": {"enabled": True}},
                            "fp16", "bf16", "contradict")
-        self.refuse_config({"optimizer": {"type": "Lion"}}, "Lion", "AdamW")
+        self.refuse_config({"optimizer": {"type": "Muon"}}, "Muon", "AdamW")
         self.refuse_config({"gradient_clipping": "much"}, "gradient_clipping", "much")
 
     def test_text(self):

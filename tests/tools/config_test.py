@@ -146,6 +146,8 @@ class ConfigTest(CliTest):
         config = self.config_file(dict(ADAMW, bf16=block))
         file = self.train(config=config, output=self.path("file"), steps=2)
         self.assert_run(file, 0)
+        refused = self.train(config=config, output=self.path("none"), steps=2, dtype="fp32")
+        self.assert_run(refused, 2, "--master none: weights in fp32 are their own masters")
         block = {"enabled": True}
         flags = self.train(config=self.config_file(dict(ADAMW, bf16=block)), output=self.path("flags"), steps=2,
                            moments="bf16", master="none")
@@ -153,10 +155,28 @@ class ConfigTest(CliTest):
         digests = self.inspect(self.path("file"))["digests"]
         self.assertEqual(digests, self.inspect(self.path("flags"))["digests"])
         self.assertEqual(sorted(digests["transformer.wte.weight"]), ["exp_avg", "exp_avg_sq", "weight"])
-        refused = self.train(config=config, output=self.path("none"), steps=2, dtype="fp32")
-        self.assert_run(refused, 2, "--master none: weights in fp32 are their own masters")
         self.assert_run(self.train(output=self.path("none"), steps=2, dtype="fp16", master="none"), 2,
                         "fp16 is too narrow")
+
+    def test_lion(self):
+        params = {"lr": 0.001, "betas": [0.9, 0.99], "weight_decay": 0.1}
+        config = self.config_file({**BASE, "optimizer": {"type": "Lion", "params": params}})
+        file = self.train(config=config, output=self.path("file"), steps=2)
+        self.assert_run(file, 0)
+        config = self.config_file(BASE)
+        flags = self.train(config=config, output=self.path("flags"), steps=2, optimizer="lion", lr="0.001",
+                           weight_decay="0.1")
+        self.assert_run(flags, 0)
+        digests = self.inspect(self.path("file"))["digests"]
+        self.assertEqual(digests, self.inspect(self.path("flags"))["digests"])
+        self.assertIn("exp_avg", digests["transformer.wte.weight"])
+        self.assertNotIn("exp_avg_sq", digests["transformer.wte.weight"])
+        self.assert_run(self.train(config=config, output=self.path("other"), steps=2, optimizer="lion", eps="1e-8"), 2,
+                        "--eps has no meaning with --optimizer lion")
+        params["eps"] = 1e-8
+        config = self.config_file({**BASE, "optimizer": {"type": "Lion", "params": params}})
+        self.assert_run(self.train(config=config, output=self.path("other"), steps=2), 2,
+                        "'optimizer.params.eps' is not a parameter of Lion")
 
     def test_compute_follows_the_processor(self):
         def train(words, **flags):

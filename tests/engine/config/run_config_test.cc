@@ -128,7 +128,7 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
       {&TrainFlags::seed, "-1", {"--seed"}},
       {&TrainFlags::order, "random", {"--order 'random'", "shuffle, sequential"}},
       {&TrainFlags::dtype, "float", {"--dtype", "bf16, fp16, fp32"}},
-      {&TrainFlags::optimizer, "lion", {"--optimizer", "adamw, adam, sgd"}},
+      {&TrainFlags::optimizer, "muon", {"--optimizer", "adamw, adam, sgd, lion"}},
       {&TrainFlags::lr, "fast", {"--lr"}},
       {&TrainFlags::lr, "inf", {"--lr"}},
       {&TrainFlags::betas, "0.9", {"--betas", "0.9,0.999"}},

@@ -36,6 +36,8 @@ const OptimizerSpec kSpecs[] = {
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
     {.moments = MomentFormat::kEightBit},
     {.moments = MomentFormat::kBFloat16},
+    {.kind = Kind::kLion, .weight_decay = 0.1},
+    {.kind = Kind::kLion, .moments = MomentFormat::kEightBit, .masters = false},
     {.moments = MomentFormat::kBFloat16, .masters = false},
     {.moments = MomentFormat::kEightBit, .masters = false},
     {.kind = Kind::kSgd, .moments = MomentFormat::kBFloat16, .masters = false, .momentum = 0.9},
@@ -209,7 +211,7 @@ TEST(CudaOptimizerTiles, ATileOfManySmallTensorsTakesSeveralLaunches) {
     ranges.push_back({begin, begin + 7});
   }
   std::mt19937 random(2);
-  for (const OptimizerSpec& spec : {kSpecs[0], kSpecs[2], kSpecs[5], kSpecs[7]}) {
+  for (const OptimizerSpec& spec : {kSpecs[0], kSpecs[2], kSpecs[5], kSpecs[9]}) {
     Unit host(spec, DType::kBFloat16, kParameters, ranges, 1 << 20);
     host.Fill(random, 1, false);
     Unit device = host;

@@ -104,7 +104,9 @@ class Unit {
 OptimizerSpec OptimizerOf(const nlohmann::json& fields) {
   OptimizerSpec spec;
   const std::string kind = fields.at("kind");
-  spec.kind = kind == "adamw" ? Kind::kAdamW : kind == "adam" ? Kind::kAdam : Kind::kSgd;
+  for (const Kind each : {Kind::kAdamW, Kind::kAdam, Kind::kSgd, Kind::kLion}) {
+    if (kind == OptimizerName(each)) spec.kind = each;
+  }
   spec.learning_rate = fields.at("learning_rate");
   spec.weight_decay = fields.at("weight_decay");
   spec.beta1 = fields.value("beta1", spec.beta1);
@@ -122,7 +124,7 @@ TEST(OptimizerTiles, FollowTorchOptimFor20Steps) {
   const nlohmann::json golden =
       nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/optimizers.json"));
   const std::vector<float> start = golden["start"];
-  ASSERT_EQ(golden["cases"].size(), 7);
+  ASSERT_EQ(golden["cases"].size(), 8);
   for (const nlohmann::json& run : golden["cases"]) {
     const OptimizerSpec spec = OptimizerOf(run["spec"]);
     Unit unit(spec, DType::kFloat32, start.size(), {{0, start.size() / 2}});
@@ -359,7 +361,7 @@ TEST(OptimizerTiles, WhatIsRoundedAtRandomInAShardIsThatOfTheWhole) {
 TEST(OptimizerTiles, BitsOfCodesDependOnNeitherTilingNorSimdTarget) {
   constexpr uint64_t kParameters = 9000;
   const std::vector<ParameterRange> decayed = {{10, 4000}, {4000, 4001}, {5000, 9000}};
-  for (const Kind kind : {Kind::kAdamW, Kind::kAdam, Kind::kSgd}) {
+  for (const Kind kind : {Kind::kAdamW, Kind::kAdam, Kind::kSgd, Kind::kLion}) {
     const OptimizerSpec spec = {
         .kind = kind, .moments = Moments::kEightBit, .momentum = kind == Kind::kSgd ? 0.9 : 0};
     std::vector<std::vector<char>> first;

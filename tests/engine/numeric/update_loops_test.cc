@@ -24,10 +24,11 @@ namespace spillway {
 namespace {
 
 constexpr DType kDTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
-constexpr UpdateRule kRules[] = {UpdateRule::kAdamW, UpdateRule::kAdam, UpdateRule::kSgd,
-                                 UpdateRule::kSgdMomentum, UpdateRule::kSgdNesterov};
+constexpr UpdateRule kRules[] = {UpdateRule::kAdamW,       UpdateRule::kAdam,
+                                 UpdateRule::kSgd,         UpdateRule::kSgdMomentum,
+                                 UpdateRule::kSgdNesterov, UpdateRule::kLion};
 constexpr WeightFormat kWeightFormats[] = {WeightFormat::kFloat32, WeightFormat::kBFloat16,
-                                     WeightFormat::kFloat16, WeightFormat::kBFloat16Alone};
+                                           WeightFormat::kFloat16, WeightFormat::kBFloat16Alone};
 
 // Any exponent: subnormal, tiny, ordinary and huge.
 float AnyFinite(std::mt19937& random) {
