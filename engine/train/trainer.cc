@@ -69,8 +69,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
   RETURN_IF_ERROR(CheckMasters(options.optimizer, options.dtype));
   RETURN_IF_ERROR(ValidateSchedule(options.schedule));
   RETURN_IF_ERROR(ValidateLossScale(options.loss_scale));
-  SPILLWAY_CHECK(options.steps > 0);
-  SPILLWAY_CHECK((options.ranks > 1) == (t.context_.ranks.world != nullptr));
+  SPILLWAY_CHECK(options.steps > 0 && (options.ranks > 1) == (t.context_.ranks.world != nullptr));
   if (storage.committed()) {
     t.state_ = *storage.committed();
     RETURN_IF_ERROR(CompareIdentity(t.state_, RunIdentity(options)));

@@ -13,7 +13,9 @@ class DeviceMemoryTest : public testing::Test {
   DeviceMemoryTest() { DeviceMemory::Install(&budget_); }
   ~DeviceMemoryTest() override { DeviceMemory::Install(nullptr); }
 
-  static torch::Tensor Take(int64_t mib) { return torch::empty({mib * int64_t{kMiB}}, torch::kUInt8); }
+  static torch::Tensor Take(int64_t mib) {
+    return torch::empty({mib * int64_t{kMiB}}, torch::kUInt8);
+  }
 
   MemoryBudget budget_{"device", 10 * kMiB};
 };
