@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "io/base/check.h"
 #include "io/base/log.h"
@@ -84,10 +83,8 @@ absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
   const int64_t labels = *classifier.problem == ClassifierProblem::kSingleLabel
                              ? 1
                              : static_cast<int64_t>(classifier.labels.size());
-  ASSIGN_OR_RETURN(ScratchNumbers numbers, ScratchNumbers::Create(options.scratch_directory));
-  ASSIGN_OR_RETURN(ScratchNumbers begins, ScratchNumbers::Create(options.scratch_directory));
-  std::unique_ptr<LabelledSamples> samples(
-      new LabelledSamples(std::move(numbers), std::move(begins), labels));
+  ASSIGN_OR_RETURN(ScratchRows rows, ScratchRows::Create(options.scratch_directory));
+  std::unique_ptr<LabelledSamples> samples(new LabelledSamples(std::move(rows), labels));
   TextPairEncoder encoder(options.tokenizer, &config, options.seq_len);
   for (const std::string& file : files) {
     RETURN_IF_ERROR(ReadLabelledTexts(
@@ -99,9 +96,7 @@ absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
           return samples->Add(sample);
         }));
   }
-  RETURN_IF_ERROR(samples->begins_.Append(samples->numbers_.size()));
-  RETURN_IF_ERROR(samples->numbers_.Flush());
-  RETURN_IF_ERROR(samples->begins_.Flush());
+  RETURN_IF_ERROR(samples->rows_.Flush());
   samples->cut_ = encoder.cut();
   if (samples->cut_ > 0) {
     LogWarning(absl::StrCat(absl::StrJoin(files, ", "), ": ", samples->cut_, " of ",
@@ -112,38 +107,32 @@ absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
 }
 
 absl::Status LabelledSamples::Add(const Sample& sample) {
-  RETURN_IF_ERROR(begins_.Append(numbers_.size()));
-  for (const float label : sample.labels) {
-    RETURN_IF_ERROR(numbers_.Append(std::bit_cast<uint32_t>(label)));
-  }
+  std::vector<int64_t> row;
+  for (const float label : sample.labels) row.push_back(std::bit_cast<uint32_t>(label));
   const EncodedText& text = sample.text;
   for (size_t i = 0; i < text.tokens.size(); ++i) {
-    RETURN_IF_ERROR(numbers_.Append(text.tokens[i] | text.types[i] << kTypeShift));
+    row.push_back(text.tokens[i] | text.types[i] << kTypeShift);
   }
   longest_ = std::max(longest_, static_cast<int64_t>(text.tokens.size()));
-  return absl::OkStatus();
+  return rows_.Append(row);
 }
 
 absl::StatusOr<LabelledSamples::Sample> LabelledSamples::Get(int64_t sample) const {
-  SPILLWAY_CHECK(sample >= 0 && sample < size());
-  int64_t ends[2];
-  RETURN_IF_ERROR(begins_.Read(sample, 2, ends));
-  std::vector<int64_t> numbers(static_cast<size_t>(ends[1] - ends[0]));
-  RETURN_IF_ERROR(numbers_.Read(ends[0], static_cast<int64_t>(numbers.size()), numbers.data()));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> row, rows_.Read(sample));
   Sample found;
-  for (size_t i = 0; i < numbers.size(); ++i) {
+  for (size_t i = 0; i < row.size(); ++i) {
     if (static_cast<int64_t>(i) < labels_) {
-      found.labels.push_back(std::bit_cast<float>(static_cast<uint32_t>(numbers[i])));
+      found.labels.push_back(std::bit_cast<float>(static_cast<uint32_t>(row[i])));
       continue;
     }
-    found.text.tokens.push_back(numbers[i] & 0xffffffff);
-    found.text.types.push_back(numbers[i] >> kTypeShift);
+    found.text.tokens.push_back(row[i] & 0xffffffff);
+    found.text.types.push_back(row[i] >> kTypeShift);
   }
   return found;
 }
 
 std::string LabelledSamples::fingerprint() const {
-  return absl::StrFormat("texts-%d-%016x-%016x", size(), numbers_.digest(), begins_.digest());
+  return absl::StrCat("texts-", size(), "-", rows_.digest());
 }
 
 }  // namespace spillway

@@ -59,7 +59,7 @@ class LabelledSamples {
   };
 
   // At least 1.
-  int64_t size() const { return begins_.size() - 1; }
+  int64_t size() const { return rows_.size(); }
   // REQUIRES: 0 <= sample < size().
   absl::StatusOr<Sample> Get(int64_t sample) const;
 
@@ -69,14 +69,12 @@ class LabelledSamples {
   std::string fingerprint() const;
 
  private:
-  LabelledSamples(ScratchNumbers numbers, ScratchNumbers begins, int64_t labels)
-      : numbers_(std::move(numbers)), begins_(std::move(begins)), labels_(labels) {}
+  LabelledSamples(ScratchRows rows, int64_t labels) : rows_(std::move(rows)), labels_(labels) {}
   absl::Status Add(const Sample& sample);
 
   // Of each sample its labels' bits, then its tokens, with their types in the upper halves.
-  ScratchNumbers numbers_;
-  ScratchNumbers begins_;  // [sample] its first number, and behind the last sample their number
-  const int64_t labels_;   // of a sample
+  ScratchRows rows_;
+  const int64_t labels_;  // of a sample
   int64_t longest_ = 0;
   int64_t cut_ = 0;
 };

@@ -4,15 +4,12 @@
 #include <cmath>
 #include <iterator>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "engine/data/jsonl.h"
-#include "engine/data/line_reader.h"
-#include "engine/data/table_reader.h"
+#include "engine/data/text_rows.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -87,14 +84,7 @@ class Rows {
     if (found == row.end()) {
       return Wrong(absl::StrCat("it has no \"", key, "\"; its keys: ", ShownKeys(row)));
     }
-    if (!found->is_string()) {
-      return Wrong(absl::StrCat("\"", key, "\" is a JSON ", found->type_name(), ", not a string"));
-    }
-    std::string text = found->get<std::string>();
-    if (absl::StripAsciiWhitespace(text).empty()) {
-      return Wrong(absl::StrCat("\"", key, "\" is empty: there is nothing to classify"));
-    }
-    return text;
+    return TextOf(*found, key, "classify");
   }
 
   TextKeys keys_;
@@ -182,25 +172,6 @@ absl::StatusOr<std::vector<float>> Numbers(const json& label, size_t count) {
                    count == 1 ? "number" : absl::StrCat("list of ", count, " numbers")));
 }
 
-absl::Status ReadRows(const std::string& path,
-                      const std::function<absl::Status(const json&, int64_t)>& take) {
-  if (!absl::EndsWith(path, ".jsonl")) {
-    return ReadTable(path, absl::EndsWith(path, ".tsv"),
-                     [&](const std::vector<std::string>& names,
-                         const std::vector<std::string>& cells, int64_t line) {
-                       json row = json::object();
-                       for (size_t i = 0; i < names.size(); ++i) row[names[i]] = cells[i];
-                       return take(row, line);
-                     });
-  }
-  return ReadLines(path, [&](absl::string_view line, int64_t number) -> absl::Status {
-    if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(const JsonDocument document,
-                     ParseJsonlObject(line, path, number, "{\"text\": \"...\", \"label\": 0}"));
-    return take(document.value, number);
-  });
-}
-
 }  // namespace
 
 absl::StatusOr<std::vector<std::string>> ParseTextKeys(absl::string_view flag,
@@ -211,30 +182,15 @@ absl::StatusOr<std::vector<std::string>> ParseTextKeys(absl::string_view flag,
       absl::StrCat(flag, " ", text, ": give one name, or two with a comma between"));
 }
 
-bool IsLabelledText(absl::string_view path) {
-  return absl::EndsWith(path, ".jsonl") || absl::EndsWith(path, ".csv") ||
-         absl::EndsWith(path, ".tsv");
-}
-
 absl::Status ReadLabelledTexts(const std::string& path, const TextKeys& keys, bool needs_label,
                                const std::function<absl::Status(const LabelledText&)>& take) {
-  if (!IsLabelledText(path)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": texts to be classified are in .jsonl, .csv or .tsv"));
-  }
   Rows rows(keys, needs_label);
-  bool any = false;
-  RETURN_IF_ERROR(ReadRows(path, [&](const json& row, int64_t line) -> absl::Status {
-    any = true;
-    const auto read = [&]() -> absl::Status {
-      ASSIGN_OR_RETURN(LabelledText text, rows.Read(row));
-      text.line = line;
-      return take(text);
-    };
-    return Annotate(read(), absl::StrCat(path, ":", line));
-  }));
-  if (any) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(path, ": there are no texts in it"));
+  return ReadRows(path, "{\"text\": \"...\", \"label\": 0}",
+                  [&](const json& row, int64_t line) -> absl::Status {
+                    ASSIGN_OR_RETURN(LabelledText text, rows.Read(row));
+                    text.line = line;
+                    return take(text);
+                  });
 }
 
 absl::StatusOr<std::vector<float>> ReadLabel(const json& label,

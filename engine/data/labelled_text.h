@@ -36,13 +36,9 @@ struct LabelledText {
   int64_t line = 0;
 };
 
-// Whether a file of this name is read here.
-bool IsLabelledText(absl::string_view path);
-
-// Calls `take` for each row, in order; its first error ends the reading, and is told with file and
-// line. kInvalidArgument, "FILE:LINE: ...", for rows without those keys, texts that are no strings
-// or have nothing but white space in them, and files without rows. Other keys are passed over.
-// `needs_label`: a row without one is an error.
+// Calls `take` for each row, as ReadRows; kInvalidArgument, "FILE:LINE: ...", for rows without
+// those keys, and for texts as of TextOf, too. Other keys are passed over. `needs_label`: a row
+// without one is an error.
 absl::Status ReadLabelledTexts(const std::string& path, const TextKeys& keys, bool needs_label,
                                const std::function<absl::Status(const LabelledText&)>& take);
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/checksum.h"
@@ -77,6 +78,37 @@ absl::Status ScratchNumbers::Read(int64_t first, int64_t count, int64_t* out) co
   SPILLWAY_CHECK(held_.empty() && first >= 0 && count >= 0 && first <= size_ - count);
   return ReadAt(fd_.get(), what_, static_cast<uint64_t>(first) * sizeof(int64_t),
                 reinterpret_cast<char*>(out), static_cast<uint64_t>(count) * sizeof(int64_t));
+}
+
+absl::StatusOr<ScratchRows> ScratchRows::Create(absl::string_view directory) {
+  ASSIGN_OR_RETURN(ScratchNumbers numbers, ScratchNumbers::Create(directory));
+  ASSIGN_OR_RETURN(ScratchNumbers begins, ScratchNumbers::Create(directory));
+  return ScratchRows(std::move(numbers), std::move(begins));
+}
+
+absl::Status ScratchRows::Append(const std::vector<int64_t>& row) {
+  RETURN_IF_ERROR(begins_.Append(numbers_.size()));
+  for (const int64_t number : row) RETURN_IF_ERROR(numbers_.Append(number));
+  return absl::OkStatus();
+}
+
+absl::Status ScratchRows::Flush() {
+  RETURN_IF_ERROR(begins_.Append(numbers_.size()));
+  RETURN_IF_ERROR(begins_.Flush());
+  return numbers_.Flush();
+}
+
+absl::StatusOr<std::vector<int64_t>> ScratchRows::Read(int64_t row) const {
+  SPILLWAY_CHECK(row >= 0 && row < size());
+  int64_t ends[2];
+  RETURN_IF_ERROR(begins_.Read(row, 2, ends));
+  std::vector<int64_t> numbers(static_cast<size_t>(ends[1] - ends[0]));
+  RETURN_IF_ERROR(numbers_.Read(ends[0], static_cast<int64_t>(numbers.size()), numbers.data()));
+  return numbers;
+}
+
+std::string ScratchRows::digest() const {
+  return absl::StrFormat("%016x-%016x", numbers_.digest(), begins_.digest());
 }
 
 }  // namespace spillway

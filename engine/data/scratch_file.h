@@ -44,4 +44,28 @@ class ScratchNumbers {
   std::vector<int64_t> held_;  // not yet written
 };
 
+// Rows of numbers, each of its own length, kept so.
+class ScratchRows {
+ public:
+  static absl::StatusOr<ScratchRows> Create(absl::string_view directory);
+
+  absl::Status Append(const std::vector<int64_t>& row);
+  // After the last one.
+  absl::Status Flush();
+
+  // After Flush, as the rest; any thread.
+  int64_t size() const { return begins_.size() - 1; }
+  // REQUIRES: it exists.
+  absl::StatusOr<std::vector<int64_t>> Read(int64_t row) const;
+  // Changes with any number.
+  std::string digest() const;
+
+ private:
+  ScratchRows(ScratchNumbers numbers, ScratchNumbers begins)
+      : numbers_(std::move(numbers)), begins_(std::move(begins)) {}
+
+  ScratchNumbers numbers_;
+  ScratchNumbers begins_;  // [row], and behind the last one the number of numbers
+};
+
 }  // namespace spillway

@@ -40,7 +40,9 @@ class UnitParameters {
 
 std::vector<DecoderParameter> EmbeddingParameters(const DecoderConfig& c) {
   UnitParameters unit(c, "");
-  unit.Matrix(DecoderRole::kTokens, c.names.tokens, {c.vocabulary, c.embedding_width});
+  if (c.encoder == nullptr) {
+    unit.Matrix(DecoderRole::kTokens, c.names.tokens, {c.vocabulary, c.embedding_width});
+  }
   if (!c.names.positions.empty()) {
     unit.Matrix(DecoderRole::kPositions, c.names.positions,
                 {c.positions + c.position_offset, c.hidden});
@@ -72,6 +74,14 @@ std::vector<DecoderParameter> LayerParameters(const DecoderConfig& c, int64_t la
   unit.Project(DecoderRole::kAttentionOutput, names.attention_output, queries, d, c.output_bias);
   unit.Norm(DecoderRole::kQueryNorm, names.query_norm, c.head_size);
   unit.Norm(DecoderRole::kKeyNorm, names.key_norm, c.head_size);
+  if (c.encoder) {
+    const int64_t seen = c.encoder->hidden;
+    unit.Norm(DecoderRole::kCrossNorm, names.cross_norm, d);
+    unit.Project(DecoderRole::kCrossQuery, names.cross_query, d, queries, c.query_bias);
+    unit.Project(DecoderRole::kCrossKey, names.cross_key, seen, queries, c.query_bias);
+    unit.Project(DecoderRole::kCrossValue, names.cross_value, seen, queries, c.query_bias);
+    unit.Project(DecoderRole::kCrossOutput, names.cross_output, queries, d, c.output_bias);
+  }
   unit.Norm(DecoderRole::kNorm2, names.norm_2, d);
   if (c.gated) unit.Project(DecoderRole::kGate, names.gate, d, c.intermediate, c.mlp_bias);
   unit.Project(DecoderRole::kUp, names.up, d, c.intermediate, c.mlp_bias);
@@ -81,7 +91,8 @@ std::vector<DecoderParameter> LayerParameters(const DecoderConfig& c, int64_t la
 
 std::vector<DecoderParameter> HeadParameters(const DecoderConfig& c) {
   UnitParameters unit(c, "");
-  if (c.final_norm) unit.Norm(DecoderRole::kFinalNorm, c.names.final_norm, c.hidden);
+  if (c.final_norm && !c.norm_is_unit)
+    unit.Norm(DecoderRole::kFinalNorm, c.names.final_norm, c.hidden);
   if (c.embedding_width != c.hidden) {
     unit.Project(DecoderRole::kProjectOut, c.names.project_out, c.hidden, c.embedding_width, false);
   }
@@ -99,11 +110,28 @@ std::vector<DecoderParameter> ClassifierParameters(const DecoderConfig& c) {
   return unit.Take();
 }
 
-std::string NameOfUnit(const DecoderConfig& config, int64_t unit) {
-  if (unit == 0) return "embedding";
-  if (unit <= config.layers) return absl::StrCat("h.", unit - 1);
-  if (!config.classifier) return "head";
-  return unit == config.layers + 1 ? "classifier" : "loss";
+// All but what comes behind the layers and their norm. `prefix`: of names of units.
+void AddStack(const DecoderConfig& c, const std::string& prefix, bool in_encoder,
+              std::vector<DecoderUnit>& units) {
+  const auto add = [&](DecoderUnitKind kind, const std::string& name,
+                       std::vector<DecoderParameter> parameters, int64_t layer = 0) {
+    units.push_back({kind, prefix + name, std::move(parameters), layer, in_encoder});
+  };
+  if (c.relative_buckets > 0) {
+    UnitParameters unit(c, "");
+    unit.Matrix(DecoderRole::kRelativeBias, c.names.relative_bias, {c.relative_buckets, c.heads});
+    add(DecoderUnitKind::kRelativeBias, "bias", unit.Take());
+  }
+  add(DecoderUnitKind::kEmbedding, "embedding", EmbeddingParameters(c));
+  units.back().borrows_tokens = c.encoder != nullptr;
+  for (int64_t layer = 0; layer < c.layers; ++layer) {
+    add(DecoderUnitKind::kLayer, absl::StrCat("h.", layer), LayerParameters(c, layer), layer);
+  }
+  if (c.final_norm && c.norm_is_unit) {
+    UnitParameters unit(c, "");
+    unit.Norm(DecoderRole::kFinalNorm, c.names.final_norm, c.hidden);
+    add(DecoderUnitKind::kNorm, "norm", unit.Take());
+  }
 }
 
 }  // namespace
@@ -113,16 +141,16 @@ int64_t DecoderConfig::longest_sequence() const {
   return static_cast<int64_t>(static_cast<double>(positions) * rotary.factor);
 }
 
-std::vector<std::vector<DecoderParameter>> ParametersOf(const DecoderConfig& config) {
-  std::vector<std::vector<DecoderParameter>> units = {EmbeddingParameters(config)};
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    units.push_back(LayerParameters(config, layer));
-  }
+std::vector<DecoderUnit> UnitsOf(const DecoderConfig& config) {
+  std::vector<DecoderUnit> units;
+  if (config.encoder) AddStack(*config.encoder, "encoder.", true, units);
+  AddStack(config, config.encoder ? "decoder." : "", false, units);
   if (config.classifier) {
-    units.push_back(ClassifierParameters(config));
-    units.emplace_back();
+    units.push_back({DecoderUnitKind::kClassifier, "classifier", ClassifierParameters(config)});
+    units.push_back({DecoderUnitKind::kLoss, "loss", {}});
   } else {
-    units.push_back(HeadParameters(config));
+    units.push_back({DecoderUnitKind::kHead, "head", HeadParameters(config)});
+    units.back().borrows_tokens = config.tied;
   }
   return units;
 }
@@ -141,6 +169,10 @@ LinearWeight LinearFormOf(const DecoderParameter& parameter, const DecoderConfig
     case DecoderRole::kProjectOut:
     case DecoderRole::kPooler:
     case DecoderRole::kClassifier:
+    case DecoderRole::kCrossQuery:
+    case DecoderRole::kCrossKey:
+    case DecoderRole::kCrossValue:
+    case DecoderRole::kCrossOutput:
       if (parameter.is_bias) return LinearWeight::kNone;
       return config.conv1d ? LinearWeight::kInOut : LinearWeight::kOutIn;
     default:
@@ -165,18 +197,21 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   if (config.classifier)
     shape.classifier = config.names.classifier.substr(0, config.names.classifier.find('.'));
   shape.tied = config.tied;
-  const std::vector<std::vector<DecoderParameter>> units = ParametersOf(config);
-  for (size_t i = 0; i < units.size(); ++i) {
+  int tokens = -1;  // the unit that has their matrix
+  for (const DecoderUnit& one : UnitsOf(config)) {
+    if (tokens < 0 && one.kind == DecoderUnitKind::kEmbedding) {
+      tokens = static_cast<int>(shape.model.units.size());
+    }
     UnitDescription& unit = shape.model.units.emplace_back();
-    unit.name = NameOfUnit(config, static_cast<int64_t>(i));
-    for (const DecoderParameter& parameter : units[i]) {
+    unit.name = one.name;
+    if (one.borrows_tokens) unit.borrows = {tokens};
+    for (const DecoderParameter& parameter : one.parameters) {
       ParameterDescription& described = unit.parameters.emplace_back();
       described.name = parameter.name;
       described.shape = parameter.shape;
       described.linear = LinearFormOf(parameter, config);
     }
   }
-  if (config.tied) shape.model.units.back().borrows = {0};
   return shape;
 }
 

@@ -1,10 +1,11 @@
 // A stack of a transformer's layers as a value: what the config.json of a decoder-only language
-// model (GPT-2, Llama, Mistral, Qwen, GPT-NeoX, OPT) or of an encoder that classifies texts (BERT,
-// RoBERTa, DistilBERT) means. Sizes, parameters, weights, training, generation and estimates go by
-// this.
+// model (GPT-2, Llama, Mistral, Qwen, GPT-NeoX, OPT), of an encoder that classifies texts (BERT,
+// RoBERTa, DistilBERT) or of an encoder and a decoder that attends to what it makes of a text (T5)
+// means. Sizes, parameters, weights, training, generation and estimates go by this.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,11 +42,15 @@ struct DecoderNames {
   std::string final_norm, project_out;
   std::string logits;  // with its .weight
   std::string pooler = {}, classifier = {};
+  std::string cross_norm = {}, cross_query = {}, cross_key = {}, cross_value = {},
+              cross_output = {};
+  std::string relative_bias = {};  // whole
 };
 
 struct DecoderConfig {
   enum class Norm { kLayer, kRms };
-  // What a layer adds to its input, with A attention, M the MLP and N the norms:
+  // What a layer adds to its input, with A attention, M the MLP and N the norms. Attention to an
+  // encoder's output comes between the two, as they do.
   enum class Order {
     kPreNorm,   // y = x + A(N(x)); y + M(N(y))
     kPostNorm,  // y = N(x + A(x)); N(y + M(y))
@@ -75,12 +80,17 @@ struct DecoderConfig {
   Norm norm = Norm::kRms;
   bool norm_affine = true;  // norms have weights (and kLayer biases)
   bool final_norm = true;
+  // It is a unit of its own, with final_dropout behind it; otherwise the head's.
+  bool norm_is_unit = false;
   double norm_epsilon = 1e-6;
 
   int64_t position_offset = 0;  // learned positions: rows of the matrix before the first one's
   // ... of which a padding token's is the last, and no other token's position counts it (RoBERTa).
   bool positions_skip_padding = false;
   RotaryConfig rotary;
+  // What is added to scores, by how far a key is from its query (T5): so many distances, the far
+  // ones up to the farthest in common; 0: nothing is.
+  int64_t relative_buckets = 0, relative_distance = 0;
 
   Fused fused = Fused::kNo;
   bool conv1d = false;  // matrices are [in, out], as transformers' Conv1D has them
@@ -93,10 +103,12 @@ struct DecoderConfig {
   std::vector<int64_t> windows;  // [layer] keys that a query sees, itself counted; 0: all before
   bool gated = false;            // M(x) = down(act(gate(x)) * up(x)), else down(act(up(x)))
   Activation activation = Activation::kSilu;
-  bool tied = false;  // the matrix of logits is the tokens'
+  bool tied = false;        // the matrix of logits is the tokens'
+  double logits_scale = 1;  // of what it multiplies
 
-  // Probabilities, in training.
-  double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
+  // Probabilities, in training. inner_dropout: of the MLP, before down.
+  double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0, inner_dropout = 0;
+  double final_dropout = 0;
   bool attention_output_dropout = true;  // residual_dropout is of what attention adds, too
   // Whose row no gradient reaches through the embedding; none: all.
   std::optional<int64_t> padding_token;
@@ -108,8 +120,17 @@ struct DecoderConfig {
   // What stands in the place of logits over the vocabulary, in an encoder.
   std::optional<ClassifierConfig> classifier;
 
+  // The stack whose output this one's layers attend to; null: there is none. It has the tokens'
+  // matrix of both.
+  std::shared_ptr<const DecoderConfig> encoder;
+  int64_t start_token = 0;  // then a text begins with
+  int64_t end_token = -1;   // and ends with; -1: with none
+
   double init_std = 0.02;
   bool init_by_depth = false;  // that of what adds to the residual stream over sqrt(2 layers)
+  // init_std is a factor: of 1 for tokens and logits, of the root of what else goes into a matrix
+  // (T5, whose queries are scaled so, too).
+  bool init_by_width = false;
 
   // The longest sequence that may be trained on: more than `positions` where RoPE stretches.
   int64_t longest_sequence() const;
@@ -138,8 +159,14 @@ enum class DecoderRole {
   kLogits,
   kPooler,
   kClassifier,
+  kCrossNorm,
+  kCrossQuery,
+  kCrossKey,
+  kCrossValue,
+  kCrossOutput,
+  kRelativeBias,
 };
-inline constexpr int kDecoderRoles = 22;
+inline constexpr int kDecoderRoles = 28;
 
 struct DecoderParameter {
   DecoderRole role;
@@ -148,10 +175,30 @@ struct DecoderParameter {
   std::vector<int64_t> shape;
 };
 
-// The parameters by unit, in the order in which they are kept: "embedding", "h.0" .. "h.N-1", then
-// "head", or "classifier" and "loss", which has none. A tied head borrows the first of the
-// embedding's.
-std::vector<std::vector<DecoderParameter>> ParametersOf(const DecoderConfig& config);
+enum class DecoderUnitKind {
+  kRelativeBias,
+  kEmbedding,
+  kLayer,
+  kNorm,
+  kClassifier,
+  kHead,
+  kLoss,
+};
+
+struct DecoderUnit {
+  DecoderUnitKind kind;
+  std::string name;
+  std::vector<DecoderParameter> parameters;  // in the order in which they are kept
+  int64_t layer = 0;
+  bool in_encoder = false;      // of config.encoder
+  bool borrows_tokens = false;  // the first parameter of the first embedding
+};
+
+// In the order in which they compute. Of one stack "embedding", "h.0" .. "h.N-1", then "head", or
+// "classifier" and "loss", which has no parameters. Of two each has its names behind "encoder." and
+// "decoder.", with "bias" before the embedding where distances have one and "norm" behind the
+// layers where that is a unit; then "head".
+std::vector<DecoderUnit> UnitsOf(const DecoderConfig& config);
 
 // How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.
 LinearWeight LinearFormOf(const DecoderParameter& parameter, const DecoderConfig& config);

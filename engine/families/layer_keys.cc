@@ -50,9 +50,19 @@ void ReadActivation(ConfigReader& reader, const ConfigReader::Keys& keys, Activa
                    })));
 }
 
-void RefuseOtherModels(ConfigReader& reader) {
-  reader.MustBeOff("add_cross_attention", "cross-attention");
-  reader.MustBeOff("is_encoder_decoder", "an encoder-decoder model");
+void RefuseOtherModels(ConfigReader& reader, bool has_encoder) {
+  if (has_encoder) {
+    bool has_decoder = true;
+    reader.Boolean({"is_encoder_decoder"}, &has_decoder);
+    if (!has_decoder) {
+      reader.Unsupported("is_encoder_decoder",
+                         "is_encoder_decoder is false: of this family both are supported together");
+    }
+    reader.MustBeOff("is_decoder", "a decoder without its encoder");
+  } else {
+    reader.MustBeOff("add_cross_attention", "cross-attention");
+    reader.MustBeOff("is_encoder_decoder", "an encoder-decoder model");
+  }
   reader.MustBeOff("per_layer_config", "a model whose layers differ");
   reader.MustBeOff("pruned_heads", "a model with pruned heads");
   ReadQuantization(reader);

@@ -18,8 +18,8 @@ inline constexpr int64_t kMaxLayers = 10000;
 
 void ReadActivation(ConfigReader& reader, const ConfigReader::Keys& keys, Activation* activation);
 
-// Refuses what no family here has.
-void RefuseOtherModels(ConfigReader& reader);
+// Refuses what no family here has, and of those with two stacks or with one what the others have.
+void RefuseOtherModels(ConfigReader& reader, bool has_encoder = false);
 
 // Sets score_scale, too; `fallback`: where the config says nothing, 0: the hidden size over the
 // heads. REQUIRES: hidden and heads are read.

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "engine/families/decoder_families.h"
 #include "engine/families/encoder_families.h"
+#include "engine/families/seq2seq_families.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -23,13 +24,15 @@ struct Family {
   // Ends of names of tensors that are no parameters: causal masks and frequencies that old
   // versions of transformers saved with the weights.
   std::vector<const char*> ignored = {};
-  // The head under another name: {in files, ours}.
-  std::vector<const char*> head_alias = {};
+  // A parameter under another name: {in files, ours}.
+  std::map<std::string, std::string> aliases = {};
   bool trained = true;
   // Beginnings of names of tensors that other heads have.
   std::vector<const char*> other_heads = {};
   // Beginnings of names of parameters that a file of the model with another head does not have.
   std::vector<const char*> new_head = {};
+  // Files may have a parameter under its aliases as well as under its name.
+  bool repeats = false;
 };
 
 const std::map<std::string, Family>& Families() {
@@ -50,8 +53,16 @@ const std::map<std::string, Family>& Families() {
         {"GPTNeoXForCausalLM", "GPTNeoXModel"},
         "gpt_neox.",
         {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
-        {"lm_head.weight", "embed_out.weight"}}},
+        {{"lm_head.weight", "embed_out.weight"}}}},
       {"opt", {ReadOpt, {"OPTForCausalLM", "OPTModel"}, "model."}},
+      {"t5",
+       {.read = ReadT5,
+        .architectures = {"T5ForConditionalGeneration", "T5Model", "T5WithLMHeadModel"},
+        .base_prefix = "",
+        .ignored = {".EncDecAttention.relative_attention_bias.weight"},
+        .aliases = {{"encoder.embed_tokens.weight", "shared.weight"},
+                    {"decoder.embed_tokens.weight", "shared.weight"}},
+        .repeats = true}},
       {"bert",
        {ReadBert,
         {"BertForSequenceClassification"},
@@ -184,7 +195,10 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   names.ignored.assign(family.ignored.begin(), family.ignored.end());
   names.other_heads.assign(family.other_heads.begin(), family.other_heads.end());
   names.new_head.assign(family.new_head.begin(), family.new_head.end());
-  if (!family.head_alias.empty()) names.aliases = {{family.head_alias[0], family.head_alias[1]}};
+  names.aliases = family.aliases;
+  for (const auto& [alias, name] : family.aliases) {
+    if (family.repeats) names.repeats.insert(alias);
+  }
   names.head = config.decoder.names.logits;
   if (config.decoder.tied) names.tied_to = config.decoder.names.tokens;
   return names;

@@ -15,14 +15,13 @@ Tensor ForEachQuery(const Tensor& x, int64_t heads) {
 // Every row one text.
 Tensor AttendInRows(const UnitContext& context, const AttentionHeads& heads,
                     const AttentionOptions& options) {
-  const int64_t length = heads.queries.size(1);
+  const int64_t length = heads.keys.size(1);
   const Tensor keys = ForEachQuery(heads.keys, options.heads);
   const Tensor values = ForEachQuery(heads.values, options.heads);
-  if (options.dropout > 0 || options.fp32_scores || options.fp32_products) {
+  if (options.dropout > 0 || options.fp32_scores || options.fp32_products ||
+      options.biases.defined()) {
     if (heads.fused.defined()) return AttendInBlocks(context, heads.fused, options);
-    return AttendInBlocks(
-        context, torch::cat({heads.queries.flatten(2), keys.flatten(2), values.flatten(2)}, 2),
-        options);
+    return AttendInBlocks(context, heads.queries, keys, values, options);
   }
   std::optional<Tensor> visible;
   if (options.visible.defined()) {

@@ -1,6 +1,5 @@
-// Self-attention on heads, causal or not: grouped keys and values, windows, dropout, and the cache
-// of a text that is generated. Which of LibTorch's ways computes it depends on shapes and options
-// alone.
+// Attention on heads, causal or not: grouped keys and values, windows, dropout and biases. Which of
+// the ways there are computes it depends on shapes and options alone.
 #pragma once
 
 #include <torch/types.h>
@@ -9,11 +8,12 @@
 
 namespace spillway {
 
-// Queries [samples, T, heads, size], keys and values [samples, T, key-value heads, size], whose
-// number divides that of the heads; of any strides.
+// Queries [samples, T, heads, size], keys and values [samples, n, key-value heads, size], whose
+// number divides that of the heads; of any strides. n is T where a text attends to itself.
 struct AttentionHeads {
   torch::Tensor queries, keys, values;
-  // All three side by side [samples, T, 3 * heads * size], where a model makes them so.
+  // All three side by side [samples, T, 3 * heads * size], where a model makes them so and there
+  // are no biases.
   torch::Tensor fused = {};
 };
 

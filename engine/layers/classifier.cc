@@ -33,8 +33,8 @@ class ClassifierUnit : public Unit, DecoderPart {
 }  // namespace
 
 std::shared_ptr<const Unit> NewClassifierUnit(std::shared_ptr<const DecoderConfig> config,
-                                              const std::vector<DecoderParameter>& parameters) {
-  return std::make_shared<ClassifierUnit>(std::move(config), parameters);
+                                              const DecoderUnit& unit) {
+  return std::make_shared<ClassifierUnit>(std::move(config), unit);
 }
 
 }  // namespace spillway

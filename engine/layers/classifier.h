@@ -10,8 +10,8 @@
 namespace spillway {
 
 // Unit "classifier": [samples, T, D] -> scores [samples, labels], from the first position.
-// `parameters`: the unit's, in its order. REQUIRES: config->classifier.
+// REQUIRES: config->classifier.
 std::shared_ptr<const Unit> NewClassifierUnit(std::shared_ptr<const DecoderConfig> config,
-                                              const std::vector<DecoderParameter>& parameters);
+                                              const DecoderUnit& unit);
 
 }  // namespace spillway

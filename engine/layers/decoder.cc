@@ -9,6 +9,7 @@
 #include "engine/layers/classifier.h"
 #include "engine/layers/decoder_part.h"
 #include "engine/layers/label_loss.h"
+#include "engine/layers/relative_bias.h"
 #include "engine/layers/rotary.h"
 #include "engine/torch/cross_entropy.h"
 #include "engine/torch/text_batch.h"
@@ -20,16 +21,29 @@ namespace {
 using torch::Tensor;
 using Role = DecoderRole;
 
-// Dropout sites of a block; attention takes all from its first on.
+// Dropout sites of a block; attention takes those from its first on.
 constexpr int kAttentionOutputSite = 0;
 constexpr int kMlpOutputSite = 1;
 constexpr int kAttentionSite = 2;
+constexpr int kCrossOutputSite = 1 << 20;
+constexpr int kInnerSite = kCrossOutputSite + 1;
+constexpr int kCrossAttentionSite = kCrossOutputSite + 2;
 
 class EmbeddingUnit : public Unit, DecoderPart {
  public:
-  using DecoderPart::DecoderPart;
+  // `input`: the field that ids are; "": the batch's inputs.
+  EmbeddingUnit(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
+                std::string input, std::vector<BorrowedParameter> borrowed)
+      : DecoderPart(std::move(config), unit),
+        name_(unit.name),
+        input_(std::move(input)),
+        borrowed_(std::move(borrowed)) {}
 
-  std::string name() const override { return "embedding"; }
+  std::string name() const override { return name_; }
+
+  std::string input() const override { return input_; }
+
+  std::vector<BorrowedParameter> borrowed() const override { return borrowed_; }
 
   std::vector<ParameterSpec> parameters() const override { return specs_; }
 
@@ -47,7 +61,7 @@ class EmbeddingUnit : public Unit, DecoderPart {
   }
 
  private:
-  // Of an encoder: with the rows of positions and of kinds of texts, normalised.
+  // Of an encoder: with the rows of positions and of kinds of texts, normalised, where it has them.
   Tensor EmbedText(const UnitContext& context, const Parameters& p, const Tensor& ids) const {
     Tensor sum;
     if (config_.positions_skip_padding) {
@@ -57,13 +71,14 @@ class EmbeddingUnit : public Unit, DecoderPart {
       sum = TokenEmbedding(ids, Weight(p, Role::kTokens), {}, config_.padding_token) +
             TokenEmbedding(rows, Weight(p, Role::kPositions), {}, config_.position_offset - 1);
     } else {
-      sum = TokenEmbedding(ids, Weight(p, Role::kTokens), Weight(p, Role::kPositions),
-                           config_.padding_token);
+      std::optional<Tensor> positions;
+      if (Has(Role::kPositions)) positions = Weight(p, Role::kPositions);
+      sum = TokenEmbedding(ids, Weight(p, Role::kTokens), positions, config_.padding_token);
     }
     if (Has(Role::kTokenTypes)) {
       sum = sum + TokenEmbedding(context.field(kTokenTypesField), Weight(p, Role::kTokenTypes));
     }
-    return Normalise(p, Role::kEmbeddingNorm, sum);
+    return Has(Role::kEmbeddingNorm) ? Normalise(p, Role::kEmbeddingNorm, sum) : sum;
   }
 
   // `first`: the position of the first id, where all are of one text.
@@ -91,29 +106,43 @@ class EmbeddingUnit : public Unit, DecoderPart {
     }
     return wide + TokenEmbedding(torch::cat(rows).view_as(ids), Weight(p, Role::kPositions));
   }
+
+  const std::string name_, input_;
+  const std::vector<BorrowedParameter> borrowed_;
 };
 
 class BlockUnit : public Unit, DecoderPart {
  public:
-  BlockUnit(std::shared_ptr<const DecoderConfig> config, int64_t layer,
-            const std::vector<DecoderParameter>& parameters)
-      : DecoderPart(std::move(config), parameters), layer_(layer) {}
+  // `reads`: the unit of the stack's biases, then that of the encoder's output, where there are
+  // any.
+  BlockUnit(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
+            std::vector<int> reads)
+      : DecoderPart(std::move(config), unit),
+        name_(unit.name),
+        layer_(unit.layer),
+        reads_(std::move(reads)) {}
 
-  std::string name() const override { return absl::StrCat("h.", layer_); }
+  std::string name() const override { return name_; }
 
-  std::string kind() const override { return absl::StrCat("block, window ", window()); }
+  std::string kind() const override {
+    return absl::StrCat(config_.causal ? "block" : "encoder's block", ", window ", window());
+  }
 
   std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  std::vector<int> reads() const override { return reads_; }
 
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
     AttentionOptions options = OptionsIn(context);
     options.dropout = context.training() ? config_.attention_dropout : 0;
     options.fp32_scores &= x.scalar_type() != torch::kFloat32;
+    if (config_.relative_buckets > 0) options.biases = context.values().front();
     return Finish(context, p, x, Attend(context, HeadsOf(context, p, x, 0), options));
   }
 
   // Keys, then values.
   int64_t KeptPerPosition() const override {
+    if (!reads_.empty()) return -1;
     return 2 * config_.key_value_heads * config_.head_size;
   }
 
@@ -187,13 +216,18 @@ class BlockUnit : public Unit, DecoderPart {
     const auto mlp = [&](const Tensor& in) {
       return context.Dropout(Mlp(context, p, in), drop, kMlpOutputSite);
     };
+    const auto cross = [&](const Tensor& in) {
+      return context.Dropout(AttendToEncoder(context, p, in), drop, kCrossOutputSite);
+    };
     switch (config_.order) {
       case DecoderConfig::Order::kPreNorm: {
-        const Tensor middle = x + added;
+        Tensor middle = x + added;
+        if (config_.encoder) middle = middle + cross(Normalise(p, Role::kCrossNorm, middle));
         return middle + mlp(Normalise(p, Role::kNorm2, middle));
       }
       case DecoderConfig::Order::kPostNorm: {
-        const Tensor middle = Normalise(p, Role::kNorm1, x + added);
+        Tensor middle = Normalise(p, Role::kNorm1, x + added);
+        if (config_.encoder) middle = Normalise(p, Role::kCrossNorm, middle + cross(middle));
         return Normalise(p, Role::kNorm2, middle + mlp(middle));
       }
       case DecoderConfig::Order::kParallel:
@@ -202,12 +236,30 @@ class BlockUnit : public Unit, DecoderPart {
     TORCH_CHECK(false, "unknown order of a layer");
   }
 
+  // Every position attends to all of the encoder's output that is no padding.
+  Tensor AttendToEncoder(const UnitContext& context, const Parameters& p, const Tensor& x) const {
+    const Tensor& seen = context.values().back();
+    const auto split = [&](const Tensor& y) {
+      return y.view({y.size(0), y.size(1), config_.heads, -1});
+    };
+    const AttentionHeads heads = {split(Project(context, p, Role::kCrossQuery, x)),
+                                  split(Project(context, p, Role::kCrossKey, seen)),
+                                  split(Project(context, p, Role::kCrossValue, seen))};
+    AttentionOptions options = OptionsIn(context);
+    options.dropout = context.training() ? config_.attention_dropout : 0;
+    options.first_site = kCrossAttentionSite;
+    options.causal = false;
+    options.visible = context.field(kVisibleField);
+    return Project(context, p, Role::kCrossOutput, Attend(context, heads, options));
+  }
+
   Tensor Mlp(const UnitContext& context, const Parameters& p, const Tensor& x) const {
     const Tensor up = Project(context, p, Role::kUp, x);
     const Tensor inner =
         config_.gated ? Activate(config_.activation, Project(context, p, Role::kGate, x)) * up
                       : Activate(config_.activation, up);
-    return Project(context, p, Role::kDown, inner);
+    return Project(context, p, Role::kDown,
+                   context.Dropout(inner, config_.inner_dropout, kInnerSite));
   }
 
   int64_t window() const { return config_.windows.empty() ? 0 : config_.windows[layer_]; }
@@ -227,21 +279,40 @@ class BlockUnit : public Unit, DecoderPart {
     return options;
   }
 
+  const std::string name_;
   const int64_t layer_;
+  const std::vector<int> reads_;
+};
+
+// The norm behind a stack's layers.
+class NormUnit : public Unit, DecoderPart {
+ public:
+  NormUnit(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit)
+      : DecoderPart(std::move(config), unit), name_(unit.name) {}
+
+  std::string name() const override { return name_; }
+
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    return context.Dropout(Normalise(p, Role::kFinalNorm, x), config_.final_dropout, 0);
+  }
+
+ private:
+  const std::string name_;
 };
 
 class HeadUnit : public LossUnit, DecoderPart {
  public:
-  using DecoderPart::DecoderPart;
+  HeadUnit(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
+           std::vector<BorrowedParameter> borrowed)
+      : DecoderPart(std::move(config), unit), borrowed_(std::move(borrowed)) {}
 
   std::string name() const override { return "head"; }
 
   std::vector<ParameterSpec> parameters() const override { return specs_; }
 
-  std::vector<BorrowedParameter> borrowed() const override {
-    if (!config_.tied) return {};
-    return {{/*unit=*/0, /*parameter=*/0}};
-  }
+  std::vector<BorrowedParameter> borrowed() const override { return borrowed_; }
 
   // Own or borrowed, the matrix comes last.
   Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
@@ -257,9 +328,14 @@ class HeadUnit : public LossUnit, DecoderPart {
 
  private:
   Tensor Final(const UnitContext& context, const Parameters& p, const Tensor& x) const {
-    const Tensor normal = config_.final_norm ? Normalise(p, Role::kFinalNorm, x) : x;
-    return Has(Role::kProjectOut) ? Project(context, p, Role::kProjectOut, normal) : normal;
+    const bool here = config_.final_norm && !config_.norm_is_unit;
+    const Tensor normal = here ? Normalise(p, Role::kFinalNorm, x) : x;
+    const Tensor wide =
+        Has(Role::kProjectOut) ? Project(context, p, Role::kProjectOut, normal) : normal;
+    return config_.logits_scale == 1 ? wide : wide * config_.logits_scale;
   }
+
+  const std::vector<BorrowedParameter> borrowed_;
 };
 
 }  // namespace
@@ -273,18 +349,47 @@ absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
         absl::StrCat("a decoder's sizes must be positive, and its ", config.key_value_heads,
                      " key-value heads divide its ", config.heads, " heads"));
   }
-  const std::vector<std::vector<DecoderParameter>> units = ParametersOf(config);
-  const auto shared = std::make_shared<const DecoderConfig>(config);
   Model model;
-  model.units.push_back(std::make_shared<EmbeddingUnit>(shared, units.front()));
-  for (int64_t layer = 0; layer < config.layers; ++layer) {
-    model.units.push_back(std::make_shared<BlockUnit>(shared, layer, units[layer + 1]));
-  }
-  if (config.classifier) {
-    model.units.push_back(NewClassifierUnit(shared, units[config.layers + 1]));
-    model.loss = NewLabelLoss(*config.classifier);
-  } else {
-    model.loss = std::make_shared<HeadUnit>(shared, units.back());
+  int tokens_unit = -1, bias_unit = -1, encoder_unit = -1;
+  const auto shared = std::make_shared<const DecoderConfig>(config);
+  for (const DecoderUnit& unit : UnitsOf(config)) {
+    const auto& stack = unit.in_encoder ? shared->encoder : shared;
+    const int number = static_cast<int>(model.units.size());
+    const char* const ids = config.encoder == nullptr ? ""
+                            : unit.in_encoder         ? kSourceField
+                                                      : kTargetField;
+    std::vector<BorrowedParameter> borrowed;
+    if (unit.borrows_tokens) borrowed = {{tokens_unit, 0}};
+    switch (unit.kind) {
+      case DecoderUnitKind::kRelativeBias:
+        bias_unit = number;
+        model.units.push_back(NewRelativeBiasUnit(stack, unit, ids));
+        break;
+      case DecoderUnitKind::kEmbedding:
+        if (tokens_unit < 0) tokens_unit = number;
+        model.units.push_back(std::make_shared<EmbeddingUnit>(stack, unit, ids, borrowed));
+        break;
+      case DecoderUnitKind::kLayer: {
+        std::vector<int> reads;
+        if (stack->relative_buckets > 0) reads.push_back(bias_unit);
+        if (stack->encoder) reads.push_back(encoder_unit);
+        model.units.push_back(std::make_shared<BlockUnit>(stack, unit, std::move(reads)));
+        break;
+      }
+      case DecoderUnitKind::kNorm:
+        model.units.push_back(std::make_shared<NormUnit>(stack, unit));
+        break;
+      case DecoderUnitKind::kClassifier:
+        model.units.push_back(NewClassifierUnit(stack, unit));
+        break;
+      case DecoderUnitKind::kHead:
+        model.loss = std::make_shared<HeadUnit>(stack, unit, borrowed);
+        break;
+      case DecoderUnitKind::kLoss:
+        model.loss = NewLabelLoss(*config.classifier);
+        break;
+    }
+    if (unit.in_encoder) encoder_unit = number;
   }
   return model;
 }

@@ -8,8 +8,13 @@
 //               in and out
 //   head        final norm, logits against the tokens' matrix (borrowed) or one of its own,
 //               cross-entropy
+//   norm        the final norm, of models that have an encoder and a decoder
+//   bias        engine/layers/relative_bias.h
 //   classifier  scores of labels from the first position; [samples, T, D] -> [samples, labels]
 //   loss        engine/layers/label_loss.h
+//
+// With an encoder, what the decoder attends to is its last unit's output, a value; batches have the
+// fields of engine/torch/text_batch.h for both.
 //
 // Logits, loss and gradients are transformers' within rounding; attention with dropout keeps no
 // T x T matrix between forward and backward.

@@ -9,9 +9,27 @@ namespace {
 
 using torch::Tensor;
 
+// transformers' T5PreTrainedModel, where `factor` is 1.
+double DeviationByWidth(const DecoderParameter& parameter, const DecoderConfig& config) {
+  switch (parameter.role) {
+    case DecoderRole::kTokens:
+    case DecoderRole::kLogits:
+      return 1;
+    case DecoderRole::kRelativeBias:
+      return 1 / std::sqrt(static_cast<double>(config.hidden));
+    case DecoderRole::kQuery:
+    case DecoderRole::kCrossQuery:
+      return 1 / std::sqrt(static_cast<double>(config.hidden * config.head_size));
+    default:
+      return 1 / std::sqrt(static_cast<double>(parameter.shape.back()));
+  }
+}
+
 Init InitOf(const DecoderParameter& parameter, const DecoderConfig& config) {
   if (parameter.is_bias) return Init::Constant(0);
-  if (parameter.shape.size() == 1) return Init::Constant(1);  // of a norm
+  const bool by_width = config.init_by_width;
+  if (parameter.shape.size() == 1) return Init::Constant(by_width ? config.init_std : 1);  // a norm
+  if (by_width) return Init::Normal(0, config.init_std * DeviationByWidth(parameter, config));
   // 2 n_layer projections add to the residual stream: "Language Models are Unsupervised Multitask
   // Learners", section 2.3.
   const bool residual =
@@ -23,14 +41,17 @@ Init InitOf(const DecoderParameter& parameter, const DecoderConfig& config) {
 
 }  // namespace
 
-DecoderPart::DecoderPart(std::shared_ptr<const DecoderConfig> config,
-                         const std::vector<DecoderParameter>& parameters)
+DecoderPart::DecoderPart(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit)
     : shared_(std::move(config)), config_(*shared_) {
   for (auto& pair : index_) pair = {-1, -1};
-  for (const DecoderParameter& parameter : parameters) {
+  for (const DecoderParameter& parameter : unit.parameters) {
     index_[static_cast<int>(parameter.role)][parameter.is_bias] = static_cast<int>(specs_.size());
     specs_.push_back({parameter.name, parameter.shape, InitOf(parameter, config_),
                       /*frozen=*/false, LinearFormOf(parameter, config_)});
+  }
+  // What is borrowed comes behind what is owned.
+  if (unit.borrows_tokens) {
+    index_[static_cast<int>(DecoderRole::kTokens)][0] = static_cast<int>(specs_.size());
   }
 }
 

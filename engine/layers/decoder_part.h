@@ -17,12 +17,11 @@ class DecoderPart {
  public:
   using Parameters = std::vector<torch::Tensor>;
 
-  // `parameters`: of the unit, in its order.
-  DecoderPart(std::shared_ptr<const DecoderConfig> config,
-              const std::vector<DecoderParameter>& parameters);
+  // `config`: of the stack that the unit is in.
+  DecoderPart(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit);
 
  protected:
-  // Undefined where the model has none.
+  // Undefined where the model has none. Tokens may be borrowed.
   torch::Tensor Weight(const Parameters& p, DecoderRole role) const { return At(p, role, 0); }
   torch::Tensor Bias(const Parameters& p, DecoderRole role) const { return At(p, role, 1); }
   bool Has(DecoderRole role) const { return index_[static_cast<int>(role)][0] >= 0; }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct TensorNames {
   // Beginnings of names: of tensors of other heads, which are left aside; of parameters that may be
   // missing, because the file is one of another head.
   std::vector<std::string> other_heads, new_head;
-  // Other whole names of a parameter.
+  // Other whole names of a parameter; `repeats`: those that a file may have beside its own.
   std::map<std::string, std::string> aliases;
+  std::set<std::string> repeats;
   // The matrix of logits, and where the model ties it the parameter that it is ("": it does not):
   // then a file may have it too, or in that one's place.
   std::string head, tied_to;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace spillway {
 namespace {
@@ -18,15 +19,14 @@ constexpr int64_t kBlockRows = 128;
 // second-level cache.
 constexpr int64_t kBlockElements = int64_t{1} << 18;
 
-// How one sample's T x T x heads probabilities are cut. A function of T and the heads
-// alone: masks must not depend on how samples are batched.
+// How one sample's queries x keys x heads probabilities are cut. A function of their numbers alone:
+// masks must not depend on how samples are batched.
 struct Blocks {
-  Blocks(int64_t length, int64_t heads)
-      : length(length),
-        heads(heads),
-        rows(std::min(length, kBlockRows)),
-        heads_at_once(std::clamp<int64_t>(kBlockElements / (rows * length), 1, heads)),
-        per_group((length + rows - 1) / rows) {}
+  Blocks(int64_t queries, int64_t keys, int64_t heads)
+      : heads(heads),
+        rows(std::min(queries, kBlockRows)),
+        heads_at_once(std::clamp<int64_t>(kBlockElements / (rows * keys), 1, heads)),
+        per_group((queries + rows - 1) / rows) {}
 
   int Site(int first_site, int64_t head, int64_t row) const {
     return static_cast<int>(first_site + head / heads_at_once * per_group + row / rows);
@@ -36,64 +36,81 @@ struct Blocks {
     return static_cast<int>((heads + heads_at_once - 1) / heads_at_once * per_group);
   }
 
-  int64_t length, heads;
+  int64_t heads;
   int64_t rows;           // queries of a block
   int64_t heads_at_once;  // heads of a block
   int64_t per_group;      // blocks of one group of heads
 };
 
-// One group of heads of all samples: contiguous [samples * group, T, head size].
-struct Group {
+// Queries, keys and values, or their gradients: [samples, T, heads, size], of any strides.
+struct Parts {
   Tensor q, k, v;
 };
 
+Parts PartsOf(const Tensor& qkv, int64_t heads) {
+  const Tensor parts = qkv.view({qkv.size(0), qkv.size(1), 3, heads, -1});
+  return {parts.select(2, 0), parts.select(2, 1), parts.select(2, 2)};
+}
+
 class Attention {
  public:
-  Attention(const UnitContext& context, const AttentionOptions& options, const Tensor& qkv)
+  // `biases`: see AttentionOptions.
+  Attention(const UnitContext& context, const AttentionOptions& options, const Parts& parts,
+            const Tensor& biases)
       : context_(context),
         options_(options),
-        samples_(qkv.size(0)),
-        length_(qkv.size(1)),
-        blocks_(length_, options.heads),
-        qkv_(qkv.view({samples_, length_, 3, options.heads, -1})),
-        type_(options.fp32_products ? torch::kFloat32 : qkv.scalar_type()) {}
+        samples_(parts.q.size(0)),
+        queries_(parts.q.size(1)),
+        keys_(parts.k.size(1)),
+        blocks_(queries_, keys_, options.heads),
+        parts_(parts),
+        biases_(biases),
+        type_(options.fp32_products ? torch::kFloat32 : parts.q.scalar_type()) {}
 
   Tensor Forward() const {
-    Tensor out = torch::empty({samples_, length_, options_.heads, qkv_.size(4)}, qkv_.options());
+    Tensor out =
+        torch::empty({samples_, queries_, options_.heads, parts_.v.size(3)}, parts_.q.options());
     for (int64_t head = 0; head < options_.heads; head += blocks_.heads_at_once) {
-      const Group group = Take(head);
-      for (int64_t row = 0; row < length_; row += blocks_.rows) {
-        const Tensor kept = Drop(Probabilities(group, row).to(type_), head, row);
+      const Parts group = Take(head);
+      for (int64_t row = 0; row < queries_; row += blocks_.rows) {
+        const Tensor kept = Drop(Probabilities(group, head, row).to(type_), head, row);
         const Tensor mixed = torch::bmm(kept, group.v.narrow(1, 0, kept.size(2)));
         Slice(out, 2, head).narrow(1, row, kept.size(1)).copy_(Unfold(mixed).transpose(1, 2));
       }
     }
-    return out.view({samples_, length_, -1});
+    return out.flatten(2);
   }
 
-  Tensor Backward(const Tensor& gradient) const {
-    const Tensor out_gradient = gradient.contiguous().view({samples_, length_, options_.heads, -1});
-    Tensor result = torch::empty_like(qkv_);
-    for (int64_t head = 0; head < options_.heads; head += blocks_.heads_at_once) {
-      const Group group = Take(head);
-      const Tensor mixed = Fold(Slice(out_gradient, 2, head).transpose(1, 2));
-      const Tensor into = Slice(result, 3, head);
-      // Keys and values gather from every block of queries: in fp32, rounded once.
-      Tensor dk = torch::zeros(group.k.sizes(), qkv_.options().dtype(torch::kFloat32));
-      Tensor dv = torch::zeros_like(dk);
-      for (int64_t row = 0; row < length_; row += blocks_.rows) {
-        BackwardBlock(group, mixed, head, row, into, dk, dv);
-      }
-      into.select(2, 1).copy_(Unfold(dk).transpose(1, 2));
-      into.select(2, 2).copy_(Unfold(dv).transpose(1, 2));
+  // Writes all of `into`; the result is the gradient of the biases, in fp32, where there are some.
+  Tensor Backward(const Tensor& gradient, const Parts& into) const {
+    const Tensor out_gradient =
+        gradient.contiguous().view({samples_, queries_, options_.heads, -1});
+    Tensor bias_gradient;
+    if (biases_.defined()) {
+      bias_gradient = torch::zeros(biases_.sizes(), biases_.options().dtype(torch::kFloat32));
     }
-    return result.view({samples_, length_, -1});
+    for (int64_t head = 0; head < options_.heads; head += blocks_.heads_at_once) {
+      const Parts group = Take(head);
+      const Tensor mixed = Fold(Slice(out_gradient, 2, head).transpose(1, 2));
+      // Keys and values gather from every block of queries: in fp32, rounded once.
+      Tensor dk = torch::zeros(group.k.sizes(), group.k.options().dtype(torch::kFloat32));
+      Tensor dv = torch::zeros(group.v.sizes(), dk.options());
+      for (int64_t row = 0; row < queries_; row += blocks_.rows) {
+        const Tensor scores =
+            BackwardBlock(group, mixed, head, row, Slice(into.q, 2, head), dk, dv);
+        if (biases_.defined()) AddByDistance(scores, head, row, bias_gradient);
+      }
+      Slice(into.k, 2, head).copy_(Unfold(dk).transpose(1, 2));
+      Slice(into.v, 2, head).copy_(Unfold(dv).transpose(1, 2));
+    }
+    return bias_gradient;
   }
 
  private:
-  void BackwardBlock(const Group& group, const Tensor& out_gradient, int64_t head, int64_t row,
-                     const Tensor& into, Tensor& dk, Tensor& dv) const {
-    const Tensor probabilities = Probabilities(group, row);
+  // -> the scores' gradient.
+  Tensor BackwardBlock(const Parts& group, const Tensor& out_gradient, int64_t head, int64_t row,
+                       const Tensor& dq, Tensor& dk, Tensor& dv) const {
+    const Tensor probabilities = Probabilities(group, head, row);
     const int64_t rows = probabilities.size(1), keys = probabilities.size(2);
     const Tensor mixed = out_gradient.narrow(1, row, rows);
     {
@@ -105,32 +122,58 @@ class Attention {
     scores = torch::_softmax_backward_data(scores, probabilities, -1, scores.scalar_type());
     const Tensor q = Score(group.q.narrow(1, row, rows));
     const Tensor k = Score(group.k.narrow(1, 0, keys));
-    into.select(2, 0).narrow(1, row, rows).copy_(Unfold(Scaled(scores, k)).transpose(1, 2));
+    dq.narrow(1, row, rows).copy_(Unfold(Scaled(scores, k)).transpose(1, 2));
     dk.narrow(1, 0, keys).add_(Scaled(scores.transpose(1, 2), q));
+    return scores;
   }
 
   // [samples * group, rows, keys] for the queries from `row` on and the keys they see.
-  Tensor Probabilities(const Group& group, int64_t row) const {
-    const int64_t rows = std::min(blocks_.rows, length_ - row);
+  Tensor Probabilities(const Parts& group, int64_t head, int64_t row) const {
+    const int64_t rows = std::min(blocks_.rows, queries_ - row);
     const Tensor q = Score(group.q.narrow(1, row, rows));
     const double hidden = -std::numeric_limits<double>::infinity();
+    const int64_t keys = options_.causal ? row + rows : keys_;
+    Tensor scores = Scaled(q, Score(group.k.narrow(1, 0, keys)).transpose(1, 2));
+    if (biases_.defined()) {
+      scores.view({samples_, -1, rows, keys}).add_(Distances(head, row, rows, keys));
+    }
     if (!options_.causal) {
-      Tensor scores = Scaled(q, Score(group.k).transpose(1, 2));
       if (options_.visible.defined()) {
-        scores.view({samples_, -1, rows, length_})
-            .masked_fill_(options_.visible.logical_not().view({samples_, 1, 1, length_}), hidden);
+        scores.view({samples_, -1, rows, keys})
+            .masked_fill_(options_.visible.logical_not().view({samples_, 1, 1, keys}), hidden);
       }
       return torch::_softmax(scores, -1, /*half_to_float=*/false);
     }
-    const Tensor k = Score(group.k.narrow(1, 0, row + rows));
-    Tensor scores = Scaled(q, k.transpose(1, 2));
     // Queries see keys up to themselves: only the last square has a masked half.
     scores.narrow(2, row, rows).add_(torch::full({rows, rows}, hidden, scores.options()).triu_(1));
-    if (options_.window > 0 && options_.window < row + rows) {
-      scores.add_(
-          torch::full({rows, row + rows}, hidden, scores.options()).tril_(row - options_.window));
+    if (options_.window > 0 && options_.window < keys) {
+      scores.add_(torch::full({rows, keys}, hidden, scores.options()).tril_(row - options_.window));
     }
     return torch::_softmax(scores, -1, /*half_to_float=*/false);
+  }
+
+  // Where the biases of a block's distances begin: those of its last query and the first key.
+  int64_t FirstDistance(int64_t row, int64_t rows) const { return queries_ - row - rows; }
+
+  // [group, rows, keys]: the biases of a block.
+  Tensor Distances(int64_t head, int64_t row, int64_t rows, int64_t keys) const {
+    return Slice(biases_, 0, head)
+        .narrow(1, FirstDistance(row, rows), rows + keys - 1)
+        .unfold(1, keys, 1)  // the last query's first
+        .flip(1);
+  }
+
+  // Adds the gradients of a block's scores up, each distance's.
+  void AddByDistance(const Tensor& scores, int64_t head, int64_t row, Tensor& sums) const {
+    const int64_t rows = scores.size(1), keys = scores.size(2);
+    const Tensor all = scores.view({samples_, -1, rows, keys}).sum(0, false, torch::kFloat32);
+    // Rows of one element more than there are distances, read as if they had none more, begin one
+    // further each: what has one distance is in one column.
+    const Tensor skewed = torch::constant_pad_nd(all.flip(1), {0, rows})
+                              .flatten(1)
+                              .narrow(1, 0, rows * (rows + keys - 1))
+                              .view({-1, rows, rows + keys - 1});
+    Slice(sums, 0, head).narrow(1, FirstDistance(row, rows), rows + keys - 1).add_(skewed.sum(1));
   }
 
   // scale * a @ b, rounded once.
@@ -151,10 +194,10 @@ class Attention {
     return x.slice(dimension, head, std::min(head + blocks_.heads_at_once, options_.heads));
   }
 
-  Group Take(int64_t head) const {
-    const Tensor group = Slice(qkv_, 3, head);
-    const auto part = [&](int64_t i) { return Fold(group.select(2, i).transpose(1, 2)); };
-    return {part(0), part(1), part(2)};
+  // One group of heads of all samples: contiguous [samples * group, T, head size].
+  Parts Take(int64_t head) const {
+    const auto part = [&](const Tensor& x) { return Fold(Slice(x, 2, head).transpose(1, 2)); };
+    return {part(parts_.q), part(parts_.k), part(parts_.v)};
   }
 
   // [samples, group, T, size] <-> [samples * group, T, size]
@@ -165,36 +208,70 @@ class Attention {
 
   const UnitContext& context_;
   const AttentionOptions& options_;
-  int64_t samples_, length_;
+  int64_t samples_, queries_, keys_;
   Blocks blocks_;
-  Tensor qkv_;              // [samples, T, 3, heads, head size]
+  Parts parts_;
+  Tensor biases_;
   torch::ScalarType type_;  // of what is computed
 };
 
-// What backward needs besides qkv, in a form that an autograd context can hold.
+// What backward needs besides tensors, in a form that an autograd context can hold.
 struct Saved : torch::CustomClassHolder {
   Saved(UnitContext context, AttentionOptions options)
-      : context(std::move(context)), options(options) {}
+      : context(std::move(context)), options(std::move(options)) {}
   UnitContext context;
   AttentionOptions options;
+
+  static c10::IValue Keep(const UnitContext& context, const AttentionOptions& options) {
+    AttentionOptions kept = options;
+    kept.biases = Tensor();  // a variable
+    return c10::IValue::make_capsule(c10::make_intrusive<Saved>(context, std::move(kept)));
+  }
+  static c10::intrusive_ptr<Saved> From(AutogradContext* autograd) {
+    return c10::static_intrusive_pointer_cast<Saved>(autograd->saved_data["saved"].toCapsule());
+  }
 };
 
-class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
+// Queries, keys and values in one tensor, and so their gradients.
+class FusedFunction : public torch::autograd::Function<FusedFunction> {
  public:
   static Tensor forward(AutogradContext* autograd, const Tensor& qkv, const UnitContext& context,
                         const AttentionOptions& options) {
     autograd->save_for_backward({qkv});
-    autograd->saved_data["saved"] =
-        c10::IValue::make_capsule(c10::make_intrusive<Saved>(context, options));
-    return Attention(context, options, qkv).Forward();
+    autograd->saved_data["saved"] = Saved::Keep(context, options);
+    return Attention(context, options, PartsOf(qkv, options.heads), {}).Forward();
   }
 
   static variable_list backward(AutogradContext* autograd, variable_list gradients) {
-    const auto saved =
-        c10::static_intrusive_pointer_cast<Saved>(autograd->saved_data["saved"].toCapsule());
+    const auto saved = Saved::From(autograd);
     const Tensor qkv = autograd->get_saved_variables()[0];
-    return {Attention(saved->context, saved->options, qkv).Backward(gradients[0]), Tensor(),
-            Tensor()};
+    const int64_t heads = saved->options.heads;
+    Tensor result = torch::empty_like(qkv);
+    Attention(saved->context, saved->options, PartsOf(qkv, heads), {})
+        .Backward(gradients[0], PartsOf(result, heads));
+    return {result, Tensor(), Tensor()};
+  }
+};
+
+class PartsFunction : public torch::autograd::Function<PartsFunction> {
+ public:
+  static Tensor forward(AutogradContext* autograd, const Tensor& q, const Tensor& k,
+                        const Tensor& v, const std::optional<Tensor>& biases,
+                        const UnitContext& context, const AttentionOptions& options) {
+    autograd->save_for_backward({q, k, v, biases.value_or(Tensor())});
+    autograd->saved_data["saved"] = Saved::Keep(context, options);
+    return Attention(context, options, {q, k, v}, biases.value_or(Tensor())).Forward();
+  }
+
+  static variable_list backward(AutogradContext* autograd, variable_list gradients) {
+    const auto saved = Saved::From(autograd);
+    const variable_list kept = autograd->get_saved_variables();
+    const auto like = [](const Tensor& x) { return torch::empty(x.sizes(), x.options()); };
+    const Parts into = {like(kept[0]), like(kept[1]), like(kept[2])};
+    Tensor biases = Attention(saved->context, saved->options, {kept[0], kept[1], kept[2]}, kept[3])
+                        .Backward(gradients[0], into);
+    if (biases.defined()) biases = biases.to(kept[3].scalar_type());
+    return {into.q, into.k, into.v, biases, Tensor(), Tensor()};
   }
 };
 
@@ -204,10 +281,16 @@ Tensor AttendInBlocks(const UnitContext& context, const Tensor& qkv,
                       const AttentionOptions& options) {
   TORCH_CHECK(qkv.dim() == 3 && qkv.size(2) % (3 * options.heads) == 0, "AttendInBlocks: qkv is ",
               qkv.sizes(), ", not [samples, T, 3 * ", options.heads, " heads * head size]");
-  return AttentionFunction::apply(qkv.contiguous(), context, options);
+  return FusedFunction::apply(qkv.contiguous(), context, options);
 }
 
-int AttentionSites(int64_t length, int64_t heads) { return Blocks(length, heads).sites(); }
+Tensor AttendInBlocks(const UnitContext& context, const Tensor& queries, const Tensor& keys,
+                      const Tensor& values, const AttentionOptions& options) {
+  const auto biases = options.biases.defined() ? std::optional(options.biases) : std::nullopt;
+  return PartsFunction::apply(queries, keys, values, biases, context, options);
+}
+
+int AttentionSites(int64_t length, int64_t heads) { return Blocks(length, length, heads).sites(); }
 
 Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& values,
                     const AttentionOptions& options) {

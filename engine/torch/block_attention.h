@@ -1,5 +1,5 @@
-// Self-attention, causal or not, with dropout on its probabilities, or with fp32 scores: what
-// torch's fused attention does not offer on the CPU.
+// Attention, causal or not, with dropout on its probabilities, fp32 scores or biases by distance:
+// what torch's fused attention does not offer on the CPU.
 #pragma once
 
 #include <torch/types.h>
@@ -13,9 +13,12 @@ struct AttentionOptions {
   int64_t key_value_heads = 1;  // AttendToSeen: a divisor of `heads`
   bool causal = true;           // a query sees no key behind it
   int64_t window = 0;           // keys that a query sees, itself counted; 0: all before it
-  // [samples, T] bool: keys that every query of their sample may see, such as those that are no
+  // [samples, keys] bool: those that every query of their sample may see, such as those that are no
   // padding; at least one of each. Undefined: all are. REQUIRES: not causal.
   torch::Tensor visible = {};
+  // [heads, queries + keys - 1], of the queries' dtype: what is added to the scores of a key that
+  // is d behind its query, at d + queries - 1. Differentiable. Undefined: nothing is.
+  torch::Tensor biases = {};
   double scale = 1;            // of the scores
   double dropout = 0;          // of the probabilities; off in evaluation
   int first_site = 0;          // dropout sites first_site.. are used
@@ -31,7 +34,13 @@ struct AttentionOptions {
 torch::Tensor AttendInBlocks(const UnitContext& context, const torch::Tensor& qkv,
                              const AttentionOptions& options);
 
-// How many dropout sites it uses for T positions.
+// The same of queries [samples, T, heads, size], keys and values [samples, n, heads, size], of any
+// strides. Backward keeps these. REQUIRES: n is T where options.causal.
+torch::Tensor AttendInBlocks(const UnitContext& context, const torch::Tensor& queries,
+                             const torch::Tensor& keys, const torch::Tensor& values,
+                             const AttentionOptions& options);
+
+// How many dropout sites it uses for as many queries as keys.
 int AttentionSites(int64_t length, int64_t heads);
 
 // The last T positions of one text attend to all n of it: queries [T, heads * size], keys and

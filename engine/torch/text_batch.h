@@ -15,6 +15,9 @@ namespace spillway {
 // which kind of text, as the first or the second of a pair, a position is of [samples, T] int64.
 inline constexpr const char* kVisibleField = "attention_mask";
 inline constexpr const char* kTokenTypesField = "token_type_ids";
+// What an encoder and a decoder read, where a model has both: [samples, T], [samples, U] int64.
+inline constexpr const char* kSourceField = "input_ids";
+inline constexpr const char* kTargetField = "decoder_input_ids";
 
 // Positions of a batch whose longest row has so many: a multiple of 8, but at most `most`.
 int64_t PaddedLength(int64_t positions, int64_t most);

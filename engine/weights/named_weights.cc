@@ -207,10 +207,16 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames
     }
     if (is_tied_head) {
       tied_head = tensor->name;
-    } else if (!names.emplace(name, tensor->name).second) {
+      continue;
+    }
+    // Of a matrix that files have under several names the parameter's own counts.
+    const auto [known, is_new] = names.emplace(name, tensor->name);
+    if (is_new) continue;
+    if (!expected.repeats.contains(known->second) && !expected.repeats.contains(tensor->name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("tensors ", names[name], " and ", tensor->name, " are the same parameter"));
     }
+    if (tensor->name == name) known->second = name;
   }
   if (!tied_head.empty()) {
     if (names.emplace(expected.tied_to, tied_head).second) tied_head.clear();  // it stands in

@@ -39,9 +39,10 @@ struct GoldenRunOptions {
   int64_t micro_batch = 1;
   bool on_nvme = false;  // all state and activations; otherwise all is in memory
   DType dtype = DType::kFloat32;
+  double learning_rate = 2e-3;
 };
 
-// The losses of a run of two micro-batches a step, as make_decoders.py and make_encoders.py have
+// The losses of a run of two micro-batches a step, as the scripts in tests/golden have
 // it.
 inline std::vector<double> GoldenLosses(const Model& model, Dataset& data, WeightSource& weights,
                                         const GoldenRunOptions& run) {
@@ -64,7 +65,7 @@ inline std::vector<double> GoldenLosses(const Model& model, Dataset& data, Weigh
   options.steps = run.steps;
   options.micro_batch = run.micro_batch;
   options.accumulate = 2;
-  options.optimizer.learning_rate = 2e-3;
+  options.optimizer.learning_rate = run.learning_rate;
   options.optimizer.weight_decay = 0.01;
   options.clip = 1;
   const auto result = Train(model, data, nullptr, &weights, options, {});

@@ -1,0 +1,84 @@
+#include "engine/data/paired_samples.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+absl::StatusOr<std::vector<int64_t>> EncodeWithin(const Tokenizer& tokenizer,
+                                                  const std::string& text, int64_t most,
+                                                  int64_t vocabulary, const char* flag,
+                                                  int64_t* cut) {
+  ASSIGN_OR_RETURN(std::vector<int64_t> tokens, tokenizer.Encode(text));
+  if (tokens.empty()) {
+    return absl::InvalidArgumentError("the tokenizer makes no token of the text");
+  }
+  const auto around = static_cast<int64_t>(tokenizer.Around({}, std::nullopt).tokens.size());
+  if (most <= around) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, " ", most, " has no room for the text beside the tokens around it, ", around));
+  }
+  if (static_cast<int64_t>(tokens.size()) > most - around) {
+    ++*cut;
+    tokens.resize(most - around);
+  }
+  tokens = tokenizer.Around(tokens, std::nullopt).tokens;
+  const auto other = std::find_if(tokens.begin(), tokens.end(),
+                                  [&](int64_t token) { return token >= vocabulary; });
+  if (other == tokens.end()) return tokens;
+  return absl::InvalidArgumentError(
+      absl::StrCat("the text has token ", *other, ", and the model knows ", vocabulary,
+                   ": the tokenizer (", std::string(tokenizer.kind()), ") is not the model's"));
+}
+
+absl::StatusOr<std::unique_ptr<PairedSamples>> PairedSamples::Read(
+    const std::vector<std::string>& files, const PairedSamplesOptions& options) {
+  ASSIGN_OR_RETURN(ScratchRows rows, ScratchRows::Create(options.scratch_directory));
+  std::unique_ptr<PairedSamples> samples(new PairedSamples(std::move(rows)));
+  int64_t cut_sources = 0, cut_targets = 0;
+  const auto add = [&](const TextPairRow& pair) -> absl::Status {
+    const Tokenizer& tokenizer = *options.tokenizer;
+    ASSIGN_OR_RETURN(const std::vector<int64_t> source,
+                     EncodeWithin(tokenizer, pair.source, options.max_source_length,
+                                  options.vocabulary, "--max-source-length", &cut_sources));
+    ASSIGN_OR_RETURN(const std::vector<int64_t> target,
+                     EncodeWithin(tokenizer, pair.target, options.max_target_length,
+                                  options.vocabulary, "--max-target-length", &cut_targets));
+    std::vector<int64_t> row = {static_cast<int64_t>(source.size())};
+    row.insert(row.end(), source.begin(), source.end());
+    row.insert(row.end(), target.begin(), target.end());
+    samples->longest_source_ = std::max<int64_t>(samples->longest_source_, source.size());
+    samples->longest_target_ = std::max<int64_t>(samples->longest_target_, target.size());
+    return samples->rows_.Append(row);
+  };
+  for (const std::string& file : files) {
+    RETURN_IF_ERROR(ReadTextPairs(file, options.keys, /*needs_target=*/true, add));
+  }
+  RETURN_IF_ERROR(samples->rows_.Flush());
+  const auto warn = [&](int64_t cut, const char* what, const char* flag, int64_t most) {
+    if (cut == 0) return;
+    LogWarning(absl::StrCat(absl::StrJoin(files, ", "), ": ", cut, " of ", samples->size(), " ",
+                            what, " are longer than ", flag, " ", most, " and lose their end"));
+  };
+  warn(cut_sources, "sources", "--max-source-length", options.max_source_length);
+  warn(cut_targets, "targets", "--max-target-length", options.max_target_length);
+  return samples;
+}
+
+absl::StatusOr<TextPair> PairedSamples::Get(int64_t sample) const {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> row, rows_.Read(sample));
+  const auto target = row.begin() + 1 + row.front();
+  return TextPair{{row.begin() + 1, target}, {target, row.end()}};
+}
+
+std::string PairedSamples::fingerprint() const {
+  return absl::StrCat("pairs-", size(), "-", rows_.digest());
+}
+
+}  // namespace spillway

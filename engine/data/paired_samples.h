@@ -1,0 +1,65 @@
+// Pairs of texts as tokens, each a sample by itself. They are kept in temporary files, so memory
+// stays bounded however many there are.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/data/scratch_file.h"
+#include "engine/data/text_pairs.h"
+#include "engine/data/tokenizer.h"
+
+namespace spillway {
+
+struct TextPair {
+  std::vector<int64_t> source, target;
+};
+
+// The tokens of a text with what the tokenizer puts around it; a longer one loses its end, as
+// transformers' truncation=True cuts it, and is counted. `flag`: where `most` comes from.
+// kInvalidArgument for a text without tokens, with those of another model, or where there is no
+// room for any.
+absl::StatusOr<std::vector<int64_t>> EncodeWithin(const Tokenizer& tokenizer,
+                                                  const std::string& text, int64_t most,
+                                                  int64_t vocabulary, const char* flag,
+                                                  int64_t* cut);
+
+struct PairedSamplesOptions {
+  const Tokenizer* tokenizer = nullptr;
+  PairKeys keys;
+  int64_t max_source_length = 0, max_target_length = 0;  // tokens
+  int64_t vocabulary = 0;
+  std::string scratch_directory;
+};
+
+// Immutable once made: any thread.
+class PairedSamples {
+ public:
+  // Reads all `files`. Warns of texts that are cut. kInvalidArgument, "FILE:LINE: ...", as of
+  // ReadTextPairs and EncodeWithin.
+  static absl::StatusOr<std::unique_ptr<PairedSamples>> Read(const std::vector<std::string>& files,
+                                                             const PairedSamplesOptions& options);
+
+  // At least 1.
+  int64_t size() const { return rows_.size(); }
+  // REQUIRES: 0 <= sample < size().
+  absl::StatusOr<TextPair> Get(int64_t sample) const;
+
+  // Tokens.
+  int64_t longest_source() const { return longest_source_; }
+  int64_t longest_target() const { return longest_target_; }
+  // Changes with any sample.
+  std::string fingerprint() const;
+
+ private:
+  explicit PairedSamples(ScratchRows rows) : rows_(std::move(rows)) {}
+
+  // Of each sample how many tokens its source has, then those, then its target's.
+  ScratchRows rows_;
+  int64_t longest_source_ = 0, longest_target_ = 0;
+};
+
+}  // namespace spillway

@@ -1,0 +1,154 @@
+#include "engine/families/seq2seq_families.h"
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/families/layer_keys.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+DecoderNames T5Names(const DecoderConfig& c, bool decoder) {
+  const std::string stack = decoder ? "decoder." : "encoder.";
+  const std::string mlp = decoder ? "layer.2." : "layer.1.";
+  return {.tokens = "shared.weight",
+          .positions = "",
+          .project_in = "",
+          .layer = stack + "block.",
+          .norm_1 = "layer.0.layer_norm",
+          .query_key_value = "",
+          .query = "layer.0.SelfAttention.q",
+          .key = "layer.0.SelfAttention.k",
+          .value = "layer.0.SelfAttention.v",
+          .attention_output = "layer.0.SelfAttention.o",
+          .query_norm = "",
+          .key_norm = "",
+          .norm_2 = mlp + "layer_norm",
+          .gate = mlp + "DenseReluDense.wi_0",
+          .up = mlp + (c.gated ? "DenseReluDense.wi_1" : "DenseReluDense.wi"),
+          .down = mlp + "DenseReluDense.wo",
+          .final_norm = stack + "final_layer_norm",
+          .project_out = "",
+          .logits = "lm_head.weight",
+          .cross_norm = "layer.1.layer_norm",
+          .cross_query = "layer.1.EncDecAttention.q",
+          .cross_key = "layer.1.EncDecAttention.k",
+          .cross_value = "layer.1.EncDecAttention.v",
+          .cross_output = "layer.1.EncDecAttention.o",
+          .relative_bias = stack + "block.0.layer.0.SelfAttention.relative_attention_bias.weight"};
+}
+
+// "gelu", or "gated-gelu", which is another gelu.
+void ReadFeedForward(ConfigReader& reader, DecoderConfig& c) {
+  const char* key = "feed_forward_proj";
+  const json* found = reader.Find({key});
+  c.activation = Activation::kRelu;
+  if (found == nullptr) return;
+  std::string name = found->is_string() ? found->get<std::string>() : "";
+  c.gated = absl::StartsWith(name, "gated-");
+  name = name == "gated-gelu" ? "gelu_new" : std::string(absl::StripPrefix(name, "gated-"));
+  const auto known = ActivationNames().find(name);
+  if (known == ActivationNames().end()) {
+    return reader.Refuse(key, *found,
+                         "\"relu\", \"gated-gelu\", or another activation with or without gated-");
+  }
+  c.activation = known->second;
+}
+
+// What ends a text, the first of several, and what the decoder begins with.
+void ReadEnds(ConfigReader& reader, std::optional<int64_t> end, std::optional<int64_t> start,
+              DecoderConfig& c) {
+  const auto read = [&](const char* key, std::optional<int64_t> fallback) {
+    const json* found = reader.Find({key});
+    if (found != nullptr && found->is_array() && !found->empty()) found = &found->front();
+    if (found == nullptr && !reader.IsNull(key)) return fallback;
+    if (found == nullptr) return std::optional<int64_t>();
+    if (!found->is_number_integer() || *found < 0 || *found >= c.vocabulary) {
+      reader.Refuse(key, *found, absl::StrCat("a token from 0 to ", c.vocabulary - 1));
+      return fallback;
+    }
+    return std::optional(found->get<int64_t>());
+  };
+  c.end_token = read("eos_token_id", end).value_or(-1);
+  const std::optional<int64_t> first = read("decoder_start_token_id", start);
+  if (first) {
+    c.start_token = *first;
+  } else {
+    reader.Fail("decoder_start_token_id",
+                "decoder_start_token_id is missing: the decoder has no token to begin with");
+  }
+}
+
+}  // namespace
+
+void ReadT5(ConfigReader& reader, DecoderConfig& c) {
+  RefuseOtherModels(reader, /*has_encoder=*/true);
+  c.vocabulary = 32128;
+  c.hidden = 512;
+  c.head_size = 64;
+  c.intermediate = 2048;
+  c.layers = 6;
+  c.heads = 8;
+  c.relative_buckets = 32;
+  c.relative_distance = 128;
+  c.positions = kMaxPositions;  // distances have no end
+  reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
+  reader.Integer({"d_model", "hidden_size"}, kMaxWidth, &c.hidden);
+  reader.Integer({"d_kv", "head_dim"}, kMaxWidth, &c.head_size);
+  reader.Integer({"d_ff"}, kMaxInner, &c.intermediate);
+  reader.Integer({"num_layers", "num_hidden_layers"}, kMaxLayers, &c.layers);
+  reader.Integer({"num_heads", "num_attention_heads"}, kMaxWidth, &c.heads);
+  reader.Integer({"relative_attention_num_buckets"}, kMaxWidth, &c.relative_buckets);
+  reader.Integer({"relative_attention_max_distance"}, kMaxPositions, &c.relative_distance);
+  if (c.relative_buckets < 4 || c.relative_distance <= c.relative_buckets / 2) {
+    reader.Fail("relative_attention_num_buckets",
+                absl::StrCat("relative_attention_num_buckets ", c.relative_buckets,
+                             " and relative_attention_max_distance ", c.relative_distance,
+                             ": expected at least 4 buckets, and a distance above half of them"));
+  }
+  c.embedding_width = c.hidden;
+  c.key_value_heads = c.heads;
+  reader.Positive({"layer_norm_epsilon"}, 1, &c.norm_epsilon);
+  c.norm_is_unit = true;
+  ReadFeedForward(reader, c);
+  reader.Has({"dense_act_fn"});  // made from feed_forward_proj
+  reader.Has({"is_gated_act"});
+  reader.Has({"n_positions"});
+  c.residual_dropout = 0.1;
+  reader.Probability({"dropout_rate"}, &c.residual_dropout);
+  c.embedding_dropout = c.attention_dropout = c.inner_dropout = c.final_dropout =
+      c.residual_dropout;
+  double other = 0;  // of another head
+  reader.Probability({"classifier_dropout"}, &other);
+  // transformers 5 writes that logits are tied whether or not they are, but scales none that are
+  // not.
+  bool tied = true, scaled = true;
+  reader.Boolean({"tie_word_embeddings"}, &tied);
+  reader.Boolean({"scale_decoder_outputs"}, &scaled);
+  c.tied = tied && scaled;
+  if (c.tied) c.logits_scale = 1 / std::sqrt(static_cast<double>(c.hidden));
+  c.init_std = 1;
+  c.init_by_width = true;
+  reader.Number({"initializer_factor"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
+  // transformers looks the padding token's row up as any other's.
+  DecoderConfig padded = c;
+  ReadPaddingToken(reader, 0, padded);
+  ReadEnds(reader, 1, padded.padding_token, c);
+
+  DecoderConfig encoder = c;
+  encoder.names = T5Names(c, /*decoder=*/false);
+  encoder.causal = false;
+  c.names = T5Names(c, /*decoder=*/true);
+  reader.Integer({"num_decoder_layers"}, kMaxLayers, &c.layers);
+  c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
+}
+
+}  // namespace spillway

@@ -1,0 +1,14 @@
+// What the config.json of each family of encoders and decoders means: transformers' defaults and
+// names, every key that changes the logits honoured or refused.
+#pragma once
+
+#include "engine/families/config_reader.h"
+#include "engine/families/decoder_config.h"
+
+namespace spillway {
+
+// Fills a config, and its encoder's, from what `reader` finds, which notes what is wrong or
+// unsupported.
+void ReadT5(ConfigReader& reader, DecoderConfig& config);
+
+}  // namespace spillway

@@ -1,0 +1,73 @@
+#include "engine/torch/pair_dataset.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/torch/text_batch.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+Batch BatchOfPairs(const std::vector<TextPair>& pairs, const DecoderConfig& config,
+                   const PairLengths& lengths) {
+  const auto count = static_cast<int64_t>(pairs.size());
+  std::vector<EncodedText> sources;
+  for (const TextPair& pair : pairs) sources.push_back({pair.source, {}});
+  const int64_t padding = config.padding_token.value_or(0);
+  Batch batch = BatchOfTexts(sources, lengths.source, padding);
+  batch.labels = torch::full({count, lengths.target}, kIgnoredLabel, torch::kInt64);
+  const torch::Tensor read = torch::full({count, lengths.target}, padding, torch::kInt64);
+  for (int64_t i = 0; i < count; ++i) {
+    const std::vector<int64_t>& target = pairs[i].target;
+    SPILLWAY_CHECK(!target.empty() && static_cast<int64_t>(target.size()) <= lengths.target);
+    std::copy(target.begin(), target.end(), batch.labels[i].data_ptr<int64_t>());
+    int64_t* const input = read[i].data_ptr<int64_t>();
+    *input = config.start_token;
+    std::copy(target.begin(), target.end() - 1, input + 1);
+  }
+  batch.fields = {{kVisibleField, batch.fields.at(kVisibleField)},
+                  {kSourceField, batch.inputs},
+                  {kTargetField, read}};
+  return batch;
+}
+
+Batch LargestPairBatch(const DecoderConfig& config, int64_t count, const PairLengths& lengths) {
+  std::vector<TextPair> pairs(count);
+  int64_t next = 0;
+  // Of different tokens: each has a gradient of its own.
+  const auto fill = [&](int64_t length, std::vector<int64_t>& tokens) {
+    for (int64_t i = 0; i < length; ++i) tokens.push_back(next++ % config.vocabulary);
+  };
+  for (TextPair& pair : pairs) {
+    fill(lengths.source, pair.source);
+    fill(lengths.target, pair.target);
+  }
+  return BatchOfPairs(pairs, config, lengths);
+}
+
+PairLengths PairDataset::LengthsFor(const PairLengths& longest) const {
+  const PairLengths& most = options_.most;
+  if (options_.pad_to_max_length) return most;
+  return {PaddedLength(longest.source, most.source), PaddedLength(longest.target, most.target)};
+}
+
+absl::StatusOr<Batch> PairDataset::Get(absl::Span<const int64_t> samples) {
+  std::vector<TextPair> pairs;
+  PairLengths longest;
+  for (const int64_t number : samples) {
+    ASSIGN_OR_RETURN(TextPair pair, samples_->Get(number));
+    longest.source = std::max<int64_t>(longest.source, pair.source.size());
+    longest.target = std::max<int64_t>(longest.target, pair.target.size());
+    pairs.push_back(std::move(pair));
+  }
+  return BatchOfPairs(pairs, *config_, LengthsFor(longest));
+}
+
+absl::StatusOr<std::optional<Batch>> PairDataset::Largest(int64_t count) {
+  const PairLengths longest = {std::max(samples_->longest_source(), options_.evaluated.source),
+                               std::max(samples_->longest_target(), options_.evaluated.target)};
+  return LargestPairBatch(*config_, count, LengthsFor(longest));
+}
+
+}  // namespace spillway

@@ -1,0 +1,54 @@
+// Pairs of texts as a Dataset, for models with an encoder and a decoder.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/data/paired_samples.h"
+#include "engine/families/decoder_config.h"
+#include "engine/torch/model.h"
+
+namespace spillway {
+
+// Positions of a batch.
+struct PairLengths {
+  int64_t source = 0, target = 0;
+};
+
+// The fields of engine/torch/text_batch.h for both. The decoder reads the targets behind
+// config.start_token, each but its last token; labels [samples, targets'] are the targets, and
+// kIgnoredLabel behind them. Inputs are the sources. REQUIRES: no text is empty, or longer.
+Batch BatchOfPairs(const std::vector<TextPair>& pairs, const DecoderConfig& config,
+                   const PairLengths& lengths);
+
+// One that takes as much memory as any of so many pairs of at most these lengths.
+Batch LargestPairBatch(const DecoderConfig& config, int64_t count, const PairLengths& lengths);
+
+struct PairDatasetOptions {
+  PairLengths most;                // of one text
+  bool pad_to_max_length = false;  // to these, and not only to the longest
+  PairLengths evaluated = {};      // the longest that are evaluated beside it
+};
+
+class PairDataset : public Dataset {
+ public:
+  // Both outlive it.
+  PairDataset(const PairedSamples* samples, const DecoderConfig* config,
+              const PairDatasetOptions& options)
+      : samples_(samples), config_(config), options_(options) {}
+
+  int64_t size() const override { return samples_->size(); }
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override;
+  std::string fingerprint() const override { return samples_->fingerprint(); }
+  absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override;
+
+ private:
+  PairLengths LengthsFor(const PairLengths& longest) const;
+
+  const PairedSamples* const samples_;
+  const DecoderConfig* const config_;
+  const PairDatasetOptions options_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Makes seq2seq.json from transformers: what small models with an encoder and a decoder compute.
+
+    make_seq2seq.py > seq2seq.json
+
+Weights follow the formula of make_decoders.py, sources and targets those below (and
+tests/torch/seq2seq_golden_test.cc), so that no file holds them. For each variant: its config, the
+logits and loss of four pairs of different lengths in one batch, norm and projection of every
+gradient, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
+5.23 and torch 2.11, on one thread.
+"""
+
+import json
+
+import torch
+import transformers
+from make_decoders import project, values
+
+VOCABULARY, STEPS, RATE, IGNORED = 53, 20, 5e-4, -100
+T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True,
+      "vocab_size": VOCABULARY, "d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 3,
+      "num_heads": 4, "dropout_rate": 0.0, "decoder_start_token_id": 0, "pad_token_id": 0,
+      "eos_token_id": 1, "relative_attention_num_buckets": 8,
+      "relative_attention_max_distance": 12}
+VARIANTS = {
+    "t5": T5,
+    "t5_v1_1": T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
+    "t5_uneven": T5 | {"d_kv": 8, "num_decoder_layers": 2, "feed_forward_proj": "gated-silu",
+                       "pad_token_id": 3, "decoder_start_token_id": 2, "layer_norm_epsilon": 1e-3,
+                       "relative_attention_num_buckets": 32,
+                       "relative_attention_max_distance": 128},
+}
+
+
+def source(i: int) -> list:
+    return [(i * 37 + j * j * 7 + j * 3 + 11) % VOCABULARY for j in range(3 + i * 5 % 12)]
+
+
+def target(i: int) -> list:
+    return [(i * 29 + j * j * 5 + j * 11 + 7) % VOCABULARY for j in range(2 + i * 3 % 9)]
+
+
+def batch(settings, samples):
+    texts, labels = [source(i) for i in samples], [target(i) for i in samples]
+    longest, most = max(map(len, texts)), max(map(len, labels))
+    return {
+        "input_ids": torch.tensor(
+            [t + [settings.pad_token_id] * (longest - len(t)) for t in texts]),
+        "attention_mask": torch.tensor([[1] * len(t) + [0] * (longest - len(t)) for t in texts]),
+        "labels": torch.tensor([t + [IGNORED] * (most - len(t)) for t in labels])}
+
+
+def build(config):
+    kind = transformers.CONFIG_MAPPING[config["model_type"]]
+    settings = kind.from_dict(dict(config))
+    model = transformers.AutoModelForSeq2SeqLM.from_config(settings, attn_implementation="eager")
+    if config.get("tie_word_embeddings") is False:  # transformers 5 ties T5's until weights differ
+        model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    named = dict(model.named_parameters())
+    with torch.no_grad():
+        for index, name in enumerate(sorted(named)):
+            made = values(name, index, named[name].numel())
+            named[name].copy_(torch.from_numpy(made).float().view(named[name].shape))
+    model.train()
+    return model, named, settings
+
+
+def loss_sum(model, made):
+    logits = model(**made).logits
+    return torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), made["labels"].flatten(), ignore_index=IGNORED, reduction="sum")
+
+
+def training_losses(config):
+    model, _, settings = build(config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        total = 0.0
+        batches = [batch(settings, [at, at + 1]) for at in (4 * step, 4 * step + 2)]
+        count = sum((made["labels"] != IGNORED).sum().item() for made in batches)
+        for made in batches:
+            loss = loss_sum(model, made) / count
+            loss.backward()
+            total += loss.item()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(total)
+    return losses
+
+
+def measure(config):
+    model, named, settings = build(config)
+    made = batch(settings, range(4))
+    out = model(**made)
+    out.loss.backward()
+    return {
+        "config": config,
+        "loss": out.loss.item(),
+        "logits": project(out.logits),
+        "last_logits": [round(x, 6) for x in out.logits[0, -1].tolist()],
+        "gradients": {name: [p.grad.norm().item(), project(p.grad)]
+                      for name, p in sorted(named.items())},
+        "losses": training_losses(config),
+    }
+
+
+def main():
+    torch.set_num_threads(1)
+    print(json.dumps({name: measure(config) for name, config in VARIANTS.items()},
+                     separators=(",", ":")).replace('},"', '},\n"'))
+
+
+if __name__ == "__main__":
+    main()
