@@ -33,7 +33,9 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
           " are to be adapted: give --lora-targets ", kAllLinear, ", or names of layers"));
     }
   }
-  const std::string task = shape.classifier.empty() ? kCausalTask : kClassifierTask;
+  const std::string task = !shape.classifier.empty() ? kClassifierTask
+                           : shape.has_encoder       ? kPairTask
+                                                     : kCausalTask;
   if (!lora.task_type.empty() && lora.task_type != task) {
     return absl::InvalidArgumentError(absl::StrCat("the adapter's task_type is ", lora.task_type,
                                                    ", and the model's task is ", task));

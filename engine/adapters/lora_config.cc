@@ -61,9 +61,9 @@ class Parser {
     }
     config_.task_type = in_.Text("task_type");
     if (const std::string& task = config_.task_type;
-        !task.empty() && task != kCausalTask && task != kClassifierTask) {
+        !task.empty() && task != kCausalTask && task != kClassifierTask && task != kPairTask) {
       in_.Fail("task_type", absl::StrCat("task_type is \"", task, "\"; expected \"", kCausalTask,
-                                         "\" or \"", kClassifierTask, "\""));
+                                         "\", \"", kClassifierTask, "\" or \"", kPairTask, "\""));
     }
     for (const auto& [key, value] : document_.value.items()) {
       if (IsAmong(kUnderstood, key) || IsAmong(kBookKeeping, key) || IsOff(value)) continue;
@@ -209,11 +209,12 @@ double LoraConfig::ScaleOf(const std::string& module) const {
 std::vector<std::string> DefaultLoraTargets(absl::string_view model_type) {
   if (model_type == "gpt2") return {"c_attn"};
   if (model_type == "gpt_neox") return {"query_key_value"};
-  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "opt"}) {
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3", "opt", "bart"}) {
     if (model_type == type) return {"q_proj", "v_proj"};
   }
   if (model_type == "bert" || model_type == "roberta") return {"query", "value"};
   if (model_type == "distilbert") return {"q_lin", "v_lin"};
+  if (model_type == "t5") return {"q", "v"};
   return {};
 }
 

@@ -49,6 +49,7 @@ struct LoraConfig {
 inline constexpr const char* kAllLinear = "all-linear";
 inline constexpr const char* kCausalTask = "CAUSAL_LM";
 inline constexpr const char* kClassifierTask = "SEQ_CLS";
+inline constexpr const char* kPairTask = "SEQ_2_SEQ_LM";
 
 // The modules that PEFT adapts in a family where none are named; empty where it names none.
 std::vector<std::string> DefaultLoraTargets(absl::string_view model_type);

@@ -9,6 +9,7 @@
 
 #include "engine/adapters/adapter_choice.h"
 #include "engine/data/labelled_text.h"
+#include "engine/data/text_pairs.h"
 #include "engine/options/sample_layout.h"
 #include "engine/options/train_options.h"
 #include "engine/tuning/tuned_io.h"
@@ -26,6 +27,14 @@ struct ResolvedValue {
   std::string file_source = "";
 };
 
+// Of models that make texts from texts.
+struct PairChoice {
+  PairKeys keys;
+  // Tokens that a text has at most; 0: not said.
+  int64_t max_source_length = 0, max_target_length = 0;
+  bool given = false;  // any of it
+};
+
 struct RunConfig {
   TrainOptions train;
   IoGiven io_given;
@@ -38,6 +47,7 @@ struct RunConfig {
   SampleLayout samples = SampleLayout::kWindows;
   bool pad_to_max_length = false;  // where samples are padded
   TextKeys text_keys;              // of texts that are classified
+  PairChoice pairs;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

@@ -64,6 +64,14 @@ void RunSettings::ResolveInputs() {
   config_.text_keys.texts =
       Pick<std::vector<std::string>>("text-keys", flags_.text_keys, {}, {}, ParseTextKeys);
   config_.text_keys.label = String("label-key", flags_.label_key, "");
+  PairChoice& pairs = config_.pairs;
+  pairs.given = flags_.source_key || flags_.target_key || flags_.source_prefix ||
+                flags_.max_source_length || flags_.max_target_length;
+  pairs.keys.source = String("source-key", flags_.source_key, pairs.keys.source);
+  pairs.keys.target = String("target-key", flags_.target_key, pairs.keys.target);
+  pairs.keys.source_prefix = String("source-prefix", flags_.source_prefix, "");
+  pairs.max_source_length = Integer("max-source-length", flags_.max_source_length, {}, 0, 1, kMost);
+  pairs.max_target_length = Integer("max-target-length", flags_.max_target_length, {}, 0, 1, kMost);
   config_.eval_data = flags_.eval_data;
   Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
   config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);

@@ -186,12 +186,13 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.exact = true;
   shape.vocabulary = config.vocabulary;
   shape.hidden = config.hidden;
-  shape.layers = config.layers;
+  shape.has_encoder = config.encoder != nullptr;
+  shape.layers = config.layers + (config.encoder ? config.encoder->layers : 0);
   shape.heads = config.heads;
   shape.key_value_heads = config.key_value_heads;
   shape.head_size = config.head_size;
   shape.intermediate = config.intermediate;
-  shape.positions = config.longest_sequence();
+  if (config.relative_buckets == 0) shape.positions = config.longest_sequence();
   shape.gated_mlp = config.gated;
   shape.causal = config.causal;
   if (config.classifier)

@@ -25,7 +25,7 @@ using Role = DecoderRole;
 constexpr int kAttentionOutputSite = 0;
 constexpr int kMlpOutputSite = 1;
 constexpr int kAttentionSite = 2;
-constexpr int kCrossOutputSite = 1 << 20;
+constexpr int kCrossOutputSite = 1 << 21;
 constexpr int kInnerSite = kCrossOutputSite + 1;
 constexpr int kCrossAttentionSite = kCrossOutputSite + 2;
 

@@ -28,6 +28,8 @@ struct ModelShape {
   int64_t experts = 1;     // MLPs of a layer, of which a token passes so many:
   int64_t experts_used = 1;
   bool causal = true;  // ends in logits over the vocabulary
+  // What is read goes through half of the layers or so, what is made of it through the others.
+  bool has_encoder = false;
   // The module that scores labels, where the model classifies texts; "": it does not.
   std::string classifier = "";
   bool tied = false;  // ... which the embedding's matrix makes

@@ -49,9 +49,12 @@ UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& 
   each([&](const torch::Tensor& one) {
     if (one.requires_grad()) inputs.push_back(one);
   });
-  const std::vector<torch::Tensor> gradients =
-      torch::autograd::grad({std::exchange(y_, {})}, inputs, {output_gradient},
-                            /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+  const torch::Tensor y = std::exchange(y_, {});
+  std::vector<torch::Tensor> gradients(inputs.size());
+  if (y.requires_grad()) {  // otherwise the unit is frozen, and what it reads too
+    gradients = torch::autograd::grad({y}, inputs, {output_gradient}, /*retain_graph=*/false,
+                                      /*create_graph=*/false, /*allow_unused=*/true);
+  }
   auto next = gradients.begin();
   std::vector<torch::Tensor> found;  // by what was visited
   each([&](const torch::Tensor& one) {

@@ -94,6 +94,16 @@ TEST_F(UnitGraphTest, WhatIsNotUsedOrNotWantedHasNoGradient) {
   EXPECT_FALSE(found.input.defined());
 }
 
+TEST_F(UnitGraphTest, WhatIsFrozenAndReadsNothingTrainedHasNone) {
+  std::vector<Tensor> here;
+  auto views = ViewsAt(here);
+  for (ParameterView& view : views) view.frozen = true;
+  UnitGraph graph = Build(views, /*input=*/false);
+  const auto found = std::move(graph).Differentiate(views, gradient_);
+  for (const Tensor& gradient : found.parameters) EXPECT_FALSE(gradient.defined());
+  EXPECT_FALSE(found.input.defined());
+}
+
 TEST_F(UnitGraphTest, AnOutputHasNoGraph) {
   std::vector<Tensor> here;
   const auto views = ViewsAt(here);

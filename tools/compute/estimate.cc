@@ -24,6 +24,7 @@
 #include "engine/torch/labelled_dataset.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
+#include "engine/torch/pair_dataset.h"
 #include "engine/torch/sample_dataset.h"
 #include "engine/tuning/tuned_io.h"
 #include "io/base/format_bytes.h"
@@ -43,21 +44,23 @@ constexpr double kGuessedFlops = 3e10;
 // Batches of a step's shape, without any data.
 class ZeroTokens : public Dataset {
  public:
-  ZeroTokens(int64_t samples, int64_t seq_len, bool packed, const DecoderConfig& config)
-      : samples_(samples), seq_len_(seq_len), packed_(packed), config_(config) {}
+  ZeroTokens(int64_t samples, const PairLengths& lengths, bool packed, const DecoderConfig& config)
+      : samples_(samples), lengths_(lengths), packed_(packed), config_(config) {}
   int64_t size() const override { return samples_; }
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     const int64_t count = static_cast<int64_t>(samples.size());
-    if (config_.classifier) return LargestLabelledBatch(config_, count, seq_len_);
-    const torch::Tensor zeros = torch::zeros({count, seq_len_}, torch::kInt64);
+    if (config_.classifier) return LargestLabelledBatch(config_, count, lengths_.source);
+    if (config_.encoder) return LargestPairBatch(config_, count, lengths_);
+    const torch::Tensor zeros = torch::zeros({count, lengths_.source}, torch::kInt64);
     Batch batch{zeros, zeros};
-    if (packed_) batch.texts = LargestTexts(count, seq_len_);
+    if (packed_) batch.texts = LargestTexts(count, lengths_.source);
     return batch;
   }
   std::string fingerprint() const override { return "zeros"; }
 
  private:
-  const int64_t samples_, seq_len_;
+  const int64_t samples_;
+  const PairLengths lengths_;  // of what has one text, its source's
   const bool packed_;
   const DecoderConfig config_;
 };
@@ -191,15 +194,19 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   // As train --ranks does: all of them on this machine.
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
                 config.train.ranks);
-  input.step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
+  const bool pairs = input.shape.has_encoder;
+  PairLengths lengths = {pairs ? config.pairs.max_source_length : config.seq_len,
+                         config.pairs.max_target_length};
+  if (lengths.target == 0) lengths.target = 128;
+  input.step = {config.train.micro_batch, config.train.accumulate, lengths.source};
   const int64_t positions = input.shape.positions;
   if (input.step.seq_len == 0) {
     input.step.seq_len = positions > 0 ? std::min<int64_t>(positions, 1024) : 1024;
   }
   if (positions > 0 && input.step.seq_len > positions) {
-    return absl::InvalidArgumentError(absl::StrCat("--seq-len ", input.step.seq_len,
-                                                   " is more than the ", positions,
-                                                   " positions of the model"));
+    return absl::InvalidArgumentError(absl::StrCat(pairs ? "--max-source-length " : "--seq-len ",
+                                                   input.step.seq_len, " is more than the ",
+                                                   positions, " positions of the model"));
   }
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
@@ -227,7 +234,8 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
       trained = std::move(adapted.model);
     }
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
-    ZeroTokens data(config.train.micro_batch * config.train.accumulate, input.step.seq_len,
+    lengths.source = input.step.seq_len;
+    ZeroTokens data(config.train.micro_batch * config.train.accumulate, lengths,
                     config.samples == SampleLayout::kPacked, trainable->config);
     ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data, opened->place));
     const int i = static_cast<int>(input.options.dtype);

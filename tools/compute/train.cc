@@ -16,10 +16,7 @@
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/config/run_config.h"
-#include "engine/data/labelled_samples.h"
 #include "engine/data/load_tokenizer.h"
-#include "engine/data/sample_rows.h"
-#include "engine/data/token_source.h"
 #include "engine/data/tokenizer.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/model_config.h"
@@ -28,9 +25,6 @@
 #include "engine/report/metrics.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
-#include "engine/torch/labelled_dataset.h"
-#include "engine/torch/sample_dataset.h"
-#include "engine/torch/token_dataset.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_model.h"
@@ -40,20 +34,12 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "tools/compute/commands.h"
+#include "tools/compute/run_data.h"
 
 namespace spillway {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Tokens, and how they are laid into batches; or labelled texts.
-struct LaidData {
-  std::unique_ptr<LabelledSamples> labelled;  // null: the rest is there
-  std::unique_ptr<TokenSource> tokens;
-  SampleLayout layout = SampleLayout::kWindows;
-  std::unique_ptr<SampleRows> rows;  // null: windows
-  std::unique_ptr<Dataset> dataset;  // null: there are no data
-};
 
 // Everything that was checked before OUTPUT is touched.
 struct Inputs {
@@ -69,106 +55,8 @@ struct Inputs {
   std::unique_ptr<WeightSource> initial;
   std::unique_ptr<WeightSource> weights;  // null: base_weights
   std::unique_ptr<Tokenizer> tokenizer;
-  LaidData data, evaluation;
+  std::unique_ptr<RunData> data;
 };
-
-// Where temporary token files go: the nearest folder above OUTPUT that exists.
-std::string ScratchDirectory(const std::string& output) {
-  std::error_code error;
-  fs::path path = fs::weakly_canonical(fs::absolute(output), error);
-  while (!path.empty() && path.has_relative_path() && !fs::is_directory(path, error)) {
-    path = path.parent_path();
-  }
-  return path.empty() ? "." : path.string();
-}
-
-absl::StatusOr<std::unique_ptr<TokenSource>> OpenTokens(const Inputs& inputs,
-                                                        const std::vector<std::string>& files) {
-  TokenSourceOptions options;
-  options.files = files;
-  options.tokenizer = inputs.tokenizer.get();
-  options.scratch_directory = ScratchDirectory(inputs.config.train.output);
-  options.vocabulary = inputs.model_config.decoder.vocabulary;
-  return TokenSource::Open(options);
-}
-
-absl::StatusOr<LaidData> LayLabelled(const Inputs& in, const std::vector<std::string>& files) {
-  LabelledSamplesOptions options;
-  options.tokenizer = in.tokenizer.get();
-  options.keys = in.config.text_keys;
-  options.seq_len = in.config.seq_len;
-  options.scratch_directory = ScratchDirectory(in.config.train.output);
-  LaidData laid;
-  ASSIGN_OR_RETURN(laid.labelled, LabelledSamples::Read(files, in.model_config.decoder, options));
-  LogInfo(absl::StrCat(absl::StrJoin(files, ", "), ": ", laid.labelled->size(),
-                       " texts; the longest has ", laid.labelled->longest(), " tokens"));
-  return laid;
-}
-
-// All but the dataset. What is `evaluated` beside the data is laid as they are, but for what has no
-// samples.
-absl::StatusOr<LaidData> Lay(const Inputs& in, const std::vector<std::string>& files,
-                             bool evaluated) {
-  if (in.model_config.decoder.classifier) return LayLabelled(in, files);
-  LaidData laid;
-  ASSIGN_OR_RETURN(laid.tokens, OpenTokens(in, files));
-  const TokenSource& tokens = *laid.tokens;
-  if (!evaluated || tokens.has_samples()) laid.layout = in.config.samples;
-  RETURN_IF_ERROR(CheckSampleLayout(laid.layout, tokens));
-  const int64_t seq_len = in.config.seq_len;
-  if (laid.layout == SampleLayout::kWindows) {
-    RETURN_IF_ERROR(tokens.CheckWindow(seq_len));
-    return laid;
-  }
-  const bool pack = laid.layout == SampleLayout::kPacked;
-  ASSIGN_OR_RETURN(laid.rows, SampleRows::Lay(tokens, {seq_len, pack,
-                                                       ScratchDirectory(in.config.train.output)}));
-  const SampleRows& rows = *laid.rows;
-  std::string text = absl::StrCat(tokens.names(), ": ", rows.samples(), " samples");
-  if (pack) {
-    absl::StrAppendFormat(
-        &text, " packed into %d rows, which are %.0f%% full", rows.size(),
-        100.0 * static_cast<double>(rows.positions()) / static_cast<double>(rows.size() * seq_len));
-  } else {
-    absl::StrAppend(&text, ", padded; the longest has ", rows.longest(), " positions");
-  }
-  LogInfo(text);
-  return laid;
-}
-
-// `evaluated_positions`: of the longest row that is evaluated beside it.
-void OpenDataset(const Inputs& in, int64_t evaluated_positions, LaidData& laid) {
-  const RunConfig& config = in.config;
-  if (laid.labelled) {
-    laid.dataset = std::make_unique<LabelledDataset>(
-        laid.labelled.get(), &in.model_config.decoder,
-        LabelledDatasetOptions{config.seq_len, config.pad_to_max_length, evaluated_positions});
-    return;
-  }
-  if (laid.rows == nullptr) {
-    laid.dataset = std::make_unique<TokenDataset>(laid.tokens.get(), config.seq_len);
-    return;
-  }
-  laid.dataset = std::make_unique<SampleDataset>(
-      laid.tokens.get(), laid.rows.get(),
-      SampleDatasetOptions{config.seq_len, laid.layout == SampleLayout::kPacked,
-                           config.pad_to_max_length, evaluated_positions});
-}
-
-absl::Status OpenAllData(Inputs& in) {
-  const RunConfig& config = in.config;
-  ASSIGN_OR_RETURN(in.data, Lay(in, config.data, false));
-  int64_t evaluated_positions = 0;
-  if (!config.eval_data.empty()) {
-    ASSIGN_OR_RETURN(in.evaluation, Lay(in, config.eval_data, true));
-    evaluated_positions = in.evaluation.labelled ? in.evaluation.labelled->longest()
-                          : in.evaluation.rows   ? in.evaluation.rows->longest()
-                                                 : config.seq_len;
-    OpenDataset(in, 0, in.evaluation);
-  }
-  OpenDataset(in, evaluated_positions, in.data);
-  return absl::OkStatus();
-}
 
 std::string DigestOf(const nlohmann::json& json) {
   const std::string text = json.dump();
@@ -217,26 +105,6 @@ absl::Status AddAdapters(Inputs& in) {
   return absl::OkStatus();
 }
 
-// What of the config is about texts that are classified, and about those that are not.
-absl::Status CheckTask(Inputs& in) {
-  const RunConfig& config = in.config;
-  auto& classifier = in.model_config.decoder.classifier;
-  if (!classifier) {
-    if (config.text_keys.texts.empty() && config.text_keys.label.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("--text-keys and --label-key are for models that classify texts, and ",
-                     config.model, " is a language model"));
-  }
-  if (config.samples == SampleLayout::kPacked) {
-    return absl::InvalidArgumentError(
-        "--packing (--samples packed) is for language models: texts that are classified are "
-        "padded");
-  }
-  if (classifier->problem) return absl::OkStatus();
-  ASSIGN_OR_RETURN(classifier->problem, FindProblem(config.data.front(), config.text_keys));
-  return absl::OkStatus();
-}
-
 // What comes quantised stays so, unless another form was asked for.
 absl::Status KeepQuantised(Inputs& in) {
   FreezeRule& freeze = in.config.train.freeze;
@@ -263,15 +131,8 @@ absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
   ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
-  RETURN_IF_ERROR(CheckTask(in));
+  RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
   ASSIGN_OR_RETURN(in.model, BuildDecoder(in.model_config.decoder));
-
-  const int64_t positions = in.model_config.decoder.longest_sequence();
-  if (config.seq_len == 0) config.seq_len = std::min<int64_t>(positions, 1024);
-  if (config.seq_len > positions) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--seq-len ", config.seq_len, " is more than the ", positions, " positions of the model"));
-  }
 
   std::string weights_identity = "initialised";
   auto files = SafetensorsModel::Open(config.model);
@@ -293,28 +154,19 @@ absl::Status ReadInputs(Inputs& in) {
     return files.status();
   }
 
-  const bool classifies = in.model_config.decoder.classifier.has_value();
-  const std::string choice = classifies && config.tokenizer.empty() ? "model" : config.tokenizer;
+  const bool reads_tokens =
+      !in.model_config.decoder.classifier && in.model_config.decoder.encoder == nullptr;
+  const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
-  RETURN_IF_ERROR(OpenAllData(in));
+  ASSIGN_OR_RETURN(in.data, RunData::Open(config, in.model_config.decoder, in.tokenizer.get()));
   const std::string description = in.model_config.original.dump();
   config.train.identity = {
       {"model",
        absl::StrFormat("%016x, weights %s", Checksum(description.data(), description.size()),
                        weights_identity)},
       {"tokenizer", in.tokenizer ? in.tokenizer->fingerprint() : "none"},
-      {"seq-len", absl::StrCat(config.seq_len)},
   };
-  if (classifies) {
-    config.train.identity.emplace_back("task",
-                                       ProblemName(*in.model_config.decoder.classifier->problem));
-  }
-  // Of windows it is not said: commits of before there was anything else do not either.
-  if (in.data.layout != SampleLayout::kWindows) {
-    config.train.identity.emplace_back(
-        "samples", absl::StrCat(in.data.layout == SampleLayout::kPacked ? "packed" : "padded",
-                                config.pad_to_max_length ? " to the maximum" : ""));
-  }
+  for (auto& one : in.data->Identity()) config.train.identity.push_back(std::move(one));
   return AddAdapters(in);
 }
 
@@ -439,7 +291,7 @@ CommandOutcome Train(const RunConfig& config) {
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
   const auto result =
-      Train(in.model, *in.data.dataset, in.evaluation.dataset.get(),
+      Train(in.model, *in.data->train(), in.data->evaluation(),
             in.weights ? in.weights.get() : in.base_weights.get(), in.config.train, hooks);
   if (!result.ok()) return {result.status()};
   if (result->end == TrainResult::End::kAlreadyFinished) return {};

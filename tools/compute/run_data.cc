@@ -1,0 +1,209 @@
+#include "tools/compute/run_data.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "engine/torch/labelled_dataset.h"
+#include "engine/torch/pair_dataset.h"
+#include "engine/torch/sample_dataset.h"
+#include "engine/torch/token_dataset.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kUsualLength = 1024;
+constexpr int64_t kUsualTargetLength = 128;
+
+// Where temporary token files go: the nearest folder above OUTPUT that exists.
+std::string ScratchDirectory(const std::string& output) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path path = fs::weakly_canonical(fs::absolute(output), error);
+  while (!path.empty() && path.has_relative_path() && !fs::is_directory(path, error)) {
+    path = path.parent_path();
+  }
+  return path.empty() ? "." : path.string();
+}
+
+absl::Status RefuseFlags(bool given, const char* flags, const char* tasks, const RunConfig& config,
+                         const DecoderConfig& model) {
+  if (!given) return absl::OkStatus();
+  const char* kind = model.classifier ? "classifies texts"
+                     : model.encoder  ? "makes texts from texts"
+                                      : "is a language model";
+  return absl::InvalidArgumentError(
+      absl::StrCat(flags, ": for models that ", tasks, ", and ", config.model, " ", kind));
+}
+
+absl::Status ResolveLength(const char* flag, int64_t positions, int64_t usual, int64_t* length) {
+  if (*length == 0) *length = std::min(positions, usual);
+  if (*length <= positions) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, " ", *length, " is more than the ", positions, " positions of the model"));
+}
+
+}  // namespace
+
+absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
+  const bool has_labels = !config.text_keys.texts.empty() || !config.text_keys.label.empty();
+  const PairChoice& pairs = config.pairs;
+  const int64_t positions = model.longest_sequence();
+  if (!model.classifier) {
+    RETURN_IF_ERROR(
+        RefuseFlags(has_labels, "--text-keys, --label-key", "classify texts", config, model));
+  }
+  if (model.encoder == nullptr) {
+    RETURN_IF_ERROR(RefuseFlags(pairs.given,
+                                "--source-key, --target-key, --source-prefix, "
+                                "--max-source-length, --max-target-length",
+                                "have an encoder and a decoder", config, model));
+    RETURN_IF_ERROR(ResolveLength("--seq-len", positions, kUsualLength, &config.seq_len));
+  } else {
+    RETURN_IF_ERROR(RefuseFlags(config.seq_len > 0,
+                                "--seq-len (here --max-source-length and --max-target-length)",
+                                "have one stack of layers", config, model));
+    RETURN_IF_ERROR(ResolveLength("--max-source-length", positions, kUsualLength,
+                                  &config.pairs.max_source_length));
+    RETURN_IF_ERROR(ResolveLength("--max-target-length", positions, kUsualTargetLength,
+                                  &config.pairs.max_target_length));
+    config.seq_len = config.pairs.max_source_length;
+  }
+  if (!model.classifier && model.encoder == nullptr) return absl::OkStatus();
+  if (config.samples == SampleLayout::kPacked) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--packing (--samples packed) is for language models: texts that are ",
+                     model.classifier ? "classified" : "made from texts", " are padded"));
+  }
+  if (!model.classifier || model.classifier->problem) return absl::OkStatus();
+  ASSIGN_OR_RETURN(model.classifier->problem, FindProblem(config.data.front(), config.text_keys));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<RunData>> RunData::Open(const RunConfig& config,
+                                                       const DecoderConfig& model,
+                                                       const Tokenizer* tokenizer) {
+  std::unique_ptr<RunData> data(new RunData(config, model, tokenizer));
+  ASSIGN_OR_RETURN(data->train_, data->Lay(config.data, false));
+  const bool evaluates = !config.eval_data.empty();
+  if (evaluates) {
+    ASSIGN_OR_RETURN(data->evaluation_, data->Lay(config.eval_data, true));
+    data->OpenDataset(nullptr, data->evaluation_);
+  }
+  data->OpenDataset(evaluates ? &data->evaluation_ : nullptr, data->train_);
+  return data;
+}
+
+std::vector<std::pair<std::string, std::string>> RunData::Identity() const {
+  if (model_.encoder) {
+    const PairChoice& pairs = config_.pairs;
+    return {{"lengths", absl::StrCat(pairs.max_source_length, ", ", pairs.max_target_length,
+                                     config_.pad_to_max_length ? " to the maximum" : "")}};
+  }
+  std::vector<std::pair<std::string, std::string>> identity = {
+      {"seq-len", absl::StrCat(config_.seq_len)}};
+  if (model_.classifier) identity.emplace_back("task", ProblemName(*model_.classifier->problem));
+  // Of windows it is not said: commits of before there was anything else do not either.
+  if (train_.layout != SampleLayout::kWindows) {
+    identity.emplace_back("samples",
+                          absl::StrCat(train_.layout == SampleLayout::kPacked ? "packed" : "padded",
+                                       config_.pad_to_max_length ? " to the maximum" : ""));
+  }
+  return identity;
+}
+
+absl::StatusOr<RunData::Laid> RunData::LayLabelled(const std::vector<std::string>& files) const {
+  LabelledSamplesOptions options;
+  options.tokenizer = tokenizer_;
+  options.keys = config_.text_keys;
+  options.seq_len = config_.seq_len;
+  options.scratch_directory = ScratchDirectory(config_.train.output);
+  Laid laid;
+  ASSIGN_OR_RETURN(laid.labelled, LabelledSamples::Read(files, model_, options));
+  LogInfo(absl::StrCat(absl::StrJoin(files, ", "), ": ", laid.labelled->size(),
+                       " texts; the longest has ", laid.labelled->longest(), " tokens"));
+  return laid;
+}
+
+absl::StatusOr<RunData::Laid> RunData::LayPairs(const std::vector<std::string>& files) const {
+  PairedSamplesOptions options;
+  options.tokenizer = tokenizer_;
+  options.keys = config_.pairs.keys;
+  options.max_source_length = config_.pairs.max_source_length;
+  options.max_target_length = config_.pairs.max_target_length;
+  options.vocabulary = model_.vocabulary;
+  options.scratch_directory = ScratchDirectory(config_.train.output);
+  Laid laid;
+  ASSIGN_OR_RETURN(laid.pairs, PairedSamples::Read(files, options));
+  LogInfo(absl::StrCat(absl::StrJoin(files, ", "), ": ", laid.pairs->size(),
+                       " pairs; the longest source has ", laid.pairs->longest_source(),
+                       " tokens, the longest target ", laid.pairs->longest_target()));
+  return laid;
+}
+
+absl::StatusOr<RunData::Laid> RunData::Lay(const std::vector<std::string>& files,
+                                           bool evaluated) const {
+  if (model_.classifier) return LayLabelled(files);
+  if (model_.encoder) return LayPairs(files);
+  TokenSourceOptions options;
+  options.files = files;
+  options.tokenizer = tokenizer_;
+  options.scratch_directory = ScratchDirectory(config_.train.output);
+  options.vocabulary = model_.vocabulary;
+  Laid laid;
+  ASSIGN_OR_RETURN(laid.tokens, TokenSource::Open(options));
+  const TokenSource& tokens = *laid.tokens;
+  if (!evaluated || tokens.has_samples()) laid.layout = config_.samples;
+  RETURN_IF_ERROR(CheckSampleLayout(laid.layout, tokens));
+  const int64_t seq_len = config_.seq_len;
+  if (laid.layout == SampleLayout::kWindows) {
+    RETURN_IF_ERROR(tokens.CheckWindow(seq_len));
+    return laid;
+  }
+  const bool pack = laid.layout == SampleLayout::kPacked;
+  ASSIGN_OR_RETURN(laid.rows, SampleRows::Lay(tokens, {seq_len, pack, options.scratch_directory}));
+  const SampleRows& rows = *laid.rows;
+  std::string text = absl::StrCat(tokens.names(), ": ", rows.samples(), " samples");
+  if (pack) {
+    absl::StrAppendFormat(
+        &text, " packed into %d rows, which are %.0f%% full", rows.size(),
+        100.0 * static_cast<double>(rows.positions()) / static_cast<double>(rows.size() * seq_len));
+  } else {
+    absl::StrAppend(&text, ", padded; the longest has ", rows.longest(), " positions");
+  }
+  LogInfo(text);
+  return laid;
+}
+
+void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
+  const int64_t seq_len = config_.seq_len;
+  const bool to_max = config_.pad_to_max_length;
+  if (laid.labelled) {
+    const int64_t evaluated = beside ? beside->labelled->longest() : 0;
+    laid.dataset = std::make_unique<LabelledDataset>(
+        laid.labelled.get(), &model_, LabelledDatasetOptions{seq_len, to_max, evaluated});
+  } else if (laid.pairs) {
+    PairDatasetOptions options;
+    options.most = {config_.pairs.max_source_length, config_.pairs.max_target_length};
+    options.pad_to_max_length = to_max;
+    if (beside) {
+      options.evaluated = {beside->pairs->longest_source(), beside->pairs->longest_target()};
+    }
+    laid.dataset = std::make_unique<PairDataset>(laid.pairs.get(), &model_, options);
+  } else if (laid.rows) {
+    const int64_t evaluated = beside == nullptr ? 0
+                              : beside->rows    ? beside->rows->longest()
+                                                : seq_len;
+    laid.dataset = std::make_unique<SampleDataset>(
+        laid.tokens.get(), laid.rows.get(),
+        SampleDatasetOptions{seq_len, laid.layout == SampleLayout::kPacked, to_max, evaluated});
+  } else {
+    laid.dataset = std::make_unique<TokenDataset>(laid.tokens.get(), seq_len);
+  }
+}
+
+}  // namespace spillway
