@@ -48,6 +48,9 @@ struct TextTask {
   int threads = 1;
   SamplingFlags sampling;
   bool chat = false;  // a prompt is what a user says to the model
+  // Of models with an encoder: what goes before each prompt, and the most tokens of it; 0: 1024.
+  std::string source_prefix;
+  int64_t max_source_length = 0;
   bool ignore_end = false, as_json = false;
 };
 

@@ -18,6 +18,12 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
       .add_option("--model", task.model, "model directory, or OUTPUT of a run (its last commit)")
       ->required();
   command.add_option("--adapter", task.adapter, "directory of a LoRA adapter, as PEFT writes it");
+  command.add_option("--source-prefix", task.source_prefix,
+                     "of a model with an encoder: goes before each prompt, as \"summarize: \"");
+  command
+      .add_option("--max-source-length", task.max_source_length,
+                  "... and the most tokens of a prompt, which loses its end (1024)")
+      ->check(CLI::PositiveNumber);
   command.add_option("--tokens", sampling.tokens, "tokens to add, at most (100)");
   command.add_option("--min-tokens", sampling.min_tokens, "tokens before the text may end (0)");
   command.add_option("--temperature", sampling.temperature, temperature);

@@ -137,31 +137,69 @@ class BlockUnit : public Unit, DecoderPart {
     options.dropout = context.training() ? config_.attention_dropout : 0;
     options.fp32_scores &= x.scalar_type() != torch::kFloat32;
     if (config_.relative_buckets > 0) options.biases = context.values().front();
-    return Finish(context, p, x, Attend(context, HeadsOf(context, p, x, 0), options));
+    const Tensor attended = Attend(context, HeadsOf(context, p, x, 0), options);
+    if (config_.encoder == nullptr) return Finish(context, p, x, attended, {});
+    return Finish(context, p, x, attended, SeenOf(context, p, context.values().back()));
   }
 
-  // Keys, then values.
+  // Keys, then values; of a source what this text attends to.
   int64_t KeptPerPosition() const override {
-    if (!reads_.empty()) return -1;
-    return 2 * config_.key_value_heads * config_.head_size;
+    if (!config_.causal) return -1;
+    return 2 * (config_.encoder ? config_.heads : config_.key_value_heads) * config_.head_size;
   }
 
   Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& x,
                      const TextPosition& at) const override {
     const AttentionHeads heads = HeadsOf(context, p, x, at.first);
-    const int64_t length = x.size(1), width = KeptPerPosition() / 2;
-    at.kept.narrow(0, at.first, length).narrow(1, 0, width).copy_(heads.keys[0].flatten(1));
-    at.kept.narrow(0, at.first, length).narrow(1, width, width).copy_(heads.values[0].flatten(1));
+    const int64_t length = x.size(1);
+    Seen seen;
+    if (config_.encoder) {
+      const Tensor kept = at.kept.narrow(0, 0, at.source);
+      if (at.first == 0) {
+        seen = SeenOf(context, p, context.values().back());
+        Keep(seen.keys, seen.values, kept);
+      } else {
+        seen = KeptIn(kept, config_.heads);
+      }
+    }
+    Keep(heads.keys, heads.values, at.kept.narrow(0, at.source + at.first, length));
     AttentionOptions options = OptionsIn(context);
     options.fp32_scores &= x.scalar_type() != torch::kFloat32;
-    if (at.first == 0) return Finish(context, p, x, Attend(context, heads, options));
-    const Tensor seen = at.kept.narrow(0, 0, at.first + length);
-    const Tensor mixed = AttendToSeen(heads.queries[0].flatten(1), seen.narrow(1, 0, width),
-                                      seen.narrow(1, width, width), options);
-    return Finish(context, p, x, mixed.unsqueeze(0));
+    if (config_.relative_buckets > 0) options.biases = context.values().front();
+    if (at.first == 0) return Finish(context, p, x, Attend(context, heads, options), seen);
+    const Tensor all = at.kept.narrow(0, at.source, at.first + length);
+    const int64_t width = heads.keys.size(2) * heads.keys.size(3);
+    const Tensor mixed = AttendToSeen(heads.queries[0].flatten(1), all.narrow(1, 0, width),
+                                      all.narrow(1, width, width), options);
+    return Finish(context, p, x, mixed.unsqueeze(0), seen);
   }
 
  private:
+  // What a decoder attends to of its encoder's output: [samples, n, heads, size].
+  struct Seen {
+    Tensor keys, values;
+    Tensor visible;  // AttentionOptions::visible
+  };
+  Seen SeenOf(const UnitContext& context, const Parameters& p, const Tensor& encoded) const {
+    const auto split = [&](const Tensor& y) {
+      return y.view({y.size(0), y.size(1), config_.heads, -1});
+    };
+    return {split(Project(context, p, Role::kCrossKey, encoded)),
+            split(Project(context, p, Role::kCrossValue, encoded)),
+            context.batch() == nullptr ? Tensor() : context.field(kVisibleField)};
+  }
+
+  // Keys and values [1, n, heads, size] side by side in rows of one position each, and out of them.
+  static void Keep(const Tensor& keys, const Tensor& values, const Tensor& rows) {
+    const int64_t width = keys.size(2) * keys.size(3);
+    rows.narrow(1, 0, width).copy_(keys[0].flatten(1));
+    rows.narrow(1, width, width).copy_(values[0].flatten(1));
+  }
+  static Seen KeptIn(const Tensor& rows, int64_t heads) {
+    const std::vector<Tensor> halves = rows.unsqueeze(0).chunk(2, 2);
+    return {halves[0].unflatten(2, {heads, -1}), halves[1].unflatten(2, {heads, -1}), {}};
+  }
+
   // `first`: the position of x's first row.
   AttentionHeads HeadsOf(const UnitContext& context, const Parameters& p, const Tensor& x,
                          int64_t first) const {
@@ -206,9 +244,9 @@ class BlockUnit : public Unit, DecoderPart {
     return {all.cosines.view(sizes), all.sines.view(sizes)};
   }
 
-  // What comes after attention, whose result is `attended`.
+  // What comes after attention, whose result is `attended`. `seen`: of the encoder, if any.
   Tensor Finish(const UnitContext& context, const Parameters& p, const Tensor& x,
-                const Tensor& attended) const {
+                const Tensor& attended, const Seen& seen) const {
     const double drop = config_.residual_dropout;
     const Tensor added =
         context.Dropout(Project(context, p, Role::kAttentionOutput, attended),
@@ -217,7 +255,7 @@ class BlockUnit : public Unit, DecoderPart {
       return context.Dropout(Mlp(context, p, in), drop, kMlpOutputSite);
     };
     const auto cross = [&](const Tensor& in) {
-      return context.Dropout(AttendToEncoder(context, p, in), drop, kCrossOutputSite);
+      return context.Dropout(AttendToSource(context, p, in, seen), drop, kCrossOutputSite);
     };
     switch (config_.order) {
       case DecoderConfig::Order::kPreNorm: {
@@ -236,21 +274,19 @@ class BlockUnit : public Unit, DecoderPart {
     TORCH_CHECK(false, "unknown order of a layer");
   }
 
-  // Every position attends to all of the encoder's output that is no padding.
-  Tensor AttendToEncoder(const UnitContext& context, const Parameters& p, const Tensor& x) const {
-    const Tensor& seen = context.values().back();
-    const auto split = [&](const Tensor& y) {
-      return y.view({y.size(0), y.size(1), config_.heads, -1});
-    };
-    const AttentionHeads heads = {split(Project(context, p, Role::kCrossQuery, x)),
-                                  split(Project(context, p, Role::kCrossKey, seen)),
-                                  split(Project(context, p, Role::kCrossValue, seen))};
+  // Every position attends to all of the source.
+  Tensor AttendToSource(const UnitContext& context, const Parameters& p, const Tensor& x,
+                        const Seen& seen) const {
+    const Tensor queries =
+        Project(context, p, Role::kCrossQuery, x).view({x.size(0), x.size(1), config_.heads, -1});
     AttentionOptions options = OptionsIn(context);
     options.dropout = context.training() ? config_.attention_dropout : 0;
+    options.fp32_scores &= x.scalar_type() != torch::kFloat32;
     options.first_site = kCrossAttentionSite;
     options.causal = false;
-    options.visible = context.field(kVisibleField);
-    return Project(context, p, Role::kCrossOutput, Attend(context, heads, options));
+    options.visible = seen.visible;
+    return Project(context, p, Role::kCrossOutput,
+                   Attend(context, {queries, seen.keys, seen.values}, options));
   }
 
   Tensor Mlp(const UnitContext& context, const Parameters& p, const Tensor& x) const {
@@ -296,6 +332,13 @@ class NormUnit : public Unit, DecoderPart {
 
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
     return context.Dropout(Normalise(p, Role::kFinalNorm, x), config_.final_dropout, 0);
+  }
+
+  int64_t KeptPerPosition() const override { return 0; }
+
+  Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& x,
+                     const TextPosition& at) const override {
+    return Forward(context, p, x);
   }
 
  private:
@@ -389,7 +432,7 @@ absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
         model.loss = NewLabelLoss(*config.classifier);
         break;
     }
-    if (unit.in_encoder) encoder_unit = number;
+    if (unit.in_encoder) encoder_unit = number, model.encoder_units = number + 1;
   }
   return model;
 }

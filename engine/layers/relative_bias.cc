@@ -23,8 +23,21 @@ class RelativeBiasUnit : public Unit, DecoderPart {
   std::vector<ParameterSpec> parameters() const override { return specs_; }
 
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    return BiasesOf(p, x.size(1));
+  }
+
+  int64_t KeptPerPosition() const override { return 0; }
+
+  // Of all positions so far.
+  Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& x,
+                     const TextPosition& at) const override {
+    return BiasesOf(p, at.first + x.size(1));
+  }
+
+ private:
+  Tensor BiasesOf(const Parameters& p, int64_t positions) const {
     const Tensor table = Weight(p, DecoderRole::kRelativeBias);
-    const Tensor buckets = BucketsOfDistances(x.size(1), x.size(1), config_.relative_buckets,
+    const Tensor buckets = BucketsOfDistances(positions, positions, config_.relative_buckets,
                                               config_.relative_distance, config_.causal)
                                .to(table.device());
     // A product with ones and zeros, so that gradients of a bucket are summed in fp32 in an order
@@ -33,7 +46,6 @@ class RelativeBiasUnit : public Unit, DecoderPart {
     return torch::matmul(table.t().to(torch::kFloat32), picked.t()).to(table.scalar_type());
   }
 
- private:
   const std::string name_, input_;
 };
 

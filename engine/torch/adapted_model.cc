@@ -160,6 +160,7 @@ absl::StatusOr<AdaptedModel> AdaptModel(const Model& model, const LoraConfig& co
     adapted.model.units.push_back(
         std::make_shared<AdaptedUnit>(model.units[unit], adaptation(unit)));
   }
+  adapted.model.encoder_units = model.encoder_units;
   adapted.model.loss = std::make_shared<AdaptedLoss>(model.loss, adaptation(model.units.size()));
   return adapted;
 }

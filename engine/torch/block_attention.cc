@@ -52,6 +52,11 @@ Parts PartsOf(const Tensor& qkv, int64_t heads) {
   return {parts.select(2, 0), parts.select(2, 1), parts.select(2, 2)};
 }
 
+// [heads, queries + keys - 1] by distance -> [heads, queries, keys].
+Tensor BiasesByDistance(const Tensor& biases, int64_t keys) {
+  return biases.unfold(1, keys, 1).flip(1);  // the last query's came first
+}
+
 class Attention {
  public:
   // `biases`: see AttentionOptions.
@@ -157,10 +162,8 @@ class Attention {
 
   // [group, rows, keys]: the biases of a block.
   Tensor Distances(int64_t head, int64_t row, int64_t rows, int64_t keys) const {
-    return Slice(biases_, 0, head)
-        .narrow(1, FirstDistance(row, rows), rows + keys - 1)
-        .unfold(1, keys, 1)  // the last query's first
-        .flip(1);
+    return BiasesByDistance(
+        Slice(biases_, 0, head).narrow(1, FirstDistance(row, rows), rows + keys - 1), keys);
   }
 
   // Adds the gradients of a block's scores up, each distance's.
@@ -297,7 +300,8 @@ Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& val
   if (options.fp32_products) {
     AttentionOptions plain = options;
     plain.fp32_products = false;
-    const auto wide = [](const Tensor& x) { return x.to(torch::kFloat32); };
+    const auto wide = [](const Tensor& x) { return x.defined() ? x.to(torch::kFloat32) : x; };
+    plain.biases = wide(options.biases);
     return AttendToSeen(wide(queries), wide(keys), wide(values), plain).to(queries.scalar_type());
   }
   // [n, D] -> [1, heads, n, head size]
@@ -316,10 +320,18 @@ Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& val
     if (options.window > 0) hidden.triu_(seen - length + 1 - options.window);
     hidden.logical_not_();
   }
+  const double infinity = std::numeric_limits<double>::infinity();
+  Tensor biases;  // [1, heads, T, n]
+  if (options.biases.defined()) {
+    biases = BiasesByDistance(options.biases.narrow(1, 0, length + seen - 1), seen).unsqueeze(0);
+  }
   const auto join = [](const Tensor& mixed) { return mixed[0].transpose(0, 1).flatten(1); };
   if (!options.fp32_scores || queries.scalar_type() == torch::kFloat32) {
-    const std::optional<Tensor> visible =
-        hidden.defined() ? std::optional<Tensor>(hidden.logical_not()) : std::nullopt;
+    std::optional<Tensor> visible;
+    if (hidden.defined()) visible = hidden.logical_not();
+    if (biases.defined()) {
+      visible = hidden.defined() ? biases.masked_fill(hidden, -infinity) : biases;
+    }
     return join(torch::scaled_dot_product_attention(heads(queries, options.heads), shared(keys),
                                                     shared(values), visible, /*dropout_p=*/0,
                                                     /*is_causal=*/false, options.scale));
@@ -327,9 +339,8 @@ Tensor AttendToSeen(const Tensor& queries, const Tensor& keys, const Tensor& val
   Tensor scores = torch::matmul(heads(queries, options.heads).to(torch::kFloat32),
                                 shared(keys).to(torch::kFloat32).transpose(2, 3))
                       .mul_(options.scale);
-  if (hidden.defined()) {
-    scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
-  }
+  if (biases.defined()) scores.add_(biases);
+  if (hidden.defined()) scores.masked_fill_(hidden, -infinity);
   return join(torch::matmul(scores.softmax(-1).to(queries.scalar_type()), shared(values)));
 }
 

@@ -44,8 +44,8 @@ torch::Tensor AttendInBlocks(const UnitContext& context, const torch::Tensor& qu
 int AttentionSites(int64_t length, int64_t heads);
 
 // The last T positions of one text attend to all n of it: queries [T, heads * size], keys and
-// values [n, key-value heads * size], rows of any stride -> [T, heads * size]. No dropout, not
-// differentiated.
+// values [n, key-value heads * size], rows of any stride -> [T, heads * size]. Biases, where there
+// are some, are those of n queries and n keys. No dropout, not differentiated.
 torch::Tensor AttendToSeen(const torch::Tensor& queries, const torch::Tensor& keys,
                            const torch::Tensor& values, const AttentionOptions& options);
 

@@ -25,20 +25,22 @@ int64_t ElementsOf(const ParameterSpec& spec) {
 
 ForwardPass::ForwardPass(const Model& model, WeightSource* weights, const ForwardOptions& options)
     : model_(model),
+      flow_(*ValueFlow::Of(model)),
       weights_(*weights),
       options_(options),
       budget_("device", options.device_memory_bytes) {
   uint64_t all = 0;
-  for (const auto& unit : model_.units) {
+  const int encoder = model_.encoder_units;
+  kept_.resize(encoder > 0 ? encoder : model_.units.size());
+  for (int unit = 0; unit < num_units(); ++unit) {
     uint64_t bytes = 0;
-    for (const ParameterSpec& spec : unit->parameters()) {
+    for (const ParameterSpec& spec : model_.units[unit]->parameters()) {
       bytes += static_cast<uint64_t>(ElementsOf(spec)) * DTypeBytes(options_.dtype);
     }
     largest_unit_bytes_ = std::max(largest_unit_bytes_, bytes);
     all += bytes;
   }
   keeps_weights_ = all <= options_.device_memory_bytes / 2;
-  kept_.resize(model_.units.size());
   at::set_num_threads(options_.threads);
   options_.place.memory->SetBudget(&budget_);
 }
@@ -78,14 +80,18 @@ absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Compute(const std::vecto
     for (auto& [name, field] : batch.fields) field = BringTo(options_.place, field);
     outputs.push_back(batch.inputs);
   }
-  for (int unit = 0; unit < static_cast<int>(model_.units.size()); ++unit) {
+  std::vector<KeptValues> values(batches.size());
+  for (int unit = 0; unit < num_units(); ++unit) {
     ASSIGN_OR_RETURN(const Tensors parameters, ReadUnit(unit));
     for (size_t i = 0; i < batches.size(); ++i) {
       std::vector<int64_t> samples(batches[i].inputs.size(0));
-      const UnitContext context(0, 0, unit, std::move(samples), /*training=*/false,
-                                options_.fp32_products);
-      outputs[i] =
-          model_.units[unit]->Forward(context.With(&batches[i], {}), parameters, outputs[i]);
+      const UnitContext context =
+          UnitContext(0, 0, unit, std::move(samples), /*training=*/false, options_.fp32_products)
+              .With(&batches[i], values[i].Outputs(flow_.reads(unit)));
+      const std::string& field = flow_.input(unit);
+      const torch::Tensor& x = field.empty() ? outputs[i] : context.field(field);
+      outputs[i] = model_.units[unit]->Forward(context, parameters, x);
+      if (flow_.kept(unit)) values[i].Keep(unit, outputs[i]);
     }
   }
   for (torch::Tensor& output : outputs) output = output.to(torch::kCPU, torch::kFloat32);

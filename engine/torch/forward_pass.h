@@ -1,5 +1,5 @@
-// What a model makes of some batches, unit by unit: no more than one unit's weights need to be in
-// memory at a time.
+// What a model, or its encoder, makes of some batches, unit by unit: no more than one unit's
+// weights need to be in memory at a time.
 #pragma once
 
 #include <torch/types.h>
@@ -11,6 +11,7 @@
 #include "engine/numeric/dtype.h"
 #include "engine/torch/compute_place.h"
 #include "engine/torch/model.h"
+#include "engine/torch/value_flow.h"
 #include "engine/weights/weight_source.h"
 #include "swap/device/memory_budget.h"
 
@@ -27,7 +28,7 @@ struct ForwardOptions {
 // Compute thread only. One at a time: LibTorch's memory counts against the newest one's budget.
 class ForwardPass {
  public:
-  // All outlive it. REQUIRES: each unit reads the one before, and the batch.
+  // All outlive it. REQUIRES: no unit borrows.
   ForwardPass(const Model& model, WeightSource* weights, const ForwardOptions& options);
   ~ForwardPass();
 
@@ -36,16 +37,18 @@ class ForwardPass {
   // all weights anew.
   int64_t batches_at_once(uint64_t hidden_bytes) const;
 
-  // The last unit's outputs, in fp32 and the host's memory, as in evaluation. A status that ends in
-  // exit code 3 where the budget has no room.
+  // The last unit's outputs, or the encoder's where there is one, in fp32 and the host's memory, as
+  // in evaluation. A status that ends in exit code 3 where the budget has no room.
   absl::StatusOr<std::vector<torch::Tensor>> Run(const std::vector<Batch>& batches);
 
  private:
   using Tensors = std::vector<torch::Tensor>;
   absl::StatusOr<std::vector<torch::Tensor>> Compute(const std::vector<Batch>& batches);
   absl::StatusOr<Tensors> ReadUnit(int unit);
+  int num_units() const { return static_cast<int>(kept_.size()); }
 
   const Model& model_;
+  const ValueFlow flow_;
   WeightSource& weights_;
   const ForwardOptions options_;
   MemoryBudget budget_;

@@ -67,13 +67,32 @@ absl::Status Generator::Describe() {
                      options_.positions, " positions: give a shorter one"));
   }
   text_positions_ = std::min(options_.positions, options_.prompt_tokens + options_.new_tokens);
-  for (const auto& unit : model_.units) continues_ &= unit->KeptPerPosition() >= 0;
+  const int first_unit = model_.encoder_units;
+  for (int unit = first_unit; unit < last_unit(); ++unit) {
+    continues_ &= model_.units[unit]->KeptPerPosition() >= 0;
+  }
+  if (first_unit > 0 && !continues_) {
+    return absl::UnimplementedError(
+        "a model with an encoder generates only where each other unit has a ForwardNext");
+  }
+  ASSIGN_OR_RETURN(flow_, ValueFlow::Of(model_));
   texts_.resize(options_.rows);
-  kept_shape_.positions = text_positions_;
+  kept_shape_.positions = kept_positions();
   kept_shape_.rows = options_.rows;
   kept_shape_.dtype = options_.dtype;
-  for (const auto& unit : model_.units) {
-    kept_shape_.per_position.push_back(continues_ ? unit->KeptPerPosition() : 0);
+  std::set<int> borrowed;
+  for (int unit = 0; unit < last_unit(); ++unit) {
+    const bool keeps = continues_ && unit >= first_unit;
+    kept_shape_.per_position.push_back(keeps ? model_.units[unit]->KeptPerPosition() : 0);
+  }
+  for (int unit = first_unit; unit <= last_unit(); ++unit) {
+    const std::vector<int>& from = description_.units[unit].borrows;
+    borrowed.insert(from.begin(), from.end());
+  }
+  for (int unit = 0; unit < first_unit; ++unit) {
+    if (borrowed.count(unit) > 0) continue;
+    description_.units[unit].parameters.clear();
+    description_.units[unit].flat_parameters = 0;
   }
   return absl::OkStatus();
 }
@@ -85,14 +104,22 @@ int64_t Generator::LongestInput() const {
   return std::max(options_.prompt_tokens, outgrows ? options_.positions / 2 + 1 : 1);
 }
 
+// What the unit makes of the piece, which keeps it for those that read it later.
 torch::Tensor Generator::RunUnit(int unit, const std::vector<torch::Tensor>& parameters,
-                                 const torch::Tensor& x, const TextPosition& at) const {
-  const UnitContext context(0, 0, unit, {0}, /*training=*/false, options_.fp32_products);
+                                 Piece& piece, const torch::Tensor& kept) const {
+  const UnitContext context =
+      UnitContext(0, 0, unit, {0}, /*training=*/false, options_.fp32_products)
+          .With(nullptr, piece.values.Outputs(flow_->reads(unit)));
   if (unit == last_unit()) {
-    return model_.loss->Logits(context, parameters, x.select(1, -1).contiguous());
+    return model_.loss->Logits(context, parameters, piece.x.select(1, -1).contiguous());
   }
-  return continues_ ? model_.units[unit]->ForwardNext(context, parameters, x, at)
-                    : model_.units[unit]->Forward(context, parameters, x);
+  const torch::Tensor& x = flow_->input(unit).empty() ? piece.x : piece.tokens;
+  const torch::Tensor y = continues_
+                              ? model_.units[unit]->ForwardNext(context, parameters, x,
+                                                                {piece.first, kept, piece.source})
+                              : model_.units[unit]->Forward(context, parameters, x);
+  if (flow_->kept(unit)) piece.values.Keep(unit, y);
+  return y;
 }
 
 absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
@@ -104,17 +131,30 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   uint64_t peak = 0;
   uint64_t others = 0;  // of a row that waits while another is computed
   // The longest input at once, and a last token that sees the whole text.
-  std::vector<TextPosition> cases = {{0, {}}};
-  if (continues_ && text_positions_ > 1) cases.push_back({text_positions_ - 1, {}});
+  std::vector<int64_t> cases = {0};
+  if (continues_ && text_positions_ > 1) cases.push_back(text_positions_ - 1);
   try {
-    for (const TextPosition& position : cases) {
-      const int64_t length = position.first == 0 ? LongestInput() : 1;
+    for (const int64_t position : cases) {
+      const int64_t length = position == 0 ? LongestInput() : 1;
       std::set<std::string> seen;
-      torch::Tensor x = torch::zeros({1, length}, floats.dtype(torch::kInt64));
-      for (int unit = 0; unit <= last_unit(); ++unit) {
+      const int first_unit = model_.encoder_units;
+      Piece piece;
+      piece.first = position;
+      piece.tokens = piece.x = torch::zeros({1, length}, floats.dtype(torch::kInt64));
+      piece.source = options_.source_positions;
+      if (first_unit > 0) {
+        const bool begins = position == 0;
+        piece.values.Keep(first_unit - 1,
+                          begins ? torch::zeros({1, piece.source, options_.source_width}, floats)
+                                 : torch::Tensor());
+      }
+      for (int unit = first_unit; unit <= last_unit(); ++unit) {
         const int64_t kept = unit < last_unit() ? model_.units[unit]->KeptPerPosition() : 0;
         const std::string signature = InputSignature(description_.units[unit], kept);
-        if (unit > 0 && unit < last_unit() && !seen.insert(signature).second) continue;
+        const bool is_read = unit < last_unit() && flow_->kept(unit);
+        if (unit > first_unit && unit < last_unit() && !is_read && !seen.insert(signature).second) {
+          continue;
+        }
         // Zeroed weights that LibTorch's allocator does not count.
         StepOp op;
         op.unit = unit;
@@ -132,12 +172,13 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
         }
         const std::vector<torch::Tensor> parameters =
             Give(ViewsOf(model_, description_, options_.dtype, unit, buffers, place.where)).tensors;
-        TextPosition at = position;
-        if (kept > 0) at.kept = torch::zeros({text_positions_, kept}, floats);
-        const uint64_t counted_apart = at.kept.defined() ? at.kept.nbytes() : 0;
+        torch::Tensor rows;
+        if (kept > 0) rows = torch::zeros({kept_positions(), kept}, floats);
+        const uint64_t counted_apart = rows.defined() ? rows.nbytes() : 0;
         const uint64_t before = memory.live_bytes() - counted_apart;
         memory.ResetPeak();
-        torch::Tensor out = RunUnit(unit, parameters, x, at);
+        const torch::Tensor& x = piece.x;
+        torch::Tensor out = RunUnit(unit, parameters, piece, rows);
         if (!out.defined()) {
           return absl::InvalidArgumentError("this model has no logits: it cannot generate");
         }
@@ -147,8 +188,9 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
         if (unit == last_unit()) peak = std::max(peak, uint64_t{48} * out.numel());
         others = std::max({others, static_cast<uint64_t>(x.nbytes()),
                            sizeof(float) * static_cast<uint64_t>(out.numel())});
-        x = out;
+        piece.x = out;
       }
+      others += piece.values.bytes();
     }
   } catch (const c10::OutOfMemoryError& error) {
     return DoesNotFitError(absl::StrCat("computing does not fit this machine's memory: ",
@@ -172,6 +214,8 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   const uint32_t bytes = DTypeBytes(options_.dtype);
   request.layout = StateLayout(std::move(units), {{Plane::kWeight, bytes}}, bytes);
   request.schedule = BuildEvaluateSchedule(DescribeSchedule(description_));
+  std::vector<StepOp>& ops = request.schedule.ops;
+  ops.erase(ops.begin(), ops.begin() + model_.encoder_units);
   Device* const device = options_.place.device;
   request.separate_device = device != nullptr;
   request.has_storage = !options_.swap_paths.empty();
@@ -253,6 +297,11 @@ absl::Status Generator::Load(WeightSource* weights) {
   });
 }
 
+void Generator::Restart(int row, const torch::Tensor& source) {
+  texts_[row] = Text();
+  texts_[row].source = source;
+}
+
 absl::StatusOr<torch::Tensor> Generator::Append(const std::vector<int64_t>& tokens) {
   asked_ += static_cast<int64_t>(tokens.size());
   const bool more = asked_ < options_.prompt_tokens + options_.new_tokens;
@@ -283,6 +332,7 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Append(const std::vector<R
     piece.first = text.computed;
     piece.length = static_cast<int64_t>(next.size());
     piece.x = torch::tensor(next, torch::kInt64).unsqueeze(0);
+    if (text.source.defined()) piece.source = text.source.size(1);
     pieces.push_back(std::move(piece));
     text.computed = static_cast<int64_t>(text.tokens.size());
   }
@@ -296,17 +346,19 @@ absl::Status Generator::ComputeUnit(int unit, const OpBuffers& buffers,
           .tensors;
   for (size_t i = 0; i < pieces.size(); ++i) {
     Piece& piece = pieces[i];
-    TextPosition at;
-    at.first = piece.first;
+    torch::Tensor kept;
     if (kept_ && unit < last_unit()) {
-      ASSIGN_OR_RETURN(at.kept, kept_->Load(piece.row, unit, piece.first));
+      ASSIGN_OR_RETURN(kept, kept_->Load(piece.row, unit, piece.kept()));
       // What comes next: the next row's, or the first's of the unit after this.
       const bool last = i + 1 == pieces.size();
       const Piece& next = pieces[last ? 0 : i + 1];
-      if (unit + last < last_unit()) kept_->Prefetch(next.row, unit + last, next.first);
+      if (unit + last < last_unit()) kept_->Prefetch(next.row, unit + last, next.kept());
     }
-    piece.x = RunUnit(unit, parameters, piece.x, at);
-    if (at.kept.defined()) RETURN_IF_ERROR(kept_->Store(piece.first, piece.length));
+    piece.x = RunUnit(unit, parameters, piece, kept);
+    if (kept.defined()) {
+      const int64_t end = piece.source + piece.first + piece.length;
+      RETURN_IF_ERROR(kept_->Store(piece.kept(), end - piece.kept()));
+    }
     // Weights may be overwritten from here on; the logits must not point into them.
     if (unit == last_unit()) {
       piece.x = piece.x.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
@@ -321,10 +373,16 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Compute(std::vector<Piece>
   const ComputePlace& place = options_.place;
   const ComputeScope scope(place);
   try {
-    for (Piece& piece : pieces) piece.x = BringTo(place, piece.x);
+    for (Piece& piece : pieces) {
+      piece.tokens = piece.x = BringTo(place, piece.x);
+      const int encoder = model_.encoder_units - 1;
+      if (encoder < 0) continue;
+      const torch::Tensor& source = texts_[piece.row].source;
+      piece.values.Keep(encoder, piece.first == 0 ? BringTo(place, source) : torch::Tensor());
+    }
     if (!enqueued_) manager_->Enqueue(Program::kEvaluate);
     enqueued_ = false;
-    for (int unit = 0; unit <= last_unit(); ++unit) {
+    for (int unit = model_.encoder_units; unit <= last_unit(); ++unit) {
       ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
       // Fetches for the next token go on while this one is finished, drawn and printed.
       if (unit == last_unit() && more) {

@@ -3,10 +3,14 @@
 // Several texts go side by side, each a row: a unit's weights are brought once for a token of each.
 // Rows are computed one after another, each as if it were alone, at its own position and with its
 // own cache: no row's bits depend on which others there are.
+//
+// Of a model with an encoder this computes the rest: what the encoder makes of a text's source is
+// computed elsewhere (engine/torch/forward_pass.h) and given with the text.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +19,7 @@
 #include "engine/torch/compute_place.h"
 #include "engine/torch/kept_positions.h"
 #include "engine/torch/model.h"
+#include "engine/torch/value_flow.h"
 #include "engine/weights/weight_source.h"
 #include "swap/mover/swap_manager.h"
 
@@ -38,6 +43,8 @@ struct GeneratorOptions {
   // later, one at a time. Memory is set aside for them.
   int64_t prompt_tokens = 1;
   int64_t new_tokens = 0;
+  // Of a model with an encoder: the positions of its output, at most, and the elements of each.
+  int64_t source_positions = 0, source_width = 0;
 };
 
 // What is added to the text of a row.
@@ -65,8 +72,9 @@ class Generator {
   absl::StatusOr<std::vector<torch::Tensor>> Append(const std::vector<RowTokens>& rows, bool more);
   // Of the first row alone, as often as the options said.
   absl::StatusOr<torch::Tensor> Append(const std::vector<int64_t>& tokens);
-  // The row begins another text.
-  void Restart(int row) { texts_[row] = Text(); }
+  // The row begins another text. `source`: [1, n, source_width], where the model has an encoder,
+  // in the run's dtype and the host's memory.
+  void Restart(int row, const torch::Tensor& source = {});
 
   // Bytes set aside for what is kept of positions, all units and rows: the key-value caches.
   uint64_t kept_bytes() const { return kept_shape_.bytes(); }
@@ -92,16 +100,24 @@ class Generator {
     int row = 0;
     int64_t first = 0, length = 0;
     torch::Tensor x;  // what goes into the next unit
+    torch::Tensor tokens;
+    int64_t source = 0;  // positions
+    KeptValues values;   // what later units read, too
+
+    // Positions that are kept before these are computed, those of the source included.
+    int64_t kept() const { return first == 0 ? 0 : source + first; }
   };
   absl::StatusOr<std::vector<torch::Tensor>> Compute(std::vector<Piece> pieces, bool more);
   absl::Status ComputeUnit(int unit, const OpBuffers& buffers, std::vector<Piece>& pieces);
-  torch::Tensor RunUnit(int unit, const std::vector<torch::Tensor>& parameters,
-                        const torch::Tensor& x, const TextPosition& at) const;
+  torch::Tensor RunUnit(int unit, const std::vector<torch::Tensor>& parameters, Piece& piece,
+                        const torch::Tensor& kept) const;
+  int64_t kept_positions() const { return options_.source_positions + text_positions_; }
   int last_unit() const { return static_cast<int>(description_.units.size()) - 1; }
 
   const Model& model_;
   const GeneratorOptions options_;
-  ModelDescription description_;
+  ModelDescription description_;  // units of the encoder that nobody borrows from are empty
+  std::optional<ValueFlow> flow_;
   bool continues_ = true;       // every unit has a ForwardNext
   int64_t text_positions_ = 0;  // of the window, as much of it as will be used
   KeptShape kept_shape_;
@@ -115,6 +131,7 @@ class Generator {
     std::vector<int64_t> tokens;  // what the model sees
     int64_t computed = 0;         // positions of those that are kept
     bool outgrown = false;        // its first tokens are gone
+    torch::Tensor source;
   };
   std::vector<Text> texts_;  // [row]
   int64_t asked_ = 0;        // tokens of the first row so far, by the Append of one alone

@@ -199,9 +199,13 @@ class UnitContext {
 // [first, first + T) and has seen all before them.
 struct TextPosition {
   int64_t first = 0;
-  // [positions, KeptPerPosition()] in the run's dtype, the unit's own: rows before `first` are
-  // as it left them. Undefined where it keeps nothing.
+  // [source + positions, KeptPerPosition()] in the run's dtype, the unit's own: rows before
+  // source + first are as it left them. Undefined where it keeps nothing.
   torch::Tensor kept;
+  // Of a model with an encoder: positions of what that has made of the text's source, [1, source,
+  // ...]. It is among the context's values where first is 0, and undefined later: what a unit needs
+  // of it it keeps in the first so many rows, which it fills then.
+  int64_t source = 0;
 };
 
 class Unit {
@@ -246,8 +250,8 @@ class Unit {
   // are needed. Negative: there is no ForwardNext.
   virtual int64_t KeptPerPosition() const { return -1; }
 
-  // Forward on the next positions of one text: x [1, T, ...]. Fills rows [first, first + T) of
-  // `at.kept`. Not differentiated.
+  // Forward on the next positions of one text: x [1, T, ...]. Fills T rows of `at.kept`, from
+  // source + first on. Where input() is a field, x is the tokens. Not differentiated.
   virtual torch::Tensor ForwardNext(const UnitContext& context,
                                     const std::vector<torch::Tensor>& parameters,
                                     const torch::Tensor& x, const TextPosition& at) const {
@@ -301,6 +305,10 @@ inline constexpr int64_t kIgnoredLabel = -100;
 struct Model {
   std::vector<std::shared_ptr<const Unit>> units;
   std::shared_ptr<const LossUnit> loss;
+  // The first so many units are an encoder: they read what others do not, and of them the others
+  // read the last one's output, as a value, and parameters that they borrow. What is generated
+  // comes from the others.
+  int encoder_units = 0;
 };
 
 // Data by number. The engine decides which samples make a step.

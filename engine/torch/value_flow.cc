@@ -67,6 +67,7 @@ torch::Tensor KeptValues::TakeGradient(int unit, const torch::Tensor& passed_on)
 uint64_t KeptValues::bytes() const {
   uint64_t bytes = 0;
   for (const auto& [unit, value] : values_) {
+    if (!value.output.defined()) continue;
     bytes += value.output.nbytes() + value.output.numel() * sizeof(float);
   }
   return bytes;

@@ -31,7 +31,10 @@ class TextLoop {
       bool more = false;
       for (size_t row = 0; row < rows_.size(); ++row) {
         TextInRow& text = rows_[row];
-        if (!text.decoder && !Fill(static_cast<int>(row))) continue;
+        if (!text.decoder) {
+          ASSIGN_OR_RETURN(const bool filled, Fill(static_cast<int>(row)));
+          if (!filled) continue;
+        }
         pieces.push_back({static_cast<int>(row), text.next});
         more |= static_cast<int64_t>(text.made.tokens.size()) + 1 < model_.new_tokens;
       }
@@ -48,13 +51,17 @@ class TextLoop {
 
  private:
   // Whether there was a prompt left.
-  bool Fill(int row) {
+  absl::StatusOr<bool> Fill(int row) {
     if (begun_ == prompts_.size()) return false;
     TextInRow text;
     text.prompt = begun_++;
     text.tokens = text.next = prompts_[text.prompt].tokens;
     text.decoder = std::make_unique<TextDecoder>(model_.tokenizer.get());
-    model_.generator->Restart(row);
+    torch::Tensor source;
+    if (model_.sources) {
+      ASSIGN_OR_RETURN(source, model_.sources->Get(text.prompt));
+    }
+    model_.generator->Restart(row, source);
     rows_[row] = std::move(text);
     return true;
   }

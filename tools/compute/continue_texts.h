@@ -11,11 +11,6 @@
 
 namespace spillway {
 
-struct Prompt {
-  uint64_t number = 0;  // samples are keyed by it
-  std::vector<int64_t> tokens;
-};
-
 struct Continuation {
   std::vector<int64_t> tokens;  // new ones
   std::string text;             // of them
@@ -32,7 +27,7 @@ struct ContinueHooks {
 };
 
 // `rows` at a time: where one has ended, the next takes its place. REQUIRES: the generator was
-// started for as many rows.
+// started for these prompts and as many rows.
 absl::Status ContinueTexts(TextModel& model, const std::vector<Prompt>& prompts, int rows,
                            const ContinueHooks& hooks);
 

@@ -22,7 +22,7 @@ struct Sample {
   double seconds = 0;         // all of it
 };
 
-absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const std::vector<int64_t>& prompt,
+absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& prompt,
                                    TextModel& model) {
   const auto start = std::chrono::steady_clock::now();
   const auto since = [&] {
@@ -43,7 +43,7 @@ absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const std::vector<i
     if (sample.prompt_seconds == 0) sample.prompt_seconds = since();
     return absl::OkStatus();
   };
-  RETURN_IF_ERROR(ContinueTexts(model, {{0, prompt}}, /*rows=*/1, hooks));
+  RETURN_IF_ERROR(ContinueTexts(model, {prompt}, /*rows=*/1, hooks));
   sample.seconds = since();
   return sample;
 }
@@ -52,11 +52,14 @@ absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const std::vector<i
 
 absl::Status Generate(const GenerateTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kTemperature));
-  const auto prompt =
-      EncodePrompt(*model, task.prompt, task.chat ? UserMessage(task.prompt) : JinjaValue());
+  int64_t cut = 0;
+  const auto prompt = EncodePrompt(task, *model, task.prompt,
+                                   task.chat ? UserMessage(task.prompt) : JinjaValue(), &cut);
   if (!prompt.ok()) return Annotate(prompt.status(), "--prompt");
-  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, static_cast<int64_t>(prompt->size()), *model));
-  if (!task.as_json && !task.chat) std::printf("%s", task.prompt.c_str());
+  if (cut > 0) LogWarning("--prompt is longer than --max-source-length and loses its end");
+  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, {*prompt}, *model));
+  const bool goes_on = model->sources == nullptr && !task.chat;
+  if (!task.as_json && goes_on) std::printf("%s", task.prompt.c_str());
   const auto sample = ContinueOne(task, *prompt, *model);
   if (!task.as_json) {
     std::printf("\n");
@@ -72,7 +75,7 @@ absl::Status Generate(const GenerateTask& task) {
   if (task.as_json) {
     const nlohmann::json json = {
         {"prompt", task.prompt},
-        {"prompt_tokens", *prompt},
+        {"prompt_tokens", model->sources ? prompt->source : prompt->tokens},
         {"text", made.text},
         {"tokens", made.tokens},
         {"ended", made.ended},

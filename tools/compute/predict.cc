@@ -7,6 +7,8 @@
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/jsonl.h"
+#include "engine/data/text_pairs.h"
+#include "engine/data/text_rows.h"
 #include "engine/machine/memory_limits.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
@@ -27,29 +29,52 @@ constexpr double kAnswerTemperature = 0;
 
 struct PromptFile {
   std::vector<PromptRecord> records;
-  std::vector<std::vector<int64_t>> tokens;  // [record]
-  int64_t longest = 0;
+  std::vector<Prompt> prompts;  // [record]
   uint64_t digest = 0;
 };
 
+// Of rows, as training reads them.
+absl::StatusOr<std::vector<PromptRecord>> ReadSources(const PredictTask& task) {
+  PairKeys keys;
+  if (!task.prompt_key.empty()) keys.source = task.prompt_key;
+  std::vector<PromptRecord> records;
+  RETURN_IF_ERROR(
+      ReadTextPairs(task.data, keys, /*needs_target=*/false, [&](const TextPairRow& pair) {
+        records.push_back({pair.source, nullptr, pair.line});
+        return absl::OkStatus();
+      }));
+  return records;
+}
+
 absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextModel& model) {
   PromptFile file;
-  ASSIGN_OR_RETURN(file.records, ReadPrompts(task.data, task.prompt_key));
+  const bool has_encoder = model.config.decoder.encoder != nullptr;
+  if (has_encoder && IsRowFile(task.data)) {
+    ASSIGN_OR_RETURN(file.records, ReadSources(task));
+  } else {
+    ASSIGN_OR_RETURN(file.records, ReadPrompts(task.data, task.prompt_key));
+  }
   Digest digest;
+  int64_t cut = 0;
   for (PromptRecord& record : file.records) {
     const bool said = task.chat && record.messages.is_null();
-    auto tokens =
-        EncodePrompt(model, record.prompt, said ? UserMessage(record.prompt) : record.messages);
-    if (!tokens.ok()) {
-      return Annotate(tokens.status(), absl::StrCat(task.data, ":", record.line));
+    auto prompt = EncodePrompt(task, model, record.prompt,
+                               said ? UserMessage(record.prompt) : record.messages, &cut);
+    if (!prompt.ok()) {
+      return Annotate(prompt.status(), absl::StrCat(task.data, ":", record.line));
     }
-    const auto count = static_cast<int64_t>(tokens->size());
+    const std::vector<int64_t>& tokens = has_encoder ? prompt->source : prompt->tokens;
+    const auto count = static_cast<int64_t>(tokens.size());
     digest.Update(&count, sizeof(count));
-    digest.Update(tokens->data(), tokens->size() * sizeof(int64_t));
-    file.longest = std::max(file.longest, count);
-    file.tokens.push_back(*std::move(tokens));
+    digest.Update(tokens.data(), tokens.size() * sizeof(int64_t));
+    prompt->number = file.prompts.size();
+    file.prompts.push_back(*std::move(prompt));
   }
   file.digest = digest.value();
+  if (cut > 0) {
+    LogWarning(absl::StrCat(task.data, ": ", cut, " of ", file.prompts.size(),
+                            " sources are longer than --max-source-length and lose their end"));
+  }
   return file;
 }
 
@@ -98,7 +123,7 @@ struct PredictRun {
 absl::Status AnswerAll(PredictRun& run) {
   std::vector<Prompt> prompts;
   for (size_t i = 0; i < run.file.records.size(); ++i) {
-    if (!run.answers.Has(static_cast<int64_t>(i))) prompts.push_back({i, run.file.tokens[i]});
+    if (!run.answers.Has(static_cast<int64_t>(i))) prompts.push_back(run.file.prompts[i]);
   }
   if (prompts.size() < run.file.records.size()) {
     LogInfo(absl::StrCat(run.file.records.size() - prompts.size(), " of ", run.file.records.size(),
@@ -106,7 +131,7 @@ absl::Status AnswerAll(PredictRun& run) {
   }
   if (prompts.empty()) return absl::OkStatus();
   const int rows = static_cast<int>(std::min<size_t>(run.task.batch, prompts.size()));
-  RETURN_IF_ERROR(StartGenerator(run.task, rows, run.file.longest, run.model));
+  RETURN_IF_ERROR(StartGenerator(run.task, rows, prompts, run.model));
   const auto start = std::chrono::steady_clock::now();
   Progress progress("answering", static_cast<int64_t>(run.file.records.size()),
                     static_cast<int64_t>(run.answers.size()));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/data/load_tokenizer.h"
+#include "engine/data/paired_samples.h"
 #include "engine/families/generation_config.h"
 #include "engine/layers/decoder.h"
 #include "engine/machine/compute_precision.h"
@@ -24,6 +25,8 @@ namespace spillway {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int64_t kMostSourceTokens = 1024;
 
 bool HasConfig(const std::string& directory) {
   std::error_code error;
@@ -129,6 +132,24 @@ GeneratorOptions OptionsOf(const TextTask& task, const ComputeSettings& settings
   return options;
 }
 
+absl::StatusOr<std::unique_ptr<EncodedSources>> EncodeSources(const TextTask& task,
+                                                              const ComputeSettings& settings,
+                                                              const std::vector<Prompt>& prompts,
+                                                              const TextModel& model) {
+  ForwardOptions options;
+  options.dtype = settings.dtype;
+  options.fp32_products = settings.fp32_products;
+  options.threads = task.threads;
+  options.device_memory_bytes = settings.device_memory_bytes;
+  options.place = model.compute->place;
+  std::vector<std::vector<int64_t>> sources;
+  for (const Prompt& prompt : prompts) sources.push_back(prompt.source);
+  std::error_code error;
+  const std::string directory =
+      task.swap_paths.empty() ? fs::temp_directory_path(error).string() : task.swap_paths.front();
+  return EncodedSources::Encode(model.model, model.weights.get(), options, sources, directory);
+}
+
 const char* PlaceOf(Tier tier) {
   switch (tier) {
     case Tier::kDevice:
@@ -149,13 +170,15 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, *opened));
   ASSIGN_OR_RETURN(const GenerationConfig config, FindGenerationConfig(task, opened->files));
   for (const std::string& warning : config.warnings) LogWarning(warning);
-  opened->sampling = SamplingOf(task.sampling, config, temperature);
+  const DecoderConfig& decoder = opened->config.decoder;
+  opened->sampling = SamplingOf(task.sampling, config, decoder.encoder ? 0 : temperature);
   opened->new_tokens = task.sampling.tokens.value_or(config.max_new_tokens.value_or(100));
   ASSIGN_OR_RETURN(
       opened->tokenizer,
       MakeTokenizer(task.tokenizer.empty() ? "model" : task.tokenizer, opened->files, {}));
   std::vector<int64_t>& ends = opened->sampling.ends;
   const std::optional<uint32_t> end = opened->tokenizer->end_of_text();
+  if (ends.empty() && decoder.encoder && decoder.end_token >= 0) ends = {decoder.end_token};
   if (ends.empty() && end) ends = {*end};
   if (task.ignore_end) ends.clear();
   return opened;
@@ -166,10 +189,25 @@ JinjaValue UserMessage(const std::string& content) {
   return JinjaValue::array({message});
 }
 
-absl::StatusOr<std::vector<int64_t>> EncodePrompt(const TextModel& model, const std::string& prompt,
-                                                  const JinjaValue& messages) {
+absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
+                                    const std::string& prompt, const JinjaValue& messages,
+                                    int64_t* cut) {
   const Tokenizer& tokenizer = *model.tokenizer;
-  std::vector<int64_t> tokens;
+  const DecoderConfig& decoder = model.config.decoder;
+  Prompt encoded;
+  if (decoder.encoder) {
+    if (!messages.is_null()) {
+      return absl::InvalidArgumentError(
+          "conversations are for language models: this one makes a text from a text");
+    }
+    const int64_t most = task.max_source_length > 0 ? task.max_source_length : kMostSourceTokens;
+    ASSIGN_OR_RETURN(encoded.source, EncodeWithin(tokenizer, task.source_prefix + prompt,
+                                                  std::min(most, decoder.longest_sequence()),
+                                                  decoder.vocabulary, "--max-source-length", cut));
+    encoded.tokens = {decoder.start_token};
+    return encoded;
+  }
+  std::vector<int64_t>& tokens = encoded.tokens;
   if (!messages.is_null()) {
     ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
     ASSIGN_OR_RETURN(const JinjaText written, format->RenderText(messages, true));
@@ -193,7 +231,7 @@ absl::StatusOr<std::vector<int64_t>> EncodePrompt(const TextModel& model, const 
                                                    " tokens and the model knows ", positions,
                                                    " positions: give a shorter one"));
   }
-  return tokens;
+  return encoded;
 }
 
 absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& model) {
@@ -213,25 +251,35 @@ absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& 
   return settings;
 }
 
-absl::Status StartGenerator(const TextTask& task, int rows, int64_t prompt_tokens,
+absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Prompt>& prompts,
                             TextModel& model) {
-  if (model.config.decoder.classifier) {
+  const DecoderConfig& decoder = model.config.decoder;
+  if (decoder.classifier) {
     return absl::InvalidArgumentError(absl::StrCat(
         task.model,
         " classifies texts and continues none: spillway predict labels a file of them"));
   }
   ASSIGN_OR_RETURN(const ComputeSettings settings, OpenComputeFor(task, model));
   GeneratorOptions options = OptionsOf(task, settings);
-  options.positions = model.config.decoder.longest_sequence();
+  options.positions = decoder.longest_sequence();
   options.rows = rows;
-  options.prompt_tokens = prompt_tokens;
+  for (const Prompt& prompt : prompts) {
+    options.prompt_tokens =
+        std::max(options.prompt_tokens, static_cast<int64_t>(prompt.tokens.size()));
+  }
   options.new_tokens = model.new_tokens;
   options.place = model.compute->place;
+  if (decoder.encoder) {
+    ASSIGN_OR_RETURN(model.sources, EncodeSources(task, settings, prompts, model));
+    options.source_positions = model.sources->longest();
+    options.source_width = model.sources->width();
+  }
   ASSIGN_OR_RETURN(model.generator, Generator::Create(model.model, model.weights.get(), options));
-  const int64_t positions = std::min(options.positions, prompt_tokens + options.new_tokens);
+  const int64_t positions = std::min(options.positions, options.prompt_tokens + options.new_tokens);
   LogInfo(absl::StrCat("key-value caches of ", rows, rows == 1 ? " text" : " texts", " of ",
-                       positions, " positions: ", FormatBytes(model.generator->kept_bytes()),
-                       " in ", PlaceOf(model.generator->kept_tier())));
+                       positions + options.source_positions,
+                       " positions: ", FormatBytes(model.generator->kept_bytes()), " in ",
+                       PlaceOf(model.generator->kept_tier())));
   return absl::OkStatus();
 }
 

@@ -13,9 +13,16 @@
 #include "engine/torch/cuda_support.h"
 #include "engine/torch/generator.h"
 #include "engine/weights/safetensors_model.h"
+#include "tools/compute/encoded_sources.h"
 #include "tools/compute_library.h"
 
 namespace spillway {
+
+struct Prompt {
+  uint64_t number = 0;  // samples are keyed by it
+  std::vector<int64_t> tokens;
+  std::vector<int64_t> source;  // of a model with an encoder, what that reads
+};
 
 struct TextModel {
   std::string files;  // the directory of config and tokenizer
@@ -33,17 +40,21 @@ struct TextModel {
   int64_t new_tokens = 100;  // of a text, at most
 
   std::unique_ptr<OpenedPlace> compute;
+  std::unique_ptr<EncodedSources> sources;  // [prompt]; null: the model has no encoder
   std::unique_ptr<Generator> generator;
 };
 
-// All but the generator. `temperature`: where nobody says one.
+// All but what StartGenerator opens. `temperature`: where nobody says one, of a model without an
+// encoder; others are not drawn from then.
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature);
 
 // A prompt's tokens, with what the tokenizer puts around a text (Llama's <|begin_of_text|>), or a
 // conversation up to where the assistant's turn begins. kInvalidArgument for one without tokens,
-// with those of another model, or longer than the model's positions.
-absl::StatusOr<std::vector<int64_t>> EncodePrompt(const TextModel& model, const std::string& prompt,
-                                                  const JinjaValue& messages);
+// with those of another model, or longer than the model's positions. With an encoder the prompt is
+// its source, which loses its end where it is too long, and is counted in `cut`.
+absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model,
+                                    const std::string& prompt, const JinjaValue& messages,
+                                    int64_t* cut);
 
 // What a user says as a conversation.
 JinjaValue UserMessage(const std::string& content);
@@ -58,8 +69,9 @@ struct ComputeSettings {
 // Opens model.compute for them.
 absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& model);
 
-// For `rows` texts at a time, whose longest prompt has `prompt_tokens`.
-absl::Status StartGenerator(const TextTask& task, int rows, int64_t prompt_tokens,
+// For these prompts, `rows` at a time. Of a model with an encoder it has read all sources then;
+// kCancelled where a signal came meanwhile.
+absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Prompt>& prompts,
                             TextModel& model);
 
 }  // namespace spillway

@@ -1,0 +1,77 @@
+#include "tools/compute/encoded_sources.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
+#include "engine/data/scratch_file.h"
+#include "engine/torch/tensor_views.h"
+#include "engine/torch/text_batch.h"
+#include "io/base/check.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+Batch BatchOfSource(const std::vector<int64_t>& tokens) {
+  const auto length = static_cast<int64_t>(tokens.size());
+  Batch batch = BatchOfTexts({{tokens, {}}}, length, /*padding=*/0);
+  batch.fields[kSourceField] = batch.inputs;
+  return batch;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<EncodedSources>> EncodedSources::Encode(
+    const Model& model, WeightSource* weights, const ForwardOptions& options,
+    const std::vector<std::vector<int64_t>>& sources, const std::string& directory) {
+  ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(directory));
+  std::unique_ptr<EncodedSources> encoded(new EncodedSources(
+      std::move(fd), absl::StrCat("a temporary file in ", directory), options.dtype));
+  ForwardPass pass(model, weights, options);
+  size_t at_once = 1;
+  for (size_t first = 0; first < sources.size();) {
+    if (StopSignal::received() != 0) return absl::CancelledError("");
+    const size_t end = std::min(sources.size(), first + at_once);
+    std::vector<Batch> batches;
+    for (size_t i = first; i < end; ++i) batches.push_back(BatchOfSource(sources[i]));
+    ASSIGN_OR_RETURN(const std::vector<torch::Tensor> outputs, pass.Run(batches));
+    for (const torch::Tensor& output : outputs) RETURN_IF_ERROR(encoded->Append(output));
+    first = end;
+    size_t longest = 1;
+    for (const auto& source : sources) longest = std::max(longest, source.size());
+    at_once = pass.batches_at_once(longest * encoded->width_ * sizeof(float));
+  }
+  return encoded;
+}
+
+absl::Status EncodedSources::Append(const torch::Tensor& encoded) {
+  const torch::Tensor rows = encoded.to(ScalarTypeOf(dtype_)).contiguous();
+  width_ = rows.size(2);
+  longest_ = std::max(longest_, rows.size(1));
+  const char* data = static_cast<const char*>(rows.const_data_ptr());
+  for (size_t left = rows.nbytes(); left > 0;) {
+    const ssize_t written = ::write(fd_.get(), data, left);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return ErrnoStatus(errno, absl::StrCat("writing to ", path_));
+    data += written;
+    left -= written;
+  }
+  begins_.push_back(begins_.back() + rows.size(1));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<torch::Tensor> EncodedSources::Get(size_t source) const {
+  SPILLWAY_CHECK(source + 1 < begins_.size());
+  const int64_t positions = begins_[source + 1] - begins_[source];
+  torch::Tensor rows = torch::empty({1, positions, width_}, ScalarTypeOf(dtype_));
+  const uint64_t position_bytes = width_ * DTypeBytes(dtype_);
+  RETURN_IF_ERROR(ReadAt(fd_.get(), path_, begins_[source] * position_bytes,
+                         static_cast<char*>(rows.data_ptr()), rows.nbytes()));
+  return rows;
+}
+
+}  // namespace spillway

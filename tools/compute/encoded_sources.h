@@ -1,0 +1,45 @@
+// What a model's encoder makes of the texts that others are made from, kept in a temporary file
+// while the rest of the model generates.
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "engine/torch/forward_pass.h"
+#include "io/base/unique_fd.h"
+
+namespace spillway {
+
+class EncodedSources {
+ public:
+  // Computes all `sources`, tokens, each as if it were alone; none is empty. kCancelled where a
+  // signal came. `directory`: for the file.
+  static absl::StatusOr<std::unique_ptr<EncodedSources>> Encode(
+      const Model& model, WeightSource* weights, const ForwardOptions& options,
+      const std::vector<std::vector<int64_t>>& sources, const std::string& directory);
+
+  // [1, positions, width] in the run's dtype and the host's memory. REQUIRES: there is one.
+  absl::StatusOr<torch::Tensor> Get(size_t source) const;
+
+  int64_t longest() const { return longest_; }  // positions
+  int64_t width() const { return width_; }
+
+ private:
+  EncodedSources(UniqueFd fd, std::string path, DType dtype)
+      : fd_(std::move(fd)), path_(std::move(path)), dtype_(dtype) {}
+  absl::Status Append(const torch::Tensor& encoded);
+
+  const UniqueFd fd_;
+  const std::string path_;  // for messages
+  const DType dtype_;
+  std::vector<int64_t> begins_ = {0};  // [source] its first position
+  int64_t width_ = 0;
+  int64_t longest_ = 0;
+};
+
+}  // namespace spillway
