@@ -73,8 +73,10 @@ struct DecoderConfig {
   int64_t key_value_heads = 0;
   int64_t head_size = 0;
   int64_t intermediate = 0;
-  int64_t positions = 0;        // the longest sequence
-  int64_t embedding_width = 0;  // of a token's row; projected where it is not `hidden`
+  int64_t positions = 0;               // the longest sequence
+  int64_t embedding_width = 0;         // of a token's row; projected where it is not `hidden`
+  double embedding_scale = 1;          // of a token's row, before its position's is added
+  bool norm_before_positions = false;  // the embedding's norm, otherwise of all of it
 
   Order order = Order::kPreNorm;
   Norm norm = Norm::kRms;

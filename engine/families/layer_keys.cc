@@ -74,7 +74,9 @@ void ReadHeadSize(ConfigReader& reader, int64_t fallback, DecoderConfig& c) {
   reader.Integer({"head_dim"}, kMaxWidth, &c.head_size);
   if (!given && fallback == 0 && c.heads > 0 && c.hidden % c.heads != 0) {
     reader.Fail(
-        reader.Has({"hidden_size"}) ? "hidden_size" : "n_embd",
+        reader.Has({"hidden_size"}) ? "hidden_size"
+        : reader.Has({"d_model"})   ? "d_model"
+                                    : "n_embd",
         absl::StrCat("the hidden size ", c.hidden, " is not divisible by ", c.heads, " heads"));
   }
   c.score_scale = 1 / std::sqrt(static_cast<double>(c.head_size));

@@ -33,7 +33,21 @@ struct Family {
   std::vector<const char*> new_head = {};
   // Files may have a parameter under its aliases as well as under its name.
   bool repeats = false;
+  // Tensors that a file may have where they are zero.
+  std::vector<std::string> zeros = {};
 };
+
+Family BartLike(const char* architecture, const char* without_head) {
+  return {.read = ReadBart,
+          .architectures = {architecture, without_head},
+          .base_prefix = "model.",
+          .aliases = {{"model.encoder.embed_tokens.weight", "model.shared.weight"},
+                      {"model.decoder.embed_tokens.weight", "model.shared.weight"},
+                      {"encoder.embed_tokens.weight", "model.shared.weight"},
+                      {"decoder.embed_tokens.weight", "model.shared.weight"}},
+          .repeats = true,
+          .zeros = {"final_logits_bias"}};
+}
 
 const std::map<std::string, Family>& Families() {
   static const auto& families = *new std::map<std::string, Family>{
@@ -63,6 +77,10 @@ const std::map<std::string, Family>& Families() {
         .aliases = {{"encoder.embed_tokens.weight", "shared.weight"},
                     {"decoder.embed_tokens.weight", "shared.weight"}},
         .repeats = true}},
+      {"bart", BartLike("BartForConditionalGeneration", "BartModel")},
+      {"blenderbot", BartLike("BlenderbotForConditionalGeneration", "BlenderbotModel")},
+      {"blenderbot-small",
+       BartLike("BlenderbotSmallForConditionalGeneration", "BlenderbotSmallModel")},
       {"bert",
        {ReadBert,
         {"BertForSequenceClassification"},
@@ -196,6 +214,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   names.other_heads.assign(family.other_heads.begin(), family.other_heads.end());
   names.new_head.assign(family.new_head.begin(), family.new_head.end());
   names.aliases = family.aliases;
+  names.zeros.insert(family.zeros.begin(), family.zeros.end());
   for (const auto& [alias, name] : family.aliases) {
     if (family.repeats) names.repeats.insert(alias);
   }

@@ -46,6 +46,35 @@ DecoderNames T5Names(const DecoderConfig& c, bool decoder) {
           .relative_bias = stack + "block.0.layer.0.SelfAttention.relative_attention_bias.weight"};
 }
 
+DecoderNames BartNames(const DecoderConfig& c, bool decoder) {
+  const std::string stack = decoder ? "model.decoder." : "model.encoder.";
+  return {.tokens = "model.shared.weight",
+          .positions = stack + "embed_positions.weight",
+          .project_in = "",
+          .embedding_norm = c.model_type == "blenderbot" ? "" : stack + "layernorm_embedding",
+          .layer = stack + "layers.",
+          .norm_1 = "self_attn_layer_norm",
+          .query_key_value = "",
+          .query = "self_attn.q_proj",
+          .key = "self_attn.k_proj",
+          .value = "self_attn.v_proj",
+          .attention_output = "self_attn.out_proj",
+          .query_norm = "",
+          .key_norm = "",
+          .norm_2 = "final_layer_norm",
+          .gate = "",
+          .up = "fc1",
+          .down = "fc2",
+          .final_norm = stack + "layer_norm",
+          .project_out = "",
+          .logits = "lm_head.weight",
+          .cross_norm = "encoder_attn_layer_norm",
+          .cross_query = "encoder_attn.q_proj",
+          .cross_key = "encoder_attn.k_proj",
+          .cross_value = "encoder_attn.v_proj",
+          .cross_output = "encoder_attn.out_proj"};
+}
+
 // "gelu", or "gated-gelu", which is another gelu.
 void ReadFeedForward(ConfigReader& reader, DecoderConfig& c) {
   const char* key = "feed_forward_proj";
@@ -148,6 +177,82 @@ void ReadT5(ConfigReader& reader, DecoderConfig& c) {
   encoder.causal = false;
   c.names = T5Names(c, /*decoder=*/true);
   reader.Integer({"num_decoder_layers"}, kMaxLayers, &c.layers);
+  c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
+}
+
+void ReadBart(ConfigReader& reader, DecoderConfig& c) {
+  RefuseOtherModels(reader, /*has_encoder=*/true);
+  const bool bart = c.model_type == "bart", large = c.model_type == "blenderbot";
+  c.vocabulary = large ? 8008 : 50265;
+  c.positions = bart ? 1024 : large ? 128 : 512;
+  c.hidden = bart ? 1024 : large ? 2560 : 512;
+  reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
+  reader.Integer({"max_position_embeddings"}, kMaxPositions, &c.positions);
+  reader.Integer({"d_model", "hidden_size"}, kMaxWidth, &c.hidden);
+  c.position_offset = bart ? 2 : 0;  // fairseq kept two rows for what it padded with
+  c.embedding_width = c.hidden;
+  c.order = large ? DecoderConfig::Order::kPreNorm : DecoderConfig::Order::kPostNorm;
+  c.norm = DecoderConfig::Norm::kLayer;
+  c.norm_epsilon = 1e-5;
+  c.norm_is_unit = true;
+  c.final_norm = large;
+  c.query_bias = c.output_bias = c.mlp_bias = true;
+  c.activation = Activation::kGelu;
+  ReadActivation(reader, {"activation_function"}, &c.activation);
+  c.residual_dropout = 0.1;
+  reader.Probability({"dropout"}, &c.residual_dropout);
+  reader.Probability({"attention_dropout"}, &c.attention_dropout);
+  reader.Probability({"activation_dropout"}, &c.inner_dropout);
+  c.embedding_dropout = c.residual_dropout;
+  for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"}) {
+    double layer_drop = 0;
+    reader.Probability({key}, &layer_drop);
+    if (layer_drop == 0) continue;
+    reader.Unsupported(key, absl::StrCat(key, " is ", layer_drop,
+                                         ": leaving out layers is not supported; set it to 0"));
+  }
+  bool scales = false;
+  reader.Boolean({"scale_embedding"}, &scales);
+  if (scales) c.embedding_scale = std::sqrt(static_cast<double>(c.hidden));
+  c.tied = true;
+  reader.Boolean({"tie_word_embeddings"}, &c.tied);
+  if (!c.tied) {
+    // transformers 5 then gives each stack tokens of its own.
+    reader.Unsupported("tie_word_embeddings",
+                       "tie_word_embeddings is false: of this family logits are made by the "
+                       "tokens' matrix");
+  }
+  reader.Number({"init_std"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
+  ReadPaddingToken(reader, bart ? 1 : 0, c);
+  ReadEnds(reader, 2, bart ? 2 : 1, c);
+  // What the class says, whatever older files have.
+  for (const char* key :
+       {"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",
+        "do_blenderbot_90_layernorm", "extra_pos_embeddings", "force_bos_token_to_be_generated",
+        "layernorm_variant", "normalize_before", "normalize_embedding", "num_hidden_layers",
+        "static_position_embeddings"}) {
+    reader.Has({key});
+  }
+
+  const auto read_stack = [&](const char* layers, const char* heads, const char* inner,
+                              DecoderConfig& stack) {
+    reader.Integer({layers}, kMaxLayers, &stack.layers);
+    reader.Integer({heads}, kMaxWidth, &stack.heads);
+    reader.Integer({inner}, kMaxInner, &stack.intermediate);
+    stack.key_value_heads = stack.heads;
+    ReadHeadSize(reader, 0, stack);
+  };
+  c.heads = large ? 32 : 16;
+  c.intermediate = bart ? 4096 : large ? 10240 : 2048;
+  DecoderConfig encoder = c;
+  encoder.names = BartNames(c, /*decoder=*/false);
+  encoder.causal = false;
+  encoder.layers = bart ? 12 : large ? 2 : 8;
+  c.names = BartNames(c, /*decoder=*/true);
+  c.layers = bart ? 12 : large ? 24 : 8;
+  c.norm_before_positions = c.model_type == "blenderbot-small";
+  read_stack("encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", encoder);
+  read_stack("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim", c);
   c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
 }
 

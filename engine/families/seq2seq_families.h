@@ -10,5 +10,7 @@ namespace spillway {
 // Fills a config, and its encoder's, from what `reader` finds, which notes what is wrong or
 // unsupported.
 void ReadT5(ConfigReader& reader, DecoderConfig& config);
+// bart, blenderbot and blenderbot-small, by config.model_type.
+void ReadBart(ConfigReader& reader, DecoderConfig& config);
 
 }  // namespace spillway

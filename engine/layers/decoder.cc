@@ -49,36 +49,34 @@ class EmbeddingUnit : public Unit, DecoderPart {
 
   Tensor Forward(const UnitContext& context, const Parameters& p,
                  const Tensor& ids) const override {
-    const Tensor embedded = config_.causal ? Embed(context, p, ids, 0) : EmbedText(context, p, ids);
-    return context.Dropout(embedded, config_.embedding_dropout, 0);
+    const Tensor embedded =
+        config_.positions_skip_padding ? EmbedPadded(p, ids) : Embed(context, p, ids, 0);
+    return context.Dropout(Complete(context, p, embedded), config_.embedding_dropout, 0);
   }
 
   int64_t KeptPerPosition() const override { return 0; }
 
   Tensor ForwardNext(const UnitContext& context, const Parameters& p, const Tensor& ids,
                      const TextPosition& at) const override {
-    return Embed(context, p, ids, at.first);
+    return Complete(context, p, Embed(context, p, ids, at.first));
   }
 
  private:
-  // Of an encoder: with the rows of positions and of kinds of texts, normalised, where it has them.
-  Tensor EmbedText(const UnitContext& context, const Parameters& p, const Tensor& ids) const {
-    Tensor sum;
-    if (config_.positions_skip_padding) {
-      // transformers' create_position_ids_from_input_ids, its padding's row included.
-      const Tensor counts = ids.ne(config_.position_offset - 1);
-      const Tensor rows = torch::cumsum(counts, 1) * counts + (config_.position_offset - 1);
-      sum = TokenEmbedding(ids, Weight(p, Role::kTokens), {}, config_.padding_token) +
-            TokenEmbedding(rows, Weight(p, Role::kPositions), {}, config_.position_offset - 1);
-    } else {
-      std::optional<Tensor> positions;
-      if (Has(Role::kPositions)) positions = Weight(p, Role::kPositions);
-      sum = TokenEmbedding(ids, Weight(p, Role::kTokens), positions, config_.padding_token);
-    }
+  // With what else is added, and normalised, where the model does so.
+  Tensor Complete(const UnitContext& context, const Parameters& p, Tensor sum) const {
     if (Has(Role::kTokenTypes)) {
       sum = sum + TokenEmbedding(context.field(kTokenTypesField), Weight(p, Role::kTokenTypes));
     }
-    return Has(Role::kEmbeddingNorm) ? Normalise(p, Role::kEmbeddingNorm, sum) : sum;
+    const bool left = Has(Role::kEmbeddingNorm) && !config_.norm_before_positions;
+    return left ? Normalise(p, Role::kEmbeddingNorm, sum) : sum;
+  }
+
+  // transformers' create_position_ids_from_input_ids, its padding's row included.
+  Tensor EmbedPadded(const Parameters& p, const Tensor& ids) const {
+    const Tensor counts = ids.ne(config_.position_offset - 1);
+    const Tensor rows = torch::cumsum(counts, 1) * counts + (config_.position_offset - 1);
+    return TokenEmbedding(ids, Weight(p, Role::kTokens), {}, config_.padding_token) +
+           TokenEmbedding(rows, Weight(p, Role::kPositions), {}, config_.position_offset - 1);
   }
 
   // `first`: the position of the first id, where all are of one text.
@@ -91,11 +89,14 @@ class EmbeddingUnit : public Unit, DecoderPart {
     first += config_.position_offset;
     if (first > 0 && positions) positions = positions->slice(0, first);
     Tensor wide;
-    if (!Has(Role::kProjectIn)) {
+    const double scale = config_.embedding_scale;
+    if (!Has(Role::kProjectIn) && scale == 1 && !config_.norm_before_positions) {
       wide = TokenEmbedding(ids, tokens, positions, config_.padding_token);
     } else {
-      wide = Project(context, p, Role::kProjectIn,
-                     TokenEmbedding(ids, tokens, {}, config_.padding_token));
+      wide = TokenEmbedding(ids, tokens, {}, config_.padding_token);
+      if (Has(Role::kProjectIn)) wide = Project(context, p, Role::kProjectIn, wide);
+      if (scale != 1) wide = wide * scale;
+      if (config_.norm_before_positions) wide = Normalise(p, Role::kEmbeddingNorm, wide);
       if (positions) wide = wide + positions->narrow(0, 0, ids.size(1));
     }
     if (!in_texts || !Has(Role::kPositions)) return wide;

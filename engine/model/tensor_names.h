@@ -26,6 +26,8 @@ struct TensorNames {
   // Other whole names of a parameter; `repeats`: those that a file may have beside its own.
   std::map<std::string, std::string> aliases;
   std::set<std::string> repeats;
+  // Tensors that are no parameters, and that a file may have where all of them is zero.
+  std::set<std::string> zeros;
   // The matrix of logits, and where the model ties it the parameter that it is ("": it does not):
   // then a file may have it too, or in that one's place.
   std::string head, tied_to;

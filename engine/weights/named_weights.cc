@@ -74,6 +74,24 @@ absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected)
   return absl::OkStatus();
 }
 
+absl::Status CheckZeros(const SafetensorsTensor& tensor, SafetensorsModel& model) {
+  uint64_t count = 1;
+  for (const uint64_t size : tensor.shape) count *= size;
+  RETURN_IF_ERROR(CheckTensor(tensor, tensor.shape));
+  std::vector<float> values(std::min(count, kCompareElements));
+  for (uint64_t first = 0; first < count; first += values.size()) {
+    const uint64_t n = std::min<uint64_t>(values.size(), count - first);
+    RETURN_IF_ERROR(model.Read(tensor.name, first, n, values.data()));
+    const auto other = std::find_if(values.begin(), values.begin() + static_cast<int64_t>(n),
+                                    [](float value) { return value != 0; });
+    if (other == values.begin() + static_cast<int64_t>(n)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has ", *other, " at ",
+                                                   first + (other - values.begin()),
+                                                   ", and only zeros are supported there"));
+  }
+  return absl::OkStatus();
+}
+
 // As transformers' Conv1D is declared [in, out] and quantised as [out, in].
 absl::Status CheckPacked(const std::string& tensor, const PackedShape& packed, LinearWeight linear,
                          const Shape& expected) {
@@ -187,6 +205,10 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames
   for (const SafetensorsTensor* tensor : model->tensors()) {
     const std::string name = WholeName(expected, tensor->name);
     if (packed.IsBeside(tensor->name) || IsIgnored(expected, tensor->name, name)) continue;
+    if (expected.zeros.contains(tensor->name)) {
+      RETURN_IF_ERROR(CheckZeros(*tensor, *model));
+      continue;
+    }
     const bool is_tied_head = !expected.tied_to.empty() && name == expected.head;
     const auto wanted = expected.shapes.find(is_tied_head ? expected.tied_to : name);
     if (wanted == expected.shapes.end()) {

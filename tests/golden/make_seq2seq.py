@@ -22,7 +22,25 @@ T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "is_e
       "num_heads": 4, "dropout_rate": 0.0, "decoder_start_token_id": 0, "pad_token_id": 0,
       "eos_token_id": 1, "relative_attention_num_buckets": 8,
       "relative_attention_max_distance": 12}
+BART = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"],
+        "is_encoder_decoder": True, "vocab_size": VOCABULARY, "d_model": 24, "encoder_layers": 2,
+        "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 40, "decoder_ffn_dim": 32, "max_position_embeddings": 20,
+        "dropout": 0.0, "attention_dropout": 0.0, "pad_token_id": 1, "bos_token_id": 0,
+        "eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": 2}
+BLENDERBOT = BART | {"model_type": "blenderbot", "pad_token_id": 0, "bos_token_id": 1,
+                     "architectures": ["BlenderbotForConditionalGeneration"],
+                     "decoder_start_token_id": 1}
 VARIANTS = {
+    "bart": BART,
+    "bart_uneven": BART | {"scale_embedding": True, "decoder_attention_heads": 6, "pad_token_id": 5,
+                           "encoder_layers": 3, "decoder_layers": 1, "activation_function": "relu",
+                           "decoder_start_token_id": 4},
+    "blenderbot": BLENDERBOT,
+    "blenderbot_scaled": BLENDERBOT | {"scale_embedding": True, "encoder_attention_heads": 2},
+    "blenderbot_small": BLENDERBOT | {
+        "model_type": "blenderbot-small",
+        "architectures": ["BlenderbotSmallForConditionalGeneration"]},
     "t5": T5,
     "t5_v1_1": T5 | {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False},
     "t5_uneven": T5 | {"d_kv": 8, "num_decoder_layers": 2, "feed_forward_proj": "gated-silu",
