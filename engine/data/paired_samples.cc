@@ -42,14 +42,17 @@ absl::StatusOr<std::unique_ptr<PairedSamples>> PairedSamples::Read(
   ASSIGN_OR_RETURN(ScratchRows rows, ScratchRows::Create(options.scratch_directory));
   std::unique_ptr<PairedSamples> samples(new PairedSamples(std::move(rows)));
   int64_t cut_sources = 0, cut_targets = 0;
+  const Tokenizer& tokenizer = *options.tokenizer;
+  const bool adds_end = options.end_token >= 0 && tokenizer.Around({}, std::nullopt).tokens.empty();
+  const int64_t max_target_length = options.max_target_length - (adds_end ? 1 : 0);
   const auto add = [&](const TextPairRow& pair) -> absl::Status {
-    const Tokenizer& tokenizer = *options.tokenizer;
     ASSIGN_OR_RETURN(const std::vector<int64_t> source,
                      EncodeWithin(tokenizer, pair.source, options.max_source_length,
                                   options.vocabulary, "--max-source-length", &cut_sources));
-    ASSIGN_OR_RETURN(const std::vector<int64_t> target,
-                     EncodeWithin(tokenizer, pair.target, options.max_target_length,
-                                  options.vocabulary, "--max-target-length", &cut_targets));
+    ASSIGN_OR_RETURN(std::vector<int64_t> target,
+                     EncodeWithin(tokenizer, pair.target, max_target_length, options.vocabulary,
+                                  "--max-target-length", &cut_targets));
+    if (adds_end) target.push_back(options.end_token);
     std::vector<int64_t> row = {static_cast<int64_t>(source.size())};
     row.insert(row.end(), source.begin(), source.end());
     row.insert(row.end(), target.begin(), target.end());

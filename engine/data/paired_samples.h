@@ -32,6 +32,7 @@ struct PairedSamplesOptions {
   PairKeys keys;
   int64_t max_source_length = 0, max_target_length = 0;  // tokens
   int64_t vocabulary = 0;
+  int64_t end_token = -1;  // of targets, where the tokenizer puts nothing around a text; -1: none
   std::string scratch_directory;
 };
 

@@ -18,24 +18,11 @@
 #include "swap/plan/planner.h"
 
 namespace spillway {
-namespace {
-
-// What ForwardNext needs to know of a unit to take as much memory as another.
-std::string InputSignature(const UnitDescription& unit, int64_t kept) {
-  std::string text = absl::StrCat(kept);
-  for (const ParameterDescription& parameter : unit.parameters) {
-    absl::StrAppend(&text, ";");
-    for (const int64_t size : parameter.shape) absl::StrAppend(&text, size, ",");
-  }
-  return text;
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
                                                              WeightSource* weights,
                                                              const GeneratorOptions& options) {
-  auto generator = std::unique_ptr<Generator>(new Generator(model, options));
+  ASSIGN_OR_RETURN(TextUnits units, TextUnits::Of(model));
+  auto generator = std::unique_ptr<Generator>(new Generator(std::move(units), options));
   Generator& g = *generator;
   RETURN_IF_ERROR(g.Describe());
   at::set_num_threads(options.threads);
@@ -59,7 +46,6 @@ Generator::~Generator() {
 }
 
 absl::Status Generator::Describe() {
-  ASSIGN_OR_RETURN(description_, DescribeModel(model_));
   if (options_.prompt_tokens < 1) return absl::InvalidArgumentError("there is no text to continue");
   if (options_.prompt_tokens > options_.positions) {
     return absl::InvalidArgumentError(
@@ -67,59 +53,21 @@ absl::Status Generator::Describe() {
                      options_.positions, " positions: give a shorter one"));
   }
   text_positions_ = std::min(options_.positions, options_.prompt_tokens + options_.new_tokens);
-  const int first_unit = model_.encoder_units;
-  for (int unit = first_unit; unit < last_unit(); ++unit) {
-    continues_ &= model_.units[unit]->KeptPerPosition() >= 0;
-  }
-  if (first_unit > 0 && !continues_) {
-    return absl::UnimplementedError(
-        "a model with an encoder generates only where each other unit has a ForwardNext");
-  }
-  ASSIGN_OR_RETURN(flow_, ValueFlow::Of(model_));
   texts_.resize(options_.rows);
   kept_shape_.positions = kept_positions();
   kept_shape_.rows = options_.rows;
   kept_shape_.dtype = options_.dtype;
-  std::set<int> borrowed;
-  for (int unit = 0; unit < last_unit(); ++unit) {
-    const bool keeps = continues_ && unit >= first_unit;
-    kept_shape_.per_position.push_back(keeps ? model_.units[unit]->KeptPerPosition() : 0);
-  }
-  for (int unit = first_unit; unit <= last_unit(); ++unit) {
-    const std::vector<int>& from = description_.units[unit].borrows;
-    borrowed.insert(from.begin(), from.end());
-  }
-  for (int unit = 0; unit < first_unit; ++unit) {
-    if (borrowed.count(unit) > 0) continue;
-    description_.units[unit].parameters.clear();
-    description_.units[unit].flat_parameters = 0;
+  for (int unit = 0; unit < units_.last(); ++unit) {
+    kept_shape_.per_position.push_back(units_.KeptPerPosition(unit));
   }
   return absl::OkStatus();
 }
 
 // The most tokens that are computed at once.
 int64_t Generator::LongestInput() const {
-  if (!continues_) return text_positions_;
+  if (!units_.continues()) return text_positions_;
   const bool outgrows = options_.prompt_tokens + options_.new_tokens > options_.positions;
   return std::max(options_.prompt_tokens, outgrows ? options_.positions / 2 + 1 : 1);
-}
-
-// What the unit makes of the piece, which keeps it for those that read it later.
-torch::Tensor Generator::RunUnit(int unit, const std::vector<torch::Tensor>& parameters,
-                                 Piece& piece, const torch::Tensor& kept) const {
-  const UnitContext context =
-      UnitContext(0, 0, unit, {0}, /*training=*/false, options_.fp32_products)
-          .With(nullptr, piece.values.Outputs(flow_->reads(unit)));
-  if (unit == last_unit()) {
-    return model_.loss->Logits(context, parameters, piece.x.select(1, -1).contiguous());
-  }
-  const torch::Tensor& x = flow_->input(unit).empty() ? piece.x : piece.tokens;
-  const torch::Tensor y = continues_
-                              ? model_.units[unit]->ForwardNext(context, parameters, x,
-                                                                {piece.first, kept, piece.source})
-                              : model_.units[unit]->Forward(context, parameters, x);
-  if (flow_->kept(unit)) piece.values.Keep(unit, y);
-  return y;
 }
 
 absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
@@ -132,60 +80,57 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   uint64_t others = 0;  // of a row that waits while another is computed
   // The longest input at once, and a last token that sees the whole text.
   std::vector<int64_t> cases = {0};
-  if (continues_ && text_positions_ > 1) cases.push_back(text_positions_ - 1);
+  if (units_.continues() && text_positions_ > 1) cases.push_back(text_positions_ - 1);
   try {
     for (const int64_t position : cases) {
       const int64_t length = position == 0 ? LongestInput() : 1;
       std::set<std::string> seen;
-      const int first_unit = model_.encoder_units;
-      Piece piece;
+      TextPiece piece;
       piece.first = position;
       piece.tokens = piece.x = torch::zeros({1, length}, floats.dtype(torch::kInt64));
       piece.source = options_.source_positions;
-      if (first_unit > 0) {
-        const bool begins = position == 0;
-        piece.values.Keep(first_unit - 1,
-                          begins ? torch::zeros({1, piece.source, options_.source_width}, floats)
-                                 : torch::Tensor());
+      torch::Tensor source;
+      if (position == 0) {
+        source = torch::zeros({1, piece.source, options_.source_width}, floats);
       }
-      for (int unit = first_unit; unit <= last_unit(); ++unit) {
-        const int64_t kept = unit < last_unit() ? model_.units[unit]->KeptPerPosition() : 0;
-        const std::string signature = InputSignature(description_.units[unit], kept);
-        const bool is_read = unit < last_unit() && flow_->kept(unit);
-        if (unit > first_unit && unit < last_unit() && !is_read && !seen.insert(signature).second) {
-          continue;
-        }
+      units_.KeepSource(source, piece);
+      for (int unit = units_.first(); unit <= units_.last(); ++unit) {
+        const std::string signature = units_.Signature(unit);
+        if (!signature.empty() && !seen.insert(signature).second) continue;
+        const int64_t kept = units_.KeptPerPosition(unit);
         // Zeroed weights that LibTorch's allocator does not count.
         StepOp op;
         op.unit = unit;
-        op.weights = description_.units[unit].borrows;
+        op.weights = units_.description().units[unit].borrows;
         op.weights.push_back(unit);
         OpBuffers buffers;
         buffers.op = &op;
         std::vector<PlaceMemory> scratch;
         for (const int u : op.weights) {
-          const uint64_t n = description_.units[u].flat_parameters + kParameterAlignment;
+          const uint64_t n = units_.description().units[u].flat_parameters + kParameterAlignment;
           ASSIGN_OR_RETURN(PlaceMemory weights,
                            PlaceMemory::CreateZeroed(place, n * DTypeBytes(options_.dtype)));
           buffers.weights.push_back(weights.data());
           scratch.push_back(std::move(weights));
         }
         const std::vector<torch::Tensor> parameters =
-            Give(ViewsOf(model_, description_, options_.dtype, unit, buffers, place.where)).tensors;
+            Give(ViewsOf(units_.model(), units_.description(), options_.dtype, unit, buffers,
+                         place.where))
+                .tensors;
         torch::Tensor rows;
         if (kept > 0) rows = torch::zeros({kept_positions(), kept}, floats);
         const uint64_t counted_apart = rows.defined() ? rows.nbytes() : 0;
         const uint64_t before = memory.live_bytes() - counted_apart;
         memory.ResetPeak();
         const torch::Tensor& x = piece.x;
-        torch::Tensor out = RunUnit(unit, parameters, piece, rows);
+        torch::Tensor out = units_.Run(unit, parameters, rows, options_.fp32_products, piece);
         if (!out.defined()) {
           return absl::InvalidArgumentError("this model has no logits: it cannot generate");
         }
         peak = std::max(peak, memory.peak_live_bytes() - before - counted_apart +
                                   static_cast<uint64_t>(x.nbytes()));
         // The logits in fp32, and their order, sums and chances while one is drawn.
-        if (unit == last_unit()) peak = std::max(peak, uint64_t{48} * out.numel());
+        if (unit == units_.last()) peak = std::max(peak, uint64_t{48} * out.numel());
         others = std::max({others, static_cast<uint64_t>(x.nbytes()),
                            sizeof(float) * static_cast<uint64_t>(out.numel())});
         piece.x = out;
@@ -208,14 +153,14 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
 absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   PlanRequest request;
   std::vector<UnitLayout> units;
-  for (const UnitDescription& unit : description_.units) {
+  for (const UnitDescription& unit : units_.description().units) {
     units.push_back({unit.name, unit.flat_parameters});
   }
   const uint32_t bytes = DTypeBytes(options_.dtype);
   request.layout = StateLayout(std::move(units), {{Plane::kWeight, bytes}}, bytes);
-  request.schedule = BuildEvaluateSchedule(DescribeSchedule(description_));
+  request.schedule = BuildEvaluateSchedule(DescribeSchedule(units_.description()));
   std::vector<StepOp>& ops = request.schedule.ops;
-  ops.erase(ops.begin(), ops.begin() + model_.encoder_units);
+  ops.erase(ops.begin(), ops.begin() + units_.first());
   Device* const device = options_.place.device;
   request.separate_device = device != nullptr;
   request.has_storage = !options_.swap_paths.empty();
@@ -280,7 +225,7 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
 
 absl::Status Generator::Load(WeightSource* weights) {
   return manager_->Initialize([&](const TileView& tile) -> absl::Status {
-    const UnitDescription& unit = description_.units[tile.unit];
+    const UnitDescription& unit = units_.description().units[tile.unit];
     std::vector<float> values;
     char* const planes[] = {tile.planes[0], nullptr};  // the rest of the master is not needed
     for (const ParameterPiece& piece : PiecesOf(unit, tile.first_parameter, tile.parameters)) {
@@ -311,7 +256,7 @@ absl::StatusOr<torch::Tensor> Generator::Append(const std::vector<int64_t>& toke
 
 absl::StatusOr<std::vector<torch::Tensor>> Generator::Append(const std::vector<RowTokens>& rows,
                                                              bool more) {
-  std::vector<Piece> pieces;
+  std::vector<TextPiece> pieces;
   for (const RowTokens& one : rows) {
     Text& text = texts_[one.row];
     text.tokens.insert(text.tokens.end(), one.tokens.begin(), one.tokens.end());
@@ -325,9 +270,9 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Append(const std::vector<R
       text.tokens.erase(text.tokens.begin(), text.tokens.end() - (options_.positions / 2 + 1));
       text.computed = 0;
     }
-    if (!continues_) text.computed = 0;
+    if (!units_.continues()) text.computed = 0;
     const std::vector<int64_t> next(text.tokens.begin() + text.computed, text.tokens.end());
-    Piece piece;
+    TextPiece piece;
     piece.row = one.row;
     piece.first = text.computed;
     piece.length = static_cast<int64_t>(next.size());
@@ -340,52 +285,52 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Append(const std::vector<R
 }
 
 absl::Status Generator::ComputeUnit(int unit, const OpBuffers& buffers,
-                                    std::vector<Piece>& pieces) {
+                                    std::vector<TextPiece>& pieces) {
   const std::vector<torch::Tensor> parameters =
-      Give(ViewsOf(model_, description_, options_.dtype, unit, buffers, options_.place.where))
+      Give(ViewsOf(units_.model(), units_.description(), options_.dtype, unit, buffers,
+                   options_.place.where))
           .tensors;
   for (size_t i = 0; i < pieces.size(); ++i) {
-    Piece& piece = pieces[i];
+    TextPiece& piece = pieces[i];
     torch::Tensor kept;
-    if (kept_ && unit < last_unit()) {
+    if (kept_ && unit < units_.last()) {
       ASSIGN_OR_RETURN(kept, kept_->Load(piece.row, unit, piece.kept()));
       // What comes next: the next row's, or the first's of the unit after this.
       const bool last = i + 1 == pieces.size();
-      const Piece& next = pieces[last ? 0 : i + 1];
-      if (unit + last < last_unit()) kept_->Prefetch(next.row, unit + last, next.kept());
+      const TextPiece& next = pieces[last ? 0 : i + 1];
+      if (unit + last < units_.last()) kept_->Prefetch(next.row, unit + last, next.kept());
     }
-    piece.x = RunUnit(unit, parameters, piece, kept);
+    piece.x = units_.Run(unit, parameters, kept, options_.fp32_products, piece);
     if (kept.defined()) {
       const int64_t end = piece.source + piece.first + piece.length;
       RETURN_IF_ERROR(kept_->Store(piece.kept(), end - piece.kept()));
     }
     // Weights may be overwritten from here on; the logits must not point into them.
-    if (unit == last_unit()) {
+    if (unit == units_.last()) {
       piece.x = piece.x.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<torch::Tensor>> Generator::Compute(std::vector<Piece> pieces,
+absl::StatusOr<std::vector<torch::Tensor>> Generator::Compute(std::vector<TextPiece> pieces,
                                                               bool more) {
   torch::NoGradGuard no_grad;
   const ComputePlace& place = options_.place;
   const ComputeScope scope(place);
   try {
-    for (Piece& piece : pieces) {
+    for (TextPiece& piece : pieces) {
       piece.tokens = piece.x = BringTo(place, piece.x);
-      const int encoder = model_.encoder_units - 1;
-      if (encoder < 0) continue;
       const torch::Tensor& source = texts_[piece.row].source;
-      piece.values.Keep(encoder, piece.first == 0 ? BringTo(place, source) : torch::Tensor());
+      const bool reads = source.defined() && piece.first == 0;
+      units_.KeepSource(reads ? BringTo(place, source) : torch::Tensor(), piece);
     }
     if (!enqueued_) manager_->Enqueue(Program::kEvaluate);
     enqueued_ = false;
-    for (int unit = model_.encoder_units; unit <= last_unit(); ++unit) {
+    for (int unit = units_.first(); unit <= units_.last(); ++unit) {
       ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
       // Fetches for the next token go on while this one is finished, drawn and printed.
-      if (unit == last_unit() && more) {
+      if (unit == units_.last() && more) {
         manager_->Enqueue(Program::kEvaluate);
         enqueued_ = true;
       }
@@ -393,7 +338,7 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Compute(std::vector<Piece>
       manager_->EndOp();
     }
     std::vector<torch::Tensor> logits;
-    for (const Piece& piece : pieces) logits.push_back(piece.x.flatten());
+    for (const TextPiece& piece : pieces) logits.push_back(piece.x.flatten());
     return logits;
   } catch (const c10::OutOfMemoryError& error) {
     return absl::ResourceExhaustedError(

@@ -10,16 +10,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/model/model_description.h"
 #include "engine/torch/compute_place.h"
 #include "engine/torch/kept_positions.h"
 #include "engine/torch/model.h"
-#include "engine/torch/value_flow.h"
+#include "engine/torch/text_units.h"
 #include "engine/weights/weight_source.h"
 #include "swap/mover/swap_manager.h"
 
@@ -87,38 +85,20 @@ class Generator {
   IoStats kept_io() const { return kept_ ? kept_->io_stats() : IoStats(); }
 
  private:
-  Generator(const Model& model, const GeneratorOptions& options)
-      : model_(model), options_(options) {}
+  Generator(TextUnits units, const GeneratorOptions& options)
+      : options_(options), units_(std::move(units)) {}
   absl::Status Describe();
   int64_t LongestInput() const;
   // Computing's memory at its peak, on zeros.
   absl::StatusOr<uint64_t> MeasurePeakBytes();
   absl::Status PlanAndOpen(uint64_t compute_bytes);
   absl::Status Load(WeightSource* weights);
-  // A row's next positions, from `first` on.
-  struct Piece {
-    int row = 0;
-    int64_t first = 0, length = 0;
-    torch::Tensor x;  // what goes into the next unit
-    torch::Tensor tokens;
-    int64_t source = 0;  // positions
-    KeptValues values;   // what later units read, too
-
-    // Positions that are kept before these are computed, those of the source included.
-    int64_t kept() const { return first == 0 ? 0 : source + first; }
-  };
-  absl::StatusOr<std::vector<torch::Tensor>> Compute(std::vector<Piece> pieces, bool more);
-  absl::Status ComputeUnit(int unit, const OpBuffers& buffers, std::vector<Piece>& pieces);
-  torch::Tensor RunUnit(int unit, const std::vector<torch::Tensor>& parameters, Piece& piece,
-                        const torch::Tensor& kept) const;
+  absl::StatusOr<std::vector<torch::Tensor>> Compute(std::vector<TextPiece> pieces, bool more);
+  absl::Status ComputeUnit(int unit, const OpBuffers& buffers, std::vector<TextPiece>& pieces);
   int64_t kept_positions() const { return options_.source_positions + text_positions_; }
-  int last_unit() const { return static_cast<int>(description_.units.size()) - 1; }
 
-  const Model& model_;
   const GeneratorOptions options_;
-  ModelDescription description_;  // units of the encoder that nobody borrows from are empty
-  std::optional<ValueFlow> flow_;
-  bool continues_ = true;       // every unit has a ForwardNext
+  const TextUnits units_;
   int64_t text_positions_ = 0;  // of the window, as much of it as will be used
   KeptShape kept_shape_;
   std::unique_ptr<MemoryBudget> host_budget_, device_budget_;

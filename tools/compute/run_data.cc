@@ -136,6 +136,7 @@ absl::StatusOr<RunData::Laid> RunData::LayPairs(const std::vector<std::string>& 
   options.max_source_length = config_.pairs.max_source_length;
   options.max_target_length = config_.pairs.max_target_length;
   options.vocabulary = model_.vocabulary;
+  options.end_token = model_.end_token;
   options.scratch_directory = ScratchDirectory(config_.train.output);
   Laid laid;
   ASSIGN_OR_RETURN(laid.pairs, PairedSamples::Read(files, options));
