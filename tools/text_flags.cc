@@ -1,6 +1,8 @@
 #include "tools/text_flags.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +36,20 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
                      "divides the scores of tokens that were there (1: it does not)");
   command.add_option("--no-repeat-ngram", sampling.no_repeat_ngram,
                      "so many tokens in a row never come twice (0: they may)");
+  command
+      .add_option("--num-beams,--num_beams", sampling.beams,
+                  "look for the likeliest whole text among so many at a time (1: token by "
+                  "token; at temperature 0)")
+      ->check(CLI::Range(1, 1000));
+  command.add_option("--length-penalty", sampling.length_penalty,
+                     "with beams: above 0 long texts are liked better, below 0 short ones (1)");
+  command
+      .add_option("--early-stopping", sampling.early_stopping,
+                  "with beams: true (as many texts as beams are enough), false, or never")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, EarlyStopping>{{"false", EarlyStopping::kNo},
+                                               {"true", EarlyStopping::kYes},
+                                               {"never", EarlyStopping::kNever}}));
   command.add_option("--generation-config", task.generation_config,
                      "where these come from if not given: a file (the model's "
                      "generation_config.json), or none");

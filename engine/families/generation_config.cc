@@ -15,12 +15,25 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kReadKeys[] = {"do_sample",      "temperature",        "top_p",
-                                     "top_k",          "repetition_penalty", "no_repeat_ngram_size",
-                                     "min_new_tokens", "min_length",         "max_new_tokens",
-                                     "eos_token_id"};
+constexpr const char* kReadKeys[] = {"do_sample",
+                                     "temperature",
+                                     "top_p",
+                                     "top_k",
+                                     "repetition_penalty",
+                                     "no_repeat_ngram_size",
+                                     "min_new_tokens",
+                                     "min_length",
+                                     "max_new_tokens",
+                                     "eos_token_id",
+                                     "num_beams",
+                                     "length_penalty",
+                                     "early_stopping",
+                                     "max_length",
+                                     "forced_bos_token_id",
+                                     "forced_eos_token_id",
+                                     "encoder_no_repeat_ngram_size"};
 
-// Change no token, or count beside others only: of beams, caches, what is returned.
+// Change no token, or count beside others only: of caches, what is returned.
 constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "assistant_confidence_threshold",
                                           "assistant_early_exit",
@@ -33,11 +46,8 @@ constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "compile_config",
                                           "decoder_start_token_id",
                                           "disable_compile",
-                                          "early_stopping",
                                           "is_assistant",
-                                          "length_penalty",
                                           "low_memory",
-                                          "max_length",
                                           "max_matching_ngram_size",
                                           "max_window_size",
                                           "num_assistant_tokens",
@@ -65,20 +75,16 @@ constexpr Neutral kOff[] = {{"bad_words_ids", 0},
                             {"constraints", 0},
                             {"diversity_penalty", 0},
                             {"dola_layers", 0},
-                            {"encoder_no_repeat_ngram_size", 0},
                             {"encoder_repetition_penalty", 1},
                             {"epsilon_cutoff", 0},
                             {"eta_cutoff", 0},
                             {"exponential_decay_length_penalty", 0},
                             {"force_words_ids", 0},
-                            {"forced_bos_token_id", -1},
                             {"forced_decoder_ids", 0},
-                            {"forced_eos_token_id", -1},
                             {"guidance_scale", 1},
                             {"max_time", -1},
                             {"min_p", 0},
                             {"num_beam_groups", 1},
-                            {"num_beams", 1},
                             {"num_return_sequences", 1},
                             {"penalty_alpha", 0},
                             {"renormalize_logits", 0},
@@ -125,15 +131,35 @@ class GenerationKeys {
     *value = found->get<int64_t>();
   }
 
-  void Ends(std::vector<int64_t>* ends) {
-    const json* const found = Find("eos_token_id");
+  void Tokens(const char* key, std::vector<int64_t>* tokens) {
+    const json* const found = Find(key);
     if (found == nullptr) return;
     const json list = found->is_array() ? *found : json::array({*found});
     for (const json& one : list) {
       if (!one.is_number_unsigned() || one.get<uint64_t>() > std::numeric_limits<int32_t>::max()) {
-        return Refuse("eos_token_id", "a token's number, or a list of them");
+        return Refuse(key, "a token's number, or a list of them");
       }
-      ends->push_back(one.get<int64_t>());
+      tokens->push_back(one.get<int64_t>());
+    }
+  }
+
+  // The first of several.
+  void Token(const char* key, std::optional<int64_t>* token) {
+    std::vector<int64_t> tokens;
+    Tokens(key, &tokens);
+    if (!tokens.empty()) *token = tokens.front();
+    if (tokens.size() > 1) Unsupported(key);
+  }
+
+  void Stopping(std::optional<EarlyStopping>* value) {
+    const json* const found = Find("early_stopping");
+    if (found == nullptr) return;
+    if (*found == json("never")) {
+      *value = EarlyStopping::kNever;
+    } else if (found->is_boolean()) {
+      *value = found->get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
+    } else {
+      Refuse("early_stopping", "true, false or \"never\"");
     }
   }
 
@@ -183,7 +209,14 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& docum
   keys.Count("min_new_tokens", 0, &config.min_new_tokens);
   keys.Count("min_length", 0, &config.min_length);
   keys.Count("max_new_tokens", 1, &config.max_new_tokens);
-  keys.Ends(&config.ends);
+  keys.Count("max_length", 1, &config.max_length);
+  keys.Count("num_beams", 1, &config.num_beams);
+  keys.Count("encoder_no_repeat_ngram_size", 0, &config.source_no_repeat_ngram);
+  keys.Number("length_penalty", -1e3, 1e3, "a number from -1000 to 1000", &config.length_penalty);
+  keys.Stopping(&config.early_stopping);
+  keys.Token("forced_bos_token_id", &config.forced_first);
+  keys.Token("forced_eos_token_id", &config.forced_last);
+  keys.Tokens("eos_token_id", &config.ends);
   std::vector<std::string> known(std::begin(kReadKeys), std::end(kReadKeys));
   known.insert(known.end(), std::begin(kWithoutEffect), std::end(kWithoutEffect));
   for (const Neutral& off : kOff) {
@@ -207,6 +240,8 @@ SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& c
   options.seed = flags.seed;
   if (config.do_sample) temperature = *config.do_sample ? config.temperature.value_or(1) : 0;
   if (!config.do_sample) temperature = config.temperature.value_or(temperature);
+  options.beams = flags.beams.value_or(config.num_beams.value_or(1));
+  if (options.beams > 1 && !config.do_sample.value_or(false)) temperature = 0;
   options.temperature = flags.temperature.value_or(temperature);
   options.top_k = flags.top_k.value_or(config.top_k.value_or(options.top_k));
   options.top_p = flags.top_p.value_or(config.top_p.value_or(options.top_p));
@@ -220,6 +255,12 @@ SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& c
     options.min_length = config.min_length.value_or(0);
   }
   options.ends = config.ends;
+  options.source_no_repeat_ngram = config.source_no_repeat_ngram.value_or(0);
+  options.forced_first = config.forced_first.value_or(-1);
+  options.forced_last = config.forced_last.value_or(-1);
+  options.length_penalty = flags.length_penalty.value_or(config.length_penalty.value_or(1));
+  options.early_stopping =
+      flags.early_stopping.value_or(config.early_stopping.value_or(EarlyStopping::kNo));
   return options;
 }
 

@@ -17,6 +17,10 @@ struct GenerationConfig {
   std::optional<bool> do_sample;
   std::optional<double> temperature, top_p, repetition_penalty;
   std::optional<int64_t> top_k, no_repeat_ngram, min_new_tokens, min_length, max_new_tokens;
+  std::optional<int64_t> num_beams, source_no_repeat_ngram, forced_first, forced_last;
+  std::optional<int64_t> max_length;  // with the prompt
+  std::optional<double> length_penalty;
+  std::optional<EarlyStopping> early_stopping;
   std::vector<int64_t> ends;          // eos_token_id, one or several
   std::vector<std::string> warnings;  // "FILE:LINE: ...": keys that nobody knows
 };
@@ -26,7 +30,7 @@ struct GenerationConfig {
 absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& document);
 
 // A flag wins over the file, the file over the defaults; `temperature` is that of a model whose
-// file does not say whether to sample. With "do_sample": false it is 0, with true 1.
+// file does not say whether to sample. With "do_sample": false it is 0, with true 1; with beams 0.
 SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& config,
                            double temperature);
 

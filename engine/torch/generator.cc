@@ -247,6 +247,17 @@ void Generator::Restart(int row, const torch::Tensor& source) {
   texts_[row].source = source;
 }
 
+absl::Status Generator::Fork(int from, int to) {
+  const Text& text = texts_[from];
+  const int64_t source = text.source.defined() ? text.source.size(1) : 0;
+  const int64_t first = texts_[to].computed > 0 ? source : 0;
+  texts_[to] = text;
+  if (kept_ == nullptr || text.computed == 0) return absl::OkStatus();
+  const torch::NoGradGuard no_grad;
+  const ComputeScope scope(options_.place);
+  return kept_->Copy(from, to, first, source + text.computed);
+}
+
 absl::StatusOr<torch::Tensor> Generator::Append(const std::vector<int64_t>& tokens) {
   asked_ += static_cast<int64_t>(tokens.size());
   const bool more = asked_ < options_.prompt_tokens + options_.new_tokens;

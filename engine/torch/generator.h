@@ -74,6 +74,10 @@ class Generator {
   // in the run's dtype and the host's memory.
   void Restart(int row, const torch::Tensor& source = {});
 
+  // The text of another row so far becomes this one's, too: what is kept of it is copied, but for
+  // that of the source where this row's text has been forked from the same one before.
+  absl::Status Fork(int from, int to);
+
   // Bytes set aside for what is kept of positions, all units and rows: the key-value caches.
   uint64_t kept_bytes() const { return kept_shape_.bytes(); }
   // Where they live: in the device's memory where it has room for them beside the least that

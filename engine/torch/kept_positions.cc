@@ -236,6 +236,30 @@ absl::Status KeptPositions::Store(int64_t first, int64_t count) {
   return absl::OkStatus();
 }
 
+absl::Status KeptPositions::Copy(int from, int to, int64_t first, int64_t end) {
+  for (int unit = 0; unit < static_cast<int>(shape_.per_position.size()); ++unit) {
+    if (shape_.per_position[unit] == 0) continue;
+    const auto part = [&](const torch::Tensor& rows) { return rows.narrow(0, first, end - first); };
+    if (tier_ == Tier::kDevice) {
+      part(blocks_[to][unit]).copy_(part(blocks_[from][unit]));
+      continue;
+    }
+    if (tier_ == Tier::kHost) {
+      const auto block = [&](int row) {
+        return ViewOf(unit, arena_->data() + OffsetOf(row, unit));
+      };
+      part(block(to)).copy_(part(block(from)));
+      continue;
+    }
+    // What is read as one block is written as the other; what changes no bit is written, too, as
+    // the checksum is of all.
+    RETURN_IF_ERROR(Load(from, unit, end).status());
+    slots_[slot_].row = row_ = to;
+    RETURN_IF_ERROR(Store(0, end));
+  }
+  return absl::OkStatus();
+}
+
 void KeptPositions::Prefetch(int row, int unit, int64_t seen) {
   if (tier_ != Tier::kNvme || shape_.per_position[unit] == 0) return;
   // The other slot is free once what it had has been written; a block that is on its way out can't

@@ -64,6 +64,10 @@ class KeptPositions {
   // are as they were.
   absl::Status Store(int64_t first, int64_t count);
 
+  // Positions [first, end) of all that one text's units keep become another's, whose are the same
+  // before. Ends what the last Load gave.
+  absl::Status Copy(int from, int to, int64_t first, int64_t end);
+
   // A Load that comes next, or soon: begins to read what only a file has. A hint.
   void Prefetch(int row, int unit, int64_t seen);
 

@@ -23,14 +23,14 @@ void PenaliseRepetition(absl::Span<const int64_t> text, double penalty, float* s
   }
 }
 
-// Whatever followed where the last n - 1 tokens stood before.
-void ForbidRepeatedNgrams(absl::Span<const int64_t> text, size_t n, float* scores,
-                          int64_t classes) {
+// Whatever followed in `seen` where the last n - 1 tokens of the text stood.
+void ForbidRepeatedNgrams(absl::Span<const int64_t> text, absl::Span<const int64_t> seen, size_t n,
+                          float* scores, int64_t classes) {
   if (text.size() + 1 < n) return;
   const auto last = text.subspan(text.size() - (n - 1));
-  for (size_t i = 0; i + n <= text.size(); ++i) {
-    if (text.subspan(i, n - 1) != last) continue;
-    const int64_t token = text[i + n - 1];
+  for (size_t i = 0; i + n <= seen.size(); ++i) {
+    if (seen.subspan(i, n - 1) != last) continue;
+    const int64_t token = seen[i + n - 1];
     if (token < classes) scores[token] = kNever;
   }
 }
@@ -52,7 +52,8 @@ torch::Tensor KeepTopP(const torch::Tensor& scores, double p) {
 }  // namespace
 
 torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> text,
-                       int64_t prompt_tokens, const SamplingOptions& options) {
+                       int64_t prompt_tokens, const SamplingOptions& options,
+                       absl::Span<const int64_t> source) {
   torch::Tensor scores = logits.contiguous().clone();
   float* const values = scores.mutable_data_ptr<float>();
   const int64_t classes = scores.numel(), length = static_cast<int64_t>(text.size());
@@ -60,12 +61,25 @@ torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> te
     PenaliseRepetition(text, options.repetition_penalty, values, classes);
   }
   if (options.no_repeat_ngram > 0) {
-    ForbidRepeatedNgrams(text, static_cast<size_t>(options.no_repeat_ngram), values, classes);
+    ForbidRepeatedNgrams(text, text, static_cast<size_t>(options.no_repeat_ngram), values, classes);
+  }
+  if (options.source_no_repeat_ngram > 0) {
+    ForbidRepeatedNgrams(text, source, static_cast<size_t>(options.source_no_repeat_ngram), values,
+                         classes);
   }
   if (length < options.min_length || length - prompt_tokens < options.min_tokens) {
     for (const int64_t end : options.ends) {
       if (end < classes) values[end] = kNever;
     }
+  }
+  const auto force = [&](int64_t token) {
+    if (token < 0 || token >= classes) return;
+    std::fill_n(values, classes, kNever);
+    values[token] = 0;
+  };
+  if (length == prompt_tokens) force(options.forced_first);
+  if (options.max_tokens > 0 && length - prompt_tokens + 1 == options.max_tokens) {
+    force(options.forced_last);
   }
   if (options.temperature <= 0) return scores;
   return KeepTopP(KeepTopK(scores / options.temperature, options.top_k), options.top_p);

@@ -46,8 +46,8 @@ class ModelTest(BadInput):
         self.write("model-in/config.json", json.dumps(config))
 
     def test_unknown_model_type(self):
-        self.with_config(model_type="t5")
-        self.refuse(2, "\"t5\"", "gpt2", "llama", "config.json")
+        self.with_config(model_type="mpt")
+        self.refuse(2, "\"mpt\"", "gpt2", "llama", "config.json")
         self.with_config(model_type=None)
         self.refuse(2, "model_type", "missing")
 

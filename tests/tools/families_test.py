@@ -238,7 +238,7 @@ class FamiliesTest(CliTest):
 
     def test_what_is_not_built_is_named_with_its_line(self):
         for change, words in (
-                ({"model_type": "t5"}, ["config.json", "model_type", '"t5"', '"llama"', '"opt"']),
+                ({"model_type": "mpt"}, ["config.json", "model_type", '"mpt"', '"llama"', '"opt"']),
                 ({"rope_scaling": {"rope_type": "longrope", "factor": 2}}, ["longrope", "yarn"]),
                 ({"rope_scaling": {"rope_type": "linear"}}, ["linear", "factor"]),
                 ({"num_key_value_heads": 3}, ["num_key_value_heads 3", "4 heads"]),

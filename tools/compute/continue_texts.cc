@@ -4,11 +4,22 @@
 #include <memory>
 
 #include "engine/data/text_decoder.h"
+#include "engine/torch/beam_search.h"
 #include "engine/torch/sampling.h"
 #include "io/base/status.h"
 
 namespace spillway {
 namespace {
+
+// Of the tokens that the tokenizer knows: a vocabulary may be padded beyond that.
+absl::StatusOr<torch::Tensor> KnownLogits(const TextModel& model, const torch::Tensor& logits) {
+  torch::Tensor known =
+      logits.narrow(0, 0, std::min(logits.numel(), model.tokenizer->vocabulary_size()));
+  if (known.isfinite().all().item<bool>()) return known;
+  return absl::OutOfRangeError(
+      "the model's logits are not finite: its weights are broken, or too large for this "
+      "--dtype (try fp32)");
+}
 
 // A row of the generator, and the text in it.
 struct TextInRow {
@@ -68,17 +79,11 @@ class TextLoop {
 
   // The next token of a text, by its logits.
   absl::Status Take(TextInRow& text, torch::Tensor logits) {
-    // A vocabulary may be padded beyond what the tokenizer knows.
-    logits = logits.narrow(0, 0, std::min(logits.numel(), model_.tokenizer->vocabulary_size()));
-    if (!logits.isfinite().all().item<bool>()) {
-      return absl::OutOfRangeError(
-          "the model's logits are not finite: its weights are broken, or too large for this "
-          "--dtype (try fp32)");
-    }
+    ASSIGN_OR_RETURN(logits, KnownLogits(model_, logits));
     const SamplingOptions& sampling = model_.sampling;
     const Prompt& prompt = prompts_[text.prompt];
-    const torch::Tensor scores =
-        ScoresOf(logits, text.tokens, static_cast<int64_t>(prompt.tokens.size()), sampling);
+    const torch::Tensor scores = ScoresOf(
+        logits, text.tokens, static_cast<int64_t>(prompt.tokens.size()), sampling, prompt.source);
     const int64_t token = SampleToken(scores, sampling, text.made.tokens.size(), prompt.number);
     text.tokens.push_back(token);
     text.next = {token};
@@ -109,10 +114,128 @@ class TextLoop {
   size_t begun_ = 0;  // prompts that have a row, or had one
 };
 
+// Each text has as many rows as there are beams.
+class BeamLoop {
+ public:
+  BeamLoop(TextModel& model, const std::vector<Prompt>& prompts, int texts,
+           const ContinueHooks& hooks)
+      : model_(model), prompts_(prompts), hooks_(hooks), groups_(texts) {
+    const int beams = static_cast<int>(model.sampling.beams);
+    for (int i = 0; i < texts; ++i) {
+      for (int beam = 0; beam < beams; ++beam) groups_[i].rows.push_back(i * beams + beam);
+    }
+  }
+
+  absl::Status Run() {
+    while (true) {
+      std::vector<RowTokens> pieces;
+      for (Group& group : groups_) {
+        if (!group.search) {
+          ASSIGN_OR_RETURN(const bool filled, Fill(group));
+          if (!filled) continue;
+        }
+        for (size_t beam = 0; beam < group.next.size(); ++beam) {
+          pieces.push_back({group.rows[beam], group.next[beam]});
+        }
+      }
+      if (pieces.empty()) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const std::vector<torch::Tensor> logits,
+                       model_.generator->Append(pieces, /*more=*/false));
+      size_t first = 0;
+      for (Group& group : groups_) {
+        if (!group.search) continue;
+        const size_t count = group.next.size();
+        RETURN_IF_ERROR(Take(group, {logits.begin() + first, logits.begin() + first + count}));
+        first += count;
+      }
+      if (hooks_.after_tokens) RETURN_IF_ERROR(hooks_.after_tokens());
+    }
+  }
+
+ private:
+  // The rows of one text.
+  struct Group {
+    std::vector<int> rows;  // [beam] of those that run
+    size_t prompt = 0;
+    std::unique_ptr<BeamSearch> search;      // null: the rows are free
+    std::vector<std::vector<int64_t>> next;  // [beam] what the generator has not seen
+  };
+
+  // Whether there was a prompt left.
+  absl::StatusOr<bool> Fill(Group& group) {
+    if (begun_ == prompts_.size()) return false;
+    group.prompt = begun_++;
+    const Prompt& prompt = prompts_[group.prompt];
+    torch::Tensor source;
+    if (model_.sources) {
+      ASSIGN_OR_RETURN(source, model_.sources->Get(group.prompt));
+    }
+    for (const int row : group.rows) model_.generator->Restart(row);
+    model_.generator->Restart(group.rows[0], source);
+    group.search = std::make_unique<BeamSearch>(prompt.tokens, model_.sampling, prompt.source);
+    group.next = {prompt.tokens};
+    return true;
+  }
+
+  absl::Status Take(Group& group, std::vector<torch::Tensor> logits) {
+    for (torch::Tensor& one : logits) {
+      ASSIGN_OR_RETURN(one, KnownLogits(model_, one));
+    }
+    const std::vector<int> parents = group.search->Step(logits);
+    if (group.search->done()) return End(group);
+    // The first of a row's texts goes on there, the others in rows whose text goes on nowhere.
+    std::vector<int> rows(parents.size(), -1);
+    std::vector<int> free = group.rows;
+    for (size_t beam = 0; beam < parents.size(); ++beam) {
+      const auto own = std::find(free.begin(), free.end(), group.rows[parents[beam]]);
+      if (own == free.end()) continue;
+      rows[beam] = *own;
+      free.erase(own);
+    }
+    group.next.clear();
+    for (size_t beam = 0; beam < parents.size(); ++beam) {
+      if (rows[beam] < 0) {
+        rows[beam] = free.back();
+        free.pop_back();
+        RETURN_IF_ERROR(model_.generator->Fork(group.rows[parents[beam]], rows[beam]));
+      }
+      group.next.push_back({group.search->running()[beam].back()});
+    }
+    group.rows = std::move(rows);
+    return absl::OkStatus();
+  }
+
+  absl::Status End(Group& group) {
+    const std::vector<int64_t>& best = group.search->best();
+    Continuation made;
+    made.tokens.assign(best.begin() + static_cast<int64_t>(prompts_[group.prompt].tokens.size()),
+                       best.end());
+    const std::vector<int64_t>& ends = model_.sampling.ends;
+    TextDecoder decoder(model_.tokenizer.get());
+    for (const int64_t token : made.tokens) {
+      made.ended = std::find(ends.begin(), ends.end(), token) != ends.end();
+      if (made.ended) break;
+      ASSIGN_OR_RETURN(const std::string piece, decoder.Next(token));
+      made.text += piece;
+    }
+    made.text += decoder.Finish();
+    if (hooks_.on_text) hooks_.on_text(group.prompt, made.text);
+    group.search.reset();
+    return hooks_.on_end(group.prompt, made);
+  }
+
+  TextModel& model_;
+  const std::vector<Prompt>& prompts_;
+  const ContinueHooks& hooks_;
+  std::vector<Group> groups_;
+  size_t begun_ = 0;  // prompts that have rows, or had some
+};
+
 }  // namespace
 
 absl::Status ContinueTexts(TextModel& model, const std::vector<Prompt>& prompts, int rows,
                            const ContinueHooks& hooks) {
+  if (model.sampling.beams > 1) return BeamLoop(model, prompts, rows, hooks).Run();
   return TextLoop(model, prompts, rows, hooks).Run();
 }
 

@@ -26,7 +26,8 @@ struct ContinueHooks {
   std::function<absl::Status()> after_tokens;
 };
 
-// `rows` at a time: where one has ended, the next takes its place. REQUIRES: the generator was
+// `rows` at a time: where one has ended, the next takes its place. With beams a text is shown when
+// it is whole. REQUIRES: the generator was
 // started for these prompts and as many rows.
 absl::Status ContinueTexts(TextModel& model, const std::vector<Prompt>& prompts, int rows,
                            const ContinueHooks& hooks);

@@ -94,6 +94,11 @@ ordered_json IdentityOf(const PredictTask& task, const TextModel& model, const P
           {"min_tokens", sampling.min_tokens},
           {"min_length", sampling.min_length},
           {"ends", sampling.ends},
+          {"beams", sampling.beams},
+          {"length_penalty", sampling.length_penalty},
+          {"early_stopping", static_cast<int>(sampling.early_stopping)},
+          {"source_no_repeat_ngram", sampling.source_no_repeat_ngram},
+          {"forced", {sampling.forced_first, sampling.forced_last}},
           {"dtype", std::string(DTypeName(task.dtype.value_or(model.dtype)))},
           {"compute", task.compute ? std::string(DTypeName(*task.compute)) : "auto"}};
 }

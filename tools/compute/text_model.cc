@@ -172,7 +172,18 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   for (const std::string& warning : config.warnings) LogWarning(warning);
   const DecoderConfig& decoder = opened->config.decoder;
   opened->sampling = SamplingOf(task.sampling, config, decoder.encoder ? 0 : temperature);
-  opened->new_tokens = task.sampling.tokens.value_or(config.max_new_tokens.value_or(100));
+  int64_t most = config.max_new_tokens.value_or(100);
+  // Of a decoder its max_length counts the token that it begins with.
+  if (decoder.encoder && !config.max_new_tokens && config.max_length) {
+    most = std::max<int64_t>(1, *config.max_length - 1);
+  }
+  opened->new_tokens = opened->sampling.max_tokens = task.sampling.tokens.value_or(most);
+  if (opened->sampling.beams > 1 && opened->sampling.temperature > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--num-beams ", opened->sampling.beams,
+        " (or num_beams of generation_config.json) looks "
+        "for the likeliest text and draws none: give --temperature 0, or --num-beams 1"));
+  }
   ASSIGN_OR_RETURN(
       opened->tokenizer,
       MakeTokenizer(task.tokenizer.empty() ? "model" : task.tokenizer, opened->files, {}));
@@ -262,7 +273,7 @@ absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Pr
   ASSIGN_OR_RETURN(const ComputeSettings settings, OpenComputeFor(task, model));
   GeneratorOptions options = OptionsOf(task, settings);
   options.positions = decoder.longest_sequence();
-  options.rows = rows;
+  options.rows = rows * static_cast<int>(model.sampling.beams);
   for (const Prompt& prompt : prompts) {
     options.prompt_tokens =
         std::max(options.prompt_tokens, static_cast<int64_t>(prompt.tokens.size()));
@@ -276,7 +287,8 @@ absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Pr
   }
   ASSIGN_OR_RETURN(model.generator, Generator::Create(model.model, model.weights.get(), options));
   const int64_t positions = std::min(options.positions, options.prompt_tokens + options.new_tokens);
-  LogInfo(absl::StrCat("key-value caches of ", rows, rows == 1 ? " text" : " texts", " of ",
+  LogInfo(absl::StrCat("key-value caches of ", options.rows, options.rows == 1 ? " text" : " texts",
+                       model.sampling.beams > 1 ? ", a beam each," : "", " of ",
                        positions + options.source_positions,
                        " positions: ", FormatBytes(model.generator->kept_bytes()), " in ",
                        PlaceOf(model.generator->kept_tier())));
