@@ -127,6 +127,9 @@ struct DecoderConfig {
   std::shared_ptr<const DecoderConfig> encoder;
   int64_t start_token = 0;  // then a text begins with
   int64_t end_token = -1;   // and ends with; -1: with none
+  // What texts are made with where there is no generation_config.json, as the family's class has
+  // it: SamplingOptions::forced_last and source_no_repeat_ngram.
+  int64_t forced_last = -1, source_no_repeat_ngram = 0;
 
   double init_std = 0.02;
   bool init_by_depth = false;  // that of what adds to the residual stream over sqrt(2 layers)

@@ -225,6 +225,11 @@ void ReadBart(ConfigReader& reader, DecoderConfig& c) {
   reader.Number({"init_std"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
   ReadPaddingToken(reader, bart ? 1 : 0, c);
   ReadEnds(reader, 2, bart ? 2 : 1, c);
+  int64_t forced = 2;
+  reader.Integer({"forced_eos_token_id"}, kMaxVocabulary, &forced);
+  c.forced_last = reader.IsNull("forced_eos_token_id") ? -1 : forced;
+  c.source_no_repeat_ngram = large ? 3 : 0;
+  reader.Integer({"encoder_no_repeat_ngram_size"}, kMaxPositions, &c.source_no_repeat_ngram);
   // What the class says, whatever older files have.
   for (const char* key :
        {"add_bias_logits", "add_final_layer_norm", "classif_dropout", "classifier_dropout",

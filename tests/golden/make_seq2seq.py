@@ -5,8 +5,8 @@
 
 Weights follow the formula of make_decoders.py, sources and targets those below (and
 tests/torch/seq2seq_golden_test.cc), so that no file holds them. For each variant: its config, the
-logits and loss of four pairs of different lengths in one batch, norm and projection of every
-gradient, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
+loss of four pairs of different lengths in one batch, norm and projection of every
+gradient, the tokens of searches with some beams and none, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
 5.23 and torch 2.11, on one thread.
 """
 
@@ -108,6 +108,34 @@ def training_losses(config):
     return losses
 
 
+ENDS = [7, 23, 41]
+SEARCHES = [
+    {"num_beams": 1},
+    {"num_beams": 4},
+    {"num_beams": 4, "length_penalty": 2.0, "early_stopping": True, "forced_eos_token_id": 2},
+    {"num_beams": 10, "length_penalty": -0.5, "early_stopping": "never", "min_new_tokens": 3,
+     "no_repeat_ngram_size": 2, "encoder_no_repeat_ngram_size": 2, "forced_bos_token_id": 9},
+]
+
+
+def generated(model, config):
+    """Of six sources the new tokens of each search; several tokens end texts, so that some do."""
+    model.eval()
+    model.generation_config = transformers.GenerationConfig()  # without what the family's classes say
+    found = []
+    for search in SEARCHES:
+        texts = []
+        for i in range(6):
+            made = model.generate(
+                torch.tensor([source(i)]), max_new_tokens=10, do_sample=False, eos_token_id=ENDS,
+                pad_token_id=config["pad_token_id"],
+                decoder_start_token_id=config["decoder_start_token_id"], **search)[0].tolist()[1:]
+            length = next((j + 1 for j, token in enumerate(made) if token in ENDS), len(made))
+            texts.append(made[:length])
+        found.append(search | {"texts": texts})
+    return found
+
+
 def measure(config):
     model, named, settings = build(config)
     made = batch(settings, range(4))
@@ -116,8 +144,7 @@ def measure(config):
     return {
         "config": config,
         "loss": out.loss.item(),
-        "logits": project(out.logits),
-        "last_logits": [round(x, 6) for x in out.logits[0, -1].tolist()],
+        "generated": generated(model, config),
         "gradients": {name: [p.grad.norm().item(), project(p.grad)]
                       for name, p in sorted(named.items())},
         "losses": training_losses(config),

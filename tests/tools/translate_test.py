@@ -42,14 +42,15 @@ class TranslateTest(CliTest):
                  "target_key": "say.long", "max_source_length": 16, "max_target_length": 8}
         return self.train(**{**given, **changes})
 
-    def predict(self, *flags, model=None, rows=16):
+    def predict(self, *flags, model=None, rows=16, said=""):
         if os.path.exists(self.answers):
             os.remove(self.answers)
         data = self.write("asked.jsonl", jsonl(self.pairs[:rows]))
         result = run("predict", "--model", model or os.path.join(self.output, "model"), "--data",
                      data, "--source-key", "say.short", "--out", self.answers, "--tokenizer",
-                     "bytes", "--tokens", 8, "--threads", 1, *flags)
-        self.assert_run(result, 0, f"{rows} answers")
+                     "bytes", "--threads", 1, *(flags if "--tokens" in flags else
+                                                ["--tokens", 8, *flags]))
+        self.assert_run(result, 0, f"{rows} answers", said)
         return read_rows(self.answers)
 
     def test_pairs_train_a_model_that_answers(self):
@@ -64,6 +65,13 @@ class TranslateTest(CliTest):
         for flags in (["--batch", 1], ["--batch", 3, "--swap", self.swap, "--device-memory",
                                        "6MiB", "--host-memory", "1MiB"]):
             self.assertEqual(self.predict(*flags, model=self.output), rows)
+        beams = ["--num-beams", 3, "--length-penalty", 2]
+        likeliest = self.predict(*beams)
+        self.assertGreaterEqual(sum(row == other for row, other in zip(rows, likeliest)), 12)
+        tight = ["--swap", self.swap, "--device-memory", "6MiB", "--host-memory", "2MiB",
+                 "--tokens", 500]
+        self.assertEqual(self.predict(*beams, "--batch", 5, *tight, model=self.output,
+                                      said="in files below --swap"), likeliest)
         prompt = self.pairs[0]["say"]["short"]
         said = run("generate", "--model", self.output, "--tokenizer", "bytes", "--prompt", prompt)
         self.assert_run(said, 0)
@@ -110,6 +118,9 @@ class TranslateTest(CliTest):
         chat = run("generate", "--model", os.path.join(self.output, "model"), "--tokenizer",
                    "bytes", "--prompt", "a 1", "--chat")
         self.assert_run(chat, 2, "conversations are for language models")
+        drawn = run("predict", "--model", self.output, "--data", self.data, "--out", self.answers,
+                    "--tokenizer", "bytes", "--num-beams", 2, "--temperature", 1)
+        self.assert_run(drawn, 2, "--num-beams 2", "--temperature 0")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,14 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+
 #include "engine/layers/decoder.h"
+#include "engine/torch/beam_search.h"
+#include "engine/torch/forward_pass.h"
+#include "engine/torch/generator.h"
 #include "engine/torch/pair_dataset.h"
+#include "engine/torch/sampling.h"
 #include "tests/decoder_config.h"
 #include "tests/torch/formula_weights.h"
 #include "tests/torch/golden_run.h"
@@ -80,6 +86,92 @@ TEST_P(Seq2SeqGolden, AttentionInBlocksLosesAlike) {
   const Tensor loss = model.LossSum(batch) / batch.labels.ne(kIgnoredLabel).sum();
   loss.backward();
   ExpectGoldenGradients(model.Parameters(), golden_["gradients"]);
+}
+
+// The new tokens of one text.
+std::vector<int64_t> Search(Generator& generator, const Tensor& source, const DecoderConfig& config,
+                            const std::vector<int64_t>& read, const SamplingOptions& options) {
+  for (int row = 0; row < options.beams; ++row) generator.Restart(row);
+  generator.Restart(0, source);
+  std::vector<int64_t> tokens = {config.start_token};
+  const auto append = [&](const std::vector<RowTokens>& rows) {
+    auto logits = generator.Append(rows, /*more=*/false);
+    TORCH_CHECK(logits.ok(), logits.status().ToString());
+    return *std::move(logits);
+  };
+  if (options.beams == 1) {
+    for (int64_t next = config.start_token; static_cast<int64_t>(tokens.size()) <= 10;) {
+      const Tensor scores = ScoresOf(append({{0, {next}}})[0], tokens, 1, options, read);
+      next = SampleToken(scores, options, 0);
+      tokens.push_back(next);
+      if (std::count(options.ends.begin(), options.ends.end(), next) > 0) break;
+    }
+    return {tokens.begin() + 1, tokens.end()};
+  }
+  BeamSearch search(tokens, options, read);
+  std::vector<RowTokens> next = {{0, tokens}};
+  // Rows take turns, so that no text is copied over one that goes on.
+  for (int begin = static_cast<int>(options.beams); true; begin = begin == 0 ? options.beams : 0) {
+    const std::vector<int> parents = search.Step(append(next));
+    if (search.done()) break;
+    std::vector<RowTokens> forked;
+    for (size_t beam = 0; beam < parents.size(); ++beam) {
+      const int row = begin + static_cast<int>(beam);
+      generator.Restart(row);
+      TORCH_CHECK(generator.Fork(next[parents[beam]].row, row).ok());
+      forked.push_back({row, {search.running()[beam].back()}});
+    }
+    next = std::move(forked);
+  }
+  return {search.best().begin() + 1, search.best().end()};
+}
+
+TEST_P(Seq2SeqGolden, SearchesFindWhatTransformersDo) {
+  std::vector<Tensor> sources;
+  std::vector<std::vector<int64_t>> read;
+  {
+    ForwardPass pass(model_, &weights_, ForwardOptions());
+    for (int64_t i = 0; i < 6; ++i) {
+      Batch batch = *data_.Get({i});
+      const auto found = pass.Run({batch});
+      ASSERT_TRUE(found.ok()) << found.status();
+      sources.push_back(found->front());
+      const int64_t* ids = batch.inputs.const_data_ptr<int64_t>();
+      read.emplace_back(ids, ids + batch.inputs.numel());
+    }
+  }
+  const std::map<std::string, EarlyStopping> stops = {{"false", EarlyStopping::kNo},
+                                                      {"true", EarlyStopping::kYes},
+                                                      {"\"never\"", EarlyStopping::kNever}};
+  for (const auto& golden : golden_["generated"]) {
+    SamplingOptions sampling;
+    sampling.temperature = 0;
+    sampling.ends = {7, 23, 41};
+    sampling.max_tokens = 10;
+    sampling.beams = golden["num_beams"];
+    sampling.length_penalty = golden.value("length_penalty", 1.0);
+    sampling.early_stopping =
+        stops.at(golden.value("early_stopping", nlohmann::json(false)).dump());
+    sampling.min_tokens = golden.value("min_new_tokens", 0);
+    sampling.no_repeat_ngram = golden.value("no_repeat_ngram_size", 0);
+    sampling.source_no_repeat_ngram = golden.value("encoder_no_repeat_ngram_size", 0);
+    sampling.forced_first = golden.value("forced_bos_token_id", -1);
+    sampling.forced_last = golden.value("forced_eos_token_id", -1);
+    GeneratorOptions options;
+    options.dtype = DType::kFloat32;
+    options.positions = 20;
+    options.rows = static_cast<int>(2 * sampling.beams);
+    options.new_tokens = 10;
+    options.source_positions = 14;
+    options.source_width = 24;
+    const auto generator = Generator::Create(model_, &weights_, options);
+    ASSERT_TRUE(generator.ok()) << generator.status();
+    for (int64_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(Search(**generator, sources[i], config_.decoder, read[i], sampling),
+                golden["texts"][i].get<std::vector<int64_t>>())
+          << golden << " source " << i;
+    }
+  }
 }
 
 TEST_P(Seq2SeqGolden, PaddingAndNeighboursChangeNoState) {

@@ -110,12 +110,18 @@ absl::Status OpenModel(const std::string& directory, TextModel& opened) {
 }
 
 absl::StatusOr<GenerationConfig> FindGenerationConfig(const TextTask& task,
-                                                      const std::string& files) {
+                                                      const std::string& files,
+                                                      const DecoderConfig& decoder) {
   if (task.generation_config == "none") return GenerationConfig();
   const bool given = !task.generation_config.empty();
   auto document =
       ReadStrictJson(given ? task.generation_config : files + "/generation_config.json");
-  if (!given && absl::IsNotFound(document.status())) return GenerationConfig();
+  if (!given && absl::IsNotFound(document.status())) {
+    GenerationConfig config;
+    config.forced_last = decoder.forced_last;
+    config.source_no_repeat_ngram = decoder.source_no_repeat_ngram;
+    return config;
+  }
   RETURN_IF_ERROR(document.status());
   return ParseGenerationConfig(*document);
 }
@@ -168,7 +174,8 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   auto opened = std::make_unique<TextModel>();
   RETURN_IF_ERROR(OpenModel(task.model, *opened));
   if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, *opened));
-  ASSIGN_OR_RETURN(const GenerationConfig config, FindGenerationConfig(task, opened->files));
+  ASSIGN_OR_RETURN(const GenerationConfig config,
+                   FindGenerationConfig(task, opened->files, opened->config.decoder));
   for (const std::string& warning : config.warnings) LogWarning(warning);
   const DecoderConfig& decoder = opened->config.decoder;
   opened->sampling = SamplingOf(task.sampling, config, decoder.encoder ? 0 : temperature);

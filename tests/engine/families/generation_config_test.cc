@@ -57,13 +57,40 @@ TEST(GenerationConfig, SaysWhetherToSample) {
   EXPECT_THAT(config.ends, ElementsAre(3));
 }
 
+TEST(GenerationConfig, SaysHowBeamsAreSearched) {
+  const GenerationConfig config = *ParseGeneration(
+      R"({"num_beams": 4, "length_penalty": 2, "early_stopping": true, "max_length": 142,
+          "forced_bos_token_id": 0, "forced_eos_token_id": [2], "encoder_no_repeat_ngram_size": 3})");
+  SamplingOptions options = SamplingOf({}, config, 0.8);
+  EXPECT_EQ(options.temperature, 0);
+  EXPECT_EQ(options.beams, 4);
+  EXPECT_EQ(options.length_penalty, 2);
+  EXPECT_EQ(options.early_stopping, EarlyStopping::kYes);
+  EXPECT_EQ(options.forced_first, 0);
+  EXPECT_EQ(options.forced_last, 2);
+  EXPECT_EQ(options.source_no_repeat_ngram, 3);
+  EXPECT_EQ(config.max_length, 142);
+  EXPECT_EQ(SamplingOf({}, *ParseGeneration(R"({"early_stopping": "never"})"), 0).early_stopping,
+            EarlyStopping::kNever);
+  SamplingFlags flags;
+  flags.beams = 1;
+  flags.length_penalty = 0.5;
+  flags.early_stopping = EarlyStopping::kNo;
+  options = SamplingOf(flags, config, 0.8);
+  EXPECT_EQ(options.temperature, 0.8);
+  EXPECT_EQ(options.beams, 1);
+  EXPECT_EQ(options.length_penalty, 0.5);
+  EXPECT_EQ(options.early_stopping, EarlyStopping::kNo);
+}
+
 TEST(GenerationConfig, WhatWouldChangeTokensIsNamedWithItsLine) {
   for (const char* entry :
-       {R"("num_beams": 4)", R"("bad_words_ids": [[1]])", R"("typical_p": 0.9)",
-        R"("renormalize_logits": true)", R"("forced_eos_token_id": 0)", R"("min_p": 0.1)",
-        R"("stop_strings": ["a"])", R"("temperature": -1)", R"("top_p": 1.5)", R"("top_k": -1)",
-        R"("top_k": 2.5)", R"("repetition_penalty": 0)", R"("max_new_tokens": 0)",
-        R"("do_sample": 1)", R"("eos_token_id": "a")", R"("eos_token_id": [-1])"}) {
+       {R"("num_beams": 0)", R"("bad_words_ids": [[1]])", R"("typical_p": 0.9)",
+        R"("renormalize_logits": true)", R"("forced_eos_token_id": [1, 2])",
+        R"("early_stopping": "no")", R"("min_p": 0.1)", R"("stop_strings": ["a"])",
+        R"("temperature": -1)", R"("top_p": 1.5)", R"("top_k": -1)", R"("top_k": 2.5)",
+        R"("repetition_penalty": 0)", R"("max_new_tokens": 0)", R"("do_sample": 1)",
+        R"("eos_token_id": "a")", R"("eos_token_id": [-1])"}) {
     SCOPED_TRACE(entry);
     const auto config = ParseGeneration(absl::StrCat("{\"use_cache\": true,\n", entry, "}"));
     EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);

@@ -113,7 +113,7 @@ TEST(Gpt2Config, AnotherFamilyIsNamedWithTheSupportedOnes) {
   for (const char* text : {R"({"model_type": "unheard-of"})", "{}", R"({"model_type": 3})"}) {
     EXPECT_THAT(Parse(text).status().message(),
                 AllOf(HasSubstr("model_type is"),
-                      HasSubstr("supported model types: \"bert\", \"distilbert\", \"gpt2\", ")));
+                      HasSubstr("supported model types: \"bart\", \"bert\", \"blenderbot\", ")));
   }
   EXPECT_EQ(Parse("[]").status().code(), absl::StatusCode::kInvalidArgument);
 }
