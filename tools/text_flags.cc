@@ -11,6 +11,11 @@
 #include "io/base/status.h"
 
 namespace spillway {
+namespace {
+
+constexpr int64_t kMostBeams = 1000;
+
+}  // namespace
 
 void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
                   TextFlags& flags) {
@@ -22,10 +27,8 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
   command.add_option("--adapter", task.adapter, "directory of a LoRA adapter, as PEFT writes it");
   command.add_option("--source-prefix", task.source_prefix,
                      "of a model with an encoder: goes before each prompt, as \"summarize: \"");
-  command
-      .add_option("--max-source-length", task.max_source_length,
-                  "... and the most tokens of a prompt, which loses its end (1024)")
-      ->check(CLI::PositiveNumber);
+  command.add_option("--max-source-length", task.max_source_length,
+                     "... and the most tokens of a prompt, which loses its end (1024)");
   command.add_option("--tokens", sampling.tokens, "tokens to add, at most (100)");
   command.add_option("--min-tokens", sampling.min_tokens, "tokens before the text may end (0)");
   command.add_option("--temperature", sampling.temperature, temperature);
@@ -36,20 +39,13 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
                      "divides the scores of tokens that were there (1: it does not)");
   command.add_option("--no-repeat-ngram", sampling.no_repeat_ngram,
                      "so many tokens in a row never come twice (0: they may)");
-  command
-      .add_option("--num-beams,--num_beams", sampling.beams,
-                  "look for the likeliest whole text among so many at a time (1: token by "
-                  "token; at temperature 0)")
-      ->check(CLI::Range(1, 1000));
+  command.add_option("--num-beams", sampling.beams,
+                     "look for the likeliest whole text among so many at a time (1: token by "
+                     "token; at temperature 0)");
   command.add_option("--length-penalty", sampling.length_penalty,
                      "with beams: above 0 long texts are liked better, below 0 short ones (1)");
-  command
-      .add_option("--early-stopping", sampling.early_stopping,
-                  "with beams: true (as many texts as beams are enough), false, or never")
-      ->transform(CLI::CheckedTransformer(
-          std::map<std::string, EarlyStopping>{{"false", EarlyStopping::kNo},
-                                               {"true", EarlyStopping::kYes},
-                                               {"never", EarlyStopping::kNever}}));
+  command.add_option("--early-stopping", flags.early_stopping,
+                     "with beams: true (as many texts as beams are enough), false, or never");
   command.add_option("--generation-config", task.generation_config,
                      "where these come from if not given: a file (the model's "
                      "generation_config.json), or none");
@@ -85,6 +81,22 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
     return refuse("--no-repeat-ngram must not be negative; 0 means none");
   }
   if (sampling.min_tokens.value_or(0) < 0) return refuse("--min-tokens must not be negative");
+  if (task.max_source_length < 0) return refuse("--max-source-length must be positive");
+  const int64_t beams = sampling.beams.value_or(1);
+  if (beams < 1 || beams > kMostBeams) {
+    return refuse(absl::StrCat("--num-beams ", beams, " is not from 1 to ", kMostBeams));
+  }
+  if (!flags.early_stopping.empty()) {
+    const std::map<std::string, EarlyStopping> known = {{"false", EarlyStopping::kNo},
+                                                        {"true", EarlyStopping::kYes},
+                                                        {"never", EarlyStopping::kNever}};
+    const auto found = known.find(flags.early_stopping);
+    if (found == known.end()) {
+      return refuse(absl::StrCat("--early-stopping ", flags.early_stopping,
+                                 " is unknown: true, false or never"));
+    }
+    task.sampling.early_stopping = found->second;
+  }
   RETURN_IF_ERROR(ParseDeviceWish(task.device).status());
   if (!flags.dtype.empty()) {
     task.dtype = DTypeFromName(flags.dtype);

@@ -11,7 +11,7 @@ namespace spillway {
 
 // What of them is text until it is checked.
 struct TextFlags {
-  std::string dtype, compute, device_memory, host_memory, swap;
+  std::string dtype, compute, device_memory, host_memory, swap, early_stopping;
 };
 
 // `temperature`: what --help says of it. Both outlive the app.

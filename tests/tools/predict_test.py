@@ -167,8 +167,8 @@ class PredictTest(PredictCase):
         self.assertGreater(self.predict("--min-tokens", 3)[0]["tokens"], 3)
         self.assertEqual(self.predict("--ignore-end")[0]["tokens"], 12)
 
-        self.write("model-in/generation_config.json", '{"eos_token_id": 255,\n "num_beams": 4}')
-        self.assert_run(run(*self.words()), 2, "generation_config.json:2", "num_beams",
+        self.write("model-in/generation_config.json", '{"eos_token_id": 255,\n "typical_p": 0.5}')
+        self.assert_run(run(*self.words()), 2, "generation_config.json:2", "typical_p",
                         "--generation-config none")
         self.write("model-in/generation_config.json", {"temprature": 1})
         self.assert_run(run(*self.words()), 0, "temprature", "did you mean 'temperature'")
