@@ -77,6 +77,18 @@ class TranslateTest(CliTest):
         self.assert_run(said, 0)
         self.assertEqual(said.stdout, rows[0]["completion"] + "\n")
 
+    def test_an_estimate_reads_pairs_of_the_lengths_that_are_said(self):
+        bart = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"],
+                "vocab_size": 256, "d_model": 32, "encoder_layers": 1, "decoder_layers": 2,
+                "encoder_attention_heads": 2, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
+                "decoder_ffn_dim": 64, "max_position_embeddings": 40, "pad_token_id": 0}
+        self.write("model-in/config.json", bart)
+        flags = ["estimate", "--model", self.model, "--dry-run", "yes"]
+        self.assert_run(run(*flags), 0, "1 x 40 tokens", "in 6 units", "are from a dry run")
+        self.assert_run(run(*flags, "--max-source-length", 24), 0, "1 x 24 tokens")
+        self.assert_run(run(*flags, "--max-target-length", 41), 2, "--max-target-length 41")
+        self.assert_run(run(*flags, "--seq-len", 8), 2, "--max-source-length")
+
     def test_where_state_lies_changes_nothing(self):
         self.assert_run(self.translate(offload="none"), 0)
         whole = self.outcome()

@@ -195,19 +195,29 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
                 config.train.ranks);
   const bool pairs = input.shape.has_encoder;
-  PairLengths lengths = {pairs ? config.pairs.max_source_length : config.seq_len,
-                         config.pairs.max_target_length};
-  if (lengths.target == 0) lengths.target = 128;
-  input.step = {config.train.micro_batch, config.train.accumulate, lengths.source};
   const int64_t positions = input.shape.positions;
-  if (input.step.seq_len == 0) {
-    input.step.seq_len = positions > 0 ? std::min<int64_t>(positions, 1024) : 1024;
+  const auto length_of = [&](const char* flag, int64_t given,
+                             int64_t usual) -> absl::StatusOr<int64_t> {
+    if (given == 0) return positions > 0 ? std::min(positions, usual) : usual;
+    if (positions == 0 || given <= positions) return given;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " ", given, " is more than the ", positions, " positions of the model"));
+  };
+  PairLengths lengths;
+  if (pairs && config.seq_len > 0) {
+    return absl::InvalidArgumentError(
+        "--seq-len is for models with one stack of layers: give --max-source-length and "
+        "--max-target-length");
   }
-  if (positions > 0 && input.step.seq_len > positions) {
-    return absl::InvalidArgumentError(absl::StrCat(pairs ? "--max-source-length " : "--seq-len ",
-                                                   input.step.seq_len, " is more than the ",
-                                                   positions, " positions of the model"));
+  if (pairs) {
+    ASSIGN_OR_RETURN(lengths.source,
+                     length_of("--max-source-length", config.pairs.max_source_length, 1024));
+    ASSIGN_OR_RETURN(lengths.target,
+                     length_of("--max-target-length", config.pairs.max_target_length, 128));
+  } else {
+    ASSIGN_OR_RETURN(lengths.source, length_of("--seq-len", config.seq_len, 1024));
   }
+  input.step = {config.train.micro_batch, config.train.accumulate, lengths.source};
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);
     TrainOptions other = config.train;  // what a run in that dtype would choose
@@ -234,7 +244,6 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
       trained = std::move(adapted.model);
     }
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
-    lengths.source = input.step.seq_len;
     ZeroTokens data(config.train.micro_batch * config.train.accumulate, lengths,
                     config.samples == SampleLayout::kPacked, trainable->config);
     ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data, opened->place));
