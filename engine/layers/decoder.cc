@@ -385,13 +385,14 @@ class HeadUnit : public LossUnit, DecoderPart {
 }  // namespace
 
 absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
-  const int64_t smallest =
-      std::min({config.vocabulary, config.positions, config.hidden, config.layers, config.heads,
-                config.key_value_heads, config.head_size, config.intermediate});
-  if (smallest < 1 || config.heads % config.key_value_heads != 0) {
+  for (const DecoderConfig* stack = &config; stack != nullptr; stack = stack->encoder.get()) {
+    const int64_t smallest =
+        std::min({stack->vocabulary, stack->positions, stack->hidden, stack->layers, stack->heads,
+                  stack->key_value_heads, stack->head_size, stack->intermediate});
+    if (smallest >= 1 && stack->heads % stack->key_value_heads == 0) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("a decoder's sizes must be positive, and its ", config.key_value_heads,
-                     " key-value heads divide its ", config.heads, " heads"));
+        absl::StrCat("a decoder's sizes must be positive, and its ", stack->key_value_heads,
+                     " key-value heads divide its ", stack->heads, " heads"));
   }
   Model model;
   int tokens_unit = -1, bias_unit = -1, encoder_unit = -1;
@@ -433,8 +434,9 @@ absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
         model.loss = NewLabelLoss(*config.classifier);
         break;
     }
-    if (unit.in_encoder) encoder_unit = number, model.encoder_units = number + 1;
+    if (unit.in_encoder) encoder_unit = number;
   }
+  model.encoder_units = encoder_unit + 1;
   return model;
 }
 
