@@ -81,6 +81,10 @@ def configs():
           '"quantization_config":{},"architectures":{"a":1}}')
     write("config_json", "bytes", b'\xef\xbb\xbf{"model_type":"\xff"}')
     write("config_json", "deep", "[" * 600)
+    write("config_json", "t5", '{"model_type":"t5","d_model":16,"num_layers":1,"num_decoder_layers":2,'
+          '"feed_forward_proj":"gated-gelu","eos_token_id":[1,2],"relative_attention_num_buckets":4}')
+    write("config_json", "bart", '{"model_type":"bart","d_model":18,"decoder_attention_heads":5,'
+          '"eos_token_id":-1,"decoder_start_token_id":null,"encoder_layerdrop":0.5}')
     deepspeed = {
         "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0,
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "betas": [0.9, 0.95], "eps": "auto",
