@@ -38,13 +38,13 @@ bool BeamSearch::AllFinished() const {
                      [](const Finished& one) { return one.is_text; });
 }
 
-std::vector<int> BeamSearch::Step(const std::vector<torch::Tensor>& logits) {
-  SPILLWAY_CHECK(!done_ && logits.size() == running_.size());
-  const int64_t beams = options_.beams, classes = logits[0].numel();
+std::vector<int> BeamSearch::Step(const std::vector<torch::Tensor>& chances) {
+  SPILLWAY_CHECK(!done_ && chances.size() == running_.size());
+  const int64_t beams = options_.beams, classes = chances[0].numel();
   std::vector<torch::Tensor> all;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    const torch::Tensor chances = torch::log_softmax(logits[i].to(torch::kFloat32), 0);
-    all.push_back(ScoresOf(chances, running_[i], prompt_tokens_, options_, source_) + scores_[i]);
+  for (size_t i = 0; i < chances.size(); ++i) {
+    all.push_back(ScoresOf(chances[i], running_[i], prompt_tokens_, options_, source_) +
+                  scores_[i]);
   }
   // At first all beams are the prompt, and but one of them hopeless.
   while (static_cast<int64_t>(all.size()) < beams) all.push_back(all[0] + kHopeless);

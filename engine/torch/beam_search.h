@@ -22,9 +22,10 @@ class BeamSearch {
   // The texts that may go on, the likeliest first: before the first step the prompt alone.
   const std::vector<std::vector<int64_t>>& running() const { return running_; }
 
-  // `logits`: [classes] fp32 of the token after each of them. -> of which of them each of the new
-  // ones is made, by one token more.
-  std::vector<int> Step(const std::vector<torch::Tensor>& logits);
+  // `chances`: of each of them the logarithms of the next token's, [classes] fp32, which need not
+  // be all classes of the model. -> of which of them each of the new ones is made, by one token
+  // more.
+  std::vector<int> Step(const std::vector<torch::Tensor>& chances);
 
   // Nothing that runs can be better.
   bool done() const { return done_; }

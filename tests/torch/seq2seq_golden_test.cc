@@ -112,7 +112,9 @@ std::vector<int64_t> Search(Generator& generator, const Tensor& source, const De
   std::vector<RowTokens> next = {{0, tokens}};
   // Rows take turns, so that no text is copied over one that goes on.
   for (int begin = static_cast<int>(options.beams); true; begin = begin == 0 ? options.beams : 0) {
-    const std::vector<int> parents = search.Step(append(next));
+    std::vector<Tensor> chances = append(next);
+    for (Tensor& one : chances) one = torch::log_softmax(one, 0);
+    const std::vector<int> parents = search.Step(chances);
     if (search.done()) break;
     std::vector<RowTokens> forked;
     for (size_t beam = 0; beam < parents.size(); ++beam) {

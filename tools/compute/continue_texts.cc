@@ -178,8 +178,9 @@ class BeamLoop {
   }
 
   absl::Status Take(Group& group, std::vector<torch::Tensor> logits) {
+    // Chances among all tokens of the model, those that the tokenizer does not know included.
     for (torch::Tensor& one : logits) {
-      ASSIGN_OR_RETURN(one, KnownLogits(model_, one));
+      ASSIGN_OR_RETURN(one, KnownLogits(model_, torch::log_softmax(one, 0)));
     }
     const std::vector<int> parents = group.search->Step(logits);
     if (group.search->done()) return End(group);
