@@ -23,7 +23,7 @@ absl::Status ReadRows(
     const std::function<absl::Status(const nlohmann::json& row, int64_t line)>& take);
 
 // The text that a row has at `key`. kInvalidArgument for what is no string, or has nothing but
-// white space: there is nothing to `do` then.
+// white space: there is nothing `to_do` with it, as the message says.
 absl::StatusOr<std::string> TextOf(const nlohmann::json& value, const std::string& key,
                                    const char* to_do);
 

@@ -143,7 +143,7 @@ class GenerationKeys {
     }
   }
 
-  // The first of several.
+  // One token; of several it says that they are not supported.
   void Token(const char* key, std::optional<int64_t>* token) {
     std::vector<int64_t> tokens;
     Tokens(key, &tokens);

@@ -181,12 +181,7 @@ absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
   }
   ASSIGN_OR_RETURN(const TextFile file, ReadTextFile(task, model));
   ASSIGN_OR_RETURN(const ComputeSettings settings, OpenComputeFor(task, model));
-  ForwardOptions options;
-  options.dtype = settings.dtype;
-  options.fp32_products = settings.fp32_products;
-  options.threads = task.threads;
-  options.device_memory_bytes = settings.device_memory_bytes;
-  options.place = model.compute->place;
+  const ForwardOptions options = ForwardOptionsOf(task, settings, model);
   ASSIGN_OR_RETURN(const auto answers,
                    AnswerFile::Open(task.out, ClassificationIdentity(task, model, file)));
   const auto start = std::chrono::steady_clock::now();

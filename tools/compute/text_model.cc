@@ -142,12 +142,7 @@ absl::StatusOr<std::unique_ptr<EncodedSources>> EncodeSources(const TextTask& ta
                                                               const ComputeSettings& settings,
                                                               const std::vector<Prompt>& prompts,
                                                               const TextModel& model) {
-  ForwardOptions options;
-  options.dtype = settings.dtype;
-  options.fp32_products = settings.fp32_products;
-  options.threads = task.threads;
-  options.device_memory_bytes = settings.device_memory_bytes;
-  options.place = model.compute->place;
+  const ForwardOptions options = ForwardOptionsOf(task, settings, model);
   std::vector<std::vector<int64_t>> sources;
   for (const Prompt& prompt : prompts) sources.push_back(prompt.source);
   std::error_code error;
@@ -267,6 +262,17 @@ absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& 
   ChooseBudgets(choice, &settings.device_memory_bytes, &settings.host_memory_bytes);
   ASSIGN_OR_RETURN(model.compute, OpenCompute(choice));
   return settings;
+}
+
+ForwardOptions ForwardOptionsOf(const TextTask& task, const ComputeSettings& settings,
+                                const TextModel& model) {
+  ForwardOptions options;
+  options.dtype = settings.dtype;
+  options.fp32_products = settings.fp32_products;
+  options.threads = task.threads;
+  options.device_memory_bytes = settings.device_memory_bytes;
+  options.place = model.compute->place;
+  return options;
 }
 
 absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Prompt>& prompts,

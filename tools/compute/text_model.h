@@ -69,6 +69,10 @@ struct ComputeSettings {
 // Opens model.compute for them.
 absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& model);
 
+// What a ForwardPass of the model needs of them. REQUIRES: OpenComputeFor.
+ForwardOptions ForwardOptionsOf(const TextTask& task, const ComputeSettings& settings,
+                                const TextModel& model);
+
 // For these prompts, `rows` at a time. Of a model with an encoder it has read all sources then;
 // kCancelled where a signal came meanwhile.
 absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Prompt>& prompts,
