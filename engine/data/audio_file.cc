@@ -1,0 +1,105 @@
+#include "engine/data/audio_file.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr int64_t kPieceFrames = 1 << 14;
+constexpr int64_t kMostChannels = 64;
+constexpr int64_t kLowestRate = 1000, kHighestRate = 768000;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<AudioFile>> AudioFile::Open(const std::string& path) {
+  std::unique_ptr<AudioFile> audio(new AudioFile(path));
+  SF_INFO info = {};
+  errno = 0;
+  audio->file_.reset(sf_open(path.c_str(), SFM_READ, &info));
+  if (audio->file_ == nullptr) {
+    if (sf_error(nullptr) == SF_ERR_SYSTEM && errno != 0) {
+      return ErrnoStatus(errno, absl::StrCat("opening ", path));
+    }
+    return absl::InvalidArgumentError(absl::StrCat(path, ": no sound that can be read (",
+                                                   sf_strerror(nullptr),
+                                                   "): wav, flac, ogg and mp3 can"));
+  }
+  audio->channels_ = info.channels;
+  if (info.channels < 1 || info.channels > kMostChannels || info.samplerate < kLowestRate ||
+      info.samplerate > kHighestRate) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", info.channels, " channels of ", info.samplerate,
+                     " samples a second; expected 1 to ", kMostChannels, " of ", kLowestRate,
+                     " to ", kHighestRate));
+  }
+  audio->seconds_ = static_cast<double>(info.frames) / info.samplerate;
+  if (info.samplerate != kSpeechRate) {
+    soxr_error_t error = nullptr;
+    const soxr_quality_spec_t best = soxr_quality_spec(SOXR_VHQ, 0);
+    audio->resampler_.reset(soxr_create(info.samplerate, static_cast<double>(kSpeechRate), 1,
+                                        &error, nullptr, &best, nullptr));
+    if (error != nullptr) {
+      return absl::InternalError(absl::StrCat(path, ": soxr cannot convert it: ", error));
+    }
+    audio->rate_ratio_ = static_cast<double>(kSpeechRate) / info.samplerate;
+  }
+  return audio;
+}
+
+absl::Status AudioFile::Read(int64_t count, std::vector<float>* samples) {
+  while (static_cast<int64_t>(held_.size()) < count && !ended_) RETURN_IF_ERROR(ReadPiece());
+  const auto end = held_.begin() + std::min<int64_t>(count, held_.size());
+  samples->insert(samples->end(), held_.begin(), end);
+  held_.erase(held_.begin(), end);
+  return absl::OkStatus();
+}
+
+absl::Status AudioFile::ReadPiece() {
+  frames_.resize(kPieceFrames * channels_);
+  const int64_t frames = sf_readf_float(file_.get(), frames_.data(), kPieceFrames);
+  if (frames < kPieceFrames && sf_error(file_.get()) != SF_ERR_NO_ERROR) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": cannot be decoded to its end: ", sf_strerror(file_.get())));
+  }
+  ended_ = frames <= 0;
+  mixed_.assign(std::max<int64_t>(0, frames), 0);
+  for (int64_t i = 0; i < frames; ++i) {
+    float sum = 0;
+    for (int64_t channel = 0; channel < channels_; ++channel) {
+      sum += frames_[i * channels_ + channel];
+    }
+    mixed_[i] = sum / static_cast<float>(channels_);
+    if (std::isfinite(mixed_[i])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": it has samples that are not finite numbers"));
+  }
+  if (resampler_ == nullptr) {
+    held_.insert(held_.end(), mixed_.begin(), mixed_.end());
+    return absl::OkStatus();
+  }
+  // The file's end (no input) gives what soxr still holds, until it gives nothing more.
+  const size_t room = static_cast<size_t>(std::ceil(kPieceFrames * rate_ratio_)) + 64;
+  size_t used = 0;
+  do {
+    const size_t begin = held_.size();
+    held_.resize(begin + room);
+    size_t taken = 0, made = 0;
+    const soxr_error_t error =
+        soxr_process(resampler_.get(), ended_ ? nullptr : mixed_.data() + used,
+                     ended_ ? 0 : mixed_.size() - used, &taken, held_.data() + begin, room, &made);
+    held_.resize(begin + made);
+    if (error != nullptr) {
+      return absl::InternalError(absl::StrCat(path_, ": soxr failed: ", error));
+    }
+    used += taken;
+    if (ended_ && made == 0) break;
+  } while (ended_ || used < mixed_.size());
+  return absl::OkStatus();
+}
+
+}  // namespace spillway

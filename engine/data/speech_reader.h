@@ -1,0 +1,57 @@
+// Sounds of samples as frames (engine/data/log_mel.h), made ahead on a thread of its own beside the
+// step that learns from those before.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "engine/data/log_mel.h"
+#include "engine/data/speech_samples.h"
+#include "io/base/mutex.h"
+
+namespace spillway {
+
+class SpeechReader {
+ public:
+  // `samples` outlives it. `frames`: of a sample.
+  SpeechReader(const SpeechSamples* samples, int64_t bands, int64_t frames);
+  ~SpeechReader();
+
+  int64_t bands() const { return mel_.bands(); }
+  int64_t frames() const { return frames_; }
+
+  // These are asked for next: as many of them as have room are made meanwhile, and what was made
+  // before and nobody has asked for is dropped.
+  void Prepare(absl::Span<const int64_t> samples);
+
+  // [bands, frames]; one that is being made is waited for. Errors name the sound's file.
+  absl::StatusOr<std::vector<float>> Get(int64_t sample);
+
+ private:
+  using Frames = absl::StatusOr<std::vector<float>>;
+
+  Frames Make(int64_t sample) const;
+  void Run();
+
+  const SpeechSamples* const samples_;
+  const LogMel mel_;
+  const int64_t frames_;
+  const size_t at_most_;  // samples that are made ahead
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<int64_t> wanted_ ABSL_GUARDED_BY(mutex_);
+  std::map<int64_t, Frames> made_ ABSL_GUARDED_BY(mutex_);
+  int64_t making_ ABSL_GUARDED_BY(mutex_) = -1;  // a sample; -1: none
+  bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace spillway

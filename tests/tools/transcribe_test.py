@@ -1,0 +1,156 @@
+#!/usr/bin/env python3
+"""Models that hear, through the program: from sounds and their texts to a model that writes down
+what it hears."""
+
+import array
+import json
+import math
+import os
+import random
+import wave
+
+from cli_testing import CliTest, main, read_json, read_rows, run
+
+WHISPER = {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"],
+           "vocab_size": 256, "d_model": 32, "num_mel_bins": 16, "encoder_layers": 2,
+           "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+           "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_source_positions": 50,
+           "max_target_positions": 16, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0,
+           "decoder_start_token_id": 1, "is_encoder_decoder": True}
+RATE = 8000
+HERTZ = {"a": 300, "b": 700, "c": 1300, "d": 2500}
+
+
+def sound_of(text, seconds=0.25):
+    """A tone a letter."""
+    samples = array.array("h")
+    for letter in text:
+        for t in range(int(RATE * seconds)):
+            fade = min(1, t / 200, (RATE * seconds - t) / 200)
+            samples.append(int(9000 * fade * math.sin(2 * math.pi * HERTZ[letter] * t / RATE)))
+    return samples
+
+
+class TranscribeTest(CliTest):
+    config = WHISPER | {"n_positions": 16}
+
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(1)
+        self.texts = ["".join(draw.choices("abcd", k=draw.randint(1, 4))) for _ in range(48)]
+        os.makedirs(self.path("sounds"))
+        for i, text in enumerate(self.texts):
+            self.write_sound(f"sounds/{i}.wav", sound_of(text))
+        self.said = [{"audio": f"sounds/{i}.wav", "text": text}
+                     for i, text in enumerate(self.texts)]
+        self.data = self.write("train.jsonl", self.jsonl(self.said))
+        self.answers = self.path("answers.jsonl")
+
+    def write_sound(self, name, samples):
+        with wave.open(self.path(name), "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(RATE)
+            file.writeframes(samples.tobytes())
+        return self.path(name)
+
+    @staticmethod
+    def jsonl(rows):
+        return "".join(json.dumps(row) + "\n" for row in rows)
+
+    def transcribe(self, **changes):
+        given = {"tokenizer": "bytes", "dtype": "fp32", "seq_len": None}
+        return self.train(**{**given, **changes})
+
+    def predict(self, *flags, model=None, said=""):
+        if os.path.exists(self.answers):
+            os.remove(self.answers)
+        data = self.write("asked.jsonl", self.jsonl(self.said[:12]))
+        result = run("predict", "--model", model or os.path.join(self.output, "model"), "--data",
+                     data, "--out", self.answers, "--tokenizer", "bytes", "--threads", 1, *flags)
+        self.assert_run(result, 0, "12 answers", said)
+        return read_rows(self.answers)
+
+    def test_sounds_train_a_model_that_writes_them_down(self):
+        result = self.transcribe(steps=150, micro_batch=12, lr="5e-3", eval_data=self.data,
+                                 commit_every=100)
+        self.assert_run(result, 0, "48 sounds; the longest has 1.0 s, the longest text 5 tokens")
+        rows = self.predict()
+        right = sum(row["completion"] == text for row, text in zip(rows, self.texts))
+        self.assertGreaterEqual(right, 10, rows)
+        self.assertEqual({row["stop"] for row in rows}, {"end"})
+        self.assertEqual(rows[3]["audio"], "sounds/3.wav")
+        for flags in (["--batch", 1], ["--batch", 3, "--swap", self.swap, "--device-memory",
+                                       "6MiB", "--host-memory", "1MiB"]):
+            self.assertEqual(self.predict(*flags, model=self.output), rows)
+        said = run("generate", "--model", self.output, "--tokenizer", "bytes", "--audio",
+                   self.path("sounds/0.wav"))
+        self.assert_run(said, 0, "of 1 window")
+        self.assertEqual(said.stdout, rows[0]["completion"] + "\n")
+        # Longer than the model hears at once: windows, each as if it were alone.
+        pause = array.array("h", [0] * (RATE // 4))
+        long = sound_of("abc") + pause + sound_of("dab")
+        said = run("generate", "--model", self.output, "--tokenizer", "bytes", "--audio",
+                   self.write_sound("long.wav", long))
+        self.assert_run(said, 0, "of 2 windows")
+        self.assertTrue(said.stdout.startswith("abcda"), said.stdout)
+
+    def test_where_state_lies_changes_nothing(self):
+        self.write("model-in/config.json", WHISPER | {
+            "dropout": 0.1, "apply_spec_augment": True, "mask_time_prob": 0.1,
+            "mask_feature_prob": 0.1, "mask_feature_length": 2})
+        self.assert_run(self.transcribe(steps=6, micro_batch=2, accumulate=2, offload="none"), 0)
+        whole = self.outcome()
+        self.begin_afresh()
+        self.assert_run(self.transcribe(steps=4, micro_batch=2, accumulate=2, offload="nvme",
+                                        offload_activations="nvme", recompute="all"), 0)
+        self.assert_run(self.transcribe(steps=6, micro_batch=2, accumulate=2, offload="nvme",
+                                        offload_activations="nvme", recompute="all",
+                                        resume=True), 0)
+        self.assertEqual(self.outcome(), whole)
+
+    def test_adapters_of_every_stack(self):
+        self.assert_run(self.transcribe(steps=4, lora_r=2, lora_targets="q_proj,v_proj,out_proj",
+                                        lora_dropout=0.1), 0, "beside 18 matrices")
+        config = read_json(self.output, "adapter/adapter_config.json")
+        self.assertEqual(sorted(config["target_modules"]), ["out_proj", "q_proj", "v_proj"])
+        rows = self.predict(model=self.output)
+        merged = self.path("merged")
+        self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
+        self.assertEqual([row["completion"] for row in self.predict(model=merged)],
+                         [row["completion"] for row in rows])
+
+    def test_an_estimate_knows_what_is_heard(self):
+        flags = ["estimate", "--model", self.model, "--dry-run", "yes"]
+        self.assert_run(run(*flags), 0, "1 x 50 tokens", "are from a dry run")
+        self.assert_run(run(*flags, "--max-target-length", 17), 2, "--max-target-length 17")
+
+    def test_bad_input_is_named(self):
+        good = self.jsonl(self.said[:1])
+        self.write("text.wav", "this is no sound")
+        cases = [
+            ("a.jsonl", good + self.jsonl([{"audio": "text.wav", "text": "a"}]), "a.jsonl:2",
+             "no sound that can be read"),
+            ("b.jsonl", good + self.jsonl([{"audio": "none.wav", "text": "a"}]), "b.jsonl:2",
+             "none.wav"),
+            ("c.jsonl", good + self.jsonl([{"audio": "sounds/0.wav", "text": ""}]), "c.jsonl:2",
+             "empty"),
+            ("d.jsonl", good + self.jsonl([{"text": "a"}]), "d.jsonl:2", "--source-key"),
+        ]
+        for name, text, *said in cases:
+            self.assert_run(self.transcribe(data=self.write(name, text)), 2, *said)
+        flags = [({"language": "de"}, "no languages but English"),
+                 ({"transcribe_task": "translate"}, "no languages to translate"),
+                 ({"transcribe_task": "sing"}, "transcribe, translate"),
+                 ({"seq_len": 8}, "--max-target-length"),
+                 ({"max_target_length": 17}, "17 is more than the 16 positions"),
+                 ({"max_target_length": 1}, "no room for a text")]
+        for given, said in flags:
+            self.assert_run(self.transcribe(**given), 2, said)
+        self.write("model-in/preprocessor_config.json", {"feature_size": 80})
+        self.assert_run(self.transcribe(), 2, "feature_size is 80; expected 16")
+        self.assertFalse(os.path.exists(self.output))
+
+
+if __name__ == "__main__":
+    main()
