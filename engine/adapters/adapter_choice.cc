@@ -61,7 +61,8 @@ absl::StatusOr<ModelDescription> DescribeTrained(const ModelShape& shape,
   RETURN_IF_ERROR(FreezeParameters(
       freeze,
       [&](const std::string& name) {
-        return adapts && !IsAdapterName(name) && layout.trained.count(name) == 0;
+        return shape.frozen.count(name) > 0 ||
+               (adapts && !IsAdapterName(name) && layout.trained.count(name) == 0);
       },
       trained));
   return trained;

@@ -23,6 +23,11 @@ class UnitParameters {
     }
     if (bias) found_.push_back({role, true, prefix_ + name + ".bias", {out}});
   }
+  // Over so many neighbours, with a bias.
+  void Convolve(DecoderRole role, const std::string& name, int64_t in, int64_t out) {
+    Matrix(role, name + ".weight", {out, in, kSpeechKernel});
+    found_.push_back({role, true, prefix_ + name + ".bias", {out}});
+  }
   void Norm(DecoderRole role, const std::string& name, int64_t size) {
     if (name.empty() || !config_.norm_affine) return;
     Matrix(role, name + ".weight", {size});
@@ -38,9 +43,22 @@ class UnitParameters {
   std::vector<DecoderParameter> found_;
 };
 
+// Of a stack that looks tokens up: whether their matrix is its own.
+bool HasTokens(const DecoderConfig& c) { return c.encoder == nullptr || c.hears(); }
+
+std::vector<DecoderParameter> SpeechEmbeddingParameters(const DecoderConfig& c) {
+  UnitParameters unit(c, "");
+  unit.Convolve(DecoderRole::kConvolution1, c.names.convolution_1, c.speech->bands, c.hidden);
+  unit.Convolve(DecoderRole::kConvolution2, c.names.convolution_2, c.hidden, c.hidden);
+  unit.Matrix(DecoderRole::kPositions, c.names.positions, {c.positions, c.hidden});
+  std::vector<DecoderParameter> found = unit.Take();
+  found.back().frozen = c.fixed_positions;
+  return found;
+}
+
 std::vector<DecoderParameter> EmbeddingParameters(const DecoderConfig& c) {
   UnitParameters unit(c, "");
-  if (c.encoder == nullptr) {
+  if (HasTokens(c)) {
     unit.Matrix(DecoderRole::kTokens, c.names.tokens, {c.vocabulary, c.embedding_width});
   }
   if (!c.names.positions.empty()) {
@@ -68,7 +86,7 @@ std::vector<DecoderParameter> LayerParameters(const DecoderConfig& c, int64_t la
                  c.query_bias);
   } else {
     unit.Project(DecoderRole::kQuery, names.query, d, queries, c.query_bias);
-    unit.Project(DecoderRole::kKey, names.key, d, keys, c.query_bias);
+    unit.Project(DecoderRole::kKey, names.key, d, keys, c.query_bias && c.key_bias);
     unit.Project(DecoderRole::kValue, names.value, d, keys, c.query_bias);
   }
   unit.Project(DecoderRole::kAttentionOutput, names.attention_output, queries, d, c.output_bias);
@@ -78,7 +96,8 @@ std::vector<DecoderParameter> LayerParameters(const DecoderConfig& c, int64_t la
     const int64_t seen = c.encoder->hidden;
     unit.Norm(DecoderRole::kCrossNorm, names.cross_norm, d);
     unit.Project(DecoderRole::kCrossQuery, names.cross_query, d, queries, c.query_bias);
-    unit.Project(DecoderRole::kCrossKey, names.cross_key, seen, queries, c.query_bias);
+    unit.Project(DecoderRole::kCrossKey, names.cross_key, seen, queries,
+                 c.query_bias && c.key_bias);
     unit.Project(DecoderRole::kCrossValue, names.cross_value, seen, queries, c.query_bias);
     unit.Project(DecoderRole::kCrossOutput, names.cross_output, queries, d, c.output_bias);
   }
@@ -122,8 +141,12 @@ void AddStack(const DecoderConfig& c, const std::string& prefix, bool in_encoder
     unit.Matrix(DecoderRole::kRelativeBias, c.names.relative_bias, {c.relative_buckets, c.heads});
     add(DecoderUnitKind::kRelativeBias, "bias", unit.Take());
   }
-  add(DecoderUnitKind::kEmbedding, "embedding", EmbeddingParameters(c));
-  units.back().borrows_tokens = c.encoder != nullptr;
+  if (c.speech) {
+    add(DecoderUnitKind::kSpeechEmbedding, "embedding", SpeechEmbeddingParameters(c));
+  } else {
+    add(DecoderUnitKind::kEmbedding, "embedding", EmbeddingParameters(c));
+    units.back().borrows_tokens = !HasTokens(c);
+  }
   for (int64_t layer = 0; layer < c.layers; ++layer) {
     add(DecoderUnitKind::kLayer, absl::StrCat("h.", layer), LayerParameters(c, layer), layer);
   }
@@ -187,6 +210,7 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   shape.vocabulary = config.vocabulary;
   shape.hidden = config.hidden;
   shape.has_encoder = config.encoder != nullptr;
+  if (config.hears()) shape.heard_positions = config.encoder->positions;
   shape.layers = config.layers + (config.encoder ? config.encoder->layers : 0);
   shape.heads = config.heads;
   shape.key_value_heads = config.key_value_heads;
@@ -198,7 +222,7 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   if (config.classifier)
     shape.classifier = config.names.classifier.substr(0, config.names.classifier.find('.'));
   shape.tied = config.tied;
-  int tokens = -1;  // the unit that has their matrix
+  int tokens = -1;  // the unit that has their matrix: the first that looks some up
   for (const DecoderUnit& one : UnitsOf(config)) {
     if (tokens < 0 && one.kind == DecoderUnitKind::kEmbedding) {
       tokens = static_cast<int>(shape.model.units.size());
@@ -211,6 +235,7 @@ ModelShape ShapeOf(const DecoderConfig& config) {
       described.name = parameter.name;
       described.shape = parameter.shape;
       described.linear = LinearFormOf(parameter, config);
+      if (parameter.frozen) shape.frozen.insert(parameter.name);
     }
   }
   return shape;

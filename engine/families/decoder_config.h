@@ -1,7 +1,8 @@
 // A stack of a transformer's layers as a value: what the config.json of a decoder-only language
 // model (GPT-2, Llama, Mistral, Qwen, GPT-NeoX, OPT), of an encoder that classifies texts (BERT,
 // RoBERTa, DistilBERT) or of an encoder and a decoder that attends to what it makes of a text (T5)
-// means. Sizes, parameters, weights, training, generation and estimates go by this.
+// means; that encoder may hear sound in place of tokens (Whisper). Sizes, parameters, weights,
+// training, generation and estimates go by this.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "engine/families/activations.h"
 #include "engine/families/classifier_config.h"
+#include "engine/families/speech_config.h"
 #include "engine/model/model_shape.h"
 
 namespace spillway {
@@ -45,6 +47,7 @@ struct DecoderNames {
   std::string cross_norm = {}, cross_query = {}, cross_key = {}, cross_value = {},
               cross_output = {};
   std::string relative_bias = {};  // whole
+  std::string convolution_1 = {}, convolution_2 = {};
 };
 
 struct DecoderConfig {
@@ -86,7 +89,8 @@ struct DecoderConfig {
   bool norm_is_unit = false;
   double norm_epsilon = 1e-6;
 
-  int64_t position_offset = 0;  // learned positions: rows of the matrix before the first one's
+  int64_t position_offset = 0;   // learned positions: rows of the matrix before the first one's
+  bool fixed_positions = false;  // ... sines and cosines to begin with, and never trained
   // ... of which a padding token's is the last, and no other token's position counts it (RoBERTa).
   bool positions_skip_padding = false;
   RotaryConfig rotary;
@@ -97,6 +101,7 @@ struct DecoderConfig {
   Fused fused = Fused::kNo;
   bool conv1d = false;  // matrices are [in, out], as transformers' Conv1D has them
   bool query_bias = false, output_bias = false, mlp_bias = false;
+  bool key_bias = true;  // where queries and values have one
   double score_scale = 1;
   bool scale_by_layer = false;  // ... over the layer's number, from 1
   // Of an encoder every query sees every key of its text.
@@ -122,8 +127,11 @@ struct DecoderConfig {
   // What stands in the place of logits over the vocabulary, in an encoder.
   std::optional<ClassifierConfig> classifier;
 
+  // Of an encoder: what it hears in place of tokens.
+  std::optional<SpeechConfig> speech;
+
   // The stack whose output this one's layers attend to; null: there is none. It has the tokens'
-  // matrix of both.
+  // matrix of both, where it reads some.
   std::shared_ptr<const DecoderConfig> encoder;
   int64_t start_token = 0;  // then a text begins with
   int64_t end_token = -1;   // and ends with; -1: with none
@@ -139,6 +147,9 @@ struct DecoderConfig {
 
   // The longest sequence that may be trained on: more than `positions` where RoPE stretches.
   int64_t longest_sequence() const;
+
+  // The text is made from sound.
+  bool hears() const { return encoder != nullptr && encoder->speech.has_value(); }
 };
 
 enum class DecoderRole {
@@ -170,18 +181,22 @@ enum class DecoderRole {
   kCrossValue,
   kCrossOutput,
   kRelativeBias,
+  kConvolution1,
+  kConvolution2,
 };
-inline constexpr int kDecoderRoles = 28;
+inline constexpr int kDecoderRoles = 30;
 
 struct DecoderParameter {
   DecoderRole role;
   bool is_bias = false;
   std::string name;
   std::vector<int64_t> shape;
+  bool frozen = false;  // whatever is trained
 };
 
 enum class DecoderUnitKind {
   kRelativeBias,
+  kSpeechEmbedding,
   kEmbedding,
   kLayer,
   kNorm,

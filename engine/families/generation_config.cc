@@ -31,10 +31,17 @@ constexpr const char* kReadKeys[] = {"do_sample",
                                      "max_length",
                                      "forced_bos_token_id",
                                      "forced_eos_token_id",
-                                     "encoder_no_repeat_ngram_size"};
+                                     "encoder_no_repeat_ngram_size",
+                                     "suppress_tokens",
+                                     "begin_suppress_tokens",
+                                     "language",
+                                     "task",
+                                     "return_timestamps",
+                                     "max_initial_timestamp_index"};
 
 // Change no token, or count beside others only: of caches, what is returned.
 constexpr const char* kWithoutEffect[] = {"_from_model_config",
+                                          "alignment_heads",
                                           "assistant_confidence_threshold",
                                           "assistant_early_exit",
                                           "assistant_lookbehind",
@@ -46,10 +53,14 @@ constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "compile_config",
                                           "decoder_start_token_id",
                                           "disable_compile",
+                                          "forced_decoder_ids",
                                           "is_assistant",
+                                          "is_multilingual",
+                                          "lang_to_id",
                                           "low_memory",
                                           "max_matching_ngram_size",
                                           "max_window_size",
+                                          "no_timestamps_token_id",
                                           "num_assistant_tokens",
                                           "num_assistant_tokens_schedule",
                                           "output_attentions",
@@ -58,10 +69,12 @@ constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "output_scores",
                                           "pad_token_id",
                                           "prefill_chunk_size",
+                                          "prev_sot_token_id",
                                           "prompt_lookup_num_tokens",
                                           "remove_invalid_values",
                                           "return_dict_in_generate",
                                           "target_lookbehind",
+                                          "task_to_id",
                                           "transformers_version",
                                           "use_cache"};
 
@@ -71,7 +84,6 @@ struct Neutral {
   double value;
 };
 constexpr Neutral kOff[] = {{"bad_words_ids", 0},
-                            {"begin_suppress_tokens", 0},
                             {"constraints", 0},
                             {"diversity_penalty", 0},
                             {"dola_layers", 0},
@@ -80,7 +92,6 @@ constexpr Neutral kOff[] = {{"bad_words_ids", 0},
                             {"eta_cutoff", 0},
                             {"exponential_decay_length_penalty", 0},
                             {"force_words_ids", 0},
-                            {"forced_decoder_ids", 0},
                             {"guidance_scale", 1},
                             {"max_time", -1},
                             {"min_p", 0},
@@ -90,7 +101,6 @@ constexpr Neutral kOff[] = {{"bad_words_ids", 0},
                             {"renormalize_logits", 0},
                             {"sequence_bias", 0},
                             {"stop_strings", 0},
-                            {"suppress_tokens", 0},
                             {"token_healing", 0},
                             {"top_h", 1},
                             {"typical_p", 1},
@@ -149,6 +159,13 @@ class GenerationKeys {
     Tokens(key, &tokens);
     if (!tokens.empty()) *token = tokens.front();
     if (tokens.size() > 1) Unsupported(key);
+  }
+
+  void Text(const char* key, std::string* text) {
+    const json* const found = Find(key);
+    if (found == nullptr) return;
+    if (!found->is_string()) return Refuse(key, "a text");
+    *text = found->get<std::string>();
   }
 
   void Stopping(std::optional<EarlyStopping>* value) {
@@ -217,6 +234,14 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& docum
   keys.Token("forced_bos_token_id", &config.forced_first);
   keys.Token("forced_eos_token_id", &config.forced_last);
   keys.Tokens("eos_token_id", &config.ends);
+  keys.Tokens("suppress_tokens", &config.suppressed);
+  keys.Tokens("begin_suppress_tokens", &config.suppressed_first);
+  keys.Text("language", &config.language);
+  keys.Text("task", &config.task);
+  keys.Count("max_initial_timestamp_index", 0, &config.max_initial_timestamp);
+  if (const json* const found = keys.Find("return_timestamps"); found != nullptr) {
+    config.timestamps = found->is_boolean() && found->get<bool>();
+  }
   std::vector<std::string> known(std::begin(kReadKeys), std::end(kReadKeys));
   known.insert(known.end(), std::begin(kWithoutEffect), std::end(kWithoutEffect));
   for (const Neutral& off : kOff) {
@@ -256,6 +281,8 @@ SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& c
   }
   options.ends = config.ends;
   options.source_no_repeat_ngram = config.source_no_repeat_ngram.value_or(0);
+  options.suppressed = config.suppressed;
+  options.suppressed_first = config.suppressed_first;
   options.forced_first = config.forced_first.value_or(-1);
   options.forced_last = config.forced_last.value_or(-1);
   options.length_penalty = flags.length_penalty.value_or(config.length_penalty.value_or(1));

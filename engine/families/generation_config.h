@@ -21,8 +21,14 @@ struct GenerationConfig {
   std::optional<int64_t> max_length;  // with the prompt
   std::optional<double> length_penalty;
   std::optional<EarlyStopping> early_stopping;
-  std::vector<int64_t> ends;          // eos_token_id, one or several
-  std::vector<std::string> warnings;  // "FILE:LINE: ...": keys that nobody knows
+  std::vector<int64_t> ends;  // eos_token_id, one or several
+  std::vector<int64_t> suppressed, suppressed_first;
+  // Of speech.
+  std::string language;  // a code, or its token
+  std::string task;      // "transcribe", "translate"
+  std::optional<bool> timestamps;
+  std::optional<int64_t> max_initial_timestamp;  // from the time 0 on
+  std::vector<std::string> warnings;             // "FILE:LINE: ...": keys that nobody knows
 };
 
 // kInvalidArgument, "FILE:LINE: ...", for values that make no sense, and for keys of transformers

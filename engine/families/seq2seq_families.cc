@@ -75,6 +75,19 @@ DecoderNames BartNames(const DecoderConfig& c, bool decoder) {
           .cross_output = "encoder_attn.out_proj"};
 }
 
+DecoderNames WhisperNames(bool decoder) {
+  const std::string stack = decoder ? "model.decoder." : "model.encoder.";
+  DecoderConfig like;
+  like.model_type = "whisper";
+  DecoderNames names = BartNames(like, decoder);
+  names.tokens = "model.decoder.embed_tokens.weight";
+  names.embedding_norm = "";
+  names.logits = "proj_out.weight";
+  names.convolution_1 = stack + "conv1";
+  names.convolution_2 = stack + "conv2";
+  return names;
+}
+
 // "gelu", or "gated-gelu", which is another gelu.
 void ReadFeedForward(ConfigReader& reader, DecoderConfig& c) {
   const char* key = "feed_forward_proj";
@@ -90,6 +103,30 @@ void ReadFeedForward(ConfigReader& reader, DecoderConfig& c) {
                          "\"relu\", \"gated-gelu\", or another activation with or without gated-");
   }
   c.activation = known->second;
+}
+
+// Of BART and what is made after it.
+void ReadDropouts(ConfigReader& reader, DecoderConfig& c) {
+  reader.Probability({"dropout"}, &c.residual_dropout);
+  reader.Probability({"attention_dropout"}, &c.attention_dropout);
+  reader.Probability({"activation_dropout"}, &c.inner_dropout);
+  c.embedding_dropout = c.residual_dropout;
+  for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"}) {
+    double layer_drop = 0;
+    reader.Probability({key}, &layer_drop);
+    if (layer_drop == 0) continue;
+    reader.Unsupported(key, absl::StrCat(key, " is ", layer_drop,
+                                         ": leaving out layers is not supported; set it to 0"));
+  }
+}
+
+void ReadSpeechMask(ConfigReader& reader, const char* share, const char* length, const char* least,
+                    SpeechMask& mask) {
+  reader.Probability({share}, &mask.share);
+  reader.Integer({length}, kMaxPositions, &mask.length);
+  double at_least = static_cast<double>(mask.least);
+  reader.Number({least}, 0, 1e6, "a number of masks", &at_least);
+  mask.least = static_cast<int64_t>(at_least);
 }
 
 // What ends a text, the first of several, and what the decoder begins with.
@@ -200,17 +237,7 @@ void ReadBart(ConfigReader& reader, DecoderConfig& c) {
   c.activation = Activation::kGelu;
   ReadActivation(reader, {"activation_function"}, &c.activation);
   c.residual_dropout = 0.1;
-  reader.Probability({"dropout"}, &c.residual_dropout);
-  reader.Probability({"attention_dropout"}, &c.attention_dropout);
-  reader.Probability({"activation_dropout"}, &c.inner_dropout);
-  c.embedding_dropout = c.residual_dropout;
-  for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"}) {
-    double layer_drop = 0;
-    reader.Probability({key}, &layer_drop);
-    if (layer_drop == 0) continue;
-    reader.Unsupported(key, absl::StrCat(key, " is ", layer_drop,
-                                         ": leaving out layers is not supported; set it to 0"));
-  }
+  ReadDropouts(reader, c);
   bool scales = false;
   reader.Boolean({"scale_embedding"}, &scales);
   if (scales) c.embedding_scale = std::sqrt(static_cast<double>(c.hidden));
@@ -258,6 +285,82 @@ void ReadBart(ConfigReader& reader, DecoderConfig& c) {
   c.norm_before_positions = c.model_type == "blenderbot-small";
   read_stack("encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", encoder);
   read_stack("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim", c);
+  c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
+}
+
+void ReadWhisper(ConfigReader& reader, DecoderConfig& c) {
+  RefuseOtherModels(reader, /*has_encoder=*/true);
+  c.vocabulary = 51865;
+  c.hidden = 384;
+  c.positions = 448;
+  reader.Integer({"vocab_size"}, kMaxVocabulary, &c.vocabulary);
+  reader.Integer({"d_model", "hidden_size"}, kMaxWidth, &c.hidden);
+  c.embedding_width = c.hidden;
+  c.order = DecoderConfig::Order::kPreNorm;
+  c.norm = DecoderConfig::Norm::kLayer;
+  c.norm_epsilon = 1e-5;
+  c.norm_is_unit = true;
+  c.query_bias = c.output_bias = c.mlp_bias = true;
+  c.key_bias = false;
+  c.activation = Activation::kGelu;
+  ReadActivation(reader, {"activation_function"}, &c.activation);
+  ReadDropouts(reader, c);
+  c.tied = true;
+  reader.Boolean({"tie_word_embeddings"}, &c.tied);
+  if (!c.tied) {
+    reader.Unsupported("tie_word_embeddings",
+                       "tie_word_embeddings is false: of this family logits are made by the "
+                       "tokens' matrix");
+  }
+  reader.Number({"init_std"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
+  ReadPaddingToken(reader, 50256, c);
+  ReadEnds(reader, 50256, 50257, c);
+  // Of another head, of what is generated (generation_config.json says that), of how words are
+  // timed, which is not done here, and what transformers' class does not look at.
+  for (const char* key : {"classifier_proj_size", "use_weighted_layer_sum", "forced_decoder_ids",
+                          "suppress_tokens", "begin_suppress_tokens", "median_filter_width",
+                          "num_hidden_layers", "max_length", "scale_embedding"}) {
+    reader.Has({key});
+  }
+
+  SpeechConfig speech;
+  reader.Integer({"num_mel_bins"}, kMaxWidth, &speech.bands);
+  speech.frames_mask = {0.05, 10, 2};
+  speech.bands_mask = {0, 10, 0};
+  ReadSpeechMask(reader, "mask_time_prob", "mask_time_length", "mask_time_min_masks",
+                 speech.frames_mask);
+  ReadSpeechMask(reader, "mask_feature_prob", "mask_feature_length", "mask_feature_min_masks",
+                 speech.bands_mask);
+  bool masks = false;
+  reader.Boolean({"apply_spec_augment"}, &masks);
+  if (!masks) speech.frames_mask.share = speech.bands_mask.share = 0;
+
+  const auto read_stack = [&](const char* layers, const char* heads, const char* inner,
+                              const char* positions, DecoderConfig& stack) {
+    stack.layers = 4;
+    stack.heads = 6;
+    stack.intermediate = 1536;
+    reader.Integer({layers}, kMaxLayers, &stack.layers);
+    reader.Integer({heads}, kMaxWidth, &stack.heads);
+    reader.Integer({inner}, kMaxInner, &stack.intermediate);
+    reader.Integer({positions}, kMaxPositions, &stack.positions);
+    stack.key_value_heads = stack.heads;
+    ReadHeadSize(reader, 0, stack);
+  };
+  DecoderConfig encoder = c;
+  encoder.names = WhisperNames(/*decoder=*/false);
+  encoder.causal = false;
+  encoder.positions = 1500;
+  encoder.fixed_positions = true;
+  encoder.speech = speech;
+  read_stack("encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "max_source_positions",
+             encoder);
+  if (encoder.positions < 2) {
+    reader.Fail("max_source_positions", "max_source_positions is 1: a sound has more");
+  }
+  c.names = WhisperNames(/*decoder=*/true);
+  read_stack("decoder_layers", "decoder_attention_heads", "decoder_ffn_dim", "max_target_positions",
+             c);
   c.encoder = std::make_shared<const DecoderConfig>(std::move(encoder));
 }
 

@@ -12,5 +12,6 @@ namespace spillway {
 void ReadT5(ConfigReader& reader, DecoderConfig& config);
 // bart, blenderbot and blenderbot-small, by config.model_type.
 void ReadBart(ConfigReader& reader, DecoderConfig& config);
+void ReadWhisper(ConfigReader& reader, DecoderConfig& config);
 
 }  // namespace spillway

@@ -11,6 +11,7 @@
 #include "engine/layers/label_loss.h"
 #include "engine/layers/relative_bias.h"
 #include "engine/layers/rotary.h"
+#include "engine/layers/speech_embedding.h"
 #include "engine/torch/cross_entropy.h"
 #include "engine/torch/text_batch.h"
 #include "engine/torch/token_embedding.h"
@@ -185,9 +186,10 @@ class BlockUnit : public Unit, DecoderPart {
     const auto split = [&](const Tensor& y) {
       return y.view({y.size(0), y.size(1), config_.heads, -1});
     };
-    return {split(Project(context, p, Role::kCrossKey, encoded)),
-            split(Project(context, p, Role::kCrossValue, encoded)),
-            context.batch() == nullptr ? Tensor() : context.field(kVisibleField)};
+    return {
+        split(Project(context, p, Role::kCrossKey, encoded)),
+        split(Project(context, p, Role::kCrossValue, encoded)),
+        context.batch() == nullptr || config_.hears() ? Tensor() : context.field(kVisibleField)};
   }
 
   // Keys and values [1, n, heads, size] side by side in rows of one position each, and out of them.
@@ -312,7 +314,7 @@ class BlockUnit : public Unit, DecoderPart {
     options.fp32_scores = config_.fp32_scores;
     options.fp32_products = context.fp32_products();
     options.causal = config_.causal;
-    if (!config_.causal) options.visible = context.field(kVisibleField);
+    if (!config_.causal && !config_.speech) options.visible = context.field(kVisibleField);
     return options;
   }
 
@@ -409,6 +411,9 @@ absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
       case DecoderUnitKind::kRelativeBias:
         bias_unit = number;
         model.units.push_back(NewRelativeBiasUnit(stack, unit, ids));
+        break;
+      case DecoderUnitKind::kSpeechEmbedding:
+        model.units.push_back(NewSpeechEmbeddingUnit(stack, unit));
         break;
       case DecoderUnitKind::kEmbedding:
         if (tokens_unit < 0) tokens_unit = number;

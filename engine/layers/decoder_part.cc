@@ -27,6 +27,7 @@ double DeviationByWidth(const DecoderParameter& parameter, const DecoderConfig& 
 
 Init InitOf(const DecoderParameter& parameter, const DecoderConfig& config) {
   if (parameter.is_bias) return Init::Constant(0);
+  if (parameter.frozen) return Init::Waves();
   const bool by_width = config.init_by_width;
   if (parameter.shape.size() == 1) return Init::Constant(by_width ? config.init_std : 1);  // a norm
   if (by_width) return Init::Normal(0, config.init_std * DeviationByWidth(parameter, config));
@@ -46,8 +47,8 @@ DecoderPart::DecoderPart(std::shared_ptr<const DecoderConfig> config, const Deco
   for (auto& pair : index_) pair = {-1, -1};
   for (const DecoderParameter& parameter : unit.parameters) {
     index_[static_cast<int>(parameter.role)][parameter.is_bias] = static_cast<int>(specs_.size());
-    specs_.push_back({parameter.name, parameter.shape, InitOf(parameter, config_),
-                      /*frozen=*/false, LinearFormOf(parameter, config_)});
+    specs_.push_back({parameter.name, parameter.shape, InitOf(parameter, config_), parameter.frozen,
+                      LinearFormOf(parameter, config_)});
   }
   // What is borrowed comes behind what is owned.
   if (unit.borrows_tokens) {

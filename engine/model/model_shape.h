@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,11 @@ struct ModelShape {
   bool causal = true;  // ends in logits over the vocabulary
   // What is read goes through half of the layers or so, what is made of it through the others.
   bool has_encoder = false;
+  int64_t heard_positions = 0;  // that it makes of a sound, where it hears one
   // The module that scores labels, where the model classifies texts; "": it does not.
   std::string classifier = "";
-  bool tied = false;  // ... which the embedding's matrix makes
+  bool tied = false;                  // ... which the embedding's matrix makes
+  std::set<std::string> frozen = {};  // parameters that are not trained, whatever is
 
   // Units "embedding", "h.0" .. "h.N-1", and "head" or "pooler" with the loss.
   ModelDescription model;

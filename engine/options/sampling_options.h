@@ -29,8 +29,14 @@ struct SamplingOptions {
   int64_t min_length = 0;              // ... or so many with the prompt's
   std::vector<int64_t> ends = {};      // tokens that end a text
   int64_t forced_first = -1;           // the first new token; -1: any
-  int64_t max_tokens = 0;              // new ones at most...
-  int64_t forced_last = -1;            // ... the last of which is this; -1: any
+  std::vector<int64_t> suppressed = {};        // tokens that never come...
+  std::vector<int64_t> suppressed_first = {};  // ... or not as the first new one
+  int64_t max_tokens = 0;                      // new ones at most...
+  int64_t forced_last = -1;                    // ... the last of which is this; -1: any
+
+  // Of speech: the token of the time 0, behind which are all later ones, and the last one that may
+  // come first; -1: any. Then a text has times around what is said, in their order, as Whisper's.
+  int64_t first_timestamp = -1, last_first_timestamp = -1;
 
   // The likeliest whole text is looked for, among so many at a time; 1: token by token. Temperature
   // 0.

@@ -1,6 +1,7 @@
 #include "engine/torch/init_source.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -16,16 +17,28 @@ uint64_t StreamOf(const std::string& name) {
   return hash;
 }
 
+// Element `at` of rows of `width`.
+float WaveAt(uint64_t at, int64_t width) {
+  const auto half = static_cast<uint64_t>(width) / 2;
+  const uint64_t position = at / width, column = at % width;
+  const double step = std::log(10000.0) / static_cast<double>(std::max<uint64_t>(2, half) - 1);
+  const double angle =
+      static_cast<double>(position) * std::exp(-step * static_cast<double>(column % half));
+  return static_cast<float>(column < half ? std::sin(angle) : std::cos(angle));
+}
+
 }  // namespace
 
 InitSource::InitSource(const Model& model, uint64_t seed) : seed_(seed) {
   const auto add = [&](const std::vector<ParameterSpec>& specs) {
-    for (const ParameterSpec& spec : specs) inits_[spec.name] = spec.init;
+    for (const ParameterSpec& spec : specs) {
+      inits_[spec.name] = {spec.init, spec.shape.empty() ? 1 : spec.shape.back()};
+    }
   };
   for (const auto& unit : model.units) {
     add(unit->parameters());
     for (const BufferSpec& buffer : unit->buffers()) {
-      inits_[buffer.name] = Init::Constant(buffer.init);
+      inits_[buffer.name] = {Init::Constant(buffer.init), 1};
     }
   }
   add(model.loss->parameters());
@@ -36,7 +49,7 @@ absl::Status InitSource::Read(const std::string& name, uint64_t first, uint64_t 
   if (found == inits_.end()) {
     return absl::NotFoundError(absl::StrCat("the model has no parameter ", name));
   }
-  const Init& init = found->second;
+  const Init& init = found->second.init;
   switch (init.kind) {
     case Init::Kind::kConstant:
       std::fill(out, out + count, static_cast<float>(init.a));
@@ -46,6 +59,9 @@ absl::Status InitSource::Read(const std::string& name, uint64_t first, uint64_t 
       break;
     case Init::Kind::kUniform:
       FillUniform(seed_, StreamOf(name), first, count, init.a, init.b, out);
+      break;
+    case Init::Kind::kWaves:
+      for (uint64_t i = 0; i < count; ++i) out[i] = WaveAt(first + i, found->second.width);
       break;
   }
   return absl::OkStatus();

@@ -20,7 +20,11 @@ class InitSource : public WeightSource {
   bool reads_files() const override { return false; }
 
  private:
-  std::unordered_map<std::string, Init> inits_;
+  struct Parameter {
+    Init init;
+    int64_t width = 1;  // its last dimension
+  };
+  std::unordered_map<std::string, Parameter> inits_;
   uint64_t seed_;
 };
 

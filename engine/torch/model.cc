@@ -84,6 +84,13 @@ torch::Tensor UnitContext::Dropout(const torch::Tensor& x, double p, int site) c
   return DropoutFunction::apply(x, p, key, samples_);
 }
 
+uint64_t UnitContext::RandomBits(int64_t row, int site, uint64_t index) const {
+  const auto sample = static_cast<uint64_t>(samples_.at(static_cast<size_t>(row)));
+  const uint64_t where = static_cast<uint64_t>(unit_) << 32 | static_cast<uint32_t>(site);
+  const uint64_t seed = spillway::RandomBits(seed_, static_cast<uint64_t>(step_), sample);
+  return spillway::RandomBits(seed, where, index);
+}
+
 torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias) const {
   const auto packed_one = [&](const torch::Tensor& matrix) -> const PackedMatrix* {

@@ -38,7 +38,7 @@ namespace spillway {
 // counter-based generator keyed by (seed, parameter, element), so they do not
 // depend on tiles, order or placement.
 struct Init {
-  enum class Kind { kConstant, kNormal, kUniform };
+  enum class Kind { kConstant, kNormal, kUniform, kWaves };
   Kind kind = Kind::kConstant;
   double a = 0;  // constant: the value; normal: mean; uniform: low
   double b = 0;  // normal: standard deviation; uniform: high
@@ -46,6 +46,9 @@ struct Init {
   static Init Constant(double value) { return {Kind::kConstant, value, 0}; }
   static Init Normal(double mean, double std) { return {Kind::kNormal, mean, std}; }
   static Init Uniform(double low, double high) { return {Kind::kUniform, low, high}; }
+  // [positions, width]: a row of sines and one of cosines beside it, of lengths from 2 pi to 10,000
+  // times that ("Attention Is All You Need", section 3.5, as Whisper orders them).
+  static Init Waves() { return {Kind::kWaves}; }
 };
 
 struct ParameterSpec {
@@ -177,6 +180,10 @@ class UnitContext {
   // one unit apart. Floating dtypes; result has x's shape and dtype, and is x scaled
   // by 1/(1-p), rounded once, where kept. Nothing is saved for backward.
   torch::Tensor Dropout(const torch::Tensor& x, double p, int site) const;
+
+  // 64 random bits for the `row`-th sample of the micro-batch, keyed as a mask of Dropout, and by
+  // `index`: for what else a unit draws.
+  uint64_t RandomBits(int64_t row, int site, uint64_t index) const;
 
   // Numbers of the samples of this micro-batch within the global batch.
   const std::vector<int64_t>& samples() const { return samples_; }
@@ -321,6 +328,9 @@ class Dataset {
 
   // Samples by their numbers in [0, size()).
   virtual absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) = 0;
+
+  // These are asked for next, in this order: it may begin to read them, on a thread of its own.
+  virtual void Prepare(absl::Span<const int64_t> samples) {}
 
   // Changes when the data changes; part of what --resume compares.
   virtual std::string fingerprint() const = 0;

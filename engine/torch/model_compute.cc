@@ -155,12 +155,19 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   loss_scale_ = loss_scale;
   label_count_ = 0;
   RETURN_IF_ERROR(ClearLoss());
-  // Rank r takes the r-th equal run of the global batch.
+  const int64_t own = options_.micro_batch * options_.accumulate;
+  RETURN_IF_ERROR(LoadMicroBatches(data_, SamplesOf(step), options_.rank * own));
+  data_->Prepare(SamplesOf(step + 1));
+  return absl::OkStatus();
+}
+
+// Rank r takes the r-th equal run of the global batch.
+std::vector<int64_t> ModelCompute::SamplesOf(int64_t step) const {
   const int64_t own = options_.micro_batch * options_.accumulate;
   const std::vector<int64_t> all =
       StepSamples(options_.order, options_.seed, data_->size(), own * options_.ranks, step - 1);
   const auto begin = all.begin() + options_.rank * own;
-  return LoadMicroBatches(data_, {begin, begin + own}, options_.rank * own);
+  return {begin, begin + own};
 }
 
 absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
@@ -170,9 +177,16 @@ absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
     judgements_.clear();
     RETURN_IF_ERROR(ClearLoss());
   }
-  std::vector<int64_t> indices(count);
-  for (int64_t i = 0; i < count; ++i) indices[i] = first + i;
-  return LoadMicroBatches(evaluation_, indices, 0);
+  const auto from = [&](int64_t begin) {
+    std::vector<int64_t> samples;
+    for (int64_t i = begin; i < std::min(begin + count, evaluation_->size()); ++i) {
+      samples.push_back(i);
+    }
+    return samples;
+  };
+  RETURN_IF_ERROR(LoadMicroBatches(evaluation_, from(first), 0));
+  evaluation_->Prepare(from(first + count));
+  return absl::OkStatus();
 }
 
 absl::Status ModelCompute::ClearLoss() {

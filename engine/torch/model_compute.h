@@ -78,6 +78,7 @@ class ModelCompute : public StepCompute {
 
   absl::Status ClearLoss();
   // `first_sample`: number of the first of them in the global batch.
+  std::vector<int64_t> SamplesOf(int64_t step) const;
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
                                 int64_t first_sample);
   // Puts a batch where it is computed.

@@ -9,26 +9,35 @@
 
 namespace spillway {
 
-Batch BatchOfPairs(const std::vector<TextPair>& pairs, const DecoderConfig& config,
-                   const PairLengths& lengths) {
-  const auto count = static_cast<int64_t>(pairs.size());
-  std::vector<EncodedText> sources;
-  for (const TextPair& pair : pairs) sources.push_back({pair.source, {}});
-  const int64_t padding = config.padding_token.value_or(0);
-  Batch batch = BatchOfTexts(sources, lengths.source, padding);
-  batch.labels = torch::full({count, lengths.target}, kIgnoredLabel, torch::kInt64);
-  const torch::Tensor read = torch::full({count, lengths.target}, padding, torch::kInt64);
+void AddTargets(absl::Span<const absl::Span<const int64_t>> targets, const DecoderConfig& config,
+                int64_t length, Batch& batch) {
+  const auto count = static_cast<int64_t>(targets.size());
+  batch.labels = torch::full({count, length}, kIgnoredLabel, torch::kInt64);
+  const torch::Tensor read =
+      torch::full({count, length}, config.padding_token.value_or(0), torch::kInt64);
   for (int64_t i = 0; i < count; ++i) {
-    const std::vector<int64_t>& target = pairs[i].target;
-    SPILLWAY_CHECK(!target.empty() && static_cast<int64_t>(target.size()) <= lengths.target);
+    const absl::Span<const int64_t> target = targets[i];
+    SPILLWAY_CHECK(!target.empty() && static_cast<int64_t>(target.size()) <= length);
     std::copy(target.begin(), target.end(), batch.labels[i].data_ptr<int64_t>());
     int64_t* const input = read[i].data_ptr<int64_t>();
     *input = config.start_token;
     std::copy(target.begin(), target.end() - 1, input + 1);
   }
-  batch.fields = {{kVisibleField, batch.fields.at(kVisibleField)},
-                  {kSourceField, batch.inputs},
-                  {kTargetField, read}};
+  batch.fields[kTargetField] = read;
+}
+
+Batch BatchOfPairs(const std::vector<TextPair>& pairs, const DecoderConfig& config,
+                   const PairLengths& lengths) {
+  std::vector<EncodedText> sources;
+  std::vector<absl::Span<const int64_t>> targets;
+  for (const TextPair& pair : pairs) {
+    sources.push_back({pair.source, {}});
+    targets.push_back(pair.target);
+  }
+  Batch batch = BatchOfTexts(sources, lengths.source, config.padding_token.value_or(0));
+  batch.fields.erase(kTokenTypesField);
+  batch.fields[kSourceField] = batch.inputs;
+  AddTargets(targets, config, lengths.target, batch);
   return batch;
 }
 

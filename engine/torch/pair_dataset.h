@@ -16,9 +16,14 @@ struct PairLengths {
   int64_t source = 0, target = 0;
 };
 
-// The fields of engine/torch/text_batch.h for both. The decoder reads the targets behind
-// config.start_token, each but its last token; labels [samples, targets'] are the targets, and
-// kIgnoredLabel behind them. Inputs are the sources. REQUIRES: no text is empty, or longer.
+// What the decoder learns of a batch: it reads the targets behind config.start_token, each but its
+// last token, [samples, length]; labels are the targets, and kIgnoredLabel behind them. REQUIRES:
+// no target is empty, or longer.
+void AddTargets(absl::Span<const absl::Span<const int64_t>> targets, const DecoderConfig& config,
+                int64_t length, Batch& batch);
+
+// The fields of engine/torch/text_batch.h for both. Inputs are the sources. REQUIRES: no text is
+// empty, or longer.
 Batch BatchOfPairs(const std::vector<TextPair>& pairs, const DecoderConfig& config,
                    const PairLengths& lengths);
 

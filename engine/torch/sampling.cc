@@ -1,6 +1,7 @@
 #include "engine/torch/sampling.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -33,6 +34,38 @@ void ForbidRepeatedNgrams(absl::Span<const int64_t> text, absl::Span<const int64
     const int64_t token = seen[i + n - 1];
     if (token < classes) scores[token] = kNever;
   }
+}
+
+// arXiv 2212.04356, as transformers' WhisperTimeStampLogitsProcessor has it. `made`: the new
+// tokens.
+void KeepTimesInOrder(absl::Span<const int64_t> made, const SamplingOptions& options, float* scores,
+                      int64_t classes) {
+  const int64_t zero = options.first_timestamp;
+  if (zero < 1 || zero >= classes) return;
+  const auto forbid = [&](int64_t begin, int64_t end) {
+    if (begin < std::min(end, classes))
+      std::fill(scores + begin, scores + std::min(end, classes), kNever);
+  };
+  forbid(zero - 1, zero);  // <|notimestamps|>
+  const auto is_time = [&](int64_t token) { return token >= zero; };
+  const size_t count = made.size();
+  const bool last = count >= 1 && is_time(made[count - 1]);
+  const bool one_before = count < 2 || is_time(made[count - 2]);
+  if (last && one_before) forbid(zero, classes);
+  if (last && !one_before && !options.ends.empty()) forbid(0, options.ends.front());
+  const auto latest = std::find_if(made.rbegin(), made.rend(), is_time);
+  if (latest != made.rend()) forbid(zero, last && !one_before ? *latest : *latest + 1);
+  if (count == 0) {
+    forbid(0, zero);
+    if (options.last_first_timestamp >= 0) forbid(options.last_first_timestamp + 1, classes);
+  }
+  // A time comes where times together are likelier than any word.
+  double highest = kNever, times = 0;
+  float best_word = kNever;
+  for (int64_t i = 0; i < classes; ++i) highest = std::max<double>(highest, scores[i]);
+  for (int64_t i = zero; i < classes; ++i) times += std::exp(scores[i] - highest);
+  for (int64_t i = 0; i < zero; ++i) best_word = std::max(best_word, scores[i]);
+  if (times > std::exp(best_word - highest)) forbid(0, zero);
 }
 
 torch::Tensor KeepTopK(const torch::Tensor& scores, int64_t k) {
@@ -80,6 +113,16 @@ torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> te
   if (length == prompt_tokens) force(options.forced_first);
   if (options.max_tokens > 0 && length - prompt_tokens + 1 == options.max_tokens) {
     force(options.forced_last);
+  }
+  const auto suppress = [&](const std::vector<int64_t>& tokens) {
+    for (const int64_t token : tokens) {
+      if (token < classes) values[token] = kNever;
+    }
+  };
+  if (length == prompt_tokens) suppress(options.suppressed_first);
+  suppress(options.suppressed);
+  if (options.first_timestamp >= 0) {
+    KeepTimesInOrder(text.subspan(prompt_tokens), options, values, classes);
   }
   if (options.temperature <= 0) return scores;
   return KeepTopP(KeepTopK(scores / options.temperature, options.top_k), options.top_p);

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/torch/model_compute.h"
+#include "io/base/check.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -24,9 +25,15 @@ absl::StatusOr<TextUnits> TextUnits::Of(const Model& model) {
   }
   for (int unit = 0; unit < units.first(); ++unit) {
     if (borrowed.count(unit) > 0) continue;
-    units.description_.units[unit].parameters.clear();
-    units.description_.units[unit].flat_parameters = 0;
+    const std::string name = units.description_.units[unit].name;
+    units.description_.units[unit] = UnitDescription{name};
   }
+  // What is left of the encoder's units that are never trained.
+  std::vector<UnitDescription>& all = units.description_.units;
+  for (size_t part = units.last() + 1; part < all.size(); ++part) {
+    SPILLWAY_CHECK(all[part].part_of < units.first());
+  }
+  all.resize(units.last() + 1);
   return units;
 }
 

@@ -36,7 +36,7 @@ class TextUnits {
   // Of the whole model, but that units of the encoder that nobody else borrows from are empty.
   const ModelDescription& description() const { return description_; }
   int first() const { return model_->encoder_units; }
-  int last() const { return static_cast<int>(description_.units.size()) - 1; }  // the loss
+  int last() const { return static_cast<int>(model_->units.size()); }  // the loss
   // Every unit has a ForwardNext; otherwise the whole text is computed for every token.
   bool continues() const { return continues_; }
   // Elements; 0 where nothing is kept.

@@ -5,12 +5,13 @@
 
 Weights follow the formula of make_decoders.py, sources and targets those below (and
 tests/torch/seq2seq_golden_test.cc), so that no file holds them. For each variant: its config, the
-loss of four pairs of different lengths in one batch, norm and projection of every
-gradient, the tokens of searches with some beams and none, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
+loss of four pairs of different lengths in one batch (of sounds, whose frames follow a formula, too,
+and texts where the encoder hears), norm and projection of every gradient, the tokens of searches with some beams and none, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
 5.23 and torch 2.11, on one thread.
 """
 
 import json
+import math
 
 import torch
 import transformers
@@ -31,6 +32,12 @@ BART = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"],
 BLENDERBOT = BART | {"model_type": "blenderbot", "pad_token_id": 0, "bos_token_id": 1,
                      "architectures": ["BlenderbotForConditionalGeneration"],
                      "decoder_start_token_id": 1}
+WHISPER = {"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"],
+           "is_encoder_decoder": True, "vocab_size": VOCABULARY, "d_model": 24, "num_mel_bins": 8,
+           "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+           "decoder_attention_heads": 4, "encoder_ffn_dim": 40, "decoder_ffn_dim": 32,
+           "max_source_positions": 14, "max_target_positions": 20, "dropout": 0.0,
+           "pad_token_id": 5, "bos_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 4}
 VARIANTS = {
     "bart": BART,
     "bart_uneven": BART | {"scale_embedding": True, "decoder_attention_heads": 6, "pad_token_id": 5,
@@ -47,6 +54,10 @@ VARIANTS = {
                        "pad_token_id": 3, "decoder_start_token_id": 2, "layer_norm_epsilon": 1e-3,
                        "relative_attention_num_buckets": 32,
                        "relative_attention_max_distance": 128},
+    "whisper": WHISPER,
+    "whisper_uneven": WHISPER | {"encoder_layers": 3, "decoder_layers": 1, "num_mel_bins": 5,
+                                 "decoder_attention_heads": 6, "scale_embedding": True,
+                                 "activation_function": "relu"},
 }
 
 
@@ -58,7 +69,22 @@ def target(i: int) -> list:
     return [(i * 29 + j * j * 5 + j * 11 + 7) % VOCABULARY for j in range(2 + i * 3 % 9)]
 
 
+def frames(settings, i: int) -> list:
+    return [[math.sin(0.7 * i + 0.11 * band * band + 0.29 * t)
+             for t in range(2 * settings.max_source_positions)]
+            for band in range(settings.num_mel_bins)]
+
+
+def heard(settings, samples):
+    return torch.tensor([frames(settings, i) for i in samples])
+
+
 def batch(settings, samples):
+    if settings.model_type == "whisper":
+        labels = [target(i) for i in samples]
+        most = max(map(len, labels))
+        return {"input_features": heard(settings, samples),
+                "labels": torch.tensor([t + [IGNORED] * (most - len(t)) for t in labels])}
     texts, labels = [source(i) for i in samples], [target(i) for i in samples]
     longest, most = max(map(len, texts)), max(map(len, labels))
     return {
@@ -71,7 +97,9 @@ def batch(settings, samples):
 def build(config):
     kind = transformers.CONFIG_MAPPING[config["model_type"]]
     settings = kind.from_dict(dict(config))
-    model = transformers.AutoModelForSeq2SeqLM.from_config(settings, attn_implementation="eager")
+    hears = config["model_type"] == "whisper"
+    auto = transformers.AutoModelForSpeechSeq2Seq if hears else transformers.AutoModelForSeq2SeqLM
+    model = auto.from_config(settings, attn_implementation="eager")
     if config.get("tie_word_embeddings") is False:  # transformers 5 ties T5's until weights differ
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     named = dict(model.named_parameters())
@@ -118,7 +146,7 @@ SEARCHES = [
 ]
 
 
-def generated(model, config):
+def generated(model, config, settings):
     """Of six sources the new tokens of each search; several tokens end texts, so that some do."""
     model.eval()
     model.generation_config = transformers.GenerationConfig()  # without what the family's classes say
@@ -126,13 +154,18 @@ def generated(model, config):
     for search in SEARCHES:
         texts = []
         for i in range(6):
-            made = model.generate(
-                torch.tensor([source(i)]), max_new_tokens=10, do_sample=False, eos_token_id=ENDS,
+            hears = config["model_type"] == "whisper"
+            read = heard(settings, [i]) if hears else torch.tensor([source(i)])
+            if hears and "encoder_no_repeat_ngram_size" in search:
+                break  # nothing is read that could come again
+            made = transformers.GenerationMixin.generate(
+                model, read, max_new_tokens=10, do_sample=False, eos_token_id=ENDS,
                 pad_token_id=config["pad_token_id"],
                 decoder_start_token_id=config["decoder_start_token_id"], **search)[0].tolist()[1:]
             length = next((j + 1 for j, token in enumerate(made) if token in ENDS), len(made))
             texts.append(made[:length])
-        found.append(search | {"texts": texts})
+        if texts:
+            found.append(search | {"texts": texts})
     return found
 
 
@@ -144,9 +177,9 @@ def measure(config):
     return {
         "config": config,
         "loss": out.loss.item(),
-        "generated": generated(model, config),
+        "generated": generated(model, config, settings),
         "gradients": {name: [p.grad.norm().item(), project(p.grad)]
-                      for name, p in sorted(named.items())},
+                      for name, p in sorted(named.items()) if p.requires_grad},
         "losses": training_losses(config),
     }
 

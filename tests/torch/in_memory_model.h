@@ -75,13 +75,15 @@ class InMemoryModel {
     return sum;
   }
 
-  // By parameter name.
+  // Those that are trained, by name.
   std::map<std::string, torch::Tensor> Parameters() const {
     std::map<std::string, torch::Tensor> all;
     for (size_t i = 0; i < own_.size(); ++i) {
       const auto specs =
           i < model_.units.size() ? model_.units[i]->parameters() : model_.loss->parameters();
-      for (size_t j = 0; j < specs.size(); ++j) all[specs[j].name] = own_[i][j];
+      for (size_t j = 0; j < specs.size(); ++j) {
+        if (!specs[j].frozen) all[specs[j].name] = own_[i][j];
+      }
     }
     return all;
   }
@@ -97,7 +99,7 @@ class InMemoryModel {
       const absl::Status status =
           weights.Read(spec.name, 0, values.numel(), values.data_ptr<float>());
       TORCH_CHECK(status.ok(), status.ToString());
-      tensors.push_back(values.to(dtype).detach().requires_grad_());
+      tensors.push_back(values.to(dtype).detach().requires_grad_(!spec.frozen));
     }
     return tensors;
   }

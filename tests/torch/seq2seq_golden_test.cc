@@ -11,6 +11,7 @@
 #include "engine/torch/generator.h"
 #include "engine/torch/pair_dataset.h"
 #include "engine/torch/sampling.h"
+#include "engine/torch/speech_dataset.h"
 #include "tests/decoder_config.h"
 #include "tests/torch/formula_weights.h"
 #include "tests/torch/golden_run.h"
@@ -40,14 +41,37 @@ class GoldenPairs : public Dataset {
       lengths.source = std::max<int64_t>(lengths.source, pair.source.size());
       lengths.target = std::max<int64_t>(lengths.target, pair.target.size());
     }
-    return BatchOfPairs(pairs, config_, lengths);
+    if (!config_.hears()) return BatchOfPairs(pairs, config_, lengths);
+    Batch batch;
+    std::vector<Tensor> heard;
+    std::vector<absl::Span<const int64_t>> targets;
+    for (size_t row = 0; row < pairs.size(); ++row) {
+      heard.push_back(GoldenFrames(samples[row]));
+      targets.push_back(pairs[row].target);
+    }
+    batch.inputs = torch::cat(heard);
+    AddTargets(targets, config_, lengths.target, batch);
+    return batch;
   }
   absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override {
+    if (config_.hears()) return LargestSpeechBatch(config_, count, 10);
     return LargestPairBatch(config_, count, {14, 10});
   }
   std::string fingerprint() const override { return "golden"; }
 
  private:
+  Tensor GoldenFrames(int64_t i) const {
+    std::vector<float> frames;
+    for (int64_t band = 0; band < config_.encoder->speech->bands; ++band) {
+      for (int64_t t = 0; t < SpeechFramesOf(config_); ++t) {
+        frames.push_back(static_cast<float>(std::sin(0.7 * static_cast<double>(i) +
+                                                     0.11 * static_cast<double>(band * band) +
+                                                     0.29 * static_cast<double>(t))));
+      }
+    }
+    return SpeechInput(frames, config_.encoder->speech->bands);
+  }
+
   const DecoderConfig& config_;
 };
 
@@ -138,8 +162,10 @@ TEST_P(Seq2SeqGolden, SearchesFindWhatTransformersDo) {
       const auto found = pass.Run({batch});
       ASSERT_TRUE(found.ok()) << found.status();
       sources.push_back(found->front());
+      read.emplace_back();
+      if (config_.decoder.hears()) continue;
       const int64_t* ids = batch.inputs.const_data_ptr<int64_t>();
-      read.emplace_back(ids, ids + batch.inputs.numel());
+      read.back().assign(ids, ids + batch.inputs.numel());
     }
   }
   const std::map<std::string, EarlyStopping> stops = {{"false", EarlyStopping::kNo},

@@ -1,0 +1,54 @@
+// Sounds with their texts as a Dataset, for models that hear (DecoderConfig::hears).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/data/speech_reader.h"
+#include "engine/data/speech_samples.h"
+#include "engine/families/decoder_config.h"
+#include "engine/torch/model.h"
+
+namespace spillway {
+
+// Frames that the model hears, and their seconds.
+int64_t SpeechFramesOf(const DecoderConfig& config);
+double SpeechSecondsOf(const DecoderConfig& config);
+
+// Inputs [1, bands, frames] fp32 in the host's memory. REQUIRES: as many numbers.
+torch::Tensor SpeechInput(const std::vector<float>& frames, int64_t bands);
+
+// One that takes as much memory as any of so many sounds with texts of at most so many tokens.
+Batch LargestSpeechBatch(const DecoderConfig& config, int64_t count, int64_t target_length);
+
+struct SpeechDatasetOptions {
+  int64_t max_target_length = 0;   // tokens of a text
+  bool pad_to_max_length = false;  // to these, and not only to the longest of a micro-batch
+  int64_t evaluated = 0;           // the longest that are evaluated beside it
+};
+
+// A sound is silent behind its end, so that all have as many frames as the model hears; they are
+// made on a thread of its own.
+class SpeechDataset : public Dataset {
+ public:
+  // Both outlive it.
+  SpeechDataset(const SpeechSamples* samples, const DecoderConfig* config,
+                const SpeechDatasetOptions& options);
+
+  int64_t size() const override { return samples_->size(); }
+  void Prepare(absl::Span<const int64_t> samples) override { reader_.Prepare(samples); }
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override;
+  std::string fingerprint() const override { return samples_->fingerprint(); }
+  absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override;
+
+ private:
+  int64_t LengthFor(int64_t longest) const;
+
+  const SpeechSamples* const samples_;
+  const DecoderConfig* const config_;
+  const SpeechDatasetOptions options_;
+  SpeechReader reader_;
+};
+
+}  // namespace spillway
