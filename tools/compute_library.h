@@ -51,11 +51,14 @@ struct TextTask {
   // Of models with an encoder: what goes before each prompt, and the most tokens of it; 0: 1024.
   std::string source_prefix;
   int64_t max_source_length = 0;
+  SpeechTask speech;        // of those that hear
+  std::string speech_task;  // "transcribe", "translate"; "": not said
   bool ignore_end = false, as_json = false;
 };
 
 struct GenerateTask : TextTask {
   std::string prompt;
+  std::string audio;  // a sound's file in its place
 };
 
 struct PredictTask : TextTask {

@@ -17,7 +17,13 @@ struct GenerateFlags {
 
 absl::Status Generate(const GenerateFlags& flags) {
   GenerateTask task = flags.task;
-  if (task.prompt.empty()) return absl::InvalidArgumentError("--prompt must not be empty");
+  if (task.prompt.empty() == task.audio.empty()) {
+    return absl::InvalidArgumentError(
+        task.prompt.empty()
+            ? "--prompt TEXT is missing or empty (or, of a model that hears, --audio "
+              "FILE)"
+            : "--prompt and --audio contradict each other: give one");
+  }
   RETURN_IF_ERROR(ReadTextFlags(flags.text, task));
   ASSIGN_OR_RETURN(ComputeLibrary* const compute, OpenComputeLibrary());
   return compute->Generate(task);
@@ -28,7 +34,9 @@ absl::Status Generate(const GenerateFlags& flags) {
 void AddGenerateCommand(CLI::App& app, CommandFunction* run) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text with a model or a run");
   auto flags = std::make_shared<GenerateFlags>();
-  command->add_option("--prompt", flags->task.prompt, "text to continue")->required();
+  command->add_option("--prompt", flags->task.prompt, "text to continue");
+  command->add_option("--audio", flags->task.audio,
+                      "of a model that hears: a sound to write down (wav, flac, ogg, mp3)");
   command->add_flag("--chat", flags->task.chat,
                     "the prompt is a user's message, written as the model's chat template does it; "
                     "only the answer is printed");

@@ -62,7 +62,7 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
       ->required();
   command->add_option("--prompt-key,--source-key", task.prompt_key,
                       "where a .jsonl has its prompts, of a model with an encoder also .csv and "
-                      ".tsv (prompt)");
+                      ".tsv (prompt; of one that hears the sounds' files: audio)");
   command->add_option("--text-keys", flags->text_keys,
                       "where rows have the texts that are classified, NAME[,NAME] (the usual)");
   command->add_option("--batch,--per_device_eval_batch_size", task.batch,

@@ -29,6 +29,12 @@ void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& t
                      "of a model with an encoder: goes before each prompt, as \"summarize: \"");
   command.add_option("--max-source-length", task.max_source_length,
                      "... and the most tokens of a prompt, which loses its end (1024)");
+  command.add_option("--language", task.speech.language,
+                     "of a model that hears: what is spoken, as de or german (it listens)");
+  command.add_option("--transcribe-task", task.speech_task,
+                     "... transcribe (default), or translate into English");
+  command.add_flag("--timestamps", task.speech.timestamps,
+                   "... and when what is said begins and ends");
   command.add_option("--tokens", sampling.tokens, "tokens to add, at most (100)");
   command.add_option("--min-tokens", sampling.min_tokens, "tokens before the text may end (0)");
   command.add_option("--temperature", sampling.temperature, temperature);
@@ -81,6 +87,11 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
     return refuse("--no-repeat-ngram must not be negative; 0 means none");
   }
   if (sampling.min_tokens.value_or(0) < 0) return refuse("--min-tokens must not be negative");
+  if (!task.speech_task.empty() && task.speech_task != "transcribe" &&
+      task.speech_task != "translate") {
+    return refuse(absl::StrCat("--transcribe-task ", task.speech_task,
+                               " is unknown: transcribe or translate"));
+  }
   if (task.max_source_length < 0) return refuse("--max-source-length must be positive");
   const int64_t beams = sampling.beams.value_or(1);
   if (beams < 1 || beams > kMostBeams) {

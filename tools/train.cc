@@ -65,19 +65,24 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
       name_of("--data"), f.data,
       "text (.txt), .jsonl (text; prompt and completion; messages) or tokens (.bin, "
       ".npy), for a classifier .jsonl, .csv or .tsv (texts and a label), for an encoder with a "
-      "decoder the same of pairs; several follow one another");
+      "decoder the same of pairs, or of sounds and their texts; several follow one another");
   text("--text-keys", f.text_keys,
        "where rows have the texts that are classified, NAME[,NAME] (the usual names: text, "
        "sentence, sentence1 and sentence2, ...)");
   text("--label-key", f.label_key, "where they have their label (label)");
   text("--source-key", f.source_key,
        "where rows of pairs have the text that is read; translation.en is en inside translation "
-       "(prompt)");
-  text("--target-key", f.target_key, "... and the one that is to be made of it (completion)");
+       "(prompt), or the sound's file (audio)");
+  text("--target-key", f.target_key,
+       "... and the one that is to be made of it (completion; of a sound text)");
   text("--source-prefix", f.source_prefix, "goes before each source, as \"summarize: \"");
   text("--max-source-length", f.max_source_length,
        "tokens a source has at most; a longer one loses its end (1024)");
-  text("--max-target-length", f.max_target_length, "the same of targets (128)");
+  text("--max-target-length", f.max_target_length,
+       "the same of targets (128; of a sound the model's)");
+  text("--language", f.language, "what is spoken in the sounds, as de or german");
+  text("--transcribe-task", f.transcribe_task,
+       "transcribe: the text is in that language (default); translate: in English");
   text("--output", f.output, "directory for metrics, commits and the model");
   text("--config", f.config, "DeepSpeed JSON file; flags win over it");
   text("--tokenizer", f.tokenizer, "model, chars, bytes, or a directory");

@@ -9,6 +9,7 @@
 
 #include "engine/adapters/adapter_choice.h"
 #include "engine/data/labelled_text.h"
+#include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
 #include "engine/options/sample_layout.h"
 #include "engine/options/train_options.h"
@@ -27,9 +28,10 @@ struct ResolvedValue {
   std::string file_source = "";
 };
 
-// Of models that make texts from texts.
+// Of models that make texts from texts, or from sounds.
 struct PairChoice {
   PairKeys keys;
+  bool source_key_given = false, target_key_given = false;
   // Tokens that a text has at most; 0: not said.
   int64_t max_source_length = 0, max_target_length = 0;
   bool given = false;  // any of it
@@ -48,6 +50,8 @@ struct RunConfig {
   bool pad_to_max_length = false;  // where samples are padded
   TextKeys text_keys;              // of texts that are classified
   PairChoice pairs;
+  SpeechTask speech;
+  bool speech_given = false;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

@@ -67,11 +67,17 @@ void RunSettings::ResolveInputs() {
   PairChoice& pairs = config_.pairs;
   pairs.given = flags_.source_key || flags_.target_key || flags_.source_prefix ||
                 flags_.max_source_length || flags_.max_target_length;
+  pairs.source_key_given = flags_.source_key.has_value();
+  pairs.target_key_given = flags_.target_key.has_value();
   pairs.keys.source = String("source-key", flags_.source_key, pairs.keys.source);
   pairs.keys.target = String("target-key", flags_.target_key, pairs.keys.target);
   pairs.keys.source_prefix = String("source-prefix", flags_.source_prefix, "");
   pairs.max_source_length = Integer("max-source-length", flags_.max_source_length, {}, 0, 1, kMost);
   pairs.max_target_length = Integer("max-target-length", flags_.max_target_length, {}, 0, 1, kMost);
+  config_.speech_given = flags_.language || flags_.transcribe_task;
+  config_.speech.language = String("language", flags_.language, "");
+  config_.speech.translates = Choice<bool>("transcribe-task", flags_.transcribe_task, {}, false,
+                                           {{"transcribe", false}, {"translate", true}});
   config_.eval_data = flags_.eval_data;
   Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
   config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);

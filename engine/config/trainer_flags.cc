@@ -171,6 +171,7 @@ const std::vector<FlagAlias>& TrainerFlagAliases() {
       {"--block_size", "--seq-len"},
       {"--max_seq_length", "--seq-len"},
       {"--source_prefix", "--source-prefix"},
+      {"--audio_column_name", "--source-key"},
       {"--max_source_length", "--max-source-length"},
       {"--max_target_length", "--max-target-length"},
       {"--max_steps", "--steps"},

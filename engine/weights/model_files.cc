@@ -19,6 +19,8 @@ using nlohmann::json;
 
 constexpr const char* kConfig = "config.json";
 constexpr const char* kGenerationConfig = "generation_config.json";
+// How sounds or pictures become what the model is given: for transformers, in an export.
+constexpr const char* kProcessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
 // {"tensor": ["file", "bfloat16"], ...} of the weights that a run began with.
 constexpr const char* kWeightPlaces = "weight_places.json";
 
@@ -127,6 +129,11 @@ absl::Status SaveModelFiles(const json& config, const std::string& model_directo
   } else {
     RETURN_IF_ERROR(WriteFileAtomically(files, absl::StrCat(to, "/", kGenerationConfig),
                                         GenerationConfig(config).dump(2) + "\n"));
+  }
+  for (const char* name : kProcessorFiles) {
+    const std::string file = absl::StrCat(model_directory, "/", name);
+    if (!IsThere(files, file)) continue;
+    RETURN_IF_ERROR(CopyFile(files, file, absl::StrCat(to, "/", name)));
   }
   if (tokenizer != nullptr) RETURN_IF_ERROR(tokenizer->Save(to));
   const std::string places = absl::StrCat(to, "/", kWeightPlaces);

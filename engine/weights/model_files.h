@@ -27,7 +27,8 @@ inline constexpr const char* kAdapterConfigName = "adapter_config.json";
 std::string SourceDirectory(const std::string& output);
 
 // Writes `config` as config.json, the generation_config.json of `model_directory` (or, where
-// it has none, one with the special tokens that `config` names), the tokenizer's files (null:
+// it has none, one with the special tokens that `config` names), what it says of sounds and
+// pictures, the tokenizer's files (null:
 // none), and which of its files has which weights in which dtype into `to`, created where missing.
 absl::Status SaveModelFiles(const nlohmann::json& config, const std::string& model_directory,
                             const Tokenizer* tokenizer, const std::string& to,

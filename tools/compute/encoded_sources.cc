@@ -9,41 +9,30 @@
 #include "engine/base/stop_signal.h"
 #include "engine/data/scratch_file.h"
 #include "engine/torch/tensor_views.h"
-#include "engine/torch/text_batch.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 
 namespace spillway {
-namespace {
-
-Batch BatchOfSource(const std::vector<int64_t>& tokens) {
-  const auto length = static_cast<int64_t>(tokens.size());
-  Batch batch = BatchOfTexts({{tokens, {}}}, length, /*padding=*/0);
-  batch.fields[kSourceField] = batch.inputs;
-  return batch;
-}
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<EncodedSources>> EncodedSources::Encode(
     const Model& model, WeightSource* weights, const ForwardOptions& options,
-    const std::vector<std::vector<int64_t>>& sources, const std::string& directory) {
+    const SourceList& sources, const std::string& directory) {
   ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(directory));
   std::unique_ptr<EncodedSources> encoded(new EncodedSources(
       std::move(fd), absl::StrCat("a temporary file in ", directory), options.dtype));
   ForwardPass pass(model, weights, options);
   size_t at_once = 1;
-  for (size_t first = 0; first < sources.size();) {
+  for (size_t first = 0; first < sources.size;) {
     if (StopSignal::received() != 0) return absl::CancelledError("");
-    const size_t end = std::min(sources.size(), first + at_once);
+    const size_t end = std::min(sources.size, first + at_once);
     std::vector<Batch> batches;
-    for (size_t i = first; i < end; ++i) batches.push_back(BatchOfSource(sources[i]));
+    for (size_t i = first; i < end; ++i) {
+      ASSIGN_OR_RETURN(Batch batch, sources.get(i));
+      batches.push_back(std::move(batch));
+    }
     ASSIGN_OR_RETURN(const std::vector<torch::Tensor> outputs, pass.Run(batches));
     for (const torch::Tensor& output : outputs) RETURN_IF_ERROR(encoded->Append(output));
     first = end;
-    size_t longest = 1;
-    for (const auto& source : sources) longest = std::max(longest, source.size());
-    at_once = pass.batches_at_once(longest * encoded->width_ * sizeof(float));
+    at_once = pass.batches_at_once(sources.longest * encoded->width_ * sizeof(float));
   }
   return encoded;
 }

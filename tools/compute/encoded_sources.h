@@ -1,10 +1,11 @@
-// What a model's encoder makes of the texts that others are made from, kept in a temporary file
-// while the rest of the model generates.
+// What a model's encoder makes of the texts or sounds that others are made from, kept in a
+// temporary file while the rest of the model generates.
 #pragma once
 
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,13 +16,22 @@
 
 namespace spillway {
 
+// What is to be encoded, each as it is asked for, in order.
+struct SourceList {
+  size_t size = 0;
+  std::function<absl::StatusOr<Batch>(size_t i)> get;  // of one sample
+  int64_t longest = 1;                                 // positions of an encoder's output
+};
+
 class EncodedSources {
  public:
-  // Computes all `sources`, tokens, each as if it were alone; none is empty. kCancelled where a
-  // signal came. `directory`: for the file.
-  static absl::StatusOr<std::unique_ptr<EncodedSources>> Encode(
-      const Model& model, WeightSource* weights, const ForwardOptions& options,
-      const std::vector<std::vector<int64_t>>& sources, const std::string& directory);
+  // Computes all of them, each as if it were alone. kCancelled where a signal came. `directory`:
+  // for the file.
+  static absl::StatusOr<std::unique_ptr<EncodedSources>> Encode(const Model& model,
+                                                                WeightSource* weights,
+                                                                const ForwardOptions& options,
+                                                                const SourceList& sources,
+                                                                const std::string& directory);
 
   // [1, positions, width] in the run's dtype and the host's memory. REQUIRES: there is one.
   absl::StatusOr<torch::Tensor> Get(size_t source) const;

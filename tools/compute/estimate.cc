@@ -26,6 +26,7 @@
 #include "engine/torch/open_compute.h"
 #include "engine/torch/pair_dataset.h"
 #include "engine/torch/sample_dataset.h"
+#include "engine/torch/speech_dataset.h"
 #include "engine/tuning/tuned_io.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
@@ -50,6 +51,7 @@ class ZeroTokens : public Dataset {
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     const int64_t count = static_cast<int64_t>(samples.size());
     if (config_.classifier) return LargestLabelledBatch(config_, count, lengths_.source);
+    if (config_.hears()) return LargestSpeechBatch(config_, count, lengths_.target);
     if (config_.encoder) return LargestPairBatch(config_, count, lengths_);
     const torch::Tensor zeros = torch::zeros({count, lengths_.source}, torch::kInt64);
     Batch batch{zeros, zeros};
@@ -209,7 +211,11 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
         "--seq-len is for models with one stack of layers: give --max-source-length and "
         "--max-target-length");
   }
-  if (pairs) {
+  if (input.shape.heard_positions > 0) {
+    lengths.source = input.shape.heard_positions;
+    ASSIGN_OR_RETURN(lengths.target,
+                     length_of("--max-target-length", config.pairs.max_target_length, positions));
+  } else if (pairs) {
     ASSIGN_OR_RETURN(lengths.source,
                      length_of("--max-source-length", config.pairs.max_source_length, 1024));
     ASSIGN_OR_RETURN(lengths.target,

@@ -10,6 +10,7 @@
 #include "io/base/status.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/continue_texts.h"
+#include "tools/compute/speech_prompts.h"
 
 namespace spillway {
 namespace {
@@ -21,6 +22,52 @@ struct Sample {
   double prompt_seconds = 0;  // from the prompt to the first token
   double seconds = 0;         // all of it
 };
+
+// What a sound says, window after window.
+absl::Status GenerateFromSound(const GenerateTask& task, TextModel& model) {
+  auto prompts = PromptsOfSound(model, task.audio);
+  if (!prompts.ok()) return Annotate(prompts.status(), "--audio");
+  RETURN_IF_ERROR(StartGenerator(task, /*rows=*/1, *prompts, model));
+  RETURN_IF_ERROR(FindLanguages(model, /*rows=*/1, *prompts));
+  std::vector<WindowMade> made;
+  const bool shows = !task.as_json && !model.speech.timestamps;
+  ContinueHooks hooks;
+  hooks.on_text = [&](size_t, const std::string& text) {
+    if (!shows) return;
+    std::printf("%s", text.c_str());
+    std::fflush(stdout);
+  };
+  hooks.on_end = [&](size_t window, const Continuation& whole) {
+    made.emplace_back((*prompts)[window], whole);
+    return absl::OkStatus();
+  };
+  const absl::Status status = ContinueTexts(model, *prompts, /*rows=*/1, hooks);
+  if (shows) std::printf("\n");
+  std::fflush(stdout);
+  RETURN_IF_ERROR(status);
+  ASSIGN_OR_RETURN(const nlohmann::ordered_json row, RowOfSound(model, made));
+  if (task.as_json) {
+    nlohmann::ordered_json json = {{"audio", task.audio}};
+    json.update(row);
+    json["peak_rss_bytes"] = PeakResidentBytes();
+    std::printf("%s\n",
+                json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    return absl::OkStatus();
+  }
+  if (row.contains("segments")) {
+    for (const auto& segment : row["segments"]) {
+      std::printf("[%7.2f s to %7.2f s] %s\n", segment["start"].get<double>(),
+                  segment["end"].get<double>(), segment["text"].get<std::string>().c_str());
+    }
+  }
+  std::string summary = absl::StrCat(row["tokens"].get<size_t>(), " tokens of ", prompts->size(),
+                                     prompts->size() == 1 ? " window" : " windows");
+  if (row.contains("language")) {
+    absl::StrAppend(&summary, "; the language is ", row["language"].get<std::string>());
+  }
+  LogInfo(absl::StrCat(summary, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& prompt,
                                    TextModel& model) {
@@ -52,6 +99,12 @@ absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& promp
 
 absl::Status Generate(const GenerateTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kTemperature));
+  if (!task.audio.empty()) {
+    if (model->config.decoder.hears()) return GenerateFromSound(task, *model);
+    return absl::InvalidArgumentError(
+        absl::StrCat("--audio is for models that hear (whisper), and ", task.model,
+                     " reads texts: give --prompt"));
+  }
   int64_t cut = 0;
   const auto prompt = EncodePrompt(task, *model, task.prompt,
                                    task.chat ? UserMessage(task.prompt) : JinjaValue(), &cut);

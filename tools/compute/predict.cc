@@ -1,12 +1,16 @@
 // spillway predict, once its flags are checked: a file of prompts answered in batches.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/jsonl.h"
+#include "engine/data/speech_samples.h"
 #include "engine/data/text_pairs.h"
 #include "engine/data/text_rows.h"
 #include "engine/machine/memory_limits.h"
@@ -18,6 +22,7 @@
 #include "tools/compute/classify_texts.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/continue_texts.h"
+#include "tools/compute/speech_prompts.h"
 
 namespace spillway {
 namespace {
@@ -29,13 +34,21 @@ constexpr double kAnswerTemperature = 0;
 
 struct PromptFile {
   std::vector<PromptRecord> records;
-  std::vector<Prompt> prompts;  // [record]
+  std::vector<Prompt> prompts;       // of a record one, of a sound one a window
+  std::vector<size_t> first_prompt;  // [record], and behind the last one how many there are
+
+  int64_t RecordOf(const Prompt& prompt) const {
+    return std::upper_bound(first_prompt.begin(), first_prompt.end(), prompt.number) -
+           first_prompt.begin() - 1;
+  }
   uint64_t digest = 0;
 };
 
 // Of rows, as training reads them.
-absl::StatusOr<std::vector<PromptRecord>> ReadSources(const PredictTask& task) {
+absl::StatusOr<std::vector<PromptRecord>> ReadSources(const PredictTask& task,
+                                                      const TextModel& model) {
   PairKeys keys;
+  if (model.config.decoder.hears()) keys = {kAudioKey, kAudioTextKey, ""};
   if (!task.prompt_key.empty()) keys.source = task.prompt_key;
   std::vector<PromptRecord> records;
   RETURN_IF_ERROR(
@@ -50,13 +63,30 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   PromptFile file;
   const bool has_encoder = model.config.decoder.encoder != nullptr;
   if (has_encoder && IsRowFile(task.data)) {
-    ASSIGN_OR_RETURN(file.records, ReadSources(task));
+    ASSIGN_OR_RETURN(file.records, ReadSources(task, model));
   } else {
     ASSIGN_OR_RETURN(file.records, ReadPrompts(task.data, task.prompt_key));
   }
   Digest digest;
   int64_t cut = 0;
+  const auto add = [&](Prompt prompt) {
+    prompt.number = file.prompts.size();
+    file.prompts.push_back(std::move(prompt));
+  };
   for (PromptRecord& record : file.records) {
+    file.first_prompt.push_back(file.prompts.size());
+    if (model.config.decoder.hears()) {
+      auto windows = PromptsOfSound(model, AudioPath(task.data, record.prompt));
+      if (!windows.ok()) {
+        return Annotate(windows.status(), absl::StrCat(task.data, ":", record.line));
+      }
+      for (Prompt& window : *windows) {
+        digest.Update(window.sound.path.data(), window.sound.path.size());
+        digest.Update(&window.sound.count, sizeof(window.sound.count));
+        add(std::move(window));
+      }
+      continue;
+    }
     const bool said = task.chat && record.messages.is_null();
     auto prompt = EncodePrompt(task, model, record.prompt,
                                said ? UserMessage(record.prompt) : record.messages, &cut);
@@ -67,9 +97,9 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
     const auto count = static_cast<int64_t>(tokens.size());
     digest.Update(&count, sizeof(count));
     digest.Update(tokens.data(), tokens.size() * sizeof(int64_t));
-    prompt->number = file.prompts.size();
-    file.prompts.push_back(*std::move(prompt));
+    add(*std::move(prompt));
   }
+  file.first_prompt.push_back(file.prompts.size());
   file.digest = digest.value();
   if (cut > 0) {
     LogWarning(absl::StrCat(task.data, ": ", cut, " of ", file.prompts.size(),
@@ -99,12 +129,25 @@ ordered_json IdentityOf(const PredictTask& task, const TextModel& model, const P
           {"early_stopping", static_cast<int>(sampling.early_stopping)},
           {"source_no_repeat_ngram", sampling.source_no_repeat_ngram},
           {"forced", {sampling.forced_first, sampling.forced_last}},
+          {"suppressed", {sampling.suppressed, sampling.suppressed_first}},
+          {"speech", {model.speech.language, model.speech.translates, model.speech.timestamps}},
           {"dtype", std::string(DTypeName(task.dtype.value_or(model.dtype)))},
           {"compute", task.compute ? std::string(DTypeName(*task.compute)) : "auto"}};
 }
 
-ordered_json RowOf(const PromptRecord& record, const Continuation& made) {
+// `windows`: what was made of each of the record's prompts, in any order.
+absl::StatusOr<ordered_json> RowOf(const TextModel& model, const PromptRecord& record,
+                                   std::vector<WindowMade>& windows) {
   ordered_json row;
+  if (model.config.decoder.hears()) {
+    std::sort(windows.begin(), windows.end(),
+              [](const auto& a, const auto& b) { return a.first.number < b.first.number; });
+    row["audio"] = record.prompt;
+    ASSIGN_OR_RETURN(const ordered_json heard, RowOfSound(model, windows));
+    row.update(heard);
+    return row;
+  }
+  const Continuation& made = windows.front().second;
   if (record.messages.is_null()) {
     row["prompt"] = record.prompt;
   } else {
@@ -127,24 +170,33 @@ struct PredictRun {
 
 absl::Status AnswerAll(PredictRun& run) {
   std::vector<Prompt> prompts;
-  for (size_t i = 0; i < run.file.records.size(); ++i) {
-    if (!run.answers.Has(static_cast<int64_t>(i))) prompts.push_back(run.file.prompts[i]);
+  for (const Prompt& prompt : run.file.prompts) {
+    if (!run.answers.Has(run.file.RecordOf(prompt))) prompts.push_back(prompt);
   }
-  if (prompts.size() < run.file.records.size()) {
-    LogInfo(absl::StrCat(run.file.records.size() - prompts.size(), " of ", run.file.records.size(),
-                         " answers are in ", run.task.out, ".partial already"));
+  if (run.answers.size() > 0) {
+    LogInfo(absl::StrCat(run.answers.size(), " of ", run.file.records.size(), " answers are in ",
+                         run.task.out, ".partial already"));
   }
   if (prompts.empty()) return absl::OkStatus();
   const int rows = static_cast<int>(std::min<size_t>(run.task.batch, prompts.size()));
   RETURN_IF_ERROR(StartGenerator(run.task, rows, prompts, run.model));
+  RETURN_IF_ERROR(FindLanguages(run.model, rows, prompts));
   const auto start = std::chrono::steady_clock::now();
   Progress progress("answering", static_cast<int64_t>(run.file.records.size()),
                     static_cast<int64_t>(run.answers.size()));
+  std::map<int64_t, std::vector<WindowMade>> unfinished;  // [record]
   ContinueHooks hooks;
   hooks.on_end = [&](size_t prompt, const Continuation& whole) -> absl::Status {
-    const auto row = static_cast<int64_t>(prompts[prompt].number);
+    const int64_t record = run.file.RecordOf(prompts[prompt]);
     run.tokens += static_cast<int64_t>(whole.tokens.size());
-    RETURN_IF_ERROR(run.answers.Add(row, RowOf(run.file.records[row], whole)));
+    std::vector<WindowMade>& windows = unfinished[record];
+    windows.emplace_back(prompts[prompt], whole);
+    if (windows.size() < run.file.first_prompt[record + 1] - run.file.first_prompt[record]) {
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(ordered_json row, RowOf(run.model, run.file.records[record], windows));
+    unfinished.erase(record);
+    RETURN_IF_ERROR(run.answers.Add(record, std::move(row)));
     progress.Update(static_cast<int64_t>(run.answers.size()));
     return absl::OkStatus();
   };

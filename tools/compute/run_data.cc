@@ -9,6 +9,7 @@
 #include "engine/torch/labelled_dataset.h"
 #include "engine/torch/pair_dataset.h"
 #include "engine/torch/sample_dataset.h"
+#include "engine/torch/speech_dataset.h"
 #include "engine/torch/token_dataset.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -34,6 +35,7 @@ absl::Status RefuseFlags(bool given, const char* flags, const char* tasks, const
                          const DecoderConfig& model) {
   if (!given) return absl::OkStatus();
   const char* kind = model.classifier ? "classifies texts"
+                     : model.hears()  ? "makes texts from sounds"
                      : model.encoder  ? "makes texts from texts"
                                       : "is a language model";
   return absl::InvalidArgumentError(
@@ -47,6 +49,23 @@ absl::Status ResolveLength(const char* flag, int64_t positions, int64_t usual, i
       absl::StrCat(flag, " ", *length, " is more than the ", positions, " positions of the model"));
 }
 
+absl::Status ResolveSpeech(RunConfig& config, const DecoderConfig& model) {
+  PairChoice& pairs = config.pairs;
+  const bool given = config.seq_len > 0 || pairs.max_source_length > 0 ||
+                     !pairs.keys.source_prefix.empty() || config.samples == SampleLayout::kPacked;
+  RETURN_IF_ERROR(RefuseFlags(given,
+                              "--seq-len, --packing, --max-source-length, --source-prefix (here "
+                              "--max-target-length alone)",
+                              "read tokens", config, model));
+  RETURN_IF_ERROR(CheckSpeechPreprocessor(config.model, *model.encoder->speech));
+  if (!pairs.source_key_given) pairs.keys.source = kAudioKey;
+  if (!pairs.target_key_given) pairs.keys.target = kAudioTextKey;
+  RETURN_IF_ERROR(ResolveLength("--max-target-length", model.positions, model.positions,
+                                &pairs.max_target_length));
+  config.seq_len = pairs.max_target_length;
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
@@ -57,6 +76,11 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
     RETURN_IF_ERROR(
         RefuseFlags(has_labels, "--text-keys, --label-key", "classify texts", config, model));
   }
+  if (!model.hears()) {
+    RETURN_IF_ERROR(RefuseFlags(config.speech_given, "--language, --transcribe-task",
+                                "make texts from sounds", config, model));
+  }
+  if (model.hears()) return ResolveSpeech(config, model);
   if (model.encoder == nullptr) {
     RETURN_IF_ERROR(RefuseFlags(pairs.given,
                                 "--source-key, --target-key, --source-prefix, "
@@ -99,6 +123,12 @@ absl::StatusOr<std::unique_ptr<RunData>> RunData::Open(const RunConfig& config,
 }
 
 std::vector<std::pair<std::string, std::string>> RunData::Identity() const {
+  if (model_.hears()) {
+    const SpeechTask& task = config_.speech;
+    return {{"lengths", absl::StrCat(config_.pairs.max_target_length,
+                                     config_.pad_to_max_length ? " to the maximum" : "")},
+            {"speech", absl::StrCat(task.language, task.translates ? " translated" : "")}};
+  }
   if (model_.encoder) {
     const PairChoice& pairs = config_.pairs;
     return {{"lengths", absl::StrCat(pairs.max_source_length, ", ", pairs.max_target_length,
@@ -146,9 +176,28 @@ absl::StatusOr<RunData::Laid> RunData::LayPairs(const std::vector<std::string>& 
   return laid;
 }
 
+absl::StatusOr<RunData::Laid> RunData::LaySpeech(const std::vector<std::string>& files) const {
+  SpeechSamplesOptions options;
+  options.tokenizer = tokenizer_;
+  options.keys = config_.pairs.keys;
+  options.task = config_.speech;
+  options.max_seconds = SpeechSecondsOf(model_);
+  options.max_target_length = config_.pairs.max_target_length;
+  options.vocabulary = model_.vocabulary;
+  options.end_token = model_.end_token;
+  options.scratch_directory = ScratchDirectory(config_.train.output);
+  Laid laid;
+  ASSIGN_OR_RETURN(laid.speech, SpeechSamples::Read(files, options));
+  LogInfo(absl::StrFormat("%s: %d sounds; the longest has %.1f s, the longest text %d tokens",
+                          absl::StrJoin(files, ", "), laid.speech->size(),
+                          laid.speech->longest_seconds(), laid.speech->longest_target()));
+  return laid;
+}
+
 absl::StatusOr<RunData::Laid> RunData::Lay(const std::vector<std::string>& files,
                                            bool evaluated) const {
   if (model_.classifier) return LayLabelled(files);
+  if (model_.hears()) return LaySpeech(files);
   if (model_.encoder) return LayPairs(files);
   TokenSourceOptions options;
   options.files = files;
@@ -195,6 +244,11 @@ void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
       options.evaluated = {beside->pairs->longest_source(), beside->pairs->longest_target()};
     }
     laid.dataset = std::make_unique<PairDataset>(laid.pairs.get(), &model_, options);
+  } else if (laid.speech) {
+    const int64_t evaluated = beside ? beside->speech->longest_target() : 0;
+    laid.dataset = std::make_unique<SpeechDataset>(
+        laid.speech.get(), &model_,
+        SpeechDatasetOptions{config_.pairs.max_target_length, to_max, evaluated});
   } else if (laid.rows) {
     const int64_t evaluated = beside == nullptr ? 0
                               : beside->rows    ? beside->rows->longest()

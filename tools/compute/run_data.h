@@ -1,5 +1,5 @@
 // What a run learns from and is evaluated on, as its model's task has it: windows or rows of
-// tokens, texts with labels, pairs of texts.
+// tokens, texts with labels, pairs of texts, sounds with texts.
 #pragma once
 
 #include <memory>
@@ -12,6 +12,7 @@
 #include "engine/data/labelled_samples.h"
 #include "engine/data/paired_samples.h"
 #include "engine/data/sample_rows.h"
+#include "engine/data/speech_samples.h"
 #include "engine/data/token_source.h"
 #include "engine/data/tokenizer.h"
 #include "engine/families/decoder_config.h"
@@ -44,6 +45,7 @@ class RunData {
     std::unique_ptr<SampleRows> rows;  // null: windows
     std::unique_ptr<LabelledSamples> labelled;
     std::unique_ptr<PairedSamples> pairs;
+    std::unique_ptr<SpeechSamples> speech;
     SampleLayout layout = SampleLayout::kWindows;
     std::unique_ptr<Dataset> dataset;
   };
@@ -56,6 +58,7 @@ class RunData {
   absl::StatusOr<Laid> Lay(const std::vector<std::string>& files, bool evaluated) const;
   absl::StatusOr<Laid> LayLabelled(const std::vector<std::string>& files) const;
   absl::StatusOr<Laid> LayPairs(const std::vector<std::string>& files) const;
+  absl::StatusOr<Laid> LaySpeech(const std::vector<std::string>& files) const;
   // `beside`: what is evaluated beside it; null: nothing.
   void OpenDataset(const Laid* beside, Laid& laid) const;
 

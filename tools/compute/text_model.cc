@@ -14,12 +14,15 @@
 #include "engine/run/committed_weights.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/open_compute.h"
+#include "engine/torch/speech_dataset.h"
+#include "engine/torch/text_batch.h"
 #include "engine/tuning/tuned_io.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/named_weights.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "tools/compute/speech_prompts.h"
 
 namespace spillway {
 namespace {
@@ -143,8 +146,31 @@ absl::StatusOr<std::unique_ptr<EncodedSources>> EncodeSources(const TextTask& ta
                                                               const std::vector<Prompt>& prompts,
                                                               const TextModel& model) {
   const ForwardOptions options = ForwardOptionsOf(task, settings, model);
-  std::vector<std::vector<int64_t>> sources;
-  for (const Prompt& prompt : prompts) sources.push_back(prompt.source);
+  SourceList sources;
+  sources.size = prompts.size();
+  const DecoderConfig& decoder = model.config.decoder;
+  std::optional<LogMel> mel;
+  SoundReader sounds;
+  if (decoder.hears()) {
+    mel.emplace(decoder.encoder->speech->bands);
+    sources.longest = decoder.encoder->positions;
+    sources.get = [&](size_t i) -> absl::StatusOr<Batch> {
+      ASSIGN_OR_RETURN(const std::vector<float> frames,
+                       sounds.Frames(prompts[i].sound, *mel, SpeechFramesOf(decoder)));
+      return Batch{SpeechInput(frames, mel->bands()), {}};
+    };
+  } else {
+    for (const Prompt& prompt : prompts) {
+      sources.longest = std::max(sources.longest, static_cast<int64_t>(prompt.source.size()));
+    }
+    sources.get = [&](size_t i) -> absl::StatusOr<Batch> {
+      const std::vector<int64_t>& tokens = prompts[i].source;
+      const auto length = static_cast<int64_t>(tokens.size());
+      Batch batch = BatchOfTexts({{tokens, {}}}, length, /*padding=*/0);
+      batch.fields[kSourceField] = batch.inputs;
+      return batch;
+    };
+  }
   std::error_code error;
   const std::string directory =
       task.swap_paths.empty() ? fs::temp_directory_path(error).string() : task.swap_paths.front();
@@ -193,6 +219,7 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   const std::optional<uint32_t> end = opened->tokenizer->end_of_text();
   if (ends.empty() && decoder.encoder && decoder.end_token >= 0) ends = {decoder.end_token};
   if (ends.empty() && end) ends = {*end};
+  if (decoder.hears()) RETURN_IF_ERROR(ResolveSpeech(task, config, *opened));
   if (task.ignore_end) ends.clear();
   return opened;
 }
@@ -208,6 +235,11 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
   const Tokenizer& tokenizer = *model.tokenizer;
   const DecoderConfig& decoder = model.config.decoder;
   Prompt encoded;
+  if (decoder.hears()) {
+    return absl::InvalidArgumentError(
+        "the model makes texts from sounds: give generate --audio FILE, or predict a .jsonl of "
+        "rows with \"audio\"");
+  }
   if (decoder.encoder) {
     if (!messages.is_null()) {
       return absl::InvalidArgumentError(
@@ -291,6 +323,7 @@ absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Pr
     options.prompt_tokens =
         std::max(options.prompt_tokens, static_cast<int64_t>(prompt.tokens.size()));
   }
+  if (model.finds_languages()) options.prompt_tokens += kMostSpeechPrefix;
   options.new_tokens = model.new_tokens;
   options.place = model.compute->place;
   if (decoder.encoder) {

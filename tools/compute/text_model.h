@@ -7,6 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/adapters/adapter_file.h"
+#include "engine/data/sound_windows.h"
+#include "engine/data/speech_tokens.h"
 #include "engine/data/tokenizer.h"
 #include "engine/families/model_config.h"
 #include "engine/run/committed_run.h"
@@ -21,7 +23,8 @@ namespace spillway {
 struct Prompt {
   uint64_t number = 0;  // samples are keyed by it
   std::vector<int64_t> tokens;
-  std::vector<int64_t> source;  // of a model with an encoder, what that reads
+  std::vector<int64_t> source;  // of a model with an encoder, what that reads...
+  SoundWindow sound;            // ... or hears
 };
 
 struct TextModel {
@@ -38,6 +41,11 @@ struct TextModel {
   std::unique_ptr<Tokenizer> tokenizer;
   SamplingOptions sampling;  // with the tokens that end a text, none with --ignore-end
   int64_t new_tokens = 100;  // of a text, at most
+  // Of a model that hears.
+  SpeechTokens speech_tokens;
+  SpeechTask speech;
+  // It is asked what is spoken.
+  bool finds_languages() const { return speech_tokens.multilingual() && speech.language.empty(); }
 
   std::unique_ptr<OpenedPlace> compute;
   std::unique_ptr<EncodedSources> sources;  // [prompt]; null: the model has no encoder

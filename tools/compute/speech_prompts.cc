@@ -1,0 +1,182 @@
+#include "tools/compute/speech_prompts.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/torch/speech_dataset.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::ordered_json;
+
+double SecondsOf(int64_t samples) {
+  return static_cast<double>(samples) / static_cast<double>(kSpeechRate);
+}
+
+// The code of what a prompt says is spoken; "": it says nothing.
+std::string LanguageOf(const TextModel& model, const Prompt& prompt) {
+  for (const auto& [code, token] : model.speech_tokens.languages()) {
+    if (std::count(prompt.tokens.begin(), prompt.tokens.end(), token) > 0) return code;
+  }
+  return "";
+}
+
+// Adds what is said between one time and the next.
+class Segments {
+ public:
+  Segments(const TextModel& model, ordered_json& rows) : model_(model), rows_(rows) {}
+
+  absl::Status Add(const Prompt& window, const Continuation& made) {
+    const double begin = SecondsOf(window.sound.first);
+    std::vector<int64_t> words;
+    double start = 0;
+    const auto close = [&](double end) -> absl::Status {
+      if (words.empty()) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const std::string text, model_.tokenizer->Decode(words));
+      rows_.push_back({{"start", begin + start}, {"end", begin + end}, {"text", text}});
+      words.clear();
+      return absl::OkStatus();
+    };
+    for (const int64_t token : made.tokens) {
+      const int64_t time = token - model_.sampling.first_timestamp;
+      if (time < 0) {
+        const auto& ends = model_.sampling.ends;
+        if (std::count(ends.begin(), ends.end(), token) == 0) words.push_back(token);
+        continue;
+      }
+      const double seconds = static_cast<double>(time) * kSecondsPerTimestamp;
+      RETURN_IF_ERROR(close(seconds));
+      start = seconds;
+    }
+    return close(std::max(start, SecondsOf(window.sound.count)));
+  }
+
+ private:
+  const TextModel& model_;
+  ordered_json& rows_;
+};
+
+}  // namespace
+
+absl::Status ResolveSpeech(const TextTask& task, const GenerationConfig& config, TextModel& model) {
+  RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.decoder.encoder->speech));
+  ASSIGN_OR_RETURN(model.speech_tokens, SpeechTokens::Of(*model.tokenizer));
+  model.speech = task.speech;
+  SpeechTask& speech = model.speech;
+  if (speech.language.empty()) {
+    absl::string_view language = config.language;  // a code, or <|de|>
+    if (absl::ConsumePrefix(&language, "<|")) absl::ConsumeSuffix(&language, "|>");
+    speech.language = std::string(language);
+  }
+  const std::string job = task.speech_task.empty() ? config.task : task.speech_task;
+  speech.translates = job == "translate";
+  speech.timestamps |= config.timestamps.value_or(false);
+  SpeechTask some = speech;
+  if (some.language.empty() && model.speech_tokens.multilingual()) {
+    some.language = model.speech_tokens.languages().front().first;
+  }
+  ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, model.speech_tokens.Prefix(some));
+  if (speech.timestamps) {
+    model.sampling.first_timestamp = *model.speech_tokens.no_timestamps() + 1;
+    if (config.max_initial_timestamp) {
+      model.sampling.last_first_timestamp =
+          model.sampling.first_timestamp + *config.max_initial_timestamp;
+    }
+  }
+  // The start token and these have their positions, too.
+  const int64_t left = model.config.decoder.positions - 1 - static_cast<int64_t>(prefix.size());
+  if (left < 1) {
+    return absl::InvalidArgumentError("the model has no positions for a text");
+  }
+  model.new_tokens = std::min(model.new_tokens, left);
+  if (!task.sampling.tokens && !config.max_new_tokens) model.new_tokens = left;
+  model.sampling.max_tokens = model.new_tokens;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Prompt>> PromptsOfSound(const TextModel& model,
+                                                   const std::string& path) {
+  const DecoderConfig& decoder = model.config.decoder;
+  ASSIGN_OR_RETURN(const std::vector<SoundWindow> windows,
+                   CutSound(path, SpeechFramesOf(decoder) * kMelHop));
+  std::vector<int64_t> tokens = {decoder.start_token};
+  if (!model.finds_languages()) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, model.speech_tokens.Prefix(model.speech));
+    tokens.insert(tokens.end(), prefix.begin(), prefix.end());
+  }
+  std::vector<Prompt> prompts;
+  for (const SoundWindow& window : windows) {
+    Prompt& prompt = prompts.emplace_back();
+    prompt.tokens = tokens;
+    prompt.sound = window;
+  }
+  return prompts;
+}
+
+absl::Status FindLanguages(TextModel& model, int rows, std::vector<Prompt>& prompts) {
+  if (!model.finds_languages()) return absl::OkStatus();
+  std::map<std::string, std::vector<size_t>> sounds;  // [path] its windows, the first one first
+  for (size_t i = 0; i < prompts.size(); ++i) sounds[prompts[i].sound.path].push_back(i);
+  std::vector<const std::vector<size_t>*> left;
+  for (const auto& [path, windows] : sounds) left.push_back(&windows);
+  const auto& languages = model.speech_tokens.languages();
+  for (size_t begin = 0; begin < left.size(); begin += static_cast<size_t>(rows)) {
+    const size_t end = std::min(left.size(), begin + static_cast<size_t>(rows));
+    std::vector<RowTokens> pieces;
+    for (size_t i = begin; i < end; ++i) {
+      const int row = static_cast<int>(i - begin);
+      ASSIGN_OR_RETURN(const torch::Tensor source, model.sources->Get(left[i]->front()));
+      model.generator->Restart(row, source);
+      pieces.push_back({row, prompts[left[i]->front()].tokens});
+    }
+    ASSIGN_OR_RETURN(const std::vector<torch::Tensor> logits,
+                     model.generator->Append(pieces, /*more=*/true));
+    for (size_t i = begin; i < end; ++i) {
+      const float* const scores = logits[i - begin].const_data_ptr<float>();
+      const auto best = std::max_element(
+          languages.begin(), languages.end(),
+          [&](const auto& a, const auto& b) { return scores[a.second] < scores[b.second]; });
+      SpeechTask task = model.speech;
+      task.language = best->first;
+      ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, model.speech_tokens.Prefix(task));
+      for (const size_t window : *left[i]) {
+        std::vector<int64_t>& tokens = prompts[window].tokens;
+        tokens.insert(tokens.end(), prefix.begin(), prefix.end());
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ordered_json> RowOfSound(const TextModel& model,
+                                        const std::vector<WindowMade>& windows) {
+  ordered_json row, segments = ordered_json::array();
+  std::string text;
+  size_t tokens = 0;
+  bool ended = true;
+  Segments added(model, segments);
+  for (const auto& [window, made] : windows) {
+    if (model.speech.timestamps) {
+      RETURN_IF_ERROR(added.Add(window, made));
+    } else {
+      text += made.text;
+    }
+    tokens += made.tokens.size();
+    ended &= made.ended;
+  }
+  for (const auto& segment : segments) text += segment["text"].get<std::string>();
+  row["completion"] = text;
+  if (model.finds_languages()) row["language"] = LanguageOf(model, windows.front().first);
+  row["tokens"] = tokens;
+  row["stop"] = ended ? "end" : "length";
+  if (model.speech.timestamps) row["segments"] = segments;
+  return row;
+}
+
+}  // namespace spillway
