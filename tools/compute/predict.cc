@@ -1,6 +1,7 @@
 // spillway predict, once its flags are checked: a file of prompts answered in batches.
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,6 +11,7 @@
 #include "engine/data/text_pairs.h"
 #include "engine/data/text_rows.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/measures/text_measures.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -24,6 +26,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr const char* kUsualTargetKey = "completion";
+
 // Where neither a flag nor generation_config.json says one: the likeliest token.
 constexpr double kAnswerTemperature = 0;
 
@@ -33,17 +37,36 @@ struct PromptFile {
   uint64_t digest = 0;
 };
 
+std::string TargetKeyOf(const PredictTask& task) {
+  return task.target_key.empty() ? kUsualTargetKey : task.target_key;
+}
+
 // Of rows, as training reads them.
 absl::StatusOr<std::vector<PromptRecord>> ReadSources(const PredictTask& task) {
   PairKeys keys;
   if (!task.prompt_key.empty()) keys.source = task.prompt_key;
+  keys.target = TargetKeyOf(task);
   std::vector<PromptRecord> records;
   RETURN_IF_ERROR(
       ReadTextPairs(task.data, keys, /*needs_target=*/false, [&](const TextPairRow& pair) {
-        records.push_back({pair.source, nullptr, pair.line});
+        records.push_back({pair.source, nullptr, pair.line, pair.target});
         return absl::OkStatus();
       }));
   return records;
+}
+
+// Who asks for targets has them in every row.
+absl::Status CheckTargets(const PredictTask& task, const std::vector<PromptRecord>& records) {
+  if (task.target_key.empty()) return absl::OkStatus();
+  for (const PromptRecord& record : records) {
+    if (record.target) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        task.data, ":", record.line, ": there is no string at \"", task.target_key,
+        "\" (--target-key says where the texts are that answers are measured against; without it "
+        "those of rows that have a \"",
+        kUsualTargetKey, "\" are)"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextModel& model) {
@@ -52,8 +75,9 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   if (has_encoder && IsRowFile(task.data)) {
     ASSIGN_OR_RETURN(file.records, ReadSources(task));
   } else {
-    ASSIGN_OR_RETURN(file.records, ReadPrompts(task.data, task.prompt_key));
+    ASSIGN_OR_RETURN(file.records, ReadPrompts(task.data, task.prompt_key, TargetKeyOf(task)));
   }
+  RETURN_IF_ERROR(CheckTargets(task, file.records));
   Digest digest;
   int64_t cut = 0;
   for (PromptRecord& record : file.records) {
@@ -156,13 +180,33 @@ absl::Status AnswerAll(PredictRun& run) {
   return status;
 }
 
-void PrintPredicted(const PredictRun& run) {
+// Of all answers whose rows say what they should be, those of an earlier run included.
+TextMeasures MeasureAnswers(const PredictRun& run) {
+  TextMeasures measures;
+  for (size_t row = 0; row < run.file.records.size(); ++row) {
+    const std::optional<std::string>& target = run.file.records[row].target;
+    if (!target) continue;
+    const ordered_json answer = run.answers.Answer(static_cast<int64_t>(row));
+    const auto made = answer.find("completion");
+    const bool is_text = made != answer.end() && made->is_string();
+    measures.Add(CompareTexts(is_text ? made->get<std::string>() : "", *target));
+  }
+  return measures;
+}
+
+ordered_json MeasuresJson(const TextMeasures& measures) {
+  ordered_json json;
+  for (const QualityMeasure& one : measures.Values()) json[one.name] = one.value;
+  return json;
+}
+
+void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
   const Generator* const generator = run.model.generator.get();
   const uint64_t read =
       generator ? generator->stats().io.read_bytes + generator->kept_io().read_bytes : 0;
   const double rate = run.seconds > 0 ? static_cast<double>(run.tokens) / run.seconds : 0;
   if (run.task.as_json) {
-    const ordered_json json = {
+    ordered_json json = {
         {"out", run.task.out},
         {"rows", run.answers.size()},
         {"tokens", run.tokens},
@@ -173,6 +217,7 @@ void PrintPredicted(const PredictRun& run) {
          std::string(TierName(generator ? generator->kept_tier() : Tier::kDevice))},
         {"nvme_read_bytes", read},
         {"peak_rss_bytes", PeakResidentBytes()}};
+    if (measures.texts() > 0) json["measures"] = MeasuresJson(measures);
     std::printf("%s\n", json.dump().c_str());
     return;
   }
@@ -183,10 +228,18 @@ void PrintPredicted(const PredictRun& run) {
   }
   if (read > 0) absl::StrAppend(&text, "; ", FormatBytes(read), " read from NVMe");
   LogInfo(absl::StrCat(text, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));
+  if (measures.texts() == 0) return;
+  LogInfo(absl::StrCat("  measures   ", QualityText(measures.Values()), " (of the ",
+                       measures.texts(), " answers whose rows have a \"", TargetKeyOf(run.task),
+                       "\")"));
 }
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
+  if (model->config.decoder.classifier && !task.target_key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--target-key is for models that make texts, and ", task.model, " classifies them"));
+  }
   if (model->config.decoder.classifier) return ClassifyFile(task, *model);
   if (!task.text_keys.texts.empty()) {
     return absl::InvalidArgumentError(
@@ -204,8 +257,9 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
     return false;
   }
   RETURN_IF_ERROR(status);
+  const TextMeasures measures = MeasureAnswers(run);
   RETURN_IF_ERROR(answers->Finish());
-  PrintPredicted(run);
+  PrintPredicted(run, measures);
   return true;
 }
 
