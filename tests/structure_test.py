@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 FLOORS = [
     "io/base", "io",
     "swap/plan", "swap/device", "swap/store", "swap/mover", "swap/forecast",
-    "engine/base", "engine/numeric", "engine/machine", "engine/cuda", "engine/options", "engine/model",
+    "engine/base", "engine/numeric", "engine/measures", "engine/machine", "engine/cuda", "engine/options", "engine/model",
     "engine/families",
     "engine/plan", "engine/data", "engine/ranks", "engine/estimate", "engine/tuning", "engine/weights",
     "engine/adapters",

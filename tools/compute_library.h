@@ -63,7 +63,8 @@ struct GenerateTask : TextTask {
 
 struct PredictTask : TextTask {
   std::string data, out, prompt_key;
-  TextKeys text_keys;  // of texts that are classified
+  std::string target_key;  // of what answers should be; "": completion, where there is one
+  TextKeys text_keys;      // of texts that are classified
   int batch = 8;
 };
 

@@ -63,6 +63,10 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
   command->add_option("--prompt-key,--source-key", task.prompt_key,
                       "where a .jsonl has its prompts, of a model with an encoder also .csv and "
                       ".tsv (prompt; of one that hears the sounds' files: audio)");
+  command->add_option(
+      "--target-key", task.target_key,
+      "... and what the answers should be: measured against it (completion, of rows "
+      "that have one)");
   command->add_option("--text-keys", flags->text_keys,
                       "where rows have the texts that are classified, NAME[,NAME] (the usual)");
   command->add_option("--batch,--per_device_eval_batch_size", task.batch,

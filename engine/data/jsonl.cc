@@ -56,7 +56,8 @@ std::string TakeMessages(const nlohmann::json& given, JinjaValue* messages, bool
 }
 
 // Without `file:line`, which the caller puts before what is wrong.
-absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string& key) {
+absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string& key,
+                                      const std::string& target_key) {
   PromptRecord record;
   const auto wrong = [](const std::string& why) { return absl::InvalidArgumentError(why); };
   if (key.empty() && object.contains("messages")) {
@@ -85,6 +86,8 @@ absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string&
     return wrong(
         absl::StrCat("\"", name, "\" is a JSON ", object[name].type_name(), ", not a string"));
   }
+  const auto target = object.find(target_key);
+  if (target != object.end() && target->is_string()) record.target = target->get<std::string>();
   record.prompt = std::move(object[name].get_ref<std::string&>());
   return record;
 }
@@ -169,7 +172,8 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
 }
 
 absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
-                                                      const std::string& key) {
+                                                      const std::string& key,
+                                                      const std::string& target_key) {
   const bool objects = absl::EndsWith(path, ".jsonl");
   if (!objects && !key.empty()) {
     return absl::InvalidArgumentError(
@@ -189,7 +193,7 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
     if (objects) {
       ASSIGN_OR_RETURN(JsonDocument document,
                        ParseJsonlObject(line, path, number, "{\"prompt\": \"...\"}"));
-      auto found = PromptOf(document.value, key);
+      auto found = PromptOf(document.value, key, target_key);
       if (!found.ok()) return Annotate(found.status(), where);
       record = *std::move(found);
     } else {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,14 +44,17 @@ struct PromptRecord {
   std::string prompt;
   JinjaValue messages;  // null where it is a text
   int64_t line = 0;     // of its file
+  // What the answer should be, where the file says it.
+  std::optional<std::string> target = {};
 };
 
 // A file of prompts, in its order, at least one: .jsonl, of whose lines `key` ("": "prompt", or
-// "messages") is taken and the rest passed over, or any other file, a prompt a line. An answer at
-// the end of "messages" is left out, as a "completion" is. kInvalidArgument, "FILE:LINE: ...", for
-// prompts that are empty, and as of ParseJsonlRecord.
+// "messages") is taken, beside a prompt the string at `target_key`, and the rest passed over; or
+// any other file, a prompt a line. An answer at the end of "messages" is left out.
+// kInvalidArgument, "FILE:LINE: ...", for prompts that are empty, and as of ParseJsonlRecord.
 absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
-                                                      const std::string& key);
+                                                      const std::string& key,
+                                                      const std::string& target_key);
 
 // Cuts a file that comes in pieces into records. Lines of nothing but white space are
 // passed over. One thread.

@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<PairedSamples>> PairedSamples::Read(
                      EncodeWithin(tokenizer, pair.source, options.max_source_length,
                                   options.vocabulary, "--max-source-length", &cut_sources));
     ASSIGN_OR_RETURN(std::vector<int64_t> target,
-                     EncodeWithin(tokenizer, pair.target, max_target_length, options.vocabulary,
+                     EncodeWithin(tokenizer, *pair.target, max_target_length, options.vocabulary,
                                   "--max-target-length", &cut_targets));
     if (adds_end) target.push_back(options.end_token);
     std::vector<int64_t> row = {static_cast<int64_t>(source.size())};

@@ -43,9 +43,12 @@ absl::Status ReadTextPairs(const std::string& path, const PairKeys& keys, bool n
                     TextPairRow pair;
                     ASSIGN_OR_RETURN(pair.source, TextIn(row, keys.source, "--source-key", "read"));
                     pair.source.insert(0, keys.source_prefix);
-                    if (needs_target || Inside(row, keys.target) != nullptr) {
+                    if (needs_target) {
                       ASSIGN_OR_RETURN(pair.target,
                                        TextIn(row, keys.target, "--target-key", "learn"));
+                    } else if (const json* found = Inside(row, keys.target);
+                               found != nullptr && found->is_string()) {
+                      pair.target = found->get<std::string>();
                     }
                     pair.line = line;
                     return take(pair);

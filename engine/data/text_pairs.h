@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -18,13 +19,14 @@ struct PairKeys {
 
 struct TextPairRow {
   std::string source;  // with its prefix
-  std::string target;  // "" where there is none
+  std::optional<std::string> target;
   int64_t line = 0;
 };
 
 // Calls `take` for each row, as ReadRows (engine/data/text_rows.h); kInvalidArgument,
 // "FILE:LINE: ...", for rows without these keys, and for texts as of TextOf, too. `needs_target`: a
-// row without one is an error.
+// row without one is an error; otherwise what is there is taken if it is a string, even an empty
+// one.
 absl::Status ReadTextPairs(const std::string& path, const PairKeys& keys, bool needs_target,
                            const std::function<absl::Status(const TextPairRow&)>& take);
 

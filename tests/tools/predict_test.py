@@ -128,8 +128,11 @@ class PredictTest(PredictCase):
         self.assertEqual(asked[0]["completion"], rows[0]["completion"])
 
     def test_a_run_that_is_stopped_goes_on(self):
-        prompts = self.write("many.txt", "".join(f"prompt {i}\n" for i in range(200)))
+        prompts = self.write("many.jsonl", "".join(
+            json.dumps({"prompt": f"prompt {i}", "completion": f"answer {i}"}) + "\n"
+            for i in range(200)))
         expected = self.predict(data=prompts, tokens=50)
+        measures = self.about["measures"]
         out = self.path("again.jsonl")
         partial = out + ".partial"
         process = self.start(self.words("--batch", 4, data=prompts, out=out, tokens=50))
@@ -144,10 +147,31 @@ class PredictTest(PredictCase):
             file.truncate(os.path.getsize(partial) - 9)
         self.assert_run(run(*self.words("--seed", 5, data=prompts, out=out, tokens=50)), 2,
                         "its seed is 42, now 5", "remove the file")
-        result = run(*self.words("--batch", 7, data=prompts, out=out, tokens=50))
+        result = run(*self.words("--batch", 7, "--json", data=prompts, out=out, tokens=50))
         self.assert_run(result, 0, f"{kept - 1} of 200 answers are in")
+        self.assertEqual(json.loads(result.stdout)["measures"], measures, "of all answers")
         self.assertEqual(read_rows(out), expected)
         self.assertFalse(os.path.exists(partial))
+
+    def test_answers_are_measured_against_targets(self):
+        rows = self.predict()
+        self.assertNotIn("measures", self.about)
+        lines = [{"prompt": row["prompt"], "completion": row["completion"]} for row in rows]
+        data = self.write("same.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        self.assertEqual(self.predict(data=data), rows)
+        measures = self.about["measures"]
+        self.assertEqual(list(measures), ["bleu", "rouge1", "rouge2", "rougeL", "wer", "cer"])
+        self.assertEqual((measures["wer"], measures["cer"]), (0, 0))
+        # Rows without one are not measured, unless they are asked for.
+        del lines[0]["completion"]
+        lines[1]["completion"] += "more"
+        data = self.write("some.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        result = run(*self.words(data=data))
+        self.assert_run(result, 0, "measures   bleu", 'of the 4 answers whose rows have a "completion"')
+        self.predict(data=data)
+        self.assertGreater(self.about["measures"]["cer"], 0)
+        self.assert_run(run(*self.words("--target-key", "completion", data=data)), 2,
+                        "some.jsonl:1", "--target-key")
 
     def test_the_models_generation_config_is_the_default(self):
         plain = self.predict(tokens=20)

@@ -51,7 +51,7 @@ absl::Status AnswerFile::TakeUp(const std::string& content) {
             value.dump(), "): finish that run with its flags, or remove the file"));
       }
     } else if (line.is_object() && line.contains("row") && line["row"].is_number_unsigned() &&
-               line.contains("answer")) {
+               line.contains("answer") && line["answer"].is_object()) {
       answers_[line["row"].get<int64_t>()] = LineOf(line["answer"]);
     } else {
       return WrongBytesError(absl::StrCat(partial_path_, ", at byte ", at,

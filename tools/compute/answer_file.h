@@ -28,6 +28,10 @@ class AnswerFile {
 
   bool Has(int64_t row) const { return answers_.count(row) > 0; }
   size_t size() const { return answers_.size(); }
+  // REQUIRES: Has(row).
+  nlohmann::ordered_json Answer(int64_t row) const {
+    return nlohmann::ordered_json::parse(answers_.at(row));
+  }
 
   // Durable when it returns.
   absl::Status Add(int64_t row, const nlohmann::ordered_json& answer);

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 #include "engine/data/text_pairs.h"
 #include "engine/data/text_rows.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/measures/text_measures.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -28,6 +30,8 @@ namespace spillway {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr const char* kUsualTargetKey = "completion";
 
 // Where neither a flag nor generation_config.json says one: the likeliest token.
 constexpr double kAnswerTemperature = 0;
@@ -44,19 +48,39 @@ struct PromptFile {
   uint64_t digest = 0;
 };
 
+std::string TargetKeyOf(const PredictTask& task, const TextModel& model) {
+  if (!task.target_key.empty()) return task.target_key;
+  return model.config.decoder.hears() ? kAudioTextKey : kUsualTargetKey;
+}
+
 // Of rows, as training reads them.
 absl::StatusOr<std::vector<PromptRecord>> ReadSources(const PredictTask& task,
                                                       const TextModel& model) {
   PairKeys keys;
   if (model.config.decoder.hears()) keys = {kAudioKey, kAudioTextKey, ""};
   if (!task.prompt_key.empty()) keys.source = task.prompt_key;
+  keys.target = TargetKeyOf(task, model);
   std::vector<PromptRecord> records;
   RETURN_IF_ERROR(
       ReadTextPairs(task.data, keys, /*needs_target=*/false, [&](const TextPairRow& pair) {
-        records.push_back({pair.source, nullptr, pair.line});
+        records.push_back({pair.source, nullptr, pair.line, pair.target});
         return absl::OkStatus();
       }));
   return records;
+}
+
+// Who asks for targets has them in every row.
+absl::Status CheckTargets(const PredictTask& task, const std::vector<PromptRecord>& records) {
+  if (task.target_key.empty()) return absl::OkStatus();
+  for (const PromptRecord& record : records) {
+    if (record.target) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        task.data, ":", record.line, ": there is no string at \"", task.target_key,
+        "\" (--target-key says where the texts are that answers are measured against; without it "
+        "those of rows that have a \"",
+        kUsualTargetKey, "\" are)"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextModel& model) {
@@ -65,8 +89,10 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   if (has_encoder && IsRowFile(task.data)) {
     ASSIGN_OR_RETURN(file.records, ReadSources(task, model));
   } else {
-    ASSIGN_OR_RETURN(file.records, ReadPrompts(task.data, task.prompt_key));
+    ASSIGN_OR_RETURN(file.records,
+                     ReadPrompts(task.data, task.prompt_key, TargetKeyOf(task, model)));
   }
+  RETURN_IF_ERROR(CheckTargets(task, file.records));
   Digest digest;
   int64_t cut = 0;
   const auto add = [&](Prompt prompt) {
@@ -208,13 +234,33 @@ absl::Status AnswerAll(PredictRun& run) {
   return status;
 }
 
-void PrintPredicted(const PredictRun& run) {
+// Of all answers whose rows say what they should be, those of an earlier run included.
+TextMeasures MeasureAnswers(const PredictRun& run) {
+  TextMeasures measures;
+  for (size_t row = 0; row < run.file.records.size(); ++row) {
+    const std::optional<std::string>& target = run.file.records[row].target;
+    if (!target) continue;
+    const ordered_json answer = run.answers.Answer(static_cast<int64_t>(row));
+    const auto made = answer.find("completion");
+    const bool is_text = made != answer.end() && made->is_string();
+    measures.Add(CompareTexts(is_text ? made->get<std::string>() : "", *target));
+  }
+  return measures;
+}
+
+ordered_json MeasuresJson(const TextMeasures& measures) {
+  ordered_json json;
+  for (const QualityMeasure& one : measures.Values()) json[one.name] = one.value;
+  return json;
+}
+
+void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
   const Generator* const generator = run.model.generator.get();
   const uint64_t read =
       generator ? generator->stats().io.read_bytes + generator->kept_io().read_bytes : 0;
   const double rate = run.seconds > 0 ? static_cast<double>(run.tokens) / run.seconds : 0;
   if (run.task.as_json) {
-    const ordered_json json = {
+    ordered_json json = {
         {"out", run.task.out},
         {"rows", run.answers.size()},
         {"tokens", run.tokens},
@@ -225,6 +271,7 @@ void PrintPredicted(const PredictRun& run) {
          std::string(TierName(generator ? generator->kept_tier() : Tier::kDevice))},
         {"nvme_read_bytes", read},
         {"peak_rss_bytes", PeakResidentBytes()}};
+    if (measures.texts() > 0) json["measures"] = MeasuresJson(measures);
     std::printf("%s\n", json.dump().c_str());
     return;
   }
@@ -235,10 +282,18 @@ void PrintPredicted(const PredictRun& run) {
   }
   if (read > 0) absl::StrAppend(&text, "; ", FormatBytes(read), " read from NVMe");
   LogInfo(absl::StrCat(text, "; ", FormatBytes(PeakResidentBytes()), " resident at the peak"));
+  if (measures.texts() == 0) return;
+  LogInfo(absl::StrCat("  measures   ", QualityText(measures.Values()), " (of the ",
+                       measures.texts(), " answers whose rows have a \"",
+                       TargetKeyOf(run.task, run.model), "\")"));
 }
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
+  if (model->config.decoder.classifier && !task.target_key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--target-key is for models that make texts, and ", task.model, " classifies them"));
+  }
   if (model->config.decoder.classifier) return ClassifyFile(task, *model);
   if (!task.text_keys.texts.empty()) {
     return absl::InvalidArgumentError(
@@ -256,8 +311,9 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
     return false;
   }
   RETURN_IF_ERROR(status);
+  const TextMeasures measures = MeasureAnswers(run);
   RETURN_IF_ERROR(answers->Finish());
-  PrintPredicted(run);
+  PrintPredicted(run, measures);
   return true;
 }
 

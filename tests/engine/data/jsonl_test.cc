@@ -78,12 +78,13 @@ absl::StatusOr<std::vector<std::string>> PromptsOf(const std::string& name,
                                                    const std::string& key = "") {
   const std::string path = testing::TempDir() + name;
   WriteFile(path, content);
-  const auto prompts = ReadPrompts(path, key);
+  const auto prompts = ReadPrompts(path, key, "completion");
   if (!prompts.ok()) return prompts.status();
   std::vector<std::string> lines;
   for (const PromptRecord& record : *prompts) {
     lines.push_back(std::to_string(record.line) + " " +
-                    (record.messages.is_null() ? record.prompt : record.messages.dump()));
+                    (record.messages.is_null() ? record.prompt : record.messages.dump()) +
+                    (record.target ? " -> " + *record.target : ""));
   }
   return lines;
 }
@@ -97,6 +98,7 @@ TEST(Prompts, AreLinesOfATextOrKeysOfObjects) {
   EXPECT_EQ(
       *PromptsOf("p.jsonl", "{\"prompt\": \"a\\nb\", \"completion\": 3}\n\n{\"prompt\":\"c\"}\n"),
       (Lines{"1 a\nb", "3 c"}));
+  EXPECT_EQ(*PromptsOf("p.jsonl", R"({"prompt": "a", "completion": "b"})"), (Lines{"1 a -> b"}));
   EXPECT_EQ(*PromptsOf("p.jsonl", R"({"q": "a", "prompt": "b", "messages": []})", "q"),
             (Lines{"1 a"}));
   const std::string user = R"({"role":"user","content":"a"})";

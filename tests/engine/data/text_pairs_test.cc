@@ -24,7 +24,8 @@ class TextPairsTest : public testing::Test {
                     bool needs_target = true) {
     found_.clear();
     return ReadTextPairs(Write(name, content), keys, needs_target, [&](const TextPairRow& pair) {
-      found_.push_back(absl::StrCat(pair.line, " ", pair.source, " -> ", pair.target));
+      found_.push_back(
+          absl::StrCat(pair.line, " ", pair.source, " -> ", pair.target.value_or("none")));
       return absl::OkStatus();
     });
   }
@@ -51,8 +52,11 @@ TEST_F(TextPairsTest, NamesReachInsideObjects) {
 }
 
 TEST_F(TextPairsTest, AnswersNeedNoTargets) {
-  ASSERT_TRUE(Read("a.jsonl", R"({"prompt": "a"})", {}, /*needs_target=*/false).ok());
-  EXPECT_THAT(found_, ElementsAre("1 a -> "));
+  const char* const rows =
+      "{\"prompt\": \"a\"}\n{\"prompt\": \"b\", \"completion\": \"\"}\n"
+      "{\"prompt\": \"c\", \"completion\": 3}\n{\"prompt\": \"d\", \"completion\": \"e\"}";
+  ASSERT_TRUE(Read("a.jsonl", rows, {}, /*needs_target=*/false).ok());
+  EXPECT_THAT(found_, ElementsAre("1 a -> none", "2 b -> ", "3 c -> none", "4 d -> e"));
 }
 
 TEST_F(TextPairsTest, WhatIsWrongIsNamed) {
