@@ -155,6 +155,7 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   loss_scale_ = loss_scale;
   label_count_ = 0;
   RETURN_IF_ERROR(ClearLoss());
+  data_->BeginStep(step);
   // Rank r takes the r-th equal run of the global batch.
   const int64_t own = options_.micro_batch * options_.accumulate;
   const std::vector<int64_t> all =
