@@ -60,7 +60,8 @@ struct GenerateTask : TextTask {
 
 struct PredictTask : TextTask {
   std::string data, out, prompt_key;
-  TextKeys text_keys;  // of texts that are classified
+  std::vector<std::string> files;  // all of --data, of which `data` is the first
+  TextKeys text_keys;              // of texts that are classified
   int batch = 8;
 };
 

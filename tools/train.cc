@@ -65,7 +65,9 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
       name_of("--data"), f.data,
       "text (.txt), .jsonl (text; prompt and completion; messages) or tokens (.bin, "
       ".npy), for a classifier .jsonl, .csv or .tsv (texts and a label), for an encoder with a "
-      "decoder the same of pairs; several follow one another");
+      "decoder the same of pairs, for pictures CIFAR's .bin or a folder of a folder a class; "
+      "several "
+      "follow one another");
   text("--text-keys", f.text_keys,
        "where rows have the texts that are classified, NAME[,NAME] (the usual names: text, "
        "sentence, sentence1 and sentence2, ...)");
@@ -78,6 +80,11 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--max-source-length", f.max_source_length,
        "tokens a source has at most; a longer one loses its end (1024)");
   text("--max-target-length", f.max_target_length, "the same of targets (128)");
+  text("--augment", f.augment,
+       "how pictures are changed at random while training: none, or crop-flip (the default of "
+       "CIFAR's)");
+  text("--picture-size", f.picture_size,
+       "points a side of what a model reads of them (preprocessor_config.json's; CIFAR's 32)");
   text("--output", f.output, "directory for metrics, commits and the model");
   text("--config", f.config, "DeepSpeed JSON file; flags win over it");
   text("--tokenizer", f.tokenizer, "model, chars, bytes, or a directory");

@@ -16,6 +16,7 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
+constexpr int64_t kMostPictureSide = 4096;
 
 // The groups of settings in their order, and those of them that say what is trained and where.
 class RunSettings : SettingPicker {
@@ -72,6 +73,12 @@ void RunSettings::ResolveInputs() {
   pairs.keys.source_prefix = String("source-prefix", flags_.source_prefix, "");
   pairs.max_source_length = Integer("max-source-length", flags_.max_source_length, {}, 0, 1, kMost);
   pairs.max_target_length = Integer("max-target-length", flags_.max_target_length, {}, 0, 1, kMost);
+  if (flags_.augment) {
+    config_.pictures.augment =
+        Choice<Augment>("augment", flags_.augment, {}, Augment::kNone,
+                        {{"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
+  }
+  config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
   config_.eval_data = flags_.eval_data;
   Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
   config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);

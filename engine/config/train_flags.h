@@ -14,6 +14,7 @@ struct TrainFlags {
   std::vector<std::string> data, eval_data;
   Text text_keys, label_key;
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
+  Text augment, picture_size;
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
   Text dtype, compute, optimizer, moments, master, lr, betas, eps, weight_decay, decay, momentum,
       clip, warmup, schedule, freeze, train_only, base_dtype;

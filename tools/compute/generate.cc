@@ -52,6 +52,10 @@ absl::StatusOr<Sample> ContinueOne(const GenerateTask& task, const Prompt& promp
 
 absl::Status Generate(const GenerateTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kTemperature));
+  if (model->config.resnet) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        task.model, " classifies pictures and makes no text: spillway predict labels them"));
+  }
   int64_t cut = 0;
   const auto prompt = EncodePrompt(task, *model, task.prompt,
                                    task.chat ? UserMessage(task.prompt) : JinjaValue(), &cut);
