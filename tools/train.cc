@@ -81,8 +81,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "tokens a source has at most; a longer one loses its end (1024)");
   text("--max-target-length", f.max_target_length, "the same of targets (128)");
   text("--augment", f.augment,
-       "how pictures are changed at random while training: none, or crop-flip (the default of "
-       "CIFAR's)");
+       "how pictures are changed at random while training: none, crop-flip, or auto (crop-flip of "
+       "CIFAR's, none of others)");
   text("--picture-size", f.picture_size,
        "points a side of what a model reads of them (preprocessor_config.json's; CIFAR's 32)");
   text("--output", f.output, "directory for metrics, commits and the model");

@@ -73,11 +73,9 @@ void RunSettings::ResolveInputs() {
   pairs.keys.source_prefix = String("source-prefix", flags_.source_prefix, "");
   pairs.max_source_length = Integer("max-source-length", flags_.max_source_length, {}, 0, 1, kMost);
   pairs.max_target_length = Integer("max-target-length", flags_.max_target_length, {}, 0, 1, kMost);
-  if (flags_.augment) {
-    config_.pictures.augment =
-        Choice<Augment>("augment", flags_.augment, {}, Augment::kNone,
-                        {{"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
-  }
+  config_.pictures.augment = Choice<std::optional<Augment>>(
+      "augment", flags_.augment, {}, std::nullopt,
+      {{"auto", std::nullopt}, {"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
   config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
   config_.eval_data = flags_.eval_data;
   Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");

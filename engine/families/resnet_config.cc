@@ -9,8 +9,8 @@ namespace {
 using nlohmann::json;
 
 constexpr int64_t kMostChannels = 1 << 16;
-constexpr int64_t kMostStages = 64;
-constexpr int64_t kMostStageLayers = 4096;
+constexpr int64_t kMostStages = 16;
+constexpr int64_t kMostStageLayers = 512;
 constexpr int64_t kBottleneckReduction = 4;
 constexpr char kEmbedder[] = "resnet.embedder.embedder";
 

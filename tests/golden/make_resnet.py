@@ -59,7 +59,7 @@ def build(config):
 
 def train(config):
     model = build(config)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3)
     losses = []
     for step in range(STEPS):
         optimizer.zero_grad()

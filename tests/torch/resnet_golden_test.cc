@@ -99,7 +99,7 @@ class ResNetGolden : public testing::TestWithParam<std::string> {
     options.micro_batch = 4;
     options.accumulate = 2;
     options.optimizer.kind = OptimizerSpec::Kind::kSgd;
-    options.optimizer.learning_rate = 0.05;
+    options.optimizer.learning_rate = 0.02;
     options.optimizer.momentum = 0.9;
     options.optimizer.weight_decay = 1e-3;
     options.schedule.kind = ScheduleSpec::Kind::kConstant;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -67,11 +68,13 @@ absl::StatusOr<bool> LabelPictures(const PredictTask& task, const ResNetConfig& 
     }
     ASSIGN_OR_RETURN(const std::vector<torch::Tensor> scores, pass.Run(batches));
     const torch::Tensor all = torch::cat(scores);
+    std::vector<std::pair<int64_t, ordered_json>> rows;
     for (size_t i = first; i < end; ++i) {
-      RETURN_IF_ERROR(answers.Add(
-          left[i], PictureRow(pictures.name(left[i]), all[static_cast<int64_t>(i - first)],
-                              config.classifier)));
+      rows.emplace_back(left[i],
+                        PictureRow(pictures.name(left[i]), all[static_cast<int64_t>(i - first)],
+                                   config.classifier));
     }
+    RETURN_IF_ERROR(answers.AddAll(rows));
     progress.Update(static_cast<int64_t>(answers.size()));
   }
   return true;

@@ -22,7 +22,7 @@ std::string BytesOf(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::string Refusal(const std::string& path) {
+std::string PictureRefusal(const std::string& path) {
   const auto size = ReadPictureSize(path);
   const auto picture = ReadPicture(path);
   EXPECT_EQ(picture.status().code(), absl::StatusCode::kInvalidArgument) << picture.status();
@@ -57,29 +57,31 @@ TEST(Picture, WhatIsNoneIsNamedWithTheRemedy) {
     std::ofstream(dir / name, std::ios::binary) << bytes;
     return std::string(dir / name);
   };
-  EXPECT_THAT(Refusal(kPictureFolder + "cmyk.jpg"), HasSubstr("CMYK: save it as an RGB"));
-  EXPECT_THAT(Refusal(kPictureFolder + "deep.png"), HasSubstr("16 bits a channel"));
-  EXPECT_THAT(Refusal(write("empty.jpg", "")), HasSubstr("it is empty"));
-  EXPECT_THAT(Refusal(write("text.png", "once upon a time")),
+  EXPECT_THAT(PictureRefusal(kPictureFolder + "cmyk.jpg"), HasSubstr("CMYK: save it as an RGB"));
+  EXPECT_THAT(PictureRefusal(kPictureFolder + "deep.png"), HasSubstr("16 bits a channel"));
+  EXPECT_THAT(PictureRefusal(write("empty.jpg", "")), HasSubstr("it is empty"));
+  EXPECT_THAT(PictureRefusal(write("text.png", "once upon a time")),
               HasSubstr("neither a JPEG nor a PNG"));
   for (const char* name : {"colours.jpg", "progressive.jpg", "colours.png", "palette.png"}) {
     const std::string whole = BytesOf(kPictureFolder + name);
     for (const size_t part : {whole.size() / 6, whole.size() / 2, whole.size() - 20}) {
       SCOPED_TRACE(part);
-      const std::string text = Refusal(write(std::string("cut-") + name, whole.substr(0, part)));
+      const std::string text =
+          PictureRefusal(write(std::string("cut-") + name, whole.substr(0, part)));
       EXPECT_THAT(text, HasSubstr("cut short: fetch it again"));
     }
   }
   // A wrong byte of a PNG is found by its checksum.
   std::string damaged = BytesOf(kPictureFolder + "colours.png");
   damaged[damaged.size() / 2] ^= 1;
-  EXPECT_THAT(Refusal(write("damaged.png", damaged)), HasSubstr("no picture that can be read"));
+  EXPECT_THAT(PictureRefusal(write("damaged.png", damaged)),
+              HasSubstr("no picture that can be read"));
   // One of 60000 x 60000 points, by its header.
   std::string huge = BytesOf(kPictureFolder + "colours.jpg");
   const size_t frame = huge.find("\xff\xc0");
   ASSERT_NE(frame, std::string::npos);
   for (size_t i = 5; i < 9; ++i) huge[frame + i] = '\xea';
-  EXPECT_THAT(Refusal(write("huge.jpg", huge)), HasSubstr("scale it down"));
+  EXPECT_THAT(PictureRefusal(write("huge.jpg", huge)), HasSubstr("scale it down"));
   EXPECT_EQ(ReadPicture(dir / "none.jpg").status().code(), absl::StatusCode::kNotFound);
 }
 
