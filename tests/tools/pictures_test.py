@@ -70,11 +70,12 @@ class PicturesTest(CliTest):
         return rows
 
     def test_cifar_trains_a_model_that_labels(self):
-        result = self.learn(data=self.path("cifar"), eval_data=self.path("cifar"), steps=40)
-        self.assert_run(result, 0, "80 pictures, read as 32 x 32; augment crop-flip",
+        result = self.learn(data=self.path("cifar"), eval_data=self.path("cifar"), steps=60,
+                            lr=0.02, augment="none")
+        self.assert_run(result, 0, "80 pictures, read as 32 x 32; augment none",
                         "40 pictures, held out", "accuracy")
         evaluation = read_rows(self.path("out/eval.jsonl"))[-1]
-        self.assertGreater(evaluation["accuracy"], 0.6)
+        self.assertGreater(evaluation["accuracy"], 0.7)
         self.assertEqual(evaluation["tokens"], 40)
 
         config = read_json(self.output, "model/config.json")
@@ -103,7 +104,7 @@ class PicturesTest(CliTest):
         begin, end = header_of(self.path("second/model/model.safetensors"))[
             NORM + "num_batches_tracked"]["data_offsets"]
         at = 8 + struct.unpack("<Q", raw[:8])[0]
-        self.assertEqual(struct.unpack("<q", raw[at + begin:at + end])[0], 2 * 41)
+        self.assertEqual(struct.unpack("<q", raw[at + begin:at + end])[0], 2 * 61)
 
     def begin_second(self):
         for name in os.listdir(self.swap):
@@ -111,7 +112,7 @@ class PicturesTest(CliTest):
 
     def test_the_same_bits_in_memory_on_nvme_and_after_a_stop(self):
         whole = {"commit_every": 3, "steps": 16, "eval_data": self.held_out}
-        self.assert_run(self.learn(swap=None, offload="none", **whole), 0)
+        self.assert_run(self.learn(swap=None, offload="none", **whole), 0, "augment crop-flip")
         expected = self.outcome()
         self.begin_afresh()
         words = self.flags(seq_len=None, dtype="fp32", micro_batch=8, accumulate=2, optimizer="sgd",

@@ -157,7 +157,9 @@ TEST_P(ResNetGolden, TwentyStepsLoseRememberAndAnswerWhatPyTorchsDo) {
     EXPECT_NEAR(GoldenProjection(values), expected[1], 1e-5 * norm + 1e-6);
     const bool counts = name.ends_with("num_batches_tracked");
     EXPECT_EQ(tensor->dtype, counts ? "I64" : "F32");
-    if (counts) EXPECT_EQ(values.item<float>(), 40);
+    if (counts) {
+      EXPECT_EQ(values.item<float>(), 40);
+    }
   }
 
   const auto compute = *OpenCompute({});

@@ -82,7 +82,7 @@ TEST(PictureProcessor, WhatMakesNoSenseIsNamedWithItsLine) {
   const auto objection = [](const nlohmann::json& keys) {
     return std::string(Parse(keys).status().message());
   };
-  EXPECT_THAT(objection({{"size", {{"shortest_edge", 0}}}}), HasSubstr("config.json:3: size"));
+  EXPECT_THAT(objection({{"size", {{"shortest_edge", 0}}}}), HasSubstr("config.json:2: size"));
   EXPECT_THAT(objection({{"size", "large"}}), HasSubstr("expected {\"shortest_edge\""));
   EXPECT_THAT(objection({{"resample", 1}}), HasSubstr("bicubic"));
   EXPECT_THAT(objection({{"image_mean", {0.5, 0.5}}}), HasSubstr("1 or 3 numbers"));

@@ -27,7 +27,9 @@ std::string PictureRefusal(const std::string& path) {
   const auto picture = ReadPicture(path);
   EXPECT_EQ(picture.status().code(), absl::StatusCode::kInvalidArgument) << picture.status();
   EXPECT_THAT(std::string(picture.status().message()), HasSubstr(path));
-  if (!size.ok()) EXPECT_EQ(size.status(), picture.status());
+  if (!size.ok()) {
+    EXPECT_EQ(size.status(), picture.status());
+  }
   return std::string(picture.status().message());
 }
 
