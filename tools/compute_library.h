@@ -63,8 +63,9 @@ struct GenerateTask : TextTask {
 
 struct PredictTask : TextTask {
   std::string data, out, prompt_key;
-  std::string target_key;  // of what answers should be; "": completion, where there is one
-  TextKeys text_keys;      // of texts that are classified
+  std::string target_key;          // of what answers should be; "": completion, where there is one
+  std::vector<std::string> files;  // all of --data, of which `data` is the first
+  TextKeys text_keys;              // of texts that are classified
   int batch = 8;
 };
 

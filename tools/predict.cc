@@ -32,6 +32,7 @@ absl::StatusOr<PredictTask> ReadPredictTask(const PredictFlags& flags) {
   if (!flags.text_keys.empty()) {
     ASSIGN_OR_RETURN(task.text_keys.texts, ParseTextKeys("--text-keys", flags.text_keys));
   }
+  task.data = task.files.front();
   if (task.out == task.data) {
     return absl::InvalidArgumentError("--out is --data: give it another name");
   }
@@ -54,9 +55,10 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
   auto flags = std::make_shared<PredictFlags>();
   PredictTask& task = flags->task;
   command
-      ->add_option("--data", task.data,
-                   "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"; texts to "
-                   "be classified: .jsonl, .csv, .tsv")
+      ->add_option(
+          "--data", task.files,
+          "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"; texts to "
+          "be classified: .jsonl, .csv, .tsv; pictures: .jpg, .png, folders of them, CIFAR's .bin")
       ->required();
   command->add_option("--out", task.out, "FILE.jsonl, a row a prompt, in the prompts' order")
       ->required();

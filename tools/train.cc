@@ -65,7 +65,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
       name_of("--data"), f.data,
       "text (.txt), .jsonl (text; prompt and completion; messages) or tokens (.bin, "
       ".npy), for a classifier .jsonl, .csv or .tsv (texts and a label), for an encoder with a "
-      "decoder the same of pairs, or of sounds and their texts; several follow one another");
+      "decoder the same of pairs, or of sounds and their texts, for pictures CIFAR's .bin or a "
+      "folder of a folder a class; several follow one another");
   text("--text-keys", f.text_keys,
        "where rows have the texts that are classified, NAME[,NAME] (the usual names: text, "
        "sentence, sentence1 and sentence2, ...)");
@@ -83,6 +84,11 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--language", f.language, "what is spoken in the sounds, as de or german");
   text("--transcribe-task", f.transcribe_task,
        "transcribe: the text is in that language (default); translate: in English");
+  text("--augment", f.augment,
+       "how pictures are changed at random while training: none, crop-flip, or auto (crop-flip of "
+       "CIFAR's, none of others)");
+  text("--picture-size", f.picture_size,
+       "points a side of what a model reads of them (preprocessor_config.json's; CIFAR's 32)");
   text("--output", f.output, "directory for metrics, commits and the model");
   text("--config", f.config, "DeepSpeed JSON file; flags win over it");
   text("--tokenizer", f.tokenizer, "model, chars, bytes, or a directory");

@@ -9,6 +9,7 @@
 
 #include "engine/adapters/adapter_choice.h"
 #include "engine/data/labelled_text.h"
+#include "engine/data/picture_augmentation.h"
 #include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
 #include "engine/options/sample_layout.h"
@@ -37,6 +38,13 @@ struct PairChoice {
   bool given = false;  // any of it
 };
 
+// Of models that classify pictures.
+struct PictureChoice {
+  std::optional<Augment> augment;  // none: as the data are
+  int64_t side = 0;                // of what the model reads; 0: as its directory or the data say
+  bool given() const { return augment.has_value() || side > 0; }
+};
+
 struct RunConfig {
   TrainOptions train;
   IoGiven io_given;
@@ -52,6 +60,7 @@ struct RunConfig {
   PairChoice pairs;
   SpeechTask speech;
   bool speech_given = false;
+  PictureChoice pictures;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

@@ -16,6 +16,7 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kMost = int64_t{1} << 31;
+constexpr int64_t kMostPictureSide = 4096;
 
 // The groups of settings in their order, and those of them that say what is trained and where.
 class RunSettings : SettingPicker {
@@ -78,6 +79,10 @@ void RunSettings::ResolveInputs() {
   config_.speech.language = String("language", flags_.language, "");
   config_.speech.translates = Choice<bool>("transcribe-task", flags_.transcribe_task, {}, false,
                                            {{"transcribe", false}, {"translate", true}});
+  config_.pictures.augment = Choice<std::optional<Augment>>(
+      "augment", flags_.augment, {}, std::nullopt,
+      {{"auto", std::nullopt}, {"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
+  config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
   config_.eval_data = flags_.eval_data;
   Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
   config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);

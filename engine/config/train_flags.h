@@ -15,6 +15,7 @@ struct TrainFlags {
   Text text_keys, label_key;
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
   Text language, transcribe_task;
+  Text augment, picture_size;
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
   Text dtype, compute, optimizer, moments, master, lr, betas, eps, weight_decay, decay, momentum,
       clip, warmup, schedule, freeze, train_only, base_dtype;

@@ -164,6 +164,8 @@ const std::vector<FlagAlias>& TrainerFlagAliases() {
       {"--tokenizer_name", "--tokenizer"},
       {"--train_file", "--data"},
       {"--validation_file", "--eval-data"},
+      {"--train_dir", "--data"},
+      {"--validation_dir", "--eval-data"},
       {"--text_column_names", "--text-keys"},
       {"--label_column_name", "--label-key"},
       {"--output_dir", "--output"},

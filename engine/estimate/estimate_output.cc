@@ -264,12 +264,13 @@ std::string EstimateText(const Estimate& e) {
   for (const std::string& note : shape.notes) line("  note      " + note);
   const std::string dtype(DTypeName(in.options.dtype));
   line(absl::StrCat(
-      in.step.micro_batch, " x ", in.step.seq_len, " tokens, ", in.step.accumulate, " micro-batch",
-      in.step.accumulate == 1 ? "" : "es", " a step",
+      in.step.micro_batch,
+      shape.vocabulary > 0 ? absl::StrCat(" x ", in.step.seq_len, " tokens, ") : " pictures, ",
+      in.step.accumulate, " micro-batch", in.step.accumulate == 1 ? "" : "es", " a step",
       in.options.ranks > 1 ? absl::StrCat(" on each of ", in.options.ranks, " ranks") : "",
       ". Activations of ", dtype,
       in.measured ? " are from a dry run, of the others" : " and the others are",
-      " from a formula."));
+      shape.vocabulary > 0 ? " from a formula." : " scaled from it."));
   line(absl::StrCat(in.options.ranks > 1
                         ? absl::StrCat("What one rank has, ", ShardText(in.options), ",")
                         : "All of it",

@@ -16,6 +16,7 @@ namespace {
 using nlohmann::json;
 
 struct Family {
+  // Null of a model of another kind, which has one of its own.
   void (*read)(ConfigReader& reader, DecoderConfig& config);
   // The first is what is exported; the others have the same tensors, or all but the head.
   std::vector<const char*> architectures;
@@ -35,6 +36,7 @@ struct Family {
   bool repeats = false;
   // Tensors that a file may have where they are zero.
   std::vector<std::string> zeros = {};
+  void (*read_other)(ConfigReader& reader, ModelConfig& config) = nullptr;
 };
 
 Family BartLike(const char* architecture, const char* without_head) {
@@ -47,6 +49,10 @@ Family BartLike(const char* architecture, const char* without_head) {
                       {"decoder.embed_tokens.weight", "model.shared.weight"}},
           .repeats = true,
           .zeros = {"final_logits_bias"}};
+}
+
+void ReadResNetModel(ConfigReader& reader, ModelConfig& config) {
+  ReadResNet(reader, config.resnet.emplace());
 }
 
 const std::map<std::string, Family>& Families() {
@@ -112,13 +118,19 @@ const std::map<std::string, Family>& Families() {
         true,
         {"vocab_transform.", "vocab_layer_norm.", "vocab_projector."},
         {"classifier.", "pre_classifier."}}},
+      {"resnet",
+       {.read = nullptr,
+        .architectures = {"ResNetForImageClassification", "ResNetModel"},
+        .base_prefix = "resnet.",
+        .new_head = {"classifier."},
+        .read_other = ReadResNetModel}},
   };
   return families;
 }
 
 void CheckArchitecture(ConfigReader& reader, const Family& family) {
   const json* found = reader.Find({"architectures"});
-  if (found == nullptr && !family.new_head.empty()) {
+  if (found == nullptr && !family.other_heads.empty()) {
     // What an encoder is for is said nowhere else.
     reader.Unsupported("", absl::StrCat("there are no architectures, which say what the model is "
                                         "for; supported architectures: \"",
@@ -168,13 +180,17 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
   ModelConfig config;
   config.decoder.model_type = family->first;
   CheckArchitecture(reader, family->second);
-  family->second.read(reader, config.decoder);
+  if (family->second.read_other != nullptr) {
+    family->second.read_other(reader, config);
+  } else {
+    family->second.read(reader, config.decoder);
+  }
   if (!family->second.trained) {
     reader.Unsupported("model_type", absl::StrCat("model_type is \"", family->first,
                                                   "\": this family can be estimated, not trained"));
   }
   RETURN_IF_ERROR(reader.status());
-  config.shape = ShapeOf(config.decoder);
+  config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.decoder);
   const absl::Status laid_out = LayOutParameters(config.shape.model);
   if (!laid_out.ok()) {
     return absl::InvalidArgumentError(absl::StrCat(document.file, ": ", laid_out.message()));
@@ -183,6 +199,11 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
   config.warnings = reader.Warnings();
   config.unsupported = reader.unsupported();
   return config;
+}
+
+const ClassifierConfig* ModelConfig::classifier() const {
+  if (resnet) return &resnet->classifier;
+  return decoder.classifier ? &*decoder.classifier : nullptr;
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir) {
@@ -204,8 +225,21 @@ PackedFormat QuantisedAs(const json& config) {
   return is("bnb_4bit_use_double_quant", true) ? PackedFormat::kNf4Nested : PackedFormat::kNf4;
 }
 
+namespace {
+
+void AddBuffers(const ResNetConfig& config, TensorNames& names) {
+  for (const ResNetUnit& unit : UnitsOf(config)) {
+    for (const ResNetTensor& buffer : BuffersOf(unit)) {
+      names.shapes[buffer.name] = {buffer.shape.begin(), buffer.shape.end()};
+      if (buffer.shape.empty()) names.whole.insert(buffer.name);
+    }
+  }
+}
+
+}  // namespace
+
 TensorNames TensorNamesOf(const ModelConfig& config) {
-  const Family& family = Families().at(config.decoder.model_type);
+  const Family& family = Families().at(config.shape.model_type);
   TensorNames names;
   for (const UnitDescription& unit : config.shape.model.units) {
     for (const ParameterDescription& parameter : unit.parameters) {
@@ -213,6 +247,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
       if (parameter.linear != LinearWeight::kNone) names.linear[parameter.name] = parameter.linear;
     }
   }
+  if (config.resnet) AddBuffers(*config.resnet, names);
   names.base_prefix = family.base_prefix;
   names.ignored.assign(family.ignored.begin(), family.ignored.end());
   names.other_heads.assign(family.other_heads.begin(), family.other_heads.end());
@@ -236,10 +271,11 @@ json ExportedConfig(const ModelConfig& config, DType dtype) {
     }
   }
   out["architectures"] =
-      json::array({Families().at(config.decoder.model_type).architectures.front()});
+      json::array({Families().at(config.shape.model_type).architectures.front()});
   out.erase("quantization_config");  // what is exported is not
-  const auto& classifier = config.decoder.classifier;
-  if (classifier && classifier->problem) out["problem_type"] = ProblemName(*classifier->problem);
+  const ClassifierConfig* const classifier = config.classifier();
+  if (classifier != nullptr && classifier->problem)
+    out["problem_type"] = ProblemName(*classifier->problem);
   const char* name = dtype == DType::kFloat32    ? "float32"
                      : dtype == DType::kBFloat16 ? "bfloat16"
                                                  : "float16";

@@ -4,12 +4,14 @@
 // architecture is called, and how names of tensors in files may differ.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/base/strict_json.h"
 #include "engine/families/decoder_config.h"
+#include "engine/families/resnet_config.h"
 #include "engine/model/tensor_names.h"
 #include "engine/numeric/dtype.h"
 #include "nlohmann/json.hpp"
@@ -17,6 +19,8 @@
 namespace spillway {
 
 struct ModelConfig {
+  // What the model is: one of the kinds below that is there, otherwise the decoder.
+  std::optional<ResNetConfig> resnet;
   DecoderConfig decoder;
   ModelShape shape;
   // The file as it was read: an export keeps what the user wrote.
@@ -25,6 +29,9 @@ struct ModelConfig {
   std::vector<std::string> warnings;
   // What the model has and this build can't compute, "FILE:LINE: ...".
   std::vector<std::string> unsupported;
+
+  // Of a model that gives labels; null: it does not.
+  const ClassifierConfig* classifier() const;
 };
 
 // "gpt2, llama, ...", those that can be trained.

@@ -19,6 +19,7 @@ nlohmann::json ToJson(const std::vector<StateBuffer>& buffers) {
     nlohmann::json bits = nlohmann::json::array();
     for (float value : buffer.values) bits.push_back(std::bit_cast<uint32_t>(value));
     list.push_back({{"name", buffer.name}, {"shape", buffer.shape}, {"bits", std::move(bits)}});
+    if (buffer.whole) list.back()["whole"] = true;
   }
   return list;
 }
@@ -50,6 +51,7 @@ absl::StatusOr<std::vector<StateBuffer>> StateBuffersFromJson(const nlohmann::js
         }
         buffer.values.push_back(std::bit_cast<float>(value.get<uint32_t>()));
       }
+      buffer.whole = one.value("whole", false);
     }
   } catch (const nlohmann::json::exception& error) {
     return broken(error.what());

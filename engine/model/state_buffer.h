@@ -15,6 +15,7 @@ struct StateBuffer {
   std::string name;            // of no parameter's and no other buffer's
   std::vector<int64_t> shape;  // empty: a scalar
   std::vector<float> values;   // row-major
+  bool whole = false;          // whole numbers, which files have as int64
 
   friend bool operator==(const StateBuffer&, const StateBuffer&) = default;
 };

@@ -12,8 +12,10 @@
 namespace spillway {
 
 struct TensorNames {
-  // Every parameter, by the name that a whole model's file has, with its shape.
+  // Every parameter and buffer, by the name that a whole model's file has, with its shape.
   std::map<std::string, std::vector<uint64_t>> shapes;
+  // Of those, what holds whole numbers, as int64.
+  std::set<std::string> whole;
   // Of those that a layer multiplies by, how.
   std::map<std::string, LinearWeight> linear;
   // What files of the model without its head leave out at the start of the names; "": nothing.

@@ -40,6 +40,14 @@ class CommittedWeights : public WeightSource {
   }
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
+    for (const StateBuffer& buffer : run_.state.buffers) {
+      if (buffer.name != name) continue;
+      if (first > buffer.values.size() || count > buffer.values.size() - first) {
+        return OtherModel(name, buffer.values.size());
+      }
+      std::copy_n(buffer.values.begin() + static_cast<int64_t>(first), count, out);
+      return absl::OkStatus();
+    }
     const auto place = places_.find(name);
     if (place == places_.end()) {
       return absl::NotFoundError(
@@ -47,9 +55,7 @@ class CommittedWeights : public WeightSource {
     }
     const auto& [unit, parameter] = place->second;
     if (first > parameter->elements || count > parameter->elements - first) {
-      return absl::OutOfRangeError(absl::StrCat("\"", name, "\" has ", parameter->elements,
-                                                " elements in the commit in ", run_.directory,
-                                                ": the model is another"));
+      return OtherModel(name, parameter->elements);
     }
     if (parameter->packing.any()) {
       const auto read = [&](PackedCache::Bytes* bytes) { return ReadPacked(place->second, bytes); };
@@ -74,6 +80,12 @@ class CommittedWeights : public WeightSource {
     int tile = 0;
     std::shared_ptr<char> data;
   };
+
+  absl::Status OtherModel(const std::string& name, uint64_t elements) const {
+    return absl::OutOfRangeError(absl::StrCat("\"", name, "\" has ", elements,
+                                              " elements in the commit in ", run_.directory,
+                                              ": the model is another"));
+  }
 
   // Words [at, at + count) of a unit's flat range: visit(planes, first in the tile, how many).
   template <typename Visit>

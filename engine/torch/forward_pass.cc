@@ -17,8 +17,8 @@ namespace {
 
 constexpr int64_t kPieceElements = int64_t{1} << 20;
 
-int64_t ElementsOf(const ParameterSpec& spec) {
-  return std::accumulate(spec.shape.begin(), spec.shape.end(), int64_t{1}, std::multiplies<>());
+int64_t ElementsOf(const std::vector<int64_t>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
 }  // namespace
@@ -32,10 +32,11 @@ ForwardPass::ForwardPass(const Model& model, WeightSource* weights, const Forwar
   uint64_t all = 0;
   const int encoder = model_.encoder_units;
   kept_.resize(encoder > 0 ? encoder : model_.units.size());
+  buffers_.resize(kept_.size());
   for (int unit = 0; unit < num_units(); ++unit) {
     uint64_t bytes = 0;
     for (const ParameterSpec& spec : model_.units[unit]->parameters()) {
-      bytes += static_cast<uint64_t>(ElementsOf(spec)) * DTypeBytes(options_.dtype);
+      bytes += static_cast<uint64_t>(ElementsOf(spec.shape)) * DTypeBytes(options_.dtype);
     }
     largest_unit_bytes_ = std::max(largest_unit_bytes_, bytes);
     all += bytes;
@@ -47,6 +48,7 @@ ForwardPass::ForwardPass(const Model& model, WeightSource* weights, const Forwar
 
 ForwardPass::~ForwardPass() {
   kept_.clear();
+  buffers_.clear();
   options_.place.memory->SetBudget(nullptr);
 }
 
@@ -87,7 +89,8 @@ absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Compute(const std::vecto
       std::vector<int64_t> samples(batches[i].inputs.size(0));
       const UnitContext context =
           UnitContext(0, 0, unit, std::move(samples), /*training=*/false, options_.fp32_products)
-              .With(&batches[i], values[i].Outputs(flow_.reads(unit)));
+              .With(&batches[i], values[i].Outputs(flow_.reads(unit)))
+              .WithBuffers(buffers_[unit]);
       const std::string& field = flow_.input(unit);
       const torch::Tensor& x = field.empty() ? outputs[i] : context.field(field);
       outputs[i] = model_.units[unit]->Forward(context, parameters, x);
@@ -102,19 +105,32 @@ absl::StatusOr<ForwardPass::Tensors> ForwardPass::ReadUnit(int unit) {
   if (!kept_[unit].empty()) return kept_[unit];
   Tensors tensors;
   for (const ParameterSpec& spec : model_.units[unit]->parameters()) {
-    const int64_t elements = ElementsOf(spec);
-    const torch::Tensor piece = torch::empty({std::min(elements, kPieceElements)});
-    torch::Tensor whole = torch::empty(
-        {elements}, torch::TensorOptions(options_.place.where).dtype(ScalarTypeOf(options_.dtype)));
-    for (int64_t first = 0; first < elements; first += kPieceElements) {
-      const int64_t count = std::min(kPieceElements, elements - first);
-      RETURN_IF_ERROR(weights_.Read(spec.name, first, count, piece.data_ptr<float>()));
-      whole.narrow(0, first, count).copy_(piece.narrow(0, 0, count));
+    ASSIGN_OR_RETURN(torch::Tensor tensor, ReadTensor(spec.name, spec.shape, options_.dtype));
+    tensors.push_back(std::move(tensor));
+  }
+  if (buffers_[unit].empty()) {
+    for (const BufferSpec& spec : model_.units[unit]->buffers()) {
+      ASSIGN_OR_RETURN(torch::Tensor tensor, ReadTensor(spec.name, spec.shape, DType::kFloat32));
+      buffers_[unit].push_back(std::move(tensor));
     }
-    tensors.push_back(whole.view(spec.shape));
   }
   if (keeps_weights_) kept_[unit] = tensors;
   return tensors;
+}
+
+absl::StatusOr<torch::Tensor> ForwardPass::ReadTensor(const std::string& name,
+                                                      const std::vector<int64_t>& shape,
+                                                      DType dtype) {
+  const int64_t elements = ElementsOf(shape);
+  const torch::Tensor piece = torch::empty({std::min(elements, kPieceElements)});
+  torch::Tensor whole = torch::empty(
+      {elements}, torch::TensorOptions(options_.place.where).dtype(ScalarTypeOf(dtype)));
+  for (int64_t first = 0; first < elements; first += kPieceElements) {
+    const int64_t count = std::min(kPieceElements, elements - first);
+    RETURN_IF_ERROR(weights_.Read(name, first, count, piece.data_ptr<float>()));
+    whole.narrow(0, first, count).copy_(piece.narrow(0, 0, count));
+  }
+  return whole.view(shape);
 }
 
 }  // namespace spillway

@@ -45,6 +45,8 @@ class ForwardPass {
   using Tensors = std::vector<torch::Tensor>;
   absl::StatusOr<std::vector<torch::Tensor>> Compute(const std::vector<Batch>& batches);
   absl::StatusOr<Tensors> ReadUnit(int unit);
+  absl::StatusOr<torch::Tensor> ReadTensor(const std::string& name,
+                                           const std::vector<int64_t>& shape, DType dtype);
   int num_units() const { return static_cast<int>(kept_.size()); }
 
   const Model& model_;
@@ -53,8 +55,9 @@ class ForwardPass {
   const ForwardOptions options_;
   MemoryBudget budget_;
   uint64_t largest_unit_bytes_ = 0;
-  bool keeps_weights_ = false;  // all units', once they are read
-  std::vector<Tensors> kept_;   // [unit]
+  bool keeps_weights_ = false;    // all units', once they are read
+  std::vector<Tensors> kept_;     // [unit]
+  std::vector<Tensors> buffers_;  // [unit], once its weights were first read
 };
 
 }  // namespace spillway

@@ -10,9 +10,11 @@
 // What a unit must be: a pure function of (parameters, input, context). It may
 // be called several times for the same input (recompute) and must then compute
 // the same bits. State that changes in forward (BatchNorm's running statistics)
-// has no place here; use GroupNorm or LayerNorm.
+// is declared as buffers, which the context has: they change once a micro-batch,
+// and a recompute gets them as the first forward found them.
 //
-// examples/train_cnn.cc is a complete use in two pages. All calls come from the
+// examples/train_cnn.cc is a complete use in two pages, and
+// examples/train_resnet_cifar.cc one with buffers. All calls come from the
 // compute thread.
 #pragma once
 
@@ -67,6 +69,8 @@ struct BufferSpec {
   std::string name;            // as a parameter's
   std::vector<int64_t> shape;  // empty: a scalar
   double init = 0;             // of every element, where no weights are loaded
+  // It holds whole numbers, of magnitudes below 2^24: files have it as int64.
+  bool whole = false;
 };
 
 // A parameter of another unit that this unit reads too (a tied weight). Its
@@ -331,6 +335,10 @@ class Dataset {
 
   // These are asked for next, in this order: it may begin to read them, on a thread of its own.
   virtual void Prepare(absl::Span<const int64_t> samples) {}
+  // What Get is asked for from here on is trained on in this step, from 1. Whatever a dataset makes
+  // at random (crops and flips of pictures) it keys by seed, step and sample, so that a resumed run
+  // and every rank make the same.
+  virtual void BeginStep(int64_t step) {}
 
   // Changes when the data changes; part of what --resume compares.
   virtual std::string fingerprint() const = 0;

@@ -12,6 +12,7 @@ ModelBuffers::ModelBuffers(const Model& model, const torch::Device& where) {
     std::vector<torch::Tensor>& tensors = tensors_.emplace_back();
     for (const BufferSpec& spec : unit->buffers()) {
       names_.push_back(spec.name);
+      whole_.push_back(spec.whole);
       tensors.push_back(torch::full(spec.shape, spec.init,
                                     torch::TensorOptions().dtype(torch::kFloat).device(where)));
     }
@@ -45,7 +46,8 @@ std::vector<StateBuffer> ModelBuffers::Values() const {
   VisitAll([&](const std::string& name, const torch::Tensor& tensor) {
     const torch::Tensor here = tensor.to(torch::kCPU).contiguous();
     const float* const data = here.data_ptr<float>();
-    values.push_back({name, tensor.sizes().vec(), {data, data + here.numel()}});
+    const bool whole = whole_[values.size()];
+    values.push_back({name, tensor.sizes().vec(), {data, data + here.numel()}, whole});
   });
   return values;
 }

@@ -34,6 +34,7 @@ class ModelBuffers {
   void VisitAll(Visit visit) const;
 
   std::vector<std::string> names_;                   // of all
+  std::vector<bool> whole_;                          // likewise
   std::vector<std::vector<torch::Tensor>> tensors_;  // [unit]; none of the last
 };
 

@@ -156,6 +156,7 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   label_count_ = 0;
   RETURN_IF_ERROR(ClearLoss());
   const int64_t own = options_.micro_batch * options_.accumulate;
+  data_->BeginStep(step);
   RETURN_IF_ERROR(LoadMicroBatches(data_, SamplesOf(step), options_.rank * own));
   data_->Prepare(SamplesOf(step + 1));
   return absl::OkStatus();

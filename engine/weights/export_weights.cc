@@ -86,7 +86,10 @@ absl::Status ExportWeights(const StateSource& source, const ExportOptions& optio
     }
   }
   for (const StateBuffer& buffer : source.buffers) {
-    tensors.push_back({buffer.name, DType::kFloat32, {buffer.shape.begin(), buffer.shape.end()}});
+    ExportTensor& tensor = tensors.emplace_back();
+    tensor.name = buffer.name;
+    tensor.shape = {buffer.shape.begin(), buffer.shape.end()};
+    tensor.whole = buffer.whole;
   }
   for (ExportTensor& tensor : tensors) {
     const auto place = options.places.find(tensor.name);

@@ -84,7 +84,8 @@ json WeightPlacesOf(const std::string& model_directory) {
       const auto dtype = SafetensorsDType(tensor.dtype);
       if (tensor.dtype == "I8") return nullptr;  // quantised: an export is laid out anew
       if (absl::StrContains(tensor.name, ".quant_state.")) return nullptr;
-      if (dtype) places[tensor.name] = {FileName(file->path()), TorchName(*dtype)};
+      if (!dtype && tensor.dtype != "I64") continue;  // of counts the dtype is not chosen
+      places[tensor.name] = {FileName(file->path()), dtype ? TorchName(*dtype) : "int64"};
     }
   }
   return places;

@@ -61,15 +61,20 @@ bool IsIgnored(const TensorNames& names, const std::string& name, const std::str
                      [&](const std::string& end) { return absl::EndsWith(whole_name, end); });
 }
 
-absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected) {
+absl::Status CheckTensor(const SafetensorsTensor& tensor, const Shape& expected,
+                         bool whole = false) {
   if (tensor.shape != expected) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has shape ",
                                                    ShapeText(tensor.shape), "; config.json means ",
                                                    ShapeText(expected)));
   }
-  if (tensor.dtype != "F32" && tensor.dtype != "F16" && tensor.dtype != "BF16") {
+  const bool known = whole
+                         ? tensor.dtype == "I64"
+                         : tensor.dtype == "F32" || tensor.dtype == "F16" || tensor.dtype == "BF16";
+  if (!known) {
     return absl::InvalidArgumentError(absl::StrCat("tensor ", tensor.name, " has dtype ",
-                                                   tensor.dtype, "; expected F32, F16 or BF16"));
+                                                   tensor.dtype, "; expected ",
+                                                   whole ? "I64" : "F32, F16 or BF16"));
   }
   return absl::OkStatus();
 }
@@ -218,7 +223,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames
     }
     const PackedShape quantised = packed.shape(tensor->name);
     if (quantised.format == PackedFormat::kNone) {
-      RETURN_IF_ERROR(CheckTensor(*tensor, wanted->second));
+      RETURN_IF_ERROR(CheckTensor(*tensor, wanted->second, expected.whole.contains(name)));
     } else {
       const auto linear = expected.linear.find(name);
       ParameterDescription parameter{name, {wanted->second.begin(), wanted->second.end()}};

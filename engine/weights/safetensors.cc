@@ -118,6 +118,12 @@ absl::Status SafetensorsFile::ReadFp32(absl::string_view name, uint64_t first, u
   if (tensor->dtype == "F32") {
     return ReadAt(fd, path_, tensor->offset_bytes + 4 * first, out, 4 * count);
   }
+  if (tensor->dtype == "I64") {
+    std::vector<int64_t> numbers(count);
+    RETURN_IF_ERROR(ReadAt(fd, path_, tensor->offset_bytes + 8 * first, numbers.data(), 8 * count));
+    std::copy(numbers.begin(), numbers.end(), out);
+    return absl::OkStatus();
+  }
   const uint64_t offset_bytes = tensor->offset_bytes + 2 * first;
   if (tensor->dtype == "BF16") {
     return ReadHalves<FloatFromBFloat16>(fd, path_, offset_bytes, count, out);

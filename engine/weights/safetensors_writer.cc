@@ -16,6 +16,7 @@ namespace spillway {
 namespace {
 
 constexpr size_t kBufferBytes = 1 << 20;
+constexpr float kMostWhole = 9e18f;
 
 // The 8-byte length and the header, padded with spaces so that data is 8-byte aligned.
 std::string Header(const std::vector<ExportTensor>& tensors,
@@ -27,7 +28,7 @@ std::string Header(const std::vector<ExportTensor>& tensors,
   for (const ExportTensor& tensor : tensors) {
     SPILLWAY_CHECK(tensor.name != "__metadata__" && names.insert(tensor.name).second);
     const uint64_t end_bytes = begin_bytes + tensor.size_bytes();
-    const std::string dtype(SafetensorsDtypeName(tensor.dtype));
+    const std::string dtype(tensor.whole ? "I64" : SafetensorsDtypeName(tensor.dtype));
     absl::StrAppend(&json, ",", nlohmann::json(tensor.name).dump(), ":{\"dtype\":\"", dtype,
                     "\",\"shape\":", nlohmann::json(tensor.shape).dump(), ",\"data_offsets\":[",
                     begin_bytes, ",", end_bytes, "]}");
@@ -103,6 +104,7 @@ absl::Status SafetensorsWriter::AppendFp32(const float* values, uint64_t count) 
   if (count == 0) return absl::OkStatus();
   SPILLWAY_CHECK(current_ < tensors_.size());
   const ExportTensor& tensor = tensors_[current_];
+  if (tensor.whole) return AppendWhole(values, count);
   if (tensor.dtype == DType::kFloat32) return AppendRaw(values, count * 4);
 
   std::vector<uint16_t> piece(std::min<uint64_t>(count, kBufferBytes / 2));
@@ -117,6 +119,19 @@ absl::Status SafetensorsWriter::AppendFp32(const float* values, uint64_t count) 
           std::string(DTypeName(tensor.dtype)), ": export it with --export-dtype fp32"));
     }
     RETURN_IF_ERROR(AppendRaw(piece.data(), n * 2));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::AppendWhole(const float* values, uint64_t count) {
+  for (uint64_t i = 0; i < count; ++i) {
+    const bool whole = std::abs(values[i]) < kMostWhole && values[i] == std::trunc(values[i]);
+    if (!whole) {
+      return absl::OutOfRangeError(absl::StrCat(path_, ": tensor '", tensors_[current_].name,
+                                                "' has ", values[i], ", which is no count"));
+    }
+    const auto number = static_cast<int64_t>(values[i]);
+    RETURN_IF_ERROR(AppendRaw(&number, sizeof(number)));
   }
   return absl::OkStatus();
 }

@@ -25,9 +25,10 @@ struct ExportTensor {
   DType dtype = DType::kFloat32;
   std::vector<uint64_t> shape;  // empty: a scalar
   std::string file = {};        // of a model in shards, where it shall be; empty: chosen by size
+  bool whole = false;           // of whole numbers: I64, whatever `dtype` says
 
   uint64_t elements() const;
-  uint64_t size_bytes() const { return elements() * DTypeBytes(dtype); }
+  uint64_t size_bytes() const { return elements() * (whole ? 8 : DTypeBytes(dtype)); }
 };
 
 // One file. One thread.
@@ -45,8 +46,8 @@ class SafetensorsWriter {
 
   // The next `count` elements, row-major, tensor after tensor; a call may end within a
   // tensor but not go past it. Values are rounded to the tensor's dtype, to nearest,
-  // ties to even. A finite value that would become infinite (fp16 from 65520 on) is
-  // kOutOfRange and names the tensor.
+  // ties to even. A finite value that would become infinite (fp16 from 65520 on), or that
+  // is no whole number where the tensor has those, is kOutOfRange and names the tensor.
   // REQUIRES: what is appended is what was declared.
   absl::Status AppendFp32(const float* values, uint64_t count);
 
@@ -61,6 +62,7 @@ class SafetensorsWriter {
 
  private:
   SafetensorsWriter(FileSystem& files, std::string path, std::vector<ExportTensor> tensors);
+  absl::Status AppendWhole(const float* values, uint64_t count);
   absl::Status WriteAll(const void* data, uint64_t size_bytes);
   absl::Status Flush();
   void SkipComplete();

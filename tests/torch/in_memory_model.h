@@ -23,6 +23,12 @@ class InMemoryModel {
       : model_(std::move(model)) {
     for (const auto& unit : model_.units) own_.push_back(Load(unit->parameters(), weights, dtype));
     own_.push_back(Load(model_.loss->parameters(), weights, dtype));
+    for (const auto& unit : model_.units) {
+      Tensors& buffers = buffers_.emplace_back();
+      for (const BufferSpec& spec : unit->buffers()) {
+        buffers.push_back(torch::full(spec.shape, spec.init, torch::kFloat32));
+      }
+    }
   }
 
   // The last unit's output.
@@ -36,8 +42,9 @@ class InMemoryModel {
       const Unit& unit = *model_.units[i];
       Tensors values;
       for (const int from : unit.reads()) values.push_back(outputs[from]);
-      const UnitContext context =
-          Context(batch.inputs, training, step, i).With(&batch, std::move(values));
+      const UnitContext context = Context(batch.inputs, training, step, i)
+                                      .With(&batch, std::move(values))
+                                      .WithBuffers(buffers_[i]);
       const torch::Tensor x = !unit.input().empty() ? context.field(unit.input())
                               : i == 0              ? batch.inputs
                                                     : outputs.back();
@@ -118,7 +125,8 @@ class InMemoryModel {
   }
 
   Model model_;
-  std::vector<Tensors> own_;  // of each unit, the loss unit last
+  std::vector<Tensors> own_;      // of each unit, the loss unit last
+  std::vector<Tensors> buffers_;  // of each unit: training forwards change them
 };
 
 }  // namespace spillway

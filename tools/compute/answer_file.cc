@@ -63,17 +63,23 @@ absl::Status AnswerFile::TakeUp(const std::string& content) {
   return absl::OkStatus();
 }
 
-absl::Status AnswerFile::AppendLine(const ordered_json& line) {
-  const std::string text = LineOf(line) + "\n";
-  RETURN_IF_ERROR(partial_->WriteAt(written_bytes_, text.data(), text.size()));
-  written_bytes_ += text.size();
+absl::Status AnswerFile::Append(const std::string& lines) {
+  RETURN_IF_ERROR(partial_->WriteAt(written_bytes_, lines.data(), lines.size()));
+  written_bytes_ += lines.size();
   return partial_->Sync();
 }
 
 absl::Status AnswerFile::Add(int64_t row, const ordered_json& answer) {
-  if (written_bytes_ == 0) RETURN_IF_ERROR(AppendLine(identity_));
-  answers_[row] = LineOf(answer);
-  return AppendLine({{"row", row}, {"answer", answer}});
+  return AddAll({{row, answer}});
+}
+
+absl::Status AnswerFile::AddAll(const std::vector<std::pair<int64_t, ordered_json>>& answers) {
+  std::string lines = written_bytes_ == 0 ? LineOf(identity_) + "\n" : "";
+  for (const auto& [row, answer] : answers) {
+    answers_[row] = LineOf(answer);
+    absl::StrAppend(&lines, LineOf({{"row", row}, {"answer", answer}}), "\n");
+  }
+  return Append(lines);
 }
 
 absl::Status AnswerFile::Finish() {

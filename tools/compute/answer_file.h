@@ -9,6 +9,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "io/file_system.h"
@@ -35,6 +37,8 @@ class AnswerFile {
 
   // Durable when it returns.
   absl::Status Add(int64_t row, const nlohmann::ordered_json& answer);
+  // The same of several at once: {row, answer}.
+  absl::Status AddAll(const std::vector<std::pair<int64_t, nlohmann::ordered_json>>& answers);
 
   // All are there: writes FILE, atomically, and removes FILE.partial.
   absl::Status Finish();
@@ -42,7 +46,7 @@ class AnswerFile {
  private:
   explicit AnswerFile(const std::string& path) : path_(path), partial_path_(path + ".partial") {}
   absl::Status TakeUp(const std::string& content);
-  absl::Status AppendLine(const nlohmann::ordered_json& line);
+  absl::Status Append(const std::string& lines);
 
   const std::string path_, partial_path_;
   nlohmann::ordered_json identity_;

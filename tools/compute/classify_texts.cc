@@ -66,36 +66,11 @@ ordered_json ClassificationIdentity(const PredictTask& task, const TextModel& mo
           {"compute", task.compute ? std::string(DTypeName(*task.compute)) : "auto"}};
 }
 
-// `scores`: [labels], as the model makes them.
 ordered_json LabelledRow(const LabelledText& text, const torch::Tensor& scores,
                          const ClassifierConfig& classifier) {
   ordered_json row = {{"text", text.first}};
   if (text.second) row["text_pair"] = *text.second;
-  const auto named = [&](const torch::Tensor& values) {
-    ordered_json all = ordered_json::object();
-    for (size_t i = 0; i < classifier.labels.size(); ++i) {
-      all[classifier.labels[i]] = values[static_cast<int64_t>(i)].item<float>();
-    }
-    return all;
-  };
-  switch (classifier.problem.value_or(ClassifierProblem::kSingleLabel)) {
-    case ClassifierProblem::kSingleLabel:
-      row["label"] = classifier.labels[scores.argmax().item<int64_t>()];
-      row["scores"] = named(scores.softmax(0));
-      break;
-    case ClassifierProblem::kMultiLabel:
-      row["labels"] = ordered_json::array();
-      for (size_t i = 0; i < classifier.labels.size(); ++i) {
-        if (scores[static_cast<int64_t>(i)].item<float>() > 0) {
-          row["labels"].push_back(classifier.labels[i]);
-        }
-      }
-      row["scores"] = named(scores.sigmoid());
-      break;
-    case ClassifierProblem::kRegression:
-      row["scores"] = named(scores);
-      break;
-  }
+  AddScores(scores, classifier, row);
   return row;
 }
 
@@ -157,21 +132,50 @@ class Classification {
   ForwardPass& pass_;
 };
 
-void PrintClassified(const PredictTask& task, size_t texts, double seconds) {
+}  // namespace
+
+void AddScores(const torch::Tensor& scores, const ClassifierConfig& classifier, ordered_json& row) {
+  const auto named = [&](const torch::Tensor& values) {
+    ordered_json all = ordered_json::object();
+    for (size_t i = 0; i < classifier.labels.size(); ++i) {
+      all[classifier.labels[i]] = values[static_cast<int64_t>(i)].item<float>();
+    }
+    return all;
+  };
+  switch (classifier.problem.value_or(ClassifierProblem::kSingleLabel)) {
+    case ClassifierProblem::kSingleLabel:
+      row["label"] = classifier.labels[scores.argmax().item<int64_t>()];
+      row["scores"] = named(scores.softmax(0));
+      break;
+    case ClassifierProblem::kMultiLabel:
+      row["labels"] = ordered_json::array();
+      for (size_t i = 0; i < classifier.labels.size(); ++i) {
+        if (scores[static_cast<int64_t>(i)].item<float>() > 0) {
+          row["labels"].push_back(classifier.labels[i]);
+        }
+      }
+      row["scores"] = named(scores.sigmoid());
+      break;
+    case ClassifierProblem::kRegression:
+      row["scores"] = named(scores);
+      break;
+  }
+}
+
+void PrintClassified(const PredictTask& task, const std::string& what, size_t count,
+                     double seconds) {
   if (task.as_json) {
     const ordered_json json = {{"out", task.out},
-                               {"rows", texts},
+                               {"rows", count},
                                {"seconds", seconds},
                                {"peak_rss_bytes", PeakResidentBytes()}};
     std::printf("%s\n", json.dump().c_str());
     return;
   }
-  LogInfo(absl::StrCat(task.out, ": ", texts, " texts classified in ",
+  LogInfo(absl::StrCat(task.out, ": ", count, " ", what, " classified in ",
                        absl::StrFormat("%.1f s; ", seconds), FormatBytes(PeakResidentBytes()),
                        " resident at the peak"));
 }
-
-}  // namespace
 
 absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
   if (!task.prompt_key.empty() || task.chat) {
@@ -194,7 +198,7 @@ absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
     return false;
   }
   RETURN_IF_ERROR(answers->Finish());
-  PrintClassified(task, file.texts.size(),
+  PrintClassified(task, "texts", file.texts.size(),
                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return true;
 }

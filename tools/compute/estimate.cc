@@ -16,7 +16,7 @@
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/model_config.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/adapted_model.h"
@@ -32,6 +32,7 @@
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/compute/commands.h"
+#include "tools/compute/picture_data.h"
 
 namespace spillway {
 namespace {
@@ -67,23 +68,39 @@ class ZeroTokens : public Dataset {
   const DecoderConfig config_;
 };
 
+// The same of pictures.
+class ZeroPictures : public Dataset {
+ public:
+  ZeroPictures(int64_t samples, int64_t channels, PictureSize size)
+      : samples_(samples), channels_(channels), size_(size) {}
+  int64_t size() const override { return samples_; }
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
+    return BlackPictures(static_cast<int64_t>(samples.size()), channels_, size_);
+  }
+  std::string fingerprint() const override { return "black"; }
+
+ private:
+  const int64_t samples_, channels_;
+  const PictureSize size_;
+};
+
 // The model as train would build it, without adapters.
 struct Trainable {
-  DecoderConfig config;
+  ModelConfig config;
   Model model;
 };
 
 // Or why train would not.
 absl::StatusOr<Trainable> BuildTrainable(const JsonDocument& document) {
-  ASSIGN_OR_RETURN(const ModelConfig config, ParseModelConfig(document));
+  ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document));
   if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
-  ASSIGN_OR_RETURN(Model model, BuildDecoder(config.decoder));
-  return Trainable{config.decoder, std::move(model)};
+  ASSIGN_OR_RETURN(Model model, BuildModel(config));
+  return Trainable{std::move(config), std::move(model)};
 }
 
 // As train does it before step 1.
 absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
-                              const TrainOptions& options, ZeroTokens& data,
+                              const TrainOptions& options, Dataset& data,
                               const ComputePlace& place) {
   MemoryBudget budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
   place.memory->SetBudget(&budget);
@@ -94,6 +111,40 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
   }
   place.memory->SetBudget(nullptr);
   return found;
+}
+
+// Of a model of pictures nothing is known from its shape: all of it is computed once. In other
+// dtypes than the run's, which are shown beside, bytes go by those of a number.
+absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable& trainable,
+                                       const ComputePlace& place, EstimateInput& input) {
+  const RunConfig& config = task.config;
+  const ResNetConfig& resnet = *trainable.config.resnet;
+  if (task.dry_run == EstimateTask::DryRun::kNo) {
+    return absl::InvalidArgumentError(
+        "--dry-run no: what a model of pictures takes is not known without one; leave it out");
+  }
+  const bool is_cifar = std::any_of(config.data.begin(), config.data.end(),
+                                    [](const std::string& path) { return path.ends_with(".bin"); });
+  ASSIGN_OR_RETURN(const PictureProcessing processing,
+                   ResolveProcessing(config.model, config.pictures.side, is_cifar, resnet));
+  RETURN_IF_ERROR(CheckNorms(processing, config.train.micro_batch, resnet));
+  ASSIGN_OR_RETURN(input.model, DescribeModel(trainable.model, config.train.freeze));
+  ZeroPictures data(config.train.micro_batch * config.train.accumulate, resnet.channels,
+                    processing.size);
+  ASSIGN_OR_RETURN(DryRun times, RunDry(trainable.model, input.model, input.options, data, place));
+  const uint64_t own = DTypeBytes(input.options.dtype);
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const auto scale = [&](uint64_t& bytes) { bytes = bytes * DTypeBytes(dtype) / own; };
+    ComputeMemory& memory = input.memory[static_cast<int>(dtype)] = times.memory;
+    GraphCosts& graphs = input.graphs[static_cast<int>(dtype)] = times.graphs;
+    scale(memory.working_bytes);
+    scale(memory.in_flight_bytes);
+    for (uint64_t& bytes : memory.input_bytes) scale(bytes);
+    for (uint64_t& bytes : graphs.bytes) scale(bytes);
+  }
+  input.step = {config.train.micro_batch, config.train.accumulate, 1};
+  input.measured = true;
+  return times;
 }
 
 // Memory and time of a dry run, guessed beforehand.
@@ -174,6 +225,33 @@ bool PathsExist(const std::vector<std::string>& paths) {
   return true;
 }
 
+// The plan and its forecast, once memory is known; times where they were measured.
+absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task, const OpenedPlace& opened,
+                                        DryRun times, EstimateInput& input) {
+  ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
+  if (!PathsExist(input.options.swap_paths)) return estimate;
+  if (!input.measured) {
+    ASSIGN_OR_RETURN(times, TimesFromShape(input, opened.place));
+  }
+  SwapManagerOptions manager;
+  const int workers =
+      input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
+  input.clock =
+      MeasureClock(*estimate.plan.swaps, input.options,
+                   WithoutRecompute(times, estimate.plan.graphs), workers, opened.place.device);
+  if (!input.clock) return estimate;
+  if (estimate.plan.shards) {
+    const auto kept = KeptCollectiveRates(estimate.plan.shards->sums, task.device.gpu.has_value());
+    input.collective = kept.value_or(kAssumedRates);
+    input.collective_assumed = !kept;
+  }
+  TimeOperations(estimate.plan, times, input.collective, *input.clock);
+  ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
+  TimeOperations(estimate.plan, times, input.collective, *input.clock);
+  estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
+  return estimate;
+}
+
 }  // namespace
 
 absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
@@ -196,6 +274,15 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   // As train --ranks does: all of them on this machine.
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
                 config.train.ranks);
+  const absl::StatusOr<Trainable> trainable = BuildTrainable(task.document);
+  input.trainable = trainable.ok();
+  DryRun times;
+  if (trainable.ok()) RETURN_IF_ERROR(RefusePictureFlags(config, trainable->config));
+  if (trainable.ok() && trainable->config.resnet) {
+    RETURN_IF_ERROR(RefuseTextFlags(config));
+    ASSIGN_OR_RETURN(times, MeasurePictures(task, *trainable, opened->place, input));
+    return FinishEstimate(task, *opened, times, input);
+  }
   const bool pairs = input.shape.has_encoder;
   const int64_t positions = input.shape.positions;
   const auto length_of = [&](const char* flag, int64_t given,
@@ -235,9 +322,6 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
     input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 
-  const absl::StatusOr<Trainable> trainable = BuildTrainable(task.document);
-  input.trainable = trainable.ok();
-  DryRun times;
   if (task.dry_run == EstimateTask::DryRun::kYes && !input.trainable) {
     return absl::InvalidArgumentError(
         "--dry-run yes: this build can't compute this model; leave it out for the formula");
@@ -251,35 +335,14 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
     }
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
     ZeroTokens data(config.train.micro_batch * config.train.accumulate, lengths,
-                    config.samples == SampleLayout::kPacked, trainable->config);
+                    config.samples == SampleLayout::kPacked, trainable->config.decoder);
     ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data, opened->place));
     const int i = static_cast<int>(input.options.dtype);
     input.memory[i] = times.memory;
     input.graphs[i] = times.graphs;
     input.measured = true;
   }
-  ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
-  if (!PathsExist(input.options.swap_paths)) return estimate;
-  if (!input.measured) {
-    ASSIGN_OR_RETURN(times, TimesFromShape(input, opened->place));
-  }
-  SwapManagerOptions manager;
-  const int workers =
-      input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
-  input.clock =
-      MeasureClock(*estimate.plan.swaps, input.options,
-                   WithoutRecompute(times, estimate.plan.graphs), workers, opened->place.device);
-  if (!input.clock) return estimate;
-  if (estimate.plan.shards) {
-    const auto kept = KeptCollectiveRates(estimate.plan.shards->sums, task.device.gpu.has_value());
-    input.collective = kept.value_or(kAssumedRates);
-    input.collective_assumed = !kept;
-  }
-  TimeOperations(estimate.plan, times, input.collective, *input.clock);
-  ASSIGN_OR_RETURN(estimate, MakeEstimate(input));
-  TimeOperations(estimate.plan, times, input.collective, *input.clock);
-  estimate.forecast = ForecastRun(*estimate.plan.swaps, *input.clock);
-  return estimate;
+  return FinishEstimate(task, *opened, times, input);
 }
 
 }  // namespace spillway

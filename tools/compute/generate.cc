@@ -105,6 +105,10 @@ absl::Status Generate(const GenerateTask& task) {
         absl::StrCat("--audio is for models that hear (whisper), and ", task.model,
                      " reads texts: give --prompt"));
   }
+  if (model->config.resnet) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        task.model, " classifies pictures and makes no text: spillway predict labels them"));
+  }
   int64_t cut = 0;
   const auto prompt = EncodePrompt(task, *model, task.prompt,
                                    task.chat ? UserMessage(task.prompt) : JinjaValue(), &cut);

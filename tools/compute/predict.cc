@@ -21,6 +21,7 @@
 #include "io/base/status.h"
 #include "io/checksum.h"
 #include "tools/compute/answer_file.h"
+#include "tools/compute/classify_pictures.h"
 #include "tools/compute/classify_texts.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/continue_texts.h"
@@ -293,6 +294,11 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   if (model->config.decoder.classifier && !task.target_key.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--target-key is for models that make texts, and ", task.model, " classifies them"));
+  }
+  if (model->config.resnet) return ClassifyPictures(task, *model);
+  if (task.files.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--data: one file at a time, unless it is pictures; ", task.model, " is a model of texts"));
   }
   if (model->config.decoder.classifier) return ClassifyFile(task, *model);
   if (!task.text_keys.texts.empty()) {

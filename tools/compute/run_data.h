@@ -17,6 +17,7 @@
 #include "engine/data/tokenizer.h"
 #include "engine/families/decoder_config.h"
 #include "engine/torch/model.h"
+#include "tools/compute/task_data.h"
 
 namespace spillway {
 
@@ -25,18 +26,16 @@ namespace spillway {
 // model does not know.
 absl::Status ResolveTask(RunConfig& config, DecoderConfig& model);
 
-class RunData {
+class RunData : public TaskData {
  public:
   // All outlive it. REQUIRES: ResolveTask.
   static absl::StatusOr<std::unique_ptr<RunData>> Open(const RunConfig& config,
                                                        const DecoderConfig& model,
                                                        const Tokenizer* tokenizer);
 
-  Dataset* train() const { return train_.dataset.get(); }
-  Dataset* evaluation() const { return evaluation_.dataset.get(); }  // null: there is none
-
-  // What of how the data are laid a resumed run must have again.
-  std::vector<std::pair<std::string, std::string>> Identity() const;
+  Dataset* train() const override { return train_.dataset.get(); }
+  Dataset* evaluation() const override { return evaluation_.dataset.get(); }
+  std::vector<std::pair<std::string, std::string>> Identity() const override;
 
  private:
   // The samples of some files: tokens, with their rows where there are some, or one of the others.

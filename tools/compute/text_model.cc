@@ -9,7 +9,7 @@
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
 #include "engine/families/generation_config.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/run/committed_weights.h"
 #include "engine/torch/adapted_model.h"
@@ -98,7 +98,7 @@ absl::Status OpenModel(const std::string& directory, TextModel& opened) {
   opened.files = directory;
   if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
   ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files));
-  ASSIGN_OR_RETURN(opened.model, BuildDecoder(opened.config.decoder));
+  ASSIGN_OR_RETURN(opened.model, BuildModel(opened.config));
   if (opened.run) {
     opened.weights = NewCommittedWeights(opened.run.get());
     opened.weights_name = absl::StrCat("step ", opened.run->state.step);
@@ -194,6 +194,11 @@ const char* PlaceOf(Tier tier) {
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature) {
   auto opened = std::make_unique<TextModel>();
   RETURN_IF_ERROR(OpenModel(task.model, *opened));
+  if (opened->config.resnet) {
+    if (task.adapter.empty()) return opened;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--adapter is for models of texts, and ", task.model, " classifies pictures"));
+  }
   if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, *opened));
   ASSIGN_OR_RETURN(const GenerationConfig config,
                    FindGenerationConfig(task, opened->files, opened->config.decoder));

@@ -52,8 +52,8 @@ struct TextModel {
   std::unique_ptr<Generator> generator;
 };
 
-// All but what StartGenerator opens. `temperature`: where nobody says one, of a model without an
-// encoder; others are not drawn from then.
+// All but what StartGenerator opens, and of a model of pictures what is of texts. `temperature`:
+// where nobody says one, of a model without an encoder; others are not drawn from then.
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature);
 
 // A prompt's tokens, with what the tokenizer puts around a text (Llama's <|begin_of_text|>), or a

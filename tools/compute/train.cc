@@ -20,7 +20,7 @@
 #include "engine/data/tokenizer.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/model_config.h"
-#include "engine/layers/decoder.h"
+#include "engine/layers/build_model.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/report/metrics.h"
 #include "engine/torch/adapted_model.h"
@@ -34,6 +34,7 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "tools/compute/commands.h"
+#include "tools/compute/picture_data.h"
 #include "tools/compute/run_data.h"
 
 namespace spillway {
@@ -55,7 +56,7 @@ struct Inputs {
   std::unique_ptr<WeightSource> initial;
   std::unique_ptr<WeightSource> weights;  // null: base_weights
   std::unique_ptr<Tokenizer> tokenizer;
-  std::unique_ptr<RunData> data;
+  std::unique_ptr<TaskData> data;
 };
 
 std::string DigestOf(const nlohmann::json& json) {
@@ -126,13 +127,33 @@ absl::Status KeepQuantised(Inputs& in) {
   return absl::OkStatus();
 }
 
+// REQUIRES: the model is known.
+absl::Status OpenData(Inputs& in) {
+  const RunConfig& config = in.config;
+  if (in.model_config.resnet) {
+    ASSIGN_OR_RETURN(in.data, PictureData::Open(config, *in.model_config.resnet));
+    return absl::OkStatus();
+  }
+  const DecoderConfig& decoder = in.model_config.decoder;
+  const bool reads_tokens = !decoder.classifier && decoder.encoder == nullptr;
+  const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
+  ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
+  ASSIGN_OR_RETURN(in.data, RunData::Open(config, decoder, in.tokenizer.get()));
+  return absl::OkStatus();
+}
+
 // All but the config, which is there.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
   ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
-  RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
-  ASSIGN_OR_RETURN(in.model, BuildDecoder(in.model_config.decoder));
+  RETURN_IF_ERROR(RefusePictureFlags(config, in.model_config));
+  if (in.model_config.resnet) {
+    RETURN_IF_ERROR(ResolvePictures(config, in.model_config));
+  } else {
+    RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
+  }
+  ASSIGN_OR_RETURN(in.model, BuildModel(in.model_config));
 
   std::string weights_identity = "initialised";
   auto files = SafetensorsModel::Open(config.model);
@@ -154,11 +175,7 @@ absl::Status ReadInputs(Inputs& in) {
     return files.status();
   }
 
-  const bool reads_tokens =
-      !in.model_config.decoder.classifier && in.model_config.decoder.encoder == nullptr;
-  const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
-  ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
-  ASSIGN_OR_RETURN(in.data, RunData::Open(config, in.model_config.decoder, in.tokenizer.get()));
+  RETURN_IF_ERROR(OpenData(in));
   const std::string description = in.model_config.original.dump();
   config.train.identity = {
       {"model",
@@ -191,6 +208,10 @@ absl::Status WriteDescription(const Inputs& in) {
   }
   RETURN_IF_ERROR(SaveModelFiles(ExportedConfig(in.model_config, ExportDType(in)), config.model,
                                  in.tokenizer.get(), SourceDirectory(config.train.output)));
+  for (const auto& [name, content] : in.data->ModelFiles()) {
+    RETURN_IF_ERROR(WriteFileAtomically(
+        absl::StrCat(SourceDirectory(config.train.output), "/", name), content));
+  }
   RETURN_IF_ERROR(SaveAdapterConfig(in.adapter_config, SourceDirectory(config.train.output)));
   return WriteFileAtomically(
       config.train.output + "/config.resolved.json",

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 TEST(StateBuffer, EveryBitComesBack) {
   const std::vector<StateBuffer> buffers = {
       {"mean", {2, 2}, {0.1f, -0.0f, std::numeric_limits<float>::denorm_min(), 3e38f}},
-      {"count", {}, {7}},
+      {"count", {}, {7}, /*whole=*/true},
       {"none", {0, 5}, {}}};
   const auto text = nlohmann::json::parse(ToJson(buffers).dump());
   const auto found = StateBuffersFromJson(text);

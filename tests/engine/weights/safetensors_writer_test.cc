@@ -62,6 +62,37 @@ TEST(SafetensorsWriter, WritesWhatTheReaderReads) {
   EXPECT_EQ(out[0], FloatFromFloat16(Float16FromFloat(h)));
 }
 
+TEST(SafetensorsWriter, WholeNumbersAreInt64) {
+  const ScratchDirectory scratch;
+  const std::string path = scratch / "m.safetensors";
+  ExportTensor count{"count", DType::kBFloat16, {2}};
+  count.whole = true;
+  const std::vector<ExportTensor> tensors = {count, {"w", DType::kBFloat16, {1}}};
+  const float counts[] = {257, -3}, w = 257;
+  auto writer = *SafetensorsWriter::Create(path, tensors);
+  ASSERT_TRUE(writer->AppendFp32(counts, 2).ok());
+  ASSERT_TRUE(writer->AppendFp32(&w, 1).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  const auto file = *SafetensorsFile::Open(path);
+  EXPECT_EQ(file->Find("count")->dtype, "I64");
+  float out[2];
+  ASSERT_TRUE(file->ReadFp32("count", 0, 2, out).ok());
+  EXPECT_THAT(out, testing::ElementsAre(257, -3));
+  ASSERT_TRUE(file->ReadFp32("count", 1, 1, out).ok());
+  EXPECT_EQ(out[0], -3);
+  int64_t raw[2];
+  ASSERT_TRUE(file->ReadBytes("count", 0, 16, raw).ok());
+  EXPECT_THAT(raw, testing::ElementsAre(257, -3));
+  ASSERT_TRUE(file->ReadFp32("w", 0, 1, out).ok());
+  EXPECT_EQ(out[0], 256) << "rounded to bf16";
+
+  writer = *SafetensorsWriter::Create(path, tensors);
+  const float half[] = {1, 0.5f};
+  const absl::Status status = writer->AppendFp32(half, 2);
+  EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("'count' has 0.5"));
+}
+
 TEST(SafetensorsWriter, LeavesNothingWithoutFinish) {
   const ScratchDirectory scratch;
   {

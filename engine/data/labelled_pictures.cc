@@ -1,0 +1,281 @@
+#include "engine/data/labelled_pictures.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "io/base/status.h"
+#include "io/checksum.h"
+
+namespace spillway {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kCifarSide = 32;
+constexpr int64_t kCifarPoints = kCifarSide * kCifarSide;
+constexpr int64_t kCifarBytes = 3 * kCifarPoints;
+constexpr const char* kCifarNames[] = {"airplane", "automobile", "bird",  "cat",  "deer",
+                                       "dog",      "frog",       "horse", "ship", "truck"};
+constexpr int64_t kCifar100Labels = 100;
+constexpr int64_t kRecordsAtOnce = 512;
+
+std::string LastPart(const fs::path& path) { return path.filename().string(); }
+
+// Names in it, sorted.
+absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& directory) {
+  std::error_code error;
+  std::vector<std::string> names;
+  fs::directory_iterator entry(directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (const std::string name = LastPart(entry->path()); name.front() != '.') {
+      names.push_back(name);
+    }
+  }
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("list ", directory));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool IsDirectory(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+bool IsThere(const std::string& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// Of a directory the files that are meant; none where it has no such file.
+std::vector<std::string> CifarFilesIn(const std::string& directory,
+                                      const std::vector<std::string>& names, bool evaluated) {
+  std::vector<std::string> files;
+  for (const std::string& name : names) {
+    const bool trains = (absl::StartsWith(name, "data_batch") && absl::EndsWith(name, ".bin")) ||
+                        name == "train.bin";
+    const bool tests = name == "test_batch.bin" || name == "test.bin";
+    if (evaluated ? tests : trains) files.push_back(absl::StrCat(directory, "/", name));
+  }
+  return files;
+}
+
+// Names of those in `directory` that are folders.
+std::vector<std::string> FoldersAmong(const std::string& directory,
+                                      const std::vector<std::string>& names) {
+  std::vector<std::string> folders;
+  for (const std::string& name : names) {
+    if (IsDirectory(absl::StrCat(directory, "/", name))) folders.push_back(name);
+  }
+  return folders;
+}
+
+absl::StatusOr<int64_t> LabelBytesOf(const std::string& path, uint64_t size_bytes) {
+  for (const int64_t label_bytes : {1, 2}) {
+    const auto record = static_cast<uint64_t>(label_bytes + kCifarBytes);
+    if (size_bytes > 0 && size_bytes % record == 0) return label_bytes;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " has ", size_bytes, " bytes, which are no whole records of CIFAR-10 (",
+                   kCifarBytes + 1, " bytes each) or CIFAR-100 (", kCifarBytes + 2,
+                   "): fetch the binary version again, and give its .bin files"));
+}
+
+absl::StatusOr<std::pair<std::unique_ptr<File>, int64_t>> OpenCifar(const std::string& path) {
+  std::error_code error;
+  const fs::path real = fs::canonical(path, error);  // File follows no link
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("open ", path));
+  ASSIGN_OR_RETURN(auto file, File::Open(real.string(), {.direct = false}));
+  ASSIGN_OR_RETURN(const uint64_t size_bytes, file->SizeBytes());
+  ASSIGN_OR_RETURN(const int64_t label_bytes, LabelBytesOf(path, size_bytes));
+  return std::pair(std::move(file), label_bytes);
+}
+
+absl::Status NoPictures(const std::string& path) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      path,
+      " has no pictures: give CIFAR's binary batches (.bin), a directory of them, or a folder "
+      "with a folder of .jpg, .jpeg and .png files for each class"));
+}
+
+}  // namespace
+
+absl::StatusOr<FoundLabels> FindPictureLabels(const std::vector<std::string>& paths) {
+  FoundLabels found;
+  std::string first = paths.front();
+  if (IsDirectory(first)) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(first));
+    const std::vector<std::string> cifar = CifarFilesIn(first, names, false);
+    if (cifar.empty()) {
+      found.are_classes = true;
+      found.names = FoldersAmong(first, names);
+      if (found.names.empty()) return NoPictures(first);
+      return found;
+    }
+    first = cifar.front();
+  }
+  ASSIGN_OR_RETURN(const auto opened, OpenCifar(first));
+  if (opened.second == 1) {
+    found.names.assign(std::begin(kCifarNames), std::end(kCifarNames));
+  } else {
+    for (int64_t i = 0; i < kCifar100Labels; ++i) found.names.push_back(absl::StrCat("LABEL_", i));
+  }
+  return found;
+}
+
+// What Open does, path by path.
+struct LabelledPictures::Opening {
+  const LabelledPicturesOptions& options;
+  LabelledPictures& pictures;
+  Digest digest;
+
+  absl::Status Add(const std::string& path) {
+    if (!IsThere(path)) {
+      return absl::NotFoundError(absl::StrCat("there is no ", path));
+    }
+    if (!IsDirectory(path)) {
+      if (absl::EndsWith(path, ".bin")) return AddBatch(path);
+      if (!options.any_pictures || !IsPictureName(path)) return NoPictures(path);
+      const fs::path whole(path);
+      return AddFiles(whole.has_parent_path() ? whole.parent_path().string() : ".",
+                      {LastPart(whole)}, -1);
+    }
+    ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(path));
+    const std::vector<std::string> cifar = CifarFilesIn(path, names, options.evaluated);
+    for (const std::string& file : cifar) RETURN_IF_ERROR(AddBatch(file));
+    if (!cifar.empty()) return absl::OkStatus();
+    if (!CifarFilesIn(path, names, !options.evaluated).empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " has no ", options.evaluated ? "test_batch.bin or test.bin" : "data_batch_*.bin",
+          ": name the files of it that are meant"));
+    }
+    return AddFolders(path, names);
+  }
+
+  absl::Status AddFolders(const std::string& path, const std::vector<std::string>& names) {
+    const std::vector<std::string> folders = FoldersAmong(path, names);
+    if (folders.empty() && !options.any_pictures) return NoPictures(path);
+    if (options.any_pictures) RETURN_IF_ERROR(AddFiles(path, names, -1));
+    for (const std::string& folder : folders) {
+      const std::string inside = absl::StrCat(path, "/", folder);
+      ASSIGN_OR_RETURN(const std::vector<std::string> files, NamesIn(inside));
+      if (options.any_pictures) {
+        RETURN_IF_ERROR(AddFiles(inside, files, -1));
+        continue;
+      }
+      const auto label = std::find(options.labels.begin(), options.labels.end(), folder);
+      if (label == options.labels.end()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            inside, ": the model has no label \"", folder, "\" (id2label of its config.json has ",
+            absl::StrJoin(options.labels.begin(),
+                          options.labels.begin() +
+                              std::min<int64_t>(10, static_cast<int64_t>(options.labels.size())),
+                          ", "),
+            options.labels.size() > 10 ? ", ..." : "", "): rename the folder, or the label"));
+      }
+      const size_t before = pictures.places_.size();
+      RETURN_IF_ERROR(
+          AddFiles(inside, files, static_cast<int32_t>(label - options.labels.begin())));
+      if (pictures.places_.size() > before) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          inside,
+          " has no .jpg, .jpeg or .png file: a class needs pictures; remove the folder if "
+          "there is none of it"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddFiles(const std::string& folder, const std::vector<std::string>& names,
+                        int32_t label) {
+    const auto group = static_cast<int32_t>(pictures.folders_.size());
+    pictures.folders_.push_back(folder);
+    for (const std::string& name : names) {
+      const std::string path = absl::StrCat(folder, "/", name);
+      if (!IsPictureName(name) || IsDirectory(path)) continue;
+      RETURN_IF_ERROR(ReadPictureSize(path).status());
+      std::error_code error;
+      const uint64_t bytes = fs::file_size(path, error);
+      if (error) return ErrnoStatus(error.value(), absl::StrCat("look at ", path));
+      digest.Update(name.data(), name.size());
+      digest.Update(&bytes, sizeof(bytes));
+      digest.Update(&label, sizeof(label));
+      pictures.places_.push_back({group, label, 0, name});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddBatch(const std::string& path) {
+    ASSIGN_OR_RETURN(auto opened, OpenCifar(path));
+    auto& [file, label_bytes] = opened;
+    ASSIGN_OR_RETURN(const uint64_t size_bytes, file->SizeBytes());
+    const int64_t record = label_bytes + kCifarBytes;
+    const int64_t count = static_cast<int64_t>(size_bytes) / record;
+    const auto group = static_cast<int32_t>(pictures.batches_.size());
+    std::string piece;
+    for (int64_t first = 0; first < count; first += kRecordsAtOnce) {
+      const int64_t n = std::min(kRecordsAtOnce, count - first);
+      piece.resize(static_cast<size_t>(n * record));
+      RETURN_IF_ERROR(
+          file->ReadAt(static_cast<uint64_t>(first * record), piece.data(), piece.size()));
+      digest.Update(piece.data(), piece.size());
+      for (int64_t i = 0; i < n; ++i) {
+        const int32_t label = static_cast<uint8_t>(piece[i * record + label_bytes - 1]);
+        if (label >= static_cast<int32_t>(options.labels.size())) {
+          return absl::InvalidArgumentError(absl::StrCat(
+              path, ", record ", first + i, ": label ", label, ", but the model has ",
+              options.labels.size(),
+              " labels: the file is no batch of CIFAR's, or config.json needs more (num_labels, or "
+              "id2label)"));
+        }
+        pictures.places_.push_back({group, label, first + i});
+      }
+    }
+    pictures.batches_.push_back({path, std::move(file), label_bytes});
+    return absl::OkStatus();
+  }
+};
+
+absl::StatusOr<std::unique_ptr<LabelledPictures>> LabelledPictures::Open(
+    const std::vector<std::string>& paths, const LabelledPicturesOptions& options) {
+  std::unique_ptr<LabelledPictures> pictures(new LabelledPictures);
+  Opening opening{options, *pictures, {}};
+  for (const std::string& path : paths) RETURN_IF_ERROR(opening.Add(path));
+  if (pictures->places_.empty()) return NoPictures(paths.front());
+  if (!pictures->batches_.empty() && !pictures->folders_.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::StrJoin(paths, ", "),
+                     ": CIFAR's batches and folders of pictures do not go together"));
+  }
+  pictures->fingerprint_ =
+      absl::StrFormat("pictures %d %016x", pictures->size(), opening.digest.value());
+  return pictures;
+}
+
+absl::StatusOr<Picture> LabelledPictures::Read(int64_t number) const {
+  const Place& place = places_[number];
+  if (batches_.empty()) {
+    return ReadPicture(absl::StrCat(folders_[place.group], "/", place.name));
+  }
+  const Batch& batch = batches_[place.group];
+  std::vector<char> planes(kCifarBytes);
+  const int64_t at = place.record * (batch.label_bytes + kCifarBytes) + batch.label_bytes;
+  RETURN_IF_ERROR(batch.file->ReadAt(static_cast<uint64_t>(at), planes.data(), planes.size()));
+  Picture picture{kCifarSide, kCifarSide, 3, std::vector<uint8_t>(kCifarBytes)};
+  for (int64_t i = 0; i < kCifarBytes; ++i) {
+    picture.points[i % kCifarPoints * 3 + i / kCifarPoints] = static_cast<uint8_t>(planes[i]);
+  }
+  return picture;
+}
+
+LabelledPictures::Name LabelledPictures::name(int64_t number) const {
+  const Place& place = places_[number];
+  if (!batches_.empty()) return {batches_[place.group].path, place.record};
+  return {absl::StrCat(folders_[place.group], "/", place.name), std::nullopt};
+}
+
+}  // namespace spillway

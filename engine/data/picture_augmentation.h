@@ -1,0 +1,26 @@
+// What training changes about a picture, at random: where it is cut, and which side is left.
+// A function of (seed, step, sample), so the same on resume, on any rank and in any placement.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/data/picture.h"
+
+namespace spillway {
+
+enum class Augment {
+  kNone,
+  // Cut somewhere out of the picture with black points around it, an eighth of a side wide (of
+  // CIFAR's four), in its own size; and mirrored, or not.
+  kCropFlip,
+};
+
+struct AugmentKey {
+  uint64_t seed = 0;
+  int64_t step = 0;
+  int64_t sample = 0;
+};
+
+Picture CropAndFlip(const Picture& picture, const AugmentKey& key);
+
+}  // namespace spillway

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Makes resnet.json from transformers: what small residual networks learn from pictures.
+
+    make_resnet.py > resnet.json
+
+Weights follow the formula of make_decoders.py (numbered among all tensors of the state dict),
+pictures and labels those below (and tests/torch/resnet_golden_test.cc), so that no file holds them.
+For each variant: its config; in train mode the loss and the logits of six pictures in one batch,
+norm and projection of every gradient; the losses of 20 steps of SGD with momentum and weight decay,
+two micro-batches of four pictures a step; norm and projection of all running statistics afterwards,
+with how many micro-batches they have seen; and then the logits of six other pictures in evaluation.
+Made with transformers 5.24 and torch 2.11, on one thread.
+"""
+
+import json
+
+import torch
+import transformers
+from make_decoders import project, values
+
+SIDE, STEPS, MICRO_BATCH = 24, 20, 4
+LABELS = {"id2label": {"0": "cat", "1": "dog", "2": "frog"},
+          "label2id": {"cat": 0, "dog": 1, "frog": 2}}
+BASIC = {"model_type": "resnet", "architectures": ["ResNetForImageClassification"],
+         "num_channels": 3, "embedding_size": 6, "hidden_sizes": [6, 10], "depths": [2, 1],
+         "layer_type": "basic", "hidden_act": "relu"} | LABELS
+BOTTLENECK = BASIC | {"layer_type": "bottleneck", "hidden_sizes": [8, 16], "depths": [1, 2]}
+VARIANTS = {
+    "basic": BASIC,
+    "basic_gelu_downsampled": BASIC | {"hidden_act": "gelu", "downsample_in_first_stage": True},
+    "basic_gray": BASIC | {"num_channels": 1},
+    "bottleneck": BOTTLENECK,
+    "bottleneck_downsampled": BOTTLENECK | {"downsample_in_bottleneck": True,
+                                            "downsample_in_first_stage": True},
+}
+
+
+def batch(config, samples):
+    channels, side = config["num_channels"], SIDE
+    count = channels * side * side
+    i = torch.arange(count, dtype=torch.float64)
+    pictures = [(torch.sin(i * 0.37 + n * 1.7) + 0.5 * torch.cos(i * (0.011 + 0.003 * (n % 3))))
+                .float().view(channels, side, side) for n in samples]
+    return {"pixel_values": torch.stack(pictures), "labels": torch.tensor([n % 3 for n in samples])}
+
+
+def build(config):
+    settings = transformers.ResNetConfig.from_dict(dict(config))
+    model = transformers.ResNetForImageClassification(settings)
+    state = model.state_dict()
+    with torch.no_grad():
+        for index, name in enumerate(sorted(state)):
+            if "running" in name or "tracked" in name:
+                continue
+            made = values(name, index, state[name].numel())
+            state[name].copy_(torch.from_numpy(made).float().view(state[name].shape))
+    return model.train()
+
+
+def train(config):
+    model = build(config)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9, weight_decay=1e-3)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        total = 0.0
+        for micro in range(2):
+            first = MICRO_BATCH * (2 * step + micro)
+            loss = model(**batch(config, range(first, first + MICRO_BATCH))).loss / 2
+            loss.backward()
+            total += loss.item()
+        optimizer.step()
+        losses.append(total)
+    return model, losses
+
+
+def measure(config):
+    model = build(config)
+    out = model(**batch(config, range(6)))
+    out.loss.backward()
+    named = dict(model.named_parameters())
+    trained, losses = train(config)
+    trained.eval()
+    with torch.no_grad():
+        scores = trained(**batch(config, range(200, 206))).logits
+    return {
+        "config": config,
+        "loss": out.loss.item(),
+        "logits": [round(x, 7) for x in out.logits.flatten().tolist()],
+        "gradients": {name: [p.grad.norm().item(), project(p.grad)]
+                      for name, p in sorted(named.items())},
+        "losses": losses,
+        "buffers": {name: [b.double().norm().item(), project(b)]
+                    for name, b in sorted(trained.named_buffers())},
+        "evaluated": [round(x, 7) for x in scores.flatten().tolist()],
+    }
+
+
+def main():
+    torch.set_num_threads(1)
+    print(json.dumps({name: measure(config) for name, config in VARIANTS.items()},
+                     separators=(",", ":")).replace('},"', '},\n"'))
+
+
+if __name__ == "__main__":
+    main()

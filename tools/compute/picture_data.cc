@@ -1,0 +1,167 @@
+#include "tools/compute/picture_data.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+constexpr char kProcessorFile[] = "preprocessor_config.json";
+constexpr int64_t kCifarSide = 32;
+constexpr const char* kLabelKeys[] = {"id2label", "label2id", "num_labels", "_num_labels"};
+
+bool AreUnnamed(const std::vector<std::string>& labels) {
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] != absl::StrCat("LABEL_", i)) return false;
+  }
+  return true;
+}
+
+void NameLabels(const std::vector<std::string>& names, ModelConfig& model) {
+  model.resnet->classifier.labels = names;
+  model.resnet->classifier.problem = ClassifierProblem::kSingleLabel;
+  model.shape = ShapeOf(*model.resnet);
+  for (const char* key : kLabelKeys) model.original.erase(key);
+  for (size_t i = 0; i < names.size(); ++i) {
+    model.original["id2label"][absl::StrCat(i)] = names[i];
+    model.original["label2id"][names[i]] = i;
+  }
+}
+
+const char* NameOf(Augment augment) { return augment == Augment::kCropFlip ? "crop-flip" : "none"; }
+
+}  // namespace
+
+absl::Status RefusePictureFlags(const RunConfig& config, const ModelConfig& model) {
+  if (model.resnet || !config.pictures.given()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--augment, --picture-size: for models that classify pictures, and ",
+                   config.model, " is a model of texts"));
+}
+
+absl::Status RefuseTextFlags(const RunConfig& config) {
+  const std::pair<bool, const char*> flags[] = {
+      {config.seq_len > 0, "--seq-len"},
+      {config.samples != SampleLayout::kWindows, "--samples, --packing"},
+      {config.pad_to_max_length, "--pad-to-max-length"},
+      {!config.tokenizer.empty(), "--tokenizer"},
+      {!config.text_keys.texts.empty() || !config.text_keys.label.empty(),
+       "--text-keys, --label-key"},
+      {config.pairs.given,
+       "--source-key, --target-key, --source-prefix, --max-source-length, "
+       "--max-target-length"},
+      {!config.adapter.none(), "--lora-r and what belongs to adapters"}};
+  for (const auto& [given, names] : flags) {
+    if (!given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(names, ": for models of texts, and ", config.model, " classifies pictures"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ResolvePictures(const RunConfig& config, ModelConfig& model) {
+  RETURN_IF_ERROR(RefuseTextFlags(config));
+  const ClassifierConfig& classifier = model.resnet->classifier;
+  const bool open = std::none_of(std::begin(kLabelKeys), std::end(kLabelKeys),
+                                 [&](const char* key) { return model.original.contains(key); });
+  if (open || AreUnnamed(classifier.labels)) {
+    ASSIGN_OR_RETURN(const FoundLabels found, FindPictureLabels(config.data));
+    if (!open && found.are_classes && found.names.size() != classifier.labels.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          config.data.front(), " has ", found.names.size(), " folders, each a class, and ",
+          config.model, "/config.json ", classifier.labels.size(),
+          " labels without names: set \"num_labels\": ", found.names.size(),
+          ", or name them in id2label"));
+    }
+    if (open || found.are_classes) NameLabels(found.names, model);
+  }
+  if (classifier.problem != ClassifierProblem::kSingleLabel) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(config.model, "/config.json is of ", ProblemName(*classifier.problem),
+                     ", but each picture has one label: set \"problem_type\": "
+                     "\"single_label_classification\", with two labels or more"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PictureProcessing> ResolveProcessing(const std::string& directory, int64_t side,
+                                                    bool is_cifar, const ResNetConfig& model) {
+  ASSIGN_OR_RETURN(std::optional<PictureProcessing> found, ReadPictureProcessing(directory, side));
+  if (!found && is_cifar) found = PlainProcessing(side > 0 ? side : kCifarSide);
+  if (!found && side > 0) found = MiddleProcessing(side);
+  if (!found) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, " has no ", kProcessorFile,
+                     ", which says how large pictures are: give --picture-size (224 is usual)"));
+  }
+  for (const auto& [numbers, key] :
+       {std::pair{&found->mean, "image_mean"}, {&found->std, "image_std"}}) {
+    const auto count = static_cast<int64_t>(numbers->size());
+    if (count == 1 || count == model.channels) continue;
+    return absl::InvalidArgumentError(absl::StrCat(directory, "/", kProcessorFile, ": ", key,
+                                                   " has ", count, " numbers, and the model ",
+                                                   model.channels, " channels"));
+  }
+  if (model.channels != 1 && model.channels != 3) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, "/config.json: num_channels is ", model.channels,
+                     "; pictures have 3 channels (colours) or 1 (grey)"));
+  }
+  return *std::move(found);
+}
+
+absl::Status CheckNorms(const PictureProcessing& processing, int64_t micro_batch,
+                        const ResNetConfig& model) {
+  const PictureSize& size = processing.size;
+  if (micro_batch * model.LastSide(size.width) * model.LastSide(size.height) > 1) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--micro-batch 1: of one picture of ", size.width, " x ", size.height,
+      " points the last layer makes one number a channel, which has no variance for its batch "
+      "norm: give --micro-batch 2 or more, or larger pictures"));
+}
+
+absl::StatusOr<std::unique_ptr<PictureData>> PictureData::Open(const RunConfig& config,
+                                                               const ResNetConfig& model) {
+  std::unique_ptr<PictureData> data(new PictureData);
+  LabelledPicturesOptions options;
+  options.labels = model.classifier.labels;
+  ASSIGN_OR_RETURN(data->pictures_, LabelledPictures::Open(config.data, options));
+  const LabelledPictures& pictures = *data->pictures_;
+  data->channels_ = model.channels;
+  data->augment_ =
+      config.pictures.augment.value_or(pictures.is_cifar() ? Augment::kCropFlip : Augment::kNone);
+  ASSIGN_OR_RETURN(data->processing_, ResolveProcessing(config.model, config.pictures.side,
+                                                        pictures.is_cifar(), model));
+  RETURN_IF_ERROR(CheckNorms(data->processing_, config.train.micro_batch, model));
+  const PictureSize& size = data->processing_.size;
+  LogInfo(absl::StrCat(absl::StrJoin(config.data, ", "), ": ", pictures.size(),
+                       " pictures, read as ", size.width, " x ", size.height, "; augment ",
+                       NameOf(data->augment_)));
+  PictureDatasetOptions dataset{data->processing_, data->channels_, data->augment_,
+                                config.train.seed};
+  data->train_ = std::make_unique<PictureDataset>(data->pictures_.get(), dataset);
+  if (config.eval_data.empty()) return data;
+  options.evaluated = true;
+  ASSIGN_OR_RETURN(data->evaluated_, LabelledPictures::Open(config.eval_data, options));
+  LogInfo(absl::StrCat(absl::StrJoin(config.eval_data, ", "), ": ", data->evaluated_->size(),
+                       " pictures, held out"));
+  dataset.augment = Augment::kNone;
+  data->evaluation_ = std::make_unique<PictureDataset>(data->evaluated_.get(), dataset);
+  return data;
+}
+
+std::vector<std::pair<std::string, std::string>> PictureData::Identity() const {
+  return {{"pictures", ToJson(processing_, channels_).dump()}, {"augment", NameOf(augment_)}};
+}
+
+std::vector<std::pair<std::string, std::string>> PictureData::ModelFiles() const {
+  return {{kProcessorFile, ToJson(processing_, channels_).dump(2) + "\n"}};
+}
+
+}  // namespace spillway
