@@ -48,6 +48,8 @@ struct RunConfig {
   bool pad_to_max_length = false;  // where samples are padded
   TextKeys text_keys;              // of texts that are classified
   PairChoice pairs;
+  // Of the tokens of texts that a masked language model learns from; none: not said.
+  std::optional<double> mask_probability;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

@@ -32,7 +32,10 @@ struct ModelShape {
   bool has_encoder = false;
   // The module that scores labels, where the model classifies texts; "": it does not.
   std::string classifier = "";
-  bool tied = false;  // ... which the embedding's matrix makes
+  bool labels_tokens = false;  // each token of them by itself
+  bool masked = false;         // it finds tokens that are masked
+  bool tied = false;           // logits are what the embedding's matrix makes
+  bool has_logits() const { return causal || masked; }
 
   // Units "embedding", "h.0" .. "h.N-1", and "head" or "pooler" with the loss.
   ModelDescription model;

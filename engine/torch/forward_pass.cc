@@ -58,16 +58,46 @@ int64_t ForwardPass::batches_at_once(uint64_t hidden_bytes) const {
       std::max<uint64_t>(1, room / 4 / std::max<uint64_t>(1, hidden_bytes)));
 }
 
-absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Run(const std::vector<Batch>& batches) {
+template <typename T>
+absl::StatusOr<T> ForwardPass::Caught(const std::function<absl::StatusOr<T>()>& f) const {
   const auto said = [&](const c10::Error& error) { return error.what_without_backtrace(); };
   try {
-    return Compute(batches);
+    return f();
   } catch (const c10::OutOfMemoryError& error) {
     return DoesNotFitError(
         absl::StrCat("computing: ", options_.place.memory->RefusalText(said(error))));
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat("computing: ", said(error)));
   }
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Run(const std::vector<Batch>& batches) {
+  return Caught<std::vector<torch::Tensor>>([&] { return Compute(batches); });
+}
+
+absl::StatusOr<torch::Tensor> ForwardPass::Logits(const torch::Tensor& rows) {
+  return Caught<torch::Tensor>([&] { return ComputeLogits(rows); });
+}
+
+absl::StatusOr<torch::Tensor> ForwardPass::ComputeLogits(const torch::Tensor& rows) {
+  const torch::NoGradGuard no_grad;
+  const ComputeScope scope(options_.place);
+  Tensors parameters;
+  for (const ParameterSpec& spec : model_.loss->parameters()) {
+    ASSIGN_OR_RETURN(parameters.emplace_back(), ReadParameter(spec));
+  }
+  for (const BorrowedParameter& borrowed : model_.loss->borrowed()) {
+    const Tensors& kept = kept_[borrowed.unit];
+    if (!kept.empty()) {
+      parameters.push_back(kept[borrowed.parameter]);
+      continue;
+    }
+    const std::vector<ParameterSpec> specs = model_.units[borrowed.unit]->parameters();
+    ASSIGN_OR_RETURN(parameters.emplace_back(), ReadParameter(specs[borrowed.parameter]));
+  }
+  const UnitContext context(0, 0, num_units(), {}, /*training=*/false, options_.fp32_products);
+  const torch::Tensor x = BringTo(options_.place, rows).to(ScalarTypeOf(options_.dtype));
+  return model_.loss->Logits(context, parameters, x).to(torch::kCPU, torch::kFloat32);
 }
 
 absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Compute(const std::vector<Batch>& given) {
@@ -102,19 +132,23 @@ absl::StatusOr<ForwardPass::Tensors> ForwardPass::ReadUnit(int unit) {
   if (!kept_[unit].empty()) return kept_[unit];
   Tensors tensors;
   for (const ParameterSpec& spec : model_.units[unit]->parameters()) {
-    const int64_t elements = ElementsOf(spec);
-    const torch::Tensor piece = torch::empty({std::min(elements, kPieceElements)});
-    torch::Tensor whole = torch::empty(
-        {elements}, torch::TensorOptions(options_.place.where).dtype(ScalarTypeOf(options_.dtype)));
-    for (int64_t first = 0; first < elements; first += kPieceElements) {
-      const int64_t count = std::min(kPieceElements, elements - first);
-      RETURN_IF_ERROR(weights_.Read(spec.name, first, count, piece.data_ptr<float>()));
-      whole.narrow(0, first, count).copy_(piece.narrow(0, 0, count));
-    }
-    tensors.push_back(whole.view(spec.shape));
+    ASSIGN_OR_RETURN(tensors.emplace_back(), ReadParameter(spec));
   }
   if (keeps_weights_) kept_[unit] = tensors;
   return tensors;
+}
+
+absl::StatusOr<torch::Tensor> ForwardPass::ReadParameter(const ParameterSpec& spec) {
+  const int64_t elements = ElementsOf(spec);
+  const torch::Tensor piece = torch::empty({std::min(elements, kPieceElements)});
+  torch::Tensor whole = torch::empty(
+      {elements}, torch::TensorOptions(options_.place.where).dtype(ScalarTypeOf(options_.dtype)));
+  for (int64_t first = 0; first < elements; first += kPieceElements) {
+    const int64_t count = std::min(kPieceElements, elements - first);
+    RETURN_IF_ERROR(weights_.Read(spec.name, first, count, piece.data_ptr<float>()));
+    whole.narrow(0, first, count).copy_(piece.narrow(0, 0, count));
+  }
+  return whole.view(spec.shape);
 }
 
 }  // namespace spillway

@@ -160,7 +160,9 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   const std::vector<int64_t> all =
       StepSamples(options_.order, options_.seed, data_->size(), own * options_.ranks, step - 1);
   const auto begin = all.begin() + options_.rank * own;
-  return LoadMicroBatches(data_, {begin, begin + own}, options_.rank * own);
+  const int64_t first = options_.rank * own;
+  return LoadMicroBatches(data_, {begin, begin + own}, first,
+                          (step - 1) * own * options_.ranks + first);
 }
 
 absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
@@ -172,7 +174,7 @@ absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
   }
   std::vector<int64_t> indices(count);
   for (int64_t i = 0; i < count; ++i) indices[i] = first + i;
-  return LoadMicroBatches(evaluation_, indices, 0);
+  return LoadMicroBatches(evaluation_, indices, 0, 0);
 }
 
 absl::Status ModelCompute::ClearLoss() {
@@ -181,7 +183,7 @@ absl::Status ModelCompute::ClearLoss() {
 }
 
 absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
-                                            int64_t first_sample) {
+                                            int64_t first_sample, int64_t first_draw) {
   micro_batches_.clear();
   const ComputeScope scope(place_);
   const int64_t count = indices.size();
@@ -191,7 +193,8 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
     for (int64_t i = begin; i < end; ++i) micro.samples.push_back(first_sample + i);
     absl::Status got;
     RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&] {
-      auto batch = data->Get(absl::MakeSpan(indices).subspan(begin, end - begin));
+      const auto some = absl::MakeSpan(indices).subspan(begin, end - begin);
+      auto batch = training_ ? data->Draw(some, first_draw + begin) : data->Get(some);
       got = batch.status();
       if (!got.ok()) return;
       label_count_ += batch->labels.is_floating_point()

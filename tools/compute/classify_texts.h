@@ -1,4 +1,4 @@
-// predict for a model that classifies texts.
+// predict for a model that classifies texts, or their words.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -7,8 +7,10 @@
 
 namespace spillway {
 
-// Labels every text of task.data, and writes task.out; false where a signal stopped it, with what
-// is done kept. REQUIRES: model.config.decoder.classifier.
+// Labels every text of task.data, or each of its words, and writes task.out; false where a signal
+// stopped it, with what is done kept. REQUIRES: model.config.decoder.classifier, of texts and of
+// tokens.
 absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model);
+absl::StatusOr<bool> ClassifyWordsOfFile(const PredictTask& task, TextModel& model);
 
 }  // namespace spillway

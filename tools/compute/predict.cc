@@ -18,6 +18,7 @@
 #include "tools/compute/classify_texts.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/continue_texts.h"
+#include "tools/compute/fill_masks.h"
 
 namespace spillway {
 namespace {
@@ -187,10 +188,13 @@ void PrintPredicted(const PredictRun& run) {
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
-  if (model->config.decoder.classifier) return ClassifyFile(task, *model);
+  const DecoderConfig& config = model->config.decoder;
+  if (config.masked) return FillMasksOfFile(task, *model);
+  if (config.classifier && config.classifier->of_tokens) return ClassifyWordsOfFile(task, *model);
+  if (config.classifier) return ClassifyFile(task, *model);
   if (!task.text_keys.texts.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--text-keys is for models that classify texts, and ", task.model,
+        absl::StrCat("--text-keys is for encoders, and ", task.model,
                      " is a language model (--prompt-key says where prompts are)"));
   }
   ASSIGN_OR_RETURN(const PromptFile file, ReadPromptFile(task, *model));

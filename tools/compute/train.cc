@@ -154,8 +154,8 @@ absl::Status ReadInputs(Inputs& in) {
     return files.status();
   }
 
-  const bool reads_tokens =
-      !in.model_config.decoder.classifier && in.model_config.decoder.encoder == nullptr;
+  const DecoderConfig& decoder = in.model_config.decoder;
+  const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
   ASSIGN_OR_RETURN(in.data, RunData::Open(config, in.model_config.decoder, in.tokenizer.get()));
