@@ -36,9 +36,9 @@ std::vector<QualityMeasure> MultiLabelQuality(absl::Span<const Judgement> judgem
 // correlation.
 std::vector<QualityMeasure> RegressionQuality(absl::Span<const Judgement> judgements);
 
-// Numbers of labels of the tokens of texts, after each text one of kBetweenTexts: accuracy; where labels
-// are O and B- and I- of something (or E- and S- of it, too), precision, recall and F1 of whole
-// entities, as seqeval's default mode finds them.
+// Numbers of labels of the tokens of texts, after each text one of kBetweenTexts: accuracy; where
+// labels are O and B- and I- of something (or E- and S- of it, too), precision, recall and F1 of
+// whole entities, as seqeval's default mode finds them.
 inline constexpr float kBetweenTexts = -1;
 std::vector<QualityMeasure> TokenQuality(absl::Span<const Judgement> judgements,
                                          const std::vector<std::string>& labels);
