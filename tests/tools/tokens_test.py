@@ -43,7 +43,7 @@ class TokensTest(CliTest):
     def setUp(self):
         super().setUp()
         self.write("model-in/config.json", BERT)
-        self.rows_in, self.rows_out = made_rows(64, 1), made_rows(16, 2)
+        self.rows_in, self.rows_out = made_rows(300, 1), made_rows(16, 2)
         self.data = self.write("train.jsonl", jsonl(self.rows_in))
         self.held_out = self.write("dev.jsonl", jsonl(self.rows_out))
         self.answers = self.path("answers.jsonl")
@@ -61,8 +61,8 @@ class TokensTest(CliTest):
         return read_rows(self.answers)
 
     def test_words_with_labels_train_a_model_that_labels(self):
-        learns = {"steps": 80, "micro_batch": 8, "lr": "5e-3", "eval_data": self.held_out}
-        self.assert_run(self.classify(**learns), 0, "64 texts", "precision", "recall")
+        learns = {"steps": 150, "micro_batch": 16, "lr": "5e-3", "eval_data": self.held_out}
+        self.assert_run(self.classify(**learns), 0, "300 texts", "precision", "recall")
         evaluation = read_rows(os.path.join(self.output, "eval.jsonl"))[-1]
         self.assertEqual(evaluation["tokens"], sum(len(row["tokens"]) for row in self.rows_out))
         for measure in ("accuracy", "precision", "recall", "f1"):
