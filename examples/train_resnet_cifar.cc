@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 #include "engine/base/size.h"
 #include "engine/machine/memory_limits.h"
@@ -182,26 +183,32 @@ class Cifar : public spillway::Dataset {
   std::string fingerprint() const override {
     return "cifar " + std::to_string(spillway::Checksum(bytes_.data(), bytes_.size()));
   }
-  void BeginStep(int64_t step) override { step_ = step; }
 
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
+    return Read(samples, std::nullopt);
+  }
+  absl::StatusOr<Batch> Draw(absl::Span<const int64_t> samples, int64_t first_draw) override {
+    return Read(samples, augment_ ? std::optional(first_draw) : std::nullopt);
+  }
+
+ private:
+  absl::StatusOr<Batch> Read(absl::Span<const int64_t> samples, std::optional<int64_t> first_draw) {
     const auto count = static_cast<int64_t>(samples.size());
     Batch batch{torch::empty({count, 3, kSide, kSide}), torch::empty({count}, torch::kInt64)};
     for (int64_t i = 0; i < count; ++i) {
       uint8_t* const record = &bytes_[samples[i] * kRecordBytes];
       batch.labels[i] = record[0];
       Tensor picture = torch::from_blob(record + 1, {3, kSide, kSide}, torch::kUInt8);
-      if (augment_) picture = Changed(picture, samples[i]);
+      if (first_draw) picture = Changed(picture, *first_draw + i);
       batch.inputs[i].copy_(picture.to(torch::kFloat32).div(127.5).sub(1));
     }
     return batch;
   }
 
- private:
-  // Cut out of the picture with a black border, mirrored or not: by step and sample, so that a run
-  // that is resumed makes the same.
-  Tensor Changed(const Tensor& picture, int64_t sample) const {
-    const uint64_t bits = spillway::RandomBits(/*seed=*/42, /*stream=*/step_, sample);
+  // Cut out of the picture with a black border, mirrored or not: by the number of the draw, so that
+  // a run that is resumed makes the same.
+  static Tensor Changed(const Tensor& picture, int64_t draw) {
+    const uint64_t bits = spillway::RandomBits(/*seed=*/42, /*stream=*/0, draw);
     const Tensor wide = torch::constant_pad_nd(picture, {kBorder, kBorder, kBorder, kBorder});
     const Tensor cut = wide.narrow(1, static_cast<int64_t>(bits % (2 * kBorder + 1)), kSide)
                            .narrow(2, static_cast<int64_t>((bits >> 8) % (2 * kBorder + 1)), kSide);
@@ -210,7 +217,6 @@ class Cifar : public spillway::Dataset {
 
   const bool augment_;
   std::vector<uint8_t> bytes_;
-  int64_t step_ = 0;
 };
 
 // To try it without CIFAR: stripes with noise, each class by direction and colour.

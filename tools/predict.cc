@@ -51,14 +51,16 @@ CommandOutcome Predict(const PredictFlags& flags) {
 }  // namespace
 
 void AddPredictCommand(CLI::App& app, CommandFunction* run) {
-  CLI::App* command = app.add_subcommand("predict", "Answer a file of prompts, or label texts");
+  CLI::App* command =
+      app.add_subcommand("predict", "Answer a file of prompts, label texts, or fill masks");
   auto flags = std::make_shared<PredictFlags>();
   PredictTask& task = flags->task;
   command
       ->add_option(
           "--data", task.files,
-          "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"; texts to "
-          "be classified: .jsonl, .csv, .tsv; pictures: .jpg, .png, folders of them, CIFAR's .bin")
+          "prompts: .txt, one a line; .jsonl with \"prompt\" or \"messages\"; texts to be "
+          "classified or with masks in them: .jsonl, .csv, .tsv; pictures: .jpg, .png, folders of "
+          "them, CIFAR's .bin; sounds: .jsonl with \"audio\"")
       ->required();
   command->add_option("--out", task.out, "FILE.jsonl, a row a prompt, in the prompts' order")
       ->required();
@@ -70,7 +72,8 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
       "... and what the answers should be: measured against it (completion, of rows "
       "that have one)");
   command->add_option("--text-keys", flags->text_keys,
-                      "where rows have the texts that are classified, NAME[,NAME] (the usual)");
+                      "where rows have the texts, or words, that an encoder reads, NAME[,NAME] "
+                      "(the usual)");
   command->add_option("--batch,--per_device_eval_batch_size", task.batch,
                       "texts at a time: weights are brought once for a token of each (8)");
   command->add_flag("--chat", task.chat,

@@ -71,6 +71,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "where rows have the texts that are classified, NAME[,NAME] (the usual names: text, "
        "sentence, sentence1 and sentence2, ...)");
   text("--label-key", f.label_key, "where they have their label (label)");
+  text("--mask-probability", f.mask_probability,
+       "how many of its tokens a masked language model has to find (0.15)");
   text("--source-key", f.source_key,
        "where rows of pairs have the text that is read; translation.en is en inside translation "
        "(prompt), or the sound's file (audio)");

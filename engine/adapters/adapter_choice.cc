@@ -33,12 +33,16 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
           " are to be adapted: give --lora-targets ", kAllLinear, ", or names of layers"));
     }
   }
-  const std::string task = !shape.classifier.empty() ? kClassifierTask
-                           : shape.has_encoder       ? kPairTask
-                                                     : kCausalTask;
+  // PEFT has no name for masked language models.
+  const std::string task = shape.masked                ? ""
+                           : shape.labels_tokens       ? kTokenTask
+                           : !shape.classifier.empty() ? kClassifierTask
+                           : shape.has_encoder         ? kPairTask
+                                                       : kCausalTask;
   if (!lora.task_type.empty() && lora.task_type != task) {
-    return absl::InvalidArgumentError(absl::StrCat("the adapter's task_type is ", lora.task_type,
-                                                   ", and the model's task is ", task));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the adapter's task_type is ", lora.task_type, ", and the model's task is ",
+                     task.empty() ? "none of PEFT's (it finds masked tokens)" : task));
   }
   lora.task_type = task;
   if (!shape.classifier.empty() && lora.modules_to_save.empty()) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "engine/base/name_pattern.h"
 #include "engine/base/strict_json.h"
@@ -24,6 +25,7 @@ constexpr const char* kBookKeeping[] = {
     "auto_mapping",   "base_model_name_or_path", "inference_mode",    "peft_version",   "revision",
     "fan_in_fan_out", "megatron_core",           "qalora_group_size", "runtime_config",
 };
+constexpr const char* kTasks[] = {kCausalTask, kClassifierTask, kTokenTask, kPairTask};
 constexpr const char* kUnderstood[] = {
     "peft_type",
     "task_type",
@@ -60,10 +62,9 @@ class Parser {
       in_.Fail("peft_type", absl::StrCat("peft_type is \"", type, "\"; expected \"LORA\""));
     }
     config_.task_type = in_.Text("task_type");
-    if (const std::string& task = config_.task_type;
-        !task.empty() && task != kCausalTask && task != kClassifierTask && task != kPairTask) {
-      in_.Fail("task_type", absl::StrCat("task_type is \"", task, "\"; expected \"", kCausalTask,
-                                         "\", \"", kClassifierTask, "\" or \"", kPairTask, "\""));
+    if (const std::string& task = config_.task_type; !task.empty() && !IsAmong(kTasks, task)) {
+      in_.Fail("task_type", absl::StrCat("task_type is \"", task, "\"; expected \"",
+                                         absl::StrJoin(kTasks, "\", \""), "\""));
     }
     for (const auto& [key, value] : document_.value.items()) {
       if (IsAmong(kUnderstood, key) || IsAmong(kBookKeeping, key) || IsOff(value)) continue;

@@ -18,7 +18,7 @@ struct LoraConfig {
   enum class Bias { kNone, kAll, kLoraOnly };
   enum class InitA { kUniform, kGaussian };
 
-  std::string task_type;  // PEFT's: "CAUSAL_LM" or "SEQ_CLS"; "": not said
+  std::string task_type;  // PEFT's: "CAUSAL_LM", "SEQ_CLS", ...; "": not said, or none of PEFT's
 
   int64_t r = 8;
   double alpha = 8;
@@ -49,6 +49,7 @@ struct LoraConfig {
 inline constexpr const char* kAllLinear = "all-linear";
 inline constexpr const char* kCausalTask = "CAUSAL_LM";
 inline constexpr const char* kClassifierTask = "SEQ_CLS";
+inline constexpr const char* kTokenTask = "TOKEN_CLS";
 inline constexpr const char* kPairTask = "SEQ_2_SEQ_LM";
 
 // The modules that PEFT adapts in a family where none are named; empty where it names none.

@@ -61,6 +61,8 @@ struct RunConfig {
   SpeechTask speech;
   bool speech_given = false;
   PictureChoice pictures;
+  // Of the tokens of texts that a masked language model learns from; none: not said.
+  std::optional<double> mask_probability;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

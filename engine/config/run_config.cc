@@ -9,6 +9,7 @@
 #include "engine/config/rank_settings.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/config/training_settings.h"
+#include "engine/data/token_masking.h"
 #include "engine/machine/swap_paths.h"
 #include "io/base/status.h"
 
@@ -65,6 +66,10 @@ void RunSettings::ResolveInputs() {
   config_.text_keys.texts =
       Pick<std::vector<std::string>>("text-keys", flags_.text_keys, {}, {}, ParseTextKeys);
   config_.text_keys.label = String("label-key", flags_.label_key, "");
+  const double probability =
+      Number("mask-probability", flags_.mask_probability, {}, kMaskProbability, 0, 1);
+  if (flags_.mask_probability) config_.mask_probability = probability;
+  if (probability == 0) Invalid("--mask-probability 0: nothing would be learnt");
   PairChoice& pairs = config_.pairs;
   pairs.given = flags_.source_key || flags_.target_key || flags_.source_prefix ||
                 flags_.max_source_length || flags_.max_target_length;

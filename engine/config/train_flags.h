@@ -12,7 +12,7 @@ struct TrainFlags {
   using Text = std::optional<std::string>;
   Text model, output, config, tokenizer;
   std::vector<std::string> data, eval_data;
-  Text text_keys, label_key;
+  Text text_keys, label_key, mask_probability;
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
   Text language, transcribe_task;
   Text augment, picture_size;

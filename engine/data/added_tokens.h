@@ -19,6 +19,7 @@ struct AddedToken {
   bool lstrip = false;       // takes the white space before it along
   bool rstrip = false;       // ... and after it
   bool normalized = false;   // looked for in the normalised text
+  bool special = false;      // of no text, as "[CLS]"
 };
 
 // Finds the longest of them at a place. Immutable: any thread.

@@ -45,7 +45,7 @@ std::optional<uint32_t> RecordEnd(const std::string& path, const Tokenizer& toke
 
 absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
                          const DataSink& sink) {
-  const std::optional<uint32_t> end = RecordEnd(path, tokenizer);
+  const std::optional<uint32_t> end = sink.ends_lines ? RecordEnd(path, tokenizer) : std::nullopt;
   // Errors come with file and line from the reader.
   const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder("the text");
   std::vector<uint32_t> tokens;

@@ -17,6 +17,8 @@ struct DataSink {
   std::function<absl::Status(const std::vector<uint32_t>& tokens, bool carry_loss)> take;
   // A sample, a line of a .jsonl, begins with the next token that is taken; may be null.
   std::function<void()> begin_sample = nullptr;
+  // Whether a line of a .jsonl ends as EncodeData says it; otherwise nothing is put behind it.
+  bool ends_lines = true;
   // Told how many bytes of the file have been read on; may be null.
   std::function<absl::Status(uint64_t bytes)> progress;
 };

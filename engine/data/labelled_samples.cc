@@ -50,10 +50,7 @@ absl::StatusOr<EncodedText> TextPairEncoder::Encode(const LabelledText& text) {
   const int64_t room = most_tokens_ - static_cast<int64_t>(around(none, no_second).tokens.size());
   const auto size = static_cast<int64_t>(first.size());
   const int64_t second_size = second ? static_cast<int64_t>(second->size()) : 0;
-  if (room < (second ? 2 : 1)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--seq-len ", most_tokens_, " has no room for the text beside the tokens ", "around it"));
-  }
+  if (room < (second ? 2 : 1)) return NoRoomError(most_tokens_);
   if (size + second_size > room) {
     ++cut_;
     const auto kept = second ? LongestFirst(size, second_size, room) : std::pair(room, int64_t{0});
@@ -61,17 +58,7 @@ absl::StatusOr<EncodedText> TextPairEncoder::Encode(const LabelledText& text) {
     if (second) second->resize(kept.second);
   }
   EncodedText encoded = around(first, second);
-  for (size_t i = 0; i < encoded.tokens.size(); ++i) {
-    if (config_.token_types <= 1) encoded.types[i] = 0;
-    if (encoded.tokens[i] < config_.vocabulary &&
-        encoded.types[i] < std::max<int64_t>(1, config_.token_types)) {
-      continue;
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the text has token ", encoded.tokens[i], " of type ", encoded.types[i],
-        ", and the model knows ", config_.vocabulary, " tokens and ", config_.token_types,
-        " types: the tokenizer (", std::string(tokenizer_.kind()), ") is not the model's"));
-  }
+  RETURN_IF_ERROR(FitToModel(tokenizer_, config_, encoded));
   return encoded;
 }
 
@@ -80,30 +67,63 @@ absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
     const LabelledSamplesOptions& options) {
   SPILLWAY_CHECK(config.classifier && config.classifier->problem);
   const ClassifierConfig& classifier = *config.classifier;
-  const int64_t labels = *classifier.problem == ClassifierProblem::kSingleLabel
+  const int64_t labels = classifier.of_tokens ? 0
+                         : *classifier.problem == ClassifierProblem::kSingleLabel
                              ? 1
                              : static_cast<int64_t>(classifier.labels.size());
   ASSIGN_OR_RETURN(ScratchRows rows, ScratchRows::Create(options.scratch_directory));
   std::unique_ptr<LabelledSamples> samples(new LabelledSamples(std::move(rows), labels));
-  TextPairEncoder encoder(options.tokenizer, &config, options.seq_len);
   for (const std::string& file : files) {
-    RETURN_IF_ERROR(ReadLabelledTexts(
-        file, options.keys, /*needs_label=*/true, [&](const LabelledText& text) -> absl::Status {
-          Sample sample;
-          ASSIGN_OR_RETURN(sample.labels,
-                           ReadLabel(text.label, classifier.labels, *classifier.problem));
-          ASSIGN_OR_RETURN(sample.text, encoder.Encode(text));
-          return samples->Add(sample);
-        }));
+    ASSIGN_OR_RETURN(const int64_t cut, classifier.of_tokens
+                                            ? samples->AddWords(file, config, options)
+                                            : samples->AddTexts(file, config, options));
+    samples->cut_ += cut;
   }
   RETURN_IF_ERROR(samples->rows_.Flush());
-  samples->cut_ = encoder.cut();
   if (samples->cut_ > 0) {
     LogWarning(absl::StrCat(absl::StrJoin(files, ", "), ": ", samples->cut_, " of ",
                             samples->size(), " texts are longer than --seq-len ", options.seq_len,
                             " and lose their end"));
   }
   return samples;
+}
+
+absl::StatusOr<int64_t> LabelledSamples::AddTexts(const std::string& file,
+                                                  const DecoderConfig& config,
+                                                  const LabelledSamplesOptions& options) {
+  const ClassifierConfig& classifier = *config.classifier;
+  TextPairEncoder encoder(options.tokenizer, &config, options.seq_len);
+  RETURN_IF_ERROR(ReadLabelledTexts(
+      file, options.keys, /*needs_label=*/true, [&](const LabelledText& text) -> absl::Status {
+        Sample sample;
+        ASSIGN_OR_RETURN(sample.labels,
+                         ReadLabel(text.label, classifier.labels, *classifier.problem));
+        ASSIGN_OR_RETURN(sample.text, encoder.Encode(text));
+        return Add(sample);
+      }));
+  return encoder.cut();
+}
+
+absl::StatusOr<int64_t> LabelledSamples::AddWords(const std::string& file,
+                                                  const DecoderConfig& config,
+                                                  const LabelledSamplesOptions& options) {
+  const ClassifierConfig& classifier = *config.classifier;
+  WordListEncoder encoder(options.tokenizer, &config, options.seq_len);
+  RETURN_IF_ERROR(ReadLabelledWords(
+      file, options.keys, /*needs_label=*/true, [&](const LabelledWords& text) -> absl::Status {
+        ASSIGN_OR_RETURN(EncodedWords encoded, encoder.Encode(text.words));
+        Sample sample;
+        sample.labels.assign(encoded.text.tokens.size(), kWithoutLabel);
+        for (size_t word = 0; word < text.words.size(); ++word) {
+          ASSIGN_OR_RETURN(const std::vector<float> label,
+                           ReadLabel(text.labels[word], classifier.labels, *classifier.problem));
+          const int64_t at = encoded.first[word];
+          if (at >= 0) sample.labels[static_cast<size_t>(at)] = label.front();
+        }
+        sample.text = std::move(encoded.text);
+        return Add(sample);
+      }));
+  return encoder.cut();
 }
 
 absl::Status LabelledSamples::Add(const Sample& sample) {
@@ -120,8 +140,9 @@ absl::Status LabelledSamples::Add(const Sample& sample) {
 absl::StatusOr<LabelledSamples::Sample> LabelledSamples::Get(int64_t sample) const {
   ASSIGN_OR_RETURN(const std::vector<int64_t> row, rows_.Read(sample));
   Sample found;
+  const size_t labels = labels_ == 0 ? row.size() / 2 : static_cast<size_t>(labels_);
   for (size_t i = 0; i < row.size(); ++i) {
-    if (static_cast<int64_t>(i) < labels_) {
+    if (i < labels) {
       found.labels.push_back(std::bit_cast<float>(static_cast<uint32_t>(row[i])));
       continue;
     }

@@ -1,5 +1,5 @@
-// Labelled texts as tokens, each a sample by itself. They are kept in temporary files, so memory
-// stays bounded however many there are.
+// Texts with labels, or with one for each word, as tokens, each a sample by itself. They are kept
+// in temporary files, so memory stays bounded however many there are.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/data/labelled_text.h"
+#include "engine/data/labelled_words.h"
 #include "engine/data/scratch_file.h"
 #include "engine/data/tokenizer.h"
 #include "engine/families/decoder_config.h"
@@ -46,16 +47,20 @@ struct LabelledSamplesOptions {
 // Immutable once made: any thread.
 class LabelledSamples {
  public:
+  static constexpr float kWithoutLabel = -100;
+
   // Reads all `files`; `config` has a classifier whose problem is known. Warns of samples that are
   // cut. kInvalidArgument, "FILE:LINE: ...", as of ReadLabelledTexts, ReadLabel and
-  // TextPairEncoder.
+  // TextPairEncoder, or of ReadLabelledWords and WordListEncoder.
   static absl::StatusOr<std::unique_ptr<LabelledSamples>> Read(
       const std::vector<std::string>& files, const DecoderConfig& config,
       const LabelledSamplesOptions& options);
 
   struct Sample {
     EncodedText text;
-    std::vector<float> labels;  // ReadLabel's
+    // ReadLabel's; where tokens have them, of each: its word's in the first one's place, elsewhere
+    // kWithoutLabel.
+    std::vector<float> labels;
   };
 
   // At least 1.
@@ -71,10 +76,15 @@ class LabelledSamples {
  private:
   LabelledSamples(ScratchRows rows, int64_t labels) : rows_(std::move(rows)), labels_(labels) {}
   absl::Status Add(const Sample& sample);
+  // Each returns how many are cut.
+  absl::StatusOr<int64_t> AddTexts(const std::string& file, const DecoderConfig& config,
+                                   const LabelledSamplesOptions& options);
+  absl::StatusOr<int64_t> AddWords(const std::string& file, const DecoderConfig& config,
+                                   const LabelledSamplesOptions& options);
 
   // Of each sample its labels' bits, then its tokens, with their types in the upper halves.
   ScratchRows rows_;
-  const int64_t labels_;  // of a sample
+  const int64_t labels_;  // of a sample; 0: one of each token
   int64_t longest_ = 0;
   int64_t cut_ = 0;
 };

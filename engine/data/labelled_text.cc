@@ -209,6 +209,27 @@ absl::StatusOr<std::vector<float>> ReadLabel(const json& label,
   return absl::InternalError("unknown problem");
 }
 
+absl::Status FitToModel(const Tokenizer& tokenizer, const DecoderConfig& config,
+                        EncodedText& text) {
+  for (size_t i = 0; i < text.tokens.size(); ++i) {
+    if (config.token_types <= 1) text.types[i] = 0;
+    if (text.tokens[i] < config.vocabulary &&
+        text.types[i] < std::max<int64_t>(1, config.token_types)) {
+      continue;
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the text has token ", text.tokens[i], " of type ", text.types[i], ", and the model knows ",
+        config.vocabulary, " tokens and ", config.token_types, " types: the tokenizer (",
+        std::string(tokenizer.kind()), ") is not the model's"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NoRoomError(int64_t seq_len) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("--seq-len ", seq_len, " has no room for the text beside the tokens around it"));
+}
+
 absl::StatusOr<ClassifierProblem> FindProblem(const std::string& path, const TextKeys& keys) {
   bool is_list = false;
   const absl::Status status = ReadLabelledTexts(path, keys, true, [&](const LabelledText& text) {

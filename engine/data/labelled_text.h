@@ -10,7 +10,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/families/classifier_config.h"
+#include "engine/data/token_template.h"
+#include "engine/data/tokenizer.h"
+#include "engine/families/decoder_config.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {
@@ -51,6 +53,11 @@ absl::Status ReadLabelledTexts(const std::string& path, const TextKeys& keys, bo
 absl::StatusOr<std::vector<float>> ReadLabel(const nlohmann::json& label,
                                              const std::vector<std::string>& names,
                                              ClassifierProblem problem);
+
+// Types become 0 where the model knows no other. kInvalidArgument for tokens and types of another
+// model.
+absl::Status FitToModel(const Tokenizer& tokenizer, const DecoderConfig& config, EncodedText& text);
+absl::Status NoRoomError(int64_t seq_len);
 
 // What the data mean where the config does not say it, by the first label of `path`: a list is
 // multi-label, anything else a single label. Errors as of ReadLabelledTexts.

@@ -14,8 +14,7 @@ constexpr uint64_t kAugmentStream = 0x70696374'00000000;
 }  // namespace
 
 Picture CropAndFlip(const Picture& picture, const AugmentKey& key) {
-  const uint64_t bits = RandomBits(key.seed, kAugmentStream ^ static_cast<uint64_t>(key.step),
-                                   static_cast<uint64_t>(key.sample));
+  const uint64_t bits = RandomBits(key.seed, kAugmentStream, static_cast<uint64_t>(key.draw));
   const int64_t width = picture.width, height = picture.height, channels = picture.channels;
   // From -border to border.
   const auto shift = [](uint64_t random, int64_t side) {

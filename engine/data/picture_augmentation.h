@@ -1,5 +1,5 @@
 // What training changes about a picture, at random: where it is cut, and which side is left.
-// A function of (seed, step, sample), so the same on resume, on any rank and in any placement.
+// A function of (seed, draw), so the same on resume, on any rank and in any placement.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,7 @@ enum class Augment {
 
 struct AugmentKey {
   uint64_t seed = 0;
-  int64_t step = 0;
-  int64_t sample = 0;
+  int64_t draw = 0;  // of all that the run draws (Dataset::Draw)
 };
 
 Picture CropAndFlip(const Picture& picture, const AugmentKey& key);

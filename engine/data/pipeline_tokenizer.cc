@@ -88,6 +88,8 @@ class PipelineTokenizer : public Tokenizer {
         parts_(std::move(parts)),
         raw_(AddedOf(parts_, false)),
         normalized_(AddedOf(parts_, true)) {
+    special_.resize(parts_.tokens.size());
+    for (const AddedToken& token : parts_.added) special_[token.id] = token.special;
     if (!decodes_one_by_one()) return;
     for (std::string& token : parts_.tokens) token = FromByteAlphabet(token).value_or(token);
   }
@@ -95,6 +97,10 @@ class PipelineTokenizer : public Tokenizer {
   absl::string_view kind() const override { return parts_.kind; }
   int64_t vocabulary_size() const override { return static_cast<int64_t>(parts_.tokens.size()); }
   std::optional<uint32_t> end_of_text() const override { return end_of_text_; }
+  std::optional<uint32_t> mask_token() const override { return parts_.mask; }
+  bool IsSpecial(int64_t token) const override {
+    return token >= 0 && token < vocabulary_size() && special_[static_cast<size_t>(token)];
+  }
   std::string fingerprint() const override { return fingerprint_; }
 
   std::unique_ptr<TextEncoder> NewEncoder(absl::string_view source) const override {
@@ -166,6 +172,7 @@ class PipelineTokenizer : public Tokenizer {
   const absl::StatusOr<ChatFormat> chat_;
   TokenizerParts parts_;  // its tokens are bytes where they are decoded one by one
   const AddedTokenSet raw_, normalized_;
+  std::vector<bool> special_;  // [token]
 };
 
 }  // namespace
@@ -198,14 +205,13 @@ std::optional<uint32_t> TokenOf(const TokenizerParts& parts, const nlohmann::jso
   return value.get<uint32_t>();
 }
 
-// The files beside a tokenizer.json are read for this only; one that is missing says nothing.
-absl::StatusOr<std::optional<uint32_t>> FindEndOfText(const TokenizerParts& parts,
-                                                      absl::string_view directory) {
-  constexpr const char* kSources[][2] = {{"tokenizer_config.json", "eos_token"},
-                                         {"special_tokens_map.json", "eos_token"},
-                                         {"config.json", "eos_token_id"},
-                                         {"generation_config.json", "eos_token_id"}};
-  for (const auto& [name, key] : kSources) {
+// {a file beside a tokenizer.json, its key}; files are read for this only, and one that is missing
+// says nothing.
+using TokenPlaces = std::vector<std::pair<const char*, const char*>>;
+absl::StatusOr<std::optional<uint32_t>> FindNamedToken(const TokenizerParts& parts,
+                                                       absl::string_view directory,
+                                                       const TokenPlaces& places) {
+  for (const auto& [name, key] : places) {
     const auto document = ReadStrictJson(absl::StrCat(directory, "/", name));
     if (absl::IsNotFound(document.status())) continue;
     RETURN_IF_ERROR(document.status());
@@ -213,7 +219,7 @@ absl::StatusOr<std::optional<uint32_t>> FindEndOfText(const TokenizerParts& part
     const std::optional<uint32_t> token = TokenOf(parts, document->value[key]);
     if (token) return token;
   }
-  return IdOf(parts, "<|endoftext|>");
+  return std::optional<uint32_t>();
 }
 
 }  // namespace
@@ -222,7 +228,18 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_vi
   const std::string path = absl::StrCat(directory, "/tokenizer.json");
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kMaxTokenizerJsonBytes));
   ASSIGN_OR_RETURN(TokenizerParts parts, ParseTokenizerJson(text, path));
-  ASSIGN_OR_RETURN(const std::optional<uint32_t> end_of_text, FindEndOfText(parts, directory));
+  ASSIGN_OR_RETURN(std::optional<uint32_t> end_of_text,
+                   FindNamedToken(parts, directory,
+                                  {{"tokenizer_config.json", "eos_token"},
+                                   {"special_tokens_map.json", "eos_token"},
+                                   {"config.json", "eos_token_id"},
+                                   {"generation_config.json", "eos_token_id"}}));
+  if (!end_of_text) end_of_text = IdOf(parts, "<|endoftext|>");
+  ASSIGN_OR_RETURN(parts.mask, FindNamedToken(parts, directory,
+                                              {{"tokenizer_config.json", "mask_token"},
+                                               {"special_tokens_map.json", "mask_token"}}));
+  if (!parts.mask) parts.mask = IdOf(parts, "[MASK]");
+  if (!parts.mask) parts.mask = IdOf(parts, "<mask>");
   return NewPipelineTokenizer(std::move(parts), end_of_text,
                               {std::string(directory), Checksum(text.data(), text.size())},
                               ChatFormat::Load(directory));

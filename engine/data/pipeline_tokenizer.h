@@ -32,7 +32,8 @@ std::unique_ptr<Tokenizer> NewPipelineTokenizer(
 
 // From `directory`'s tokenizer.json. What ends a text is the first of these that names a
 // token: eos_token of tokenizer_config.json, of special_tokens_map.json; eos_token_id of
-// config.json, of generation_config.json; a token "<|endoftext|>".
+// config.json, of generation_config.json; a token "<|endoftext|>". What masks one likewise:
+// mask_token of the first two; "[MASK]", "<mask>".
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadPipelineTokenizer(absl::string_view directory);
 
 }  // namespace spillway

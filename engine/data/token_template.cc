@@ -91,6 +91,7 @@ EncodedText TokenTemplate::Apply(absl::Span<const int64_t> text,
                                                                    : piece.tokens;
     out.tokens.insert(out.tokens.end(), tokens.begin(), tokens.end());
     out.types.resize(out.tokens.size(), piece.type);
+    out.sources.resize(out.tokens.size(), static_cast<int8_t>(piece.sequence));
   }
   return out;
 }

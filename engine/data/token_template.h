@@ -14,6 +14,8 @@ namespace spillway {
 struct EncodedText {
   std::vector<int64_t> tokens;
   std::vector<int64_t> types;  // of each token: which of the texts it belongs to, as models ask
+  // Of each token: the text, 0 or 1, that it is of; -1 where it was put around them.
+  std::vector<int8_t> sources = {};
 };
 
 // Immutable: any thread.

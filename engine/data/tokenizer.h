@@ -42,6 +42,11 @@ class Tokenizer {
   // The token that ends a text; `bytes` and `chars` have none.
   virtual std::optional<uint32_t> end_of_text() const { return std::nullopt; }
 
+  // The token that stands where another is to be found, as "[MASK]" does; most have none.
+  virtual std::optional<uint32_t> mask_token() const { return std::nullopt; }
+  // What is of no text: "[CLS]", "[PAD]" and their like.
+  virtual bool IsSpecial(int64_t token) const { return token == end_of_text(); }
+
   // `source` names the text in errors. The tokenizer must outlive the encoder.
   virtual std::unique_ptr<TextEncoder> NewEncoder(absl::string_view source) const = 0;
 

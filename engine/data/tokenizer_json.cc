@@ -218,6 +218,7 @@ absl::Status ReadAddedTokens(const JsonPart& root, const Vocabulary& vocabulary,
     ASSIGN_OR_RETURN(token.lstrip, part.Bool("lstrip", false));
     ASSIGN_OR_RETURN(token.rstrip, part.Bool("rstrip", false));
     ASSIGN_OR_RETURN(token.normalized, part.Bool("normalized", true));
+    ASSIGN_OR_RETURN(token.special, part.Bool("special", false));
     if (token.content.empty()) continue;
     if (token.content.size() > kMaxAddedTokenBytes) {
       return part.Broken(absl::StrCat("more than ", kMaxAddedTokenBytes, " bytes"));

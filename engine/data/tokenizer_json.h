@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ struct TokenizerParts {
   std::shared_ptr<const WordModel> model;
   TokenTemplate around;
   TokenDecoder decoder;
+  // Which token stands where another is to be found; the files beside a tokenizer.json say it.
+  std::optional<uint32_t> mask = std::nullopt;
   uint64_t digest = 0;  // of all that decides which tokens a text has
 };
 

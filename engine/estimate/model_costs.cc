@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/data/token_masking.h"
 #include "engine/plan/product_blocks.h"
 
 namespace spillway {
@@ -58,8 +59,10 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
   const uint64_t matrix = shape.vocabulary * shape.hidden;
   const uint64_t embedding = (all - std::min(all, matrix)) * bytes + 4 * hidden;
   uint64_t head = trained.TrainedElements(static_cast<int>(units) - 1) * bytes + 3 * hidden;
-  if (shape.causal) {
-    const uint64_t rows = std::min<uint64_t>(LossChunkRows(shape.vocabulary), tokens);
+  if (shape.has_logits()) {
+    const uint64_t rows =
+        std::min<uint64_t>(LossChunkRows(shape.vocabulary),
+                           shape.masked ? MostMasked(step.tokens(), kMaskProbability) : tokens);
     const uint64_t logits = rows * shape.vocabulary;
     // With tied weights the gradient of the matrix is none of the head's own parameters.
     if (shape.tied && all >= matrix) head += matrix * bytes;
@@ -70,7 +73,7 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
   memory.input_bytes.assign(units, step.accumulate * hidden);
   memory.input_bytes.front() = memory.input_bytes.back() = 0;
   memory.in_flight_bytes = step.accumulate * hidden;
-  if (shape.causal) {
+  if (shape.has_logits()) {
     const int64_t rows = std::min<int64_t>(LossChunkRows(shape.vocabulary), tokens);
     memory.loss_chunks = (step.tokens() + rows - 1) / rows;
   }
@@ -103,8 +106,9 @@ StepFlops FlopsOf(const ModelShape& shape, const StepShape& step) {
   StepFlops flops;
   flops.forward = shape.layers * tokens * (2 * LayerMatrices(shape) + attention);
   flops.backward = 3 * flops.forward;
-  if (shape.causal) {
-    flops.backward += 3 * tokens * 2 * static_cast<double>(shape.vocabulary) * shape.hidden;
+  if (shape.has_logits()) {
+    const double rows = shape.masked ? kMaskProbability * tokens : tokens;
+    flops.backward += 3 * rows * 2 * static_cast<double>(shape.vocabulary) * shape.hidden;
   }
   return flops;
 }

@@ -1,4 +1,4 @@
-// What an encoder's config.json says of the labels that it gives to a text.
+// What an encoder's config.json says of the labels that it gives to a text, or to its tokens.
 #pragma once
 
 #include <optional>
@@ -17,9 +17,11 @@ enum class ClassifierProblem {
   kRegression,   // they are numbers: the mean squared error
 };
 
-// The first position's vector x becomes scores: classifier(drop(act(pooler(drop_in(x))))).
+// The first position's vector x becomes scores: classifier(drop(act(pooler(drop_in(x))))); or that
+// of each: classifier(drop(x)).
 struct ClassifierConfig {
   std::vector<std::string> labels;  // [label] its name
+  bool of_tokens = false;           // one of them is right for each token: a single label
   // None: the first row of the data decides between the first two, as transformers has it.
   std::optional<ClassifierProblem> problem;
   Activation activation = Activation::kTanh;

@@ -35,6 +35,9 @@ class UnitParameters {
       found_.push_back({role, true, prefix_ + name + ".bias", {size}});
     }
   }
+  void Bias(DecoderRole role, const std::string& name, int64_t size) {
+    found_.push_back({role, true, prefix_ + name, {size}});
+  }
   std::vector<DecoderParameter> Take() { return std::move(found_); }
 
  private:
@@ -115,9 +118,17 @@ std::vector<DecoderParameter> HeadParameters(const DecoderConfig& c) {
   if (c.embedding_width != c.hidden) {
     unit.Project(DecoderRole::kProjectOut, c.names.project_out, c.hidden, c.embedding_width, false);
   }
+  if (c.masked) unit.Bias(DecoderRole::kLogitsBias, c.names.logits_bias, c.vocabulary);
   if (!c.tied) {
     unit.Matrix(DecoderRole::kLogits, c.names.logits, {c.vocabulary, c.embedding_width});
   }
+  return unit.Take();
+}
+
+std::vector<DecoderParameter> TransformParameters(const DecoderConfig& c) {
+  UnitParameters unit(c, "");
+  unit.Project(DecoderRole::kTransform, c.names.transform, c.hidden, c.hidden, true);
+  unit.Norm(DecoderRole::kTransformNorm, c.names.transform_norm, c.hidden);
   return unit.Take();
 }
 
@@ -172,6 +183,9 @@ std::vector<DecoderUnit> UnitsOf(const DecoderConfig& config) {
     units.push_back({DecoderUnitKind::kClassifier, "classifier", ClassifierParameters(config)});
     units.push_back({DecoderUnitKind::kLoss, "loss", {}});
   } else {
+    if (config.masked) {
+      units.push_back({DecoderUnitKind::kTransform, "transform", TransformParameters(config)});
+    }
     units.push_back({DecoderUnitKind::kHead, "head", HeadParameters(config)});
     units.back().borrows_tokens = config.tied;
   }
@@ -192,6 +206,7 @@ LinearWeight LinearFormOf(const DecoderParameter& parameter, const DecoderConfig
     case DecoderRole::kProjectOut:
     case DecoderRole::kPooler:
     case DecoderRole::kClassifier:
+    case DecoderRole::kTransform:
     case DecoderRole::kCrossQuery:
     case DecoderRole::kCrossKey:
     case DecoderRole::kCrossValue:
@@ -219,8 +234,10 @@ ModelShape ShapeOf(const DecoderConfig& config) {
   if (config.relative_buckets == 0) shape.positions = config.longest_sequence();
   shape.gated_mlp = config.gated;
   shape.causal = config.causal;
+  shape.masked = config.masked;
   if (config.classifier)
     shape.classifier = config.names.classifier.substr(0, config.names.classifier.find('.'));
+  shape.labels_tokens = config.classifier && config.classifier->of_tokens;
   shape.tied = config.tied;
   int tokens = -1;  // the unit that has their matrix: the first that looks some up
   for (const DecoderUnit& one : UnitsOf(config)) {

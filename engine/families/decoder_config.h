@@ -1,8 +1,8 @@
 // A stack of a transformer's layers as a value: what the config.json of a decoder-only language
-// model (GPT-2, Llama, Mistral, Qwen, GPT-NeoX, OPT), of an encoder that classifies texts (BERT,
-// RoBERTa, DistilBERT) or of an encoder and a decoder that attends to what it makes of a text (T5)
-// means; that encoder may hear sound in place of tokens (Whisper). Sizes, parameters, weights,
-// training, generation and estimates go by this.
+// model (GPT-2, Llama, Mistral, Qwen, GPT-NeoX, OPT), of an encoder that classifies texts or their
+// tokens or finds masked ones (BERT, RoBERTa, DistilBERT) or of an encoder and a decoder that
+// attends to what it makes of a text (T5) means; that encoder may hear sound in place of tokens
+// (Whisper). Sizes, parameters, weights, training, generation and estimates go by this.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,8 @@ struct DecoderNames {
   std::string norm_2, gate, up, down;
   std::string final_norm, project_out;
   std::string logits;  // with its .weight
+  // What comes before logits of masked tokens, and is added to them (whole, and its other name).
+  std::string transform = {}, transform_norm = {}, logits_bias = {}, other_logits_bias = {};
   std::string pooler = {}, classifier = {};
   std::string cross_norm = {}, cross_query = {}, cross_key = {}, cross_value = {},
               cross_output = {};
@@ -126,6 +128,9 @@ struct DecoderConfig {
 
   // What stands in the place of logits over the vocabulary, in an encoder.
   std::optional<ClassifierConfig> classifier;
+  // Logits are an encoder's, of tokens that it sees masked: those of N(act(transform(x))).
+  bool masked = false;
+  Activation transform_activation = Activation::kGelu;
 
   // Of an encoder: what it hears in place of tokens.
   std::optional<SpeechConfig> speech;
@@ -183,8 +188,11 @@ enum class DecoderRole {
   kRelativeBias,
   kConvolution1,
   kConvolution2,
+  kTransform,
+  kTransformNorm,
+  kLogitsBias,
 };
-inline constexpr int kDecoderRoles = 30;
+inline constexpr int kDecoderRoles = 33;
 
 struct DecoderParameter {
   DecoderRole role;
@@ -201,6 +209,7 @@ enum class DecoderUnitKind {
   kLayer,
   kNorm,
   kClassifier,
+  kTransform,
   kHead,
   kLoss,
 };
@@ -214,10 +223,10 @@ struct DecoderUnit {
   bool borrows_tokens = false;  // the first parameter of the first embedding
 };
 
-// In the order in which they compute. Of one stack "embedding", "h.0" .. "h.N-1", then "head", or
-// "classifier" and "loss", which has no parameters. Of two each has its names behind "encoder." and
-// "decoder.", with "bias" before the embedding where distances have one and "norm" behind the
-// layers where that is a unit; then "head".
+// In the order in which they compute. Of one stack "embedding", "h.0" .. "h.N-1", then "head",
+// "transform" and "head", or "classifier" and "loss", which has no parameters. Of two each has its
+// names behind "encoder." and "decoder.", with "bias" before the embedding where distances have one
+// and "norm" behind the layers where that is a unit; then "head".
 std::vector<DecoderUnit> UnitsOf(const DecoderConfig& config);
 
 // How a layer multiplies by it; kNone for the matrix of logits, too, whose chunks the loss makes.

@@ -1,12 +1,27 @@
 #include "engine/families/encoder_families.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/families/layer_keys.h"
 
 namespace spillway {
 namespace {
 
-// What all of them have: layers with their norms behind, and a classifier.
+// What the architecture says that the model is for: labels of tokens or tokens that are masked, and
+// labels of texts where it says neither.
+enum class EncoderTask { kTexts, kTokens, kMasked };
+EncoderTask TaskOf(ConfigReader& reader) {
+  const nlohmann::json* names = reader.Find({"architectures"});
+  if (names == nullptr || !names->is_array() || names->empty() || !names->front().is_string()) {
+    return EncoderTask::kTexts;
+  }
+  const auto& name = names->front().get_ref<const std::string&>();
+  if (absl::EndsWith(name, "ForMaskedLM")) return EncoderTask::kMasked;
+  return absl::EndsWith(name, "ForTokenClassification") ? EncoderTask::kTokens
+                                                        : EncoderTask::kTexts;
+}
+
+// What all of them have: layers with their norms behind.
 void BecomeEncoder(DecoderConfig& c) {
   c.order = DecoderConfig::Order::kPostNorm;
   c.norm = DecoderConfig::Norm::kLayer;
@@ -16,20 +31,35 @@ void BecomeEncoder(DecoderConfig& c) {
   c.activation = Activation::kGelu;
   c.embedding_dropout = c.attention_dropout = c.residual_dropout = 0.1;
   c.positions = 512;
-  c.classifier.emplace();
 }
 
 // REQUIRES: sizes are read.
 void ReadRest(ConfigReader& reader, DecoderConfig& c) {
   RefuseOtherModels(reader);
-  bool tied = false;  // a matrix that this model does not have
+  bool tied = true;
   reader.Boolean({"tie_word_embeddings"}, &tied);
   reader.Integer({"max_position_embeddings"}, kMaxPositions, &c.positions);
   c.embedding_width = c.hidden;
   c.key_value_heads = c.heads;
   ReadHeadSize(reader, 0, c);
   reader.Number({"initializer_range"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
+  const EncoderTask task = TaskOf(reader);
+  if (task == EncoderTask::kMasked) {
+    c.masked = true;
+    c.tied = tied;
+    // transformers ties the bias with the matrix: without, the layer's own counts.
+    if (!tied && !c.names.other_logits_bias.empty()) {
+      std::swap(c.names.logits_bias, c.names.other_logits_bias);
+    }
+    return;
+  }
+  c.classifier.emplace();
   ReadLabels(reader, *c.classifier);
+  if (task == EncoderTask::kTexts) return;
+  c.classifier->of_tokens = true;
+  c.classifier->problem = ClassifierProblem::kSingleLabel;
+  c.names.pooler.clear();
+  c.names.classifier = "classifier";
 }
 
 // The matrix has a row for a padding token, and none that is used before it.
@@ -54,29 +84,34 @@ void SkipPadding(ConfigReader& reader, DecoderConfig& c) {
 void ReadBert(ConfigReader& reader, DecoderConfig& c) {
   const bool roberta = c.model_type == "roberta";
   const std::string prefix = c.model_type + ".";
-  c.names = {.tokens = prefix + "embeddings.word_embeddings.weight",
-             .positions = prefix + "embeddings.position_embeddings.weight",
-             .project_in = "",
-             .token_types = prefix + "embeddings.token_type_embeddings.weight",
-             .embedding_norm = prefix + "embeddings.LayerNorm",
-             .layer = prefix + "encoder.layer.",
-             .norm_1 = "attention.output.LayerNorm",
-             .query_key_value = "",
-             .query = "attention.self.query",
-             .key = "attention.self.key",
-             .value = "attention.self.value",
-             .attention_output = "attention.output.dense",
-             .query_norm = "",
-             .key_norm = "",
-             .norm_2 = "output.LayerNorm",
-             .gate = "",
-             .up = "intermediate.dense",
-             .down = "output.dense",
-             .final_norm = "",
-             .project_out = "",
-             .logits = "",
-             .pooler = roberta ? "classifier.dense" : "bert.pooler.dense",
-             .classifier = roberta ? "classifier.out_proj" : "classifier"};
+  c.names = {
+      .tokens = prefix + "embeddings.word_embeddings.weight",
+      .positions = prefix + "embeddings.position_embeddings.weight",
+      .project_in = "",
+      .token_types = prefix + "embeddings.token_type_embeddings.weight",
+      .embedding_norm = prefix + "embeddings.LayerNorm",
+      .layer = prefix + "encoder.layer.",
+      .norm_1 = "attention.output.LayerNorm",
+      .query_key_value = "",
+      .query = "attention.self.query",
+      .key = "attention.self.key",
+      .value = "attention.self.value",
+      .attention_output = "attention.output.dense",
+      .query_norm = "",
+      .key_norm = "",
+      .norm_2 = "output.LayerNorm",
+      .gate = "",
+      .up = "intermediate.dense",
+      .down = "output.dense",
+      .final_norm = "",
+      .project_out = "",
+      .logits = roberta ? "lm_head.decoder.weight" : "cls.predictions.decoder.weight",
+      .transform = roberta ? "lm_head.dense" : "cls.predictions.transform.dense",
+      .transform_norm = roberta ? "lm_head.layer_norm" : "cls.predictions.transform.LayerNorm",
+      .logits_bias = roberta ? "lm_head.bias" : "cls.predictions.bias",
+      .other_logits_bias = roberta ? "lm_head.decoder.bias" : "cls.predictions.decoder.bias",
+      .pooler = roberta ? "classifier.dense" : "bert.pooler.dense",
+      .classifier = roberta ? "classifier.out_proj" : "classifier"};
   BecomeEncoder(c);
   c.vocabulary = roberta ? 50265 : 30522;
   c.hidden = 768;
@@ -94,9 +129,14 @@ void ReadBert(ConfigReader& reader, DecoderConfig& c) {
   reader.Positive({"layer_norm_eps"}, 1, &c.norm_epsilon);
   reader.Probability({"hidden_dropout_prob"}, &c.residual_dropout);
   reader.Probability({"attention_probs_dropout_prob"}, &c.attention_dropout);
-  c.embedding_dropout = c.classifier->dropout = c.residual_dropout;
-  reader.Probability({"classifier_dropout"}, &c.classifier->dropout);
-  if (roberta) c.classifier->input_dropout = c.classifier->dropout;
+  c.embedding_dropout = c.residual_dropout;
+  if (!roberta) c.transform_activation = c.activation;
+  double dropout = c.residual_dropout;
+  reader.Probability({"classifier_dropout"}, &dropout);
+  if (c.classifier) {
+    c.classifier->dropout = dropout;
+    if (roberta) c.classifier->input_dropout = dropout;
+  }
   reader.MustBeOff("is_decoder", "a decoder");
   const std::string positions = reader.Text("position_embedding_type");
   if (!positions.empty() && positions != "absolute") {
@@ -128,7 +168,10 @@ void ReadDistilBert(ConfigReader& reader, DecoderConfig& c) {
              .down = "ffn.lin2",
              .final_norm = "",
              .project_out = "",
-             .logits = "",
+             .logits = "vocab_projector.weight",
+             .transform = "vocab_transform",
+             .transform_norm = "vocab_layer_norm",
+             .logits_bias = "vocab_projector.bias",
              .pooler = "pre_classifier",
              .classifier = "classifier"};
   BecomeEncoder(c);
@@ -148,9 +191,13 @@ void ReadDistilBert(ConfigReader& reader, DecoderConfig& c) {
   reader.Probability({"dropout"}, &c.residual_dropout);
   reader.Probability({"attention_dropout"}, &c.attention_dropout);
   c.embedding_dropout = c.residual_dropout;
-  c.classifier->activation = Activation::kRelu;
-  c.classifier->dropout = 0.2;
-  reader.Probability({"seq_classif_dropout"}, &c.classifier->dropout);
+  c.transform_activation = c.activation;
+  double dropout = 0.2;
+  reader.Probability({"seq_classif_dropout"}, &dropout);
+  if (c.classifier) {
+    c.classifier->activation = Activation::kRelu;
+    c.classifier->dropout = c.classifier->of_tokens ? c.residual_dropout : dropout;
+  }
   double other = 0;  // of another head
   reader.Probability({"qa_dropout"}, &other);
   reader.MustBeOff("sinusoidal_pos_embds", "leaving positions as they were made");

@@ -15,23 +15,29 @@ namespace {
 
 using nlohmann::json;
 
+// What of a family's models stands behind their layers.
+struct Head {
+  const char* architecture;
+  // Beginnings of names: of tensors that other heads have; of parameters that a file of the model
+  // with another head does not have.
+  std::vector<const char*> others, own;
+};
+
 struct Family {
   // Null of a model of another kind, which has one of its own.
   void (*read)(ConfigReader& reader, DecoderConfig& config);
   // The first is what is exported; the others have the same tensors, or all but the head.
-  std::vector<const char*> architectures;
+  std::vector<const char*> architectures = {};
   // What files of the model without its head leave out of its tensors' names.
-  const char* base_prefix;
+  const char* base_prefix = "";
   // Ends of names of tensors that are no parameters: causal masks and frequencies that old
   // versions of transformers saved with the weights.
   std::vector<const char*> ignored = {};
   // A parameter under another name: {in files, ours}.
   std::map<std::string, std::string> aliases = {};
   bool trained = true;
-  // Beginnings of names of tensors that other heads have.
-  std::vector<const char*> other_heads = {};
-  // Beginnings of names of parameters that a file of the model with another head does not have.
-  std::vector<const char*> new_head = {};
+  // Of texts, of tokens and of masked ones, of which a model has one; the architectures are theirs.
+  std::vector<Head> heads = {};
   // Files may have a parameter under its aliases as well as under its name.
   bool repeats = false;
   // Tensors that a file may have where they are zero.
@@ -92,60 +98,88 @@ const std::map<std::string, Family>& Families() {
         .architectures = {"WhisperForConditionalGeneration", "WhisperModel"},
         .base_prefix = "model."}},
       {"bert",
-       {ReadBert,
-        {"BertForSequenceClassification"},
-        "bert.",
-        {".position_ids"},
-        {},
-        true,
-        {"cls."},
-        {"classifier.", "bert.pooler."}}},
+       {.read = ReadBert,
+        .base_prefix = "bert.",
+        .ignored = {".position_ids"},
+        .heads = {{"BertForSequenceClassification",
+                   {"cls.", "qa_outputs."},
+                   {"classifier.", "bert.pooler."}},
+                  {"BertForTokenClassification",
+                   {"cls.", "qa_outputs.", "bert.pooler."},
+                   {"classifier."}},
+                  {"BertForMaskedLM",
+                   {"cls.seq_relationship.", "classifier.", "qa_outputs.", "bert.pooler."},
+                   {"cls.predictions."}}}}},
       {"roberta",
-       {ReadBert,
-        {"RobertaForSequenceClassification"},
-        "roberta.",
-        {".position_ids"},
-        {},
-        true,
-        {"lm_head.", "roberta.pooler."},
-        {"classifier."}}},
+       {.read = ReadBert,
+        .base_prefix = "roberta.",
+        .ignored = {".position_ids"},
+        .heads = {{"RobertaForSequenceClassification",
+                   {"lm_head.", "qa_outputs.", "roberta.pooler."},
+                   {"classifier."}},
+                  {"RobertaForTokenClassification",
+                   {"lm_head.", "qa_outputs.", "roberta.pooler.", "classifier.dense.",
+                    "classifier.out_proj."},
+                   {"classifier."}},
+                  {"RobertaForMaskedLM",
+                   {"classifier.", "qa_outputs.", "roberta.pooler."},
+                   {"lm_head."}}}}},
       {"distilbert",
-       {ReadDistilBert,
-        {"DistilBertForSequenceClassification"},
-        "distilbert.",
-        {".position_ids"},
-        {},
-        true,
-        {"vocab_transform.", "vocab_layer_norm.", "vocab_projector."},
-        {"classifier.", "pre_classifier."}}},
+       {.read = ReadDistilBert,
+        .base_prefix = "distilbert.",
+        .ignored = {".position_ids"},
+        .heads = {{"DistilBertForSequenceClassification",
+                   {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs."},
+                   {"classifier.", "pre_classifier."}},
+                  {"DistilBertForTokenClassification",
+                   {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs.",
+                    "pre_classifier."},
+                   {"classifier."}},
+                  {"DistilBertForMaskedLM",
+                   {"classifier.", "pre_classifier.", "qa_outputs."},
+                   {"vocab_transform.", "vocab_layer_norm.", "vocab_projector."}}}}},
       {"resnet",
        {.read = nullptr,
-        .architectures = {"ResNetForImageClassification", "ResNetModel"},
+        .architectures = {"ResNetModel"},
         .base_prefix = "resnet.",
-        .new_head = {"classifier."},
+        .heads = {{"ResNetForImageClassification", {}, {"classifier."}}},
         .read_other = ReadResNetModel}},
   };
   return families;
 }
 
+std::vector<const char*> ArchitecturesOf(const Family& family) {
+  std::vector<const char*> names = family.architectures;
+  for (const Head& head : family.heads) names.push_back(head.architecture);
+  return names;
+}
+
+// REQUIRES: the family has some.
+const Head& HeadOf(const Family& family, const DecoderConfig& config) {
+  return family.heads[config.masked                                       ? 2
+                      : config.classifier && config.classifier->of_tokens ? 1
+                                                                          : 0];
+}
+
 void CheckArchitecture(ConfigReader& reader, const Family& family) {
   const json* found = reader.Find({"architectures"});
-  if (found == nullptr && !family.other_heads.empty()) {
+  const std::vector<const char*> architectures = ArchitecturesOf(family);
+  if (found == nullptr && family.heads.size() > 1) {
     // What an encoder is for is said nowhere else.
     reader.Unsupported("", absl::StrCat("there are no architectures, which say what the model is "
                                         "for; supported architectures: \"",
-                                        absl::StrJoin(family.architectures, "\", \""), "\""));
+                                        absl::StrJoin(architectures, "\", \""), "\""));
   }
   if (found == nullptr) return;
   if (!found->is_array()) return reader.Refuse("architectures", *found, "a list of names");
   for (const json& name : *found) {
     bool known = false;
-    for (const char* ours : family.architectures) known |= name == json(ours);
+    for (const char* ours : architectures) known |= name == json(ours);
     if (known) continue;
     reader.Unsupported("architectures",
                        absl::StrCat("architectures has ", ConfigReader::Shown(name),
                                     "; supported architectures: \"",
-                                    absl::StrJoin(family.architectures, "\", \""), "\""));
+                                    absl::StrJoin(architectures, "\", \""), "\""));
   }
 }
 
@@ -250,14 +284,22 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   if (config.resnet) AddBuffers(*config.resnet, names);
   names.base_prefix = family.base_prefix;
   names.ignored.assign(family.ignored.begin(), family.ignored.end());
-  names.other_heads.assign(family.other_heads.begin(), family.other_heads.end());
-  names.new_head.assign(family.new_head.begin(), family.new_head.end());
+  if (!family.heads.empty()) {
+    const Head& head = HeadOf(family, config.decoder);
+    names.other_heads.assign(head.others.begin(), head.others.end());
+    names.new_head.assign(head.own.begin(), head.own.end());
+  }
   names.aliases = family.aliases;
   names.zeros.insert(family.zeros.begin(), family.zeros.end());
   for (const auto& [alias, name] : family.aliases) {
     if (family.repeats) names.repeats.insert(alias);
   }
-  names.head = config.decoder.names.logits;
+  const DecoderNames& ours = config.decoder.names;
+  if (config.decoder.masked && !ours.other_logits_bias.empty()) {
+    names.aliases[ours.other_logits_bias] = ours.logits_bias;
+    names.repeats.insert(ours.other_logits_bias);
+  }
+  if (!config.decoder.classifier) names.head = ours.logits;
   if (config.decoder.tied) names.tied_to = config.decoder.names.tokens;
   return names;
 }
@@ -270,12 +312,15 @@ json ExportedConfig(const ModelConfig& config, DType dtype) {
       if (!out.contains(token)) out[token] = nullptr;
     }
   }
+  const Family& family = Families().at(config.decoder.model_type);
   out["architectures"] =
-      json::array({Families().at(config.shape.model_type).architectures.front()});
+      json::array({family.heads.empty() ? family.architectures.front()
+                                        : HeadOf(family, config.decoder).architecture});
   out.erase("quantization_config");  // what is exported is not
   const ClassifierConfig* const classifier = config.classifier();
-  if (classifier != nullptr && classifier->problem)
+  if (classifier != nullptr && classifier->problem && !classifier->of_tokens) {
     out["problem_type"] = ProblemName(*classifier->problem);
+  }
   const char* name = dtype == DType::kFloat32    ? "float32"
                      : dtype == DType::kBFloat16 ? "bfloat16"
                                                  : "float16";

@@ -55,8 +55,12 @@ void ReadAnySizes(ConfigReader& reader, ModelShape& shape) {
 bool IsBareBert(const JsonDocument& document, const std::string& pointer) {
   ConfigReader reader(document, pointer);
   const json* names = reader.Find({"architectures"});
-  return reader.Text("model_type") == "bert" &&
-         (names == nullptr || *names != json::array({"BertForSequenceClassification"}));
+  if (reader.Text("model_type") != "bert" || names == nullptr) {
+    return reader.Text("model_type") == "bert";
+  }
+  return *names != json::array({"BertForSequenceClassification"}) &&
+         *names != json::array({"BertForTokenClassification"}) &&
+         *names != json::array({"BertForMaskedLM"});
 }
 
 void ReadBareBert(ConfigReader& reader, ModelShape& shape) {
@@ -123,7 +127,7 @@ absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document) {
                        "only text_config is counted: vision and audio parts are left out");
   }
   shape.base_parameters = shape.model.parameter_count();
-  if (shape.causal && !shape.tied) {
+  if (shape.has_logits() && !shape.tied) {
     shape.base_parameters -= shape.model.units.back().parameters.back().elements;
   }
   return shape;

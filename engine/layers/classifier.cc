@@ -21,6 +21,10 @@ class ClassifierUnit : public Unit, DecoderPart {
 
   Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
     const ClassifierConfig& classifier = *config_.classifier;
+    if (classifier.of_tokens) {
+      return Project(context, p, DecoderRole::kClassifier,
+                     context.Dropout(x, classifier.dropout, kPooledSite));
+    }
     const Tensor first =
         context.Dropout(x.select(1, 0).contiguous(), classifier.input_dropout, kInputSite);
     const Tensor pooled =

@@ -9,6 +9,7 @@
 #include "engine/layers/classifier.h"
 #include "engine/layers/decoder_part.h"
 #include "engine/layers/label_loss.h"
+#include "engine/layers/masked_head.h"
 #include "engine/layers/relative_bias.h"
 #include "engine/layers/rotary.h"
 #include "engine/layers/speech_embedding.h"
@@ -432,8 +433,15 @@ absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
       case DecoderUnitKind::kClassifier:
         model.units.push_back(NewClassifierUnit(stack, unit));
         break;
+      case DecoderUnitKind::kTransform:
+        model.units.push_back(NewTransformUnit(stack, unit));
+        break;
       case DecoderUnitKind::kHead:
-        model.loss = std::make_shared<HeadUnit>(stack, unit, borrowed);
+        if (config.masked) {
+          model.loss = NewMaskedLoss(stack, unit, borrowed);
+        } else {
+          model.loss = std::make_shared<HeadUnit>(stack, unit, borrowed);
+        }
         break;
       case DecoderUnitKind::kLoss:
         model.loss = NewLabelLoss(*config.classifier);

@@ -3,6 +3,9 @@
 namespace spillway {
 namespace {
 
+// A micro-batch's scores of tokens, all at once: they are few, and samples stay whole.
+constexpr int64_t kAllRows = int64_t{1} << 40;
+
 using torch::Tensor;
 using Parameters = std::vector<Tensor>;
 
@@ -10,7 +13,8 @@ class LabelLoss : public LossUnit {
  public:
   explicit LabelLoss(const ClassifierConfig& config)
       : problem_(config.problem.value_or(ClassifierProblem::kSingleLabel)),
-        labels_(static_cast<int64_t>(config.labels.size())) {}
+        of_tokens_(config.of_tokens),
+        labels_(config.labels) {}
 
   std::string name() const override { return "loss"; }
 
@@ -33,6 +37,7 @@ class LabelLoss : public LossUnit {
 
   Tensor Judge(const UnitContext& context, const Parameters& p, const Tensor& x,
                const Tensor& labels) const override {
+    if (of_tokens_) return JudgeTokens(context, x, labels);
     Tensor predicted = x.to(torch::kFloat32);
     if (problem_ == ClassifierProblem::kSingleLabel) {
       predicted = predicted.argmax(1).to(torch::kFloat32);
@@ -42,12 +47,15 @@ class LabelLoss : public LossUnit {
     return torch::stack({predicted.flatten(), labels.to(torch::kFloat32)}, 1);
   }
 
-  std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements) const override {
+  std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements,
+                                      double loss) const override {
+    if (of_tokens_) return TokenQuality(judgements, labels_);
+    const auto count = static_cast<int64_t>(labels_.size());
     switch (problem_) {
       case ClassifierProblem::kSingleLabel:
-        return SingleLabelQuality(judgements, labels_);
+        return SingleLabelQuality(judgements, count);
       case ClassifierProblem::kMultiLabel:
-        return MultiLabelQuality(judgements, labels_);
+        return MultiLabelQuality(judgements, count);
       case ClassifierProblem::kRegression:
         return RegressionQuality(judgements);
     }
@@ -58,9 +66,24 @@ class LabelLoss : public LossUnit {
     return x.to(torch::kFloat32);
   }
 
+  int64_t ChunkRows() const override { return of_tokens_ ? kAllRows : LossUnit::ChunkRows(); }
+
  private:
+  static Tensor JudgeTokens(const UnitContext& context, const Tensor& x, const Tensor& labels) {
+    const auto samples = static_cast<int64_t>(context.samples().size());
+    const Tensor rows = torch::stack({x.argmax(1), labels}, 1).to(torch::kCPU, torch::kFloat32);
+    const Tensor end = torch::full({1, 2}, kBetweenTexts, torch::kFloat32);
+    std::vector<Tensor> judged;
+    for (const Tensor& sample : rows.chunk(samples)) {
+      judged.push_back(sample.index({sample.select(1, 1).ne(kIgnoredLabel)}));
+      judged.push_back(end);
+    }
+    return torch::cat(judged);
+  }
+
   const ClassifierProblem problem_;
-  const int64_t labels_;
+  const bool of_tokens_;
+  const std::vector<std::string> labels_;
 };
 
 }  // namespace

@@ -34,8 +34,11 @@ struct ModelShape {
   int64_t heard_positions = 0;  // that it makes of a sound, where it hears one
   // The module that scores labels, where the model classifies texts; "": it does not.
   std::string classifier = "";
-  bool tied = false;                  // ... which the embedding's matrix makes
+  bool labels_tokens = false;         // each token of them by itself
+  bool masked = false;                // it finds tokens that are masked
+  bool tied = false;                  // logits are what the embedding's matrix makes
   std::set<std::string> frozen = {};  // parameters that are not trained, whatever is
+  bool has_logits() const { return causal || masked; }
 
   // Units "embedding", "h.0" .. "h.N-1", and "head" or "pooler" with the loss.
   ModelDescription model;

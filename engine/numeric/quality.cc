@@ -6,7 +6,10 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
+#include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
@@ -67,7 +70,102 @@ std::vector<double> RanksOf(const std::vector<double>& values) {
   return ranks;
 }
 
+// What a label says of an entity: "B-PER" that one of kind PER begins.
+struct EntityTag {
+  char place = 'O';
+  std::string kind;
+
+  explicit EntityTag(const std::string& label) {
+    if (label == "O") return;
+    place = label[0];
+    kind = label.substr(2);
+  }
+  EntityTag() = default;
+};
+
+bool NamesEntities(const std::vector<std::string>& labels) {
+  const auto is_place = [](const std::string& label) {
+    return label.size() > 2 && label[1] == '-' && absl::StrContains("BIES", label[0]);
+  };
+  return std::any_of(labels.begin(), labels.end(), is_place) &&
+         std::all_of(labels.begin(), labels.end(),
+                     [&](const std::string& label) { return label == "O" || is_place(label); });
+}
+
+// seqeval's end_of_chunk and start_of_chunk, without the brackets that none of our labels has.
+bool EndsBetween(const EntityTag& before, const EntityTag& tag) {
+  if (before.place == 'O') return false;
+  if (before.place == 'E' || before.place == 'S') return true;
+  return tag.place == 'B' || tag.place == 'S' || tag.place == 'O' || before.kind != tag.kind;
+}
+bool BeginsBetween(const EntityTag& before, const EntityTag& tag) {
+  if (tag.place == 'O') return false;
+  if (tag.place == 'B' || tag.place == 'S') return true;
+  return before.place == 'E' || before.place == 'S' || before.place == 'O' ||
+         before.kind != tag.kind;
+}
+
+// Entities of texts' tags: (first token, one behind its last, kind).
+class EntityFinder {
+ public:
+  using Found = std::set<std::tuple<int64_t, int64_t, std::string>>;
+
+  // Tokens are counted through all texts; of an end of a text the tag is O.
+  void Add(const EntityTag& tag) {
+    if (EndsBetween(before_, tag)) found_.emplace(begin_, at_, before_.kind);
+    if (BeginsBetween(before_, tag)) begin_ = at_;
+    before_ = tag;
+    ++at_;
+  }
+  const Found& found() const { return found_; }
+
+ private:
+  EntityTag before_;
+  int64_t begin_ = 0, at_ = 0;
+  Found found_;
+};
+
+double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
 }  // namespace
+
+std::vector<QualityMeasure> TokenQuality(absl::Span<const Judgement> judgements,
+                                         const std::vector<std::string>& labels) {
+  const std::vector<EntityTag> tags = NamesEntities(labels)
+                                          ? std::vector<EntityTag>(labels.begin(), labels.end())
+                                          : std::vector<EntityTag>(labels.size());
+  EntityFinder predicted, labelled;
+  double right = 0, all = 0;
+  for (const Judgement& judgement : judgements) {
+    const bool ends = judgement.label == kBetweenTexts;
+    predicted.Add(ends ? EntityTag() : tags[static_cast<size_t>(judgement.prediction)]);
+    labelled.Add(ends ? EntityTag() : tags[static_cast<size_t>(judgement.label)]);
+    if (ends) continue;
+    all += 1;
+    right += judgement.prediction == judgement.label;
+  }
+  std::vector<QualityMeasure> found = {{"accuracy", all > 0 ? right / all : kNone}};
+  if (!NamesEntities(labels)) return found;
+  LabelCounts counts;
+  counts.predicted = static_cast<double>(predicted.found().size());
+  counts.labelled = static_cast<double>(labelled.found().size());
+  for (const auto& entity : predicted.found()) {
+    counts.right += static_cast<double>(labelled.found().count(entity));
+  }
+  found.push_back({"precision", Ratio(counts.right, counts.predicted)});
+  found.push_back({"recall", Ratio(counts.right, counts.labelled)});
+  found.push_back({"f1", counts.F1()});
+  return found;
+}
+
+std::vector<QualityMeasure> CountedQuality(absl::Span<const Judgement> judgements, double loss) {
+  double right = 0, all = 0;
+  for (const Judgement& judgement : judgements) {
+    right += judgement.prediction;
+    all += judgement.label;
+  }
+  return {{"accuracy", all > 0 ? right / all : kNone}, {"perplexity", std::exp(loss)}};
+}
 
 std::vector<QualityMeasure> SingleLabelQuality(absl::Span<const Judgement> judgements,
                                                int64_t labels) {

@@ -1,5 +1,5 @@
 // How good predictions are, beside their loss: the measures of GLUE, as scikit-learn and scipy have
-// them. Pure functions of values.
+// them, and of entities, as seqeval has them. Pure functions of values.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 namespace spillway {
 
 struct QualityMeasure {
-  std::string name;  // "accuracy", "f1", "matthews", "pearson", "spearman"
+  // "accuracy", "perplexity", "precision", "recall", "f1", "matthews", "pearson", "spearman"
+  std::string name;
   double value = 0;  // not a number where it has none, as the correlation with a constant
 };
 
@@ -34,6 +35,16 @@ std::vector<QualityMeasure> MultiLabelQuality(absl::Span<const Judgement> judgem
 // Numbers, of several a text one after another, taken together: Pearson's and Spearman's
 // correlation.
 std::vector<QualityMeasure> RegressionQuality(absl::Span<const Judgement> judgements);
+
+// Numbers of labels of the tokens of texts, after each text one of kBetweenTexts: accuracy; where
+// labels are O and B- and I- of something (or E- and S- of it, too), precision, recall and F1 of
+// whole entities, as seqeval's default mode finds them.
+inline constexpr float kBetweenTexts = -1;
+std::vector<QualityMeasure> TokenQuality(absl::Span<const Judgement> judgements,
+                                         const std::vector<std::string>& labels);
+
+// How many are right, of how many: their accuracy; and the perplexity, e to the loss.
+std::vector<QualityMeasure> CountedQuality(absl::Span<const Judgement> judgements, double loss);
 
 // "accuracy 0.9100, f1 0.9050"; "" of none.
 std::string QualityText(const std::vector<QualityMeasure>& measures);

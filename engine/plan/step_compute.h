@@ -100,7 +100,8 @@ class StepCompute {
     static const auto& none = *new std::vector<Judgement>();
     return none;
   }
-  virtual std::vector<QualityMeasure> QualityOf(absl::Span<const Judgement> judgements) const {
+  virtual std::vector<QualityMeasure> QualityOf(absl::Span<const Judgement> judgements,
+                                                double loss) const {
     return {};
   }
   virtual int64_t label_count() const = 0;

@@ -239,10 +239,10 @@ std::string LearningSection(const ReportInput& input) {
   }
   if (steps.total("loss_scale").count > 0) {
     const int64_t skipped = std::llround(steps.total("skipped").sum);
-    absl::StrAppend(&html,
-                    ChartFigure("loss_scale", "Loss scale",
-                                absl::StrCat("fp16. Steps skipped because a gradient overflowed: ",
-                                             FormatCount(skipped), ".")));
+    absl::StrAppend(
+        &html, ChartFigure("loss_scale", "Loss scale",
+                           absl::StrCat("fp16. Steps skipped, most because a gradient overflowed: ",
+                                        FormatCount(skipped), ".")));
   }
   absl::StrAppend(&html, "</div>\n");
   if (evaluated) {

@@ -128,8 +128,9 @@ class AdaptedLoss : public LossUnit {
     return loss_->Judge(adapters_.In(context, p), adapters_.Inner(p), x, labels);
   }
 
-  std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements) const override {
-    return loss_->Quality(judgements);
+  std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements,
+                                      double loss) const override {
+    return loss_->Quality(judgements, loss);
   }
 
   int64_t ChunkRows() const override { return loss_->ChunkRows(); }

@@ -32,15 +32,16 @@ void ForRowBlocks(const Tensor& logits, F f) {
   });
 }
 
-Tensor Product(const Tensor& a, const Tensor& b, bool in_fp32) {
-  return in_fp32 ? ProductInFp32(a, b) : torch::mm(a, b);
+Tensor Product(const Tensor& a, const Tensor& b, bool in_fp32, const Tensor& bias = {}) {
+  if (in_fp32) return ProductInFp32(a, b, bias);
+  return bias.defined() ? torch::addmm(bias, a, b) : torch::mm(a, b);
 }
 
 class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& labels, bool fp32_products) {
-    const Tensor logits = Product(hidden, weight.t(), fp32_products);
+                        const Tensor& labels, bool fp32_products, const Tensor& bias) {
+    const Tensor logits = Product(hidden, weight.t(), fp32_products, bias);
     const Tensor log_sums = torch::empty({logits.size(0)}, logits.options().dtype(torch::kFloat32));
     ForRowBlocks(logits, [&](int64_t first, int64_t count) {
       const Tensor block = logits.narrow(0, first, count).to(torch::kFloat32);
@@ -60,6 +61,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     context->saved_data["classes"] = classes;
     context->saved_data["valid"] = valid;
     context->saved_data["fp32_products"] = fp32_products;
+    context->saved_data["has_bias"] = bias.defined();
     return losses.masked_fill(ignored, 0.0).sum().to(torch::kFloat32);
   }
 
@@ -87,19 +89,20 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
       values.mul_(factors.narrow(0, first, count).unsqueeze(1));
       block.copy_(values);
     });
-    Tensor hidden_gradient, weight_gradient;
+    Tensor hidden_gradient, weight_gradient, bias_gradient;
     const bool in_fp32 = context->saved_data["fp32_products"].toBool();
     if (context->needs_input_grad(0)) hidden_gradient = Product(logits, weight, in_fp32);
     if (context->needs_input_grad(1)) weight_gradient = Product(logits.t(), hidden, in_fp32);
-    return {hidden_gradient, weight_gradient, Tensor(), Tensor()};
+    if (context->saved_data["has_bias"].toBool()) bias_gradient = logits.sum(0);
+    return {hidden_gradient, weight_gradient, Tensor(), Tensor(), bias_gradient};
   }
 };
 
 }  // namespace
 
 Tensor CrossEntropySum(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                       bool fp32_products) {
-  return CrossEntropy::apply(hidden, weight, labels, fp32_products);
+                       bool fp32_products, const Tensor& bias) {
+  return CrossEntropy::apply(hidden, weight, labels, fp32_products, bias);
 }
 
 }  // namespace spillway

@@ -60,16 +60,46 @@ int64_t ForwardPass::batches_at_once(uint64_t hidden_bytes) const {
       std::max<uint64_t>(1, room / 4 / std::max<uint64_t>(1, hidden_bytes)));
 }
 
-absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Run(const std::vector<Batch>& batches) {
+template <typename T>
+absl::StatusOr<T> ForwardPass::Caught(const std::function<absl::StatusOr<T>()>& f) const {
   const auto said = [&](const c10::Error& error) { return error.what_without_backtrace(); };
   try {
-    return Compute(batches);
+    return f();
   } catch (const c10::OutOfMemoryError& error) {
     return DoesNotFitError(
         absl::StrCat("computing: ", options_.place.memory->RefusalText(said(error))));
   } catch (const c10::Error& error) {
     return absl::InternalError(absl::StrCat("computing: ", said(error)));
   }
+}
+
+absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Run(const std::vector<Batch>& batches) {
+  return Caught<std::vector<torch::Tensor>>([&] { return Compute(batches); });
+}
+
+absl::StatusOr<torch::Tensor> ForwardPass::Logits(const torch::Tensor& rows) {
+  return Caught<torch::Tensor>([&] { return ComputeLogits(rows); });
+}
+
+absl::StatusOr<torch::Tensor> ForwardPass::ComputeLogits(const torch::Tensor& rows) {
+  const torch::NoGradGuard no_grad;
+  const ComputeScope scope(options_.place);
+  Tensors parameters;
+  for (const ParameterSpec& spec : model_.loss->parameters()) {
+    ASSIGN_OR_RETURN(parameters.emplace_back(), ReadTensor(spec.name, spec.shape, options_.dtype));
+  }
+  for (const BorrowedParameter& borrowed : model_.loss->borrowed()) {
+    const Tensors& kept = kept_[borrowed.unit];
+    if (!kept.empty()) {
+      parameters.push_back(kept[borrowed.parameter]);
+      continue;
+    }
+    const ParameterSpec spec = model_.units[borrowed.unit]->parameters()[borrowed.parameter];
+    ASSIGN_OR_RETURN(parameters.emplace_back(), ReadTensor(spec.name, spec.shape, options_.dtype));
+  }
+  const UnitContext context(0, 0, num_units(), {}, /*training=*/false, options_.fp32_products);
+  const torch::Tensor x = BringTo(options_.place, rows).to(ScalarTypeOf(options_.dtype));
+  return model_.loss->Logits(context, parameters, x).to(torch::kCPU, torch::kFloat32);
 }
 
 absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Compute(const std::vector<Batch>& given) {

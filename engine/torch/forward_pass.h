@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,7 +29,7 @@ struct ForwardOptions {
 // Compute thread only. One at a time: LibTorch's memory counts against the newest one's budget.
 class ForwardPass {
  public:
-  // All outlive it. REQUIRES: no unit borrows.
+  // All outlive it. REQUIRES: no unit borrows, but for the loss unit.
   ForwardPass(const Model& model, WeightSource* weights, const ForwardOptions& options);
   ~ForwardPass();
 
@@ -41,9 +42,17 @@ class ForwardPass {
   // in evaluation. A status that ends in exit code 3 where the budget has no room.
   absl::StatusOr<std::vector<torch::Tensor>> Run(const std::vector<Batch>& batches);
 
+  // The loss unit's logits of rows [rows, features] of such outputs, in fp32 and the host's memory.
+  // Errors as of Run.
+  absl::StatusOr<torch::Tensor> Logits(const torch::Tensor& rows);
+
  private:
   using Tensors = std::vector<torch::Tensor>;
+  // What LibTorch throws in `f` as a status.
+  template <typename T>
+  absl::StatusOr<T> Caught(const std::function<absl::StatusOr<T>()>& f) const;
   absl::StatusOr<std::vector<torch::Tensor>> Compute(const std::vector<Batch>& batches);
+  absl::StatusOr<torch::Tensor> ComputeLogits(const torch::Tensor& rows);
   absl::StatusOr<Tensors> ReadUnit(int unit);
   absl::StatusOr<torch::Tensor> ReadTensor(const std::string& name,
                                            const std::vector<int64_t>& shape, DType dtype);

@@ -30,15 +30,22 @@ int64_t LabelledDataset::LengthFor(int64_t longest) const {
 absl::StatusOr<Batch> LabelledDataset::Get(absl::Span<const int64_t> samples) {
   std::vector<EncodedText> texts;
   std::vector<float> labels;
+  std::vector<std::vector<int64_t>> of_tokens;
   int64_t longest = 0;
   for (const int64_t number : samples) {
     ASSIGN_OR_RETURN(LabelledSamples::Sample sample, samples_->Get(number));
     longest = std::max(longest, static_cast<int64_t>(sample.text.tokens.size()));
-    labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
+    if (config_->classifier->of_tokens) {
+      of_tokens.emplace_back(sample.labels.begin(), sample.labels.end());
+    } else {
+      labels.insert(labels.end(), sample.labels.begin(), sample.labels.end());
+    }
     texts.push_back(std::move(sample.text));
   }
   Batch batch = BatchOfTexts(texts, LengthFor(longest), config_->padding_token.value_or(0));
-  batch.labels = LabelsOf(*config_->classifier, labels, static_cast<int64_t>(samples.size()));
+  batch.labels = config_->classifier->of_tokens
+                     ? LabelsOfTokens(of_tokens, batch.inputs.size(1))
+                     : LabelsOf(*config_->classifier, labels, static_cast<int64_t>(samples.size()));
   return batch;
 }
 
@@ -52,15 +59,12 @@ absl::StatusOr<std::optional<Batch>> LabelledDataset::Largest(int64_t count) {
 }
 
 Batch LargestLabelledBatch(const DecoderConfig& config, int64_t count, int64_t length) {
-  std::vector<EncodedText> texts(count);
-  int64_t next = 0;
-  for (EncodedText& text : texts) {
-    // Of different tokens: each has a gradient of its own.
-    for (int64_t i = 0; i < length; ++i) text.tokens.push_back(next++ % config.vocabulary);
-    text.types.assign(length, 0);
-  }
-  Batch batch = BatchOfTexts(texts, length, 0);
+  Batch batch = LargestBatchOfTexts(count, length, config.vocabulary);
   const ClassifierConfig& classifier = *config.classifier;
+  if (classifier.of_tokens) {
+    batch.labels = torch::zeros({count, length}, torch::kInt64);
+    return batch;
+  }
   const bool one = classifier.problem.value_or(ClassifierProblem::kSingleLabel) ==
                    ClassifierProblem::kSingleLabel;
   const size_t each = one ? 1 : classifier.labels.size();

@@ -16,7 +16,7 @@ struct LabelledDatasetOptions {
 };
 
 // Batches as of engine/torch/text_batch.h, T as of PaddedLength, with labels as of
-// engine/layers/label_loss.h.
+// engine/layers/label_loss.h, kIgnoredLabel where a token has none.
 class LabelledDataset : public Dataset {
  public:
   // Both outlive it. REQUIRES: config->classifier and its problem.

@@ -295,14 +295,15 @@ class LossUnit {
     return {};
   }
 
-  // Of an evaluation: what is predicted and what is right, [rows, 2] fp32, by which Quality says
-  // how good it is beside the loss. Optional.
+  // Of an evaluation: what is predicted and what is right, [any, 2] fp32, by which Quality says
+  // how good it is beside the loss, the mean; it is given those of all calls, in order. Optional.
   virtual torch::Tensor Judge(const UnitContext& context,
                               const std::vector<torch::Tensor>& parameters, const torch::Tensor& x,
                               const torch::Tensor& labels) const {
     return {};
   }
-  virtual std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements) const {
+  virtual std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements,
+                                              double loss) const {
     return {};
   }
 
@@ -333,12 +334,15 @@ class Dataset {
   // Samples by their numbers in [0, size()).
   virtual absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) = 0;
 
+  // The same to be learnt from: of all that the run draws, epoch after epoch and over all ranks,
+  // they are number `first_draw` and those that follow. A dataset that makes something of its
+  // samples at random, such as which tokens are masked, goes by these numbers alone, so that a run
+  // that goes on, and any rank, makes the same. What is evaluated comes from Get.
+  virtual absl::StatusOr<Batch> Draw(absl::Span<const int64_t> samples, int64_t first_draw) {
+    return Get(samples);
+  }
   // These are asked for next, in this order: it may begin to read them, on a thread of its own.
   virtual void Prepare(absl::Span<const int64_t> samples) {}
-  // What Get is asked for from here on is trained on in this step, from 1. Whatever a dataset makes
-  // at random (crops and flips of pictures) it keys by seed, step and sample, so that a resumed run
-  // and every rank make the same.
-  virtual void BeginStep(int64_t step) {}
 
   // Changes when the data changes; part of what --resume compares.
   virtual std::string fingerprint() const = 0;

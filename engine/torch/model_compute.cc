@@ -155,9 +155,9 @@ absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   loss_scale_ = loss_scale;
   label_count_ = 0;
   RETURN_IF_ERROR(ClearLoss());
-  const int64_t own = options_.micro_batch * options_.accumulate;
-  data_->BeginStep(step);
-  RETURN_IF_ERROR(LoadMicroBatches(data_, SamplesOf(step), options_.rank * own));
+  const int64_t own = options_.micro_batch * options_.accumulate, first = options_.rank * own;
+  RETURN_IF_ERROR(
+      LoadMicroBatches(data_, SamplesOf(step), first, (step - 1) * own * options_.ranks + first));
   data_->Prepare(SamplesOf(step + 1));
   return absl::OkStatus();
 }
@@ -185,7 +185,7 @@ absl::Status ModelCompute::BeginEvaluate(int64_t first, int64_t count) {
     }
     return samples;
   };
-  RETURN_IF_ERROR(LoadMicroBatches(evaluation_, from(first), 0));
+  RETURN_IF_ERROR(LoadMicroBatches(evaluation_, from(first), 0, 0));
   evaluation_->Prepare(from(first + count));
   return absl::OkStatus();
 }
@@ -196,7 +196,7 @@ absl::Status ModelCompute::ClearLoss() {
 }
 
 absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
-                                            int64_t first_sample) {
+                                            int64_t first_sample, int64_t first_draw) {
   micro_batches_.clear();
   const ComputeScope scope(place_);
   const int64_t count = indices.size();
@@ -206,7 +206,8 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
     for (int64_t i = begin; i < end; ++i) micro.samples.push_back(first_sample + i);
     absl::Status got;
     RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&] {
-      auto batch = data->Get(absl::MakeSpan(indices).subspan(begin, end - begin));
+      const auto some = absl::MakeSpan(indices).subspan(begin, end - begin);
+      auto batch = training_ ? data->Draw(some, first_draw + begin) : data->Get(some);
       got = batch.status();
       if (!got.ok()) return;
       label_count_ += batch->labels.is_floating_point()

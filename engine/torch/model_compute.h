@@ -45,8 +45,9 @@ class ModelCompute : public StepCompute {
   absl::Status Run(const OpBuffers& buffers) override;
   double loss_sum() const override { return loss_.value(); }
   const std::vector<Judgement>& judgements() const override { return judgements_; }
-  std::vector<QualityMeasure> QualityOf(absl::Span<const Judgement> judgements) const override {
-    return model_.loss->Quality(judgements);
+  std::vector<QualityMeasure> QualityOf(absl::Span<const Judgement> judgements,
+                                        double loss) const override {
+    return model_.loss->Quality(judgements, loss);
   }
   int64_t label_count() const override { return label_count_; }
   void SetLabelCount(int64_t count) override { label_count_ = count; }
@@ -77,10 +78,11 @@ class ModelCompute : public StepCompute {
   };
 
   absl::Status ClearLoss();
-  // `first_sample`: number of the first of them in the global batch.
   std::vector<int64_t> SamplesOf(int64_t step) const;
+  // `first_sample`: number of the first of them in the global batch; `first_draw`: of all that the
+  // run draws.
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
-                                int64_t first_sample);
+                                int64_t first_sample, int64_t first_draw);
   // Puts a batch where it is computed.
   void Load(Batch batch, MicroBatch& micro) const;
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;

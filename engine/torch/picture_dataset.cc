@@ -8,7 +8,8 @@
 
 namespace spillway {
 
-absl::StatusOr<Batch> PictureDataset::Get(absl::Span<const int64_t> samples) {
+absl::StatusOr<Batch> PictureDataset::Read(absl::Span<const int64_t> samples,
+                                           std::optional<int64_t> first_draw) const {
   const PictureProcessing& processing = options_.processing;
   Batch batch =
       BlackPictures(static_cast<int64_t>(samples.size()), options_.channels, processing.size);
@@ -18,8 +19,8 @@ absl::StatusOr<Batch> PictureDataset::Get(absl::Span<const int64_t> samples) {
     ASSIGN_OR_RETURN(Picture picture, pictures_->Read(samples[i]));
     if (options_.channels == 1) picture = ToGrey(picture);
     picture = Fit(processing, std::move(picture));
-    if (options_.augment == Augment::kCropFlip) {
-      picture = CropAndFlip(picture, {options_.seed, step_, samples[i]});
+    if (first_draw && options_.augment == Augment::kCropFlip) {
+      picture = CropAndFlip(picture, {options_.seed, *first_draw + static_cast<int64_t>(i)});
     }
     Normalise(processing, picture, out + static_cast<int64_t>(i) * each);
     batch.labels[static_cast<int64_t>(i)] = std::max<int64_t>(0, pictures_->label(samples[i]));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "engine/data/labelled_pictures.h"
@@ -27,15 +28,22 @@ class PictureDataset : public Dataset {
       : pictures_(pictures), options_(std::move(options)) {}
 
   int64_t size() const override { return pictures_->size(); }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override;
-  void BeginStep(int64_t step) override { step_ = step; }
+  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
+    return Read(samples, std::nullopt);
+  }
+  // Changed at random, where they are.
+  absl::StatusOr<Batch> Draw(absl::Span<const int64_t> samples, int64_t first_draw) override {
+    return Read(samples, first_draw);
+  }
   std::string fingerprint() const override;
   absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override;
 
  private:
+  absl::StatusOr<Batch> Read(absl::Span<const int64_t> samples,
+                             std::optional<int64_t> first_draw) const;
+
   const LabelledPictures* const pictures_;
   const PictureDatasetOptions options_;
-  int64_t step_ = 0;
 };
 
 // A batch of that shape. Pictures and labels are zero.

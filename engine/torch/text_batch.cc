@@ -33,4 +33,23 @@ Batch BatchOfTexts(const std::vector<EncodedText>& texts, int64_t length, int64_
   return batch;
 }
 
+Batch LargestBatchOfTexts(int64_t count, int64_t length, int64_t vocabulary) {
+  std::vector<EncodedText> texts(count);
+  int64_t next = 0;
+  for (EncodedText& text : texts) {
+    for (int64_t i = 0; i < length; ++i) text.tokens.push_back(next++ % vocabulary);
+    text.types.assign(length, 0);
+  }
+  return BatchOfTexts(texts, length, 0);
+}
+
+torch::Tensor LabelsOfTokens(const std::vector<std::vector<int64_t>>& labels, int64_t length) {
+  const auto count = static_cast<int64_t>(labels.size());
+  torch::Tensor all = torch::full({count, length}, kIgnoredLabel, torch::kInt64);
+  for (int64_t i = 0; i < count; ++i) {
+    std::copy(labels[i].begin(), labels[i].end(), all[i].data_ptr<int64_t>());
+  }
+  return all;
+}
+
 }  // namespace spillway

@@ -26,4 +26,11 @@ int64_t PaddedLength(int64_t positions, int64_t most);
 // No labels. REQUIRES: no text is empty, or longer.
 Batch BatchOfTexts(const std::vector<EncodedText>& texts, int64_t length, int64_t padding);
 
+// Such a batch of so many texts of that length, of different tokens below `vocabulary`, so that
+// each has a gradient of its own: none takes more memory.
+Batch LargestBatchOfTexts(int64_t count, int64_t length, int64_t vocabulary);
+
+// Labels [texts, length] int64 of tokens, kIgnoredLabel behind a text's.
+torch::Tensor LabelsOfTokens(const std::vector<std::vector<int64_t>>& labels, int64_t length);
+
 }  // namespace spillway

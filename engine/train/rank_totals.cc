@@ -50,9 +50,9 @@ absl::StatusOr<double> RankTotals::LossSum() {
   return total;
 }
 
-absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality() {
+absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality(double loss) {
   const std::vector<Judgement>& own = context_.compute->judgements();
-  if (context_.ranks.world == nullptr) return context_.compute->QualityOf(own);
+  if (context_.ranks.world == nullptr) return context_.compute->QualityOf(own, loss);
   // It is asked in a pause, whose waits nobody counts.
   const std::string bytes(reinterpret_cast<const char*>(own.data()),
                           own.size() * sizeof(Judgement));
@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality() {
     all.resize(before + text.size() / sizeof(Judgement));
     std::memcpy(all.data() + before, text.data(), text.size());
   }
-  return context_.compute->QualityOf(all);
+  return context_.compute->QualityOf(all, loss);
 }
 
 absl::StatusOr<bool> RankTotals::AnyStops(bool own) {

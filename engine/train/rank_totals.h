@@ -21,7 +21,7 @@ class RankTotals {
   // Tells `compute` the labels of all ranks in the step that begins, or the evaluation that ends.
   absl::Status ShareLabels();
   // How good the predictions of all ranks' evaluations are.
-  absl::StatusOr<std::vector<QualityMeasure>> Quality();
+  absl::StatusOr<std::vector<QualityMeasure>> Quality(double loss);
   // The sum of all ranks' losses.
   absl::StatusOr<double> LossSum();
   // Whether a signal or a limit has reached any of them.

@@ -331,6 +331,9 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   UpdateScalars scalars;
   scalars.step = state_.applied_steps + 1;
   scalars.learning_rate = row.learning_rate;
+  // Of nothing there is nothing to learn: momentum and decay wait, too.
+  const bool empty = compute.label_count() == 0;
+  scalars.skip = row.skipped = empty;
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.
@@ -355,7 +358,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     wait.End();
     const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
     row.grad_norm = norm;
-    scalars.skip = half && !total.finite;
+    scalars.skip = empty || (half && !total.finite);
     if (!total.finite && !half) {
       return absl::OutOfRangeError(absl::StrCat(
           "step ", step, ": a gradient is not finite (the norm is ", norm,
@@ -365,7 +368,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     row.skipped = scalars.skip;
     memory.AnnounceUpdate(scalars);
   }
-  if (half)
+  if (half && !empty)
     RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
   if (!row.skipped) ++state_.applied_steps;
   state_.step = step;
@@ -406,7 +409,7 @@ absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
   ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
   row.tokens = compute.label_count();
   row.loss = MeanLoss(loss_sum, row.tokens);
-  ASSIGN_OR_RETURN(row.quality, totals_->Quality());
+  ASSIGN_OR_RETURN(row.quality, totals_->Quality(row.loss));
   row.seconds = MonotonicSeconds() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   pause.End();

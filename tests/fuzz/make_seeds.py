@@ -81,6 +81,10 @@ def configs():
           '"quantization_config":{},"architectures":{"a":1}}')
     write("config_json", "bytes", b'\xef\xbb\xbf{"model_type":"\xff"}')
     write("config_json", "deep", "[" * 600)
+    for name, task in (("bert_masked", "MaskedLM"), ("bert_tokens", "TokenClassification")):
+        write("config_json", name, '{"model_type":"bert","architectures":["BertFor' + task + '"],'
+              '"hidden_size":16,"num_hidden_layers":1,"num_attention_heads":2,"vocab_size":40,'
+              '"intermediate_size":32,"id2label":{"0":"O","1":"B-X"},"tie_word_embeddings":false}')
     write("config_json", "t5", '{"model_type":"t5","d_model":16,"num_layers":1,"num_decoder_layers":2,'
           '"feed_forward_proj":"gated-gelu","eos_token_id":[1,2],"relative_attention_num_buckets":4}')
     write("config_json", "resnet", '{"model_type":"resnet","hidden_sizes":[8,16],"depths":[1,2],'

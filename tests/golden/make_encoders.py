@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Makes encoders.json from transformers: what small encoders that classify texts compute.
+"""Makes encoders.json from transformers: what small encoders compute that classify texts or their
+tokens, or find masked ones.
 
     make_encoders.py > encoders.json
 
 Weights follow the formula of make_decoders.py, texts and labels those below (and
 tests/torch/encoder_golden_test.cc), so that no file holds them. For each variant: its config, the
-logits and loss of six texts of different lengths in one batch, norm and projection of every
-gradient, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
-5.23 and torch 2.11, on one thread.
+logits (of tokens that have a label) and loss of six texts of different lengths in one batch, norm
+and projection of every gradient, and the losses of 20 steps of AdamW with clipping and
+accumulation. Made with transformers 5.24 and torch 2.11, on one thread.
 """
 
 import json
@@ -29,6 +30,17 @@ DISTILBERT = {"model_type": "distilbert", "vocab_size": VOCABULARY, "dim": 24, "
               "architectures": ["DistilBertForSequenceClassification"], "n_heads": 4,
               "hidden_dim": 40, "max_position_embeddings": 16, "dropout": 0.0,
               "attention_dropout": 0.0, "seq_classif_dropout": 0.0} | LABELS
+def tokens(config):
+    return config | {"architectures": [
+        config["architectures"][0].replace("SequenceClass", "TokenClass")]}
+
+
+def masked(config):
+    name = config["architectures"][0].replace("ForSequenceClassification", "ForMaskedLM")
+    without = {key: value for key, value in config.items() if key not in LABELS}
+    return without | {"architectures": [name]}
+
+
 NUMBER = {"id2label": {"0": "score"}, "label2id": {"score": 0}}
 VARIANTS = {
     "bert": BERT,
@@ -42,6 +54,15 @@ VARIANTS = {
     "distilbert": DISTILBERT,
     "distilbert_multi_label": DISTILBERT | {"problem_type": "multi_label_classification",
                                             "activation": "relu"},
+    "bert_tokens": tokens(BERT),
+    "roberta_tokens": tokens(ROBERTA),
+    "distilbert_tokens": tokens(DISTILBERT),
+    "bert_masked": masked(BERT) | {"hidden_act": "gelu_new", "layer_norm_eps": 1e-3},
+    "bert_masked_untied": masked(BERT) | {"tie_word_embeddings": False},
+    "roberta_masked": masked(ROBERTA) | {"hidden_act": "relu"},
+    "roberta_masked_untied": masked(ROBERTA) | {"tie_word_embeddings": False},
+    "distilbert_masked": masked(DISTILBERT) | {"activation": "relu"},
+    "distilbert_masked_untied": masked(DISTILBERT) | {"tie_word_embeddings": False},
 }
 
 
@@ -49,7 +70,24 @@ def text(i: int) -> list:
     return [(i * 37 + j * j * 7 + j * 3 + 11) % VOCABULARY for j in range(3 + i * 5 % 10)]
 
 
+def token_labels(config, i: int, length: int) -> list:
+    """Of some of a text's tokens."""
+    of_text = text(i)
+    if "id2label" in config:
+        labels = [(i + j) % 3 if j % 4 else -100 for j in range(len(of_text))]
+    else:
+        labels = [(i * 5 + j * 3) % VOCABULARY if (i + j) % 3 == 0 else -100
+                  for j in range(len(of_text))]
+    return labels + [-100] * (length - len(labels))
+
+
+def of_tokens(config) -> bool:
+    return not config["architectures"][0].endswith("SequenceClassification")
+
+
 def label(config, i: int):
+    if of_tokens(config):
+        return token_labels(config, i, LENGTH)
     count = len(config["id2label"])
     if count == 1:
         return i * 7 % 11 / 4 - 1
@@ -74,18 +112,29 @@ def batch(config, padding, samples):
     return made
 
 
+def unused(config) -> set:
+    """Without tying, transformers leaves a second bias where nothing reads it."""
+    if config.get("tie_word_embeddings", True):
+        return set()
+    return {"cls.predictions.bias", "lm_head.bias"}
+
+
 def build(config):
     kind = transformers.CONFIG_MAPPING[config["model_type"]]
     settings = kind.from_dict(dict(config))
-    model = transformers.AutoModelForSequenceClassification.from_config(
-        settings, attn_implementation="eager")
-    named = dict(model.named_parameters())
+    kind = getattr(transformers, config["architectures"][0])
+    model = kind._from_config(settings, attn_implementation="eager")
+    named = {name: p for name, p in model.named_parameters() if name not in unused(config)}
     with torch.no_grad():
         for index, name in enumerate(sorted(named)):
             made = values(name, index, named[name].numel())
             named[name].copy_(torch.from_numpy(made).float().view(named[name].shape))
     model.train()
     return model, named, settings.pad_token_id
+
+
+def labels_in(made) -> int:
+    return int((made["labels"] != -100).sum())
 
 
 def training_losses(config):
@@ -97,13 +146,23 @@ def training_losses(config):
         total = 0.0
         for micro in range(2):
             at = 2 * (2 * step + micro)
-            loss = model(**batch(config, padding, [at, at + 1])).loss / 2
+            # The mean over all labels of a step.
+            made, other = (batch(config, padding, [k, k + 1]) for k in (at, at + 2 - 4 * micro))
+            of_all = labels_in(made) / (labels_in(made) + labels_in(other))
+            loss = model(**made).loss * of_all
             loss.backward()
             total += loss.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         losses.append(total)
     return losses
+
+
+def of_labelled(config, logits):
+    if not of_tokens(config):
+        return logits
+    labels = torch.tensor([label(config, i) for i in range(6)])
+    return logits[labels != -100]
 
 
 def measure(config):
@@ -113,7 +172,7 @@ def measure(config):
     return {
         "config": config,
         "loss": out.loss.item(),
-        "logits": [round(x, 7) for x in out.logits.flatten().tolist()],
+        "logits": [round(x, 7) for x in of_labelled(config, out.logits).flatten().tolist()],
         "gradients": {name: [p.grad.norm().item(), project(p.grad)]
                       for name, p in sorted(named.items())},
         "losses": training_losses(config),

@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Makes quality.json from scikit-learn and scipy: what random predictions are worth.
+"""Makes quality.json from scikit-learn, scipy and seqeval: what random predictions are worth.
 
     make_quality.py > quality.json
 
-Of each kind [labels, predictions, right ones, measures]. Made with scikit-learn 1.9 and scipy 1.17.
+Of each kind [labels, predictions, right ones, measures]. Made with scikit-learn 1.9, scipy 1.17 and seqeval 1.2.
 """
 
 import json
 import random
 import warnings
 
+import seqeval.metrics
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
@@ -48,11 +49,28 @@ def regression(rng):
                              "spearman": spearmanr(right, said)[0]}]
 
 
+def tokens(rng):
+    """Of some texts' tokens, -1 after each text."""
+    names = rng.choice([["O", "B-A", "I-A", "B-B", "I-B"], ["O", "I-A", "I-B"], ["noun", "verb", "O"],
+                        ["O", "B-A", "I-A", "E-A", "S-A", "I-B"]])
+    entities = "noun" not in names
+    right = [[rng.randrange(len(names)) for _ in range(rng.randint(1, 9))] for _ in range(5)]
+    said = [[y if rng.random() < 0.8 else rng.randrange(len(names)) for y in row] for row in right]
+    flat = [sum(([*row, -1] for row in rows), []) for rows in (said, right)]
+    named = [[[names[y] for y in row] for row in rows] for rows in (right, said)]
+    measures = {"accuracy": seqeval.metrics.accuracy_score(*named)}
+    if entities:
+        measures |= {"precision": seqeval.metrics.precision_score(*named, zero_division=0),
+                     "recall": seqeval.metrics.recall_score(*named, zero_division=0),
+                     "f1": seqeval.metrics.f1_score(*named, zero_division=0)}
+    return [names, *flat, {name: float(value) for name, value in measures.items()}]
+
+
 def main():
     warnings.simplefilter("ignore")
     rng = random.Random(7)
     made = {kind.__name__: [kind(rng) for _ in range(CASES)]
-            for kind in (single, multi, regression)}
+            for kind in (single, multi, regression, tokens)}
     for _, _, _, measures in made["regression"]:
         for name, value in measures.items():
             measures[name] = None if value != value else float(value)

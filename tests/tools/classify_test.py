@@ -172,9 +172,9 @@ class ClassifyTest(CliTest):
         result = run("generate", "--model", os.path.join(self.output, "model"), "--prompt", "x",
                      "--tokenizer", "bytes")
         self.assert_run(result, 2, "classifies texts")
-        self.write("model-in/config.json", BERT | {"architectures": ["BertForMaskedLM"]})
+        self.write("model-in/config.json", BERT | {"architectures": ["BertForQuestionAnswering"]})
         self.begin_afresh()
-        self.assert_run(self.classify(), 2, "BertForMaskedLM", "BertForSequenceClassification")
+        self.assert_run(self.classify(), 2, "BertForQuestionAnswering", "BertForMaskedLM")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-// Every family of encoders against transformers: the numbers of tests/golden/make_encoders.py,
-// whose weights, texts and labels follow the formulas here and there.
+// Every family and task of encoders against transformers: the numbers of
+// tests/golden/make_encoders.py, whose weights, texts and labels follow the formulas here and
+// there.
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -31,6 +32,17 @@ std::vector<float> LabelsOf(const ClassifierConfig& classifier, int64_t sample) 
   return labels;
 }
 
+// Of some of a text's tokens.
+std::vector<int64_t> TokenLabelsOf(const DecoderConfig& config, int64_t sample, int64_t length) {
+  std::vector<int64_t> labels;
+  for (int64_t j = 0; j < length; ++j) {
+    const bool has = config.masked ? (sample + j) % 3 == 0 : j % 4 != 0;
+    const int64_t label = config.masked ? (sample * 5 + j * 3) % kGoldenWords : (sample + j) % 3;
+    labels.push_back(has ? label : kIgnoredLabel);
+  }
+  return labels;
+}
+
 class GoldenTexts : public Dataset {
  public:
   explicit GoldenTexts(const DecoderConfig& config) : config_(config) {}
@@ -39,6 +51,7 @@ class GoldenTexts : public Dataset {
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     std::vector<EncodedText> texts;
     std::vector<float> labels;
+    std::vector<std::vector<int64_t>> of_tokens;
     for (const int64_t i : samples) {
       EncodedText& text = texts.emplace_back();
       const int64_t length = 3 + i * 5 % 10;
@@ -46,14 +59,23 @@ class GoldenTexts : public Dataset {
         text.tokens.push_back((i * 37 + j * j * 7 + j * 3 + 11) % kGoldenWords);
         text.types.push_back(j >= length / 2 && config_.token_types > 1);
       }
-      for (const float label : LabelsOf(*config_.classifier, i)) labels.push_back(label);
+      if (LabelsTokens()) {
+        of_tokens.push_back(TokenLabelsOf(config_, i, length));
+      } else {
+        for (const float label : LabelsOf(*config_.classifier, i)) labels.push_back(label);
+      }
     }
     Batch batch = BatchOfTexts(texts, kGoldenTextLength, config_.padding_token.value_or(0));
+    if (LabelsTokens()) {
+      batch.labels = LabelsOfTokens(of_tokens, kGoldenTextLength);
+      return batch;
+    }
     batch.labels = torch::tensor(labels);
     if (!config_.classifier->problem) batch.labels = batch.labels.to(torch::kInt64);
     return batch;
   }
   std::string fingerprint() const override { return "golden"; }
+  bool LabelsTokens() const { return config_.masked || config_.classifier->of_tokens; }
 
  private:
   const DecoderConfig& config_;
@@ -72,6 +94,17 @@ class EncoderGolden : public testing::TestWithParam<std::string> {
   const Model model_ = *BuildDecoder(config_.decoder);
   FormulaWeights weights_{config_};
   GoldenTexts data_{config_.decoder};
+
+  // Where tokens have labels, of those that have one.
+  Tensor Scores(const InMemoryModel& model, const Batch& batch) const {
+    const Tensor hidden = model.Hidden(batch);
+    if (!data_.LabelsTokens()) return hidden;
+    const Tensor rows = hidden.index({batch.labels.ne(kIgnoredLabel)});
+    return config_.decoder.masked ? model.LogitsOf(rows) : rows;
+  }
+  static int64_t LabelsIn(const Batch& batch) {
+    return batch.labels.ne(kIgnoredLabel).sum().item<int64_t>();
+  }
 };
 
 TEST_P(EncoderGolden, ScoresLossAndEveryGradientAreTransformers) {
@@ -79,11 +112,11 @@ TEST_P(EncoderGolden, ScoresLossAndEveryGradientAreTransformers) {
   EXPECT_TRUE(config_.unsupported.empty()) << config_.unsupported.front();
   const InMemoryModel model(model_, weights_);
   const Batch batch = *data_.Get({0, 1, 2, 3, 4, 5});
-  const Tensor scores = model.Hidden(batch);
+  const Tensor scores = Scores(model, batch);
   const std::vector<float> expected = golden_["logits"];
   EXPECT_LT((scores.flatten() - torch::tensor(expected)).abs().max().item<double>(), 1e-5);
 
-  const Tensor loss = model.LossSum(batch) / batch.labels.numel();
+  const Tensor loss = model.LossSum(batch) / LabelsIn(batch);
   EXPECT_NEAR(loss.item<double>(), golden_["loss"], 1e-5 * golden_["loss"].get<double>());
   loss.backward();
   ExpectGoldenGradients(model.Parameters(), golden_["gradients"]);
@@ -94,10 +127,10 @@ TEST_P(EncoderGolden, AttentionInBlocksScoresAlike) {
   config.attention_dropout = 1e-9;  // keeps every probability
   const InMemoryModel model(*BuildDecoder(config), weights_);
   const Batch batch = *data_.Get({0, 1, 2, 3, 4, 5});
-  const Tensor scores = model.Hidden(batch);
+  const Tensor scores = Scores(model, batch);
   const std::vector<float> expected = golden_["logits"];
   EXPECT_LT((scores.flatten() - torch::tensor(expected)).abs().max().item<double>(), 1e-5);
-  (model.LossSum(batch) / batch.labels.numel()).backward();
+  (model.LossSum(batch) / LabelsIn(batch)).backward();
   ExpectGoldenGradients(model.Parameters(), golden_["gradients"]);
 }
 
@@ -119,6 +152,24 @@ TEST_P(EncoderGolden, TwentyStepsLoseWhatPyTorchsLose) {
   const std::vector<double> found = losses(true);
   ExpectGoldenLosses(found, golden_["losses"]);
   EXPECT_EQ(losses(false), found);
+}
+
+TEST(MaskedHead, ABatchWithoutMaskedTokensLosesNothing) {
+  const ModelConfig config = ConfigOf(GoldenEncoders()["bert_masked"]["config"]);
+  FormulaWeights weights(config);
+  GoldenTexts data(config.decoder);
+  for (const torch::ScalarType dtype : {torch::kFloat32, torch::kBFloat16}) {
+    const InMemoryModel model(*BuildDecoder(config.decoder), weights, dtype);
+    Batch batch = *data.Get({0, 1});
+    batch.labels.fill_(kIgnoredLabel);
+    const Tensor loss = model.LossSum(batch);
+    EXPECT_EQ(loss.item<float>(), 0);
+    loss.backward();
+    for (const auto& [name, parameter] : model.Parameters()) {
+      if (!parameter.grad().defined()) continue;
+      EXPECT_EQ(parameter.grad().to_dense().abs().max().item<float>(), 0) << name;
+    }
+  }
 }
 
 std::vector<std::string> GoldenEncoderNames() {

@@ -60,6 +60,11 @@ class InMemoryModel {
                                hidden.flatten(0, -2));
   }
 
+  // Of rows [rows, hidden] of what the last unit gives.
+  torch::Tensor LogitsOf(const torch::Tensor& rows) const {
+    return model_.loss->Logits(Context(rows, false, 1, own_.size() - 1), LossParameters(), rows);
+  }
+
   // Over all labels that are not ignored, in chunks as the engine makes them.
   torch::Tensor LossSum(const torch::Tensor& inputs, const torch::Tensor& labels,
                         bool training = true, int64_t step = 1) const {

@@ -50,6 +50,28 @@ TEST(CrossEntropySum, LossAndGradientsAreTorchs) {
   }
 }
 
+TEST(CrossEntropySum, ABiasIsAddedToTheLogits) {
+  torch::manual_seed(5);
+  for (const auto& [dtype, fp32_products, tolerance] :
+       {std::tuple{torch::kFloat32, false, 2e-6}, {torch::kBFloat16, true, 1e-2}}) {
+    LossCase c(40, 101, dtype);
+    const Tensor bias = torch::randn({101}).to(dtype).requires_grad_();
+    const auto doubled = [](const Tensor& x) {
+      return x.detach().to(torch::kFloat64).requires_grad_();
+    };
+    const Tensor hidden = doubled(c.hidden), weight = doubled(c.weight), added = doubled(bias);
+    const Tensor expected = at::cross_entropy_loss(torch::addmm(added, hidden, weight.t()),
+                                                   c.labels, /*weight=*/{}, at::Reduction::Sum);
+    expected.backward();
+    const Tensor loss = CrossEntropySum(c.hidden, c.weight, c.labels, fp32_products, bias);
+    EXPECT_LT(Deviation(loss, expected), tolerance);
+    loss.backward();
+    EXPECT_LT(Deviation(c.hidden.grad(), hidden.grad()), tolerance);
+    EXPECT_LT(Deviation(c.weight.grad(), weight.grad()), tolerance);
+    EXPECT_LT(Deviation(bias.grad(), added.grad()), tolerance);
+  }
+}
+
 TEST(CrossEntropySum, OnlyIgnoredLabelsGiveZero) {
   LossCase c(6, 11, torch::kFloat32);
   c.labels.fill_(kIgnoredLabel);

@@ -14,6 +14,7 @@
 #include "io/base/status.h"
 #include "tools/compute/answer_file.h"
 #include "tools/compute/classify_texts.h"
+#include "tools/compute/encoder_answers.h"
 #include "tools/compute/picture_data.h"
 
 namespace spillway {
@@ -112,8 +113,8 @@ absl::StatusOr<bool> ClassifyPictures(const PredictTask& task, TextModel& model)
     return false;
   }
   RETURN_IF_ERROR(answers->Finish());
-  PrintClassified(task, "pictures", static_cast<size_t>(pictures->size()),
-                  std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  PrintDone(task, static_cast<size_t>(pictures->size()), "pictures classified",
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return true;
 }
 

@@ -1,4 +1,4 @@
-// predict for a model that classifies texts.
+// predict for a model that classifies texts, or their words.
 #pragma once
 
 #include <cstddef>
@@ -10,17 +10,15 @@
 
 namespace spillway {
 
-// Labels every text of task.data, and writes task.out; false where a signal stopped it, with what
-// is done kept. REQUIRES: model.config.decoder.classifier.
+// Labels every text of task.data, or each of its words, and writes task.out; false where a signal
+// stopped it, with what is done kept. REQUIRES: model.config.decoder.classifier, of texts and of
+// tokens.
 absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model);
+absl::StatusOr<bool> ClassifyWordsOfFile(const PredictTask& task, TextModel& model);
 
 // What `scores` [labels], as the model makes them, say: the label, or labels, and a score of each
 // by its name.
 void AddScores(const torch::Tensor& scores, const ClassifierConfig& classifier,
                nlohmann::ordered_json& row);
-
-// At the end, as task.as_json asks. `what`: "texts".
-void PrintClassified(const PredictTask& task, const std::string& what, size_t count,
-                     double seconds);
 
 }  // namespace spillway

@@ -22,6 +22,7 @@
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/compute_rate.h"
 #include "engine/torch/labelled_dataset.h"
+#include "engine/torch/masked_dataset.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
 #include "engine/torch/pair_dataset.h"
@@ -51,6 +52,9 @@ class ZeroTokens : public Dataset {
   int64_t size() const override { return samples_; }
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     const int64_t count = static_cast<int64_t>(samples.size());
+    if (config_.masked) {
+      return LargestMaskedBatch(config_, count, lengths_.source, kMaskProbability);
+    }
     if (config_.classifier) return LargestLabelledBatch(config_, count, lengths_.source);
     if (config_.hears()) return LargestSpeechBatch(config_, count, lengths_.target);
     if (config_.encoder) return LargestPairBatch(config_, count, lengths_);

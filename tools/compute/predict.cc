@@ -25,6 +25,7 @@
 #include "tools/compute/classify_texts.h"
 #include "tools/compute/commands.h"
 #include "tools/compute/continue_texts.h"
+#include "tools/compute/fill_masks.h"
 #include "tools/compute/speech_prompts.h"
 
 namespace spillway {
@@ -291,19 +292,22 @@ void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
 
 absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<TextModel> model, OpenTextModel(task, kAnswerTemperature));
-  if (model->config.decoder.classifier && !task.target_key.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--target-key is for models that make texts, and ", task.model, " classifies them"));
-  }
   if (model->config.resnet) return ClassifyPictures(task, *model);
   if (task.files.size() > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--data: one file at a time, unless it is pictures; ", task.model, " is a model of texts"));
   }
-  if (model->config.decoder.classifier) return ClassifyFile(task, *model);
+  const DecoderConfig& config = model->config.decoder;
+  if ((config.masked || config.classifier) && !task.target_key.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--target-key is for models that make texts, and ", task.model, " makes none"));
+  }
+  if (config.masked) return FillMasksOfFile(task, *model);
+  if (config.classifier && config.classifier->of_tokens) return ClassifyWordsOfFile(task, *model);
+  if (config.classifier) return ClassifyFile(task, *model);
   if (!task.text_keys.texts.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--text-keys is for models that classify texts, and ", task.model,
+        absl::StrCat("--text-keys is for encoders, and ", task.model,
                      " is a language model (--prompt-key says where prompts are)"));
   }
   ASSIGN_OR_RETURN(const PromptFile file, ReadPromptFile(task, *model));

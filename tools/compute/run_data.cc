@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/torch/labelled_dataset.h"
+#include "engine/torch/masked_dataset.h"
 #include "engine/torch/pair_dataset.h"
 #include "engine/torch/sample_dataset.h"
 #include "engine/torch/speech_dataset.h"
@@ -37,6 +38,7 @@ absl::Status RefuseFlags(bool given, const char* flags, const char* tasks, const
   const char* kind = model.classifier ? "classifies texts"
                      : model.hears()  ? "makes texts from sounds"
                      : model.encoder  ? "makes texts from texts"
+                     : model.masked   ? "is a masked language model"
                                       : "is a language model";
   return absl::InvalidArgumentError(
       absl::StrCat(flags, ": for models that ", tasks, ", and ", config.model, " ", kind));
@@ -76,6 +78,9 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
     RETURN_IF_ERROR(
         RefuseFlags(has_labels, "--text-keys, --label-key", "classify texts", config, model));
   }
+  RETURN_IF_ERROR(RefuseFlags(config.mask_probability && !model.masked,
+                              "--mask-probability (--mlm_probability)", "find masked tokens",
+                              config, model));
   if (!model.hears()) {
     RETURN_IF_ERROR(RefuseFlags(config.speech_given, "--language, --transcribe-task",
                                 "make texts from sounds", config, model));
@@ -97,11 +102,14 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
                                   &config.pairs.max_target_length));
     config.seq_len = config.pairs.max_source_length;
   }
-  if (!model.classifier && model.encoder == nullptr) return absl::OkStatus();
+  if (!model.classifier && model.encoder == nullptr && !model.masked) return absl::OkStatus();
   if (config.samples == SampleLayout::kPacked) {
     return absl::InvalidArgumentError(
         absl::StrCat("--packing (--samples packed) is for language models: texts that are ",
-                     model.classifier ? "classified" : "made from texts", " are padded"));
+                     model.classifier ? "classified"
+                     : model.masked   ? "masked"
+                                      : "made from texts",
+                     " are padded"));
   }
   if (!model.classifier || model.classifier->problem) return absl::OkStatus();
   ASSIGN_OR_RETURN(model.classifier->problem, FindProblem(config.data.front(), config.text_keys));
@@ -136,7 +144,15 @@ std::vector<std::pair<std::string, std::string>> RunData::Identity() const {
   }
   std::vector<std::pair<std::string, std::string>> identity = {
       {"seq-len", absl::StrCat(config_.seq_len)}};
-  if (model_.classifier) identity.emplace_back("task", ProblemName(*model_.classifier->problem));
+  if (model_.classifier) {
+    identity.emplace_back("task", model_.classifier->of_tokens
+                                      ? "token_classification"
+                                      : ProblemName(*model_.classifier->problem));
+  }
+  if (model_.masked) {
+    identity.emplace_back("masked",
+                          absl::StrCat(config_.mask_probability.value_or(kMaskProbability)));
+  }
   // Of windows it is not said: commits of before there was anything else do not either.
   if (train_.layout != SampleLayout::kWindows) {
     identity.emplace_back("samples",
@@ -204,18 +220,25 @@ absl::StatusOr<RunData::Laid> RunData::Lay(const std::vector<std::string>& files
   options.tokenizer = tokenizer_;
   options.scratch_directory = ScratchDirectory(config_.train.output);
   options.vocabulary = model_.vocabulary;
+  // What the tokenizer puts around a line that is masked as a whole ends it.
+  options.ends_lines = !model_.masked || config_.samples == SampleLayout::kWindows;
+  if (model_.masked) RETURN_IF_ERROR(MaskTokenOf(tokenizer_).status());
   Laid laid;
   ASSIGN_OR_RETURN(laid.tokens, TokenSource::Open(options));
   const TokenSource& tokens = *laid.tokens;
   if (!evaluated || tokens.has_samples()) laid.layout = config_.samples;
   RETURN_IF_ERROR(CheckSampleLayout(laid.layout, tokens));
+  RETURN_IF_ERROR(model_.masked ? LayMasked(laid) : LayRows(laid));
+  return laid;
+}
+
+absl::Status RunData::LayRows(Laid& laid) const {
+  const TokenSource& tokens = *laid.tokens;
   const int64_t seq_len = config_.seq_len;
-  if (laid.layout == SampleLayout::kWindows) {
-    RETURN_IF_ERROR(tokens.CheckWindow(seq_len));
-    return laid;
-  }
+  if (laid.layout == SampleLayout::kWindows) return tokens.CheckWindow(seq_len);
   const bool pack = laid.layout == SampleLayout::kPacked;
-  ASSIGN_OR_RETURN(laid.rows, SampleRows::Lay(tokens, {seq_len, pack, options.scratch_directory}));
+  ASSIGN_OR_RETURN(
+      laid.rows, SampleRows::Lay(tokens, {seq_len, pack, ScratchDirectory(config_.train.output)}));
   const SampleRows& rows = *laid.rows;
   std::string text = absl::StrCat(tokens.names(), ": ", rows.samples(), " samples");
   if (pack) {
@@ -226,7 +249,21 @@ absl::StatusOr<RunData::Laid> RunData::Lay(const std::vector<std::string>& files
     absl::StrAppend(&text, ", padded; the longest has ", rows.longest(), " positions");
   }
   LogInfo(text);
-  return laid;
+  return absl::OkStatus();
+}
+
+absl::Status RunData::LayMasked(Laid& laid) const {
+  MaskedTextsOptions options;
+  options.tokenizer = tokenizer_;
+  options.seq_len = config_.seq_len;
+  options.config = &model_;
+  options.lines = laid.layout == SampleLayout::kPadded;
+  options.scratch_directory = ScratchDirectory(config_.train.output);
+  ASSIGN_OR_RETURN(laid.masked, MaskedTexts::Lay(laid.tokens.get(), options));
+  LogInfo(absl::StrCat(laid.tokens->names(), ": ", laid.masked->size(),
+                       options.lines ? " lines; the longest has " : " windows of ",
+                       laid.masked->longest(), " tokens, of which some are masked"));
+  return absl::OkStatus();
 }
 
 void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
@@ -249,6 +286,16 @@ void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
     laid.dataset = std::make_unique<SpeechDataset>(
         laid.speech.get(), &model_,
         SpeechDatasetOptions{config_.pairs.max_target_length, to_max, evaluated});
+  } else if (laid.masked) {
+    MaskedDatasetOptions options;
+    options.seq_len = seq_len;
+    options.pad_to_max_length = to_max;
+    options.evaluated_positions = beside ? beside->masked->longest() : 0;
+    options.rule.probability = config_.mask_probability.value_or(kMaskProbability);
+    options.rule.seed = config_.train.seed;
+    options.rule.mask_token = *tokenizer_->mask_token();
+    options.rule.tokens = tokenizer_->vocabulary_size();
+    laid.dataset = std::make_unique<MaskedDataset>(laid.masked.get(), &model_, options);
   } else if (laid.rows) {
     const int64_t evaluated = beside == nullptr ? 0
                               : beside->rows    ? beside->rows->longest()

@@ -1,5 +1,5 @@
 // What a run learns from and is evaluated on, as its model's task has it: windows or rows of
-// tokens, texts with labels, pairs of texts, sounds with texts.
+// tokens, texts with masked ones, texts with labels, pairs of texts, sounds with texts.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/config/run_config.h"
 #include "engine/data/labelled_samples.h"
+#include "engine/data/masked_texts.h"
 #include "engine/data/paired_samples.h"
 #include "engine/data/sample_rows.h"
 #include "engine/data/speech_samples.h"
@@ -38,10 +39,12 @@ class RunData : public TaskData {
   std::vector<std::pair<std::string, std::string>> Identity() const override;
 
  private:
-  // The samples of some files: tokens, with their rows where there are some, or one of the others.
+  // The samples of some files: tokens, with their rows where there are some or as texts to be
+  // masked, or one of the others.
   struct Laid {
     std::unique_ptr<TokenSource> tokens;
     std::unique_ptr<SampleRows> rows;  // null: windows
+    std::unique_ptr<MaskedTexts> masked;
     std::unique_ptr<LabelledSamples> labelled;
     std::unique_ptr<PairedSamples> pairs;
     std::unique_ptr<SpeechSamples> speech;
@@ -58,6 +61,9 @@ class RunData : public TaskData {
   absl::StatusOr<Laid> LayLabelled(const std::vector<std::string>& files) const;
   absl::StatusOr<Laid> LayPairs(const std::vector<std::string>& files) const;
   absl::StatusOr<Laid> LaySpeech(const std::vector<std::string>& files) const;
+  // From tokens on.
+  absl::Status LayRows(Laid& laid) const;
+  absl::Status LayMasked(Laid& laid) const;
   // `beside`: what is evaluated beside it; null: nothing.
   void OpenDataset(const Laid* beside, Laid& laid) const;
 

@@ -315,10 +315,10 @@ ForwardOptions ForwardOptionsOf(const TextTask& task, const ComputeSettings& set
 absl::Status StartGenerator(const TextTask& task, int rows, const std::vector<Prompt>& prompts,
                             TextModel& model) {
   const DecoderConfig& decoder = model.config.decoder;
-  if (decoder.classifier) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        task.model,
-        " classifies texts and continues none: spillway predict labels a file of them"));
+  if (decoder.classifier || decoder.masked) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(task.model, decoder.masked ? " finds masked tokens" : " classifies texts",
+                     " and continues none: spillway predict answers a file of them"));
   }
   ASSIGN_OR_RETURN(const ComputeSettings settings, OpenComputeFor(task, model));
   GeneratorOptions options = OptionsOf(task, settings);

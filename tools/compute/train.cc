@@ -135,7 +135,7 @@ absl::Status OpenData(Inputs& in) {
     return absl::OkStatus();
   }
   const DecoderConfig& decoder = in.model_config.decoder;
-  const bool reads_tokens = !decoder.classifier && decoder.encoder == nullptr;
+  const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
   ASSIGN_OR_RETURN(in.data, RunData::Open(config, decoder, in.tokenizer.get()));

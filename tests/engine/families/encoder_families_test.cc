@@ -53,8 +53,8 @@ TEST(EncoderConfig, WhatContradictsItselfOrIsNotBuiltIsNamed) {
   EXPECT_THAT(Objection({{"problem_type", "ranking"}}), HasSubstr("problem_type"));
   EXPECT_THAT(Objection({{"position_embedding_type", "relative_key"}}), HasSubstr("relative_key"));
   EXPECT_THAT(Objection({{"is_decoder", true}}), HasSubstr("is_decoder"));
-  EXPECT_THAT(Objection({{"architectures", {"BertForMaskedLM"}}}),
-              HasSubstr("BertForSequenceClassification"));
+  EXPECT_THAT(Objection({{"architectures", {"BertForQuestionAnswering"}}}),
+              HasSubstr("BertForMaskedLM"));
   EXPECT_THAT(Objection({{"architectures", nullptr}}), HasSubstr("architectures"));
   EXPECT_EQ(Objection({}), "");
 }
@@ -76,6 +76,35 @@ TEST(EncoderConfig, DropoutsAreTransformers) {
   EXPECT_FALSE(distilbert.decoder.attention_output_dropout);
 }
 
+TEST(EncoderConfig, TheArchitectureSaysTheTask) {
+  const ModelConfig tokens =
+      *ParseEncoder("bert", "BertForTokenClassification", {{"id2label", {{"0", "O"}}}});
+  EXPECT_TRUE(tokens.decoder.classifier->of_tokens);
+  EXPECT_EQ(tokens.decoder.classifier->problem, ClassifierProblem::kSingleLabel);
+  EXPECT_EQ(ExportedConfig(tokens, DType::kFloat32)["architectures"][0],
+            "BertForTokenClassification");
+  EXPECT_FALSE(ExportedConfig(tokens, DType::kFloat32).contains("problem_type"));
+  EXPECT_EQ(TensorNamesOf(tokens).shapes.count("bert.pooler.dense.weight"), 0u);
+  const ModelConfig masked = *ParseEncoder("roberta", "RobertaForMaskedLM", {});
+  EXPECT_TRUE(masked.decoder.masked);
+  EXPECT_FALSE(masked.decoder.classifier);
+  EXPECT_EQ(ExportedConfig(masked, DType::kFloat32)["architectures"][0], "RobertaForMaskedLM");
+}
+
+TEST(EncoderConfig, LogitsOfMaskedTokensAreTiedOrNot) {
+  const TensorNames tied = TensorNamesOf(*ParseEncoder("bert", "BertForMaskedLM", {}));
+  EXPECT_EQ(tied.tied_to, "bert.embeddings.word_embeddings.weight");
+  EXPECT_EQ(tied.shapes.count("cls.predictions.bias"), 1u);
+  EXPECT_EQ(tied.aliases.at("cls.predictions.decoder.bias"), "cls.predictions.bias");
+  EXPECT_EQ(tied.repeats.count("cls.predictions.decoder.bias"), 1u);
+  // Without, the layer's own bias counts.
+  const TensorNames untied =
+      TensorNamesOf(*ParseEncoder("bert", "BertForMaskedLM", {{"tie_word_embeddings", false}}));
+  EXPECT_EQ(untied.tied_to, "");
+  EXPECT_EQ(untied.shapes.count("cls.predictions.decoder.weight"), 1u);
+  EXPECT_EQ(untied.aliases.at("cls.predictions.bias"), "cls.predictions.decoder.bias");
+}
+
 TEST(EncoderConfig, RobertasPositionsBeginBehindItsPadding) {
   const auto parse = [](const nlohmann::json& more) {
     return ParseEncoder("roberta", "RobertaForSequenceClassification", more);
@@ -95,6 +124,14 @@ TEST(EncoderConfig, SizesAreThoseOfTheirCheckpoints) {
                          {{"max_position_embeddings", 514}, {"type_vocab_size", 1}})
                 ->shape.model.parameter_count(),
             124647170u);
+  // ... and of masked language models.
+  EXPECT_EQ(ParseEncoder("bert", "BertForMaskedLM", {})->shape.model.parameter_count(), 109514298u);
+  EXPECT_EQ(ParseEncoder("distilbert", "DistilBertForMaskedLM", {})->shape.model.parameter_count(),
+            66985530u);
+  EXPECT_EQ(ParseEncoder("roberta", "RobertaForMaskedLM",
+                         {{"max_position_embeddings", 514}, {"type_vocab_size", 1}})
+                ->shape.model.parameter_count(),
+            124697433u);
 }
 
 }  // namespace

@@ -49,6 +49,21 @@ TEST(Quality, OfManyLabelsIsScikitLearns) {
   }
 }
 
+TEST(Quality, OfTokensIsSeqevals) {
+  for (const json& golden : GoldenQuality("tokens")) {
+    SCOPED_TRACE(golden.dump());
+    ExpectMeasures(TokenQuality(JudgementsOf(golden), golden[0]), golden[3]);
+  }
+}
+
+TEST(Quality, OfCountsIsTheirAccuracy) {
+  const auto found = CountedQuality(std::vector<Judgement>{{1, 2}, {0, 0}, {2, 2}}, 0);
+  EXPECT_EQ(found[0].value, 0.75);
+  EXPECT_EQ(found[1].name, "perplexity");
+  EXPECT_EQ(found[1].value, 1);
+  EXPECT_TRUE(std::isnan(CountedQuality({}, 0)[0].value));
+}
+
 TEST(Quality, OfNumbersIsScipys) {
   for (const json& golden : GoldenQuality("regression")) {
     SCOPED_TRACE(golden.dump());

@@ -1,0 +1,94 @@
+#include "engine/layers/masked_head.h"
+
+#include "engine/layers/activation.h"
+#include "engine/layers/decoder_part.h"
+#include "engine/torch/cross_entropy.h"
+
+namespace spillway {
+namespace {
+
+using torch::Tensor;
+
+class TransformUnit : public Unit, DecoderPart {
+ public:
+  using DecoderPart::DecoderPart;
+
+  std::string name() const override { return "transform"; }
+
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  Tensor Forward(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    const Tensor dense = Project(context, p, DecoderRole::kTransform, x);
+    return Normalise(p, DecoderRole::kTransformNorm, Activate(config_.transform_activation, dense));
+  }
+};
+
+class MaskedLoss : public LossUnit, DecoderPart {
+ public:
+  MaskedLoss(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
+             std::vector<BorrowedParameter> borrowed)
+      : DecoderPart(std::move(config), unit), borrowed_(std::move(borrowed)) {}
+
+  std::string name() const override { return "head"; }
+
+  std::vector<ParameterSpec> parameters() const override { return specs_; }
+
+  std::vector<BorrowedParameter> borrowed() const override { return borrowed_; }
+
+  // Own or borrowed, the matrix comes last.
+  Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
+                 const Tensor& labels) const override {
+    const auto [rows, tokens] = Masked(x, labels);
+    return CrossEntropySum(rows, p.back(), tokens, context.fp32_products(), LogitsBias(p));
+  }
+
+  Tensor Logits(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
+    return context.Linear(x, p.back(), LogitsBias(p));
+  }
+
+  Tensor Judge(const UnitContext& context, const Parameters& p, const Tensor& x,
+               const Tensor& labels) const override {
+    const auto [rows, tokens] = Masked(x, labels);
+    const Tensor likeliest = Logits(context, p, rows).argmax(1);
+    const Tensor counted = tokens.ne(kIgnoredLabel);
+    const Tensor right = likeliest.eq(tokens).logical_and(counted);
+    return torch::stack({right.sum(), counted.sum()}).to(torch::kFloat32).unsqueeze(0);
+  }
+
+  std::vector<QualityMeasure> Quality(absl::Span<const Judgement> judgements,
+                                      double loss) const override {
+    return CountedQuality(judgements, loss);
+  }
+
+  int64_t ChunkRows() const override { return LossChunkRows(config_.vocabulary); }
+
+ private:
+  struct Rows {
+    Tensor x, labels;
+  };
+  // Of a GPU that would be a wait for all that was put into its stream.
+  static Rows Masked(const Tensor& x, const Tensor& labels) {
+    if (!labels.device().is_cpu()) return {x, labels};
+    const Tensor rows = labels.ne(kIgnoredLabel).nonzero().squeeze(1);
+    return {x.index_select(0, rows), labels.index_select(0, rows)};
+  }
+
+  Tensor LogitsBias(const Parameters& p) const { return Bias(p, DecoderRole::kLogitsBias); }
+
+  const std::vector<BorrowedParameter> borrowed_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Unit> NewTransformUnit(std::shared_ptr<const DecoderConfig> config,
+                                             const DecoderUnit& unit) {
+  return std::make_shared<TransformUnit>(std::move(config), unit);
+}
+
+std::shared_ptr<const LossUnit> NewMaskedLoss(std::shared_ptr<const DecoderConfig> config,
+                                              const DecoderUnit& unit,
+                                              std::vector<BorrowedParameter> borrowed) {
+  return std::make_shared<MaskedLoss>(std::move(config), unit, std::move(borrowed));
+}
+
+}  // namespace spillway
