@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
     }
     samples->longest_seconds_ = std::max(samples->longest_seconds_, sound->seconds());
     ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Look(path, SymbolicLink::kFollow));
-    ASSIGN_OR_RETURN(std::vector<int64_t> text, tokenizer.Encode(pair.target));
+    ASSIGN_OR_RETURN(std::vector<int64_t> text, tokenizer.Encode(*pair.target));
     for (const int64_t token : text) {
       if (token < options.vocabulary) continue;
       return absl::InvalidArgumentError(

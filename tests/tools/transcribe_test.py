@@ -114,6 +114,7 @@ class TranscribeTest(CliTest):
                                         lora_dropout=0.1), 0, "beside 18 matrices")
         config = read_json(self.output, "adapter/adapter_config.json")
         self.assertEqual(sorted(config["target_modules"]), ["out_proj", "q_proj", "v_proj"])
+        self.assertIsNone(config["task_type"])  # PEFT's model of pairs would give it token ids
         rows = self.predict(model=self.output)
         merged = self.path("merged")
         self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
