@@ -153,7 +153,7 @@ TEST(SafetensorsFile, ReadsPiecesOfEveryFloatExactly) {
   WriteFile(path, SafetensorsBytes("{" + Entry("f", "F32", "[2,3]", 0, 24) + "," +
                                        Entry("h", "F16", "[6]", 24, 36) + "," +
                                        Entry("b", "BF16", "[6]", 36, 48) + "," +
-                                       Entry("i", "I64", "[1]", 48, 56) + "}",
+                                       Entry("i", "I32", "[2]", 48, 56) + "}",
                                    data));
   const auto file = SafetensorsFile::Open(path);
   ASSERT_TRUE(file.ok()) << file.status();
@@ -171,7 +171,7 @@ TEST(SafetensorsFile, ReadsPiecesOfEveryFloatExactly) {
   ASSERT_TRUE((*file)->ReadFp32("b", 0, 6, out).ok());
   EXPECT_EQ(out[3], 65536.0f) << "65504 rounded to bf16";
 
-  ExpectError((*file)->ReadFp32("i", 0, 1, out), StatusCode::kInvalidArgument, {"'i' is I64"});
+  ExpectError((*file)->ReadFp32("i", 0, 1, out), StatusCode::kInvalidArgument, {"'i' is I32"});
   ExpectError((*file)->ReadFp32("f", 5, 2, out), StatusCode::kOutOfRange, {"'f', which has 6"});
   ExpectError((*file)->ReadFp32("f", UINT64_MAX, 2, out), StatusCode::kOutOfRange, {"'f'"});
   ExpectError((*file)->ReadFp32("x", 0, 1, out), StatusCode::kNotFound, {"'x'"});
