@@ -37,7 +37,7 @@ class SafetensorsFile {
   // nullptr when there is none of that name.
   const SafetensorsTensor* Find(absl::string_view name) const;
 
-  // Elements [first, first + count) of a tensor of F32, F16 or BF16 (exact) or I64 (rounded) in fp32.
+  // Elements [first, first + count) in fp32: of F32, F16 and BF16 exactly, of I64 rounded.
   // kInvalidArgument for another dtype, kNotFound for an unknown name, kOutOfRange for
   // elements it does not have, kDataLoss when the file has become shorter.
   absl::Status ReadFp32(absl::string_view name, uint64_t first, uint64_t count, float* out) const;
