@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "engine/torch/model.h"
 #include "engine/torch/ordered_sums.h"
@@ -40,8 +41,9 @@ Tensor Product(const Tensor& a, const Tensor& b, bool in_fp32, const Tensor& bia
 class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& labels, bool fp32_products, const Tensor& bias) {
-    const Tensor logits = Product(hidden, weight.t(), fp32_products, bias);
+                        const Tensor& labels, bool fp32_products,
+                        const std::optional<Tensor>& bias) {
+    const Tensor logits = Product(hidden, weight.t(), fp32_products, bias.value_or(Tensor()));
     const Tensor log_sums = torch::empty({logits.size(0)}, logits.options().dtype(torch::kFloat32));
     ForRowBlocks(logits, [&](int64_t first, int64_t count) {
       const Tensor block = logits.narrow(0, first, count).to(torch::kFloat32);
@@ -61,7 +63,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     context->saved_data["classes"] = classes;
     context->saved_data["valid"] = valid;
     context->saved_data["fp32_products"] = fp32_products;
-    context->saved_data["has_bias"] = bias.defined();
+    context->saved_data["has_bias"] = bias.has_value();
     return losses.masked_fill(ignored, 0.0).sum().to(torch::kFloat32);
   }
 
@@ -102,7 +104,9 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
 
 Tensor CrossEntropySum(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
                        bool fp32_products, const Tensor& bias) {
-  return CrossEntropy::apply(hidden, weight, labels, fp32_products, bias);
+  // One that is undefined is none to LibTorch's functions only so.
+  const std::optional<Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
+  return CrossEntropy::apply(hidden, weight, labels, fp32_products, added);
 }
 
 }  // namespace spillway
