@@ -9,47 +9,15 @@
 #include "engine/torch/beam_search.h"
 #include "engine/torch/forward_pass.h"
 #include "engine/torch/generator.h"
-#include "engine/torch/pair_dataset.h"
 #include "engine/torch/sampling.h"
 #include "tests/decoder_config.h"
 #include "tests/torch/formula_weights.h"
+#include "tests/torch/golden_pairs.h"
 #include "tests/torch/golden_run.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {
 namespace {
-
-constexpr int64_t kGoldenPairWords = 53;
-
-class GoldenPairs : public Dataset {
- public:
-  explicit GoldenPairs(const DecoderConfig& config) : config_(config) {}
-
-  int64_t size() const override { return 80; }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
-    std::vector<TextPair> pairs;
-    PairLengths lengths;
-    for (const int64_t i : samples) {
-      TextPair& pair = pairs.emplace_back();
-      for (int64_t j = 0; j < 3 + i * 5 % 12; ++j) {
-        pair.source.push_back((i * 37 + j * j * 7 + j * 3 + 11) % kGoldenPairWords);
-      }
-      for (int64_t j = 0; j < 2 + i * 3 % 9; ++j) {
-        pair.target.push_back((i * 29 + j * j * 5 + j * 11 + 7) % kGoldenPairWords);
-      }
-      lengths.source = std::max<int64_t>(lengths.source, pair.source.size());
-      lengths.target = std::max<int64_t>(lengths.target, pair.target.size());
-    }
-    return BatchOfPairs(pairs, config_, lengths);
-  }
-  absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override {
-    return LargestPairBatch(config_, count, {14, 10});
-  }
-  std::string fingerprint() const override { return "golden"; }
-
- private:
-  const DecoderConfig& config_;
-};
 
 const nlohmann::json& GoldenSeq2Seq() {
   static const auto& golden = *new nlohmann::json(
