@@ -11,6 +11,7 @@
 #include "engine/data/labelled_text.h"
 #include "engine/data/text_pairs.h"
 #include "engine/options/sample_layout.h"
+#include "engine/options/sampling_options.h"
 #include "engine/options/train_options.h"
 #include "engine/tuning/tuned_io.h"
 #include "nlohmann/json.hpp"
@@ -35,6 +36,13 @@ struct PairChoice {
   bool given = false;  // any of it
 };
 
+// Texts that evaluations make (--predict-with-generate).
+struct EvaluationTextsChoice {
+  bool made = false;
+  SamplingFlags sampling;
+  int64_t max_length = 0;  // tokens of a text with the one that it begins with; 0: not said
+};
+
 struct RunConfig {
   TrainOptions train;
   IoGiven io_given;
@@ -48,6 +56,7 @@ struct RunConfig {
   bool pad_to_max_length = false;  // where samples are padded
   TextKeys text_keys;              // of texts that are classified
   PairChoice pairs;
+  EvaluationTextsChoice evaluation_texts;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

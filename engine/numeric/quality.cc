@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {
@@ -68,6 +69,29 @@ std::vector<double> RanksOf(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+const std::vector<MeasureKind>& MeasureKinds() {
+  static const auto& kinds = *new std::vector<MeasureKind>{
+      {"loss", true},     {"accuracy", false}, {"f1", false},   {"matthews", false},
+      {"pearson", false}, {"spearman", false}, {"bleu", false}, {"rouge1", false},
+      {"rouge2", false},  {"rougeL", false},   {"wer", true},   {"cer", true}};
+  return kinds;
+}
+
+bool IsBetter(absl::string_view measure, double value, double than) {
+  const auto& kinds = MeasureKinds();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                 [&](const MeasureKind& one) { return one.name == measure; });
+  SPILLWAY_CHECK(kind != kinds.end());
+  return kind->less_is_better ? value < than : value > than;
+}
+
+double ValueOf(const std::vector<QualityMeasure>& measures, absl::string_view name) {
+  for (const QualityMeasure& measure : measures) {
+    if (measure.name == name) return measure.value;
+  }
+  return kNone;
+}
 
 std::vector<QualityMeasure> SingleLabelQuality(absl::Span<const Judgement> judgements,
                                                int64_t labels) {

@@ -33,6 +33,8 @@ class RunData {
 
   Dataset* train() const { return train_.dataset.get(); }
   Dataset* evaluation() const { return evaluation_.dataset.get(); }  // null: there is none
+  // Of those that are evaluated; null: they are no pairs.
+  const PairedSamples* evaluated_pairs() const { return evaluation_.pairs.get(); }
 
   // What of how the data are laid a resumed run must have again.
   std::vector<std::pair<std::string, std::string>> Identity() const;
