@@ -125,6 +125,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--weight-decay", f.weight_decay, "0.01");
   text("--decay", f.decay, "all, or matrices to spare biases and norms");
   text("--clip", f.clip, "global gradient norm (1.0; 0: none)");
+  text("--label-smoothing", f.label_smoothing,
+       "the part of each label that all tokens share, in training and evaluation (0)");
   text("--warmup", f.warmup, "warm-up steps");
   text("--freeze", f.freeze,
        "regular expression: parameters with it in their name are not trained");
@@ -175,6 +177,20 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
       ->expected(0, 1);
   command->add_option(name_of("--eval-data"), f.eval_data, "held-out data");
   text("--eval-every", f.eval_every, "steps between evaluations (only at the end)");
+  text("--metric", f.metric,
+       "which one is the best by: loss, or accuracy, f1, ... of a classifier, bleu, rouge1, "
+       "rouge2, rougeL, wer or cer of texts that are made (loss)");
+  text("--predict-with-generate", f.predict_with_generate,
+       "of a model with an encoder: evaluations make texts, too, and measure them")
+      ->expected(0, 1);
+  text("--num-beams", f.num_beams, "... looking for the likeliest among so many at a time (1)");
+  text("--length-penalty", f.length_penalty,
+       "... with beams: above 0 long ones are liked better (1)");
+  text("--min-tokens", f.min_tokens, "... of so many tokens at least (0)");
+  text("--no-repeat-ngram", f.no_repeat_ngram, "... without so many tokens in a row twice (0)");
+  text("--generation-max-length", f.generation_max_length,
+       "... and of so many at most, with the one that texts begin with (--max-target-length "
+       "without it)");
   text("--tensorboard", f.tensorboard, "directory for TensorBoard's event files");
   text("--trace", f.trace, "file for a trace of some steps: open it with ui.perfetto.dev");
   text("--trace-steps", f.trace_steps,

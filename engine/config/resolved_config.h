@@ -13,6 +13,7 @@
 #include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
 #include "engine/options/sample_layout.h"
+#include "engine/options/sampling_options.h"
 #include "engine/options/train_options.h"
 #include "engine/tuning/tuned_io.h"
 #include "nlohmann/json.hpp"
@@ -45,6 +46,13 @@ struct PictureChoice {
   bool given() const { return augment.has_value() || side > 0; }
 };
 
+// Texts that evaluations make (--predict-with-generate).
+struct EvaluationTextsChoice {
+  bool made = false;
+  SamplingFlags sampling;
+  int64_t max_length = 0;  // tokens of a text with the one that it begins with; 0: not said
+};
+
 struct RunConfig {
   TrainOptions train;
   IoGiven io_given;
@@ -63,6 +71,7 @@ struct RunConfig {
   PictureChoice pictures;
   // Of the tokens of texts that a masked language model learns from; none: not said.
   std::optional<double> mask_probability;
+  EvaluationTextsChoice evaluation_texts;
   AdapterChoice adapter;
   bool no_export = false;
   std::optional<DType> export_dtype;  // none: the input model's

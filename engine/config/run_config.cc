@@ -11,6 +11,7 @@
 #include "engine/config/training_settings.h"
 #include "engine/data/token_masking.h"
 #include "engine/machine/swap_paths.h"
+#include "engine/numeric/quality.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -26,6 +27,8 @@ class RunSettings : SettingPicker {
 
   void Resolve() {
     ResolveInputs();
+    ResolveEvaluation();
+    ResolveEvaluationTexts();
     ResolveRankSettings(all_);
     ResolveTrainingSettings(all_);
     ResolveAdapterSettings(all_);
@@ -39,6 +42,8 @@ class RunSettings : SettingPicker {
 
  private:
   void ResolveInputs();
+  void ResolveEvaluation();
+  void ResolveEvaluationTexts();
   void ResolveMachine();
   void ResolvePlacement();
   Offload ResolveOffload(const std::string& name, const Text& flag, const Text& general,
@@ -88,12 +93,6 @@ void RunSettings::ResolveInputs() {
       "augment", flags_.augment, {}, std::nullopt,
       {{"auto", std::nullopt}, {"none", Augment::kNone}, {"crop-flip", Augment::kCropFlip}});
   config_.pictures.side = Integer("picture-size", flags_.picture_size, {}, 0, 1, kMostPictureSide);
-  config_.eval_data = flags_.eval_data;
-  Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
-  config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);
-  if (flags_.eval_every && flags_.eval_data.empty()) {
-    Invalid("--eval-every needs --eval-data FILE: data to evaluate on");
-  }
   config_.train.tensorboard = String("tensorboard", flags_.tensorboard, "");
   config_.no_export = flags_.no_export;
   Record("no-export", flags_.no_export, flags_.no_export ? "--no-export" : "default");
@@ -102,6 +101,58 @@ void RunSettings::ResolveInputs() {
         "export-dtype", flags_.export_dtype, {}, DType::kFloat32,
         {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"fp16", DType::kFloat16}});
     if (flags_.no_export) Invalid("--export-dtype and --no-export contradict each other");
+  }
+}
+
+void RunSettings::ResolveEvaluation() {
+  config_.eval_data = flags_.eval_data;
+  Record("eval-data", flags_.eval_data, flags_.eval_data.empty() ? "default" : "--eval-data");
+  config_.train.eval_every = Integer("eval-every", flags_.eval_every, {}, 0, 0, kMost);
+  if (flags_.eval_every && flags_.eval_data.empty()) {
+    Invalid("--eval-every needs --eval-data FILE: data to evaluate on");
+  }
+  FlagChoices<std::string> metrics;
+  for (const MeasureKind& kind : MeasureKinds()) metrics.emplace_back(kind.name, kind.name);
+  Text metric = flags_.metric;
+  // The Trainer's names are those of its logs.
+  if (metric && absl::StartsWith(*metric, "eval_")) metric->erase(0, 5);
+  config_.train.metric = Choice<std::string>("metric", metric, {}, "loss", metrics);
+  if (flags_.metric && flags_.eval_data.empty()) {
+    Invalid("--metric needs --eval-data FILE: data to evaluate on");
+  }
+}
+
+void RunSettings::ResolveEvaluationTexts() {
+  EvaluationTextsChoice& texts = config_.evaluation_texts;
+  texts.made =
+      Pick<bool>("predict-with-generate", flags_.predict_with_generate, {}, false,
+                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
+  if (texts.made && flags_.eval_data.empty()) {
+    Invalid("--predict-with-generate needs --eval-data FILE: data of whose sources texts are made");
+  }
+  const auto how = [&](const char* name, const Text& flag) {
+    if (flag && !texts.made) {
+      Invalid(absl::StrCat("--", name,
+                           " says how evaluations make texts: give --predict-with-generate, too"));
+    }
+    return flag.has_value();
+  };
+  SamplingFlags& sampling = texts.sampling;
+  if (how("num-beams", flags_.num_beams)) {
+    sampling.beams = Integer("num-beams", flags_.num_beams, {}, 1, 1, 1000);
+  }
+  if (how("length-penalty", flags_.length_penalty)) {
+    sampling.length_penalty = Number("length-penalty", flags_.length_penalty, {}, 1, -100, 100);
+  }
+  if (how("min-tokens", flags_.min_tokens)) {
+    sampling.min_tokens = Integer("min-tokens", flags_.min_tokens, {}, 0, 0, kMost);
+  }
+  if (how("no-repeat-ngram", flags_.no_repeat_ngram)) {
+    sampling.no_repeat_ngram = Integer("no-repeat-ngram", flags_.no_repeat_ngram, {}, 0, 0, kMost);
+  }
+  if (how("generation-max-length", flags_.generation_max_length)) {
+    texts.max_length =
+        Integer("generation-max-length", flags_.generation_max_length, {}, 0, 2, kMost);
   }
 }
 

@@ -18,14 +18,16 @@ struct TrainFlags {
   Text augment, picture_size;
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
   Text dtype, compute, optimizer, moments, master, lr, betas, eps, weight_decay, decay, momentum,
-      clip, warmup, schedule, freeze, train_only, base_dtype;
+      clip, label_smoothing, warmup, schedule, freeze, train_only, base_dtype;
   Text lora_r, lora_alpha, lora_dropout, lora_targets, use_rslora, lora_bias, modules_to_save,
       layers_to_transform, peft_config, adapter;
   Text device, threads, device_memory, host_memory;
   Text swap, offload, offload_param, offload_optimizer, offload_activations;
   Text update, update_device, recompute, io_engine;
   Text commit_every, persist, keep;
-  Text eval_every, tensorboard, export_dtype;
+  Text eval_every, metric, tensorboard, export_dtype;
+  Text predict_with_generate, num_beams, length_penalty, min_tokens, no_repeat_ngram,
+      generation_max_length;
   Text ranks, shard, shard_group_size, collective_timeout, communication_dtype, hostfile;
   Text trace, trace_steps, max_bytes_written, drive_writes_per_day;
   bool no_commit = false;

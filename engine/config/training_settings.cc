@@ -241,6 +241,7 @@ void TrainingSettings::ResolveOptimizer() {
   }
   Fail(ValidateOptimizer(spec));
 
+  config_.train.label_smoothing = Number("label-smoothing", flags_.label_smoothing, {}, 0, 0, 1);
   const bool clip_default = has_file_ && !file_.gradient_clipping.given() && !flags_.clip;
   config_.train.clip = Number("clip", flags_.clip, file_.gradient_clipping, 1.0, 0, kHuge);
   if (clip_default) {

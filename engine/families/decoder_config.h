@@ -114,6 +114,8 @@ struct DecoderConfig {
   Activation activation = Activation::kSilu;
   bool tied = false;        // the matrix of logits is the tokens'
   double logits_scale = 1;  // of what it multiplies
+  // CrossEntropySum's, of the loss: for a run to say, as no config.json does.
+  double label_smoothing = 0;
 
   // Probabilities, in training. inner_dropout: of the MLP, before down.
   double embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0, inner_dropout = 0;

@@ -364,7 +364,8 @@ class HeadUnit : public LossUnit, DecoderPart {
   // Own or borrowed, the matrix comes last.
   Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
                  const Tensor& labels) const override {
-    return CrossEntropySum(Final(context, p, x), p.back(), labels, context.fp32_products());
+    return CrossEntropySum(Final(context, p, x), p.back(), labels, context.fp32_products(),
+                           config_.label_smoothing);
   }
 
   Tensor Logits(const UnitContext& context, const Parameters& p, const Tensor& x) const override {

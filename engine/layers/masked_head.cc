@@ -39,7 +39,8 @@ class MaskedLoss : public LossUnit, DecoderPart {
   Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
                  const Tensor& labels) const override {
     const auto [rows, tokens] = Masked(x, labels);
-    return CrossEntropySum(rows, p.back(), tokens, context.fp32_products(), LogitsBias(p));
+    return CrossEntropySum(rows, p.back(), tokens, context.fp32_products(), config_.label_smoothing,
+                           LogitsBias(p));
   }
 
   Tensor Logits(const UnitContext& context, const Parameters& p, const Tensor& x) const override {

@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "io/base/check.h"
 
 namespace spillway {
 namespace {
@@ -165,6 +166,30 @@ std::vector<QualityMeasure> CountedQuality(absl::Span<const Judgement> judgement
     all += judgement.label;
   }
   return {{"accuracy", all > 0 ? right / all : kNone}, {"perplexity", std::exp(loss)}};
+}
+
+const std::vector<MeasureKind>& MeasureKinds() {
+  static const auto& kinds = *new std::vector<MeasureKind>{
+      {"loss", true},       {"accuracy", false}, {"f1", false},        {"matthews", false},
+      {"pearson", false},   {"spearman", false}, {"precision", false}, {"recall", false},
+      {"perplexity", true}, {"bleu", false},     {"rouge1", false},    {"rouge2", false},
+      {"rougeL", false},    {"wer", true},       {"cer", true}};
+  return kinds;
+}
+
+bool IsBetter(absl::string_view measure, double value, double than) {
+  const auto& kinds = MeasureKinds();
+  const auto kind = std::find_if(kinds.begin(), kinds.end(),
+                                 [&](const MeasureKind& one) { return one.name == measure; });
+  SPILLWAY_CHECK(kind != kinds.end());
+  return kind->less_is_better ? value < than : value > than;
+}
+
+double ValueOf(const std::vector<QualityMeasure>& measures, absl::string_view name) {
+  for (const QualityMeasure& measure : measures) {
+    if (measure.name == name) return measure.value;
+  }
+  return kNone;
 }
 
 std::vector<QualityMeasure> SingleLabelQuality(absl::Span<const Judgement> judgements,

@@ -6,15 +6,29 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace spillway {
 
 struct QualityMeasure {
-  // "accuracy", "perplexity", "precision", "recall", "f1", "matthews", "pearson", "spearman"
-  std::string name;
+  std::string name;  // of MeasureKinds
   double value = 0;  // not a number where it has none, as the correlation with a constant
 };
+
+// What evaluations are measured by, the loss first.
+struct MeasureKind {
+  const char* name;
+  bool less_is_better;
+};
+const std::vector<MeasureKind>& MeasureKinds();
+
+// Whether one value of a measure is better than another; one that is no number is never.
+// REQUIRES: the name is among MeasureKinds.
+bool IsBetter(absl::string_view measure, double value, double than);
+
+// The value of the one of this name; not a number where it is not there.
+double ValueOf(const std::vector<QualityMeasure>& measures, absl::string_view name);
 
 // What was predicted of something, and what it is.
 struct Judgement {

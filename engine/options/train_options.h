@@ -46,6 +46,9 @@ struct TrainOptions {
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
   double clip = 1.0;  // 0: none
+  // The part of a label that all classes share, in training and evaluation; of models that make
+  // texts.
+  double label_smoothing = 0;
   LossScaleSpec loss_scale;
 
   FreezeRule freeze;  // what is not trained
@@ -99,7 +102,8 @@ struct TrainOptions {
   double collective_timeout_seconds = 600;
 
   // Evaluation.
-  int64_t eval_every = 0;  // 0: only at the end, when there is evaluation data
+  int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
+  std::string metric = "loss";  // by which one is the best: of MeasureKinds
 
   std::string tensorboard;  // directory for event files; empty: none
 

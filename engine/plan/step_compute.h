@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "engine/measures/text_measures.h"
 #include "engine/model/state_buffer.h"
 #include "engine/numeric/quality.h"
 #include "engine/plan/graph_plan.h"
@@ -103,6 +105,21 @@ class StepCompute {
   virtual std::vector<QualityMeasure> QualityOf(absl::Span<const Judgement> judgements,
                                                 double loss) const {
     return {};
+  }
+  // Whether evaluations also make texts, as they would be made of the samples when training is
+  // over.
+  virtual bool makes_texts() const { return false; }
+  // Makes those of the evaluation's samples [begin, end), after its loss has been read. `pass` runs
+  // the evaluation's operations once, over what has been loaded for it; `at_once`: of
+  // evaluation_samples_at_once.
+  virtual absl::Status MakeTexts(int64_t begin, int64_t end, int64_t at_once,
+                                 const std::function<absl::Status()>& pass) {
+    return absl::OkStatus();
+  }
+  // What they have of what they should be, text by text.
+  virtual const std::vector<TextCounts>& text_counts() const {
+    static const auto& none = *new std::vector<TextCounts>();
+    return none;
   }
   virtual int64_t label_count() const = 0;
   // Of the step begun last on all ranks, where there are several: its mean is theirs. Before

@@ -55,7 +55,8 @@ nlohmann::json ToJson(const EvaluationMetrics& m) {
   nlohmann::json row = {{"step", m.step},     {"loss", NumberOrNull(m.loss)},
                         {"tokens", m.tokens}, {"seconds", m.seconds},
                         {"best", m.best},     {"best_step", m.best_step}};
-  if (m.quality.empty()) row["perplexity"] = NumberOrNull(std::exp(m.loss));
+  if (m.metric != "loss") row["metric"] = m.metric;
+  if (m.has_perplexity) row["perplexity"] = NumberOrNull(std::exp(m.loss));
   for (const QualityMeasure& measure : m.quality) row[measure.name] = NumberOrNull(measure.value);
   return row;
 }

@@ -59,10 +59,16 @@ struct EvaluationMetrics {
   double loss = 0;
   int64_t tokens = 0;
   double seconds = 0;
-  bool best = false;      // lower than every loss before it
-  int64_t best_step = 0;  // of the lowest loss so far, this one's counted
-  // Where the model's loss tells it (LossUnit::Quality), in place of the perplexity.
+  std::string metric = "loss";  // by which one is the best: this, or one of `quality`
+  bool best = false;            // better than every one before it
+  int64_t best_step = 0;        // of the best so far, this one counted
+  // What the model's loss tells of predictions (LossUnit::Quality), or what texts that were made
+  // are worth (engine/measures/text_measures.h).
   std::vector<QualityMeasure> quality;
+  bool has_perplexity = true;  // the loss is that of tokens
+
+  // Of `metric`.
+  double metric_value() const { return metric == "loss" ? loss : ValueOf(quality, metric); }
 };
 
 nlohmann::json ToJson(const EvaluationMetrics& metrics);

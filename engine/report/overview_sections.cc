@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/numeric/quality.h"
 #include "engine/report/report_html.h"
 #include "io/base/format_bytes.h"
 
@@ -66,15 +68,31 @@ std::string EvaluationTable(const ReportInput& input) {
   const ReportSeries& evaluations = input.rows->evaluations;
   const auto steps = evaluations.Steps();
   const auto losses = evaluations.Means("loss");
-  HtmlTable table({"Step", "Loss", "Perplexity", ""}, {0, 1, 2});
+  // Of them those that the rows have.
+  std::vector<std::string> head = {"Step", "Loss", "Perplexity"};
+  std::vector<size_t> numeric = {0, 1, 2};
+  std::vector<std::vector<std::optional<double>>> measures;
+  for (const MeasureKind& kind : MeasureKinds()) {
+    if (kind.name == absl::string_view("loss")) continue;
+    if (evaluations.total(kind.name).count == 0) continue;
+    numeric.push_back(head.size());
+    head.emplace_back(kind.name);
+    measures.push_back(evaluations.Means(kind.name));
+  }
+  head.emplace_back();
+  HtmlTable table(head, numeric);
   const int64_t best_step = input.rows->best ? input.rows->best->step : -1;
   bool best_shown = false;
-  const auto add = [&](int64_t step, double loss, bool best) {
-    table.Row({FormatCount(step), absl::StrFormat("%.4f", loss), FormatNumber(std::exp(loss)),
-               best        ? "best"
-               : step == 0 ? "before training"
-                           : ""},
-              best ? "best" : "");
+  // `at`: its bucket; none: it is in one with others.
+  const auto add = [&](int64_t step, double loss, bool best, std::optional<size_t> at) {
+    std::vector<std::string> cells = {FormatCount(step), absl::StrFormat("%.4f", loss),
+                                      FormatNumber(std::exp(loss))};
+    for (const auto& values : measures) {
+      const bool known = at && values[*at];
+      cells.push_back(known ? absl::StrFormat("%.4f", *values[*at]) : "");
+    }
+    cells.emplace_back(best ? "best" : step == 0 ? "before training" : "");
+    table.Row(cells, best ? "best" : "");
     best_shown |= best;
   };
   // Spread evenly, the first and the last among them; one row a bucket only while no bucket
@@ -83,11 +101,11 @@ std::string EvaluationTable(const ReportInput& input) {
   for (size_t i = 0; i < shown; ++i) {
     const size_t at = shown > 1 ? i * (count - 1) / (shown - 1) : 0;
     if (input.rows->best && !best_shown && steps[at] > best_step) {
-      add(best_step, input.rows->best->loss, true);
+      add(best_step, input.rows->best->loss, true, std::nullopt);
     }
     if (!losses[at] || (best_shown && steps[at] == best_step)) continue;
     const bool best = steps[at] == best_step;
-    add(steps[at], best ? input.rows->best->loss : *losses[at], best);
+    add(steps[at], best ? input.rows->best->loss : *losses[at], best, at);
   }
   return table.Html();
 }
@@ -184,8 +202,10 @@ std::string CardsSection(const ReportInput& input) {
   }
   if (input.rows->best) {
     const auto& best = *input.rows->best;
-    AddCard(html, "Best held-out loss", absl::StrFormat("%.4f", best.loss),
-            absl::StrCat(input.rows->evaluations.total("perplexity").count > 0
+    const bool by_loss = best.metric == "loss";
+    AddCard(html, absl::StrCat("Best held-out ", best.metric), absl::StrFormat("%.4f", best.value),
+            absl::StrCat(!by_loss ? absl::StrFormat("loss %.4f, ", best.loss)
+                         : input.rows->evaluations.total("perplexity").count > 0
                              ? absl::StrCat("perplexity ", FormatNumber(std::exp(best.loss)), ", ")
                              : "",
                          "step ", FormatCount(best.step)));

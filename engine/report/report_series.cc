@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/numeric/quality.h"
 #include "io/base/check.h"
 
 namespace spillway {
@@ -86,6 +87,17 @@ const std::vector<SeriesField>& EvaluationFields() {
   static const auto* const fields = new std::vector<SeriesField>{
       {"loss", "/loss", Show::kSpread},
       {"perplexity", "/perplexity", Show::kSpread},
+      {"accuracy", "/accuracy"},
+      {"f1", "/f1"},
+      {"matthews", "/matthews"},
+      {"pearson", "/pearson"},
+      {"spearman", "/spearman"},
+      {"bleu", "/bleu"},
+      {"rouge1", "/rouge1"},
+      {"rouge2", "/rouge2"},
+      {"rougeL", "/rougeL"},
+      {"wer", "/wer"},
+      {"cer", "/cer"},
       {"seconds", "/seconds"},
       {"tokens", "/tokens"},
   };
@@ -226,11 +238,19 @@ std::string ReportSeries::Json() const {
 
 void RunRows::AddEvaluation(const nlohmann::json& row) {
   evaluations.Add(row);
-  const auto loss = row.find("loss");
-  if (loss == row.end() || !loss->is_number()) return;
-  if (!best || loss->get<double>() < best->loss) {
-    best = {row.value("step", int64_t{0}), loss->get<double>()};
-  }
+  const auto number = [&](const std::string& name) {
+    const auto found = row.find(name);
+    return found != row.end() && found->is_number() ? found->get<double>() : std::nan("");
+  };
+  const std::string metric = row.value("metric", "loss");
+  const double value = number(metric);
+  if (!WouldBeBest(metric, value)) return;
+  best = {row.value("step", int64_t{0}), number("loss"), metric, value};
+}
+
+bool RunRows::WouldBeBest(const std::string& metric, double value) const {
+  if (!std::isfinite(value)) return false;
+  return !best || best->metric != metric || IsBetter(metric, value, best->value);
 }
 
 }  // namespace spillway

@@ -92,15 +92,20 @@ class ReportSeries {
 struct RunRows {
   ReportSeries steps{&StepFields()};
   ReportSeries evaluations{&EvaluationFields()};
-  // The evaluation with the lowest loss, the first of equals.
+  // The best evaluation by the metric of the last one, the first of equals. It begins anew with an
+  // evaluation that has another metric than the one before.
   struct Best {
     int64_t step = 0;
     double loss = 0;
+    std::string metric = "loss";
+    double value = 0;  // of the metric
   };
   std::optional<Best> best;
 
   void AddStep(const nlohmann::json& row) { steps.Add(row); }
   void AddEvaluation(const nlohmann::json& row);
+  // Whether one that has this would be the best.
+  bool WouldBeBest(const std::string& metric, double value) const;
 };
 
 }  // namespace spillway

@@ -119,13 +119,13 @@ absl::Status RunJournal::Step(const StepMetrics& m) {
 }
 
 absl::Status RunJournal::Evaluation(EvaluationMetrics& m) {
-  m.best = std::isfinite(m.loss) && (!rows_.best || m.loss < rows_.best->loss);
+  m.best = rows_.WouldBeBest(m.metric, m.metric_value());
   m.best_step = m.best ? m.step : rows_.best ? rows_.best->step : m.step;
   const nlohmann::json row = ToJson(m);
   RETURN_IF_ERROR(evaluations_->Append(row));
   rows_.AddEvaluation(row);
   TensorBoardWriter::Scalars scalars = {{"eval/loss", m.loss}};
-  if (m.quality.empty()) scalars.emplace_back("eval/perplexity", std::exp(m.loss));
+  if (m.has_perplexity) scalars.emplace_back("eval/perplexity", std::exp(m.loss));
   std::vector<std::string> names;
   names.reserve(m.quality.size());
   for (const QualityMeasure& measure : m.quality) {

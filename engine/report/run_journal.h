@@ -45,7 +45,7 @@ class RunJournal {
   absl::Status Step(const StepMetrics& metrics);
   // Fills in `best` and `best_step`.
   absl::Status Evaluation(EvaluationMetrics& metrics);
-  // The evaluation with the lowest loss so far, of earlier processes too.
+  // The best evaluation so far, of earlier processes too.
   const std::optional<RunRows::Best>& best() const { return rows_.best; }
 
   // Makes the rows durable: before the commit that covers them.

@@ -41,20 +41,25 @@ Tensor Product(const Tensor& a, const Tensor& b, bool in_fp32, const Tensor& bia
 class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
  public:
   static Tensor forward(AutogradContext* context, const Tensor& hidden, const Tensor& weight,
-                        const Tensor& labels, bool fp32_products,
+                        const Tensor& labels, bool fp32_products, double smoothing,
                         const std::optional<Tensor>& bias) {
     const Tensor logits = Product(hidden, weight.t(), fp32_products, bias.value_or(Tensor()));
     const Tensor log_sums = torch::empty({logits.size(0)}, logits.options().dtype(torch::kFloat32));
+    const Tensor means = smoothing > 0 ? torch::empty_like(log_sums) : Tensor();
     ForRowBlocks(logits, [&](int64_t first, int64_t count) {
       const Tensor block = logits.narrow(0, first, count).to(torch::kFloat32);
       log_sums.narrow(0, first, count).copy_(torch::logsumexp(block, 1));
+      if (means.defined()) means.narrow(0, first, count).copy_(block.mean(1));
     });
     const Tensor valid = labels.ne(kIgnoredLabel);
     const Tensor ignored = valid.logical_not();
     // An ignored label points at class 0, with weight 0. Others are checked by gather. (where
     // would bring its scalar to a GPU, and wait for that.)
     const Tensor classes = labels.masked_fill(ignored, 0).unsqueeze(1);
-    const Tensor picked = logits.gather(1, classes).squeeze(1).to(torch::kFloat64);
+    Tensor picked = logits.gather(1, classes).squeeze(1).to(torch::kFloat64);
+    if (means.defined()) {
+      picked.mul_(1 - smoothing).add_(means.to(torch::kFloat64), /*alpha=*/smoothing);
+    }
     const Tensor losses = log_sums.to(torch::kFloat64) - picked;
 
     context->save_for_backward({hidden, weight});
@@ -64,6 +69,7 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     context->saved_data["valid"] = valid;
     context->saved_data["fp32_products"] = fp32_products;
     context->saved_data["has_bias"] = bias.has_value();
+    context->saved_data["smoothing"] = smoothing;
     return losses.masked_fill(ignored, 0.0).sum().to(torch::kFloat32);
   }
 
@@ -79,15 +85,19 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     const Tensor factors =
         context->saved_data["valid"].toTensor().to(torch::kFloat32).mul_(gradients[0]);
 
+    const double smoothing = context->saved_data["smoothing"].toDouble();
+    const double label = 1 - smoothing;  // what of it no other class shares
+    const double shared = smoothing / static_cast<double>(logits.size(1));
     ForRowBlocks(logits, [&](int64_t first, int64_t count) {
       const Tensor block = logits.narrow(0, first, count);
       const Tensor index = classes.narrow(0, first, count);
       Tensor values = torch::sub(block, log_sums.narrow(0, first, count).unsqueeze(1)).exp_();
       if (values.device().is_cpu()) {
-        values.scatter_add_(1, index, torch::full(index.sizes(), -1, values.options()));
+        values.scatter_add_(1, index, torch::full(index.sizes(), -label, values.options()));
       } else {
-        SubtractOnePerRow(values, index);
+        SubtractPerRow(values, index, label);
       }
+      if (shared > 0) values.sub_(shared);
       values.mul_(factors.narrow(0, first, count).unsqueeze(1));
       block.copy_(values);
     });
@@ -96,17 +106,17 @@ class CrossEntropy : public torch::autograd::Function<CrossEntropy> {
     if (context->needs_input_grad(0)) hidden_gradient = Product(logits, weight, in_fp32);
     if (context->needs_input_grad(1)) weight_gradient = Product(logits.t(), hidden, in_fp32);
     if (context->saved_data["has_bias"].toBool()) bias_gradient = logits.sum(0);
-    return {hidden_gradient, weight_gradient, Tensor(), Tensor(), bias_gradient};
+    return {hidden_gradient, weight_gradient, Tensor(), Tensor(), Tensor(), bias_gradient};
   }
 };
 
 }  // namespace
 
 Tensor CrossEntropySum(const Tensor& hidden, const Tensor& weight, const Tensor& labels,
-                       bool fp32_products, const Tensor& bias) {
+                       bool fp32_products, double smoothing, const Tensor& bias) {
   // One that is undefined is none to LibTorch's functions only so.
   const std::optional<Tensor> added = bias.defined() ? std::optional(bias) : std::nullopt;
-  return CrossEntropy::apply(hidden, weight, labels, fp32_products, added);
+  return CrossEntropy::apply(hidden, weight, labels, fp32_products, smoothing, added);
 }
 
 }  // namespace spillway

@@ -216,6 +216,13 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
     }
   }
   found.memory.loss_chunks = compute_.LossChunks(micro);
+  compute_.loss_rows_ = std::min(compute_.LossChunkRows(), micro.batch.labels.numel());
+  uint64_t text_bytes = 0;
+  if (compute_.texts_ != nullptr) {
+    largest_op = std::max(largest_op, compute_.TextLogitsBytes());
+    // Where one pass has no room for all beams of a text, the logits of some stay meanwhile.
+    if (compute_.texts_->together() > 1) text_bytes = compute_.TextLogitsBytes();
+  }
   uint64_t data_bytes =
       micro.batch.inputs.nbytes() + micro.batch.labels.nbytes() + micro.values.bytes();
   for (const auto& [name, field] : micro.batch.fields) data_bytes += field.nbytes();
@@ -230,7 +237,8 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   found.graphs.reuse_bytes = memory.held_bytes() - std::min(memory.held_bytes(), largest_sum);
   RETURN_IF_ERROR(Settle(compute_.place_));
   memory.Trim();
-  found.memory.working_bytes = compute_.step_bytes_ + largest_op + memory.overhead_bytes();
+  found.memory.working_bytes =
+      compute_.step_bytes_ + largest_op + text_bytes + memory.overhead_bytes();
   memory.ResetPeak();
   found.memory.in_flight_bytes = micro_batches * in_flight;
   return found;

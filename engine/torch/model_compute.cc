@@ -49,6 +49,9 @@ absl::Status Guarded(const TorchMemory& memory, const std::string& what, Functio
   }
 }
 
+// What looking at one text's logits takes, in times their bytes: scores, their order and sums.
+constexpr int64_t kLookedAt = 12;
+
 // What moving a tensor takes: its bytes, aligned as LibTorch's own are.
 uint64_t MovedBytes(const torch::Tensor& tensor) { return (tensor.nbytes() + 63) / 64 * 64; }
 
@@ -397,6 +400,10 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
   for (MicroBatch& micro : micro_batches_) {
     const GivenParameters given = Give(views);
     const UnitContext context = ContextOf(unit, micro).WithPacked(given.packed);
+    if (micro.last_positions.defined()) {
+      NextLogits(context, given.tensors, micro);
+      continue;
+    }
     const torch::Tensor labels = micro.batch.labels.flatten();
     const torch::Tensor hidden = micro.inputs[unit].detach().reshape({labels.numel(), -1});
     const bool differentiates = training_ && unit > first_backward_;  // its input
@@ -446,6 +453,19 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
   }
 }
 
+void ModelCompute::NextLogits(const UnitContext& context,
+                              const std::vector<torch::Tensor>& parameters,
+                              MicroBatch& micro) const {
+  torch::NoGradGuard no_grad;
+  const torch::Tensor hidden = std::exchange(micro.inputs[num_units() - 1], torch::Tensor());
+  const torch::Tensor rows = torch::arange(hidden.size(0), micro.last_positions.options());
+  const torch::Tensor last = hidden.index({rows, micro.last_positions});
+  const torch::Tensor logits = model_.loss->Logits(context, parameters, last);
+  if (!logits.defined()) return;
+  // Weights may be overwritten from here on; the logits must not point into them.
+  micro.logits = logits.to(torch::kCPU, torch::kFloat32, /*non_blocking=*/false, /*copy=*/true);
+}
+
 void ModelCompute::Judge(const UnitContext& context, const std::vector<torch::Tensor>& parameters,
                          const torch::Tensor& x, const torch::Tensor& labels) {
   torch::Tensor judged = model_.loss->Judge(context, parameters, x, labels);
@@ -455,6 +475,86 @@ void ModelCompute::Judge(const UnitContext& context, const std::vector<torch::Te
   for (int64_t i = 0; i < judged.numel(); i += 2) {
     judgements_.push_back({numbers[i], numbers[i + 1]});
   }
+}
+
+// --- Texts -----------------------------------------------------------------------
+
+// As many as the memory of the last operation of a training step has room for: of one chunk of the
+// loss it holds the logits in the run's dtype, and here one at a time is looked at, in fp32, in
+// kLookedAt times its bytes.
+int64_t ModelCompute::TextsAtOnce(int64_t samples_at_once) const {
+  const int64_t logits = loss_rows_ * static_cast<int64_t>(DTypeBytes(options_.dtype)) /
+                         static_cast<int64_t>(sizeof(float));
+  return std::clamp<int64_t>(logits - kLookedAt, 1, samples_at_once);
+}
+
+uint64_t ModelCompute::TextLogitsBytes() const {
+  return static_cast<uint64_t>((texts_->together() + kLookedAt) * texts_->classes()) *
+         sizeof(float);
+}
+
+absl::Status ModelCompute::LoadBeginnings(absl::Span<const TextBeginning> texts) {
+  training_ = false;
+  micro_batches_.clear();
+  const ComputeScope scope(place_);
+  for (size_t begin = 0; begin < texts.size(); begin += options_.micro_batch) {
+    const absl::Span<const TextBeginning> some = texts.subspan(begin, options_.micro_batch);
+    absl::Status got;
+    RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&] {
+      auto batch = texts_->BatchOf(some);
+      got = batch.status();
+      if (!got.ok()) return;
+      MicroBatch micro;
+      std::vector<int64_t> last;
+      for (const TextBeginning& text : some) {
+        micro.samples.push_back(text.sample);
+        last.push_back(static_cast<int64_t>(text.tokens.size()) - 1);
+      }
+      micro.last_positions = BringTo(place_, torch::tensor(last, torch::kInt64));
+      micro_batches_.push_back(std::move(micro));
+      Load(*std::move(batch), micro_batches_.back());
+    }));
+    RETURN_IF_ERROR(got);
+  }
+  return absl::OkStatus();
+}
+
+class ModelCompute::EvaluationPasses : public NextTokens {
+ public:
+  EvaluationPasses(ModelCompute& compute, int64_t at_once,
+                   const std::function<absl::Status()>& pass)
+      : compute_(compute), at_once_(at_once), pass_(pass) {}
+
+  int64_t at_once() const override { return at_once_; }
+
+  absl::StatusOr<std::vector<torch::Tensor>> After(
+      const std::vector<TextBeginning>& texts) override {
+    std::vector<torch::Tensor> logits;
+    for (size_t begin = 0; begin < texts.size(); begin += at_once_) {
+      RETURN_IF_ERROR(compute_.LoadBeginnings(absl::MakeSpan(texts).subspan(begin, at_once_)));
+      RETURN_IF_ERROR(pass_());
+      for (MicroBatch& micro : compute_.micro_batches_) {
+        if (!micro.logits.defined()) {
+          return absl::InvalidArgumentError("this model has no logits: it cannot make texts");
+        }
+        for (const torch::Tensor& row : micro.logits.unbind(0)) logits.push_back(row);
+      }
+      compute_.micro_batches_.clear();
+    }
+    return logits;
+  }
+
+ private:
+  ModelCompute& compute_;
+  const int64_t at_once_;
+  const std::function<absl::Status()>& pass_;
+};
+
+absl::Status ModelCompute::MakeTexts(int64_t begin, int64_t end, int64_t at_once,
+                                     const std::function<absl::Status()>& pass) {
+  EvaluationPasses passes(*this, TextsAtOnce(at_once), pass);
+  ASSIGN_OR_RETURN(text_counts_, texts_->Make(begin, end, passes));
+  return absl::OkStatus();
 }
 
 // --- Gradient sums ----------------------------------------------------------------

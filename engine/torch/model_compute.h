@@ -15,6 +15,7 @@
 #include "engine/torch/model.h"
 #include "engine/torch/model_buffers.h"
 #include "engine/torch/tensor_views.h"
+#include "engine/torch/text_maker.h"
 #include "engine/torch/unit_graph.h"
 #include "engine/torch/value_flow.h"
 
@@ -33,6 +34,9 @@ class ModelCompute : public StepCompute {
   ModelCompute(const Model& model, const ModelDescription& description, Dataset* data,
                Dataset* evaluation, const TrainOptions& options, const ComputePlace& place = {});
 
+  // Evaluations make texts by it from now on. Outlives it; null: none.
+  void MakeTextsBy(TextMaker* texts) { texts_ = texts; }
+
   // By a DryRunner (engine/torch/dry_run.h), which has it beside itself.
   absl::StatusOr<DryRun> MeasureNeeds() override;
   void KeepGraphs(std::vector<bool> units) override;
@@ -49,12 +53,17 @@ class ModelCompute : public StepCompute {
                                         double loss) const override {
     return model_.loss->Quality(judgements, loss);
   }
+  bool makes_texts() const override { return texts_ != nullptr; }
+  absl::Status MakeTexts(int64_t begin, int64_t end, int64_t at_once,
+                         const std::function<absl::Status()>& pass) override;
+  const std::vector<TextCounts>& text_counts() const override { return text_counts_; }
   int64_t label_count() const override { return label_count_; }
   void SetLabelCount(int64_t count) override { label_count_ = count; }
   uint64_t peak_bytes() const override;
 
  private:
   friend class DryRunner;
+  class EvaluationPasses;
 
   // An input among those of all micro-batches in the swap engine's memory.
   struct MovedInput {
@@ -75,6 +84,9 @@ class ModelCompute : public StepCompute {
     std::vector<std::vector<torch::Tensor>> buffers;
     KeptValues values;       // what units behind the next one read
     torch::Tensor gradient;  // of the output of the unit whose backward is next
+    // Of beginnings of texts, in place of labels: the last position of each [rows] int64, and what
+    // came out.
+    torch::Tensor last_positions, logits;
   };
 
   absl::Status ClearLoss();
@@ -100,6 +112,11 @@ class ModelCompute : public StepCompute {
   void Loss(const std::vector<ParameterView>& views);
   void Judge(const UnitContext& context, const std::vector<torch::Tensor>& parameters,
              const torch::Tensor& x, const torch::Tensor& labels);
+  void NextLogits(const UnitContext& context, const std::vector<torch::Tensor>& parameters,
+                  MicroBatch& micro) const;
+  absl::Status LoadBeginnings(absl::Span<const TextBeginning> texts);
+  int64_t TextsAtOnce(int64_t samples_at_once) const;
+  uint64_t TextLogitsBytes() const;  // of as few as must be together
   int64_t LossChunkRows() const;
   int64_t LossChunks(const MicroBatch& micro) const;
   void Accumulate(const std::vector<ParameterView>& views,
@@ -129,6 +146,9 @@ class ModelCompute : public StepCompute {
   LossTotal loss_;
   int64_t label_count_ = 0;
   std::vector<Judgement> judgements_;
+  TextMaker* texts_ = nullptr;
+  int64_t loss_rows_ = 1;  // of one chunk's, at most
+  std::vector<TextCounts> text_counts_;
   std::vector<MicroBatch> micro_batches_;
   std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] In its sums, in this step.
 };

@@ -33,11 +33,11 @@ Tensor SumRowsByToken(const Tensor& gradient, const Tensor& ids, int64_t rows) {
   return out;
 }
 
-void SubtractOnePerRow(Tensor& values, const Tensor& index) {
+void SubtractPerRow(Tensor& values, const Tensor& index, double amount) {
   const Tensor row_starts = torch::arange(values.size(0), index.options()).mul_(values.size(1));
-  const Tensor minus_one = torch::full({values.size(0)}, -1, values.options());
+  const Tensor added = torch::full({values.size(0)}, -amount, values.options());
   Tensor flat = values.view({-1});
-  AddInOrder(flat, row_starts + index.squeeze(1), minus_one);
+  AddInOrder(flat, row_starts + index.squeeze(1), added);
 }
 
 }  // namespace spillway

@@ -10,7 +10,7 @@ namespace spillway {
 // of gradient's dtype. Summed in fp32 and rounded once. ids: n of int64, any shape.
 torch::Tensor SumRowsByToken(const torch::Tensor& gradient, const torch::Tensor& ids, int64_t rows);
 
-// values[i][index[i][0]] -= 1: values [n, V], contiguous; index [n, 1] int64.
-void SubtractOnePerRow(torch::Tensor& values, const torch::Tensor& index);
+// values[i][index[i][0]] -= amount: values [n, V], contiguous; index [n, 1] int64.
+void SubtractPerRow(torch::Tensor& values, const torch::Tensor& index, double amount);
 
 }  // namespace spillway

@@ -76,7 +76,9 @@ absl::StatusOr<Batch> PairDataset::Get(absl::Span<const int64_t> samples) {
 absl::StatusOr<std::optional<Batch>> PairDataset::Largest(int64_t count) {
   const PairLengths longest = {std::max(samples_->longest_source(), options_.evaluated.source),
                                std::max(samples_->longest_target(), options_.evaluated.target)};
-  return LargestPairBatch(*config_, count, LengthsFor(longest));
+  PairLengths lengths = LengthsFor(longest);
+  lengths.target = std::max(lengths.target, options_.made);
+  return LargestPairBatch(*config_, count, lengths);
 }
 
 }  // namespace spillway

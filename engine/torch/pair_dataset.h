@@ -34,6 +34,7 @@ struct PairDatasetOptions {
   PairLengths most;                // of one text
   bool pad_to_max_length = false;  // to these, and not only to the longest
   PairLengths evaluated = {};      // the longest that are evaluated beside it
+  int64_t made = 0;                // tokens of the longest text that evaluations make
 };
 
 class PairDataset : public Dataset {

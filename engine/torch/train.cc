@@ -124,6 +124,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   absl::Status status;
   {
     ModelCompute compute(model, description, &data, evaluation, options, place);
+    compute.MakeTextsBy(hooks.texts);
     InitSource init(model, options.seed);
     PackedWeights packed(weights ? weights : &init, description);
     status = [&]() -> absl::Status {

@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "engine/options/train_options.h"
 #include "engine/torch/model.h"
+#include "engine/torch/text_maker.h"
 #include "engine/train/train_result.h"
 #include "engine/weights/state_source.h"
 #include "engine/weights/weight_source.h"
@@ -19,6 +20,9 @@ struct TrainHooks {
   // Called with the state after the last step (or that of the commit, when the run had
   // finished before): export it here.
   std::function<absl::Status(const StateSource& state)> at_end;
+  // Makes texts in every evaluation, whose measures they are; outlives the call. Null: none.
+  // kInvalidArgument where the model's loss has no Logits.
+  TextMaker* texts = nullptr;
   // For tests: a device whose memory weights and gradient sums shall be in while the processor
   // computes; outlives the call. Null: as options.device says.
   Device* device = nullptr;

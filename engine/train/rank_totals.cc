@@ -3,11 +3,33 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "io/base/clock.h"
 #include "io/base/status.h"
 
 namespace spillway {
+namespace {
+
+// Those of all ranks, in their order. It is asked in a pause, whose waits nobody counts.
+template <typename Value>
+absl::StatusOr<std::vector<Value>> AllGatherValues(Collectives* world,
+                                                   const std::vector<Value>& own) {
+  static_assert(std::is_trivially_copyable_v<Value>);
+  if (world == nullptr) return own;
+  const std::string bytes(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(Value));
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, AllGatherText(*world, bytes));
+  std::vector<Value> all;
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    const size_t before = all.size();
+    all.resize(before + text.size() / sizeof(Value));
+    std::memcpy(static_cast<void*>(all.data() + before), text.data(), text.size());
+  }
+  return all;
+}
+
+}  // namespace
 
 absl::StatusOr<std::vector<int64_t>> RankTotals::Counts(int64_t own) {
   const double began = MonotonicSeconds();
@@ -51,21 +73,25 @@ absl::StatusOr<double> RankTotals::LossSum() {
 }
 
 absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality(double loss) {
-  const std::vector<Judgement>& own = context_.compute->judgements();
-  if (context_.ranks.world == nullptr) return context_.compute->QualityOf(own, loss);
-  // It is asked in a pause, whose waits nobody counts.
-  const std::string bytes(reinterpret_cast<const char*>(own.data()),
-                          own.size() * sizeof(Judgement));
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
-                   AllGatherText(*context_.ranks.world, bytes));
-  std::vector<Judgement> all;
-  for (const std::string& text : texts) {
-    if (text.empty()) continue;
-    const size_t before = all.size();
-    all.resize(before + text.size() / sizeof(Judgement));
-    std::memcpy(all.data() + before, text.data(), text.size());
+  const StepCompute& compute = *context_.compute;
+  Collectives* const world = context_.ranks.world;
+  if (!compute.makes_texts()) {
+    ASSIGN_OR_RETURN(const std::vector<Judgement> all,
+                     AllGatherValues(world, compute.judgements()));
+    return compute.QualityOf(all, loss);
   }
-  return context_.compute->QualityOf(all, loss);
+  ASSIGN_OR_RETURN(const std::vector<TextCounts> all,
+                   AllGatherValues(world, compute.text_counts()));
+  TextMeasures measures;
+  for (const TextCounts& counts : all) measures.Add(counts);
+  return measures.Values();
+}
+
+absl::StatusOr<bool> RankTotals::AnyMakesTexts(bool own) {
+  if (context_.ranks.world == nullptr) return own;
+  // It is asked in a pause, whose waits nobody counts.
+  ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*context_.ranks.world, own));
+  return *std::max_element(all.begin(), all.end()) != 0;
 }
 
 absl::StatusOr<bool> RankTotals::AnyStops(bool own) {

@@ -20,12 +20,14 @@ class RankTotals {
 
   // Tells `compute` the labels of all ranks in the step that begins, or the evaluation that ends.
   absl::Status ShareLabels();
-  // How good the predictions of all ranks' evaluations are.
+  // How good the predictions of all ranks' evaluations are, or the texts that they made.
   absl::StatusOr<std::vector<QualityMeasure>> Quality(double loss);
   // The sum of all ranks' losses.
   absl::StatusOr<double> LossSum();
   // Whether a signal or a limit has reached any of them.
   absl::StatusOr<bool> AnyStops(bool own);
+  // Whether any of them has more texts to make.
+  absl::StatusOr<bool> AnyMakesTexts(bool own);
   // The smallest of all ranks' numbers.
   absl::StatusOr<int64_t> Least(int64_t own);
   // The first rank's buffers are everybody's from now on.

@@ -23,7 +23,7 @@ struct TrainResult {
   std::optional<double> first_evaluation_loss;
   std::optional<double> evaluation_loss;
   std::vector<QualityMeasure> evaluation_quality;  // beside that loss
-  std::optional<double> best_evaluation_loss;      // of the whole run
+  std::optional<double> best_evaluation;           // options.metric's, of the whole run
   int64_t best_evaluation_step = 0;
   int stop_signal = 0;             // 0: what stopped it was the limit of bytes written
   uint64_t run_written_bytes = 0;  // by all processes of the run

@@ -254,7 +254,7 @@ void Trainer::Conclude(TrainResult& result) {
   }
   result.step = state_.step;
   if (journal_->best()) {
-    result.best_evaluation_loss = journal_->best()->loss;
+    result.best_evaluation = journal_->best()->value;
     result.best_evaluation_step = journal_->best()->step;
   }
   result.peak_device_bytes = context_.compute->peak_bytes();
@@ -409,11 +409,34 @@ absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
   ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
   row.tokens = compute.label_count();
   row.loss = MeanLoss(loss_sum, row.tokens);
+  row.metric = options_.metric;
+  if (compute.makes_texts()) RETURN_IF_ERROR(MakeTexts(share, at_once));
   ASSIGN_OR_RETURN(row.quality, totals_->Quality(row.loss));
+  row.has_perplexity = compute.makes_texts() || row.quality.empty();
   row.seconds = MonotonicSeconds() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   pause.End();
   return row;
+}
+
+absl::Status Trainer::MakeTexts(const EvaluationShare& share, int64_t at_once) {
+  StepCompute& compute = *context_.compute;
+  const auto run = [&]() -> absl::Status {
+    setup_->memory()->Enqueue(Program::kEvaluate);
+    return RunOps(setup_->evaluate_ops());
+  };
+  RETURN_IF_ERROR(rescue_->NoteOutOfMemory(
+      compute.MakeTexts(share.begin, share.end, at_once, [&]() -> absl::Status {
+        RETURN_IF_ERROR(totals_->AnyMakesTexts(true).status());
+        return run();
+      })));
+  // Every rank takes as many passes as the one with the most: each has a share of the weights.
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, totals_->AnyMakesTexts(false));
+    if (!any) return absl::OkStatus();
+    RETURN_IF_ERROR(compute.BeginEvaluate(share.end, 0));
+    RETURN_IF_ERROR(run());
+  }
 }
 
 }  // namespace spillway

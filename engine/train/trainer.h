@@ -55,6 +55,8 @@ class Trainer {
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
   absl::StatusOr<EvaluationMetrics> Evaluate();
+  // Of this rank's share of the evaluation's samples.
+  absl::Status MakeTexts(const EvaluationShare& share, int64_t at_once);
   absl::StatusOr<bool> StopsNow();
   // Waits for what goes on beside the last step.
   absl::Status Finish();

@@ -5,13 +5,18 @@ makes the one of the other."""
 import json
 import os
 import random
+import re
 
-from cli_testing import CliTest, main, read_json, read_rows, run
+from cli_testing import CliTest, main, read_json, read_rows, read_text, run
 
 T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "vocab_size": 256,
       "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4, "dropout_rate": 0.0,
       "decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0,
       "is_encoder_decoder": True}
+BART = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"],
+        "vocab_size": 256, "d_model": 32, "encoder_layers": 1, "decoder_layers": 2,
+        "encoder_attention_heads": 2, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64, "max_position_embeddings": 40, "pad_token_id": 0}
 
 
 def made_rows(count, seed):
@@ -77,12 +82,101 @@ class TranslateTest(CliTest):
         self.assert_run(said, 0)
         self.assertEqual(said.stdout, rows[0]["completion"] + "\n")
 
+    def measured(self, *flags, targets="say.long", rows=None, **changes):
+        """What predict --json says of answers to the first rows, measured against their targets."""
+        if os.path.exists(self.answers):
+            os.remove(self.answers)
+        data = self.write("asked.jsonl", jsonl(self.pairs[:rows]))
+        result = run("predict", "--model", changes.get("model", os.path.join(self.output, "model")),
+                     "--data", data, "--source-key", "say.short", "--out", self.answers,
+                     "--tokenizer", "bytes", "--threads", 1, "--tokens", 8, "--target-key", targets,
+                     "--json", *flags)
+        self.assert_run(result, 0)
+        return json.loads(result.stdout)["measures"]
+
+    def assert_measures(self, found, expected):
+        self.assertEqual(list(expected), ["bleu", "rouge1", "rouge2", "rougeL", "wer", "cer"])
+        for name, value in expected.items():
+            self.assertAlmostEqual(found[name], value, places=9, msg=name)
+
+    def test_evaluations_make_texts_and_measure_them(self):
+        made = {"predict_with_generate": True, "eval_data": self.data, "micro_batch": 16,
+                "lr": "1e-2", "metric": "eval_cer", "eval_every": 20}
+        result = self.translate(**made, steps=60, commit_every=40)
+        self.assert_run(result, 0, "held out", "cer 0.")
+        evaluations = read_rows(os.path.join(self.output, "eval.jsonl"))
+        self.assertEqual([row["step"] for row in evaluations], [0, 20, 40, 60])
+        for row in evaluations:
+            self.assertIn("perplexity", row)
+            self.assertEqual(row["metric"], "cer")
+        rates = [row["cer"] for row in evaluations]
+        self.assertLess(rates[-1], rates[0])
+        best = min(range(4), key=lambda i: rates[i])
+        self.assertEqual(evaluations[-1]["best_step"], evaluations[best]["step"])
+        # What the trained model answers afterwards is what the last evaluation measured.
+        self.assert_measures(evaluations[-1], self.measured())
+        self.assertIn("rouge2", read_text(self.output, "report.html"))
+
+        # Wherever state lies, and by a run that goes on.
+        measures = ("step", "loss", "bleu", "rouge1", "rouge2", "rougeL", "wer", "cer", "best")
+        of_all = [[row[name] for name in measures] for row in evaluations]
+        for changes in ({"offload": "none"},
+                        {"offload_activations": "nvme", "recompute": "all"},
+                        {"ranks": 2, "micro_batch": 8}):
+            self.begin_afresh()
+            self.assert_run(self.translate(**{**made, **changes}, steps=40, commit_every=20), 0)
+            self.assert_run(self.translate(**{**made, **changes}, steps=60, resume=True), 0)
+            found = [[row[name] for name in measures]
+                     for row in read_rows(os.path.join(self.output, "eval.jsonl"))]
+            if "ranks" not in changes:
+                self.assertEqual(found, of_all)
+            else:  # whose sums of losses are others
+                self.assertEqual([row[0] for row in found], [row[0] for row in of_all])
+                self.assert_measures(read_rows(os.path.join(self.output, "eval.jsonl"))[-1],
+                                     self.measured())
+
+    def test_evaluations_search_with_beams(self):
+        beams = {"num_beams": 3, "length_penalty": 2, "min_tokens": 2, "no_repeat_ngram": 3}
+        self.assert_run(self.translate(steps=30, micro_batch=4, lr="1e-2", eval_data=self.data,
+                                       predict_with_generate=True, generation_max_length=7,
+                                       **beams), 0)
+        words = [word for name, value in beams.items()
+                 for word in ("--" + name.replace("_", "-"), value)]
+        self.assert_measures(read_rows(os.path.join(self.output, "eval.jsonl"))[-1],
+                             self.measured(*words, "--tokens", 6))
+
+    def test_texts_are_made_within_the_smallest_budgets(self):
+        made = {"predict_with_generate": True, "num_beams": 3, "micro_batch": 2, "steps": 2,
+                "eval_data": self.write("held_out.jsonl", jsonl(self.pairs[:9]))}
+        self.assert_run(self.translate(**made), 0)
+        roomy = read_rows(os.path.join(self.output, "eval.jsonl"))
+        self.begin_afresh()
+        refused = self.translate(**made, device_memory="64KiB", host_memory="64KiB")
+        self.assert_run(refused, 3)
+        device, host = re.search(r"at least --device-memory (\S+) and --host-memory (\S+)",
+                                 refused.stderr).groups()
+        self.assert_run(self.translate(**made, device_memory=device, host_memory=host), 0)
+        for row, other in zip(read_rows(os.path.join(self.output, "eval.jsonl")), roomy):
+            self.assertEqual(row | {"seconds": 0}, other | {"seconds": 0})
+
+    def test_labels_are_smoothed_in_training_and_evaluation(self):
+        self.assert_run(self.translate(eval_data=self.data), 0)
+        plain = read_rows(os.path.join(self.output, "eval.jsonl"))
+        self.begin_afresh()
+        smooth = {"label_smoothing_factor": 0.2, "eval_data": self.data}
+        self.assert_run(self.translate(**smooth), 0)
+        smoothed = read_rows(os.path.join(self.output, "eval.jsonl"))
+        self.assertNotEqual(smoothed[0]["loss"], plain[0]["loss"])
+        whole = self.outcome()
+        self.begin_afresh()
+        self.assert_run(self.translate(**smooth, steps=2), 0)
+        self.assert_run(self.translate(eval_data=self.data, resume=True), 2,
+                        "label-smoothing was 0.2")
+        self.assert_run(self.translate(**smooth, resume=True), 0)
+        self.assertEqual(self.outcome(), whole)
+
     def test_an_estimate_reads_pairs_of_the_lengths_that_are_said(self):
-        bart = {"model_type": "bart", "architectures": ["BartForConditionalGeneration"],
-                "vocab_size": 256, "d_model": 32, "encoder_layers": 1, "decoder_layers": 2,
-                "encoder_attention_heads": 2, "decoder_attention_heads": 4, "encoder_ffn_dim": 64,
-                "decoder_ffn_dim": 64, "max_position_embeddings": 40, "pad_token_id": 0}
-        self.write("model-in/config.json", bart)
+        self.write("model-in/config.json", BART)
         flags = ["estimate", "--model", self.model, "--dry-run", "yes"]
         self.assert_run(run(*flags), 0, "1 x 40 tokens", "in 6 units", "are from a dry run")
         self.assert_run(run(*flags, "--max-source-length", 24), 0, "1 x 24 tokens")
@@ -125,6 +219,14 @@ class TranslateTest(CliTest):
         self.assert_run(self.translate(seq_len=8), 2, "--max-source-length")
         self.assert_run(self.translate(samples="packed"), 2, "--packing")
         self.assert_run(self.translate(label_key="x"), 2, "--label-key")
+        self.assert_run(self.translate(predict_with_generate=True), 2, "needs --eval-data")
+        self.assert_run(self.translate(num_beams=2), 2, "--num-beams", "--predict-with-generate")
+        evaluated = {"eval_data": self.data}
+        self.assert_run(self.translate(metric="bleu", **evaluated), 2, "--metric bleu", "have loss",
+                        "--predict-with-generate")
+        self.assert_run(self.translate(metric="rouge", **evaluated), 2, "--metric", "rouge1")
+        self.assert_run(self.translate(metric="loss"), 2, "needs --eval-data")
+        self.assert_run(self.translate(label_smoothing=1.5), 2, "--label-smoothing")
         self.assert_run(self.translate(max_target_length=1), 2, "train.jsonl:1", "no room")
         self.assert_run(self.translate(max_source_length=2), 0, "of 64 sources are longer than")
         chat = run("generate", "--model", os.path.join(self.output, "model"), "--tokenizer",
@@ -133,6 +235,10 @@ class TranslateTest(CliTest):
         drawn = run("predict", "--model", self.output, "--data", self.data, "--out", self.answers,
                     "--tokenizer", "bytes", "--num-beams", 2, "--temperature", 1)
         self.assert_run(drawn, 2, "--num-beams 2", "--temperature 0")
+        self.write("model-in/config.json", BART)
+        self.assert_run(self.translate(predict_with_generate=True, generation_max_length=42,
+                                       overwrite=True, **evaluated), 2,
+                        "--generation-max-length 42")
 
 
 if __name__ == "__main__":

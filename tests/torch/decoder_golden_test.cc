@@ -20,25 +20,6 @@ namespace {
 
 using torch::Tensor;
 
-constexpr int64_t kGoldenLength = 14;
-
-class GoldenWindows : public Dataset {
- public:
-  int64_t size() const override { return 50; }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
-    const Tensor all = GoldenTokens(50 * kGoldenLength + 1);
-    const Tensor inputs =
-        torch::empty({static_cast<int64_t>(samples.size()), kGoldenLength}, torch::kInt64);
-    const Tensor labels = torch::empty_like(inputs);
-    for (size_t i = 0; i < samples.size(); ++i) {
-      inputs[i].copy_(all.narrow(0, samples[i] * kGoldenLength, kGoldenLength));
-      labels[i].copy_(all.narrow(0, samples[i] * kGoldenLength + 1, kGoldenLength));
-    }
-    return Batch{inputs, labels};
-  }
-  std::string fingerprint() const override { return "golden"; }
-};
-
 const nlohmann::json& GoldenDecoders() {
   static const auto& golden = *new nlohmann::json(
       nlohmann::json::parse(FileText(SPILLWAY_SOURCE_DIR "/tests/golden/decoders.json")));

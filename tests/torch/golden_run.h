@@ -15,8 +15,8 @@
 
 namespace spillway {
 
-inline double GoldenProjection(const Tensor& x) {
-  const Tensor flat = x.to(torch::kFloat64).flatten();
+inline double GoldenProjection(const torch::Tensor& x) {
+  const torch::Tensor flat = x.to(torch::kFloat64).flatten();
   return (flat * torch::cos(torch::arange(flat.numel(), torch::kFloat64))).sum().item<double>();
 }
 

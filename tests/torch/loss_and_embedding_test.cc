@@ -63,7 +63,8 @@ TEST(CrossEntropySum, ABiasIsAddedToTheLogits) {
     const Tensor expected = at::cross_entropy_loss(torch::addmm(added, hidden, weight.t()),
                                                    c.labels, /*weight=*/{}, at::Reduction::Sum);
     expected.backward();
-    const Tensor loss = CrossEntropySum(c.hidden, c.weight, c.labels, fp32_products, bias);
+    const Tensor loss =
+        CrossEntropySum(c.hidden, c.weight, c.labels, fp32_products, /*smoothing=*/0, bias);
     EXPECT_LT(Deviation(loss, expected), tolerance);
     loss.backward();
     EXPECT_LT(Deviation(c.hidden.grad(), hidden.grad()), tolerance);
@@ -72,13 +73,39 @@ TEST(CrossEntropySum, ABiasIsAddedToTheLogits) {
   }
 }
 
+TEST(CrossEntropySum, SmoothedLabelsAreTorchs) {
+  torch::manual_seed(5);
+  for (const auto& [rows, classes] : {std::pair<int64_t, int64_t>{1, 5}, {64, 101}, {40, 9000}}) {
+    for (const auto& [dtype, fp32_products, tolerance] : {std::tuple{torch::kFloat32, false, 2e-6},
+                                                          {torch::kBFloat16, false, 2e-2},
+                                                          {torch::kFloat16, true, 2e-3}}) {
+      for (const double smoothing : {0.1, 1.0}) {
+        LossCase c(rows, classes, dtype);
+        const Tensor hidden = c.hidden.detach().to(torch::kFloat64).requires_grad_();
+        const Tensor weight = c.weight.detach().to(torch::kFloat64).requires_grad_();
+        const Tensor expected =
+            at::cross_entropy_loss(torch::mm(hidden, weight.t()), c.labels, {}, at::Reduction::Sum,
+                                   kIgnoredLabel, smoothing);
+        (expected * 0.25).backward();
+        const Tensor loss = CrossEntropySum(c.hidden, c.weight, c.labels, fp32_products, smoothing);
+        EXPECT_LT(Deviation(loss, expected), tolerance);
+        (loss * 0.25).backward();
+        EXPECT_LT(Deviation(c.hidden.grad(), hidden.grad()), tolerance);
+        EXPECT_LT(Deviation(c.weight.grad(), weight.grad()), tolerance);
+      }
+    }
+  }
+}
+
 TEST(CrossEntropySum, OnlyIgnoredLabelsGiveZero) {
-  LossCase c(6, 11, torch::kFloat32);
-  c.labels.fill_(kIgnoredLabel);
-  const Tensor loss = CrossEntropySum(c.hidden, c.weight, c.labels);
-  EXPECT_EQ(loss.item<float>(), 0);
-  loss.backward();
-  EXPECT_EQ(c.weight.grad().abs().max().item<float>(), 0);
+  for (const double smoothing : {0.0, 0.1}) {
+    LossCase c(6, 11, torch::kFloat32);
+    c.labels.fill_(kIgnoredLabel);
+    const Tensor loss = CrossEntropySum(c.hidden, c.weight, c.labels, false, smoothing);
+    EXPECT_EQ(loss.item<float>(), 0);
+    loss.backward();
+    EXPECT_EQ(c.weight.grad().abs().max().item<float>(), 0);
+  }
 }
 
 TEST(CrossEntropySum, LargeLogitsStayFinite) {

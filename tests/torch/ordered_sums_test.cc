@@ -34,12 +34,12 @@ TEST(OrderedSums, ManyTokensAreSummedAFewColumnsAtATime) {
   EXPECT_TRUE(torch::equal(sums, expected));
 }
 
-TEST(OrderedSums, OneIsSubtractedInEveryRow) {
+TEST(OrderedSums, TheSameIsSubtractedInEveryRow) {
   torch::manual_seed(8);
   Tensor values = torch::rand({30, 11});
   const Tensor index = torch::randint(11, {30, 1}, torch::kInt64);
-  const Tensor expected = values.scatter_add(1, index, torch::full({30, 1}, -1.0f));
-  SubtractOnePerRow(values, index);
+  const Tensor expected = values.scatter_add(1, index, torch::full({30, 1}, -0.75f));
+  SubtractPerRow(values, index, 0.75);
   EXPECT_TRUE(torch::equal(values, expected));
 }
 

@@ -12,9 +12,8 @@ namespace spillway {
 namespace {
 
 // Of the tokens that the tokenizer knows: a vocabulary may be padded beyond that.
-absl::StatusOr<torch::Tensor> KnownLogits(const TextModel& model, const torch::Tensor& logits) {
-  torch::Tensor known =
-      logits.narrow(0, 0, std::min(logits.numel(), model.tokenizer->vocabulary_size()));
+absl::StatusOr<torch::Tensor> KnownLogits(const Tokenizer& tokenizer, const torch::Tensor& logits) {
+  torch::Tensor known = logits.narrow(0, 0, std::min(logits.numel(), tokenizer.vocabulary_size()));
   if (known.isfinite().all().item<bool>()) return known;
   return absl::OutOfRangeError(
       "the model's logits are not finite: its weights are broken, or too large for this "
@@ -32,9 +31,9 @@ struct TextInRow {
 
 class TextLoop {
  public:
-  TextLoop(TextModel& model, const std::vector<Prompt>& prompts, int rows,
+  TextLoop(const TextWriting& writing, const std::vector<Prompt>& prompts, int texts,
            const ContinueHooks& hooks)
-      : model_(model), prompts_(prompts), hooks_(hooks), rows_(rows) {}
+      : writing_(writing), prompts_(prompts), hooks_(hooks), rows_(texts) {}
 
   absl::Status Run() {
     while (true) {
@@ -47,12 +46,11 @@ class TextLoop {
           if (!filled) continue;
         }
         pieces.push_back({static_cast<int>(row), text.next});
-        more |= static_cast<int64_t>(text.made.tokens.size()) + 1 < model_.new_tokens;
+        more |= static_cast<int64_t>(text.made.tokens.size()) + 1 < writing_.sampling.max_tokens;
       }
       if (pieces.empty()) return absl::OkStatus();
       more |= begun_ < prompts_.size();
-      ASSIGN_OR_RETURN(const std::vector<torch::Tensor> logits,
-                       model_.generator->Append(pieces, more));
+      ASSIGN_OR_RETURN(const std::vector<torch::Tensor> logits, writing_.rows.Append(pieces, more));
       for (size_t i = 0; i < pieces.size(); ++i) {
         RETURN_IF_ERROR(Take(rows_[pieces[i].row], logits[i]));
       }
@@ -67,20 +65,16 @@ class TextLoop {
     TextInRow text;
     text.prompt = begun_++;
     text.tokens = text.next = prompts_[text.prompt].tokens;
-    text.decoder = std::make_unique<TextDecoder>(model_.tokenizer.get());
-    torch::Tensor source;
-    if (model_.sources) {
-      ASSIGN_OR_RETURN(source, model_.sources->Get(text.prompt));
-    }
-    model_.generator->Restart(row, source);
+    text.decoder = std::make_unique<TextDecoder>(&writing_.tokenizer);
+    RETURN_IF_ERROR(writing_.rows.Begin(row, text.prompt));
     rows_[row] = std::move(text);
     return true;
   }
 
   // The next token of a text, by its logits.
   absl::Status Take(TextInRow& text, torch::Tensor logits) {
-    ASSIGN_OR_RETURN(logits, KnownLogits(model_, logits));
-    const SamplingOptions& sampling = model_.sampling;
+    ASSIGN_OR_RETURN(logits, KnownLogits(writing_.tokenizer, logits));
+    const SamplingOptions& sampling = writing_.sampling;
     const Prompt& prompt = prompts_[text.prompt];
     const torch::Tensor scores = ScoresOf(
         logits, text.tokens, static_cast<int64_t>(prompt.tokens.size()), sampling, prompt.source);
@@ -94,7 +88,8 @@ class TextLoop {
       ASSIGN_OR_RETURN(const std::string piece, text.decoder->Next(token));
       Show(text, piece);
     }
-    if (!text.made.ended && static_cast<int64_t>(text.made.tokens.size()) < model_.new_tokens) {
+    if (!text.made.ended &&
+        static_cast<int64_t>(text.made.tokens.size()) < writing_.sampling.max_tokens) {
       return absl::OkStatus();
     }
     Show(text, text.decoder->Finish());
@@ -107,7 +102,7 @@ class TextLoop {
     if (hooks_.on_text) hooks_.on_text(text.prompt, piece);
   }
 
-  TextModel& model_;
+  const TextWriting& writing_;
   const std::vector<Prompt>& prompts_;
   const ContinueHooks& hooks_;
   std::vector<TextInRow> rows_;
@@ -117,10 +112,10 @@ class TextLoop {
 // Each text has as many rows as there are beams.
 class BeamLoop {
  public:
-  BeamLoop(TextModel& model, const std::vector<Prompt>& prompts, int texts,
+  BeamLoop(const TextWriting& writing, const std::vector<Prompt>& prompts, int texts,
            const ContinueHooks& hooks)
-      : model_(model), prompts_(prompts), hooks_(hooks), groups_(texts) {
-    const int beams = static_cast<int>(model.sampling.beams);
+      : writing_(writing), prompts_(prompts), hooks_(hooks), groups_(texts) {
+    const int beams = static_cast<int>(writing.sampling.beams);
     for (int i = 0; i < texts; ++i) {
       for (int beam = 0; beam < beams; ++beam) groups_[i].rows.push_back(i * beams + beam);
     }
@@ -140,7 +135,7 @@ class BeamLoop {
       }
       if (pieces.empty()) return absl::OkStatus();
       ASSIGN_OR_RETURN(const std::vector<torch::Tensor> logits,
-                       model_.generator->Append(pieces, /*more=*/false));
+                       writing_.rows.Append(pieces, /*more=*/false));
       size_t first = 0;
       for (Group& group : groups_) {
         if (!group.search) continue;
@@ -166,13 +161,9 @@ class BeamLoop {
     if (begun_ == prompts_.size()) return false;
     group.prompt = begun_++;
     const Prompt& prompt = prompts_[group.prompt];
-    torch::Tensor source;
-    if (model_.sources) {
-      ASSIGN_OR_RETURN(source, model_.sources->Get(group.prompt));
-    }
-    for (const int row : group.rows) model_.generator->Restart(row);
-    model_.generator->Restart(group.rows[0], source);
-    group.search = std::make_unique<BeamSearch>(prompt.tokens, model_.sampling, prompt.source);
+    for (const int row : group.rows) RETURN_IF_ERROR(writing_.rows.Begin(row, std::nullopt));
+    RETURN_IF_ERROR(writing_.rows.Begin(group.rows[0], group.prompt));
+    group.search = std::make_unique<BeamSearch>(prompt.tokens, writing_.sampling, prompt.source);
     group.next = {prompt.tokens};
     return true;
   }
@@ -180,7 +171,7 @@ class BeamLoop {
   absl::Status Take(Group& group, std::vector<torch::Tensor> logits) {
     // Chances among all tokens of the model, those that the tokenizer does not know included.
     for (torch::Tensor& one : logits) {
-      ASSIGN_OR_RETURN(one, KnownLogits(model_, torch::log_softmax(one, 0)));
+      ASSIGN_OR_RETURN(one, KnownLogits(writing_.tokenizer, torch::log_softmax(one, 0)));
     }
     const std::vector<int> parents = group.search->Step(logits);
     if (group.search->done()) return End(group);
@@ -198,7 +189,7 @@ class BeamLoop {
       if (rows[beam] < 0) {
         rows[beam] = free.back();
         free.pop_back();
-        RETURN_IF_ERROR(model_.generator->Fork(group.rows[parents[beam]], rows[beam]));
+        RETURN_IF_ERROR(writing_.rows.Fork(group.rows[parents[beam]], rows[beam]));
       }
       group.next.push_back({group.search->running()[beam].back()});
     }
@@ -211,8 +202,8 @@ class BeamLoop {
     Continuation made;
     made.tokens.assign(best.begin() + static_cast<int64_t>(prompts_[group.prompt].tokens.size()),
                        best.end());
-    const std::vector<int64_t>& ends = model_.sampling.ends;
-    TextDecoder decoder(model_.tokenizer.get());
+    const std::vector<int64_t>& ends = writing_.sampling.ends;
+    TextDecoder decoder(&writing_.tokenizer);
     for (const int64_t token : made.tokens) {
       made.ended = std::find(ends.begin(), ends.end(), token) != ends.end();
       if (made.ended) break;
@@ -225,19 +216,47 @@ class BeamLoop {
     return hooks_.on_end(group.prompt, made);
   }
 
-  TextModel& model_;
+  const TextWriting& writing_;
   const std::vector<Prompt>& prompts_;
   const ContinueHooks& hooks_;
   std::vector<Group> groups_;
   size_t begun_ = 0;  // prompts that have rows, or had some
 };
 
+class GeneratorRows : public TextRows {
+ public:
+  explicit GeneratorRows(TextModel& model) : model_(model) {}
+
+  absl::StatusOr<std::vector<torch::Tensor>> Append(const std::vector<RowTokens>& rows,
+                                                    bool more) override {
+    return model_.generator->Append(rows, more);
+  }
+  absl::Status Begin(int row, std::optional<size_t> prompt) override {
+    torch::Tensor source;
+    if (model_.sources && prompt) {
+      ASSIGN_OR_RETURN(source, model_.sources->Get(*prompt));
+    }
+    model_.generator->Restart(row, source);
+    return absl::OkStatus();
+  }
+  absl::Status Fork(int from, int to) override { return model_.generator->Fork(from, to); }
+
+ private:
+  TextModel& model_;
+};
+
 }  // namespace
 
-absl::Status ContinueTexts(TextModel& model, const std::vector<Prompt>& prompts, int rows,
+absl::Status ContinueTexts(const TextWriting& writing, const std::vector<Prompt>& prompts,
+                           int texts, const ContinueHooks& hooks) {
+  if (writing.sampling.beams > 1) return BeamLoop(writing, prompts, texts, hooks).Run();
+  return TextLoop(writing, prompts, texts, hooks).Run();
+}
+
+absl::Status ContinueTexts(TextModel& model, const std::vector<Prompt>& prompts, int texts,
                            const ContinueHooks& hooks) {
-  if (model.sampling.beams > 1) return BeamLoop(model, prompts, rows, hooks).Run();
-  return TextLoop(model, prompts, rows, hooks).Run();
+  GeneratorRows rows(model);
+  return ContinueTexts({rows, *model.tokenizer, model.sampling}, prompts, texts, hooks);
 }
 
 }  // namespace spillway

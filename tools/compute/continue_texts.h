@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,34 @@ struct ContinueHooks {
   std::function<absl::Status()> after_tokens;
 };
 
-// `rows` at a time: where one has ended, the next takes its place. With beams a text is shown when
-// it is whole. REQUIRES: the generator was
-// started for these prompts and as many rows.
-absl::Status ContinueTexts(TextModel& model, const std::vector<Prompt>& prompts, int rows,
+// Who computes what comes next in some texts, each of which has a row, or with beams a row each.
+class TextRows {
+ public:
+  virtual ~TextRows() = default;
+
+  // Generator::Append.
+  virtual absl::StatusOr<std::vector<torch::Tensor>> Append(const std::vector<RowTokens>& rows,
+                                                            bool more) = 0;
+  // The row begins the text of a prompt, by its place in the list; none: it is empty.
+  virtual absl::Status Begin(int row, std::optional<size_t> prompt) = 0;
+  // Generator::Fork.
+  virtual absl::Status Fork(int from, int to) = 0;
+};
+
+// All outlive it.
+struct TextWriting {
+  TextRows& rows;
+  const Tokenizer& tokenizer;
+  const SamplingOptions& sampling;
+};
+
+// `texts` at a time: where one has ended, the next takes its place. With beams a text is shown when
+// it is whole.
+absl::Status ContinueTexts(const TextWriting& writing, const std::vector<Prompt>& prompts,
+                           int texts, const ContinueHooks& hooks);
+
+// By the model's generator. REQUIRES: it was started for these prompts and as many texts.
+absl::Status ContinueTexts(TextModel& model, const std::vector<Prompt>& prompts, int texts,
                            const ContinueHooks& hooks);
 
 }  // namespace spillway

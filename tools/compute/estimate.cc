@@ -311,6 +311,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
                      length_of("--max-source-length", config.pairs.max_source_length, 1024));
     ASSIGN_OR_RETURN(lengths.target,
                      length_of("--max-target-length", config.pairs.max_target_length, 128));
+    lengths.target = std::max(lengths.target, config.evaluation_texts.max_length - 1);
   } else {
     ASSIGN_OR_RETURN(lengths.source, length_of("--seq-len", config.seq_len, 1024));
   }

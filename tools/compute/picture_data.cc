@@ -54,6 +54,10 @@ absl::Status RefuseTextFlags(const RunConfig& config) {
       {config.pairs.given,
        "--source-key, --target-key, --source-prefix, --max-source-length, "
        "--max-target-length"},
+      {config.speech_given, "--language, --transcribe-task"},
+      {config.mask_probability.has_value(), "--mask-probability"},
+      {config.train.label_smoothing > 0, "--label-smoothing"},
+      {config.evaluation_texts.made, "--predict-with-generate"},
       {!config.adapter.none(), "--lora-r and what belongs to adapters"}};
   for (const auto& [given, names] : flags) {
     if (!given) continue;

@@ -51,7 +51,7 @@ absl::Status ResolveLength(const char* flag, int64_t positions, int64_t usual, i
       absl::StrCat(flag, " ", *length, " is more than the ", positions, " positions of the model"));
 }
 
-absl::Status ResolveSpeech(RunConfig& config, const DecoderConfig& model) {
+absl::Status ResolveSpeech(RunConfig& config, DecoderConfig& model) {
   PairChoice& pairs = config.pairs;
   const bool given = config.seq_len > 0 || pairs.max_source_length > 0 ||
                      !pairs.keys.source_prefix.empty() || config.samples == SampleLayout::kPacked;
@@ -65,6 +65,7 @@ absl::Status ResolveSpeech(RunConfig& config, const DecoderConfig& model) {
   RETURN_IF_ERROR(ResolveLength("--max-target-length", model.positions, model.positions,
                                 &pairs.max_target_length));
   config.seq_len = pairs.max_target_length;
+  model.label_smoothing = config.train.label_smoothing;
   return absl::OkStatus();
 }
 
@@ -74,7 +75,10 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
   const bool has_labels = !config.text_keys.texts.empty() || !config.text_keys.label.empty();
   const PairChoice& pairs = config.pairs;
   const int64_t positions = model.longest_sequence();
-  if (!model.classifier) {
+  if (model.classifier) {
+    RETURN_IF_ERROR(RefuseFlags(config.train.label_smoothing > 0, "--label-smoothing", "make texts",
+                                config, model));
+  } else {
     RETURN_IF_ERROR(
         RefuseFlags(has_labels, "--text-keys, --label-key", "classify texts", config, model));
   }
@@ -91,6 +95,8 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
                                 "--source-key, --target-key, --source-prefix, "
                                 "--max-source-length, --max-target-length",
                                 "have an encoder and a decoder", config, model));
+    RETURN_IF_ERROR(RefuseFlags(config.evaluation_texts.made, "--predict-with-generate",
+                                "have an encoder and a decoder", config, model));
     RETURN_IF_ERROR(ResolveLength("--seq-len", positions, kUsualLength, &config.seq_len));
   } else {
     RETURN_IF_ERROR(RefuseFlags(config.seq_len > 0,
@@ -101,7 +107,12 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
     RETURN_IF_ERROR(ResolveLength("--max-target-length", positions, kUsualTargetLength,
                                   &config.pairs.max_target_length));
     config.seq_len = config.pairs.max_source_length;
+    EvaluationTextsChoice& texts = config.evaluation_texts;
+    if (texts.max_length == 0) texts.max_length = config.pairs.max_target_length + 1;
+    RETURN_IF_ERROR(ResolveLength("--generation-max-length", positions + 1, 0, &texts.max_length));
+    texts.sampling.tokens = texts.max_length - 1;
   }
+  model.label_smoothing = config.train.label_smoothing;
   if (!model.classifier && model.encoder == nullptr && !model.masked) return absl::OkStatus();
   if (config.samples == SampleLayout::kPacked) {
     return absl::InvalidArgumentError(
@@ -279,6 +290,7 @@ void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
     options.pad_to_max_length = to_max;
     if (beside) {
       options.evaluated = {beside->pairs->longest_source(), beside->pairs->longest_target()};
+      if (config_.evaluation_texts.made) options.made = *config_.evaluation_texts.sampling.tokens;
     }
     laid.dataset = std::make_unique<PairDataset>(laid.pairs.get(), &model_, options);
   } else if (laid.speech) {

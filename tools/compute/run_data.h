@@ -37,6 +37,8 @@ class RunData : public TaskData {
   Dataset* train() const override { return train_.dataset.get(); }
   Dataset* evaluation() const override { return evaluation_.dataset.get(); }
   std::vector<std::pair<std::string, std::string>> Identity() const override;
+  // Of those that are evaluated; null: they are no pairs.
+  const PairedSamples* evaluated_pairs() const { return evaluation_.pairs.get(); }
 
  private:
   // The samples of some files: tokens, with their rows where there are some or as texts to be

@@ -8,7 +8,6 @@
 #include "engine/adapters/adapter_export.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
-#include "engine/families/generation_config.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/run/committed_weights.h"
@@ -23,6 +22,7 @@
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/compute/speech_prompts.h"
+#include "tools/compute/text_sampling.h"
 
 namespace spillway {
 namespace {
@@ -112,23 +112,6 @@ absl::Status OpenModel(const std::string& directory, TextModel& opened) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<GenerationConfig> FindGenerationConfig(const TextTask& task,
-                                                      const std::string& files,
-                                                      const DecoderConfig& decoder) {
-  if (task.generation_config == "none") return GenerationConfig();
-  const bool given = !task.generation_config.empty();
-  auto document =
-      ReadStrictJson(given ? task.generation_config : files + "/generation_config.json");
-  if (!given && absl::IsNotFound(document.status())) {
-    GenerationConfig config;
-    config.forced_last = decoder.forced_last;
-    config.source_no_repeat_ngram = decoder.source_no_repeat_ngram;
-    return config;
-  }
-  RETURN_IF_ERROR(document.status());
-  return ParseGenerationConfig(*document);
-}
-
 GeneratorOptions OptionsOf(const TextTask& task, const ComputeSettings& settings) {
   GeneratorOptions options;
   options.dtype = settings.dtype;
@@ -200,32 +183,21 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
         absl::StrCat("--adapter is for models of texts, and ", task.model, " classifies pictures"));
   }
   if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, *opened));
-  ASSIGN_OR_RETURN(const GenerationConfig config,
-                   FindGenerationConfig(task, opened->files, opened->config.decoder));
-  for (const std::string& warning : config.warnings) LogWarning(warning);
   const DecoderConfig& decoder = opened->config.decoder;
-  opened->sampling = SamplingOf(task.sampling, config, decoder.encoder ? 0 : temperature);
-  int64_t most = config.max_new_tokens.value_or(100);
-  // Of a decoder its max_length counts the token that it begins with.
-  if (decoder.encoder && !config.max_new_tokens && config.max_length) {
-    most = std::max<int64_t>(1, *config.max_length - 1);
-  }
-  opened->new_tokens = opened->sampling.max_tokens = task.sampling.tokens.value_or(most);
-  if (opened->sampling.beams > 1 && opened->sampling.temperature > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--num-beams ", opened->sampling.beams,
-        " (or num_beams of generation_config.json) looks "
-        "for the likeliest text and draws none: give --temperature 0, or --num-beams 1"));
-  }
+  ASSIGN_OR_RETURN(
+      opened->sampling,
+      FindSampling({task.sampling, task.generation_config, opened->files, temperature}, decoder));
+  opened->new_tokens = opened->sampling.max_tokens;
   ASSIGN_OR_RETURN(
       opened->tokenizer,
       MakeTokenizer(task.tokenizer.empty() ? "model" : task.tokenizer, opened->files, {}));
-  std::vector<int64_t>& ends = opened->sampling.ends;
-  const std::optional<uint32_t> end = opened->tokenizer->end_of_text();
-  if (ends.empty() && decoder.encoder && decoder.end_token >= 0) ends = {decoder.end_token};
-  if (ends.empty() && end) ends = {*end};
-  if (decoder.hears()) RETURN_IF_ERROR(ResolveSpeech(task, config, *opened));
-  if (task.ignore_end) ends.clear();
+  FindEnds(decoder, *opened->tokenizer, opened->sampling);
+  if (decoder.hears()) {
+    ASSIGN_OR_RETURN(const GenerationConfig config,
+                     FindGenerationConfig(task.generation_config, opened->files, decoder));
+    RETURN_IF_ERROR(ResolveSpeech(task, config, *opened));
+  }
+  if (task.ignore_end) opened->sampling.ends.clear();
   return opened;
 }
 

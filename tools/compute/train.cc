@@ -22,6 +22,7 @@
 #include "engine/families/model_config.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/measures/text_measures.h"
 #include "engine/report/metrics.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
@@ -34,8 +35,10 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "tools/compute/commands.h"
+#include "tools/compute/evaluation_texts.h"
 #include "tools/compute/picture_data.h"
 #include "tools/compute/run_data.h"
+#include "tools/compute/text_sampling.h"
 
 namespace spillway {
 namespace {
@@ -57,6 +60,8 @@ struct Inputs {
   std::unique_ptr<WeightSource> weights;  // null: base_weights
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<TaskData> data;
+  RunData* texts_data = nullptr;           // it, where the model is one of texts
+  std::unique_ptr<EvaluationTexts> texts;  // null: evaluations make none
 };
 
 std::string DigestOf(const nlohmann::json& json) {
@@ -138,7 +143,41 @@ absl::Status OpenData(Inputs& in) {
   const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
-  ASSIGN_OR_RETURN(in.data, RunData::Open(config, decoder, in.tokenizer.get()));
+  ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get()));
+  in.texts_data = data.get();
+  in.data = std::move(data);
+  return absl::OkStatus();
+}
+
+// --metric is one that evaluations have.
+absl::Status CheckMetric(const Inputs& in) {
+  const bool makes = in.config.evaluation_texts.made;
+  std::vector<std::string> names = {"loss"};
+  const auto measures = makes ? TextMeasures().Values() : in.model.loss->Quality({}, 0);
+  for (const QualityMeasure& one : measures) names.push_back(one.name);
+  const std::string& metric = in.config.train.metric;
+  if (std::find(names.begin(), names.end(), metric) != names.end()) return absl::OkStatus();
+  const bool could_make = in.model_config.decoder.encoder != nullptr && !makes;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--metric ", metric, ": evaluations of this run have ", absl::StrJoin(names, ", "),
+      could_make ? "; with --predict-with-generate they have BLEU, ROUGE and error rates, too"
+                 : ""));
+}
+
+absl::Status OpenEvaluationTexts(Inputs& in) {
+  const EvaluationTextsChoice& choice = in.config.evaluation_texts;
+  if (!choice.made) return absl::OkStatus();
+  if (in.texts_data == nullptr || in.texts_data->evaluated_pairs() == nullptr) {
+    return absl::InvalidArgumentError(
+        "--predict-with-generate: for models that make texts from texts, and with --eval-data "
+        "(spillway predict measures the others' texts)");
+  }
+  const DecoderConfig& model = in.model_config.decoder;
+  ASSIGN_OR_RETURN(SamplingOptions sampling,
+                   FindSampling({choice.sampling, "", in.config.model}, model));
+  FindEnds(model, *in.tokenizer, sampling);
+  in.texts = std::make_unique<EvaluationTexts>(in.texts_data->evaluated_pairs(), &model,
+                                               in.tokenizer.get(), std::move(sampling));
   return absl::OkStatus();
 }
 
@@ -154,6 +193,7 @@ absl::Status ReadInputs(Inputs& in) {
     RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
   }
   ASSIGN_OR_RETURN(in.model, BuildModel(in.model_config));
+  RETURN_IF_ERROR(CheckMetric(in));
 
   std::string weights_identity = "initialised";
   auto files = SafetensorsModel::Open(config.model);
@@ -176,6 +216,7 @@ absl::Status ReadInputs(Inputs& in) {
   }
 
   RETURN_IF_ERROR(OpenData(in));
+  RETURN_IF_ERROR(OpenEvaluationTexts(in));
   const std::string description = in.model_config.original.dump();
   config.train.identity = {
       {"model",
@@ -263,10 +304,11 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
     if (result.first_evaluation_loss) {
       absl::StrAppendFormat(&text, " (%.4f before training)", *result.first_evaluation_loss);
     }
-    if (result.best_evaluation_loss && result.best_evaluation_step != result.step) {
-      absl::StrAppendFormat(&text, "; best %.4f at step %d", *result.best_evaluation_loss,
-                            result.best_evaluation_step);
-    } else if (result.best_evaluation_loss) {
+    if (result.best_evaluation && result.best_evaluation_step != result.step) {
+      const std::string& metric = in.config.train.metric;
+      absl::StrAppendFormat(&text, "; best %s%.4f at step %d", metric == "loss" ? "" : metric + " ",
+                            *result.best_evaluation, result.best_evaluation_step);
+    } else if (result.best_evaluation) {
       absl::StrAppend(&text, "; the best of all evaluations");
     }
   }
@@ -311,6 +353,7 @@ CommandOutcome Train(const RunConfig& config) {
   hooks.at_end = [&](const StateSource& state) {
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
+  hooks.texts = in.texts.get();
   const auto result =
       Train(in.model, *in.data->train(), in.data->evaluation(),
             in.weights ? in.weights.get() : in.base_weights.get(), in.config.train, hooks);

@@ -55,6 +55,33 @@ TEST_F(RunConfigTest, DefaultsAreThoseOfTheContract) {
   EXPECT_EQ(SourceOf("lr"), "default");
 }
 
+TEST_F(RunConfigTest, EvaluationsAreMeasuredAsAsked) {
+  flags_.eval_data = {"held.jsonl"};
+  EXPECT_EQ(Resolve().train.metric, "loss");
+  EXPECT_FALSE(Resolve().evaluation_texts.made);
+  flags_.metric = "eval_rougeL";
+  flags_.predict_with_generate = "";
+  flags_.num_beams = "4";
+  flags_.generation_max_length = "20";
+  flags_.label_smoothing = "0.1";
+  const RunConfig config = Resolve();
+  EXPECT_EQ(config.train.metric, "rougeL");
+  EXPECT_TRUE(config.evaluation_texts.made);
+  EXPECT_EQ(config.evaluation_texts.sampling.beams, 4);
+  EXPECT_EQ(config.evaluation_texts.sampling.min_tokens, std::nullopt);
+  EXPECT_EQ(config.evaluation_texts.max_length, 20);
+  EXPECT_EQ(config.train.label_smoothing, 0.1);
+  flags_.metric = "rouge";
+  ExpectInvalid({"--metric", "rougeL"});
+  flags_.metric = "bleu";
+  flags_.eval_data = {};
+  ExpectInvalid({"--metric needs --eval-data"});
+  flags_.metric.reset();
+  ExpectInvalid({"--predict-with-generate needs --eval-data"});
+  flags_.predict_with_generate = "false";
+  ExpectInvalid({"--num-beams says how evaluations make texts"});
+}
+
 TEST_F(RunConfigTest, FlagsAreHonoured) {
   flags_.micro_batch = "4";
   flags_.accumulate = "2";

@@ -71,6 +71,17 @@ TEST(Quality, OfNumbersIsScipys) {
   }
 }
 
+TEST(Quality, EveryMeasureKnowsWhichWayIsBetter) {
+  EXPECT_TRUE(IsBetter("loss", 1, 2));
+  EXPECT_FALSE(IsBetter("loss", 2, 2));
+  EXPECT_TRUE(IsBetter("cer", 0.1, 0.2));
+  EXPECT_TRUE(IsBetter("bleu", 30, 20));
+  EXPECT_FALSE(IsBetter("bleu", 20, 20));
+  EXPECT_FALSE(IsBetter("f1", std::nan(""), 0));
+  EXPECT_EQ(ValueOf({{"f1", 0.5}, {"accuracy", 1}}, "accuracy"), 1);
+  EXPECT_TRUE(std::isnan(ValueOf({{"f1", 0.5}}, "bleu")));
+}
+
 TEST(Quality, WithoutAnythingToMeasureThereIsNoNumber) {
   EXPECT_TRUE(std::isnan(SingleLabelQuality({}, 2)[0].value));
   EXPECT_TRUE(std::isnan(RegressionQuality({})[0].value));

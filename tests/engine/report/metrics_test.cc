@@ -100,6 +100,15 @@ TEST(EvaluationMetrics, AreARow) {
   EXPECT_EQ(ToJson(metrics)["loss"], 800);
   metrics.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(ToJson(metrics)["loss"], nullptr);
+  EXPECT_FALSE(ToJson(metrics).contains("metric"));
+  metrics.quality = {{"bleu", 30}};
+  metrics.metric = "bleu";
+  EXPECT_EQ(ToJson(metrics)["bleu"], 30);
+  EXPECT_EQ(ToJson(metrics)["metric"], "bleu");
+  EXPECT_EQ(metrics.metric_value(), 30);
+  EXPECT_TRUE(ToJson(metrics).contains("perplexity"));
+  metrics.has_perplexity = false;
+  EXPECT_FALSE(ToJson(metrics).contains("perplexity"));
   EXPECT_EQ(BesideLossText(2, {}), ", perplexity 7.389");
   EXPECT_EQ(BesideLossText(800, {}), "");
 }

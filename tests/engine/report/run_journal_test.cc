@@ -77,6 +77,38 @@ TEST_F(RunJournalTest, AnEvaluationIsComparedWithAllBeforeIt) {
   EXPECT_EQ(Evaluate(*journal, 30, std::numeric_limits<double>::quiet_NaN())["best"], false);
 }
 
+TEST_F(RunJournalTest, TheMetricDecidesWhichEvaluationIsTheBest) {
+  const auto evaluate = [&](RunJournal& journal, int64_t step, const char* metric, double value) {
+    EvaluationMetrics metrics;
+    metrics.step = step;
+    metrics.loss = 10.0 - static_cast<double>(step) / 10;  // ever better
+    metrics.metric = metric;
+    metrics.quality = {{"bleu", value}, {"wer", value}};
+    EXPECT_EQ(journal.Evaluation(metrics), absl::OkStatus());
+    return metrics.best;
+  };
+  auto journal = Open(-1);
+  EXPECT_TRUE(evaluate(*journal, 0, "bleu", 20));
+  EXPECT_TRUE(evaluate(*journal, 10, "bleu", 30));
+  EXPECT_FALSE(evaluate(*journal, 20, "bleu", 25));
+  EXPECT_EQ(journal->best()->step, 10);
+  EXPECT_EQ(journal->best()->value, 30);
+  EXPECT_EQ(journal->best()->loss, 9);
+  journal->End("stopped", "SIGTERM");
+  journal = Open(20);
+  EXPECT_FALSE(evaluate(*journal, 30, "bleu", 29));
+  journal->End("stopped", "SIGTERM");
+  EXPECT_NE(Page().find("Best held-out bleu"), std::string::npos);
+  EXPECT_NE(Page().find(">wer</th>"), std::string::npos);
+  // Another metric begins anew, and of error rates the lower is the better.
+  journal = Open(30);
+  EXPECT_TRUE(evaluate(*journal, 40, "wer", 0.5));
+  EXPECT_FALSE(evaluate(*journal, 50, "wer", 0.6));
+  EXPECT_TRUE(evaluate(*journal, 60, "wer", 0.4));
+  EXPECT_FALSE(evaluate(*journal, 70, "wer", std::nan("")));
+  EXPECT_EQ(journal->best()->step, 60);
+}
+
 TEST_F(RunJournalTest, AReportIsMadeAboutOnceAMinute) {
   auto journal = Open(-1);
   Step(*journal, 1);

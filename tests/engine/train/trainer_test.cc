@@ -175,7 +175,7 @@ TEST_F(TrainerTest, EvaluationsComeOnceAStepAndKnowTheBestAlsoAfterAResume) {
   // Every third, and the last one.
   EXPECT_THAT(steps, testing::ElementsAre(0, 3, 6, 9, 11));
   EXPECT_EQ(whole.evaluation_loss, expected.back()["loss"].get<double>());
-  EXPECT_EQ(whole.best_evaluation_loss, best["loss"].get<double>());
+  EXPECT_EQ(whole.best_evaluation, best["loss"].get<double>());
   EXPECT_EQ(whole.best_evaluation_step, best["step"].get<int64_t>());
 
   // Stopped at a step with an evaluation, and at one without.

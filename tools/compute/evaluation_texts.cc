@@ -1,0 +1,126 @@
+#include "tools/compute/evaluation_texts.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/base/progress.h"
+#include "engine/data/text_decoder.h"
+#include "engine/torch/pair_dataset.h"
+#include "engine/torch/text_batch.h"
+#include "io/base/clock.h"
+#include "io/base/status.h"
+#include "tools/compute/continue_texts.h"
+
+namespace spillway {
+namespace {
+
+// Whose sources and texts are in memory at a time.
+constexpr int64_t kSamplesTogether = 1024;
+
+// Making that takes longer shows how far it is.
+constexpr double kSilentMakingSeconds = 5;
+
+// Each row is a beginning, which is computed whole for every token.
+class BeginningRows : public TextRows {
+ public:
+  BeginningRows(int64_t first_sample, int rows, NextTokens& next)
+      : first_sample_(first_sample), next_(next), rows_(rows) {}
+
+  absl::StatusOr<std::vector<torch::Tensor>> Append(const std::vector<RowTokens>& rows,
+                                                    bool more) override {
+    std::vector<TextBeginning> texts;
+    for (const RowTokens& one : rows) {
+      std::vector<int64_t>& tokens = rows_[one.row].tokens;
+      tokens.insert(tokens.end(), one.tokens.begin(), one.tokens.end());
+      texts.push_back(rows_[one.row]);
+    }
+    return next_.After(texts);
+  }
+  absl::Status Begin(int row, std::optional<size_t> prompt) override {
+    rows_[row] = {prompt ? first_sample_ + static_cast<int64_t>(*prompt) : 0, {}};
+    return absl::OkStatus();
+  }
+  absl::Status Fork(int from, int to) override {
+    rows_[to] = rows_[from];
+    return absl::OkStatus();
+  }
+
+ private:
+  const int64_t first_sample_;
+  NextTokens& next_;
+  std::vector<TextBeginning> rows_;
+};
+
+}  // namespace
+
+absl::StatusOr<Batch> EvaluationTexts::BatchOf(absl::Span<const TextBeginning> texts) {
+  std::vector<TextPair> pairs;
+  PairLengths longest;
+  for (const TextBeginning& text : texts) {
+    ASSIGN_OR_RETURN(TextPair pair, samples_.Get(text.sample));
+    // What the decoder reads of a target is the token that texts begin with and all but its last.
+    pair.target.assign(text.tokens.begin() + 1, text.tokens.end());
+    pair.target.push_back(0);
+    longest.source = std::max<int64_t>(longest.source, pair.source.size());
+    longest.target = std::max<int64_t>(longest.target, pair.target.size());
+    pairs.push_back(std::move(pair));
+  }
+  Batch batch = BatchOfPairs(pairs, model_,
+                             {PaddedLength(longest.source, samples_.longest_source()),
+                              PaddedLength(longest.target, sampling_.max_tokens)});
+  batch.labels = torch::Tensor();
+  return batch;
+}
+
+absl::StatusOr<std::vector<TextCounts>> EvaluationTexts::Make(int64_t begin, int64_t end,
+                                                              NextTokens& next) {
+  std::vector<TextCounts> counts;
+  for (int64_t first = begin; first < end; first += kSamplesTogether) {
+    RETURN_IF_ERROR(MakeSome(first, std::min(end, first + kSamplesTogether), next, counts));
+  }
+  return counts;
+}
+
+absl::Status EvaluationTexts::MakeSome(int64_t begin, int64_t end, NextTokens& next,
+                                       std::vector<TextCounts>& counts) {
+  std::vector<Prompt> prompts;
+  std::vector<std::string> targets;
+  for (int64_t sample = begin; sample < end; ++sample) {
+    ASSIGN_OR_RETURN(TextPair pair, samples_.Get(sample));
+    ASSIGN_OR_RETURN(targets.emplace_back(), TextOf(pair.target));
+    prompts.push_back(
+        {static_cast<uint64_t>(sample), {model_.start_token}, std::move(pair.source)});
+  }
+  const size_t before = counts.size();
+  counts.resize(before + prompts.size());
+  const double began = MonotonicSeconds();
+  std::optional<Progress> progress;
+  int64_t made_texts = 0;
+  ContinueHooks hooks;
+  hooks.on_end = [&](size_t prompt, const Continuation& made) {
+    counts[before + prompt] = CompareTexts(made.text, targets[prompt]);
+    ++made_texts;
+    if (!progress && MonotonicSeconds() - began > kSilentMakingSeconds) {
+      progress.emplace("making texts", end - begin, made_texts);
+    }
+    if (progress) progress->Update(made_texts);
+    return absl::OkStatus();
+  };
+  const int texts = static_cast<int>(std::max<int64_t>(1, next.at_once() / sampling_.beams));
+  BeginningRows rows(begin, texts * static_cast<int>(sampling_.beams), next);
+  return ContinueTexts({rows, tokenizer_, sampling_}, prompts, texts, hooks);
+}
+
+absl::StatusOr<std::string> EvaluationTexts::TextOf(const std::vector<int64_t>& target) const {
+  TextDecoder decoder(&tokenizer_);
+  std::string text;
+  for (const int64_t token : target) {
+    const std::vector<int64_t>& ends = sampling_.ends;
+    if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
+    ASSIGN_OR_RETURN(const std::string piece, decoder.Next(token));
+    text += piece;
+  }
+  return text + decoder.Finish();
+}
+
+}  // namespace spillway

@@ -1,0 +1,57 @@
+#include "tools/compute/text_sampling.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
+                                                      const std::string& files,
+                                                      const DecoderConfig& decoder) {
+  if (name == "none") return GenerationConfig();
+  const bool given = !name.empty();
+  auto document = ReadStrictJson(given ? name : files + "/generation_config.json");
+  if (!given && absl::IsNotFound(document.status())) {
+    GenerationConfig config;
+    config.forced_last = decoder.forced_last;
+    config.source_no_repeat_ngram = decoder.source_no_repeat_ngram;
+    return config;
+  }
+  RETURN_IF_ERROR(document.status());
+  return ParseGenerationConfig(*document);
+}
+
+absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
+                                             const DecoderConfig& model) {
+  ASSIGN_OR_RETURN(const GenerationConfig config,
+                   FindGenerationConfig(choice.generation_config, choice.files, model));
+  for (const std::string& warning : config.warnings) LogWarning(warning);
+  SamplingOptions sampling =
+      SamplingOf(choice.flags, config, model.encoder ? 0 : choice.temperature);
+  int64_t most = config.max_new_tokens.value_or(100);
+  // Of a decoder its max_length counts the token that it begins with.
+  if (model.encoder && !config.max_new_tokens && config.max_length) {
+    most = std::max<int64_t>(1, *config.max_length - 1);
+  }
+  sampling.max_tokens = choice.flags.tokens.value_or(most);
+  if (sampling.beams > 1 && sampling.temperature > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--num-beams ", sampling.beams,
+        " (or num_beams of generation_config.json) looks "
+        "for the likeliest text and draws none: give --temperature 0, or --num-beams 1"));
+  }
+  return sampling;
+}
+
+void FindEnds(const DecoderConfig& model, const Tokenizer& tokenizer, SamplingOptions& sampling) {
+  std::vector<int64_t>& ends = sampling.ends;
+  const std::optional<uint32_t> end = tokenizer.end_of_text();
+  if (ends.empty() && model.encoder && model.end_token >= 0) ends = {model.end_token};
+  if (ends.empty() && end) ends = {*end};
+}
+
+}  // namespace spillway
