@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +17,7 @@
 #include "engine/report/run_description.h"
 #include "engine/report/tensorboard_writer.h"
 #include "engine/run/run_state.h"
+#include "engine/train/evaluation_passes.h"
 #include "engine/train/first_state.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
@@ -26,9 +26,6 @@
 
 namespace spillway {
 namespace {
-
-// An evaluation that takes longer shows how far it is.
-constexpr double kSilentSeconds = 5;
 
 double ClipCoefficient(double clip, double norm) {
   return clip > 0 ? std::min(1.0, clip / (norm + 1e-6)) : 1.0;
@@ -381,28 +378,15 @@ absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
   StepMeter::Pause pause(*meter_);
   const double began = MonotonicSeconds();
   StepCompute& compute = *context_.compute;
-  const ShardGrid grid = GridOf(options_);
-  const int64_t samples = compute.evaluation_samples();
   ASSIGN_OR_RETURN(
       const int64_t at_once,
       totals_->Least(compute.evaluation_samples_at_once(plan().device_activation_bytes)));
-  // Every rank takes as many passes as the one with the most samples.
-  const int64_t most = EvaluationShareOf(samples, 0, grid.size).end;
-  const EvaluationShare share = EvaluationShareOf(samples, grid.rank, grid.size);
-  std::optional<Progress> progress;
-  for (int64_t taken = 0; taken < most; taken += at_once) {
-    const int64_t first = std::min(share.end, share.begin + taken);
-    RETURN_IF_ERROR(rescue_->NoteOutOfMemory(
-        compute.BeginEvaluate(first, std::min(at_once, share.end - first))));
-    setup_->memory()->Enqueue(Program::kEvaluate);
-    RETURN_IF_ERROR(RunOps(setup_->evaluate_ops()));
-    const int64_t done = std::min(samples, (taken + at_once) * grid.size);
-    if (!progress && done < samples && MonotonicSeconds() - began > kSilentSeconds) {
-      progress.emplace("evaluating", samples, taken * grid.size);
-    }
-    if (progress) progress->Update(done);
-  }
-  progress.reset();
+  EvaluationPasses passes(&compute, totals_.get(), rescue_.get(), GridOf(options_), at_once,
+                          [&]() -> absl::Status {
+                            setup_->memory()->Enqueue(Program::kEvaluate);
+                            return RunOps(setup_->evaluate_ops());
+                          });
+  RETURN_IF_ERROR(passes.ComputeLoss());
   EvaluationMetrics row;
   row.step = state_.step;
   RETURN_IF_ERROR(totals_->ShareLabels());
@@ -410,33 +394,13 @@ absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
   row.tokens = compute.label_count();
   row.loss = MeanLoss(loss_sum, row.tokens);
   row.metric = options_.metric;
-  if (compute.makes_texts()) RETURN_IF_ERROR(MakeTexts(share, at_once));
+  if (compute.makes_texts()) RETURN_IF_ERROR(passes.MakeTexts());
   ASSIGN_OR_RETURN(row.quality, totals_->Quality(row.loss));
   row.has_perplexity = compute.makes_texts() || row.quality.empty();
   row.seconds = MonotonicSeconds() - began;
   RETURN_IF_ERROR(journal_->Evaluation(row));
   pause.End();
   return row;
-}
-
-absl::Status Trainer::MakeTexts(const EvaluationShare& share, int64_t at_once) {
-  StepCompute& compute = *context_.compute;
-  const auto run = [&]() -> absl::Status {
-    setup_->memory()->Enqueue(Program::kEvaluate);
-    return RunOps(setup_->evaluate_ops());
-  };
-  RETURN_IF_ERROR(rescue_->NoteOutOfMemory(
-      compute.MakeTexts(share.begin, share.end, at_once, [&]() -> absl::Status {
-        RETURN_IF_ERROR(totals_->AnyMakesTexts(true).status());
-        return run();
-      })));
-  // Every rank takes as many passes as the one with the most: each has a share of the weights.
-  while (true) {
-    ASSIGN_OR_RETURN(const bool any, totals_->AnyMakesTexts(false));
-    if (!any) return absl::OkStatus();
-    RETURN_IF_ERROR(compute.BeginEvaluate(share.end, 0));
-    RETURN_IF_ERROR(run());
-  }
 }
 
 }  // namespace spillway

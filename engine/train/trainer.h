@@ -1,7 +1,7 @@
 // A run from its first step to its last: the loop of steps, evaluations and commits. Knows no
 // tensor; StepCompute does the model's arithmetic. Beside it stand RunSetup (plan, memory, swap
 // manager), StepMeter (what a step's time went to), RankTotals (what other ranks are asked),
-// CommitStarter, WriteAccount and TrainerRescue (memory that is refused).
+// EvaluationPasses, CommitStarter, WriteAccount and TrainerRescue (memory that is refused).
 //
 // Everything here happens on the compute thread.
 #pragma once
@@ -55,8 +55,6 @@ class Trainer {
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
   absl::StatusOr<EvaluationMetrics> Evaluate();
-  // Of this rank's share of the evaluation's samples.
-  absl::Status MakeTexts(const EvaluationShare& share, int64_t at_once);
   absl::StatusOr<bool> StopsNow();
   // Waits for what goes on beside the last step.
   absl::Status Finish();

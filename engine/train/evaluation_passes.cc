@@ -1,0 +1,53 @@
+#include "engine/train/evaluation_passes.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/base/progress.h"
+#include "io/base/clock.h"
+#include "io/base/status.h"
+
+namespace spillway {
+namespace {
+
+// An evaluation that takes longer shows how far it is.
+constexpr double kSilentSeconds = 5;
+
+}  // namespace
+
+absl::Status EvaluationPasses::ComputeLoss() {
+  const double began = MonotonicSeconds();
+  const int64_t samples = compute_.evaluation_samples();
+  const int64_t most = ShareOf(0).end;
+  const EvaluationShare share = ShareOf(grid_.rank);
+  std::optional<Progress> progress;
+  for (int64_t taken = 0; taken < most; taken += at_once_) {
+    const int64_t first = std::min(share.end, share.begin + taken);
+    RETURN_IF_ERROR(rescue_.NoteOutOfMemory(
+        compute_.BeginEvaluate(first, std::min(at_once_, share.end - first))));
+    RETURN_IF_ERROR(run_());
+    const int64_t done = std::min(samples, (taken + at_once_) * grid_.size);
+    if (!progress && done < samples && MonotonicSeconds() - began > kSilentSeconds) {
+      progress.emplace("evaluating", samples, taken * grid_.size);
+    }
+    if (progress) progress->Update(done);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EvaluationPasses::MakeTexts() {
+  const EvaluationShare share = ShareOf(grid_.rank);
+  RETURN_IF_ERROR(rescue_.NoteOutOfMemory(
+      compute_.MakeTexts(share.begin, share.end, at_once_, [&]() -> absl::Status {
+        RETURN_IF_ERROR(totals_.AnyMakesTexts(true).status());
+        return run_();
+      })));
+  while (true) {
+    ASSIGN_OR_RETURN(const bool any, totals_.AnyMakesTexts(false));
+    if (!any) return absl::OkStatus();
+    RETURN_IF_ERROR(compute_.BeginEvaluate(share.end, 0));
+    RETURN_IF_ERROR(run_());
+  }
+}
+
+}  // namespace spillway
