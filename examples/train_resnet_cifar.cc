@@ -132,8 +132,8 @@ class Classifier : public spillway::LossUnit {
     return torch::stack({Logits(context, parameters, x).argmax(1), labels}, 1).to(torch::kFloat32);
   }
 
-  std::vector<spillway::QualityMeasure> Quality(
-      absl::Span<const spillway::Judgement> judgements) const override {
+  std::vector<spillway::QualityMeasure> Quality(absl::Span<const spillway::Judgement> judgements,
+                                                double) const override {
     return spillway::SingleLabelQuality(judgements, kClasses);
   }
 

@@ -33,8 +33,8 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
           " are to be adapted: give --lora-targets ", kAllLinear, ", or names of layers"));
     }
   }
-  // PEFT has no name for masked language models, and its models of pairs take token ids: of one that
-  // hears none is said, whatever others have said.
+  // PEFT has no name for masked language models, and its models of pairs take token ids: of one
+  // that hears none is said, whatever others have said.
   const bool hears = shape.heard_positions > 0;
   const std::string task = shape.masked || hears       ? ""
                            : shape.labels_tokens       ? kTokenTask
@@ -43,9 +43,9 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
                                                        : kCausalTask;
   if (hears && lora.task_type == kPairTask) lora.task_type = "";
   if (!lora.task_type.empty() && lora.task_type != task) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the adapter's task_type is ", lora.task_type, ", and the model's task is ",
-                     task.empty() ? "none of PEFT's" : task));
+    return absl::InvalidArgumentError(absl::StrCat("the adapter's task_type is ", lora.task_type,
+                                                   ", and the model's task is ",
+                                                   task.empty() ? "none of PEFT's" : task));
   }
   lora.task_type = task;
   if (!shape.classifier.empty() && lora.modules_to_save.empty()) {

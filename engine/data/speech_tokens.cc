@@ -51,8 +51,8 @@ constexpr Language kOtherNames[] = {
 constexpr int64_t kEnglishVocabulary = 51864;
 
 // The one token that the text is; none: it is several, or none.
-absl::StatusOr<std::optional<int64_t>> TokenOf(const Tokenizer& tokenizer,
-                                               const std::string& text) {
+absl::StatusOr<std::optional<int64_t>> OneTokenOf(const Tokenizer& tokenizer,
+                                                  const std::string& text) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> tokens, tokenizer.Encode(text));
   return tokens.size() == 1 ? std::optional(tokens[0]) : std::nullopt;
 }
@@ -75,14 +75,15 @@ absl::StatusOr<SpeechTokens> SpeechTokens::Of(const Tokenizer& tokenizer) {
   SpeechTokens found;
   // Others have no tokens that are found as they are written.
   if (tokenizer.kind() == "bytes" || tokenizer.kind() == "chars") return found;
-  ASSIGN_OR_RETURN(found.transcribe_, TokenOf(tokenizer, "<|transcribe|>"));
-  ASSIGN_OR_RETURN(found.translate_, TokenOf(tokenizer, "<|translate|>"));
-  ASSIGN_OR_RETURN(found.no_timestamps_, TokenOf(tokenizer, "<|notimestamps|>"));
+  ASSIGN_OR_RETURN(found.transcribe_, OneTokenOf(tokenizer, "<|transcribe|>"));
+  ASSIGN_OR_RETURN(found.translate_, OneTokenOf(tokenizer, "<|translate|>"));
+  ASSIGN_OR_RETURN(found.no_timestamps_, OneTokenOf(tokenizer, "<|notimestamps|>"));
   // English models have tokens of all languages, and never use them: theirs is a token less.
   const bool english = tokenizer.vocabulary_size() == kEnglishVocabulary;
   for (const Language& language : kLanguages) {
     if (english) break;
-    ASSIGN_OR_RETURN(const auto token, TokenOf(tokenizer, absl::StrCat("<|", language.code, "|>")));
+    ASSIGN_OR_RETURN(const auto token,
+                     OneTokenOf(tokenizer, absl::StrCat("<|", language.code, "|>")));
     if (token) found.languages_.emplace_back(language.code, *token);
   }
   return found;

@@ -11,8 +11,9 @@ class UnitParameters {
   UnitParameters(const DecoderConfig& config, std::string prefix)
       : config_(config), prefix_(std::move(prefix)) {}
 
-  void Matrix(DecoderRole role, const std::string& name, std::vector<int64_t> shape) {
-    found_.push_back({role, false, prefix_ + name, std::move(shape)});
+  void Matrix(DecoderRole role, const std::string& name, std::vector<int64_t> shape,
+              bool frozen = false) {
+    found_.push_back({role, false, prefix_ + name, std::move(shape), frozen});
   }
   void Project(DecoderRole role, const std::string& name, int64_t in, int64_t out, bool bias) {
     if (name.empty()) return;
@@ -53,10 +54,9 @@ std::vector<DecoderParameter> SpeechEmbeddingParameters(const DecoderConfig& c) 
   UnitParameters unit(c, "");
   unit.Convolve(DecoderRole::kConvolution1, c.names.convolution_1, c.speech->bands, c.hidden);
   unit.Convolve(DecoderRole::kConvolution2, c.names.convolution_2, c.hidden, c.hidden);
-  unit.Matrix(DecoderRole::kPositions, c.names.positions, {c.positions, c.hidden});
-  std::vector<DecoderParameter> found = unit.Take();
-  found.back().frozen = c.fixed_positions;
-  return found;
+  unit.Matrix(DecoderRole::kPositions, c.names.positions, {c.positions, c.hidden},
+              c.fixed_positions);
+  return unit.Take();
 }
 
 std::vector<DecoderParameter> EmbeddingParameters(const DecoderConfig& c) {
@@ -152,12 +152,9 @@ void AddStack(const DecoderConfig& c, const std::string& prefix, bool in_encoder
     unit.Matrix(DecoderRole::kRelativeBias, c.names.relative_bias, {c.relative_buckets, c.heads});
     add(DecoderUnitKind::kRelativeBias, "bias", unit.Take());
   }
-  if (c.speech) {
-    add(DecoderUnitKind::kSpeechEmbedding, "embedding", SpeechEmbeddingParameters(c));
-  } else {
-    add(DecoderUnitKind::kEmbedding, "embedding", EmbeddingParameters(c));
-    units.back().borrows_tokens = !HasTokens(c);
-  }
+  add(c.speech ? DecoderUnitKind::kSpeechEmbedding : DecoderUnitKind::kEmbedding, "embedding",
+      c.speech ? SpeechEmbeddingParameters(c) : EmbeddingParameters(c));
+  units.back().borrows_tokens = !HasTokens(c);
   for (int64_t layer = 0; layer < c.layers; ++layer) {
     add(DecoderUnitKind::kLayer, absl::StrCat("h.", layer), LayerParameters(c, layer), layer);
   }

@@ -74,6 +74,7 @@ std::string EvaluationTable(const ReportInput& input) {
   std::vector<std::vector<std::optional<double>>> measures;
   for (const MeasureKind& kind : MeasureKinds()) {
     if (kind.name == absl::string_view("loss")) continue;
+    if (kind.name == absl::string_view("perplexity")) continue;  // has its own column
     if (evaluations.total(kind.name).count == 0) continue;
     numeric.push_back(head.size());
     head.emplace_back(kind.name);

@@ -88,6 +88,8 @@ const std::vector<SeriesField>& EvaluationFields() {
       {"loss", "/loss", Show::kSpread},
       {"perplexity", "/perplexity", Show::kSpread},
       {"accuracy", "/accuracy"},
+      {"precision", "/precision"},
+      {"recall", "/recall"},
       {"f1", "/f1"},
       {"matthews", "/matthews"},
       {"pearson", "/pearson"},

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/families/generation_config.h"
 #include "nlohmann/json.hpp"
 #include "tools/compute/continue_texts.h"
 
@@ -14,10 +13,6 @@ namespace spillway {
 
 // A window, and what was made of it.
 using WindowMade = std::pair<Prompt, Continuation>;
-
-// What the command and the model's generation_config.json say of how sounds are heard: fills in the
-// model's sampling, and whether languages are to be found. REQUIRES: model.config.decoder.hears().
-absl::Status ResolveSpeech(const TextTask& task, const GenerationConfig& config, TextModel& model);
 
 // A file's windows (engine/data/sound_windows.h), each a prompt. kInvalidArgument for what is no
 // sound.

@@ -21,7 +21,6 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "tools/compute/speech_prompts.h"
 #include "tools/compute/text_sampling.h"
 
 namespace spillway {
@@ -170,6 +169,43 @@ const char* PlaceOf(Tier tier) {
       return "files below --swap";
   }
   return "";
+}
+
+// What the command and the model's generation_config.json say of how sounds are heard.
+absl::Status ResolveSpeech(const TextTask& task, const GenerationConfig& config, TextModel& model) {
+  RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.decoder.encoder->speech));
+  ASSIGN_OR_RETURN(model.speech_tokens, SpeechTokens::Of(*model.tokenizer));
+  model.speech = task.speech;
+  SpeechTask& speech = model.speech;
+  if (speech.language.empty()) {
+    absl::string_view language = config.language;  // a code, or <|de|>
+    if (absl::ConsumePrefix(&language, "<|")) absl::ConsumeSuffix(&language, "|>");
+    speech.language = std::string(language);
+  }
+  const std::string job = task.speech_task.empty() ? config.task : task.speech_task;
+  speech.translates = job == "translate";
+  speech.timestamps |= config.timestamps.value_or(false);
+  SpeechTask some = speech;
+  if (some.language.empty() && model.speech_tokens.multilingual()) {
+    some.language = model.speech_tokens.languages().front().first;
+  }
+  ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, model.speech_tokens.Prefix(some));
+  if (speech.timestamps) {
+    model.sampling.first_timestamp = *model.speech_tokens.no_timestamps() + 1;
+    if (config.max_initial_timestamp) {
+      model.sampling.last_first_timestamp =
+          model.sampling.first_timestamp + *config.max_initial_timestamp;
+    }
+  }
+  // The start token and these have their positions, too.
+  const int64_t left = model.config.decoder.positions - 1 - static_cast<int64_t>(prefix.size());
+  if (left < 1) {
+    return absl::InvalidArgumentError("the model has no positions for a text");
+  }
+  model.new_tokens = std::min(model.new_tokens, left);
+  if (!task.sampling.tokens && !config.max_new_tokens) model.new_tokens = left;
+  model.sampling.max_tokens = model.new_tokens;
+  return absl::OkStatus();
 }
 
 }  // namespace

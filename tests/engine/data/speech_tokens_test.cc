@@ -6,7 +6,7 @@
 namespace spillway {
 namespace {
 
-using Tokens = std::vector<int64_t>;
+using Ids = std::vector<int64_t>;
 
 // 256 bytes, then these.
 std::unique_ptr<Tokenizer> SpeechTokenizer(const std::vector<std::string>& added) {
@@ -23,9 +23,9 @@ TEST(SpeechTokens, AMultilingualModelIsToldLanguageAndTask) {
                        "<|transcribe|>", "<|notimestamps|>", "<|0.00|>"});
   const SpeechTokens tokens = *SpeechTokens::Of(*tokenizer);
   EXPECT_TRUE(tokens.multilingual());
-  EXPECT_EQ(*tokens.Prefix({"de", false, false}), (Tokens{258, 260, 261}));
-  EXPECT_EQ(*tokens.Prefix({"German", true, false}), (Tokens{258, 259, 261}));
-  EXPECT_EQ(*tokens.Prefix({"english", false, true}), (Tokens{257, 260}));
+  EXPECT_EQ(*tokens.Prefix({"de", false, false}), (Ids{258, 260, 261}));
+  EXPECT_EQ(*tokens.Prefix({"German", true, false}), (Ids{258, 259, 261}));
+  EXPECT_EQ(*tokens.Prefix({"english", false, true}), (Ids{257, 260}));
   const auto message = [&](const SpeechTask& task) {
     const auto prefix = tokens.Prefix(task);
     EXPECT_TRUE(absl::IsInvalidArgument(prefix.status())) << prefix.status();
@@ -41,15 +41,15 @@ TEST(SpeechTokens, AnEnglishOneKnowsNoOther) {
   const auto tokenizer = SpeechTokenizer({"<|startoftranscript|>", "<|notimestamps|>"});
   const SpeechTokens tokens = *SpeechTokens::Of(*tokenizer);
   EXPECT_FALSE(tokens.multilingual());
-  EXPECT_EQ(*tokens.Prefix({}), Tokens{257});
-  EXPECT_EQ(*tokens.Prefix({"en", false, true}), Tokens{});
+  EXPECT_EQ(*tokens.Prefix({}), Ids{257});
+  EXPECT_EQ(*tokens.Prefix({"en", false, true}), Ids{});
   EXPECT_TRUE(absl::IsInvalidArgument(tokens.Prefix({"de", false, false}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(tokens.Prefix({"", true, false}).status()));
 }
 
 TEST(SpeechTokens, OneWithoutSuchTokensSaysNothing) {
   const SpeechTokens tokens = *SpeechTokens::Of(*NewByteTokenizer());
-  EXPECT_EQ(*tokens.Prefix({}), Tokens{});
+  EXPECT_EQ(*tokens.Prefix({}), Ids{});
   EXPECT_TRUE(absl::IsInvalidArgument(tokens.Prefix({"", false, true}).status()));
 }
 
