@@ -172,7 +172,7 @@ const char* PlaceOf(Tier tier) {
 }
 
 // What the command and the model's generation_config.json say of how sounds are heard.
-absl::Status ResolveSpeech(const TextTask& task, const GenerationConfig& config, TextModel& model) {
+absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config, TextModel& model) {
   RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.decoder.encoder->speech));
   ASSIGN_OR_RETURN(model.speech_tokens, SpeechTokens::Of(*model.tokenizer));
   model.speech = task.speech;
@@ -231,7 +231,7 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   if (decoder.hears()) {
     ASSIGN_OR_RETURN(const GenerationConfig config,
                      FindGenerationConfig(task.generation_config, opened->files, decoder));
-    RETURN_IF_ERROR(ResolveSpeech(task, config, *opened));
+    RETURN_IF_ERROR(ResolveSounds(task, config, *opened));
   }
   if (task.ignore_end) opened->sampling.ends.clear();
   return opened;
