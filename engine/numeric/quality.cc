@@ -125,7 +125,7 @@ class EntityFinder {
   Found found_;
 };
 
-double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
+double ShareOf(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 }  // namespace
 
@@ -152,8 +152,8 @@ std::vector<QualityMeasure> TokenQuality(absl::Span<const Judgement> judgements,
   for (const auto& entity : predicted.found()) {
     counts.right += static_cast<double>(labelled.found().count(entity));
   }
-  found.push_back({"precision", Ratio(counts.right, counts.predicted)});
-  found.push_back({"recall", Ratio(counts.right, counts.labelled)});
+  found.push_back({"precision", ShareOf(counts.right, counts.predicted)});
+  found.push_back({"recall", ShareOf(counts.right, counts.labelled)});
   found.push_back({"f1", counts.F1()});
   return found;
 }
