@@ -325,12 +325,9 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   RETURN_IF_ERROR(rescue_->NoteOutOfMemory(compute.BeginTrain(step, loss_scale)));
   RETURN_IF_ERROR(totals_->ShareLabels());
   if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
-  UpdateScalars scalars;
-  scalars.step = state_.applied_steps + 1;
-  scalars.learning_rate = row.learning_rate;
+  UpdateScalars scalars = {state_.applied_steps + 1, row.learning_rate};
   // Of nothing there is nothing to learn: momentum and decay wait, too.
-  const bool empty = compute.label_count() == 0;
-  scalars.skip = row.skipped = empty;
+  scalars.skip = row.skipped = compute.label_count() == 0;
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.
@@ -355,7 +352,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     wait.End();
     const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
     row.grad_norm = norm;
-    scalars.skip = empty || (half && !total.finite);
+    scalars.skip |= half && !total.finite;
     if (!total.finite && !half) {
       return absl::OutOfRangeError(absl::StrCat(
           "step ", step, ": a gradient is not finite (the norm is ", norm,
@@ -365,7 +362,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     row.skipped = scalars.skip;
     memory.AnnounceUpdate(scalars);
   }
-  if (half && !empty)
+  if (half && row.tokens > 0)
     RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
   if (!row.skipped) ++state_.applied_steps;
   state_.step = step;
