@@ -326,8 +326,9 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   RETURN_IF_ERROR(totals_->ShareLabels());
   if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
   UpdateScalars scalars = {state_.applied_steps + 1, row.learning_rate};
-  // Of nothing there is nothing to learn: momentum and decay wait, too.
-  scalars.skip = row.skipped = compute.label_count() == 0;
+  // Of nothing there is nothing to learn: momentum and decay wait, too. Updates that are not
+  // deferred are not skipped: the mover cannot leave out one whose commit is under way.
+  scalars.skip = row.skipped = deferred && compute.label_count() == 0;
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.

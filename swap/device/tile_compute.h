@@ -13,7 +13,7 @@ struct UpdateScalars {
   int64_t step = 0;  // from 1
   double learning_rate = 0;
   double gradient_scale = 1;  // clip coefficient / loss scale
-  bool skip = false;          // gradients are dropped, nothing changes
+  bool skip = false;          // fp16 overflow: gradients are dropped, nothing changes
 };
 
 // One tile in memory. Planes in the layout's order; each has

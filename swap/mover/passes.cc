@@ -98,7 +98,7 @@ void Passes::Start() {
       tiles_.Begin(pass);
     }
     if (pass.at_boundary && pass.next_tile == pass.num_tiles) {
-      tile_buffers_->CloseBoundary(pass.version, pass.num_tiles == 0);
+      tile_buffers_->CloseBoundary(pass.version);
     }
   }
   // Units without parameters of their own, and skipped updates, have no tiles to wait for.

@@ -76,7 +76,7 @@ int TileBuffers::FirstOf(int boundary) const {
 
 void TileBuffers::ReadAhead(const QueuedProgram& running) {
   const int unit = plan_.turn_unit;
-  if (unit < 0 || free_at_boundary_.empty() || begun_version_ == version_) return;
+  if (unit < 0 || free_at_boundary_.empty()) return;
   // Only while this step's program runs: then its update takes the buffers.
   if (running.kind != Program::kTrain || running.version + 1 != version_) return;
   if (buffers_->settled(unit) != running.version) return;
@@ -117,16 +117,9 @@ bool TileBuffers::AwaitReadAhead(int tile, void (*then)(void* context), void* co
   return true;
 }
 
-void TileBuffers::CloseBoundary(int64_t version, bool skipped) {
+void TileBuffers::CloseBoundary(int64_t version) {
   if (begun_version_ == version) return;
   begun_version_ = version_ = version;
-  const auto give_back = [](void* context) {
-    auto& ahead = *static_cast<AheadTile*>(context);
-    ahead.owner->Return(ahead.tile_buffer);
-  };
-  for (size_t tile = 0; skipped && tile < ahead_.size(); ++tile) {
-    AwaitReadAhead(static_cast<int>(tile), give_back, ahead_[tile].get());
-  }
   GiveBack();
 }
 

@@ -42,8 +42,8 @@ class TileBuffers {
   // Whether the tile was, or is being, read ahead. Then `then(context)` is called when it is there.
   bool AwaitReadAhead(int tile, void (*then)(void* context), void* context);
   // Every tile of the update that makes `version` has begun: the memory is given back as its tiles
-  // end. `skipped`: there are none, and nobody takes what was read ahead.
-  void CloseBoundary(int64_t version, bool skipped);
+  // end.
+  void CloseBoundary(int64_t version);
 
  private:
   struct AheadTile {

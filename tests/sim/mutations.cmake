@@ -110,9 +110,6 @@ spillway_sim_mutant(boundary_memory_given_back_with_tiles_in_it swap/mover/tile_
 spillway_sim_mutant(boundary_takes_the_tiles_of_another_step swap/mover/tile_buffers.cc
   [==[  if (all) ahead_.clear();]==]
   [==[]==])
-spillway_sim_mutant(boundary_of_a_skipped_update_kept swap/mover/tile_buffers.cc
-  [==[skipped && tile < ahead_.size()]==]
-  [==[tile < 0]==])
 spillway_sim_mutant(update_settled_before_written swap/mover/passes.cc
   [==[  const bool last = ++pass.tiles_computed == pass.num_tiles;]==]
   [==[  const bool last = ++pass.tiles_computed == pass.num_tiles;

@@ -260,7 +260,6 @@ absl::Status SimRun::TrainStep(Life& life, bool more) {
   if (!std::exchange(life.enqueued, false)) manager.Enqueue(Program::kTrain);
   UpdateScalars scalars;
   scalars.step = applied_ + 1;
-  scalars.skip = random_.OneIn(5);
   if (!deferred) {
     manager.AnnounceUpdate(scalars);
     if (more && !random_.OneIn(4)) {
@@ -270,13 +269,14 @@ absl::Status SimRun::TrainStep(Life& life, bool more) {
   }
   RETURN_IF_ERROR(RunOps(life, static_cast<int>(life.schedule.ops.size()), true));
   if (deferred) {
+    scalars.skip = random_.OneIn(5);
     world_.Trace("gradients", scalars.skip);
     ASSIGN_OR_RETURN(const GradientTotal total, manager.AwaitGradients());
     manager.AnnounceUpdate(scalars);
     const double squares = oracle_->Step(life.schedule, scalars.step, scalars.skip);
     if (total.sum_of_squares != squares) Fail("the gradients have another norm");
   } else {
-    oracle_->Step(life.schedule, scalars.step, scalars.skip);
+    oracle_->Step(life.schedule, scalars.step, false);
   }
   ++step_;
   ++tally_.steps;
