@@ -87,6 +87,8 @@ def configs():
               '"intermediate_size":32,"id2label":{"0":"O","1":"B-X"},"tie_word_embeddings":false}')
     write("config_json", "t5", '{"model_type":"t5","d_model":16,"num_layers":1,"num_decoder_layers":2,'
           '"feed_forward_proj":"gated-gelu","eos_token_id":[1,2],"relative_attention_num_buckets":4}')
+    write("config_json", "whisper", '{"model_type":"whisper","d_model":12,"encoder_layers":1,"decoder_layers":1,'
+          '"max_source_positions":9,"num_mel_bins":5,"apply_spec_augment":true,"mask_feature_prob":0.5}')
     write("config_json", "resnet", '{"model_type":"resnet","hidden_sizes":[8,16],"depths":[1,2],'
           '"layer_type":"bottleneck","id2label":{"0":"a","1":"b"},"downsample_in_bottleneck":true}')
     write("config_json", "bart", '{"model_type":"bart","d_model":18,"decoder_attention_heads":5,'
