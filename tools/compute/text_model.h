@@ -24,7 +24,7 @@ struct Prompt {
   uint64_t number = 0;  // samples are keyed by it
   std::vector<int64_t> tokens;
   std::vector<int64_t> source;  // of a model with an encoder, what that reads...
-  SoundWindow sound;            // ... or hears
+  SoundWindow sound = {};       // ... or hears
 };
 
 struct TextModel {
