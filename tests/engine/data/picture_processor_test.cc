@@ -11,8 +11,10 @@ namespace {
 
 using testing::HasSubstr;
 
-nlohmann::json PictureGolden() {
-  return nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/pictures.json"));
+const nlohmann::json& PictureGolden() {
+  static const auto& golden = *new nlohmann::json(
+      nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/pictures.json")));
+  return golden;
 }
 
 Picture GoldenPicture(const std::string& name) {
