@@ -51,8 +51,8 @@ nlohmann::json ToJson(const PictureProcessing& processing, int64_t channels);
 // Resized and cropped.
 Picture Fit(const PictureProcessing& processing, Picture picture);
 
-// As Pillow's resize does it, bit for bit: over as many points as the scale asks for, across and
-// then down, each rounded to 8 bits.
+// As Pillow's passes do it, bit for bit (13 and later may take the second first): over as many
+// points as the scale asks for, across and then down, each rounded to 8 bits.
 Picture Resize(const Picture& picture, PictureSize to, ResizeFilter filter);
 
 // [channels][height][width] numbers. REQUIRES: as many channels as processing has means, or it has
