@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "engine/torch/speech_dataset.h"
 #include "io/base/status.h"
 

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
