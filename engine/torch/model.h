@@ -341,6 +341,7 @@ class Dataset {
   virtual absl::StatusOr<Batch> Draw(absl::Span<const int64_t> samples, int64_t first_draw) {
     return Get(samples);
   }
+
   // These are asked for next, in this order: it may begin to read them, on a thread of its own.
   virtual void Prepare(absl::Span<const int64_t> samples) {}
 
