@@ -26,7 +26,8 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
   const Tokenizer& tokenizer = *options.tokenizer;
   ASSIGN_OR_RETURN(const SpeechTokens tokens, SpeechTokens::Of(tokenizer));
   ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, tokens.Prefix(options.task));
-  const int64_t around = static_cast<int64_t>(prefix.size()) + (options.end_token >= 0 ? 1 : 0);
+  samples->prefix_tokens_ = static_cast<int64_t>(prefix.size());
+  const int64_t around = samples->prefix_tokens_ + (options.end_token >= 0 ? 1 : 0);
   if (options.max_target_length <= around) {
     return absl::InvalidArgumentError(
         absl::StrCat("--max-target-length ", options.max_target_length,

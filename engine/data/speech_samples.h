@@ -53,6 +53,7 @@ class SpeechSamples {
   absl::StatusOr<SpeechSample> Get(int64_t sample) const;
 
   int64_t longest_target() const { return longest_target_; }  // tokens
+  int64_t prefix_tokens() const { return prefix_tokens_; }    // of every target, before the text
   double longest_seconds() const { return longest_seconds_; }
   // Changes with any text, and with the name or length of any sound's file.
   std::string fingerprint() const;
@@ -62,7 +63,7 @@ class SpeechSamples {
 
   // Of each sample how many characters its path has, those, its file's bytes, and its target.
   ScratchRows rows_;
-  int64_t longest_target_ = 0;
+  int64_t longest_target_ = 0, prefix_tokens_ = 0;
   double longest_seconds_ = 0;
 };
 

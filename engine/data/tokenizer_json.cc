@@ -31,7 +31,6 @@ constexpr uint32_t kMostWordPieceCharacters = 10'000;
 
 // One token of a vocabulary.
 absl::Status Insert(const JsonPart& part, const std::string& token, size_t id, Vocabulary* out) {
-  if (token.empty()) return part.Broken("the empty string is a token");
   if (id >= out->tokens.size()) out->tokens.resize(id + 1);
   if (!out->tokens[id].empty()) return part.Broken(absl::StrCat("two tokens have the id ", id));
   out->tokens[id] = token;
@@ -156,7 +155,9 @@ absl::Status ReadUnigram(const JsonPart& model, Vocabulary* vocabulary, Tokenize
     if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
       return part.Broken(absl::StrCat("entry ", scores.size(), " is not a token with its score"));
     }
-    RETURN_IF_ERROR(Insert(part, entry[0].get<std::string>(), scores.size(), vocabulary));
+    const std::string token = entry[0].get<std::string>();
+    if (token.empty()) return part.Broken("the empty string is a token");
+    RETURN_IF_ERROR(Insert(part, token, scores.size(), vocabulary));
     scores.push_back(AsSerdeReads(entry[1].get<double>()));
   }
   uint32_t unk = kNoToken;

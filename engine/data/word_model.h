@@ -19,8 +19,9 @@ struct Vocabulary {
   std::vector<std::string> tokens;
   absl::flat_hash_map<std::string, uint32_t> ids;
 
+  // The empty string, which Whisper's vocabulary has, has a place there and is no part of a text.
   uint32_t Find(absl::string_view token) const {
-    const auto found = ids.find(token);
+    const auto found = token.empty() ? ids.end() : ids.find(token);
     return found == ids.end() ? kNoToken : found->second;
   }
 };

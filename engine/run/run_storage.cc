@@ -84,6 +84,7 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   }
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(found.output_store));
   RETURN_IF_ERROR(storage->CheckMayBegin());
+  RETURN_IF_ERROR(CheckSwapParents(SwapParents(options, files)));
   return storage;
 }
 
@@ -200,7 +201,6 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
                                                                  RunState& state,
                                                                  const InPlaceUnits& in_place) {
   const std::vector<std::string> parents = SwapParents(options_, files_);
-  RETURN_IF_ERROR(CheckSwapParents(parents));
   WarnOfSwapParents(parents);
   for (const std::string& parent : parents) WarnOfDeadRuns(parent);
   const std::optional<RunState>& committed = found_.state;

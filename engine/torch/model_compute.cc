@@ -519,10 +519,9 @@ absl::Status ModelCompute::LoadBeginnings(absl::Span<const TextBeginning> texts)
   return absl::OkStatus();
 }
 
-class ModelCompute::EvaluationPasses : public NextTokens {
+class ModelCompute::BeginningPasses : public NextTokens {
  public:
-  EvaluationPasses(ModelCompute& compute, int64_t at_once,
-                   const std::function<absl::Status()>& pass)
+  BeginningPasses(ModelCompute& compute, int64_t at_once, const std::function<absl::Status()>& pass)
       : compute_(compute), at_once_(at_once), pass_(pass) {}
 
   int64_t at_once() const override { return at_once_; }
@@ -552,7 +551,7 @@ class ModelCompute::EvaluationPasses : public NextTokens {
 
 absl::Status ModelCompute::MakeTexts(int64_t begin, int64_t end, int64_t at_once,
                                      const std::function<absl::Status()>& pass) {
-  EvaluationPasses passes(*this, TextsAtOnce(at_once), pass);
+  BeginningPasses passes(*this, TextsAtOnce(at_once), pass);
   ASSIGN_OR_RETURN(text_counts_, texts_->Make(begin, end, passes));
   return absl::OkStatus();
 }

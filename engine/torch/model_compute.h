@@ -63,7 +63,7 @@ class ModelCompute : public StepCompute {
 
  private:
   friend class DryRunner;
-  class EvaluationPasses;
+  class BeginningPasses;
 
   // An input among those of all micro-batches in the swap engine's memory.
   struct MovedInput {

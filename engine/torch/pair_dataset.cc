@@ -61,16 +61,21 @@ PairLengths PairDataset::LengthsFor(const PairLengths& longest) const {
   return {PaddedLength(longest.source, most.source), PaddedLength(longest.target, most.target)};
 }
 
-absl::StatusOr<Batch> PairDataset::Get(absl::Span<const int64_t> samples) {
+absl::StatusOr<Batch> PairDataset::GetWith(absl::Span<const int64_t> samples,
+                                           absl::Span<const std::vector<int64_t>> targets,
+                                           int64_t length) {
   std::vector<TextPair> pairs;
   PairLengths longest;
-  for (const int64_t number : samples) {
-    ASSIGN_OR_RETURN(TextPair pair, samples_->Get(number));
+  for (size_t i = 0; i < samples.size(); ++i) {
+    ASSIGN_OR_RETURN(TextPair pair, samples_->Get(samples[i]));
+    pair.target = targets[i];
     longest.source = std::max<int64_t>(longest.source, pair.source.size());
     longest.target = std::max<int64_t>(longest.target, pair.target.size());
     pairs.push_back(std::move(pair));
   }
-  return BatchOfPairs(pairs, *config_, LengthsFor(longest));
+  PairLengths lengths = LengthsFor(longest);
+  if (length > 0) lengths.target = length;
+  return BatchOfPairs(pairs, *config_, lengths);
 }
 
 absl::StatusOr<std::optional<Batch>> PairDataset::Largest(int64_t count) {

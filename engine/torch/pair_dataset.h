@@ -7,7 +7,7 @@
 
 #include "engine/data/paired_samples.h"
 #include "engine/families/decoder_config.h"
-#include "engine/torch/model.h"
+#include "engine/torch/target_dataset.h"
 
 namespace spillway {
 
@@ -37,7 +37,7 @@ struct PairDatasetOptions {
   int64_t made = 0;                // tokens of the longest text that evaluations make
 };
 
-class PairDataset : public Dataset {
+class PairDataset : public TargetDataset {
  public:
   // Both outlive it.
   PairDataset(const PairedSamples* samples, const DecoderConfig* config,
@@ -45,7 +45,10 @@ class PairDataset : public Dataset {
       : samples_(samples), config_(config), options_(options) {}
 
   int64_t size() const override { return samples_->size(); }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override;
+  absl::StatusOr<TextPair> Pair(int64_t sample) override { return samples_->Get(sample); }
+  absl::StatusOr<Batch> GetWith(absl::Span<const int64_t> samples,
+                                absl::Span<const std::vector<int64_t>> targets,
+                                int64_t length) override;
   std::string fingerprint() const override { return samples_->fingerprint(); }
   absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override;
 

@@ -49,28 +49,33 @@ int64_t SpeechDataset::LengthFor(int64_t longest) const {
                                     : PaddedLength(longest, options_.max_target_length);
 }
 
-absl::StatusOr<Batch> SpeechDataset::Get(absl::Span<const int64_t> samples) {
+absl::StatusOr<TextPair> SpeechDataset::Pair(int64_t sample) {
+  ASSIGN_OR_RETURN(SpeechSample one, samples_->Get(sample));
+  return TextPair{{}, std::move(one.target)};
+}
+
+absl::StatusOr<Batch> SpeechDataset::GetWith(absl::Span<const int64_t> samples,
+                                             absl::Span<const std::vector<int64_t>> targets,
+                                             int64_t length) {
   Batch batch;
   batch.inputs = torch::empty(
       {static_cast<int64_t>(samples.size()), reader_.bands(), reader_.frames()}, torch::kFloat32);
-  std::vector<std::vector<int64_t>> texts;
+  std::vector<absl::Span<const int64_t>> texts;
   int64_t longest = 0;
   for (size_t i = 0; i < samples.size(); ++i) {
-    ASSIGN_OR_RETURN(SpeechSample sample, samples_->Get(samples[i]));
-    texts.push_back(std::move(sample.target));
-    longest = std::max<int64_t>(longest, texts.back().size());
+    texts.push_back(targets[i]);
+    longest = std::max<int64_t>(longest, targets[i].size());
     ASSIGN_OR_RETURN(const std::vector<float> frames, reader_.Get(samples[i]));
     std::copy(frames.begin(), frames.end(),
               batch.inputs[static_cast<int64_t>(i)].data_ptr<float>());
   }
-  const std::vector<absl::Span<const int64_t>> targets(texts.begin(), texts.end());
-  AddTargets(targets, *config_, LengthFor(longest), batch);
+  AddTargets(texts, *config_, length > 0 ? length : LengthFor(longest), batch);
   return batch;
 }
 
 absl::StatusOr<std::optional<Batch>> SpeechDataset::Largest(int64_t count) {
-  return LargestSpeechBatch(*config_, count,
-                            LengthFor(std::max(samples_->longest_target(), options_.evaluated)));
+  const int64_t length = LengthFor(std::max(samples_->longest_target(), options_.evaluated));
+  return LargestSpeechBatch(*config_, count, std::max(length, options_.made));
 }
 
 }  // namespace spillway

@@ -8,7 +8,7 @@
 #include "engine/data/speech_reader.h"
 #include "engine/data/speech_samples.h"
 #include "engine/families/decoder_config.h"
-#include "engine/torch/model.h"
+#include "engine/torch/target_dataset.h"
 
 namespace spillway {
 
@@ -26,11 +26,12 @@ struct SpeechDatasetOptions {
   int64_t max_target_length = 0;   // tokens of a text
   bool pad_to_max_length = false;  // to these, and not only to the longest of a micro-batch
   int64_t evaluated = 0;           // the longest that are evaluated beside it
+  int64_t made = 0;                // tokens of the longest text that evaluations make
 };
 
 // A sound is silent behind its end, so that all have as many frames as the model hears; they are
 // made on a thread of its own.
-class SpeechDataset : public Dataset {
+class SpeechDataset : public TargetDataset {
  public:
   // Both outlive it.
   SpeechDataset(const SpeechSamples* samples, const DecoderConfig* config,
@@ -38,7 +39,11 @@ class SpeechDataset : public Dataset {
 
   int64_t size() const override { return samples_->size(); }
   void Prepare(absl::Span<const int64_t> samples) override { reader_.Prepare(samples); }
-  absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override;
+  absl::StatusOr<TextPair> Pair(int64_t sample) override;
+  int64_t given_tokens() const override { return samples_->prefix_tokens(); }
+  absl::StatusOr<Batch> GetWith(absl::Span<const int64_t> samples,
+                                absl::Span<const std::vector<int64_t>> targets,
+                                int64_t length) override;
   std::string fingerprint() const override { return samples_->fingerprint(); }
   absl::StatusOr<std::optional<Batch>> Largest(int64_t count) override;
 

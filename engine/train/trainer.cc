@@ -213,11 +213,11 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
   }
+  const double speed = static_cast<double>(row.tokens) / std::max(1e-9, row.seconds);
   progress.Update(
-      step,
-      absl::StrFormat("%s%s  %.0f tokens/s",
-                      row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
-                      row.skipped ? " (skipped)" : "", row.tokens / std::max(1e-9, row.seconds)));
+      step, absl::StrFormat("%s%s  %.*f tokens/s",
+                            row.tokens > 0 ? absl::StrFormat("loss %.4f", row.loss) : "no labels",
+                            row.skipped ? " (skipped)" : "", speed < 10 ? 1 : 0, speed));
   return stop;
 }
 

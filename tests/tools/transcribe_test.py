@@ -7,6 +7,7 @@ import json
 import math
 import os
 import random
+import re
 import wave
 
 from cli_testing import CliTest, main, read_json, read_rows, run
@@ -29,6 +30,24 @@ def sound_of(text, seconds=0.25):
             fade = min(1, t / 200, (RATE * seconds - t) / 200)
             samples.append(int(9000 * fade * math.sin(2 * math.pi * HERTZ[letter] * t / RATE)))
     return samples
+
+
+def tokenizer_of_languages():
+    """Bytes, the empty string and Whisper's words for what is to be done, as its files have them."""
+    bytes_, next_free = {}, 0x100
+    for byte in range(256):
+        if 0x21 <= byte <= 0x7e or (byte >= 0xa1 and byte != 0xad):
+            bytes_[chr(byte)] = byte
+        else:
+            bytes_[chr(next_free)] = byte
+            next_free += 1
+    special = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>",
+               "<|transcribe|>", "<|notimestamps|>"]
+    return {"version": "1.0", "normalizer": None, "decoder": {"type": "ByteLevel"},
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+            "added_tokens": [{"id": 257 + i, "content": content, "special": True,
+                              "normalized": False} for i, content in enumerate(special)],
+            "model": {"type": "BPE", "merges": [], "vocab": bytes_ | {"": 256}}}
 
 
 class TranscribeTest(CliTest):
@@ -94,6 +113,39 @@ class TranscribeTest(CliTest):
                    self.write_sound("long.wav", long))
         self.assert_run(said, 0, "of 2 windows")
         self.assertTrue(said.stdout.startswith("abcda"), said.stdout)
+
+    def test_evaluations_write_down_what_they_hear(self):
+        self.write("model-in/tokenizer.json", tokenizer_of_languages())
+        self.write("model-in/config.json", WHISPER | {
+            "vocab_size": 264, "eos_token_id": 257, "decoder_start_token_id": 258})
+        held_out = self.write("held.jsonl", self.jsonl(self.said[:12]))
+        made = {"tokenizer": "model", "language": "en", "steps": 90, "micro_batch": 12,
+                "lr": "5e-3", "eval_data": held_out, "predict_with_generate": True,
+                "metric": "cer", "commit_every": 90}
+        self.assert_run(self.transcribe(**made), 0, "the longest text 8 tokens")
+        rows = read_rows(os.path.join(self.output, "eval.jsonl"))
+        # Three tokens say what is to be made, and are not measured.
+        self.assertLess(rows[-1]["cer"], rows[0]["cer"] * 0.8, rows)
+        self.assertLess(rows[-1]["cer"], 0.6, rows)
+        for flags in (["--language", "english"], []):  # the model finds out, too
+            asked = run("predict", "--model", self.output, "--data", held_out, "--out",
+                        self.answers, *flags)
+            self.assert_run(asked, 0, "12 answers")
+            cer = float(re.search(r" cer ([\d.]+)", asked.stderr).group(1))
+            self.assertAlmostEqual(cer, rows[-1]["cer"], places=4, msg=rows)
+            self.assertEqual({row.get("language") for row in read_rows(self.answers)},
+                             {None} if flags else {"en"})
+            os.remove(self.answers)
+        self.begin_afresh()
+        searches = {"num_beams": 2, "offload": "nvme", "steps": 2, "micro_batch": 3}
+        self.assert_run(self.transcribe(**{**made, **searches}), 0)
+        searched = read_rows(os.path.join(self.output, "eval.jsonl"))
+        asked = run("predict", "--model", self.output, "--data", held_out, "--out", self.answers,
+                    "--language", "en", "--num-beams", 2)
+        self.assert_run(asked, 0, "cer %.4f" % searched[-1]["cer"])
+        self.assert_run(self.transcribe(**{**made, "generation_max_length": 4}), 2,
+                        "no room for a text behind the 4 tokens")
+        self.assert_run(self.transcribe(**{**made, "language": None}), 2, "--language")
 
     def test_where_state_lies_changes_nothing(self):
         self.write("model-in/config.json", WHISPER | {

@@ -311,10 +311,10 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
                      length_of("--max-source-length", config.pairs.max_source_length, 1024));
     ASSIGN_OR_RETURN(lengths.target,
                      length_of("--max-target-length", config.pairs.max_target_length, 128));
-    lengths.target = std::max(lengths.target, config.evaluation_texts.max_length - 1);
   } else {
     ASSIGN_OR_RETURN(lengths.source, length_of("--seq-len", config.seq_len, 1024));
   }
+  lengths.target = std::max(lengths.target, config.evaluation_texts.max_length - 1);
   input.step = {config.train.micro_batch, config.train.accumulate, lengths.source};
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const int i = static_cast<int>(dtype);

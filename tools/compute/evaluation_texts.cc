@@ -5,7 +5,6 @@
 
 #include "engine/base/progress.h"
 #include "engine/data/text_decoder.h"
-#include "engine/torch/pair_dataset.h"
 #include "engine/torch/text_batch.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
@@ -54,20 +53,17 @@ class BeginningRows : public TextRows {
 }  // namespace
 
 absl::StatusOr<Batch> EvaluationTexts::BatchOf(absl::Span<const TextBeginning> texts) {
-  std::vector<TextPair> pairs;
-  PairLengths longest;
+  std::vector<int64_t> samples;
+  std::vector<std::vector<int64_t>> targets;
+  int64_t longest = 0;
   for (const TextBeginning& text : texts) {
-    ASSIGN_OR_RETURN(TextPair pair, samples_.Get(text.sample));
+    samples.push_back(text.sample);
     // What the decoder reads of a target is the token that texts begin with and all but its last.
-    pair.target.assign(text.tokens.begin() + 1, text.tokens.end());
-    pair.target.push_back(0);
-    longest.source = std::max<int64_t>(longest.source, pair.source.size());
-    longest.target = std::max<int64_t>(longest.target, pair.target.size());
-    pairs.push_back(std::move(pair));
+    targets.emplace_back(text.tokens.begin() + 1, text.tokens.end()).push_back(0);
+    longest = std::max<int64_t>(longest, targets.back().size());
   }
-  Batch batch = BatchOfPairs(pairs, model_,
-                             {PaddedLength(longest.source, samples_.longest_source()),
-                              PaddedLength(longest.target, sampling_.max_tokens)});
+  const int64_t most = samples_.given_tokens() + sampling_.max_tokens;
+  ASSIGN_OR_RETURN(Batch batch, samples_.GetWith(samples, targets, PaddedLength(longest, most)));
   batch.labels = torch::Tensor();
   return batch;
 }
@@ -86,10 +82,14 @@ absl::Status EvaluationTexts::MakeSome(int64_t begin, int64_t end, NextTokens& n
   std::vector<Prompt> prompts;
   std::vector<std::string> targets;
   for (int64_t sample = begin; sample < end; ++sample) {
-    ASSIGN_OR_RETURN(TextPair pair, samples_.Get(sample));
+    ASSIGN_OR_RETURN(TextPair pair, samples_.Pair(sample));
     ASSIGN_OR_RETURN(targets.emplace_back(), TextOf(pair.target));
-    prompts.push_back(
-        {static_cast<uint64_t>(sample), {model_.start_token}, std::move(pair.source)});
+    Prompt& prompt = prompts.emplace_back();
+    prompt.number = static_cast<uint64_t>(sample);
+    prompt.tokens = {model_.start_token};
+    const auto text = pair.target.begin() + samples_.given_tokens();
+    prompt.tokens.insert(prompt.tokens.end(), pair.target.begin(), text);
+    prompt.source = std::move(pair.source);
   }
   const size_t before = counts.size();
   counts.resize(before + prompts.size());
@@ -111,10 +111,10 @@ absl::Status EvaluationTexts::MakeSome(int64_t begin, int64_t end, NextTokens& n
   return ContinueTexts({rows, tokenizer_, sampling_}, prompts, texts, hooks);
 }
 
-absl::StatusOr<std::string> EvaluationTexts::TextOf(const std::vector<int64_t>& target) const {
+absl::StatusOr<std::string> EvaluationTexts::TextOf(absl::Span<const int64_t> target) const {
   TextDecoder decoder(&tokenizer_);
   std::string text;
-  for (const int64_t token : target) {
+  for (const int64_t token : target.subspan(samples_.given_tokens())) {
     const std::vector<int64_t>& ends = sampling_.ends;
     if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
     ASSIGN_OR_RETURN(const std::string piece, decoder.Next(token));

@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/data/paired_samples.h"
 #include "engine/data/tokenizer.h"
 #include "engine/families/decoder_config.h"
 #include "engine/options/sampling_options.h"
+#include "engine/torch/target_dataset.h"
 #include "engine/torch/text_maker.h"
 
 namespace spillway {
@@ -19,9 +20,12 @@ class EvaluationTexts : public TextMaker {
  public:
   // All pointers outlive it. Texts are written as `sampling` says, and those of samples are what
   // they are compared with: as the tokenizer has them, without what they lost of their end.
-  EvaluationTexts(const PairedSamples* samples, const DecoderConfig* model,
-                  const Tokenizer* tokenizer, SamplingOptions sampling)
-      : samples_(*samples), model_(*model), tokenizer_(*tokenizer), sampling_(sampling) {}
+  EvaluationTexts(TargetDataset* samples, const DecoderConfig* model, const Tokenizer* tokenizer,
+                  SamplingOptions sampling)
+      : samples_(*samples),
+        model_(*model),
+        tokenizer_(*tokenizer),
+        sampling_(std::move(sampling)) {}
 
   absl::StatusOr<Batch> BatchOf(absl::Span<const TextBeginning> texts) override;
   int64_t together() const override { return sampling_.beams; }
@@ -33,9 +37,10 @@ class EvaluationTexts : public TextMaker {
   // Of a few samples, appended.
   absl::Status MakeSome(int64_t begin, int64_t end, NextTokens& next,
                         std::vector<TextCounts>& counts);
-  absl::StatusOr<std::string> TextOf(const std::vector<int64_t>& target) const;
+  // Without what is given of it.
+  absl::StatusOr<std::string> TextOf(absl::Span<const int64_t> target) const;
 
-  const PairedSamples& samples_;
+  TargetDataset& samples_;
   const DecoderConfig& model_;
   const Tokenizer& tokenizer_;
   const SamplingOptions sampling_;

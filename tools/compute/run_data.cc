@@ -51,6 +51,12 @@ absl::Status ResolveLength(const char* flag, int64_t positions, int64_t usual, i
       absl::StrCat(flag, " ", *length, " is more than the ", positions, " positions of the model"));
 }
 
+// REQUIRES: the longest target is known.
+absl::Status ResolveEvaluationTexts(const DecoderConfig& model, RunConfig& config) {
+  return ResolveLength("--generation-max-length", model.longest_sequence(),
+                       config.pairs.max_target_length + 1, &config.evaluation_texts.max_length);
+}
+
 absl::Status ResolveSpeech(RunConfig& config, DecoderConfig& model) {
   PairChoice& pairs = config.pairs;
   const bool given = config.seq_len > 0 || pairs.max_source_length > 0 ||
@@ -66,7 +72,7 @@ absl::Status ResolveSpeech(RunConfig& config, DecoderConfig& model) {
                                 &pairs.max_target_length));
   config.seq_len = pairs.max_target_length;
   model.label_smoothing = config.train.label_smoothing;
-  return absl::OkStatus();
+  return ResolveEvaluationTexts(model, config);
 }
 
 }  // namespace
@@ -107,10 +113,7 @@ absl::Status ResolveTask(RunConfig& config, DecoderConfig& model) {
     RETURN_IF_ERROR(ResolveLength("--max-target-length", positions, kUsualTargetLength,
                                   &config.pairs.max_target_length));
     config.seq_len = config.pairs.max_source_length;
-    EvaluationTextsChoice& texts = config.evaluation_texts;
-    if (texts.max_length == 0) texts.max_length = config.pairs.max_target_length + 1;
-    RETURN_IF_ERROR(ResolveLength("--generation-max-length", positions + 1, 0, &texts.max_length));
-    texts.sampling.tokens = texts.max_length - 1;
+    RETURN_IF_ERROR(ResolveEvaluationTexts(model, config));
   }
   model.label_smoothing = config.train.label_smoothing;
   if (!model.classifier && model.encoder == nullptr && !model.masked) return absl::OkStatus();
@@ -280,24 +283,30 @@ absl::Status RunData::LayMasked(Laid& laid) const {
 void RunData::OpenDataset(const Laid* beside, Laid& laid) const {
   const int64_t seq_len = config_.seq_len;
   const bool to_max = config_.pad_to_max_length;
+  const EvaluationTextsChoice& texts = config_.evaluation_texts;
+  const int64_t made = beside && texts.made ? texts.max_length - 1 : 0;
   if (laid.labelled) {
     const int64_t evaluated = beside ? beside->labelled->longest() : 0;
     laid.dataset = std::make_unique<LabelledDataset>(
         laid.labelled.get(), &model_, LabelledDatasetOptions{seq_len, to_max, evaluated});
   } else if (laid.pairs) {
     PairDatasetOptions options;
+    options.made = made;
     options.most = {config_.pairs.max_source_length, config_.pairs.max_target_length};
     options.pad_to_max_length = to_max;
     if (beside) {
       options.evaluated = {beside->pairs->longest_source(), beside->pairs->longest_target()};
-      if (config_.evaluation_texts.made) options.made = *config_.evaluation_texts.sampling.tokens;
     }
-    laid.dataset = std::make_unique<PairDataset>(laid.pairs.get(), &model_, options);
+    auto dataset = std::make_unique<PairDataset>(laid.pairs.get(), &model_, options);
+    laid.targets = dataset.get();
+    laid.dataset = std::move(dataset);
   } else if (laid.speech) {
     const int64_t evaluated = beside ? beside->speech->longest_target() : 0;
-    laid.dataset = std::make_unique<SpeechDataset>(
+    auto dataset = std::make_unique<SpeechDataset>(
         laid.speech.get(), &model_,
-        SpeechDatasetOptions{config_.pairs.max_target_length, to_max, evaluated});
+        SpeechDatasetOptions{config_.pairs.max_target_length, to_max, evaluated, made});
+    laid.targets = dataset.get();
+    laid.dataset = std::move(dataset);
   } else if (laid.masked) {
     MaskedDatasetOptions options;
     options.seq_len = seq_len;

@@ -18,6 +18,7 @@
 #include "engine/data/tokenizer.h"
 #include "engine/families/decoder_config.h"
 #include "engine/torch/model.h"
+#include "engine/torch/target_dataset.h"
 #include "tools/compute/task_data.h"
 
 namespace spillway {
@@ -37,8 +38,8 @@ class RunData : public TaskData {
   Dataset* train() const override { return train_.dataset.get(); }
   Dataset* evaluation() const override { return evaluation_.dataset.get(); }
   std::vector<std::pair<std::string, std::string>> Identity() const override;
-  // Of those that are evaluated; null: they are no pairs.
-  const PairedSamples* evaluated_pairs() const { return evaluation_.pairs.get(); }
+  // Those that are evaluated; null: there are none, or the model makes no texts of others.
+  TargetDataset* evaluated_targets() const { return evaluation_.targets; }
 
  private:
   // The samples of some files: tokens, with their rows where there are some or as texts to be
@@ -52,6 +53,7 @@ class RunData : public TaskData {
     std::unique_ptr<SpeechSamples> speech;
     SampleLayout layout = SampleLayout::kWindows;
     std::unique_ptr<Dataset> dataset;
+    TargetDataset* targets = nullptr;  // it, where it is of pairs or speech
   };
 
   RunData(const RunConfig& config, const DecoderConfig& model, const Tokenizer* tokenizer)

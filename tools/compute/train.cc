@@ -167,17 +167,23 @@ absl::Status CheckMetric(const Inputs& in) {
 absl::Status OpenEvaluationTexts(Inputs& in) {
   const EvaluationTextsChoice& choice = in.config.evaluation_texts;
   if (!choice.made) return absl::OkStatus();
-  if (in.texts_data == nullptr || in.texts_data->evaluated_pairs() == nullptr) {
+  TargetDataset* const samples = in.texts_data ? in.texts_data->evaluated_targets() : nullptr;
+  if (samples == nullptr) {
     return absl::InvalidArgumentError(
-        "--predict-with-generate: for models that make texts from texts, and with --eval-data "
-        "(spillway predict measures the others' texts)");
+        "--predict-with-generate: for models with an encoder and a decoder, and with --eval-data");
   }
   const DecoderConfig& model = in.model_config.decoder;
-  ASSIGN_OR_RETURN(SamplingOptions sampling,
-                   FindSampling({choice.sampling, "", in.config.model}, model));
+  SamplingFlags flags = choice.sampling;
+  flags.tokens = choice.max_length - 1 - samples->given_tokens();  // behind the first one
+  if (*flags.tokens < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--generation-max-length ", choice.max_length, " has no room for a text behind the ",
+        samples->given_tokens() + 1, " tokens that all begin with"));
+  }
+  ASSIGN_OR_RETURN(SamplingOptions sampling, FindSampling({flags, "", in.config.model}, model));
   FindEnds(model, *in.tokenizer, sampling);
-  in.texts = std::make_unique<EvaluationTexts>(in.texts_data->evaluated_pairs(), &model,
-                                               in.tokenizer.get(), std::move(sampling));
+  in.texts =
+      std::make_unique<EvaluationTexts>(samples, &model, in.tokenizer.get(), std::move(sampling));
   return absl::OkStatus();
 }
 
