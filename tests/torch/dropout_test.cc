@@ -3,6 +3,11 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "engine/layers/speech_embedding.h"
 #include "engine/torch/model.h"
 
 namespace spillway {
@@ -97,6 +102,41 @@ TEST(UnitDropout, RefusesWhatItCannotKey) {
 
 TEST(UnitDropout, AnEmptyTensorStaysEmpty) {
   EXPECT_EQ(Context().Dropout(torch::ones({2, 0}), 0.5, 0).numel(), 0);
+}
+
+// As transformers' _compute_mask_indices draws runs: so many as the share asks for, the last one by
+// chance, each place as likely, none twice.
+TEST(SpeechMask, RunsAreAsFrequentAsTransformersDrawsThem) {
+  constexpr int64_t kSamples = 20'000, kBands = 3, kFrames = 24;
+  std::vector<int64_t> samples(kSamples);
+  std::iota(samples.begin(), samples.end(), 0);
+  SpeechConfig config;
+  config.bands = kBands;
+  config.frames_mask = {.share = 0.3, .length = 5, .least = 0};  // 1.44 runs a sample
+  const Tensor sound = torch::ones({kSamples, kBands, kFrames});
+  const Tensor masked = MaskSpeech(Context(1, 0, samples), sound, config);
+  EXPECT_TRUE(torch::equal(sound, torch::ones_like(sound)));  // the batch's stays as it is
+  EXPECT_TRUE(torch::equal(masked.select(1, 0), masked.select(1, 2)));
+  constexpr int kPlaces = 20;
+  const Tensor silent = (masked.select(1, 0) == 0).to(torch::kFloat64).mean(0);
+  for (int64_t frame = 0; frame < kFrames; ++frame) {
+    const double runs = std::min<double>(frame, kPlaces - 1) - std::max<double>(0, frame - 4) + 1;
+    const double by_one = 1 - runs / kPlaces;
+    const double by_two = by_one * (kPlaces - 1 - runs) / (kPlaces - 1);
+    const double expected = 1 - (0.56 * by_one + 0.44 * by_two);
+    const double deviation = std::sqrt(expected * (1 - expected) / kSamples);
+    EXPECT_NEAR(silent[frame].item<double>(), expected, 5 * deviation) << frame;
+  }
+  // At least so many, and no more than there is room for; whole bands as well.
+  config.frames_mask = {.share = 0.01, .length = 5, .least = 2};
+  config.bands_mask = {.share = 1, .length = 1, .least = 9};
+  EXPECT_EQ(MaskSpeech(Context(1, 0, samples), sound, config).sum().item<double>(), 0);
+  config.bands_mask = {};
+  const Tensor two = (MaskSpeech(Context(1, 0, samples), sound, config).select(1, 0) == 0).sum(1);
+  EXPECT_GE(two.min().item<int64_t>(), 6);
+  EXPECT_LE(two.max().item<int64_t>(), 10);
+  // In evaluation nothing is.
+  EXPECT_TRUE(torch::equal(MaskSpeech(Context(1, 0, samples, false), sound, config), sound));
 }
 
 }  // namespace
