@@ -9,11 +9,11 @@
 #include "engine/layers/classifier.h"
 #include "engine/layers/decoder_part.h"
 #include "engine/layers/label_loss.h"
+#include "engine/layers/language_head.h"
 #include "engine/layers/masked_head.h"
 #include "engine/layers/relative_bias.h"
 #include "engine/layers/rotary.h"
 #include "engine/layers/speech_embedding.h"
-#include "engine/torch/cross_entropy.h"
 #include "engine/torch/text_batch.h"
 #include "engine/torch/token_embedding.h"
 
@@ -349,43 +349,6 @@ class NormUnit : public Unit, DecoderPart {
   const std::string name_;
 };
 
-class HeadUnit : public LossUnit, DecoderPart {
- public:
-  HeadUnit(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
-           std::vector<BorrowedParameter> borrowed)
-      : DecoderPart(std::move(config), unit), borrowed_(std::move(borrowed)) {}
-
-  std::string name() const override { return "head"; }
-
-  std::vector<ParameterSpec> parameters() const override { return specs_; }
-
-  std::vector<BorrowedParameter> borrowed() const override { return borrowed_; }
-
-  // Own or borrowed, the matrix comes last.
-  Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
-                 const Tensor& labels) const override {
-    return CrossEntropySum(Final(context, p, x), p.back(), labels, context.fp32_products(),
-                           config_.label_smoothing);
-  }
-
-  Tensor Logits(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
-    return context.Linear(Final(context, p, x), p.back());
-  }
-
-  int64_t ChunkRows() const override { return LossChunkRows(config_.vocabulary); }
-
- private:
-  Tensor Final(const UnitContext& context, const Parameters& p, const Tensor& x) const {
-    const bool here = config_.final_norm && !config_.norm_is_unit;
-    const Tensor normal = here ? Normalise(p, Role::kFinalNorm, x) : x;
-    const Tensor wide =
-        Has(Role::kProjectOut) ? Project(context, p, Role::kProjectOut, normal) : normal;
-    return config_.logits_scale == 1 ? wide : wide * config_.logits_scale;
-  }
-
-  const std::vector<BorrowedParameter> borrowed_;
-};
-
 }  // namespace
 
 absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
@@ -441,7 +404,7 @@ absl::StatusOr<Model> BuildDecoder(const DecoderConfig& config) {
         if (config.masked) {
           model.loss = NewMaskedLoss(stack, unit, borrowed);
         } else {
-          model.loss = std::make_shared<HeadUnit>(stack, unit, borrowed);
+          model.loss = std::make_shared<LanguageHead>(stack, unit, borrowed);
         }
         break;
       case DecoderUnitKind::kLoss:

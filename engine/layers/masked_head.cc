@@ -2,7 +2,7 @@
 
 #include "engine/layers/activation.h"
 #include "engine/layers/decoder_part.h"
-#include "engine/torch/cross_entropy.h"
+#include "engine/layers/language_head.h"
 
 namespace spillway {
 namespace {
@@ -23,28 +23,14 @@ class TransformUnit : public Unit, DecoderPart {
   }
 };
 
-class MaskedLoss : public LossUnit, DecoderPart {
+class MaskedLoss : public LanguageHead {
  public:
-  MaskedLoss(std::shared_ptr<const DecoderConfig> config, const DecoderUnit& unit,
-             std::vector<BorrowedParameter> borrowed)
-      : DecoderPart(std::move(config), unit), borrowed_(std::move(borrowed)) {}
+  using LanguageHead::LanguageHead;
 
-  std::string name() const override { return "head"; }
-
-  std::vector<ParameterSpec> parameters() const override { return specs_; }
-
-  std::vector<BorrowedParameter> borrowed() const override { return borrowed_; }
-
-  // Own or borrowed, the matrix comes last.
   Tensor LossSum(const UnitContext& context, const Parameters& p, const Tensor& x,
                  const Tensor& labels) const override {
     const auto [rows, tokens] = Masked(x, labels);
-    return CrossEntropySum(rows, p.back(), tokens, context.fp32_products(), config_.label_smoothing,
-                           LogitsBias(p));
-  }
-
-  Tensor Logits(const UnitContext& context, const Parameters& p, const Tensor& x) const override {
-    return context.Linear(x, p.back(), LogitsBias(p));
+    return LanguageHead::LossSum(context, p, rows, tokens);
   }
 
   Tensor Judge(const UnitContext& context, const Parameters& p, const Tensor& x,
@@ -61,8 +47,6 @@ class MaskedLoss : public LossUnit, DecoderPart {
     return CountedQuality(judgements, loss);
   }
 
-  int64_t ChunkRows() const override { return LossChunkRows(config_.vocabulary); }
-
  private:
   struct Rows {
     Tensor x, labels;
@@ -73,10 +57,6 @@ class MaskedLoss : public LossUnit, DecoderPart {
     const Tensor rows = labels.ne(kIgnoredLabel).nonzero().squeeze(1);
     return {x.index_select(0, rows), labels.index_select(0, rows)};
   }
-
-  Tensor LogitsBias(const Parameters& p) const { return Bias(p, DecoderRole::kLogitsBias); }
-
-  const std::vector<BorrowedParameter> borrowed_;
 };
 
 }  // namespace
