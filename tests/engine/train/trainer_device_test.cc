@@ -174,7 +174,7 @@ TEST_F(WhoUpdates, IsWhoTheMeasuredRatesSayIsFaster) {
   // Far slower or faster than the processor, however busy that is while it is measured.
   nlohmann::json fast, slow_device, slow_link;
   EXPECT_EQ(Streamed({1e12, 1e12}, /*kernels_take=*/0, &fast), 4);
-  EXPECT_EQ(Streamed({1e12, 1e12}, /*kernels_take=*/1000, &slow_device), 0);
+  EXPECT_EQ(Streamed({1e12, 1e12}, /*kernels_take=*/100, &slow_device), 0);
   EXPECT_EQ(Streamed({1e6, 1e6}, /*kernels_take=*/0, &slow_link), 0);
   EXPECT_EQ(fast, slow_device);
   EXPECT_EQ(fast, slow_link);
@@ -184,7 +184,7 @@ TEST_F(WhoUpdates, IsWhoTheMeasuredRatesSayIsFaster) {
 TEST_F(WhoUpdates, ADeviceThatBindsIsBusyWithWhatBinds) {
   TestDevice below({.most_dawdling_us = 0});
   SlowLinkDevice device(&below, {});
-  device.SetKernelsTake(100);
+  device.SetKernelsTake(40);
   separate_ = &device;
   TrainOptions options = OnLink(1);
   options.tile_parameters = 1 << 19;
