@@ -48,9 +48,9 @@ struct TextTask {
   int threads = 1;
   SamplingFlags sampling;
   bool chat = false;  // a prompt is what a user says to the model
-  // Of models with an encoder: what goes before each prompt, and the most tokens of it; 0: 1024.
+  // Of models with an encoder: what goes before each prompt, and the most tokens of it (1024).
   std::string source_prefix;
-  int64_t max_source_length = 0;
+  std::optional<int64_t> max_source_length;
   SpeechTask speech;        // of those that hear
   std::string speech_task;  // "transcribe", "translate"; "": not said
   bool ignore_end = false, as_json = false;

@@ -15,6 +15,9 @@ namespace {
 
 constexpr int64_t kMostBeams = 1000;
 
+// Neither more nor less, and no number that is none.
+bool IsBetween(double value, double least, double most) { return value >= least && value <= most; }
+
 }  // namespace
 
 void AddTextFlags(CLI::App& command, const std::string& temperature, TextTask& task,
@@ -76,12 +79,17 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
     return refuse(absl::StrCat("--tokens ", *sampling.tokens, " is not positive"));
   }
   if (task.threads < 1) return refuse("--threads must be positive");
-  if (!(sampling.temperature.value_or(0) >= 0)) return refuse("--temperature must not be negative");
+  if (!IsBetween(sampling.temperature.value_or(0), 0, 1e6)) {
+    return refuse("--temperature must not be negative, and at most a million");
+  }
+  if (!IsBetween(sampling.length_penalty.value_or(1), -100, 100)) {
+    return refuse("--length-penalty must be from -100 to 100");
+  }
   if (sampling.top_k.value_or(0) < 0) return refuse("--top-k must not be negative; 0 means all");
   const double top_p = sampling.top_p.value_or(1);
   if (!(top_p > 0 && top_p <= 1)) return refuse("--top-p must be above 0 and at most 1");
-  if (!(sampling.repetition_penalty.value_or(1) > 0)) {
-    return refuse("--repetition-penalty must be above 0; 1 means none");
+  if (!IsBetween(sampling.repetition_penalty.value_or(1), 1e-6, 1e6)) {
+    return refuse("--repetition-penalty must be above 0, and at most a million; 1 means none");
   }
   if (sampling.no_repeat_ngram.value_or(0) < 0) {
     return refuse("--no-repeat-ngram must not be negative; 0 means none");
@@ -92,7 +100,7 @@ absl::Status ReadTextFlags(const TextFlags& flags, TextTask& task) {
     return refuse(absl::StrCat("--transcribe-task ", task.speech_task,
                                " is unknown: transcribe or translate"));
   }
-  if (task.max_source_length < 0) return refuse("--max-source-length must be positive");
+  if (task.max_source_length.value_or(1) < 1) return refuse("--max-source-length must be positive");
   const int64_t beams = sampling.beams.value_or(1);
   if (beams < 1 || beams > kMostBeams) {
     return refuse(absl::StrCat("--num-beams ", beams, " is not from 1 to ", kMostBeams));

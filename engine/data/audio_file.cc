@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -17,6 +18,12 @@ constexpr int64_t kLowestRate = 1000, kHighestRate = 768000;
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AudioFile>> AudioFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(const FileInfo file, FileSystem::Real().Look(path, SymbolicLink::kFollow));
+  const bool is_folder = file.kind == FileInfo::Kind::kDirectory;
+  if (is_folder || file.size_bytes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, is_folder ? ": a folder, and no sound" : ": the file is empty"));
+  }
   std::unique_ptr<AudioFile> audio(new AudioFile(path));
   SF_INFO info = {};
   errno = 0;
@@ -64,7 +71,8 @@ absl::Status AudioFile::ReadPiece() {
   const int64_t frames = sf_readf_float(file_.get(), frames_.data(), kPieceFrames);
   if (frames < kPieceFrames && sf_error(file_.get()) != SF_ERR_NO_ERROR) {
     return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": cannot be decoded to its end: ", sf_strerror(file_.get())));
+        absl::StrCat(path_, ": cannot be decoded to its end: ", sf_strerror(file_.get()),
+                     ": make the file again, or take its row out"));
   }
   ended_ = frames <= 0;
   mixed_.assign(std::max<int64_t>(0, frames), 0);
@@ -76,7 +84,9 @@ absl::Status AudioFile::ReadPiece() {
     mixed_[i] = sum / static_cast<float>(channels_);
     if (std::isfinite(mixed_[i])) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat(path_, ": it has samples that are not finite numbers"));
+        absl::StrCat(path_,
+                     ": it has samples that are not finite numbers: make the file again, or "
+                     "take its row out"));
   }
   if (resampler_ == nullptr) {
     held_.insert(held_.end(), mixed_.begin(), mixed_.end());

@@ -88,6 +88,12 @@ absl::StatusOr<int64_t> LabelBytesOf(const std::string& path, uint64_t size_byte
 
 absl::StatusOr<std::pair<std::unique_ptr<File>, int64_t>> OpenCifar(const std::string& path) {
   std::error_code error;
+  if (!absl::EndsWith(path, ".bin") && fs::exists(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path,
+        ": pictures with labels are CIFAR's binary batches (.bin), a directory of them, or a "
+        "folder with a folder of .jpg, .jpeg and .png files for each class"));
+  }
   const fs::path real = fs::canonical(path, error);  // File follows no link
   if (error) return ErrnoStatus(error.value(), absl::StrCat("open ", path));
   ASSIGN_OR_RETURN(auto file, File::Open(real.string(), {.direct = false}));
@@ -115,6 +121,11 @@ absl::StatusOr<FoundLabels> FindPictureLabels(const std::vector<std::string>& pa
       found.are_classes = true;
       found.names = FoldersAmong(first, names);
       if (found.names.empty()) return NoPictures(first);
+      if (found.names.size() == 1) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(first, " has the folder of one class, ", found.names.front(),
+                         ", and there is nothing to tell apart: give two or more"));
+      }
       return found;
     }
     first = cifar.front();

@@ -63,7 +63,9 @@ absl::StatusOr<std::vector<float>> SpeechReader::Get(int64_t sample) {
 
 SpeechReader::Frames SpeechReader::Make(int64_t sample) const {
   ASSIGN_OR_RETURN(const SpeechSample one, samples_->Get(sample));
-  return SoundReader().Frames({one.path, 0, frames_ * kMelHop}, mel_, frames_);
+  Frames frames = SoundReader().Frames({one.path, 0, frames_ * kMelHop}, mel_, frames_);
+  if (!frames.ok()) return Annotate(frames.status(), one.row);
+  return frames;
 }
 
 void SpeechReader::Run() {

@@ -31,7 +31,8 @@ class SpeechReader {
   // before and nobody has asked for is dropped.
   void Prepare(absl::Span<const int64_t> samples);
 
-  // [bands, frames]; one that is being made is waited for. Errors name the sound's file.
+  // [bands, frames]; one that is being made is waited for. Errors name the row and the sound's
+  // file.
   absl::StatusOr<std::vector<float>> Get(int64_t sample);
 
  private:

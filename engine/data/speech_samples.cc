@@ -22,10 +22,12 @@ std::string AudioPath(const std::string& file, const std::string& name) {
 absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
     const std::vector<std::string>& files, const SpeechSamplesOptions& options) {
   ASSIGN_OR_RETURN(ScratchRows rows, ScratchRows::Create(options.scratch_directory));
-  std::unique_ptr<SpeechSamples> samples(new SpeechSamples(std::move(rows)));
+  ASSIGN_OR_RETURN(ScratchRows places, ScratchRows::Create(options.scratch_directory));
+  std::unique_ptr<SpeechSamples> samples(
+      new SpeechSamples(std::move(rows), std::move(places), files));
   const Tokenizer& tokenizer = *options.tokenizer;
-  ASSIGN_OR_RETURN(const SpeechTokens tokens, SpeechTokens::Of(tokenizer));
-  ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, tokens.Prefix(options.task));
+  ASSIGN_OR_RETURN(const std::vector<int64_t> prefix,
+                   SpeechTokens::Of(tokenizer).Prefix(options.task));
   samples->prefix_tokens_ = static_cast<int64_t>(prefix.size());
   const int64_t around = samples->prefix_tokens_ + (options.end_token >= 0 ? 1 : 0);
   if (options.max_target_length <= around) {
@@ -34,8 +36,8 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
                      " has no room for a text beside the tokens around it, ", around));
   }
   int64_t long_sounds = 0, cut_texts = 0;
-  const auto add = [&](const std::string& file, const TextPairRow& pair) -> absl::Status {
-    const std::string path = AudioPath(file, pair.source);
+  const auto add = [&](size_t file, const TextPairRow& pair) -> absl::Status {
+    const std::string path = AudioPath(files[file], pair.source);
     ASSIGN_OR_RETURN(const auto sound, AudioFile::Open(path));
     if (sound->seconds() <= 0) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": there is no sound in it"));
@@ -64,13 +66,15 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
     if (options.end_token >= 0) row.push_back(options.end_token);
     samples->longest_target_ =
         std::max<int64_t>(samples->longest_target_, static_cast<int64_t>(text.size()) + around);
+    RETURN_IF_ERROR(samples->places_.Append({static_cast<int64_t>(file), pair.line}));
     return samples->rows_.Append(row);
   };
-  for (const std::string& file : files) {
-    RETURN_IF_ERROR(ReadTextPairs(file, options.keys, /*needs_target=*/true,
+  for (size_t file = 0; file < files.size(); ++file) {
+    RETURN_IF_ERROR(ReadTextPairs(files[file], options.keys, /*needs_target=*/true,
                                   [&](const TextPairRow& pair) { return add(file, pair); }));
   }
   RETURN_IF_ERROR(samples->rows_.Flush());
+  RETURN_IF_ERROR(samples->places_.Flush());
   const std::string names = absl::StrJoin(files, ", ");
   if (samples->size() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(names, ": all sounds are longer than the ",
@@ -93,7 +97,10 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
 absl::StatusOr<SpeechSample> SpeechSamples::Get(int64_t sample) const {
   ASSIGN_OR_RETURN(const std::vector<int64_t> row, rows_.Read(sample));
   const auto path_end = row.begin() + 1 + row.front();
-  return SpeechSample{{row.begin() + 1, path_end}, {path_end + 1, row.end()}};
+  ASSIGN_OR_RETURN(const std::vector<int64_t> place, places_.Read(sample));
+  return SpeechSample{absl::StrCat(files_[place[0]], ":", place[1]),
+                      {row.begin() + 1, path_end},
+                      {path_end + 1, row.end()}};
 }
 
 std::string SpeechSamples::fingerprint() const {

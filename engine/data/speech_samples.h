@@ -34,7 +34,8 @@ struct SpeechSamplesOptions {
 };
 
 struct SpeechSample {
-  std::string path;
+  std::string row;              // "FILE:LINE"
+  std::string path;             // the sound's
   std::vector<int64_t> target;  // what the decoder makes behind its start token
 };
 
@@ -59,10 +60,13 @@ class SpeechSamples {
   std::string fingerprint() const;
 
  private:
-  explicit SpeechSamples(ScratchRows rows) : rows_(std::move(rows)) {}
+  SpeechSamples(ScratchRows rows, ScratchRows places, std::vector<std::string> files)
+      : rows_(std::move(rows)), places_(std::move(places)), files_(std::move(files)) {}
 
   // Of each sample how many characters its path has, those, its file's bytes, and its target.
   ScratchRows rows_;
+  ScratchRows places_;  // of each sample its file's number and line
+  std::vector<std::string> files_;
   int64_t longest_target_ = 0, prefix_tokens_ = 0;
   double longest_seconds_ = 0;
 };

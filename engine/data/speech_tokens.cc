@@ -50,11 +50,13 @@ constexpr Language kOtherNames[] = {
 // OpenAI's English models have 51864 tokens, the others one more or two.
 constexpr int64_t kEnglishVocabulary = 51864;
 
-// The one token that the text is; none: it is several, or none.
-absl::StatusOr<std::optional<int64_t>> OneTokenOf(const Tokenizer& tokenizer,
-                                                  const std::string& text) {
-  ASSIGN_OR_RETURN(const std::vector<int64_t> tokens, tokenizer.Encode(text));
-  return tokens.size() == 1 ? std::optional(tokens[0]) : std::nullopt;
+// The one token that the text is; none: it is several, or one for whatever is unknown, or cannot be
+// written at all.
+std::optional<int64_t> OneTokenOf(const Tokenizer& tokenizer, const std::string& text) {
+  const absl::StatusOr<std::vector<int64_t>> tokens = tokenizer.Encode(text);
+  if (!tokens.ok() || tokens->size() != 1) return std::nullopt;
+  const absl::StatusOr<std::string> written = tokenizer.Decode(*tokens);
+  return written.ok() && *written == text ? std::optional(tokens->front()) : std::nullopt;
 }
 
 // "" for what is none.
@@ -71,19 +73,18 @@ std::string CodeOf(const std::string& language) {
 
 }  // namespace
 
-absl::StatusOr<SpeechTokens> SpeechTokens::Of(const Tokenizer& tokenizer) {
+SpeechTokens SpeechTokens::Of(const Tokenizer& tokenizer) {
   SpeechTokens found;
   // Others have no tokens that are found as they are written.
   if (tokenizer.kind() == "bytes" || tokenizer.kind() == "chars") return found;
-  ASSIGN_OR_RETURN(found.transcribe_, OneTokenOf(tokenizer, "<|transcribe|>"));
-  ASSIGN_OR_RETURN(found.translate_, OneTokenOf(tokenizer, "<|translate|>"));
-  ASSIGN_OR_RETURN(found.no_timestamps_, OneTokenOf(tokenizer, "<|notimestamps|>"));
+  found.transcribe_ = OneTokenOf(tokenizer, "<|transcribe|>");
+  found.translate_ = OneTokenOf(tokenizer, "<|translate|>");
+  found.no_timestamps_ = OneTokenOf(tokenizer, "<|notimestamps|>");
   // English models have tokens of all languages, and never use them: theirs is a token less.
   const bool english = tokenizer.vocabulary_size() == kEnglishVocabulary;
   for (const Language& language : kLanguages) {
     if (english) break;
-    ASSIGN_OR_RETURN(const auto token,
-                     OneTokenOf(tokenizer, absl::StrCat("<|", language.code, "|>")));
+    const auto token = OneTokenOf(tokenizer, absl::StrCat("<|", language.code, "|>"));
     if (token) found.languages_.emplace_back(language.code, *token);
   }
   return found;

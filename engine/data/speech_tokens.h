@@ -24,7 +24,7 @@ struct SpeechTask {
 class SpeechTokens {
  public:
   // One without such tokens (bytes, chars) gives a value that knows none.
-  static absl::StatusOr<SpeechTokens> Of(const Tokenizer& tokenizer);
+  static SpeechTokens Of(const Tokenizer& tokenizer);
 
   // Whether it knows languages; otherwise the model's is English, if any.
   bool multilingual() const { return !languages_.empty(); }

@@ -147,7 +147,7 @@ void AppendWrapped(std::string& text, absl::string_view line, const std::string&
 
 void AppendRow(std::string& text, absl::string_view name, const std::vector<std::string>& cells) {
   absl::StrAppendFormat(&text, "%-13s", name);
-  for (const std::string& cell : cells) absl::StrAppendFormat(&text, "%11s", cell);
+  for (const std::string& cell : cells) absl::StrAppendFormat(&text, " %10s", cell);
   text += '\n';
 }
 

@@ -135,6 +135,11 @@ absl::Status RunJournal::Evaluation(EvaluationMetrics& m) {
   return absl::OkStatus();
 }
 
+int64_t RunJournal::last_evaluation() const {
+  return rows_.evaluations.rows() > 0 ? rows_.evaluations.last_row().value("step", int64_t{-1})
+                                      : -1;
+}
+
 absl::Status RunJournal::Sync() {
   // A run that goes on after the commit writes no events of the steps that it covers.
   if (tensorboard_) WarnOnce(tensorboard_->Flush());

@@ -47,6 +47,8 @@ class RunJournal {
   absl::Status Evaluation(EvaluationMetrics& metrics);
   // The best evaluation so far, of earlier processes too.
   const std::optional<RunRows::Best>& best() const { return rows_.best; }
+  // The step of the last evaluation, of earlier processes too; -1: there was none.
+  int64_t last_evaluation() const;
 
   // Makes the rows durable: before the commit that covers them.
   absl::Status Sync();

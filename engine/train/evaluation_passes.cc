@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "engine/base/progress.h"
+#include "engine/base/stop_signal.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
 
@@ -15,6 +16,11 @@ constexpr double kSilentSeconds = 5;
 
 }  // namespace
 
+absl::Status EvaluationPasses::CheckGoesOn() {
+  ASSIGN_OR_RETURN(const bool stop, totals_.AnyStops(StopSignal::received() != 0));
+  return stop ? absl::CancelledError("stopped") : absl::OkStatus();
+}
+
 absl::Status EvaluationPasses::ComputeLoss() {
   const double began = MonotonicSeconds();
   const int64_t samples = compute_.evaluation_samples();
@@ -23,8 +29,9 @@ absl::Status EvaluationPasses::ComputeLoss() {
   std::optional<Progress> progress;
   for (int64_t taken = 0; taken < most; taken += at_once_) {
     const int64_t first = std::min(share.end, share.begin + taken);
-    RETURN_IF_ERROR(rescue_.NoteOutOfMemory(
-        compute_.BeginEvaluate(first, std::min(at_once_, share.end - first))));
+    RETURN_IF_ERROR(CheckGoesOn());
+    RETURN_IF_ERROR(
+        rescue_.NoteNotBegun(compute_.BeginEvaluate(first, std::min(at_once_, share.end - first))));
     RETURN_IF_ERROR(run_());
     const int64_t done = std::min(samples, (taken + at_once_) * grid_.size);
     if (!progress && done < samples && MonotonicSeconds() - began > kSilentSeconds) {
@@ -40,11 +47,13 @@ absl::Status EvaluationPasses::MakeTexts() {
   RETURN_IF_ERROR(rescue_.NoteOutOfMemory(
       compute_.MakeTexts(share.begin, share.end, at_once_, [&]() -> absl::Status {
         RETURN_IF_ERROR(totals_.AnyMakesTexts(true).status());
+        RETURN_IF_ERROR(CheckGoesOn());
         return run_();
       })));
   while (true) {
     ASSIGN_OR_RETURN(const bool any, totals_.AnyMakesTexts(false));
     if (!any) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckGoesOn());
     RETURN_IF_ERROR(compute_.BeginEvaluate(share.end, 0));
     RETURN_IF_ERROR(run_());
   }

@@ -26,6 +26,8 @@ class EvaluationPasses {
         at_once_(at_once),
         run_(std::move(run)) {}
 
+  // Both end with kCancelled where any rank is to stop, between two passes.
+  //
   // Every rank takes as many passes as the one with the most to do, as each has a share of the
   // weights.
   absl::Status ComputeLoss();
@@ -36,6 +38,8 @@ class EvaluationPasses {
   EvaluationShare ShareOf(int rank) const {
     return EvaluationShareOf(compute_.evaluation_samples(), rank, grid_.size);
   }
+
+  absl::Status CheckGoesOn();
 
   StepCompute& compute_;
   RankTotals& totals_;

@@ -128,7 +128,7 @@ absl::Status Trainer::OpenJournal() {
 
 absl::StatusOr<TrainResult> Trainer::Run() {
   absl::StatusOr<TrainResult> result = RunSteps();
-  if (rescue_->out_of_memory()) result = rescue_->End(result.status());
+  if (rescue_->needed()) result = rescue_->End(result.status());
   recorder_->Finish();
   if (!result.ok()) result = FailedWhileRunning(result.status());
   if (!result.ok()) {
@@ -148,11 +148,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   const SwapStats at_start = manager()->stats();
   first_step_ = state_.step + 1;
   recorder_->Begin(first_step_);
-  if (context_.compute->evaluation_samples() > 0 && state_.step == 0) {
-    ASSIGN_OR_RETURN(const EvaluationMetrics first, Evaluate());
-    result.first_evaluation_loss = first.loss;
-    LogInfo(absl::StrFormat("held-out loss before training %.4f", first.loss));
-  }
+  RETURN_IF_ERROR(EvaluateFirst(result));
   Progress progress("step", options_.steps, state_.step);
   meter_->Begin();
   recorder_->BeginSteps();
@@ -177,9 +173,8 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   RETURN_IF_ERROR(writes_.BeforeStep());
   RETURN_IF_ERROR(RunTrainStep(step, row));
   RETURN_IF_ERROR(writes_.AfterStep());
-  ASSIGN_OR_RETURN(const bool stop, StopsNow());
+  ASSIGN_OR_RETURN(bool stop, StopsNow());
   const bool evaluate = EvaluateAfter(step);
-  const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
   // The last row has the update that no next step runs.
   const bool flush = evaluate || stop || step == options_.steps;
   if (flush) {
@@ -189,24 +184,27 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   }
   meter_->EndPhase(Phase::kFlush);
   if (evaluate) {
-    const absl::StatusOr<EvaluationMetrics> m = Evaluate();
-    if (rescue_->out_of_memory()) {  // the step itself is whole, and has its row
+    const absl::StatusOr<std::optional<EvaluationMetrics>> found = Evaluate();
+    if (rescue_->needed()) {  // the step itself is whole, and has its row
       meter_->EndRow(row);
       RETURN_IF_ERROR(journal_->Step(row));
     }
-    RETURN_IF_ERROR(m.status());
-    result.evaluation_loss = m->loss;
-    result.evaluation_quality = m->quality;
+    RETURN_IF_ERROR(found.status());
     progress.Clear();
-    const bool best = journal_->best() && journal_->best()->step == step;
-    LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", step, m->loss,
-                            BesideLossText(m->loss, m->quality), best ? ", the best so far" : ""));
+    if (*found) {
+      TakeEvaluation(**found, result);
+    } else {
+      LogInfo(absl::StrCat("step ", step, ": the evaluation is given up, since the run stops; a ",
+                           "run that goes on begins with it"));
+      stop = true;
+    }
   }
   // The rows before the commit that covers them: killed between the two, a resumed run
   // drops them and takes the step again. The commit's wait shows in the next row.
   meter_->EndRow(row);
   meter_->EndStepOfTrace(row, step > first_step_ && !flush && row.commit_seconds == 0);
   RETURN_IF_ERROR(journal_->Step(row));
+  const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
   if (commit) RETURN_IF_ERROR(commits_->Start(step == options_.steps));
   summary_.Add(row);
   if (row.tokens > 0) {
@@ -322,7 +320,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   row.learning_rate = LearningRateNow();
   if (half) row.loss_scale = loss_scale;
 
-  RETURN_IF_ERROR(rescue_->NoteOutOfMemory(compute.BeginTrain(step, loss_scale)));
+  RETURN_IF_ERROR(rescue_->NoteNotBegun(compute.BeginTrain(step, loss_scale)));
   RETURN_IF_ERROR(totals_->ShareLabels());
   if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
   UpdateScalars scalars = {state_.applied_steps + 1, row.learning_rate};
@@ -371,7 +369,32 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
+absl::Status Trainer::EvaluateFirst(TrainResult& result) {
+  const bool begins = state_.step == 0 && context_.compute->evaluation_samples() > 0;
+  const bool left_over =
+      state_.step > 0 && EvaluateAfter(state_.step) && journal_->last_evaluation() < state_.step;
+  if (!begins && !left_over) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::optional<EvaluationMetrics> first, Evaluate());
+  if (first && begins) {
+    result.first_evaluation_loss = first->loss;
+    LogInfo(absl::StrFormat("held-out loss before training %.4f", first->loss));
+  } else if (first) {
+    TakeEvaluation(*first, result);
+  }
+  return absl::OkStatus();
+}
+
+void Trainer::TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result) {
+  result.evaluation_loss = metrics.loss;
+  result.evaluation_quality = metrics.quality;
+  const bool best = journal_->best() && journal_->best()->step == metrics.step;
+  LogInfo(absl::StrFormat("step %d: held-out loss %.4f%s%s", metrics.step, metrics.loss,
+                          BesideLossText(metrics.loss, metrics.quality),
+                          best ? ", the best so far" : ""));
+}
+
+// None: it was given up, as the run is to stop.
+absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
   const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
   StepMeter::Pause pause(*meter_);
   const double began = MonotonicSeconds();
@@ -384,7 +407,9 @@ absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
                             setup_->memory()->Enqueue(Program::kEvaluate);
                             return RunOps(setup_->evaluate_ops());
                           });
-  RETURN_IF_ERROR(passes.ComputeLoss());
+  const absl::Status computed = passes.ComputeLoss();
+  if (absl::IsCancelled(computed)) return std::nullopt;
+  RETURN_IF_ERROR(computed);
   EvaluationMetrics row;
   row.step = state_.step;
   RETURN_IF_ERROR(totals_->ShareLabels());
@@ -392,7 +417,11 @@ absl::StatusOr<EvaluationMetrics> Trainer::Evaluate() {
   row.tokens = compute.label_count();
   row.loss = MeanLoss(loss_sum, row.tokens);
   row.metric = options_.metric;
-  if (compute.makes_texts()) RETURN_IF_ERROR(passes.MakeTexts());
+  if (compute.makes_texts()) {
+    const absl::Status status = passes.MakeTexts();
+    if (absl::IsCancelled(status)) return std::nullopt;
+    RETURN_IF_ERROR(status);
+  }
   ASSIGN_OR_RETURN(row.quality, totals_->Quality(row.loss));
   row.has_perplexity = compute.makes_texts() || row.quality.empty();
   row.seconds = MonotonicSeconds() - began;

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "engine/base/progress.h"
@@ -54,7 +55,10 @@ class Trainer {
   absl::StatusOr<bool> TakeStep(TrainResult& result, Progress& progress);
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
   absl::Status RunOps(int64_t count);
-  absl::StatusOr<EvaluationMetrics> Evaluate();
+  // Before step 1, or where an earlier process had to stop before it could.
+  absl::Status EvaluateFirst(TrainResult& result);
+  void TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result);
+  absl::StatusOr<std::optional<EvaluationMetrics>> Evaluate();
   absl::StatusOr<bool> StopsNow();
   // Waits for what goes on beside the last step.
   absl::Status Finish();

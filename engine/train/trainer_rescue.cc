@@ -8,7 +8,12 @@
 namespace spillway {
 
 absl::Status TrainerRescue::NoteOutOfMemory(absl::Status status) {
-  out_of_memory_ = absl::IsResourceExhausted(status);
+  needed_ = absl::IsResourceExhausted(status);
+  return status;
+}
+
+absl::Status TrainerRescue::NoteNotBegun(absl::Status status) {
+  needed_ = !status.ok();
   return status;
 }
 

@@ -1,6 +1,6 @@
-// What a trainer does when memory that computing needs is refused in the middle of a step: the
-// state after the step before is committed where it is still whole, so that the run goes on from
-// there with other flags. Compute thread only.
+// What a trainer does when a step cannot be computed, since memory that it needs is refused or its
+// samples cannot be read: the state after the step before is committed where it is still whole, so
+// that the run goes on from there once that is mended. Compute thread only.
 #pragma once
 
 #include "absl/status/statusor.h"
@@ -19,10 +19,12 @@ class TrainerRescue {
                 WriteAccount* writes, const RunState* state)
       : context_(*context), setup_(*setup), commits_(*commits), writes_(*writes), state_(*state) {}
 
-  // Returns `status`, what computing has answered, and notes whether memory was refused.
+  // Return `status`, what computing has answered: whether memory was refused in the middle of
+  // something, or whatever was wrong before anything of it had begun.
   absl::Status NoteOutOfMemory(absl::Status status);
-  // To what was computed last.
-  bool out_of_memory() const { return out_of_memory_; }
+  absl::Status NoteNotBegun(absl::Status status);
+  // What was noted last is such a failure.
+  bool needed() const { return needed_; }
 
   // Commits what can be committed; nothing is trained any more. Returns `refusal` with what became
   // of the run.
@@ -37,7 +39,7 @@ class TrainerRescue {
   CommitStarter& commits_;
   WriteAccount& writes_;
   const RunState& state_;
-  bool out_of_memory_ = false;
+  bool needed_ = false;
 };
 
 }  // namespace spillway

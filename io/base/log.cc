@@ -7,6 +7,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <string>
@@ -16,6 +17,10 @@
 
 namespace spillway {
 namespace {
+
+bool IsControl(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t') || c == 0x7f;
+}
 
 class Log {
  public:
@@ -35,6 +40,8 @@ class Log {
       MutexLock lock(mutex_);
       text = absl::StrCat(prefix_, kind, line);
     }
+    // What a file has in it must not command the terminal.
+    std::replace_if(text.begin(), text.end(), IsControl, '?');
     // The one-argument overload: braces in the line are text, not a format.
     logger_.log(spdlog::level::info, spdlog::string_view_t(text));
   }

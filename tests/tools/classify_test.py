@@ -172,6 +172,10 @@ class ClassifyTest(CliTest):
         result = run("generate", "--model", os.path.join(self.output, "model"), "--prompt", "x",
                      "--tokenizer", "bytes")
         self.assert_run(result, 2, "classifies texts")
+        for flags in (["--num-beams", 4], ["--language", "de"], ["--source-prefix", "x"]):
+            asked = run("predict", "--model", self.output, "--data", self.data, "--out",
+                        self.path("answers.jsonl"), "--tokenizer", "bytes", *flags)
+            self.assert_run(asked, 2, flags[0], "is none of them")
         self.write("model-in/config.json", BERT | {"architectures": ["BertForQuestionAnswering"]})
         self.begin_afresh()
         self.assert_run(self.classify(), 2, "BertForQuestionAnswering", "BertForMaskedLM")

@@ -180,6 +180,11 @@ class PicturesTest(CliTest):
             self.write("folders/apple/0.jpg", file.read()[:-30])
         self.assert_run(self.learn(data=self.path("folders"), picture_size=24), 2,
                         "apple/0.jpg: this picture is cut short")
+        self.assert_run(self.learn(data=self.path("folders/bird/1.png"), picture_size=24), 2,
+                        "1.png: pictures with labels are")
+        shutil.rmtree(self.path("folders/apple"))
+        self.assert_run(self.learn(data=self.path("folders"), picture_size=24), 2,
+                        "nothing to tell apart")
         result = run("generate", "--model", self.model, "--prompt", "x")
         self.assertEqual(result.returncode, 2)
         self.write("gpt/config.json", {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16,

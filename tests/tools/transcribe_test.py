@@ -8,6 +8,7 @@ import math
 import os
 import random
 import re
+import struct
 import wave
 
 from cli_testing import CliTest, main, read_json, read_rows, run
@@ -106,6 +107,12 @@ class TranscribeTest(CliTest):
                    self.path("sounds/0.wav"))
         self.assert_run(said, 0, "of 1 window")
         self.assertEqual(said.stdout, rows[0]["completion"] + "\n")
+        asked = run("predict", "--model", self.output, "--data", self.path("sounds/0.wav"), "--out",
+                    self.answers, "--tokenizer", "bytes")
+        self.assert_run(asked, 2, "--data", "spillway generate --audio")
+        asked = run("predict", "--model", self.output, "--data", self.data, "--out", self.answers,
+                    "--tokenizer", "bytes", "--source-prefix", "x")
+        self.assert_run(asked, 2, "--source-prefix")
         # Longer than the model hears at once: windows, each as if it were alone.
         pause = array.array("h", [0] * (RATE // 4))
         long = sound_of("abc") + pause + sound_of("dab")
@@ -178,9 +185,29 @@ class TranscribeTest(CliTest):
         self.assert_run(run(*flags), 0, "1 x 50 tokens", "are from a dry run")
         self.assert_run(run(*flags, "--max-target-length", 17), 2, "--max-target-length 17")
 
+    def test_a_sound_that_proves_bad_loses_no_step(self):
+        # Good as far as its header goes: that it is none is found where it is learnt from.
+        good = struct.pack("<2000f", *(0.1 * math.sin(t / 3) for t in range(2000)))
+        header = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(good), b"WAVE", b"fmt ", 16, 3,
+                             1, RATE, 4 * RATE, 4, 32, b"data", len(good))
+        self.write("sounds/late.wav", header + good[:400] + struct.pack("<f", math.nan) + good[404:])
+        said = [*self.said[:10], {"audio": "sounds/late.wav", "text": "a"}, *self.said[11:16]]
+        late = {"data": self.write("late.jsonl", self.jsonl(said)), "micro_batch": 4, "steps": 6,
+                "order": "sequential"}
+        self.assert_run(self.transcribe(**late), 1, "late.jsonl:11: ", "late.wav", "not finite",
+                        "step 2 is committed: go on from there with --resume")
+        self.assertEqual(self.inspect()["step"], 2)
+        self.write("sounds/late.wav", header + good)
+        self.assert_run(self.transcribe(**late, resume=True), 0, "resuming after step 2")
+        resumed = self.outcome()
+        self.begin_afresh()
+        self.assert_run(self.transcribe(**late), 0)
+        self.assertEqual(resumed, self.outcome())
+
     def test_bad_input_is_named(self):
         good = self.jsonl(self.said[:1])
         self.write("text.wav", "this is no sound")
+        self.write("empty.wav", "")
         cases = [
             ("a.jsonl", good + self.jsonl([{"audio": "text.wav", "text": "a"}]), "a.jsonl:2",
              "no sound that can be read"),
@@ -189,6 +216,10 @@ class TranscribeTest(CliTest):
             ("c.jsonl", good + self.jsonl([{"audio": "sounds/0.wav", "text": ""}]), "c.jsonl:2",
              "empty"),
             ("d.jsonl", good + self.jsonl([{"text": "a"}]), "d.jsonl:2", "--source-key"),
+            ("e.jsonl", good + self.jsonl([{"audio": "sounds", "text": "a"}]), "e.jsonl:2",
+             "a folder"),
+            ("f.jsonl", good + self.jsonl([{"audio": "empty.wav", "text": "a"}]), "f.jsonl:2",
+             "the file is empty"),
         ]
         for name, text, *said in cases:
             self.assert_run(self.transcribe(data=self.write(name, text)), 2, *said)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import signal
 
 from cli_testing import CliTest, main, read_json, read_rows, read_text, run
 
@@ -145,6 +146,31 @@ class TranslateTest(CliTest):
         self.assert_measures(read_rows(os.path.join(self.output, "eval.jsonl"))[-1],
                              self.measured(*words, "--tokens", 6))
 
+    def test_a_signal_ends_an_evaluation(self):
+        flags = {"predict_with_generate": True, "num_beams": 4, "eval_data": self.data,
+                 "eval_every": 1}
+        def evaluations():
+            return read_rows(os.path.join(self.output, "eval.jsonl"))
+        self.assert_run(self.translate(**flags, steps=4), 0)
+        whole, cers = self.outcome(), [row["cer"] for row in evaluations()]
+        self.begin_afresh()
+        given = {"tokenizer": "bytes", "dtype": "fp32", "seq_len": None,
+                 "source_key": "say.short", "target_key": "say.long", "max_source_length": 16,
+                 "max_target_length": 8, **flags}
+        process = self.start(self.flags(**given, steps=1000))
+        # Behind a row the next look at signals is within the next step, which is evaluated, too.
+        self.wait_for_rows(process, 1)
+        process.send_signal(signal.SIGTERM)
+        _, text = process.communicate(timeout=600)
+        self.assertEqual(process.returncode, 75, text)
+        self.assertIn("the evaluation is given up", text)
+        rows = read_rows(os.path.join(self.output, "metrics.jsonl"))
+        self.assertEqual([row["step"] for row in evaluations()], list(range(len(rows))))
+        if len(rows) < 4:
+            self.assert_run(self.translate(**flags, steps=4, resume=True), 0)
+            self.assertEqual(self.outcome(), whole)
+            self.assertEqual([row["cer"] for row in evaluations()], cers)
+
     def test_texts_are_made_within_the_smallest_budgets(self):
         made = {"predict_with_generate": True, "num_beams": 3, "micro_batch": 2, "steps": 2,
                 "eval_data": self.write("held_out.jsonl", jsonl(self.pairs[:9]))}
@@ -235,6 +261,14 @@ class TranslateTest(CliTest):
         drawn = run("predict", "--model", self.output, "--data", self.data, "--out", self.answers,
                     "--tokenizer", "bytes", "--num-beams", 2, "--temperature", 1)
         self.assert_run(drawn, 2, "--num-beams 2", "--temperature 0")
+        for flags, said in ((["--timestamps"], "make texts from sounds"),
+                            (["--length-penalty", "nan"], "--length-penalty"),
+                            (["--temperature", "inf"], "--temperature"),
+                            (["--repetition-penalty", "inf"], "--repetition-penalty"),
+                            (["--max-source-length", 0], "--max-source-length")):
+            asked = run("predict", "--model", self.output, "--data", self.data, "--out",
+                        self.answers, "--tokenizer", "bytes", *flags)
+            self.assert_run(asked, 2, said)
         self.write("model-in/config.json", BART)
         self.assert_run(self.translate(predict_with_generate=True, generation_max_length=42,
                                        overwrite=True, **evaluated), 2,

@@ -20,6 +20,10 @@ absl::StatusOr<torch::Tensor> KnownLogits(const Tokenizer& tokenizer, const torc
       "--dtype (try fp32)");
 }
 
+bool IsWritten(const SamplingOptions& sampling, int64_t token) {
+  return sampling.unwritten_from < 0 || token < sampling.unwritten_from;
+}
+
 // A row of the generator, and the text in it.
 struct TextInRow {
   size_t prompt = 0;
@@ -84,7 +88,7 @@ class TextLoop {
     text.made.tokens.push_back(token);
     text.made.ended =
         std::find(sampling.ends.begin(), sampling.ends.end(), token) != sampling.ends.end();
-    if (!text.made.ended) {
+    if (!text.made.ended && IsWritten(sampling, token)) {
       ASSIGN_OR_RETURN(const std::string piece, text.decoder->Next(token));
       Show(text, piece);
     }
@@ -207,6 +211,7 @@ class BeamLoop {
     for (const int64_t token : made.tokens) {
       made.ended = std::find(ends.begin(), ends.end(), token) != ends.end();
       if (made.ended) break;
+      if (!IsWritten(writing_.sampling, token)) continue;
       ASSIGN_OR_RETURN(const std::string piece, decoder.Next(token));
       made.text += piece;
     }

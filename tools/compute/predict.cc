@@ -88,6 +88,12 @@ absl::Status CheckTargets(const PredictTask& task, const std::vector<PromptRecor
 absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextModel& model) {
   PromptFile file;
   const bool has_encoder = model.config.decoder.encoder != nullptr;
+  if (model.config.decoder.hears() && !IsRowFile(task.data)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--data ", task.data,
+                     ": sounds are named by the rows of a .jsonl, .csv or .tsv (\"audio\": "
+                     "\"FILE.wav\"); spillway generate --audio FILE writes down one"));
+  }
   if (has_encoder && IsRowFile(task.data)) {
     ASSIGN_OR_RETURN(file.records, ReadSources(task, model));
   } else {
@@ -131,7 +137,8 @@ absl::StatusOr<PromptFile> ReadPromptFile(const PredictTask& task, const TextMod
   file.digest = digest.value();
   if (cut > 0) {
     LogWarning(absl::StrCat(task.data, ": ", cut, " of ", file.prompts.size(),
-                            " sources are longer than --max-source-length and lose their end"));
+                            " sources are longer than --max-source-length ",
+                            LongestSource(task, model.config.decoder), " and lose their end"));
   }
   return file;
 }

@@ -1,6 +1,7 @@
 #include "tools/compute/speech_prompts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -17,6 +18,9 @@ using nlohmann::ordered_json;
 double SecondsOf(int64_t samples) {
   return static_cast<double>(samples) / static_cast<double>(kSpeechRate);
 }
+
+// As it is written: 1.66 and not 1.6600000000000001.
+double Hundredths(double seconds) { return std::round(seconds * 100) / 100; }
 
 // The code of what a prompt says is spoken; "": it says nothing.
 std::string LanguageOf(const TextModel& model, const Prompt& prompt) {
@@ -38,7 +42,8 @@ class Segments {
     const auto close = [&](double end) -> absl::Status {
       if (words.empty()) return absl::OkStatus();
       ASSIGN_OR_RETURN(const std::string text, model_.tokenizer->Decode(words));
-      rows_.push_back({{"start", begin + start}, {"end", begin + end}, {"text", text}});
+      rows_.push_back(
+          {{"start", Hundredths(begin + start)}, {"end", Hundredths(begin + end)}, {"text", text}});
       words.clear();
       return absl::OkStatus();
     };

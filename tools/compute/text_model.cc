@@ -172,10 +172,46 @@ const char* PlaceOf(Tier tier) {
   return "";
 }
 
+// What the command says and the model has no use for is a mistake.
+absl::Status RefuseOthersFlags(const TextTask& task, const ModelConfig& config) {
+  const DecoderConfig& decoder = config.decoder;
+  const bool makes = !config.resnet && !decoder.classifier && !decoder.masked;
+  const SamplingFlags& how = task.sampling;
+  const bool chooses = how.temperature || how.top_p || how.repetition_penalty || how.top_k ||
+                       how.no_repeat_ngram || how.min_tokens || how.beams || how.length_penalty ||
+                       how.early_stopping || how.tokens || task.ignore_end ||
+                       !task.generation_config.empty();
+  const SpeechTask& speech = task.speech;
+  const struct {
+    bool given, fit;
+    const char *flags, *models;
+  } rules[] = {
+      {!speech.language.empty() || !task.speech_task.empty() || speech.timestamps,
+       makes && decoder.hears(), "--language, --transcribe-task, --timestamps",
+       "make texts from sounds"},
+      {!task.source_prefix.empty() || task.max_source_length,
+       makes && decoder.encoder && !decoder.hears(), "--source-prefix, --max-source-length",
+       "make texts from texts"},
+      {chooses, makes, "--tokens, --num-beams and whatever else says how a text is written",
+       "make texts"},
+  };
+  for (const auto& rule : rules) {
+    if (!rule.given || rule.fit) continue;
+    return absl::InvalidArgumentError(absl::StrCat(rule.flags, ": for models that ", rule.models,
+                                                   ", and ", task.model, " is none of them"));
+  }
+  if (task.max_source_length && *task.max_source_length > decoder.longest_sequence()) {
+    return absl::InvalidArgumentError(absl::StrCat("--max-source-length ", *task.max_source_length,
+                                                   " is more than the ", decoder.longest_sequence(),
+                                                   " positions of the model"));
+  }
+  return absl::OkStatus();
+}
+
 // What the command and the model's generation_config.json say of how sounds are heard.
 absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config, TextModel& model) {
   RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.decoder.encoder->speech));
-  ASSIGN_OR_RETURN(model.speech_tokens, SpeechTokens::Of(*model.tokenizer));
+  model.speech_tokens = SpeechTokens::Of(*model.tokenizer);
   model.speech = task.speech;
   SpeechTask& speech = model.speech;
   if (speech.language.empty()) {
@@ -191,8 +227,11 @@ absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config,
     some.language = model.speech_tokens.languages().front().first;
   }
   ASSIGN_OR_RETURN(const std::vector<int64_t> prefix, model.speech_tokens.Prefix(some));
+  if (model.speech_tokens.no_timestamps()) {
+    model.sampling.unwritten_from = *model.speech_tokens.no_timestamps() + 1;
+  }
   if (speech.timestamps) {
-    model.sampling.first_timestamp = *model.speech_tokens.no_timestamps() + 1;
+    model.sampling.first_timestamp = model.sampling.unwritten_from;
     if (config.max_initial_timestamp) {
       model.sampling.last_first_timestamp =
           model.sampling.first_timestamp + *config.max_initial_timestamp;
@@ -214,6 +253,7 @@ absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config,
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature) {
   auto opened = std::make_unique<TextModel>();
   RETURN_IF_ERROR(OpenModel(task.model, *opened));
+  RETURN_IF_ERROR(RefuseOthersFlags(task, opened->config));
   if (opened->config.resnet) {
     if (task.adapter.empty()) return opened;
     return absl::InvalidArgumentError(
@@ -238,6 +278,10 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   return opened;
 }
 
+int64_t LongestSource(const TextTask& task, const DecoderConfig& model) {
+  return std::min(task.max_source_length.value_or(kMostSourceTokens), model.longest_sequence());
+}
+
 JinjaValue UserMessage(const std::string& content) {
   const JinjaValue message = {{"role", "user"}, {"content", content}};
   return JinjaValue::array({message});
@@ -259,10 +303,9 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
       return absl::InvalidArgumentError(
           "conversations are for language models: this one makes a text from a text");
     }
-    const int64_t most = task.max_source_length > 0 ? task.max_source_length : kMostSourceTokens;
     ASSIGN_OR_RETURN(encoded.source, EncodeWithin(tokenizer, task.source_prefix + prompt,
-                                                  std::min(most, decoder.longest_sequence()),
-                                                  decoder.vocabulary, "--max-source-length", cut));
+                                                  LongestSource(task, decoder), decoder.vocabulary,
+                                                  "--max-source-length", cut));
     encoded.tokens = {decoder.start_token};
     return encoded;
   }

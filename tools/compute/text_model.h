@@ -64,6 +64,9 @@ absl::StatusOr<Prompt> EncodePrompt(const TextTask& task, const TextModel& model
                                     const std::string& prompt, const JinjaValue& messages,
                                     int64_t* cut);
 
+// Tokens of a source at most; what is longer loses its end. REQUIRES: the model reads some.
+int64_t LongestSource(const TextTask& task, const DecoderConfig& model);
+
 // What a user says as a conversation.
 JinjaValue UserMessage(const std::string& content);
 

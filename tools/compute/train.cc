@@ -182,6 +182,10 @@ absl::Status OpenEvaluationTexts(Inputs& in) {
   }
   ASSIGN_OR_RETURN(SamplingOptions sampling, FindSampling({flags, "", in.config.model}, model));
   FindEnds(model, *in.tokenizer, sampling);
+  if (model.hears()) {
+    const auto before_times = SpeechTokens::Of(*in.tokenizer).no_timestamps();
+    if (before_times) sampling.unwritten_from = *before_times + 1;
+  }
   in.texts =
       std::make_unique<EvaluationTexts>(samples, &model, in.tokenizer.get(), std::move(sampling));
   return absl::OkStatus();

@@ -21,7 +21,7 @@ TEST(SpeechTokens, AMultilingualModelIsToldLanguageAndTask) {
   const auto tokenizer =
       SpeechTokenizer({"<|startoftranscript|>", "<|en|>", "<|de|>", "<|translate|>",
                        "<|transcribe|>", "<|notimestamps|>", "<|0.00|>"});
-  const SpeechTokens tokens = *SpeechTokens::Of(*tokenizer);
+  const SpeechTokens tokens = SpeechTokens::Of(*tokenizer);
   EXPECT_TRUE(tokens.multilingual());
   EXPECT_EQ(*tokens.Prefix({"de", false, false}), (Ids{258, 260, 261}));
   EXPECT_EQ(*tokens.Prefix({"German", true, false}), (Ids{258, 259, 261}));
@@ -39,7 +39,7 @@ TEST(SpeechTokens, AMultilingualModelIsToldLanguageAndTask) {
 
 TEST(SpeechTokens, AnEnglishOneKnowsNoOther) {
   const auto tokenizer = SpeechTokenizer({"<|startoftranscript|>", "<|notimestamps|>"});
-  const SpeechTokens tokens = *SpeechTokens::Of(*tokenizer);
+  const SpeechTokens tokens = SpeechTokens::Of(*tokenizer);
   EXPECT_FALSE(tokens.multilingual());
   EXPECT_EQ(*tokens.Prefix({}), Ids{257});
   EXPECT_EQ(*tokens.Prefix({"en", false, true}), Ids{});
@@ -48,7 +48,7 @@ TEST(SpeechTokens, AnEnglishOneKnowsNoOther) {
 }
 
 TEST(SpeechTokens, OneWithoutSuchTokensSaysNothing) {
-  const SpeechTokens tokens = *SpeechTokens::Of(*NewByteTokenizer());
+  const SpeechTokens tokens = SpeechTokens::Of(*NewByteTokenizer());
   EXPECT_EQ(*tokens.Prefix({}), Ids{});
   EXPECT_TRUE(absl::IsInvalidArgument(tokens.Prefix({"", false, true}).status()));
 }

@@ -51,6 +51,11 @@ TEST(Log, BracesAreText) {
   EXPECT_EQ(Logged([] { LogInfo("{} %s {0:x}"); }), "{} %s {0:x}\n");
 }
 
+TEST(Log, WhatCommandsATerminalIsNotWritten) {
+  EXPECT_EQ(Logged([] { LogError("row 1: \x1b[2J\r\x7f\tof\ntwo lines, \xc3\xa4"); }),
+            "spillway: error: row 1: ?[2J??\tof\ntwo lines, \xc3\xa4\n");
+}
+
 TEST(Log, NothingGoesToStandardOutput) {
   testing::internal::CaptureStdout();
   Logged([] { LogError("broken"); });
