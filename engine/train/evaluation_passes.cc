@@ -16,6 +16,19 @@ constexpr double kSilentSeconds = 5;
 
 }  // namespace
 
+absl::StatusOr<EvaluationMetrics> EvaluationPasses::Run(uint64_t input_bytes) {
+  ASSIGN_OR_RETURN(at_once_, totals_.Least(compute_.evaluation_samples_at_once(input_bytes)));
+  RETURN_IF_ERROR(ComputeLoss());
+  EvaluationMetrics found;
+  RETURN_IF_ERROR(totals_.ShareLabels());
+  found.tokens = compute_.label_count();
+  ASSIGN_OR_RETURN(found.loss, totals_.MeanLoss(found.tokens));
+  if (compute_.makes_texts()) RETURN_IF_ERROR(MakeTexts());
+  ASSIGN_OR_RETURN(found.quality, totals_.Quality(found.loss));
+  found.has_perplexity = compute_.makes_texts() || found.quality.empty();
+  return found;
+}
+
 absl::Status EvaluationPasses::CheckGoesOn() {
   ASSIGN_OR_RETURN(const bool stop, totals_.AnyStops(StopSignal::received() != 0));
   return stop ? absl::CancelledError("stopped") : absl::OkStatus();

@@ -5,9 +5,10 @@
 #include <cstdint>
 #include <functional>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/plan/step_compute.h"
 #include "engine/ranks/shard_grid.h"
+#include "engine/report/metrics.h"
 #include "engine/train/rank_totals.h"
 #include "engine/train/trainer_rescue.h"
 
@@ -15,26 +16,21 @@ namespace spillway {
 
 class EvaluationPasses {
  public:
-  // `run`: the evaluation's operations once, over what has been loaded. `at_once`: samples that a
-  // pass takes, the same on all ranks. All outlive it.
+  // `run`: the evaluation's operations once, over what has been loaded. All outlive it.
   EvaluationPasses(StepCompute* compute, RankTotals* totals, TrainerRescue* rescue,
-                   const ShardGrid& grid, int64_t at_once, std::function<absl::Status()> run)
-      : compute_(*compute),
-        totals_(*totals),
-        rescue_(*rescue),
-        grid_(grid),
-        at_once_(at_once),
-        run_(std::move(run)) {}
+                   const ShardGrid& grid, std::function<absl::Status()> run)
+      : compute_(*compute), totals_(*totals), rescue_(*rescue), grid_(grid), run_(std::move(run)) {}
 
-  // Both end with kCancelled where any rank is to stop, between two passes.
-  //
+  // What all ranks have found together: tokens, loss and quality. kCancelled where any rank is to
+  // stop, between two passes. `input_bytes`: of a training step's inputs, on the device.
+  absl::StatusOr<EvaluationMetrics> Run(uint64_t input_bytes);
+
+ private:
   // Every rank takes as many passes as the one with the most to do, as each has a share of the
   // weights.
   absl::Status ComputeLoss();
   // After that. REQUIRES: the model makes texts.
   absl::Status MakeTexts();
-
- private:
   EvaluationShare ShareOf(int rank) const {
     return EvaluationShareOf(compute_.evaluation_samples(), rank, grid_.size);
   }
@@ -45,7 +41,7 @@ class EvaluationPasses {
   RankTotals& totals_;
   TrainerRescue& rescue_;
   const ShardGrid grid_;
-  const int64_t at_once_;
+  int64_t at_once_ = 0;  // samples that a pass takes, the same on all ranks
   const std::function<absl::Status()> run_;
 };
 

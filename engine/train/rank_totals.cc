@@ -1,7 +1,9 @@
 #include "engine/train/rank_totals.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <type_traits>
 
@@ -59,17 +61,17 @@ absl::Status RankTotals::ShareBuffers() {
   return context_.compute->SetBuffers(buffers);
 }
 
-absl::StatusOr<double> RankTotals::LossSum() {
-  if (context_.ranks.world == nullptr) return context_.compute->loss_sum();
-  const double began = MonotonicSeconds();
-  setup_.sharded()->BeginExchange();
-  ASSIGN_OR_RETURN(const std::vector<double> sums,
-                   AllGatherNumber(*context_.ranks.world, context_.compute->loss_sum()));
-  setup_.sharded()->EndExchange();
-  meter_.CountAgreement(began);
-  double total = 0;
-  for (double sum : sums) total += sum;
-  return total;
+absl::StatusOr<double> RankTotals::MeanLoss(int64_t labels) {
+  double total = context_.compute->loss_sum();
+  if (context_.ranks.world != nullptr) {
+    const double began = MonotonicSeconds();
+    setup_.sharded()->BeginExchange();
+    ASSIGN_OR_RETURN(const std::vector<double> sums, AllGatherNumber(*context_.ranks.world, total));
+    setup_.sharded()->EndExchange();
+    meter_.CountAgreement(began);
+    total = std::accumulate(sums.begin(), sums.end(), 0.0);
+  }
+  return labels > 0 ? total / static_cast<double>(labels) : std::nan("");
 }
 
 absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality(double loss) {

@@ -22,8 +22,9 @@ class RankTotals {
   absl::Status ShareLabels();
   // How good the predictions of all ranks' evaluations are, or the texts that they made.
   absl::StatusOr<std::vector<QualityMeasure>> Quality(double loss);
-  // The sum of all ranks' losses.
-  absl::StatusOr<double> LossSum();
+  // The sum of all ranks' losses over so many labels. Not a number (null in JSON) where there are
+  // none: the windows lay within prompts.
+  absl::StatusOr<double> MeanLoss(int64_t labels);
   // Whether a signal or a limit has reached any of them.
   absl::StatusOr<bool> AnyStops(bool own);
   // Whether any of them has more texts to make.

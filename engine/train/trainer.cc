@@ -38,11 +38,6 @@ absl::Status FailedWhileRunning(const absl::Status& status) {
                                  : status;
 }
 
-// Not a number (null in JSON) where no token carried loss: the windows lay within prompts.
-double MeanLoss(double sum, int64_t labels) {
-  return labels > 0 ? sum / static_cast<double>(labels) : std::nan("");
-}
-
 // Ranks that hear each other no more would only wait once again.
 absl::Status AgreeWhereHeard(Collectives* ranks, const absl::Status& own) {
   if (absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own)) return own;
@@ -341,8 +336,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   RETURN_IF_ERROR(RunOps(memory.schedule().ops.size() - forward_ops));
   meter_->EndPhase(Phase::kBackward);
   row.tokens = compute.label_count();
-  ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
-  row.loss = MeanLoss(loss_sum, row.tokens);
+  ASSIGN_OR_RETURN(row.loss, totals_->MeanLoss(row.tokens));
   RETURN_IF_ERROR(totals_->ShareBuffers());
 
   if (deferred) {
@@ -398,36 +392,20 @@ absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
   const TraceSpan span(recorder_->trace(), SpanKind::kEvaluation);
   StepMeter::Pause pause(*meter_);
   const double began = MonotonicSeconds();
-  StepCompute& compute = *context_.compute;
-  ASSIGN_OR_RETURN(
-      const int64_t at_once,
-      totals_->Least(compute.evaluation_samples_at_once(plan().device_activation_bytes)));
-  EvaluationPasses passes(&compute, totals_.get(), rescue_.get(), GridOf(options_), at_once,
+  EvaluationPasses passes(context_.compute, totals_.get(), rescue_.get(), GridOf(options_),
                           [&]() -> absl::Status {
                             setup_->memory()->Enqueue(Program::kEvaluate);
                             return RunOps(setup_->evaluate_ops());
                           });
-  const absl::Status computed = passes.ComputeLoss();
-  if (absl::IsCancelled(computed)) return std::nullopt;
-  RETURN_IF_ERROR(computed);
-  EvaluationMetrics row;
-  row.step = state_.step;
-  RETURN_IF_ERROR(totals_->ShareLabels());
-  ASSIGN_OR_RETURN(const double loss_sum, totals_->LossSum());
-  row.tokens = compute.label_count();
-  row.loss = MeanLoss(loss_sum, row.tokens);
-  row.metric = options_.metric;
-  if (compute.makes_texts()) {
-    const absl::Status status = passes.MakeTexts();
-    if (absl::IsCancelled(status)) return std::nullopt;
-    RETURN_IF_ERROR(status);
-  }
-  ASSIGN_OR_RETURN(row.quality, totals_->Quality(row.loss));
-  row.has_perplexity = compute.makes_texts() || row.quality.empty();
-  row.seconds = MonotonicSeconds() - began;
-  RETURN_IF_ERROR(journal_->Evaluation(row));
+  absl::StatusOr<EvaluationMetrics> row = passes.Run(plan().device_activation_bytes);
+  if (absl::IsCancelled(row.status())) return std::nullopt;
+  RETURN_IF_ERROR(row.status());
+  row->step = state_.step;
+  row->metric = options_.metric;
+  row->seconds = MonotonicSeconds() - began;
+  RETURN_IF_ERROR(journal_->Evaluation(*row));
   pause.End();
-  return row;
+  return *std::move(row);
 }
 
 }  // namespace spillway

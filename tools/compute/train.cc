@@ -356,7 +356,11 @@ CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
 CommandOutcome Train(const RunConfig& config) {
   Inputs in;
   in.config = config;
-  if (absl::Status status = ReadInputs(in); !status.ok()) return {status};
+  // All ranks read the same: what there is to warn of is said once.
+  if (config.train.rank > 0) SetLogLevel(LogLevel::kError);
+  const absl::Status read = ReadInputs(in);
+  if (config.train.rank > 0) SetLogLevel(LogLevel::kWarning);
+  if (!read.ok()) return {read};
   in.config.train.export_bytes_per_parameter = ExportBytes(in);
   TrainHooks hooks;
   hooks.at_start = [&] { return WriteDescription(in); };
