@@ -33,14 +33,14 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
           " are to be adapted: give --lora-targets ", kAllLinear, ", or names of layers"));
     }
   }
-  // PEFT has no name for masked language models, and its models of pairs take token ids: of one
-  // that hears none is said, whatever others have said.
+  // PEFT has no name for masked language models and models of pictures, and its models of pairs
+  // take token ids: of one that hears none is said, whatever others have said.
   const bool hears = shape.heard_positions > 0;
-  const std::string task = shape.masked || hears       ? ""
-                           : shape.labels_tokens       ? kTokenTask
-                           : !shape.classifier.empty() ? kClassifierTask
-                           : shape.has_encoder         ? kPairTask
-                                                       : kCausalTask;
+  const std::string task = shape.masked || hears || shape.sees ? ""
+                           : shape.labels_tokens               ? kTokenTask
+                           : !shape.classifier.empty()         ? kClassifierTask
+                           : shape.has_encoder                 ? kPairTask
+                                                               : kCausalTask;
   if (hears && lora.task_type == kPairTask) lora.task_type = "";
   if (!lora.task_type.empty() && lora.task_type != task) {
     return absl::InvalidArgumentError(absl::StrCat("the adapter's task_type is ", lora.task_type,

@@ -78,6 +78,8 @@ class Chooser {
 
   bool IsTarget(const ParameterDescription& parameter) const {
     if (parameter.linear == LinearWeight::kNone) return false;
+    // As PEFT has it, convolutions are adapted where they are named.
+    if (all_linear() && parameter.linear == LinearWeight::kKernels) return false;
     const std::string module = ModuleOf(parameter.name);
     if (IsNamed(module, config_.excluded)) return false;
     if (excluded_ && excluded_->Matches(module)) return false;
@@ -105,9 +107,14 @@ class Chooser {
     weight.parameter = index;
     weight.module = ModuleOf(parameter.name);
     weight.form = parameter.linear;
+    const std::vector<int64_t>& shape = parameter.shape;
     const bool in_out = parameter.linear == LinearWeight::kInOut;
-    weight.in = parameter.shape[in_out ? 0 : 1];
-    weight.out = parameter.shape[in_out ? 1 : 0];
+    weight.in = shape[in_out ? 0 : 1];
+    weight.out = shape[in_out ? 1 : 0];
+    if (parameter.linear == LinearWeight::kKernels) {
+      weight.window = {shape[2], shape[3]};
+      weight.in *= shape[2] * shape[3];
+    }
     weight.rank = config_.RankOf(weight.module);
     weight.scale = config_.ScaleOf(weight.module);
     return weight;
@@ -221,6 +228,16 @@ class Chooser {
 
 }  // namespace
 
+std::vector<int64_t> AdaptedWeight::shape_a() const {
+  if (window.empty()) return {rank, in};
+  return {rank, in / (window[0] * window[1]), window[0], window[1]};
+}
+
+std::vector<int64_t> AdaptedWeight::shape_b() const {
+  if (window.empty()) return {out, rank};
+  return {out, rank, 1, 1};
+}
+
 std::vector<const AdaptedWeight*> AdapterLayout::weights() const {
   std::vector<const AdaptedWeight*> all;
   for (const auto& unit : units) {
@@ -261,8 +278,8 @@ ModelDescription WithAdapters(const AdapterLayout& layout, ModelDescription mode
   for (size_t unit = 0; unit < layout.units.size(); ++unit) {
     auto& parameters = model.units[unit].parameters;
     for (const AdaptedWeight& weight : layout.units[unit]) {
-      parameters.push_back({weight.name_a(), {weight.rank, weight.in}});
-      parameters.push_back({weight.name_b(), {weight.out, weight.rank}});
+      parameters.push_back({weight.name_a(), weight.shape_a()});
+      parameters.push_back({weight.name_b(), weight.shape_b()});
     }
   }
   return model;

@@ -18,11 +18,14 @@ struct AdaptedWeight {
   int parameter = 0;   // of its unit
   std::string module;  // the parameter's name without ".weight"
   LinearWeight form = LinearWeight::kOutIn;
-  int64_t in = 0, out = 0, rank = 0;
+  int64_t in = 0, out = 0, rank = 0;  // of kernels `in` is what one output reads, of all channels
+  std::vector<int64_t> window;        // kernels' [height, width]; empty: a matrix
   double scale = 1;
 
-  std::string name_a() const { return module + ".lora_A.weight"; }  // [rank, in]
-  std::string name_b() const { return module + ".lora_B.weight"; }  // [out, rank]
+  std::string name_a() const { return module + ".lora_A.weight"; }
+  std::string name_b() const { return module + ".lora_B.weight"; }
+  std::vector<int64_t> shape_a() const;  // [rank, in], or [rank, channels, height, width]
+  std::vector<int64_t> shape_b() const;  // [out, rank], or [out, rank, 1, 1]
 };
 
 struct AdapterLayout {

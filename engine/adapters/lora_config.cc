@@ -216,6 +216,7 @@ std::vector<std::string> DefaultLoraTargets(absl::string_view model_type) {
   if (model_type == "bert" || model_type == "roberta") return {"query", "value"};
   if (model_type == "distilbert") return {"q_lin", "v_lin"};
   if (model_type == "t5") return {"q", "v"};
+  if (model_type == "resnet") return {"convolution"};  // of which PEFT has no opinion
   return {};
 }
 

@@ -128,6 +128,8 @@ ModelShape ShapeOf(const ResNetConfig& config) {
   shape.model_type = "resnet";
   shape.exact = true;
   shape.causal = false;
+  shape.sees = true;
+  shape.classifier = "classifier";
   shape.hidden = config.hidden.back();
   for (const int64_t depth : config.depths) shape.layers += depth;
   for (const ResNetUnit& one : UnitsOf(config)) {
@@ -137,6 +139,7 @@ ModelShape ShapeOf(const ResNetConfig& config) {
       ParameterDescription& described = unit.parameters.emplace_back();
       described.name = tensor.name;
       described.shape = tensor.shape;
+      described.linear = tensor.linear();
     }
   }
   return shape;

@@ -11,6 +11,7 @@
 #include "engine/families/activations.h"
 #include "engine/families/classifier_config.h"
 #include "engine/families/config_reader.h"
+#include "engine/model/linear_weight.h"
 #include "engine/model/model_shape.h"
 
 namespace spillway {
@@ -64,6 +65,12 @@ std::vector<ResNetUnit> UnitsOf(const ResNetConfig& config);
 struct ResNetTensor {
   std::string name;
   std::vector<int64_t> shape;
+  // Of a convolution, of the classifier's matrix, or none.
+  LinearWeight linear() const {
+    return shape.size() == 4   ? LinearWeight::kKernels
+           : shape.size() == 2 ? LinearWeight::kOutIn
+                               : LinearWeight::kNone;
+  }
 };
 
 // A convolution's matrix, and its norm's weight and bias; of the classifier its weight and bias.

@@ -32,7 +32,7 @@ class ConvolutionUnit : public Unit {
             static_cast<double>(tensor.shape[0] * tensor.shape[2] * tensor.shape[3]);
         init = Init::Normal(0, std::sqrt(2 / fan_out));
       }
-      parameters_.push_back({tensor.name, tensor.shape, init});
+      parameters_.push_back({tensor.name, tensor.shape, init, false, tensor.linear()});
     }
     for (const ResNetTensor& tensor : BuffersOf(unit_)) {
       const bool is_variance = tensor.name.ends_with("running_var");
@@ -58,11 +58,7 @@ class ConvolutionUnit : public Unit {
                   const Tensor& x) const {
     const ResNetConvolution& one = all_[number];
     const Tensor* const own = &p[number * kParametersOfConvolution];
-    // Processors without products of 16 bits take many times as long for them: --compute.
-    const auto product = context.fp32_products() ? torch::kFloat32 : own[0].scalar_type();
-    Tensor y = torch::conv2d(x.to(product), own[0].to(product), /*bias=*/{}, one.stride,
-                             /*padding=*/one.side / 2);
-    y = y.to(own[0].scalar_type());
+    Tensor y = context.Convolve(x, own[0], one.stride, /*padding=*/one.side / 2);
     TORCH_CHECK(!context.training() || y.numel() > y.size(1), one.name,
                 ": a batch norm of one number a channel has no variance; give a larger micro-batch "
                 "or larger pictures");
@@ -118,7 +114,8 @@ class PictureScores : public Unit {
     // torch.nn.Linear's.
     const double bound = 1 / std::sqrt(static_cast<double>(config.hidden.back()));
     for (const ResNetTensor& tensor : ParametersOf(config, unit)) {
-      parameters_.push_back({tensor.name, tensor.shape, Init::Uniform(-bound, bound)});
+      const Init init = Init::Uniform(-bound, bound);
+      parameters_.push_back({tensor.name, tensor.shape, init, false, tensor.linear()});
     }
   }
 

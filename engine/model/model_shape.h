@@ -32,7 +32,9 @@ struct ModelShape {
   // What is read goes through half of the layers or so, what is made of it through the others.
   bool has_encoder = false;
   int64_t heard_positions = 0;  // that it makes of a sound, where it hears one
-  // The module that scores labels, where the model classifies texts; "": it does not.
+  bool sees = false;            // pictures
+  // The module that scores labels, where the model classifies what it reads or sees; "": it does
+  // not.
   std::string classifier = "";
   bool labels_tokens = false;         // each token of them by itself
   bool masked = false;                // it finds tokens that are masked

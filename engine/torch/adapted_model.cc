@@ -39,13 +39,13 @@ class Adapters {
       spec.frozen |= adaptation_.freezes && adaptation_.trained.count(spec.name) == 0;
     }
     for (const AdaptedWeight& weight : adaptation_.weights) {
-      // As torch.nn.Linear begins, which is what PEFT leaves A at.
+      // As torch.nn.Linear and Conv2d begin, which is what PEFT leaves A at.
       const double bound = 1 / std::sqrt(static_cast<double>(weight.in));
       const Init init = config.init == LoraConfig::InitA::kGaussian
                             ? Init::Normal(0, 1 / static_cast<double>(weight.rank))
                             : Init::Uniform(-bound, bound);
-      specs_.push_back({weight.name_a(), {weight.rank, weight.in}, init});
-      specs_.push_back({weight.name_b(), {weight.out, weight.rank}, Init::Constant(0)});
+      specs_.push_back({weight.name_a(), weight.shape_a(), init});
+      specs_.push_back({weight.name_b(), weight.shape_b(), Init::Constant(0)});
     }
   }
 

@@ -91,6 +91,25 @@ uint64_t UnitContext::RandomBits(int64_t row, int site, uint64_t index) const {
   return spillway::RandomBits(seed, where, index);
 }
 
+torch::Tensor UnitContext::Convolve(const torch::Tensor& x, const torch::Tensor& weight,
+                                    int64_t stride, int64_t padding) const {
+  // Processors without products of 16 bits take many times as long for them: --compute.
+  const auto product = fp32_products_ ? torch::kFloat32 : weight.scalar_type();
+  const auto convolve = [&](const torch::Tensor& in, const torch::Tensor& kernels, int64_t by,
+                            int64_t around) {
+    return torch::conv2d(in.to(product), kernels.to(product), /*bias=*/{}, by, around)
+        .to(weight.scalar_type());
+  };
+  torch::Tensor y = convolve(x, weight, stride, padding);
+  for (const LinearAdapter& adapter : adapters_) {
+    if (adapter.weight.data_ptr() != weight.data_ptr()) continue;
+    const torch::Tensor in = Dropout(x, adapter.dropout, adapter.site);
+    const torch::Tensor low = convolve(in, adapter.a, stride, padding);
+    return torch::add(y, convolve(low, adapter.b, 1, 0), adapter.scale);
+  }
+  return y;
+}
+
 torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& weight,
                                   const torch::Tensor& bias) const {
   const auto packed_one = [&](const torch::Tensor& matrix) -> const PackedMatrix* {

@@ -59,8 +59,8 @@ struct ParameterSpec {
   std::vector<int64_t> shape;  // empty: a scalar
   Init init;
   bool frozen = false;  // it is read, and never updated
-  // How UnitContext::Linear multiplies by it, if it does: then an adapter can be put beside it
-  // (LoRA: engine/torch/adapted_model.h).
+  // How UnitContext::Linear or Convolve multiplies by it, if one does: then an adapter can be put
+  // beside it (LoRA: engine/torch/adapted_model.h).
   LinearWeight linear = LinearWeight::kNone;
 };
 
@@ -93,7 +93,8 @@ struct Batch {
 // What is added to a product with a frozen matrix W: scale * B A, as if W were their sum.
 struct LinearAdapter {
   torch::Tensor weight;  // W
-  torch::Tensor a, b;    // [rank, in], [out, rank]
+  // [rank, in], [out, rank]; of a convolution [rank, in, h, w], [out, rank, 1, 1]
+  torch::Tensor a, b;
   double scale = 1;
   double dropout = 0;  // of what A reads
   int site = 0;
@@ -128,6 +129,11 @@ class UnitContext {
   // is the only way to multiply by it.
   torch::Tensor Linear(const torch::Tensor& x, const torch::Tensor& weight,
                        const torch::Tensor& bias = {}) const;
+
+  // x [samples, in, height, width], weight [out, in, h, w]: torch::conv2d without a bias, with
+  // `padding` zeros on all sides, multiplied as Linear is and with its adapter likewise.
+  torch::Tensor Convolve(const torch::Tensor& x, const torch::Tensor& weight, int64_t stride,
+                         int64_t padding) const;
 
   // Whether that is fp32 although tensors are of 16 bits: for a unit's other products.
   bool fp32_products() const { return fp32_products_; }

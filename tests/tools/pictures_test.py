@@ -155,6 +155,39 @@ class PicturesTest(CliTest):
         less = dict(least, device_memory=least["device_memory"] // 2)
         self.assert_run(self.learn(accumulate=1, steps=2, **less), 3, "--device-memory")
 
+    def test_adapters_of_convolutions(self):
+        base = self.path("base")
+        self.assert_run(self.learn(steps=20, output=base), 0)
+        self.begin_second()
+        adapts = {"model": os.path.join(base, "model"), "lora_r": 2, "lora_dropout": 0.1,
+                  "optimizer": "adamw", "momentum": None, "lr": "1e-2", "eval_data": self.held_out}
+        whole = {**adapts, "steps": 6, "commit_every": 4}
+        self.assert_run(self.learn(**whole, swap=None, offload="none"), 0, "running statistics")
+        expected = self.outcome()
+        tensors = header_of(self.path("out/adapter/adapter_model.safetensors"))
+        prefix = "base_model.model.resnet.embedder.embedder.convolution."
+        self.assertEqual(tensors[prefix + "lora_A.weight"]["shape"], [2, 3, 7, 7])
+        self.assertEqual(tensors[prefix + "lora_B.weight"]["shape"], [8, 2, 1, 1])
+        config = read_json(self.output, "adapter/adapter_config.json")
+        self.assertEqual((config["task_type"], config["target_modules"], config["modules_to_save"]),
+                         (None, ["convolution"], ["classifier"]))
+        rows = self.predict(self.held_out, model=self.output)
+        merged = self.path("merged")
+        self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
+        for row, other in zip(rows, self.predict(self.held_out, model=merged)):
+            for label, score in row["scores"].items():
+                self.assertAlmostEqual(score, other["scores"][label], places=4)
+        # What it was before has other scores.
+        before = self.predict(self.held_out, model=os.path.join(base, "model"))
+        self.assertNotEqual(before[0]["scores"], rows[0]["scores"])
+        self.begin_afresh()
+        self.assert_run(self.learn(**{**whole, "steps": 4}), 0)
+        self.assert_run(self.learn(**whole, resume=True), 0)
+        self.assertEqual(self.outcome(), expected)
+        estimate = run("estimate", "--model", os.path.join(base, "model"), "--lora-r", 2,
+                       "--micro-batch", 8, "--threads", 1)
+        self.assert_run(estimate, 0, "of them trained")
+
     def test_bad_input_is_named(self):
         cut = self.write("cut.bin", cifar(3, 1)[:-7])
         for changes, *words in (
@@ -162,7 +195,7 @@ class PicturesTest(CliTest):
                 ({"data": self.path("none")}, "none: no such file"),
                 ({"data": self.path("model-in")}, "has no pictures"),
                 ({"seq_len": 8}, "--seq-len", "classifies pictures"),
-                ({"lora_r": 4}, "--lora-r", "classifies pictures"),
+                ({"lora_r": 4, "lora_targets": "normalization"}, "no linear layer", "convolution"),
                 ({"micro_batch": 1, "picture_size": 8}, "--micro-batch 1", "batch norm"),
                 ({"data": self.folders()}, "preprocessor_config.json", "--picture-size"),
                 ({"augment": "rotate"}, "--augment", "crop-flip")):

@@ -117,6 +117,15 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
   return found;
 }
 
+// With the adapters that are to be trained, if any.
+absl::StatusOr<Model> TrainedModel(const EstimateTask& task, const Trainable& trainable,
+                                   const ModelShape& shape) {
+  if (task.config.adapter.none()) return trainable.model;
+  ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(task.config.adapter, shape));
+  ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(trainable.model, lora, /*training=*/true));
+  return std::move(adapted.model);
+}
+
 // Of a model of pictures nothing is known from its shape: all of it is computed once. In other
 // dtypes than the run's, which are shown beside, bytes go by those of a number.
 absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable& trainable,
@@ -132,10 +141,11 @@ absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable
   ASSIGN_OR_RETURN(const PictureProcessing processing,
                    ResolveProcessing(config.model, config.pictures.side, is_cifar, resnet));
   RETURN_IF_ERROR(CheckNorms(processing, config.train.micro_batch, resnet));
-  ASSIGN_OR_RETURN(input.model, DescribeModel(trainable.model, config.train.freeze));
+  ASSIGN_OR_RETURN(const Model model, TrainedModel(task, trainable, input.shape));
+  ASSIGN_OR_RETURN(input.model, DescribeModel(model, config.train.freeze));
   ZeroPictures data(config.train.micro_batch * config.train.accumulate, resnet.channels,
                     processing.size);
-  ASSIGN_OR_RETURN(DryRun times, RunDry(trainable.model, input.model, input.options, data, place));
+  ASSIGN_OR_RETURN(DryRun times, RunDry(model, input.model, input.options, data, place));
   const uint64_t own = DTypeBytes(input.options.dtype);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto scale = [&](uint64_t& bytes) { bytes = bytes * DTypeBytes(dtype) / own; };
@@ -332,12 +342,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
         "--dry-run yes: this build can't compute this model; leave it out for the formula");
   }
   if (WantsDryRun(input, task.dry_run)) {
-    Model trained = trainable->model;
-    if (!config.adapter.none()) {
-      ASSIGN_OR_RETURN(const LoraConfig lora, ResolveLora(config.adapter, input.shape));
-      ASSIGN_OR_RETURN(AdaptedModel adapted, AdaptModel(trained, lora, /*training=*/true));
-      trained = std::move(adapted.model);
-    }
+    ASSIGN_OR_RETURN(const Model trained, TrainedModel(task, *trainable, input.shape));
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
     ZeroTokens data(config.train.micro_batch * config.train.accumulate, lengths,
                     config.samples == SampleLayout::kPacked, trainable->config.decoder);

@@ -57,8 +57,7 @@ absl::Status RefuseTextFlags(const RunConfig& config) {
       {config.speech_given, "--language, --transcribe-task"},
       {config.mask_probability.has_value(), "--mask-probability"},
       {config.train.label_smoothing > 0, "--label-smoothing"},
-      {config.evaluation_texts.made, "--predict-with-generate"},
-      {!config.adapter.none(), "--lora-r and what belongs to adapters"}};
+      {config.evaluation_texts.made, "--predict-with-generate"}};
   for (const auto& [given, names] : flags) {
     if (!given) continue;
     return absl::InvalidArgumentError(

@@ -254,12 +254,8 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   auto opened = std::make_unique<TextModel>();
   RETURN_IF_ERROR(OpenModel(task.model, *opened));
   RETURN_IF_ERROR(RefuseOthersFlags(task, opened->config));
-  if (opened->config.resnet) {
-    if (task.adapter.empty()) return opened;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--adapter is for models of texts, and ", task.model, " classifies pictures"));
-  }
   if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, *opened));
+  if (opened->config.resnet) return opened;
   const DecoderConfig& decoder = opened->config.decoder;
   ASSIGN_OR_RETURN(
       opened->sampling,

@@ -280,6 +280,11 @@ absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
                        " safetensors, as PEFT reads it); merged into the model: spillway export "
                        "--merge --from ",
                        in.config.train.output, " --to DIR"));
+  if (!state.buffers.empty()) {
+    LogInfo(
+        "  the running statistics of its norms, which training has changed, are no part of an "
+        "adapter: predict --model OUTPUT and export --merge have them");
+  }
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/adapters/adapter_file.h"
+#include "engine/families/resnet_config.h"
 #include "tests/decoder_config.h"
 
 namespace spillway {
@@ -114,6 +115,21 @@ TEST(AdapterLayout, AConv1dIsTheOtherWayRound) {
   EXPECT_EQ(layout.weights()[0]->form, LinearWeight::kInOut);
   EXPECT_EQ(layout.weights()[0]->in, 24);
   EXPECT_EQ(layout.weights()[0]->out, 40);
+}
+
+TEST(AdapterLayout, AConvolutionsAdapterReadsTheSameWindow) {
+  ResNetConfig resnet;
+  resnet.classifier.labels = {"cat", "dog"};
+  const ModelShape shape = ShapeOf(resnet);
+  const auto layout = LayOutAdapters(shape.model, Targets({"convolution"}));
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const AdaptedWeight& first = *layout->weights()[0];
+  EXPECT_EQ(first.module, "resnet.embedder.embedder.convolution");
+  EXPECT_THAT(first.shape_a(), ElementsAre(8, 3, 7, 7));
+  EXPECT_THAT(first.shape_b(), ElementsAre(64, 8, 1, 1));
+  EXPECT_EQ(first.in, 3 * 7 * 7);
+  // PEFT's word for all means matrices.
+  EXPECT_THAT(LayOutAdapters(shape.model, Targets({kAllLinear}))->targets(), ElementsAre("1"));
 }
 
 TEST(AdapterLayout, WhatIsTrainedBesides) {
