@@ -16,6 +16,8 @@
 // examples/train_cnn.cc is a complete use in two pages, and
 // examples/train_resnet_cifar.cc one with buffers. All calls come from the
 // compute thread.
+//
+// Large because it is all that the author of a model has to know, in one file.
 #pragma once
 
 #include <torch/types.h>

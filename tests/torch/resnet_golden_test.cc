@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "engine/adapters/adapter_layout.h"
 #include "engine/layers/build_model.h"
+#include "engine/torch/adapted_model.h"
 #include "engine/torch/forward_pass.h"
 #include "engine/torch/open_compute.h"
 #include "engine/weights/safetensors.h"
@@ -54,6 +57,13 @@ class GoldenResNetWeights : public FormulaWeights {
   using FormulaWeights::FormulaWeights;
 
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
+    if (IsAdapterName(name)) {
+      for (uint64_t i = 0; i < count; ++i) {
+        out[i] = static_cast<float>(0.2 * std::cos(0.9 * static_cast<double>(first + i) +
+                                                   static_cast<double>(name.size())));
+      }
+      return absl::OkStatus();
+    }
     const bool is_variance = name.ends_with("running_var");
     if (!is_variance && !name.ends_with("running_mean") && !name.ends_with("tracked")) {
       return FormulaWeights::Read(name, first, count, out);
@@ -169,6 +179,23 @@ TEST_P(ResNetGolden, TwentyStepsLoseRememberAndAnswerWhatPyTorchsDo) {
                               .Run({*data_.Get({200, 201, 202, 203, 204, 205})}))[0];
   const std::vector<float> expected = golden_["evaluated"];
   EXPECT_LT((scores.flatten() - torch::tensor(expected)).abs().max().item<double>(), 1e-5);
+}
+
+TEST_P(ResNetGolden, AdaptersBesideConvolutionsLoseWhatPeftsDo) {
+  LoraConfig lora;
+  lora.r = 3;
+  lora.alpha = 6;
+  lora.targets = {"convolution"};
+  lora.modules_to_save = {"classifier"};
+  const auto adapted = AdaptModel(model_, lora, /*training=*/true);
+  ASSERT_TRUE(adapted.ok()) << adapted.status();
+  const RunOutcome run =
+      TrainToTheEnd(adapted->model, data_, nullptr, &weights_, OnNvme(Options("lora")));
+  const std::vector<double> losses = golden_["lora_losses"];
+  ASSERT_EQ(run.rows.size(), losses.size());
+  for (size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_NEAR(run.rows[i]["loss"], losses[i], 2e-5 * losses[i]) << "step " << i + 1;
+  }
 }
 
 TEST_P(ResNetGolden, ThePlaceOfTheStateAndAStopInBetweenChangeNoBit) {
