@@ -108,7 +108,11 @@ absl::Status Consequence(const absl::Status& own) {
 
 // As RankConnection::FirstFailure; blocks for as long as the store does not answer.
 absl::Status AskForFirst(c10d::Store& store, int rank, const absl::Status& own, bool others) {
-  const auto until = Clock::now() + std::chrono::milliseconds(others ? 1500 : 0);
+  // Who has waited in vain for a rank knows more than who sees another leave because of that.
+  const std::chrono::milliseconds patience(!others                         ? 0
+                                           : absl::IsDeadlineExceeded(own) ? 1500
+                                                                           : 4000);
+  const auto until = Clock::now() + patience;
   try {
     while (!store.check({kFailureKey}) && Clock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -230,7 +234,7 @@ class Connection : public RankConnection {
     std::thread([store = store_, rank = options_.launch.rank, own, others, answer] {
       answer->set_value(AskForFirst(*store, rank, own, others));
     }).detach();
-    if (answered.wait_for(std::chrono::seconds(5)) == std::future_status::ready) {
+    if (answered.wait_for(std::chrono::seconds(8)) == std::future_status::ready) {
       return answered.get();
     }
     store_.release();  // the asking thread's, for ever
