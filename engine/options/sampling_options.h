@@ -37,8 +37,8 @@ struct SamplingOptions {
   // Of speech: the token of the time 0, behind which are all later ones, and the last one that may
   // come first; -1: any. Then a text has times around what is said, in their order, as Whisper's.
   int64_t first_timestamp = -1, last_first_timestamp = -1;
-  int64_t unwritten_from =
-      -1;  // tokens from this one on (times) are no part of a text; -1: all are
+  // Tokens from this one on (times) are no part of a text; -1: all are.
+  int64_t unwritten_from = -1;
 
   // The likeliest whole text is looked for, among so many at a time; 1: token by token. Temperature
   // 0.

@@ -189,8 +189,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
     if (*found) {
       TakeEvaluation(**found, result);
     } else {
-      LogInfo(absl::StrCat("step ", step, ": the evaluation is given up, since the run stops; a ",
-                           "run that goes on begins with it"));
+      LogInfo(absl::StrCat("step ", step, ": the evaluation is given up; --resume begins with it"));
       stop = true;
     }
   }
@@ -364,10 +363,12 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
 }
 
 absl::Status Trainer::EvaluateFirst(TrainResult& result) {
-  const bool begins = state_.step == 0 && context_.compute->evaluation_samples() > 0;
-  const bool left_over =
-      state_.step > 0 && EvaluateAfter(state_.step) && journal_->last_evaluation() < state_.step;
-  if (!begins && !left_over) return absl::OkStatus();
+  const bool begins = state_.step == 0;
+  const bool due = begins ? context_.compute->evaluation_samples() > 0 : EvaluateAfter(state_.step);
+  if (!due) return absl::OkStatus();
+  // A rank that was none before has no rows: the newest of all ranks' counts.
+  ASSIGN_OR_RETURN(const int64_t newest, totals_->Least(-journal_->last_evaluation()));
+  if (!begins && -newest >= state_.step) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::optional<EvaluationMetrics> first, Evaluate());
   if (first && begins) {
     result.first_evaluation_loss = first->loss;

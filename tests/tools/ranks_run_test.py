@@ -70,6 +70,12 @@ class RanksRunTest(RanksCase):
                              [(step, 13 * 16) for step in (0, 2, 4)])
             for row, expected in zip(losses[ranks], losses[1]):
                 self.assertLessEqual(abs(row[2] / expected[2] - 1), 1e-6)
+        # A rank that was none before knows of no evaluation, and makes none anew for that.
+        self.begin_afresh()
+        for steps, ranks in ((2, 1), (4, 2)):
+            self.go(ranks, eval_data=held_out, eval_every=2, steps=steps, resume=steps > 2)
+        self.assertEqual([row["step"] for row in
+                          read_rows(os.path.join(self.output, "eval.jsonl"))], [0, 2, 4])
 
     # -- the same bits --------------------------------------------------------------------
 
