@@ -59,6 +59,13 @@ const torch::Tensor& UnitContext::field(const std::string& name) const {
   return batch_->fields.at(name);
 }
 
+void UnitContext::AddLoss(const torch::Tensor& loss) const {
+  TORCH_CHECK(loss.numel() == 1 && loss.scalar_type() == torch::kFloat32,
+              "a loss that a unit adds must be one fp32 number, and is ", loss.scalar_type(), " ",
+              loss.sizes());
+  if (losses_ != nullptr) losses_->push_back(loss);
+}
+
 const std::vector<int64_t>& UnitContext::texts() const {
   static const std::vector<int64_t>& none = *new std::vector<int64_t>;
   return batch_ == nullptr ? none : batch_->texts;

@@ -137,6 +137,15 @@ class UnitContext {
   torch::Tensor Convolve(const torch::Tensor& x, const torch::Tensor& weight, int64_t stride,
                          int64_t padding) const;
 
+  // A loss of the unit's own, such as how unevenly a router deals: one fp32 number, added to what
+  // LossSum gives of the same micro-batch, divided by the step's labels and scaled with it. So a
+  // mean is multiplied by labels() first. Differentiable in all that Forward is. A forward that is
+  // computed anew must add the same. In evaluation it is part of the loss too.
+  void AddLoss(const torch::Tensor& loss) const;
+
+  // Labels of the micro-batch that count in its loss.
+  int64_t labels() const { return labels_; }
+
   // Whether that is fp32 although tensors are of 16 bits: for a unit's other products.
   bool fp32_products() const { return fp32_products_; }
 
@@ -154,6 +163,14 @@ class UnitContext {
   UnitContext WithBuffers(std::vector<torch::Tensor> buffers) const {
     UnitContext with = *this;
     with.buffers_ = std::move(buffers);
+    return with;
+  }
+
+  // The same with a place for what AddLoss is given. Without one it is dropped.
+  UnitContext WithLosses(std::vector<torch::Tensor>* losses, int64_t labels) const {
+    UnitContext with = *this;
+    with.losses_ = losses;
+    with.labels_ = labels;
     return with;
   }
 
@@ -212,6 +229,8 @@ class UnitContext {
   std::vector<torch::Tensor> buffers_;
   std::vector<LinearAdapter> adapters_;
   std::vector<PackedMatrix> packed_;
+  std::vector<torch::Tensor>* losses_ = nullptr;
+  int64_t labels_ = 0;
 };
 
 // Where a text stands while it is generated: a unit is given its positions

@@ -213,11 +213,9 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
       auto batch = training_ ? data->Draw(some, first_draw + begin) : data->Get(some);
       got = batch.status();
       if (!got.ok()) return;
-      label_count_ += batch->labels.is_floating_point()
-                          ? batch->labels.numel()
-                          : batch->labels.ne(kIgnoredLabel).sum().item<int64_t>();
       micro_batches_.push_back(std::move(micro));
       Load(*std::move(batch), micro_batches_.back());
+      label_count_ += micro_batches_.back().labels;
     }));
     RETURN_IF_ERROR(got);
   }
@@ -226,6 +224,10 @@ absl::Status ModelCompute::LoadMicroBatches(Dataset* data, const std::vector<int
 
 void ModelCompute::Load(Batch batch, MicroBatch& micro) const {
   micro.batch = std::move(batch);
+  const torch::Tensor& labels = micro.batch.labels;
+  micro.labels = !labels.defined()            ? 0
+                 : labels.is_floating_point() ? labels.numel()
+                                              : labels.ne(kIgnoredLabel).sum().item<int64_t>();
   micro.batch.inputs = BringTo(place_, micro.batch.inputs);
   micro.batch.labels = BringTo(place_, micro.batch.labels);
   for (auto& [name, field] : micro.batch.fields) field = BringTo(place_, field);
@@ -241,6 +243,7 @@ void ModelCompute::Load(Batch batch, MicroBatch& micro) const {
 UnitContext ModelCompute::ContextOf(int unit, const MicroBatch& micro) const {
   return UnitContext(options_.seed, step_, unit, micro.samples, training_, options_.fp32_products())
       .With(&micro.batch, micro.values.Outputs(flow_.reads(unit)))
+      .WithLosses(nullptr, micro.labels)
       .WithBuffers(micro.buffers[unit].empty() ? buffers_.of(unit) : micro.buffers[unit]);
 }
 
@@ -340,12 +343,18 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
       micro.graphs[unit] = GraphOf(unit, micro, views);
     }
     torch::Tensor output;
+    std::vector<torch::Tensor> losses;
     if (keep) {
       output = micro.graphs[unit]->output();
+      losses = micro.graphs[unit]->losses();
     } else {
       const GivenParameters given = Give(views);
-      output = model_.units[unit]->Forward(ContextOf(unit, micro).WithPacked(given.packed),
-                                           given.tensors, micro.inputs[unit]);
+      output = model_.units[unit]->Forward(
+          ContextOf(unit, micro).WithPacked(given.packed).WithLosses(&losses, micro.labels),
+          given.tensors, micro.inputs[unit]);
+    }
+    if (!micro.last_positions.defined()) {
+      for (const torch::Tensor& loss : losses) loss_.Add(loss);
     }
     micro.buffers[unit] = std::move(before);
     // In every placement the same: what is moved keeps its strides, but must have no gaps.
@@ -379,11 +388,16 @@ void ModelCompute::Backward(int unit, const std::vector<ParameterView>& views,
     micro.inputs[unit] = torch::Tensor();
     micro.buffers[unit].clear();
     if (flow_.kept(unit)) micro.gradient = micro.values.TakeGradient(unit, micro.gradient);
-    UnitGraph::Gradients gradients = std::move(graph).Differentiate(views, micro.gradient);
+    UnitGraph::Gradients gradients =
+        std::move(graph).Differentiate(views, micro.gradient, LossGradient());
     micro.gradient = std::move(gradients.input);
     micro.values.Add(flow_.reads(unit), gradients.values);
     Accumulate(views, gradients.parameters);
   }
+}
+
+double ModelCompute::LossGradient() const {
+  return loss_scale_ / static_cast<double>(std::max<int64_t>(1, label_count_));
 }
 
 int64_t ModelCompute::LossChunkRows() const {
@@ -399,7 +413,9 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
   const int64_t chunk_rows = LossChunkRows();
   for (MicroBatch& micro : micro_batches_) {
     const GivenParameters given = Give(views);
-    const UnitContext context = ContextOf(unit, micro).WithPacked(given.packed);
+    std::vector<torch::Tensor> added;
+    const UnitContext context =
+        ContextOf(unit, micro).WithPacked(given.packed).WithLosses(&added, micro.labels);
     if (micro.last_positions.defined()) {
       NextLogits(context, given.tensors, micro);
       continue;
@@ -423,10 +439,8 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
       x.requires_grad_(differentiates);
       const torch::Tensor loss = model_.loss->LossSum(context, leaves, x, chunk_labels);
       loss_.Add(loss);
-      // The mean over the whole step's labels, times the loss scale.
       const torch::Tensor seed =
-          torch::full({}, loss_scale_ / static_cast<double>(std::max<int64_t>(1, label_count_)),
-                      loss.options().requires_grad(false));
+          torch::full({}, LossGradient(), loss.options().requires_grad(false));
       std::vector<torch::Tensor> inputs;
       std::vector<ParameterView> trained;
       for (size_t i = 0; i < views.size(); ++i) {
@@ -435,6 +449,7 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
         inputs.push_back(leaves[i]);
       }
       if (differentiates) inputs.push_back(x);
+      TORCH_CHECK(added.empty(), "a loss unit gives its whole loss by LossSum, not by AddLoss");
       auto gradients = torch::autograd::grad({loss}, inputs, {seed.view_as(loss)}, false, false,
                                              /*allow_unused=*/true);
       torch::NoGradGuard no_grad;

@@ -76,6 +76,7 @@ class ModelCompute : public StepCompute {
   struct MicroBatch {
     std::vector<int64_t> samples;  // numbers within the global batch
     Batch batch;
+    int64_t labels = 0;  // that count
     // [unit]: its input, the activation checkpoint; or its graph, which has it
     std::vector<torch::Tensor> inputs;
     std::vector<std::optional<UnitGraph>> graphs;
@@ -102,6 +103,8 @@ class ModelCompute : public StepCompute {
   int num_units() const { return description_.num_computing(); }
   // Of `unit`, of whose predecessor this is the output.
   void GiveInput(int unit, const torch::Tensor& output, MicroBatch& micro) const;
+  // Of the sum of a step's losses: its mean over the labels, times the loss scale.
+  double LossGradient() const;
   UnitGraph GraphOf(int unit, const MicroBatch& micro,
                     const std::vector<ParameterView>& views) const;
 

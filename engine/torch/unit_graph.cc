@@ -27,12 +27,15 @@ UnitGraph::UnitGraph(const Unit& unit, const UnitContext& context,
   }
   if (wanted.input) x_.requires_grad_(true);
   GivenParameters given = Give(views, leaves_);
-  y_ = unit.Forward(context.With(context.batch(), values_).WithPacked(std::move(given.packed)),
+  y_ = unit.Forward(context.With(context.batch(), values_)
+                        .WithPacked(std::move(given.packed))
+                        .WithLosses(&losses_, context.labels()),
                     given.tensors, x_);
 }
 
 UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& views,
-                                              const torch::Tensor& output_gradient) && {
+                                              const torch::Tensor& output_gradient,
+                                              double loss_gradient) && {
   SPILLWAY_CHECK(views.size() == leaves_.size() && y_.defined());
   // Weights that autograd saved, and views of them, share their leaf's storage: where that
   // points now, all of them do.
@@ -49,10 +52,20 @@ UnitGraph::Gradients UnitGraph::Differentiate(const std::vector<ParameterView>& 
   each([&](const torch::Tensor& one) {
     if (one.requires_grad()) inputs.push_back(one);
   });
-  const torch::Tensor y = std::exchange(y_, {});
+  // What needs no gradient comes from frozen parameters and values alone.
+  std::vector<torch::Tensor> roots, root_gradients;
+  const auto add_root = [&](const torch::Tensor& root, const torch::Tensor& gradient) {
+    if (!root.requires_grad()) return;
+    roots.push_back(root);
+    root_gradients.push_back(gradient);
+  };
+  add_root(std::exchange(y_, {}), output_gradient);
+  for (const torch::Tensor& loss : std::exchange(losses_, {})) {
+    add_root(loss, torch::full_like(loss, loss_gradient));
+  }
   std::vector<torch::Tensor> gradients(inputs.size());
-  if (y.requires_grad()) {  // otherwise the unit is frozen, and what it reads too
-    gradients = torch::autograd::grad({y}, inputs, {output_gradient}, /*retain_graph=*/false,
+  if (!roots.empty()) {
+    gradients = torch::autograd::grad(roots, inputs, root_gradients, /*retain_graph=*/false,
                                       /*create_graph=*/false, /*allow_unused=*/true);
   }
   auto next = gradients.begin();

@@ -25,6 +25,9 @@ class UnitGraph {
   // What the unit computed, without its graph.
   torch::Tensor output() const { return y_.detach(); }
 
+  // What it added to the loss (UnitContext::AddLoss).
+  const std::vector<torch::Tensor>& losses() const { return losses_; }
+
   struct Gradients {
     // By view; undefined where it is frozen, or the output has none of it.
     std::vector<torch::Tensor> parameters;
@@ -33,14 +36,16 @@ class UnitGraph {
   };
   // Differentiates, once; what the graph held is freed as it goes. `views` say where the
   // weights are now: at other addresses perhaps, with the bits they had in the forward.
+  // `loss_gradient`: of each of losses().
   Gradients Differentiate(const std::vector<ParameterView>& views,
-                          const torch::Tensor& output_gradient) &&;
+                          const torch::Tensor& output_gradient, double loss_gradient) &&;
 
  private:
   std::vector<torch::Tensor> leaves_;  // the parameters
   std::vector<torch::Tensor> values_;
   torch::Tensor x_;
   torch::Tensor y_;
+  std::vector<torch::Tensor> losses_;
 };
 
 }  // namespace spillway

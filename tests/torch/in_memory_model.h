@@ -36,15 +36,19 @@ class InMemoryModel {
     return Hidden(Batch{inputs, {}}, training, step);
   }
 
-  torch::Tensor Hidden(const Batch& batch, bool training = true, int64_t step = 1) const {
+  // `losses`: gets what units add to the loss.
+  torch::Tensor Hidden(const Batch& batch, bool training = true, int64_t step = 1,
+                       std::vector<torch::Tensor>* losses = nullptr) const {
     Tensors outputs;
     for (size_t i = 0; i < model_.units.size(); ++i) {
       const Unit& unit = *model_.units[i];
       Tensors values;
       for (const int from : unit.reads()) values.push_back(outputs[from]);
-      const UnitContext context = Context(batch.inputs, training, step, i)
-                                      .With(&batch, std::move(values))
-                                      .WithBuffers(buffers_[i]);
+      const UnitContext context =
+          Context(batch.inputs, training, step, i)
+              .With(&batch, std::move(values))
+              .WithLosses(losses, batch.labels.defined() ? Counted(batch) : 0)
+              .WithBuffers(buffers_[i]);
       const torch::Tensor x = !unit.input().empty() ? context.field(unit.input())
                               : i == 0              ? batch.inputs
                                                     : outputs.back();
@@ -73,7 +77,8 @@ class InMemoryModel {
 
   torch::Tensor LossSum(const Batch& batch, bool training = true, int64_t step = 1) const {
     const torch::Tensor& inputs = batch.inputs;
-    const torch::Tensor hidden = Hidden(batch, training, step);
+    Tensors losses;
+    const torch::Tensor hidden = Hidden(batch, training, step, &losses);
     const torch::Tensor flat = batch.labels.flatten();
     const torch::Tensor rows = hidden.reshape({flat.size(0), -1});
     const UnitContext context = Context(inputs, training, step, own_.size() - 1);
@@ -84,6 +89,7 @@ class InMemoryModel {
           context, LossParameters(), rows.narrow(0, first, count), flat.narrow(0, first, count));
       sum = sum.defined() ? sum + loss : loss;
     }
+    for (const torch::Tensor& loss : losses) sum = sum + loss;
     return sum;
   }
 
@@ -122,6 +128,10 @@ class InMemoryModel {
   }
 
   Tensors LossParameters() const { return With(own_.back(), model_.loss->borrowed()); }
+
+  static int64_t Counted(const Batch& batch) {
+    return batch.labels.ne(kIgnoredLabel).sum().item<int64_t>();
+  }
 
   static UnitContext Context(const torch::Tensor& inputs, bool training, int64_t step, int unit) {
     std::vector<int64_t> samples(inputs.size(0));

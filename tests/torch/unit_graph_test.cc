@@ -68,18 +68,18 @@ TEST_F(UnitGraphTest, WeightsThatMovedInTheMeantimeAreFound) {
   std::vector<Tensor> here, there;
   const auto views = ViewsAt(here), moved = ViewsAt(there);
   UnitGraph plain = Build(views);
-  const auto expected = std::move(plain).Differentiate(views, gradient_);
+  const auto expected = std::move(plain).Differentiate(views, gradient_, 1);
 
   UnitGraph kept = Build(views);
   const Tensor y = kept.output().clone();
   for (Tensor& memory : here) memory.fill_(1e30);  // another unit's, by now
-  const auto found = std::move(kept).Differentiate(moved, gradient_);
+  const auto found = std::move(kept).Differentiate(moved, gradient_, 1);
   ExpectSame(expected, found);
   EXPECT_TRUE(torch::equal(y, Build(moved).output()));
 
   // The test can tell: with the overwritten weights it is another gradient.
   UnitGraph stale = Build(moved);
-  const auto wrong = std::move(stale).Differentiate(views, gradient_);
+  const auto wrong = std::move(stale).Differentiate(views, gradient_, 1);
   EXPECT_FALSE(torch::equal(expected.input, wrong.input));
 }
 
@@ -87,7 +87,7 @@ TEST_F(UnitGraphTest, WhatIsNotUsedOrNotWantedHasNoGradient) {
   std::vector<Tensor> here;
   const auto views = ViewsAt(here);
   UnitGraph graph = Build(views, /*input=*/false);
-  const auto found = std::move(graph).Differentiate(views, gradient_);
+  const auto found = std::move(graph).Differentiate(views, gradient_, 1);
   ASSERT_EQ(found.parameters.size(), 4u);
   EXPECT_TRUE(found.parameters[0].defined());
   EXPECT_FALSE(found.parameters[3].defined());
@@ -99,7 +99,7 @@ TEST_F(UnitGraphTest, WhatIsFrozenAndReadsNothingTrainedHasNone) {
   auto views = ViewsAt(here);
   for (ParameterView& view : views) view.frozen = true;
   UnitGraph graph = Build(views, /*input=*/false);
-  const auto found = std::move(graph).Differentiate(views, gradient_);
+  const auto found = std::move(graph).Differentiate(views, gradient_, 1);
   for (const Tensor& gradient : found.parameters) EXPECT_FALSE(gradient.defined());
   EXPECT_FALSE(found.input.defined());
 }
