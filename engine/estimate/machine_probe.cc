@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <thread>
 
 #include "engine/machine/disk_pass.h"
@@ -67,6 +69,25 @@ class ProbeTile {
   float* sums_;
   volatile uint64_t checksum_ = 0;  // so that none is left out
 };
+
+// Bytes a second of `touch(worker, repeat)`, which says how many it touched, on all workers at
+// once: the best of a few times, after one that faults the memory in.
+double BestRate(int workers, const std::function<uint64_t(int, int)>& touch) {
+  double best = 0;
+  for (int repeat = 0; repeat < 4; ++repeat) {
+    std::vector<std::thread> threads;
+    std::vector<uint64_t> bytes(workers);
+    const double began = MonotonicSeconds();
+    for (int worker = 0; worker < workers; ++worker) {
+      threads.emplace_back([&, worker] { bytes[worker] = touch(worker, repeat); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const uint64_t total = std::accumulate(bytes.begin(), bytes.end(), uint64_t{0});
+    const double seconds = MonotonicSeconds() - began;
+    if (repeat > 0) best = std::max(best, static_cast<double>(total) / seconds);
+  }
+  return best;
+}
 
 }  // namespace
 
@@ -142,26 +163,36 @@ double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout&
   for (uint64_t i = 0; i < workers * tiles_each; ++i) {
     tiles.push_back(std::make_unique<ProbeTile>(one, dtype, in_store));
   }
-  // The first touch faults the pages in. Then the best of a few.
-  double best = 0;
-  for (int repeat = 0; repeat < 4; ++repeat) {
-    std::vector<std::thread> threads;
-    std::vector<uint64_t> bytes(workers);
-    const double began = MonotonicSeconds();
-    for (int worker = 0; worker < workers; ++worker) {
-      threads.emplace_back([&, worker] {
-        for (uint64_t i = 0; i < tiles_each; ++i) {
-          bytes[worker] += tiles[worker * tiles_each + i]->Touch(optimizer, 1 + repeat);
-        }
-      });
+  return BestRate(workers, [&](int worker, int repeat) {
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < tiles_each; ++i) {
+      bytes += tiles[worker * tiles_each + i]->Touch(optimizer, 1 + repeat);
     }
-    for (std::thread& thread : threads) thread.join();
-    uint64_t total = 0;
-    for (uint64_t b : bytes) total += b;
-    const double seconds = MonotonicSeconds() - began;
-    if (repeat > 0) best = std::max(best, static_cast<double>(total) / seconds);
-  }
-  return best;
+    return bytes;
+  });
+}
+
+CheckRates MeasureChecks(int workers, uint64_t memory_bytes) {
+  constexpr uint64_t kBlockBytes = kMiB;
+  // Pairs of blocks: one is copied to the other.
+  const uint64_t pairs_each =
+      std::max<uint64_t>(1, memory_bytes / (2 * kBlockBytes) / static_cast<uint64_t>(workers));
+  std::vector<char> memory(pairs_each * workers * 2 * kBlockBytes, 1);
+  volatile uint64_t kept = 0;  // so that none is left out
+  const auto over_blocks = [&](const auto& visit) {
+    return BestRate(workers, [&](int worker, int) {
+      for (uint64_t i = 0; i < pairs_each; ++i) {
+        visit(memory.data() + (worker * pairs_each + i) * 2 * kBlockBytes);
+      }
+      return pairs_each * kBlockBytes;
+    });
+  };
+  CheckRates rates;
+  rates.check_bytes_per_second =
+      over_blocks([&](const char* pair) { kept = Checksum({}, pair, kBlockBytes); });
+  rates.copy_bytes_per_second =
+      over_blocks([&](char* pair) { std::memcpy(pair + kBlockBytes, pair, kBlockBytes); });
+  return rates;
 }
 
 }  // namespace spillway

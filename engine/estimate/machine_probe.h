@@ -36,4 +36,12 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe);
 double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
                       bool in_store, int workers, uint64_t memory_bytes);
 
+// Bytes a second that `workers` together check by their checksums, and copy, in memory that no
+// cache holds: `memory_bytes` of it, or as much as a block a worker takes.
+struct CheckRates {
+  double check_bytes_per_second = 0;
+  double copy_bytes_per_second = 0;
+};
+CheckRates MeasureChecks(int workers, uint64_t memory_bytes);
+
 }  // namespace spillway

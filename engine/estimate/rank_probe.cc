@@ -124,6 +124,7 @@ void VisitNumbers(StepClock& clock, DryRun& times, const std::function<void(doub
        {&clock.disk.read_bytes_per_second, &clock.disk.write_bytes_per_second,
         &clock.disk.mixed_bytes_per_second, &clock.link.to_device_bytes_per_second,
         &clock.link.to_host_bytes_per_second, &clock.update_bytes_per_second,
+        &clock.check_bytes_per_second, &clock.place_bytes_per_second,
         &clock.device_update_bytes_per_second, &clock.shared_cores, &clock.workers}) {
     visit(*value);
   }

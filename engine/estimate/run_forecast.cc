@@ -105,7 +105,8 @@ void AddCollectives(const StepSchedule& schedule, const CollectiveClock& clock,
 }  // namespace
 
 std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
-                                      const DryRun& dry_run, int workers, Device* device) {
+                                      const DryRun& dry_run, int workers, bool in_place,
+                                      Device* device) {
   const ProfilePlace place = FindProfile();
   if (place.off || dry_run.forward_seconds.empty()) return std::nullopt;
   StepClock clock;
@@ -122,6 +123,12 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
   clock.update_bytes_per_second =
       MeasureUpdates(options.optimizer, options.dtype, plan.layout, on_disk, workers,
                      std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostUpdateBytes));
+  if (on_disk) {
+    const CheckRates checks = MeasureChecks(
+        workers, std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostUpdateBytes));
+    clock.check_bytes_per_second = checks.check_bytes_per_second;
+    if (in_place) clock.place_bytes_per_second = checks.copy_bytes_per_second;
+  }
   clock.op_seconds = OpSeconds(plan.schedule, dry_run);
   if (plan.separate_device) {
     const absl::Status measured = MeasureDevice(plan, options, place.path, device, clock);

@@ -107,7 +107,7 @@ absl::Status RunSetup::PlanTimed(Planned& planned) {
   auto& [dry_run, input, run] = planned;
   const TrainOptions& options = context_.options;
   input.clock = MeasureClock(*run.swaps, options, WithoutRecompute(dry_run, run.graphs), workers_,
-                             context_.device);
+                             input.in_place, context_.device);
   CollectiveRates rates;
   if (context_.ranks.world != nullptr) {
     RETURN_IF_ERROR(TakeFirstRanksClock(*context_.ranks.world, input.clock, dry_run));

@@ -9,7 +9,7 @@ namespace spillway {
 
 VirtualWorkers::VirtualWorkers(const SwapPlan& plan, const StepClock& clock,
                                VirtualMachine* machine)
-    : plan_(plan), machine_(machine) {
+    : plan_(plan), clock_(clock), machine_(machine) {
   for (int unit = 0; unit < plan.layout.num_units(); ++unit) {
     const auto of_parameter = [&](uint64_t touched) {
       const double seconds = SecondsAt(clock.update_bytes_per_second, static_cast<double>(touched));
@@ -23,6 +23,13 @@ VirtualWorkers::VirtualWorkers(const SwapPlan& plan, const StepClock& clock,
 }
 
 double VirtualWorkers::SecondsOf(const WorkerJob& job) const {
+  if (job.kind == SpanKind::kCheck) {
+    const auto at = [&](double rate) {
+      return rate > 0 ? static_cast<double>(job.checked_bytes) * machine_->workers() / rate : 0;
+    };
+    const bool placed = job.checked_bytes > 0 && plan_.layout.frozen(job.unit);
+    return at(clock_.check_bytes_per_second) + (placed ? at(clock_.place_bytes_per_second) : 0);
+  }
   const bool rounds = job.kind == SpanKind::kRound;
   if (!rounds && job.kind != SpanKind::kUpdate) return 0;
   return (rounds ? round_ : update_)[job.unit] *

@@ -10,8 +10,8 @@
 
 namespace spillway {
 
-// Rounding and updates touch memory at the clock's rate, which all workers have together. Checks of
-// what was read are no part of that rate, and take no time.
+// Rounding and updates touch memory, and what operations read and leave is checked, at the clock's
+// rates, which all workers have together. What updates read is checked at the rate of updates.
 class VirtualWorkers final : public Executor {
  public:
   // All outlive it.
@@ -29,6 +29,7 @@ class VirtualWorkers final : public Executor {
   void GoOn(int line);
 
   const SwapPlan& plan_;
+  const StepClock& clock_;
   VirtualMachine* const machine_;
   std::vector<double> round_, update_;  // [unit] seconds of one worker for a parameter
   std::deque<Timed> waiting_;

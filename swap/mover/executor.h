@@ -15,6 +15,7 @@ struct WorkerJob {
   int unit = -1;
   int tile = -1;
   int64_t needed_by_op = INT64_MAX;  // what is needed first goes first
+  uint64_t checked_bytes = 0;        // of a check of what operations read and leave
   std::function<void()> work;        // touches only the tile's own memory and records
   std::function<void()> then;        // tells the mover
 };

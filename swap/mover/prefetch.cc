@@ -143,6 +143,7 @@ void Prefetch::Arrived(BufferTransfer& transfer, const absl::Status& status) {
       {.unit = transfer.buffer->unit,
        .tile = transfer.piece,
        .needed_by_op = transfer.buffer->first_op,
+       .checked_bytes = transfer.request.size_bytes,
        .work = [&transfer] { transfer.status = transfer.prefetch->PlaceAndVerify(transfer); },
        .then =
            [&transfer] {
@@ -213,6 +214,7 @@ void Prefetch::Save(Buffer& buffer) {
     context_.RunOnWorker(
         {.unit = buffer.unit,
          .tile = piece,
+         .checked_bytes = transfer.request.size_bytes,
          .work =
              [&transfer] {
                const Buffer& buffer = *transfer.buffer;

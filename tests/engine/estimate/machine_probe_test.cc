@@ -81,5 +81,13 @@ TEST(MachineProbe, UpdatesHaveARateForEveryOptimizerAndDtype) {
   }
 }
 
+TEST(MachineProbe, ChecksAndCopiesHaveARateInLittleMemoryToo) {
+  for (uint64_t memory : {uint64_t{1}, uint64_t{16} << 20}) {
+    const CheckRates rates = MeasureChecks(2, memory);
+    EXPECT_GT(rates.check_bytes_per_second, 1e6);
+    EXPECT_GT(rates.copy_bytes_per_second, 1e6);
+  }
+}
+
 }  // namespace
 }  // namespace spillway

@@ -65,6 +65,36 @@ TEST(StepSimulation, WorkersThatAreBusyOneByOneKeepComputeUpAsMuchEach) {
   EXPECT_LE(two - one, updates);
 }
 
+TEST(StepSimulation, ChecksOfWhatOperationsReadTakeTheirTimeOfComputesCores) {
+  // The first half of the layers is frozen.
+  PlanRequest request = TwelveLayers(UpdateMode::kImmediate, TierChoice::kNvme);
+  std::vector<UnitLayout> units = {{"embedding", 1 << 20, /*frozen=*/true}};
+  ScheduleModel model{{{}}, {false}};
+  for (int layer = 0; layer < 12; ++layer) {
+    units.push_back({absl::StrCat("h.", layer), 700 * 2048, /*frozen=*/layer < 6});
+    model.borrows.push_back({});
+    model.trains.push_back(layer >= 6);
+  }
+  request.layout = StateLayout(std::move(units), request.layout.planes(), 2, 65536);
+  request.schedule = BuildTrainSchedule(model, UpdateMode::kImmediate);
+  const SwapPlan plan = PlanOf(request);
+  double read = 0, frozen = 0;
+  for (const WeightStay& stay : plan.weight_stays) {
+    if (!plan.FetchedFromStore(stay)) continue;
+    read += static_cast<double>(stay.span.bytes);
+    if (plan.layout.frozen(stay.unit)) frozen += static_cast<double>(stay.span.bytes);
+  }
+  ASSERT_GT(frozen, 0);
+  ASSERT_GT(read, frozen);
+  StepClock clock = Clock(request, 0.1, 1e15, 1e15);
+  clock.shared_cores = 1;
+  const double without = SimulateStep(plan, clock).seconds;
+  clock.check_bytes_per_second = read / (0.2 * without);
+  EXPECT_NEAR(SimulateStep(plan, clock).seconds, 1.2 * without, 0.03 * without);
+  clock.place_bytes_per_second = frozen / (0.3 * without);
+  EXPECT_NEAR(SimulateStep(plan, clock).seconds, 1.5 * without, 0.03 * without);
+}
+
 TEST(StepSimulation, OneSlowResourceIsWhatAStepTakes) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     const PlanRequest request = TwelveLayers(update, TierChoice::kNvme);
