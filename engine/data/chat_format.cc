@@ -158,14 +158,17 @@ absl::StatusOr<std::pair<size_t, size_t>> ChatFormat::TurnAt(size_t place,
   if (!absl::StartsWith(absl::string_view(text).substr(end), closing)) {
     return wrong("the template ends this turn in another way when it is the last");
   }
-  ASSIGN_OR_RETURN(const std::string before, Text(FirstOf(messages, place), false));
-  ASSIGN_OR_RETURN(const std::string prompt, Text(FirstOf(messages, place), true));
+  const auto before = Text(FirstOf(messages, place), false);
+  const auto prompt = Text(FirstOf(messages, place), true);
+  // Of no messages at all a template may have nothing to say.
+  if (place > 0) RETURN_IF_ERROR(before.status());
+  if (place > 0) RETURN_IF_ERROR(prompt.status());
   size_t begin = 0;
-  if (absl::StartsWith(text, before) && before.size() <= end) {
-    const auto differ = std::mismatch(prompt.begin(), prompt.end(), text.begin(), text.end());
+  if (before.ok() && prompt.ok() && absl::StartsWith(text, *before) && before->size() <= end) {
+    const auto differ = std::mismatch(prompt->begin(), prompt->end(), text.begin(), text.end());
     begin = std::min(static_cast<size_t>(differ.second - text.begin()), end);
     while (begin < text.size() && (text[begin] & 0xc0) == 0x80) --begin;
-    begin = std::max(begin, before.size());
+    begin = std::max(begin, before->size());
   } else {
     // What is before it is written in another way when it is alone.
     ASSIGN_OR_RETURN(const size_t left, stripped("lstrip"));

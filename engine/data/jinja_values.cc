@@ -1,7 +1,11 @@
 #include "engine/data/jinja_values.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -89,6 +93,53 @@ void DumpJson(const JinjaValue& value, int indent, int level, std::string* out) 
   }
   line(level);
   *out += value.is_object() ? '}' : ']';
+}
+
+// How many arguments a filter or a method takes here, and by which names.
+struct Taken {
+  size_t values = 0;
+  std::vector<std::string> names = {};
+};
+using TakenByName = std::map<std::string, Taken>;
+
+const TakenByName& TakenByFilters() {
+  static const auto* const taken = [] {
+    auto* all = new TakenByName{{"default", {2, {"default_value", "boolean"}}},
+                                {"d", {2, {"default_value", "boolean"}}},
+                                {"tojson", {0, {"indent", "ensure_ascii"}}},
+                                {"join", {1, {"d"}}},
+                                {"replace", {2}},
+                                {"map", {0, {"attribute"}}}};
+    for (const char* none : {"trim", "length", "count", "string", "safe", "int", "items", "upper",
+                             "lower", "title", "capitalize", "first", "last", "reverse", "list"}) {
+      (*all)[none] = {};
+    }
+    return all;
+  }();
+  return *taken;
+}
+
+const TakenByName& TakenByMethods() {
+  static const auto* const taken = new TakenByName{
+      {"strip", {1}},   {"lstrip", {1}},    {"rstrip", {1}}, {"startswith", {1}}, {"endswith", {1}},
+      {"replace", {2}}, {"split", {1}},     {"get", {2}},    {"upper", {}},       {"lower", {}},
+      {"title", {}},    {"capitalize", {}}, {"items", {}},   {"keys", {}},        {"values", {}}};
+  return *taken;
+}
+
+// An argument that changes the text and is not built is refused, and not passed over.
+absl::Status CheckArguments(const TakenByName& all, const std::string& name,
+                            const JinjaArguments& arguments, const JinjaPlace& at) {
+  const auto entry = all.find(name);
+  if (entry == all.end()) return absl::OkStatus();  // it takes any, or is not there
+  const Taken& taken = entry->second;
+  for (const auto& [named, value] : arguments.named) {
+    if (std::count(taken.names.begin(), taken.names.end(), named) == 0) {
+      return at.Refused(absl::StrCat("the argument ", named, " of ", name));
+    }
+  }
+  if (arguments.values.size() <= taken.values) return absl::OkStatus();
+  return at.Refused(absl::StrCat("argument ", taken.values + 1, " of ", name));
 }
 
 }  // namespace
@@ -238,6 +289,7 @@ absl::StatusOr<JinjaValue> JinjaArithmetic(const std::string& sign, const JinjaV
 
 absl::StatusOr<JinjaValue> JinjaMethod(const std::string& name, const JinjaValue& of,
                                        const JinjaArguments& arguments, const JinjaPlace& at) {
+  RETURN_IF_ERROR(CheckArguments(TakenByMethods(), name, arguments, at));
   const auto text_argument = [&](size_t place) -> std::optional<std::string> {
     const JinjaValue value = arguments.Get(place, "");
     return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
@@ -287,6 +339,7 @@ absl::StatusOr<JinjaValue> JinjaMethod(const std::string& name, const JinjaValue
 
 absl::StatusOr<JinjaValue> JinjaFilter(const std::string& name, const JinjaValue& of,
                                        const JinjaArguments& arguments, const JinjaPlace& at) {
+  RETURN_IF_ERROR(CheckArguments(TakenByFilters(), name, arguments, at));
   if (name == "default" || name == "d") {
     const bool boolean = JinjaTrue(arguments.Get(1, "boolean"));
     if (!IsUndefined(of) && (!boolean || JinjaTrue(of))) return of;
@@ -295,6 +348,7 @@ absl::StatusOr<JinjaValue> JinjaFilter(const std::string& name, const JinjaValue
   }
   if (name == "tojson") {
     if (IsUndefined(of)) return at.Wrong("tojson of what is undefined");
+    if (JinjaTrue(arguments.Get(0, "ensure_ascii"))) return at.Refused("ensure_ascii of tojson");
     const JinjaValue indent = arguments.Get(0, "indent");
     std::string text;
     DumpJson(of, indent.is_number_integer() ? std::clamp(indent.get<int>(), 0, 64) : -1, 0, &text);

@@ -194,6 +194,8 @@ ConfigReader ConfigReader::Inside(const std::string& key) const {
 void ConfigReader::Absorb(const ConfigReader& inner) {
   status_.Update(inner.status_);
   unsupported_.insert(unsupported_.end(), inner.unsupported_.begin(), inner.unsupported_.end());
+  const std::vector<std::string> warnings = inner.Warnings();
+  warnings_.insert(warnings_.end(), warnings.begin(), warnings.end());
 }
 
 void ConfigReader::Refuse(const char* key, const json& value, const std::string& expected) {

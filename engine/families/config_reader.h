@@ -51,7 +51,7 @@ class ConfigReader {
 
   // Of an object under `key`. REQUIRES: there is one.
   ConfigReader Inside(const std::string& key) const;
-  // Takes over what `inner` found wrong or unsupported.
+  // Takes over what `inner` found wrong, unsupported or surprising.
   void Absorb(const ConfigReader& inner);
 
   // Null where it is missing. `found_key`: under which of the names it is there.

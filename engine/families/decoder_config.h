@@ -22,7 +22,9 @@ namespace spillway {
 struct RotaryConfig {
   enum class Scaling { kNone, kLinear, kDynamic, kLlama3, kYarn };
 
-  int64_t size = 0;  // elements of a head that are turned, from its first on; 0: none are
+  // Elements of a head that are turned, from its first on; 0: none are. Of an odd number one more
+  // is, at the lengths of waves that the number itself gives.
+  int64_t size = 0;
   double base = 10000;
   Scaling scaling = Scaling::kNone;
   double factor = 1;

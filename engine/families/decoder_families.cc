@@ -37,15 +37,16 @@ void ReadWindows(ConfigReader& reader, DecoderConfig& c) {
   }
   if (c.model_type != "qwen2" && c.model_type != "qwen3") return;
   reader.Boolean({"use_sliding_window"}, &used);
-  int64_t full = 28;
-  reader.Integer({"max_window_layers"}, kMaxLayers, &full);
+  if (reader.IsNull("sliding_window")) used = false;
+  double full = 28;
+  reader.Number({"max_window_layers"}, 0, kMaxLayers + 1.0, "a number of layers", &full);
   const json* types = reader.Find({"layer_types"});
   if (types != nullptr && (!types->is_array() || static_cast<int64_t>(types->size()) != c.layers)) {
     return reader.Refuse("layer_types", *types,
                          absl::StrCat("a type for each of ", c.layers, " layers"));
   }
   for (int64_t layer = 0; layer < c.layers; ++layer) {
-    bool slides = layer >= full;
+    bool slides = static_cast<double>(layer) >= full;
     if (types != nullptr) {
       const json& type = (*types)[layer];
       slides = type == json("sliding_attention");
@@ -151,7 +152,10 @@ void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
   ReadSizes(reader, c);
   reader.Integer({"intermediate_size"}, kMaxInner, &c.intermediate);
   // transformers' defaults, where the key is missing.
-  if (!reader.Has({"num_key_value_heads"}) && type == "mistral") c.key_value_heads = 8;
+  if (!reader.Has({"num_key_value_heads"}) && !reader.IsNull("num_key_value_heads")) {
+    if (type == "mistral") c.key_value_heads = 8;
+    if (qwen) c.key_value_heads = 32;
+  }
   reader.Integer({"num_key_value_heads"}, kMaxWidth, &c.key_value_heads);
   if (reader.status().ok() && c.heads % c.key_value_heads != 0) {
     reader.Fail("num_key_value_heads", absl::StrCat("num_key_value_heads ", c.key_value_heads,

@@ -12,6 +12,8 @@ using Scaling = RotaryConfig::Scaling;
 
 constexpr double kMostFactor = 1e6;
 constexpr double kMostBase = 1e15;
+constexpr int64_t kMostPositions = int64_t{1} << 28;
+constexpr const char* kOriginalPositions = "original_max_position_embeddings";
 
 // YaRN's scale of sines and cosines: arXiv 2309.00071, section 3.4.
 double YarnScale(double factor, double mscale) {
@@ -35,15 +37,25 @@ void ReadYarn(ConfigReader& reader, const DecoderConfig& config, bool factor_giv
   reader.Positive({"attention_factor"}, kMostFactor, &rotary.attention_factor);
 }
 
-void ReadScaling(ConfigReader& reader, const DecoderConfig& config, RotaryConfig& rotary) {
+// `original`: original_max_position_embeddings beside the object; 0: none.
+void ReadScaling(ConfigReader& reader, const DecoderConfig& config, int64_t original,
+                 RotaryConfig& rotary) {
+  for (const char* key : {"rope_type", "type"}) {
+    const json* given = reader.Find({key});
+    if (given != nullptr && !given->is_string()) return reader.Refuse(key, *given, "a text");
+  }
   std::string type = reader.Text("rope_type");
   if (type.empty()) type = reader.Text("type");
   rotary.positions = config.positions;
+  // Where the type does not go by it, it says nothing.
+  reader.Has({kOriginalPositions});
   if (type.empty() || type == "default") return;
   const bool factor_given = reader.Has({"factor"});
   reader.Number({"factor"}, 1, kMostFactor, "a number of at least 1", &rotary.factor);
   if (type != "dynamic") {
-    reader.Integer({"original_max_position_embeddings"}, int64_t{1} << 28, &rotary.positions);
+    reader.Integer({kOriginalPositions}, kMostPositions, &rotary.positions);
+    // As in transformers, the one beside the object counts more.
+    if (original > 0) rotary.positions = original;
   }
   if (type == "linear") {
     rotary.scaling = Scaling::kLinear;
@@ -80,7 +92,10 @@ void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
   RotaryConfig& rotary = config.rotary;
   reader.Positive(base_keys, kMostBase, &rotary.base);
   if (!partial_keys.empty()) reader.Positive(partial_keys, 1.0001, &partial);
+  int64_t original = 0;
+  reader.Integer({kOriginalPositions}, kMostPositions, &original);
   const json* scaling = reader.Find({"rope_scaling"});
+  if (scaling != nullptr && scaling->is_object() && scaling->empty()) scaling = nullptr;
   const json* parameters = reader.Find({"rope_parameters"});
   const char* key = scaling != nullptr ? "rope_scaling" : "rope_parameters";
   const json* found = scaling != nullptr ? scaling : parameters;
@@ -100,14 +115,16 @@ void ReadRotary(ConfigReader& reader, const ConfigReader::Keys& base_keys,
       if (!value.is_object()) continue;
       inner.Unsupported(name, "RoPE that differs by layer is not supported");
     }
-    ReadScaling(inner, config, rotary);
+    ReadScaling(inner, config, original, rotary);
     reader.Absorb(inner);
   }
-  // An odd number of elements is rounded up, as transformers does it.
-  rotary.size = (static_cast<int64_t>(static_cast<double>(config.head_size) * partial) + 1) / 2 * 2;
-  if (reader.status().ok() && rotary.size > config.head_size) {
-    reader.Fail("head_dim",
-                absl::StrCat("RoPE needs heads of an even size, not ", config.head_size));
+  rotary.size = static_cast<int64_t>(static_cast<double>(config.head_size) * partial);
+  // Of an odd number one more is turned, as in transformers.
+  if (reader.status().ok() && rotary.size % 2 != 0 &&
+      (rotary.size == config.head_size || rotary.scaling == Scaling::kYarn)) {
+    reader.Fail(
+        "head_dim",
+        absl::StrCat("RoPE needs an even number of turned elements a head, not ", rotary.size));
   }
   if (rotary.scaling == Scaling::kDynamic && rotary.size <= 2) {
     reader.Fail(key, absl::StrCat("dynamic RoPE needs more than 2 turned elements a head, not ",

@@ -13,6 +13,7 @@
 #include "io/base/status.h"
 #include "io/checksum.h"
 #include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -20,6 +21,14 @@ namespace {
 bool Exists(const std::string& path) {
   struct stat info;
   return ::lstat(path.c_str(), &info) == 0;
+}
+
+// A file by this name is a part of a model's weights, or leads to them.
+bool HoldsWeights(absl::string_view name) {
+  for (const absl::string_view end : {".safetensors", ".gguf", ".pth", ".h5", ".msgpack"}) {
+    if (absl::EndsWith(name, end)) return true;
+  }
+  return absl::StartsWith(name, "pytorch_model") || absl::StrContains(name, ".safetensors.index.");
 }
 
 // What a directory without safetensors has instead.
@@ -35,6 +44,16 @@ absl::Status NoSafetensors(absl::string_view directory) {
         ", which is not read. Convert them to safetensors with: python3 -c \"from transformers "
         "import AutoModelForCausalLM as M; M.from_pretrained('",
         directory, "'", from, ").save_pretrained('", directory, "')\""));
+  }
+  const auto names = FileSystem::Real().List(directory);
+  for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {
+    if (!HoldsWeights(name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        directory, " has ", name, ", but no ", kSafetensorsName, " and no ", kSafetensorsIndexName,
+        ": weights are read under these names. Put what is missing there (fetch the model again), "
+        "or "
+        "move ",
+        name, " away to begin with weights drawn at random"));
   }
   return absl::NotFoundError(absl::StrCat(directory, " has no weights (", kSafetensorsName, " or ",
                                           kSafetensorsIndexName, ")"));

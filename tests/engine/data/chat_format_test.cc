@@ -137,6 +137,16 @@ TEST(ChatFormat, EveryAssistantsTurnIsFound) {
   }
 }
 
+TEST(ChatFormat, AConversationMayBeginWithTheAssistant) {
+  const JinjaValue messages = {{{"role", "assistant"}, {"content", "Hello?"}},
+                               {{"role", "user"}, {"content", "Hi"}},
+                               {{"role", "assistant"}, {"content", "Bye"}}};
+  using Parts = std::vector<std::string>;
+  EXPECT_EQ(Learnt(FormatOf("qwen2.5"), messages),
+            (Parts{"Hello?<|im_end|>\n", "Bye<|im_end|>\n"}));
+  EXPECT_EQ(Learnt(FormatOf("llama3.1"), messages), (Parts{"Hello?<|eot_id|>", "Bye<|eot_id|>"}));
+}
+
 absl::Status Refusal(const std::string& source) {
   auto format = ChatFormat::Parse(source, "t.jinja", JinjaValue::object());
   return format.ok() ? format->Render(kTwoTurns).status() : format.status();
@@ -165,6 +175,16 @@ TEST(ChatFormat, WhatIsWrongIsNamedWithItsLine) {
        "t.jinja:2: the function strftime_now"},
       {"{{ messages | sort }}", StatusCode::kUnimplemented, "the filter sort"},
       {"{{ 'a'.center(3) }}", StatusCode::kUnimplemented, "the method center of a string"},
+      {"{{ 'a' | trim('a') }}", StatusCode::kUnimplemented, "argument 1 of trim"},
+      {"{{ 'aa' | replace('a', 'b', 1) }}", StatusCode::kUnimplemented, "argument 3 of replace"},
+      {"{{ 'aa'.replace('a', 'b', 0) }}", StatusCode::kUnimplemented, "argument 3 of replace"},
+      {"{{ messages | tojson(sort_keys=true) }}", StatusCode::kUnimplemented,
+       "the argument sort_keys of tojson"},
+      {"{{ 'x' | int(5) }}", StatusCode::kUnimplemented, "argument 1 of int"},
+      {"{{ 'ab'.startswith('b', 1) }}", StatusCode::kUnimplemented, "argument 2 of startswith"},
+      {"{{ 'a,b'.split(sep=',')[0] }}", StatusCode::kUnimplemented, "the argument sep of split"},
+      {"{{ messages | map(attribute='x', default='d') | list }}", StatusCode::kUnimplemented,
+       "the argument default of map"},
       {"{{ 1 is prime }}", StatusCode::kUnimplemented, "the test prime"},
       {"{{ messages }}", StatusCode::kUnimplemented, "writing a list without tojson"},
       {"{{ 1, 2 }}", StatusCode::kUnimplemented, "a tuple"},

@@ -124,6 +124,62 @@ TEST(Gpt2Config, WarnsOfUnknownKeys) {
   EXPECT_THAT(config.warnings, ElementsAre(HasSubstr("n_ctx 2048"), HasSubstr("n_hed")));
 }
 
+// A small config of the family with more keys.
+absl::StatusOr<ModelConfig> Small(const std::string& type, const std::string& more) {
+  return Parse("{\"model_type\": \"" + type + R"(", "hidden_size": 64, "vocab_size": 50,
+      "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
+      "max_position_embeddings": 32)" +
+               more + "}");
+}
+
+TEST(RotaryKeys, AnOddNumberOfTurnedElementsKeepsItsLengthsOfWaves) {
+  // transformers: waves of base^(2 i / 5), and six elements of the twenty are turned.
+  EXPECT_EQ(Parse(R"({"model_type": "gpt_neox", "hidden_size": 80, "num_attention_heads": 4,
+      "vocab_size": 50, "num_hidden_layers": 1, "rotary_pct": 0.25})")
+                ->decoder.rotary.size,
+            5);
+  const auto odd = Small("llama", R"(, "head_dim": 5)");
+  EXPECT_THAT(odd.status().message(), HasSubstr("even number of turned elements a head, not 5"));
+}
+
+TEST(RotaryKeys, TheOriginalPositionsBesideTheObjectCountMore) {
+  const std::string inner = R"(, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
+      "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 16})";
+  EXPECT_EQ(Small("llama", inner)->decoder.rotary.positions, 16);
+  const auto both = Small("llama", inner + R"(, "original_max_position_embeddings": 8)");
+  EXPECT_EQ(both->decoder.rotary.positions, 8);
+  EXPECT_THAT(both->warnings, testing::IsEmpty());
+}
+
+TEST(RotaryKeys, KeysInsideTheObjectAreWatched) {
+  const auto misspelt =
+      Small("llama", R"(, "rope_scaling": {"rope_type": "yarn", "factor": 2.0, "beta_fats": 3})");
+  EXPECT_THAT(misspelt->warnings, ElementsAre(HasSubstr("beta_fats")));
+  EXPECT_THAT(
+      Small("llama", R"(, "rope_scaling": {"rope_type": 5, "factor": 2})").status().message(),
+      HasSubstr("rope_type is 5; expected a text"));
+  // An empty one says nothing.
+  const auto empty = Small("llama", R"(, "rope_scaling": {},
+      "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 500.0})");
+  EXPECT_EQ(empty->decoder.rotary.factor, 2);
+  EXPECT_EQ(empty->decoder.rotary.base, 500);
+}
+
+TEST(LlamaConfig, WindowsAndHeadsDefaultAsTransformersHasThem) {
+  const std::string slides = R"(, "use_sliding_window": true, "max_window_layers": 0,
+      "num_key_value_heads": 2)";
+  EXPECT_THAT(Small("qwen2", slides + R"(, "sliding_window": 7)")->decoder.windows,
+              ElementsAre(7, 7, 7));
+  EXPECT_THAT(Small("qwen2", slides + R"(, "sliding_window": null)")->decoder.windows,
+              ElementsAre(0, 0, 0));
+  EXPECT_EQ(Small("mistral", R"(, "num_key_value_heads": null)")->decoder.key_value_heads, 4);
+  for (const char* type : {"qwen2", "qwen3"}) {
+    EXPECT_THAT(Small(type, "").status().message(),
+                HasSubstr("num_key_value_heads 32 does not divide 4 heads"));
+    EXPECT_EQ(Small(type, R"(, "num_key_value_heads": null)")->decoder.key_value_heads, 4);
+  }
+}
+
 TEST(OptConfig, ItsPaddingTokenIsOneUnlessTheFileSaysNone) {
   const std::string sizes = R"({"model_type": "opt", "vocab_size": 9, "hidden_size": 8,
       "num_hidden_layers": 1, "num_attention_heads": 2)";

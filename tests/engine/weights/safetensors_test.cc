@@ -264,6 +264,18 @@ TEST_F(SafetensorsModelTest, NotFoundMeansNoWeightsAtAll) {
               {"pytorch_model.bin", "save_pretrained"});
 }
 
+TEST_F(SafetensorsModelTest, WeightsUnderAnotherNameAreNotPassedOver) {
+  Write("training_args.bin", "x");
+  EXPECT_EQ(Open().status().code(), StatusCode::kNotFound);
+  for (const char* name :
+       {"model-00001-of-00002.safetensors", "pytorch_model-00001-of-00002.bin", "model.gguf",
+        "consolidated.00.pth", "model.safetensors.index.fp16.json"}) {
+    Write(name, "x");
+    ExpectError(Open().status(), StatusCode::kInvalidArgument, {name, "move", "away to begin"});
+    std::filesystem::remove(scratch_ / name);
+  }
+}
+
 TEST_F(SafetensorsModelTest, NamesTheMissingShard) {
   Write("1.safetensors", Shard("a", 1));
   WriteIndex("{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}");

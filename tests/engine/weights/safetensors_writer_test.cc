@@ -227,7 +227,9 @@ TEST_F(SafetensorsModelWriterTest, AnUnfinishedExportLeavesTheOldOneOrNone) {
     ASSERT_TRUE((*writer)->AppendFp32(values.data(), 4).ok());
     ASSERT_TRUE((*writer)->AppendFp32(values.data(), 2).ok());
   }
-  EXPECT_EQ(SafetensorsModel::Open(scratch_ / "").status().code(), absl::StatusCode::kNotFound);
+  const absl::Status unfinished = SafetensorsModel::Open(scratch_ / "").status();
+  EXPECT_EQ(unfinished.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(unfinished.message(), testing::HasSubstr("but no model.safetensors"));
 }
 
 }  // namespace
