@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,69 +94,7 @@ void DumpJson(const JinjaValue& value, int indent, int level, std::string* out) 
   *out += value.is_object() ? '}' : ']';
 }
 
-// How many arguments a filter or a method takes here, and by which names.
-struct Taken {
-  size_t values = 0;
-  std::vector<std::string> names = {};
-};
-using TakenByName = std::map<std::string, Taken>;
-
-const TakenByName& TakenByFilters() {
-  static const auto* const taken = [] {
-    auto* all = new TakenByName{{"default", {2, {"default_value", "boolean"}}},
-                                {"d", {2, {"default_value", "boolean"}}},
-                                {"tojson", {0, {"indent", "ensure_ascii"}}},
-                                {"join", {1, {"d"}}},
-                                {"replace", {2}},
-                                {"map", {0, {"attribute"}}}};
-    for (const char* none : {"trim", "length", "count", "string", "safe", "int", "items", "upper",
-                             "lower", "title", "capitalize", "first", "last", "reverse", "list"}) {
-      (*all)[none] = {};
-    }
-    return all;
-  }();
-  return *taken;
-}
-
-const TakenByName& TakenByMethods() {
-  static const auto* const taken = new TakenByName{
-      {"strip", {1}},   {"lstrip", {1}},    {"rstrip", {1}}, {"startswith", {1}}, {"endswith", {1}},
-      {"replace", {2}}, {"split", {1}},     {"get", {2}},    {"upper", {}},       {"lower", {}},
-      {"title", {}},    {"capitalize", {}}, {"items", {}},   {"keys", {}},        {"values", {}}};
-  return *taken;
-}
-
-// An argument that changes the text and is not built is refused, and not passed over.
-absl::Status CheckArguments(const TakenByName& all, const std::string& name,
-                            const JinjaArguments& arguments, const JinjaPlace& at) {
-  const auto entry = all.find(name);
-  if (entry == all.end()) return absl::OkStatus();  // it takes any, or is not there
-  const Taken& taken = entry->second;
-  for (const auto& [named, value] : arguments.named) {
-    if (std::count(taken.names.begin(), taken.names.end(), named) == 0) {
-      return at.Refused(absl::StrCat("the argument ", named, " of ", name));
-    }
-  }
-  if (arguments.values.size() <= taken.values) return absl::OkStatus();
-  return at.Refused(absl::StrCat("argument ", taken.values + 1, " of ", name));
-}
-
 }  // namespace
-
-absl::Status JinjaPlace::Wrong(absl::string_view why) const {
-  return absl::InvalidArgumentError(absl::StrCat(file, ":", line, ": ", why));
-}
-
-absl::Status JinjaPlace::Refused(absl::string_view what) const {
-  return absl::UnimplementedError(
-      absl::StrCat(file, ":", line, ": ", what, " in a chat template is not supported"));
-}
-
-JinjaValue JinjaArguments::Get(size_t place, const std::string& name) const {
-  if (place < values.size()) return values[place];
-  const auto found = named.find(name);
-  return found == named.end() ? JinjaUndefined() : found->second;
-}
 
 bool JinjaTrue(const JinjaValue& value) {
   if (IsUndefined(value) || value.is_null()) return false;
@@ -289,7 +226,7 @@ absl::StatusOr<JinjaValue> JinjaArithmetic(const std::string& sign, const JinjaV
 
 absl::StatusOr<JinjaValue> JinjaMethod(const std::string& name, const JinjaValue& of,
                                        const JinjaArguments& arguments, const JinjaPlace& at) {
-  RETURN_IF_ERROR(CheckArguments(TakenByMethods(), name, arguments, at));
+  RETURN_IF_ERROR(CheckMethodArguments(name, arguments, at));
   const auto text_argument = [&](size_t place) -> std::optional<std::string> {
     const JinjaValue value = arguments.Get(place, "");
     return value.is_string() ? std::optional(value.get<std::string>()) : std::nullopt;
@@ -339,7 +276,7 @@ absl::StatusOr<JinjaValue> JinjaMethod(const std::string& name, const JinjaValue
 
 absl::StatusOr<JinjaValue> JinjaFilter(const std::string& name, const JinjaValue& of,
                                        const JinjaArguments& arguments, const JinjaPlace& at) {
-  RETURN_IF_ERROR(CheckArguments(TakenByFilters(), name, arguments, at));
+  RETURN_IF_ERROR(CheckFilterArguments(name, arguments, at));
   if (name == "default" || name == "d") {
     const bool boolean = JinjaTrue(arguments.Get(1, "boolean"));
     if (!IsUndefined(of) && (!boolean || JinjaTrue(of))) return of;

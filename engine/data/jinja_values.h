@@ -1,36 +1,16 @@
 // What Jinja's operators, filters, tests and methods make of values, as Python would.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "engine/data/jinja_arguments.h"
 #include "engine/data/jinja_syntax.h"
 
 namespace spillway {
-
-// Where in a template, for messages.
-struct JinjaPlace {
-  absl::string_view file;
-  int line = 0;
-
-  // kInvalidArgument, "FILE:LINE: WHY".
-  absl::Status Wrong(absl::string_view why) const;
-  // kUnimplemented.
-  absl::Status Refused(absl::string_view what) const;
-};
-
-// Of a call, after the value that it is made on.
-struct JinjaArguments {
-  std::vector<JinjaValue> values;
-  std::map<std::string, JinjaValue> named;
-
-  // That of this place or name; undefined for none.
-  JinjaValue Get(size_t place, const std::string& name) const;
-};
 
 // All are pure. What a value can't do is kInvalidArgument, what Python can and this can't
 // kUnimplemented.

@@ -171,6 +171,19 @@ class ModelTest(ModelCase):
         for narrow in (("--top-k", 1), ("--top-p", 1e-9)):
             self.assertEqual(tokens(*narrow), tokens(temperature=0))
 
+    def test_a_run_on_tokens_exports_the_models_tokenizer_whole(self):
+        files = {"tokenizer_config.json": "{}", "tokenizer.model": "\x0a\x01", "chat_template.json": "{}"}
+        for name, content in files.items():
+            self.write("model-in/" + name, content)
+        shutil.copy(TOKENIZER, self.path("model-in/tokenizer.json"))
+        self.assert_run(self.train(steps=1), 0)
+        for name in (*files, "tokenizer.json"):
+            with open(self.path("model-in/" + name), "rb") as before, \
+                    open(os.path.join(self.output, "model", name), "rb") as after:
+                self.assertEqual(before.read(), after.read(), name)
+        self.write("model-in/tokenizer.json", "{")
+        self.assert_run(self.train(steps=1, overwrite=True), 0, "the model's tokenizer will not be exported")
+
     def test_a_text_ends_at_the_tokenizers_end_of_text(self):
         model = self.path("bpe")
         os.mkdir(model)

@@ -257,8 +257,20 @@ absl::Status WriteDescription(const Inputs& in) {
     fs::remove(config.train.output + last, error);
     if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
   }
+  // Data that is tokens already needs no tokenizer; whoever uses the export does.
+  std::unique_ptr<Tokenizer> models;
+  if (in.tokenizer == nullptr) {
+    auto loaded = LoadTokenizer(config.model);
+    if (loaded.ok()) {
+      models = *std::move(loaded);
+    } else if (!absl::IsNotFound(loaded.status())) {
+      LogWarning(
+          absl::StrCat("the model's tokenizer will not be exported: ", loaded.status().message()));
+    }
+  }
   RETURN_IF_ERROR(SaveModelFiles(ExportedConfig(in.model_config, ExportDType(in)), config.model,
-                                 in.tokenizer.get(), SourceDirectory(config.train.output)));
+                                 in.tokenizer ? in.tokenizer.get() : models.get(),
+                                 SourceDirectory(config.train.output)));
   for (const auto& [name, content] : in.data->ModelFiles()) {
     RETURN_IF_ERROR(WriteFileAtomically(
         absl::StrCat(SourceDirectory(config.train.output), "/", name), content));
