@@ -51,8 +51,7 @@ absl::Status NoSafetensors(absl::string_view directory) {
     return absl::InvalidArgumentError(absl::StrCat(
         directory, " has ", name, ", but no ", kSafetensorsName, " and no ", kSafetensorsIndexName,
         ": weights are read under these names. Put what is missing there (fetch the model again), "
-        "or "
-        "move ",
+        "or move ",
         name, " away to begin with weights drawn at random"));
   }
   return absl::NotFoundError(absl::StrCat(directory, " has no weights (", kSafetensorsName, " or ",

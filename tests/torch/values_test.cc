@@ -20,8 +20,8 @@ using torch::Tensor;
 
 constexpr int64_t kValueWidth = 16, kValueRows = 6, kValueClasses = 11;
 
-// x, or a field's rows, through a matrix; with the means of what else it reads added. The rest of
-// the loss is small where its outputs are: an eighth of their mean square.
+// x, or a field's rows, through a matrix; with the means of what else it reads added. A penalised
+// one adds an eighth of its outputs' mean square to the loss.
 class Reader : public Unit {
  public:
   Reader(std::string name, std::string input, std::vector<int> reads, bool masked = false,
