@@ -1,6 +1,7 @@
 #include "engine/estimate/machine_probe.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -178,7 +179,7 @@ CheckRates MeasureChecks(int workers, uint64_t memory_bytes) {
   const uint64_t pairs_each =
       std::max<uint64_t>(1, memory_bytes / (2 * kBlockBytes) / static_cast<uint64_t>(workers));
   std::vector<char> memory(pairs_each * workers * 2 * kBlockBytes, 1);
-  volatile uint64_t kept = 0;  // so that none is left out
+  std::atomic<uint64_t> kept{0};  // so that none is left out
   const auto over_blocks = [&](const auto& visit) {
     return BestRate(workers, [&](int worker, int) {
       for (uint64_t i = 0; i < pairs_each; ++i) {
@@ -188,8 +189,9 @@ CheckRates MeasureChecks(int workers, uint64_t memory_bytes) {
     });
   };
   CheckRates rates;
-  rates.check_bytes_per_second =
-      over_blocks([&](const char* pair) { kept = Checksum({}, pair, kBlockBytes); });
+  rates.check_bytes_per_second = over_blocks([&](const char* pair) {
+    kept.store(Checksum({}, pair, kBlockBytes), std::memory_order_relaxed);
+  });
   rates.copy_bytes_per_second =
       over_blocks([&](char* pair) { std::memcpy(pair + kBlockBytes, pair, kBlockBytes); });
   return rates;

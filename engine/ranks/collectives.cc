@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
 #include "io/base/status.h"
@@ -14,6 +15,8 @@ namespace {
 constexpr char kBecauseOfRank[] = "stopped because of rank ";
 // Beyond absl's codes: kResourceExhausted of which the exit code knows more.
 constexpr int64_t kDoesNotFit = 256;
+
+constexpr char kNotAnswered[] = " has not answered for ";
 
 }  // namespace
 
@@ -75,6 +78,21 @@ absl::Status BecauseOf(int rank, int64_t code, const std::string& message) {
 
 bool IsBecauseOfAnother(const absl::Status& status) {
   return absl::StrContains(status.message(), kBecauseOfRank);
+}
+
+absl::Status HasNotAnswered(int rank, double seconds) {
+  return absl::DeadlineExceededError(absl::StrCat(
+      "rank ", rank, kNotAnswered, seconds,
+      " s: it hangs, or its machine is gone (slower on purpose: --collective-timeout)"));
+}
+
+int NotAnswering(const absl::Status& status) {
+  const absl::string_view message = status.message();
+  const size_t said = message.find(kNotAnswered);
+  if (!absl::IsDeadlineExceeded(status) || said == absl::string_view::npos) return -1;
+  const absl::string_view before = message.substr(0, said);
+  int rank = 0;
+  return absl::SimpleAtoi(before.substr(before.rfind(' ') + 1), &rank) ? rank : -1;
 }
 
 absl::Status Agree(Collectives& ranks, const absl::Status& own) {

@@ -64,6 +64,11 @@ int64_t CodeForOthers(const absl::Status& status);
 absl::Status BecauseOf(int rank, int64_t code, const std::string& message);
 bool IsBecauseOfAnother(const absl::Status& status);
 
+// kDeadlineExceeded: `rank` was waited for in vain for so long. NotAnswering is its number, also
+// where something was put in front; -1 of other statuses.
+absl::Status HasNotAnswered(int rank, double seconds);
+int NotAnswering(const absl::Status& status);
+
 // OK where every rank's status is; otherwise that of the first rank with another: its own there,
 // BecauseOf it elsewhere. Who has stopped because of another rank is not asked where that one
 // can be.

@@ -150,10 +150,7 @@ class GlooRanks : public Collectives {
   absl::Status StatusOf(const std::string& what, int peer) const {
     const int world_rank = options_.members[peer];
     if (absl::StrContains(what, "imed out")) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("rank ", world_rank, " has not answered for ", options_.timeout_seconds,
-                       " s: it hangs, or its machine is gone (slower on purpose: "
-                       "--collective-timeout)"));
+      return HasNotAnswered(world_rank, options_.timeout_seconds);
     }
     return absl::UnavailableError(
         absl::StrCat("rank ", world_rank, " is gone (", FirstLine(what), ")"));

@@ -22,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "c10/util/Logging.h"
+#include "engine/torch/first_failure.h"
 #include "engine/torch/gloo_ranks.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -34,7 +35,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-constexpr char kFailureKey[] = "failure";
 constexpr char kMissingKey[] = "missing";
 
 std::vector<uint8_t> BytesOf(const std::string& text) { return {text.begin(), text.end()}; }
@@ -101,40 +101,6 @@ std::string OwnAddressTowards(const std::string& host, int port) {
   return address;
 }
 
-// What a rank says that only sees others gone: whoever is gone is to say why.
-absl::Status Consequence(const absl::Status& own) {
-  return absl::Status(own.code(), absl::StrCat("stopped because ", own.message()));
-}
-
-// As RankConnection::FirstFailure; blocks for as long as the store does not answer.
-absl::Status AskForFirst(c10d::Store& store, int rank, const absl::Status& own, bool others) {
-  // Who has waited in vain for a rank knows more than who sees another leave because of that.
-  const std::chrono::milliseconds patience(!others                         ? 0
-                                           : absl::IsDeadlineExceeded(own) ? 1500
-                                                                           : 4000);
-  const auto until = Clock::now() + patience;
-  try {
-    while (!store.check({kFailureKey}) && Clock::now() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    const std::string text = absl::StrCat(rank, "\n", CodeForOthers(own), "\n", own.message());
-    const std::string first = TextOf(store.compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
-    const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 2));
-    int first_rank = rank;
-    int64_t code = 0;
-    if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &first_rank) && first_rank != rank &&
-        absl::SimpleAtoi(parts[1], &code)) {
-      return BecauseOf(first_rank, code, parts[2]);
-    }
-  } catch (const std::exception&) {
-    if (!others) return own;
-    // And its store with it. Whom this rank saw leave may have left because of that.
-    return absl::Status(own.code(),
-                        absl::StrCat("stopped because rank 0 is gone (", own.message(), ")"));
-  }
-  return others ? Consequence(own) : own;
-}
-
 // Who writes to a rank that has just died is to get an error and not to die of SIGPIPE itself: Gloo
 // writes without MSG_NOSIGNAL. A handler of somebody else's stays.
 void IgnoreBrokenPipes() {
@@ -188,7 +154,7 @@ class Connection : public RankConnection {
     OnGpu gpus;
     const auto somebody_failed = [this] {
       try {
-        return store_->check({kFailureKey});
+        return SomebodyFailed(*store_);
       } catch (const std::exception&) {
         return true;  // rank 0 is gone, which has the store
       }
@@ -224,21 +190,18 @@ class Connection : public RankConnection {
 
   absl::Status FirstFailure(const absl::Status& own) override {
     if (IsBecauseOfAnother(own)) return own;  // who says it itself
-    // Who only sees others gone gives the one that knows why some time to say it.
-    const bool others =
-        absl::IsUnavailable(own) || absl::IsDeadlineExceeded(own) || absl::IsCancelled(own);
     // Where the way to rank 0 is cut its store answers neither yes nor no: whoever asks it is
     // left behind with it.
     auto answer = std::make_shared<std::promise<absl::Status>>();
     std::future<absl::Status> answered = answer->get_future();
-    std::thread([store = store_, rank = options_.launch.rank, own, others, answer] {
-      answer->set_value(AskForFirst(*store, rank, own, others));
+    std::thread([store = store_, rank = options_.launch.rank, own, answer] {
+      answer->set_value(AgreeOnFirstFailure(*store, rank, own));
     }).detach();
     if (answered.wait_for(std::chrono::seconds(8)) == std::future_status::ready) {
       return answered.get();
     }
     store_.release();  // the asking thread's, for ever
-    return others ? Consequence(own) : own;
+    return AsConsequence(own);
   }
 
   absl::Status Close() override {
@@ -352,8 +315,7 @@ absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
   auto connection = std::make_unique<Connection>(options);
   RETURN_IF_ERROR(connection->Meet());
   if (const absl::Status connected = connection->Connect(); !connected.ok()) {
-    const bool others = absl::IsUnavailable(connected) || absl::IsDeadlineExceeded(connected);
-    return others ? connection->FirstFailure(connected) : connected;
+    return SeesOthersGone(connected) ? connection->FirstFailure(connected) : connected;
   }
   return std::unique_ptr<RankConnection>(std::move(connection));
 }
