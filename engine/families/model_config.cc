@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -304,7 +305,7 @@ TensorNames TensorNamesOf(const ModelConfig& config) {
   return names;
 }
 
-json ExportedConfig(const ModelConfig& config, DType dtype) {
+json ExportedConfig(const ModelConfig& config) {
   json out = config.original;
   // transformers would take GPT-2's own 50256 for them, which this vocabulary may not have.
   if (config.decoder.model_type == "gpt2" && config.decoder.vocabulary <= 50256) {
@@ -313,19 +314,19 @@ json ExportedConfig(const ModelConfig& config, DType dtype) {
     }
   }
   const Family& family = Families().at(config.decoder.model_type);
-  out["architectures"] =
-      json::array({family.heads.empty() ? family.architectures.front()
-                                        : HeadOf(family, config.decoder).architecture});
+  if (family.heads.empty()) {
+    // The one that is there may be the model's without its head.
+    json& said = out["architectures"];
+    if (!said.is_array() || said.empty()) said = json::array({family.architectures.front()});
+  } else if (const char* name = HeadOf(family, config.decoder).architecture;
+             !absl::c_linear_search(out.value("architectures", json::array()), json(name))) {
+    out["architectures"] = json::array({name});
+  }
   out.erase("quantization_config");  // what is exported is not
   const ClassifierConfig* const classifier = config.classifier();
   if (classifier != nullptr && classifier->problem && !classifier->of_tokens) {
     out["problem_type"] = ProblemName(*classifier->problem);
   }
-  const char* name = dtype == DType::kFloat32    ? "float32"
-                     : dtype == DType::kBFloat16 ? "bfloat16"
-                                                 : "float16";
-  out["torch_dtype"] = name;  // until transformers 4.55
-  out["dtype"] = name;        // since
   return out;
 }
 

@@ -55,8 +55,8 @@ PackedFormat QuantisedAs(const nlohmann::json& config);
 // Names and shapes that a file of such a model's weights has.
 TensorNames TensorNamesOf(const ModelConfig& config);
 
-// The config.json of an export whose tensors are in `dtype`: the original keys, and what
-// transformers needs to load the directory as a model of the same task.
-nlohmann::json ExportedConfig(const ModelConfig& config, DType dtype);
+// The config.json of an export: the original keys, and what transformers needs to load the
+// directory as a model of the same task.
+nlohmann::json ExportedConfig(const ModelConfig& config);
 
 }  // namespace spillway

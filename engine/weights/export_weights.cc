@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/model/packed_parameters.h"
@@ -47,6 +49,69 @@ class PackedPieces {
   std::vector<float> values_;
 };
 
+// What one pass over the state writes: no parameter twice, in the state's order.
+using TensorsOnce = std::vector<std::pair<std::string, ExportTensor>>;
+
+// The first has every parameter and buffer; the others have those that are further tensors too.
+std::vector<TensorsOnce> PassesOf(const StateSource& source, const ExportOptions& options) {
+  std::vector<TensorsOnce> passes(1);
+  const auto add = [&](const std::string& name, const ExportTensor& tensor) {
+    const auto found = options.layout.places.find(name);
+    if (found == options.layout.places.end()) {
+      passes[0].emplace_back(name, tensor);
+      return;
+    }
+    for (size_t i = 0; i < found->second.size(); ++i) {
+      const TensorPlace& place = found->second[i];
+      if (i == passes.size()) passes.emplace_back();
+      ExportTensor& placed = passes[i].emplace_back(name, tensor).second;
+      placed.name = place.name;
+      placed.file = place.file;
+      placed.dtype = place.dtype.value_or(tensor.dtype);
+    }
+  };
+  for (const UnitDescription& unit : source.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      if (options.leave_out && options.leave_out(parameter.name)) continue;
+      add(parameter.name, {parameter.name, options.dtype,
+                           std::vector<uint64_t>(parameter.shape.begin(), parameter.shape.end())});
+    }
+  }
+  for (const StateBuffer& buffer : source.buffers) {
+    add(buffer.name, {.name = buffer.name,
+                      .shape = {buffer.shape.begin(), buffer.shape.end()},
+                      .whole = buffer.whole});
+  }
+  return passes;
+}
+
+absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
+                       const TensorsOnce& tensors, SafetensorsModelWriter& writer) {
+  std::set<std::string> wanted;
+  for (const auto& [name, tensor] : tensors) wanted.insert(name);
+  uint64_t left = 0;  // elements of parameters; when all are there no more is read
+  for (const auto& [name, tensor] : tensors) left += tensor.elements();
+  for (const StateBuffer& buffer : source.buffers) {
+    if (wanted.contains(buffer.name)) left -= buffer.values.size();
+  }
+  const absl::Status read = ReadValues(
+      source,
+      [&](const std::string& name, uint64_t first, std::vector<float>& values) -> absl::Status {
+        if (left == 0) return absl::CancelledError("all are there");
+        if (!wanted.contains(name)) return absl::OkStatus();
+        if (options.change) options.change(name, first, values);
+        RETURN_IF_ERROR(writer.AppendFp32(values.data(), values.size()));
+        left -= values.size();
+        return absl::OkStatus();
+      });
+  if (left > 0 || !absl::IsCancelled(read)) RETURN_IF_ERROR(read);
+  for (const StateBuffer& buffer : source.buffers) {
+    if (!wanted.contains(buffer.name)) continue;
+    RETURN_IF_ERROR(writer.AppendFp32(buffer.values.data(), buffer.values.size()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status ReadValues(const StateSource& source,
@@ -77,38 +142,15 @@ absl::Status ExportWeights(const StateSource& source, const ExportOptions& optio
                            const std::string& directory, FileSystem& files) {
   RETURN_IF_ERROR(CreateDirectories(files, directory));
   RETURN_IF_ERROR(RemoveAtomicWriteLeftovers(files, directory));  // of an export that was killed
+  const std::vector<TensorsOnce> passes = PassesOf(source, options);
   std::vector<ExportTensor> tensors;
-  for (const UnitDescription& unit : source.model.units) {
-    for (const ParameterDescription& parameter : unit.parameters) {
-      if (options.leave_out && options.leave_out(parameter.name)) continue;
-      tensors.push_back({parameter.name, options.dtype,
-                         std::vector<uint64_t>(parameter.shape.begin(), parameter.shape.end())});
-    }
+  for (const TensorsOnce& pass : passes) {
+    for (const auto& [parameter, tensor] : pass) tensors.push_back(tensor);
   }
-  for (const StateBuffer& buffer : source.buffers) {
-    ExportTensor& tensor = tensors.emplace_back();
-    tensor.name = buffer.name;
-    tensor.shape = {buffer.shape.begin(), buffer.shape.end()};
-    tensor.whole = buffer.whole;
-  }
-  for (ExportTensor& tensor : tensors) {
-    const auto place = options.places.find(tensor.name);
-    if (place == options.places.end()) continue;
-    tensor.file = place->second.file;
-    tensor.dtype = place->second.dtype.value_or(tensor.dtype);
-  }
-  ASSIGN_OR_RETURN(auto writer, SafetensorsModelWriter::Create(directory, tensors,
-                                                               options.max_shard_bytes, files));
-  RETURN_IF_ERROR(ReadValues(
-      source,
-      [&](const std::string& name, uint64_t first, std::vector<float>& values) -> absl::Status {
-        if (options.leave_out && options.leave_out(name)) return absl::OkStatus();
-        if (options.change) options.change(name, first, values);
-        return writer->AppendFp32(values.data(), values.size());
-      }));
-  for (const StateBuffer& buffer : source.buffers) {
-    RETURN_IF_ERROR(writer->AppendFp32(buffer.values.data(), buffer.values.size()));
-  }
+  ASSIGN_OR_RETURN(auto writer,
+                   SafetensorsModelWriter::Create(directory, tensors, options.max_shard_bytes,
+                                                  options.layout.metadata, files));
+  for (const TensorsOnce& pass : passes) RETURN_IF_ERROR(WriteOnce(source, options, pass, *writer));
   return writer->Finish();
 }
 

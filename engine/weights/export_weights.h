@@ -2,12 +2,11 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/weights/export_layout.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "engine/weights/state_source.h"
 
@@ -16,12 +15,7 @@ namespace spillway {
 struct ExportOptions {
   DType dtype = DType::kFloat32;
   uint64_t max_shard_bytes = kDefaultShardBytes;
-  // By tensor: the file and the dtype that it shall have instead, in every field that is set.
-  struct Place {
-    std::string file;  // "": by size
-    std::optional<DType> dtype;
-  };
-  std::map<std::string, Place> places = {};
+  ExportLayout layout = {};
   // Whether a parameter is not written. Null: all are.
   std::function<bool(const std::string& name)> leave_out = nullptr;
   // Makes of a parameter's values, from the `first` on, what is written. Null: nothing else.
@@ -36,8 +30,9 @@ absl::Status ReadValues(const StateSource& source,
                                                          std::vector<float>& values)>& visit);
 
 // Writes every parameter, rounded from its fp32 master, and every buffer into `directory`
-// (created where missing): one file, or shards with an index. A tile of memory. A kill
-// at any moment leaves no half file under a final name.
+// (created where missing): one file, or shards with an index. A tile of memory; a parameter that is
+// several tensors is read again for the others. A kill at any moment leaves no half file under a
+// final name.
 absl::Status ExportWeights(const StateSource& source, const ExportOptions& options,
                            const std::string& directory, FileSystem& files = FileSystem::Real());
 

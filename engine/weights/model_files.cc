@@ -1,13 +1,12 @@
 #include "engine/weights/model_files.h"
 
-#include <map>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "engine/weights/export_layout.h"
 #include "engine/weights/export_weights.h"
-#include "engine/weights/safetensors_index.h"
-#include "engine/weights/safetensors_model.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 #include "io/own_files.h"
@@ -21,8 +20,10 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kGenerationConfig = "generation_config.json";
 // How sounds or pictures become what the model is given: for transformers, in an export.
 constexpr const char* kProcessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
-// {"tensor": ["file", "bfloat16"], ...} of the weights that a run began with.
-constexpr const char* kWeightPlaces = "weight_places.json";
+// Templates of other names than the default one, a folder of them; a file each, with this in front
+// of its name, where everything lies in one folder.
+constexpr const char* kTemplates = "additional_chat_templates";
+constexpr const char* kTemplatesFlat = "additional_chat_templates:";
 
 bool IsThere(FileSystem& files, const std::string& path) {
   return files.Look(path, SymbolicLink::kFollow).ok();
@@ -55,58 +56,6 @@ json GenerationConfig(const json& config) {
   return generation;
 }
 
-const char* TorchName(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return "float32";
-    case DType::kBFloat16:
-      return "bfloat16";
-    case DType::kFloat16:
-      return "float16";
-  }
-  return "";
-}
-
-std::optional<DType> DTypeOfTorchName(const json& name) {
-  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    if (name == TorchName(dtype)) return dtype;
-  }
-  return std::nullopt;
-}
-
-// Of a directory's safetensors; null where it has none that we read.
-json WeightPlacesOf(const std::string& model_directory) {
-  const auto model = SafetensorsModel::Open(model_directory);
-  if (!model.ok()) return nullptr;
-  json places = json::object();
-  for (const SafetensorsFile* file : (*model)->files()) {
-    for (const SafetensorsTensor& tensor : file->tensors()) {
-      const auto dtype = SafetensorsDType(tensor.dtype);
-      if (tensor.dtype == "I8") return nullptr;  // quantised: an export is laid out anew
-      if (absl::StrContains(tensor.name, ".quant_state.")) return nullptr;
-      if (!dtype && tensor.dtype != "I64") continue;  // of counts the dtype is not chosen
-      places[tensor.name] = {FileName(file->path()), dtype ? TorchName(*dtype) : "int64"};
-    }
-  }
-  return places;
-}
-
-// What SaveModelFiles has said of them. Only names of files that an export may have are taken.
-std::map<std::string, ExportOptions::Place> ReadWeightPlaces(FileSystem& files,
-                                                             const std::string& directory) {
-  std::map<std::string, ExportOptions::Place> places;
-  const auto text = files.ReadSmallFile(absl::StrCat(directory, "/", kWeightPlaces));
-  if (!text.ok()) return places;
-  const json saved = json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!saved.is_object()) return places;
-  for (const auto& [name, place] : saved.items()) {
-    if (!place.is_array() || place.size() != 2 || !place[0].is_string()) return {};
-    const std::string file = place[0].get<std::string>();
-    places[name] = {IsWeightsFile(file) ? file : "", DTypeOfTorchName(place[1])};
-  }
-  return places;
-}
-
 // fp32 where the config does not say.
 DType SavedDType(const json& config) {
   for (const char* key : {"dtype", "torch_dtype"}) {
@@ -117,33 +66,62 @@ DType SavedDType(const json& config) {
   return DType::kFloat32;
 }
 
+void SetDType(json& config, DType dtype) {
+  bool said = false;
+  for (const char* key : {"dtype", "torch_dtype"}) {  // since transformers 4.56, and before
+    if (!config.contains(key)) continue;
+    config[key] = TorchName(dtype);
+    said = true;
+  }
+  if (!said) config["torch_dtype"] = TorchName(dtype);  // which the later ones read as well
+}
+
+absl::Status SaveTemplates(FileSystem& files, const std::string& model_directory,
+                           const std::string& to) {
+  const std::string folder = absl::StrCat(model_directory, "/", kTemplates);
+  if (!IsThere(files, folder)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, OtherFiles(files, folder));
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, ".jinja")) continue;
+    RETURN_IF_ERROR(CopyFile(files, absl::StrCat(folder, "/", name),
+                             absl::StrCat(to, "/", kTemplatesFlat, name)));
+  }
+  return absl::OkStatus();
+}
+
+// Of the files that a run keeps, where an export has one.
+absl::StatusOr<std::string> ExportedPath(FileSystem& files, const std::string& to,
+                                         absl::string_view name) {
+  if (!absl::ConsumePrefix(&name, kTemplatesFlat)) return absl::StrCat(to, "/", name);
+  RETURN_IF_ERROR(CreateDirectories(files, absl::StrCat(to, "/", kTemplates)));
+  return absl::StrCat(to, "/", kTemplates, "/", name);
+}
+
 }  // namespace
 
 std::string SourceDirectory(const std::string& output) { return output + "/source"; }
 
-absl::Status SaveModelFiles(const json& config, const std::string& model_directory,
-                            const Tokenizer* tokenizer, const std::string& to, FileSystem& files) {
+absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, FileSystem& files) {
+  const std::string& model_directory = model.directory;
   RETURN_IF_ERROR(CreateDirectories(files, to));
   const std::string generation = absl::StrCat(model_directory, "/", kGenerationConfig);
   if (IsThere(files, generation)) {
     RETURN_IF_ERROR(CopyFile(files, generation, absl::StrCat(to, "/", kGenerationConfig)));
   } else {
     RETURN_IF_ERROR(WriteFileAtomically(files, absl::StrCat(to, "/", kGenerationConfig),
-                                        GenerationConfig(config).dump(2) + "\n"));
+                                        GenerationConfig(model.config).dump(2) + "\n"));
   }
   for (const char* name : kProcessorFiles) {
     const std::string file = absl::StrCat(model_directory, "/", name);
     if (!IsThere(files, file)) continue;
     RETURN_IF_ERROR(CopyFile(files, file, absl::StrCat(to, "/", name)));
   }
-  if (tokenizer != nullptr) RETURN_IF_ERROR(tokenizer->Save(to));
-  const std::string places = absl::StrCat(to, "/", kWeightPlaces);
-  if (const json weights = WeightPlacesOf(model_directory); !weights.is_null()) {
-    RETURN_IF_ERROR(WriteFileAtomically(files, places, weights.dump() + "\n"));
-  } else {
-    RETURN_IF_ERROR(RemoveIfThere(files, places));
+  if (model.tokenizer != nullptr) {
+    RETURN_IF_ERROR(model.tokenizer->Save(to));
+    RETURN_IF_ERROR(SaveTemplates(files, model_directory, to));
   }
-  return WriteFileAtomically(files, absl::StrCat(to, "/", kConfig), config.dump(2) + "\n");
+  RETURN_IF_ERROR(SaveExportLayout(model_directory, model.names, model.dtype, to, files));
+  return WriteFileAtomically(files, absl::StrCat(to, "/", kConfig), model.config.dump(2) + "\n");
 }
 
 absl::Status CopyModelFiles(const std::string& from, const std::string& to, FileSystem& files) {
@@ -172,12 +150,18 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
     }
   }
   ExportOptions options;
-  options.places = ReadWeightPlaces(files, source_directory);
-  for (auto& [name, place] : options.places) {
-    if (asked.dtype) place.dtype.reset();
-    if (asked.max_shard_bytes) place.file.clear();
+  options.layout = ReadExportLayout(source_directory, files);
+  const bool dtype_as_it_came =
+      !asked.dtype && !options.layout.dtype && !options.layout.places.empty();
+  options.dtype = asked.dtype            ? *asked.dtype
+                  : options.layout.dtype ? *options.layout.dtype
+                                         : options.layout.FirstDType().value_or(SavedDType(config));
+  for (auto& [parameter, tensors] : options.layout.places) {
+    for (TensorPlace& place : tensors) {
+      if (!dtype_as_it_came) place.dtype.reset();
+      if (asked.max_shard_bytes) place.file.clear();
+    }
   }
-  options.dtype = asked.dtype.value_or(SavedDType(config));
   options.max_shard_bytes = asked.max_shard_bytes.value_or(kDefaultShardBytes);
   options.leave_out = asked.leave_out;
   options.change = asked.change;
@@ -186,12 +170,11 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
   if (config.is_null()) return options.dtype;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, OtherFiles(files, source_directory));
   for (const std::string& name : names) {
-    if (name == kWeightPlaces || name == kAdapterConfigName) continue;
-    RETURN_IF_ERROR(
-        CopyFile(files, absl::StrCat(source_directory, "/", name), absl::StrCat(to, "/", name)));
+    if (name == kExportLayoutName || name == kAdapterConfigName) continue;
+    ASSIGN_OR_RETURN(const std::string exported, ExportedPath(files, to, name));
+    RETURN_IF_ERROR(CopyFile(files, absl::StrCat(source_directory, "/", name), exported));
   }
-  config["torch_dtype"] = TorchName(options.dtype);  // until transformers 4.55
-  config["dtype"] = TorchName(options.dtype);        // since
+  if (!dtype_as_it_came) SetDType(config, options.dtype);
   RETURN_IF_ERROR(WriteFileAtomically(files, config_path, config.dump(2) + "\n"));
   return options.dtype;
 }

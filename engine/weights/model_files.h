@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/data/tokenizer.h"
+#include "engine/model/tensor_names.h"
 #include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "engine/weights/state_source.h"
@@ -26,12 +27,19 @@ inline constexpr const char* kAdapterConfigName = "adapter_config.json";
 // OUTPUT/source.
 std::string SourceDirectory(const std::string& output);
 
-// Writes `config` as config.json, the generation_config.json of `model_directory` (or, where
-// it has none, one with the special tokens that `config` names), what it says of sounds and
-// pictures, the tokenizer's files (null:
-// none), and which of its files has which weights in which dtype into `to`, created where missing.
-absl::Status SaveModelFiles(const nlohmann::json& config, const std::string& model_directory,
-                            const Tokenizer* tokenizer, const std::string& to,
+struct ModelFiles {
+  const nlohmann::json& config;
+  std::string directory;                 // that the model came from
+  const Tokenizer* tokenizer = nullptr;  // null: none
+  // As SaveExportLayout's.
+  const TensorNames* names = nullptr;
+  std::optional<DType> dtype = {};
+};
+
+// Writes the config as config.json, the generation_config.json of the directory (or, where it has
+// none, one with the special tokens that the config names), what it says of sounds and pictures,
+// the tokenizer's files, and how an export is laid out into `to`, created where missing.
+absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to,
                             FileSystem& files = FileSystem::Real());
 
 // Copies what SaveModelFiles wrote in `from` to `to`, where both are in one file system or not;
@@ -40,7 +48,9 @@ absl::Status CopyModelFiles(const std::string& from, const std::string& to,
                             FileSystem& files = FileSystem::Real());
 
 struct ModelExportOptions {
-  std::optional<DType> dtype = {};  // none: each tensor's where it came from, or the saved config's
+  // None: that which was saved, or each tensor's where it came from; then the config's word for it
+  // stays as well.
+  std::optional<DType> dtype = {};
   std::optional<uint64_t> max_shard_bytes = {};  // none: in the files that they came in
   // As ExportOptions'.
   std::function<bool(const std::string& name)> leave_out = nullptr;

@@ -200,6 +200,18 @@ class NamedWeightSource : public WeightSource {
 
 }  // namespace
 
+std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
+                                                       const SafetensorsModel& model) {
+  std::map<std::string, std::string> parameters;
+  for (const SafetensorsTensor* tensor : model.tensors()) {
+    std::string name = WholeName(names, tensor->name);
+    if (IsIgnored(names, tensor->name, name)) continue;
+    if (!names.tied_to.empty() && name == names.head) name = names.tied_to;
+    if (names.shapes.contains(name)) parameters.emplace(tensor->name, std::move(name));
+  }
+  return parameters;
+}
+
 absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& expected,
                                                                SafetensorsModel* model,
                                                                WeightSource* initial) {

@@ -1,7 +1,9 @@
 // The weights of a Hugging Face directory under the model's own names, read piece by piece.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/model/tensor_names.h"
@@ -9,6 +11,11 @@
 #include "engine/weights/weight_source.h"
 
 namespace spillway {
+
+// The parameter (or buffer) that each tensor of the files is, by the tensor's name; a parameter may
+// be there under several. Not those that are left aside or belong to no parameter.
+std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
+                                                       const SafetensorsModel& model);
 
 // Matches the tensors of `model` to the parameters that `names` lists. With a tied head its tensor
 // may be there (its values must then be the other's; a file whose head differs is refused by the

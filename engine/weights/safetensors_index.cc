@@ -14,8 +14,8 @@ bool IsWeightsFile(absl::string_view name) {
          absl::EndsWith(name, ".safetensors") && !absl::StrContains(name, '/');
 }
 
-absl::StatusOr<ShardOfTensor> ParseSafetensorsIndex(absl::string_view text,
-                                                    absl::string_view file) {
+absl::StatusOr<SafetensorsIndex> ParseSafetensorsIndex(absl::string_view text,
+                                                       absl::string_view file) {
   const auto index =
       ParseStrictJson(text, file, {.max_bytes = kSafetensorsMaxHeaderBytes, .max_depth = 8});
   if (!index.ok()) return WrongBytesError(index.status().message());
@@ -23,7 +23,7 @@ absl::StatusOr<ShardOfTensor> ParseSafetensorsIndex(absl::string_view text,
   if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {
     return WrongBytesError(absl::StrCat(file, " has no \"weight_map\""));
   }
-  ShardOfTensor shards;
+  SafetensorsIndex parsed;
   for (const auto& entry : root["weight_map"].items()) {
     const std::string& name = entry.key();
     const nlohmann::json& shard = entry.value();
@@ -39,10 +39,13 @@ absl::StatusOr<ShardOfTensor> ParseSafetensorsIndex(absl::string_view text,
       return WrongBytesError(absl::StrCat(where(), ": '", shard_file,
                                           "' is not a file's name in the model's directory"));
     }
-    shards[name] = shard_file;
+    parsed.shard_of[name] = shard_file;
   }
-  if (shards.empty()) return WrongBytesError(absl::StrCat(file, " names no tensors"));
-  return shards;
+  if (parsed.shard_of.empty()) return WrongBytesError(absl::StrCat(file, " names no tensors"));
+  const auto metadata = root.find("metadata");
+  const bool has_metadata = metadata != root.end() && metadata->is_object();
+  parsed.metadata = has_metadata ? *metadata : nlohmann::json::object();
+  return parsed;
 }
 
 }  // namespace spillway

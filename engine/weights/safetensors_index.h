@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
 
 namespace spillway {
 
@@ -17,10 +18,14 @@ inline constexpr absl::string_view kSafetensorsIndexName = "model.safetensors.in
 // "model-00001-of-00002.safetensors".
 bool IsWeightsFile(absl::string_view name);
 
-// Tensor -> the name of a file beside the index. Not empty; every name stays in the directory.
-using ShardOfTensor = std::map<std::string, std::string>;
+struct SafetensorsIndex {
+  // Tensor -> the name of a file beside the index. Not empty; every name stays in the directory.
+  std::map<std::string, std::string> shard_of;
+  nlohmann::json metadata;  // an object
+};
 
 // kDataLoss, "FILE:LINE: ...", for what is no index; `file` is what messages call it. Pure.
-absl::StatusOr<ShardOfTensor> ParseSafetensorsIndex(absl::string_view text, absl::string_view file);
+absl::StatusOr<SafetensorsIndex> ParseSafetensorsIndex(absl::string_view text,
+                                                       absl::string_view file);
 
 }  // namespace spillway

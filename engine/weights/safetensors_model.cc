@@ -59,7 +59,7 @@ absl::Status NoSafetensors(absl::string_view directory) {
 }
 
 // The index of a model in shards.
-absl::StatusOr<ShardOfTensor> ReadIndex(const std::string& path) {
+absl::StatusOr<SafetensorsIndex> ReadIndex(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path, kSafetensorsMaxHeaderBytes));
   return ParseSafetensorsIndex(text, path);
 }
@@ -84,11 +84,12 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
   }
   if (!Exists(index)) return NoSafetensors(directory);
 
-  absl::StatusOr<ShardOfTensor> shard_of = ReadIndex(index);
-  if (absl::IsNotFound(shard_of.status())) return missing(index, " (a link that leads nowhere)");
-  RETURN_IF_ERROR(shard_of.status());
+  absl::StatusOr<SafetensorsIndex> parsed = ReadIndex(index);
+  if (absl::IsNotFound(parsed.status())) return missing(index, " (a link that leads nowhere)");
+  RETURN_IF_ERROR(parsed.status());
+  const auto& shard_of = parsed->shard_of;
   std::set<std::string> shards;
-  for (const auto& [tensor, shard] : *shard_of) shards.insert(shard);
+  for (const auto& [tensor, shard] : shard_of) shards.insert(shard);
   for (const std::string& shard : shards) {
     const std::string path = absl::StrCat(directory, "/", shard);
     auto file = SafetensorsFile::Open(path);
@@ -97,23 +98,24 @@ absl::StatusOr<std::unique_ptr<SafetensorsModel>> SafetensorsModel::Open(
     }
     RETURN_IF_ERROR(file.status());
     for (const SafetensorsTensor& tensor : (*file)->tensors()) {
-      const auto entry = shard_of->find(tensor.name);
-      if (entry == shard_of->end() || entry->second != shard) {
+      const auto entry = shard_of.find(tensor.name);
+      if (entry == shard_of.end() || entry->second != shard) {
         return WrongBytesError(absl::StrCat(
             path, ": tensor '", tensor.name, "' is in this file, but ", kSafetensorsIndexName,
-            entry == shard_of->end() ? " does not name it" : " puts it into ",
-            entry == shard_of->end() ? "" : entry->second));
+            entry == shard_of.end() ? " does not name it" : " puts it into ",
+            entry == shard_of.end() ? "" : entry->second));
       }
     }
     RETURN_IF_ERROR(model->Add(*std::move(file)));
   }
-  for (const auto& [tensor, shard] : *shard_of) {
+  for (const auto& [tensor, shard] : shard_of) {
     if (model->Find(tensor) == nullptr) {
       return WrongBytesError(absl::StrCat(directory, "/", shard, ": tensor '", tensor,
                                           "' is missing, though ", kSafetensorsIndexName,
                                           " puts it there"));
     }
   }
+  model->index_metadata_ = std::move(parsed->metadata);
   return model;
 }
 

@@ -14,6 +14,7 @@
 #include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/weight_source.h"
+#include "nlohmann/json.hpp"
 
 namespace spillway {
 
@@ -49,6 +50,9 @@ class SafetensorsModel final : public WeightSource {
   // The metadata of the (first) file.
   const std::map<std::string, std::string>& metadata() const { return files_[0]->metadata(); }
 
+  // Of the index; null without one.
+  const nlohmann::json& index_metadata() const { return index_metadata_; }
+
   // 16 hex digits, for a run's identity.
   absl::StatusOr<std::string> Fingerprint() const;
 
@@ -62,6 +66,7 @@ class SafetensorsModel final : public WeightSource {
 
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, Place> by_name_;
+  nlohmann::json index_metadata_;
 };
 
 }  // namespace spillway

@@ -12,7 +12,6 @@
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
-#include "nlohmann/json.hpp"
 
 namespace spillway {
 namespace {
@@ -73,9 +72,10 @@ std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensor
 
 absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> SafetensorsModelWriter::Create(
     absl::string_view directory, const std::vector<ExportTensor>& tensors, uint64_t max_shard_bytes,
-    FileSystem& files) {
+    SafetensorsMetadata metadata, FileSystem& files) {
   std::unique_ptr<SafetensorsModelWriter> writer(new SafetensorsModelWriter(files));
   writer->directory_ = std::string(directory);
+  writer->metadata_ = std::move(metadata);
   writer->shards_ = PlanShards(tensors, max_shard_bytes);
   const size_t shards = writer->shards_.size();
   writer->writers_.resize(shards);
@@ -100,7 +100,8 @@ absl::Status SafetensorsModelWriter::Open(size_t shard) {
   if (writers_[shard] != nullptr) return absl::OkStatus();
   const std::string path = absl::StrCat(directory_, "/", shards_[shard].file_name);
   ASSIGN_OR_RETURN(writers_[shard],
-                   SafetensorsWriter::Create(path, shards_[shard].tensors, {}, files_));
+                   SafetensorsWriter::Create(path, shards_[shard].tensors,
+                                             metadata_.files[shards_[shard].file_name], files_));
   return absl::OkStatus();
 }
 
@@ -146,8 +147,9 @@ absl::Status SafetensorsModelWriter::Finish() {
         total_bytes += tensor.size_bytes();
       }
     }
-    const nlohmann::json document = {{"metadata", {{"total_size", total_bytes}}},
-                                     {"weight_map", weight_map}};
+    nlohmann::json metadata = metadata_.index;
+    metadata["total_size"] = total_bytes;
+    const nlohmann::json document = {{"metadata", metadata}, {"weight_map", weight_map}};
     RETURN_IF_ERROR(WriteFileAtomically(files_, index, document.dump(2) + "\n"));
     RETURN_IF_ERROR(RemoveIfThere(files_, single));
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "engine/weights/safetensors_writer.h"
+#include "nlohmann/json.hpp"
 
 namespace spillway {
 
@@ -21,6 +23,12 @@ struct SafetensorsShard {
 };
 
 inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;  // as transformers' 5GB
+
+// What the files say beside their tensors.
+struct SafetensorsMetadata {
+  std::map<std::string, std::map<std::string, std::string>> files;  // by name
+  nlohmann::json index = nlohmann::json::object();                  // its total_size is made anew
+};
 
 // The files that the tensors name, if each names one. Otherwise fills files in order up to
 // `max_shard_bytes`; a larger tensor gets a file of its own.
@@ -34,7 +42,8 @@ class SafetensorsModelWriter {
   // `directory` exists.
   static absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> Create(
       absl::string_view directory, const std::vector<ExportTensor>& tensors,
-      uint64_t max_shard_bytes = kDefaultShardBytes, FileSystem& files = FileSystem::Real());
+      uint64_t max_shard_bytes = kDefaultShardBytes, SafetensorsMetadata metadata = {},
+      FileSystem& files = FileSystem::Real());
 
   // As SafetensorsWriter's, over all tensors in their order.
   absl::Status AppendFp32(const float* values, uint64_t count);
@@ -51,6 +60,7 @@ class SafetensorsModelWriter {
 
   FileSystem& files_;
   std::string directory_;
+  SafetensorsMetadata metadata_;
   std::vector<SafetensorsShard> shards_;
   std::vector<std::unique_ptr<SafetensorsWriter>> writers_;  // [shard] while it is being written
   std::vector<bool> closed_;                                 // [shard]

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   SPILLWAY_CHECK(config->shape.model.parameter_count() > 0);
   SPILLWAY_CHECK(config->resnet.has_value() || config->decoder.head_size > 0);
-  const nlohmann::json exported = ExportedConfig(*config, DType::kBFloat16);
+  const nlohmann::json exported = ExportedConfig(*config);
   const auto again = ParseStrictJson(exported.dump(), "exported");
   SPILLWAY_CHECK(again.ok() && ParseModelConfig(*again).ok());
   return 0;

@@ -4,13 +4,14 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace spillway;
-  const auto shards = ParseSafetensorsIndex(Text(data, size), "f");
-  if (!shards.ok()) {
-    Expect(shards.status(), {absl::StatusCode::kDataLoss});
+  const auto index = ParseSafetensorsIndex(Text(data, size), "f");
+  if (!index.ok()) {
+    Expect(index.status(), {absl::StatusCode::kDataLoss});
     return 0;
   }
-  SPILLWAY_CHECK(!shards->empty());
-  for (const auto& [tensor, file] : *shards) {
+  SPILLWAY_CHECK(!index->shard_of.empty());
+  SPILLWAY_CHECK(index->metadata.is_object());
+  for (const auto& [tensor, file] : index->shard_of) {
     SPILLWAY_CHECK(!file.empty() && file != "." && file != ".." &&
                    file.find('/') == std::string::npos);
   }

@@ -74,14 +74,19 @@ class FamiliesTest(CliTest):
         for shard in (1, 2, 3):
             self.write(f"sharded/model-0000{shard}-of-00003.safetensors",
                        with_header(json.dumps(header[shard]), data[shard]))
-        self.write("sharded/model.safetensors.index.json", {"metadata": {}, "weight_map": places})
-        self.write("sharded/config.json", LLAMA | {"vocab_size": 256})
+        size = sum(len(raw) for raw in data.values())
+        index = {"metadata": {"total_size": size, "total_parameters": 1}, "weight_map": places}
+        self.write("sharded/model.safetensors.index.json", index)
+        config = LLAMA | {"vocab_size": 256, "architectures": ["LlamaForCausalLM"],
+                          "torch_dtype": "bfloat16"}  # which the files are not
+        self.write("sharded/config.json", config)
         for changes in ({}, {"train_only": "q_proj"}):
             self.assert_run(self.train_family(LLAMA | {"vocab_size": 256}, model=source, steps=1,
                                               dtype="fp32", lr=0, **changes), 0)
             model = os.path.join(self.output, "model")
-            self.assertEqual(read_json(model, "model.safetensors.index.json")["weight_map"], places)
+            self.assertEqual(read_json(model, "model.safetensors.index.json"), index)
             self.assertEqual(read_tensors(model), read_tensors(source))
+            self.assertEqual(read_json(model, "config.json"), config)
             self.assertFalse(os.path.exists(os.path.join(model, "weight_places.json")))
             # As told instead.
             other = os.path.join(self.dir, "other")

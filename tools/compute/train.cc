@@ -268,8 +268,15 @@ absl::Status WriteDescription(const Inputs& in) {
           absl::StrCat("the model's tokenizer will not be exported: ", loaded.status().message()));
     }
   }
-  RETURN_IF_ERROR(SaveModelFiles(ExportedConfig(in.model_config, ExportDType(in)), config.model,
-                                 in.tokenizer ? in.tokenizer.get() : models.get(),
+  const nlohmann::json exported = ExportedConfig(in.model_config);
+  const TensorNames names = TensorNamesOf(in.model_config);
+  std::optional<DType> dtype = config.export_dtype;
+  if (!dtype && !in.weights_files) dtype = DType::kFloat32;
+  RETURN_IF_ERROR(SaveModelFiles({.config = exported,
+                                  .directory = config.model,
+                                  .tokenizer = in.tokenizer ? in.tokenizer.get() : models.get(),
+                                  .names = &names,
+                                  .dtype = dtype},
                                  SourceDirectory(config.train.output)));
   for (const auto& [name, content] : in.data->ModelFiles()) {
     RETURN_IF_ERROR(WriteFileAtomically(

@@ -40,7 +40,7 @@ TEST(EncoderConfig, LabelsComeFromTheirNamesOrTheirNumber) {
   EXPECT_EQ(number.decoder.classifier->problem, ClassifierProblem::kRegression);
   const ModelConfig many = *ParseBert({{"problem_type", "multi_label_classification"}});
   EXPECT_EQ(many.decoder.classifier->problem, ClassifierProblem::kMultiLabel);
-  EXPECT_EQ(ExportedConfig(many, DType::kFloat32)["problem_type"], "multi_label_classification");
+  EXPECT_EQ(ExportedConfig(many)["problem_type"], "multi_label_classification");
 }
 
 TEST(EncoderConfig, WhatContradictsItselfOrIsNotBuiltIsNamed) {
@@ -81,14 +81,13 @@ TEST(EncoderConfig, TheArchitectureSaysTheTask) {
       *ParseEncoder("bert", "BertForTokenClassification", {{"id2label", {{"0", "O"}}}});
   EXPECT_TRUE(tokens.decoder.classifier->of_tokens);
   EXPECT_EQ(tokens.decoder.classifier->problem, ClassifierProblem::kSingleLabel);
-  EXPECT_EQ(ExportedConfig(tokens, DType::kFloat32)["architectures"][0],
-            "BertForTokenClassification");
-  EXPECT_FALSE(ExportedConfig(tokens, DType::kFloat32).contains("problem_type"));
+  EXPECT_EQ(ExportedConfig(tokens)["architectures"][0], "BertForTokenClassification");
+  EXPECT_FALSE(ExportedConfig(tokens).contains("problem_type"));
   EXPECT_EQ(TensorNamesOf(tokens).shapes.count("bert.pooler.dense.weight"), 0u);
   const ModelConfig masked = *ParseEncoder("roberta", "RobertaForMaskedLM", {});
   EXPECT_TRUE(masked.decoder.masked);
   EXPECT_FALSE(masked.decoder.classifier);
-  EXPECT_EQ(ExportedConfig(masked, DType::kFloat32)["architectures"][0], "RobertaForMaskedLM");
+  EXPECT_EQ(ExportedConfig(masked)["architectures"][0], "RobertaForMaskedLM");
 }
 
 TEST(EncoderConfig, LogitsOfMaskedTokensAreTiedOrNot) {

@@ -196,20 +196,22 @@ TEST(Gpt2Config, AMissingFileIsNotFound) {
 TEST(Gpt2Config, ExportKeepsTheUsersKeys) {
   const ModelConfig config = *Parse(R"({"model_type": "gpt2", "architectures": ["GPT2Model"],
       "n_embd": 24, "n_head": 2, "my_note": "kept", "torch_dtype": "float16"})");
-  const json out = ExportedConfig(config, DType::kBFloat16);
+  const json out = ExportedConfig(config);
   EXPECT_EQ(out["my_note"], "kept");
   EXPECT_EQ(out["n_embd"], 24);
-  EXPECT_EQ(out["architectures"], json::array({"GPT2LMHeadModel"}));
-  EXPECT_EQ(out["torch_dtype"], "bfloat16");
-  EXPECT_EQ(out["dtype"], "bfloat16");
+  EXPECT_EQ(out["architectures"], json::array({"GPT2Model"}));
+  EXPECT_EQ(out["torch_dtype"], "float16");
+  EXPECT_FALSE(out.contains("dtype"));
+  const ModelConfig unsaid = *Parse(R"({"model_type": "gpt2"})");
+  EXPECT_EQ(ExportedConfig(unsaid)["architectures"], json::array({"GPT2LMHeadModel"}));
 }
 
 TEST(Gpt2Config, ExportNamesNoTokenBeyondTheVocabulary) {
   const char* small = R"({"model_type": "gpt2", "vocab_size": 80, "bos_token_id": 3})";
-  const json out = ExportedConfig(*Parse(small), DType::kFloat32);
+  const json out = ExportedConfig(*Parse(small));
   EXPECT_EQ(out["bos_token_id"], 3);
   EXPECT_TRUE(out["eos_token_id"].is_null());
-  const json whole = ExportedConfig(*Parse(R"({"model_type": "gpt2"})"), DType::kFloat32);
+  const json whole = ExportedConfig(*Parse(R"({"model_type": "gpt2"})"));
   EXPECT_FALSE(whole.contains("eos_token_id"));
 }
 

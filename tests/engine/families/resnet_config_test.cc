@@ -30,8 +30,7 @@ TEST(ResNetConfig, WithoutKeysItIsResNet50) {
   EXPECT_EQ(config->resnet->LastSide(224), 7);
   EXPECT_EQ(config->resnet->LastSide(32), 1);
   EXPECT_EQ(config->classifier(), &config->resnet->classifier);
-  EXPECT_EQ(ExportedConfig(*config, DType::kFloat32)["problem_type"],
-            "single_label_classification");
+  EXPECT_EQ(ExportedConfig(*config)["problem_type"], "single_label_classification");
 }
 
 TEST(ResNetConfig, BasicLayersMakeResNet18) {

@@ -3,8 +3,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "engine/run/committed_weights.h"
 #include "engine/weights/safetensors_model.h"
+#include "engine/weights/safetensors_writer.h"
 #include "engine/weights/state_source.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -54,7 +57,7 @@ StateSource OneParameter() {
 
 TEST(ModelFiles, SpecialTokensOfTheConfigMakeAGenerationConfig) {
   const std::string model = NewFolder("model"), to = NewFolder("to") + "/source";
-  ASSERT_TRUE(SaveModelFiles(kConfig, model, nullptr, to).ok());
+  ASSERT_TRUE(SaveModelFiles({kConfig, model, nullptr}, to).ok());
   EXPECT_EQ(ReadJson(to + "/generation_config.json"),
             json({{"_from_model_config", true}, {"eos_token_id", 7}}));
   EXPECT_EQ(ReadJson(to + "/config.json"), kConfig);
@@ -63,14 +66,14 @@ TEST(ModelFiles, SpecialTokensOfTheConfigMakeAGenerationConfig) {
 TEST(ModelFiles, TheModelsOwnGenerationConfigStays) {
   const std::string model = NewFolder("model"), to = NewFolder("to");
   Write(model + "/generation_config.json", "{\"temperature\": 0.3}");
-  ASSERT_TRUE(SaveModelFiles(kConfig, model, NewByteTokenizer().get(), to).ok());
+  ASSERT_TRUE(SaveModelFiles({kConfig, model, NewByteTokenizer().get()}, to).ok());
   EXPECT_EQ(ReadJson(to + "/generation_config.json"), json({{"temperature", 0.3}}));
   EXPECT_TRUE(fs::exists(to + "/bytes.json"));
 }
 
 TEST(ModelFiles, AnExportHasEveryFileAndSaysItsDType) {
   const std::string source = NewFolder("source"), to = NewFolder("to");
-  ASSERT_TRUE(SaveModelFiles(kConfig, source, NewByteTokenizer().get(), source).ok());
+  ASSERT_TRUE(SaveModelFiles({kConfig, source, NewByteTokenizer().get()}, source).ok());
   // As the saved config says, and as told.
   for (const std::optional<DType> asked : {std::optional<DType>(), {DType::kBFloat16}}) {
     const auto written = ExportModel(OneParameter(), source, to, {.dtype = asked});
@@ -92,9 +95,94 @@ TEST(ModelFiles, AnExportHasEveryFileAndSaysItsDType) {
   }
 }
 
+// As hub files are: without the base's prefix, a tied head beside its embedding, and that in
+// another file; each says things of its own.
+TEST(ModelFiles, AnExportIsLaidOutAsTheModelCame) {
+  const std::string source = NewFolder("source"), to = NewFolder("to"), kept = NewFolder("kept");
+  TensorNames names;
+  names.shapes = {{"base.w", {3, 2}}};
+  names.base_prefix = "base.";
+  names.head = "head";
+  names.tied_to = "base.w";
+  const json index = {
+      {"metadata", {{"total_size", 36}, {"note", "kept"}}},
+      {"weight_map",
+       {{"w", "model-00001-of-00002.safetensors"}, {"head", "model-00002-of-00002.safetensors"}}}};
+  Write(source + "/model.safetensors.index.json", index.dump());
+  const auto write_shard = [&](const std::string& name, DType dtype, int number) {
+    const std::vector<float> values(6, 0.25f);
+    auto writer = SafetensorsWriter::Create(
+        absl::StrCat(source, "/model-0000", number, "-of-00002.safetensors"),
+        {{name, dtype, {3, 2}}}, {{"number", std::to_string(number)}});
+    ASSERT_TRUE(writer.ok() && (*writer)->AppendFp32(values.data(), 6).ok() &&
+                (*writer)->Finish().ok());
+  };
+  write_shard("w", DType::kFloat32, 1);
+  write_shard("head", DType::kBFloat16, 2);
+  Write(source + "/config.json", json({{"dtype", "float16"}}).dump());
+  const json config = ReadJson(source + "/config.json");
+  ASSERT_TRUE(SaveModelFiles({.config = config, .directory = source, .names = &names}, kept).ok());
+
+  StateSource state = OneParameter();
+  state.model.units[0].parameters[0].name = "base.w";
+  ASSERT_TRUE(ExportModel(state, kept, to).ok());
+  EXPECT_EQ(ReadJson(to + "/config.json"), config);  // it said another dtype than its files
+  EXPECT_EQ(ReadJson(to + "/model.safetensors.index.json"), index);
+  const auto exported = SafetensorsModel::Open(to);
+  ASSERT_TRUE(exported.ok()) << exported.status();
+  EXPECT_EQ((*exported)->tensors().size(), 2u);
+  EXPECT_EQ((*exported)->Find("w")->dtype, "F32");
+  EXPECT_EQ((*exported)->Find("head")->dtype, "BF16");
+  for (const SafetensorsFile* file : (*exported)->files()) {
+    EXPECT_TRUE(absl::StrContains(file->path(), "model-0000" + file->metadata().at("number")));
+  }
+  for (const char* name : {"w", "head"}) {
+    std::vector<float> values(6);
+    ASSERT_TRUE((*exported)->Read(name, 0, 6, values.data()).ok());
+    EXPECT_THAT(values, testing::ElementsAre(0.5, 1.5, 2.5, 3.5, 4.5, 5.5));
+  }
+
+  // Of another dtype and size both still are what they were called.
+  ASSERT_TRUE(
+      ExportModel(state, kept, to, {.dtype = DType::kBFloat16, .max_shard_bytes = 1 << 20}).ok());
+  EXPECT_EQ(ReadJson(to + "/config.json"), json({{"dtype", "bfloat16"}}));
+  const auto single = SafetensorsModel::Open(to);
+  ASSERT_TRUE(single.ok()) << single.status();
+  EXPECT_EQ((*single)->files().size(), 1u);
+  EXPECT_EQ((*single)->Find("w")->dtype, "BF16");
+  EXPECT_NE((*single)->Find("head"), nullptr);
+}
+
+TEST(ModelFiles, AModelWithAPartThatTheFilesLackHasItsOwnNames) {
+  const std::string source = NewFolder("source"), to = NewFolder("to"), kept = NewFolder("kept");
+  auto writer =
+      *SafetensorsWriter::Create(source + "/model.safetensors", {{"other", DType::kFloat32, {}}});
+  const float value = 1;
+  ASSERT_TRUE(writer->AppendFp32(&value, 1).ok() && writer->Finish().ok());
+  TensorNames names;
+  names.shapes = {{"base.other", {}}, {"base.w", {3, 2}}};
+  names.base_prefix = "base.";
+  ASSERT_TRUE(SaveModelFiles({.config = kConfig, .directory = source, .names = &names}, kept).ok());
+  StateSource state = OneParameter();
+  state.model.units[0].parameters[0].name = "base.w";
+  ASSERT_TRUE(ExportModel(state, kept, to).ok());
+  EXPECT_NE((*SafetensorsModel::Open(to))->Find("base.w"), nullptr);
+}
+
+TEST(ModelFiles, TemplatesOfOtherNamesComeBackInTheirFolder) {
+  const std::string source = NewFolder("source"), to = NewFolder("to"), kept = NewFolder("kept");
+  fs::create_directory(source + "/additional_chat_templates");
+  Write(source + "/additional_chat_templates/tool_use.jinja", "{{ tools }}");
+  const auto tokenizer = NewByteTokenizer();
+  ASSERT_TRUE(SaveModelFiles({kConfig, source, tokenizer.get()}, kept).ok());
+  ASSERT_TRUE(CopyModelFiles(kept, kept + "/copy").ok());  // where folders are none of a copy's
+  ASSERT_TRUE(ExportModel(OneParameter(), kept + "/copy", to).ok());
+  EXPECT_EQ(*ReadSmallFile(to + "/additional_chat_templates/tool_use.jinja"), "{{ tools }}");
+}
+
 TEST(ModelFiles, AnExportThatFailsLeavesNoConfig) {
   const std::string source = NewFolder("source"), to = NewFolder("to");
-  ASSERT_TRUE(SaveModelFiles(kConfig, source, nullptr, source).ok());
+  ASSERT_TRUE(SaveModelFiles({kConfig, source, nullptr}, source).ok());
   ASSERT_TRUE(ExportModel(OneParameter(), source, to).ok());
   StateSource broken = OneParameter();
   broken.read = [](int, int, const SwapManager::FillTile&) { return absl::DataLossError("bad"); };

@@ -6,10 +6,12 @@ namespace spillway {
 namespace {
 
 TEST(SafetensorsIndex, NamesTheFileOfEveryTensor) {
-  const auto shards = ParseSafetensorsIndex(
+  const auto index = ParseSafetensorsIndex(
       R"({"metadata": {"total_size": 8}, "weight_map": {"b/~": "y", "a": "x", "c": "x"}})", "f");
-  ASSERT_TRUE(shards.ok()) << shards.status();
-  EXPECT_EQ(*shards, (ShardOfTensor{{"a", "x"}, {"b/~", "y"}, {"c", "x"}}));
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_EQ(index->shard_of,
+            (std::map<std::string, std::string>{{"a", "x"}, {"b/~", "y"}, {"c", "x"}}));
+  EXPECT_EQ(index->metadata, nlohmann::json({{"total_size", 8}}));
 }
 
 TEST(SafetensorsIndex, RefusesWhatIsNone) {

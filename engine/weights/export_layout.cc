@@ -1,0 +1,132 @@
+#include "engine/weights/export_layout.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "engine/weights/named_weights.h"
+#include "engine/weights/safetensors_index.h"
+#include "engine/weights/safetensors_model.h"
+#include "io/own_files.h"
+
+namespace spillway {
+namespace {
+
+using nlohmann::json;
+
+// {"tensor": ["file", "bfloat16", "parameter"], ...}, and under this, which no tensor is called,
+// {"files": {"file": {...}}, "index": {...}, "dtype": "float32"}.
+constexpr const char* kBeside = "__metadata__";
+
+bool IsQuantised(const SafetensorsModel& model) {
+  for (const SafetensorsTensor* tensor : model.tensors()) {
+    if (tensor->dtype == "I8" || absl::StrContains(tensor->name, ".quant_state.")) return true;
+  }
+  return false;
+}
+
+// The parameter of each tensor; empty where the files' names can't be kept.
+std::map<std::string, std::string> ParametersByTensor(const SafetensorsModel& model,
+                                                      const TensorNames* names) {
+  if (names == nullptr) return {};
+  std::map<std::string, std::string> parameters = ParametersOfTensors(*names, model);
+  std::set<std::string> there;
+  for (const auto& [tensor, parameter] : parameters) there.insert(parameter);
+  return there.size() == names->shapes.size() ? parameters : std::map<std::string, std::string>();
+}
+
+json LayoutOf(const SafetensorsModel& model, const TensorNames* names) {
+  const auto parameters = ParametersByTensor(model, names);
+  json layout = json::object();
+  json& metadata = layout[kBeside] = {{"files", json::object()}, {"index", model.index_metadata()}};
+  for (const SafetensorsFile* file : model.files()) {
+    const std::string name(FileName(file->path()));
+    metadata["files"][name] = file->metadata();
+    for (const SafetensorsTensor& tensor : file->tensors()) {
+      const auto dtype = SafetensorsDType(tensor.dtype);
+      if (!dtype && tensor.dtype != "I64") continue;  // of counts the dtype is not chosen
+      const auto parameter = parameters.find(tensor.name);
+      if (parameter == parameters.end() && !parameters.empty()) continue;  // left aside
+      layout[tensor.name] = {name, dtype ? TorchName(*dtype) : "int64",
+                             parameter == parameters.end() ? tensor.name : parameter->second};
+    }
+  }
+  return layout;
+}
+
+SafetensorsMetadata MetadataOf(const json& saved) {
+  SafetensorsMetadata metadata;
+  if (const json index = saved.value("index", json()); index.is_object()) metadata.index = index;
+  const json of_files = saved.value("files", json::object());
+  for (const auto& [file, entries] : of_files.items()) {
+    for (const auto& [key, value] : entries.items()) {
+      if (value.is_string()) metadata.files[file][key] = value.get<std::string>();
+    }
+  }
+  return metadata;
+}
+
+}  // namespace
+
+std::optional<DType> ExportLayout::FirstDType() const {
+  std::map<std::string, std::optional<DType>> by_tensor;
+  for (const auto& [parameter, tensors] : places) {
+    for (const TensorPlace& place : tensors) {
+      if (place.dtype) by_tensor[place.name] = place.dtype;
+    }
+  }
+  return by_tensor.empty() ? std::nullopt : by_tensor.begin()->second;
+}
+
+absl::Status SaveExportLayout(const std::string& model_directory, const TensorNames* names,
+                              std::optional<DType> dtype, const std::string& to,
+                              FileSystem& files) {
+  json layout = json::object();
+  const auto model = SafetensorsModel::Open(model_directory);
+  if (model.ok() && !IsQuantised(**model)) layout = LayoutOf(**model, names);
+  if (dtype) layout[kBeside]["dtype"] = TorchName(*dtype);
+  return WriteFileAtomically(files, absl::StrCat(to, "/", kExportLayoutName), layout.dump() + "\n");
+}
+
+ExportLayout ReadExportLayout(const std::string& directory, FileSystem& files) {
+  ExportLayout layout;
+  const auto text = files.ReadSmallFile(absl::StrCat(directory, "/", kExportLayoutName));
+  if (!text.ok()) return layout;
+  const json saved = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!saved.is_object()) return layout;
+  for (const auto& [tensor, place] : saved.items()) {
+    if (tensor == kBeside && place.is_object()) {
+      layout.metadata = MetadataOf(place);
+      layout.dtype = DTypeOfTorchName(place.value("dtype", json()));
+      continue;
+    }
+    if (!place.is_array() || place.size() < 2 || !place[0].is_string()) return {};
+    const std::string file = place[0].get<std::string>();
+    const bool named = place.size() > 2 && place[2].is_string();
+    layout.places[named ? place[2].get<std::string>() : tensor].push_back(
+        {tensor, IsWeightsFile(file) ? file : "", DTypeOfTorchName(place[1])});
+  }
+  return layout;
+}
+
+const char* TorchName(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return "float32";
+    case DType::kBFloat16:
+      return "bfloat16";
+    case DType::kFloat16:
+      return "float16";
+  }
+  return "";
+}
+
+std::optional<DType> DTypeOfTorchName(const json& name) {
+  for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    if (name == TorchName(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+}  // namespace spillway
