@@ -13,7 +13,6 @@
 namespace spillway {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr char kFailureKey[] = "failure";
@@ -23,17 +22,15 @@ constexpr milliseconds kPatienceOfWaiting{1500}, kPatience{4000};
 
 std::string WaitingKey(int rank) { return absl::StrCat("waiting/", rank); }
 
-std::vector<uint8_t> BytesOf(const std::string& text) { return {text.begin(), text.end()}; }
-std::string TextOf(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
 void AwaitFailure(c10d::Store& store, int rank, const absl::Status& own) {
-  const auto begin = Clock::now();
+  const auto begin = std::chrono::steady_clock::now();
   const int awaited = NotAnswering(own);
-  if (awaited >= 0) store.set(WaitingKey(rank), BytesOf("1"));
+  if (awaited >= 0) store.set(WaitingKey(rank), "1");
   while (!store.check({kFailureKey})) {
     // A rank that waits itself does not hang.
     const bool knows_most = awaited >= 0 && !store.check({WaitingKey(awaited)});
-    if (Clock::now() - begin >= (knows_most ? kPatienceOfWaiting : kPatience)) return;
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (waited >= (knows_most ? kPatienceOfWaiting : kPatience)) return;
     std::this_thread::sleep_for(milliseconds(20));
   }
 }
@@ -55,7 +52,7 @@ absl::Status AgreeOnFirstFailure(c10d::Store& store, int rank, const absl::Statu
   try {
     if (SeesOthersGone(own)) AwaitFailure(store, rank, own);
     const std::string text = absl::StrCat(rank, "\n", CodeForOthers(own), "\n", own.message());
-    const std::string first = TextOf(store.compareSet(kFailureKey, BytesOf(""), BytesOf(text)));
+    const std::string first = store.compareSet(kFailureKey, "", text);
     const std::vector<std::string> parts = absl::StrSplit(first, absl::MaxSplits('\n', 2));
     int first_rank = rank;
     int64_t code = 0;

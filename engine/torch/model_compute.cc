@@ -420,6 +420,12 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
       NextLogits(context, given.tensors, micro);
       continue;
     }
+    const auto loss_sum = [&](const std::vector<torch::Tensor>& parameters, const torch::Tensor& x,
+                              const torch::Tensor& chunk_labels) {
+      torch::Tensor loss = model_.loss->LossSum(context, parameters, x, chunk_labels);
+      TORCH_CHECK(added.empty(), "a loss unit gives its whole loss by LossSum, not by AddLoss");
+      return loss;
+    };
     const torch::Tensor labels = micro.batch.labels.flatten();
     const torch::Tensor hidden = micro.inputs[unit].detach().reshape({labels.numel(), -1});
     const bool differentiates = training_ && unit > first_backward_;  // its input
@@ -430,14 +436,14 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
       torch::Tensor x = hidden.narrow(0, row, rows).detach();
       if (!training_) {
         torch::NoGradGuard no_grad;
-        loss_.Add(model_.loss->LossSum(context, given.tensors, x, chunk_labels));
+        loss_.Add(loss_sum(given.tensors, x, chunk_labels));
         Judge(context, given.tensors, x, chunk_labels);
         continue;
       }
       torch::AutoGradMode grad(true);
       const std::vector<torch::Tensor> leaves = LeavesOf(views, given);
       x.requires_grad_(differentiates);
-      const torch::Tensor loss = model_.loss->LossSum(context, leaves, x, chunk_labels);
+      const torch::Tensor loss = loss_sum(leaves, x, chunk_labels);
       loss_.Add(loss);
       const torch::Tensor seed =
           torch::full({}, LossGradient(), loss.options().requires_grad(false));
@@ -449,7 +455,6 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
         inputs.push_back(leaves[i]);
       }
       if (differentiates) inputs.push_back(x);
-      TORCH_CHECK(added.empty(), "a loss unit gives its whole loss by LossSum, not by AddLoss");
       auto gradients = torch::autograd::grad({loss}, inputs, {seed.view_as(loss)}, false, false,
                                              /*allow_unused=*/true);
       torch::NoGradGuard no_grad;

@@ -37,9 +37,6 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
 constexpr char kMissingKey[] = "missing";
 
-std::vector<uint8_t> BytesOf(const std::string& text) { return {text.begin(), text.end()}; }
-std::string TextOf(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
-
 std::string PlaceOf(const Launch& launch) {
   return absl::StrCat(launch.master_address, ":", launch.master_port);
 }
@@ -120,7 +117,7 @@ class Connection : public RankConnection {
                                              static_cast<int64_t>(options_.timeout_seconds * 1000));
     ASSIGN_OR_RETURN(store_, OpenStore(launch, deadline));
     try {
-      store_->set(HereKey(launch.rank), BytesOf("1"));
+      store_->set(HereKey(launch.rank), "1");
       RETURN_IF_ERROR(AwaitAll(deadline));
     } catch (const std::exception& error) {
       // Which has the store.
@@ -232,7 +229,7 @@ class Connection : public RankConnection {
       if (missing.empty()) return absl::OkStatus();
       // Who waited longest says it for all.
       if (store_->check({kMissingKey})) {
-        return absl::UnavailableError(TextOf(store_->get(kMissingKey)));
+        return absl::UnavailableError(store_->get_to_str(kMissingKey));
       }
       if (Clock::now() >= deadline) {
         const std::string text = absl::StrCat(
@@ -241,7 +238,7 @@ class Connection : public RankConnection {
             options_.timeout_seconds,
             " s: look at their output, and whether their machines reach that address (or give "
             "them longer: --collective-timeout)");
-        store_->set(kMissingKey, BytesOf(text));
+        store_->set(kMissingKey, text);
         // The store may live in this process: the others, who look every 20 ms, are to read it.
         std::this_thread::sleep_for(std::chrono::seconds(1));
         return absl::UnavailableError(text);

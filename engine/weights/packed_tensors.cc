@@ -142,6 +142,11 @@ absl::Status PackedTensors::AddInt8(const SafetensorsTensor& tensor) {
   const PackedShape shape{PackedFormat::kInt8, static_cast<int64_t>(tensor.shape[0]),
                           static_cast<int64_t>(tensor.shape[1])};
   const std::string scales = absl::StrCat(module, "SCB");
+  if (model_->Find(scales) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", tensor.name, " has dtype I8 and no scales ", scales,
+        " beside it: of int8 weights bitsandbytes' are read, others must be saved unquantised"));
+  }
   RETURN_IF_ERROR(Expect(scales, "F32", shape.scales()).status());
   const std::string format = absl::StrCat(module, "weight_format");
   if (model_->Find(format) != nullptr) {

@@ -21,6 +21,9 @@ static_assert(std::endian::native == std::endian::little, "safetensors is little
 
 constexpr uint64_t kFingerprintBytes = 4096;
 
+// What a clone without git-lfs has in place of a large file begins with this.
+constexpr char kLfsPointer[] = "version https://git-lfs";
+
 // Reads exactly [offset, offset + size); a file that ends before is wrong bytes.
 absl::Status ReadAt(int fd, const std::string& path, uint64_t offset_bytes, void* data,
                     uint64_t size_bytes) {
@@ -79,6 +82,9 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(absl::str
   if (file->size_bytes_ < 8) return broken("it is shorter than the 8 bytes of a header's length");
   uint64_t header_bytes = 0;
   RETURN_IF_ERROR(ReadAt(file->fd_.get(), file->path_, 0, &header_bytes, 8));
+  if (std::memcmp(&header_bytes, kLfsPointer, 8) == 0) {
+    return broken("it is git-lfs's pointer to one: fetch the file itself (git lfs pull)");
+  }
   if (header_bytes > kSafetensorsMaxHeaderBytes) {
     return broken(absl::StrCat("a header of ", header_bytes, " bytes; at most ",
                                kSafetensorsMaxHeaderBytes, " are allowed"));

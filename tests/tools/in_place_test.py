@@ -110,7 +110,7 @@ class InPlaceTest(RanksCase):
         with open(self.path("exported/model.safetensors"), "rb") as file:
             exported = file.read()
         header = json.loads(exported[8:8 + int.from_bytes(exported[:8], "little")])
-        first, last = header["transformer.wte.weight"]["data_offsets"]
+        first, last = header["wte.weight"]["data_offsets"]
         with open(self.weights, "rb") as file:
             content = file.read()
         self.assertIn(exported[len(exported) - self.data_bytes(header):][first:last], content)

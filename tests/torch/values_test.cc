@@ -135,12 +135,18 @@ class Values : public testing::Test {
   const ScratchDirectory dir_;
 };
 
-TEST_F(Values, AStepsGradientsAreAutogradsOfTheWholeGraph) {
+class ValuesIn : public Values, public testing::WithParamInterface<DType> {};
+INSTANTIATE_TEST_SUITE_P(DTypes, ValuesIn, testing::Values(DType::kFloat32, DType::kFloat16),
+                         [](const auto& info) { return std::string(DTypeName(info.param)); });
+
+TEST_P(ValuesIn, AStepsGradientsAreAutogradsOfTheWholeGraph) {
+  // Of fp16 the losses are scaled, which what a unit adds must be too.
+  const double tolerance = GetParam() == DType::kFloat32 ? 1e-6 : 2e-3;
   Pairs data;
   InitSource weights(model_, /*seed=*/42);
   const InMemoryModel plain(model_, weights);
   // SGD with a rate of 1 shows the gradient in the weights.
-  TrainOptions options = Options(DType::kFloat32, 0);
+  TrainOptions options = Options(GetParam(), 0);
   options.steps = 1;
   options.micro_batch = 4;
   options.accumulate = 1;
@@ -150,7 +156,7 @@ TEST_F(Values, AStepsGradientsAreAutogradsOfTheWholeGraph) {
   const RunOutcome outcome = TrainToTheEnd(model_, data, nullptr, &weights, options);
   const Batch batch = *data.Get({0, 1, 2, 3});
   const Tensor loss = plain.LossSum(batch) / (4 * kValueRows);
-  EXPECT_NEAR(outcome.rows[0]["loss"], loss.item<double>(), 1e-6);
+  EXPECT_NEAR(outcome.rows[0]["loss"], loss.item<double>(), tolerance);
   loss.backward();
   const auto after = *SafetensorsFile::Open(dir_ / "run0/exported/model.safetensors");
   for (const auto& [name, parameter] : plain.Parameters()) {
@@ -158,7 +164,7 @@ TEST_F(Values, AStepsGradientsAreAutogradsOfTheWholeGraph) {
     ASSERT_TRUE(after->ReadFp32(name, 0, trained.numel(), trained.data_ptr<float>()).ok());
     const Tensor expected = parameter.detach() - parameter.grad();
     EXPECT_GT(parameter.grad().abs().max().item<double>(), 1e-4) << name;
-    EXPECT_LT((trained - expected).abs().max().item<double>(), 1e-6) << name;
+    EXPECT_LT((trained - expected).abs().max().item<double>(), tolerance) << name;
   }
 }
 
@@ -187,6 +193,24 @@ TEST_F(Values, TheSameBitsInEveryPlacement) {
     }
     std::filesystem::remove_all(dir_ / "run1");
   }
+}
+
+class AddingScores : public Scores {
+ public:
+  Tensor LossSum(const UnitContext& context, const std::vector<Tensor>& p, const Tensor& x,
+                 const Tensor& labels) const override {
+    const Tensor loss = Scores::LossSum(context, p, x, labels);
+    context.AddLoss(loss);
+    return loss;
+  }
+};
+
+TEST_F(Values, ALossUnitIsToldToGiveItsWholeLossAtOnce) {
+  Pairs data;
+  Model model = TwoSides();
+  model.loss = std::make_shared<AddingScores>();
+  const auto trained = Train(model, data, nullptr, nullptr, Options(DType::kFloat32, 1), {});
+  EXPECT_THAT(std::string(trained.status().message()), HasSubstr("not by AddLoss"));
 }
 
 TEST_F(Values, WhatIsReadMustBeThere) {

@@ -144,7 +144,7 @@ TEST_F(BrokenPackedTensors, AreNamed) {
   // The table's last two values.
   expect("nf4_fp32_scales", std::string("\xb3\x13\x39\x3f\0\0\x80\x3f", 8),
          std::string("\xb3\x13\x39\x3f\0\0\x80\x3e", 8), "layer.weight.quant_map is another");
-  expect("int8", "\"layer.SCB\"", "\"layer.SCD\"", "layer.SCB");
+  expect("int8", "\"layer.SCB\"", "\"layer.SCD\"", "no scales layer.SCB");
 }
 
 TEST_F(BrokenPackedTensors, Fp4IsNot) {

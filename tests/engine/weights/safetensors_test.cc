@@ -68,6 +68,7 @@ TEST(SafetensorsFile, RefusesEveryBrokenRule) {
       {length(UINT64_MAX), "at most 100000000"},
       {length(UINT64_MAX - 7), "at most 100000000"},
       {length(good.size() - 7), "cut short"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "git lfs pull"},
       {length(0), "does not begin with '{'"},
       {SafetensorsBytes(" {}", ""), "does not begin with '{'"},
       {SafetensorsBytes("[]", ""), "does not begin with '{'"},
