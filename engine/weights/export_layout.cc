@@ -15,7 +15,8 @@ namespace {
 
 using nlohmann::json;
 
-// {"tensor": ["file", "bfloat16", "parameter"], ...}, and under this, which no tensor is called,
+// {"tensor": ["file", "bfloat16", "parameter"], ...}, of zeros no parameter but their shape, and
+// under this, which no tensor is called,
 // {"files": {"file": {...}}, "index": {...}, "dtype": "float32"}.
 constexpr const char* kBeside = "__metadata__";
 
@@ -47,6 +48,10 @@ json LayoutOf(const SafetensorsModel& model, const TensorNames* names) {
       const auto dtype = SafetensorsDType(tensor.dtype);
       if (!dtype && tensor.dtype != "I64") continue;  // of counts the dtype is not chosen
       const auto parameter = parameters.find(tensor.name);
+      if (!parameters.empty() && names->zeros.contains(tensor.name) && dtype) {
+        layout[tensor.name] = {name, TorchName(*dtype), nullptr, tensor.shape};
+        continue;
+      }
       if (parameter == parameters.end() && !parameters.empty()) continue;  // left aside
       layout[tensor.name] = {name, dtype ? TorchName(*dtype) : "int64",
                              parameter == parameters.end() ? tensor.name : parameter->second};
@@ -102,10 +107,15 @@ ExportLayout ReadExportLayout(const std::string& directory, FileSystem& files) {
       continue;
     }
     if (!place.is_array() || place.size() < 2 || !place[0].is_string()) return {};
-    const std::string file = place[0].get<std::string>();
+    const std::string given = place[0].get<std::string>();
+    const std::string file = IsWeightsFile(given) ? given : "";
+    const std::optional<DType> dtype = DTypeOfTorchName(place[1]);
+    if (place.size() == 4) {
+      if (dtype) layout.zeros.push_back({tensor, *dtype, place[3], file});
+      continue;
+    }
     const bool named = place.size() > 2 && place[2].is_string();
-    layout.places[named ? place[2].get<std::string>() : tensor].push_back(
-        {tensor, IsWeightsFile(file) ? file : "", DTypeOfTorchName(place[1])});
+    layout.places[named ? place[2].get<std::string>() : tensor].push_back({tensor, file, dtype});
   }
   return layout;
 }

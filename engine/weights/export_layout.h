@@ -29,6 +29,7 @@ struct ExportLayout {
   // By parameter or buffer; what is not there is one tensor of its own name. Several tensors have
   // the same values (a tied head that is in the file too).
   std::map<std::string, std::vector<TensorPlace>> places;
+  std::vector<ExportTensor> zeros;  // that the files have beside parameters (TensorNames::zeros)
   SafetensorsMetadata metadata;
   std::optional<DType> dtype;  // that was asked for, in place of the files'
 

@@ -49,7 +49,9 @@ class PackedPieces {
   std::vector<float> values_;
 };
 
-// What one pass over the state writes: no parameter twice, in the state's order.
+constexpr char kZeros[] = "";  // which no parameter is called
+
+// What one pass over the state writes: no parameter twice, in the state's order, and then zeros.
 using TensorsOnce = std::vector<std::pair<std::string, ExportTensor>>;
 
 // The first has every parameter and buffer; the others have those that are further tensors too.
@@ -82,6 +84,7 @@ std::vector<TensorsOnce> PassesOf(const StateSource& source, const ExportOptions
                       .shape = {buffer.shape.begin(), buffer.shape.end()},
                       .whole = buffer.whole});
   }
+  for (const ExportTensor& zeros : options.layout.zeros) passes[0].emplace_back(kZeros, zeros);
   return passes;
 }
 
@@ -90,7 +93,7 @@ absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
   std::set<std::string> wanted;
   for (const auto& [name, tensor] : tensors) wanted.insert(name);
   uint64_t left = 0;  // elements of parameters; when all are there no more is read
-  for (const auto& [name, tensor] : tensors) left += tensor.elements();
+  for (const auto& [name, tensor] : tensors) left += name == kZeros ? 0 : tensor.elements();
   for (const StateBuffer& buffer : source.buffers) {
     if (wanted.contains(buffer.name)) left -= buffer.values.size();
   }
@@ -108,6 +111,11 @@ absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
   for (const StateBuffer& buffer : source.buffers) {
     if (!wanted.contains(buffer.name)) continue;
     RETURN_IF_ERROR(writer.AppendFp32(buffer.values.data(), buffer.values.size()));
+  }
+  for (const auto& [name, tensor] : tensors) {
+    if (name != kZeros) continue;
+    const std::vector<float> zeros(tensor.elements());
+    RETURN_IF_ERROR(writer.AppendFp32(zeros.data(), zeros.size()));
   }
   return absl::OkStatus();
 }

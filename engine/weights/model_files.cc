@@ -162,6 +162,10 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
       if (asked.max_shard_bytes) place.file.clear();
     }
   }
+  for (ExportTensor& zeros : options.layout.zeros) {
+    if (!dtype_as_it_came) zeros.dtype = options.dtype;
+    if (asked.max_shard_bytes) zeros.file.clear();
+  }
   options.max_shard_bytes = asked.max_shard_bytes.value_or(kDefaultShardBytes);
   options.leave_out = asked.leave_out;
   options.change = asked.change;

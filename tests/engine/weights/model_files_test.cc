@@ -104,21 +104,26 @@ TEST(ModelFiles, AnExportIsLaidOutAsTheModelCame) {
   names.base_prefix = "base.";
   names.head = "head";
   names.tied_to = "base.w";
-  const json index = {
-      {"metadata", {{"total_size", 36}, {"note", "kept"}}},
-      {"weight_map",
-       {{"w", "model-00001-of-00002.safetensors"}, {"head", "model-00002-of-00002.safetensors"}}}};
+  names.zeros = {"nought"};
+  const json index = {{"metadata", {{"total_size", 46}, {"note", "kept"}}},
+                      {"weight_map",
+                       {{"w", "model-00001-of-00002.safetensors"},
+                        {"nought", "model-00002-of-00002.safetensors"},
+                        {"head", "model-00002-of-00002.safetensors"}}}};
   Write(source + "/model.safetensors.index.json", index.dump());
-  const auto write_shard = [&](const std::string& name, DType dtype, int number) {
-    const std::vector<float> values(6, 0.25f);
+  const auto write_shard = [&](int number, const std::vector<ExportTensor>& tensors) {
+    const std::vector<float> values(10);
     auto writer = SafetensorsWriter::Create(
-        absl::StrCat(source, "/model-0000", number, "-of-00002.safetensors"),
-        {{name, dtype, {3, 2}}}, {{"number", std::to_string(number)}});
-    ASSERT_TRUE(writer.ok() && (*writer)->AppendFp32(values.data(), 6).ok() &&
-                (*writer)->Finish().ok());
+        absl::StrCat(source, "/model-0000", number, "-of-00002.safetensors"), tensors,
+        {{"number", std::to_string(number)}});
+    ASSERT_TRUE(writer.ok());
+    for (const ExportTensor& tensor : tensors) {
+      ASSERT_TRUE((*writer)->AppendFp32(values.data(), tensor.elements()).ok());
+    }
+    ASSERT_TRUE((*writer)->Finish().ok());
   };
-  write_shard("w", DType::kFloat32, 1);
-  write_shard("head", DType::kBFloat16, 2);
+  write_shard(1, {{"w", DType::kFloat32, {3, 2}}});
+  write_shard(2, {{"head", DType::kBFloat16, {3, 2}}, {"nought", DType::kFloat16, {1, 5}}});
   Write(source + "/config.json", json({{"dtype", "float16"}}).dump());
   const json config = ReadJson(source + "/config.json");
   ASSERT_TRUE(SaveModelFiles({.config = config, .directory = source, .names = &names}, kept).ok());
@@ -130,9 +135,11 @@ TEST(ModelFiles, AnExportIsLaidOutAsTheModelCame) {
   EXPECT_EQ(ReadJson(to + "/model.safetensors.index.json"), index);
   const auto exported = SafetensorsModel::Open(to);
   ASSERT_TRUE(exported.ok()) << exported.status();
-  EXPECT_EQ((*exported)->tensors().size(), 2u);
+  EXPECT_EQ((*exported)->tensors().size(), 3u);
   EXPECT_EQ((*exported)->Find("w")->dtype, "F32");
   EXPECT_EQ((*exported)->Find("head")->dtype, "BF16");
+  EXPECT_EQ((*exported)->Find("nought")->dtype, "F16");
+  EXPECT_EQ((*exported)->Find("nought")->shape, (std::vector<uint64_t>{1, 5}));
   for (const SafetensorsFile* file : (*exported)->files()) {
     EXPECT_TRUE(absl::StrContains(file->path(), "model-0000" + file->metadata().at("number")));
   }
@@ -151,6 +158,7 @@ TEST(ModelFiles, AnExportIsLaidOutAsTheModelCame) {
   EXPECT_EQ((*single)->files().size(), 1u);
   EXPECT_EQ((*single)->Find("w")->dtype, "BF16");
   EXPECT_NE((*single)->Find("head"), nullptr);
+  EXPECT_EQ((*single)->Find("nought")->dtype, "BF16");
 }
 
 TEST(ModelFiles, AModelWithAPartThatTheFilesLackHasItsOwnNames) {
