@@ -1,5 +1,6 @@
 #include "engine/weights/export_layout.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -15,8 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-// {"tensor": ["file", "bfloat16", "parameter"], ...}, of zeros no parameter but their shape, and
-// under this, which no tensor is called,
+// What the file says: {"tensor": ["file", "bfloat16", "parameter"], ...}, of zeros
+// ["file", "bfloat16", null, [shape]]; and under this name, which no tensor has,
 // {"files": {"file": {...}}, "index": {...}, "dtype": "float32"}.
 constexpr const char* kBeside = "__metadata__";
 
@@ -60,6 +61,12 @@ json LayoutOf(const SafetensorsModel& model, const TensorNames* names) {
   return layout;
 }
 
+bool IsShape(const json& shape) {
+  return shape.is_array() && std::all_of(shape.begin(), shape.end(), [](const json& size) {
+           return size.is_number_unsigned();
+         });
+}
+
 SafetensorsMetadata MetadataOf(const json& saved) {
   SafetensorsMetadata metadata;
   if (const json index = saved.value("index", json()); index.is_object()) metadata.index = index;
@@ -89,7 +96,9 @@ absl::Status SaveExportLayout(const std::string& model_directory, const TensorNa
                               FileSystem& files) {
   json layout = json::object();
   const auto model = SafetensorsModel::Open(model_directory);
-  if (model.ok() && !IsQuantised(**model)) layout = LayoutOf(**model, names);
+  const bool quantised = model.ok() && IsQuantised(**model);
+  if (quantised && !dtype) dtype = (*model)->dtype();
+  if (model.ok() && !quantised) layout = LayoutOf(**model, names);
   if (dtype) layout[kBeside]["dtype"] = TorchName(*dtype);
   return WriteFileAtomically(files, absl::StrCat(to, "/", kExportLayoutName), layout.dump() + "\n");
 }
@@ -111,7 +120,7 @@ ExportLayout ReadExportLayout(const std::string& directory, FileSystem& files) {
     const std::string file = IsWeightsFile(given) ? given : "";
     const std::optional<DType> dtype = DTypeOfTorchName(place[1]);
     if (place.size() == 4) {
-      if (dtype) layout.zeros.push_back({tensor, *dtype, place[3], file});
+      if (dtype && IsShape(place[3])) layout.zeros.push_back({tensor, *dtype, place[3], file});
       continue;
     }
     const bool named = place.size() > 2 && place[2].is_string();

@@ -177,6 +177,19 @@ TEST(ModelFiles, AModelWithAPartThatTheFilesLackHasItsOwnNames) {
   EXPECT_NE((*SafetensorsModel::Open(to))->Find("base.w"), nullptr);
 }
 
+TEST(ModelFiles, ALayoutThatIsNoneIsPassedOver) {
+  for (const char* text :
+       {"[]", "{", R"({"w": 1})", R"({"w": ["model.safetensors", 3, null, "x"]})",
+        R"({"n": ["model.safetensors", "float32", null, [-1]], "__metadata__": {"files": [1]}})"}) {
+    const std::string kept = NewFolder("kept"), to = NewFolder("to");
+    Write(kept + "/config.json", kConfig.dump());
+    Write(kept + "/weight_places.json", text);
+    const auto written = ExportModel(OneParameter(), kept, to);
+    ASSERT_TRUE(written.ok()) << text << written.status();
+    EXPECT_EQ((*SafetensorsModel::Open(to))->tensors().size(), 1u) << text;
+  }
+}
+
 TEST(ModelFiles, TemplatesOfOtherNamesComeBackInTheirFolder) {
   const std::string source = NewFolder("source"), to = NewFolder("to"), kept = NewFolder("kept");
   fs::create_directory(source + "/additional_chat_templates");
