@@ -138,8 +138,11 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
     one.mix = mix;
     ASSIGN_OR_RETURN(const DiskPassResult result, pass.Run(one));
     *rate = result.bytes_per_second();
+    rates.processor_seconds_per_byte =
+        result.processor_seconds / static_cast<double>(std::max<uint64_t>(1, result.bytes()));
     return absl::OkStatus();
   };
+  // The last says what both together take of a processor.
   RETURN_IF_ERROR(measure(PassMix::kWrite, &rates.write_bytes_per_second));
   RETURN_IF_ERROR(measure(PassMix::kRead, &rates.read_bytes_per_second));
   RETURN_IF_ERROR(measure(PassMix::kAlternate, &rates.mixed_bytes_per_second));

@@ -174,7 +174,8 @@ std::string Text(const json& value, const char* key) {
 json RatesJson(const DiskRates& rates) {
   return {{"read_bytes_per_second", rates.read_bytes_per_second},
           {"write_bytes_per_second", rates.write_bytes_per_second},
-          {"mixed_bytes_per_second", rates.mixed_bytes_per_second}};
+          {"mixed_bytes_per_second", rates.mixed_bytes_per_second},
+          {"processor_seconds_per_byte", rates.processor_seconds_per_byte}};
 }
 
 std::optional<DiskRates> RatesFrom(const json& value) {
@@ -182,6 +183,7 @@ std::optional<DiskRates> RatesFrom(const json& value) {
   rates.read_bytes_per_second = PositiveNumber(value, "read_bytes_per_second");
   rates.write_bytes_per_second = PositiveNumber(value, "write_bytes_per_second");
   rates.mixed_bytes_per_second = PositiveNumber(value, "mixed_bytes_per_second");
+  rates.processor_seconds_per_byte = PositiveNumber(value, "processor_seconds_per_byte");
   if (std::min({rates.read_bytes_per_second, rates.write_bytes_per_second,
                 rates.mixed_bytes_per_second}) <= 0) {
     return std::nullopt;
@@ -196,6 +198,9 @@ std::optional<DiskEntry> DiskEntryFrom(const json& value) {
   entry.probe_bytes = Whole(value, "probe_bytes", kMostBytes);
   entry.unix_seconds = static_cast<int64_t>(Whole(value, "unix_seconds", kMostUnixSeconds));
   if (!rates || entry.probe_bytes == 0 || entry.unix_seconds == 0) return std::nullopt;
+  // What earlier versions have kept does not say it, and is measured anew.
+  const double processor_seconds = rates->processor_seconds_per_byte;
+  if (processor_seconds <= 0 || processor_seconds > 1) return std::nullopt;
   entry.rates = *rates;
   return entry;
 }

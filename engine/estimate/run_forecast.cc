@@ -132,13 +132,15 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
   clock.op_seconds = OpSeconds(plan.schedule, dry_run);
   if (plan.separate_device) {
     const absl::Status measured = MeasureDevice(plan, options, place.path, device, clock);
-    if (measured.ok()) return clock;  // whose compute takes no core
+    clock.disk.processor_seconds_per_byte = 0;  // compute takes no core
+    if (measured.ok()) return clock;
     LogInfo(
         absl::StrCat("no forecast, since the device could not be measured: ", measured.message()));
     return std::nullopt;
   }
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   clock.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
+  if (cores > options.threads) clock.disk.processor_seconds_per_byte = 0;
   clock.workers = workers;
   return clock;
 }

@@ -41,6 +41,7 @@ absl::StatusOr<DiskPassResult> DiskPass::Run(const DiskPassOptions& options) {
   result_ = DiskPassResult();
   for (Slot& slot : slots_) slot.busy = false;
   const double began = MonotonicSeconds();
+  const double processor_began = ProcessorSeconds();
   const uint64_t half = (slots_.size() + 1) / 2;  // of kBoth: these read
   // With kBoth the two kinds go through the files each on its own, the writes half of a
   // file ahead; otherwise all blocks are one line, [0].
@@ -69,6 +70,7 @@ absl::StatusOr<DiskPassResult> DiskPass::Run(const DiskPassOptions& options) {
   }
   RETURN_IF_ERROR(failure_);
   result_.seconds = MonotonicSeconds() - began;
+  result_.processor_seconds = ProcessorSeconds() - processor_began;
   return result_;
 }
 

@@ -40,7 +40,8 @@ struct DiskPassOptions {
 struct DiskPassResult {
   uint64_t read_bytes = 0;
   uint64_t written_bytes = 0;
-  double seconds = 0;  // to the last completion
+  double seconds = 0;            // to the last completion
+  double processor_seconds = 0;  // of the process meanwhile
 
   uint64_t bytes() const { return read_bytes + written_bytes; }
   double bytes_per_second() const;

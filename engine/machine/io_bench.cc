@@ -1,7 +1,5 @@
 #include "engine/machine/io_bench.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -17,15 +15,6 @@ namespace spillway {
 namespace {
 
 constexpr double kDemandSeconds = 3;
-
-double CpuSeconds() {
-  rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // One measurement: keeps requests under way until the time or the bytes are used up.
 class Phase {
@@ -45,7 +34,7 @@ class Phase {
         next_read_(load.read && load.write ? bed.num_blocks() / 2 : 0) {}
 
   absl::StatusOr<IoBenchPhase> Run() {
-    const double cpu_before = CpuSeconds();
+    const double cpu_before = ProcessorSeconds();
     started_ns_ = MonotonicNanoseconds();
     for (uint32_t i = 0; i < load_.streams; ++i) {
       BenchSlot& slot = bed_.slots()[i];
@@ -66,7 +55,7 @@ class Phase {
     while (bed_.engine().pending() > 0) bed_.engine().Poll(absl::Seconds(1));
     RETURN_IF_ERROR(failure_);
     result_.seconds = 1e-9 * static_cast<double>(last_done_ns_ - started_ns_);
-    result_.cpu_seconds = CpuSeconds() - cpu_before;
+    result_.cpu_seconds = ProcessorSeconds() - cpu_before;
     result_.latency = latency_.Summary();
     return result_;
   }

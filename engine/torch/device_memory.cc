@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "io/base/cache.h"
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
 #include "io/base/mutex.h"
@@ -48,6 +49,10 @@ class BudgetedAllocator final : public c10::Allocator {
   void Trim() {
     MutexLock lock(mutex_);
     TrimLocked();
+  }
+  void Evict() {
+    MutexLock lock(mutex_);
+    for (const auto& [data, size] : sizes_) EvictFromCaches(data, size);
   }
   uint64_t live() {
     MutexLock lock(mutex_);
@@ -190,6 +195,7 @@ void DeviceMemory::Install(MemoryBudget* budget) {
 uint64_t DeviceMemory::live_bytes() { return TheAllocator().live(); }
 uint64_t DeviceMemory::peak_live_bytes() { return TheAllocator().peak(); }
 void DeviceMemory::ResetPeak() { TheAllocator().ResetPeak(); }
+void DeviceMemory::Evict() { TheAllocator().Evict(); }
 uint64_t DeviceMemory::held_bytes() { return TheAllocator().held(); }
 void DeviceMemory::Trim() { TheAllocator().Trim(); }
 

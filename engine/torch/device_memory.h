@@ -28,6 +28,9 @@ class DeviceMemory {
   // Bytes that count as used now: live ones, and what is kept for reuse.
   static uint64_t held_bytes();
 
+  // Live tensors leave the processors' caches.
+  static void Evict();
+
   // Gives back what is kept for reuse.
   static void Trim();
 };

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/timings.h"
+#include "io/base/cache.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
 
@@ -47,21 +48,26 @@ struct OpScratch {
       // Written to: pages that were not would all be one, which stays in the cache.
       weights.Zero(place, n * DTypeBytes(dtype));
       buffers.weights.push_back(weights.data());
-      memory.push_back(std::move(weights));
+      memory.emplace_back(std::move(weights), n * DTypeBytes(dtype));
       if (model.units[u].frozen) continue;
       ASSIGN_OR_RETURN(PlaceMemory sums, PlaceMemory::Create(place, n * sizeof(float)));
       op.gradients.push_back(u);
       buffers.gradients.push_back(sums.data());
       buffers.fresh.push_back(true);
       buffers.rounded.push_back(rounded_sums);
-      memory.push_back(std::move(sums));
+      memory.emplace_back(std::move(sums), n * sizeof(float));
     }
     return absl::OkStatus();
   }
 
+  // REQUIRES: of the host.
+  void Evict() const {
+    for (const auto& [data, bytes] : memory) EvictFromCaches(data.data(), bytes);
+  }
+
   StepOp op;
   OpBuffers buffers;
-  std::vector<PlaceMemory> memory;
+  std::vector<std::pair<PlaceMemory, uint64_t>> memory;  // and its bytes
 };
 
 // When a kind of unit has run often enough to say what it takes. The first run also faults its
@@ -109,6 +115,9 @@ absl::Status DryRunner::MeasureUnit(int unit, UnitNeeds& needs) {
   const auto timed = [&](OpKind kind, Timings& timings) -> absl::Status {
     scratch.op.kind = kind;
     RETURN_IF_ERROR(Settle(compute_.place_));
+    // In a step other operations have been there since: nothing of this one is in a cache.
+    memory.Evict();
+    if (compute_.place_.where.is_cpu()) scratch.Evict();
     const double began = clock_();
     RETURN_IF_ERROR(compute_.Run(scratch.buffers));
     RETURN_IF_ERROR(Settle(compute_.place_));

@@ -13,6 +13,7 @@ class HostMemory final : public TorchMemory {
   uint64_t live_bytes() const override { return DeviceMemory::live_bytes(); }
   uint64_t peak_live_bytes() const override { return DeviceMemory::peak_live_bytes(); }
   void ResetPeak() override { DeviceMemory::ResetPeak(); }
+  void Evict() override { DeviceMemory::Evict(); }
   uint64_t held_bytes() const override { return DeviceMemory::held_bytes(); }
   void Trim() override { DeviceMemory::Trim(); }
   uint64_t overhead_bytes() override { return 0; }

@@ -27,6 +27,8 @@ class TorchMemory {
   virtual uint64_t live_bytes() const = 0;
   virtual uint64_t peak_live_bytes() const = 0;
   virtual void ResetPeak() = 0;
+  // Live ones leave the processors' caches, where they are in the host's memory.
+  virtual void Evict() {}
   // Live ones, and what is kept for reuse.
   virtual uint64_t held_bytes() const = 0;
   // Gives back what is kept for reuse.

@@ -43,12 +43,17 @@ double VirtualMachine::WriteRate() const {
   return std::min(disk.write_bytes_per_second, both - read);
 }
 
+double VirtualMachine::DiskShare() const {
+  const double bytes = (busy(kRead) ? ReadRate() : 0) + (busy(kWrite) ? WriteRate() : 0);
+  return bytes * clock_.disk.processor_seconds_per_byte;
+}
+
 double VirtualMachine::RateOf(int line) const {
   switch (line) {
     case kCompute:
-      // It waits for the slowest of its threads: one busy worker keeps it up as all of them would.
-      // Never quite nothing: then both would share the cores.
-      return AnyWorkerBusy() ? std::max(0.05, 1 - clock_.shared_cores) : 1;
+      // It waits for the slowest of its threads: one busy worker keeps it up as all of them would,
+      // and likewise who asks the disk. Never quite nothing: then both would share the cores.
+      return std::max(0.05, 1 - (AnyWorkerBusy() ? clock_.shared_cores : 0) - DiskShare());
     case kRead:
       return ReadRate();
     case kWrite:

@@ -2,7 +2,8 @@
 // goes on beside the others, and what follows when something ends.
 //
 // The disk reads one thing and writes one at a time, which share it; what goes one way over the
-// link does not slow down what goes the other; workers that are busy take their cores from compute.
+// link does not slow down what goes the other; workers that are busy, and who asks the disk, take
+// their cores from compute.
 #pragma once
 
 #include <functional>
@@ -61,6 +62,8 @@ class VirtualMachine {
   double RateOf(int line) const;
   double ReadRate() const;
   double WriteRate() const;
+  // Of a core, that what the disk moves takes from compute.
+  double DiskShare() const;
   bool AnyWorkerBusy() const;
 
   const StepClock& clock_;

@@ -13,6 +13,8 @@ struct DiskRates {
   double read_bytes_per_second = 0;
   double write_bytes_per_second = 0;
   double mixed_bytes_per_second = 0;  // both together, half of each
+  // Of a processor, for every byte that is moved: its own part of it, the kernel's above all.
+  double processor_seconds_per_byte = 0;
 
   // Of `read_bytes` and `written_bytes`, both at once.
   double Seconds(double read_bytes, double written_bytes) const;
@@ -47,7 +49,9 @@ struct CollectiveClock {
 };
 
 struct StepClock {
-  DiskRates disk;                      // need not be set where nothing is read or written
+  // Need not be set where nothing is read or written. Its processor's seconds are taken from
+  // compute: 0 where it leaves a core to who asks for them.
+  DiskRates disk;
   LinkRates link;                      // likewise, where nothing is copied
   double update_bytes_per_second = 0;  // of all workers together
   // Of what was read, that all workers together check, and put into its place where it comes from

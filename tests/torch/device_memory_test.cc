@@ -30,6 +30,13 @@ TEST_F(DeviceMemoryTest, ABlockComesBackToWhoAsksForItsSize) {
   EXPECT_EQ(budget_.used_bytes(), 4u * kMiB);
 }
 
+TEST_F(DeviceMemoryTest, WhatLeavesTheCachesStaysWhatItIs) {
+  torch::Tensor ones = torch::ones({kMiB}, torch::kUInt8), few = torch::ones({3}, torch::kUInt8);
+  DeviceMemory::Evict();
+  EXPECT_EQ(ones.sum().item<int64_t>(), int64_t{kMiB});
+  EXPECT_EQ(few.sum().item<int64_t>(), 3);
+}
+
 TEST_F(DeviceMemoryTest, OnlyWhatIsInTheWayIsGivenBack) {
   torch::Tensor one = Take(1), two = Take(2), four = Take(4);
   const void* address = four.data_ptr();

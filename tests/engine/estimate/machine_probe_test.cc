@@ -38,6 +38,8 @@ TEST_F(MachineProbeTest, MeasuresEveryKindOfRateAndLeavesNothing) {
       EXPECT_GT(rates->read_bytes_per_second, 1e5);
       EXPECT_GT(rates->write_bytes_per_second, 1e5);
       EXPECT_GT(rates->mixed_bytes_per_second, 1e5);
+      EXPECT_GT(rates->processor_seconds_per_byte, 0);
+      EXPECT_LT(rates->processor_seconds_per_byte, 1e-6);
       EXPECT_TRUE(Empty("/a") && Empty("/b"));
     }
   }

@@ -6,12 +6,12 @@
 namespace spillway {
 namespace {
 
-const DiskEntry kEntry = {{3e9, 2e9, 2.5e9}, 1 << 26, kTestNow};
+const DiskEntry kEntry = {{3e9, 2e9, 2.5e9, 1e-10}, 1 << 26, kTestNow};
 
 TEST(MachineProfile, KeepsWhatItWasGiven) {
   MachineProfile profile;
   profile.SetRates("259:0", kEntry);
-  profile.SetRates("259:1", {{1, 2, 3}, 5, kTestNow});
+  profile.SetRates("259:1", {{1, 2, 3, 1}, 5, kTestNow});
   profile.SetTuned("259:0+259:1", TestTuning());
   const MachineProfile read = MachineProfile::FromJson(profile.ToJson());
   const auto found = read.FindRates("259:0", 1 << 26, kTestNow + kTestDay);

@@ -37,7 +37,7 @@ class Variable {
 
 MachineProfile Rates(const std::string& device, int64_t when = kTestNow) {
   MachineProfile profile;
-  profile.SetRates(device, {{3e9, 2e9, 2.5e9}, 1 << 26, when});
+  profile.SetRates(device, {{3e9, 2e9, 2.5e9, 1e-10}, 1 << 26, when});
   return profile;
 }
 
@@ -162,7 +162,7 @@ TEST_F(ProfileFile, ALockThatIsNeverGivenBackDoesNotStopIt) {
 TEST_F(ProfileFile, DoesNotGrowForEver) {
   MachineProfile many;
   for (int i = 0; i < 100; ++i) {
-    many.SetRates(absl::StrCat("d", i), {{3e9, 2e9, 2.5e9}, 1 << 26, kTestNow + i});
+    many.SetRates(absl::StrCat("d", i), {{3e9, 2e9, 2.5e9, 1e-10}, 1 << 26, kTestNow + i});
   }
   ASSERT_TRUE(Save(many).ok());
   const auto profile = LoadProfile(path_, TestMachine()).profile;

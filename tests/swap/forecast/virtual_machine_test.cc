@@ -53,6 +53,20 @@ TEST(VirtualMachine, OneBusyWorkerTakesAsMuchOfComputeAsAll) {
               ElementsAre(5, 4, 4));
 }
 
+TEST(VirtualMachine, WhatTheDiskMovesTakesFromComputeToo) {
+  StepClock clock = MachineClock();
+  clock.disk.processor_seconds_per_byte = 0.125;
+  // 4 bytes a second: half of compute, for 2 seconds.
+  EXPECT_THAT(Ends(clock, 0, {{VirtualMachine::kCompute, 3}, {VirtualMachine::kRead, 8}}),
+              ElementsAre(4, 2));
+  // Reads 3 and writes 2: five eighths, for 2 seconds.
+  EXPECT_THAT(
+      Ends(
+          clock, 0.5,
+          {{VirtualMachine::kCompute, 3}, {VirtualMachine::kRead, 6}, {VirtualMachine::kWrite, 4}}),
+      ElementsAre(DoubleNear(4.25, 1e-9), DoubleNear(2, 1e-9), DoubleNear(2, 1e-9)));
+}
+
 TEST(VirtualMachine, AnOperationsInputGoesBeforeOtherCopies) {
   EXPECT_THAT(Ends(MachineClock(), 0,
                    {{VirtualMachine::kToDevice, 2},
