@@ -76,10 +76,6 @@ absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
   return UpdateMode::kImmediate;
 }
 
-uint64_t InPlaceReadBytes(const TrainOptions& options) {
-  return std::min(8 * kMiB, options.host_memory_bytes / 64);
-}
-
 DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs) {
   for (size_t unit = 0; unit < recomputed.graphs.seconds_saved.size(); ++unit) {
     if (graphs.keeps[unit]) {
@@ -154,7 +150,8 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   }
   plan.book_bytes = BookBytes(request.layout, input.copies);
   if (input.in_place) {
-    plan.book_bytes += InPlaceReads::MemoryBytes(request.layout, InPlaceReadBytes(options));
+    plan.book_bytes += InPlaceReads::MemoryBytes(
+        request.layout, InPlaceReads::MostBytes(options.host_memory_bytes));
   }
   if (plan.shards && input.separate_device) plan.book_bytes += ExchangeStream::kPageBytes;
   plan.device_limit_bytes = options.device_memory_bytes;

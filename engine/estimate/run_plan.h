@@ -24,10 +24,6 @@ absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options);
 // What computing takes when the graphs of `graphs` are kept.
 DryRun WithoutRecompute(DryRun recomputed, const GraphPlan& graphs);
 
-// What reading in place may take of the host's memory (SwapManagerOptions::in_place_bytes): enough
-// for a fast drive, and little beside the rest.
-uint64_t InPlaceReadBytes(const TrainOptions& options);
-
 struct RunPlanInput {
   uint64_t tile_parameters = 0;  // 0: the default
   bool copies = false;           // commits are copied (--persist)

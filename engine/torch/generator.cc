@@ -11,10 +11,12 @@
 #include "engine/torch/model_compute.h"
 #include "engine/torch/passing_directories.h"
 #include "engine/torch/tensor_views.h"
+#include "engine/weights/frozen_in_place.h"
 #include "engine/weights/master_weights.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "swap/mover/in_place_reads.h"
 #include "swap/plan/planner.h"
 
 namespace spillway {
@@ -34,7 +36,7 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
   const absl::StatusOr<uint64_t> peak = g.MeasurePeakBytes();
   memory.SetBudget(nullptr);
   RETURN_IF_ERROR(peak.status());
-  RETURN_IF_ERROR(g.PlanAndOpen(*peak));
+  RETURN_IF_ERROR(g.PlanAndOpen(*peak, *weights));
   RETURN_IF_ERROR(g.Load(weights));
   return generator;
 }
@@ -150,11 +152,17 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   return peak + peak / 16 + 4 * kMiB + memory.overhead_bytes();
 }
 
-absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
+absl::Status Generator::PlanAndOpen(uint64_t compute_bytes, const WeightSource& weights) {
+  // Nothing is trained: what is in files can stay there.
+  ModelDescription frozen = units_.description();
+  for (UnitDescription& unit : frozen.units) unit.frozen = true;
+  const FrozenWeights found =
+      FindFrozenInPlace(frozen, ShardGrid(), options_.dtype, weights, /*output=*/"");
+  const bool all_in_place = found.copied_bytes + found.packed_bytes == 0;
   PlanRequest request;
   std::vector<UnitLayout> units;
-  for (const UnitDescription& unit : units_.description().units) {
-    units.push_back({unit.name, unit.flat_parameters});
+  for (const UnitDescription& unit : frozen.units) {
+    units.push_back({unit.name, unit.flat_parameters, /*frozen=*/true});
   }
   const uint32_t bytes = DTypeBytes(options_.dtype);
   request.layout = StateLayout(std::move(units), {{Plane::kWeight, bytes}}, bytes);
@@ -163,7 +171,14 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   ops.erase(ops.begin(), ops.begin() + units_.first());
   Device* const device = options_.place.device;
   request.separate_device = device != nullptr;
-  request.has_storage = !options_.swap_paths.empty();
+  const bool has_swap = !options_.swap_paths.empty();
+  request.has_storage = has_swap || all_in_place;
+  SwapManagerOptions manager_options;
+  manager_options.in_place_bytes = InPlaceReads::MostBytes(options_.host_memory_bytes);
+  const uint64_t in_place_bytes =
+      found.in_place.any()
+          ? InPlaceReads::MemoryBytes(request.layout, manager_options.in_place_bytes)
+          : 0;
   const uint64_t device_limit = options_.device_memory_bytes;
   const uint64_t host_limit = options_.host_memory_bytes;
   uint64_t min_host = 0, min_device = 0;
@@ -171,11 +186,12 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   Tier kept_tier = Tier::kDevice;
   std::vector<Tier> tiers = {Tier::kDevice};
   if (kept_shape_.bytes() > 0) tiers.push_back(Tier::kHost);
-  if (kept_shape_.bytes() > 0 && request.has_storage) tiers.push_back(Tier::kNvme);
+  if (kept_shape_.bytes() > 0 && has_swap) tiers.push_back(Tier::kNvme);
   for (const Tier tier : tiers) {
     kept_tier = tier;
     KeptShape::Memory kept = kept_shape_.MemoryIn(tier, device != nullptr);
     kept.device_bytes += compute_bytes;
+    kept.host_bytes += in_place_bytes;
     request.device_bytes = device_limit - std::min(device_limit, kept.device_bytes);
     request.host_bytes = host_limit - std::min(host_limit, kept.host_bytes);
     uint64_t host = 0, in_device = 0;
@@ -192,16 +208,18 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
         FormatBytesForFlag(min_device), " and --host-memory ", FormatBytesForFlag(min_host),
         " (key-value caches of ", options_.rows, options_.rows == 1 ? " text" : " texts", " of ",
         text_positions_, " positions take ", FormatBytes(kept_bytes()),
-        request.has_storage ? ")" : "; with --swap PATH weights and caches can live on NVMe)"));
+        has_swap ? ")" : "; with --swap PATH weights and caches can live on NVMe)"));
   }
   bool any_nvme = false;
   for (const UnitPlacement& placement : plan->placements) any_nvme |= placement.any_nvme();
   PassingDirectories directories;
-  if (any_nvme || kept_tier == Tier::kNvme) RETURN_IF_ERROR(directories.Open(options_.swap_paths));
+  const bool copied = any_nvme && !all_in_place;
+  if (copied || kept_tier == Tier::kNvme) RETURN_IF_ERROR(directories.Open(options_.swap_paths));
   if (any_nvme) {
     StoreOptions store_options;
     store_options.two_slots = false;
-    store_options.directories = directories.paths();
+    if (copied) store_options.directories = directories.paths();
+    store_options.in_place = found.in_place;
     ASSIGN_OR_RETURN(store_, SwapStore::Create(request.layout, store_options));
   }
   ASSIGN_OR_RETURN(host_arena_, Arena::Create(plan->host_arena_bytes, host_budget_.get(), device));
@@ -209,7 +227,6 @@ absl::Status Generator::PlanAndOpen(uint64_t compute_bytes) {
   ASSIGN_OR_RETURN(device_arena_,
                    device ? Arena::CreateOn(device, device_arena_bytes, device_budget_.get())
                           : Arena::Create(device_arena_bytes, device_budget_.get()));
-  SwapManagerOptions manager_options;
   manager_options.device = device;
   manager_options.io = options_.io;
   ASSIGN_OR_RETURN(manager_, SwapManager::Create(*std::move(plan), store_.get(), host_arena_.get(),

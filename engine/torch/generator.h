@@ -29,7 +29,8 @@ struct GeneratorOptions {
   int threads = 1;
   uint64_t device_memory_bytes = uint64_t{512} << 20;
   uint64_t host_memory_bytes = uint64_t{512} << 20;
-  // What does not fit is kept below these; may be empty. Nothing stays there, whatever happens.
+  // What does not fit, and is not in files in `dtype`, is kept below these; may be empty. Nothing
+  // stays there, whatever happens.
   std::vector<std::string> swap_paths;
   IoEngineOptions io;
   ComputePlace place;  // what it points to outlives the generator
@@ -54,7 +55,9 @@ struct RowTokens {
 // Compute thread only. One at a time: LibTorch's memory counts against the newest one's budget.
 class Generator {
  public:
-  // Loads `weights`, streamed. The model's loss unit must have Logits. `model` outlives it.
+  // Loads `weights`, streamed. Where they do not all fit memory those that are tensors of files in
+  // the options' dtype are read where they lie, whenever they are needed; the others are put below
+  // the swap paths. The model's loss unit must have Logits. `model` outlives it.
   // kInvalidArgument for a prompt longer than the model's positions; a status that ends in
   // exit code 3 when it does not fit the budgets, with the smallest that would do.
   static absl::StatusOr<std::unique_ptr<Generator>> Create(const Model& model,
@@ -84,7 +87,7 @@ class Generator {
   // weights need there, else in the host's, else below the swap paths.
   Tier kept_tier() const { return kept_ ? kept_->tier() : Tier::kDevice; }
   const SwapPlan& plan() const { return manager_->plan(); }
-  // Of weights; what caches in files have read and written comes on top.
+  // Of weights, wherever they lie; what caches in files have read and written comes on top.
   SwapStats stats() const { return manager_->stats(); }
   IoStats kept_io() const { return kept_ ? kept_->io_stats() : IoStats(); }
 
@@ -95,7 +98,7 @@ class Generator {
   int64_t LongestInput() const;
   // Computing's memory at its peak, on zeros.
   absl::StatusOr<uint64_t> MeasurePeakBytes();
-  absl::Status PlanAndOpen(uint64_t compute_bytes);
+  absl::Status PlanAndOpen(uint64_t compute_bytes, const WeightSource& weights);
   absl::Status Load(WeightSource* weights);
   absl::StatusOr<std::vector<torch::Tensor>> Compute(std::vector<TextPiece> pieces, bool more);
   absl::Status ComputeUnit(int unit, const OpBuffers& buffers, std::vector<TextPiece>& pieces);

@@ -12,6 +12,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "swap/mover/in_place_reads.h"
 
 namespace spillway {
 
@@ -41,7 +42,7 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   SwapManagerOptions manager_options;
   manager_options.io = options.io;
   manager_options.io.trace = trace;
-  manager_options.in_place_bytes = InPlaceReadBytes(options);
+  manager_options.in_place_bytes = InPlaceReads::MostBytes(options.host_memory_bytes);
   manager_options.device = context->device;
   if (options.ranks > 1) manager_options.ops_stream = StreamId::kExchange;
   if (options.update_threads > 0) manager_options.workers = options.update_threads;

@@ -35,7 +35,10 @@ std::string Canonical(const std::string& path) {
 class UnitFinder {
  public:
   UnitFinder(DType dtype, const WeightSource& weights, const std::string& output, InPlaceUnits* out)
-      : dtype_(dtype), weights_(weights), output_(Canonical(output) + "/"), out_(*out) {}
+      : dtype_(dtype),
+        weights_(weights),
+        output_(output.empty() ? "" : Canonical(output) + "/"),
+        out_(*out) {}
 
   std::vector<FilePiece> Find(const UnitDescription& unit, uint64_t begin, uint64_t count) {
     std::vector<StoredTensor> tensors;
@@ -44,7 +47,7 @@ class UnitFinder {
       if (parameter.packing.any() || !tensor || tensor->dtype != dtype_ ||
           tensor->size_bytes != parameter.elements * DTypeBytes(dtype_) ||
           ManifestPath(tensor->file).empty() ||
-          absl::StartsWith(Canonical(tensor->file), output_)) {
+          (!output_.empty() && absl::StartsWith(Canonical(tensor->file), output_))) {
         return {};
       }
       tensors.push_back(*std::move(tensor));

@@ -23,7 +23,8 @@ struct FrozenWeights {
 
 // A frozen unit is read in place where all of its parameters are tensors of files, in the run's
 // dtype; of it `grid`'s rank has its shard. Units whose shard is nothing but padding are not, nor
-// those with a file below `output`, where a run removes and replaces what it once exported.
+// those with a file below `output`, where a run removes and replaces what it once exported ("":
+// nowhere).
 FrozenWeights FindFrozenInPlace(const ModelDescription& model, const ShardGrid& grid, DType dtype,
                                 const WeightSource& weights, const std::string& output);
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {
@@ -17,10 +18,11 @@ namespace {
 constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kHugePageBytes = 2 << 20;
 
-absl::Status MappingRefused(int error, uint64_t size_bytes, const MemoryBudget& budget) {
+absl::Status MappingRefused(int error, uint64_t size_bytes, const MemoryBudget* budget) {
+  const std::string name = budget != nullptr ? budget->name() : "host";
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the system gave no mapping of ", FormatBytes(size_bytes), " for the ", budget.name(),
-      " arena (mmap: ", std::strerror(error), "); lower --", budget.name(),
+      "the system gave no mapping of ", FormatBytes(size_bytes), " for the ", name,
+      " arena (mmap: ", std::strerror(error), "); lower --", name,
       "-memory, or raise the limit on address space (ulimit -v, vm.overcommit_memory)"));
 }
 
@@ -43,13 +45,14 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::CreateOn(Device* device, uint64_t 
 
 absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, MemoryBudget* budget,
                                                      Device* pinned_for) {
-  SPILLWAY_CHECK(budget != nullptr);
-  if (size_bytes > UINT64_MAX / 2) return MappingRefused(ENOMEM, size_bytes, *budget);
+  if (size_bytes > UINT64_MAX / 2) return MappingRefused(ENOMEM, size_bytes, budget);
   size_bytes = (size_bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
-  auto reservation = budget->Reserve(size_bytes, "the arena");
-  if (!reservation.ok()) return reservation.status();
+  MemoryReservation reservation;
+  if (budget != nullptr) {
+    ASSIGN_OR_RETURN(reservation, budget->Reserve(size_bytes, "the arena"));
+  }
   if (size_bytes == 0) {
-    return std::unique_ptr<Arena>(new Arena(nullptr, 0, *std::move(reservation)));
+    return std::unique_ptr<Arena>(new Arena(nullptr, 0, std::move(reservation)));
   }
 
   // Huge pages start at a multiple of their own size, and older kernels place a
@@ -57,7 +60,7 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, Memory
   const uint64_t slack = size_bytes >= kHugePageBytes ? kHugePageBytes : 0;
   void* mapping =
       mmap(nullptr, size_bytes + slack, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) return MappingRefused(errno, size_bytes, *budget);
+  if (mapping == MAP_FAILED) return MappingRefused(errno, size_bytes, budget);
   char* data = static_cast<char*>(mapping);
   if (slack > 0) {
     const uint64_t before = -reinterpret_cast<uintptr_t>(data) % kHugePageBytes;
@@ -67,7 +70,7 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, Memory
   }
   // A wish: without huge pages the arena is only slower.
   madvise(data, size_bytes, MADV_HUGEPAGE);
-  auto arena = std::unique_ptr<Arena>(new Arena(data, size_bytes, *std::move(reservation)));
+  auto arena = std::unique_ptr<Arena>(new Arena(data, size_bytes, std::move(reservation)));
   if (pinned_for != nullptr) {
     const absl::Status pinned = pinned_for->RegisterHost(data, size_bytes);
     if (!pinned.ok()) return pinned;

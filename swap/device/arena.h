@@ -13,11 +13,11 @@ namespace spillway {
 
 // Memory that storage (and, on CUDA, the GPU) reaches without a bounce copy, or a device's own:
 // page-aligned, transparent huge pages where given, never moved. Who uses which
-// part of it is decided by the SwapPlan, not here. Counted against its budget
+// part of it is decided by the SwapPlan, not here. Counted against its budget, where it has one,
 // for its whole life.
 class Arena {
  public:
-  // `size_bytes` is rounded up to whole pages; 0 gives an arena without memory.
+  // `budget`: null where who asks counts it. `size_bytes` is rounded up to whole pages; 0 gives an arena without memory.
   // kResourceExhausted, naming the flag to change, when the budget or the system
   // has too little.
   // `pinned_for`, which outlives it and may be null: copies from and to that device.

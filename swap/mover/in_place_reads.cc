@@ -1,7 +1,6 @@
 #include "swap/mover/in_place_reads.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -17,10 +16,12 @@ constexpr uint64_t kMostReads = 32;
 
 }  // namespace
 
-void InPlaceReads::FreeDeleter::operator()(char* data) const { std::free(data); }
-
 uint64_t InPlaceReads::BytesEach(const StateLayout& layout) {
   return layout.MaxPlaneTileBytes(0) + kBesideBytes;
+}
+
+uint64_t InPlaceReads::MostBytes(uint64_t host_memory_bytes) {
+  return std::min(uint64_t{32} << 20, host_memory_bytes / 32);
 }
 
 uint64_t InPlaceReads::MemoryBytes(const StateLayout& layout, uint64_t memory_bytes) {
@@ -28,15 +29,12 @@ uint64_t InPlaceReads::MemoryBytes(const StateLayout& layout, uint64_t memory_by
   return std::clamp<uint64_t>(memory_bytes / each, 1, kMostReads) * each;
 }
 
-InPlaceReads::InPlaceReads(const MoverContext& context, uint64_t memory_bytes) : context_(context) {
-  if (context.store == nullptr || context.store->in_place() == nullptr) return;
-  bytes_each_ = BytesEach(context.layout);
-  const uint64_t bytes = MemoryBytes(context.layout, memory_bytes);
-  memory_.reset(static_cast<char*>(std::aligned_alloc(kStoreAlignment, bytes)));
-  SPILLWAY_CHECK(memory_ != nullptr);
-  reads_.resize(bytes / bytes_each_);
+InPlaceReads::InPlaceReads(const MoverContext& context, std::unique_ptr<Arena> memory)
+    : context_(context), bytes_each_(BytesEach(context.layout)), memory_(std::move(memory)) {
+  if (memory_ == nullptr) return;
+  reads_.resize(memory_->size_bytes() / bytes_each_);
   for (size_t i = 0; i < reads_.size(); ++i) {
-    reads_[i].memory_ = memory_.get() + i * bytes_each_;
+    reads_[i].memory_ = memory_->data() + i * bytes_each_;
     free_.push_back(&reads_[i]);
   }
 }

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "io/io_engine.h"
+#include "swap/device/arena.h"
 #include "swap/mover/mover_context.h"
 
 namespace spillway {
@@ -57,11 +58,13 @@ class InPlaceRead {
 // The mover's thread.
 class InPlaceReads {
  public:
+  // What they may have of a host budget: enough for a fast drive, and little beside the rest.
+  static uint64_t MostBytes(uint64_t host_memory_bytes);
   // How much memory reads take when they may have `memory_bytes`: one has what it needs at least.
   static uint64_t MemoryBytes(const StateLayout& layout, uint64_t memory_bytes);
 
-  // Without memory where the store has no tiles in place.
-  InPlaceReads(const MoverContext& context, uint64_t memory_bytes);
+  // `memory`: of MemoryBytes; null where the store has no tiles in place.
+  InPlaceReads(const MoverContext& context, std::unique_ptr<Arena> memory);
 
   bool HasRoom() const { return !free_.empty(); }
   // Begins to read a tile's weights to `to`. When the first part of it has come, and after every
@@ -73,15 +76,12 @@ class InPlaceReads {
   void End(InPlaceRead* read);
 
  private:
-  struct FreeDeleter {
-    void operator()(char* data) const;
-  };
   static uint64_t BytesEach(const StateLayout& layout);
   static void PartArrived(IoRequest& request, const absl::Status& status);
 
   const MoverContext& context_;
-  uint64_t bytes_each_ = 0;
-  std::unique_ptr<char, FreeDeleter> memory_;
+  const uint64_t bytes_each_;
+  const std::unique_ptr<Arena> memory_;
   std::vector<InPlaceRead> reads_;
   std::vector<InPlaceRead*> free_;
 };

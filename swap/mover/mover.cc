@@ -6,7 +6,7 @@ namespace spillway {
 
 Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
              TileCompute* compute, const SwapManagerOptions& options,
-             std::unique_ptr<IoEngine> engine)
+             std::unique_ptr<IoEngine> engine, std::unique_ptr<Arena> in_place)
     : engine_(std::move(engine)),
       workers_(options.workers, options.executor),
       thread_(engine_.get()),
@@ -25,7 +25,7 @@ Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* d
                .record = &record_,
                .trace = options.io.trace},
       buffers_(context_),
-      in_place_(context_, options.in_place_bytes),
+      in_place_(context_, std::move(in_place)),
       prefetch_(context_, &buffers_, &in_place_),
       tile_buffers_(context_, &buffers_),
       device_tiles_(context_, &buffers_),

@@ -38,9 +38,10 @@ namespace spillway {
 class Mover {
  public:
   // Starts the thread; with an executor there is none, and whoever waits goes round. All but
-  // `options` and `engine` outlive the mover.
+  // `options`, `engine` and `in_place` (InPlaceReads') outlive the mover.
   Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* device_arena,
-        TileCompute* compute, const SwapManagerOptions& options, std::unique_ptr<IoEngine> engine);
+        TileCompute* compute, const SwapManagerOptions& options, std::unique_ptr<IoEngine> engine,
+        std::unique_ptr<Arena> in_place = nullptr);
   // Waits until everything under way has ended.
   ~Mover();
 

@@ -24,19 +24,25 @@ absl::StatusOr<std::unique_ptr<SwapManager>> SwapManager::Create(
   SPILLWAY_CHECK((options.device != nullptr) == plan.separate_device);
   FileSystem& files = store != nullptr ? store->file_system() : FileSystem::Real();
   IoEngineOptions io = options.io;
+  std::unique_ptr<Arena> in_place;
   if (store != nullptr) {
-    // All but a few tiles at rest moves between the store's files and the arenas, and
-    // both outlive the manager.
+    // All but a few tiles at rest moves between files and these, which outlive the engine.
     for (const Arena* arena : {host_arena, device_arena}) {
       if (arena == device_arena && plan.separate_device) continue;
       if (arena->size_bytes() > 0) io.memory.push_back({arena->data(), arena->size_bytes()});
     }
     io.files = store->files();
+    if (store->in_place() != nullptr) {
+      const uint64_t bytes = InPlaceReads::MemoryBytes(plan.layout, options.in_place_bytes);
+      ASSIGN_OR_RETURN(in_place, Arena::Create(bytes, /*budget=*/nullptr));
+      io.memory.push_back({in_place->data(), in_place->size_bytes()});
+    }
   }
   ASSIGN_OR_RETURN(std::unique_ptr<IoEngine> engine, files.CreateEngine(io));
   auto manager = std::unique_ptr<SwapManager>(new SwapManager(std::move(plan)));
-  manager->mover_ = std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena,
-                                            compute, options, std::move(engine));
+  manager->mover_ =
+      std::make_unique<Mover>(manager->plan_, store, host_arena, device_arena, compute, options,
+                              std::move(engine), std::move(in_place));
   return manager;
 }
 

@@ -14,8 +14,8 @@ namespace spillway {
 namespace {
 
 constexpr char kWhatToDo[] =
-    "frozen weights are read where they lie: bring the file back as it was and --resume, or begin "
-    "anew with --overwrite";
+    "weights are read where they lie: bring the file back as it was (then a run goes on with "
+    "--resume), or begin anew (a run with --overwrite)";
 
 // More names than these say nothing more.
 constexpr size_t kMostNames = 3;

@@ -13,7 +13,6 @@ bool IsKnown(double rate) { return std::isfinite(rate) && rate > 0; }
 }  // namespace
 
 Striping::Striping(std::vector<double> rates) : rates_(std::move(rates)) {
-  SPILLWAY_CHECK(!rates_.empty());
   dealt_bytes_.resize(rates_.size());
   double sum = 0;
   int known = 0;
@@ -29,6 +28,7 @@ Striping::Striping(std::vector<double> rates) : rates_(std::move(rates)) {
 }
 
 int Striping::Next(uint64_t size_bytes) {
+  SPILLWAY_CHECK(!rates_.empty());
   const auto end = [&](size_t path) {
     return static_cast<double>(dealt_bytes_[path] + size_bytes) / rates_[path];
   };

@@ -16,7 +16,7 @@ class Striping {
   // those that are: a path of unknown speed is an ordinary one.
   explicit Striping(std::vector<double> rates);
 
-  // The path of the next piece.
+  // The path of the next piece. REQUIRES: there is one.
   int Next(uint64_t size_bytes);
 
  private:

@@ -151,7 +151,7 @@ absl::Status SwapStore::CreateFiles(const std::vector<uint64_t>& sizes_bytes) {
 
 absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& layout,
                                                              const StoreOptions& options) {
-  SPILLWAY_CHECK(!options.directories.empty());
+  SPILLWAY_CHECK(!options.directories.empty() || options.in_place.any());
   std::unique_ptr<SwapStore> store(new SwapStore);
   store->file_system_ = options.files;
   store->layout_ = layout;

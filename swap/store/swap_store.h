@@ -39,7 +39,8 @@
 namespace spillway {
 
 struct StoreOptions {
-  // One directory per swap path, owned and locked by this run and rank.
+  // One directory per swap path, owned and locked by this run and rank. May be empty where all
+  // units are read in place.
   std::vector<std::string> directories;
   bool two_slots = true;
   SpillRoom spill = {};

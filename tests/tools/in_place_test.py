@@ -283,6 +283,16 @@ class InPlaceTest(RanksCase):
                 for rank in range(ranks):
                     self.assertIn(self.weights, self.manifest(rank))
 
+    def test_ranks_read_a_base_once_between_them(self):
+        read = {}
+        for shard in ("none", "full"):
+            self.begin_afresh()
+            self.go(2, shard=shard, dtype="bf16", offload="nvme", no_commit=True,
+                    commit_every=None, train_only=r"ln_f")
+            read[shard] = self.rows()[-1]["bytes"]["nvme_read"]
+        self.assertGreater(read["none"], 2 * os.path.getsize(self.weights) * 0.8)
+        self.assertAlmostEqual(read["full"] / read["none"], 0.5, delta=0.1)
+
     def test_other_numbers_of_ranks(self):
         outcomes = []
         for model in (self.copied, self.model):

@@ -88,7 +88,7 @@ class PredictTest(PredictCase):
         read, rows = {}, {}
         for batch in (1, 5):
             result = run(*self.words("--json", "--batch", batch, "--swap", self.swap,
-                                     "--device-memory", "5500KiB", "--host-memory", "1500KiB"))
+                                     "--device-memory", "5500KiB", "--host-memory", "2100KiB"))
             self.assertEqual(result.returncode, 0, result.stderr)
             read[batch] = json.loads(result.stdout)["nvme_read_bytes"]
             rows[batch] = read_rows(self.out)

@@ -7,18 +7,23 @@
 #include <torch/types.h>
 
 #include <filesystem>
+#include <fstream>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "engine/families/model_config.h"
 #include "engine/layers/decoder.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/init_source.h"
+#include "engine/torch/model_compute.h"
 #include "engine/torch/sampling.h"
+#include "engine/weights/master_weights.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
 #include "tests/decoder_config.h"
+#include "tests/scratch_directory.h"
 #include "tests/torch/in_memory_model.h"
 
 namespace spillway {
@@ -124,50 +129,138 @@ TEST(Generator, EveryTokensLogitsAreThoseOfTheWholeTextAtOnce) {
   }
 }
 
-TEST(Generator, TheSameBitsWithWeightsOnNvmeAsInMemory) {
-  const ModelConfig config = SmallGpt2Config(200, 32, 128, 512, 8, 4);
-  const Model model = *BuildDecoder(config.decoder);
-  InitSource weights(model, /*seed=*/5);
-  const Tokens prompt = {48, 137, 67};
-  GeneratorOptions options = Options(DType::kBFloat16, 3, 20);
-  options.positions = config.decoder.positions;
-  const auto in_memory = std::move(*Generator::Create(model, &weights, options));
-  EXPECT_EQ(in_memory->plan().Residency().weights[static_cast<int>(Tier::kNvme)], 0);
-  const Greedy expected = Continue(*in_memory, prompt, 20);
-  EXPECT_EQ(in_memory->stats().io.read_bytes, 0);
+// A model of 3.3 MiB in bf16.
+class GeneratorPlacement : public testing::Test {
+ protected:
+  GeneratorPlacement() {
+    options_.positions = config_.decoder.positions;
+    const auto in_memory = std::move(*Generator::Create(model_, &weights_, options_));
+    EXPECT_EQ(OnNvme(*in_memory), 0);
+    expected_ = Continue(*in_memory, prompt_, 20);
+    EXPECT_EQ(in_memory->stats().io.read_bytes, 0);
+  }
 
+  static uint64_t OnNvme(const Generator& generator) {
+    return generator.plan().Residency().weights[static_cast<int>(Tier::kNvme)];
+  }
+  // In the least memory that does, of those tried.
+  std::unique_ptr<Generator> Tight(WeightSource* weights) {
+    GeneratorOptions options = options_;
+    for (options.device_memory_bytes = 4 * kMiB; options.device_memory_bytes < 6 * kMiB;
+         options.device_memory_bytes += kMiB / 64) {
+      for (options.host_memory_bytes = kMiB / 2; options.host_memory_bytes < 5 * kMiB / 2;
+           options.host_memory_bytes += kMiB / 16) {
+        auto tight = Generator::Create(model_, weights, options);
+        if (tight.ok()) return *std::move(tight);
+        EXPECT_EQ(ExitCodeOf(tight.status()), 3) << tight.status();
+      }
+    }
+    ADD_FAILURE() << "no budget does";
+    return nullptr;
+  }
+  // Most is read for every token, to the same bits.
+  void ExpectTheSameBits(Generator& generator) {
+    const uint64_t on_nvme = OnNvme(generator);
+    EXPECT_GT(on_nvme, 3 * kMiB / 2);
+    const Greedy found = Continue(generator, prompt_, 20);
+    EXPECT_GT(generator.stats().io.read_bytes, 15 * on_nvme);
+    ASSERT_EQ(found.tokens, expected_.tokens);
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_TRUE(torch::equal(found.logits[i], expected_.logits[i])) << i;
+    }
+  }
+
+  const ScratchDirectory scratch_;
+  const ModelConfig config_ = SmallGpt2Config(200, 32, 128, 512, 8, 4);
+  const Model model_ = *BuildDecoder(config_.decoder);
+  InitSource weights_{model_, /*seed=*/5};
+  const Tokens prompt_ = {48, 137, 67};
+  GeneratorOptions options_ = Options(DType::kBFloat16, 3, 20);
+  Greedy expected_;
+};
+
+TEST_F(GeneratorPlacement, TheSameBitsWithWeightsOnNvmeAsInMemory) {
   // Of no memory at all it says what would do.
-  const std::string swap = testing::TempDir() + "/generator-swap";
-  std::filesystem::create_directory(swap);
-  options.swap_paths = {swap};
-  options.host_memory_bytes = 4096;
-  options.device_memory_bytes = 4096;
-  const auto refused = Generator::Create(model, &weights, options);
+  options_.swap_paths = {scratch_.path()};
+  GeneratorOptions none = options_;
+  none.host_memory_bytes = none.device_memory_bytes = 4096;
+  const auto refused = Generator::Create(model_, &weights_, none);
   ASSERT_EQ(ExitCodeOf(refused.status()), 3) << refused.status();
   EXPECT_THAT(refused.status().message(), testing::HasSubstr("--device-memory"));
 
-  // The least that does is not half of the weights.
-  absl::StatusOr<std::unique_ptr<Generator>> tight = refused.status();
-  for (options.device_memory_bytes = 4 * kMiB; !tight.ok();
-       options.device_memory_bytes += kMiB / 64) {
-    ASSERT_LT(options.device_memory_bytes, 6 * kMiB);
-    for (options.host_memory_bytes = kMiB / 2;
-         !tight.ok() && options.host_memory_bytes < 3 * kMiB / 2;
-         options.host_memory_bytes += kMiB / 16) {
-      tight = Generator::Create(model, &weights, options);
-    }
-  }
-  Generator& generator = **tight;
-  const uint64_t on_nvme = generator.plan().Residency().weights[static_cast<int>(Tier::kNvme)];
-  EXPECT_GT(on_nvme, 3 * kMiB / 2);
-  const Greedy found = Continue(generator, prompt, 20);
-  EXPECT_GT(generator.stats().io.read_bytes, 15 * on_nvme);
-  ASSERT_EQ(found.tokens, expected.tokens);
-  for (int i = 0; i < 20; ++i) {
-    EXPECT_TRUE(torch::equal(found.logits[i], expected.logits[i])) << i;
-  }
+  const auto generator = Tight(&weights_);
+  ExpectTheSameBits(*generator);
   // Nothing has a name there, even while it runs.
+  EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
+}
+
+// `from` in a file, in bf16, at offsets that are no block's.
+class FileWeights : public WeightSource {
+ public:
+  FileWeights(const Model& model, WeightSource* from, const std::string& path)
+      : from_(from), path_(path) {
+    std::string bytes(13, '-');
+    const ModelDescription described = *DescribeModel(model);
+    for (const UnitDescription& unit : described.units) {
+      for (const ParameterDescription& parameter : unit.parameters) {
+        std::vector<float> values(parameter.elements);
+        TORCH_CHECK(from->Read(parameter.name, 0, parameter.elements, values.data()).ok());
+        std::string packed(2 * parameter.elements, 0);
+        char* planes[] = {packed.data(), nullptr};
+        TORCH_CHECK(StoreMaster(DType::kBFloat16, values.data(), 0, parameter.elements, planes));
+        StoredTensor& tensor = stored_[parameter.name];
+        tensor = {path, 0, parameter.name, DType::kBFloat16, bytes.size(), packed.size()};
+        bytes += packed + "-";
+      }
+    }
+    std::ofstream(path) << bytes;
+    for (auto& [name, tensor] : stored_) tensor.file_bytes = bytes.size();
+  }
+
+  absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override {
+    return from_->Read(name, first, count, out);
+  }
+  std::optional<StoredTensor> Stored(const std::string& name) const override {
+    return stored_.at(name);
+  }
+  // From now on it is no tensor of the run's dtype.
+  void Convert(const std::string& name) { stored_.at(name).dtype = DType::kFloat32; }
+
+ private:
+  WeightSource* const from_;
+  const std::string path_;
+  std::map<std::string, StoredTensor> stored_;
+};
+
+TEST_F(GeneratorPlacement, WhatIsInFilesIsReadThereAndNeedsNoSwap) {
+  FileWeights files(model_, &weights_, scratch_ / "weights");
+  const auto generator = Tight(&files);
+  ExpectTheSameBits(*generator);
+
+  // Of another dtype it is copied, which has to go somewhere.
+  files.Convert(DescribeModel(model_)->units[3].parameters.back().name);
+  GeneratorOptions tight = options_;
+  tight.device_memory_bytes = 5 * kMiB;
+  tight.host_memory_bytes = kMiB;
+  const auto refused = Generator::Create(model_, &files, tight);
+  ASSERT_EQ(ExitCodeOf(refused.status()), 3) << refused.status();
+  EXPECT_THAT(refused.status().message(), testing::HasSubstr("--swap"));
+  const std::string swap = scratch_ / "swap";
+  std::filesystem::create_directory(swap);
+  options_.swap_paths = {swap};
+  ExpectTheSameBits(*Tight(&files));
   EXPECT_TRUE(std::filesystem::is_empty(swap));
+}
+
+TEST_F(GeneratorPlacement, AFileThatIsCutMeanwhileIsNamed) {
+  FileWeights files(model_, &weights_, scratch_ / "weights");
+  const auto generator = Tight(&files);
+  ASSERT_TRUE(generator->Append(prompt_).ok());
+  std::filesystem::resize_file(scratch_ / "weights", 1000);
+  absl::Status status;
+  for (int i = 0; i < 3 && status.ok(); ++i) status = generator->Append({1}).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(status.message(), testing::HasSubstr(scratch_ / "weights"));
 }
 
 TEST(Generator, ATextThatOutgrowsThePositionsGoesOnWithItsLaterHalf) {

@@ -184,7 +184,9 @@ TEST_F(InPlace, OtherBytesThanAreKnownAreNamed) {
 TEST_F(InPlace, AFileThatIsWrittenToUnderTheRunIsNamed) {
   for (const bool before_the_first_read : {true, false}) {
     const auto store = Create();
-    if (!before_the_first_read) ASSERT_EQ(ReadAll(*store), absl::OkStatus());
+    if (!before_the_first_read) {
+      ASSERT_EQ(ReadAll(*store), absl::OkStatus());
+    }
     Flip(1, /*with_time=*/true);
     const absl::Status status = ReadOne(*store, 1, 0);
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
