@@ -65,7 +65,7 @@ def ratios_of(ratio, runs):
     """Of the rounds in which both sides ran."""
     found = []
     for above, below in zip(runs[ratio.above], runs[ratio.below]):
-        a, b = value(above, ratio.key), value(below, ratio.key)
+        a, b = value(above, ratio.key), value(below, ratio.below_key or ratio.key)
         if a is not None and b:
             found.append(a / b)
     return found
@@ -74,8 +74,10 @@ def ratios_of(ratio, runs):
 def judged(limit, figure):
     if limit is None:
         return None, ""
-    holds = figure <= limit.most if limit.most is not None else figure >= limit.least
-    word = f"at most {limit.most:g}" if limit.most is not None else f"at least {limit.least:g}"
+    holds = ((limit.most is None or figure <= limit.most) and
+             (limit.least is None or figure >= limit.least))
+    word = " and ".join(f"at {side} {value:g}" for side, value in
+                        (("least", limit.least), ("most", limit.most)) if value is not None)
     return holds, f"  ({word}: {'holds' if holds else 'MISSED'})"
 
 

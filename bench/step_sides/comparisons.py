@@ -13,6 +13,7 @@ ABOUT = {
     "compute-124m": "GPT-2 124M, 4 x 256, all in memory, oneDNN without bf16: --compute fp32, PyTorch",
     "xl": "GPT-2 XL, 1 x 256, all on NVMe: DeepSpeed with its parameters in memory",
     "xl-small": "GPT-2 XL, 1 x 256, all on NVMe: in the least memory, against 1 GiB + 1 GiB",
+    "lora-xl": "GPT-2 XL, 1 x 256, adapters on a base on NVMe: against training all of it",
     "budgets-355m": "GPT-2 355M, 1 x 256: host memory of 0.5, 1, 2, 4, 8 GiB, and all",
     "layers": "GPT-2 124M, 4 x 256, all on NVMe: against one of twice the layers",
     "accumulation": "GPT-2 124M, 1 x 256, all on NVMe: bytes moved with --accumulate 8 and 1",
@@ -40,6 +41,7 @@ class Ratio:
     above: str
     below: str
     key: str = "seconds"
+    below_key: str = ""  # where it is another
     limit: Limit = None
     if_disk_carries: bool = False
 
@@ -171,6 +173,20 @@ def xl_small(args, work):
                Limit(most=1.5))])
 
 
+def lora_xl(args, work):
+    shape = gpt2_xl(args)
+    lora, full = "adapters, 256 MiB + 512 MiB", "all of it, 1 GiB + 1 GiB"
+    adapters = ["--lora-r", "16", "--lora-alpha", "32", "--lora-targets", "c_attn,attn.c_proj"]
+    return Comparison(
+        "lora-xl", [Spillway(work, lora, shape, nvme(work, "256MiB", "512MiB") + adapters, weights=True),
+                    Spillway(work, full, shape, nvme(work, "1GiB", "1GiB"), weights=True)],
+        [Ratio("all of it / adapters, seconds", full, lora),
+         Ratio("all of it / adapters, bytes moved", full, lora, "moved_bytes"),
+         Ratio("predicted / measured, adapters", lora, lora, "predicted_seconds", "seconds",
+               Limit(least=0.9, most=1.1))],
+        [Bound("GiB resident at most, adapters", lora, "resident_bytes", 2**30, Limit(most=1.1))])
+
+
 def budgets_355m(args, work):
     shape = gpt2_355m(args)
     names, sides = [], []
@@ -244,7 +260,7 @@ def adam(args, work):
 
 
 MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "compute-124m": compute_124m, "xl": xl,
-          "xl-small": xl_small,
+          "xl-small": xl_small, "lora-xl": lora_xl,
           "budgets-355m": budgets_355m,
           "layers": layers, "accumulation": accumulation, "adam": adam, "waiting": waiting}
 

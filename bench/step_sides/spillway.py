@@ -1,5 +1,6 @@
 """Our own side: `spillway train` on a model of random weights and random tokens."""
 import json
+import math
 import os
 import random
 import shutil
@@ -29,21 +30,52 @@ def median_of(rows, *keys):
     return statistics.median(values)
 
 
+def write_weights(path, shape):
+    """Random bf16 weights of a GPT-2 of that shape, as one safetensors file."""
+    w, v = shape.width, shape.vocabulary
+    tensors = {"wte.weight": [v, w], "wpe.weight": [1024, w]}
+    for layer in range(shape.layers):
+        for name, rows, columns in (("attn.c_attn", w, 3 * w), ("attn.c_proj", w, w),
+                                    ("mlp.c_fc", w, 4 * w), ("mlp.c_proj", 4 * w, w)):
+            tensors[f"h.{layer}.{name}.weight"] = [rows, columns]
+            tensors[f"h.{layer}.{name}.bias"] = [columns]
+        for name in ("ln_1", "ln_2"):
+            tensors |= {f"h.{layer}.{name}.weight": [w], f"h.{layer}.{name}.bias": [w]}
+    tensors |= {"ln_f.weight": [w], "ln_f.bias": [w]}
+    header, end = {}, 0
+    for name, dimensions in tensors.items():
+        begin, end = end, end + 2 * math.prod(dimensions)
+        header[f"transformer.{name}"] = {"dtype": "BF16", "shape": dimensions,
+                                         "data_offsets": [begin, end]}
+    text = json.dumps(header).encode()
+    random.seed(2)
+    values = struct.pack("<65536f", *(random.gauss(0, 0.02) for _ in range(65536)))
+    block = b"".join(values[i + 2:i + 4] for i in range(0, len(values), 4))
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        while end > 0:
+            end -= file.write(block[:end])
+
+
 class Spillway:
     ours = True
 
     def __init__(self, work, name, shape, flags, clip=0.0, accumulate=1, environment=None, nice=None,
-                 times_steps=1):
+                 times_steps=1, weights=False):
         self.work, self.name, self.shape, self.flags = work, name, shape, flags
         self.clip, self.accumulate, self.environment = clip, accumulate, environment
-        self.nice = nice
+        self.nice, self.weights = nice, weights
         self.steps = work.steps * (1 if work.tiny else times_steps)
 
     def prepare_model(self):
-        model, data = self.work.path("model"), self.work.path(f"tokens-{self.shape.vocabulary}.bin")
+        model = self.work.path("weights" if self.weights else "model")
+        data = self.work.path(f"tokens-{self.shape.vocabulary}.bin")
         os.makedirs(model, exist_ok=True)
         with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as file:
             json.dump(self.shape.config(), file)
+        weights = os.path.join(model, "model.safetensors")
+        if self.weights and not os.path.exists(weights):
+            write_weights(weights, self.shape)
         if not os.path.exists(data):
             random.seed(1)
             with open(data, "wb") as file:

@@ -44,6 +44,7 @@ absl::StatusOr<RunPlan> PlanFor(const EstimateInput& input, DType dtype, bool* f
   RunPlanInput plan_input;
   plan_input.tile_parameters = options.tile_parameters;
   plan_input.copies = !options.persist.empty();
+  plan_input.in_place = dtype == input.options.dtype && input.in_place.any();
   plan_input.separate_device = absl::StartsWith(options.device, "cuda");
   plan_input.memory = input.memory[static_cast<int>(dtype)];
   plan_input.graphs = input.graphs[static_cast<int>(dtype)];
@@ -97,10 +98,12 @@ std::array<TierBytes, 3> TiersOf(const RunPlan& plan) {
 }
 
 // Files hold every unit's state, twice with commits, and what is spilled.
-uint64_t StoreBytes(const RunPlan& plan, bool no_commit) {
+uint64_t StoreBytes(const RunPlan& plan, const EstimateInput& input) {
+  const bool no_commit = input.options.no_commit;
   if (no_commit && !plan.swaps->any_nvme()) return 0;
   StoreOptions store;
   store.two_slots = !no_commit;
+  store.in_place = input.in_place;
   store.spill = plan.swaps->spill_room;
   return SwapStore::StorageBytes(plan.swaps->layout, store);
 }
@@ -122,7 +125,7 @@ absl::StatusOr<Estimate> MakeEstimate(const EstimateInput& input) {
     if (plan.shards) {
       estimate.collective = CollectiveBytes(plan.shards->schedule, plan.shards->sums);
     }
-    estimate.store_bytes = StoreBytes(plan, input.options.no_commit);
+    estimate.store_bytes = StoreBytes(plan, input);
     estimate.plan = std::move(plan);
   }
   return estimate;

@@ -17,6 +17,7 @@
 #include "engine/options/train_options.h"
 #include "engine/ranks/collective_traffic.h"
 #include "nlohmann/json.hpp"
+#include "swap/store/in_place.h"
 
 namespace spillway {
 
@@ -26,6 +27,8 @@ struct EstimateInput {
   bool trainable = false;  // by this build
   TrainOptions options;    // both budgets set
   StepShape step;          // of each rank
+  InPlaceUnits
+      in_place;  // of `options.dtype`: frozen weights that train reads in the model's files
   // Of computing, by dtype; of the run's own dtype measured or not.
   std::array<ComputeMemory, 3> memory = {};
   std::array<GraphCosts, 3> graphs;  // likewise

@@ -122,10 +122,11 @@ int64_t MachineNumber() {
 void VisitNumbers(StepClock& clock, DryRun& times, const std::function<void(double&)>& visit) {
   for (double* value :
        {&clock.disk.read_bytes_per_second, &clock.disk.write_bytes_per_second,
-        &clock.disk.mixed_bytes_per_second, &clock.link.to_device_bytes_per_second,
-        &clock.link.to_host_bytes_per_second, &clock.update_bytes_per_second,
-        &clock.check_bytes_per_second, &clock.place_bytes_per_second,
-        &clock.device_update_bytes_per_second, &clock.shared_cores, &clock.workers}) {
+        &clock.disk.mixed_bytes_per_second, &clock.disk.processor_seconds_per_byte,
+        &clock.link.to_device_bytes_per_second, &clock.link.to_host_bytes_per_second,
+        &clock.update_bytes_per_second, &clock.check_bytes_per_second,
+        &clock.place_bytes_per_second, &clock.device_update_bytes_per_second, &clock.shared_cores,
+        &clock.workers}) {
     visit(*value);
   }
   for (auto* list :
@@ -140,10 +141,14 @@ absl::Status TakeFirstRanksClock(Collectives& world, std::optional<StepClock>& c
                                  DryRun& dry_run) {
   std::vector<double> own;
   if (clock) VisitNumbers(*clock, dry_run, [&](double& value) { own.push_back(value); });
-  ASSIGN_OR_RETURN(const std::string text, FromFirstRank(world, json(own).dump()));
+  const json said = {own, clock ? clock->in_place : std::vector<bool>()};
+  ASSIGN_OR_RETURN(const std::string text, FromFirstRank(world, said.dump()));
   const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_array()) return absl::InternalError("the first rank's clock is no list");
-  if (parsed.empty()) {
+  const bool readable =
+      parsed.is_array() && parsed.size() == 2 && parsed[0].is_array() && parsed[1].is_array();
+  if (!readable) return absl::InternalError("the first rank's clock is no list");
+  const json& numbers = parsed[0];
+  if (numbers.empty()) {
     clock.reset();
     return absl::OkStatus();
   }
@@ -151,10 +156,14 @@ absl::Status TakeFirstRanksClock(Collectives& world, std::optional<StepClock>& c
   size_t next = 0;
   bool fits = true;
   VisitNumbers(taken, dry_run, [&](double& value) {
-    fits &= next < parsed.size() && parsed[next].is_number();
-    if (fits) value = parsed[next++].get<double>();
+    fits &= next < numbers.size() && numbers[next].is_number();
+    if (fits) value = numbers[next++].get<double>();
   });
-  if (!fits || next != parsed.size()) {
+  for (const json& unit : parsed[1]) {
+    fits &= unit.is_boolean();
+    if (fits) taken.in_place.push_back(unit.get<bool>());
+  }
+  if (!fits || next != numbers.size()) {
     return absl::InternalError("the first rank's clock is of another model");
   }
   clock = std::move(taken);

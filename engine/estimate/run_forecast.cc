@@ -105,8 +105,8 @@ void AddCollectives(const StepSchedule& schedule, const CollectiveClock& clock,
 }  // namespace
 
 std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
-                                      const DryRun& dry_run, int workers, bool in_place,
-                                      Device* device) {
+                                      const DryRun& dry_run, int workers,
+                                      const InPlaceUnits& in_place, Device* device) {
   const ProfilePlace place = FindProfile();
   if (place.off || dry_run.forward_seconds.empty()) return std::nullopt;
   StepClock clock;
@@ -127,7 +127,10 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
     const CheckRates checks = MeasureChecks(
         workers, std::clamp(plan.host_arena_bytes, kLeastBufferBytes, kMostUpdateBytes));
     clock.check_bytes_per_second = checks.check_bytes_per_second;
-    if (in_place) clock.place_bytes_per_second = checks.copy_bytes_per_second;
+    clock.place_bytes_per_second = checks.copy_bytes_per_second;
+    for (int unit = 0; in_place.any() && unit < plan.layout.num_units(); ++unit) {
+      clock.in_place.push_back(in_place.Has(unit));
+    }
   }
   clock.op_seconds = OpSeconds(plan.schedule, dry_run);
   if (plan.separate_device) {

@@ -13,6 +13,7 @@
 #include "engine/plan/step_compute.h"
 #include "swap/device/device.h"
 #include "swap/plan/swap_plan.h"
+#include "swap/store/in_place.h"
 
 namespace spillway {
 
@@ -21,11 +22,11 @@ namespace spillway {
 // is for, with nothing under way; null where it has none. options.threads is resolved; swap paths
 // exist where the plan uses them. Takes no more memory than the plan's arenas will, but for a few
 // MiB where those are smaller.
-// `in_place`: frozen weights are read in the model's files.
+// `in_place`: what is read in the model's files.
 // `plan`: made without a clock; the one made with it moves as many bytes.
 std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
-                                      const DryRun& dry_run, int workers, bool in_place,
-                                      Device* device = nullptr);
+                                      const DryRun& dry_run, int workers,
+                                      const InPlaceUnits& in_place, Device* device = nullptr);
 
 // Bounds by phase, and the simulated time of a step. A pure function.
 StepForecast ForecastRun(const SwapPlan& plan, const StepClock& clock);

@@ -148,22 +148,32 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   if (options.update_device != UpdateDevice::kAuto) {
     request.device_update_share = options.update_device == UpdateDevice::kGpu ? 1 : 0;
   }
-  plan.book_bytes = BookBytes(request.layout, input.copies);
-  if (input.in_place) {
-    plan.book_bytes += InPlaceReads::MemoryBytes(
-        request.layout, InPlaceReads::MostBytes(options.host_memory_bytes));
-  }
-  if (plan.shards && input.separate_device) plan.book_bytes += ExchangeStream::kPageBytes;
   plan.device_limit_bytes = options.device_memory_bytes;
   plan.host_limit_bytes = options.host_memory_bytes;
-  request.host_bytes = Less(plan.host_limit_bytes, plan.book_bytes);
   request.device_bytes = Less(plan.device_limit_bytes, plan.compute_bytes + plan.whole_bytes);
-
-  auto swaps = PlanByClock(request);
-  if (absl::IsInvalidArgument(swaps.status())) return swaps.status();
-  const bool base_fits = plan.device_limit_bytes >= plan.compute_bytes + plan.whole_bytes &&
-                         plan.host_limit_bytes >= plan.book_bytes;
-  if (swaps.ok() && base_fits) plan.swaps = *std::move(swaps);
+  uint64_t books = BookBytes(request.layout, input.copies);
+  if (plan.shards && input.separate_device) books += ExchangeStream::kPageBytes;
+  const auto plan_swaps = [&](uint64_t in_place_bytes) -> absl::Status {
+    plan.in_place_bytes = in_place_bytes;
+    plan.book_bytes = books + in_place_bytes;
+    request.host_bytes = Less(plan.host_limit_bytes, plan.book_bytes);
+    auto swaps = PlanByClock(request);
+    if (absl::IsInvalidArgument(swaps.status())) return swaps.status();
+    const bool base_fits = plan.device_limit_bytes >= plan.compute_bytes + plan.whole_bytes &&
+                           plan.host_limit_bytes >= plan.book_bytes;
+    if (swaps.ok() && base_fits) plan.swaps = *std::move(swaps);
+    return absl::OkStatus();
+  };
+  uint64_t wanted = 0;
+  if (input.in_place) {
+    plan.least_in_place_bytes = InPlaceReads::MemoryBytes(request.layout, 0);
+    wanted =
+        InPlaceReads::MemoryBytes(request.layout, InPlaceReads::MostBytes(plan.host_limit_bytes));
+  }
+  RETURN_IF_ERROR(plan_swaps(wanted));
+  if (!plan.swaps && wanted > plan.least_in_place_bytes) {
+    RETURN_IF_ERROR(plan_swaps(plan.least_in_place_bytes));
+  }
   const int computing = model.num_computing();
   plan.graphs.keeps.assign(computing, false);
   if (plan.swaps && options.recompute == Recompute::kAuto) {
@@ -181,9 +191,10 @@ RunMinimums SmallestRunBudgets(const RunPlan& plan) {
   const auto lower = [](std::optional<uint64_t>& least, uint64_t value) {
     if (!least || value < *least) least = value;
   };
+  const uint64_t books = plan.book_bytes - plan.in_place_bytes + plan.least_in_place_bytes;
   uint64_t least_sum = UINT64_MAX;
   for (const BudgetPair& pair : *pairs) {
-    const uint64_t host = pair.host_bytes + plan.book_bytes;
+    const uint64_t host = pair.host_bytes + books;
     const uint64_t device = pair.device_bytes + plan.compute_bytes + plan.whole_bytes;
     if (device <= plan.device_limit_bytes) lower(minimums.host_bytes, host);
     if (host <= plan.host_limit_bytes) lower(minimums.device_bytes, device);

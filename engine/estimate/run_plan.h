@@ -43,7 +43,11 @@ struct RunPlan {
   uint64_t compute_bytes = 0;
   // Likewise, with several ranks: units as a whole, gathered and on their way to be summed.
   uint64_t whole_bytes = 0;
-  uint64_t book_bytes = 0;        // of the host: what the swap manager and the store note down
+  // Of the host: what the swap manager and the store note down, with what reading in place takes,
+  // which is as little as can be where there is no more.
+  uint64_t book_bytes = 0;
+  uint64_t in_place_bytes = 0;
+  uint64_t least_in_place_bytes = 0;
   std::optional<SwapPlan> swaps;  // none: it does not fit
   GraphPlan graphs;               // in what these leave of the device's memory
   // With several ranks what a step exchanges; then the layout and the schedule of `request` are

@@ -9,15 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/model_compute.h"
-#include "engine/torch/passing_directories.h"
 #include "engine/torch/tensor_views.h"
-#include "engine/weights/frozen_in_place.h"
-#include "engine/weights/master_weights.h"
-#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "swap/mover/in_place_reads.h"
-#include "swap/plan/planner.h"
 
 namespace spillway {
 absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
@@ -28,23 +22,15 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
   Generator& g = *generator;
   RETURN_IF_ERROR(g.Describe());
   at::set_num_threads(options.threads);
-  g.device_budget_ = std::make_unique<MemoryBudget>("device", options.device_memory_bytes);
-  g.host_budget_ = std::make_unique<MemoryBudget>("host", options.host_memory_bytes);
   TorchMemory& memory = *options.place.memory;
   MemoryBudget dry_run("device", memory.DryRunBytes(options.device_memory_bytes));
   memory.SetBudget(&dry_run);
   const absl::StatusOr<uint64_t> peak = g.MeasurePeakBytes();
   memory.SetBudget(nullptr);
   RETURN_IF_ERROR(peak.status());
-  RETURN_IF_ERROR(g.PlanAndOpen(*peak, *weights));
-  RETURN_IF_ERROR(g.Load(weights));
+  ASSIGN_OR_RETURN(g.memory_, TextMemory::Open(g.units_, g.kept_shape_, g.text_positions_, *peak,
+                                               options, weights));
   return generator;
-}
-
-Generator::~Generator() {
-  manager_.reset();
-  kept_.reset();
-  options_.place.memory->SetBudget(nullptr);
 }
 
 absl::Status Generator::Describe() {
@@ -152,113 +138,6 @@ absl::StatusOr<uint64_t> Generator::MeasurePeakBytes() {
   return peak + peak / 16 + 4 * kMiB + memory.overhead_bytes();
 }
 
-absl::Status Generator::PlanAndOpen(uint64_t compute_bytes, const WeightSource& weights) {
-  // Nothing is trained: what is in files can stay there.
-  ModelDescription frozen = units_.description();
-  for (UnitDescription& unit : frozen.units) unit.frozen = true;
-  const FrozenWeights found =
-      FindFrozenInPlace(frozen, ShardGrid(), options_.dtype, weights, /*output=*/"");
-  const bool all_in_place = found.copied_bytes + found.packed_bytes == 0;
-  PlanRequest request;
-  std::vector<UnitLayout> units;
-  for (const UnitDescription& unit : frozen.units) {
-    units.push_back({unit.name, unit.flat_parameters, /*frozen=*/true});
-  }
-  const uint32_t bytes = DTypeBytes(options_.dtype);
-  request.layout = StateLayout(std::move(units), {{Plane::kWeight, bytes}}, bytes);
-  request.schedule = BuildEvaluateSchedule(DescribeSchedule(units_.description()));
-  std::vector<StepOp>& ops = request.schedule.ops;
-  ops.erase(ops.begin(), ops.begin() + units_.first());
-  Device* const device = options_.place.device;
-  request.separate_device = device != nullptr;
-  const bool has_swap = !options_.swap_paths.empty();
-  request.has_storage = has_swap || all_in_place;
-  SwapManagerOptions manager_options;
-  manager_options.in_place_bytes = InPlaceReads::MostBytes(options_.host_memory_bytes);
-  const uint64_t in_place_bytes =
-      found.in_place.any()
-          ? InPlaceReads::MemoryBytes(request.layout, manager_options.in_place_bytes)
-          : 0;
-  const uint64_t device_limit = options_.device_memory_bytes;
-  const uint64_t host_limit = options_.host_memory_bytes;
-  uint64_t min_host = 0, min_device = 0;
-  absl::StatusOr<SwapPlan> plan = absl::UnknownError("");
-  Tier kept_tier = Tier::kDevice;
-  std::vector<Tier> tiers = {Tier::kDevice};
-  if (kept_shape_.bytes() > 0) tiers.push_back(Tier::kHost);
-  if (kept_shape_.bytes() > 0 && has_swap) tiers.push_back(Tier::kNvme);
-  for (const Tier tier : tiers) {
-    kept_tier = tier;
-    KeptShape::Memory kept = kept_shape_.MemoryIn(tier, device != nullptr);
-    kept.device_bytes += compute_bytes;
-    kept.host_bytes += in_place_bytes;
-    request.device_bytes = device_limit - std::min(device_limit, kept.device_bytes);
-    request.host_bytes = host_limit - std::min(host_limit, kept.host_bytes);
-    uint64_t host = 0, in_device = 0;
-    plan = PlanSwaps(request, &host, &in_device);
-    min_host = host + kept.host_bytes;
-    min_device = in_device + kept.device_bytes;
-    if (plan.ok() && kept.device_bytes <= device_limit && kept.host_bytes <= host_limit) break;
-    plan = absl::ResourceExhaustedError("");
-  }
-  if (!plan.ok()) {
-    return DoesNotFitError(absl::StrCat(
-        "generating does not fit --device-memory ", FormatBytes(device_limit),
-        " and --host-memory ", FormatBytes(host_limit), ": it needs at least --device-memory ",
-        FormatBytesForFlag(min_device), " and --host-memory ", FormatBytesForFlag(min_host),
-        " (key-value caches of ", options_.rows, options_.rows == 1 ? " text" : " texts", " of ",
-        text_positions_, " positions take ", FormatBytes(kept_bytes()),
-        has_swap ? ")" : "; with --swap PATH weights and caches can live on NVMe)"));
-  }
-  bool any_nvme = false;
-  for (const UnitPlacement& placement : plan->placements) any_nvme |= placement.any_nvme();
-  PassingDirectories directories;
-  const bool copied = any_nvme && !all_in_place;
-  if (copied || kept_tier == Tier::kNvme) RETURN_IF_ERROR(directories.Open(options_.swap_paths));
-  if (any_nvme) {
-    StoreOptions store_options;
-    store_options.two_slots = false;
-    if (copied) store_options.directories = directories.paths();
-    store_options.in_place = found.in_place;
-    ASSIGN_OR_RETURN(store_, SwapStore::Create(request.layout, store_options));
-  }
-  ASSIGN_OR_RETURN(host_arena_, Arena::Create(plan->host_arena_bytes, host_budget_.get(), device));
-  const uint64_t device_arena_bytes = plan->device_arena_bytes;
-  ASSIGN_OR_RETURN(device_arena_,
-                   device ? Arena::CreateOn(device, device_arena_bytes, device_budget_.get())
-                          : Arena::Create(device_arena_bytes, device_budget_.get()));
-  manager_options.device = device;
-  manager_options.io = options_.io;
-  ASSIGN_OR_RETURN(manager_, SwapManager::Create(*std::move(plan), store_.get(), host_arena_.get(),
-                                                 device_arena_.get(), nullptr, manager_options));
-  const ComputePlace& place = options_.place;
-  place.memory->SetBudget(device_budget_.get());
-  if (kept_bytes() == 0) return absl::OkStatus();
-  const ComputeScope scope(place);
-  ASSIGN_OR_RETURN(kept_, KeptPositions::Create(kept_shape_, kept_tier, place, host_budget_.get(),
-                                                directories.paths(), options_.io));
-  return absl::OkStatus();
-}
-
-absl::Status Generator::Load(WeightSource* weights) {
-  return manager_->Initialize([&](const TileView& tile) -> absl::Status {
-    const UnitDescription& unit = units_.description().units[tile.unit];
-    std::vector<float> values;
-    char* const planes[] = {tile.planes[0], nullptr};  // the rest of the master is not needed
-    for (const ParameterPiece& piece : PiecesOf(unit, tile.first_parameter, tile.parameters)) {
-      const std::string& name = unit.parameters[piece.parameter].name;
-      values.resize(piece.count);
-      RETURN_IF_ERROR(weights->Read(name, piece.first_element, piece.count, values.data()));
-      if (!StoreMaster(options_.dtype, values.data(), piece.offset, piece.count, planes)) {
-        return absl::InvalidArgumentError(absl::StrCat("the weights of \"", name,
-                                                       "\" hold a value that is not finite in ",
-                                                       std::string(DTypeName(options_.dtype))));
-      }
-    }
-    return absl::OkStatus();
-  });
-}
-
 void Generator::Restart(int row, const torch::Tensor& source) {
   texts_[row] = Text();
   texts_[row].source = source;
@@ -269,10 +148,10 @@ absl::Status Generator::Fork(int from, int to) {
   const int64_t source = text.source.defined() ? text.source.size(1) : 0;
   const int64_t first = texts_[to].computed > 0 ? source : 0;
   texts_[to] = text;
-  if (kept_ == nullptr || text.computed == 0) return absl::OkStatus();
+  if (kept() == nullptr || text.computed == 0) return absl::OkStatus();
   const torch::NoGradGuard no_grad;
   const ComputeScope scope(options_.place);
-  return kept_->Copy(from, to, first, source + text.computed);
+  return kept()->Copy(from, to, first, source + text.computed);
 }
 
 absl::StatusOr<torch::Tensor> Generator::Append(const std::vector<int64_t>& tokens) {
@@ -318,20 +197,21 @@ absl::Status Generator::ComputeUnit(int unit, const OpBuffers& buffers,
       Give(ViewsOf(units_.model(), units_.description(), options_.dtype, unit, buffers,
                    options_.place.where))
           .tensors;
+  KeptPositions* const caches = memory_->kept();
   for (size_t i = 0; i < pieces.size(); ++i) {
     TextPiece& piece = pieces[i];
     torch::Tensor kept;
-    if (kept_ && unit < units_.last()) {
-      ASSIGN_OR_RETURN(kept, kept_->Load(piece.row, unit, piece.kept()));
+    if (caches != nullptr && unit < units_.last()) {
+      ASSIGN_OR_RETURN(kept, caches->Load(piece.row, unit, piece.kept()));
       // What comes next: the next row's, or the first's of the unit after this.
       const bool last = i + 1 == pieces.size();
       const TextPiece& next = pieces[last ? 0 : i + 1];
-      if (unit + last < units_.last()) kept_->Prefetch(next.row, unit + last, next.kept());
+      if (unit + last < units_.last()) caches->Prefetch(next.row, unit + last, next.kept());
     }
     piece.x = units_.Run(unit, parameters, kept, options_.fp32_products, piece);
     if (kept.defined()) {
       const int64_t end = piece.source + piece.first + piece.length;
-      RETURN_IF_ERROR(kept_->Store(piece.kept(), end - piece.kept()));
+      RETURN_IF_ERROR(caches->Store(piece.kept(), end - piece.kept()));
     }
     // Weights may be overwritten from here on; the logits must not point into them.
     if (unit == units_.last()) {
@@ -353,17 +233,17 @@ absl::StatusOr<std::vector<torch::Tensor>> Generator::Compute(std::vector<TextPi
       const bool reads = source.defined() && piece.first == 0;
       units_.KeepSource(reads ? BringTo(place, source) : torch::Tensor(), piece);
     }
-    if (!enqueued_) manager_->Enqueue(Program::kEvaluate);
+    if (!enqueued_) memory_->manager().Enqueue(Program::kEvaluate);
     enqueued_ = false;
     for (int unit = units_.first(); unit <= units_.last(); ++unit) {
-      ASSIGN_OR_RETURN(const OpBuffers buffers, manager_->BeginOp());
+      ASSIGN_OR_RETURN(const OpBuffers buffers, memory_->manager().BeginOp());
       // Fetches for the next token go on while this one is finished, drawn and printed.
       if (unit == units_.last() && more) {
-        manager_->Enqueue(Program::kEvaluate);
+        memory_->manager().Enqueue(Program::kEvaluate);
         enqueued_ = true;
       }
       RETURN_IF_ERROR(ComputeUnit(unit, buffers, pieces));
-      manager_->EndOp();
+      memory_->manager().EndOp();
     }
     std::vector<torch::Tensor> logits;
     for (const TextPiece& piece : pieces) logits.push_back(piece.x.flatten());

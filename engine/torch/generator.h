@@ -14,37 +14,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/torch/compute_place.h"
+#include "engine/torch/generator_options.h"
 #include "engine/torch/kept_positions.h"
 #include "engine/torch/model.h"
+#include "engine/torch/text_memory.h"
 #include "engine/torch/text_units.h"
 #include "engine/weights/weight_source.h"
 #include "swap/mover/swap_manager.h"
 
 namespace spillway {
-
-struct GeneratorOptions {
-  DType dtype = DType::kBFloat16;
-  bool fp32_products = false;  // UnitContext::fp32_products
-  int threads = 1;
-  uint64_t device_memory_bytes = uint64_t{512} << 20;
-  uint64_t host_memory_bytes = uint64_t{512} << 20;
-  // What does not fit, and is not in files in `dtype`, is kept below these; may be empty. Nothing
-  // stays there, whatever happens.
-  std::vector<std::string> swap_paths;
-  IoEngineOptions io;
-  ComputePlace place;  // what it points to outlives the generator
-
-  // The positions that the model knows: its longest text.
-  int64_t positions = 1024;
-  int rows = 1;  // texts at a time
-  // What is going to be asked of a row at most: the tokens of its first Append, and those appended
-  // later, one at a time. Memory is set aside for them.
-  int64_t prompt_tokens = 1;
-  int64_t new_tokens = 0;
-  // Of a model with an encoder: the positions of its output, at most, and the elements of each.
-  int64_t source_positions = 0, source_width = 0;
-};
 
 // What is added to the text of a row.
 struct RowTokens {
@@ -63,8 +41,6 @@ class Generator {
   static absl::StatusOr<std::unique_ptr<Generator>> Create(const Model& model,
                                                            WeightSource* weights,
                                                            const GeneratorOptions& options);
-  ~Generator();
-
   // Adds to the texts of some rows, each at most once; the logits [classes], fp32, of the token
   // after each, in that order. `more`: another call follows, whose weights are brought meanwhile.
   //
@@ -85,11 +61,11 @@ class Generator {
   uint64_t kept_bytes() const { return kept_shape_.bytes(); }
   // Where they live: in the device's memory where it has room for them beside the least that
   // weights need there, else in the host's, else below the swap paths.
-  Tier kept_tier() const { return kept_ ? kept_->tier() : Tier::kDevice; }
-  const SwapPlan& plan() const { return manager_->plan(); }
+  Tier kept_tier() const { return kept() ? kept()->tier() : Tier::kDevice; }
+  const SwapPlan& plan() const { return memory_->manager().plan(); }
   // Of weights, wherever they lie; what caches in files have read and written comes on top.
-  SwapStats stats() const { return manager_->stats(); }
-  IoStats kept_io() const { return kept_ ? kept_->io_stats() : IoStats(); }
+  SwapStats stats() const { return memory_->manager().stats(); }
+  IoStats kept_io() const { return kept() ? kept()->io_stats() : IoStats(); }
 
  private:
   Generator(TextUnits units, const GeneratorOptions& options)
@@ -98,21 +74,16 @@ class Generator {
   int64_t LongestInput() const;
   // Computing's memory at its peak, on zeros.
   absl::StatusOr<uint64_t> MeasurePeakBytes();
-  absl::Status PlanAndOpen(uint64_t compute_bytes, const WeightSource& weights);
-  absl::Status Load(WeightSource* weights);
   absl::StatusOr<std::vector<torch::Tensor>> Compute(std::vector<TextPiece> pieces, bool more);
   absl::Status ComputeUnit(int unit, const OpBuffers& buffers, std::vector<TextPiece>& pieces);
+  KeptPositions* kept() const { return memory_->kept(); }  // null: nothing is kept
   int64_t kept_positions() const { return options_.source_positions + text_positions_; }
 
   const GeneratorOptions options_;
   const TextUnits units_;
   int64_t text_positions_ = 0;  // of the window, as much of it as will be used
   KeptShape kept_shape_;
-  std::unique_ptr<MemoryBudget> host_budget_, device_budget_;
-  std::unique_ptr<Arena> host_arena_, device_arena_;
-  std::unique_ptr<SwapStore> store_;
-  std::unique_ptr<SwapManager> manager_;
-  std::unique_ptr<KeptPositions> kept_;  // null: nothing is kept
+  std::unique_ptr<TextMemory> memory_;
 
   struct Text {
     std::vector<int64_t> tokens;  // what the model sees

@@ -12,7 +12,6 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "swap/mover/in_place_reads.h"
 
 namespace spillway {
 
@@ -42,7 +41,6 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   SwapManagerOptions manager_options;
   manager_options.io = options.io;
   manager_options.io.trace = trace;
-  manager_options.in_place_bytes = InPlaceReads::MostBytes(options.host_memory_bytes);
   manager_options.device = context->device;
   if (options.ranks > 1) manager_options.ops_stream = StreamId::kExchange;
   if (options.update_threads > 0) manager_options.workers = options.update_threads;
@@ -107,8 +105,10 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
 absl::Status RunSetup::PlanTimed(Planned& planned) {
   auto& [dry_run, input, run] = planned;
   const TrainOptions& options = context_.options;
-  input.clock = MeasureClock(*run.swaps, options, WithoutRecompute(dry_run, run.graphs), workers_,
-                             input.in_place, context_.device);
+  const bool any_in_place = store_ != nullptr && store_->in_place() != nullptr;
+  input.clock =
+      MeasureClock(*run.swaps, options, WithoutRecompute(dry_run, run.graphs), workers_,
+                   any_in_place ? store_->in_place()->places() : InPlaceUnits(), context_.device);
   CollectiveRates rates;
   if (context_.ranks.world != nullptr) {
     RETURN_IF_ERROR(TakeFirstRanksClock(*context_.ranks.world, input.clock, dry_run));
@@ -150,7 +150,8 @@ void RunSetup::LogCopied(const FrozenWeights& frozen) const {
       std::string(DTypeName(context_.options.dtype)), ", or these files are OUTPUT's"));
 }
 
-absl::Status RunSetup::TakeMemory(RunPlan& run, const SwapManagerOptions& manager_options) {
+absl::Status RunSetup::TakeMemory(RunPlan& run, SwapManagerOptions manager_options) {
+  manager_options.in_place_bytes = run.in_place_bytes;
   const TrainOptions& options = context_.options;
   Device* const device = context_.device;
   const StateLayout layout = run.swaps->layout;

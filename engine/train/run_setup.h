@@ -64,7 +64,7 @@ class RunSetup {
   struct Planned;
   absl::Status PlanUntimed(Planned& planned, RunState& state);
   absl::Status PlanTimed(Planned& planned);
-  absl::Status TakeMemory(RunPlan& run, const SwapManagerOptions& manager_options);
+  absl::Status TakeMemory(RunPlan& run, SwapManagerOptions manager_options);
   void LogCopied(const FrozenWeights& frozen) const;
   std::string InPlaceLine() const;
   void LogPlan(const RunPlan& run) const;

@@ -27,7 +27,8 @@ double VirtualWorkers::SecondsOf(const WorkerJob& job) const {
     const auto at = [&](double rate) {
       return rate > 0 ? static_cast<double>(job.checked_bytes) * machine_->workers() / rate : 0;
     };
-    const bool placed = job.checked_bytes > 0 && plan_.layout.frozen(job.unit);
+    const bool placed =
+        job.checked_bytes > 0 && !clock_.in_place.empty() && clock_.in_place[job.unit];
     return at(clock_.check_bytes_per_second) + (placed ? at(clock_.place_bytes_per_second) : 0);
   }
   const bool rounds = job.kind == SpanKind::kRound;

@@ -55,9 +55,10 @@ struct StepClock {
   LinkRates link;                      // likewise, where nothing is copied
   double update_bytes_per_second = 0;  // of all workers together
   // Of what was read, that all workers together check, and put into its place where it comes from
-  // the model's files, as frozen weights may. 0: in no time.
+  // the model's files: of units that are `in_place`, [unit], or none. 0: in no time.
   double check_bytes_per_second = 0;
   double place_bytes_per_second = 0;
+  std::vector<bool> in_place;
   // Of the memory of a separate device, where that rounds and updates; need not be set elsewhere.
   double device_update_bytes_per_second = 0;
   // Of the time that workers take, how much is taken from compute: 0 with cores of their own

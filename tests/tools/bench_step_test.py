@@ -181,7 +181,7 @@ class BenchStepTest(CliTest):
                 "the mover before compute": "a higher priority is for root"})
 
     def test_our_own_sides(self):
-        code, text, found = self.step("layers", "accumulation", "budgets-355m", "xl-small", pairs=1)
+        code, text, found = self.step("layers", "accumulation", "budgets-355m", "xl-small", "lora-xl", pairs=1)
         self.assertEqual(code, 0, text)
         for comparison in found["comparisons"].values():
             self.assertEqual(comparison["did_not_run"], {})

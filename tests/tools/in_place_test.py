@@ -133,6 +133,18 @@ class InPlaceTest(RanksCase):
                 else:
                     self.assertEqual(self.outcome(), expected)
 
+    def test_estimate_has_what_train_takes_to_the_byte(self):
+        flags = {"commit_every": None, "steps": 1, "no_export": True, "train_only": r"ln_f"}
+        said = run("estimate", *self.flags(**flags)[1:], "--json")
+        self.assertEqual(said.returncode, 0, said.stderr)
+        said = json.loads(said.stdout)
+        for less, code in ((1, 3), (0, 0)):
+            self.begin_afresh()
+            self.assert_run(self.train(**flags, host_memory=said["min_host_bytes"] - less), code)
+        # Twice the state of what is trained, and nothing of the base.
+        self.assertLess(said["store_bytes"], self.swap_bytes() + 4096 * 8)
+        self.assertLess(said["store_bytes"], os.path.getsize(self.weights))
+
     def test_fp32_and_a_tensor_of_another_dtype(self):
         shapes = cli_testing.gpt2_shapes(self.config)
         self.assert_run(self.train(model=self.copied, dtype="fp32"), 0, "stay in the model's files")

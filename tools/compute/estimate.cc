@@ -19,8 +19,11 @@
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/model/packed_parameters.h"
+#include "engine/ranks/shard_plan.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/compute_rate.h"
+#include "engine/torch/init_source.h"
 #include "engine/torch/labelled_dataset.h"
 #include "engine/torch/masked_dataset.h"
 #include "engine/torch/model_compute.h"
@@ -29,6 +32,9 @@
 #include "engine/torch/sample_dataset.h"
 #include "engine/torch/speech_dataset.h"
 #include "engine/tuning/tuned_io.h"
+#include "engine/weights/frozen_in_place.h"
+#include "engine/weights/named_weights.h"
+#include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -239,9 +245,32 @@ bool PathsExist(const std::vector<std::string>& paths) {
   return true;
 }
 
+// What train would read in the model's own files: nothing where they hold no weights, or such as it
+// would refuse.
+InPlaceUnits FindInPlace(const std::string& directory, const Trainable& trainable,
+                         const EstimateInput& input) {
+  const auto files = SafetensorsModel::Open(directory);
+  if (!files.ok()) return {};
+  InitSource new_head(trainable.model, /*seed=*/0);
+  const auto weights = OpenNamedWeights(TensorNamesOf(trainable.config), files->get(), &new_head);
+  if (!weights.ok()) return {};
+  const DType dtype = input.options.dtype;
+  return FindFrozenInPlace(WithWordsOf(DTypeBytes(dtype), input.model), GridOf(input.options),
+                           dtype, **weights, input.options.output)
+      .in_place;
+}
+
 // The plan and its forecast, once memory is known; times where they were measured.
-absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task, const OpenedPlace& opened,
-                                        DryRun times, EstimateInput& input) {
+absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
+                                        const absl::StatusOr<Trainable>& trainable,
+                                        const OpenedPlace& opened, DryRun times,
+                                        EstimateInput& input) {
+  const auto& units = input.model.units;
+  const bool freezes = std::any_of(units.begin(), units.end(),
+                                   [](const UnitDescription& unit) { return unit.frozen; });
+  if (freezes && trainable.ok()) {
+    input.in_place = FindInPlace(task.config.model, *trainable, input);
+  }
   ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
   if (!PathsExist(input.options.swap_paths)) return estimate;
   if (!input.measured) {
@@ -250,9 +279,9 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task, const OpenedPl
   SwapManagerOptions manager;
   const int workers =
       input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
-  input.clock =
-      MeasureClock(*estimate.plan.swaps, input.options,
-                   WithoutRecompute(times, estimate.plan.graphs), workers, opened.place.device);
+  input.clock = MeasureClock(*estimate.plan.swaps, input.options,
+                             WithoutRecompute(times, estimate.plan.graphs), workers, input.in_place,
+                             opened.place.device);
   if (!input.clock) return estimate;
   if (estimate.plan.shards) {
     const auto kept = KeptCollectiveRates(estimate.plan.shards->sums, task.device.gpu.has_value());
@@ -295,7 +324,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   if (trainable.ok() && trainable->config.resnet) {
     RETURN_IF_ERROR(RefuseTextFlags(config));
     ASSIGN_OR_RETURN(times, MeasurePictures(task, *trainable, opened->place, input));
-    return FinishEstimate(task, *opened, times, input);
+    return FinishEstimate(task, trainable, *opened, times, input);
   }
   const bool pairs = input.shape.has_encoder;
   const int64_t positions = input.shape.positions;
@@ -352,7 +381,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
     input.graphs[i] = times.graphs;
     input.measured = true;
   }
-  return FinishEstimate(task, *opened, times, input);
+  return FinishEstimate(task, trainable, *opened, times, input);
 }
 
 }  // namespace spillway

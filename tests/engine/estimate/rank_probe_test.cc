@@ -148,7 +148,8 @@ TEST(RankProbe, AllRanksPlanWithTheFirstOnesClock) {
       // Only some ranks could measure their disks.
       if (rank == 0 ? first_has : rank == 1) {
         clock.emplace();
-        clock->disk = {1e9 + rank, 1.0 / 3 + rank, 3};
+        clock->disk = {1e9 + rank, 1.0 / 3 + rank, 3, 0.1 + rank};
+        clock->in_place = {rank == 0, false};
         clock->update_bytes_per_second = 1e10 + rank;
         clock->shared_cores = 0.1 * rank;
       }
@@ -163,7 +164,8 @@ TEST(RankProbe, AllRanksPlanWithTheFirstOnesClock) {
       EXPECT_EQ(times.backward_seconds, (std::vector<double>{3, 4.7 + whose}));
       EXPECT_EQ(times.graphs.seconds_saved, (std::vector<double>{0.1 + whose, 0}));
       if (!first_has) return;
-      EXPECT_EQ(clock->disk, (DiskRates{1e9, 1.0 / 3, 3}));
+      EXPECT_EQ(clock->disk, (DiskRates{1e9, 1.0 / 3, 3, 0.1}));
+      EXPECT_EQ(clock->in_place, (std::vector<bool>{true, false}));
       EXPECT_EQ(clock->update_bytes_per_second, 1e10);
       EXPECT_EQ(clock->shared_cores, 0);
     });

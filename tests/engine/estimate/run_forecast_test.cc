@@ -325,7 +325,7 @@ TEST(RunForecast, ADevicesLinkIsMeasuredOnceAndKept) {
   dry_run.backward_seconds.assign(14, 3);
   TestDevice below({.most_dawdling_us = 0});
   SlowLinkDevice device(&below, {4e8, 4e8});
-  const auto clock = MeasureClock(plan, options, dry_run, 2, false, &device);
+  const auto clock = MeasureClock(plan, options, dry_run, 2, {}, &device);
   ASSERT_TRUE(clock.has_value());
   EXPECT_GT(clock->link.to_device_bytes_per_second, 0);
   EXPECT_LE(clock->link.to_device_bytes_per_second, 4e8);
@@ -334,9 +334,9 @@ TEST(RunForecast, ADevicesLinkIsMeasuredOnceAndKept) {
   EXPECT_EQ(clock->shared_cores, 0);
   EXPECT_GT(ForecastRun(plan, *clock).predicted_seconds, 14 * 4 - 1);
   SlowLinkDevice slower(&below, {1e8, 1e8});  // under the same name
-  const auto again = MeasureClock(plan, options, dry_run, 2, false, &slower);
+  const auto again = MeasureClock(plan, options, dry_run, 2, {}, &slower);
   EXPECT_EQ(again->link, clock->link);
-  EXPECT_FALSE(MeasureClock(plan, options, dry_run, 2, false, nullptr).has_value());
+  EXPECT_FALSE(MeasureClock(plan, options, dry_run, 2, {}, nullptr).has_value());
   setenv("SPILLWAY_PROFILE", "off", 1);
 }
 

@@ -91,7 +91,12 @@ TEST(StepSimulation, ChecksOfWhatOperationsReadTakeTheirTimeOfComputesCores) {
   const double without = SimulateStep(plan, clock).seconds;
   clock.check_bytes_per_second = read / (0.2 * without);
   EXPECT_NEAR(SimulateStep(plan, clock).seconds, 1.2 * without, 0.03 * without);
+  // Of what is read in the model's files alone.
   clock.place_bytes_per_second = frozen / (0.3 * without);
+  EXPECT_NEAR(SimulateStep(plan, clock).seconds, 1.2 * without, 0.03 * without);
+  for (int unit = 0; unit < plan.layout.num_units(); ++unit) {
+    clock.in_place.push_back(plan.layout.frozen(unit));
+  }
   EXPECT_NEAR(SimulateStep(plan, clock).seconds, 1.5 * without, 0.03 * without);
 }
 
