@@ -53,8 +53,9 @@ void Fail(benchmark::State& state, const absl::Status& status) {
 
 // --- Planning
 
-// The search over a step's time line, with memory for a third of the state. An item is a layer.
-void PlanSearch(benchmark::State& state, UpdateMode update) {
+// The search over a step's time line, with memory for a third of the state; `separate_device`: of
+// each kind. An item is a layer.
+void PlanSearch(benchmark::State& state, UpdateMode update, bool separate_device) {
   const int layers = static_cast<int>(state.range(0));
   PlanRequest request = LayersRequest(update, layers, 7 << 20, kDefaultTileParameters);
   request.weights = request.optimizer = TierChoice::kAuto;
@@ -63,6 +64,12 @@ void PlanSearch(benchmark::State& state, UpdateMode update) {
   clock.disk = {2.5e9, 2.4e9, 2.8e9};
   clock.update_bytes_per_second = 2e10;
   clock.shared_cores = 1;
+  if (separate_device) {
+    request.separate_device = true;
+    clock.link = {2e10, 2e10};
+    clock.device_update_bytes_per_second = 1e12;
+    clock.shared_cores = 0;
+  }
   for (const StepOp& op : request.schedule.ops) {
     clock.op_seconds.push_back(op.kind == OpKind::kForward ? 0.05 : 0.15);
   }
@@ -73,18 +80,14 @@ void PlanSearch(benchmark::State& state, UpdateMode update) {
   }
   state.SetItemsProcessed(state.iterations() * layers);
 }
-BENCHMARK_CAPTURE(PlanSearch, immediate, UpdateMode::kImmediate)
-    ->Arg(12)
-    ->Arg(48)
-    ->Arg(200)
-    ->ArgName("layers")
-    ->Unit(benchmark::kMillisecond);
-BENCHMARK_CAPTURE(PlanSearch, deferred, UpdateMode::kDeferred)
-    ->Arg(12)
-    ->Arg(48)
-    ->Arg(200)
-    ->ArgName("layers")
-    ->Unit(benchmark::kMillisecond);
+void ManyLayers(benchmark::internal::Benchmark* bench) {
+  bench->ArgName("layers")->Unit(benchmark::kMillisecond);
+  for (const int layers : {12, 48, 200, 1000}) bench->Arg(layers);
+}
+BENCHMARK_CAPTURE(PlanSearch, immediate, UpdateMode::kImmediate, false)->Apply(ManyLayers);
+BENCHMARK_CAPTURE(PlanSearch, deferred, UpdateMode::kDeferred, false)->Apply(ManyLayers);
+BENCHMARK_CAPTURE(PlanSearch, device, UpdateMode::kImmediate, true)->Apply(ManyLayers);
+BENCHMARK_CAPTURE(PlanSearch, device_deferred, UpdateMode::kDeferred, true)->Apply(ManyLayers);
 
 // Buffers of a step: most live for a few operations, some over its turn. An item is a buffer.
 void Pack(benchmark::State& state) {

@@ -55,9 +55,13 @@ std::string DeviceKey(const std::vector<BlockDevice>& devices, const std::string
 }
 
 std::string CollectiveKey(const GradientSumOptions& sums, int machines, bool gpus) {
-  return absl::StrCat(sums.grid.size, " ranks in groups of ", sums.grid.group, " on ", machines,
-                      machines == 1 ? " machine, " : " machines, ",
-                      sums.exchange_bf16 ? "bf16" : "fp32", gpus ? ", GPUs" : "");
+  const uint64_t bucket = sums.bucket_parameters;
+  return absl::StrCat(
+      sums.grid.size, " ranks in groups of ", sums.grid.group, " on ", machines,
+      machines == 1 ? " machine, " : " machines, ", sums.exchange_bf16 ? "bf16" : "fp32",
+      gpus ? ", GPUs" : "",
+      // Where little is trained, sums are of small pieces and take as long.
+      bucket < kDefaultBucketParameters ? absl::StrCat(", buckets of ", bucket) : "");
 }
 
 }  // namespace spillway

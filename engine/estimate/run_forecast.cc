@@ -141,7 +141,8 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
         absl::StrCat("no forecast, since the device could not be measured: ", measured.message()));
     return std::nullopt;
   }
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores =
+      std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.ranks_here);
   clock.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
   if (cores > options.threads) clock.disk.processor_seconds_per_byte = 0;
   clock.workers = workers;

@@ -92,6 +92,7 @@ struct TrainOptions {
   // This process among those that train together; micro_batch and accumulate are each rank's.
   int rank = 0;
   int ranks = 1;
+  int ranks_here = 1;  // on this machine, whose cores they share
   Shard shard = Shard::kFull;
   // Ranks that keep one whole state between them: `ranks`, or 1 with kNone, or fewer with
   // kHybrid. Divides `ranks`.

@@ -18,6 +18,7 @@ namespace {
 constexpr int kLowestPort = 20000;
 constexpr int kHighestPort = 32767;
 constexpr int kMostRanks = 1 << 20;
+constexpr int kMostDescriptors = 1 << 30;
 
 // SLURM numbers what is no step of srun's from the top: the batch script 0xfffffffb, an
 // interactive allocation's shell 0xfffffffa, ...
@@ -114,6 +115,9 @@ class LaunchReader {
     }  // Otherwise one rank a machine, as Kubernetes' training operators start them.
     if (Text(kLauncherVariable) == kSpawnedLauncher) {
       launch_.launcher = "--ranks";
+      if (launch_.rank == 0 && Find(kSocketVariable) != nullptr) {
+        RETURN_IF_ERROR(Number(kSocketVariable, 3, kMostDescriptors, &launch_.master_socket));
+      }
       return true;
     }
     if (Find("TORCHELASTIC_RUN_ID") == nullptr) {

@@ -25,6 +25,9 @@ struct Launch {
   // Where the ranks meet; empty and 0 where there is one rank, or where `to_be_spawned`.
   std::string master_address;
   int master_port = 0;
+  // Of rank 0, from who has started it: a socket that is bound to that port already, so that nobody
+  // else can have it; -1: none.
+  int master_socket = -1;
   // A store listens there already, that of torchrun's agent: rank 0 is a client of it as well.
   bool agent_store = false;
   // How often torchrun has started these ranks again. Its agent's store outlives them: keys of
@@ -55,5 +58,7 @@ int PortOfJob(absl::string_view job_id);
 // What SPILLWAY_LAUNCHER says to ranks that the program started itself (--ranks).
 inline constexpr char kLauncherVariable[] = "SPILLWAY_LAUNCHER";
 inline constexpr char kSpawnedLauncher[] = "ranks";
+// And to rank 0 of them: the number of the descriptor that is Launch::master_socket.
+inline constexpr char kSocketVariable[] = "SPILLWAY_MASTER_SOCKET";
 
 }  // namespace spillway

@@ -65,18 +65,20 @@ absl::Status MakePipe(Descriptor* read, Descriptor* write) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int> FreePort() {
-  Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// A socket that is bound to a free port of 127.0.0.1.
+absl::StatusOr<Descriptor> BindFreePort(int* port) {
+  Descriptor bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  if (listener.fd() < 0 ||
-      bind(listener.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-      getsockname(listener.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+  if (bound.fd() < 0 ||
+      bind(bound.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      getsockname(bound.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     return ErrnoStatus(errno, "find a free port on 127.0.0.1 for --ranks");
   }
-  return ntohs(address.sin_port);
+  *port = ntohs(address.sin_port);
+  return bound;
 }
 
 // Holds back the signals that are passed on, and SIGCHLD, for as long as it lives.
@@ -133,9 +135,10 @@ class Spawner {
 
   absl::Status Start() {
     if (signals_.fd() < 0) return ErrnoStatus(errno, "make a signalfd for --ranks");
-    ASSIGN_OR_RETURN(port_, FreePort());
+    ASSIGN_OR_RETURN(socket_, BindFreePort(&port_));
     for (int rank = 0; rank < options_.ranks; ++rank) {
       RETURN_IF_ERROR(StartRank(rank));
+      socket_.Close();  // rank 0 has it
     }
     return absl::OkStatus();
   }
@@ -168,6 +171,8 @@ class Spawner {
     environment["MASTER_ADDR"] = "127.0.0.1";
     environment["MASTER_PORT"] = absl::StrCat(port_);
     environment[kLauncherVariable] = kSpawnedLauncher;
+    environment.erase(kSocketVariable);
+    if (rank == 0) environment[kSocketVariable] = absl::StrCat(socket_.fd());
     std::vector<std::string> entries;
     for (const auto& [name, value] : environment) entries.push_back(absl::StrCat(name, "=", value));
     return entries;
@@ -212,6 +217,7 @@ class Spawner {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
     if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) return;
+    if (socket_.fd() >= 0 && fcntl(socket_.fd(), F_SETFD, 0) != 0) return;
     sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
     execve(options_.program.c_str(), argv.data(), envp.data());
   }
@@ -316,6 +322,7 @@ class Spawner {
   const SpawnOptions options_;
   const BlockedSignals signals_;
   int port_ = 0;
+  Descriptor socket_;  // bound to it, until rank 0 has it
   std::vector<std::unique_ptr<Child>> children_;
   std::map<int, double> forwarded_;  // when each signal was passed on last
   bool stopped_ = false;             // one ended with 75

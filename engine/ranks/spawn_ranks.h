@@ -32,13 +32,12 @@ absl::StatusOr<SpawnOptions> SpawnThisProgram(int ranks);
 // or 75 and not all with 0, else 0. An error where they cannot be started: none is left then.
 //
 // Every rank has RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR
-// (127.0.0.1), MASTER_PORT (one that was free a moment ago) and SPILLWAY_LAUNCHER=ranks. Rank 0
-// keeps stdout and stderr; what others print comes out on stderr, in whole lines with "rank 3: "
-// in front. SIGTERM, SIGINT and SIGUSR1 are passed on to all. Ranks are process groups of
-// their own, so that a terminal's Ctrl-C comes by this way alone, and die with this process
-// however it ends.
-// REQUIRES: one thread in this process, which stays: the ranks die with the thread that started
-// them.
+// (127.0.0.1), MASTER_PORT and SPILLWAY_LAUNCHER=ranks; rank 0 also SPILLWAY_MASTER_SOCKET, bound
+// to that port, which is a free one. Rank 0 keeps stdout and stderr; what others print comes out on
+// stderr, in whole lines with "rank 3: " in front. SIGTERM, SIGINT and SIGUSR1 are passed on to
+// all. Ranks are process groups of their own, so that a terminal's Ctrl-C comes by this way alone,
+// and die with this process however it ends. REQUIRES: one thread in this process, which stays: the
+// ranks die with the thread that started them.
 absl::StatusOr<int> SpawnRanks(const SpawnOptions& options);
 
 }  // namespace spillway

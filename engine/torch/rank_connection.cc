@@ -1,5 +1,6 @@
 #include "engine/torch/rank_connection.h"
 
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -45,6 +46,10 @@ absl::StatusOr<StorePtr> OpenStore(const Launch& launch, Clock::time_point deadl
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(launch.master_port);
   options.isServer = launch.rank == 0 && !launch.agent_store;
+  if (options.isServer && launch.master_socket >= 0) {
+    fcntl(launch.master_socket, F_SETFD, FD_CLOEXEC);
+    options.masterListenFd = launch.master_socket;
+  }
   options.waitWorkers = false;
   options.useLibUV = false;
   options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(

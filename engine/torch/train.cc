@@ -74,9 +74,10 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
                          options.persist.empty() ? "" : " or in " + options.persist,
                          " to resume: starting at step 1"));
   }
+  options.ranks_here = launch.local_world;
   if (options.threads == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    options.threads = committed ? committed->threads : std::max(1, cores / launch.local_world);
+    options.threads = committed ? committed->threads : std::max(1, cores / options.ranks_here);
   }
   at::set_num_threads(options.threads);
   ASSIGN_OR_RETURN(const DeviceChoice choice,

@@ -308,15 +308,16 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   if (freezes && !freeze.packing.any()) freeze.packing.format = QuantisedAs(task.document.value);
   ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, freeze));
   input.options = config.train;
+  // As train --ranks does: all of them on this machine.
+  input.options.ranks_here = config.train.ranks;
   if (input.options.threads == 0) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    input.options.threads = std::max(1, cores / config.train.ranks);
+    input.options.threads = std::max(1, cores / input.options.ranks_here);
   }
   at::set_num_threads(input.options.threads);
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(task.device));
-  // As train --ranks does: all of them on this machine.
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
-                config.train.ranks);
+                input.options.ranks_here);
   const absl::StatusOr<Trainable> trainable = BuildTrainable(task.document);
   input.trainable = trainable.ok();
   DryRun times;

@@ -135,6 +135,10 @@ TEST(RankProbe, ExchangesAreMeasuredOnceAndKept) {
   EXPECT_EQ(KeptCollectiveRates(sums), slow[0]);
   // Other ranks, and what they send otherwise, are others.
   EXPECT_LT(OnAll(2, 1, microseconds(0), true)[0].latency_seconds, 2e-3);
+  sums.bucket_parameters /= 2;
+  EXPECT_FALSE(KeptCollectiveRates(sums).has_value());
+  sums.bucket_parameters *= 2;
+  EXPECT_TRUE(KeptCollectiveRates(sums).has_value());
   sums.exchange_bf16 = true;
   EXPECT_FALSE(KeptCollectiveRates(sums).has_value());
   setenv("SPILLWAY_PROFILE", "off", 1);

@@ -2,15 +2,19 @@
 #include "engine/ranks/spawn_ranks.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <functional>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -150,6 +154,30 @@ TEST_F(SpawnRanksTest, EveryRankFindsItsPlace) {
     ports.insert(environment["MASTER_PORT"]);
   }
   EXPECT_EQ(ports.size(), 1u);
+}
+
+TEST_F(SpawnRanksTest, NobodyElseCanHaveThePortMeanwhile) {
+  Start(
+      Options(2,
+              "echo $MASTER_PORT $(readlink /proc/$$/fd/$SPILLWAY_MASTER_SOCKET) > $DIR/new$RANK; "
+              "mv $DIR/new$RANK $DIR/port$RANK; until [ -e $DIR/go ]; do sleep 0.01; done"));
+  ASSERT_TRUE(WaitFor([&] { return HaveAll("port", 2); }));
+  const std::vector<std::string> first = absl::StrSplit(ReadFile(scratch_ / "port0"), ' ');
+  ASSERT_EQ(first.size(), 2u);
+  EXPECT_THAT(first[1], testing::StartsWith("socket:"));
+  EXPECT_THAT(ReadFile(scratch_ / "port1"), Not(HasSubstr("socket:")));
+  int port = 0;
+  ASSERT_TRUE(absl::SimpleAtoi(first[0], &port));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  const int other = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(bind(other, reinterpret_cast<sockaddr*>(&address), sizeof(address)), -1);
+  EXPECT_EQ(errno, EADDRINUSE);
+  close(other);
+  std::ofstream(scratch_ / "go") << "now";
+  EXPECT_EQ(Wait(), 0);
 }
 
 TEST_F(SpawnRanksTest, RankZeroKeepsItsOutputAndOthersAreNamed) {
