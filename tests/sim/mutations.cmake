@@ -93,8 +93,8 @@ spillway_sim_mutant(fetch_of_another_version swap/mover/prefetch.cc
   [==[if (buffer->state == BufferState::kAllocated &&
         (buffer->use == BufferUse::kWeights || buffers_->CanFetch(*buffer))) {]==])
 spillway_sim_mutant(input_read_before_it_is_written swap/mover/buffers.cc
-  [==[return (buffer.use == BufferUse::kWeights ? settled_ : saved_)[buffer.unit] == buffer.version;]==]
-  [==[return buffer.use != BufferUse::kWeights || settled_[buffer.unit] == buffer.version;]==])
+  [==[saved_[buffer.unit] == buffer.version;]==]
+  [==[true;]==])
 spillway_sim_mutant(input_released_before_it_is_written swap/mover/prefetch.cc
   [==[  buffer.state = BufferState::kWriting;]==]
   [==[  buffer.state = BufferState::kWriting;
