@@ -27,8 +27,8 @@ struct EstimateInput {
   bool trainable = false;  // by this build
   TrainOptions options;    // both budgets set
   StepShape step;          // of each rank
-  InPlaceUnits
-      in_place;  // of `options.dtype`: frozen weights that train reads in the model's files
+  // Frozen weights of `options.dtype` that train would read in the model's files.
+  InPlaceUnits in_place;
   // Of computing, by dtype; of the run's own dtype measured or not.
   std::array<ComputeMemory, 3> memory = {};
   std::array<GraphCosts, 3> graphs;  // likewise

@@ -134,18 +134,18 @@ absl::StatusOr<DiskRates> MeasureDisk(const DiskProbe& probe) {
   // No further than there is something to read.
   one.blocks = first.bytes() / block_bytes;
   DiskRates rates;
-  const auto measure = [&](PassMix mix, double* rate) -> absl::Status {
+  const auto measure = [&](PassMix mix) {
     one.mix = mix;
-    ASSIGN_OR_RETURN(const DiskPassResult result, pass.Run(one));
-    *rate = result.bytes_per_second();
-    rates.processor_seconds_per_byte =
-        result.processor_seconds / static_cast<double>(std::max<uint64_t>(1, result.bytes()));
-    return absl::OkStatus();
+    return pass.Run(one);
   };
-  // The last says what both together take of a processor.
-  RETURN_IF_ERROR(measure(PassMix::kWrite, &rates.write_bytes_per_second));
-  RETURN_IF_ERROR(measure(PassMix::kRead, &rates.read_bytes_per_second));
-  RETURN_IF_ERROR(measure(PassMix::kAlternate, &rates.mixed_bytes_per_second));
+  ASSIGN_OR_RETURN(const DiskPassResult written, measure(PassMix::kWrite));
+  ASSIGN_OR_RETURN(const DiskPassResult read, measure(PassMix::kRead));
+  ASSIGN_OR_RETURN(const DiskPassResult mixed, measure(PassMix::kAlternate));
+  rates.write_bytes_per_second = written.bytes_per_second();
+  rates.read_bytes_per_second = read.bytes_per_second();
+  rates.mixed_bytes_per_second = mixed.bytes_per_second();
+  rates.processor_seconds_per_byte =
+      mixed.processor_seconds / static_cast<double>(std::max<uint64_t>(1, mixed.bytes()));
   return rates;
 }
 

@@ -78,7 +78,10 @@ absl::StatusOr<Descriptor> BindFreePort(int* port) {
     return ErrnoStatus(errno, "find a free port on 127.0.0.1 for --ranks");
   }
   *port = ntohs(address.sin_port);
-  return bound;
+  // Not among the three that a rank gets others for, should this process have begun without them.
+  Descriptor behind(fcntl(bound.fd(), F_DUPFD_CLOEXEC, 3));
+  if (behind.fd() < 0) return ErrnoStatus(errno, "keep a port on 127.0.0.1 for --ranks");
+  return behind;
 }
 
 // Holds back the signals that are passed on, and SIGCHLD, for as long as it lives.
