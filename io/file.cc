@@ -271,6 +271,7 @@ absl::StatusOr<uint64_t> FreeSpaceBytes(absl::string_view path) {
   if (RetryOnSignal([&] { return ::statvfs(name.c_str(), &info); }) != 0) {
     return ErrnoStatus(errno, absl::StrCat("ask for the free space of ", name));
   }
+  if (info.f_blocks == 0) return UINT64_MAX;
   return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
 }
 

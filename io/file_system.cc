@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 #include "io/create_io_engine.h"
@@ -160,6 +161,21 @@ class RealFileSystem final : public FileSystem {
   absl::Status SyncDirectory(absl::string_view path) override {
     return spillway::SyncDirectory(path);
   }
+
+  absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenOwn(absl::string_view path,
+                                                        DirectoryUse use) override {
+    return OpenOwnDirectory(path, use);
+  }
+
+  absl::StatusOr<uint64_t> FreeBytes(absl::string_view path) override {
+    return FreeSpaceBytes(path);
+  }
+
+  bool MayWriteIn(absl::string_view path) override {
+    return ::access(std::string(path).c_str(), W_OK | X_OK) == 0;
+  }
+
+  void Pause(absl::Duration time) override { absl::SleepFor(time); }
 
   absl::StatusOr<uint64_t> RandomNumber() override {
     uint64_t random = 0;

@@ -1,7 +1,7 @@
 // The one way from swap/ and engine/run/ to files: everything that a store or a run does to a
 // disk goes through here, so that a test can put a disk of its own beneath it (tests/sim). What
-// must not be swapped under a run's hands, its own directories and their locks, goes by open
-// descriptors instead (io/own_files.h).
+// must not be swapped under a run's hands, its own directories and their locks, stays open
+// meanwhile (io/own_directory.h).
 //
 // The primitives of an atomic write are apart on purpose: WriteFileAtomically is
 // put together from them, and a simulated disk sees which of them were left out.
@@ -16,7 +16,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "io/file.h"
+#include "io/own_directory.h"
 
 namespace spillway {
 
@@ -86,6 +88,16 @@ class FileSystem {
                                         SymbolicLink symbolic_link = SymbolicLink::kRefuse) = 0;
   // Absolute, without links and dots as far as the path exists.
   virtual std::string Resolve(absl::string_view path) = 0;
+
+  // As OpenOwnDirectory.
+  virtual absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenOwn(absl::string_view path,
+                                                                DirectoryUse use) = 0;
+  // What an unprivileged user may still write to the file system of `path`.
+  virtual absl::StatusOr<uint64_t> FreeBytes(absl::string_view path) = 0;
+  // Whether this user may make files in the directory.
+  virtual bool MayWriteIn(absl::string_view path) = 0;
+  // Lets other processes go on, whose files are waited for.
+  virtual void Pause(absl::Duration time) = 0;
 };
 
 // Makes the creation of `path` durable. A directory above it that may not be read, or cannot be

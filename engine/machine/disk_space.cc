@@ -1,9 +1,5 @@
 #include "engine/machine/disk_space.h"
 
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-
-#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -14,55 +10,55 @@
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
-
-struct FileSystem {
+struct Need {
   std::string path;  // the first that was asked about
   uint64_t needed_bytes = 0;
   uint64_t returned_bytes = 0;
   std::vector<std::string> what;
 };
 
-std::string NearestExisting(const std::string& path) {
-  std::error_code error;
-  fs::path nearest = fs::absolute(path, error);
-  while (!fs::exists(nearest, error) && nearest.has_relative_path()) {
-    nearest = nearest.parent_path();
-  }
-  return nearest.string();
-}
+struct Place {
+  std::string path;  // there
+  uint64_t device = 0;
+};
 
-// None where it cannot be looked at; that is found out where it is used.
-std::optional<dev_t> DeviceOf(const std::string& path) {
-  struct stat info;
-  if (::stat(NearestExisting(path).c_str(), &info) != 0) return std::nullopt;
-  return info.st_dev;
+// The path, or the nearest above it that is there. None where it cannot be looked at; that is found
+// out where it is used.
+std::optional<Place> FindPlace(std::string path, FileSystem& files) {
+  for (;;) {
+    const auto found = files.Look(path, SymbolicLink::kFollow);
+    if (found.ok()) return Place{path, found->identity.first};
+    const std::string parent = ParentPath(path);
+    if (!absl::IsNotFound(found.status()) || parent == path) return std::nullopt;
+    path = parent;
+  }
 }
 
 }  // namespace
 
 absl::Status CheckSpace(const std::vector<SpaceNeed>& needs, const std::vector<SpaceNeed>& returned,
-                        absl::string_view remedy) {
-  std::map<dev_t, FileSystem> systems;
+                        FileSystem& files, absl::string_view remedy) {
+  std::map<uint64_t, Need> systems;
   for (const SpaceNeed& need : needs) {
-    const std::optional<dev_t> device = DeviceOf(need.path);
-    if (need.bytes == 0 || !device) continue;
-    FileSystem& system = systems[*device];
-    if (system.path.empty()) system.path = NearestExisting(need.path);
+    const std::optional<Place> place = FindPlace(need.path, files);
+    if (need.bytes == 0 || !place) continue;
+    Need& system = systems[place->device];
+    if (system.path.empty()) system.path = place->path;
     system.needed_bytes += need.bytes;
     system.what.push_back(absl::StrCat(FormatBytes(need.bytes), " for ", need.what));
   }
   for (const SpaceNeed& back : returned) {
-    const std::optional<dev_t> device = DeviceOf(back.path);
-    if (device && systems.contains(*device)) systems[*device].returned_bytes += back.bytes;
+    const std::optional<Place> place = FindPlace(back.path, files);
+    if (place && systems.contains(place->device)) {
+      systems[place->device].returned_bytes += back.bytes;
+    }
   }
-  const FileSystem* worst = nullptr;
+  const Need* worst = nullptr;
   uint64_t worst_missing = 0, worst_free = 0;
   for (const auto& [device, system] : systems) {
-    struct statvfs info;
-    if (::statvfs(system.path.c_str(), &info) != 0 || info.f_blocks == 0) continue;
-    const uint64_t free_bytes = static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
-    const uint64_t there = free_bytes + system.returned_bytes;
+    const auto free_bytes = files.FreeBytes(system.path);
+    if (!free_bytes.ok()) continue;
+    const uint64_t there = *free_bytes + system.returned_bytes;
     if (system.needed_bytes <= there || system.needed_bytes - there <= worst_missing) continue;
     worst = &system;
     worst_missing = system.needed_bytes - there;

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -21,6 +22,6 @@ struct SpaceNeed {
 // what is free, and `remedy`. `returned` is what the run removes there before it writes. A
 // file system that does not tell its size passes.
 absl::Status CheckSpace(const std::vector<SpaceNeed>& needs, const std::vector<SpaceNeed>& returned,
-                        absl::string_view remedy);
+                        FileSystem& files, absl::string_view remedy);
 
 }  // namespace spillway

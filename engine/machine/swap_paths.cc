@@ -1,10 +1,8 @@
 #include "engine/machine/swap_paths.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -15,19 +13,17 @@
 namespace spillway {
 namespace {
 
-namespace fs = std::filesystem;
-
-absl::Status CheckParent(const std::string& parent) {
-  std::error_code error;
-  if (!fs::exists(parent, error)) {
+absl::Status CheckParent(const std::string& parent, FileSystem& files) {
+  const auto found = files.Look(parent, SymbolicLink::kFollow);
+  if (!found.ok()) {
     return absl::NotFoundError(absl::StrCat("the swap path ", parent,
                                             " does not exist: create it, or give another --swap"));
   }
-  if (!fs::is_directory(parent, error)) {
+  if (found->kind != FileInfo::Kind::kDirectory) {
     return absl::InvalidArgumentError(
         absl::StrCat("the swap path ", parent, " is not a directory"));
   }
-  if (access(parent.c_str(), W_OK | X_OK) != 0) {
+  if (!files.MayWriteIn(parent)) {
     return absl::PermissionDeniedError(absl::StrCat(
         "the swap path ", parent, " is not writable for this user: choose another --swap"));
   }
@@ -71,12 +67,12 @@ std::string SwapPathOfRank(const std::string& path, int local_rank) {
   return absl::StrReplaceAll(path, {{"{rank}", absl::StrCat(local_rank)}});
 }
 
-absl::Status CheckSwapParents(const std::vector<std::string>& parents) {
+absl::Status CheckSwapParents(const std::vector<std::string>& parents, FileSystem& files) {
   for (auto parent = parents.begin(); parent != parents.end(); ++parent) {
     if (std::find(parents.begin(), parent, *parent) != parent) {
       return absl::InvalidArgumentError(absl::StrCat("the swap path ", *parent, " is given twice"));
     }
-    if (absl::Status status = CheckParent(*parent); !status.ok()) return status;
+    if (absl::Status status = CheckParent(*parent, files); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -14,7 +15,8 @@ std::string SwapPathOfRank(const std::string& path, int local_rank);
 
 // kNotFound, kInvalidArgument or kPermissionDenied, naming the path, where one of `parents`
 // (absolute) is missing, given twice, no directory or not writable.
-absl::Status CheckSwapParents(const std::vector<std::string>& parents);
+absl::Status CheckSwapParents(const std::vector<std::string>& parents,
+                              FileSystem& files = FileSystem::Real());
 
 // Warns of a path in memory (tmpfs), on a network, in a container's layers, or where others
 // could replace directories.

@@ -24,8 +24,13 @@ constexpr absl::string_view kCopyPrefix = "step-";
 
 }  // namespace
 
-CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files)
-    : lock_(std::move(lock)), keep_(keep), files_(files) {}
+CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files,
+                           Executor* executor)
+    : lock_(std::move(lock)),
+      keep_(keep),
+      files_(files),
+      executor_(executor),
+      thread_(1, executor) {}
 
 StoreOptions CommitCopies::OptionsOf(const std::string& copy, const InPlaceUnits& in_place) const {
   StoreOptions options;
@@ -43,18 +48,19 @@ CommitCopies::~CommitCopies() {
 }
 
 absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::string& directory,
-                                                                 int keep, FileSystem& files) {
+                                                                 int keep, FileSystem& files,
+                                                                 Executor* executor) {
   SPILLWAY_CHECK(keep >= 1);
   const bool created = !files.Look(directory, SymbolicLink::kFollow).ok();
   // What it could not make, RunDirectory says.
   CreateDirectories(files, ParentPath(directory)).IgnoreError();
   auto lock = RunDirectory::Open(directory, {.files = &files});
   if (!lock.ok()) return Annotate(lock.status(), "--persist");
-  auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep, files));
+  auto copies =
+      std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep, files, executor));
   copies->created_ = created;
   for (const Copy& copy : copies->List()) {
-    const absl::Status checked =
-        CheckCopyFolder(copies->lock_->fd(), copies->directory(), copy.name);
+    const absl::Status checked = CheckCopyFolder(copies->lock_->own(), copy.name);
     if (!checked.ok()) return Annotate(checked, "--persist");
     if (files.Look(CommitManifestPath(copy.directory)).ok()) {
       copies->found_.push_back(copy);
@@ -129,7 +135,7 @@ uint64_t CommitCopies::NeededBytes(const StateLayout& layout, const InPlaceUnits
 
 absl::Status CommitCopies::CheckSpace(const StateLayout& layout, const InPlaceUnits& in_place,
                                       bool afresh) const {
-  ASSIGN_OR_RETURN(uint64_t free_bytes, FreeSpaceBytes(directory()));
+  ASSIGN_OR_RETURN(uint64_t free_bytes, files_.FreeBytes(directory()));
   for (const Copy& copy : unfinished_) free_bytes += AllocatedBytes(copy.directory);
   if (afresh) {
     for (const Copy& copy : found_) free_bytes += AllocatedBytes(copy.directory);
@@ -157,7 +163,13 @@ void CommitCopies::Start(const std::string& manifest_path) {
   });
 }
 
+bool CommitCopies::busy() {
+  MutexLock lock(mutex_);
+  return busy_;
+}
+
 absl::Status CommitCopies::Wait() {
+  if (executor_ != nullptr) executor_->RunUntil([this] { return !busy(); });
   MutexLock lock(mutex_);
   while (busy_) changed_.Wait(mutex_);
   return status_;
@@ -176,8 +188,8 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
         from->in_place() != nullptr ? from->in_place()->places() : InPlaceUnits();
     ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), OptionsOf(target, in_place)));
     RETURN_IF_ERROR(CopyStore(*from, *to));
-    RETURN_IF_ERROR(
-        CopyModelFiles(SourceDirectory(ParentPath(manifest_path)), SourceDirectory(target)));
+    RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(ParentPath(manifest_path)),
+                                   SourceDirectory(target), files_));
     RETURN_IF_ERROR(to->Commit(CommitManifestPath(target), record));
     return files_.SyncDirectory(directory());
   }();
@@ -206,7 +218,7 @@ absl::Status CommitCopies::Prune(int64_t step) {
 }
 
 absl::Status CommitCopies::RemoveCopy(const std::string& name) const {
-  return RemoveCopyFolder(lock_->fd(), directory(), name);
+  return RemoveCopyFolder(lock_->own(), name);
 }
 
 }  // namespace spillway

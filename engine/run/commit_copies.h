@@ -13,6 +13,7 @@
 #include "engine/run/run_directory.h"
 #include "io/base/mutex.h"
 #include "io/file_system.h"
+#include "swap/mover/executor.h"
 #include "swap/mover/worker_pool.h"
 #include "swap/plan/state_layout.h"
 #include "swap/store/swap_store.h"
@@ -28,9 +29,11 @@ class CommitCopies {
   };
 
   // Locks `directory` (created where missing) and finds the copies. `keep`: how many stay,
-  // the newest. Refuses what somebody else put among them (engine/run/copy_folder.h).
+  // the newest. Refuses what somebody else put among them (engine/run/copy_folder.h). With an
+  // executor copies are made there, and by no thread of its own.
   static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep,
-                                                            FileSystem& files = FileSystem::Real());
+                                                            FileSystem& files = FileSystem::Real(),
+                                                            Executor* executor = nullptr);
   // Waits for the copy under way. Takes the directory back if Open made it and nothing came
   // into it.
   ~CommitCopies();
@@ -63,7 +66,8 @@ class CommitCopies {
   absl::Status Prune(int64_t step);
 
  private:
-  CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files);
+  CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files, Executor* executor);
+  bool busy();
   std::vector<Copy> List() const;
   absl::Status MakeCopy(const std::string& manifest_path);
   absl::Status RemoveCopy(const std::string& name) const;
@@ -74,6 +78,7 @@ class CommitCopies {
   std::unique_ptr<RunDirectory> lock_;
   const int keep_;
   FileSystem& files_;
+  Executor* const executor_;
   bool created_ = false;
   std::vector<Copy> found_;
   std::vector<Copy> unfinished_;
@@ -81,7 +86,7 @@ class CommitCopies {
   CondVar changed_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
-  WorkerPool thread_{1};
+  WorkerPool thread_;
 };
 
 }  // namespace spillway

@@ -1,10 +1,6 @@
 #include "engine/run/earlier_run.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -16,7 +12,6 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/base/unique_fd.h"
 
 namespace spillway {
 namespace {
@@ -35,30 +30,25 @@ bool IsModelFile(const DirectoryEntry& entry) {
 
 uint64_t AllocatedBytes(const RunDirectory& directory) {
   uint64_t bytes = 0;
-  const auto entries = ListDirectory(directory.fd(), directory.path());
+  const auto entries = directory.own().List();
   if (!entries.ok()) return 0;
   for (const DirectoryEntry& entry : *entries) bytes += entry.allocated_bytes;
   return bytes;
 }
 
 // OUTPUT/model, OUTPUT/adapter or OUTPUT/source. Returns the bytes that went.
-absl::StatusOr<uint64_t> RemoveModelDirectory(const RunDirectory& output, const std::string& name) {
-  const std::string path = absl::StrCat(output.path(), "/", name);
-  const UniqueFd fd(RetryOnSignal([&] {
-    return ::openat(output.fd(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  }));
-  if (!fd.valid()) {
-    if (errno == ENOENT) return 0;
-    return ErrnoStatus(errno, absl::StrCat("open ", path));
-  }
-  ASSIGN_OR_RETURN(const auto entries, ListDirectory(fd.get(), path));
+absl::StatusOr<uint64_t> RemoveModelDirectory(const OwnDirectory& output, const std::string& name) {
+  const auto directory = output.OpenDirectory(name);
+  if (absl::IsNotFound(directory.status())) return 0;
+  RETURN_IF_ERROR(directory.status());
+  ASSIGN_OR_RETURN(const auto entries, (*directory)->List());
   std::vector<std::string> names;
   for (const DirectoryEntry& entry : entries) {
     if (IsModelFile(entry)) names.push_back(entry.name);
   }
-  ASSIGN_OR_RETURN(const uint64_t bytes, RemoveOwnFiles(fd.get(), path, names));
-  if (::unlinkat(output.fd(), name.c_str(), AT_REMOVEDIR) != 0 && errno == ENOTEMPTY) {
-    LogWarning(absl::StrCat(path, " holds files that no run put there; they stay"));
+  ASSIGN_OR_RETURN(const uint64_t bytes, (*directory)->RemoveFiles(names));
+  if (absl::IsFailedPrecondition(output.RemoveDirectory(name))) {
+    LogWarning(absl::StrCat((*directory)->path(), " holds files that no run put there; they stay"));
   }
   return bytes;
 }
@@ -90,7 +80,8 @@ absl::Status EarlierRun::CheckOwner(const RunDirectory& directory) const {
   const RunRecord here = ThisProcess();
   const bool same_output = owner->output == output_->path();
   if (!run_id_.empty() && owner->run == run_id_) {
-    if (same_output || ReadRunId(owner->output) != run_id_) return absl::OkStatus();  // moved
+    if (same_output || ReadRunId(owner->output, files_) != run_id_)
+      return absl::OkStatus();  // moved
     return absl::FailedPreconditionError(absl::StrCat(
         directory.path(), " belongs to the run in ", owner->output, ", of which ", output_->path(),
         " is a copy: two runs cannot go on from one state. Resume there, or remove "
@@ -196,11 +187,9 @@ absl::Status EarlierRun::RemoveLeftovers() {
 absl::Status EarlierRun::RemoveAll() {
   const std::string manifest = FileName(CommitManifestPath(output_->path()));
   // The commit first: what is left after a kill in the middle is no commit.
-  if (::unlinkat(output_->fd(), manifest.c_str(), 0) == 0) {
-    RETURN_IF_ERROR(files_.SyncDirectory(output_->path()));
-  } else if (errno != ENOENT) {
-    return ErrnoStatus(errno, absl::StrCat("remove ", output_->path(), "/", manifest));
-  }
+  const absl::Status removed = output_->own().Remove(manifest);
+  if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
+  if (removed.ok()) RETURN_IF_ERROR(files_.SyncDirectory(output_->path()));
   uint64_t swap_bytes = 0;
   std::string directories;
   for (auto& [path, found] : found_) {
@@ -210,10 +199,9 @@ absl::Status EarlierRun::RemoveAll() {
     absl::StrAppend(&directories, directories.empty() ? " in " : ", ", path);
   }
   found_.clear();
-  ASSIGN_OR_RETURN(uint64_t bytes, RemoveOwnFiles(output_->fd(), output_->path(),
-                                                  OutputFileNames(output_->path())));
+  ASSIGN_OR_RETURN(uint64_t bytes, output_->own().RemoveFiles(OutputFileNames(output_->path())));
   for (const std::string& name : OutputDirectoryNames()) {
-    ASSIGN_OR_RETURN(const uint64_t more, RemoveModelDirectory(*output_, name));
+    ASSIGN_OR_RETURN(const uint64_t more, RemoveModelDirectory(output_->own(), name));
     bytes += more;
   }
   if (directories.empty() && bytes == 0) return absl::OkStatus();  // there was none

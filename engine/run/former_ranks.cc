@@ -20,7 +20,7 @@ absl::Status RemoveRank(const std::string& output, const std::string& directory,
                         std::vector<std::string> parents, FileSystem& files) {
   ASSIGN_OR_RETURN(auto own, RunDirectory::Open(
                                  directory, {.output = output, .create = false, .files = &files}));
-  EarlierRun earlier(own.get(), ReadRunId(directory), SwapIdOf(directory), &files);
+  EarlierRun earlier(own.get(), ReadRunId(directory, files), SwapIdOf(directory), &files);
   parents.push_back(directory);
   RETURN_IF_ERROR(earlier.FindBelow(parents));
   const auto run = OpenCommittedRun(directory, files);

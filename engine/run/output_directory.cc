@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/run/earlier_run.h"
 #include "engine/run/run_state.h"
 #include "engine/run/swap_inventory.h"
@@ -35,7 +35,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(const std
   if (missing) output->created_.insert(output->created_.begin(), path);
   RETURN_IF_ERROR(output->directory_->CheckEntries(OutputFileNames(path), OutputDirectoryNames(),
                                                    OtherNames::kIgnored));
-  output->run_id_ = ReadRunId(path);
+  output->run_id_ = ReadRunId(path, files);
   return output;
 }
 
@@ -62,7 +62,7 @@ OutputDirectory::~OutputDirectory() {
   // Ranks that give up together take theirs back at the same time.
   const std::string ranks = absl::StrCat(path(), "/", kRanksName);
   for (int i = 0; i < kRankTries && rank_ == 0 && files_.Look(ranks).ok(); ++i) {
-    absl::SleepFor(kRankPause);
+    files_.Pause(kRankPause);
   }
   if (!HoldsOnly(marks)) return;
   const auto remove = [&](const std::string& name) {

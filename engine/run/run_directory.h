@@ -10,9 +10,8 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "engine/run/run_record.h"
-#include "io/base/unique_fd.h"
 #include "io/file_system.h"
-#include "io/own_files.h"
+#include "io/own_directory.h"
 
 namespace spillway {
 
@@ -40,13 +39,11 @@ class RunDirectory {
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  const std::string& path() const { return path_; }
-  // Of the directory that was checked and locked, whatever `path` names by now.
-  int fd() const { return directory_fd_.get(); }
-  // Whether that is still this directory.
-  bool IsStillNamed() const;
+  const std::string& path() const { return own_->path(); }
+  // That was checked and locked, whatever `path` names by now.
+  const OwnDirectory& own() const { return *own_; }
 
-  // CheckOwnEntries (io/own_files.h); `lock` and the owner's record are known to it.
+  // As of OwnDirectory; `lock` and the owner's record are known to it.
   absl::Status CheckEntries(absl::Span<const std::string> files,
                             absl::Span<const std::string> directories, OtherNames others) const;
 
@@ -61,18 +58,14 @@ class RunDirectory {
                                          absl::Span<const std::string> files);
 
  private:
-  RunDirectory(std::string path, FileSystem* files, UniqueFd directory_fd, UniqueFd lock_fd)
-      : path_(std::move(path)),
-        files_(*files),
-        directory_fd_(std::move(directory_fd)),
-        lock_fd_(std::move(lock_fd)) {}
+  RunDirectory(FileSystem* files, std::unique_ptr<OwnDirectory> own, std::unique_ptr<LockFile> lock)
+      : files_(*files), own_(std::move(own)), lock_(std::move(lock)) {}
   static absl::StatusOr<std::unique_ptr<RunDirectory>> TryOpen(const std::string& path,
                                                                const RunDirectoryOptions& options);
 
-  std::string path_;
   FileSystem& files_;
-  UniqueFd directory_fd_;
-  UniqueFd lock_fd_;
+  const std::unique_ptr<OwnDirectory> own_;
+  const std::unique_ptr<LockFile> lock_;
 };
 
 // What can be seen of a run directory without its lock, and without disturbing who wants it.
@@ -86,6 +79,7 @@ struct RunDirectoryGlance {
   int64_t modified_seconds = 0;  // the newest of its files
 };
 // kNotFound where there is no directory of that name.
-absl::StatusOr<RunDirectoryGlance> GlanceAtRunDirectory(const std::string& path);
+absl::StatusOr<RunDirectoryGlance> GlanceAtRunDirectory(const std::string& path,
+                                                        FileSystem& files = FileSystem::Real());
 
 }  // namespace spillway

@@ -40,7 +40,8 @@ bool SameRanks(const RankPart& a, const RankPart& b) {
 
 absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions& options,
                                                              const FirstRank* first,
-                                                             FileSystem& files) {
+                                                             FileSystem& files,
+                                                             Executor* executor) {
   if (options.output.empty()) {
     return absl::InvalidArgumentError("--output is missing: where the run keeps its results");
   }
@@ -55,8 +56,8 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
     RETURN_IF_ERROR(SettleCommit(output, part ? first->committed->part.commit_id : "", files));
   }
   if (!options.persist.empty()) {
-    ASSIGN_OR_RETURN(storage->copies_,
-                     CommitCopies::Open(files.Resolve(options.persist), options.keep, files));
+    ASSIGN_OR_RETURN(storage->copies_, CommitCopies::Open(files.Resolve(options.persist),
+                                                          options.keep, files, executor));
   }
   // First: what was planted there is named for what it is, and not as a damaged commit.
   storage->earlier_ = std::make_unique<EarlierRun>(
@@ -84,7 +85,40 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   }
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(found.output_store));
   RETURN_IF_ERROR(storage->CheckMayBegin());
-  RETURN_IF_ERROR(CheckSwapParents(SwapParents(options, files)));
+  RETURN_IF_ERROR(CheckSwapParents(SwapParents(options, files), files));
+  return storage;
+}
+
+absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::OpenTogether(const TrainOptions& options,
+                                                                     Collectives* world,
+                                                                     FileSystem& files,
+                                                                     Executor* executor) {
+  if (world == nullptr) return Open(options, nullptr, files, executor);
+  if (!options.persist.empty()) {
+    return absl::UnimplementedError(
+        "--persist cannot be had with several ranks yet: leave it out (commits are in --output and "
+        "on the swap paths)");
+  }
+  std::unique_ptr<RunStorage> storage;
+  FirstRank first;
+  first.output = options.output;
+  for (const bool turn_of_first : {true, false}) {
+    absl::Status status;
+    if (turn_of_first == (options.rank == 0)) {
+      TrainOptions own = options;
+      own.output = RankOutput(options.output, options.rank);
+      auto opened = Open(own, options.rank > 0 ? &first : nullptr, files, executor);
+      status = opened.status();
+      if (opened.ok()) storage = *std::move(opened);
+    }
+    RETURN_IF_ERROR(Agree(*world, status));
+    if (!turn_of_first) break;
+    const bool commit = options.rank == 0 && storage->committed();
+    ASSIGN_OR_RETURN(const std::string state,
+                     FromFirstRank(*world, commit ? EncodeRunState(*storage->committed()) : ""));
+    if (state.empty()) continue;
+    ASSIGN_OR_RETURN(first.committed, DecodeRunState(state));
+  }
   return storage;
 }
 
@@ -162,7 +196,7 @@ absl::Status RunStorage::CheckRoom(const StateLayout& layout, const StoreOptions
                      copies_->NeededBytes(layout, store.in_place, options_.overwrite),
                      absl::StrCat("copies of commits in ", copies_->directory())});
   }
-  return CheckSpace(needs, earlier_->Returned(options_.overwrite),
+  return CheckSpace(needs, earlier_->Returned(options_.overwrite), files_,
                     absl::StrCat(options_.no_commit ? "" : "halve the swap with --no-commit, ",
                                  "name a path on another drive (--swap, --output), or remove what "
                                  "dead runs hold (spillway clean --swap PATH)"));

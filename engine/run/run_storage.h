@@ -32,15 +32,22 @@ class RunStorage {
   // --resume nor --overwrite; kDataLoss when no commit is good. Nothing is touched then.
   // Of several ranks every one opens its own (options.output is RankOutput's), the first one
   // first. `first`: to the others, what that found; it settles what they have (rank_commit.h).
-  // `files` outlives it.
+  // `files` outlives it, and `executor`, by which copies are made where it is there.
   using FirstRank = FirstRankCommit;
   static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options,
                                                           const FirstRank* first = nullptr,
-                                                          FileSystem& files = FileSystem::Real());
+                                                          FileSystem& files = FileSystem::Real(),
+                                                          Executor* executor = nullptr);
+  // The same for one of several ranks (`world`; null: there is one), together with the others: the
+  // first one opens its own first, since OUTPUT is its.
+  static absl::StatusOr<std::unique_ptr<RunStorage>> OpenTogether(
+      const TrainOptions& options, Collectives* world, FileSystem& files = FileSystem::Real(),
+      Executor* executor = nullptr);
   // Takes back what is of no use to anybody: swap that no commit refers to, and OUTPUT where
   // nothing but our lock came into it.
   ~RunStorage();
 
+  FileSystem& files() const { return files_; }
   const std::string& output() const { return output_->path(); }
   std::string manifest_path() const { return CommitManifestPath(output()); }
   // The last commit at the time of Open, and the directory that holds its manifest.

@@ -80,7 +80,7 @@ void SwapDirectories::Remove() {
 }
 
 absl::Status CheckStillNamed(const RunDirectory& directory, const char* what) {
-  if (directory.IsStillNamed()) return absl::OkStatus();
+  if (directory.own().IsStillNamed()) return absl::OkStatus();
   return absl::UnavailableError(
       absl::StrCat(what, " ", directory.path(),
                    " was removed or replaced while the run used it, so nothing more can be "

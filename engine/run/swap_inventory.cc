@@ -141,8 +141,10 @@ const std::vector<std::string>& SwapFileNames() {
   return names;
 }
 
-std::string ReadRunId(const std::string& output) {
-  auto text = ReadSmallFile(absl::StrCat(output, "/", kRunIdName), 4096, SymbolicLink::kRefuse);
+std::string ReadRunId(const std::string& output, FileSystem& files) {
+  const auto directory = files.OpenOwn(output, DirectoryUse::kLook);
+  if (!directory.ok()) return "";
+  const auto text = (*directory)->ReadFile(kRunIdName, 4096);
   if (!text.ok()) return "";
   const std::string id(absl::StripSuffix(*text, "\n"));
   return id.size() == kIdDigits && IsHex(id) ? id : "";
@@ -214,7 +216,7 @@ void WarnOfDeadRuns(const std::string& parent) {
     dead_bytes += run.allocated_bytes;
     ++dead;
   }
-  const uint64_t free_bytes = FreeSpaceBytes(parent).value_or(0);
+  const uint64_t free_bytes = FileSystem::Real().FreeBytes(parent).value_or(0);
   if (dead_bytes < std::min(kMuchBytes, free_bytes / kMuchPart) || dead_bytes == 0) return;
   LogWarning(absl::StrCat(dead, dead == 1 ? " dead run holds " : " dead runs hold ",
                           FormatBytes(dead_bytes), " below ", parent, ": `spillway clean --swap ",

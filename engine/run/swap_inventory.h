@@ -19,7 +19,7 @@ bool IsSwapDirectoryName(absl::string_view name);
 const std::vector<std::string>& SwapFileNames();
 
 // OUTPUT/run-id, drawn when a run first makes swap files. Empty where there is none.
-std::string ReadRunId(const std::string& output);
+std::string ReadRunId(const std::string& output, FileSystem& files = FileSystem::Real());
 absl::StatusOr<std::string> CreateRunId(const std::string& output,
                                         FileSystem& files = FileSystem::Real());
 inline constexpr char kRunIdName[] = "run-id";

@@ -67,7 +67,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
                                       const Launch& launch, RankConnection* connection) {
   StopSignal signals;
   RankGroups ranks = connection ? connection->groups() : RankGroups();
-  ASSIGN_OR_RETURN(const auto storage, OpenRankStorage(options, ranks.world));
+  ASSIGN_OR_RETURN(const auto storage, RunStorage::OpenTogether(options, ranks.world));
   const std::optional<RunState>& committed = storage->committed();
   if (options.resume && !committed) {
     LogInfo(absl::StrCat("no commit in ", storage->output(),

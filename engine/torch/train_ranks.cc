@@ -51,35 +51,4 @@ absl::Status AgreeOnDevice(const DeviceChoice& choice, Collectives& world) {
       " did not; give --device cpu, or --device cuda, with which those say why they have none"));
 }
 
-absl::StatusOr<std::unique_ptr<RunStorage>> OpenRankStorage(const TrainOptions& options,
-                                                            Collectives* world) {
-  if (world == nullptr) return RunStorage::Open(options);
-  if (!options.persist.empty()) {
-    return absl::UnimplementedError(
-        "--persist cannot be had with several ranks yet: leave it out (commits are in --output and "
-        "on the swap paths)");
-  }
-  std::unique_ptr<RunStorage> storage;
-  RunStorage::FirstRank first;
-  first.output = options.output;
-  for (const bool turn_of_first : {true, false}) {
-    absl::Status status;
-    if (turn_of_first == (options.rank == 0)) {
-      TrainOptions own = options;
-      own.output = RankOutput(options.output, options.rank);
-      auto opened = RunStorage::Open(own, options.rank > 0 ? &first : nullptr);
-      status = opened.status();
-      if (opened.ok()) storage = *std::move(opened);
-    }
-    RETURN_IF_ERROR(Agree(*world, status));
-    if (!turn_of_first) break;
-    const bool commit = options.rank == 0 && storage->committed();
-    ASSIGN_OR_RETURN(const std::string state,
-                     FromFirstRank(*world, commit ? EncodeRunState(*storage->committed()) : ""));
-    if (state.empty()) continue;
-    ASSIGN_OR_RETURN(first.committed, DecodeRunState(state));
-  }
-  return storage;
-}
-
 }  // namespace spillway

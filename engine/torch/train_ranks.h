@@ -1,5 +1,4 @@
-// What a rank does around its training: meets the others, opens its part of the storage after
-// the first rank, hands over its state at the end.
+// What a rank does before its training: meets the others, and agrees with them on what computes.
 #pragma once
 
 #include <memory>
@@ -20,9 +19,5 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
 
 // kFailedPrecondition, the same on every rank, where some compute on a GPU and some on the CPU.
 absl::Status AgreeOnDevice(const DeviceChoice& choice, Collectives& world);
-
-// Rank 0 first, then the others: OUTPUT is its. `world` null: just so.
-absl::StatusOr<std::unique_ptr<RunStorage>> OpenRankStorage(const TrainOptions& options,
-                                                            Collectives* world);
 
 }  // namespace spillway

@@ -1,14 +1,10 @@
 #include "engine/train/commit_starter.h"
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
-#include <utility>
 
-#include "engine/run/rank_commit.h"
+#include "engine/run/run_commit.h"
 #include "io/base/clock.h"
-#include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/trace.h"
 
@@ -32,31 +28,18 @@ absl::Status CommitStarter::Start(bool finished) {
   state_.finished = finished;
   state_.buffers = context_.compute->Buffers();
   RETURN_IF_ERROR(journal_->Sync());
-  std::string manifest = storage.manifest_path();
-  std::function<absl::Status()> publish;
-  if (const RankGroups& ranks = context_.ranks; ranks.world != nullptr) {
-    ASSIGN_OR_RETURN(state_.part.commit_id, NewCommitId(*ranks.world, state_.step));
-    manifest = PreparedManifestPath(storage.output());
-    publish = [&storage, &ranks] { return PublishCommit(storage.output(), *ranks.commits); };
-  }
-  CommitCopies* const copies = storage.copies();
   {
     const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);
-    RETURN_IF_ERROR(manager.AwaitNoCommit());
-    // The commit being copied must stay until it is, and this one would replace it.
-    const absl::Status status = copies != nullptr ? copies->Wait() : absl::OkStatus();
-    if (!status.ok()) LogWarning(status.message());
+    RETURN_IF_ERROR(AwaitEarlierCommit(storage, manager));
   }
   const auto span = std::make_shared<std::optional<TraceSpan>>();
   span->emplace(recorder_.trace(), SpanKind::kCommit);
-  RETURN_IF_ERROR(manager.StartCommit(
-      manifest, {static_cast<uint64_t>(state_.step), EncodeRunState(state_)},
-      [this, copies, manifest, span, step = state_.step] {
-        span->reset();
-        last_step_ = step;
-        if (copies != nullptr) copies->Start(manifest);
-      },
-      std::move(publish)));
+  const RankGroups& ranks = context_.ranks;
+  RETURN_IF_ERROR(StartRunCommit(storage, manager, ranks.world, ranks.commits, state_,
+                                 [this, span, step = state_.step] {
+                                   span->reset();
+                                   last_step_ = step;
+                                 }));
   journal_->Commit(state_.step);
   meter_.CountCommit(began);
   return absl::OkStatus();

@@ -22,6 +22,10 @@ VirtualWorkers::VirtualWorkers(const SwapPlan& plan, const StepClock& clock,
   }
 }
 
+void VirtualWorkers::RunUntil(const std::function<bool()>& done) {
+  while (!done()) SPILLWAY_CHECK(machine_->Advance());
+}
+
 double VirtualWorkers::SecondsOf(const WorkerJob& job) const {
   if (job.kind == SpanKind::kCheck) {
     const auto at = [&](double rate) {

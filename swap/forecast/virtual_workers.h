@@ -19,6 +19,7 @@ class VirtualWorkers final : public Executor {
 
   void Run(std::function<void()> job) override;
   void RunJob(WorkerJob job) override;
+  void RunUntil(const std::function<bool()>& done) override;
 
  private:
   struct Timed {

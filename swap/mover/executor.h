@@ -31,7 +31,9 @@ class Executor {
   // Takes a job. Runs it later, not from inside this call, while the manager waits in
   // IoEngine::Poll. One thread.
   virtual void Run(std::function<void()> job) = 0;
-  // The same. Where nothing is computed, `work` is left out.
+  // Lets jobs run until `done`: what waits for one outside of IoEngine::Poll does this.
+  virtual void RunUntil(const std::function<bool()>& done) = 0;
+  // As Run. Where nothing is computed, `work` is left out.
   virtual void RunJob(WorkerJob job) {
     Run([job = std::move(job)] {
       job.work();

@@ -44,6 +44,15 @@ class ForwardingFileSystem : public FileSystem {
   }
   std::string Resolve(absl::string_view path) override { return Real().Resolve(path); }
   absl::Status SyncDirectory(absl::string_view path) override { return Real().SyncDirectory(path); }
+  absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenOwn(absl::string_view path,
+                                                        DirectoryUse use) override {
+    return Real().OpenOwn(path, use);
+  }
+  absl::StatusOr<uint64_t> FreeBytes(absl::string_view path) override {
+    return Real().FreeBytes(path);
+  }
+  bool MayWriteIn(absl::string_view path) override { return Real().MayWriteIn(path); }
+  void Pause(absl::Duration time) override { Real().Pause(time); }
   absl::StatusOr<uint64_t> RandomNumber() override { return Real().RandomNumber(); }
 };
 

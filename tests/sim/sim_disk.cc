@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -30,39 +31,48 @@ SimDisk::SimDisk(SimWorld& world)
 
 // --- Life and death -----------------------------------------------------------
 
-void SimDisk::ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers) {
+void SimDisk::ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers, int process) {
+  victim_ = process;
   crash_armed_ = true;
   crash_kind_ = kind;
   crash_in_ = operations;
   crash_without_transfers_ = without_transfers;
 }
 
-bool SimDisk::CountTowardsCrash(bool transfer) {
-  if (crashed_) return true;
-  if (!crash_armed_ || (transfer && crash_without_transfers_) || crash_in_-- > 0) return false;
+bool SimDisk::CountTowardsCrash(bool transfer, int process) {
+  if (dead_[process]) return true;
+  if (!crash_armed_ || process != victim_ || (transfer && crash_without_transfers_) ||
+      crash_in_-- > 0) {
+    return false;
+  }
   Crash();
   return true;
 }
 
 bool SimDisk::BeforeCall() {
-  if (CountTowardsCrash(false)) return false;
+  if (CountTowardsCrash(false, world_.process())) return false;
   world_.PassTime(Latency());
-  return !crashed_;
+  return !crashed();
 }
 
-bool SimDisk::AfterCall() { return !CountTowardsCrash(false); }
+bool SimDisk::AfterCall() { return !CountTowardsCrash(false, world_.process()); }
 
 void SimDisk::Crash() {
-  world_.Trace(crash_kind_ == CrashKind::kKill ? "kill" : "power loss");
+  world_.Trace(crash_kind_ == CrashKind::kKill ? "kill" : "power loss",
+               static_cast<uint64_t>(victim_));
   TearTransfers();
-  if (crash_kind_ == CrashKind::kPowerLoss) LosePower();
-  crashed_ = true;
+  if (crash_kind_ == CrashKind::kPowerLoss) {
+    LosePower();
+    dead_.assign(kMostProcesses, true);
+  }
+  dead_[victim_] = true;
   crash_armed_ = false;
 }
 
 // What was on its way to the medium arrives whole, in part or not at all.
 void SimDisk::TearTransfers() {
   for (const Transfer* transfer : in_flight_) {
+    if (crash_kind_ == CrashKind::kKill && transfer->process != victim_) continue;
     if (!transfer->write || world_.random().OneIn(3)) continue;
     const uint64_t sectors = transfer->size_bytes / kSimSectorBytes;
     const uint64_t first = world_.random().OneIn(2) ? 0 : world_.random().Below(sectors + 1);
@@ -88,6 +98,8 @@ void SimDisk::LosePower() {
       names_[name] = then->second;
     }
   }
+  // Parents come before what is in them.
+  std::erase_if(names_, [this](const auto& entry) { return !ParentIsThere(entry.first); });
   durable_names_ = names_;
   for (const auto& [name, inode] : names_) LosePowerOf(*inode, keep_percent);
 }
@@ -104,9 +116,13 @@ void SimDisk::LosePowerOf(SimInode& inode, uint64_t keep_percent) {
     const uint64_t begin = block * kSimBlockBytes;
     const uint64_t end = std::min<uint64_t>(begin + kSimBlockBytes, inode.data.size());
     char* const data = inode.data.data();
-    if (random.OneIn(4)) {  // an older write
+    if (random.OneIn(4)) {  // an older write, any of those since the sync
+      std::vector<const std::vector<char>*> older;
       for (const auto& [of, bytes] : inode.between) {
-        if (of == block) std::copy_n(bytes.data(), end - begin, data + begin);
+        if (of == block) older.push_back(&bytes);
+      }
+      if (!older.empty()) {
+        std::copy_n(older[random.Below(older.size())]->data(), end - begin, data + begin);
       }
     } else if (random.OneIn(4)) {  // some sectors of the last one
       for (uint64_t at = begin; at < end; at += kSimSectorBytes) {
@@ -123,7 +139,7 @@ void SimDisk::LosePowerOf(SimInode& inode, uint64_t keep_percent) {
 void SimDisk::Boot() {
   SPILLWAY_CHECK(in_flight_.empty() && open_handles == 0);
   world_.Trace("boot");
-  crashed_ = false;
+  dead_.assign(kMostProcesses, false);
   crash_armed_ = false;
 }
 
@@ -142,21 +158,36 @@ void SimDisk::SetName(absl::string_view path, std::shared_ptr<SimInode> inode) {
   }
 }
 
-std::shared_ptr<SimInode> SimDisk::Create(absl::string_view path) {
-  // Every directory may be on a drive of its own.
-  const std::string directory(path.substr(0, path.rfind('/')));
-  const auto [drive, fresh] = slowness_.try_emplace(directory, 1);
-  if (fresh) drive->second = kSlownesses[world_.random().Below(4)];
+bool SimDisk::ParentIsThere(absl::string_view path) const {
+  const std::string parent = ParentPath(path);
+  if (parent == "/") return true;
+  const std::shared_ptr<SimInode> found = Find(parent);
+  return found != nullptr && found->directory;
+}
+
+void SimDisk::AddDirectory(absl::string_view path) {
+  const std::string parent = ParentPath(path);
+  if (parent != "/" && Find(parent) == nullptr) AddDirectory(parent);
+  if (Find(path) == nullptr) durable_names_[std::string(path)] = Create(path, true);
+}
+
+std::shared_ptr<SimInode> SimDisk::Create(absl::string_view path, bool directory) {
+  SPILLWAY_CHECK(ParentIsThere(path));
   auto inode = std::make_shared<SimInode>();
   inode->number = inodes_++;
-  inode->slowness = drive->second;
+  inode->directory = directory;
+  if (!directory) {
+    // Every directory may be on a drive of its own.
+    const auto [drive, fresh] = slowness_.try_emplace(ParentPath(path), 1);
+    if (fresh) drive->second = kSlownesses[world_.random().Below(4)];
+    inode->slowness = drive->second;
+  }
   SetName(path, inode);
   return inode;
 }
 
 void SimDisk::SyncDirectory(absl::string_view directory) {
-  const std::string prefix = absl::StrCat(directory, "/");
-  const auto inside = [&](const auto& entry) { return absl::StartsWith(entry.first, prefix); };
+  const auto inside = [&](const auto& entry) { return ParentPath(entry.first) == directory; };
   std::erase_if(durable_names_, inside);
   for (const auto& entry : names_) {
     if (inside(entry)) durable_names_.insert(entry);
@@ -165,8 +196,30 @@ void SimDisk::SyncDirectory(absl::string_view directory) {
 
 std::vector<std::string> SimDisk::Names() const {
   std::vector<std::string> names;
-  for (const auto& [name, inode] : names_) names.push_back(name);
+  for (const auto& [name, inode] : names_) {
+    if (!inode->directory) names.push_back(name);
+  }
   return names;
+}
+
+std::vector<std::string> SimDisk::NamesIn(absl::string_view directory) const {
+  const std::string prefix = absl::StrCat(directory, "/");
+  std::vector<std::string> names;
+  for (auto it = names_.lower_bound(prefix);
+       it != names_.end() && absl::StartsWith(it->first, prefix); ++it) {
+    const std::string name = it->first.substr(prefix.size());
+    if (!absl::StrContains(name, "/")) names.push_back(name);
+  }
+  return names;
+}
+
+void SimDisk::Wipe(absl::string_view directory) {
+  const std::string prefix = absl::StrCat(directory, "/");
+  const auto below = [&](const auto& entry) {
+    return entry.first == directory || absl::StartsWith(entry.first, prefix);
+  };
+  std::erase_if(names_, below);
+  std::erase_if(durable_names_, below);
 }
 
 // --- Contents -----------------------------------------------------------------
@@ -227,7 +280,7 @@ void SimDisk::SyncFalsely(SimInode& inode) {
 // --- Transfers ----------------------------------------------------------------
 
 uint64_t SimDisk::Latency() {
-  if (crashed_) return 1;
+  if (crashed()) return 1;
   const uint64_t ticks = 1 + world_.random().Below(latency_ticks_);
   return faults_.Happens(SimFault::kSlow) ? ticks << world_.random().Between(2, 9) : ticks;
 }
@@ -241,7 +294,7 @@ void SimDisk::BeginTransfer(const Transfer* transfer) {
 }
 
 int64_t SimDisk::EndTransfer(const Transfer* transfer) {
-  const bool dead = CountTowardsCrash(true);
+  const bool dead = CountTowardsCrash(true, transfer->process);
   std::erase(in_flight_, transfer);
   const int64_t result = dead ? -EIO : DoTransfer(*transfer);
   world_.Trace(transfer->write ? "write" : "read", transfer->inode->number, transfer->offset_bytes,

@@ -4,12 +4,14 @@
 // Of a file, the bytes since its last Sync are kept by a crash or not, block by block
 // (4096 bytes), some of them in part; so is its length. Of a directory, each name that
 // has changed since its last sync keeps its old meaning or its new one. A file without a
-// name is gone. That is what POSIX leaves open, and no filesystem does worse.
+// name is gone, and what is in a directory without one. That is what POSIX leaves open, and no
+// filesystem does worse.
 //
-// Faults strike here too (tests/sim/sim_faults.h). After Crash every call fails until
-// Boot, so what is left of the dead program unwinds without touching anything.
+// Faults strike here too (tests/sim/sim_faults.h). After Crash every call of the processes that
+// died fails until Boot, so what is left of them unwinds without touching anything.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,14 +27,17 @@ namespace spillway {
 
 inline constexpr uint64_t kSimBlockBytes = 4096;
 inline constexpr uint64_t kSimSectorBytes = 512;
+inline constexpr int kMostProcesses = 8;
 
-// A file's contents, with or without a name.
+// A file's contents, with or without a name; or a directory.
 struct SimInode {
   uint64_t number = 0;
-  uint64_t slowness = 1;      // of the drive that it is on
-  std::vector<char> data;     // what a read sees
-  std::vector<char> durable;  // of blocks that are not dirty the same
-  std::vector<bool> dirty;    // [block] written since the last sync
+  bool directory = false;
+  const void* lock = nullptr;  // whoever has it
+  uint64_t slowness = 1;       // of the drive that it is on
+  std::vector<char> data;      // what a read sees
+  std::vector<char> durable;   // of blocks that are not dirty the same
+  std::vector<bool> dirty;     // [block] written since the last sync
   // Contents of dirty blocks between the durable one and the present one, some of them.
   std::vector<std::pair<uint64_t, std::vector<char>>> between;
 };
@@ -47,9 +52,12 @@ class SimDisk {
 
   // --- Life and death of the program.
   enum class CrashKind { kKill, kPowerLoss };
-  // Crashes at the n-th operation from now, or at the n-th that is not a transfer.
-  void ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers);
-  bool crashed() const { return crashed_; }
+  // Crashes at the n-th operation of `process` from now, or at the n-th that is not a transfer. A
+  // kill is of that process alone.
+  void ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers, int process = 0);
+  // Whether the caller's process is dead; whether any is.
+  bool crashed() const { return dead_[world_.process()]; }
+  bool any_crashed() const { return std::find(dead_.begin(), dead_.end(), true) != dead_.end(); }
   CrashKind crash_kind() const { return crash_kind_; }
   // Loses what a crash may lose, at once. REQUIRES: no transfer in flight.
   void LosePower();
@@ -61,13 +69,20 @@ class SimDisk {
   bool BeforeCall();
   bool AfterCall();
 
-  // --- Names. Paths are absolute, directories always there.
+  // --- Names. Paths are absolute.
+  // One that has always been there.
+  void AddDirectory(absl::string_view path);
+  bool ParentIsThere(absl::string_view path) const;
   std::shared_ptr<SimInode> Find(absl::string_view path) const;
   void SetName(absl::string_view path, std::shared_ptr<SimInode> inode);  // null: removes it
   // A new file of this name.
-  std::shared_ptr<SimInode> Create(absl::string_view path);
+  std::shared_ptr<SimInode> Create(absl::string_view path, bool directory = false);
   void SyncDirectory(absl::string_view directory);
-  std::vector<std::string> Names() const;  // all of them, sorted
+  // Of all files, sorted; and of what a directory has in it, those of both kinds.
+  std::vector<std::string> Names() const;
+  std::vector<std::string> NamesIn(absl::string_view directory) const;
+  // Takes away a directory with all that is in it, for good.
+  void Wipe(absl::string_view directory);
 
   // --- Contents.
   void Write(SimInode& inode, uint64_t offset_bytes, const char* data, uint64_t size_bytes);
@@ -84,6 +99,7 @@ class SimDisk {
     char* data = nullptr;
     uint64_t size_bytes = 0;
     uint32_t retries = 0;
+    int process = 0;
   };
   // What a crash finds in flight may be written in part. The pointer names the transfer.
   void BeginTransfer(const Transfer* transfer);
@@ -100,7 +116,7 @@ class SimDisk {
 
   void Crash();
   void TearTransfers();
-  bool CountTowardsCrash(bool transfer);
+  bool CountTowardsCrash(bool transfer, int process);
   int64_t DoTransfer(const Transfer& transfer);
   int64_t DoRead(const Transfer& transfer, uint64_t size_bytes);
   int64_t DoWrite(const Transfer& transfer, uint64_t size_bytes);
@@ -116,7 +132,8 @@ class SimDisk {
   std::map<std::string, uint64_t, std::less<>> slowness_;  // [directory]
   uint64_t inodes_ = 0;                                    // made so far
   std::vector<const Transfer*> in_flight_;
-  bool crashed_ = false;
+  std::vector<bool> dead_ = std::vector<bool>(kMostProcesses);  // [process]
+  int victim_ = 0;
   bool crash_armed_ = false;
   CrashKind crash_kind_ = CrashKind::kKill;
   uint64_t crash_in_ = 0;

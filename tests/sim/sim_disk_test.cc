@@ -18,6 +18,7 @@ std::map<std::string, int> AfterPowerLoss(const Prepare& prepare) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SimWorld world(seed, false);
     SimDisk disk(world);
+    disk.AddDirectory("/sim");
     SimFileSystem files(disk);
     prepare(files);
     disk.LosePower();
@@ -84,6 +85,7 @@ TEST(SimDisk, AFailedSyncIsFollowedByOneThatSucceedsFalsely) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SimWorld world(seed, false);
     SimDisk disk(world);
+    disk.AddDirectory("/sim");
     SimFileSystem files(disk);
     auto file = files.Open("/sim/a", {.write = true, .create = true});
     ASSERT_TRUE(file.ok());
@@ -110,6 +112,7 @@ TEST(SimDisk, AFailedSyncIsFollowedByOneThatSucceedsFalsely) {
 TEST(SimDisk, AfterACrashEveryCallFailsUntilBoot) {
   SimWorld world(1, false);
   SimDisk disk(world);
+  disk.AddDirectory("/sim");
   SimFileSystem files(disk);
   Write(files, "/sim/a", "one", true);
   disk.ArmCrash(SimDisk::CrashKind::kKill, 0, false);

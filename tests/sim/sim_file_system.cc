@@ -1,13 +1,13 @@
 #include "tests/sim/sim_file_system.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "io/block_engine.h"
@@ -17,6 +17,8 @@ namespace {
 
 // No call of the machine's own takes these for one of its files.
 constexpr int kNoDescriptor = -1;
+
+constexpr uint64_t kPauseTicks = 100;
 
 // fdatasync of either kind of file.
 absl::Status SyncInode(SimDisk& disk, SimInode& inode, const std::string& path) {
@@ -81,7 +83,8 @@ class SimFile final : public File {
                                           .inode = inode_.get(),
                                           .offset_bytes = offset_bytes + done_bytes,
                                           .data = data + done_bytes,
-                                          .size_bytes = size_bytes - done_bytes};
+                                          .size_bytes = size_bytes - done_bytes,
+                                          .process = disk_.world().process()};
       disk_.BeginTransfer(&transfer);
       const int64_t moved = disk_.EndTransfer(&transfer);
       if (moved == -EINTR || moved == -EAGAIN) continue;
@@ -173,6 +176,7 @@ class SimEngine final : public BlockEngine {
     transfer->data = block->data;
     transfer->size_bytes = block->size_bytes;
     transfer->retries = block->retries;
+    transfer->process = disk_.world().process();
     ++in_flight_;
     disk_.BeginTransfer(transfer.get());
     disk_.world().After(disk_.TransferLatency(*transfer->inode), [this, block, transfer] {
@@ -184,7 +188,7 @@ class SimEngine final : public BlockEngine {
 
   bool Exchange(absl::Duration wait) override {
     if (back_.empty() && !woken_ && wait > absl::ZeroDuration()) {
-      if (!disk_.world().RunOne()) {
+      if (!disk_.world().AwaitEngine([this] { return woken_ || !back_.empty(); })) {
         // A real engine waits its time out here; a second of that is a stall.
         disk_.world().NoteWaitingForNothing();
         woken_ = true;
@@ -203,6 +207,116 @@ class SimEngine final : public BlockEngine {
   bool woken_ = false;
 };
 
+class SimLockFile final : public LockFile {
+ public:
+  SimLockFile(SimDisk& disk, std::shared_ptr<SimInode> inode, std::string path)
+      : disk_(disk), inode_(std::move(inode)), path_(std::move(path)) {
+    ++disk_.open_handles;
+  }
+  ~SimLockFile() override {
+    if (inode_->lock == this) inode_->lock = nullptr;
+    --disk_.open_handles;
+  }
+
+  absl::StatusOr<bool> TryLock(LockKind) override {
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, absl::StrCat("lock ", path_));
+    if (inode_->lock == nullptr) inode_->lock = this;
+    return inode_->lock == this;
+  }
+
+  absl::StatusOr<bool> IsNamed() const override {
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, absl::StrCat("look at ", path_));
+    return disk_.Find(path_) == inode_;
+  }
+
+  absl::Status Write(absl::string_view text) override {
+    const std::string what = absl::StrCat("write ", path_);
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+    disk_.SetSize(*inode_, text.size());
+    disk_.Write(*inode_, 0, text.data(), text.size());
+    return disk_.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, what);
+  }
+
+ private:
+  SimDisk& disk_;
+  const std::shared_ptr<SimInode> inode_;
+  const std::string path_;
+};
+
+// Of a directory that has lost its name nothing can be had any more.
+class SimOwnDirectory final : public OwnDirectory {
+ public:
+  SimOwnDirectory(SimDisk& disk, SimFileSystem& files, std::shared_ptr<SimInode> inode,
+                  std::string path)
+      : OwnDirectory(std::move(path)), disk_(disk), files_(files), inode_(std::move(inode)) {
+    ++disk_.open_handles;
+  }
+  ~SimOwnDirectory() override { --disk_.open_handles; }
+
+  absl::StatusOr<std::vector<DirectoryEntry>> List() const override {
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, absl::StrCat("list ", path()));
+    std::vector<DirectoryEntry> entries;
+    if (!IsStillNamed()) return entries;
+    for (const std::string& name : disk_.NamesIn(path())) {
+      const std::shared_ptr<SimInode> inode = disk_.Find(PathOf(name));
+      DirectoryEntry entry;
+      entry.name = name;
+      entry.is_directory = inode->directory;
+      entry.is_file = !inode->directory;
+      entry.user = ::geteuid();
+      entry.allocated_bytes = inode->data.size();
+      entries.push_back(std::move(entry));
+    }
+    return entries;
+  }
+
+  absl::StatusOr<std::string> ReadFile(const std::string& name, size_t most_bytes) const override {
+    if (!IsStillNamed()) return Gone();
+    ASSIGN_OR_RETURN(const std::string content, files_.ReadSmallFile(PathOf(name)));
+    return content.substr(0, most_bytes);
+  }
+
+  absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenDirectory(
+      const std::string& name) const override {
+    if (!IsStillNamed()) return Gone();
+    return files_.OpenOwn(PathOf(name), DirectoryUse::kLook);
+  }
+
+  absl::StatusOr<std::unique_ptr<LockFile>> OpenLock(const std::string& name,
+                                                     bool create) const override {
+    const std::string what = absl::StrCat("open ", PathOf(name));
+    if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+    if (!IsStillNamed()) return Gone();
+    std::shared_ptr<SimInode> inode = disk_.Find(PathOf(name));
+    if (inode == nullptr && !create) return ErrnoStatus(ENOENT, what);
+    if (inode == nullptr) inode = disk_.Create(PathOf(name));
+    if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+    return std::make_unique<SimLockFile>(disk_, std::move(inode), PathOf(name));
+  }
+
+  absl::Status Remove(const std::string& name) const override {
+    return IsStillNamed() ? files_.Remove(PathOf(name)) : Gone();
+  }
+
+  absl::Status RemoveDirectory(const std::string& name) const override {
+    return IsStillNamed() ? files_.RemoveDirectory(PathOf(name)) : Gone();
+  }
+
+  absl::Status Sync() const override {
+    return IsStillNamed() ? files_.SyncDirectory(path()) : absl::OkStatus();
+  }
+
+  bool IsStillNamed() const override { return disk_.Find(path()) == inode_; }
+
+ private:
+  std::string PathOf(const std::string& name) const { return absl::StrCat(path(), "/", name); }
+  absl::Status Gone() const { return ErrnoStatus(ENOENT, absl::StrCat("look into ", path())); }
+
+  SimDisk& disk_;
+  SimFileSystem& files_;
+  const std::shared_ptr<SimInode> inode_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<File>> SimFileSystem::Open(absl::string_view path,
@@ -212,11 +326,13 @@ absl::StatusOr<std::unique_ptr<File>> SimFileSystem::Open(absl::string_view path
   std::shared_ptr<SimInode> inode = disk_.Find(path);
   if (options.create) {
     if (inode != nullptr) return ErrnoStatus(EEXIST, what);
+    if (!disk_.ParentIsThere(path)) return ErrnoStatus(ENOENT, what);
     if (disk_.faults().Strikes(SimFault::kCreateError)) return ErrnoStatus(ENOSPC, what);
     inode = disk_.Create(path);
   } else {
     if (disk_.faults().Strikes(SimFault::kOpenError)) return ErrnoStatus(EIO, what);
     if (inode == nullptr) return ErrnoStatus(ENOENT, what);
+    if (inode->directory) return ErrnoStatus(EISDIR, what);
   }
   disk_.world().Trace(options.create ? "create" : "open", inode->number);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
@@ -248,6 +364,7 @@ absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view
   const std::string what = absl::StrCat("create ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   if (disk_.Find(path) != nullptr) return ErrnoStatus(EEXIST, what);
+  if (!disk_.ParentIsThere(path)) return ErrnoStatus(ENOENT, what);
   if (disk_.faults().Strikes(SimFault::kCreateError)) return ErrnoStatus(ENOSPC, what);
   const std::shared_ptr<SimInode> inode = disk_.Create(path);
   disk_.world().Trace("create", inode->number);
@@ -269,58 +386,59 @@ absl::Status SimFileSystem::Rename(absl::string_view from, absl::string_view to)
 }
 
 absl::Status SimFileSystem::Remove(absl::string_view path) {
+  return RemoveName(path, /*directory=*/false);
+}
+
+absl::Status SimFileSystem::RemoveDirectory(absl::string_view path) {
+  return RemoveName(path, /*directory=*/true);
+}
+
+absl::Status SimFileSystem::RemoveName(absl::string_view path, bool directory) {
   const std::string what = absl::StrCat("remove ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
-  if (disk_.Find(path) == nullptr) return ErrnoStatus(ENOENT, what);
-  disk_.world().Trace("remove");
+  const std::shared_ptr<SimInode> inode = disk_.Find(path);
+  if (inode == nullptr) return ErrnoStatus(ENOENT, what);
+  if (inode->directory != directory) return ErrnoStatus(directory ? ENOTDIR : EISDIR, what);
+  if (directory && !disk_.NamesIn(path).empty()) return ErrnoStatus(ENOTEMPTY, what);
+  disk_.world().Trace("remove", inode->number);
   disk_.SetName(path, nullptr);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
 }
 
 absl::Status SimFileSystem::CreateDirectory(absl::string_view path) {
-  if (!disk_.BeforeCall() || !disk_.AfterCall()) {
-    return ErrnoStatus(EIO, absl::StrCat("create directory ", path));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status SimFileSystem::RemoveDirectory(absl::string_view path) {
-  const std::string what = absl::StrCat("remove directory ", path);
-  ASSIGN_OR_RETURN(const std::vector<std::string> names, List(path));
-  if (!names.empty()) return ErrnoStatus(ENOTEMPTY, what);
+  const std::string what = absl::StrCat("create directory ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  if (disk_.Find(path) != nullptr) return ErrnoStatus(EEXIST, what);
+  if (!disk_.ParentIsThere(path)) return ErrnoStatus(ENOENT, what);
+  disk_.world().Trace("create directory", disk_.Create(path, /*directory=*/true)->number);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::string>> SimFileSystem::List(absl::string_view path) {
-  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, absl::StrCat("list ", path));
-  std::vector<std::string> names;
-  for (absl::string_view name : disk_.Names()) {
-    if (!absl::ConsumePrefix(&name, path) || !absl::ConsumePrefix(&name, "/")) continue;
-    const std::string child(name.substr(0, name.find('/')));
-    if (names.empty() || names.back() != child) names.push_back(child);
-  }
-  return names;
+  const std::string what = absl::StrCat("list ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  const std::shared_ptr<SimInode> inode = disk_.Find(path);
+  if (inode == nullptr) return ErrnoStatus(ENOENT, what);
+  if (!inode->directory) return ErrnoStatus(ENOTDIR, what);
+  return disk_.NamesIn(path);
 }
 
 absl::StatusOr<FileInfo> SimFileSystem::Look(absl::string_view path, SymbolicLink) {
   const std::string what = absl::StrCat("look at ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   FileInfo info;
-  if (const std::shared_ptr<SimInode> inode = disk_.Find(path)) {
-    info.kind = FileInfo::Kind::kFile;
-    info.size_bytes = info.allocated_bytes = inode->data.size();
-    info.identity = {1, inode->number};
-    return info;
-  }
-  const std::string prefix = absl::StrCat(path, "/");
-  for (const std::string& name : disk_.Names()) {
-    if (!absl::StartsWith(name, prefix)) continue;
-    info.kind = FileInfo::Kind::kDirectory;
-    return info;
-  }
-  return ErrnoStatus(ENOENT, what);
+  info.user = ::geteuid();
+  info.kind = FileInfo::Kind::kDirectory;
+  if (path == "/") return info;
+  const std::shared_ptr<SimInode> inode = disk_.Find(path);
+  if (inode == nullptr) return ErrnoStatus(ENOENT, what);
+  info.identity = {1, inode->number};
+  if (inode->directory) return info;
+  info.kind = FileInfo::Kind::kFile;
+  info.size_bytes = info.allocated_bytes = inode->data.size();
+  return info;
 }
 
 absl::Status SimFileSystem::SyncDirectory(absl::string_view path) {
@@ -332,6 +450,22 @@ absl::Status SimFileSystem::SyncDirectory(absl::string_view path) {
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
 }
+
+absl::StatusOr<std::unique_ptr<OwnDirectory>> SimFileSystem::OpenOwn(absl::string_view path,
+                                                                     DirectoryUse) {
+  const std::string what = absl::StrCat("open directory ", path);
+  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  const std::shared_ptr<SimInode> inode = disk_.Find(path);
+  if (inode == nullptr) return ErrnoStatus(ENOENT, what);
+  if (!inode->directory) return ErrnoStatus(ENOTDIR, what);
+  return std::make_unique<SimOwnDirectory>(disk_, *this, inode, std::string(path));
+}
+
+absl::StatusOr<uint64_t> SimFileSystem::FreeBytes(absl::string_view) { return uint64_t{1} << 40; }
+
+bool SimFileSystem::MayWriteIn(absl::string_view) { return true; }
+
+void SimFileSystem::Pause(absl::Duration) { disk_.world().PassTime(kPauseTicks); }
 
 absl::StatusOr<uint64_t> SimFileSystem::RandomNumber() { return disk_.world().random().Next(); }
 

@@ -43,6 +43,9 @@ void SimRun::DrawShape() {
   }
   const auto& frozen = shape_.frozen;
   if (std::find(frozen.begin(), frozen.end(), false) == frozen.end()) shape_.frozen[0] = false;
+  for (const std::string& directory : directories_) disk_.AddDirectory(directory);
+  disk_.AddDirectory("/sim/run");
+  disk_.AddDirectory(kSimCopyDirectory);
   manifest_path_ = random_.OneIn(2) ? "/sim/run/manifest" : "/sim/swap0/manifest";
 }
 

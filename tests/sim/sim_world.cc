@@ -23,13 +23,6 @@ constexpr int kMostWaitsForNothing = 3;
 
 }  // namespace
 
-uint64_t SimRandom::Next() {
-  uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 SimWorld::SimWorld(uint64_t seed, bool print_trace)
     : random_(seed), print_trace_(print_trace), job_ticks_(1 + random_.Below(40)) {}
 
@@ -45,10 +38,42 @@ void SimWorld::After(uint64_t delay, std::function<void()> event) {
 }
 
 void SimWorld::Run(std::function<void()> job) {
-  After(1 + random_.Below(job_ticks_), [this, job = std::move(job)] {
-    Trace("job");
-    job();
+  const uint64_t delay = 1 + random_.Below(job_ticks_);
+  if (!fibers_.inside()) {
+    return After(delay, [this, job = std::move(job)] {
+      Trace("job");
+      job();
+    });
+  }
+  // It may wait for other processes, whose compute threads wait for this one's.
+  After(delay, [this, process = process(), job = std::move(job)]() mutable {
+    fibers_.Begin(process, "a job", [this, job = std::move(job)] {
+      Trace("job");
+      job();
+    });
   });
+}
+
+void SimWorld::RunUntil(const std::function<bool()>& done) {
+  if (fibers_.inside()) return fibers_.Wait("a job", done);
+  while (!done()) {
+    if (!RunOne()) Hang("it waits for a job, and nothing is under way");
+  }
+}
+
+bool SimWorld::AwaitEngine(const std::function<bool()>& woken) {
+  if (!fibers_.inside()) return RunOne();
+  fibers_.Wait("its engine", woken);
+  return true;
+}
+
+void SimWorld::RunFibers() {
+  while (fibers_.any()) {
+    if (fibers_.RunOne() || RunOne()) continue;
+    Hang(fibers_.Waiting().c_str());
+  }
+  while (RunOne()) {
+  }
 }
 
 bool SimWorld::RunOne() {
@@ -62,6 +87,11 @@ bool SimWorld::RunOne() {
 }
 
 void SimWorld::PassTime(uint64_t delay) {
+  if (fibers_.inside()) {
+    bool passed = false;
+    After(delay, [&passed] { passed = true; });
+    return fibers_.Wait("time to pass", [&passed] { return passed; });
+  }
   const uint64_t until = now_ + delay;
   while (!events_.empty() && events_.front().time <= until) RunOne();
   now_ = std::max(now_, until);
@@ -78,12 +108,13 @@ void SimWorld::Trace(const char* what, uint64_t a, uint64_t b, uint64_t c) {
   };
   for (const char* p = what; *p != 0; ++p) mix(static_cast<unsigned char>(*p));
   mix(now_);
+  mix(static_cast<uint64_t>(process()));
   mix(a);
   mix(b);
   mix(c);
   if (print_trace_) {
-    std::fprintf(stderr, "%8" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", now_, what, a, b,
-                 c);
+    std::fprintf(stderr, "%8" PRIu64 " [%d] %s %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", now_,
+                 process(), what, a, b, c);
   }
 }
 

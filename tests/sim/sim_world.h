@@ -1,5 +1,6 @@
 // Time, chance and the trace of a simulated run: everything that happens in it is an
-// event here, in an order that the seed decides, on one thread.
+// event here, in an order that the seed decides, on one thread. Of several processes each has lines
+// of execution of its own (sim_fibers.h), and waits in them.
 #pragma once
 
 #include <cstdint>
@@ -7,23 +8,10 @@
 #include <vector>
 
 #include "swap/mover/executor.h"
+#include "tests/sim/sim_fibers.h"
+#include "tests/sim/sim_random.h"
 
 namespace spillway {
-
-// SplitMix64: the same numbers from the same seed with every library.
-class SimRandom {
- public:
-  explicit SimRandom(uint64_t seed) : state_(seed) {}
-  uint64_t Next();
-  // Below `limit`, which is positive.
-  uint64_t Below(uint64_t limit) { return Next() % limit; }
-  // In [first, last].
-  uint64_t Between(uint64_t first, uint64_t last) { return first + Below(last - first + 1); }
-  bool OneIn(uint64_t n) { return Below(n) == 0; }
-
- private:
-  uint64_t state_;
-};
 
 class SimWorld final : public Executor {
  public:
@@ -31,11 +19,16 @@ class SimWorld final : public Executor {
   SimWorld(uint64_t seed, bool print_trace);
 
   SimRandom& random() { return random_; }
+  // Where the run is of several processes, their lines of execution. A job is one, too, then.
+  SimFibers& fibers() { return fibers_; }
+  // Whose call this is.
+  int process() const { return fibers_.process(); }
 
   // `event` happens `delay` ticks from now; of two at the same time the first given goes first.
   void After(uint64_t delay, std::function<void()> event);
   // A job of the swap manager: after a random while.
   void Run(std::function<void()> job) override;
+  void RunUntil(const std::function<bool()>& done) override;
 
   // Lets the next event happen. False when there is none.
   bool RunOne();
@@ -43,6 +36,10 @@ class SimWorld final : public Executor {
   // does this: what other threads and the devices do meanwhile.
   void PassTime(uint64_t delay);
   bool idle() const { return events_.empty(); }
+  // An engine waits for `woken`. False: nothing is under way that could do it.
+  bool AwaitEngine(const std::function<bool()>& woken);
+  // Outside of fibers: lets all of them run to their ends.
+  void RunFibers();
 
   // Somebody waits and nothing is under way. A real wait ends after a second; who goes on
   // then without having been woken relied on that. It is a stall, and ends the process, as
@@ -63,6 +60,7 @@ class SimWorld final : public Executor {
   static bool Later(const Event& a, const Event& b);
 
   SimRandom random_;
+  SimFibers fibers_{&random_};
   const bool print_trace_;
   const uint64_t job_ticks_;
   uint64_t now_ = 0;

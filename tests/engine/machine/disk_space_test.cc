@@ -16,9 +16,10 @@ TEST(CheckSpace, SeveralThingsOnOneFileSystemAddUp) {
   const uint64_t part = free_bytes / 10 * 6;
   const SpaceNeed swap = {folder / "swap", part, "swap in A"};
   const SpaceNeed model = {folder / "out/model", part, "the model in B"};
-  EXPECT_EQ(CheckSpace({swap}, {}, "x"), absl::OkStatus());
-  EXPECT_EQ(CheckSpace({model}, {}, "x"), absl::OkStatus());
-  const absl::Status status = CheckSpace({swap, model}, {}, "use another drive");
+  EXPECT_EQ(CheckSpace({swap}, {}, FileSystem::Real(), "x"), absl::OkStatus());
+  EXPECT_EQ(CheckSpace({model}, {}, FileSystem::Real(), "x"), absl::OkStatus());
+  const absl::Status status =
+      CheckSpace({swap, model}, {}, FileSystem::Real(), "use another drive");
   EXPECT_TRUE(absl::IsResourceExhausted(status));
   const std::string message(status.message());
   for (const char* part : {"swap in A", "the model in B", "free ", "use another drive"}) {
@@ -26,7 +27,8 @@ TEST(CheckSpace, SeveralThingsOnOneFileSystemAddUp) {
   }
   EXPECT_THAT(message, HasSubstr(folder.path()));
   // What goes first makes room.
-  EXPECT_EQ(CheckSpace({swap, model}, {{folder.path(), part, ""}}, "x"), absl::OkStatus());
+  EXPECT_EQ(CheckSpace({swap, model}, {{folder.path(), part, ""}}, FileSystem::Real(), "x"),
+            absl::OkStatus());
 }
 
 TEST(CheckSpace, OtherFileSystemsCountForThemselves) {
@@ -34,10 +36,12 @@ TEST(CheckSpace, OtherFileSystemsCountForThemselves) {
   if (!elsewhere.ok() || *elsewhere == 0) GTEST_SKIP() << "no second file system at /dev/shm";
   ScratchDirectory folder;
   const uint64_t here = *FreeSpaceBytes(folder.path());
-  EXPECT_EQ(CheckSpace({{folder.path(), here / 2, "a"}, {"/dev/shm", *elsewhere / 2, "b"}}, {}, ""),
+  EXPECT_EQ(CheckSpace({{folder.path(), here / 2, "a"}, {"/dev/shm", *elsewhere / 2, "b"}}, {},
+                       FileSystem::Real(), ""),
             absl::OkStatus());
   const absl::Status status =
-      CheckSpace({{folder.path(), here / 2, "a"}, {"/dev/shm", *elsewhere * 2, "b"}}, {}, "");
+      CheckSpace({{folder.path(), here / 2, "a"}, {"/dev/shm", *elsewhere * 2, "b"}}, {},
+                 FileSystem::Real(), "");
   EXPECT_THAT(std::string(status.message()), HasSubstr("/dev/shm"));
 }
 

@@ -1,16 +1,15 @@
 #include "engine/run/copy_folder.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <memory>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "io/base/unique_fd.h"
 #include "tests/io/io_testing.h"
 #include "tests/swap/store/store_fixture.h"
 
@@ -24,7 +23,7 @@ constexpr char kName[] = "step-000000000003";
 
 class CopyFolder : public testing::Test {
  protected:
-  CopyFolder() : fd_(::open(parent_.path().c_str(), O_RDONLY | O_DIRECTORY)) {
+  CopyFolder() {
     Write(elsewhere_ / "precious", "content");
     Fill();
   }
@@ -42,8 +41,8 @@ class CopyFolder : public testing::Test {
     }
   }
 
-  absl::Status Check() { return CheckCopyFolder(fd_.get(), parent_.path(), kName); }
-  absl::Status Remove() { return RemoveCopyFolder(fd_.get(), parent_.path(), kName); }
+  absl::Status Check() { return CheckCopyFolder(*own_, kName); }
+  absl::Status Remove() { return RemoveCopyFolder(*own_, kName); }
 
   void ExpectPreciousStays() {
     std::string content;
@@ -53,7 +52,8 @@ class CopyFolder : public testing::Test {
 
   ScratchDirectory parent_, elsewhere_;
   const std::string folder_ = parent_ / kName;
-  UniqueFd fd_;
+  const std::unique_ptr<OwnDirectory> own_ =
+      *OpenOwnDirectory(parent_.path(), DirectoryUse::kForOurs);
 };
 
 TEST_F(CopyFolder, IsRemovedWhole) {

@@ -1,5 +1,3 @@
-#include "io/own_files.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file.h"
+#include "io/own_directory.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {
@@ -60,7 +59,7 @@ TEST(OwnFiles, WhatWasPlantedIsRefusedAndLeftAlone) {
         EXPECT_THAT(std::string(status.message()), HasSubstr(run + "/tiles"));
         EXPECT_THAT(std::string(status.message()), HasSubstr(kind.what));
         EXPECT_FALSE(File::Open(run + "/tiles", {.write = true}).ok());
-        EXPECT_FALSE(RemoveOwnFiles((*directory)->fd(), run, {"tiles"}).ok());
+        EXPECT_FALSE((*directory)->own().RemoveFiles({"tiles"}).ok());
       }
       struct stat info;
       EXPECT_EQ(::lstat((run + "/" + name).c_str(), &info), 0) << "it was removed";

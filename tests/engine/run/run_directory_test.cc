@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/unique_fd.h"
 #include "io/file.h"
 #include "tests/io/io_testing.h"
 

@@ -1,0 +1,41 @@
+#include "engine/run/run_commit.h"
+
+#include <string>
+#include <utility>
+
+#include "engine/run/rank_commit.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager) {
+  RETURN_IF_ERROR(manager.AwaitNoCommit());
+  CommitCopies* const copies = storage.copies();
+  const absl::Status status = copies != nullptr ? copies->Wait() : absl::OkStatus();
+  if (!status.ok()) LogWarning(status.message());
+  return absl::OkStatus();
+}
+
+absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectives* world,
+                            Collectives* commits, RunState& state, std::function<void()> durable) {
+  std::string manifest = storage.manifest_path();
+  std::function<absl::Status()> publish;
+  if (world != nullptr) {
+    ASSIGN_OR_RETURN(state.part.commit_id, NewCommitId(*world, state.step, storage.files()));
+    manifest = PreparedManifestPath(storage.output());
+    publish = [&storage, commits] {
+      return PublishCommit(storage.output(), *commits, storage.files());
+    };
+  }
+  CommitCopies* const copies = storage.copies();
+  return manager.StartCommit(
+      manifest, {static_cast<uint64_t>(state.step), EncodeRunState(state)},
+      [copies, manifest, durable = std::move(durable)] {
+        durable();
+        if (copies != nullptr) copies->Start(manifest);
+      },
+      std::move(publish));
+}
+
+}  // namespace spillway

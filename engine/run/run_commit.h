@@ -1,0 +1,26 @@
+// Commits of a run's state, of one rank or several. Compute thread only.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "engine/ranks/collectives.h"
+#include "engine/run/run_state.h"
+#include "engine/run/run_storage.h"
+#include "swap/mover/swap_manager.h"
+
+namespace spillway {
+
+// Until a further commit may begin: that before is done, or lost, and copied (--persist), since the
+// further one replaces it. A copy that could not be made costs that copy, and is said.
+absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager);
+
+// Begins a commit of `state`, which goes on beside the next step. Of several ranks each begins its
+// own: `world` is the compute threads' conversation, `commits` that of the threads which make
+// commits durable; null with one rank. `state` gets the commit's id. `durable` is called when the
+// commit is one, on the swap manager's thread; then its copy begins. `storage` and `commits`
+// outlive that. REQUIRES: AwaitEarlierCommit.
+absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectives* world,
+                            Collectives* commits, RunState& state, std::function<void()> durable);
+
+}  // namespace spillway
