@@ -9,10 +9,13 @@
 namespace spillway {
 namespace {
 
-// "" where there is no readable manifest: what it is then said by whoever has to read it.
-std::string CommitIdAt(const std::string& manifest_path, FileSystem& files) {
+// "" where there is no good manifest. An error where it can't be told: another try may find it.
+absl::StatusOr<std::string> CommitIdAt(const std::string& manifest_path, FileSystem& files) {
   const auto run = OpenCommit(manifest_path, files);
-  return run.ok() ? run->state.part.commit_id : "";
+  if (run.ok()) return run->state.part.commit_id;
+  const bool none = absl::IsNotFound(run.status()) || absl::IsDataLoss(run.status()) ||
+                    absl::IsInvalidArgument(run.status());
+  return none ? absl::StatusOr<std::string>("") : run.status();
 }
 
 }  // namespace
@@ -84,7 +87,8 @@ StateSource CommittedRun::source() const {
 absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id,
                                      FileSystem& files) {
   for (const std::string& path : {CommitManifestPath(directory), PreparedManifestPath(directory)}) {
-    if (CommitIdAt(path, files) == commit_id) return path;
+    ASSIGN_OR_RETURN(const std::string found, CommitIdAt(path, files));
+    if (found == commit_id) return path;
   }
   return WrongBytesError(absl::StrCat(
       "the commit in ", ParentPath(ParentPath(directory)),

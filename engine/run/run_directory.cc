@@ -141,7 +141,10 @@ absl::StatusOr<uint64_t> RunDirectory::Remove(std::unique_ptr<RunDirectory> dire
   if (left.size() != 1 || left[0].name != kLockName) return removed_bytes;
   // Under its lock to the end: whoever waits for it finds a file without a name, and comes again.
   own.Remove(kLockName).IgnoreError();
-  if (own.IsStillNamed()) directory->files_.RemoveDirectory(own.path()).IgnoreError();
+  FileSystem& file_system = directory->files_;
+  if (own.IsStillNamed()) file_system.RemoveDirectory(own.path()).IgnoreError();
+  // Before what leads here goes: else a power loss could bring this back, and nobody would look.
+  SyncIntoParent(file_system, own.path()).IgnoreError();
   return removed_bytes;
 }
 

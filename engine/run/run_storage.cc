@@ -79,8 +79,10 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
     if (first == nullptr || part || !first->committed) RETURN_IF_ERROR(status);
     if (first != nullptr) {
       RETURN_IF_ERROR(TakeFirstRanksCommit(*first, storage->first_output_, output, found));
-    } else if (found.state && found.state->part.ranks > 1) {
-      RETURN_IF_ERROR(SettleCommit(output, found.state->part.commit_id, files));
+    } else {
+      // What waits here was never decided on: only this rank could have done that.
+      const bool several = found.state && found.state->part.ranks > 1;
+      RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));
     }
   }
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(found.output_store));

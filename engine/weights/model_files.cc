@@ -104,6 +104,7 @@ std::string SourceDirectory(const std::string& output) { return output + "/sourc
 absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, FileSystem& files) {
   const std::string& model_directory = model.directory;
   RETURN_IF_ERROR(CreateDirectories(files, to));
+  RETURN_IF_ERROR(RemoveAtomicWriteLeftovers(files, to));  // of a run that was killed
   const std::string generation = absl::StrCat(model_directory, "/", kGenerationConfig);
   if (IsThere(files, generation)) {
     RETURN_IF_ERROR(CopyFile(files, generation, absl::StrCat(to, "/", kGenerationConfig)));

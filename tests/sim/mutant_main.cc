@@ -1,5 +1,5 @@
-// Runs the seeds of the simulation on a build in which one line of the product is wrong
-// (tests/sim/mutations.cmake).
+// Runs the seeds of a simulation on a build in which one line of the product is wrong
+// (tests/sim/mutations.cmake, tests/cluster/mutations.cmake).
 //
 //   MUTANT [EXPECTED]    exit code 0 when a seed notices, and says EXPECTED where that is given
 //   MUTANT --control     of a build in which nothing is wrong: exit code 0 when none notices
@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "tests/cluster/cluster_seeds.h"
 #include "tests/sim/sim_seeds.h"
 
 namespace {
@@ -35,7 +36,7 @@ Outcome RunSeeds(uint64_t first, uint64_t count) {
     close(ends[0]);
     close(ends[1]);
     alarm(kSeconds);
-    const std::string failure = spillway::RunSimSeeds(first, count, nullptr);
+    const std::string failure = SPILLWAY_RUN_SEEDS(first, count);
     std::fputs(failure.c_str(), stderr);
     _exit(failure.empty() ? 0 : 1);
   }

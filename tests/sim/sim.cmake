@@ -12,6 +12,16 @@ set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/sim/sim_model.cc PROPERTIE
 spillway_tests(spillway_sim_test sim spillway_swap)
 target_sources(spillway_sim_test PRIVATE $<TARGET_OBJECTS:spillway_sim_parts>)
 
+# Ranks and their storage on that disk.
+file(GLOB cluster_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cluster/*.cc)
+list(FILTER cluster_sources EXCLUDE REGEX "_test\\.cc$")
+add_library(spillway_cluster_parts OBJECT ${cluster_sources})
+target_link_libraries(spillway_cluster_parts PUBLIC spillway_engine_core)
+target_compile_options(spillway_cluster_parts PRIVATE -O2)
+spillway_tests(spillway_cluster_test cluster spillway_engine_core)
+target_sources(spillway_cluster_test PRIVATE $<TARGET_OBJECTS:spillway_sim_parts>
+  $<TARGET_OBJECTS:spillway_cluster_parts>)
+
 # spillway_sim_mutant(NAME SOURCE FIND REPLACE [EXPECTED]): the simulation, linked with a copy of
 # SOURCE in which FIND stands replaced, and a test that some seed notices: with EXPECTED for that
 # reason, a text in what the seed says or in the check that fails. The linker takes the copy because
@@ -61,6 +71,7 @@ if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_OBJECTS)
   # Not optimised: most of a mutant's time goes into compiling it.
   set(SPILLWAY_MUTANT_OPTIONS -Wno-unused -O0 -g0)
   target_compile_options(spillway_sim_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
+  target_compile_definitions(spillway_sim_mutant_main PRIVATE SPILLWAY_RUN_SEEDS=spillway::RunSimSeeds)
   spillway_precompile(spillway_sim_mutant_main ${CMAKE_SOURCE_DIR}/swap/mover/mover.h)
   add_executable(spillway_sim_control EXCLUDE_FROM_ALL
     $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
@@ -69,4 +80,5 @@ if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_OBJECTS)
   add_test(NAME sim/mutant_control COMMAND spillway_sim_control --control)
   set_tests_properties(sim/mutant_control PROPERTIES TIMEOUT 1500 LABELS mutant)
   include(tests/sim/mutations.cmake)
+  include(tests/cluster/cluster_mutants.cmake)
 endif()

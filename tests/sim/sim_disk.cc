@@ -31,31 +31,31 @@ SimDisk::SimDisk(SimWorld& world)
 
 // --- Life and death -----------------------------------------------------------
 
-void SimDisk::ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers, int process) {
+void SimDisk::ArmCrash(CrashKind kind, uint64_t operations, CrashAt at, int process) {
   victim_ = process;
   crash_armed_ = true;
   crash_kind_ = kind;
   crash_in_ = operations;
-  crash_without_transfers_ = without_transfers;
+  crash_at_ = at;
 }
 
-bool SimDisk::CountTowardsCrash(bool transfer, int process) {
+bool SimDisk::CountTowardsCrash(CrashAt what, int process) {
   if (dead_[process]) return true;
-  if (!crash_armed_ || process != victim_ || (transfer && crash_without_transfers_) ||
-      crash_in_-- > 0) {
-    return false;
-  }
+  if (!crash_armed_ || process != victim_ || what < crash_at_ || crash_in_-- > 0) return false;
   Crash();
   return true;
 }
 
-bool SimDisk::BeforeCall() {
-  if (CountTowardsCrash(false, world_.process())) return false;
+bool SimDisk::BeforeCall(bool names) {
+  if (CountTowardsCrash(names ? CrashAt::kRenames : CrashAt::kCalls, world_.process()))
+    return false;
   world_.PassTime(Latency());
   return !crashed();
 }
 
-bool SimDisk::AfterCall() { return !CountTowardsCrash(false, world_.process()); }
+bool SimDisk::AfterCall(bool names) {
+  return !CountTowardsCrash(names ? CrashAt::kRenames : CrashAt::kCalls, world_.process());
+}
 
 void SimDisk::Crash() {
   world_.Trace(crash_kind_ == CrashKind::kKill ? "kill" : "power loss",
@@ -87,11 +87,14 @@ void SimDisk::LosePower() {
   std::set<std::string> changed;
   for (const auto& [name, inode] : names_) changed.insert(name);
   for (const auto& [name, inode] : durable_names_) changed.insert(name);
+  std::map<std::string, bool> kept;  // [name] what was decided for another name of its renames
   for (const std::string& name : changed) {
     const auto now = names_.find(name), then = durable_names_.find(name);
     const bool same =
         now != names_.end() && then != durable_names_.end() && now->second == then->second;
-    if (same || world_.random().Below(100) < keep_percent) continue;
+    if (same) continue;
+    if (!kept.contains(name)) KeepRenamed(name, world_.random().Below(100) < keep_percent, kept);
+    if (kept[name]) continue;
     if (then == durable_names_.end()) {
       names_.erase(name);
     } else {
@@ -101,7 +104,17 @@ void SimDisk::LosePower() {
   // Parents come before what is in them.
   std::erase_if(names_, [this](const auto& entry) { return !ParentIsThere(entry.first); });
   durable_names_ = names_;
+  renames_.clear();
   for (const auto& [name, inode] : names_) LosePowerOf(*inode, keep_percent);
+}
+
+void SimDisk::KeepRenamed(const std::string& name, bool keep,
+                          std::map<std::string, bool>& kept) const {
+  if (!kept.try_emplace(name, keep).second) return;
+  for (const auto& [from, to] : renames_) {
+    if (from == name) KeepRenamed(to, keep, kept);
+    if (to == name) KeepRenamed(from, keep, kept);
+  }
 }
 
 void SimDisk::LosePowerOf(SimInode& inode, uint64_t keep_percent) {
@@ -158,6 +171,12 @@ void SimDisk::SetName(absl::string_view path, std::shared_ptr<SimInode> inode) {
   }
 }
 
+void SimDisk::Rename(absl::string_view from, absl::string_view to) {
+  SetName(to, Find(from));
+  SetName(from, nullptr);
+  renames_.emplace_back(from, to);
+}
+
 bool SimDisk::ParentIsThere(absl::string_view path) const {
   const std::string parent = ParentPath(path);
   if (parent == "/") return true;
@@ -189,6 +208,8 @@ std::shared_ptr<SimInode> SimDisk::Create(absl::string_view path, bool directory
 void SimDisk::SyncDirectory(absl::string_view directory) {
   const auto inside = [&](const auto& entry) { return ParentPath(entry.first) == directory; };
   std::erase_if(durable_names_, inside);
+  // Within one directory.
+  std::erase_if(renames_, [&](const auto& pair) { return ParentPath(pair.second) == directory; });
   for (const auto& entry : names_) {
     if (inside(entry)) durable_names_.insert(entry);
   }
@@ -294,7 +315,7 @@ void SimDisk::BeginTransfer(const Transfer* transfer) {
 }
 
 int64_t SimDisk::EndTransfer(const Transfer* transfer) {
-  const bool dead = CountTowardsCrash(true, transfer->process);
+  const bool dead = CountTowardsCrash(CrashAt::kAny, transfer->process);
   std::erase(in_flight_, transfer);
   const int64_t result = dead ? -EIO : DoTransfer(*transfer);
   world_.Trace(transfer->write ? "write" : "read", transfer->inode->number, transfer->offset_bytes,

@@ -3,9 +3,9 @@
 //
 // Of a file, the bytes since its last Sync are kept by a crash or not, block by block
 // (4096 bytes), some of them in part; so is its length. Of a directory, each name that
-// has changed since its last sync keeps its old meaning or its new one. A file without a
-// name is gone, and what is in a directory without one. That is what POSIX leaves open, and no
-// filesystem does worse.
+// has changed since its last sync keeps its old meaning or its new one; both names of a rename the
+// same of the two, which is one change in every journal. A file without a name is gone, and what is
+// in a directory without one. That is what POSIX leaves open, and no filesystem does worse.
 //
 // Faults strike here too (tests/sim/sim_faults.h). After Crash every call of the processes that
 // died fails until Boot, so what is left of them unwinds without touching anything.
@@ -52,11 +52,12 @@ class SimDisk {
 
   // --- Life and death of the program.
   enum class CrashKind { kKill, kPowerLoss };
-  // Crashes at the n-th operation of `process` from now, or at the n-th that is not a transfer. A
-  // kill is of that process alone.
-  void ArmCrash(CrashKind kind, uint64_t operations, bool without_transfers, int process = 0);
+  enum class CrashAt { kAny, kCalls, kRenames };  // also transfers; no transfers; renames and syncs
+  // Crashes at the n-th of these operations of `process` from now. A kill is of that process alone.
+  void ArmCrash(CrashKind kind, uint64_t operations, CrashAt at, int process = 0);
   // Whether the caller's process is dead; whether any is.
-  bool crashed() const { return dead_[world_.process()]; }
+  bool crashed() const { return dead(world_.process()); }
+  bool dead(int process) const { return dead_[process]; }
   bool any_crashed() const { return std::find(dead_.begin(), dead_.end(), true) != dead_.end(); }
   CrashKind crash_kind() const { return crash_kind_; }
   // Loses what a crash may lose, at once. REQUIRES: no transfer in flight.
@@ -66,8 +67,9 @@ class SimDisk {
 
   // --- What a call costs. False when the program is dead: the call fails with EIO.
   // The crash may come right after the call took effect, too: AfterCall.
-  bool BeforeCall();
-  bool AfterCall();
+  // `names`: it is a rename, or the sync of a directory.
+  bool BeforeCall(bool names = false);
+  bool AfterCall(bool names = false);
 
   // --- Names. Paths are absolute.
   // One that has always been there.
@@ -75,6 +77,7 @@ class SimDisk {
   bool ParentIsThere(absl::string_view path) const;
   std::shared_ptr<SimInode> Find(absl::string_view path) const;
   void SetName(absl::string_view path, std::shared_ptr<SimInode> inode);  // null: removes it
+  void Rename(absl::string_view from, absl::string_view to);
   // A new file of this name.
   std::shared_ptr<SimInode> Create(absl::string_view path, bool directory = false);
   void SyncDirectory(absl::string_view directory);
@@ -116,10 +119,11 @@ class SimDisk {
 
   void Crash();
   void TearTransfers();
-  bool CountTowardsCrash(bool transfer, int process);
+  bool CountTowardsCrash(CrashAt what, int process);
   int64_t DoTransfer(const Transfer& transfer);
   int64_t DoRead(const Transfer& transfer, uint64_t size_bytes);
   int64_t DoWrite(const Transfer& transfer, uint64_t size_bytes);
+  void KeepRenamed(const std::string& name, bool keep, std::map<std::string, bool>& kept) const;
   void LosePowerOf(SimInode& inode, uint64_t keep_percent);
   void FlipBit(char* data, uint64_t size_bytes);
   SimInode* AnyFileWithBytes();
@@ -129,15 +133,16 @@ class SimDisk {
   const uint32_t alignment_bytes_;
   const uint64_t latency_ticks_;
   Names_ names_, durable_names_;
-  std::map<std::string, uint64_t, std::less<>> slowness_;  // [directory]
-  uint64_t inodes_ = 0;                                    // made so far
+  std::vector<std::pair<std::string, std::string>> renames_;  // since the directory's sync
+  std::map<std::string, uint64_t, std::less<>> slowness_;     // [directory]
+  uint64_t inodes_ = 0;                                       // made so far
   std::vector<const Transfer*> in_flight_;
   std::vector<bool> dead_ = std::vector<bool>(kMostProcesses);  // [process]
   int victim_ = 0;
   bool crash_armed_ = false;
   CrashKind crash_kind_ = CrashKind::kKill;
   uint64_t crash_in_ = 0;
-  bool crash_without_transfers_ = false;
+  CrashAt crash_at_ = CrashAt::kAny;
 };
 
 }  // namespace spillway

@@ -115,7 +115,7 @@ TEST(SimDisk, AfterACrashEveryCallFailsUntilBoot) {
   disk.AddDirectory("/sim");
   SimFileSystem files(disk);
   Write(files, "/sim/a", "one", true);
-  disk.ArmCrash(SimDisk::CrashKind::kKill, 0, false);
+  disk.ArmCrash(SimDisk::CrashKind::kKill, 0, SimDisk::CrashAt::kCalls);
   EXPECT_FALSE(files.Remove("/sim/a").ok());
   EXPECT_TRUE(disk.crashed());
   EXPECT_FALSE(files.Remove("/sim/a").ok());

@@ -334,6 +334,7 @@ absl::StatusOr<std::unique_ptr<File>> SimFileSystem::Open(absl::string_view path
     if (inode == nullptr) return ErrnoStatus(ENOENT, what);
     if (inode->directory) return ErrnoStatus(EISDIR, what);
   }
+  disk_.world().Explain(what);
   disk_.world().Trace(options.create ? "create" : "open", inode->number);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
   return std::make_unique<SimFile>(disk_, std::move(inode), std::string(path), options);
@@ -363,6 +364,7 @@ absl::StatusOr<std::string> SimFileSystem::ReadSmallFile(absl::string_view path)
 absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view path) {
   const std::string what = absl::StrCat("create ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  disk_.world().Explain(what);
   if (disk_.Find(path) != nullptr) return ErrnoStatus(EEXIST, what);
   if (!disk_.ParentIsThere(path)) return ErrnoStatus(ENOENT, what);
   if (disk_.faults().Strikes(SimFault::kCreateError)) return ErrnoStatus(ENOSPC, what);
@@ -374,14 +376,14 @@ absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view
 
 absl::Status SimFileSystem::Rename(absl::string_view from, absl::string_view to) {
   const std::string what = absl::StrCat("rename ", from, " to ", to);
-  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  if (!disk_.BeforeCall(/*names=*/true)) return ErrnoStatus(EIO, what);
+  disk_.world().Explain(what);
   const std::shared_ptr<SimInode> inode = disk_.Find(from);
   if (inode == nullptr) return ErrnoStatus(ENOENT, what);
   disk_.world().Trace("rename", inode->number);
   if (disk_.faults().Strikes(SimFault::kRenameError)) return ErrnoStatus(EIO, what);
-  disk_.SetName(to, inode);
-  disk_.SetName(from, nullptr);
-  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  disk_.Rename(from, to);
+  if (!disk_.AfterCall(/*names=*/true)) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
 }
 
@@ -397,6 +399,7 @@ absl::Status SimFileSystem::RemoveName(absl::string_view path, bool directory) {
   const std::string what = absl::StrCat("remove ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   const std::shared_ptr<SimInode> inode = disk_.Find(path);
+  disk_.world().Explain(what);
   if (inode == nullptr) return ErrnoStatus(ENOENT, what);
   if (inode->directory != directory) return ErrnoStatus(directory ? ENOTDIR : EISDIR, what);
   if (directory && !disk_.NamesIn(path).empty()) return ErrnoStatus(ENOTEMPTY, what);
@@ -409,6 +412,7 @@ absl::Status SimFileSystem::RemoveName(absl::string_view path, bool directory) {
 absl::Status SimFileSystem::CreateDirectory(absl::string_view path) {
   const std::string what = absl::StrCat("create directory ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  disk_.world().Explain(what);
   if (disk_.Find(path) != nullptr) return ErrnoStatus(EEXIST, what);
   if (!disk_.ParentIsThere(path)) return ErrnoStatus(ENOENT, what);
   disk_.world().Trace("create directory", disk_.Create(path, /*directory=*/true)->number);
@@ -443,11 +447,12 @@ absl::StatusOr<FileInfo> SimFileSystem::Look(absl::string_view path, SymbolicLin
 
 absl::Status SimFileSystem::SyncDirectory(absl::string_view path) {
   const std::string what = absl::StrCat("sync directory ", path);
-  if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
+  if (!disk_.BeforeCall(/*names=*/true)) return ErrnoStatus(EIO, what);
+  disk_.world().Explain(what);
   disk_.world().Trace("sync directory");
   if (disk_.faults().Strikes(SimFault::kDirectorySync)) return ErrnoStatus(EIO, what);
   disk_.SyncDirectory(path);
-  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
+  if (!disk_.AfterCall(/*names=*/true)) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
 }
 

@@ -58,7 +58,7 @@ SimOracle::SimOracle(const SimShape& shape) : frozen(shape.frozen) {
   }
 }
 
-double SimOracle::Step(const StepSchedule& schedule, int64_t step, bool skip) {
+double SimOracle::Step(const StepSchedule& schedule, int64_t step, bool skip, uint64_t salt) {
   std::vector<std::vector<uint16_t>> sums;
   for (const auto& w : weights) sums.emplace_back(w.size(), 0);
   for (size_t op = 0; op < schedule.ops.size(); ++op) {
@@ -66,7 +66,7 @@ double SimOracle::Step(const StepSchedule& schedule, int64_t step, bool skip) {
       uint16_t* const out = sums[unit].data();
       const uint16_t* const in = weights[unit].data();
       for (size_t i = 0; i < sums[unit].size(); ++i) {
-        out[i] += GradientOf(static_cast<int>(op), in[i], i);
+        out[i] += GradientOf(static_cast<int>(op), in[i], i + salt);
       }
     }
   }
@@ -92,12 +92,12 @@ absl::Status SimFill(const TileView& tile) {
 }
 
 void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, bool rounded,
-                    char* sums) {
+                    char* sums, uint64_t first) {
   const auto add = [&](auto* to) {
     using Number = std::remove_pointer_t<decltype(to)>;
     if (fresh) std::fill_n(to, parameters, Number{0});  // nothing at a null pointer is fine
     for (uint64_t i = 0; i < parameters; ++i) {
-      to[i] += static_cast<Number>(GradientOf(op, weights[i], i));
+      to[i] += static_cast<Number>(GradientOf(op, weights[i], first + i));
     }
   };
   if (rounded) return add(reinterpret_cast<uint16_t*>(sums));
@@ -146,10 +146,11 @@ absl::Status SimCompute::Update(const TileView& tile, const UpdateScalars& scala
 }
 
 bool SimSameTile(const TileView& tile, const SimOracle& oracle) {
-  const uint64_t bytes = tile.parameters * 2;
   const auto same = [&](const char* plane, const std::vector<uint16_t>& expected) {
-    return plane == nullptr ||
-           std::memcmp(plane, expected.data() + tile.first_parameter, bytes) == 0;
+    if (plane == nullptr || tile.first_parameter >= expected.size()) return true;
+    const uint64_t parameters =
+        std::min<uint64_t>(tile.parameters, expected.size() - tile.first_parameter);
+    return std::memcmp(plane, expected.data() + tile.first_parameter, parameters * 2) == 0;
   };
   if (!same(tile.planes[0], oracle.weights[tile.unit])) return false;
   if (oracle.frozen[tile.unit]) return tile.planes[1] == nullptr;

@@ -29,8 +29,9 @@ struct SimShape {
 
 struct SimOracle {
   explicit SimOracle(const SimShape& shape);
-  // One training step. Returns the sum of squares of the gradients.
-  double Step(const StepSchedule& schedule, int64_t step, bool skip);
+  // One training step, whose gradients are as those of parameters `salt` further on. Returns the
+  // sum of squares of the gradients.
+  double Step(const StepSchedule& schedule, int64_t step, bool skip, uint64_t salt = 0);
 
   std::vector<std::vector<uint16_t>> weights, moments;  // [unit][parameter]
   std::vector<std::vector<uint16_t>> residuals;         // likewise; empty without that plane
@@ -41,8 +42,9 @@ struct SimOracle {
 absl::Status SimFill(const TileView& tile);
 
 // Adds what `op` adds to a unit's sums; `fresh`: sets them; `rounded`: they are as the gradient is.
+// `first`: the number of the first parameter.
 void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool fresh, bool rounded,
-                    char* sums);
+                    char* sums, uint64_t first = 0);
 
 class SimCompute final : public TileCompute {
  public:
@@ -56,7 +58,7 @@ class SimCompute final : public TileCompute {
   const bool residual_;
 };
 
-// Whether a tile's planes (null: not looked at) are the oracle's.
+// Whether a tile's planes (null: not looked at) are the oracle's, as far as that has parameters.
 bool SimSameTile(const TileView& tile, const SimOracle& oracle);
 
 }  // namespace spillway

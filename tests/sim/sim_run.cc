@@ -70,9 +70,10 @@ void SimRun::ArmLife() {
   if (random_.OneIn(4)) return;
   const auto kind = random_.OneIn(2) ? SimDisk::CrashKind::kKill : SimDisk::CrashKind::kPowerLoss;
   if (random_.OneIn(2)) {
-    disk_.ArmCrash(kind, random_.Below(60), /*without_transfers=*/true);
+    disk_.ArmCrash(kind, random_.Below(60), SimDisk::CrashAt::kCalls);
   } else {
-    disk_.ArmCrash(kind, random_.Below(uint64_t{1} << random_.Between(2, 10)), false);
+    disk_.ArmCrash(kind, random_.Below(uint64_t{1} << random_.Between(2, 10)),
+                   SimDisk::CrashAt::kAny);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tests/sim/sim_run.h"
 
 namespace spillway {
 namespace {
@@ -34,7 +35,8 @@ uint64_t FromEnvironment(const char* name, uint64_t otherwise) {
 
 }  // namespace
 
-std::string RunSimSeeds(uint64_t first, uint64_t count, SimTally* tally) {
+std::string RunSeeds(const char* program, uint64_t first, uint64_t count,
+                     const std::function<std::string(uint64_t seed, bool print_trace)>& run) {
   count = FromEnvironment("SPILLWAY_SIM_SEEDS", count);
   if (std::getenv("SPILLWAY_SIM_SEED") != nullptr) {
     first = FromEnvironment("SPILLWAY_SIM_SEED", first);
@@ -45,15 +47,19 @@ std::string RunSimSeeds(uint64_t first, uint64_t count, SimTally* tally) {
   std::string failure;
   for (uint64_t seed = first; seed < first + count && failure.empty(); ++seed) {
     const std::string text = absl::StrCat("seed ", seed, " failed; alone: SPILLWAY_SIM_SEED=", seed,
-                                          " SPILLWAY_SIM_TRACE=1 build/release/spillway_sim_test",
-                                          " --gtest_filter=*Sim.Seeds/0\n");
+                                          " SPILLWAY_SIM_TRACE=1 build/release/", program, "\n");
     std::strncpy(replay, text.c_str(), sizeof(replay) - 1);
-    const SimResult result = RunSimSeed(seed, print_trace);
-    if (tally != nullptr) tally->Add(result.tally);
-    if (!result.failure.empty()) failure = absl::StrCat(text, "  ", result.failure);
+    failure = run(seed, print_trace);
+    if (!failure.empty()) failure = absl::StrCat(text, "  ", failure);
   }
   std::signal(SIGABRT, SIG_DFL);
   return failure;
+}
+
+std::string RunSimSeeds(uint64_t first, uint64_t count) {
+  return RunSeeds(
+      "spillway_sim_test --gtest_filter=*Sim.Seeds/0", first, count,
+      [](uint64_t seed, bool print_trace) { return RunSimSeed(seed, print_trace).failure; });
 }
 
 }  // namespace spillway

@@ -17,7 +17,7 @@ constexpr uint64_t kShards = 8;
 class Sim : public testing::TestWithParam<uint64_t> {};
 
 TEST_P(Sim, Seeds) {
-  const std::string failure = RunSimSeeds(GetParam() * 1'000'000, kSeedsAShard, nullptr);
+  const std::string failure = RunSimSeeds(GetParam() * 1'000'000, kSeedsAShard);
   EXPECT_TRUE(failure.empty()) << failure;
 }
 

@@ -32,7 +32,7 @@ bool SimWorld::Later(const Event& a, const Event& b) {
 
 void SimWorld::After(uint64_t delay, std::function<void()> event) {
   if (order_ >= kMostEvents) Hang("it does not end");
-  if (waited_for_nothing_ > 0) Hang("it went on only because its wait timed out");
+  if (waited_for_nothing_ > 0 && !fibers_.any()) Hang("it went on only because its wait timed out");
   events_.push_back({now_ + delay, order_++, std::move(event)});
   std::push_heap(events_.begin(), events_.end(), Later);
 }
@@ -63,14 +63,21 @@ void SimWorld::RunUntil(const std::function<bool()>& done) {
 
 bool SimWorld::AwaitEngine(const std::function<bool()>& woken) {
   if (!fibers_.inside()) return RunOne();
-  fibers_.Wait("its engine", woken);
-  return true;
+  const int before = time_outs_;
+  fibers_.Wait("its engine", [this, before, &woken] { return woken() || time_outs_ != before; });
+  return time_outs_ == before || woken();
 }
 
 void SimWorld::RunFibers() {
+  time_outs_ = 0;
   while (fibers_.any()) {
-    if (fibers_.RunOne() || RunOne()) continue;
-    Hang(fibers_.Waiting().c_str());
+    if (fibers_.RunOne()) continue;
+    if (RunOne()) {
+      time_outs_ = waited_for_nothing_ = 0;
+      continue;
+    }
+    // Movers that have answered a call look once more whether there is anything to do.
+    if (++time_outs_ > kMostWaitsForNothing) Hang(fibers_.Waiting().c_str());
   }
   while (RunOne()) {
   }
@@ -98,7 +105,13 @@ void SimWorld::PassTime(uint64_t delay) {
 }
 
 void SimWorld::NoteWaitingForNothing() {
+  if (fibers_.any()) return;  // RunFibers counts
   if (++waited_for_nothing_ > kMostWaitsForNothing) Hang("it waits, and nothing is under way");
+}
+
+void SimWorld::Explain(absl::string_view text) const {
+  if (!print_trace_) return;
+  std::fprintf(stderr, "         %.*s\n", static_cast<int>(text.size()), text.data());
 }
 
 void SimWorld::Trace(const char* what, uint64_t a, uint64_t b, uint64_t c) {

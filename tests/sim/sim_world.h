@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "swap/mover/executor.h"
 #include "tests/sim/sim_fibers.h"
 #include "tests/sim/sim_random.h"
@@ -48,6 +49,8 @@ class SimWorld final : public Executor {
   void NoteWoken() { waited_for_nothing_ = 0; }
 
   void Trace(const char* what, uint64_t a = 0, uint64_t b = 0, uint64_t c = 0);
+  // Beside it, for who reads it: what it was done to.
+  void Explain(absl::string_view text) const;
   // Of everything traced so far.
   uint64_t trace_hash() const { return trace_hash_; }
 
@@ -67,6 +70,7 @@ class SimWorld final : public Executor {
   uint64_t order_ = 0;
   std::vector<Event> events_;  // a heap, the next one at the front
   int waited_for_nothing_ = 0;
+  int time_outs_ = 0;  // of all engines, since something happened last
   uint64_t trace_hash_ = 14695981039346656037u;
 };
 

@@ -1,0 +1,118 @@
+# The same of clusters: what is mutated is engine/run/, whose library is built of many sources at
+# once. So all of its objects are named, but for the one that a copy stands for.
+file(GLOB run_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/run/*.cc)
+add_library(spillway_run_apart OBJECT EXCLUDE_FROM_ALL ${run_sources})
+target_link_libraries(spillway_run_apart PUBLIC spillway_engine_core)
+target_compile_options(spillway_run_apart PRIVATE -O1 -g0)
+set_target_properties(spillway_run_apart PROPERTIES UNITY_BUILD OFF)
+spillway_precompiled_by(spillway_run_apart spillway_engine_core)
+add_library(spillway_cluster_mutant_main OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
+target_link_libraries(spillway_cluster_mutant_main PUBLIC spillway_engine_core)
+target_compile_options(spillway_cluster_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
+target_compile_definitions(spillway_cluster_mutant_main PRIVATE
+  SPILLWAY_RUN_SEEDS=spillway::RunClusterSeeds)
+
+# spillway_cluster_mutant(NAME SOURCE FIND REPLACE EXPECTED), SOURCE in engine/run.
+function(spillway_cluster_mutant name source find replace)
+  set(folder ${CMAKE_BINARY_DIR}/mutants/cluster_${name})
+  file(GENERATE OUTPUT ${folder}/find.txt CONTENT "${find}")
+  file(GENERATE OUTPUT ${folder}/replace.txt CONTENT "${replace}")
+  add_custom_command(OUTPUT ${folder}/${source}
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/engine/run/${source} -DFIND=${folder}/find.txt
+      -DREPLACE=${folder}/replace.txt -DOUTPUT=${folder}/${source}
+      -P ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake
+    DEPENDS engine/run/${source} ${folder}/find.txt ${folder}/replace.txt
+      ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
+  set(target spillway_cluster_mutant_${name})
+  add_executable(${target} EXCLUDE_FROM_ALL ${folder}/${source}
+    $<FILTER:$<TARGET_OBJECTS:spillway_run_apart>,EXCLUDE,/${source}>
+    $<TARGET_OBJECTS:spillway_cluster_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>
+    $<TARGET_OBJECTS:spillway_cluster_parts>)
+  target_link_libraries(${target} PRIVATE spillway_engine_core)
+  target_compile_options(${target} PRIVATE -Wno-unused -O1 -g0)
+  spillway_precompiled_by(${target} spillway_engine_core)
+  add_dependencies(spillway_sim_mutants ${target})
+  add_test(NAME cluster/mutant/${name} COMMAND ${target} ${ARGN})
+  set_tests_properties(cluster/mutant/${name} PROPERTIES TIMEOUT 1500 LABELS mutant)
+endfunction()
+
+# --- The two phases of a commit.
+spillway_cluster_mutant(all_rename_at_once rank_commit.cc
+  [==[if (ranks.rank() == 0) status = Rename(directory, files);]==]
+  [==[status = Rename(directory, files);]==])
+spillway_cluster_mutant(decided_before_all_parts_are_durable rank_commit.cc
+  [==[RETURN_IF_ERROR(AllGatherCount(ranks, 0).status());]==]
+  [==[]==])
+spillway_cluster_mutant(decision_not_synced rank_commit.cc
+  [==[return files.SyncDirectory(directory);]==]
+  [==[return absl::OkStatus();]==])
+spillway_cluster_mutant(others_do_not_wait_for_the_decision rank_commit.cc
+  [==[RETURN_IF_ERROR(Agree(ranks, status));]==]
+  [==[RETURN_IF_ERROR(status);]==])
+spillway_cluster_mutant(part_in_place_not_synced rank_commit.cc
+  [==[RETURN_IF_ERROR(files.SyncDirectory(directory));]==]
+  [==[]==])
+spillway_cluster_mutant(waiting_part_not_taken_up rank_commit.cc
+  [==[if (part == prepared) return Rename(directory, files);]==]
+  [==[]==])
+spillway_cluster_mutant(what_was_not_decided_stays rank_commit.cc
+  [==[files.Remove(prepared).IgnoreError();]==]
+  [==[]==])
+spillway_cluster_mutant(no_fresh_commit_id rank_commit.cc
+  [==[ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());]==]
+  [==[const uint64_t random = 0;]==])
+
+# --- What is found, and what goes for it.
+spillway_cluster_mutant(found_not_made_durable commit_finder.cc
+  [==[RETURN_IF_ERROR(MakeDurable(run.directory, files));]==]
+  [==[]==])
+spillway_cluster_mutant(part_that_cannot_be_read_is_missing committed_run.cc
+  [==[return none ? absl::StatusOr<std::string>("") : run.status();]==]
+  [==[return "";]==])
+spillway_cluster_mutant(undecided_part_of_the_first_rank_stays run_storage.cc
+  [==[RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));]==]
+  [==[if (several) RETURN_IF_ERROR(SettleCommit(output, found.state->part.commit_id, files));]==])
+spillway_cluster_mutant(swap_of_a_waiting_part_removed run_storage.cc
+  [==[for (const std::string& path : {manifest_path(), PreparedManifestPath(output())}) {]==]
+  [==[for (const std::string& path : {manifest_path()}) {]==])
+spillway_cluster_mutant(removal_not_durable run_directory.cc
+  [==[SyncIntoParent(file_system, own.path()).IgnoreError();]==]
+  [==[]==])
+
+# --- Moves, and runs that follow each other.
+spillway_cluster_mutant(former_swap_removed_before_the_move_is_committed run_storage.cc
+  [==[    RETURN_IF_ERROR(AgreeAll(
+        ranks, store->Commit(]==]
+  [==[    if (any) RemoveFormerSwap();
+    RETURN_IF_ERROR(AgreeAll(
+        ranks, store->Commit(]==])
+spillway_cluster_mutant(former_swap_stays run_storage.cc
+  [==[if (any) RemoveFormerSwap();]==]
+  [==[]==])
+spillway_cluster_mutant(moved_into_the_committed_store run_storage.cc
+  [==[state.store_number = committed ? committed->store_number + 1 : 0;]==]
+  [==[state.store_number = committed ? committed->store_number : 0;]==])
+spillway_cluster_mutant(former_ranks_stay former_ranks.cc
+  [==[if (!absl::SimpleAtoi(name, &rank) || rank < ranks) continue;]==]
+  [==[if (!absl::SimpleAtoi(name, &rank) || rank <= ranks) continue;]==])
+spillway_cluster_mutant(one_moves_alone run_storage.cc
+  [==[commit = std::any_of(all.begin(), all.end(), [](int64_t moved) { return moved != 0; });]==]
+  [==[commit = any;]==])
+
+# --- Copies.
+spillway_cluster_mutant(copy_not_durable_before_older_ones_go commit_copies.cc
+  [==[      RETURN_IF_ERROR(files_.SyncDirectory(copy.directory));]==]
+  [==[]==])
+spillway_cluster_mutant(copies_not_durable_before_older_ones_go commit_copies.cc
+  [==[  if (removed.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(files_.SyncDirectory(directory()));]==]
+  [==[]==])
+spillway_cluster_mutant(copied_commit_not_awaited run_commit.cc
+  [==[copies != nullptr ? copies->Wait() : absl::OkStatus();]==]
+  [==[absl::OkStatus();]==])
+spillway_cluster_mutant(copy_removed_before_its_manifest copy_folder.cc
+  [==[  RETURN_IF_ERROR(folder.own->RemoveFiles({ManifestName()}).status());]==]
+  [==[]==])
+spillway_cluster_mutant(copy_without_its_manifest_not_durable copy_folder.cc
+  [==[  RETURN_IF_ERROR(folder.own->Sync());]==]
+  [==[]==])
