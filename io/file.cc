@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <set>
@@ -88,6 +90,17 @@ class RealFile final : public File {
   const UniqueFd descriptor_;
 };
 
+std::unique_ptr<File> MakeFile(UniqueFd fd, std::string name, bool ask_direct) {
+  uint32_t alignment_bytes = 0;
+  if (ask_direct) {
+    alignment_bytes = EnableDirectIo(fd.get());
+    if (alignment_bytes == 0) WarnBufferedOnce(name);
+  }
+  const bool direct = alignment_bytes != 0;
+  return std::make_unique<RealFile>(std::move(fd), std::move(name), direct,
+                                    direct ? alignment_bytes : 1);
+}
+
 }  // namespace
 
 // Asked of the open file and not of open(): a refused open(O_CREAT | O_DIRECT) leaves an empty
@@ -117,14 +130,26 @@ absl::StatusOr<std::unique_ptr<File>> File::Open(absl::string_view path,
   if (::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) & ~O_NONBLOCK) != 0) {
     return ErrnoStatus(errno, absl::StrCat("open ", name));
   }
-  uint32_t alignment_bytes = 0;
-  if (options.direct) {
-    alignment_bytes = EnableDirectIo(fd.get());
-    if (alignment_bytes == 0) WarnBufferedOnce(name);
+  return MakeFile(std::move(fd), std::move(name), options.direct);
+}
+
+absl::StatusOr<std::unique_ptr<File>> File::CreateNameless(absl::string_view directory,
+                                                           bool direct) {
+  // What messages call it; the directory too, so that its free space can be asked for.
+  std::string name = absl::StrCat(directory, "/.");
+  UniqueFd fd(RetryOnSignal(
+      [&] { return ::open(name.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600); }));
+  if (!fd.valid() && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+    // Of a random name and not of the process's number, which a container on the same
+    // filesystem has too.
+    std::string passing = absl::StrCat(directory, "/.spillway-probe-XXXXXX");
+    fd = UniqueFd(::mkostemp(passing.data(), O_CLOEXEC));
+    if (fd.valid() && ::unlink(passing.c_str()) != 0) {
+      return ErrnoStatus(errno, absl::StrCat("unlink ", passing));
+    }
   }
-  const bool direct = alignment_bytes != 0;
-  return std::make_unique<RealFile>(std::move(fd), std::move(name), direct,
-                                    direct ? alignment_bytes : 1);
+  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("create a file in ", directory));
+  return MakeFile(std::move(fd), std::move(name), direct);
 }
 
 absl::Status RealFile::Preallocate(uint64_t size_bytes) {

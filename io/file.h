@@ -28,6 +28,11 @@ class File {
   // (O_NOFOLLOW), always close-on-exec.
   static absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
                                                     const FileOptions& options);
+  // A file in `directory` that has no name, or, where the filesystem has no such files, has lost
+  // it at once: no other process meets it, and nothing of it stays when this one ends or dies.
+  // `direct` as in FileOptions.
+  static absl::StatusOr<std::unique_ptr<File>> CreateNameless(absl::string_view directory,
+                                                              bool direct);
   virtual ~File() = default;
   File(const File&) = delete;
   File& operator=(const File&) = delete;

@@ -1,11 +1,7 @@
 #include "engine/machine/disk_pass.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
-#include "absl/strings/str_cat.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
@@ -13,13 +9,7 @@
 namespace spillway {
 absl::StatusOr<std::unique_ptr<File>> OpenNamelessFile(const std::string& folder,
                                                        uint64_t size_bytes) {
-  const std::string path = absl::StrCat(folder, "/.spillway-probe-", getpid());
-  FileOptions options;
-  options.write = options.create = true;
-  // Of a process that was killed before it came to the next line but one.
-  unlink(path.c_str());
-  ASSIGN_OR_RETURN(auto file, File::Open(path, options));
-  if (unlink(path.c_str()) != 0) return ErrnoStatus(errno, absl::StrCat("unlink ", path));
+  ASSIGN_OR_RETURN(auto file, File::CreateNameless(folder, /*direct=*/true));
   RETURN_IF_ERROR(file->Preallocate(size_bytes));
   return file;
 }

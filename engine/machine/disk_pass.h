@@ -15,8 +15,7 @@
 
 namespace spillway {
 
-// A file in `folder` that has lost its name, with `size_bytes` reserved: nothing of it stays
-// when the process ends or dies.
+// A file in `folder` without a name, as File::CreateNameless, with `size_bytes` reserved.
 absl::StatusOr<std::unique_ptr<File>> OpenNamelessFile(const std::string& folder,
                                                        uint64_t size_bytes);
 

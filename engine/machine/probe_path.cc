@@ -38,21 +38,6 @@ void AskDrive(dev_t device, PathFacts* facts) {
   }
 }
 
-absl::StatusOr<UniqueFd> CreateNameless(const std::string& path) {
-  UniqueFd fd(RetryOnSignal(
-      [&] { return ::open(path.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600); }));
-  if (fd.valid()) return fd;
-  if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL) {
-    std::string name = absl::StrCat(path, "/.spillway-doctor-XXXXXX");
-    fd = UniqueFd(::mkostemp(name.data(), O_CLOEXEC));
-    if (fd.valid()) {
-      ::unlink(name.c_str());
-      return fd;
-    }
-  }
-  return ErrnoStatus(errno, absl::StrCat("create a file in ", path));
-}
-
 // Bytes there and back through `fd` as it is open now.
 absl::Status RoundTrip(int fd, const std::string& path, size_t size_bytes) {
   using Memory = std::unique_ptr<char, decltype(&std::free)>;
@@ -78,13 +63,14 @@ absl::Status RoundTrip(int fd, const std::string& path, size_t size_bytes) {
 }
 
 absl::Status TryFile(const std::string& path, PathFacts* facts) {
-  ASSIGN_OR_RETURN(const UniqueFd fd, CreateNameless(path));
+  ASSIGN_OR_RETURN(const auto file, File::CreateNameless(path, /*direct=*/false));
+  const int fd = file->fd();
   facts->writable = true;
-  facts->reserves = RetryOnSignal([&] { return ::fallocate(fd.get(), 0, 0, kTrialBytes); }) == 0;
-  RETURN_IF_ERROR(RoundTrip(fd.get(), path, kTrialBytes));
-  facts->alignment_bytes = EnableDirectIo(fd.get());
+  facts->reserves = RetryOnSignal([&] { return ::fallocate(fd, 0, 0, kTrialBytes); }) == 0;
+  RETURN_IF_ERROR(RoundTrip(fd, path, kTrialBytes));
+  facts->alignment_bytes = EnableDirectIo(fd);
   const size_t multiple = std::max<size_t>(facts->alignment_bytes, kTrialAlignment);
-  facts->direct = facts->alignment_bytes > 0 && RoundTrip(fd.get(), path, 16 * multiple).ok();
+  facts->direct = facts->alignment_bytes > 0 && RoundTrip(fd, path, 16 * multiple).ok();
   return absl::OkStatus();
 }
 

@@ -45,12 +45,16 @@ TEST_F(MachineProbeTest, MeasuresEveryKindOfRateAndLeavesNothing) {
   }
 }
 
-TEST_F(MachineProbeTest, WhatAKilledProcessLeftIsNoObstacle) {
-  std::ofstream(absl::StrCat(folder_, "/a/.spillway-probe-", getpid())) << "left";
+// Processes of two containers may have the same number and probe a path that they share.
+TEST_F(MachineProbeTest, TheFileOfAnotherProcessOfTheSameNumberIsLeftAlone) {
+  const std::string theirs = absl::StrCat(folder_, "/a/.spillway-probe-", getpid());
+  std::ofstream(theirs) << "theirs";
   DiskProbe probe;
   probe.paths = {folder_ + "/a"};
   probe.probe_bytes = probe.buffer_bytes = 1 << 20;
   EXPECT_TRUE(MeasureDisk(probe).ok());
+  EXPECT_EQ(std::filesystem::file_size(theirs), 6u);
+  std::filesystem::remove(theirs);
   EXPECT_TRUE(Empty("/a"));
 }
 
