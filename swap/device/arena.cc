@@ -70,6 +70,11 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, Memory
   }
   // A wish: without huge pages the arena is only slower.
   madvise(data, size_bytes, MADV_HUGEPAGE);
+  // Wishes, too. A core dump with it would fill a disk, and a child has no use for it: a fork
+  // would copy its page tables, and from then on each page that storage or a GPU writes to could
+  // be the child's.
+  madvise(data, size_bytes, MADV_DONTDUMP);
+  madvise(data, size_bytes, MADV_DONTFORK);
   auto arena = std::unique_ptr<Arena>(new Arena(data, size_bytes, std::move(reservation)));
   if (pinned_for != nullptr) {
     const absl::Status pinned = pinned_for->RegisterHost(data, size_bytes);

@@ -12,9 +12,9 @@
 namespace spillway {
 
 // Memory that storage (and, on CUDA, the GPU) reaches without a bounce copy, or a device's own:
-// page-aligned, transparent huge pages where given, never moved. Who uses which
-// part of it is decided by the SwapPlan, not here. Counted against its budget, where it has one,
-// for its whole life.
+// page-aligned, transparent huge pages where given, never moved, in no core dump and no forked
+// child. Who uses which part of it is decided by the SwapPlan, not here. Counted against its
+// budget, where it has one, for its whole life.
 class Arena {
  public:
   // `budget`: null where who asks counts it. `size_bytes` is rounded up to whole pages; 0 gives an

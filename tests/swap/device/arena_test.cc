@@ -1,7 +1,13 @@
 #include "swap/device/arena.h"
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/device/test_device.h"
@@ -9,6 +15,7 @@
 namespace spillway {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(Arena, IsPageAlignedZeroedAndCounted) {
@@ -34,6 +41,32 @@ TEST(Arena, MayBeSmallOrEmpty) {
   ASSERT_TRUE(page.ok());
   EXPECT_EQ((*page)->size_bytes(), 4096);
   (*page)->data()[4095] = 1;
+}
+
+// What the kernel has noted of the mapping that `data` is in: " rd wr mr ... ".
+std::string FlagsOfMapping(const char* data) {
+  const auto address = reinterpret_cast<uintptr_t>(data);
+  std::ifstream smaps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t begin, end;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &begin, &end) == 2) {
+      inside = begin <= address && address < end;
+    } else if (inside && absl::StartsWith(line, "VmFlags:")) {
+      return absl::StrCat(line.substr(8), " ");
+    }
+  }
+  return "";
+}
+
+TEST(Arena, IsInNoCoreDumpAndNoForkedChild) {
+  for (const uint64_t size_bytes : {4096, 5 << 20}) {
+    auto arena = Arena::Create(size_bytes, nullptr);
+    ASSERT_TRUE(arena.ok()) << arena.status();
+    const std::string flags = FlagsOfMapping((*arena)->data());
+    if (flags.empty()) GTEST_SKIP() << "the kernel does not tell (/proc/self/smaps)";
+    EXPECT_THAT(flags, AllOf(HasSubstr(" dd "), HasSubstr(" dc ")));
+  }
 }
 
 TEST(Arena, IsRefusedBeyondTheBudget) {
