@@ -9,7 +9,9 @@
 // Every completion is checked. A short transfer is continued from where it
 // stopped; EINTR and EAGAIN are retried; any other failure, and an end of file
 // before the last byte that is needed, becomes the request's status, with path, offset and
-// size in the message.
+// size in the message. Where the kernel serves the engine itself no longer, that is the status of
+// what is under way and of all that follows. What it does not give back within seconds then fails,
+// too, and its memory may still be written to.
 #pragma once
 
 #include <cstdint>

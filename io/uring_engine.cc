@@ -4,6 +4,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -12,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "io/base/check.h"
 #include "io/base/log.h"
@@ -24,6 +26,10 @@ namespace {
 // Beside the blocks: the poll for Wake, and the timeout that liburing submits
 // by itself on kernels before 5.11.
 constexpr uint32_t kOwnEntries = 2;
+
+// How long what a broken ring took may come back. Its memory is the caller's again then, though a
+// drive may still write there; but that run has failed, and it must not hang.
+constexpr absl::Duration kLastWait = absl::Seconds(5);
 
 // A filter may let a ring be made and refuse its use: one no-op there and back
 // shows that it works.
@@ -52,6 +58,32 @@ int TryRing() {
   return error;
 }
 
+// One read of a file through a ring that polls.
+int TryPolledRead(UringRing& ring, const File& file) {
+  const uint32_t size_bytes = file.alignment_bytes();
+  std::unique_ptr<char, decltype(&std::free)> memory(
+      static_cast<char*>(std::aligned_alloc(size_bytes, size_bytes)), &std::free);
+  io_uring_prep_read(ring.NextSqe(), file.fd(), memory.get(), size_bytes, 0);
+  int submitted;
+  do {
+    submitted = io_uring_submit_and_wait(ring.get(), 1);
+  } while (submitted == -EINTR);
+  if (submitted < 0) return -submitted;
+  // A signal ends the wait that came with the submission, and this one, too; the read goes on.
+  io_uring_cqe* cqe = nullptr;
+  int waited;
+  do {
+    waited = io_uring_wait_cqe(ring.get(), &cqe);
+  } while (waited == -EINTR);
+  if (waited < 0) {
+    (void)memory.release();  // rather lost than somebody else's while it is read into
+    return -waited;
+  }
+  const int result = cqe->res;
+  io_uring_cqe_seen(ring.get(), cqe);
+  return result < 0 ? -result : 0;
+}
+
 // Whether the drives of these files can be polled, by one read each: what has no
 // poll queues says so only now.
 int TryPolling(const std::vector<const File*>& files) {
@@ -60,21 +92,7 @@ int TryPolling(const std::vector<const File*>& files) {
   if (const int error = ring.Enable(); error != 0) return error;
   for (const File* file : files) {
     if (!file->direct()) continue;
-    const uint32_t size_bytes = file->alignment_bytes();
-    const std::unique_ptr<char, decltype(&std::free)> memory(
-        static_cast<char*>(std::aligned_alloc(size_bytes, size_bytes)), &std::free);
-    io_uring_sqe* sqe = ring.NextSqe();
-    io_uring_prep_read(sqe, file->fd(), memory.get(), size_bytes, 0);
-    int submitted;
-    do {
-      submitted = io_uring_submit_and_wait(ring.get(), 1);
-    } while (submitted == -EINTR);
-    if (submitted < 0) return -submitted;
-    io_uring_cqe* cqe;
-    if (const int error = -io_uring_wait_cqe(ring.get(), &cqe); error != 0) return error;
-    const int result = cqe->res;
-    io_uring_cqe_seen(ring.get(), cqe);
-    if (result < 0) return -result;
+    if (const int error = TryPolledRead(ring, *file); error != 0) return error;
   }
   return 0;
 }
@@ -154,27 +172,36 @@ std::string UringEngine::flags() const {
 void UringEngine::Enable() {
   if (enabled_) return;
   enabled_ = true;
-  enable_error_ = ring_.Enable();
-  if (enable_error_ == 0 && polling_) enable_error_ = poll_ring_.Enable();
-  if (enable_error_ != 0) {
-    LogError(ErrnoStatus(enable_error_, "enable the io_uring ring").message());
+  ring_error_ = ring_.Enable();
+  if (ring_error_ == 0 && polling_) ring_error_ = poll_ring_.Enable();
+  if (ring_error_ != 0) {
+    LogError(ErrnoStatus(ring_error_, "enable the io_uring ring").message());
   }
 }
 
 void UringEngine::Start(IoBlock* block) {
   Enable();
-  if (enable_error_ != 0) {
+  if (ring_error_ != 0) {
     refused_.push_back(block);
   } else if (polling_ && block->request->file->direct()) {
-    poll_ring_.Add(block);
     ++polled_in_flight_;
+    Add(poll_ring_, block);
   } else {
-    ring_.Add(block);
+    Add(ring_, block);
+  }
+}
+
+void UringEngine::Add(UringRing& ring, IoBlock* block) {
+  if (ring.Add(block)) {
+    under_way_.push_back(block);
+  } else {
+    refused_.push_back(block);
+    Break(EOWNERDEAD);
   }
 }
 
 void UringEngine::Flush() {
-  if (enable_error_ != 0) return;
+  if (ring_error_ != 0) return;
   // What the kernel does not take now (a signal, no memory at the moment)
   // stays in the ring and goes with the next Exchange.
   for (UringRing* ring : {&ring_, &poll_ring_}) {
@@ -185,24 +212,16 @@ void UringEngine::Flush() {
 void UringEngine::ArmWake() {
   if (wake_armed_) return;
   io_uring_sqe* sqe = ring_.NextSqe();
+  if (sqe == nullptr) return Break(EOWNERDEAD);
   io_uring_prep_poll_add(sqe, wake_fd_.get(), POLLIN);
   io_uring_sqe_set_data(sqe, nullptr);
   wake_armed_ = true;
 }
 
-bool UringEngine::ExchangeRefused(absl::Duration wait) {
-  for (IoBlock* block : std::exchange(refused_, {})) queue().Returned(block, -enable_error_);
-  if (!queue().has_completed()) {
-    pollfd wake = {.fd = wake_fd_.get(), .events = POLLIN, .revents = 0};
-    ::poll(&wake, 1, static_cast<int>(absl::ToInt64Milliseconds(wait)));
-  }
-  return ConsumeWake();
-}
-
 bool UringEngine::Exchange(absl::Duration wait) {
   Enable();
-  if (enable_error_ != 0) return ExchangeRefused(wait);
-  ArmWake();
+  if (ring_error_ == 0) ArmWake();
+  if (ring_error_ != 0) return ExchangeBroken(wait);
   if (polled_in_flight_ > 0) return ExchangePolling(wait);
   Wait(wait);
   return Reap();
@@ -210,21 +229,60 @@ bool UringEngine::Exchange(absl::Duration wait) {
 
 // The time is up, a signal came, or the kernel is short of memory for the
 // moment: what was not taken goes next time. Anything else means that the
-// ring itself is broken, with transfers under way into the caller's memory.
-static void CheckEntered(int result) {
-  SPILLWAY_CHECK(result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN ||
-                 result == -EBUSY || result == -ENOMEM);
+// ring itself is broken.
+void UringEngine::NoteEntered(int result) {
+  if (result < 0 && result != -ETIME && result != -EINTR && result != -EAGAIN && result != -EBUSY &&
+      result != -ENOMEM) {
+    Break(-result);
+  }
+}
+
+void UringEngine::Break(int error) {
+  if (ring_error_ != 0) return;
+  ring_error_ = error;
+  give_up_ = absl::Now() + kLastWait;
+  LogError(absl::StrCat(ErrnoStatus(error, "use the io_uring ring").message(),
+                        ": all transfers fail from now on; choose the thread-pool engine "
+                        "(`--io-engine threads`)"));
+}
+
+// What the kernel has not taken comes back at once. What it has may still be on its way into the
+// caller's memory: it is waited for, as long as there is hope.
+bool UringEngine::ExchangeBroken(absl::Duration wait) {
+  if (!under_way_.empty()) {
+    if (polled_in_flight_ > 0) {
+      (void)io_uring_get_events(poll_ring_.get());
+      ReapPolled();
+    }
+    (void)io_uring_get_events(ring_.get());
+    Reap();
+    const bool hopeless = absl::Now() >= give_up_;
+    std::erase_if(under_way_, [&](IoBlock* block) {
+      const bool back =
+          hopeless || ring_.Holds(block) || (poll_ring_.exists() && poll_ring_.Holds(block));
+      if (back) refused_.push_back(block);
+      return back;
+    });
+    // Nothing tells of these but to look again.
+    if (!under_way_.empty()) wait = std::min(wait, absl::Milliseconds(1));
+  }
+  for (IoBlock* block : std::exchange(refused_, {})) queue().Returned(block, -ring_error_);
+  if (!queue().has_completed()) {
+    pollfd wake = {.fd = wake_fd_.get(), .events = POLLIN, .revents = 0};
+    ::poll(&wake, 1, static_cast<int>(absl::ToInt64Milliseconds(wait)));
+  }
+  return ConsumeWake();
 }
 
 void UringEngine::Wait(absl::Duration wait) {
   if (wait <= absl::ZeroDuration()) {
-    CheckEntered(io_uring_submit_and_get_events(ring_.get()));
+    NoteEntered(io_uring_submit_and_get_events(ring_.get()));
     return;
   }
   __kernel_timespec timeout = {.tv_sec = absl::ToInt64Seconds(wait),
                                .tv_nsec = absl::ToInt64Nanoseconds(wait) % 1000000000};
   io_uring_cqe* first = nullptr;
-  CheckEntered(io_uring_submit_and_wait_timeout(ring_.get(), &first, 1, &timeout, nullptr));
+  NoteEntered(io_uring_submit_and_wait_timeout(ring_.get(), &first, 1, &timeout, nullptr));
 }
 
 // Nobody interrupts for these: to wait is to ask again and again. The other ring,
@@ -232,12 +290,14 @@ void UringEngine::Wait(absl::Duration wait) {
 bool UringEngine::ExchangePolling(absl::Duration wait) {
   const auto deadline = std::chrono::steady_clock::now() + absl::ToChronoNanoseconds(wait);
   for (;;) {
-    CheckEntered(io_uring_submit_and_get_events(poll_ring_.get()));
+    NoteEntered(io_uring_submit_and_get_events(poll_ring_.get()));
     const uint32_t before = queue().in_flight();
     ReapPolled();
     Wait(absl::ZeroDuration());
     const bool woken = Reap();
-    if (woken || queue().in_flight() < before || polled_in_flight_ == 0) return woken;
+    if (woken || queue().in_flight() < before || polled_in_flight_ == 0 || ring_error_ != 0) {
+      return woken;
+    }
     if (std::chrono::steady_clock::now() >= deadline) return false;
   }
 }
@@ -249,9 +309,10 @@ void UringEngine::ReapPolled() {
     const int result = cqe->res;
     io_uring_cqe_seen(poll_ring_.get(), cqe);
     --polled_in_flight_;
-    if (result == -EOPNOTSUPP) {
+    std::erase(under_way_, block);
+    if (result == -EOPNOTSUPP && ring_error_ == 0) {
       StopPolling();
-      ring_.Add(block);
+      Add(ring_, block);
     } else {
       queue().Returned(block, result);
     }
@@ -280,7 +341,9 @@ bool UringEngine::Reap() {
       wake_armed_ = false;
       woken |= ConsumeWake();
     } else {
-      queue().Returned(reinterpret_cast<IoBlock*>(data), result);
+      auto* block = reinterpret_cast<IoBlock*>(data);
+      std::erase(under_way_, block);
+      queue().Returned(block, result);
     }
   }
   return woken;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "io/base/unique_fd.h"
 #include "io/block_engine.h"
 #include "io/uring_ring.h"
@@ -48,9 +49,12 @@ class UringEngine final : public BlockEngine {
   UringRing& direct_ring() { return polling_ ? poll_ring_ : ring_; }
   void Enable();
   void ArmWake();
+  void Add(UringRing& ring, IoBlock* block);
   void Wait(absl::Duration wait);
+  void NoteEntered(int result);
+  void Break(int error);
   bool ExchangePolling(absl::Duration wait);
-  bool ExchangeRefused(absl::Duration wait);
+  bool ExchangeBroken(absl::Duration wait);
   bool Reap();
   void ReapPolled();
   void StopPolling();
@@ -63,9 +67,12 @@ class UringEngine final : public BlockEngine {
   IoFeatures features_;
 
   bool enabled_ = false;
-  // Set when enabling failed: then each block comes back with it.
-  int enable_error_ = 0;
+  // Set when the kernel refused to enable a ring or to serve it any longer: then each block comes
+  // back with it.
+  int ring_error_ = 0;
   std::vector<IoBlock*> refused_;
+  std::vector<IoBlock*> under_way_;  // in a ring; at most `depth`
+  absl::Time give_up_;               // of a broken ring: when these count as lost
 
   // Wake writes to it; a poll of it waits in the ring.
   UniqueFd wake_fd_;

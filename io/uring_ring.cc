@@ -119,7 +119,7 @@ io_uring_sqe* UringRing::NextSqe() {
   // The kernel's thread says that it took a batch only when it has started all of it.
   while (sqe == nullptr && (setup_flags_ & IORING_SETUP_SQPOLL) != 0) {
     io_uring_submit(&ring_);
-    io_uring_sqring_wait(&ring_);
+    if (io_uring_sqring_wait(&ring_) == -EOWNERDEAD) return nullptr;
     sqe = io_uring_get_sqe(&ring_);
   }
   SPILLWAY_CHECK(sqe != nullptr);  // the ring has an entry for each block in flight
@@ -135,8 +135,9 @@ const UringRing::Registered* UringRing::BufferOf(const IoBlock& block) const {
   return begin + block.size_bytes <= buffer.end ? &buffer : nullptr;
 }
 
-void UringRing::Add(IoBlock* block) {
+bool UringRing::Add(IoBlock* block) {
   io_uring_sqe* sqe = NextSqe();
+  if (sqe == nullptr) return false;
   const auto size_bytes = static_cast<unsigned>(block->size_bytes);
   const auto file = std::find(fds_.begin(), fds_.end(), block->fd);
   const int fd = file == fds_.end() ? block->fd : static_cast<int>(file - fds_.begin());
@@ -154,6 +155,16 @@ void UringRing::Add(IoBlock* block) {
   }
   if (file != fds_.end()) io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
   io_uring_sqe_set_data(sqe, block);
+  return true;
+}
+
+bool UringRing::Holds(const IoBlock* block) const {
+  if ((setup_flags_ & IORING_SETUP_SQPOLL) != 0) return false;  // taken at any time
+  const io_uring_sq& sq = ring_.sq;
+  for (unsigned at = *sq.khead; at != sq.sqe_tail; ++at) {
+    if (sq.sqes[at & sq.ring_mask].user_data == reinterpret_cast<uint64_t>(block)) return true;
+  }
+  return false;
 }
 
 }  // namespace spillway

@@ -48,10 +48,14 @@ class UringRing {
   int Enable();
 
   io_uring* get() { return &ring_; }
+  // Null where the kernel's thread is gone that would make room.
   io_uring_sqe* NextSqe();
   // Adds the block's submission, through what is registered where that covers it.
-  // Its user data is the block.
-  void Add(IoBlock* block);
+  // Its user data is the block. False as NextSqe.
+  bool Add(IoBlock* block);
+  // Whether the block's submission is here still, out of the kernel's reach until the next time
+  // that it is asked to take some.
+  bool Holds(const IoBlock* block) const;
 
  private:
   // One registered buffer: [begin, end).
