@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "io/base/check.h"
 
@@ -14,11 +13,6 @@ using SteadyClock = std::chrono::steady_clock;
 
 // Long enough to be for ever, short enough that adding it to a clock is safe.
 constexpr absl::Duration kLongest = absl::Hours(24 * 365);
-
-// The first tries to repeat a transfer follow at once; then the kernel gets
-// time to recover.
-constexpr uint32_t kEagerRetries = 16;
-constexpr absl::Duration kRetryPause = absl::Milliseconds(1);
 
 }  // namespace
 
@@ -33,10 +27,7 @@ void BlockEngine::Submit(IoRequest* request) {
 }
 
 void BlockEngine::StartBlocks() {
-  while (IoBlock* block = queue_.Next()) {
-    if (block->retries > kEagerRetries) absl::SleepFor(kRetryPause);
-    Start(block);
-  }
+  while (IoBlock* block = queue_.Next()) Start(block);
 }
 
 size_t BlockEngine::Poll(absl::Duration timeout) {
@@ -50,7 +41,12 @@ size_t BlockEngine::Poll(absl::Duration timeout) {
     const absl::Duration left = queue_.has_completed()
                                     ? absl::ZeroDuration()
                                     : absl::FromChrono(deadline - SteadyClock::now());
-    const bool woken = Exchange(std::clamp(left, absl::ZeroDuration(), absl::Hours(24)));
+    absl::Duration wait = std::clamp(left, absl::ZeroDuration(), absl::Hours(24));
+    // What pauses is no backend's: only the queue knows when it goes on.
+    if (const auto pause_ns = queue_.PauseNanoseconds()) {
+      wait = std::min(wait, absl::Nanoseconds(*pause_ns));
+    }
+    const bool woken = Exchange(wait);
     if (woken || queue_.has_completed() || left <= absl::ZeroDuration()) break;
   }
   // The device works on while the callbacks run...

@@ -190,9 +190,15 @@ IoBlock* BlockQueue::Cut(FileQueue& queue, int lane) {
 // window holds back has its share and is not passed over.
 IoBlock* BlockQueue::Next() {
   if (!again_.empty()) {
-    IoBlock* block = again_.front();
-    again_.pop_front();
-    return Started(block);
+    const int64_t now_ns = clock_();
+    const auto ready = std::find_if(again_.begin(), again_.end(), [&](const IoBlock* block) {
+      return block->again_ns <= now_ns;
+    });
+    if (ready != again_.end()) {
+      IoBlock* block = *ready;
+      again_.erase(ready);
+      return Started(block);
+    }
   }
   if (free_.empty()) return nullptr;
   std::array<Pick, kClasses> picks;
@@ -210,6 +216,14 @@ IoBlock* BlockQueue::Next() {
     passed_over_[c] = passed_over ? passed_over_[c] + 1 : c == picked ? 0 : passed_over_[c];
   }
   return Started(Cut(*picks[picked].queue, picks[picked].lane));
+}
+
+std::optional<int64_t> BlockQueue::PauseNanoseconds() const {
+  if (again_.empty()) return std::nullopt;
+  const IoBlock* first = *std::min_element(
+      again_.begin(), again_.end(),
+      [](const IoBlock* a, const IoBlock* b) { return a->again_ns < b->again_ns; });
+  return std::max<int64_t>(first->again_ns - clock_(), 0);
 }
 
 IoBlock* BlockQueue::Started(IoBlock* block) {
@@ -249,6 +263,7 @@ bool BlockQueue::Continue(IoBlock& block, int64_t result) {
     Fail(request, TransferError(block, result < 0 ? static_cast<int>(-result) : EIO));
     return false;
   }
+  block.again_ns = block.retries > kEagerRetries ? clock_() + kRetryPauseNanoseconds : 0;
   block.offset_bytes += moved_bytes;
   block.data += moved_bytes;
   block.size_bytes -= moved_bytes;

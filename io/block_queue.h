@@ -50,6 +50,8 @@ struct IoBlock {
   uint64_t size_bytes = 0;
   // Times in a row that nothing moved.
   uint32_t retries = 0;
+  // Not to be started again earlier, by the queue's clock.
+  int64_t again_ns = 0;
 
  private:
   friend class BlockQueue;
@@ -64,8 +66,13 @@ class BlockQueue {
   // transfers, and the memory it holds comes free at last.
   static constexpr int kPassedOverLimit = 16;
 
+  // The first tries to repeat a transfer follow at once; then the kernel gets time to recover
+  // before each. Meanwhile the others go on.
+  static constexpr uint32_t kEagerRetries = 16;
+  static constexpr int64_t kRetryPauseNanoseconds = 1'000'000;
+
   // EINTR and EAGAIN pass in microseconds; a transfer that has made no
-  // progress in so many tries (five seconds, as BlockEngine paces them) is
+  // progress in so many tries (five seconds, with their pauses) is
   // stuck, and an error is better than a run that hangs.
   static constexpr uint32_t kRetriesLimit = 5000;
 
@@ -87,8 +94,11 @@ class BlockQueue {
 
   void Add(IoRequest* request);
 
-  // The block to start now, or null: nothing waits, or `depth` are in flight.
+  // The block to start now, or null: nothing waits but for its pause, or `depth` are in flight.
   IoBlock* Next();
+
+  // How long until Next has a block whose pause is over; nothing where none pauses.
+  std::optional<int64_t> PauseNanoseconds() const;
 
   // The backend gives a block back: `result` is the bytes moved, or -errno.
   void Returned(IoBlock* block, int64_t result);
@@ -134,7 +144,7 @@ class BlockQueue {
   // One slot for each block that may be in flight; free_ lists the idle ones.
   std::vector<IoBlock> slots_;
   std::vector<IoBlock*> free_;
-  // Blocks to be started again. They keep their slots and go first: they hold
+  // Blocks to be started again. They keep their slots and go first, after their pauses: they hold
   // back requests that are nearly complete.
   std::deque<IoBlock*> again_;
 

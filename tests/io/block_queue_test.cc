@@ -1,4 +1,4 @@
-// The queue under a scripted backend: no disk, no clock, no threads.
+// The queue under a scripted backend and clock: no disk, no threads.
 #include "io/block_queue.h"
 
 #include <algorithm>
@@ -14,6 +14,11 @@ namespace spillway {
 namespace {
 
 using ::testing::HasSubstr;
+
+int64_t fake_now = 0;
+int64_t FakeNow() { return fake_now; }
+// Every look at it takes as long as a pause.
+int64_t SlowNow() { return fake_now += BlockQueue::kRetryPauseNanoseconds; }
 
 TEST_F(BlockQueueTest, RequestsAreCutIntoBlocksUpToTheDepth) {
   BlockQueue queue(100, 4);
@@ -93,7 +98,7 @@ TEST_F(BlockQueueTest, BlocksOfDirectFilesKeepTheAlignment) {
 
 TEST_F(BlockQueueTest, InterruptedTransferIsRepeated) {
   for (const int error : {EINTR, EAGAIN}) {
-    BlockQueue queue(1000, 2);
+    BlockQueue queue(1000, 2, &SlowNow);
     Recorded a(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000);
     queue.Add(&a);
     for (int i = 0; i < 100; ++i) {
@@ -111,8 +116,34 @@ TEST_F(BlockQueueTest, InterruptedTransferIsRepeated) {
   }
 }
 
+TEST_F(BlockQueueTest, WhatIsInterruptedAgainAndAgainPausesAndOthersGoOn) {
+  fake_now = 1'000'000'000;
+  BlockQueue queue(1000, 2, &FakeNow);
+  Recorded stuck(file_.get(), IoOp::kRead, 0, memory_.data(), 1000);
+  Recorded other(file_.get(), IoOp::kRead, 1000, memory_.data() + 1000, 1000);
+  queue.Add(&stuck);
+  for (uint32_t i = 0; i <= BlockQueue::kEagerRetries; ++i) {
+    EXPECT_EQ(queue.PauseNanoseconds().value_or(0), 0);
+    queue.Returned(queue.Next(), -EAGAIN);
+  }
+  EXPECT_EQ(queue.Next(), nullptr);
+  fake_now += 400'000;
+  EXPECT_EQ(queue.PauseNanoseconds(), BlockQueue::kRetryPauseNanoseconds - 400'000);
+  queue.Add(&other);
+  queue.Returned(queue.Next(), 1000);
+  EXPECT_EQ(queue.RunCallbacks(), 1);
+  EXPECT_TRUE(other.result.ok()) << other.result;
+  EXPECT_EQ(queue.Next(), nullptr);
+  fake_now += 600'000;
+  EXPECT_EQ(queue.PauseNanoseconds(), 0);
+  queue.Returned(queue.Next(), 1000);
+  EXPECT_EQ(queue.PauseNanoseconds(), std::nullopt);
+  EXPECT_EQ(queue.RunCallbacks(), 1);
+  EXPECT_TRUE(stuck.result.ok()) << stuck.result;
+}
+
 TEST_F(BlockQueueTest, EndlessInterruptionBecomesAnError) {
-  BlockQueue queue(1000, 1);
+  BlockQueue queue(1000, 1, &SlowNow);
   Recorded a(file_.get(), IoOp::kWrite, 0, memory_.data(), 1000);
   queue.Add(&a);
   uint32_t tries = 0;
@@ -243,12 +274,9 @@ TEST_F(BlockQueueTest, ACallbackMaySubmitItsOwnRequestAgain) {
   EXPECT_EQ(queue.pending(), 0);
 }
 
-int64_t fake_now = 0;
-
 TEST_F(BlockQueueTest, StatisticsCountBytesAndBusyTime) {
   fake_now = 1'000'000'000;
-  BlockQueue queue(
-      100, 2, +[] { return fake_now; });
+  BlockQueue queue(100, 2, &FakeNow);
   Recorded a(file_.get(), IoOp::kRead, 0, memory_.data(), 100);
   Recorded b(file_.get(), IoOp::kWrite, 0, memory_.data(), 60);
   queue.Add(&a);
