@@ -224,7 +224,7 @@ class ZeroDisk final : public FileSystem {
   absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions&) override {
     return std::make_unique<InstantEngine>();
   }
-  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path) override {
+  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t) override {
     return absl::NotFoundError(path);
   }
   absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view) override {

@@ -80,9 +80,13 @@ class File {
 // user names, no for what lies inside a run's own directory.
 enum class SymbolicLink { kFollow, kRefuse };
 
+// What a small file has at most where nothing else is said.
+inline constexpr uint64_t kSmallFileBytes = 256 << 20;
+
 // Small files whole, with buffered I/O and full error messages. A file longer
 // than `limit_bytes` is kInvalidArgument.
-absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes = 256u << 20,
+absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
+                                          uint64_t limit_bytes = kSmallFileBytes,
                                           SymbolicLink symbolic_link = SymbolicLink::kFollow);
 
 // fsync of a directory: makes creations and renames inside it durable.

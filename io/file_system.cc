@@ -73,8 +73,8 @@ class RealFileSystem final : public FileSystem {
     return CreateIoEngine(options);
   }
 
-  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path) override {
-    return spillway::ReadSmallFile(path);
+  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes) override {
+    return spillway::ReadSmallFile(path, limit_bytes);
   }
 
   absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override {

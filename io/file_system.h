@@ -63,7 +63,8 @@ class FileSystem {
   virtual absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(
       const IoEngineOptions& options) = 0;
   // As spillway::ReadSmallFile; a link in the last component is followed.
-  virtual absl::StatusOr<std::string> ReadSmallFile(absl::string_view path) = 0;
+  virtual absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
+                                                    uint64_t limit_bytes = kSmallFileBytes) = 0;
 
   // Creates a file that must not exist, mode 0600, no link followed.
   virtual absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) = 0;

@@ -14,9 +14,9 @@
 
 namespace spillway {
 
-// The mover's thread. A commit that fails is the mover's failure, unless the disk only had no room
-// for its manifest: then it is lost, a warning says so, and the commit before stays the last. (Not
-// where others are to be told of the commit by `publish`: they would wait for it.)
+// The mover's thread. A commit that fails is the mover's failure, unless there only was no manifest
+// to write or no room for it: then it is lost, a warning says so, and the commit before stays the
+// last. (Not where others are to be told of the commit by `publish`: they would wait for it.)
 class Committer {
  public:
   using Done = MoverThread::Done;

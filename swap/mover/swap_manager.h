@@ -99,7 +99,7 @@ class SwapManager {
                            std::function<void()> at_end = {},
                            std::function<absl::Status()> publish = {});
   // Waits until the commit is durable. Deferred updates need a program, or Flush, to run. An error
-  // also where that commit alone was lost, as there was no room for its manifest.
+  // also where that commit alone was lost, as it had no manifest or there was no room for it.
   absl::Status AwaitCommit();
   // Waits until none is under way. A commit that was lost is no error here, and the run goes on.
   absl::Status AwaitNoCommit();

@@ -130,7 +130,7 @@ std::string EncodeBody(const Manifest& manifest) {
 
 }  // namespace
 
-absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
+absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest, uint64_t most_bytes) {
   std::string body;
   try {
     body = EncodeBody(manifest);
@@ -139,9 +139,16 @@ absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest) {
         "a manifest holds UTF-8 only; a unit's name, a path or the engine's state is not (",
         error.what(), ")"));
   }
-  return absl::StrCat("spillway-manifest ", VersionOf(manifest), " ",
-                      absl::Hex(Checksum(body.data(), body.size()), absl::kZeroPad16), " ",
-                      body.size(), "\n", body);
+  std::string text = absl::StrCat("spillway-manifest ", VersionOf(manifest), " ",
+                                  absl::Hex(Checksum(body.data(), body.size()), absl::kZeroPad16),
+                                  " ", body.size(), "\n", body);
+  if (text.size() > most_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the manifest would have ", text.size(), " bytes, and none above ", most_bytes,
+        " can be read again: a rank has too many tiles; divide the state among more ranks "
+        "(--shard full)"));
+  }
+  return text;
 }
 
 namespace {

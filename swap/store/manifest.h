@@ -24,6 +24,9 @@ namespace spillway {
 // that of the version before.
 inline constexpr int kManifestVersion = 4;
 
+// What a manifest has at most, and so what is read of one: that of a rank with some 8T parameters.
+inline constexpr uint64_t kMostManifestBytes = uint64_t{4} << 30;
+
 // Tiles begin at multiples of this many bytes.
 inline constexpr uint64_t kStoreAlignment = 4096;
 
@@ -57,9 +60,11 @@ struct Manifest {
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-// kInvalidArgument when a name, a path or the engine's text is not UTF-8.
+// kInvalidArgument when a name, a path or the engine's text is not UTF-8, kResourceExhausted when
+// it would be longer than `most_bytes`, and nobody could read it again.
 // REQUIRES: everything that DecodeManifest checks.
-absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest);
+absl::StatusOr<std::string> EncodeManifest(const Manifest& manifest,
+                                           uint64_t most_bytes = kMostManifestBytes);
 
 // `name` is what messages call the text, usually its path. kInvalidArgument for
 // another format version; kDataLoss for anything else that EncodeManifest would

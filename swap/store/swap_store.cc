@@ -156,6 +156,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Create(const StateLayout& 
   store->file_system_ = options.files;
   store->layout_ = layout;
   store->two_slots_ = options.two_slots;
+  store->most_manifest_bytes_ = options.most_manifest_bytes;
   for (const std::string& directory : options.directories) {
     ASSIGN_OR_RETURN(std::string path, AbsolutePath(directory));
     store->directories_.push_back(std::move(path));
@@ -228,7 +229,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
                                                            bool read_only, const SpillRoom& spill,
                                                            CommitRecord* record, FileSystem& files,
                                                            absl::string_view model_directory) {
-  ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(manifest_path));
+  ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(manifest_path, kMostManifestBytes));
   ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text, manifest_path));
   ASSIGN_OR_RETURN(const std::string beside, DirectoryOf(manifest_path));
   for (ManifestFile& file : manifest.files) {
@@ -564,8 +565,11 @@ absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_pa
 absl::Status SwapStore::MakeDurable(const StoreCommit& commit, bool* only_lost) const {
   if (only_lost != nullptr) *only_lost = false;
   const std::string what = absl::StrCat("commit of step ", commit.step);
-  const absl::StatusOr<std::string> text = EncodeManifest(commit.manifest);
-  if (!text.ok()) return Annotate(text.status(), what);
+  const absl::StatusOr<std::string> text = EncodeManifest(commit.manifest, most_manifest_bytes_);
+  if (!text.ok()) {
+    if (only_lost != nullptr) *only_lost = true;
+    return Annotate(text.status(), what);
+  }
   // Data before the manifest that names it: the order is what makes a commit whole.
   for (const std::unique_ptr<File>& file : files_) {
     if (absl::Status status = file->Sync(); !status.ok()) return Annotate(status, what);

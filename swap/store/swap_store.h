@@ -50,6 +50,7 @@ struct StoreOptions {
   // Frozen units that stay in the model's files.
   InPlaceUnits in_place = {};
   FileSystem* files = &FileSystem::Real();
+  uint64_t most_manifest_bytes = kMostManifestBytes;  // tests have less
 };
 
 // Where a run of planes lies.
@@ -181,8 +182,9 @@ class SwapStore {
   absl::StatusOr<StoreCommit> BeginCommit(absl::string_view manifest_path,
                                           const CommitRecord& record);
   // Any thread. Makes the manifest's text, too: of a large model that takes a while.
-  // On failure *only_lost says whether the disk just had no room for the manifest's bytes: then the
-  // commit before is whole, and the store may be written to again after GiveUpCommit.
+  // On failure *only_lost says whether there was no manifest to write, or no room on the disk for
+  // its bytes: then the commit before is whole, and the store may be written to again after
+  // GiveUpCommit.
   absl::Status MakeDurable(const StoreCommit& commit, bool* only_lost = nullptr) const;
   // REQUIRES: MakeDurable returned OK.
   void EndCommit();
@@ -255,6 +257,7 @@ class SwapStore {
   FileSystem* file_system_ = nullptr;
   StateLayout layout_;
   std::vector<std::string> directories_;
+  uint64_t most_manifest_bytes_ = kMostManifestBytes;
   bool two_slots_ = true;
   bool read_only_ = false;
   bool committing_ = false;  // and for ever, once a commit has failed

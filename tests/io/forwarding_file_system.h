@@ -20,8 +20,8 @@ class ForwardingFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions& options) override {
     return Real().CreateEngine(options);
   }
-  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path) override {
-    return Real().ReadSmallFile(path);
+  absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes) override {
+    return Real().ReadSmallFile(path, limit_bytes);
   }
   absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override {
     return Real().Create(path);

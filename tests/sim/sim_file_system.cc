@@ -345,13 +345,17 @@ absl::StatusOr<std::unique_ptr<IoEngine>> SimFileSystem::CreateEngine(
   return std::make_unique<SimEngine>(disk_, options);
 }
 
-absl::StatusOr<std::string> SimFileSystem::ReadSmallFile(absl::string_view path) {
+absl::StatusOr<std::string> SimFileSystem::ReadSmallFile(absl::string_view path,
+                                                         uint64_t limit_bytes) {
   const std::string what = absl::StrCat("read ", path);
   if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
   const std::shared_ptr<SimInode> inode = disk_.Find(path);
   disk_.world().Trace("read small", inode == nullptr ? 0 : inode->number);
   if (disk_.faults().Strikes(SimFault::kReadSmallError)) return ErrnoStatus(EIO, what);
   if (inode == nullptr) return ErrnoStatus(ENOENT, absl::StrCat("open ", path));
+  if (inode->data.size() > limit_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(what, ": larger than ", limit_bytes, " bytes"));
+  }
   std::string content(inode->data.begin(), inode->data.end());
   if (!content.empty() && disk_.faults().Strikes(SimFault::kSmallFileFlipped)) {
     SimRandom& random = disk_.world().random();

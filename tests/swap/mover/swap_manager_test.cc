@@ -253,6 +253,23 @@ TEST_F(SwapManagerTest, ACommitWithoutRoomForItsManifestIsLostAndTheRunGoesOn) {
   EXPECT_EQ(manager.AwaitCommit(), absl::OkStatus());
 }
 
+// Nothing was renamed: the commit before is whole.
+TEST_F(SwapManagerTest, ACommitThatCannotBeWrittenDownIsLostAndTheRunGoesOn) {
+  const RunShape shape = SmallShape();
+  PlanRequest request = RequestFor(shape, UpdateMode::kDeferred, TierChoice::kNvme, 0);
+  request.host_bytes = SmallestHost(request);
+  auto run = SwapRun::Create(shape, request, directory(), {});
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ((*run)->Initialize(), absl::OkStatus());
+  Oracle oracle(shape);
+  SwapManager& manager = (*run)->manager();
+  ASSERT_EQ(manager.StartCommit(manifest(), {1, "not UTF-8: \xff"}), absl::OkStatus());
+  EXPECT_THAT(std::string(manager.AwaitCommit().message()), testing::HasSubstr("UTF-8"));
+  EXPECT_FALSE(std::filesystem::exists(manifest()));
+  Train(**run, oracle, shape, UpdateMode::kDeferred, 6, 1);
+  EXPECT_EQ(manager.AwaitCommit(), absl::OkStatus());
+}
+
 // Also where units that live in memory need not wait for the tile buffers of those on disk.
 TEST_F(SwapManagerTest, FirstTilesBeginInOrder) {
   constexpr int kWorkers = 6;

@@ -12,6 +12,7 @@
 namespace spillway {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 // Two units over two files, one tile in slot 1.
@@ -52,6 +53,16 @@ TEST(Manifest, RoundTrips) {
   EXPECT_EQ(*decoded, Example());
   EXPECT_EQ(Encode(*decoded), text);
   EXPECT_EQ(Seal(Body(text)), text);
+}
+
+TEST(Manifest, OneThatCouldNotBeReadAgainIsRefusedWithTheRemedy) {
+  const std::string text = Encode(Example());
+  EXPECT_TRUE(EncodeManifest(Example(), text.size()).ok());
+  const absl::Status status = EncodeManifest(Example(), text.size() - 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr(absl::StrCat(text.size(), " bytes")),
+                    HasSubstr(absl::StrCat("above ", text.size() - 1)), HasSubstr("--shard full")));
 }
 
 TEST(Manifest, EveryFlippedBitIsNoticed) {

@@ -17,6 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/io/forwarding_file_system.h"
 #include "tests/swap/store/store_fixture.h"
 
 namespace {
@@ -166,6 +167,48 @@ TEST(SwapStoreCommit, AFailedCommitLeavesTheOneBeforeAndEndsTheStore) {
     EXPECT_EQ(record.step, absl::string_view(call) == "fsync" ? 2 : 1);
     EXPECT_TRUE(ReadEverything(**found, record.step).ok());
   }
+}
+
+// What is written can be read: the limits are the same, and one that goes beyond is never renamed.
+TEST(SwapStoreCommit, AManifestAboveTheLimitOfReadersIsLostBeforeTheRename) {
+  ScratchDirectory a;
+  auto store =
+      SwapStore::Create(SmallLayout(), {.directories = {a.path()}, .most_manifest_bytes = 4096});
+  ASSERT_TRUE(store.ok()) << store.status();
+  WriteEverything(**store, 1);
+  ASSERT_TRUE((*store)->Commit(a / "manifest", {.step = 1}).ok());
+  const auto begun = (*store)->BeginCommit(a / "manifest", {2, std::string(4096, 'x')});
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  bool only_lost = false;
+  {
+    Listening listening;
+    EXPECT_EQ((*store)->MakeDurable(*begun, &only_lost).code(),
+              absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(listening.calls(), ElementsAre());
+  }
+  ASSERT_TRUE(only_lost);
+  (*store)->GiveUpCommit();
+  WriteEverything(**store, 3);
+  EXPECT_TRUE((*store)->Commit(a / "manifest", {.step = 3}).ok());
+}
+
+TEST(SwapStoreCommit, AManifestIsReadUpToTheLimitOfItsKind) {
+  struct LimitWatcher final : ForwardingFileSystem {
+    absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit) override {
+      limit_bytes = limit;
+      return Real().ReadSmallFile(path, limit);
+    }
+    uint64_t limit_bytes = 0;
+  };
+  ScratchDirectory a;
+  auto store = MakeStore({a.path()});
+  WriteEverything(*store, 1);
+  ASSERT_TRUE(store->Commit(a / "manifest", {.step = 1}).ok());
+  store.reset();
+  LimitWatcher files;
+  CommitRecord record;
+  ASSERT_TRUE(SwapStore::Open(a / "manifest", /*read_only=*/true, {}, &record, files).ok());
+  EXPECT_EQ(files.limit_bytes, kMostManifestBytes);
 }
 
 TEST(SwapStoreCommit, AFullDiskIsAnErrorAtTheStartThatLeavesNothing) {
