@@ -38,6 +38,14 @@ LossScaler::LossScaler(const LossScaleSpec& spec) : spec_(spec) {
 
 absl::Status LossScaler::Update(bool overflow) {
   if (spec_.static_scale != 0) {
+    const int64_t in_a_row = overflow ? state_.overflows_in_a_row + 1 : 0;
+    if (in_a_row >= kMostOverflowsInARow) {
+      return absl::OutOfRangeError(absl::StrFormat(
+          "fp16: gradients overflow at the static loss scale of %g in %d steps in a row, and "
+          "nothing is learned; start anew with a lower loss_scale, or with 0, which adapts it",
+          spec_.static_scale, in_a_row));
+    }
+    state_.overflows_in_a_row = in_a_row;
     return absl::OkStatus();
   }
   if (overflow) {

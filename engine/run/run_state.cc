@@ -110,6 +110,9 @@ std::string EncodeRunState(const RunState& state) {
                         {"iteration", state.loss_scale.iteration},
                         {"last_overflow_iteration", state.loss_scale.last_overflow_iteration},
                         {"hysteresis_left", state.loss_scale.hysteresis_left}};
+  if (state.loss_scale.overflows_in_a_row > 0) {
+    json["loss_scale"]["overflows_in_a_row"] = state.loss_scale.overflows_in_a_row;
+  }
   json["dtype"] = std::string(DTypeName(state.dtype));
   json["threads"] = state.threads;
   json["identity"] = state.identity;
@@ -148,6 +151,9 @@ absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
     RETURN_IF_ERROR(
         ReadCount(scale, "last_overflow_iteration", &state.loss_scale.last_overflow_iteration, -1));
     RETURN_IF_ERROR(ReadCount(scale, "hysteresis_left", &state.loss_scale.hysteresis_left));
+    if (scale.contains("overflows_in_a_row")) {
+      RETURN_IF_ERROR(ReadCount(scale, "overflows_in_a_row", &state.loss_scale.overflows_in_a_row));
+    }
     const auto dtype = DTypeFromName(json.at("dtype").get<std::string>());
     if (!dtype) return WrongBytesError("the commit names an unknown dtype");
     state.dtype = *dtype;

@@ -57,6 +57,28 @@ TEST(LossScaler, AStaticScaleNeverChanges) {
   }
 }
 
+// A static scale that always overflows would skip all steps that are left, and call that success.
+TEST(LossScaler, AStaticScaleThatAlwaysOverflowsEndsTheRun) {
+  const LossScaleSpec spec = {.static_scale = 65536};
+  LossScaleState state;
+  // One good step, and a scaler that is restored at every step: the state is all there is.
+  for (int64_t step = 0; step < 2 * kMostOverflowsInARow; ++step) {
+    LossScaler scaler(spec);
+    if (step > 0) scaler.Restore(state);
+    const absl::Status status = scaler.Update(step != kMostOverflowsInARow - 1);
+    if (step == 2 * kMostOverflowsInARow - 1) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
+      EXPECT_NE(status.message().find("static loss scale of 65536 in 100 steps"),
+                absl::string_view::npos)
+          << status;
+      EXPECT_EQ(scaler.state(), state);
+    } else {
+      ASSERT_TRUE(status.ok()) << step << ": " << status;
+    }
+    state = scaler.state();
+  }
+}
+
 TEST(LossScaler, RefusesNumbersThatMakeNoSense) {
   EXPECT_TRUE(ValidateLossScale({}).ok());
   EXPECT_FALSE(ValidateLossScale({.static_scale = -1}).ok());

@@ -39,6 +39,18 @@ TEST(RunState, ComesBackAsItWas) {
   EXPECT_EQ(again->model.units[1].borrows, std::vector<int>{0});
 }
 
+// A run that overflows in every step ends though it is resumed again and again. A commit without
+// the number is as commits have always been.
+TEST(RunState, OverflowsInARowAreCountedOnAfterAResume) {
+  EXPECT_EQ(EncodeRunState(State()).find("overflows_in_a_row"), std::string::npos);
+  RunState state = State();
+  state.loss_scale.overflows_in_a_row = 99;
+  const auto again = DecodeRunState(EncodeRunState(state));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->loss_scale, state.loss_scale);
+  EXPECT_EQ(DecodeWith("/loss_scale/overflows_in_a_row", -1).code(), absl::StatusCode::kDataLoss);
+}
+
 TEST(RunState, NumbersThatAreNoCountsAreWrongBytes) {
   for (const char* member : {"/step", "/applied_steps", "/threads", "/store_number",
                              "/loss_scale/iteration", "/loss_scale/hysteresis_left"}) {
