@@ -20,6 +20,7 @@ std::string LibraryPath() {
 absl::StatusOr<ComputeLibrary*> Load() {
   RETURN_IF_ERROR(FindComputeLibrary());
   SetOpenMpWaits();
+  SetMklRepeats();
   const std::string path = LibraryPath();
   // Everything is resolved now: a library that lacks something is refused here, not in a run.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -25,7 +25,13 @@ bool SetOpenMpWaits() {
   return true;
 }
 
+void SetMklRepeats() {
+  setenv("MKL_CBWR", "AUTO", /*overwrite=*/0);
+  setenv("MKL_DYNAMIC", "FALSE", /*overwrite=*/0);
+}
+
 void SleepingOpenMpThreads(char** argv) {
+  SetMklRepeats();
   if (!SetOpenMpWaits()) return;
   // By its own path: started as /proc/self/exe, the program would be called "exe" in ps and pkill.
   const std::string path = ProgramPath();

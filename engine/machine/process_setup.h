@@ -17,7 +17,13 @@ std::string ProgramPath();
 // already, and nothing was changed.
 bool SetOpenMpWaits();
 
-// The same for a program that is linked with LibTorch, so that OpenMP is loaded before main:
+// Makes MKL, which computes LibTorch's products, give the same bits for the same numbers wherever
+// in memory they lie (MKL_CBWR=AUTO: by the same instructions as before), with no fewer threads
+// than it is told (MKL_DYNAMIC=FALSE). What the user has set stays. MKL reads both at its first
+// product.
+void SetMklRepeats();
+
+// Both for a program that is linked with LibTorch, so that OpenMP is loaded before main:
 // starts the program again where SetOpenMpWaits changed anything. Returns where nothing had to
 // be, or could be, done.
 void SleepingOpenMpThreads(char** argv);

@@ -1,0 +1,58 @@
+#include "engine/machine/process_setup.h"
+
+#include <cstdlib>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/io/io_testing.h"
+
+namespace spillway {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "not set" : value;
+}
+
+TEST(ProcessSetup, MklIsToldToRepeatItselfWhereTheUserSaidNothing) {
+  EXPECT_EQ(InChild([]() -> std::string {
+              ::unsetenv("MKL_CBWR");
+              ::unsetenv("MKL_DYNAMIC");
+              SetMklRepeats();
+              return Variable("MKL_CBWR") + " " + Variable("MKL_DYNAMIC");
+            }),
+            "AUTO FALSE");
+  EXPECT_EQ(InChild([]() -> std::string {
+              ::setenv("MKL_CBWR", "COMPATIBLE", 1);
+              ::setenv("MKL_DYNAMIC", "TRUE", 1);
+              SetMklRepeats();
+              return Variable("MKL_CBWR") + " " + Variable("MKL_DYNAMIC");
+            }),
+            "COMPATIBLE TRUE");
+}
+
+TEST(ProcessSetup, OpenMpIsToldToSleepWhereTheUserSaidNothing) {
+  EXPECT_EQ(InChild([]() -> std::string {
+              ::unsetenv("OMP_WAIT_POLICY");
+              ::unsetenv("GOMP_SPINCOUNT");
+              if (!SetOpenMpWaits()) return "nothing was changed";
+              if (SetOpenMpWaits()) return "changed twice";
+              return Variable("OMP_WAIT_POLICY") + " " + Variable("GOMP_SPINCOUNT");
+            }),
+            "PASSIVE 10000");
+}
+
+// Before all else: a program that is linked with LibTorch starts itself again for OpenMP's sake
+// alone, and MKL reads its own only later.
+TEST(ProcessSetup, AProgramThatNeedsNoOtherStartIsToldOfMklAsWell) {
+  EXPECT_EQ(InChild([]() -> std::string {
+              ::unsetenv("MKL_CBWR");
+              ::setenv("OMP_WAIT_POLICY", "ACTIVE", 1);
+              SleepingOpenMpThreads(nullptr);
+              return Variable("MKL_CBWR") + " " + Variable("OMP_WAIT_POLICY");
+            }),
+            "AUTO ACTIVE");
+}
+
+}  // namespace
+}  // namespace spillway
