@@ -335,6 +335,8 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
   torch::NoGradGuard no_grad;
   const bool keep = training_ && keeps_graph_[unit];
   uint64_t moved_bytes = 0;
+  std::vector<torch::Tensor> lent = buffers_.of(unit);
+  for (const ParameterView& view : views) lent.push_back(view.weights);
   for (MicroBatch& micro : micro_batches_) {
     const bool again = training_ && !keep && unit >= first_backward_;
     std::vector<torch::Tensor> before;
@@ -359,6 +361,7 @@ void ModelCompute::Forward(int unit, const std::vector<ParameterView>& views,
     micro.buffers[unit] = std::move(before);
     // In every placement the same: what is moved keeps its strides, but must have no gaps.
     if (!output.is_non_overlapping_and_dense()) output = output.contiguous();
+    output = ApartFrom(lent, output);
     if (flow_.kept(unit)) micro.values.Keep(unit, output);
     GiveInput(unit + 1, output, micro);
     if (buffers.inputs != nullptr) {

@@ -51,6 +51,20 @@ GivenParameters Give(const std::vector<ParameterView>& views) {
   return Give(views, weights);
 }
 
+// By addresses: a leaf of a graph is a view of its own of what the unit was given.
+torch::Tensor ApartFrom(const std::vector<torch::Tensor>& given, const torch::Tensor& output) {
+  const auto begin = [](const torch::Tensor& tensor) {
+    return static_cast<const char*>(tensor.storage().data());
+  };
+  const auto end = [&](const torch::Tensor& tensor) {
+    return begin(tensor) + tensor.storage().nbytes();
+  };
+  const bool apart = std::none_of(given.begin(), given.end(), [&](const torch::Tensor& one) {
+    return begin(output) < end(one) && begin(one) < end(output);
+  });
+  return apart ? output : output.clone();
+}
+
 std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,
                                    DType dtype, int unit, const OpBuffers& buffers,
                                    const torch::Device& where) {

@@ -43,6 +43,10 @@ GivenParameters Give(const std::vector<ParameterView>& views,
                      const std::vector<torch::Tensor>& tensors);
 GivenParameters Give(const std::vector<ParameterView>& views);
 
+// A unit's output: as it is, or a copy where it is a view of what the unit was `given`, parameters
+// or buffers. In that memory there may be something else by the time the output is read.
+torch::Tensor ApartFrom(const std::vector<torch::Tensor>& given, const torch::Tensor& output);
+
 // The parameters of `unit` in the order in which its Forward takes them: own, then
 // borrowed. `where`: whose addresses the op's buffers are, as LibTorch calls it.
 std::vector<ParameterView> ViewsOf(const Model& model, const ModelDescription& description,

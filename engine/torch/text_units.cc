@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/torch/model_compute.h"
+#include "engine/torch/tensor_views.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 
@@ -65,6 +66,7 @@ torch::Tensor TextUnits::Run(int unit, const std::vector<torch::Tensor>& paramet
   torch::Tensor y = continues_
                         ? one.ForwardNext(context, parameters, x, {piece.first, kept, piece.source})
                         : one.Forward(context, parameters, x);
+  y = ApartFrom(parameters, y);
   if (flow_.kept(unit)) piece.values.Keep(unit, y);
   return y;
 }

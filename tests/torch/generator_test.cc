@@ -17,6 +17,7 @@
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/sampling.h"
+#include "engine/torch/text_units.h"
 #include "engine/weights/master_weights.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors.h"
@@ -317,6 +318,31 @@ TEST(Generator, AModelWithoutForwardNextIsComputedAnew) {
   for (int i = 0; i < 9; ++i) {
     EXPECT_LT((found.logits[i] - expected.logits[i]).abs().max().item<double>(), 1e-4) << i;
   }
+}
+
+// A view of a parameter, which the next unit's may have replaced by the time that unit reads it.
+class FirstRows : public WithoutNext {
+ public:
+  using WithoutNext::WithoutNext;
+  Tensor Forward(const UnitContext&, const std::vector<Tensor>& parameters,
+                 const Tensor& x) const override {
+    return parameters[0].narrow(0, 0, x.size(1)).unsqueeze(0);
+  }
+};
+
+TEST(TextUnits, AnOutputThatIsAViewOfAParameterIsNotLostWithIt) {
+  Loaded loaded("gpt2");
+  loaded.model.units[0] = std::make_shared<FirstRows>(loaded.model.units[0]);
+  const auto units = TextUnits::Of(loaded.model);
+  ASSERT_TRUE(units.ok()) << units.status();
+  const Tensor rows = torch::randn({16, 4});
+  const Tensor expected = rows.slice(0, 0, 3).clone();
+  TextPiece piece;
+  piece.length = 3;
+  piece.x = torch::zeros({1, 3}, torch::kInt64);
+  const Tensor out = units->Run(0, {rows}, Tensor(), /*fp32_products=*/false, piece);
+  rows.fill_(7);
+  EXPECT_TRUE(torch::equal(out.squeeze(0), expected));
 }
 
 TEST(Sampling, TemperatureZeroTakesTheFirstOfTheLargest) {

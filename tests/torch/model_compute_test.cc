@@ -121,6 +121,32 @@ Model SmallGpt2(double dropout) {
   return *BuildDecoder(SmallGpt2Config(kClasses, 16, kWidth, 48, 3, 3, Dropouts(dropout)).decoder);
 }
 
+// An output that does not depend on the input: its parameter, as a view or copied.
+class Given : public Unit {
+ public:
+  explicit Given(bool view) : view_(view) {}
+  std::string name() const override { return "given"; }
+  std::vector<ParameterSpec> parameters() const override {
+    return {{"columns", {2, kWidth, kRowLen}, {}}};
+  }
+  Tensor Forward(const UnitContext&, const std::vector<Tensor>& parameters,
+                 const Tensor&) const override {
+    const Tensor rows = parameters[0].transpose(1, 2);
+    return view_ ? rows : rows.clone();
+  }
+
+ private:
+  const bool view_;
+};
+
+Model WithGiven(bool view) {
+  Model model;
+  model.units = {std::make_shared<Given>(view), std::make_shared<Mix>("a"),
+                 std::make_shared<Mix>("b")};
+  model.loss = std::make_shared<OwnHead>();
+  return model;
+}
+
 uint64_t Padded(uint64_t elements) {
   return (elements + kParameterAlignment - 1) / kParameterAlignment * kParameterAlignment;
 }
@@ -172,21 +198,22 @@ class OneStep {
     ASSERT_TRUE(status.ok()) << status;
   }
 
+  // From now on the weights are there only while an op computes with them. REQUIRES: Begin.
+  void LoseWeights() {
+    for (const PlaceMemory& weights : weights_) {
+      lost_.emplace_back(weights.data(), WeightBytes(lost_.size()));
+    }
+  }
+
   absl::Status Run(const StepOp& op) {
-    OpBuffers buffers;
-    buffers.op = &op;
-    for (int unit : op.weights) buffers.weights.push_back(weights_[unit].data());
-    for (int unit : op.gradients) {
-      buffers.gradients.push_back(sums_[unit].data());
-      buffers.fresh.push_back(!opened_[unit]);
-      buffers.rounded.push_back(rounded_);
-      opened_[unit] = true;
+    for (int unit : op.weights) {
+      if (!lost_.empty()) std::memcpy(weights_[unit].data(), lost_[unit].data(), WeightBytes(unit));
     }
-    if (op.unit == spilled_ && op.kind != OpKind::kLoss) {
-      buffers.inputs = inputs_;
-      buffers.inputs_bytes = sizeof(inputs_);
+    const absl::Status status = Compute(op);
+    for (int unit : op.weights) {
+      if (!lost_.empty()) std::memset(weights_[unit].data(), 0x7f, WeightBytes(unit));
     }
-    return compute_.Run(buffers);
+    return status;
   }
 
   // Every byte of the gradient sums.
@@ -212,6 +239,24 @@ class OneStep {
   const ModelDescription& description() const { return description_; }
 
  private:
+  absl::Status Compute(const StepOp& op) {
+    OpBuffers buffers;
+    buffers.op = &op;
+    for (int unit : op.weights) buffers.weights.push_back(weights_[unit].data());
+    for (int unit : op.gradients) {
+      buffers.gradients.push_back(sums_[unit].data());
+      buffers.fresh.push_back(!opened_[unit]);
+      buffers.rounded.push_back(rounded_);
+      opened_[unit] = true;
+    }
+    if (op.unit == spilled_ && op.kind != OpKind::kLoss) {
+      buffers.inputs = inputs_;
+      buffers.inputs_bytes = sizeof(inputs_);
+    }
+    return compute_.Run(buffers);
+  }
+
+  uint64_t WeightBytes(size_t unit) const { return SumsOf(unit) * DTypeBytes(dtype_); }
   uint64_t SumsOf(size_t unit) const { return Padded(description_.units[unit].flat_parameters); }
 
   const ComputePlace place_;
@@ -222,6 +267,7 @@ class OneStep {
   ModelCompute compute_;
   const StepSchedule schedule_;
   std::vector<PlaceMemory> weights_, sums_;
+  std::vector<std::string> lost_;  // [unit] the weights; empty: they stay where they are
   std::vector<bool> opened_;
   int spilled_ = -1;
   bool rounded_ = false;
@@ -269,6 +315,24 @@ TEST(ModelCompute, SumsOfTwoTermsNeedNoFp32) {
       }
       if (!rounded) expected = step.Gradient();
       EXPECT_EQ(step.Gradient(), expected) << DTypeName(dtype);
+    }
+  }
+}
+
+TEST(ModelCompute, AnOutputThatIsAViewOfAParameterIsNotLostWithIt) {
+  for (int kept : {-1, 0}) {
+    std::string expected;
+    for (bool view : {false, true}) {
+      OneStep step(ComputePlace(), WithGiven(view), DType::kFloat32);
+      step.Begin(/*spilled=*/-1, kept);
+      step.LoseWeights();
+      for (const StepOp& op : step.schedule().ops) {
+        const absl::Status status = step.Run(op);
+        ASSERT_TRUE(status.ok()) << status;
+      }
+      if (!view) expected = step.Sums();
+      EXPECT_EQ(step.Sums(), expected) << "graph kept of unit " << kept;
+      EXPECT_GT(torch::from_blob(step.sums(0), {kWidth}).abs().max().item<float>(), 0.01);
     }
   }
 }
