@@ -19,6 +19,18 @@ absl::Status MakeDurable(const std::string& directory, FileSystem& files) {
   return SyncIntoParent(files, directory);
 }
 
+// Whether a commit is none any more: an older one is gone on from. What only can't be read now, by
+// an error of its drive or for want of rights, may be good, and would be removed as a later one.
+bool IsBad(const absl::Status& status) {
+  return absl::IsDataLoss(status) || absl::IsNotFound(status) || absl::IsInvalidArgument(status);
+}
+
+absl::Status CannotTell(const absl::Status& status, const std::string& directory) {
+  return Annotate(status, absl::StrCat("whether the commit in ", directory,
+                                       " is good can't be told; mend that, or move it away to go "
+                                       "on from an older one"));
+}
+
 absl::Status ReadThrough(const CommittedRun& run) {
   LogInfo(absl::StrCat("checking the commit of step ", run.state.step, " in ", run.directory));
   return ReadStore(*run.store, 0, run.store->layout().num_planes(),
@@ -44,6 +56,7 @@ absl::Status FindCommit(const std::string& output, const CommitCopies* copies, b
       }
       runs.push_back(*std::move(run));
     } else if (!absl::IsNotFound(run.status())) {
+      if (copies != nullptr && !IsBad(run.status())) return CannotTell(run.status(), directory);
       if (bad.ok()) bad = run.status();
       if (copies != nullptr) LogWarning(run.status().message());
     }
@@ -55,6 +68,7 @@ absl::Status FindCommit(const std::string& output, const CommitCopies* copies, b
   for (CommittedRun& run : runs) {
     if (copies != nullptr && check) {
       if (const absl::Status status = ReadThrough(run); !status.ok()) {
+        if (!IsBad(status)) return CannotTell(status, run.directory);
         if (bad.ok()) bad = status;
         LogWarning(absl::StrCat("that commit is not good: ", status.message()));
         continue;

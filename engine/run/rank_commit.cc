@@ -1,5 +1,8 @@
 #include "engine/run/rank_commit.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/run/committed_run.h"
@@ -8,6 +11,9 @@
 
 namespace spillway {
 namespace {
+
+// What ranks say of their parts, the worst last.
+enum Part : int64_t { kDurable, kLost, kFailed };
 
 absl::Status Rename(const std::string& directory, FileSystem& files) {
   RETURN_IF_ERROR(files.Rename(PreparedManifestPath(directory), CommitManifestPath(directory)));
@@ -21,9 +27,19 @@ absl::StatusOr<std::string> NewCommitId(Collectives& ranks, int64_t step, FileSy
   return FromFirstRank(ranks, absl::StrFormat("%d-%016x", step, random));
 }
 
-absl::Status PublishCommit(const std::string& directory, Collectives& ranks, FileSystem& files) {
-  // All parts are durable when all have come here.
-  RETURN_IF_ERROR(AllGatherCount(ranks, 0).status());
+absl::Status PublishCommit(const std::string& directory, Collectives& ranks,
+                           const absl::Status& made, bool* only_lost, FileSystem& files) {
+  const int64_t own = made.ok() ? kDurable : *only_lost ? kLost : kFailed;
+  *only_lost = false;
+  // All parts are durable when all have come here and say so.
+  ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(ranks, own));
+  const int64_t worst = *std::max_element(all.begin(), all.end());
+  if (worst != kDurable) {
+    *only_lost = worst == kLost;
+    // Of no commit. What is not removed here is so by the next that opens it.
+    if (made.ok()) RemoveIfThere(files, PreparedManifestPath(directory)).IgnoreError();
+    return Agree(ranks, made);
+  }
   absl::Status status;
   if (ranks.rank() == 0) status = Rename(directory, files);
   RETURN_IF_ERROR(Agree(ranks, status));

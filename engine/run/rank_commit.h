@@ -17,8 +17,11 @@ absl::StatusOr<std::string> NewCommitId(Collectives& ranks, int64_t step,
                                         FileSystem& files = FileSystem::Real());
 
 // With this rank's part durable in PreparedManifestPath(directory), `directory` being the rank's
-// own. Returns when the commit is decided, and this rank's manifest is in its place. Blocks.
+// own, or not (`made` says why; *only_lost: and nothing else is lost). Returns OK when the commit
+// is decided, and this rank's manifest is in its place. Where a rank has none, none has: then
+// *only_lost says whether all of them can go on without this commit. Blocks.
 absl::Status PublishCommit(const std::string& directory, Collectives& ranks,
+                           const absl::Status& made, bool* only_lost,
                            FileSystem& files = FileSystem::Real());
 
 // Before a rank reads its manifest: makes it that of the commit `commit_id`, the first rank's,

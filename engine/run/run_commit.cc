@@ -20,12 +20,12 @@ absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager) {
 absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectives* world,
                             Collectives* commits, RunState& state, std::function<void()> durable) {
   std::string manifest = storage.manifest_path();
-  std::function<absl::Status()> publish;
+  PublishCommitHere publish;
   if (world != nullptr) {
     ASSIGN_OR_RETURN(state.part.commit_id, NewCommitId(*world, state.step, storage.files()));
     manifest = PreparedManifestPath(storage.output());
-    publish = [&storage, commits] {
-      return PublishCommit(storage.output(), *commits, storage.files());
+    publish = [&storage, commits](const absl::Status& made, bool* only_lost) {
+      return PublishCommit(storage.output(), *commits, made, only_lost, storage.files());
     };
   }
   CommitCopies* const copies = storage.copies();

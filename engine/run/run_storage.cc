@@ -319,10 +319,11 @@ absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
   if (commit) {
     const CommitRecord record{static_cast<uint64_t>(moved_->step), EncodeRunState(*moved_)};
     moved_.reset();
-    RETURN_IF_ERROR(AgreeAll(
-        ranks, store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(),
-                             record)));
-    if (ranks != nullptr) RETURN_IF_ERROR(PublishCommit(output(), *ranks, files_));
+    const absl::Status made =
+        store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(), record);
+    bool only_lost = false;
+    RETURN_IF_ERROR(ranks != nullptr ? PublishCommit(output(), *ranks, made, &only_lost, files_)
+                                     : made);
   }
   // No commit needs them, unless there is one that does not get replaced.
   if (commit || !found_.state || !options_.no_commit) RemoveMoreRanks();

@@ -12,7 +12,7 @@ Committer::Committer(const MoverContext& context, Passes* passes, Executor* exec
     : context_(context), passes_(passes), thread_(1, executor) {}
 
 void Committer::Start(const std::string& manifest_path, const CommitRecord& record,
-                      std::function<void()> at_end, std::function<absl::Status()> publish) {
+                      std::function<void()> at_end, PublishCommitHere publish) {
   SPILLWAY_CHECK(store_ != nullptr && store_->two_slots() && run_ == nullptr);
   lost_ = absl::OkStatus();
   run_ = std::make_unique<Run>();
@@ -57,8 +57,7 @@ void Committer::Sync() {
   thread_.Run([this, commit = *std::move(commit), publish = run_->publish] {
     bool only_lost = false;
     absl::Status status = store_->MakeDurable(commit, &only_lost);
-    if (status.ok() && publish) status = publish();
-    only_lost &= publish == nullptr;
+    if (publish) status = publish(std::move(status), &only_lost);
     context_.thread->Post(
         [this, status = std::move(status), only_lost] { Synced(status, only_lost); });
   });

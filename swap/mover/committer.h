@@ -11,12 +11,13 @@
 
 #include "swap/mover/mover_context.h"
 #include "swap/mover/passes.h"
+#include "swap/mover/swap_types.h"
 
 namespace spillway {
 
 // The mover's thread. A commit that fails is the mover's failure, unless there only was no manifest
 // to write or no room for it: then it is lost, a warning says so, and the commit before stays the
-// last. (Not where others are to be told of the commit by `publish`: they would wait for it.)
+// last.
 class Committer {
  public:
   using Done = MoverThread::Done;
@@ -25,7 +26,7 @@ class Committer {
 
   // As SwapManager::StartCommit. REQUIRES: a store of two slots, no commit under way.
   void Start(const std::string& manifest_path, const CommitRecord& record,
-             std::function<void()> at_end, std::function<absl::Status()> publish);
+             std::function<void()> at_end, PublishCommitHere publish);
   // Goes on where it can.
   void Advance();
   // Once no commit is under way: OK, or why the last one was lost.
@@ -45,7 +46,7 @@ class Committer {
     CommitRecord record;
     int64_t version = 0;  // of the state that it holds
     std::function<void()> at_end;
-    std::function<absl::Status()> publish;
+    PublishCommitHere publish;
     Phase phase = Phase::kUpdating;
   };
   void StartSaves();

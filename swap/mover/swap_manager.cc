@@ -107,8 +107,7 @@ absl::Status SwapManager::Flush() {
 }
 
 absl::Status SwapManager::StartCommit(absl::string_view manifest_path, const CommitRecord& record,
-                                      std::function<void()> at_end,
-                                      std::function<absl::Status()> publish) {
+                                      std::function<void()> at_end, PublishCommitHere publish) {
   RETURN_IF_ERROR(AwaitNoCommit());
   mover_->thread().Post([this, path = std::string(manifest_path), record,
                          at_end = std::move(at_end), publish = std::move(publish)] {

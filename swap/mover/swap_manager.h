@@ -92,12 +92,11 @@ class SwapManager {
   // Begins a commit of the state after every update announced so far, and returns; waits
   // for the commit before it only. `at_end`, when given, is called once it is durable,
   // on the manager's thread. `publish`, when given, is called before that, when the manifest is
-  // on the disk, on a thread of its own that may wait there; until it has returned OK the commit
-  // before stays whole.
+  // on the disk or could not be brought there, on a thread of its own that may wait there; until it
+  // has returned OK the commit before stays whole.
   // REQUIRES: after the last EndOp of a program, or at rest.
   absl::Status StartCommit(absl::string_view manifest_path, const CommitRecord& record,
-                           std::function<void()> at_end = {},
-                           std::function<absl::Status()> publish = {});
+                           std::function<void()> at_end = {}, PublishCommitHere publish = {});
   // Waits until the commit is durable. Deferred updates need a program, or Flush, to run. An error
   // also where that commit alone was lost, as it had no manifest or there was no room for it.
   absl::Status AwaitCommit();

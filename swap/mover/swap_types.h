@@ -87,4 +87,8 @@ struct SwapManagerOptions {
   StreamId ops_stream = StreamId::kCompute;
 };
 
+// How others are told that a commit is durable here, or why not; what comes back decides. With
+// *only_lost (then, and when it returns) a failed commit is lost, and nothing else.
+using PublishCommitHere = std::function<absl::Status(absl::Status made, bool* only_lost)>;
+
 }  // namespace spillway

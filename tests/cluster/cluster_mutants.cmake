@@ -41,8 +41,11 @@ spillway_cluster_mutant(all_rename_at_once rank_commit.cc
   [==[if (ranks.rank() == 0) status = Rename(directory, files);]==]
   [==[status = Rename(directory, files);]==])
 spillway_cluster_mutant(decided_before_all_parts_are_durable rank_commit.cc
-  [==[RETURN_IF_ERROR(AllGatherCount(ranks, 0).status());]==]
-  [==[]==])
+  [==[ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(ranks, own));]==]
+  [==[const std::vector<int64_t> all = {own};]==])
+spillway_cluster_mutant(one_part_that_is_missing_does_not_matter rank_commit.cc
+  [==[if (worst != kDurable) {]==]
+  [==[if (own != kDurable) {]==])
 spillway_cluster_mutant(decision_not_synced rank_commit.cc
   [==[return files.SyncDirectory(directory);]==]
   [==[return absl::OkStatus();]==])
@@ -66,6 +69,9 @@ spillway_cluster_mutant(no_fresh_commit_id rank_commit.cc
 spillway_cluster_mutant(found_not_made_durable commit_finder.cc
   [==[RETURN_IF_ERROR(MakeDurable(run.directory, files));]==]
   [==[]==])
+spillway_cluster_mutant(older_one_taken_where_the_newest_cannot_be_read commit_finder.cc
+  [==[        if (!IsBad(status)) return CannotTell(status, run.directory);]==]
+  [==[]==])
 spillway_cluster_mutant(part_that_cannot_be_read_is_missing committed_run.cc
   [==[return none ? absl::StatusOr<std::string>("") : run.status();]==]
   [==[return "";]==])
@@ -81,11 +87,9 @@ spillway_cluster_mutant(removal_not_durable run_directory.cc
 
 # --- Moves, and runs that follow each other.
 spillway_cluster_mutant(former_swap_removed_before_the_move_is_committed run_storage.cc
-  [==[    RETURN_IF_ERROR(AgreeAll(
-        ranks, store->Commit(]==]
+  [==[    const absl::Status made = store->Commit(]==]
   [==[    if (any) RemoveFormerSwap();
-    RETURN_IF_ERROR(AgreeAll(
-        ranks, store->Commit(]==])
+    const absl::Status made = store->Commit(]==])
 spillway_cluster_mutant(former_swap_stays run_storage.cc
   [==[if (any) RemoveFormerSwap();]==]
   [==[]==])

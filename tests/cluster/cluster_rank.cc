@@ -44,8 +44,7 @@ void ClusterRun::BeginFrom(Life& life, RunStorage& storage) {
   if (committed) {
     ClusterStates allowed = may_be_found_;
     int64_t least = acknowledged_;
-    if (life.persist && (acknowledged_ < 0 || disk_.faults().refusals() > refusals_before_)) {
-      // What can't be read now, or is lost, is gone on from as the copies have it.
+    if (life.persist && acknowledged_ < 0) {  // what is lost is gone on from as the copies have it
       allowed.insert(allowed.begin(), committed_.begin(), committed_.end());
       least = copied_;
     }
@@ -234,8 +233,10 @@ absl::Status ClusterRun::Compare(const Life& life, Rank& rank) {
 }
 
 absl::Status ClusterRun::Commit(Life& life, Rank& rank) {
+  const bool done = rank.manager->AwaitCommit().ok();
   RETURN_IF_ERROR(AwaitEarlierCommit(*rank.storage, *rank.manager));
   if (Dead(rank.number)) return absl::UnavailableError("dead");
+  tally_.lost += !done && life.ranks > 1;
   const auto& state = life.states[rank.at];
   if (may_be_found_.empty() || may_be_found_.back() != state) may_be_found_.push_back(state);
   if (committed_.empty() || committed_.back() != state) committed_.push_back(state);

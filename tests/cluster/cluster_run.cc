@@ -114,7 +114,11 @@ void ClusterRun::ArmLife(const Life& life) {
     return disk_.ArmCrash(crash_->kind, crash_->call, SimDisk::CrashAt::kCalls,
                           ProcessOf(crash_->rank));
   }
-  if (refusals_ && random_.OneIn(2)) {
+  if (refusals_ && random_.OneIn(3)) {
+    // No room for a small file: with luck it is a commit's manifest.
+    disk_.faults().Arm(random_.OneIn(2) ? SimFault::kCreateError : SimFault::kAppendNoSpace,
+                       random_.Below(48));
+  } else if (refusals_ && random_.OneIn(2)) {
     const auto fault =
         static_cast<SimFault>(random_.Between(static_cast<uint64_t>(SimFault::kReadError),
                                               static_cast<uint64_t>(SimFault::kReadSmallError)));
@@ -224,6 +228,7 @@ void ClusterTally::Add(const ClusterTally& other) {
   moved += other.moved;
   commits += other.commits;
   single_commits += other.single_commits;
+  lost += other.lost;
   copies += other.copies;
   resumes_from_copies += other.resumes_from_copies;
   exports += other.exports;

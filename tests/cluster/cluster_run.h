@@ -22,6 +22,7 @@ struct ClusterTally {
   uint64_t moved = 0;             // to other swap paths
   uint64_t commits = 0;           // of several ranks
   uint64_t single_commits = 0;    // of one
+  uint64_t lost = 0;              // of several, by each rank: the run went on without it
   uint64_t copies = 0;
   uint64_t resumes_from_copies = 0;
   uint64_t exports = 0;

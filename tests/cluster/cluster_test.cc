@@ -66,6 +66,7 @@ TEST(ClusterSimulation, EveryOutcomeOccurs) {
   EXPECT_GT(tally.moved, 10u);
   EXPECT_GT(tally.commits, 300u);
   EXPECT_GT(tally.single_commits, 100u);
+  EXPECT_GT(tally.lost, 5u);
   EXPECT_GT(tally.copies, 20u);
   EXPECT_GT(tally.resumes_from_copies, 5u);
   EXPECT_GT(tally.exports, 50u);

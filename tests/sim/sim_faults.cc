@@ -62,6 +62,7 @@ void SimFaults::Note(SimFault fault) {
   ++counts_[static_cast<int>(fault)];
   if (IsRefusal(fault)) ++refusals_;
   if (IsLie(fault)) ++lies_;
+  damaged_ |= Damages(fault);
   world_.Trace(SimFaultName(fault));
 }
 

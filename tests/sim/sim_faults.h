@@ -42,6 +42,12 @@ inline bool IsRefusal(SimFault f) {
   return f >= SimFault::kReadError && f < SimFault::kFlippedOnMedium;
 }
 inline bool IsLie(SimFault f) { return f >= SimFault::kFlippedOnMedium; }
+// A lie of which the medium keeps something: it may be found at any time. Of the others nothing is
+// left when the call is over.
+inline bool Damages(SimFault f) {
+  return f == SimFault::kFlippedOnMedium || f == SimFault::kFlippedAtRest ||
+         f == SimFault::kMisdirected || f == SimFault::kLost;
+}
 
 using SimFaultCounts = std::array<uint64_t, kSimFaults>;
 
@@ -61,6 +67,7 @@ class SimFaults {
   const SimFaultCounts& counts() const { return counts_; }
   uint64_t refusals() const { return refusals_; }
   uint64_t lies() const { return lies_; }
+  bool damaged() const { return damaged_; }
   // Which were in, for the report of a seed that fails.
   std::string Summary() const;
 
@@ -77,6 +84,7 @@ class SimFaults {
   SimFaultCounts counts_ = {};
   uint64_t refusals_ = 0;
   uint64_t lies_ = 0;
+  bool damaged_ = false;
 };
 
 }  // namespace spillway

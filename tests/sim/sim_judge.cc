@@ -10,7 +10,8 @@ void SimRun::JudgeEnd(const absl::Status& status) {
   if (disk_.crashed() || !failure_.empty()) return;
   const SimFaults& faults = disk_.faults();
   const bool refused = faults.refusals() > refusals_before_;
-  const bool lied = faults.lies() > 0;  // what was written in an earlier life may be read now
+  // What was damaged in an earlier life may be read now.
+  const bool lied = faults.damaged() || faults.lies() > lies_before_;
   if (status.ok() || absl::IsCancelled(status)) return;
   if (!refused && !lied) {
     Fail(absl::StrCat("an error without a fault: ", status.ToString()));
@@ -56,6 +57,7 @@ void SimRun::JudgeCommitAt(const std::string& manifest_path, const SimCommit& la
                            const SimCommit* under_way) {
   if (!failure_.empty() || disk_.crashed()) return;
   const uint64_t refusals_before = disk_.faults().refusals();
+  const uint64_t lies_before = disk_.faults().lies();
   CommitRecord record;
   auto store = SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files_);
   absl::Status status = store.status();
@@ -80,7 +82,8 @@ void SimRun::JudgeCommitAt(const std::string& manifest_path, const SimCommit& la
   }
   if (status.ok() || disk_.crashed() || disk_.faults().refusals() > refusals_before) return;
   const bool wrong_bytes = absl::IsDataLoss(status) || absl::IsInvalidArgument(status);
-  if (disk_.faults().lies() > 0 && wrong_bytes) return;
+  const bool lied = disk_.faults().damaged() || disk_.faults().lies() > lies_before;
+  if (lied && wrong_bytes) return;
   Fail(absl::StrCat("the commit of step ", last.step, " does not open: ", status.ToString()));
 }
 

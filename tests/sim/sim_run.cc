@@ -152,6 +152,7 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
 void SimRun::LiveOnce(bool last) {
   disk_.faults().DisarmAll();
   refusals_before_ = disk_.faults().refusals();
+  lies_before_ = disk_.faults().lies();
   disk_.Boot();
   if (!last) ArmLife();
   const std::unique_ptr<Life> life = DrawLife(last);

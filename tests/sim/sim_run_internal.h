@@ -116,7 +116,7 @@ class SimRun {
   std::optional<SimCommit> acknowledged_, under_way_;
   std::optional<SimCommit> copied_;  // to a store of one slot
   // Of the faults, those before this life.
-  uint64_t refusals_before_ = 0;
+  uint64_t refusals_before_ = 0, lies_before_ = 0;
   int lives_with_lies_ = 0;
 };
 
