@@ -62,6 +62,9 @@ class FileSystem {
   // An engine that moves bytes of this file system's files. As CreateIoEngine.
   virtual absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(
       const IoEngineOptions& options) = 0;
+  // Whether who moves its bytes may have threads of his own beside it. Not where all that happens
+  // has to happen in the same order again, as on the simulated disk of tests/sim.
+  virtual bool may_start_threads() const { return true; }
   // As spillway::ReadSmallFile; a link in the last component is followed.
   virtual absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
                                                     uint64_t limit_bytes = kSmallFileBytes) = 0;

@@ -11,6 +11,7 @@
 #include "io/base/status.h"
 #include "swap/forecast/step_simulation.h"
 #include "swap/mover/in_place_reads.h"
+#include "swap/mover/whole_store.h"
 
 namespace spillway {
 namespace {
@@ -30,12 +31,12 @@ TierChoice TierOf(Offload offload) {
 }
 
 // The swap manager's books beside the arena: extents, checksums, requests, the manifest's
-// text; with copies of commits their books and the tile in hand.
+// text; with copies of commits their books and the tiles under way.
 uint64_t BookBytes(const StateLayout& layout, bool copies) {
   uint64_t tiles = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) tiles += layout.NumTiles(unit);
   const uint64_t books = 2 * kMiB + tiles * 1024;
-  return copies ? 2 * books + layout.MaxTileBytes() : books;
+  return copies ? 2 * books + CopyMemoryBytes(layout, kBesideTrainingBytes) : books;
 }
 
 // [unit] Whether at most two terms are added up in its gradient: one for every micro-batch of every

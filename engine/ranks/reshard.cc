@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <utility>
 
+#include "io/base/check.h"
 #include "io/base/status.h"
-#include "swap/store/store_reader.h"
+#include "swap/mover/whole_store.h"
 
 namespace spillway {
 namespace {
@@ -20,66 +22,101 @@ Buffer NewBuffer(uint64_t bytes) {
   return Buffer(static_cast<char*>(std::aligned_alloc(4096, std::max<uint64_t>(bytes, 4096))));
 }
 
-// One tile at a time of a sharded state, kept until another is asked for.
+// Neighbouring parameters of a unit that lie in one tile of one shard; or behind the last shard,
+// where there are only zeros.
+struct Piece {
+  uint64_t shard = 0;
+  int tile = 0;
+  uint64_t in_tile = 0;  // where it begins there
+  uint64_t parameters = 0;
+};
+
+// A state that is sharded as `grid` says, read from its beginning to its end, or a part of that.
 class ShardReader {
  public:
   ShardReader(const std::vector<const SwapStore*>& shards, const ShardGrid& grid,
               const std::vector<uint64_t>& unit_parameters)
-      : shards_(shards),
-        grid_(grid),
-        unit_parameters_(unit_parameters),
-        buffer_(NewBuffer(shards[0]->layout().MaxTileBytes())) {}
+      : shards_(shards), grid_(grid), unit_parameters_(unit_parameters) {}
 
-  // Copies parameters [begin, begin + count) of a unit, all planes, to where `to` has them; what
-  // is behind the unit's end is zero. *generations: raised to those of what was read, by plane.
+  // Parameters [begin, begin + count) of a unit will be copied: in the order of these calls, all
+  // of which come before the first Copy.
+  void Expect(int unit, uint64_t begin, uint64_t count) {
+    for (const Piece& piece : PiecesOf(unit, begin, count)) {
+      if (piece.shard == shards_.size()) continue;
+      const StoredTile tile = {shards_[piece.shard], unit, piece.tile};
+      if (tiles_.empty() || !Same(tiles_.back(), tile)) tiles_.push_back(tile);
+    }
+  }
+
+  // Copies them, all planes, to where `to` has them; what is behind the unit's end is zero.
+  // *generations: raised to those of what was read, by plane.
   absl::Status Copy(int unit, uint64_t begin, uint64_t count, const std::vector<char*>& to,
                     std::vector<uint64_t>* generations) {
-    const uint64_t shard_parameters = grid_.ShardParameters(unit_parameters_[unit]);
     const StateLayout& layout = shards_[0]->layout();
-    for (uint64_t done = 0; done < count;) {
-      const uint64_t at = begin + done;
-      const uint64_t shard = at / shard_parameters, in_shard = at % shard_parameters;
-      const bool there = shard < shards_.size();
-      const int tile = static_cast<int>(in_shard / layout.tile_parameters());
-      const uint64_t in_tile = in_shard - layout.TileBegin(tile);
-      const uint64_t n = std::min(
-          count - done, there ? layout.TileParameters(unit, tile) - in_tile : count - done);
-      if (there) RETURN_IF_ERROR(Load(static_cast<int>(shard), unit, tile));
+    uint64_t done = 0;
+    for (const Piece& piece : PiecesOf(unit, begin, count)) {
+      const bool there = piece.shard < shards_.size();
+      if (there) RETURN_IF_ERROR(Load({shards_[piece.shard], unit, piece.tile}));
       for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
         const PlaneSpec& spec = layout.planes()[plane];
         char* const target = to[plane] + spec.BytesOf(done);
         if (!there) {
-          std::memset(target, 0, spec.BytesOf(n));
+          std::memset(target, 0, spec.BytesOf(piece.parameters));
           continue;
         }
-        std::memcpy(target,
-                    buffer_.get() + layout.PlaneOffset(unit, tile, plane) + spec.BytesOf(in_tile),
-                    spec.BytesOf(n));
+        std::memcpy(target, tile_->plane(plane) + spec.BytesOf(piece.in_tile),
+                    spec.BytesOf(piece.parameters));
         uint64_t& generation = (*generations)[plane];
-        generation = std::max(generation, shards_[shard]->CurrentGeneration(unit, tile, plane));
+        generation =
+            std::max(generation, shards_[piece.shard]->CurrentGeneration(unit, piece.tile, plane));
       }
-      done += n;
+      done += piece.parameters;
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Load(int shard, int unit, int tile) {
-    if (shard == shard_ && unit == unit_ && tile == tile_) return absl::OkStatus();
-    shard_ = -1;
-    RETURN_IF_ERROR(ReadStoreTile(*shards_[shard], unit, tile, 0,
-                                  shards_[shard]->layout().num_planes(), buffer_.get()));
-    shard_ = shard;
-    unit_ = unit;
-    tile_ = tile;
+  std::vector<Piece> PiecesOf(int unit, uint64_t begin, uint64_t count) const {
+    const uint64_t shard_parameters = grid_.ShardParameters(unit_parameters_[unit]);
+    const StateLayout& layout = shards_[0]->layout();
+    std::vector<Piece> pieces;
+    for (uint64_t done = 0; done < count; done += pieces.back().parameters) {
+      Piece& piece = pieces.emplace_back();
+      const uint64_t in_shard = (begin + done) % shard_parameters;
+      piece.shard = std::min<uint64_t>((begin + done) / shard_parameters, shards_.size());
+      piece.tile = static_cast<int>(in_shard / layout.tile_parameters());
+      piece.in_tile = in_shard - layout.TileBegin(piece.tile);
+      piece.parameters = count - done;
+      if (piece.shard == shards_.size()) continue;
+      piece.parameters =
+          std::min(piece.parameters, layout.TileParameters(unit, piece.tile) - piece.in_tile);
+    }
+    return pieces;
+  }
+
+  static bool Same(const StoredTile& a, const StoredTile& b) {
+    return a.store == b.store && a.unit == b.unit && a.tile == b.tile;
+  }
+
+  absl::Status Load(const StoredTile& wanted) {
+    if (window_ == nullptr) {
+      ASSIGN_OR_RETURN(window_,
+                       TileWindow::Create(std::move(tiles_), 0, shards_[0]->layout().num_planes(),
+                                          kAtRestBytes));
+    }
+    if (tile_ != nullptr && Same(tile_->stored(), wanted)) return absl::OkStatus();
+    if (tile_ != nullptr) window_->Release(std::exchange(tile_, nullptr));
+    ASSIGN_OR_RETURN(tile_, window_->Next());
+    SPILLWAY_CHECK(tile_ != nullptr && Same(tile_->stored(), wanted));
     return absl::OkStatus();
   }
 
   const std::vector<const SwapStore*> shards_;
   const ShardGrid grid_;
   const std::vector<uint64_t> unit_parameters_;
-  const Buffer buffer_;
-  int shard_ = -1, unit_ = -1, tile_ = -1;
+  std::vector<StoredTile> tiles_;
+  std::unique_ptr<TileWindow> window_;
+  WindowTile* tile_ = nullptr;
 };
 
 }  // namespace
@@ -88,29 +125,21 @@ absl::Status ReadShards(const std::vector<const SwapStore*>& shards, const Shard
                         const std::vector<uint64_t>& unit_parameters, int first_plane,
                         int last_plane, const SwapManager::FillTile& visit) {
   const StateLayout& layout = shards[0]->layout();
-  const Buffer buffer = NewBuffer(layout.MaxTileBytes());
+  std::vector<StoredTile> tiles;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
-    for (size_t shard = 0; shard < shards.size(); ++shard) {
-      for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
-        RETURN_IF_ERROR(
-            ReadStoreTile(*shards[shard], unit, tile, first_plane, last_plane, buffer.get()));
-        std::vector<char*> planes(layout.num_planes(), nullptr);
-        for (int plane = first_plane; plane < std::min(last_plane, layout.NumPlanes(unit));
-             ++plane) {
-          planes[plane] = buffer.get() + layout.PlaneOffset(unit, tile, plane);
-        }
-        TileView view;
-        view.unit = unit;
-        view.tile = tile;
-        view.first_parameter =
-            shard * grid.ShardParameters(unit_parameters[unit]) + layout.TileBegin(tile);
-        view.parameters = layout.TileParameters(unit, tile);
-        view.planes = planes.data();
-        RETURN_IF_ERROR(visit(view));
-      }
+    for (const SwapStore* shard : shards) {
+      for (int tile = 0; tile < layout.NumTiles(unit); ++tile) tiles.push_back({shard, unit, tile});
     }
   }
-  return absl::OkStatus();
+  return ReadTiles(std::move(tiles), first_plane, last_plane,
+                   [&](const StoredTile& stored, const TileView& tile) {
+                     const uint64_t shard =
+                         std::find(shards.begin(), shards.end(), stored.store) - shards.begin();
+                     TileView of_unit = tile;
+                     of_unit.first_parameter +=
+                         shard * grid.ShardParameters(unit_parameters[stored.unit]);
+                     return visit(of_unit);
+                   });
 }
 
 absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid& from_grid,
@@ -118,6 +147,14 @@ absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid&
                      SwapStore& to) {
   const StateLayout& layout = to.layout();
   ShardReader reader(from, from_grid, unit_parameters);
+  const auto begin_of = [&](int unit, int tile) {
+    return to_grid.ShardBegin(unit_parameters[unit]) + layout.TileBegin(tile);
+  };
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    for (int tile = 0; tile < layout.NumTiles(unit) && !to.IsInPlace(unit); ++tile) {
+      reader.Expect(unit, begin_of(unit, tile), layout.TileParameters(unit, tile));
+    }
+  }
   const Buffer buffer = NewBuffer(layout.MaxTileBytes());
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     if (to.IsInPlace(unit)) continue;
@@ -128,9 +165,8 @@ absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid&
         planes.push_back(buffer.get() + layout.PlaneOffset(unit, tile, plane));
       }
       std::vector<uint64_t> generations(layout.NumPlanes(unit), 1);
-      RETURN_IF_ERROR(
-          reader.Copy(unit, to_grid.ShardBegin(unit_parameters[unit]) + layout.TileBegin(tile),
-                      layout.TileParameters(unit, tile), planes, &generations));
+      RETURN_IF_ERROR(reader.Copy(unit, begin_of(unit, tile), layout.TileParameters(unit, tile),
+                                  planes, &generations));
       const TileLocation at = to.WritableTile(unit, tile, 0);
       RETURN_IF_ERROR(
           at.file->WriteAt(at.offset_bytes, buffer.get(), layout.TileBytes(unit, tile)));

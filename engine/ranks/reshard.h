@@ -19,8 +19,8 @@ absl::Status ReadShards(const std::vector<const SwapStore*>& shards, const Shard
                         int last_plane, const SwapManager::FillTile& visit);
 
 // Fills `to`, an empty store of the shard that `to_grid` names, from the shards of `from_grid`.
-// The tiles of both hold as many parameters. What `to` reads in place stays there. Two tiles of
-// memory.
+// The tiles of both hold as many parameters. What `to` reads in place stays there. In kAtRestBytes
+// of memory (swap/mover/whole_store.h) and a tile.
 absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid& from_grid,
                      const std::vector<uint64_t>& unit_parameters, const ShardGrid& to_grid,
                      SwapStore& to);

@@ -15,7 +15,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "swap/store/store_reader.h"
+#include "swap/mover/whole_store.h"
 
 namespace spillway {
 namespace {
@@ -187,7 +187,7 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
     const InPlaceUnits in_place =
         from->in_place() != nullptr ? from->in_place()->places() : InPlaceUnits();
     ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), OptionsOf(target, in_place)));
-    RETURN_IF_ERROR(CopyStore(*from, *to));
+    RETURN_IF_ERROR(CopyStore(*from, *to, kBesideTrainingBytes));
     RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(ParentPath(manifest_path)),
                                    SourceDirectory(target), files_));
     RETURN_IF_ERROR(to->Commit(CommitManifestPath(target), record));

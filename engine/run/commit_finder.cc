@@ -7,7 +7,7 @@
 #include "engine/run/committed_run.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "swap/store/store_reader.h"
+#include "swap/mover/whole_store.h"
 
 namespace spillway {
 namespace {

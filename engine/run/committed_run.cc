@@ -4,7 +4,7 @@
 #include "engine/ranks/reshard.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
-#include "swap/store/store_reader.h"
+#include "swap/mover/whole_store.h"
 
 namespace spillway {
 namespace {

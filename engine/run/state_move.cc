@@ -9,7 +9,7 @@
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "swap/store/store_reader.h"
+#include "swap/mover/whole_store.h"
 
 namespace spillway {
 namespace {

@@ -29,8 +29,9 @@ uint64_t InPlaceReads::MemoryBytes(const StateLayout& layout, uint64_t memory_by
   return std::clamp<uint64_t>(memory_bytes / each, 1, kMostReads) * each;
 }
 
-InPlaceReads::InPlaceReads(const MoverContext& context, std::unique_ptr<Arena> memory)
-    : context_(context), bytes_each_(BytesEach(context.layout)), memory_(std::move(memory)) {
+InPlaceReads::InPlaceReads(const StateLayout& layout, IoEngine* engine,
+                           std::unique_ptr<Arena> memory)
+    : engine_(engine), bytes_each_(BytesEach(layout)), memory_(std::move(memory)) {
   if (memory_ == nullptr) return;
   reads_.resize(memory_->size_bytes() / bytes_each_);
   for (size_t i = 0; i < reads_.size(); ++i) {
@@ -39,16 +40,16 @@ InPlaceReads::InPlaceReads(const MoverContext& context, std::unique_ptr<Arena> m
   }
 }
 
-InPlaceRead* InPlaceReads::Begin(int unit, int tile, char* to, IoClass io_class,
+InPlaceRead* InPlaceReads::Begin(const SwapStore& store, int unit, int tile, char* to,
+                                 IoClass io_class,
                                  void (*arrived)(void* context, const absl::Status& status),
                                  void* context) {
   InPlaceRead* const read = free_.back();
   free_.pop_back();
-  // Of a store that is written to all files are open.
-  auto pieces = context_.store->in_place()->PiecesOf(unit, tile);
+  auto pieces = store.in_place()->PiecesOf(unit, tile);
   SPILLWAY_CHECK(pieces.ok());
   read->pieces_ = *std::move(pieces);
-  read->tile_bytes_ = context_.layout.PlaneBytes(unit, tile, 0);
+  read->tile_bytes_ = store.layout().PlaneBytes(unit, tile, 0);
   read->to_ = to;
   read->unit_ = unit;
   read->tile_ = tile;
@@ -57,7 +58,7 @@ InPlaceRead* InPlaceReads::Begin(int unit, int tile, char* to, IoClass io_class,
   read->next_byte_ = 0;
   read->zeroed_ = false;
   read->status_ = absl::OkStatus();
-  read->store_ = context_.store;
+  read->store_ = &store;
   read->arrived_ = arrived;
   read->context_ = context;
   Continue(read);
@@ -101,13 +102,13 @@ void InPlaceReads::Continue(InPlaceRead* read) {
   // A tile that is nothing but padding: an empty request tells of it as any other does.
   if (read->parts_.empty()) {
     IoRequest& request = read->parts_.emplace_back().request;
-    request.file = context_.store->files().front();
+    request.file = read->store_->files().front();
     request.data = read->memory_;
     request.context = read;
     request.done = &PartArrived;
   }
   read->parts_left_ = read->parts_.size();
-  for (InPlaceRead::Part& part : read->parts_) context_.engine->Submit(&part.request);
+  for (InPlaceRead::Part& part : read->parts_) engine_->Submit(&part.request);
 }
 
 void InPlaceReads::PartArrived(IoRequest& request, const absl::Status& status) {

@@ -15,11 +15,11 @@
 #include "absl/status/status.h"
 #include "io/io_engine.h"
 #include "swap/device/arena.h"
-#include "swap/mover/mover_context.h"
+#include "swap/store/swap_store.h"
 
 namespace spillway {
 
-// A tile on its way. The mover's thread but for Place.
+// A tile on its way. The engine's owner but for Place.
 class InPlaceRead {
  public:
   // On a worker: puts what has come into its place.
@@ -55,7 +55,7 @@ class InPlaceRead {
   void* context_ = nullptr;
 };
 
-// The mover's thread.
+// The engine's owner.
 class InPlaceReads {
  public:
   // What they may have of a host budget: enough for a fast drive, and little beside the rest.
@@ -63,13 +63,15 @@ class InPlaceReads {
   // How much memory reads take when they may have `memory_bytes`: one has what it needs at least.
   static uint64_t MemoryBytes(const StateLayout& layout, uint64_t memory_bytes);
 
-  // `memory`: of MemoryBytes; null where the store has no tiles in place.
-  InPlaceReads(const MoverContext& context, std::unique_ptr<Arena> memory);
+  // `layout`: of the stores whose tiles are read. `memory`: of MemoryBytes; null where none has
+  // tiles in place. `engine` outlives it.
+  InPlaceReads(const StateLayout& layout, IoEngine* engine, std::unique_ptr<Arena> memory);
 
   bool HasRoom() const { return !free_.empty(); }
   // Begins to read a tile's weights to `to`. When the first part of it has come, and after every
-  // Continue when the next has, `arrived` is called, here. REQUIRES: HasRoom; until End.
-  InPlaceRead* Begin(int unit, int tile, char* to, IoClass io_class,
+  // Continue when the next has, `arrived` is called, here. REQUIRES: HasRoom, and the tile's files
+  // are there; until End.
+  InPlaceRead* Begin(const SwapStore& store, int unit, int tile, char* to, IoClass io_class,
                      void (*arrived)(void* context, const absl::Status& status), void* context);
   // REQUIRES: what has come is in its place, and that is not all.
   void Continue(InPlaceRead* read);
@@ -79,7 +81,7 @@ class InPlaceReads {
   static uint64_t BytesEach(const StateLayout& layout);
   static void PartArrived(IoRequest& request, const absl::Status& status);
 
-  const MoverContext& context_;
+  IoEngine* const engine_;
   const uint64_t bytes_each_;
   const std::unique_ptr<Arena> memory_;
   std::vector<InPlaceRead> reads_;

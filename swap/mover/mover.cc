@@ -25,7 +25,7 @@ Mover::Mover(const SwapPlan& plan, SwapStore* store, Arena* host_arena, Arena* d
                .record = &record_,
                .trace = options.io.trace},
       buffers_(context_),
-      in_place_(context_, std::move(in_place)),
+      in_place_(plan.layout, engine_.get(), std::move(in_place)),
       prefetch_(context_, &buffers_, &in_place_),
       tile_buffers_(context_, &buffers_),
       device_tiles_(context_, &buffers_),

@@ -115,7 +115,7 @@ void Prefetch::Read(BufferTransfer& transfer) {
   IoRequest& request = transfer.request;
   if (InPlace(*transfer.buffer)) {
     transfer.in_place = in_place_->Begin(
-        request.unit, request.tile, request.data, request.io_class,
+        *store_, request.unit, request.tile, request.data, request.io_class,
         [](void* context, const absl::Status& status) {
           auto& transfer = *static_cast<BufferTransfer*>(context);
           transfer.prefetch->Arrived(transfer, status);

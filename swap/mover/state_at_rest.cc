@@ -94,7 +94,7 @@ absl::Status StateAtRest::ReadInPlace(int unit, const std::vector<Piece>& pieces
   while (ended < begun || (begun < pieces.size() && status.ok())) {
     for (; begun < pieces.size() && status.ok() && in_place_->HasRoom(); ++begun) {
       tiles[begun].read = in_place_->Begin(
-          unit, pieces[begun].tile, pieces[begun].data, IoClass::kDemand,
+          *context_.store, unit, pieces[begun].tile, pieces[begun].data, IoClass::kDemand,
           [](void* context, const absl::Status& status) {
             auto& tile = *static_cast<Tile*>(context);
             tile.arrived = true;

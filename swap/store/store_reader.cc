@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
@@ -71,63 +70,6 @@ absl::Status ReadStoreTile(const SwapStore& store, int unit, int tile, int first
     RETURN_IF_ERROR(store.Verify(unit, tile, plane, data));
   }
   return absl::OkStatus();
-}
-
-namespace {
-
-absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
-                       const std::function<bool(int unit)>& wanted,
-                       const std::function<absl::Status(const TileView& tile)>& visit) {
-  const StateLayout& layout = store.layout();
-  if (layout.MaxTileBytes() == 0) return absl::OkStatus();
-  const Buffer buffer = NewBuffer(layout.MaxTileBytes());
-  for (int unit = 0; unit < layout.num_units(); ++unit) {
-    if (!wanted(unit)) continue;
-    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
-      std::vector<char*> planes(layout.num_planes(), nullptr);
-      RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, first_plane, last_plane, buffer.get()));
-      const int end_plane = std::min(last_plane, layout.NumPlanes(unit));
-      for (int plane = first_plane; plane < end_plane; ++plane) {
-        planes[plane] = buffer.get() + layout.PlaneOffset(unit, tile, plane);
-      }
-      TileView view;
-      view.unit = unit;
-      view.tile = tile;
-      view.first_parameter = layout.TileBegin(tile);
-      view.parameters = layout.TileParameters(unit, tile);
-      view.planes = planes.data();
-      RETURN_IF_ERROR(visit(view));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::Status ReadStore(const SwapStore& store, int first_plane, int last_plane,
-                       const std::function<absl::Status(const TileView& tile)>& visit) {
-  return ReadStore(
-      store, first_plane, last_plane, [](int) { return true; }, visit);
-}
-
-absl::Status CopyStore(const SwapStore& from, SwapStore& to) {
-  const StateLayout& layout = from.layout();
-  to.TakeChecksumsInPlace(from);
-  const auto copied = [&](int unit) { return !to.IsInPlace(unit); };
-  return ReadStore(from, 0, layout.num_planes(), copied, [&](const TileView& tile) -> absl::Status {
-    // The planes of a tile lie side by side in memory as on storage.
-    const TileLocation at = to.WritableTile(tile.unit, tile.tile, 0);
-    RETURN_IF_ERROR(
-        at.file->WriteAt(at.offset_bytes, tile.planes[0], layout.TileBytes(tile.unit, tile.tile)));
-    for (int plane = 0; plane < layout.NumPlanes(tile.unit); ++plane) {
-      const uint64_t generation = from.CurrentGeneration(tile.unit, tile.tile, plane);
-      const uint64_t checksum =
-          Checksum(to.PlaneIdentity(tile.unit, tile.tile, plane, generation), tile.planes[plane],
-                   layout.PlaneBytes(tile.unit, tile.tile, plane));
-      to.RecordWrite(tile.unit, tile.tile, plane, {&checksum, 1}, generation);
-    }
-    return absl::OkStatus();
-  });
 }
 
 }  // namespace spillway

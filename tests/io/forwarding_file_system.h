@@ -20,6 +20,7 @@ class ForwardingFileSystem : public FileSystem {
   absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions& options) override {
     return Real().CreateEngine(options);
   }
+  bool may_start_threads() const override { return Real().may_start_threads(); }
   absl::StatusOr<std::string> ReadSmallFile(absl::string_view path, uint64_t limit_bytes) override {
     return Real().ReadSmallFile(path, limit_bytes);
   }

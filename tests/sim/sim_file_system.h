@@ -20,6 +20,7 @@ class SimFileSystem final : public FileSystem {
   absl::StatusOr<std::unique_ptr<File>> Open(absl::string_view path,
                                              const FileOptions& options) override;
   absl::StatusOr<std::unique_ptr<IoEngine>> CreateEngine(const IoEngineOptions& options) override;
+  bool may_start_threads() const override { return false; }
   absl::StatusOr<std::string> ReadSmallFile(absl::string_view path,
                                             uint64_t limit_bytes = kSmallFileBytes) override;
   absl::StatusOr<std::unique_ptr<NewFile>> Create(absl::string_view path) override;

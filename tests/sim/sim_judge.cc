@@ -1,7 +1,7 @@
 // What must hold when a life of the simulated program has ended, and of its last commit.
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "swap/store/store_reader.h"
+#include "swap/mover/whole_store.h"
 #include "tests/sim/sim_run_internal.h"
 
 namespace spillway {

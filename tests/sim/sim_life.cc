@@ -9,6 +9,7 @@
 #include "io/base/status.h"
 #include "io/file.h"
 #include "io/own_files.h"
+#include "swap/mover/whole_store.h"
 #include "swap/store/store_reader.h"
 #include "tests/sim/sim_run_internal.h"
 

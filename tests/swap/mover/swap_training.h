@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "gtest/gtest.h"
+#include "swap/mover/whole_store.h"
 #include "swap/plan/planner.h"
-#include "swap/store/store_reader.h"
 #include "tests/swap/mover/swap_run.h"
 
 namespace spillway {

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "swap/mover/whole_store.h"
 #include "swap/store/store_reader.h"
 #include "tests/swap/store/model_files.h"
 #include "tests/swap/store/store_fixture.h"
