@@ -77,7 +77,7 @@ class BlockReader {
     const std::string params = "/optimizer/params";
     in_.Number(params + "/lr", 0, kHuge, &config_.lr);
     in_.Number(params + "/eps", 0, kHuge, &config_.eps);
-    in_.Number(params + "/weight_decay", 0, kHuge, &config_.weight_decay);
+    in_.Number(params + "/weight_decay", 0, kMostWeightDecay, &config_.weight_decay);
     in_.Number(params + "/momentum", 0, kHuge, &config_.momentum);
     in_.Number(params + "/dampening", 0, kHuge, &config_.dampening);
     in_.Boolean(params + "/nesterov", &config_.nesterov);

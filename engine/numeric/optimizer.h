@@ -53,6 +53,12 @@ struct OptimizerSpec {
 // "adamw", "adam", "sgd", "lion".
 std::string OptimizerName(OptimizerSpec::Kind kind);
 
+// A second moment that is 0, as of a token that no sample has, is divided by eps alone: in fp32
+// that must not be 0.
+inline constexpr double kLeastEps = 1e-37;
+// Far beyond what any run decays by, and below what makes weights infinite in a step.
+inline constexpr double kMostWeightDecay = 1e6;
+
 // "fp32", "bf16", "8bit".
 std::string MomentFormatName(MomentFormat moments);
 

@@ -5,6 +5,8 @@ import json
 import os
 import pwd
 import re
+import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -285,6 +287,10 @@ class SwapPathTest(BadInput):
         self.refuse(2, "nowhere", "does not exist", swap=f"{self.swap},{self.path('nowhere')}")
         self.refuse(2, "data.bin", "directory", swap=self.data)
         self.refuse(2, "twice", swap=f"{self.swap},{self.swap}/")
+        self.refuse(2, "--accumulate", "1048576", accumulate=2147483647)
+        self.refuse(2, "--weight-decay", "1e+06", weight_decay="1e30")
+        self.refuse(2, "eps", "0/0", eps="0")
+        self.refuse(2, "eps", "0/0", eps="1e-60")
 
     def test_not_writable(self):
         os.chmod(self.swap, 0o555)
@@ -311,6 +317,37 @@ class SwapPathTest(BadInput):
         result = run(*self.flags(output=output), cwd="/", **user)
         self.assert_run(result, 2, self.swap, "not writable")
         self.assert_nothing_left(output)
+class SystemLimitTest(BadInput):
+    """What the system does not give is said; nothing crashes."""
+
+    def train_within(self, limit, value, **changes):
+        return run(*self.flags(**changes),
+                   preexec_fn=lambda: resource.setrlimit(limit, (value, value)))
+
+    def test_open_files(self):
+        codes = []
+        for files in range(6, 24):
+            self.begin_afresh()
+            result = self.train_within(resource.RLIMIT_NOFILE, files, io_engine="threads")
+            codes.append(result.returncode)
+            if result.returncode != 0:
+                self.assert_run(result, 1, "ulimit -n")
+        self.assertEqual(codes, sorted(codes, reverse=True))
+        self.assertEqual((codes[0], codes[-1]), (1, 0))
+
+    def test_addresses(self):
+        codes = []
+        for mebibytes in range(300, 900, 50):
+            self.begin_afresh()
+            result = self.train_within(resource.RLIMIT_AS, mebibytes << 20)
+            codes.append(result.returncode)
+            if result.returncode != 0:
+                self.assertIn(result.returncode, (1, 3), result.stderr)
+                self.assertRegex(result.stderr, "ulimit|memory|failed to map|Thread creation failed")
+        self.assertIn(3, codes, "none met std::bad_alloc")
+        self.assertEqual(codes[-1], 0)
+
+
 
     def tmpfs(self, size):
         if os.geteuid() != 0:

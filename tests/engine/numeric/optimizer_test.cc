@@ -492,3 +492,8 @@ TEST(Optimizer, RefusesNumbersThatMakeNoSense) {
 
 }  // namespace
 }  // namespace spillway
+  EXPECT_THAT(ValidateOptimizer({.eps = 0}).message(), HasSubstr("0/0"));
+  EXPECT_FALSE(ValidateOptimizer({.kind = Kind::kAdam, .eps = 1e-40}).ok()) << "0 in fp32, nearly";
+  EXPECT_TRUE(ValidateOptimizer({.kind = Kind::kLion, .eps = 0}).ok());
+  EXPECT_TRUE(ValidateOptimizer({.weight_decay = 1e6}).ok());
+  EXPECT_FALSE(ValidateOptimizer({.weight_decay = 1e7}).ok());
