@@ -41,6 +41,7 @@ absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
   TuneRunConfig(&task.config);
   for (const std::string& note : task.config.notes) LogInfo(note);
   if (flags.dry_run) {
+  for (const std::string& warning : task.config.warnings) LogWarning(warning);
     ASSIGN_OR_RETURN(
         task.dry_run,
         ChoiceFlag<DryRun>("--dry-run", *flags.dry_run,

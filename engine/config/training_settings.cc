@@ -285,7 +285,10 @@ void TrainingSettings::ResolveAdam() {
   spec.beta1 = betas[0];
   spec.beta2 = betas[1];
   if (lion && flags_.eps) Invalid("--eps has no meaning with --optimizer lion");
-  if (!lion) spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
+  if (lion) return;
+  spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
+  spec.bias_correction = file_.bias_correction.value.value_or(true);
+  Record("bias_correction", spec.bias_correction, SourceOf("", {}, file_.bias_correction));
 }
 
 void TrainingSettings::ResolveSgd() {

@@ -178,9 +178,10 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   const double step = static_cast<double>(scalars.step);
   const double weight_decay = decays ? spec_.weight_decay : 0;
   const bool lion = spec_.kind == OptimizerKind::kLion;
-  const double bias_correction1 =
-      lion || spec_.kind == OptimizerKind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
-  const double bias_correction2 = 1 - std::pow(spec_.beta2, step);
+  const bool adam = !lion && spec_.kind != OptimizerKind::kSgd;
+  const bool corrects = adam && spec_.bias_correction;
+  const double bias_correction1 = corrects ? 1 - std::pow(spec_.beta1, step) : 1;
+  const double bias_correction2 = corrects ? 1 - std::pow(spec_.beta2, step) : 1;
   UpdateConstants c;
   c.gradient_scale = static_cast<float>(scalars.gradient_scale);
   c.decay_factor = static_cast<float>(1 - lr * weight_decay);
@@ -267,9 +268,9 @@ absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScal
   float value = 0;
   const uint64_t index =
       FindUnstorable(format, PlanesOf(tile, pieces.empty() ? 0 : pieces.back().end), &value);
-  return absl::OutOfRangeError(absl::StrFormat(
   // A decay that turns signs around makes weights larger, not smaller.
   const bool decays = spec_.weight_decay * scalars.learning_rate > 1;
+  return absl::OutOfRangeError(absl::StrFormat(
       "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the %slearning "
       "rate, warm it up, or clip gradients",
       layout_.units()[tile.unit].name, scalars.step, tile.first_parameter + index,

@@ -219,7 +219,8 @@ class ConfigTest(BadInput):
         self.refuse_config({"gradient_cliping": 1.0}, "gradient_cliping", "gradient_clipping")
         self.refuse_config({"optimizer": {"type": "AdamW", "params": {"learning_rat": 1}}},
                            "learning_rat")
-        self.refuse_config({"qqqqqqqqqqqq": 1}, "qqqqqqqqqqqq")
+        self.refuse_config({"train_micro_batch_size": 1}, "train_micro_batch_size_per_gpu")
+        self.refuse_config({"stage": 3}, "zero_optimization.stage")
         self.refuse_config('{"bf16": {"enabled": true},\n "bf16": {"enabled": false}}',
                            "bf16", "twice", "ds.json:2")
 
@@ -249,6 +250,11 @@ class ConfigTest(BadInput):
         self.refuse(2, "--lr", "fast", lr="fast")
         self.refuse(2, "--steps", steps=0)
         self.refuse(2, "--seq-len", "16", seq_len=17)
+    def test_keys_of_others(self):
+        config = self.write("ds.json", {"cuda_visible_devices": "0", "qqqqqqqqqqqq": {"a": 1}})
+        self.assert_run(self.train(config=config), 0, "warning", "ds.json:1", "'cuda_visible_devices'",
+                        "'qqqqqqqqqqqq'", "ignored")
+
         self.refuse(2, "--no-commit", "--commit-every", no_commit=True, commit_every=2)
         self.refuse(2, "--host-memory", "lots", host_memory="lots")
         self.refuse(2, "--swap", swap=None)
