@@ -54,9 +54,26 @@ class ModelTest(BadInput):
         self.refuse(2, "model_type", "missing")
 
     def test_missing_directory(self):
-        self.refuse(2, "no-such-org/no-such-model", model="no-such-org/no-such-model")
+        self.assertNotIn("hub", self.refuse(2, "nowhere", model=self.path("nowhere")))
         os.remove(self.path("model-in/config.json"))
         self.refuse(2, "config.json")
+
+    def test_a_name_of_the_hub(self):
+        command = "hf download no-such-org/gpt-2.b --local-dir gpt-2.b"
+        self.refuse(2, "no-such-org/gpt-2.b", "no such directory", command, model="no-such-org/gpt-2.b")
+        for words in (["estimate"], ["generate", "--prompt", "a"]):
+            self.assert_run(run(*words, "--model", "no-such-org/gpt-2.b"), 2, command)
+        # A folder that is there is one that the model is not in.
+        for model in ("./no-such-org/gpt2", "tests/gpt2", "a/b/c", "no-such-model"):
+            result = run(*self.flags(model=model), cwd=os.path.dirname(os.path.dirname(__file__)) + "/..")
+            self.assert_run(result, 2, model)
+            self.assertNotIn("hf download", result.stderr)
+
+    def test_no_directory(self):
+        os.symlink("loop", self.path("loop"))
+        for model in (self.data, self.data + "/model", self.path("loop"), self.path("a" * 300)):
+            self.refuse(2, "--model", model, model=model)
+            self.assert_run(run("estimate", "--model", model), 2, model)
 
     def test_config_that_cannot_be(self):
         self.with_config(n_embd=15)
@@ -166,6 +183,15 @@ class DataTest(BadInput):
         self.write("model-in/vocab.json", "{}")
         self.refuse(2, "vocab.json", "save_pretrained", data=text)
 
+    def test_characters_where_nothing_is_said(self):
+        """A model without a tokenizer, and one with what is not its own."""
+        text = self.write("x.txt", "abc" * 100)
+        self.assert_run(self.train(data=text), 0, "no tokenizer", "3 characters", "--tokenizer chars")
+        self.assertNotIn("no tokenizer", run("generate", "--model", self.output, "--prompt", "a",
+                                             "--tokens", "2").stderr)
+        result = run("generate", "--model", self.output, "--prompt", "a", "--tokenizer", "bytes")
+        self.assert_run(result, 2, "256", "64", "vocab_size")
+
     def test_held_out(self):
         self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
 
@@ -224,6 +250,11 @@ class ConfigTest(BadInput):
         self.refuse_config('{"bf16": {"enabled": true},\n "bf16": {"enabled": false}}',
                            "bf16", "twice", "ds.json:2")
 
+    def test_keys_of_others(self):
+        config = self.write("ds.json", {"cuda_visible_devices": "0", "qqqqqqqqqqqq": {"a": 1}})
+        self.assert_run(self.train(config=config), 0, "warning", "ds.json:1", "'cuda_visible_devices'",
+                        "'qqqqqqqqqqqq'", "ignored")
+
     def test_contradictions(self):
         self.refuse_config({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3,
                             "gradient_accumulation_steps": 2}, "8", "3", "2", "6",
@@ -250,17 +281,16 @@ class ConfigTest(BadInput):
         self.refuse(2, "--lr", "fast", lr="fast")
         self.refuse(2, "--steps", steps=0)
         self.refuse(2, "--seq-len", "16", seq_len=17)
-    def test_keys_of_others(self):
-        config = self.write("ds.json", {"cuda_visible_devices": "0", "qqqqqqqqqqqq": {"a": 1}})
-        self.assert_run(self.train(config=config), 0, "warning", "ds.json:1", "'cuda_visible_devices'",
-                        "'qqqqqqqqqqqq'", "ignored")
-
         self.refuse(2, "--no-commit", "--commit-every", no_commit=True, commit_every=2)
         self.refuse(2, "--host-memory", "lots", host_memory="lots")
         self.refuse(2, "--swap", swap=None)
         self.refuse(2, "--update", "--clip", update="immediate")
         self.refuse(2, "--output", output=None)
         self.refuse(2, "--device", "cuda", device="quantum")
+        self.refuse(2, "--accumulate", "1048576", accumulate=2147483647)
+        self.refuse(2, "--weight-decay", "1e+06", weight_decay="1e30")
+        self.refuse(2, "eps", "0/0", eps="0")
+        self.refuse(2, "eps", "0/0", eps="1e-60")
         result = run("trian")
         self.assertEqual(result.returncode, 2, result.stderr)
 
@@ -287,42 +317,6 @@ class BudgetTest(BadInput):
         self.refuse(3, "at least", device_memory=device, host_memory=less(host))
 
 
-class SwapPathTest(BadInput):
-    def test_missing(self):
-        self.refuse(2, "nowhere", "does not exist", swap=self.path("nowhere"))
-        self.refuse(2, "nowhere", "does not exist", swap=f"{self.swap},{self.path('nowhere')}")
-        self.refuse(2, "data.bin", "directory", swap=self.data)
-        self.refuse(2, "twice", swap=f"{self.swap},{self.swap}/")
-        self.refuse(2, "--accumulate", "1048576", accumulate=2147483647)
-        self.refuse(2, "--weight-decay", "1e+06", weight_decay="1e30")
-        self.refuse(2, "eps", "0/0", eps="0")
-        self.refuse(2, "eps", "0/0", eps="1e-60")
-
-    def test_not_writable(self):
-        os.chmod(self.swap, 0o555)
-        self.addCleanup(os.chmod, self.swap, 0o755)
-        if os.geteuid() != 0:
-            self.refuse(2, "not writable")
-            return
-        nobody = pwd.getpwnam("nobody")
-        user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-        try:
-            started = subprocess.run([cli_testing.program(), "--help"], capture_output=True,
-                                     env=cli_testing.environment(), cwd="/", check=False, **user)
-        except PermissionError:
-            started = None
-        if started is None or started.returncode != 0:
-            self.skipTest("another user cannot start the program where it lies")
-        if subprocess.run(["cat", self.data], capture_output=True, check=False,
-                          **user).returncode != 0:
-            self.skipTest("another user cannot read the test's folder")
-        parent = self.path("theirs")
-        os.mkdir(parent)
-        os.chown(parent, nobody.pw_uid, nobody.pw_gid)
-        output = os.path.join(parent, "out")
-        result = run(*self.flags(output=output), cwd="/", **user)
-        self.assert_run(result, 2, self.swap, "not writable")
-        self.assert_nothing_left(output)
 class SystemLimitTest(BadInput):
     """What the system does not give is said; nothing crashes."""
 
@@ -354,6 +348,38 @@ class SystemLimitTest(BadInput):
         self.assertEqual(codes[-1], 0)
 
 
+class SwapPathTest(BadInput):
+    def test_missing(self):
+        self.refuse(2, "nowhere", "does not exist", swap=self.path("nowhere"))
+        self.refuse(2, "nowhere", "does not exist", swap=f"{self.swap},{self.path('nowhere')}")
+        self.refuse(2, "data.bin", "directory", swap=self.data)
+        self.refuse(2, "twice", swap=f"{self.swap},{self.swap}/")
+
+    def test_not_writable(self):
+        os.chmod(self.swap, 0o555)
+        self.addCleanup(os.chmod, self.swap, 0o755)
+        if os.geteuid() != 0:
+            self.refuse(2, "not writable")
+            return
+        nobody = pwd.getpwnam("nobody")
+        user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+        try:
+            started = subprocess.run([cli_testing.program(), "--help"], capture_output=True,
+                                     env=cli_testing.environment(), cwd="/", check=False, **user)
+        except PermissionError:
+            started = None
+        if started is None or started.returncode != 0:
+            self.skipTest("another user cannot start the program where it lies")
+        if subprocess.run(["cat", self.data], capture_output=True, check=False,
+                          **user).returncode != 0:
+            self.skipTest("another user cannot read the test's folder")
+        parent = self.path("theirs")
+        os.mkdir(parent)
+        os.chown(parent, nobody.pw_uid, nobody.pw_gid)
+        output = os.path.join(parent, "out")
+        result = run(*self.flags(output=output), cwd="/", **user)
+        self.assert_run(result, 2, self.swap, "not writable")
+        self.assert_nothing_left(output)
 
     def tmpfs(self, size):
         if os.geteuid() != 0:
@@ -437,8 +463,17 @@ class OutputTest(BadInput):
         self.assertTrue(os.path.exists(self.model + "/config.json"))
 
     def test_a_file(self):
-        result = self.train(output=self.data)
-        self.assert_run(result, 2, "data.bin")
+        self.assert_run(self.train(output=self.data), 2, "data.bin")
+        for output in (self.data + "/out", "/dev/null/out"):
+            self.assert_run(self.train(output=output), 2, output, "not a directory")
+        for persist in (self.data, "/dev/null"):
+            self.assert_run(self.train(persist=persist), 2, "--persist", persist)
+
+    def test_removed_but_for_its_swap(self):
+        self.assert_run(self.train(), 0)
+        shutil.rmtree(self.output)
+        self.assert_run(self.train(), 2, "an earlier run", "was removed since", "--overwrite")
+        self.assert_run(self.train(overwrite=True), 0)
 
     def test_foreign_files_stay(self):
         os.mkdir(self.output)

@@ -196,6 +196,7 @@ absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
   ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
+  RETURN_IF_ERROR(CheckModelDirectory(config.model));
   RETURN_IF_ERROR(RefusePictureFlags(config, in.model_config));
   if (in.model_config.resnet) {
     RETURN_IF_ERROR(ResolvePictures(config, in.model_config));
