@@ -9,6 +9,7 @@
 #include "engine/base/flag_value.h"
 #include "engine/config/run_config.h"
 #include "engine/estimate/estimate_output.h"
+#include "engine/families/model_config.h"
 #include "engine/families/read_model_shape.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -40,6 +41,7 @@ absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
   ASSIGN_OR_RETURN(task.config, Resolve(flags.train));
   TuneRunConfig(&task.config);
   for (const std::string& note : task.config.notes) LogInfo(note);
+  for (const std::string& warning : task.config.warnings) LogWarning(warning);
   if (flags.dry_run) {
     ASSIGN_OR_RETURN(
         task.dry_run,
@@ -47,6 +49,7 @@ absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
                            {{"auto", DryRun::kAuto}, {"yes", DryRun::kYes}, {"no", DryRun::kNo}}));
   }
   ASSIGN_OR_RETURN(task.device, ResolveDevice(&task.config));
+  RETURN_IF_ERROR(CheckModelDirectory(task.config.model));
   ASSIGN_OR_RETURN(task.document, ReadStrictJson(task.config.model + "/config.json"));
   ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document));
   return task;

@@ -1,9 +1,11 @@
 // The `spillway` command: parses, runs one subcommand, turns its status into an exit code.
 #include <algorithm>
 #include <cstdio>
+#include <new>
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "io/base/log.h"
 #include "tools/commands.h"
 #include "tools/help_text.h"
+#include "tools/last_resort.h"
 
 namespace spillway {
 namespace {
@@ -118,7 +121,18 @@ bool ReportExtras(const CLI::App& app) {
   return false;
 }
 
+CommandOutcome RunGuarded(const CommandFunction& run) {
+  try {
+    return run();
+  } catch (const std::bad_alloc&) {
+    return {StatusOfException()};
+  } catch (const std::system_error&) {
+    return {StatusOfException()};
+  }
+}
+
 int Main(int argc, char** argv) {
+  ExplainTerminate();
   CLI::App app(
       "Spillway trains models that do not fit: state on NVMe, in host memory and on the "
       "device, moved before it is needed.");
@@ -171,7 +185,7 @@ int Main(int argc, char** argv) {
     std::fputs(FoldHelp(app.help()).c_str(), stderr);
     return 2;
   }
-  const CommandOutcome outcome = run();
+  const CommandOutcome outcome = RunGuarded(run);
   if (outcome.status.ok()) return outcome.exit_code;
   LogError(std::string(outcome.status.message()));
   return ExitCodeOf(outcome.status);

@@ -29,6 +29,7 @@ absl::StatusOr<RunConfig> ReadConfig(const TrainFlags& flags, const Launch& laun
         " is where this run's --output puts its trained model: give another --output"));
   }
   for (const std::string& note : config.notes) LogInfo(note);
+  for (const std::string& warning : config.warnings) LogWarning(warning);
   RETURN_IF_ERROR(ResolveDevice(&config).status());
   return config;
 }

@@ -59,6 +59,13 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
   return "";
 }
 
+bool IsSlipOf(absl::string_view name, absl::string_view known) {
+  if (name.size() > kLongestName || known.size() > kLongestName) return false;
+  const std::string folded = Folded(name), meant = Folded(known);
+  if (EditDistance(folded, meant) <= std::max<size_t>(1, folded.size() / 5)) return true;
+  return meant.find(folded) != std::string::npos && 2 * folded.size() > meant.size();
+}
+
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& known) {
   const std::string nearest = NearestName(name, known);
   return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");

@@ -12,6 +12,10 @@ namespace spillway {
 // neighbours; case and '-' against '_' do not count), or "" when none is near.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
 
+// Whether `name` is `known` but for a slip: a fifth of its letters are wrong, at least one, or it
+// is the greater part of it.
+bool IsSlipOf(absl::string_view name, absl::string_view known);
+
 // "; did you mean 'X'?" or "".
 std::string DidYouMean(absl::string_view name, const std::vector<std::string>& known);
 

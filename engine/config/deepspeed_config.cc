@@ -77,10 +77,11 @@ class BlockReader {
     const std::string params = "/optimizer/params";
     in_.Number(params + "/lr", 0, kHuge, &config_.lr);
     in_.Number(params + "/eps", 0, kHuge, &config_.eps);
-    in_.Number(params + "/weight_decay", 0, kHuge, &config_.weight_decay);
+    in_.Number(params + "/weight_decay", 0, kMostWeightDecay, &config_.weight_decay);
     in_.Number(params + "/momentum", 0, kHuge, &config_.momentum);
     in_.Number(params + "/dampening", 0, kHuge, &config_.dampening);
     in_.Boolean(params + "/nesterov", &config_.nesterov);
+    in_.Boolean(params + "/bias_correction", &config_.bias_correction);
     in_.Betas(params + "/betas", &config_.betas);
     // DeepSpeed makes AdamW of "Adam" unless told otherwise.
     Setting<bool> adam_w_mode;
@@ -100,11 +101,13 @@ class BlockReader {
     }
     if (config_.optimizer.value == Kind::kLion) {
       Misplaced(config_.eps, "Lion");
+      Misplaced(config_.bias_correction, "Lion");
       Misplaced(adam_w_mode, "Lion");
       MisplacedOfSgd("Lion");
     } else if (is_sgd) {
       Misplaced(config_.betas, "SGD");
       Misplaced(config_.eps, "SGD");
+      Misplaced(config_.bias_correction, "SGD");
       Misplaced(adam_w_mode, "SGD");
     } else {
       MisplacedOfSgd("Adam");
@@ -270,6 +273,7 @@ absl::StatusOr<DeepSpeedConfig> FromDocument(const JsonDocument& document) {
   RETURN_IF_ERROR(ReviewDeepSpeedKeys(document, &review));
   config.decided_by_plan = std::move(review.decided_by_plan);
   config.without_effect = std::move(review.without_effect);
+  config.warnings = std::move(review.warnings);
   RETURN_IF_ERROR(reader.ReadRest());
   return config;
 }

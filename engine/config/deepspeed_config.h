@@ -1,6 +1,6 @@
 // A DeepSpeed JSON file, read: what of it Spillway honours, typed and with lines, and
 // what it leaves to the plan. Every key that DeepSpeed knows is in one table
-// (engine/config/deepspeed_keys.h); any other is an error.
+// (engine/config/deepspeed_keys.h); any other is an error, or at the top a warning.
 #pragma once
 
 #include <array>
@@ -25,7 +25,7 @@ struct DeepSpeedConfig {
   Setting<OptimizerSpec::Kind> optimizer;  // adam_w_mode is taken into account
   Setting<double> lr, eps, weight_decay, momentum, dampening;
   Setting<std::array<double, 2>> betas;
-  Setting<bool> nesterov;
+  Setting<bool> nesterov, bias_correction;
 
   Setting<ScheduleSpec::Kind> schedule;
   Setting<double> warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;
@@ -54,6 +54,7 @@ struct DeepSpeedConfig {
   std::vector<std::string> decided_by_plan;
   std::vector<std::string> without_effect;
   std::vector<std::string> notes;
+  std::vector<std::string> warnings;
 };
 
 // kInvalidArgument, "FILE:LINE: ...", for what the file gets wrong and for what would

@@ -49,6 +49,18 @@ std::string UnknownKey(absl::string_view parent, const std::string& name) {
   return absl::StrCat(message, DidYouMean(name, all));
 }
 
+// What an unknown key at the top was probably meant to be: a known one of which it is a slip, or
+// one of its name inside a block, as `stage`. Else "".
+std::string MeantAtTop(const std::string& name) {
+  for (const std::string& known : KeysBelow("")) {
+    if (IsSlipOf(name, known)) return known;
+  }
+  for (const KeyRule& rule : DeepSpeedKeyRules()) {
+    if (absl::EndsWith(rule.pointer, absl::StrCat("/", name))) return DottedKey(rule.pointer);
+  }
+  return "";
+}
+
 // Whether a value says "not this feature".
 bool IsDisabled(const json& value) {
   if (value.is_object()) {
@@ -82,6 +94,17 @@ class Review {
     for (const auto& [name, value] : object.items()) {
       const std::string below = JsonPointerTo(pointer, name);
       const KeyRule* rule = FindRule(below);
+      if (rule == nullptr && pointer.empty()) {
+        const std::string meant = MeantAtTop(name);
+        if (!meant.empty()) {
+          return Error(below,
+                       absl::StrCat("unknown key '", name, "'; did you mean '", meant, "'?"));
+        }
+        review_->warnings.push_back(absl::StrCat(document_.Where(below), ": ",
+                                                 UnknownKey(pointer, name),
+                                                 " (ignored, as DeepSpeed does)"));
+        continue;
+      }
       if (rule == nullptr) return Error(below, UnknownKey(pointer, name));
       RETURN_IF_ERROR(Key(*rule, value, listed));
     }

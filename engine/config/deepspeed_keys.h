@@ -14,10 +14,12 @@ namespace spillway {
 struct KeyReview {
   std::vector<std::string> decided_by_plan;
   std::vector<std::string> without_effect;
+  std::vector<std::string> warnings;  // "FILE:LINE: ...": unknown keys that are ignored
 };
 
 // Walks the document against the rules. kInvalidArgument names key, line and, of an
-// unknown key, the nearest known one.
+// unknown key, the nearest known one. At the top DeepSpeed ignores unknown keys, and so are those
+// that are no slip here.
 absl::Status ReviewDeepSpeedKeys(const JsonDocument& document, KeyReview* review);
 
 // "/zero_optimization/stage" -> "zero_optimization.stage".

@@ -78,6 +78,7 @@ struct RunConfig {
 
   // One line each, for the log.
   std::vector<std::string> notes;
+  std::vector<std::string> warnings;
   std::vector<ResolvedValue> values;
 };
 

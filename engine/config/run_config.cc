@@ -341,6 +341,7 @@ void RunSettings::ResolveWrites() {
 
 void RunSettings::NoteOtherKeys() {
   for (const std::string& note : file_.notes) Note(note);
+  config_.warnings = file_.warnings;
   if (!file_.decided_by_plan.empty()) {
     Note(absl::StrCat(file_.file,
                       ": decided by the plan: ", absl::StrJoin(file_.decided_by_plan, ", ")));

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kMostSteps = int64_t{1} << 31;
 constexpr double kHuge = 1e30;
+// Micro-batches, and samples of one: of each a rank notes down some bytes that no budget counts.
+constexpr int64_t kMostOfStep = int64_t{1} << 20;
 
 class TrainingSettings : SettingPicker {
  public:
@@ -88,7 +90,15 @@ void TrainingSettings::ResolveBatch() {
     }
     (micro_known ? a : m) = std::max<int64_t>(1, *total.value / divisor);
     (micro_known ? accumulate_source : micro_source) = derived;
-  } else if (total.value && *total.value != m * a * ranks) {
+  }
+  const auto bound = [&](const std::string& source, const char* what, int64_t& count) {
+    if (count <= kMostOfStep) return;
+    Invalid(absl::StrCat(source, ": ", count, " ", what, "; there can be ", kMostOfStep));
+    count = kMostOfStep;
+  };
+  bound(micro_source, "samples a micro-batch", m);
+  bound(accumulate_source, "micro-batches a step", a);
+  if (total.value && *total.value != m * a * ranks) {
     const std::string product =
         absl::StrCat("micro-batch ", m, " (", micro_source, ") x accumulation ", a, " (",
                      accumulate_source, ") x ranks ", ranks, " = ", m * a * ranks);
@@ -225,7 +235,7 @@ void TrainingSettings::ResolveOptimizer() {
   }
   const bool file_decay = kind_from_file && !file_.weight_decay.given();
   spec.weight_decay = Number("weight-decay", flags_.weight_decay, file_.weight_decay,
-                             file_decay && !decoupled ? 0.0 : 0.01, 0, kHuge);
+                             file_decay && !decoupled ? 0.0 : 0.01, 0, kMostWeightDecay);
   if (file_decay && !flags_.weight_decay) {
     Note(absl::StrCat(file_.optimizer.where, ": no weight_decay: ", spec.weight_decay,
                       decoupled ? ", torch's default of AdamW (DeepSpeed's own kernels have 0)"
@@ -275,7 +285,10 @@ void TrainingSettings::ResolveAdam() {
   spec.beta1 = betas[0];
   spec.beta2 = betas[1];
   if (lion && flags_.eps) Invalid("--eps has no meaning with --optimizer lion");
-  if (!lion) spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
+  if (lion) return;
+  spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
+  spec.bias_correction = file_.bias_correction.value.value_or(true);
+  Record("bias_correction", spec.bias_correction, SourceOf("", {}, file_.bias_correction));
 }
 
 void TrainingSettings::ResolveSgd() {

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/pipeline_tokenizer.h"
+#include "io/base/log.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {
@@ -63,8 +65,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
   // Not said: nothing is needed for tokens.
   if (texts.empty()) return std::unique_ptr<Tokenizer>();
   absl::StatusOr<std::unique_ptr<Tokenizer>> loaded = LoadTokenizer(model_directory);
-  if (absl::IsNotFound(loaded.status())) return NewCharTokenizer(texts);
-  return loaded;
+  if (!absl::IsNotFound(loaded.status())) return loaded;
+  ASSIGN_OR_RETURN(auto chars, NewCharTokenizer(texts));
+  LogInfo(absl::StrCat(
+      loaded.status().message(), ": texts are taken by their ", chars->vocabulary_size(),
+      " characters, as with --tokenizer chars; --tokenizer DIR names another one"));
+  return chars;
 }
 
 }  // namespace spillway

@@ -64,12 +64,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const TokenSource
   SPILLWAY_CHECK(options.vocabulary > 0);
   if (options.files.empty()) return absl::InvalidArgumentError("no data files are given");
   const Tokenizer* tokenizer = options.tokenizer;
-  if (tokenizer != nullptr && tokenizer->vocabulary_size() > options.vocabulary) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the tokenizer (", tokenizer->kind(), ") has ", tokenizer->vocabulary_size(),
-                     " tokens, but the model's vocabulary has ", options.vocabulary,
-                     ": raise vocab_size in its config.json, or use another tokenizer"));
-  }
+  if (tokenizer != nullptr) RETURN_IF_ERROR(CheckVocabulary(*tokenizer, options.vocabulary));
   std::unique_ptr<TokenSource> source(new TokenSource);
   source->vocabulary_ = options.vocabulary;
   Inventory inventory;

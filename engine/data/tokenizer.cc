@@ -57,4 +57,12 @@ absl::StatusOr<const ChatFormat*> Tokenizer::chat() const {
 
 std::unique_ptr<Tokenizer> NewByteTokenizer() { return std::make_unique<ByteTokenizer>(); }
 
+absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocabulary) {
+  if (tokenizer.vocabulary_size() <= vocabulary) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the tokenizer (", tokenizer.kind(), ") has ", tokenizer.vocabulary_size(),
+                   " tokens, but the model's vocabulary has ", vocabulary,
+                   ": raise vocab_size in its config.json, or use another tokenizer"));
+}
+
 }  // namespace spillway

@@ -76,6 +76,9 @@ class Tokenizer {
   absl::StatusOr<std::vector<int64_t>> Encode(absl::string_view text) const;
 };
 
+// kInvalidArgument for a tokenizer with more tokens than a model of `vocabulary` knows.
+absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocabulary);
+
 // One token a byte, 256 of them; Save writes this file.
 inline constexpr absl::string_view kBytesFile = "bytes.json";
 std::unique_ptr<Tokenizer> NewByteTokenizer();

@@ -80,6 +80,22 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
   return memory;
 }
 
+DryRunCost DryRunCostOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
+                        const StepShape& step, bool fp32_products) {
+  uint64_t largest = 0;
+  for (const UnitDescription& unit : shape.model.units) {
+    largest = std::max(largest, unit.flat_parameters);
+  }
+  StepShape one = step;
+  one.accumulate = 1;
+  const StepFlops flops = FlopsOf(shape, one);
+  // One layer with its backward, and the head.
+  const double operations = 4 * flops.forward / shape.layers + (flops.backward - 3 * flops.forward);
+  return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
+              ComputeMemoryOf(shape, trained, dtype, step, fp32_products).total_bytes(),
+          operations / kGuessedFlops};
+}
+
 GraphCosts GraphCostsOf(const ModelShape& shape, DType dtype, const StepShape& step,
                         double flops_per_second) {
   const uint64_t bytes = DTypeBytes(dtype);

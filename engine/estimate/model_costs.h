@@ -38,6 +38,16 @@ struct StepShape {
 ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
                               const StepShape& step, bool fp32_products);
 
+// Memory and time of a dry run (engine/torch/dry_run.h), guessed beforehand: at 30 GFLOP/s, which
+// two cores have.
+inline constexpr double kGuessedFlops = 3e10;
+struct DryRunCost {
+  uint64_t bytes = 0;
+  double seconds = 0;
+};
+DryRunCost DryRunCostOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
+                        const StepShape& step, bool fp32_products);
+
 // What keeping the graph of each unit's forward takes beside its input and output, and saves:
 // of a layer 5 hidden vectors a token, queries, keys and values, and 2 or 3 intermediate ones,
 // instead of its forward's arithmetic at `flops_per_second`. An embedding keeps nothing.

@@ -206,14 +206,15 @@ RunMinimums SmallestRunBudgets(const RunPlan& plan) {
   return minimums;
 }
 
-absl::Status RefusalOf(const RunPlan& plan) {
+absl::Status RefusalOf(const RunPlan& plan, bool measured) {
   SPILLWAY_CHECK(!plan.swaps);
   const RunMinimums minimums = SmallestRunBudgets(plan);
   std::string text = absl::StrCat(
       "this run does not fit --device-memory ", FormatBytes(plan.device_limit_bytes),
       " and --host-memory ", FormatBytes(plan.host_limit_bytes),
-      ": it needs at least --device-memory ", FormatBytesForFlag(minimums.pair.device_bytes),
-      " and --host-memory ", FormatBytesForFlag(minimums.pair.host_bytes));
+      measured ? ": it needs at least --device-memory " : ": it needs about --device-memory ",
+      FormatBytesForFlag(minimums.pair.device_bytes), " and --host-memory ",
+      FormatBytesForFlag(minimums.pair.host_bytes));
   const auto alone = [&](const std::optional<uint64_t>& bytes, uint64_t in_pair, const char* flag) {
     if (!bytes || *bytes == in_pair) return;
     absl::StrAppend(&text, ", or ", flag, " ", FormatBytesForFlag(*bytes),
@@ -223,8 +224,10 @@ absl::Status RefusalOf(const RunPlan& plan) {
   alone(minimums.device_bytes, minimums.pair.device_bytes, "--device-memory");
   const bool all_kept = plan.request.activations == TierChoice::kDevice;
   absl::StrAppend(
-      &text, " (computing takes ", FormatBytes(plan.compute_bytes), " of the device's",
+      &text, " (computing takes ", measured ? "" : "about ", FormatBytes(plan.compute_bytes),
+      " of the device's",
       plan.whole_bytes > 0 ? absl::StrCat(", whole units ", FormatBytes(plan.whole_bytes)) : "",
+      measured ? "" : ", guessed from the model's shape",
       "; a smaller --micro-batch or --seq-len takes less",
       all_kept ? "; without --offload-activations none activations can live elsewhere" : "",
       plan.request.has_storage ? ")" : "; with --swap PATH state can live on NVMe)");

@@ -80,7 +80,8 @@ struct RunMinimums {
 };
 RunMinimums SmallestRunBudgets(const RunPlan& plan);
 
-// The refusal, which ends the program with exit code 3. REQUIRES: !plan.swaps.
-absl::Status RefusalOf(const RunPlan& plan);
+// The refusal, which ends the program with exit code 3. `measured`: what computing takes is, and so
+// the budgets it names are exact. REQUIRES: !plan.swaps.
+absl::Status RefusalOf(const RunPlan& plan, bool measured = true);
 
 }  // namespace spillway

@@ -1,11 +1,16 @@
 #include "engine/families/model_config.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <map>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "engine/families/decoder_families.h"
 #include "engine/families/encoder_families.h"
 #include "engine/families/seq2seq_families.h"
@@ -239,6 +244,47 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
 const ClassifierConfig* ModelConfig::classifier() const {
   if (resnet) return &resnet->classifier;
   return decoder.classifier ? &*decoder.classifier : nullptr;
+}
+
+namespace {
+
+bool IsDirectory(const std::string& path) {
+  struct stat info;
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+// "openai-community/gpt2", where there is no folder of the first name that it could be in.
+bool LooksLikeHubName(const std::string& dir) {
+  const std::vector<std::string> parts = absl::StrSplit(dir, '/');
+  if (parts.size() != 2 || IsDirectory(parts[0])) return false;
+  return absl::c_all_of(parts, [](const std::string& part) {
+    return !part.empty() && absl::ascii_isalnum(part[0]) && absl::c_all_of(part, [](char c) {
+      return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+    });
+  });
+}
+
+}  // namespace
+
+absl::Status CheckModelDirectory(const std::string& dir) {
+  if (IsDirectory(dir)) return absl::OkStatus();
+  struct stat info;
+  if (::stat(dir.c_str(), &info) == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--model ", dir,
+                     " is not a directory: give the one that holds config.json and the weights"));
+  }
+  const int error = errno;
+  if (error == ENOENT && LooksLikeHubName(dir)) {
+    const std::string name = dir.substr(dir.find('/') + 1);
+    return absl::NotFoundError(
+        absl::StrCat("--model ", dir,
+                     ": there is no such directory. It looks like a model's name on Hugging "
+                     "Face's hub, which `hf download ",
+                     dir, " --local-dir ", name,
+                     "` fetches (pip install huggingface_hub); then give --model ", name));
+  }
+  return ErrnoStatus(error, absl::StrCat("--model ", dir, ", a directory with a config.json"));
 }
 
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir) {

@@ -57,8 +57,13 @@ absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
   status.Update(RequireRange("learning_rate", spec.learning_rate, 0, kHuge, "0 or more"));
   status.Update(RequireRange("beta1", spec.beta1, 0, 1, "in [0, 1)"));
   status.Update(RequireRange("beta2", spec.beta2, 0, 1, "in [0, 1)"));
-  status.Update(RequireRange("eps", spec.eps, 0, kHuge, "0 or more"));
-  status.Update(RequireRange("weight_decay", spec.weight_decay, 0, kHuge, "0 or more"));
+  if (spec.kind == OptimizerKind::kAdamW || spec.kind == OptimizerKind::kAdam) {
+    status.Update(RequireRange(
+        "eps", spec.eps, kLeastEps, kHuge,
+        "above 0 (1e-37 or more), or a parameter without a gradient becomes 0/0; 1e-8 is usual"));
+  }
+  status.Update(RequireRange("weight_decay", spec.weight_decay, 0,
+                             std::nextafter(kMostWeightDecay, kHuge), "from 0 to 1e6"));
   status.Update(RequireRange("momentum", spec.momentum, 0, kHuge, "0 or more"));
   status.Update(RequireRange("dampening", spec.dampening, 0, kHuge, "0 or more"));
   if (spec.nesterov && (spec.momentum <= 0 || spec.dampening != 0)) {
@@ -173,9 +178,10 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   const double step = static_cast<double>(scalars.step);
   const double weight_decay = decays ? spec_.weight_decay : 0;
   const bool lion = spec_.kind == OptimizerKind::kLion;
-  const double bias_correction1 =
-      lion || spec_.kind == OptimizerKind::kSgd ? 1 : 1 - std::pow(spec_.beta1, step);
-  const double bias_correction2 = 1 - std::pow(spec_.beta2, step);
+  const bool adam = !lion && spec_.kind != OptimizerKind::kSgd;
+  const bool corrects = adam && spec_.bias_correction;
+  const double bias_correction1 = corrects ? 1 - std::pow(spec_.beta1, step) : 1;
+  const double bias_correction2 = corrects ? 1 - std::pow(spec_.beta2, step) : 1;
   UpdateConstants c;
   c.gradient_scale = static_cast<float>(scalars.gradient_scale);
   c.decay_factor = static_cast<float>(1 - lr * weight_decay);
@@ -262,12 +268,15 @@ absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScal
   float value = 0;
   const uint64_t index =
       FindUnstorable(format, PlanesOf(tile, pieces.empty() ? 0 : pieces.back().end), &value);
+  // A decay that turns signs around makes weights larger, not smaller.
+  const bool decays = spec_.weight_decay * scalars.learning_rate > 1;
   return absl::OutOfRangeError(absl::StrFormat(
-      "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the learning "
+      "unit %s, step %d: parameter %d became %g, which %s cannot hold; lower the %slearning "
       "rate, warm it up, or clip gradients",
       layout_.units()[tile.unit].name, scalars.step, tile.first_parameter + index,
       // The sign of a NaN depends on the processor.
-      std::isnan(value) ? std::abs(value) : value, DTypeName(dtype_)));
+      std::isnan(value) ? std::abs(value) : value, DTypeName(dtype_),
+      decays ? "weight decay or the " : ""));
 }
 
 }  // namespace spillway

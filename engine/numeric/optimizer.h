@@ -41,6 +41,9 @@ struct OptimizerSpec {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
+  // Adam, AdamW: false leaves moments as they are, which begin at zero, as DeepSpeed's
+  // bias_correction does.
+  bool bias_correction = true;
   double weight_decay = 0.01;
   double momentum = 0;   // SGD
   double dampening = 0;  // SGD
@@ -49,6 +52,12 @@ struct OptimizerSpec {
 
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
+
+// A second moment that is 0, as of a token that no sample has, is divided by eps alone: in fp32
+// that must not be 0.
+inline constexpr double kLeastEps = 1e-37;
+// Far beyond what any run decays by, and below what makes weights infinite in a step.
+inline constexpr double kMostWeightDecay = 1e6;
 
 // "adamw", "adam", "sgd", "lion".
 std::string OptimizerName(OptimizerSpec::Kind kind);

@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<RunJournal>> RunJournal::Open(const std::string& 
                      TensorBoardWriter::Open(tensorboard, last_step + 1, journal->clock_));
   }
   journal->ContinueDescription(last_step);
+  journal->ended_ = false;
   return journal;
 }
 

@@ -78,7 +78,7 @@ class RunJournal {
   std::optional<double> reported_;  // when the last report was made
   double report_seconds_ = 0;       // how long that took
   bool warned_ = false;
-  bool ended_ = false;
+  bool ended_ = true;  // until it is open
 };
 
 }  // namespace spillway

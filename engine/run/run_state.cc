@@ -215,6 +215,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                    s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
   if (o.moments != MomentFormat::kFloat32) add("moments", MomentFormatName(o.moments));
   if (!o.masters) add("master", "none");
+  if (!o.bias_correction) add("bias-correction", "none");
   if (options.label_smoothing > 0) add("label-smoothing", Exact(options.label_smoothing));
   if (!options.freeze.freeze.empty()) add("freeze", options.freeze.freeze);
   if (!options.freeze.train_only.empty()) add("train-only", options.freeze.train_only);

@@ -134,10 +134,10 @@ absl::Status RunStorage::CheckMayBegin() const {
   }
   if (earlier_->leftover_bytes() == 0) return absl::OkStatus();
   return absl::AlreadyExistsError(absl::StrCat(
-      "an earlier run of ", output(), ", killed before its first commit, left ",
-      earlier_->DescribeLeftovers(),
-      ": remove that with --overwrite (or --resume, which starts at step 1, since there is "
-      "nothing to resume), or give another --output; nothing was touched"));
+      "an earlier run of ", output(), " left ", earlier_->DescribeLeftovers(),
+      " and no commit (it was killed before its first one, or ", output(),
+      " was removed since): remove that with --overwrite (or --resume, which starts at step 1, "
+      "since there is nothing to resume), or give another --output; nothing was touched"));
 }
 
 absl::Status RunStorage::RemoveEarlier() {

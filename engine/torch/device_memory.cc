@@ -50,6 +50,14 @@ class BudgetedAllocator final : public c10::Allocator {
     MutexLock lock(mutex_);
     TrimLocked();
   }
+  bool TryCount(uint64_t bytes) {
+    MutexLock lock(mutex_);
+    return TryCountLocked(bytes);
+  }
+  void Uncount(uint64_t bytes) {
+    MutexLock lock(mutex_);
+    if (budget_ != nullptr) budget_->Subtract(bytes);
+  }
   void Evict() {
     MutexLock lock(mutex_);
     for (const auto& [data, size] : sizes_) EvictFromCaches(data, size);
@@ -98,12 +106,9 @@ class BudgetedAllocator final : public c10::Allocator {
   }
 
   void* Allocate(size_t size, bool large) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    while (budget_ != nullptr && !budget_->TryAdd(size)) {
-      if (DropOne(size)) continue;
-      TORCH_CHECK_WITH(OutOfMemoryError, false, "device memory: ", FormatBytes(size),
-                       " more are needed, ", FormatBytes(budget_->used_bytes()), " of ",
-                       FormatBytes(budget_->limit_bytes()), " are in use; raise --device-memory");
-    }
+    TORCH_CHECK_WITH(OutOfMemoryError, TryCountLocked(size), "device memory: ", FormatBytes(size),
+                     " more are needed, ", FormatBytes(budget_->used_bytes()), " of ",
+                     FormatBytes(budget_->limit_bytes()), " are in use; raise --device-memory");
     void* data = nullptr;
     if (large) {
       data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -133,6 +138,14 @@ class BudgetedAllocator final : public c10::Allocator {
       std::free(data);
       if (budget_ != nullptr) budget_->Subtract(size);
     }
+  }
+
+  // False where the budget has no room, nothing being kept any more.
+  bool TryCountLocked(size_t size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (budget_ != nullptr && !budget_->TryAdd(size)) {
+      if (!DropOne(size)) return false;
+    }
+    return true;
   }
 
   // Gives back the smallest kept block that makes room for `size` bytes, or the largest.
@@ -192,6 +205,8 @@ void DeviceMemory::Install(MemoryBudget* budget) {
   TheAllocator().SetBudget(budget);
 }
 
+bool DeviceMemory::TryCount(uint64_t bytes) { return TheAllocator().TryCount(bytes); }
+void DeviceMemory::Uncount(uint64_t bytes) { TheAllocator().Uncount(bytes); }
 uint64_t DeviceMemory::live_bytes() { return TheAllocator().live(); }
 uint64_t DeviceMemory::peak_live_bytes() { return TheAllocator().peak(); }
 void DeviceMemory::ResetPeak() { TheAllocator().ResetPeak(); }

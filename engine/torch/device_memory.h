@@ -20,6 +20,11 @@ class DeviceMemory {
   // Call before the first tensor; again with another budget once all of the first are gone.
   static void Install(MemoryBudget* budget);
 
+  // Bytes beside tensors count against the budget, too: false where it has no room for them, when
+  // nothing more is kept for reuse. The same budget is installed when they are given back.
+  static bool TryCount(uint64_t bytes);
+  static void Uncount(uint64_t bytes);
+
   // Bytes in live tensors now, and at their highest since the last reset; what is kept
   // for reuse is not counted.
   static uint64_t live_bytes();

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/data/window_sampler.h"
 #include "engine/estimate/timings.h"
 #include "io/base/cache.h"
 #include "io/base/clock.h"
+#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -34,8 +36,13 @@ std::string Signature(const std::string& kind, const ModelDescription& model, in
   return text;
 }
 
-// Weights, zero, and gradient sums of one op.
+// Weights, zero, and gradient sums of one op. What stands in for arenas, and is counted as they
+// are.
 struct OpScratch {
+  explicit OpScratch(TorchMemory* counted_by) : counted_by(*counted_by) {}
+  OpScratch(const OpScratch&) = delete;
+  ~OpScratch() { counted_by.Uncount(counted_bytes); }
+
   absl::Status Fill(const ModelDescription& model, int unit, DType dtype, const ComputePlace& place,
                     bool rounded_sums) {
     op.unit = unit;
@@ -44,20 +51,31 @@ struct OpScratch {
     buffers.op = &op;
     for (int u : op.weights) {
       const uint64_t n = model.units[u].flat_parameters + kParameterAlignment;
-      ASSIGN_OR_RETURN(PlaceMemory weights, PlaceMemory::Create(place, n * DTypeBytes(dtype)));
+      ASSIGN_OR_RETURN(char* const weights, Take(place, n * DTypeBytes(dtype)));
       // Written to: pages that were not would all be one, which stays in the cache.
-      weights.Zero(place, n * DTypeBytes(dtype));
-      buffers.weights.push_back(weights.data());
-      memory.emplace_back(std::move(weights), n * DTypeBytes(dtype));
+      memory.back().first.Zero(place, n * DTypeBytes(dtype));
+      buffers.weights.push_back(weights);
       if (model.units[u].frozen) continue;
-      ASSIGN_OR_RETURN(PlaceMemory sums, PlaceMemory::Create(place, n * sizeof(float)));
+      ASSIGN_OR_RETURN(char* const sums,
+                       Take(place, n * (rounded_sums ? DTypeBytes(dtype) : sizeof(float))));
       op.gradients.push_back(u);
-      buffers.gradients.push_back(sums.data());
+      buffers.gradients.push_back(sums);
       buffers.fresh.push_back(true);
       buffers.rounded.push_back(rounded_sums);
-      memory.emplace_back(std::move(sums), n * sizeof(float));
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<char*> Take(const ComputePlace& place, uint64_t bytes) {
+    if (!counted_by.TryCount(bytes)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("weights and gradient sums of one operation, ", FormatBytes(bytes),
+                       " of them, have no room; raise --device-memory and --host-memory"));
+    }
+    counted_bytes += bytes;
+    ASSIGN_OR_RETURN(PlaceMemory taken, PlaceMemory::Create(place, bytes));
+    memory.emplace_back(std::move(taken), bytes);
+    return memory.back().first.data();
   }
 
   // REQUIRES: of the host.
@@ -65,48 +83,21 @@ struct OpScratch {
     for (const auto& [data, bytes] : memory) EvictFromCaches(data.data(), bytes);
   }
 
+  TorchMemory& counted_by;
+  uint64_t counted_bytes = 0;
   StepOp op;
   OpBuffers buffers;
   std::vector<std::pair<PlaceMemory, uint64_t>> memory;  // and its bytes
 };
 
-// When a kind of unit has run often enough to say what it takes. The first run also faults its
-// memory in: what took no longer than kColdSeconds is run again. A process computes at half its
-// speed for up to a second or two after its start, on some machines; so what takes its time is run
-// again for as long as that makes it quicker.
-class Repeats {
- public:
-  // After a run of so many seconds.
-  bool Enough(double seconds) {
-    spent_ += seconds;
-    ++count_;
-    const bool quicker = count_ == 1 || seconds < kQuicker * least_;
-    least_ = count_ == 1 ? seconds : std::min(least_, seconds);
-    if (count_ == 1) return seconds > kColdSeconds;
-    if (spent_ + seconds > kMostSeconds) return true;
-    return !quicker && (count_ >= kFewRuns || spent_ > kFewSeconds);
-  }
-
- private:
-  static constexpr double kColdSeconds = 10;
-  static constexpr double kMostSeconds = 4;
-  static constexpr double kFewSeconds = 1;
-  static constexpr int kFewRuns = 10;
-  static constexpr double kQuicker = 0.97;
-
-  double spent_ = 0;
-  double least_ = 0;
-  int count_ = 0;
-};
-
 }  // namespace
 
-absl::Status DryRunner::MeasureUnit(int unit, UnitNeeds& needs) {
+absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
   const bool last = unit == compute_.num_units() - 1;
   ModelCompute::MicroBatch& micro = compute_.micro_batches_[0];
   const torch::Tensor input = micro.inputs[unit];
   TorchMemory& memory = *compute_.place_.memory;
-  OpScratch scratch;
+  OpScratch scratch(&memory);
   // As a step adds them up (engine/estimate/run_plan.h), but that an operation's are of one kind.
   const int64_t terms = compute_.options_.accumulate * (last ? compute_.LossChunks(micro) : 1);
   const bool rounded = compute_.place_.where.is_cpu() && compute_.options_.ranks == 1 && terms <= 2;
@@ -139,8 +130,7 @@ absl::Status DryRunner::MeasureUnit(int unit, UnitNeeds& needs) {
     micro.gradient = torch::zeros_like(needs.output);
     return timed(OpKind::kBackward, backward);
   };
-  Repeats repeats;
-  for (bool enough = false; !enough;) {
+  do {
     const double began = clock_();
     const uint64_t before = memory.live_bytes();
     memory.ResetPeak();
@@ -162,18 +152,38 @@ absl::Status DryRunner::MeasureUnit(int unit, UnitNeeds& needs) {
       }
     }
     micro.gradient = torch::Tensor();
-    enough = repeats.Enough(clock_() - began);
-  }
+    const uint64_t limit = compute_.options_.device_memory_bytes;
+    too_large_ |= limit > 0 && needs.peak_bytes > limit;
+    needs.enough = too_large_ || needs.repeats.Enough(clock_() - began);
+  } while (!needs.enough && !once);
   return absl::OkStatus();
+}
+
+DryRunner::OutputShape DryRunner::OutputShape::Of(const torch::Tensor& output) {
+  return {output.sizes().vec(), output.strides().vec(), output.options().requires_grad(false),
+          output.nbytes()};
+}
+
+torch::Tensor DryRunner::OutputShape::Zeros() const {
+  return torch::empty_strided(sizes, strides, options).zero_();
+}
+
+absl::Status DryRunner::LoadFirst() {
+  const TrainOptions& options = compute_.options_;
+  RETURN_IF_ERROR(compute_.Begin(1, 1.0));
+  const int64_t first = options.rank * options.accumulate;  // micro-batch of step 1
+  return compute_.LoadMicroBatches(
+      compute_.data_,
+      StepSamples(options.order, options.seed, compute_.data_->size(), options.micro_batch, first),
+      first * options.micro_batch, first * options.micro_batch);
 }
 
 absl::StatusOr<DryRun> DryRunner::Measure() {
   const ComputeScope scope(compute_.place_);
   TorchMemory& memory = *compute_.place_.memory;
-  RETURN_IF_ERROR(compute_.BeginTrain(1, 1.0));
-  const size_t micro_batches = compute_.micro_batches_.size();
+  RETURN_IF_ERROR(LoadFirst());
   // One micro-batch walks through the units; all of them leave checkpoints.
-  compute_.micro_batches_.resize(1);
+  const uint64_t micro_batches = compute_.options_.accumulate;
   ModelCompute::MicroBatch& micro = compute_.micro_batches_[0];
   ASSIGN_OR_RETURN(std::optional<Batch> largest,
                    compute_.data_->Largest(compute_.options_.micro_batch));
@@ -184,7 +194,11 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   std::map<std::string, UnitNeeds> kinds;   // by signature
   uint64_t checkpoints = 0, in_flight = 0;  // of the last unit
   uint64_t largest_op = 0;
-  try {
+  // Each kind `once`, or as often as it takes to say how long it takes.
+  const auto walk = [&](bool once) -> absl::Status {
+    found = {};
+    checkpoints = 0;
+    compute_.GiveInput(0, micro.batch.inputs, micro);
     for (int unit = 0; unit < compute_.num_units(); ++unit) {
       const bool last = unit == compute_.num_units() - 1;
       const torch::Tensor input = micro.inputs[unit];
@@ -198,13 +212,18 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
                                               compute_.description_, unit, read);
       const auto [kind, is_new] = kinds.try_emplace(signature);
       UnitNeeds& needs = kind->second;
-      if (is_new) {
-        RETURN_IF_ERROR(MeasureUnit(unit, needs));
+      const bool measures = once ? is_new : !needs.enough;
+      if (measures) {
+        RETURN_IF_ERROR(MeasureUnit(unit, once, needs));
         largest_op = std::max(largest_op, needs.peak_bytes);
       }
       if (!last) {
-        if (compute_.flow_.kept(unit)) micro.values.Keep(unit, needs.output);
-        compute_.GiveInput(unit + 1, needs.output, micro);
+        if (is_new) needs.shape = OutputShape::Of(needs.output);
+        const torch::Tensor output =
+            measures ? std::exchange(needs.output, torch::Tensor()) : needs.shape.Zeros();
+        if (compute_.flow_.kept(unit)) micro.values.Keep(unit, output);
+        compute_.GiveInput(unit + 1, output, micro);
+        micro.inputs[unit] = torch::Tensor();
       }
       found.forward_seconds.push_back(needs.forward.Typical() * micro_batches);
       const double backward = needs.backward.Typical();
@@ -213,6 +232,12 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
       found.graphs.seconds_saved.push_back(
           last ? 0 : std::max(0.0, backward - needs.graph_backward.Typical()) * micro_batches);
     }
+    return absl::OkStatus();
+  };
+  try {
+    RETURN_IF_ERROR(walk(/*once=*/true));
+    // A run that does not fit is refused, and nobody asks how long it would take.
+    if (!too_large_) RETURN_IF_ERROR(walk(/*once=*/false));
   } catch (const c10::Error& error) {
     return absl::InternalError(
         absl::StrCat("the dry run before step 1: ", error.what_without_backtrace()));
@@ -220,9 +245,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   // Every micro-batch also carries a gradient between backwards, at most a checkpoint's size.
   uint64_t largest_input = 0;
   for (const auto& [signature, needs] : kinds) {
-    if (needs.output.defined()) {
-      largest_input = std::max<uint64_t>(largest_input, needs.output.nbytes());
-    }
+    largest_input = std::max(largest_input, needs.shape.bytes);
   }
   found.memory.loss_chunks = compute_.LossChunks(micro);
   compute_.loss_rows_ = std::min(compute_.LossChunkRows(), micro.batch.labels.numel());

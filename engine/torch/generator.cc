@@ -23,7 +23,8 @@ absl::StatusOr<std::unique_ptr<Generator>> Generator::Create(const Model& model,
   RETURN_IF_ERROR(g.Describe());
   at::set_num_threads(options.threads);
   TorchMemory& memory = *options.place.memory;
-  MemoryBudget dry_run("device", memory.DryRunBytes(options.device_memory_bytes));
+  MemoryBudget dry_run("device",
+                       memory.DryRunBytes(options.device_memory_bytes, AvailableMemoryBytes()));
   memory.SetBudget(&dry_run);
   const absl::StatusOr<uint64_t> peak = g.MeasurePeakBytes();
   memory.SetBudget(nullptr);

@@ -152,12 +152,17 @@ void ModelCompute::KeepGraphs(std::vector<bool> units) {
 
 // --- Data ---------------------------------------------------------------------
 
-absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
+// A training step of no samples yet.
+absl::Status ModelCompute::Begin(int64_t step, double loss_scale) {
   training_ = true;
   step_ = step;
   loss_scale_ = loss_scale;
   label_count_ = 0;
-  RETURN_IF_ERROR(ClearLoss());
+  return ClearLoss();
+}
+
+absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
+  RETURN_IF_ERROR(Begin(step, loss_scale));
   const int64_t own = options_.micro_batch * options_.accumulate, first = options_.rank * own;
   RETURN_IF_ERROR(
       LoadMicroBatches(data_, SamplesOf(step), first, (step - 1) * own * options_.ranks + first));

@@ -90,6 +90,7 @@ class ModelCompute : public StepCompute {
     torch::Tensor last_positions, logits;
   };
 
+  absl::Status Begin(int64_t step, double loss_scale);
   absl::Status ClearLoss();
   std::vector<int64_t> SamplesOf(int64_t step) const;
   // `first_sample`: number of the first of them in the global batch; `first_draw`: of all that the

@@ -1,15 +1,25 @@
 #include "engine/torch/torch_memory.h"
 
+#include <algorithm>
+
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/device_memory.h"
 
 namespace spillway {
 namespace {
 
+// Of what a process may take beside its budgets (kProcessBaseBytes): before its first step it takes
+// half of that, and small runs are measured whatever their budgets.
+constexpr uint64_t kSpareBytes = uint64_t{64} << 20;
+
 class HostMemory final : public TorchMemory {
  public:
   void SetBudget(MemoryBudget* budget) override { DeviceMemory::Install(budget); }
-  uint64_t dry_run_bytes() const override { return AvailableMemoryBytes() / 2; }
+  bool TryCount(uint64_t bytes) override { return DeviceMemory::TryCount(bytes); }
+  void Uncount(uint64_t bytes) override { DeviceMemory::Uncount(bytes); }
+  uint64_t dry_run_bytes(uint64_t budgets_bytes) const override {
+    return std::min(budgets_bytes + kSpareBytes, AvailableMemoryBytes() / 2);
+  }
   uint64_t live_bytes() const override { return DeviceMemory::live_bytes(); }
   uint64_t peak_live_bytes() const override { return DeviceMemory::peak_live_bytes(); }
   void ResetPeak() override { DeviceMemory::ResetPeak(); }

@@ -17,10 +17,15 @@ class TorchMemory {
   // Tensors count against `budget` from now on, which outlives them. Of a GPU they get what is
   // free of it now: arenas have been reserved before. Null: no limit.
   virtual void SetBudget(MemoryBudget* budget) = 0;
+  // Counts memory that is no tensor's against the budget, too, as of what stands in for an arena:
+  // false where it has no room. Where arenas are not in the budget there is always some.
+  virtual bool TryCount(uint64_t bytes) { return true; }
+  virtual void Uncount(uint64_t bytes) {}
   // What a dry run may take: a budget of `device_memory_bytes`, or more where the memory has it, so
-  // that a refusal can say how much is needed.
-  uint64_t DryRunBytes(uint64_t device_memory_bytes) const {
-    return std::max(device_memory_bytes, dry_run_bytes());
+  // that a refusal can say how much is needed. Of the host's memory that is little more than both
+  // budgets, which nothing else has taken by then.
+  uint64_t DryRunBytes(uint64_t device_memory_bytes, uint64_t host_memory_bytes) const {
+    return std::max(device_memory_bytes, dry_run_bytes(device_memory_bytes + host_memory_bytes));
   }
 
   // Bytes in live tensors now, and at their highest since the last ResetPeak.
@@ -44,8 +49,8 @@ class TorchMemory {
   virtual std::string RefusalText(const std::string& said) const = 0;
 
  private:
-  // What the memory has for a dry run.
-  virtual uint64_t dry_run_bytes() const = 0;
+  // What the memory has for a dry run. `budgets_bytes`: of both.
+  virtual uint64_t dry_run_bytes(uint64_t budgets_bytes) const = 0;
 };
 
 // The host's, which DeviceMemory counts.

@@ -120,7 +120,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     ranks.replicas = gpus.replicas.get();
   }
   MemoryBudget device_budget("device", options.device_memory_bytes);
-  MemoryBudget dry_run_budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
+  MemoryBudget dry_run_budget(
+      "device", place.memory->DryRunBytes(options.device_memory_bytes, options.host_memory_bytes));
   place.memory->SetBudget(&dry_run_budget);
   absl::Status status;
   {
@@ -129,8 +130,9 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     InitSource init(model, options.seed);
     PackedWeights packed(weights ? weights : &init, description);
     status = [&]() -> absl::Status {
-      auto created = Trainer::Create({options, description, storage.get(), &compute, &device_budget,
-                                      place.device, ranks, weights ? &packed : nullptr});
+      auto created =
+          Trainer::Create({options, description, storage.get(), &compute, &device_budget,
+                           place.device, ranks, weights ? &packed : nullptr, hooks.guess});
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
       place.memory->SetBudget(&device_budget);

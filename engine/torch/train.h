@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "engine/options/train_options.h"
 #include "engine/torch/model.h"
 #include "engine/torch/text_maker.h"
+#include "engine/train/run_context.h"
 #include "engine/train/train_result.h"
 #include "engine/weights/state_source.h"
 #include "engine/weights/weight_source.h"
@@ -26,6 +28,8 @@ struct TrainHooks {
   // For tests: a device whose memory weights and gradient sums shall be in while the processor
   // computes; outlives the call. Null: as options.device says.
   Device* device = nullptr;
+  // What computing takes at most as the samples are; none where that is not known.
+  std::optional<ComputeGuess> guess;
 };
 
 // Trains `model` on `data` as `options` say, into options.output: metrics.jsonl,

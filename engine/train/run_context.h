@@ -1,6 +1,8 @@
 // What a trainer is given: what to train, and those that work for it.
 #pragma once
 
+#include <optional>
+
 #include "engine/model/model_description.h"
 #include "engine/options/train_options.h"
 #include "engine/plan/step_compute.h"
@@ -11,6 +13,12 @@
 #include "swap/device/memory_budget.h"
 
 namespace spillway {
+
+// What computing takes by the model's shape alone (engine/estimate/model_costs.h).
+struct ComputeGuess {
+  ComputeMemory memory;
+  double dry_run_seconds = 0;
+};
 
 struct RunContext {
   TrainOptions options;
@@ -23,6 +31,8 @@ struct RunContext {
   RankGroups ranks = {};                  // where options.ranks is more than one
   // The first weights: what of them is frozen may be read where it lies. Null: all is copied.
   const WeightSource* weights = nullptr;
+  // For runs that don't fit by far, which are refused by it. None: the shape doesn't tell.
+  std::optional<ComputeGuess> guess = std::nullopt;
 };
 
 }  // namespace spillway

@@ -24,6 +24,12 @@ struct RunSetup::Planned {
 
 namespace {
 
+// A dry run that is guessed to take no longer is made, however far the run is from fitting: what it
+// tells is exact.
+constexpr double kQuickDryRunSeconds = 2;
+// A guess so many times the budget is far from fitting: guesses are within a quarter, of GPT-2.
+constexpr uint64_t kGuessedTimes = 2;
+
 // What of the plan's lines says so, and why.
 std::string InFp32(const TrainOptions& options) {
   if (!options.fp32_products()) return "";
@@ -54,18 +60,39 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   return setup;
 }
 
+// What does not fit by far is not measured, where that would take its time, as on a GPU it doesn't.
+absl::Status RunSetup::MeasureNeeds(Planned& planned) const {
+  const TrainOptions& options = context_.options;
+  const std::optional<ComputeGuess>& guess = context_.guess;
+  if (guess && context_.device == nullptr && guess->dry_run_seconds > kQuickDryRunSeconds &&
+      guess->memory.working_bytes / kGuessedTimes > options.device_memory_bytes) {
+    RETURN_IF_ERROR(RefuseByGuess(planned));
+  }
+  absl::StatusOr<DryRun> dry_run = context_.compute->MeasureNeeds();
+  if (!absl::IsResourceExhausted(dry_run.status())) {
+    RETURN_IF_ERROR(dry_run.status());
+    planned.dry_run = *std::move(dry_run);
+    return absl::OkStatus();
+  }
+  if (guess) RETURN_IF_ERROR(RefuseByGuess(planned));
+  return DoesNotFitError(absl::StrCat(
+      "this run does not fit --device-memory ", FormatBytes(options.device_memory_bytes),
+      " and --host-memory ", FormatBytes(options.host_memory_bytes),
+      ", or this machine's memory: computing one micro-batch before step 1 takes more (",
+      dry_run.status().message(), "), or take a smaller --micro-batch or --seq-len"));
+}
+
+// OK where the guess fits, whatever was measured.
+absl::Status RunSetup::RefuseByGuess(const Planned& planned) const {
+  RunPlanInput input = planned.input;
+  input.memory = context_.guess->memory;
+  ASSIGN_OR_RETURN(const RunPlan run, PlanRun(context_.model, context_.options, input));
+  return run.swaps ? absl::OkStatus() : RefusalOf(run, /*measured=*/false);
+}
+
 absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
   RunStorage& storage = *context_.storage;
   const TrainOptions& options = context_.options;
-  absl::StatusOr<DryRun> dry_run = context_.compute->MeasureNeeds();
-  if (absl::IsResourceExhausted(dry_run.status())) {
-    return DoesNotFitError(
-        absl::StrCat("computing does not fit this machine's memory: ", dry_run.status().message(),
-                     ", or take a smaller --micro-batch or --seq-len"));
-  }
-  RETURN_IF_ERROR(dry_run.status());
-  planned.dry_run = *std::move(dry_run);
-
   RunPlanInput& input = planned.input;
   input.tile_parameters = storage.committed_tile_parameters() > 0
                               ? storage.committed_tile_parameters()
@@ -79,6 +106,7 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
   in_place_ = frozen.in_place;
   input.in_place = in_place_.any() || storage.committed_in_place().any();
   input.separate_device = context_.device != nullptr;
+  RETURN_IF_ERROR(MeasureNeeds(planned));
   input.memory = planned.dry_run.memory;
   input.graphs = planned.dry_run.graphs;
   ASSIGN_OR_RETURN(planned.run, PlanRun(context_.model, options, input));

@@ -63,6 +63,8 @@ class RunSetup {
   // The two halves of planning, before anything is allocated; ranks agree between them.
   struct Planned;
   absl::Status PlanUntimed(Planned& planned, RunState& state);
+  absl::Status MeasureNeeds(Planned& planned) const;
+  absl::Status RefuseByGuess(const Planned& planned) const;
   absl::Status PlanTimed(Planned& planned);
   absl::Status TakeMemory(RunPlan& run, SwapManagerOptions manager_options);
   void LogCopied(const FrozenWeights& frozen) const;

@@ -45,10 +45,16 @@ ErrnoMeaning Meaning(int error) {
     case EROFS:
       return {absl::StatusCode::kUnknown, "the filesystem is mounted read-only"};
     case ENOTDIR:
-      return {absl::StatusCode::kUnknown, "a part of the path is not a directory"};
+      return {absl::StatusCode::kFailedPrecondition, "a part of the path is not a directory"};
+    case EISDIR:
+      return {absl::StatusCode::kFailedPrecondition, "name a file, not a directory"};
     case ELOOP:
-      return {absl::StatusCode::kUnknown,
-              "symbolic links are not followed here: name the place they point to"};
+      return {
+          absl::StatusCode::kFailedPrecondition,
+          "symbolic links are not followed here, or lead in a circle: name the place they point "
+          "to"};
+    case ENAMETOOLONG:
+      return {absl::StatusCode::kFailedPrecondition, "the filesystem takes shorter names"};
     case EFBIG:
       return {absl::StatusCode::kUnknown,
               "larger than the filesystem or `ulimit -f` allows: raise the limit"};

@@ -17,7 +17,8 @@ namespace spillway {
 // `what` names the operation and its object: "open /nvme/run/data-0".
 // ENOSPC and EDQUOT give kResourceExhausted, EACCES and EPERM
 // kPermissionDenied, ENOENT kNotFound, EEXIST kAlreadyExists, EINVAL
-// kInvalidArgument, EIO kUnavailable; anything else kUnknown.
+// kInvalidArgument, EIO kUnavailable, a path that cannot be (ENOTDIR, EISDIR, ELOOP,
+// ENAMETOOLONG) kFailedPrecondition; anything else kUnknown.
 absl::Status ErrnoStatus(int error, absl::string_view what);
 
 // Wrong bytes: what was read is not what was written. The program ends with

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <system_error>
 #include <utility>
 
 #include "io/base/thread_name.h"
@@ -12,10 +13,17 @@ namespace spillway {
 WorkerPool::WorkerPool(int threads, Executor* executor)
     : num_threads_(threads), executor_(executor) {
   if (executor_ != nullptr) return;
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Loop(); });
+  } catch (const std::system_error&) {
+    Stop();  // those that did start
+    throw;
+  }
 }
 
-WorkerPool::~WorkerPool() {
+WorkerPool::~WorkerPool() { Stop(); }
+
+void WorkerPool::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;

@@ -18,7 +18,8 @@ namespace spillway {
 // few jobs per tile buffer.
 class WorkerPool {
  public:
-  // With an executor jobs go there, in its order, and no thread is started.
+  // With an executor jobs go there, in its order, and no thread is started. Throws
+  // std::system_error where the system has no more threads.
   explicit WorkerPool(int threads, Executor* executor = nullptr);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -41,6 +42,7 @@ class WorkerPool {
     std::function<void()> run;
   };
   void Loop();
+  void Stop();
 
   const int num_threads_;
   Executor* const executor_;

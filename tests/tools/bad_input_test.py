@@ -5,6 +5,8 @@ import json
 import os
 import pwd
 import re
+import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -52,9 +54,26 @@ class ModelTest(BadInput):
         self.refuse(2, "model_type", "missing")
 
     def test_missing_directory(self):
-        self.refuse(2, "no-such-org/no-such-model", model="no-such-org/no-such-model")
+        self.assertNotIn("hub", self.refuse(2, "nowhere", model=self.path("nowhere")))
         os.remove(self.path("model-in/config.json"))
         self.refuse(2, "config.json")
+
+    def test_a_name_of_the_hub(self):
+        command = "hf download no-such-org/gpt-2.b --local-dir gpt-2.b"
+        self.refuse(2, "no-such-org/gpt-2.b", "no such directory", command, model="no-such-org/gpt-2.b")
+        for words in (["estimate"], ["generate", "--prompt", "a"]):
+            self.assert_run(run(*words, "--model", "no-such-org/gpt-2.b"), 2, command)
+        # A folder that is there is one that the model is not in.
+        for model in ("./no-such-org/gpt2", "tests/gpt2", "a/b/c", "no-such-model"):
+            result = run(*self.flags(model=model), cwd=os.path.dirname(os.path.dirname(__file__)) + "/..")
+            self.assert_run(result, 2, model)
+            self.assertNotIn("hf download", result.stderr)
+
+    def test_no_directory(self):
+        os.symlink("loop", self.path("loop"))
+        for model in (self.data, self.data + "/model", self.path("loop"), self.path("a" * 300)):
+            self.refuse(2, "--model", model, model=model)
+            self.assert_run(run("estimate", "--model", model), 2, model)
 
     def test_config_that_cannot_be(self):
         self.with_config(n_embd=15)
@@ -164,6 +183,15 @@ class DataTest(BadInput):
         self.write("model-in/vocab.json", "{}")
         self.refuse(2, "vocab.json", "save_pretrained", data=text)
 
+    def test_characters_where_nothing_is_said(self):
+        """A model without a tokenizer, and one with what is not its own."""
+        text = self.write("x.txt", "abc" * 100)
+        self.assert_run(self.train(data=text), 0, "no tokenizer", "3 characters", "--tokenizer chars")
+        self.assertNotIn("no tokenizer", run("generate", "--model", self.output, "--prompt", "a",
+                                             "--tokens", "2").stderr)
+        result = run("generate", "--model", self.output, "--prompt", "a", "--tokenizer", "bytes")
+        self.assert_run(result, 2, "256", "64", "vocab_size")
+
     def test_held_out(self):
         self.refuse(2, "nowhere.bin", eval_data=self.path("nowhere.bin"))
 
@@ -217,9 +245,15 @@ class ConfigTest(BadInput):
         self.refuse_config({"gradient_cliping": 1.0}, "gradient_cliping", "gradient_clipping")
         self.refuse_config({"optimizer": {"type": "AdamW", "params": {"learning_rat": 1}}},
                            "learning_rat")
-        self.refuse_config({"qqqqqqqqqqqq": 1}, "qqqqqqqqqqqq")
+        self.refuse_config({"train_micro_batch_size": 1}, "train_micro_batch_size_per_gpu")
+        self.refuse_config({"stage": 3}, "zero_optimization.stage")
         self.refuse_config('{"bf16": {"enabled": true},\n "bf16": {"enabled": false}}',
                            "bf16", "twice", "ds.json:2")
+
+    def test_keys_of_others(self):
+        config = self.write("ds.json", {"cuda_visible_devices": "0", "qqqqqqqqqqqq": {"a": 1}})
+        self.assert_run(self.train(config=config), 0, "warning", "ds.json:1", "'cuda_visible_devices'",
+                        "'qqqqqqqqqqqq'", "ignored")
 
     def test_contradictions(self):
         self.refuse_config({"train_batch_size": 8, "train_micro_batch_size_per_gpu": 3,
@@ -253,6 +287,10 @@ class ConfigTest(BadInput):
         self.refuse(2, "--update", "--clip", update="immediate")
         self.refuse(2, "--output", output=None)
         self.refuse(2, "--device", "cuda", device="quantum")
+        self.refuse(2, "--accumulate", "1048576", accumulate=2147483647)
+        self.refuse(2, "--weight-decay", "1e+06", weight_decay="1e30")
+        self.refuse(2, "eps", "0/0", eps="0")
+        self.refuse(2, "eps", "0/0", eps="1e-60")
         result = run("trian")
         self.assertEqual(result.returncode, 2, result.stderr)
 
@@ -277,6 +315,37 @@ class BudgetTest(BadInput):
         os.mkdir(self.swap)
         self.refuse(3, "at least", device_memory=less(device), host_memory=host)
         self.refuse(3, "at least", device_memory=device, host_memory=less(host))
+
+
+class SystemLimitTest(BadInput):
+    """What the system does not give is said; nothing crashes."""
+
+    def train_within(self, limit, value, **changes):
+        return run(*self.flags(**changes),
+                   preexec_fn=lambda: resource.setrlimit(limit, (value, value)))
+
+    def test_open_files(self):
+        codes = []
+        for files in range(6, 24):
+            self.begin_afresh()
+            result = self.train_within(resource.RLIMIT_NOFILE, files, io_engine="threads")
+            codes.append(result.returncode)
+            if result.returncode != 0:
+                self.assert_run(result, 1, "ulimit -n")
+        self.assertEqual(codes, sorted(codes, reverse=True))
+        self.assertEqual((codes[0], codes[-1]), (1, 0))
+
+    def test_addresses(self):
+        codes = []
+        for mebibytes in range(300, 900, 50):
+            self.begin_afresh()
+            result = self.train_within(resource.RLIMIT_AS, mebibytes << 20)
+            codes.append(result.returncode)
+            if result.returncode != 0:
+                self.assertIn(result.returncode, (1, 3), result.stderr)
+                self.assertRegex(result.stderr, "ulimit|memory|failed to map|Thread creation failed")
+        self.assertIn(3, codes, "none met std::bad_alloc")
+        self.assertEqual(codes[-1], 0)
 
 
 class SwapPathTest(BadInput):
@@ -394,8 +463,17 @@ class OutputTest(BadInput):
         self.assertTrue(os.path.exists(self.model + "/config.json"))
 
     def test_a_file(self):
-        result = self.train(output=self.data)
-        self.assert_run(result, 2, "data.bin")
+        self.assert_run(self.train(output=self.data), 2, "data.bin")
+        for output in (self.data + "/out", "/dev/null/out"):
+            self.assert_run(self.train(output=output), 2, output, "not a directory")
+        for persist in (self.data, "/dev/null"):
+            self.assert_run(self.train(persist=persist), 2, "--persist", persist)
+
+    def test_removed_but_for_its_swap(self):
+        self.assert_run(self.train(), 0)
+        shutil.rmtree(self.output)
+        self.assert_run(self.train(), 2, "an earlier run", "was removed since", "--overwrite")
+        self.assert_run(self.train(overwrite=True), 0)
 
     def test_foreign_files_stay(self):
         os.mkdir(self.output)

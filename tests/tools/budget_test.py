@@ -57,6 +57,53 @@ def raise_limit(group, limit):
                 file.write(str(limit))
 
 
+class RefusalTest(CliTest):
+    """A run that does not fit is refused in seconds, and within what it was given meanwhile."""
+
+    # GPT-2 124M, without weights.
+    config = {"model_type": "gpt2", "vocab_size": 50257, "n_positions": 1024, "n_embd": 768,
+              "n_layer": 12, "n_head": 12}
+
+    def refuse(self, *words, **changes):
+        command = self.flags(**{"dtype": "fp32", "threads": None, **changes})
+        with open(self.path("stderr"), "w+", encoding="utf-8") as log:
+            process = subprocess.Popen([cli_testing.program(), *map(str, command)], stderr=log,
+                                       env=cli_testing.environment())
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            log.seek(0)
+            text = log.read()
+        self.assertEqual(process.returncode, 3, text)
+        for word in ("does not fit", "--device-memory", "--host-memory", *words):
+            self.assertIn(word, text)
+        seconds, peak = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
+        print(f"{changes}: {seconds:.1f} s of processors, {peak / MIB:.0f} MiB")
+        self.assert_nothing_left()
+        return seconds, peak
+
+    def test_bounds_before_the_first_step(self):
+        for shape in ({"micro_batch": 1}, {"micro_batch": 8}, {"micro_batch": 64, "seq_len": 256},
+                      {"micro_batch": 1000000}, {"accumulate": 1000000}):
+            with self.subTest(shape):
+                seconds, peak = self.refuse("it needs about", "guessed",
+                                            **{"seq_len": 1024, **shape})
+                self.assertLessEqual(peak, 2 * 64 * MIB + BASE)
+                self.assertLessEqual(seconds, 10)  # of two cores
+
+    def test_budgets_between(self):
+        """Weights have room, and a micro-batch has not."""
+        budgets = {"device_memory": "512MiB", "host_memory": "512MiB"}
+        for shape in ({"micro_batch": 64, "seq_len": 256}, {"micro_batch": 1000}):
+            with self.subTest(shape):
+                seconds, peak = self.refuse(**{"seq_len": 1024, **budgets, **shape})
+                self.assertLessEqual(peak, 2 * 512 * MIB + BASE)
+                self.assertLessEqual(seconds, 10)
+        # Near enough to be measured, each kind of unit once: the numbers are exact.
+        _, peak = self.refuse("it needs at least", device_memory="150MiB", host_memory="600MiB",
+                              micro_batch=1, seq_len=1024)
+        self.assertLessEqual(peak, 750 * MIB + BASE)
+
+
 class BudgetTest(CliTest):
     config = dict(cli_testing.TINY, vocab_size=8192, n_positions=64, n_embd=512, n_layer=8,
                   n_head=8)

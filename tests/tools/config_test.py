@@ -34,6 +34,7 @@ CASES = [
     ("optimizer.params.eps", ADAMW, 0.01),
     ("optimizer.params.weight_decay", ADAMW, 0.5),
     ("optimizer.params.adam_w_mode", ADAM, False),
+    ("optimizer.params.bias_correction", ADAMW, False),
     ("optimizer.params.momentum", SGD, 0.1),
     ("optimizer.params.dampening", SGD, 0.5),
     ("optimizer.params.nesterov", SGD, "True"),

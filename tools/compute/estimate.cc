@@ -48,7 +48,6 @@ namespace {
 constexpr double kAutoSeconds = 40;
 constexpr double kQuietSeconds = 4;
 constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
-constexpr double kGuessedFlops = 3e10;
 
 // Batches of a step's shape, without any data.
 class ZeroTokens : public Dataset {
@@ -112,7 +111,8 @@ absl::StatusOr<Trainable> BuildTrainable(const JsonDocument& document) {
 absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
                               const TrainOptions& options, Dataset& data,
                               const ComputePlace& place) {
-  MemoryBudget budget("device", place.memory->DryRunBytes(options.device_memory_bytes));
+  MemoryBudget budget(
+      "device", place.memory->DryRunBytes(options.device_memory_bytes, AvailableMemoryBytes()));
   place.memory->SetBudget(&budget);
   absl::StatusOr<DryRun> found;
   {
@@ -167,33 +167,10 @@ absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable
   return times;
 }
 
-// Memory and time of a dry run, guessed beforehand.
-struct DryRunCost {
-  uint64_t bytes = 0;
-  double seconds = 0;
-};
-DryRunCost CostOf(const EstimateInput& input) {
-  uint64_t largest = 0;
-  for (const UnitDescription& unit : input.shape.model.units) {
-    largest = std::max(largest, unit.flat_parameters);
-  }
-  const DType dtype = input.options.dtype;
-  StepShape one = input.step;
-  one.accumulate = 1;
-  const StepFlops flops = FlopsOf(input.shape, one);
-  // One layer with its backward, and the head.
-  const double operations =
-      4 * flops.forward / input.shape.layers + (flops.backward - 3 * flops.forward);
-  return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-              ComputeMemoryOf(input.shape, input.model, dtype, input.step,
-                              input.options.fp32_products())
-                  .total_bytes(),
-          operations / kGuessedFlops};
-}
-
 bool WantsDryRun(const EstimateInput& input, EstimateTask::DryRun choice) {
   if (choice == EstimateTask::DryRun::kNo || !input.trainable) return false;
-  const DryRunCost cost = CostOf(input);
+  const DryRunCost cost = DryRunCostOf(input.shape, input.model, input.options.dtype, input.step,
+                                       input.options.fp32_products());
   const bool small = cost.bytes < std::min(kAutoBytes, AvailableMemoryBytes() / 4);
   if (choice == EstimateTask::DryRun::kAuto && (cost.seconds > kAutoSeconds || !small))
     return false;

@@ -91,10 +91,7 @@ absl::Status AdaptWith(const std::string& directory, TextModel& opened) {
 }
 
 absl::Status OpenModel(const std::string& directory, TextModel& opened) {
-  std::error_code error;
-  if (!fs::is_directory(directory, error)) {
-    return absl::NotFoundError(absl::StrCat("--model ", directory, " is not a directory"));
-  }
+  RETURN_IF_ERROR(CheckModelDirectory(directory));
   opened.files = directory;
   if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
   ASSIGN_OR_RETURN(opened.config, ReadModelConfig(opened.files));
@@ -264,6 +261,10 @@ absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, d
   ASSIGN_OR_RETURN(
       opened->tokenizer,
       MakeTokenizer(task.tokenizer.empty() ? "model" : task.tokenizer, opened->files, {}));
+  // As training refuses it. Others' tokenizers may have tokens that their models never read.
+  if (decoder.encoder == nullptr && !decoder.classifier && !decoder.masked) {
+    RETURN_IF_ERROR(CheckVocabulary(*opened->tokenizer, decoder.vocabulary));
+  }
   FindEnds(decoder, *opened->tokenizer, opened->sampling);
   if (decoder.hears()) {
     ASSIGN_OR_RETURN(const GenerationConfig config,

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/adapters/adapter_choice.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/base/progress.h"
@@ -18,6 +19,7 @@
 #include "engine/config/run_config.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenizer.h"
+#include "engine/estimate/model_costs.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/model_config.h"
 #include "engine/layers/build_model.h"
@@ -194,6 +196,7 @@ absl::Status OpenEvaluationTexts(Inputs& in) {
 // All but the config, which is there.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
+  RETURN_IF_ERROR(CheckModelDirectory(config.model));
   ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
   RETURN_IF_ERROR(RefusePictureFlags(config, in.model_config));
@@ -324,6 +327,29 @@ uint64_t ExportBytes(const Inputs& in) {
   return ExportDType(in) == DType::kFloat32 ? 4 : 2;
 }
 
+// None where the shape does not tell: samples may be shorter than they can be, units of several
+// kinds.
+std::optional<ComputeGuess> GuessCompute(const Inputs& in) {
+  const RunConfig& config = in.config;
+  const DecoderConfig& decoder = in.model_config.decoder;
+  if (in.model_config.resnet || decoder.encoder || decoder.classifier || decoder.masked ||
+      config.samples == SampleLayout::kPadded) {
+    return std::nullopt;
+  }
+  const ModelShape& shape = in.model_config.shape;
+  const auto trained = DescribeTrained(shape, config.adapter, config.train.freeze);
+  if (!trained.ok()) return std::nullopt;  // training says why
+  // No machine has memory for more tokens, and bytes stay countable.
+  constexpr int64_t kMostTokens = int64_t{1} << 40;
+  StepShape step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
+  step.micro_batch = std::clamp<int64_t>(kMostTokens / step.seq_len, 1, step.micro_batch);
+  step.accumulate = std::clamp<int64_t>(kMostTokens / step.tokens(), 1, step.accumulate);
+  const bool fp32_products = config.train.fp32_products();
+  return ComputeGuess{
+      ComputeMemoryOf(shape, *trained, config.train.dtype, step, fp32_products),
+      DryRunCostOf(shape, *trained, config.train.dtype, step, fp32_products).seconds};
+}
+
 void PrintSummary(const Inputs& in, const TrainResult& result) {
   const bool finished = result.end == TrainResult::End::kFinished;
   std::string text = absl::StrCat(finished ? "done" : "stopped", ": step ", result.step, " in ",
@@ -392,6 +418,7 @@ CommandOutcome Train(const RunConfig& config) {
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
   hooks.texts = in.texts.get();
+  hooks.guess = GuessCompute(in);
   const auto result =
       Train(in.model, *in.data->train(), in.data->evaluation(),
             in.weights ? in.weights.get() : in.base_weights.get(), in.config.train, hooks);

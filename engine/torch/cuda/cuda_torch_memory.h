@@ -21,7 +21,7 @@ class CudaTorchMemory final : public TorchMemory {
   ~CudaTorchMemory() override;
 
   void SetBudget(MemoryBudget* budget) override;
-  uint64_t dry_run_bytes() const override { return gpu_.free_bytes; }
+  uint64_t dry_run_bytes(uint64_t) const override { return gpu_.free_bytes; }
   uint64_t live_bytes() const override;
   uint64_t peak_live_bytes() const override;
   void ResetPeak() override;

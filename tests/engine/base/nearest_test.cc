@@ -21,6 +21,15 @@ TEST(NearestName, FindsTheNameThatContainsIt) {
   EXPECT_EQ(NearestName("batch_size", kKnown), "train_batch_size");
 }
 
+TEST(NearestName, ASlipIsNearerThanANameThatIsMerelyLikeIt) {
+  EXPECT_TRUE(IsSlipOf("optimzer", "optimizer"));
+  EXPECT_TRUE(IsSlipOf("Zero-Optimisation", "zero_optimization"));
+  EXPECT_TRUE(IsSlipOf("train_micro_batch_size", "train_micro_batch_size_per_gpu"));
+  EXPECT_FALSE(IsSlipOf("gradient_checkpointing", "gradient_clipping"));
+  EXPECT_FALSE(IsSlipOf("tensor", "tensor_parallel_size"));
+  EXPECT_FALSE(IsSlipOf(std::string(100000, 'x'), "x"));
+}
+
 TEST(NearestName, IsEmptyWhenNothingIsNear) {
   EXPECT_EQ(NearestName("curriculum", kKnown), "");
   EXPECT_EQ(NearestName("", kKnown), "");

@@ -95,7 +95,8 @@ TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {
        {"ds.json:3", "'learning_rate' in 'optimizer.params'"}},
       {"{\"stage\": 3}", {"'stage'", "did you mean 'zero_optimization.stage'?"}},
       {"{\"zero_optimization\": {\"ofload_param\": {}}}", {"did you mean 'offload_param'?"}},
-      {"{\"lora\": {}}", {"unknown key 'lora'"}},
+      {"{\"train_batch\": 8}", {"did you mean 'train_batch_size'?"}},
+      {"{\"gradient_acumulation_step\": 8}", {"did you mean 'gradient_accumulation_steps'?"}},
       {"{\"optimizer\": {\"type\": \"Lamb\"}}", {"'optimizer.type'", "AdamW, Adam, SGD", "Lamb"}},
       {"{\"optimizer\": {}}", {"'optimizer' has no 'type'"}},
       {"{\"optimizer\": []}", {"'optimizer' is a block"}},
@@ -131,13 +132,38 @@ TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {
       {"{\"curriculum_learning\": {\"enabled\": true}}", {"'curriculum_learning'"}},
       {"{\"compression_training\": {\"weight_quantization\": {}}}", {"'compression_training'"}},
       {"{\"amp\": {\"enabled\": true, \"opt_level\": \"O1\"}}", {"'amp'"}},
-      {"{\"prescale_gradients\": true}", {"'prescale_gradients'"}},
+      {"{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"bias_correction\": false}}}",
+       {"'optimizer.params.bias_correction' is not a parameter of SGD"}},
       {"{\"communication_data_type\": \"fp16\"}", {"'communication_data_type'"}},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.text);
     ExpectError(Parse(c.text).status(), absl::StatusCode::kInvalidArgument, c.parts);
   }
+}
+
+// As DeepSpeed does, but that it says so.
+TEST(DeepSpeedConfig, IgnoresAtTheTopWhatIsNobodysSlip) {
+  const auto config = Parse(R"({"train_batch_size": 8,
+      "cuda_visible_devices": "0,1", "lora": {"r": 8},
+      "gradient_slippage": true})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  using testing::AllOf, testing::HasSubstr;
+  EXPECT_THAT(
+      config->warnings,
+      testing::UnorderedElementsAre(
+          AllOf(HasSubstr("ds.json:2: unknown key 'cuda_visible_devices'"), HasSubstr("ignored")),
+          HasSubstr("'lora'"),
+          AllOf(HasSubstr("ds.json:3"), HasSubstr("did you mean 'gradient_clipping'?"))));
+  EXPECT_FALSE(Parse(R"({"zero_optimization": {"cuda_visible_devices": 0}})").ok());
+}
+
+// The mean of gradients in fp32 is the same wherever they are divided.
+TEST(DeepSpeedConfig, PrescaledGradientsAreWithoutEffect) {
+  const auto config = Parse(R"({"prescale_gradients": true, "gradient_predivide_factor": 2.0})");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_THAT(config->without_effect,
+              testing::UnorderedElementsAre("prescale_gradients", "gradient_predivide_factor"));
 }
 
 TEST(DeepSpeedConfig, TakesDisabledFeatures) {

@@ -32,6 +32,7 @@ Fields FieldsOf(const TrainOptions& train) {
       {"momentum", text(optimizer.momentum)},
       {"dampening", text(optimizer.dampening)},
       {"nesterov", text(optimizer.nesterov)},
+      {"bias_correction", text(optimizer.bias_correction)},
       {"moments", MomentFormatName(optimizer.moments)},
       {"masters", text(optimizer.masters)},
       {"schedule", std::string(ScheduleName(schedule.kind))},
@@ -113,6 +114,7 @@ std::vector<Case> Cases() {
       {"/optimizer/params/momentum", kSgd, "0.5", {{"momentum", "0.5"}}},
       {"/optimizer/params/dampening", kSgd, "0.1", {{"dampening", "0.1"}}},
       {"/optimizer/params/nesterov", kSgd, "\"True\"", {{"nesterov", "1"}}},
+      {"/optimizer/params/bias_correction", kAdamW, "false", {{"bias_correction", "0"}}},
       {"/optimizer/params/adam_w_mode",
        R"({"optimizer": {"type": "Adam", "params":
           {"weight_decay": 0.1}}})",

@@ -30,7 +30,7 @@ using ::testing::HasSubstr;
 
 const OptimizerSpec kSpecs[] = {
     {},
-    {.kind = Kind::kAdam, .eps = 0, .weight_decay = 0.1},
+    {.kind = Kind::kAdam, .eps = 1e-30, .weight_decay = 0.1},
     {.kind = Kind::kSgd, .weight_decay = 0.1},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .dampening = 0.3},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},

@@ -45,6 +45,17 @@ TEST_F(MachineProbeTest, MeasuresEveryKindOfRateAndLeavesNothing) {
   }
 }
 
+// The numbers of a run that would end by them are none of the probe's.
+TEST_F(MachineProbeTest, UpdatesAreMeasuredWhateverTheOptimizerIsTold) {
+  using Kind = OptimizerSpec::Kind;
+  for (const OptimizerSpec& spec :
+       {OptimizerSpec{.weight_decay = 1e6}, OptimizerSpec{.kind = Kind::kSgd, .momentum = 1e30},
+        OptimizerSpec{.kind = Kind::kSgd, .momentum = 1e30, .nesterov = true}}) {
+    const StateLayout layout({{"u", 4096}}, StatePlanes(spec, DType::kBFloat16), 2);
+    EXPECT_GT(MeasureUpdates(spec, DType::kBFloat16, layout, true, 1, 1 << 20), 0);
+  }
+}
+
 // Processes of two containers may have the same number and probe a path that they share.
 TEST_F(MachineProbeTest, TheFileOfAnotherProcessOfTheSameNumberIsLeftAlone) {
   const std::string theirs = absl::StrCat(folder_, "/a/.spillway-probe-", getpid());

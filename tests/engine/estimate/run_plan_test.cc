@@ -126,6 +126,14 @@ TEST(RunPlan, TheRefusalHasTheNumbersAndItsExitCode) {
   EXPECT_THAT(text, HasSubstr("--swap PATH"));
 }
 
+TEST(RunPlan, ARefusalByGuessClaimsNoExactNumbers) {
+  const auto plan = PlanRun(SmallModel(), Options(40 * kMiB, kMiB, false), {.memory = {10 * kMiB}});
+  const std::string text(RefusalOf(*plan, /*measured=*/false).message());
+  EXPECT_THAT(text, HasSubstr("needs about --device-memory 15MiB"));
+  EXPECT_THAT(text, HasSubstr("guessed from the model's shape"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("at least")));
+}
+
 TEST(RunPlan, CopiesOfCommitsTakeBooksOfTheirOwn) {
   const TrainOptions options = Options(100 * kMiB, 100 * kMiB, true);
   const auto plain = PlanRun(SmallModel(), options, {});

@@ -161,6 +161,37 @@ TEST(OptimizerTiles, FollowTorchOptimFor20Steps) {
   }
 }
 
+// DeepSpeed's Adam with bias_correction false (csrc/adam/multi_tensor_adam.cu), in double: torch's
+// formulas with both corrections 1.
+TEST(OptimizerTiles, MomentsAreTakenAsTheyAreWithoutBiasCorrection) {
+  const nlohmann::json golden =
+      nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/optimizers.json"));
+  const std::vector<float> start = golden["start"];
+  for (const Kind kind : {Kind::kAdamW, Kind::kAdam}) {
+    const OptimizerSpec spec = {
+        .kind = kind, .learning_rate = 1e-3, .bias_correction = false, .weight_decay = 0.1};
+    Unit unit(spec, DType::kFloat32, start.size(), {{0, start.size()}});
+    for (size_t i = 0; i < start.size(); ++i) unit.SetMaster(i, start[i]);
+    std::vector<double> p(start.begin(), start.end()), m(start.size()), v(start.size());
+    int64_t step = 0;
+    for (const nlohmann::json& gradient : golden["gradients"]) {
+      for (size_t i = 0; i < start.size(); ++i) {
+        unit.SetGradient(i, gradient[i]);
+        double g = gradient[i].get<float>();
+        if (kind == Kind::kAdamW) p[i] *= 1 - spec.learning_rate * spec.weight_decay;
+        if (kind == Kind::kAdam) g += spec.weight_decay * p[i];
+        m[i] += (1 - spec.beta1) * (g - m[i]);
+        v[i] = spec.beta2 * v[i] + (1 - spec.beta2) * g * g;
+        p[i] -= spec.learning_rate * m[i] / (std::sqrt(v[i]) + spec.eps);
+      }
+      ASSERT_TRUE(unit.Step({.step = ++step, .learning_rate = spec.learning_rate}).ok());
+    }
+    for (size_t i = 0; i < start.size(); ++i) {
+      ASSERT_NEAR(unit.Master(i), p[i], 3e-6 * (std::abs(p[i]) + std::abs(start[i]))) << i;
+    }
+  }
+}
+
 TEST(StatePlanes, FollowDTypeAndOptimizer) {
   const OptimizerSpec adamw;
   EXPECT_THAT(StatePlanes(adamw, DType::kBFloat16),
@@ -486,6 +517,11 @@ TEST(Optimizer, RefusesNumbersThatMakeNoSense) {
             "optimizer: beta2 is 1; it must be in [0, 1)");
   EXPECT_FALSE(ValidateOptimizer({.learning_rate = std::nan("")}).ok());
   EXPECT_FALSE(ValidateOptimizer({.eps = -1e-8}).ok());
+  EXPECT_THAT(ValidateOptimizer({.eps = 0}).message(), HasSubstr("0/0"));
+  EXPECT_FALSE(ValidateOptimizer({.kind = Kind::kAdam, .eps = 1e-40}).ok()) << "0 in fp32, nearly";
+  EXPECT_TRUE(ValidateOptimizer({.kind = Kind::kLion, .eps = 0}).ok());
+  EXPECT_TRUE(ValidateOptimizer({.weight_decay = 1e6}).ok());
+  EXPECT_FALSE(ValidateOptimizer({.weight_decay = 1e7}).ok());
   EXPECT_FALSE(ValidateOptimizer({.kind = Kind::kSgd, .nesterov = true}).ok());
   EXPECT_TRUE(ValidateOptimizer({.kind = Kind::kSgd, .momentum = 0.9, .nesterov = true}).ok());
 }

@@ -57,6 +57,12 @@ class RunJournalTest : public testing::Test {
   double now_ = 1700000000;
 };
 
+TEST_F(RunJournalTest, OneThatDoesNotOpenSaysSoAndHasNoEnd) {
+  std::filesystem::create_directory(output_ + "/metrics.jsonl");
+  EXPECT_FALSE(RunJournal::Open(output_, "", -1, {}, [this] { return now_; }).ok());
+  EXPECT_FALSE(std::filesystem::exists(output_ + "/run.json"));
+}
+
 TEST_F(RunJournalTest, AnEvaluationIsComparedWithAllBeforeIt) {
   auto journal = Open(-1);
   EXPECT_EQ(Evaluate(*journal, 0, 5)["best"], true);

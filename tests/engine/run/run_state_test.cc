@@ -123,6 +123,9 @@ TEST(RunIdentity, WhatDecidesTheNumbersOfRanksAndSchedulesIsCompared) {
   EXPECT_EQ(compare(two, now), "");
   now.communication_dtype = DType::kBFloat16;
   EXPECT_THAT(compare(two, now), HasSubstr("communication-dtype was fp32 and is now bf16"));
+  now = two;
+  now.optimizer.bias_correction = false;
+  EXPECT_THAT(compare(two, now), HasSubstr("bias-correction was not given and is now none"));
   now = Sharded(4);
   now.shard = Shard::kHybrid;
   now.shard_group_size = 2;

@@ -134,6 +134,38 @@ TEST_F(TrainerTest, ABudgetTooSmallIsRefusedWithTheSmallestThatWorks) {
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--host-memory"));
 }
 
+TEST_F(TrainerTest, WhatIsFarFromFittingIsRefusedByTheGuess) {
+  const TrainOptions options = Options("far");
+  TrainResult result;
+  // Not measured, where that would take long; or measured in vain.
+  for (const auto& [seconds, refused] : {std::pair{60.0, 0}, std::pair{0.1, 1}}) {
+    guess_ = {{uint64_t{4} << 30}, seconds};
+    refuse_dry_run_ = refused;
+    const auto status = Train(options, &result).status();
+    EXPECT_EQ(ExitCodeOf(status), 3) << status;
+    EXPECT_THAT(std::string(status.message()),
+                testing::HasSubstr("needs about --device-memory 435"));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("guessed"));
+  }
+  // What would fit by the guess did not; and without one nothing is known.
+  for (const auto& guess : {std::optional<ComputeGuess>({{1 << 20}, 60.0}), {}}) {
+    guess_ = guess;
+    refuse_dry_run_ = 1;
+    const auto status = Train(options, &result).status();
+    EXPECT_EQ(ExitCodeOf(status), 3) << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--device-memory 64 MiB"));
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--micro-batch"));
+  }
+}
+
+// A guess is off by some: near the budget what counts is measured.
+TEST_F(TrainerTest, AGuessDoesNotRefuseWhatMayFit) {
+  guess_ = {{uint64_t{120} << 20}, 60.0};
+  TrainResult result;
+  const auto digests = Train(Options("near"), &result);
+  EXPECT_TRUE(digests.ok()) << digests.status();
+}
+
 TEST_F(TrainerTest, MetricsHoldEachStepOnce) {
   TrainOptions options = Options("run");
   options.swap_paths = {folder_ + "/a"};

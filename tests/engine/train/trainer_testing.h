@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,8 @@ class StubCompute : public StepCompute {
   StubCompute(const ModelDescription& model, DType dtype) : model_(model), dtype_(dtype) {}
 
   absl::StatusOr<DryRun> MeasureNeeds() override {
+    if (refuse_dry_run == 0) ADD_FAILURE() << "there is no dry run";
+    if (refuse_dry_run) return Refusal();
     const size_t units = model_.units.size();
     return DryRun{{1 << 20}, std::vector<double>(units, 1e-4), std::vector<double>(units, 3e-4)};
   }
@@ -91,6 +94,8 @@ class StubCompute : public StepCompute {
   int64_t label_count() const override { return 1; }
   uint64_t peak_bytes() const override { return 0; }
 
+  // 1: memory, of it; 0: there is none.
+  std::optional<int> refuse_dry_run;
   int64_t stop_after = 0;
   int64_t fail_at = 0;
   int64_t refuse_at = 0;      // memory, at this op of the step
@@ -176,14 +181,20 @@ class TrainerTest : public testing::Test {
     compute.fail_at = fail_at;
     compute.op_milliseconds = op_milliseconds_;
     compute.buffers = buffers_;
+    compute.refuse_dry_run = refuse_dry_run_;
     compute.refuse_at = refuse_at_;
     compute.refuse_at_op = refuse_at_op_;
     compute.refuse_evaluation = refuse_evaluation_;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
-      auto trainer =
-          Trainer::Create({options, model_, storage->get(), &compute, &device, separate_});
+      auto trainer = Trainer::Create({.options = options,
+                                      .model = model_,
+                                      .storage = storage->get(),
+                                      .compute = &compute,
+                                      .device_budget = &device,
+                                      .device = separate_,
+                                      .guess = guess_});
       if (!trainer.ok()) return trainer.status();
       CountingWeights weights;
       if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;
@@ -200,6 +211,8 @@ class TrainerTest : public testing::Test {
   ModelDescription model_;
   int op_milliseconds_ = 0;
   std::vector<StateBuffer> buffers_;
+  std::optional<int> refuse_dry_run_;
+  std::optional<ComputeGuess> guess_;
   int64_t refuse_at_ = 0;
   int refuse_at_op_ = 0;
   int refuse_evaluation_ = 0;

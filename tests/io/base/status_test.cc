@@ -24,6 +24,10 @@ TEST(ErrnoStatus, MapsEachErrnoToItsCode) {
       {EEXIST, absl::StatusCode::kAlreadyExists},
       {EINVAL, absl::StatusCode::kInvalidArgument},
       {EIO, absl::StatusCode::kUnavailable},
+      {ENOTDIR, absl::StatusCode::kFailedPrecondition},
+      {EISDIR, absl::StatusCode::kFailedPrecondition},
+      {ELOOP, absl::StatusCode::kFailedPrecondition},
+      {ENAMETOOLONG, absl::StatusCode::kFailedPrecondition},
       {EXDEV, absl::StatusCode::kUnknown},
   };
   for (const auto& row : table)
