@@ -4,16 +4,16 @@
 namespace spillway {
 
 #if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kAddressSanitizer = true;
+#define SPILLWAY_ADDRESS_SANITIZER 1
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer)
-inline constexpr bool kAddressSanitizer = true;
-#else
-inline constexpr bool kAddressSanitizer = false;
+#define SPILLWAY_ADDRESS_SANITIZER 1
 #endif
-#else
-inline constexpr bool kAddressSanitizer = false;
 #endif
+#ifndef SPILLWAY_ADDRESS_SANITIZER
+#define SPILLWAY_ADDRESS_SANITIZER 0
+#endif
+inline constexpr bool kAddressSanitizer = SPILLWAY_ADDRESS_SANITIZER != 0;
 
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kThreadSanitizer = true;

@@ -327,6 +327,21 @@ def check_format(sources):
             yield f"{path} is not formatted: clang-format -i {path}"
 
 
+def check_mutations_fit(sources):
+    """Mutants are built when they are asked for; that their sources have changed is said at once."""
+    mutation = re.compile(r"^spillway_(sim|cluster)_mutant\((\w+) (\S+)\s+\[==\[(.*?)\]==\]",
+                          re.MULTILINE | re.DOTALL)
+    for table in ("tests/sim/mutations.cmake", "tests/cluster/cluster_mutants.cmake"):
+        found = mutation.findall(sources.text(table))
+        if len(found) < 10:
+            yield f"{table} has {len(found)} mutations that can be read"
+        for kind, name, source, text in found:
+            path = source if kind == "sim" else "engine/run/" + source
+            times = sources.text(path).count(text)
+            if times != 1:
+                yield f"{table}: {path} holds {times} times what {name} replaces"
+
+
 def check_nothing_names_a_machine(sources):
     for path in sources.files:
         scripts = path.startswith(("tools/", ".ci/")) and "." not in os.path.basename(path)
@@ -359,6 +374,7 @@ def main():
         ("headers are self-contained",
          check_headers_are_self_contained(sources, options.build, options.compiler)),
         ("format", check_format(sources)),
+        ("mutations fit their sources", check_mutations_fit(sources)),
         ("nothing names a machine", check_nothing_names_a_machine(sources)),
     ]
     failed = False

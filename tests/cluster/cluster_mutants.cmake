@@ -87,9 +87,9 @@ spillway_cluster_mutant(removal_not_durable run_directory.cc
 
 # --- Moves, and runs that follow each other.
 spillway_cluster_mutant(former_swap_removed_before_the_move_is_committed run_storage.cc
-  [==[    const absl::Status made = store->Commit(]==]
+  [==[    const absl::Status made =]==]
   [==[    if (any) RemoveFormerSwap();
-    const absl::Status made = store->Commit(]==])
+    const absl::Status made =]==])
 spillway_cluster_mutant(former_swap_stays run_storage.cc
   [==[if (any) RemoveFormerSwap();]==]
   [==[]==])

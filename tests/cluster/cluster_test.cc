@@ -4,6 +4,7 @@
 #include "tests/cluster/cluster_run.h"
 #include "tests/cluster/cluster_seeds.h"
 #include "tests/sanitizers.h"
+#include "tests/sim/sim_seeds.h"
 
 namespace spillway {
 namespace {
@@ -20,6 +21,11 @@ TEST_P(Cluster, Seeds) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shards, Cluster, testing::Range(uint64_t{0}, kShards));
+
+TEST(ClusterSimulation, SeedsThatNeverRan) {
+  const std::string failure = RunClusterSeeds(FreshSeed(), kAddressSanitizer ? 20 : 100);
+  EXPECT_TRUE(failure.empty()) << failure;
+}
 
 // One rank is killed, or the power goes, at every call of its second life: opening, moving on, and
 // both phases of two commits.

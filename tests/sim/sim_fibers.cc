@@ -7,7 +7,7 @@
 #include "io/base/check.h"
 #include "tests/sanitizers.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if SPILLWAY_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
 #endif
 
@@ -19,14 +19,14 @@ constexpr size_t kStackBytes = 512 << 10;
 // What the address sanitizer must be told: which stack comes, and which it was.
 void StartSwitch([[maybe_unused]] void** save, [[maybe_unused]] const void* stack,
                  [[maybe_unused]] size_t bytes) {
-#if defined(__SANITIZE_ADDRESS__)
+#if SPILLWAY_ADDRESS_SANITIZER
   __sanitizer_start_switch_fiber(save, stack, bytes);
 #endif
 }
 
 void FinishSwitch([[maybe_unused]] void* saved, [[maybe_unused]] const void** from,
                   [[maybe_unused]] size_t* from_bytes) {
-#if defined(__SANITIZE_ADDRESS__)
+#if SPILLWAY_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(saved, from, from_bytes);
 #endif
 }

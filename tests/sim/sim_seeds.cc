@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -54,6 +55,12 @@ std::string RunSeeds(const char* program, uint64_t first, uint64_t count,
   }
   std::signal(SIGABRT, SIG_DFL);
   return failure;
+}
+
+uint64_t FreshSeed() {
+  std::random_device device;
+  // Short enough to be typed.
+  return 1'000'000'000 + device() % 1'000'000'000;
 }
 
 std::string RunSimSeeds(uint64_t first, uint64_t count) {

@@ -18,4 +18,7 @@ std::string RunSeeds(const char* program, uint64_t first, uint64_t count,
 // The same of RunSimSeed.
 std::string RunSimSeeds(uint64_t first, uint64_t count);
 
+// Another one each time: the seeds from it on have never run. A failure says which.
+uint64_t FreshSeed();
+
 }  // namespace spillway

@@ -23,6 +23,11 @@ TEST_P(Sim, Seeds) {
 
 INSTANTIATE_TEST_SUITE_P(Shards, Sim, testing::Range(uint64_t{0}, kShards));
 
+TEST(Simulation, SeedsThatNeverRan) {
+  const std::string failure = RunSimSeeds(FreshSeed(), kThreadSanitizer ? 5 : 500);
+  EXPECT_TRUE(failure.empty()) << failure;
+}
+
 TEST(Simulation, TheSameSeedGivesTheSameTrace) {
   uint64_t different = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
