@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <ctime>
 #include <numeric>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -12,6 +11,7 @@
 #include "engine/estimate/machine_probe.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
+#include "engine/machine/core_limits.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "swap/forecast/step_simulation.h"
@@ -104,6 +104,12 @@ void AddCollectives(const StepSchedule& schedule, const CollectiveClock& clock,
 
 }  // namespace
 
+int UpdateWorkers(const TrainOptions& options, int cores, bool separate_device) {
+  if (options.update_threads > 0) return options.update_threads;
+  return UpdateWorkersFor(std::max(1, cores / options.ranks_here),
+                          separate_device ? 1 : std::max(1, options.threads));
+}
+
 std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& options,
                                       const DryRun& dry_run, int workers,
                                       const InPlaceUnits& in_place, Device* device) {
@@ -133,6 +139,7 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
     }
   }
   clock.op_seconds = OpSeconds(plan.schedule, dry_run);
+  clock.workers = workers;
   if (plan.separate_device) {
     const absl::Status measured = MeasureDevice(plan, options, place.path, device, clock);
     clock.disk.processor_seconds_per_byte = 0;  // compute takes no core
@@ -141,11 +148,9 @@ std::optional<StepClock> MeasureClock(const SwapPlan& plan, const TrainOptions& 
         absl::StrCat("no forecast, since the device could not be measured: ", measured.message()));
     return std::nullopt;
   }
-  const int cores =
-      std::max(1, static_cast<int>(std::thread::hardware_concurrency()) / options.ranks_here);
+  const int cores = std::max(1, UsableCores() / options.ranks_here);
   clock.shared_cores = SharedCores(cores, std::max(1, options.threads), workers);
   if (cores > options.threads) clock.disk.processor_seconds_per_byte = 0;
-  clock.workers = workers;
   return clock;
 }
 

@@ -17,6 +17,11 @@
 
 namespace spillway {
 
+// How many workers update and check in a run, and in its forecast: options.update_threads, or else
+// what suits the `cores` that its ranks on this machine share (engine/machine/core_limits.h). A
+// separate device computes with one of them. options.threads is resolved. A pure function.
+int UpdateWorkers(const TrainOptions& options, int cores, bool separate_device);
+
 // None where SPILLWAY_PROFILE=off, where `dry_run` has no times, or where a swap path or the
 // device can't be measured; that is logged and no error. `device`: the separate one that the plan
 // is for, with nothing under way; null where it has none. options.threads is resolved; swap paths

@@ -1,6 +1,5 @@
 #include "engine/machine/machine_facts.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
 
 namespace spillway {
@@ -61,45 +61,6 @@ std::string Chosen(const std::string& settings) {
   return settings.substr(begin + 1, end - begin - 1);
 }
 
-// The least quota of our cgroup and those above it, in cores; 0: none.
-double CgroupCores() {
-  std::ifstream in("/proc/self/cgroup");
-  std::string line;
-  double least = 0;
-  const auto take = [&](double quota, double period) {
-    if (quota <= 0 || period <= 0) return;
-    least = least == 0 ? quota / period : std::min(least, quota / period);
-  };
-  while (std::getline(in, line)) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    const std::vector<std::string> controllers = absl::StrSplit(parts[1], ',');
-    const bool version1 =
-        std::find(controllers.begin(), controllers.end(), "cpu") != controllers.end();
-    if (!version1 && !parts[1].empty()) continue;
-    for (std::string group = parts[2] == "/" ? "" : parts[2];; group.resize(group.rfind('/'))) {
-      double quota = 0, period = 0;
-      if (version1) {
-        const std::string folder = absl::StrCat("/sys/fs/cgroup/cpu", group);
-        std::istringstream(FileWords(folder + "/cpu.cfs_quota_us")) >> quota;
-        std::istringstream(FileWords(folder + "/cpu.cfs_period_us")) >> period;
-      } else {  // "max 100000": no number comes out
-        std::istringstream(FileWords(absl::StrCat("/sys/fs/cgroup", group, "/cpu.max"))) >> quota >>
-            period;
-      }
-      take(quota, period);
-      if (group.rfind('/') == std::string::npos) break;
-    }
-  }
-  return least;
-}
-
-int CoresAllowed() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof(set), &set) != 0) return 0;
-  return CPU_COUNT(&set);
-}
-
 // Those of the processor that decide how fast the arithmetic is.
 std::vector<std::string> CpuFeatures() {
   const std::vector<std::string> has =
@@ -145,7 +106,7 @@ MachineFacts ProbeMachine(const std::vector<std::string>& swap_paths) {
 
   facts.cpu = FieldOf("/proc/cpuinfo", "model name");
   facts.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  facts.cores_allowed = CoresAllowed();
+  facts.cores_allowed = AllowedCores();
   facts.cores_quota = CgroupCores();
   facts.cpu_features = CpuFeatures();
   facts.simd = ActiveSimdTarget();

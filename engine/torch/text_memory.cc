@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/torch/passing_directories.h"
 #include "engine/weights/frozen_in_place.h"
@@ -64,6 +65,8 @@ absl::Status TextMemory::PlanAndOpen(const TextUnits& text_units, const KeptShap
                       InPlaceReads::MemoryBytes(request.layout, 0)};
   }
   SwapManagerOptions manager_options;
+  manager_options.workers =
+      UpdateWorkersFor(UsableCores(), device != nullptr ? 1 : options.threads);
   const uint64_t device_limit = options.device_memory_bytes;
   const uint64_t host_limit = options.host_memory_bytes;
   uint64_t min_host = 0, min_device = 0;

@@ -6,6 +6,7 @@
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/weights/frozen_in_place.h"
@@ -49,8 +50,8 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   manager_options.io.trace = trace;
   manager_options.device = context->device;
   if (options.ranks > 1) manager_options.ops_stream = StreamId::kExchange;
-  if (options.update_threads > 0) manager_options.workers = options.update_threads;
-  setup->workers_ = manager_options.workers;
+  setup->workers_ = UpdateWorkers(options, UsableCores(), context->device != nullptr);
+  manager_options.workers = setup->workers_;
   Planned planned;
   // What they say to each other next would be misheard by a rank that has failed.
   RETURN_IF_ERROR(AgreeAll(context->ranks.world, setup->PlanUntimed(planned, state)));

@@ -19,11 +19,11 @@ namespace {
 struct Free {
   void operator()(char* memory) const { ::operator delete[](memory, std::align_val_t(64)); }
 };
-using Buffer = std::unique_ptr<char, Free>;
+using FreedBytes = std::unique_ptr<char, Free>;
 
 // Not touched: each thread faults in its own part.
-Buffer Allocate(uint64_t size_bytes) {
-  return Buffer(static_cast<char*>(::operator new[](size_bytes, std::align_val_t(64))));
+FreedBytes Allocate(uint64_t size_bytes) {
+  return FreedBytes(static_cast<char*>(::operator new[](size_bytes, std::align_val_t(64))));
 }
 
 double SecondsOf(const std::function<void()>& work) {
@@ -48,8 +48,8 @@ void OnThreads(int threads, const std::function<void(int)>& work) {
 struct AdamState {
   OptimizerSpec spec;
   StateLayout layout;
-  Buffer planes;
-  Buffer gradient;
+  FreedBytes planes;
+  FreedBytes gradient;
   std::vector<uint64_t> tile_offsets;
 
   explicit AdamState(uint64_t parameters)
@@ -108,8 +108,8 @@ AdamBenchResult RunAdamBench(uint64_t parameters, int threads, int repeats) {
   for_tiles([&](int tile) { Initialise(state, tile); });
 
   const uint64_t half_bytes = kAdamBytesPerParameter * parameters / 2;
-  const Buffer from = Allocate(half_bytes);
-  const Buffer to = Allocate(half_bytes);
+  const FreedBytes from = Allocate(half_bytes);
+  const FreedBytes to = Allocate(half_bytes);
   const auto copy = [&] {
     OnThreads(threads, [&](int thread) {
       const uint64_t begin = half_bytes * thread / threads;

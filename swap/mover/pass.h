@@ -20,6 +20,7 @@ enum class PassKind : uint8_t {
 SpanKind SpanKindOf(PassKind kind);
 
 struct Pass {
+  int64_t number = 0;  // in order of start
   PassKind kind = PassKind::kUpdate;
   int unit = 0;
   int64_t version = 0;      // that it produces; of kRound: that of the gradient's program
@@ -47,6 +48,7 @@ struct Pass {
   int tiles_done = 0;      // and where they live
 
   bool updates() const { return kind == PassKind::kUpdate; }
+  bool all_begun() const { return next_tile == num_tiles; }
   // Fills in what follows from the plan. REQUIRES: kind, unit, scalars and sums are there.
   void Route(const MoverContext& context);
 };

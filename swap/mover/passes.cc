@@ -13,6 +13,7 @@ Passes::Passes(const MoverContext& context, Buffers* buffers, TileBuffers* tile_
       buffers_(buffers),
       tile_buffers_(tile_buffers),
       tiles_(context, tile_buffers, device_tiles, this),
+      passes_(context.layout.num_units()),
       partials_(context.layout.num_units()) {
   for (int unit = 0; unit < partials_.size(); ++unit) {
     partials_[unit].resize(context.layout.NumTiles(unit));
@@ -22,7 +23,7 @@ Passes::Passes(const MoverContext& context, Buffers* buffers, TileBuffers* tile_
 // --- Passes begin ---------------------------------------------------------------
 
 Pass& Passes::Add(PassKind kind, int unit, int64_t version, Buffer* sums) {
-  Pass& pass = *passes_.emplace_back(std::make_unique<Pass>());
+  Pass pass;
   pass.kind = kind;
   pass.unit = unit;
   pass.version = version;
@@ -31,7 +32,7 @@ Pass& Passes::Add(PassKind kind, int unit, int64_t version, Buffer* sums) {
   if (kind == PassKind::kUpdate) pass.scalars = scalars_;
   pass.generation = kind == PassKind::kRound ? version + 1 : pass.scalars.step;
   pass.Route(context_);
-  return pass;
+  return passes_.Add(std::move(pass));
 }
 
 void Passes::Initialize(const FillTile* fill, std::function<void(double)> progress, Done done) {
@@ -85,32 +86,21 @@ void Passes::Save(int unit, uint64_t generation) {
 // --- Tiles start ----------------------------------------------------------------
 
 void Passes::Start() {
-  bool waits[2] = {false, false};  // [staged]
-  for (const auto& next : passes_) {
-    Pass& pass = *next;
-    const bool in_order = pass.updates() || pass.kind == PassKind::kInitialize;
-    if (in_order && waits[pass.staged]) continue;
-    while (pass.next_tile < pass.num_tiles) {
-      if (context_.thread->failed() || !MayStartTile(pass)) {
-        waits[pass.staged] |= in_order;
-        break;
-      }
-      tiles_.Begin(pass);
-    }
-    if (pass.at_boundary && pass.next_tile == pass.num_tiles) {
-      tile_buffers_->CloseBoundary(pass.version);
-    }
+  passes_.BeginTiles([this](Pass& pass) { BeginTiles(pass); });
+  const auto may_start = [this](const Pass& pass) { return MayStart(pass); };
+  while (Pass* const pass = passes_.TakeEmpty(may_start)) {
+    if (pass->at_boundary) tile_buffers_->CloseBoundary(pass->version);
+    PassComputed(*pass);
+    PassDone(*pass);
   }
-  // Units without parameters of their own, and skipped updates, have no tiles to wait for.
-  for (size_t i = 0; i < passes_.size();) {
-    Pass& pass = *passes_[i];
-    if (pass.num_tiles > 0 || !MayStart(pass)) {
-      ++i;
-      continue;
-    }
-    PassComputed(pass);
-    PassDone(pass);
+}
+
+void Passes::BeginTiles(Pass& pass) {
+  while (!pass.all_begun()) {
+    if (context_.thread->failed() || !MayStartTile(pass)) return;
+    tiles_.Begin(pass);
   }
+  if (pass.at_boundary) tile_buffers_->CloseBoundary(pass.version);
 }
 
 // An update may only read what the one before it has finished writing, and a deferred one a
@@ -118,10 +108,7 @@ void Passes::Start() {
 bool Passes::MayStart(const Pass& pass) const {
   if (!pass.updates()) return true;
   if (buffers_->settled(pass.unit) != pass.version - 1) return false;
-  if (!pass.deferred) return true;
-  return std::none_of(passes_.begin(), passes_.end(), [&](const auto& other) {
-    return other->kind == PassKind::kRound && other->unit == pass.unit;
-  });
+  return !pass.deferred || !passes_.AnyRound(pass.unit);
 }
 
 // The slot that a later update would write to is the last commit's until this one is
@@ -211,10 +198,7 @@ void Passes::PassDone(Pass& pass) {
     SPILLWAY_CHECK(buffers_->settled(pass.unit) == pass.version - 1);
     buffers_->Settle(pass.unit, pass.version);
   }
-  const auto it = std::find_if(passes_.begin(), passes_.end(),
-                               [&](const auto& other) { return other.get() == &pass; });
-  SPILLWAY_CHECK(it != passes_.end());
-  passes_.erase(it);
+  passes_.Remove(pass);
   context_.thread->NoteProgress();
 }
 
@@ -259,22 +243,16 @@ void Passes::FailWaiters(const absl::Status& status) {
 
 int64_t Passes::newest_version() const {
   const std::vector<int64_t>& settled = buffers_->settled();
-  int64_t newest = settled.empty() ? 0 : *std::max_element(settled.begin(), settled.end());
-  for (const auto& pass : passes_) {
-    if (pass->updates()) newest = std::max(newest, pass->version);
-  }
-  return newest;
+  const int64_t newest = settled.empty() ? 0 : *std::max_element(settled.begin(), settled.end());
+  return std::max(newest, passes_.newest_version().value_or(0));
 }
 
 bool Passes::AnyAwaitedBy(int64_t version) const {
-  return std::any_of(passes_.begin(), passes_.end(), [&](const auto& pass) {
-    return pass->updates() ? pass->version <= version : pass->kind != PassKind::kRound;
-  });
+  return passes_.AnySave() || passes_.oldest_version().value_or(kNoVersion) <= version;
 }
 
 bool Passes::AnyUpdateAfter(int64_t version) const {
-  return std::any_of(passes_.begin(), passes_.end(),
-                     [&](const auto& pass) { return pass->updates() && pass->version > version; });
+  return passes_.newest_version().value_or(0) > version;
 }
 
 }  // namespace spillway

@@ -1,16 +1,12 @@
-// The passes under way, in order of start: which may start when, and what ends with them.
-//
-// Tiles of a pass start in order and passes follow each other closely; but staged updates go
-// beside those of the workers, which use nothing that they do, and rounding and saving, which wait
-// for nothing but memory, may overtake an update that has to wait. What happens to one tile is in
-// swap/mover/tile_work.h.
+// The passes under way: which may start when, and what ends with them. Who comes before whom is in
+// swap/mover/pass_lines.h, and what happens to one tile in swap/mover/tile_work.h.
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "swap/mover/pass.h"
+#include "swap/mover/pass_lines.h"
 #include "swap/mover/tile_work.h"
 
 namespace spillway {
@@ -62,13 +58,15 @@ class Passes final : private TileListener {
   // Whether an update to a later version has begun.
   bool AnyUpdateAfter(int64_t version) const;
   bool at_rest() const { return tiles_.at_rest(); }
+  // As PassLines'.
+  int64_t looks() const { return passes_.looks(); }
 
  private:
   static constexpr int64_t kNoVersion = INT64_MAX;
 
   Pass& Add(PassKind kind, int unit, int64_t version, Buffer* sums);
-  void Update(int unit, int64_t version, Buffer* sums);
   bool MayStart(const Pass& pass) const;
+  void BeginTiles(Pass& pass);
   bool MayStartTile(Pass& pass);
   bool HeldByCommit(const Pass& pass);
   void TileComputed(const TileTask& task) override;
@@ -83,7 +81,7 @@ class Passes final : private TileListener {
   Buffers* const buffers_;
   TileBuffers* const tile_buffers_;
   TileWork tiles_;
-  std::vector<std::unique_ptr<Pass>> passes_;  // in order of start
+  PassLines passes_;
   UpdateScalars scalars_;
   int64_t gradients_version_ = 0;  // that the program of the newest gradients has read
   int gradients_to_round_ = 0;     // units whose gradient of this step is not rounded yet

@@ -52,8 +52,10 @@ struct PlanRequest {
   std::optional<double> device_update_share;
   std::optional<StepClock> clock;
   bool read_ahead_at_turn = true;
-  int max_tile_buffers = 24;
-  int max_lookahead = 4;
+  // More than a few only where the clock's disks ask for it. Some GiB of tiles, and units whose
+  // buffers stand in line.
+  int max_tile_buffers = 256;
+  int max_lookahead = 16;
 };
 
 }  // namespace spillway

@@ -9,6 +9,7 @@
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "swap/plan/depth_levels.h"
 #include "swap/plan/plan_builder.h"
 
 namespace spillway {
@@ -20,22 +21,9 @@ constexpr double kWorthwhile = 0.995;
 // With more units each is a smaller part of the whole, and the choices between plans are coarser.
 constexpr int kFewUnits = 64;
 
-// How much is read ahead and under way at once. Tiles wait for a read, a worker and a write in
-// turn: 16 to 24 keep all three busy. Without a tail a unit's update holds up the backward of the
-// next one, which costs more than fetching its weights when they are needed.
-struct Level {
-  int lookahead, tail, tile_buffers;
-};
-constexpr Level kLevels[] = {{4, 2, 24}, {4, 2, 16}, {4, 2, 8}, {3, 2, 8}, {2, 2, 8},
-                             {2, 2, 6},  {2, 1, 8},  {2, 1, 4}, {1, 1, 8}, {1, 1, 3},
-                             {0, 1, 4},  {0, 1, 2},  {1, 0, 8}, {1, 0, 2}, {0, 0, 8}};
-constexpr int kNumLevels = sizeof(kLevels) / sizeof(kLevels[0]);
 // Tiles under way on a device that updates them: one comes, one is worked on, one goes, and one
 // more.
 constexpr int kFewestDeviceTiles = 2, kMostDeviceTiles = 4;
-// The clock chooses among these, and below them only where none of them fits: it finds no better
-// plans there.
-constexpr int kChosenLevels = 5;
 
 // Whether a store with `room` has all that is spilled by a plan that asks for `other`.
 bool Covers(const SpillRoom& room, const SpillRoom& other) {
@@ -54,6 +42,8 @@ class Planner {
         timer_(timer),
         layout_(request.layout),
         builder_(request),
+        tiles_under_way_(TilesUnderWay(request)),
+        levels_(request),
         host_bytes_(request.host_bytes) {}
 
   absl::StatusOr<SwapPlan> Run(uint64_t* min_host_bytes, uint64_t* min_device_bytes);
@@ -62,7 +52,7 @@ class Planner {
  private:
   bool training() const { return builder_.training(); }
   bool timed() const { return training() && request_.clock && timer_; }
-  double SecondsOf(const SwapPlan& plan) const { return timer_(plan, *request_.clock); }
+  double SecondsOf(const SwapPlan& plan) const;
   bool all_deferred() const { return builder_.all_deferred(); }
   bool many_units() const { return layout_.num_units() > kFewUnits; }
   bool chooses_activations() const { return builder_.chooses_activations(); }
@@ -117,8 +107,22 @@ class Planner {
   const std::function<uint64_t(int)> parameters_ = [this](int unit) {
     return layout_.PaddedParameters(unit);
   };
+  const double tiles_under_way_;  // that the disk asks for
+  const DepthLevels levels_;
   uint64_t host_bytes_;  // of the request's, as much as shall be used
 };
+
+// The timer's disk is as fast as the clock says whatever is under way. Where that asks for more
+// tiles than plans usually have, the disk is slower by what is missing.
+double Planner::SecondsOf(const SwapPlan& plan) const {
+  const double seconds = timer_(plan, *request_.clock);
+  const int tiles = std::max(plan.tile_buffers, levels_[levels_.usual()].tile_buffers);
+  if (plan.tile_buffers == 0 || tiles_under_way_ <= tiles) return seconds;
+  const double disk_seconds =
+      request_.clock->disk.Seconds(static_cast<double>(plan.traffic.read_bytes),
+                                   static_cast<double>(plan.traffic.written_bytes));
+  return std::max(seconds, disk_seconds * tiles_under_way_ / tiles);
+}
 
 template <typename Bytes, typename Change>
 std::vector<int> Planner::TryEach(Draft& draft, const std::vector<int>& units, Bytes bytes,
@@ -378,7 +382,7 @@ absl::StatusOr<SwapPlan> Planner::Run(uint64_t* min_host_bytes, uint64_t* min_de
     // Without room for the tiles it is the first again.
     if (drafts.size() > 1 && draft.streamed == drafts.front().streamed) drafts.pop_back();
   }
-  SwapPlan plan = Spend(drafts.front(), request_.deferred_share.value_or(0), 0);
+  SwapPlan plan = Spend(drafts.front(), request_.deferred_share.value_or(0), levels_.usual());
   const uint64_t copied = plan.traffic.to_device_bytes + plan.traffic.to_host_bytes;
   if (timed() && plan.traffic.written_bytes + copied > 0) {
     plan = Fastest(drafts, std::move(plan));
@@ -438,7 +442,7 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   for (int sixteenths : budgets) {
     host_bytes_ = std::max(least_bytes, request_.host_bytes / 16 * sixteenths);
     double share = first_share;
-    int level = 0;
+    int level = levels_.usual();
     const Draft* draft = &smallest.front();
     const auto try_plan = [&](const Draft& other_draft, double other_share, int other_level) {
       if (good_enough()) return;
@@ -459,14 +463,17 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
         try_plan(other, share, level);
         continue;
       }
-      int levels = kNumLevels;
+      int levels = levels_.size();
       for (int next = 0; next < levels && !good_enough();) {
         Draft deepened = other;
         const int fits = Deepen(deepened, next);
-        if (next == 0 && fits < kChosenLevels) levels = kChosenLevels;
-        const bool first = next == 0 && sixteenths == 16 && &other == draft;
+        if (next <= levels_.usual() && fits < levels_.chosen_end()) {
+          levels = levels_.chosen_end();
+        }
+        const bool first = next == levels_.usual() && sixteenths == 16 && &other == draft;
         if (!first) try_plan(other, share, fits);
-        next = fits + 1;
+        // Of the deeper ones the deepest that fits.
+        next = std::max(fits + 1, levels_.usual());
       }
     }
     if (all_deferred() || request_.deferred_share) continue;
@@ -476,10 +483,10 @@ SwapPlan Planner::Fastest(const std::vector<Draft>& smallest, SwapPlan plan) {
   return plan;
 }
 
-// The deepest look-ahead that fits, from `begin` on: its level, or kNumLevels.
+// The deepest look-ahead that fits, from `begin` on: its level, or levels_.size().
 int Planner::Deepen(Draft& draft, int begin) const {
-  for (int i = begin; i < kNumLevels; ++i) {
-    const Level& level = kLevels[i];
+  for (int i = begin; i < levels_.size(); ++i) {
+    const DepthLevel& level = levels_[i];
     // More than eight are worth an eighth of the memory: the rest saves transfers.
     if (level.tile_buffers > 8 && level.tile_buffers * layout_.MaxTileBytes() > host_bytes_ / 8) {
       continue;
@@ -493,14 +500,15 @@ int Planner::Deepen(Draft& draft, int begin) const {
       return i;
     }
   }
-  return kNumLevels;
+  return levels_.size();
 }
 
 // From the draft that needs least to the plan that makes the most of the budgets.
 SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_begin) const {
   Draft draft = smallest;
   Deepen(draft, level_begin);
-  for (int ahead = request_.max_lookahead; training() && ahead > draft.lookahead; --ahead) {
+  const int most_ahead = std::min(request_.max_lookahead, levels_[levels_.usual()].lookahead);
+  for (int ahead = most_ahead; training() && ahead > draft.lookahead; --ahead) {
     if (TryChange(draft, [&](Draft& d) { d.forward_lookahead = ahead; })) break;
   }
   while (draft.device_tiles > 0 && draft.device_tiles < kMostDeviceTiles &&

@@ -116,8 +116,8 @@ spillway_sim_mutant(update_settled_before_written swap/mover/passes.cc
   if (last && pass.updates()) buffers_->Settle(pass.unit, pass.version);
   if (last && pass.updates()) --pass.version;]==])
 spillway_sim_mutant(update_before_its_gradient swap/mover/passes.cc
-  [==[return other->kind == PassKind::kRound && other->unit == pass.unit;]==]
-  [==[return false;]==])
+  [==[return !pass.deferred || !passes_.AnyRound(pass.unit);]==]
+  [==[return true;]==])
 spillway_sim_mutant(weights_released_before_their_update swap/mover/op_gate.cc
   [==[} else if (!buffer.feeds_update && buffer.use != BufferUse::kBoundaryTiles) {]==]
   [==[} else if (buffer.use != BufferUse::kBoundaryTiles) {]==])
@@ -132,7 +132,7 @@ spillway_sim_mutant(part_of_a_step_taken_for_whole swap/mover/op_gate.cc
   [==[const auto later = [&](int64_t other) { return other > version; };]==]
   [==[const auto later = [&](int64_t other) { return other > version + 1; };]==])
 spillway_sim_mutant(updates_under_way_taken_for_none swap/mover/passes.cc
-  [==[return pass->updates() && pass->version > version;]==]
+  [==[return passes_.newest_version().value_or(0) > version;]==]
   [==[return false;]==])
 spillway_sim_mutant(nobody_woken swap/mover/mover_thread.cc
   [==[    inbox_.push_back(std::move(task));

@@ -225,6 +225,25 @@ class BenchSwap(TuneTest):
         for word in ("threads", "NVMe to host", "memory copy", "checksums", "binds"):
             self.assertIn(word, table.stdout)
 
+    def test_null_needs_no_disk(self):
+        def null(*args):
+            return run("bench", "swap", "--null", "--seconds", "1", *args)
+        result = null("--workers", "1", "--json")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        found = json.loads(result.stdout)
+        self.assertEqual((found["engine"], found["workers"], found["tile_bytes"]),
+                         ("null", 1, 3 << 20))
+        for sort in ("with_checksums", "without_checksums"):
+            for who in ("worker", "mover", "all"):
+                self.assertGreater(found[sort][who]["median"], 0)
+        table = null()
+        self.assertEqual(table.returncode, 0, table.stderr)
+        self.assertIn("the mover, busy", table.stdout)
+        for line in table.stdout.splitlines():
+            self.assertLessEqual(len(line), 80, line)
+        self.assert_run(null("--swap", self.swap), 2, "--null", "--swap")
+        self.assert_run(run("bench", "swap"), 2, "--swap", "--null")
+
     def test_bad_flags(self):
         self.assert_run(self.bench("--block", "1000"), 2, "--block", "4096")
         self.assert_run(self.bench("--depth", "0"), 2, "--depth")

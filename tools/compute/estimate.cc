@@ -18,6 +18,7 @@
 #include "engine/families/model_config.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/model/packed_parameters.h"
 #include "engine/ranks/shard_plan.h"
@@ -253,9 +254,7 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
   if (!input.measured) {
     ASSIGN_OR_RETURN(times, TimesFromShape(input, opened.place));
   }
-  SwapManagerOptions manager;
-  const int workers =
-      input.options.update_threads > 0 ? input.options.update_threads : manager.workers;
+  const int workers = UpdateWorkers(input.options, UsableCores(), opened.place.device != nullptr);
   input.clock = MeasureClock(*estimate.plan.swaps, input.options,
                              WithoutRecompute(times, estimate.plan.graphs), workers, input.in_place,
                              opened.place.device);

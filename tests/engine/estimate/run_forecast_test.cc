@@ -340,5 +340,19 @@ TEST(RunForecast, ADevicesLinkIsMeasuredOnceAndKept) {
   setenv("SPILLWAY_PROFILE", "off", 1);
 }
 
+TEST(UpdateWorkers, AreThoseAskedForOrSuitWhatTheRanksHereShare) {
+  TrainOptions options;
+  options.threads = 64;
+  EXPECT_EQ(UpdateWorkers(options, 64, /*separate_device=*/false), 8);
+  // There compute leaves all but one.
+  EXPECT_EQ(UpdateWorkers(options, 12, /*separate_device=*/true), 11);
+  options.ranks_here = 4;
+  options.threads = 10;
+  EXPECT_EQ(UpdateWorkers(options, 64, /*separate_device=*/false), 6);
+  EXPECT_EQ(UpdateWorkers(options, 12, /*separate_device=*/true), 2);
+  options.update_threads = 3;
+  EXPECT_EQ(UpdateWorkers(options, 64, /*separate_device=*/true), 3);
+}
+
 }  // namespace
 }  // namespace spillway
