@@ -113,7 +113,9 @@ GradientPartial SimCompute::Round(int, int, uint64_t parameters, const float* su
   uint16_t piece[kPiece];
   for (uint64_t begin = 0; begin < parameters; begin += kPiece) {
     for (uint64_t i = 0; i < kPiece; ++i) {
-      piece[i] = static_cast<uint16_t>(static_cast<int>(sums[begin + i]));
+      // Of a process that has died it may be anything.
+      const float sum = sums[begin + i];
+      piece[i] = static_cast<uint16_t>(sum >= 0 && sum < 1e9f ? static_cast<int>(sum) : 0);
       squares += uint64_t{piece[i]} * piece[i];
     }
     std::memcpy(out + begin * 2, piece, sizeof(piece));
