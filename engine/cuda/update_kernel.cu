@@ -10,6 +10,19 @@ namespace {
 __device__ const MomentCode device_code1 = kSignedMomentCode;
 __device__ const MomentCode device_code2 = kUnsignedMomentCode;
 
+// The largest of a warp's values, on all of its threads. Before Ampere there is no instruction for
+// it.
+__device__ uint32_t WarpMax(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffff, value);
+#else
+  for (int apart = 16; apart > 0; apart /= 2) {
+    value = max(value, __shfl_xor_sync(0xffffffff, value, apart));
+  }
+  return value;
+#endif
+}
+
 template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 __global__ void __launch_bounds__(kUpdateThreads)
     UpdateKernel(const __grid_constant__ UpdateArguments arguments) {
@@ -23,7 +36,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
     if (threadIdx.x < kMaxima) shared[threadIdx.x] = 0;
     __syncthreads();
     for (uint32_t m = 0; m < kMaxima; ++m) {
-      const uint32_t largest = __reduce_max_sync(0xffffffff, thread.Magnitude(m));
+      const uint32_t largest = WarpMax(thread.Magnitude(m));
       if (threadIdx.x % 32 == 0) atomicMax(&shared[m], largest);
     }
     __syncthreads();
