@@ -88,15 +88,9 @@ spillway_cluster_mutant(former_swap_removed_before_the_move_is_committed run_sto
 spillway_cluster_mutant(former_swap_stays run_storage.cc
   [==[if (any) RemoveFormerSwap();]==]
   [==[]==])
-spillway_cluster_mutant(moved_into_the_committed_store run_storage.cc
-  [==[state.store_number = committed ? committed->store_number + 1 : 0;]==]
-  [==[state.store_number = committed ? committed->store_number : 0;]==])
 spillway_cluster_mutant(former_ranks_stay former_ranks.cc
   [==[if (!absl::SimpleAtoi(name, &rank) || rank < ranks) continue;]==]
   [==[if (!absl::SimpleAtoi(name, &rank) || rank <= ranks) continue;]==])
-spillway_cluster_mutant(one_moves_alone run_storage.cc
-  [==[commit = std::any_of(all.begin(), all.end(), [](int64_t moved) { return moved != 0; });]==]
-  [==[commit = any;]==])
 
 # --- Copies.
 spillway_cluster_mutant(copy_not_durable_before_older_ones_go commit_copies.cc
