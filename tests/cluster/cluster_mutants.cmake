@@ -91,3 +91,14 @@ spillway_cluster_mutant(former_swap_stays run_storage.cc
 spillway_cluster_mutant(former_ranks_stay former_ranks.cc
   [==[if (!absl::SimpleAtoi(name, &rank) || rank < ranks) continue;]==]
   [==[if (!absl::SimpleAtoi(name, &rank) || rank <= ranks) continue;]==])
+
+# --- Copies. (What is durable before older ones go, commit_copies_test holds.)
+spillway_cluster_mutant(copied_commit_not_awaited run_commit.cc
+  [==[copies != nullptr ? copies->Wait() : absl::OkStatus();]==]
+  [==[absl::OkStatus();]==])
+spillway_cluster_mutant(copy_removed_before_its_manifest copy_folder.cc
+  [==[  RETURN_IF_ERROR(folder.own->RemoveFiles({ManifestName()}).status());]==]
+  [==[]==])
+spillway_cluster_mutant(copy_without_its_manifest_not_durable copy_folder.cc
+  [==[  RETURN_IF_ERROR(folder.own->Sync());]==]
+  [==[]==])

@@ -24,7 +24,7 @@ TrainOptions ClusterRun::OptionsOf(const Life& life, int rank) const {
   options.overwrite = life.overwrite;
   if (life.persist) {
     options.persist = kClusterCopies;
-    options.keep = 2;
+    options.keep = keep_;
   }
   return options;
 }

@@ -34,6 +34,7 @@ void ClusterRun::DrawModel() {
     shape_.borrows.emplace_back();
   }
   persists_ = crash_ == nullptr && random_.OneIn(3);
+  keep_ = static_cast<int>(random_.Between(1, 2));
   moves_ = crash_ == nullptr && random_.OneIn(2);
   DrawSwapPaths();
   refusals_ = random_.OneIn(3);

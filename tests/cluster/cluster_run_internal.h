@@ -136,6 +136,7 @@ class ClusterRun {
   bool refusals_ = false, persists_ = false;
   bool moves_ = false;  // its lives are on other swap paths
   std::vector<std::string> swap_paths_;
+  int keep_ = 1;  // copies
 
   // Commits that may be found: the last one that a rank has acknowledged, and those begun since.
   ClusterStates may_be_found_;
