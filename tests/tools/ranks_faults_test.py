@@ -3,6 +3,7 @@
 names the rank and the cause, a code other than 0, and a commit that resumes to the bits of a
 run that nothing happened to."""
 
+import errno
 import os
 import random
 import shutil
@@ -18,6 +19,7 @@ from ranks_testing import Job, RanksCase
 
 MOMENTS = int(os.environ.get("SPILLWAY_RANKS_KILL_MOMENTS", "6"))
 KILL_AT_CALL = os.environ.get("SPILLWAY_KILL_AT_CALL", "")
+FAIL_IO = os.environ.get("SPILLWAY_FAIL_IO", "")
 # Nothing waits for its end but what is broken.
 PATIENCE = 600
 
@@ -66,6 +68,26 @@ class RanksFaultsTest(RanksCase):
             self.assertEqual(self.outcome(), expected, where)
             self.assert_only_files_of(3)
         self.assertGreaterEqual(kills, MOMENTS // 2)
+
+    @unittest.skipUnless(FAIL_IO, "SPILLWAY_FAIL_IO is not set")
+    def test_a_part_that_finds_no_room_costs_that_commit(self):
+        """Of rank 1, from the second commit on: the others go on without it, to the last step."""
+        flags = {"steps": 4, "commit_every": 1}
+        expected, _ = self.reference(2, **flags)
+        result = run(*self.command(2, **flags), variables={
+            "LD_PRELOAD": FAIL_IO, "SPILLWAY_FAIL_CALL": "write", "SPILLWAY_FAIL_AFTER": "2",
+            "SPILLWAY_FAIL_NAME": "/manifest-rank1.prepared.tmp-",
+            "SPILLWAY_FAIL_ERRNO": str(errno.ENOSPC)})
+        # Commits 2 and 3 are warned of by both; that of the last step is how the run ends.
+        self.assert_one_leading_error(result, 1, "commit of step 4", "manifest-rank1",
+                                      "no space left")
+        for step in (2, 3):
+            self.assertIn(f"commit of step {step}", result.stderr)
+        self.assertGreaterEqual(result.stderr.count("goes on without this commit"), 4)
+        self.assertEqual(self.inspect()["step"], 1)
+        self.go(2, resume=True, **flags)
+        self.assertEqual(self.outcome(), expected)
+        self.assert_only_files_of(2)
 
     def test_a_broken_pipe_is_an_error_and_no_signal(self):
         """Who wrote to a rank that has just died would be a second one that a signal ended."""
