@@ -28,7 +28,8 @@ set_target_properties(spillway PROPERTIES ENABLE_EXPORTS ON LINK_LIBRARY_OVERRID
 target_link_options(spillway PRIVATE -Wl,--no-as-needed) # the library may need more of them
 
 file(GLOB compute_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/compute/*.cc)
-add_library(spillway_compute_commands OBJECT ${compute_sources})
+add_library(spillway_compute_commands OBJECT)
+spillway_compile_together(spillway_compute_commands ${compute_sources})
 set_target_properties(spillway_compute_commands PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(spillway_compute_commands PRIVATE spillway_engine spillway::cli11)
 spillway_precompiled_by(spillway_compute_commands spillway_engine)

@@ -1,5 +1,7 @@
 #include "engine/config/deepspeed_keys.h"
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -62,11 +64,17 @@ std::string MeantAtTop(const std::string& name) {
 }
 
 // Whether a value says "not this feature".
+// A block of blocks (compression_training's methods, each with the parameters that they share) is
+// when all of them are.
 bool IsDisabled(const json& value) {
   if (value.is_object()) {
     if (value.empty()) return true;
     const auto enabled = value.find("enabled");
-    return enabled != value.end() && IsDisabled(*enabled);
+    if (enabled != value.end()) return IsDisabled(*enabled);
+    const auto shared = value.find("shared_parameters");
+    if (shared != value.end()) return IsDisabled(*shared);
+    return std::all_of(value.begin(), value.end(),
+                       [](const json& one) { return one.is_object() && IsDisabled(one); });
   }
   return value.is_null() || value == "auto" || AsBoolean(value) == false;
 }

@@ -12,6 +12,12 @@ Tensor ForEachQuery(const Tensor& x, int64_t heads) {
   return x.unsqueeze(3).expand({-1, -1, -1, heads / kept, -1}).flatten(2, 3);
 }
 
+// Which kernel LibTorch takes may depend on whether a gradient is wanted: it always is, so that a
+// forward without a graph has the bits of one that keeps it.
+Tensor Wanted(const Tensor& x) {
+  return torch::GradMode::is_enabled() ? x : x.detach().requires_grad_();
+}
+
 // Every row one text.
 Tensor AttendInRows(const UnitContext& context, const AttentionHeads& heads,
                     const AttentionOptions& options) {
@@ -32,8 +38,9 @@ Tensor AttendInRows(const UnitContext& context, const AttentionHeads& heads,
                   .triu_(1 - options.window);
   }
   const Tensor mixed = torch::scaled_dot_product_attention(
-      heads.queries.transpose(1, 2), keys.transpose(1, 2), values.transpose(1, 2), visible,
-      /*dropout_p=*/0, /*is_causal=*/options.causal && !visible.has_value(), options.scale);
+      Wanted(heads.queries.transpose(1, 2)), Wanted(keys.transpose(1, 2)),
+      Wanted(values.transpose(1, 2)), visible, /*dropout_p=*/0,
+      /*is_causal=*/options.causal && !visible.has_value(), options.scale);
   return mixed.transpose(1, 2).flatten(2);
 }
 

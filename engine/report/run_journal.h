@@ -38,7 +38,7 @@ class RunJournal {
   void SetWritten(uint64_t bytes) { run_.written_bytes = bytes; }
 
   // As the steps of this process had the disk.
-  void SetPredictedAtObservedRates(double seconds) {
+  void SetPredictedAtObservedRates(std::optional<double> seconds) {
     run_.predicted_at_observed_rates_seconds = seconds;
   }
 

@@ -78,6 +78,14 @@ ObservedRates StepSummary::observed_rates() const {
           sums_.to_host,    sums_.busy_collective, counted_};
 }
 
+std::optional<double> StepSummary::PredictAgain(const SwapPlan& plan,
+                                                const std::optional<StepClock>& clock) {
+  if (!clock || steps_.empty()) return std::nullopt;
+  const StepClock observed = AtObservedRates(*clock, observed_rates());
+  SetPredictedAtObservedRates(ForecastRun(plan, observed).predicted_seconds);
+  return at_observed_rates_seconds_;
+}
+
 const char* StepSummary::MovedBy() const {
   if (sums_.busy_collective > 0) {
     return sums_.busy_disk > 0 ? "disk, collective as seen" : "collective as seen";

@@ -27,6 +27,8 @@ class StepSummary {
   // How long the step should have taken had the rates of disk and link been as those steps had
   // them; Text says so where that is another prediction.
   void SetPredictedAtObservedRates(double seconds) { at_observed_rates_seconds_ = seconds; }
+  // Finds that, with all but the rates as in `clock`. None without a clock, or a step.
+  std::optional<double> PredictAgain(const SwapPlan& plan, const std::optional<StepClock>& clock);
 
   // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
   // `workers`: whose busy time is in a row's `update`.

@@ -1,6 +1,8 @@
 #include "engine/run/commit_copies.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -173,6 +175,14 @@ absl::Status CommitCopies::Wait() {
   MutexLock lock(mutex_);
   while (busy_) changed_.Wait(mutex_);
   return status_;
+}
+
+bool CommitCopies::WaitFor(double seconds) {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::nanoseconds(std::llround(1e9 * seconds));
+  MutexLock lock(mutex_);
+  while (busy_ && changed_.WaitUntil(mutex_, deadline)) continue;
+  return !busy_;
 }
 
 absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {

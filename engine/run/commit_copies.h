@@ -60,6 +60,8 @@ class CommitCopies {
 
   // Waits for the copy under way, and returns how the last one went.
   absl::Status Wait();
+  // Waits so long at most. Whether no copy is under way any more.
+  bool WaitFor(double seconds);
 
   // Removes all but the newest `keep` up to `step`, which are durable before. Later ones are of a
   // run that was resumed from before them. Every copy does this at its end.

@@ -32,8 +32,8 @@ absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectiv
   return manager.StartCommit(
       manifest, {static_cast<uint64_t>(state.step), EncodeRunState(state)},
       [copies, manifest, durable = std::move(durable)] {
-        durable();
         if (copies != nullptr) copies->Start(manifest);
+        durable();
       },
       std::move(publish));
 }

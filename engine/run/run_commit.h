@@ -18,7 +18,7 @@ absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager);
 // Begins a commit of `state`, which goes on beside the next step. Of several ranks each begins its
 // own: `world` is the compute threads' conversation, `commits` that of the threads which make
 // commits durable; null with one rank. `state` gets the commit's id. `durable` is called when the
-// commit is one, on the swap manager's thread; then its copy begins. `storage` and `commits`
+// commit is one, on the swap manager's thread; its copy has begun then. `storage` and `commits`
 // outlive that. REQUIRES: AwaitEarlierCommit.
 absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectives* world,
                             Collectives* commits, RunState& state, std::function<void()> durable);

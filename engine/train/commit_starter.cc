@@ -2,9 +2,12 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "engine/run/run_commit.h"
 #include "io/base/clock.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/trace.h"
 
@@ -19,13 +22,44 @@ CommitStarter::CommitStarter(const RunContext* context, const RunSetup* setup, S
       state_(*state),
       last_step_(context->storage->committed() ? state->step : 0) {}
 
-absl::Status CommitStarter::Start(bool finished) {
+absl::Status CommitStarter::AfterStep(bool stop) {
+  const TrainOptions& options = context_.options;
+  if (options.no_commit) return absl::OkStatus();
+  const bool ends = stop || state_.step == options.steps;
+  due_ |= ends || (options.commit_every > 0 && state_.step % options.commit_every == 0);
+  if (!due_) return absl::OkStatus();
+  if (!ends && context_.storage->copies() != nullptr) {
+    ASSIGN_OR_RETURN(const bool copied, FormerIsCopied());
+    if (!copied) return absl::OkStatus();
+  }
+  due_ = put_off_ = false;
+  return Start();
+}
+
+// Or its copy could not be made.
+absl::StatusOr<bool> CommitStarter::FormerIsCopied() {
+  const double began = MonotonicSeconds();
+  const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);
+  RETURN_IF_ERROR(setup_.memory()->AwaitProgram());
+  RETURN_IF_ERROR(setup_.manager()->AwaitNoCommit());
+  CommitCopies& copies = *context_.storage->copies();
+  const bool copied = copies.WaitFor(put_off_ ? 0 : context_.copy_patience_seconds);
+  meter_.CountCommit(began);
+  if (!copied && !std::exchange(put_off_, true)) {
+    LogInfo(absl::StrCat("the commit of step ", state_.step, " is put off until that of step ",
+                         last_step(), " is copied to ", copies.directory(),
+                         "; a larger --commit-every leaves copies more time"));
+  }
+  return copied;
+}
+
+absl::Status CommitStarter::Start() {
   const double began = MonotonicSeconds();
   RunStorage& storage = *context_.storage;
   SwapManager& manager = *setup_.manager();
   RETURN_IF_ERROR(setup_.memory()->AwaitProgram());
   RETURN_IF_ERROR(storage.CheckStillThere());
-  state_.finished = finished;
+  state_.finished = state_.step == context_.options.steps;
   state_.buffers = context_.compute->Buffers();
   RETURN_IF_ERROR(journal_->Sync());
   {

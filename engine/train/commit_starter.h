@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/report/run_journal.h"
 #include "engine/report/step_recorder.h"
 #include "engine/run/run_state.h"
@@ -23,21 +23,31 @@ class CommitStarter {
   // The rows of `journal` are made durable before the commit that covers them.
   void CoverRowsOf(RunJournal* journal) { journal_ = journal; }
 
-  // Begins a commit of the state after the step that has just ended; it goes on beside the next.
-  // Waits for the commit before, and until that is copied (--persist).
-  absl::Status Start(bool finished);
+  // Begins a commit where one is due after the step that has just ended: by --commit-every, or as
+  // the run ends with it (its last one, or `stop`). A copy of the commit before (--persist) that
+  // takes longer than RunContext::copy_patience_seconds puts it off until after a later step,
+  // except where the run ends.
+  absl::Status AfterStep(bool stop);
+
+  // Begins one of the state after the step that has just ended; it goes on beside the next. Waits
+  // for the commit before, and until that is copied.
+  absl::Status Start();
 
   // The step of the last commit that is durable, of this process or an earlier one; 0: none. While
   // one is under way it is that of the one before.
   int64_t last_step() const { return last_step_; }
 
  private:
+  absl::StatusOr<bool> FormerIsCopied();
+
   const RunContext& context_;
   const RunSetup& setup_;
   StepMeter& meter_;
   StepRecorder& recorder_;
   RunState& state_;
   RunJournal* journal_ = nullptr;
+  bool due_ = false;
+  bool put_off_ = false;               // what is due
   std::atomic<int64_t> last_step_{0};  // set on the swap manager's thread
 };
 

@@ -33,6 +33,9 @@ struct RunContext {
   const WeightSource* weights = nullptr;
   // For runs that don't fit by far, which are refused by it. None: the shape doesn't tell.
   std::optional<ComputeGuess> guess = std::nullopt;
+  // How long a commit that is due waits for the copy of the one before (--persist). It is put off
+  // after that, until the copy is made: whoever copies slowly must not hold up the steps.
+  double copy_patience_seconds = 30;
 };
 
 }  // namespace spillway

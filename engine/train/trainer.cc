@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
-#include "engine/estimate/run_forecast.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/numeric/lr_schedule.h"
 #include "engine/ranks/shard_plan.h"
@@ -198,10 +197,9 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   meter_->EndRow(row);
   meter_->EndStepOfTrace(row, step > first_step_ && !flush && row.commit_seconds == 0);
   RETURN_IF_ERROR(journal_->Step(row));
-  const bool commit = CommitAfter(step) || (stop && !options_.no_commit);
-  if (commit) RETURN_IF_ERROR(commits_->Start(step == options_.steps));
-  summary_.Add(row);
+  RETURN_IF_ERROR(commits_->AfterStep(stop));
   if (row.tokens > 0) {
+    summary_.Add(row);
     if (!result.first_loss) result.first_loss = row.loss;
     result.last_loss = row.loss;
   }
@@ -218,10 +216,7 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
 absl::StatusOr<bool> Trainer::StopsNow() {
   ASSIGN_OR_RETURN(const bool stop,
                    totals_->AnyStops(StopSignal::received() != 0 || writes_.IsAtLimit()));
-  if (stop && std::exchange(program_enqueued_, false)) {
-    RETURN_IF_ERROR(setup_->memory()->AwaitProgram());
-    setup_->memory()->AbandonQueued();
-  }
+  if (stop) RETURN_IF_ERROR(AbandonEnqueued());
   return stop;
 }
 
@@ -256,14 +251,8 @@ void Trainer::Conclude(TrainResult& result) {
   result.host_arena_bytes = plan().host_arena_bytes;
   result.forecast = setup_->forecast();
   result.median_seconds = summary_.median_seconds();
-  if (setup_->clock() && result.median_seconds > 0) {
-    // The forecast again, with the rates that the steps had.
-    const StepClock observed = AtObservedRates(*setup_->clock(), summary_.observed_rates());
-    const double seconds = ForecastRun(plan(), observed).predicted_seconds;
-    result.predicted_at_observed_rates_seconds = seconds;
-    summary_.SetPredictedAtObservedRates(seconds);
-    journal_->SetPredictedAtObservedRates(seconds);
-  }
+  result.predicted_at_observed_rates_seconds = summary_.PredictAgain(plan(), setup_->clock());
+  journal_->SetPredictedAtObservedRates(result.predicted_at_observed_rates_seconds);
   result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
                                options_.drive_bytes_per_day);
   result.run_written_bytes = writes_.total_bytes();
@@ -278,11 +267,6 @@ double Trainer::LearningRateNow() const {
 bool Trainer::EvaluateAfter(int64_t step) const {
   if (context_.compute->evaluation_samples() == 0) return false;
   return step == options_.steps || (options_.eval_every > 0 && step % options_.eval_every == 0);
-}
-
-bool Trainer::CommitAfter(int64_t step) const {
-  if (options_.no_commit) return false;
-  return step == options_.steps || (options_.commit_every > 0 && step % options_.commit_every == 0);
 }
 
 absl::Status Trainer::RunOps(int64_t count) {
@@ -316,11 +300,9 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
 
   RETURN_IF_ERROR(rescue_->NoteNotBegun(compute.BeginTrain(step, loss_scale)));
   RETURN_IF_ERROR(totals_->ShareLabels());
+  if (compute.label_count() == 0) return PassOver(row);
   if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
   UpdateScalars scalars = {state_.applied_steps + 1, row.learning_rate};
-  // Of nothing there is nothing to learn: momentum and decay wait, too. Updates that are not
-  // deferred are not skipped: the mover cannot leave out one whose commit is under way.
-  scalars.skip = row.skipped = deferred && compute.label_count() == 0;
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.
@@ -344,7 +326,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     wait.End();
     const double norm = std::sqrt(total.sum_of_squares) / loss_scale;
     row.grad_norm = norm;
-    scalars.skip |= half && !total.finite;
+    scalars.skip = half && !total.finite;
     if (!total.finite && !half) {
       return absl::OutOfRangeError(absl::StrCat(
           "step ", step, ": a gradient is not finite (the norm is ", norm,
@@ -354,11 +336,28 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     row.skipped = scalars.skip;
     memory.AnnounceUpdate(scalars);
   }
-  if (half && row.tokens > 0)
+  if (half)
     RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
   if (!row.skipped) ++state_.applied_steps;
   state_.step = step;
   state_.loss_scale = loss_scaler_.state();
+  return absl::OkStatus();
+}
+
+// A step without labels, of which there is nothing to learn: momentum, decay and running statistics
+// wait, too. Updates of the step before do not: a commit may wait for them.
+absl::Status Trainer::PassOver(StepMetrics& row) {
+  row.loss = std::nan("");
+  row.skipped = true;
+  RETURN_IF_ERROR(AbandonEnqueued());
+  state_.step = row.step;
+  return setup_->memory()->Flush();
+}
+
+absl::Status Trainer::AbandonEnqueued() {
+  if (!std::exchange(program_enqueued_, false)) return absl::OkStatus();
+  RETURN_IF_ERROR(setup_->memory()->AwaitProgram());
+  setup_->memory()->AbandonQueued();
   return absl::OkStatus();
 }
 

@@ -54,18 +54,19 @@ class Trainer {
   // after it, as a signal or a limit has it.
   absl::StatusOr<bool> TakeStep(TrainResult& result, Progress& progress);
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
+  absl::Status PassOver(StepMetrics& row);
   absl::Status RunOps(int64_t count);
   // Before step 1, or where an earlier process had to stop before it could.
   absl::Status EvaluateFirst(TrainResult& result);
   void TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result);
   absl::StatusOr<std::optional<EvaluationMetrics>> Evaluate();
   absl::StatusOr<bool> StopsNow();
+  absl::Status AbandonEnqueued();
   // Waits for what goes on beside the last step.
   absl::Status Finish();
   void Conclude(TrainResult& result);
 
   bool EvaluateAfter(int64_t step) const;
-  bool CommitAfter(int64_t step) const;
   double LearningRateNow() const;
 
   const RunContext context_;

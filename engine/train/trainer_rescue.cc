@@ -53,7 +53,7 @@ absl::StatusOr<bool> TrainerRescue::Commit() {
   RETURN_IF_ERROR(manager.Flush());
   RETURN_IF_ERROR(manager.AwaitNoCommit());  // last_step is then that of a commit that is there
   if (whole && !context_.options.no_commit && state_.step > commits_.last_step()) {
-    RETURN_IF_ERROR(commits_.Start(/*finished=*/state_.step == context_.options.steps));
+    RETURN_IF_ERROR(commits_.Start());
   }
   RETURN_IF_ERROR(manager.AwaitCommit());
   RETURN_IF_ERROR(writes_.AtRest());

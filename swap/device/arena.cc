@@ -11,6 +11,7 @@
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
+#include "swap/device/memory_nodes.h"
 
 namespace spillway {
 namespace {
@@ -75,6 +76,7 @@ absl::StatusOr<std::unique_ptr<Arena>> Arena::Create(uint64_t size_bytes, Memory
   // be the child's.
   madvise(data, size_bytes, MADV_DONTDUMP);
   madvise(data, size_bytes, MADV_DONTFORK);
+  PlaceNearProcessors(data, size_bytes);
   auto arena = std::unique_ptr<Arena>(new Arena(data, size_bytes, std::move(reservation)));
   if (pinned_for != nullptr) {
     const absl::Status pinned = pinned_for->RegisterHost(data, size_bytes);

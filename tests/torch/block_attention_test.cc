@@ -1,11 +1,15 @@
 #include "engine/torch/block_attention.h"
 
 #include <gtest/gtest.h>
+#include <torch/library.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <cmath>
+#include <optional>
+#include <vector>
 
+#include "engine/layers/attention.h"
 #include "tests/torch/deviation.h"
 
 namespace spillway {
@@ -140,6 +144,44 @@ TEST(BlockAttention, RecomputeGivesTheSameBits) {
   const Tensor qkv = torch::randn({2, 150, 3 * 32}).to(torch::kBFloat16);
   const auto run = [&] { return AttendInBlocks(Context({0, 1}), qkv, OptionsOf(4, 0.1)); };
   EXPECT_TRUE(run().equal(run()));
+}
+
+// What stands between a call and LibTorch's kernels where GenericMode is on: it notes whether
+// attention's queries want a gradient, by which LibTorch chooses a kernel, too.
+std::vector<bool> wanted;
+constexpr c10::DispatchKey kNoting = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+Tensor NoteAttention(const Tensor& queries, const Tensor& keys, const Tensor& values,
+                     const std::optional<Tensor>& visible, double dropout, bool causal,
+                     std::optional<double> scale, bool grouped) {
+  wanted.push_back(queries.requires_grad());
+  const c10::impl::ExcludeDispatchKeyGuard below(kNoting);
+  return at::scaled_dot_product_attention(queries, keys, values, visible, dropout, causal, scale,
+                                          grouped);
+}
+
+TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, library) {
+  library.fallback(torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, TESTING_ONLY_GenericMode, library) {
+  library.impl("scaled_dot_product_attention", &NoteAttention);
+}
+
+TEST(Attention, IsAskedForTheSameWithAndWithoutAGraph) {
+  wanted.clear();
+  const c10::impl::IncludeDispatchKeyGuard noting(kNoting);
+  const Tensor heads = torch::randn({2, 5, 2, 8});
+  const AttentionOptions options = OptionsOf(2, /*dropout=*/0);
+  Tensor without;
+  {
+    const torch::NoGradGuard no_grad;
+    without = Attend(Context({0, 1}), {heads, heads, heads}, options);
+  }
+  const Tensor kept = heads.detach().requires_grad_();
+  const Tensor with = Attend(Context({0, 1}), {kept, kept, kept}, options);
+  EXPECT_EQ(wanted, std::vector<bool>({true, true}));
+  EXPECT_FALSE(without.requires_grad());
+  EXPECT_TRUE(torch::equal(without, with.detach()));
 }
 
 }  // namespace

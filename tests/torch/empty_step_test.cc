@@ -1,5 +1,5 @@
-// A step none of whose tokens has a label: with deferred updates it changes nothing, wherever state
-// lies, and the steps after it go on.
+// A step none of whose tokens has a label changes nothing, wherever state lies and whenever it is
+// updated, and the steps after it go on.
 #include "tests/torch/same_bits.h"
 
 namespace spillway {
@@ -42,7 +42,8 @@ class EmptyStep : public SameBits {
 
 TEST_F(EmptyStep, ChangesNothingWhereverStateLies) {
   for (const auto& [dtype, clip, update] :
-       {std::tuple{DType::kFloat32, 0.0, UpdateChoice::kDeferred},
+       {std::tuple{DType::kFloat32, 0.0, UpdateChoice::kImmediate},
+        {DType::kFloat32, 0.0, UpdateChoice::kDeferred},
         {DType::kBFloat16, 0.5, UpdateChoice::kAuto},
         {DType::kFloat16, 0.5, UpdateChoice::kAuto}}) {
     SCOPED_TRACE(absl::StrCat(std::string(DTypeName(dtype)), " clip ", clip));

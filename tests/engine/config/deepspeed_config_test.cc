@@ -130,7 +130,11 @@ TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {
       {"{\"sparse_attention\": {\"mode\": \"fixed\"}}", {"'sparse_attention' is not supported"}},
       {"{\"pipeline\": {\"stages\": 2}}", {"'pipeline.stages': 2 is not supported"}},
       {"{\"curriculum_learning\": {\"enabled\": true}}", {"'curriculum_learning'"}},
-      {"{\"compression_training\": {\"weight_quantization\": {}}}", {"'compression_training'"}},
+      {"{\"compression_training\": {\"layer_reduction\": {\"enabled\": false}, "
+       "\"weight_quantization\": {\"shared_parameters\": {\"enabled\": true}}}}",
+       {"'compression_training'"}},
+      {"{\"compression_training\": {\"weight_quantization\": {\"bits\": 8}}}",
+       {"'compression_training'"}},
       {"{\"amp\": {\"enabled\": true, \"opt_level\": \"O1\"}}", {"'amp'"}},
       {"{\"optimizer\": {\"type\": \"SGD\", \"params\": {\"bias_correction\": false}}}",
        {"'optimizer.params.bias_correction' is not a parameter of SGD"}},
@@ -168,7 +172,11 @@ TEST(DeepSpeedConfig, PrescaledGradientsAreWithoutEffect) {
 
 TEST(DeepSpeedConfig, TakesDisabledFeatures) {
   const auto config = Parse(R"({"amp": {"enabled": "auto", "opt_level": "auto"},
-      "curriculum_learning": {"enabled": false}, "prescale_gradients": "false",
+      "curriculum_learning": {"enabled": false},
+      "compression_training": {"layer_reduction": {"enabled": false, "keep_number_layer": 5},
+          "weight_quantization": {"shared_parameters": {"enabled": false, "rounding": "nearest"},
+                                  "different_groups": {"wq1": {"modules": ["attention"]}}}},
+      "prescale_gradients": "false",
       "elasticity": {}, "data_types": {"grad_accum_dtype": null},
       "communication_data_type": "auto", "tensorboard": {"enabled": true, "output_path": "x"}})");
   EXPECT_TRUE(config.ok()) << config.status();

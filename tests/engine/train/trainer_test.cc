@@ -12,10 +12,17 @@
 #include "engine/run/written_bytes.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/base/mutex.h"
 #include "tests/engine/train/trainer_testing.h"
+#include "tests/io/forwarding_file_system.h"
 
 namespace spillway {
 namespace {
+
+using testing::AllOf;
+using testing::AnyOf;
+using testing::Contains;
+using testing::Not;
 
 TEST_F(TrainerTest, WhatForwardsChangeIsCommitted) {
   // Any bits come back.
@@ -31,6 +38,60 @@ TEST_F(TrainerTest, WhatForwardsChangeIsCommitted) {
   const auto parts = Train(options, &result);
   ASSERT_TRUE(parts.ok()) << parts.status();
   EXPECT_EQ(*parts, *whole);
+}
+
+// The copies of commits are made when they are let.
+class HeldCopies : public ForwardingFileSystem {
+ public:
+  absl::Status CreateDirectory(absl::string_view path) override {
+    if (absl::StrContains(path, "/persist/step-")) {
+      MutexLock lock(mutex_);
+      steps_.push_back(std::string(path.substr(path.size() - 2)));
+      while (held_) changed_.Wait(mutex_);
+    }
+    return ForwardingFileSystem::CreateDirectory(path);
+  }
+  void LetGo() {
+    MutexLock lock(mutex_);
+    held_ = false;
+    changed_.NotifyAll();
+  }
+  std::vector<std::string> steps() {
+    MutexLock lock(mutex_);
+    return steps_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = true;
+  std::vector<std::string> steps_ ABSL_GUARDED_BY(mutex_);
+};
+
+TEST_F(TrainerTest, ACopyThatTakesLongPutsCommitsOffAndNoStep) {
+  HeldCopies files;
+  files_ = &files;
+  copy_patience_seconds_ = 0;
+  // Were a step to wait for the copy, this one would never come.
+  at_step_ = [&](int64_t step) {
+    if (step == 9) files.LetGo();
+  };
+  TrainOptions options = Options("held");
+  options.swap_paths = {folder_ + "/a"};
+  options.persist = folder_ + "/persist";
+  options.keep = 9;
+  options.commit_every = 2;
+  TrainResult result;
+  const auto digests = Train(options, &result);
+  ASSERT_TRUE(digests.ok()) << digests.status();
+  EXPECT_EQ(result.step, 12);
+  // That of step 2 was under way until step 9 began; the last one waits.
+  const std::vector<std::string> steps = files.steps();
+  EXPECT_THAT(steps, AllOf(Contains("02"), Contains("12")));
+  EXPECT_THAT(steps, Not(AnyOf(Contains("04"), Contains("06"), Contains("08"))));
+  const auto copy = InspectRun(folder_ + "/persist/step-000000000012");
+  ASSERT_TRUE(copy.ok()) << copy.status();
+  EXPECT_EQ((*copy)["digests"], *digests);
 }
 
 TEST_F(TrainerTest, PlacementEngineUpdateAndResumeNeverChangeTheBits) {

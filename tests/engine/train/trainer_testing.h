@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <thread>
@@ -36,6 +37,7 @@ class StubCompute : public StepCompute {
   absl::Status BeginTrain(int64_t step, double) override {
     step_ = step;
     loss_ = 0;
+    if (at_step) at_step(step);
     if (refuse_at && step == refuse_at && refuse_at_op < 0) return Refusal();
     return absl::OkStatus();
   }
@@ -94,6 +96,7 @@ class StubCompute : public StepCompute {
   int64_t label_count() const override { return 1; }
   uint64_t peak_bytes() const override { return 0; }
 
+  std::function<void(int64_t step)> at_step;
   // 1: memory, of it; 0: there is none.
   std::optional<int> refuse_dry_run;
   int64_t stop_after = 0;
@@ -174,7 +177,7 @@ class TrainerTest : public testing::Test {
   // Digests of the state at the end, which a fresh process would find.
   absl::StatusOr<nlohmann::json> Train(const TrainOptions& options, TrainResult* result,
                                        int64_t stop_after = 0, int64_t fail_at = 0) {
-    auto storage = RunStorage::Open(options);
+    auto storage = RunStorage::Open(options, nullptr, *files_);
     if (!storage.ok()) return storage.status();
     StubCompute compute(model_, options.dtype);
     compute.stop_after = stop_after;
@@ -185,6 +188,7 @@ class TrainerTest : public testing::Test {
     compute.refuse_at = refuse_at_;
     compute.refuse_at_op = refuse_at_op_;
     compute.refuse_evaluation = refuse_evaluation_;
+    compute.at_step = at_step_;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
     {
@@ -194,7 +198,8 @@ class TrainerTest : public testing::Test {
                                       .compute = &compute,
                                       .device_budget = &device,
                                       .device = separate_,
-                                      .guess = guess_});
+                                      .guess = guess_,
+                                      .copy_patience_seconds = copy_patience_seconds_});
       if (!trainer.ok()) return trainer.status();
       CountingWeights weights;
       if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;
@@ -217,6 +222,9 @@ class TrainerTest : public testing::Test {
   int refuse_at_op_ = 0;
   int refuse_evaluation_ = 0;
   Device* separate_ = nullptr;  // computes; null: the host does
+  FileSystem* files_ = &FileSystem::Real();
+  double copy_patience_seconds_ = 60;
+  std::function<void(int64_t step)> at_step_ = [](int64_t) {};
 };
 
 }  // namespace spillway
