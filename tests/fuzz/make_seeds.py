@@ -288,6 +288,8 @@ def models():
     accepted("safetensors_model", "int8", files(**{"model.safetensors": header(**{
         "m.weight": tensor("I8", [2, 4], 0, 8), "m.SCB": tensor("F32", [2], 8, 16),
         "m.weight_format": tensor("U8", [], 16, 17)})}))
+    write("safetensors_model", "other_scales", files(**{"model.safetensors": header(**{
+        "m.weight": tensor("I8", [2, 4], 0, 8), "m.SCB": tensor("F32", [1], 8, 12)})}))
     write("safetensors_model", "twice", shards(**{second: header(a=tensor("F32", [1], 0, 4))}))
     write("safetensors_model", "missing", shards(**{second: header()}))
     write("safetensors_model", "no_shard", files(**{"model.safetensors.index.json": json.dumps(index)}))
@@ -306,6 +308,10 @@ def models():
             at += bytes_
     accepted("adapter_file", "q_proj", files(**{"adapter_config.json": json.dumps(config, indent=1),
                                                 "adapter_model.safetensors": header(**weights)}))
+    name, shape = next((name, one) for name, one in weights.items() if one["data_offsets"][1] == at)
+    write("adapter_file", "misshapen", files(**{"adapter_config.json": json.dumps(config),
+                                                "adapter_model.safetensors": header(**weights | {
+                                                    name: shape | {"shape": [2, 2], "data_offsets": [at - 32, at - 16]}})}))
     write("adapter_file", "no_weights", files(**{"adapter_config.json": json.dumps(config)}))
     places = {"a": ["model.safetensors", "bfloat16"], "b": ["model-00001-of-00002.safetensors", "float32", "c"],
               "zeros": ["model.safetensors", "float16", None, [2, 3]],
@@ -435,6 +441,7 @@ def small_configs():
         kinds.setdefault(one["config"]["image_processor_type"], one["config"])
     for name, config in kinds.items():
         accepted("preprocessor_config", name, json.dumps(config))
+    write("preprocessor_config", "no_width", '{"size":{"height":8,"width":0}}')
     write("preprocessor_config", "small_part", '{"size":224,"crop_pct":0.001}')
     write("preprocessor_config", "wrong", '{"image_processor_type":"ViTImageProcessor","size":{"height":-1},"resample":9}')
     hears = {"feature_size": 80, "sampling_rate": 16000, "hop_length": 160, "n_fft": 400, "do_normalize": False}
