@@ -162,10 +162,11 @@ def main():
     if options.keep:
         for target in chosen:
             keep(program, target)
-    found = f"findings in {', '.join(sorted(tally.found))}" if tally.found else "no finding"
-    print(f"Last on {datetime.date.today()}: {tally.total() / 1e6:.1f} million inputs over {len(tally.inputs)} targets, "
-          f"{found}, at most {tally.peak_mib} MiB.")
-    print(", ".join(f"{name} {count:,}" for name, count in sorted(tally.inputs.items())))
+    if tally.inputs or tally.found:
+        found = f"findings in {', '.join(sorted(tally.found))}" if tally.found else "no finding"
+        print(f"Last on {datetime.date.today()}: {tally.total():,} inputs over {len(tally.inputs)} targets, {found}, "
+              f"at most {tally.peak_mib} MiB.")
+        print(", ".join(f"{name} {count:,}" for name, count in sorted(tally.inputs.items())))
     return 1 if tally.found else 0
 
 
