@@ -170,7 +170,7 @@ def check_own_names(sources):
     for path in sources.cpp:
         if not path.endswith(".cc") or not path.startswith(("io/", "swap/", "engine/", "tools/", "tests/")):
             continue
-        if path.startswith(("tests/fuzz/", "tests/preload/")):  # each a program or a library of its own
+        if path.startswith("tests/preload/"):  # each a library of its own
             continue
         for region in ANONYMOUS.findall(sources.text(path)):
             for found in OWN_NAME.findall(region):

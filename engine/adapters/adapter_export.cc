@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/adapters/adapter_layout.h"
+#include "engine/base/shallow_json.h"
 #include "engine/weights/export_weights.h"
 #include "engine/weights/safetensors_writer.h"
 #include "io/base/status.h"
@@ -128,7 +129,7 @@ absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
   const auto text = files.ReadSmallFile(path);
   if (absl::IsNotFound(text.status())) return std::nullopt;
   RETURN_IF_ERROR(text.status());
-  nlohmann::json config = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  nlohmann::json config = ParseShallowJson(*text);
   if (!config.is_object()) return absl::DataLossError(absl::StrCat(path, " is not a JSON object"));
   return config;
 }

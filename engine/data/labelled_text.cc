@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/shallow_json.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/text_rows.h"
 #include "io/base/status.h"
@@ -132,7 +133,7 @@ absl::StatusOr<float> OneLabel(const json& label, const std::vector<std::string>
 // A list, or a string that is one in JSON.
 json ListOf(const json& label) {
   if (!label.is_string()) return label;
-  return json::parse(label.get_ref<const std::string&>(), nullptr, /*allow_exceptions=*/false);
+  return ParseShallowJson(label.get_ref<const std::string&>());
 }
 
 absl::StatusOr<std::vector<float>> RightLabels(const json& label,

@@ -279,6 +279,12 @@ absl::StatusOr<PictureProcessing> ParsePictureProcessing(const JsonDocument& doc
   ReadChannelNumbers(reader, "image_std", true, &processing.std);
   if (!normalises) processing.mean = {0}, processing.std = {1};
   RETURN_IF_ERROR(reader.status());
+  if (processing.shorter_side > kMostSide) {
+    const char* const key = reader.Has({"crop_pct"}) ? "crop_pct" : "crop_size";
+    reader.Unsupported(key, absl::StrCat(key, " asks for pictures of ", processing.shorter_side,
+                                         " points a side before their middle is taken; at most ",
+                                         kMostSide, " can be"));
+  }
   if (!reader.unsupported().empty()) {
     return absl::InvalidArgumentError(reader.unsupported().front());
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "engine/base/shallow_json.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
@@ -53,7 +54,7 @@ absl::StatusOr<FileContent> ReadContent(const std::string& path) {
   if (absl::IsInvalidArgument(text.status())) content.broken = true;  // far too long
   if (content.broken) return content;
   if (!text.ok()) return text.status();
-  json value = json::parse(*text, nullptr, false);
+  json value = ParseShallowJson(*text);
   const auto version = value.is_object() ? value.find("version") : value.end();
   if (!value.is_object() || version == value.end() || !version->is_number()) {
     content.broken = true;

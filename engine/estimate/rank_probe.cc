@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/shallow_json.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
 #include "engine/ranks/collective_traffic.h"
@@ -143,7 +144,7 @@ absl::Status TakeFirstRanksClock(Collectives& world, std::optional<StepClock>& c
   if (clock) VisitNumbers(*clock, dry_run, [&](double& value) { own.push_back(value); });
   const json said = {own, clock ? clock->in_place : std::vector<bool>()};
   ASSIGN_OR_RETURN(const std::string text, FromFirstRank(world, said.dump()));
-  const json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const json parsed = ParseShallowJson(text);
   const bool readable =
       parsed.is_array() && parsed.size() == 2 && parsed[0].is_array() && parsed[1].is_array();
   if (!readable) return absl::InternalError("the first rank's clock is no list");

@@ -1,5 +1,6 @@
 #include "engine/ranks/node_list.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/strings/numbers.h"
@@ -13,9 +14,17 @@ namespace {
 
 // More than any cluster has; a slip in a range is an error before it is a memory problem.
 constexpr size_t kMostHosts = 65536;
+// Of a name, as a host may have it; longer ones would take a lot of room, times the hosts.
+constexpr size_t kMostNameBytes = 255;
 
 absl::Status Malformed(absl::string_view list, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat("'", list, "' ", why));
+  constexpr size_t kMostShown = 100;
+  return absl::InvalidArgumentError(absl::StrCat("'", list.substr(0, kMostShown),
+                                                 list.size() > kMostShown ? "..." : "", "' ", why));
+}
+
+absl::Status TooLong(absl::string_view name) {
+  return Malformed(name, absl::StrCat("is longer than a host's name can be, ", kMostNameBytes));
 }
 
 // The commas outside of brackets end a name.
@@ -46,6 +55,7 @@ absl::StatusOr<std::vector<std::string>> Numbers(absl::string_view range) {
       !absl::SimpleAtoi(ends[0], &low) || !absl::SimpleAtoi(ends.back(), &high) || high < low) {
     return Malformed(range, "is no range of hosts such as 01-03");
   }
+  if (ends[0].size() > kMostNameBytes) return TooLong(range);
   if (high - low >= kMostHosts) return Malformed(range, "is a range of too many hosts");
   std::vector<std::string> numbers;
   for (uint32_t number = low; number <= high; ++number) {
@@ -56,13 +66,19 @@ absl::StatusOr<std::vector<std::string>> Numbers(absl::string_view range) {
 
 // One name with its brackets; all before the first bracket is as it stands.
 absl::StatusOr<std::vector<std::string>> ExpandName(absl::string_view name) {
+  // What it calls itself for: a bracket is at least a digit of the name.
+  if (std::count(name.begin(), name.end(), '[') > kMostNameBytes) return TooLong(name);
   const size_t open = name.find('[');
   if (open == absl::string_view::npos) {
     if (name.empty()) return Malformed(name, "is an empty host name");
     if (name.find(']') != absl::string_view::npos) {
       return Malformed(name, "has a bracket that nothing opens");
     }
+    if (name.size() > kMostNameBytes) return TooLong(name);
     return std::vector<std::string>{std::string(name)};
+  }
+  if (name.substr(0, open).find(']') != absl::string_view::npos) {
+    return Malformed(name, "has a bracket that nothing opens");
   }
   const size_t close = name.find(']', open);
   if (close == absl::string_view::npos) return Malformed(name, "has a bracket without an end");
@@ -79,6 +95,7 @@ absl::StatusOr<std::vector<std::string>> ExpandName(absl::string_view name) {
     for (const std::string& number : numbers) {
       for (const std::string& tail : tails) {
         hosts.push_back(absl::StrCat(name.substr(0, open), number, tail));
+        if (hosts.back().size() > kMostNameBytes) return TooLong(name);
       }
     }
   }

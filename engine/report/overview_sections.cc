@@ -59,7 +59,7 @@ void AddCard(std::string& html, absl::string_view name, const std::string& value
 
 // "12.3 MiB of 64 MiB".
 std::string OfBudget(double bytes, uint64_t budget) {
-  const std::string used = FormatBytes(static_cast<uint64_t>(bytes));
+  const std::string used = FormatByteNumber(bytes);
   return budget > 0 ? absl::StrCat(used, " of ", FormatBytes(budget)) : used;
 }
 
@@ -220,12 +220,12 @@ std::string CardsSection(const ReportInput& input) {
     AddCard(html, "Time", FormatSeconds(seconds),
             absl::StrCat(FormatSeconds(steps.MedianOfMeans("seconds")), " a step, median"));
     const double read = steps.total("nvme_read").sum, written = steps.total("nvme_written").sum;
-    AddCard(html, "Read from NVMe", FormatBytes(static_cast<uint64_t>(read)),
-            absl::StrCat(FormatBytes(static_cast<uint64_t>(read / steps.rows())), " each step"));
-    AddCard(html, "Written to NVMe", FormatBytes(static_cast<uint64_t>(written)),
-            absl::StrCat(FormatBytes(static_cast<uint64_t>(written / steps.rows())), " each step"));
+    AddCard(html, "Read from NVMe", FormatByteNumber(read),
+            absl::StrCat(FormatByteNumber(read / steps.rows()), " each step"));
+    AddCard(html, "Written to NVMe", FormatByteNumber(written),
+            absl::StrCat(FormatByteNumber(written / steps.rows()), " each step"));
     AddCard(
-        html, "Peak memory", FormatBytes(static_cast<uint64_t>(steps.total("peak_rss").high)),
+        html, "Peak memory", FormatByteNumber(steps.total("peak_rss").high),
         absl::StrCat("device ", OfBudget(steps.total("peak_device").high, run.device_budget_bytes),
                      "; host ", OfBudget(steps.total("peak_host").high, run.host_budget_bytes)));
   }

@@ -1,5 +1,6 @@
 #include "engine/report/report_html.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/progress.h"
 #include "engine/base/utf8.h"
+#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {
@@ -77,6 +79,8 @@ std::string JsonForScript(const nlohmann::json& json) {
 }
 
 std::string FormatTime(double seconds_since_1970) {
+  constexpr double kMostSeconds = 1e12;
+  if (!(std::abs(seconds_since_1970) < kMostSeconds)) return "—";
   const std::time_t time = static_cast<std::time_t>(seconds_since_1970);
   std::tm parts = {};
   if (gmtime_r(&time, &parts) == nullptr) return "—";
@@ -96,16 +100,22 @@ std::string FormatCount(int64_t count) {
   return out;
 }
 
-std::string FormatParameters(uint64_t count) {
+std::string FormatParameters(double count) {
   const char* units[] = {"", "k", "M", "B", "T"};
-  double value = static_cast<double>(count);
+  double value = count;
   int unit = 0;
   for (; value >= 999.5 && unit < 4; ++unit) value /= 1000;
   return absl::StrFormat("%.3g%s", value, units[unit]);
 }
 
+std::string FormatByteNumber(double bytes) {
+  if (std::isnan(bytes)) return "—";
+  return FormatBytes(static_cast<uint64_t>(std::llround(std::clamp(bytes, 0.0, 1e18))));
+}
+
 std::string FormatSeconds(double seconds) {
-  if (!std::isfinite(seconds)) return "—";
+  constexpr double kMostSeconds = 1e12;
+  if (!(std::abs(seconds) < kMostSeconds)) return "—";
   if (seconds >= 60) return FormatDuration(seconds);
   if (seconds >= 1 || seconds == 0) return absl::StrFormat("%.3g s", seconds);
   if (seconds >= 1e-3) return absl::StrFormat("%.3g ms", seconds * 1e3);

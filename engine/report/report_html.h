@@ -18,12 +18,14 @@ std::string EscapeHtml(absl::string_view text);
 // not UTF-8 becomes U+FFFD.
 std::string JsonForScript(const nlohmann::json& json);
 
-// "2026-03-01 14:05:09 UTC".
+// "2026-03-01 14:05:09 UTC"; a dash for what is no time.
 std::string FormatTime(double seconds_since_1970);
 // "12,345,678".
 std::string FormatCount(int64_t count);
 // "124M", "1.31B" parameters: three digits at most.
-std::string FormatParameters(uint64_t count);
+std::string FormatParameters(double count);
+// "12.3 MiB" of a number that a file says, which may be any.
+std::string FormatByteNumber(double bytes);
 // "1m20s", "3.42 s", "12.3 ms".
 std::string FormatSeconds(double seconds);
 // "0.1234", "12.34", "12,345", or a dash when there is no number.

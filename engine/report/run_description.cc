@@ -1,5 +1,7 @@
 #include "engine/report/run_description.h"
 
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "engine/base/strict_json.h"
 #include "io/base/status.h"
@@ -9,16 +11,26 @@ namespace {
 
 constexpr int kVersion = 1;
 
+// A whole number that T holds: get() would convert any.
+template <typename T>
+T WholeNumber(const nlohmann::json& json) {
+  const bool fits = json.is_number_unsigned()
+                        ? std::in_range<T>(json.get<uint64_t>())
+                        : json.is_number_integer() && std::in_range<T>(json.get<int64_t>());
+  if (fits) return json.get<T>();
+  throw nlohmann::json::type_error::create(302, "a number is not whole, or far too large", &json);
+}
+
 nlohmann::json ToJson(const PlannedState& state) {
   return {{"bytes", state.bytes}, {"tier", state.tier}};
 }
 
 PlannedState StateFromJson(const nlohmann::json& json) {
-  return {json.at("bytes").get<uint64_t>(), json.at("tier").get<std::string>()};
+  return {WholeNumber<uint64_t>(json.at("bytes")), json.at("tier").get<std::string>()};
 }
 
 PlannedUnit UnitFromJson(const nlohmann::json& json) {
-  return {json.at("name").get<std::string>(), json.at("parameters").get<uint64_t>(),
+  return {json.at("name").get<std::string>(), WholeNumber<uint64_t>(json.at("parameters")),
           StateFromJson(json.at("weights")), StateFromJson(json.at("optimizer")),
           StateFromJson(json.at("gradients"))};
 }
@@ -27,8 +39,8 @@ RunPart PartFromJson(const nlohmann::json& json) {
   RunPart part;
   part.started = json.at("started").get<double>();
   part.ended = json.at("ended").get<double>();
-  part.first_step = json.at("first_step").get<int64_t>();
-  part.last_step = json.at("last_step").get<int64_t>();
+  part.first_step = WholeNumber<int64_t>(json.at("first_step"));
+  part.last_step = WholeNumber<int64_t>(json.at("last_step"));
   part.state = json.at("state").get<std::string>();
   part.message = json.at("message").get<std::string>();
   part.host = json.at("host").get<std::string>();
@@ -154,38 +166,46 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
       return absl::InvalidArgumentError(
           absl::StrCat("version ", json.at("version").dump(), "; this program reads ", kVersion));
     }
-    run.parameters = json.at("parameters").get<uint64_t>();
-    run.trainable_parameters = json.value("trainable_parameters", run.parameters);
-    run.steps = json.at("steps").get<int64_t>();
-    run.micro_batch = json.at("micro_batch").get<int64_t>();
-    run.accumulate = json.at("accumulate").get<int64_t>();
-    run.threads = json.at("threads").get<int>();
+    run.parameters = WholeNumber<uint64_t>(json.at("parameters"));
+    run.trainable_parameters =
+        WholeNumber<uint64_t>(json.value("trainable_parameters", nlohmann::json(run.parameters)));
+    run.steps = WholeNumber<int64_t>(json.at("steps"));
+    run.micro_batch = WholeNumber<int64_t>(json.at("micro_batch"));
+    run.accumulate = WholeNumber<int64_t>(json.at("accumulate"));
+    run.threads = WholeNumber<int>(json.at("threads"));
     run.dtype = json.at("dtype").get<std::string>();
     run.compute = json.value("compute", run.dtype);  // earlier versions do not say it
     run.optimizer = json.at("optimizer").get<std::string>();
     run.device = json.at("device").get<std::string>();
     run.io_engine = json.at("io_engine").get<std::string>();
     run.deferred = json.at("deferred").get<bool>();
-    run.device_budget_bytes = json.at("budget_bytes").at("device").get<uint64_t>();
-    run.host_budget_bytes = json.at("budget_bytes").at("host").get<uint64_t>();
-    run.computing_bytes = json.at("computing_bytes").get<uint64_t>();
+    run.device_budget_bytes = WholeNumber<uint64_t>(json.at("budget_bytes").at("device"));
+    run.host_budget_bytes = WholeNumber<uint64_t>(json.at("budget_bytes").at("host"));
+    run.computing_bytes = WholeNumber<uint64_t>(json.at("computing_bytes"));
     run.plan_summary = json.at("plan_summary").get<std::string>();
     // Not written by earlier versions of the program.
     run.drive_bytes_per_day = json.value("drive_bytes_per_day", run.drive_bytes_per_day);
-    run.written_bytes = json.value("written_bytes", run.written_bytes);
+    run.written_bytes = WholeNumber<uint64_t>(json.value("written_bytes", nlohmann::json(0u)));
     const auto predicted = json.find("predicted_at_observed_rates_seconds");
     if (predicted != json.end() && !predicted->is_null()) {
       run.predicted_at_observed_rates_seconds = predicted->get<double>();
     }
-    run.planes = json.at("planes").get<std::vector<std::pair<std::string, int>>>();
+    for (const auto& plane : json.at("planes")) {
+      run.planes.emplace_back(plane.at(0).get<std::string>(), WholeNumber<int>(plane.at(1)));
+    }
     for (const auto& unit : json.at("units")) run.units.push_back(UnitFromJson(unit));
     for (const auto& part : json.at("parts")) run.parts.push_back(PartFromJson(part));
     for (const auto& commit : json.at("commits")) {
-      run.commits.push_back({commit.at(0).get<int64_t>(), commit.at(1).get<double>()});
+      run.commits.push_back({WholeNumber<int64_t>(commit.at(0)), commit.at(1).get<double>()});
     }
-    run.commit_count = json.at("commit_count").get<int64_t>();
+    run.commit_count = WholeNumber<int64_t>(json.at("commit_count"));
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
+  }
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  if (run.micro_batch < 0 || run.accumulate < 0 ||
+      (run.micro_batch > 0 && run.accumulate > most / run.micro_batch)) {
+    return absl::InvalidArgumentError("a batch that no step has");
   }
   return run;
 }

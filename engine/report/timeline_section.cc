@@ -21,10 +21,6 @@ std::string Note(const std::string& text) {
   return absl::StrCat("<span class=\"note\">", text, "</span>");
 }
 
-std::string Bytes(double bytes) {
-  return FormatBytes(static_cast<uint64_t>(std::llround(std::clamp(bytes, 0.0, 1e18))));
-}
-
 // The stalls: by reason, and the longest one by one.
 std::string StallPanel(const StepTimeline& t) {
   std::map<std::string, double> by_reason;
@@ -65,8 +61,10 @@ std::string TrafficPanel(const ReportInput& input) {
   if (read + written <= 0) return "";
   const double per = static_cast<double>(std::max<uint64_t>(1, input.run.parameters));
   HtmlTable table({"", "A step", "A parameter", ""}, {1, 2});
-  table.Row({"read from NVMe", Bytes(read), absl::StrFormat("%.3g bytes", read / per), ""});
-  table.Row({"written to NVMe", Bytes(written), absl::StrFormat("%.3g bytes", written / per), ""});
+  table.Row(
+      {"read from NVMe", FormatByteNumber(read), absl::StrFormat("%.3g bytes", read / per), ""});
+  table.Row({"written to NVMe", FormatByteNumber(written),
+             absl::StrFormat("%.3g bytes", written / per), ""});
   const double rated = input.run.drive_bytes_per_day;
   if (written > 0 && seconds > 0 && rated > 0) {
     table.Row(

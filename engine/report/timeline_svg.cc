@@ -195,9 +195,7 @@ class Drawing {
       for (const double bin : other.bin_bytes) highest = std::max(highest, bin);
     }
     for (const double bin : row.bin_bytes) bytes += bin;
-    Label(row.name,
-          absl::StrCat(SpacedPercent(Share(row.busy)), ", ",
-                       FormatBytes(static_cast<uint64_t>(std::clamp(bytes, 0.0, 1e18)))),
+    Label(row.name, absl::StrCat(SpacedPercent(Share(row.busy)), ", ", FormatByteNumber(bytes)),
           kArea);
     const char* const color = absl::StartsWith(row.name, "copy") ? "f6"
                               : row.name == "collectives"        ? "f4"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/shallow_json.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -12,7 +13,7 @@ constexpr uint64_t kReadBytes = 64 << 10;
 }  // namespace
 
 nlohmann::json ParseRow(absl::string_view line) {
-  auto row = nlohmann::json::parse(line.begin(), line.end(), nullptr, false);
+  nlohmann::json row = ParseShallowJson(line);
   const auto step = row.is_object() ? row.find("step") : row.end();
   if (step == row.end() || !step->is_number_integer()) return nullptr;
   if (step->is_number_unsigned() && step->get<uint64_t>() > INT64_MAX) return nullptr;

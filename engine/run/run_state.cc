@@ -8,6 +8,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/shallow_json.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -131,10 +132,7 @@ std::string EncodeRunState(const RunState& state) {
 
 absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
   RunState state;
-  const auto shallow = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    return depth <= kMaxDepth;
-  };
-  const auto json = nlohmann::json::parse(text, shallow, /*allow_exceptions=*/false);
+  const nlohmann::json json = ParseShallowJson(text, kMaxDepth);
   if (!json.is_object()) return WrongBytesError("the commit's run state is not a JSON object");
   try {
     if (json.at("version") != 1) {

@@ -16,21 +16,31 @@ namespace {
 
 constexpr uint64_t kMostFileBytes = 64;
 constexpr uint64_t kCountBytes = 21;
+// An exabyte, more than any drive takes: with what a run adds it is far from beginning again at 0.
+constexpr uint64_t kMostWrittenBytes = uint64_t{1} << 60;
 
 // What the smallest run of one step more would have written in the end.
 uint64_t Needed(uint64_t written_bytes, const WritePlan& plan) {
   return written_bytes + plan.initial_bytes + plan.step_bytes + plan.end_bytes;
 }
 
-uint64_t WrittenInSteps(const std::string& output) {
+absl::StatusOr<uint64_t> WrittenInSteps(const std::string& output) {
+  const std::string path = output + "/metrics.jsonl";
   uint64_t bytes = 0;
-  ReadRows(output + "/metrics.jsonl", [&](const nlohmann::json& row, int64_t) {
+  bool possible = true;
+  ReadRows(path, [&](const nlohmann::json& row, int64_t) {
     const auto written = nlohmann::json::json_pointer("/bytes/nvme_written");
-    if (row.contains(written) && row[written].is_number_unsigned()) {
-      bytes += row[written].get<uint64_t>();
-    }
+    if (!row.contains(written) || !row[written].is_number_unsigned()) return;
+    const uint64_t more = row[written].get<uint64_t>();
+    possible = possible && more <= kMostWrittenBytes - bytes;
+    if (possible) bytes += more;
   }).IgnoreError();
-  return bytes;
+  if (possible) return bytes;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path,
+                   " says that this run has written more than any drive takes: put the bytes "
+                   "that it has written into ",
+                   WrittenBytes::PathIn(output), " (0 if nobody knows)"));
 }
 
 }  // namespace
@@ -85,10 +95,10 @@ absl::StatusOr<uint64_t> WrittenBytes::Read(const std::string& output) {
   RETURN_IF_ERROR(text.status());
   if (text->empty()) return WrittenInSteps(output);
   uint64_t bytes = 0;
-  if (!absl::SimpleAtoi(absl::StripSuffix(*text, "\n"), &bytes)) {
+  if (!absl::SimpleAtoi(absl::StripSuffix(*text, "\n"), &bytes) || bytes > kMostWrittenBytes) {
     return absl::InvalidArgumentError(
         absl::StrCat(path,
-                     " holds no number: it says how much this run has written; put the "
+                     " holds no possible number: it says how much this run has written; put the "
                      "bytes there (0 if nobody knows)"));
   }
   return bytes;

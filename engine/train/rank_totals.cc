@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "engine/base/shallow_json.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
 
@@ -57,7 +58,7 @@ absl::Status RankTotals::ShareBuffers() {
   if (buffers.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text,
                    FromFirstRank(*context_.ranks.world, ToJson(buffers).dump()));
-  ASSIGN_OR_RETURN(buffers, StateBuffersFromJson(nlohmann::json::parse(text)));
+  ASSIGN_OR_RETURN(buffers, StateBuffersFromJson(ParseShallowJson(text)));
   return context_.compute->SetBuffers(buffers);
 }
 

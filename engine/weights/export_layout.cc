@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/shallow_json.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_index.h"
 #include "engine/weights/safetensors_model.h"
@@ -107,7 +108,7 @@ ExportLayout ReadExportLayout(const std::string& directory, FileSystem& files) {
   ExportLayout layout;
   const auto text = files.ReadSmallFile(absl::StrCat(directory, "/", kExportLayoutName));
   if (!text.ok()) return layout;
-  const json saved = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const json saved = ParseShallowJson(*text);
   if (!saved.is_object()) return layout;
   for (const auto& [tensor, place] : saved.items()) {
     if (tensor == kBeside && place.is_object()) {

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/shallow_json.h"
 #include "engine/weights/export_layout.h"
 #include "engine/weights/export_weights.h"
 #include "io/base/status.h"
@@ -145,7 +146,7 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
   const std::string saved = absl::StrCat(source_directory, "/", kConfig);
   if (IsThere(files, saved)) {
     ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(saved));
-    config = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    config = ParseShallowJson(text);
     if (!config.is_object()) {
       return absl::DataLossError(absl::StrCat(saved, " is not a JSON object"));
     }

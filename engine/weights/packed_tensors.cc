@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "engine/base/shallow_json.h"
 #include "io/base/status.h"
 #include "nlohmann/json.hpp"
 
@@ -26,7 +27,7 @@ struct QuantState {
 };
 
 std::optional<QuantState> ParseState(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json json = ParseShallowJson(text);
   if (!json.is_object() || json.value("quant_type", nlohmann::json()) != "nf4" ||
       json.value("blocksize", nlohmann::json()) != PackedShape::kBlock) {
     return std::nullopt;

@@ -2,30 +2,48 @@
 #include "engine/data/chat_format.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  static const JinjaValue messages = {
-      {{"role", "system"}, {"content", "Be brief."}},
-      {{"role", "user"}, {"content", "Hi\n"}},
-      {{"role", "assistant"}, {"content", "<think>\n</think> Hello "}},
-      {{"role", "user"}, {"content", ""}},
-      {{"role", "assistant"}, {"content", "Bye"}}};
-  const auto format =
-      ChatFormat::Parse(Text(data, size), "fuzz", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
-  if (!format.ok()) {
-    Expect(format.status(), {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented});
-    return 0;
-  }
-  const auto chat = format->Render(messages);
+namespace spillway {
+
+namespace {
+
+// Whether the template takes these messages; what is learnt of them lies in the text, in order.
+bool Renders(const ChatFormat& format, const JinjaValue& messages) {
+  const auto chat = format.Render(messages);
   if (!chat.ok()) {
-    Expect(chat.status(), {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,
-                           absl::StatusCode::kResourceExhausted});
-    return 0;
+    return Refuse(chat.status(),
+                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,
+                   absl::StatusCode::kResourceExhausted});
   }
   size_t last = 0;
   for (const auto& [begin, end] : chat->learnt) {
     SPILLWAY_CHECK(last <= begin && begin <= end && end <= chat->text.size());
     last = end;
   }
-  return 0;
+  return true;
 }
+
+}  // namespace
+
+SPILLWAY_FUZZ(chat_template, 2000) {
+  static const JinjaValue turns = {{{"role", "user"}, {"content", "Hi\n"}},
+                                   {{"role", "assistant"}, {"content", "<think>\n</think> Hello "}},
+                                   {{"role", "user"}, {"content", ""}},
+                                   {{"role", "assistant"}, {"content", "Bye"}}};
+  static const JinjaValue with_system = [] {
+    const JinjaValue system = {{"role", "system"}, {"content", "Be brief."}};
+    JinjaValue messages = turns;
+    messages.insert(messages.begin(), system);
+    return messages;
+  }();
+  const auto format =
+      ChatFormat::Parse(input, "fuzz", {{"bos_token", "<s>"}, {"eos_token", "</s>"}});
+  if (!format.ok()) {
+    return Refuse(format.status(),
+                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented});
+  }
+  // Some refuse a system's message.
+  const bool renders = Renders(*format, with_system);
+  return Renders(*format, turns) || renders;
+}
+
+}  // namespace spillway

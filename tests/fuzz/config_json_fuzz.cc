@@ -2,22 +2,23 @@
 #include "engine/families/model_config.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  const auto document = ParseStrictJson(Text(data, size), "config.json");
+namespace spillway {
+
+SPILLWAY_FUZZ(config_json, 3000) {
+  const auto document = ParseStrictJson(input, "config.json");
   if (!document.ok()) {
-    Expect(document.status(), {absl::StatusCode::kInvalidArgument});
-    return 0;
+    return Refuse(document.status(), {absl::StatusCode::kInvalidArgument});
   }
   const auto config = ParseModelConfig(*document);
   if (!config.ok()) {
-    Expect(config.status(), {absl::StatusCode::kInvalidArgument});
-    return 0;
+    return Refuse(config.status(), {absl::StatusCode::kInvalidArgument});
   }
   SPILLWAY_CHECK(config->shape.model.parameter_count() > 0);
   SPILLWAY_CHECK(config->resnet.has_value() || config->decoder.head_size > 0);
   const nlohmann::json exported = ExportedConfig(*config);
   const auto again = ParseStrictJson(exported.dump(), "exported");
   SPILLWAY_CHECK(again.ok() && ParseModelConfig(*again).ok());
-  return 0;
+  return true;
 }
+
+}  // namespace spillway

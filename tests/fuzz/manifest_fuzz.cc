@@ -7,29 +7,30 @@
 #include "swap/store/manifest.h"
 #include "tests/fuzz/fuzzing.h"
 
+namespace spillway {
 namespace {
 
-using namespace spillway;
-
-void Decode(absl::string_view text) {
+bool Decode(absl::string_view text) {
   const auto manifest = DecodeManifest(text, "f");
   if (!manifest.ok()) {
-    Expect(manifest.status(), {absl::StatusCode::kDataLoss, absl::StatusCode::kInvalidArgument});
-    return;
+    return Refuse(manifest.status(),
+                  {absl::StatusCode::kDataLoss, absl::StatusCode::kInvalidArgument});
   }
   const auto encoded = EncodeManifest(*manifest);
   SPILLWAY_CHECK(encoded.ok());
   const auto again = DecodeManifest(*encoded, "f");
   SPILLWAY_CHECK(again.ok() && *again == *manifest);
+  return true;
 }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const absl::string_view body = Text(data, size);
-  Decode(body);
-  const uint64_t checksum = Checksum(body.data(), body.size());
-  Decode(absl::StrCat("spillway-manifest 1 ", absl::Hex(checksum, absl::kZeroPad16), " ", size,
-                      "\n", body));
-  return 0;
+SPILLWAY_FUZZ(manifest, 4000) {
+  const bool as_it_is = Decode(input);
+  const uint64_t checksum = Checksum(input.data(), input.size());
+  return Decode(absl::StrCat("spillway-manifest 1 ", absl::Hex(checksum, absl::kZeroPad16), " ",
+                             input.size(), "\n", input)) ||
+         as_it_is;
 }
+
+}  // namespace spillway

@@ -3,11 +3,17 @@
 #include "engine/run/metrics_log.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  for (const absl::string_view line : absl::StrSplit(Text(data, size), '\n')) {
+namespace spillway {
+
+SPILLWAY_FUZZ(metrics_rows, 5000) {
+  bool any = false;
+  for (const absl::string_view line : absl::StrSplit(input, '\n')) {
     const nlohmann::json row = ParseRow(line);
-    if (!row.is_null()) SPILLWAY_CHECK(row["step"].get<int64_t>() == row["step"]);
+    if (row.is_null()) continue;
+    SPILLWAY_CHECK(row["step"].get<int64_t>() == row["step"]);
+    any = true;
   }
-  return 0;
+  return any;
 }
+
+}  // namespace spillway

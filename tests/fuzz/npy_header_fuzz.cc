@@ -6,16 +6,17 @@
 #include "engine/data/token_file.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  const absl::string_view file = Text(data, size);
-  const auto format = ParseNpyHeader(file.substr(0, kNpyHeadBytes), size);
+namespace spillway {
+
+SPILLWAY_FUZZ(npy_header, 5000) {
+  const auto format = ParseNpyHeader(input.substr(0, kNpyHeadBytes), input.size());
   if (!format.ok()) {
-    Expect(format.status(), {absl::StatusCode::kInvalidArgument});
-    return 0;
+    return Refuse(format.status(), {absl::StatusCode::kInvalidArgument});
   }
-  SPILLWAY_CHECK(format->tokens >= 0 && format->data_offset_bytes <= size);
+  SPILLWAY_CHECK(format->tokens >= 0 && format->data_offset_bytes <= input.size());
   SPILLWAY_CHECK(static_cast<uint64_t>(format->tokens) * format->width_bytes ==
-                 size - format->data_offset_bytes);
-  return 0;
+                 input.size() - format->data_offset_bytes);
+  return true;
 }
+
+}  // namespace spillway

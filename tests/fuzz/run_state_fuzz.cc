@@ -4,12 +4,13 @@
 #include "engine/run/run_state.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  const auto state = DecodeRunState(std::string(Text(data, size)));
+namespace spillway {
+
+SPILLWAY_FUZZ(run_state, 4000) {
+  const auto state = DecodeRunState(std::string(input));
   if (!state.ok()) {
-    Expect(state.status(), {absl::StatusCode::kDataLoss, absl::StatusCode::kInvalidArgument});
-    return 0;
+    return Refuse(state.status(),
+                  {absl::StatusCode::kDataLoss, absl::StatusCode::kInvalidArgument});
   }
   SPILLWAY_CHECK(state->step >= 0 && state->threads >= 0);
   for (const UnitDescription& unit : state->model.units) {
@@ -21,5 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string encoded = EncodeRunState(*state);
   const auto again = DecodeRunState(encoded);
   SPILLWAY_CHECK(again.ok() && EncodeRunState(*again) == encoded);
-  return 0;
+  return true;
 }
+
+}  // namespace spillway

@@ -2,16 +2,17 @@
 #include "engine/weights/safetensors_header.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  if (size < 2) return 0;
-  const uint64_t data_bytes = data[0] + 256u * data[1];
-  const absl::string_view json = Text(data + 2, size - 2);
+namespace spillway {
+
+SPILLWAY_FUZZ(safetensors_header, 5000) {
+  if (input.size() < 2) return false;
+  const uint64_t data_bytes =
+      static_cast<uint8_t>(input[0]) + 256u * static_cast<uint8_t>(input[1]);
+  const absl::string_view json = input.substr(2);
   const uint64_t file_bytes = 8 + json.size() + data_bytes;
   const auto header = ParseSafetensorsHeader(json, file_bytes);
   if (!header.ok()) {
-    Expect(header.status(), {absl::StatusCode::kDataLoss});
-    return 0;
+    return Refuse(header.status(), {absl::StatusCode::kDataLoss});
   }
   // The tensors fill the data exactly, side by side.
   uint64_t end_bytes = 8 + json.size();
@@ -21,5 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     end_bytes += tensor.size_bytes;
   }
   SPILLWAY_CHECK(end_bytes == file_bytes);
-  return 0;
+  return true;
 }
+
+}  // namespace spillway

@@ -2,12 +2,12 @@
 #include "engine/weights/safetensors_index.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  const auto index = ParseSafetensorsIndex(Text(data, size), "f");
+namespace spillway {
+
+SPILLWAY_FUZZ(safetensors_index, 5000) {
+  const auto index = ParseSafetensorsIndex(input, "f");
   if (!index.ok()) {
-    Expect(index.status(), {absl::StatusCode::kDataLoss});
-    return 0;
+    return Refuse(index.status(), {absl::StatusCode::kDataLoss});
   }
   SPILLWAY_CHECK(!index->shard_of.empty());
   SPILLWAY_CHECK(index->metadata.is_object());
@@ -15,5 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     SPILLWAY_CHECK(!file.empty() && file != "." && file != ".." &&
                    file.find('/') == std::string::npos);
   }
-  return 0;
+  return true;
 }
+
+}  // namespace spillway

@@ -4,17 +4,21 @@
 #include "engine/report/timeline_svg.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  const auto document = ParseStrictJson(Text(data, size), "timeline.json");
-  if (!document.ok()) return 0;
+namespace spillway {
+
+SPILLWAY_FUZZ(timeline, 3000) {
+  const auto document = ParseStrictJson(input, "timeline.json");
+  if (!document.ok()) {
+    return Refuse(document.status(), {absl::StatusCode::kInvalidArgument});
+  }
   const auto timeline = StepTimelineFromJson(document->value);
   if (!timeline.ok()) {
-    SPILLWAY_CHECK(absl::IsInvalidArgument(timeline.status()));
-    return 0;
+    return Refuse(timeline.status(), {absl::StatusCode::kInvalidArgument});
   }
   const std::string svg = TimelineSvg(*timeline);
   SPILLWAY_CHECK(svg.find("<script") == std::string::npos);
   SPILLWAY_CHECK(StepTimelineFromJson(ToJson(*timeline)).ok());
-  return 0;
+  return true;
 }
+
+}  // namespace spillway

@@ -7,19 +7,29 @@
 #include "engine/data/tokenizer_json.h"
 #include "tests/fuzz/fuzzing.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace spillway;
-  auto parts = ParseTokenizerJson({reinterpret_cast<const char*>(data), size}, "fuzz");
-  if (!parts.ok()) return 0;
+namespace spillway {
+
+SPILLWAY_FUZZ(tokenizer_json, 2000) {
+  auto parts = ParseTokenizerJson(input, "fuzz");
+  if (!parts.ok()) {
+    return Refuse(parts.status(),
+                  {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented});
+  }
   const auto tokenizer = NewPipelineTokenizer(*std::move(parts), std::nullopt, {});
   const auto tokens = tokenizer->Encode("Hello  world's 123\n\n<|endoftext|> e\u0301\u4f60");
-  if (!tokens.ok()) return 0;
+  if (!tokens.ok()) {
+    Refuse(tokens.status(),
+           {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted});
+    return true;  // of another alphabet
+  }
   const auto text = tokenizer->Decode(*tokens);
   // A Replace among the decoders may need too much backtracking, or make too much.
   if (!text.ok()) {
-    Expect(text.status(),
+    Refuse(text.status(),
            {absl::StatusCode::kInvalidArgument, absl::StatusCode::kResourceExhausted});
   }
   tokenizer->Around(*tokens, *tokens);
-  return 0;
+  return true;
 }
+
+}  // namespace spillway

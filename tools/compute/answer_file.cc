@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/shallow_json.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -41,7 +42,7 @@ absl::Status AnswerFile::TakeUp(const std::string& content) {
   bool first = true;
   for (size_t at = 0, end; (end = content.find('\n', at)) != std::string::npos; at = end + 1) {
     const std::string text = content.substr(at, end - at);
-    const ordered_json line = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const auto line = ParseShallowJson<ordered_json>(text);
     if (first) {
       for (const auto& [key, value] : identity_.items()) {
         if (line.is_object() && line.contains(key) && line[key] == value) continue;

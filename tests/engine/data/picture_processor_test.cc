@@ -95,6 +95,11 @@ TEST(PictureProcessor, WhatMakesNoSenseIsNamedWithItsLine) {
   EXPECT_THAT(objection({{"size", {{"shortest_edge", 200}}}, {"crop_size", 224}}),
               HasSubstr("crop_size"));
   EXPECT_THAT(objection({{"crop_pct", 0}, {"size", 224}}), HasSubstr("crop_pct"));
+  EXPECT_THAT(objection({{"crop_pct", 0.001}, {"size", 256}}),
+              HasSubstr("crop_pct asks for pictures of 256000 points"));
+  EXPECT_THAT(
+      Parse({{"size", {{"shortest_edge", 4096}}}, {"crop_size", 1}}, 4096).status().message(),
+      HasSubstr("crop_size"));
   EXPECT_THAT(objection(nlohmann::json::array()), HasSubstr("not a JSON object"));
 }
 

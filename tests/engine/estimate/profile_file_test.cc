@@ -88,6 +88,14 @@ TEST_F(ProfileFile, ABrokenOneIsNamedTreatedAsNoneAndReplaced) {
   }
 }
 
+TEST_F(ProfileFile, OneOfAbsurdDepthIsBrokenLikeAnyOther) {
+  Write(absl::StrCat(R"({"version": 2, "machines": {"x": )", std::string(500000, '['),
+                     std::string(500000, ']'), "}}"));
+  EXPECT_NE(LoadProfile(path_, TestMachine()).problem, "");
+  ASSERT_TRUE(Save(Rates("8:0")).ok());
+  EXPECT_TRUE(Has("8:0"));
+}
+
 TEST_F(ProfileFile, AnOlderVersionIsMeasuredAgainAndANewerOneLeftAlone) {
   Write("{\"version\": 1, \"host\": \"here\", \"disks\": {\"d\": {}}}");
   EXPECT_EQ(LoadProfile(path_, TestMachine()).problem, "");

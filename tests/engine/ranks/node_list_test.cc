@@ -21,11 +21,44 @@ TEST(NodeList, ExpandsAsSlurmWritesThem) {
 }
 
 TEST(NodeList, RefusesWhatIsNone) {
-  for (const char* list : {"", ",", "a,", "n[", "n[1", "n[]", "n1]", "n[1-]", "n[-1]", "n[3-1]",
-                           "n[1-2-3]", "n[a-b]", "n[1,]", "n[[1]", "n[1-65537]", "n[1-300][1-300]",
-                           "n[1-4294967295]", "n[99999999999]", "a,n[1-65536]"}) {
+  for (const char* list : {"",
+                           ",",
+                           "a,",
+                           "n[",
+                           "n[1",
+                           "n[]",
+                           "n1]",
+                           "n[1-]",
+                           "n[-1]",
+                           "n[3-1]",
+                           "n[1-2-3]",
+                           "n[a-b]",
+                           "n[1,]",
+                           "n[[1]",
+                           "n[1-65537]",
+                           "n[1-300][1-300]",
+                           "n[1-4294967295]",
+                           "n[99999999999]",
+                           "n]m[1-2]",
+                           "n[1]m]",
+                           "a,n[1-65536]"}) {
     EXPECT_EQ(ExpandNodeList(list).status().code(), absl::StatusCode::kInvalidArgument) << list;
   }
+}
+
+TEST(NodeList, RefusesNamesThatNoHostHas) {
+  const std::string zeros(70000, '0');
+  std::string brackets;
+  for (int i = 0; i < 40000; ++i) brackets += "[1]";
+  // Written out, 4 GiB; and more calls in one another than a stack has room for.
+  for (const std::string& list :
+       {absl::StrCat("n[", zeros, "1-", zeros, "65000]"), "n" + brackets, std::string(300, 'n'),
+        absl::StrCat(std::string(200, 'n'), "[1-2]", std::string(200, 'n'))}) {
+    const auto expanded = ExpandNodeList(list);
+    ASSERT_EQ(expanded.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_LT(expanded.status().message().size(), 200u);
+  }
+  EXPECT_EQ(ExpandNodeList(std::string(255, 'n'))->front().size(), 255u);
 }
 
 TEST(NodeList, TasksOfEachNode) {

@@ -49,6 +49,18 @@ TEST(ReportHtml, NumbersForPeople) {
   EXPECT_EQ(FormatTime(0), "1970-01-01 00:00:00 UTC");
 }
 
+// Of files that are damaged.
+TEST(ReportHtml, NumbersThatAreNone) {
+  EXPECT_EQ(FormatTime(-1e308), "—");
+  EXPECT_EQ(FormatTime(std::nan("")), "—");
+  EXPECT_EQ(FormatSeconds(1e300), "—");
+  EXPECT_EQ(FormatByteNumber(12897484.4), "12.3 MiB");
+  EXPECT_EQ(FormatByteNumber(-1), FormatByteNumber(0));
+  EXPECT_EQ(FormatByteNumber(1e300), FormatByteNumber(1e18));
+  EXPECT_EQ(FormatByteNumber(std::nan("")), "—");
+  EXPECT_EQ(FormatParameters(-5e300), "-5e+300");
+}
+
 TEST(ReportHtml, ATableSaysWhatIsANumber) {
   HtmlTable table({"name", "count"}, {1});
   EXPECT_TRUE(table.empty());

@@ -57,6 +57,19 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
   EXPECT_FALSE(RunDescriptionFromJson(nullptr).ok());
 }
 
+TEST(RunDescription, NumbersThatNoRunHasAreRefused) {
+  const nlohmann::json good = ToJson(Described());
+  for (const char* patch :
+       {R"({"steps": 1e300})", R"({"steps": 1.5})", R"({"threads": 4294967297})",
+        R"({"parameters": -1})", R"({"planes": [["weight", 1e300]]})",
+        R"({"micro_batch": 9223372036854775807, "accumulate": 2})", R"({"accumulate": -1})"}) {
+    nlohmann::json bad = good;
+    bad.merge_patch(nlohmann::json::parse(patch));
+    EXPECT_EQ(RunDescriptionFromJson(bad).status().code(), absl::StatusCode::kInvalidArgument)
+        << patch;
+  }
+}
+
 TEST(RunDescription, ADamagedFileIsNamed) {
   const std::string output = testing::TempDir();
   EXPECT_EQ(ReadRunDescription(output).status().code(), absl::StatusCode::kNotFound);

@@ -66,6 +66,19 @@ TEST_F(WrittenBytesTest, WhatIsNoCountIsNamed) {
   EXPECT_FALSE(std::filesystem::exists(output_ + "/elsewhere"));
 }
 
+// With more on top they would begin again at 0, below any limit.
+TEST_F(WrittenBytesTest, MoreThanAnyDriveTakesIsNoCount) {
+  for (const char* count : {"18446744073709551615\n", "9223372036854775808\n"}) {
+    std::ofstream(output_ + "/bytes-written") << count;
+    EXPECT_EQ(ExitCodeOf(WrittenBytes::Read(output_).status()), 2) << count;
+  }
+  std::filesystem::remove(output_ + "/bytes-written");
+  std::ofstream(output_ + "/metrics.jsonl")
+      << "{\"step\":1,\"bytes\":{\"nvme_written\":18446744073709551615}}\n"
+         "{\"step\":2,\"bytes\":{\"nvme_written\":2}}\n";
+  EXPECT_EQ(ExitCodeOf(WrittenBytes::Read(output_).status()), 2);
+}
+
 TEST(WriteLimit, StopsBeforeTheStepThatWouldPassIt) {
   const WritePlan plan{.initial_bytes = 0, .step_bytes = 100, .end_bytes = 30};
   EXPECT_FALSE(StepWouldPass(0, 1 << 30, plan));  // none

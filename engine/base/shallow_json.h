@@ -1,0 +1,26 @@
+// JSON of which no messages are made, such as that of files of our own.
+#pragma once
+
+#include "absl/strings/string_view.h"
+#include "engine/base/strict_json.h"
+#include "nlohmann/json.hpp"
+
+namespace spillway {
+
+// `discarded`, and so of no kind at all, where it is no JSON, or more than `max_depth` objects and
+// lists are in one another: copying and writing call themselves for each level, and a stack ends.
+// Never throws.
+template <typename Json = nlohmann::json>
+Json ParseShallowJson(absl::string_view text, int max_depth = JsonLimits().max_depth) {
+  bool deep = false;
+  const auto shallow = [&](int around, typename Json::parse_event_t event, Json&) {
+    const bool begins =
+        event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+    deep |= begins && around >= max_depth;
+    return !deep;
+  };
+  Json json = Json::parse(text.begin(), text.end(), shallow, /*allow_exceptions=*/false);
+  return deep ? Json(Json::value_t::discarded) : json;
+}
+
+}  // namespace spillway

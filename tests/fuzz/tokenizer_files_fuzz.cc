@@ -1,0 +1,59 @@
+// What lies beside a tokenizer: chars.json alone, or tokenizer_config.json and its like beside a
+// tokenizer.json.
+#include <numeric>
+
+#include "engine/data/char_tokenizer.h"
+#include "engine/data/chat_format.h"
+#include "engine/data/load_tokenizer.h"
+#include "tests/fuzz/fuzzing.h"
+
+namespace spillway {
+
+SPILLWAY_FUZZ(chars_json, 1000) {
+  const MemoryFile file(input);
+  const auto tokenizer = LoadCharTokenizer(file.path());
+  if (!tokenizer.ok()) return Refuse(tokenizer.status(), {absl::StatusCode::kInvalidArgument});
+  std::vector<int64_t> all((*tokenizer)->vocabulary_size());
+  SPILLWAY_CHECK(!all.empty());
+  std::iota(all.begin(), all.end(), 0);
+  const auto text = (*tokenizer)->Decode(all);
+  SPILLWAY_CHECK(text.ok() && (*tokenizer)->Encode(*text).value() == all);
+  static const ScratchDirectory saved;
+  SPILLWAY_CHECK((*tokenizer)->Save(saved.path()).ok());
+  const auto again = LoadTokenizer(saved.path());
+  SPILLWAY_CHECK(again.ok() && (*again)->fingerprint() == (*tokenizer)->fingerprint());
+  return true;
+}
+
+SPILLWAY_FUZZ(tokenizer_files, 200) {
+  static const ScratchDirectory directory;
+  directory.Empty();
+  directory.Write("tokenizer.json",
+                  R"({"model": {"vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]},
+    "added_tokens": [{"id": 3, "content": "</s>"}, {"id": 4, "content": "<mask>"}]})");
+  const auto files = FilesOf(input);
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json", "config.json",
+                           "generation_config.json", "chat_template.jinja"}) {
+    const auto found = files.find(name);
+    if (found != files.end()) directory.Write(name, found->second);
+  }
+  const auto tokenizer = LoadTokenizer(directory.path());
+  if (!tokenizer.ok()) return Refuse(tokenizer.status(), {absl::StatusCode::kInvalidArgument});
+  const int64_t vocabulary = (*tokenizer)->vocabulary_size();
+  SPILLWAY_CHECK((*tokenizer)->end_of_text().value_or(0) < vocabulary);
+  SPILLWAY_CHECK((*tokenizer)->mask_token().value_or(0) < vocabulary);
+  SPILLWAY_CHECK((*tokenizer)->Encode("abb").ok());
+  const auto chat = (*tokenizer)->chat();
+  if (!chat.ok()) {
+    Refuse(chat.status(), {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented});
+    return true;
+  }
+  const auto text = (*chat)->RenderText({{{"role", "user"}, {"content", "Hi"}}}, true);
+  if (!text.ok()) {
+    Refuse(text.status(), {absl::StatusCode::kInvalidArgument, absl::StatusCode::kUnimplemented,
+                           absl::StatusCode::kResourceExhausted});
+  }
+  return true;
+}
+
+}  // namespace spillway
