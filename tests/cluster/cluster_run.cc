@@ -205,9 +205,9 @@ ClusterResult ClusterRun::Go() {
     if (!failure_.empty()) break;
     disk_.faults().DisarmAll();
     disk_.Boot();
-    if (crash_ == nullptr && random_.OneIn(4)) disk_.LosePower();
+    if (crash_ == nullptr && random_.OneIn(persists_ ? 2 : 4)) disk_.LosePower();
     if (random_.OneIn(2)) JudgeCommit();
-    if (random_.OneIn(2)) JudgeCopies();
+    if (random_.OneIn(2) || persists_) JudgeCopies();
     if (copied_ >= 0 && !overwriting_ && random_.OneIn(6)) LoseScratch();
   }
   if (failure_.empty()) {
