@@ -64,7 +64,7 @@ spillway_cluster_mutant(what_was_not_decided_stays rank_commit.cc
 spillway_cluster_mutant(no_fresh_commit_id rank_commit.cc
   [==[ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());]==]
   [==[const uint64_t random = 0;]==]
-  ${judged})
+  [==[is none of those that may be there]==])
 
 # --- What is found, and what goes for it. (That what was found is durable first is done twice on most
 # ways; run_storage_test holds each.)
@@ -75,11 +75,11 @@ spillway_cluster_mutant(older_one_taken_where_the_newest_cannot_be_read commit_f
 spillway_cluster_mutant(part_that_cannot_be_read_is_missing committed_run.cc
   [==[return none ? absl::StatusOr<std::string>("") : run.status();]==]
   [==[return "";]==]
-  ${judged})
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(undecided_part_of_the_first_rank_stays run_storage.cc
   [==[RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));]==]
   [==[if (several) RETURN_IF_ERROR(SettleCommit(output, found.state->part.commit_id, files));]==]
-  ${judged})
+  [==[prepared was left behind]==])
 spillway_cluster_mutant(swap_of_a_waiting_part_removed run_storage.cc
   [==[for (const std::string& path : {manifest_path(), PreparedManifestPath(output())}) {]==]
   [==[for (const std::string& path : {manifest_path()}) {]==]
@@ -87,22 +87,22 @@ spillway_cluster_mutant(swap_of_a_waiting_part_removed run_storage.cc
 spillway_cluster_mutant(removal_not_durable run_directory.cc
   [==[SyncIntoParent(file_system, own.path()).IgnoreError();]==]
   [==[]==]
-  ${judged})
+  [==[is of no commit]==])
 
 # --- Moves, and runs that follow each other.
 spillway_cluster_mutant(former_swap_removed_before_the_move_is_committed run_storage.cc
   [==[    const absl::Status made =]==]
   [==[    if (any) RemoveFormerSwap();
     const absl::Status made =]==]
-  ${judged})
+  [==[does not open: DATA_LOSS.*swap file /sim/]==])
 spillway_cluster_mutant(former_swap_stays run_storage.cc
   [==[if (any) RemoveFormerSwap();]==]
   [==[]==]
-  ${judged})
+  [==[is of no commit]==])
 spillway_cluster_mutant(former_ranks_stay former_ranks.cc
   [==[if (!absl::SimpleAtoi(name, &rank) || rank < ranks) continue;]==]
   [==[if (!absl::SimpleAtoi(name, &rank) || rank <= ranks) continue;]==]
-  ${judged})
+  [==[is of a rank that there is no more]==])
 
 # --- Copies.
 spillway_cluster_mutant(copy_not_durable_before_older_ones_go commit_copies.cc
@@ -121,12 +121,12 @@ spillway_cluster_mutant(copy_said_to_be_made_before_it_is_durable commit_copies.
 spillway_cluster_mutant(copied_commit_not_awaited run_commit.cc
   [==[copies != nullptr ? copies->Wait() : absl::OkStatus();]==]
   [==[absl::OkStatus();]==]
-  ${judged})
+  [==[commit_copies.cc:[0-9]+: check failed: !busy_]==])
 spillway_cluster_mutant(copy_removed_before_its_manifest copy_folder.cc
   [==[  RETURN_IF_ERROR(folder.own->RemoveFiles({ManifestName()}).status());]==]
   [==[]==]
-  ${judged})
+  [==[remove /sim/copies/.*ENOTEMPTY|the commit in /sim/copies/.* does not open]==])
 spillway_cluster_mutant(copy_without_its_manifest_not_durable copy_folder.cc
   [==[  RETURN_IF_ERROR(folder.own->Sync());]==]
   [==[]==]
-  ${judged})
+  [==[the commit in /sim/copies/.* does not open]==])
