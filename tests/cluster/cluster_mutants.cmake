@@ -27,11 +27,6 @@ function(spillway_cluster_mutant name source find replace reason)
   spillway_mutant_test(cluster/mutant/${name} ${target} "${reason}")
 endfunction()
 
-# Where no narrower reason is given: a sentence of the judge's, and no check or hang.
-string(CONCAT judged "an error without a fault|the commit (of step [0-9]+|in /sim)|the copy of step|"
-  "is of no commit|was left behind|is of a rank|goes on from step|is not the oracle's|"
-  "computes with wrong weights")
-
 # --- The two phases of a commit.
 spillway_cluster_mutant(all_rename_at_once rank_commit.cc
   [==[if (ranks.rank() == 0) status = Rename(directory, files);]==]
@@ -71,7 +66,7 @@ spillway_cluster_mutant(no_fresh_commit_id rank_commit.cc
 spillway_cluster_mutant(older_one_taken_where_the_newest_cannot_be_read commit_finder.cc
   [==[        if (!IsBad(status)) return CannotTell(status, run.directory);]==]
   [==[]==]
-  ${judged})
+  [==[the run goes on from step]==])
 spillway_cluster_mutant(part_that_cannot_be_read_is_missing committed_run.cc
   [==[return none ? absl::StatusOr<std::string>("") : run.status();]==]
   [==[return "";]==]
@@ -83,7 +78,7 @@ spillway_cluster_mutant(undecided_part_of_the_first_rank_stays run_storage.cc
 spillway_cluster_mutant(swap_of_a_waiting_part_removed run_storage.cc
   [==[for (const std::string& path : {manifest_path(), PreparedManifestPath(output())}) {]==]
   [==[for (const std::string& path : {manifest_path()}) {]==]
-  ${judged})
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(removal_not_durable run_directory.cc
   [==[SyncIntoParent(file_system, own.path()).IgnoreError();]==]
   [==[]==]
