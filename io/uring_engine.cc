@@ -63,6 +63,7 @@ int TryPolledRead(UringRing& ring, const File& file) {
   const uint32_t size_bytes = file.alignment_bytes();
   std::unique_ptr<char, decltype(&std::free)> memory(
       static_cast<char*>(std::aligned_alloc(size_bytes, size_bytes)), &std::free);
+  if (memory == nullptr) return ENOMEM;
   io_uring_prep_read(ring.NextSqe(), file.fd(), memory.get(), size_bytes, 0);
   int submitted;
   do {

@@ -15,6 +15,7 @@
 #include "engine/base/nearest.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/machine/process_setup.h"
 #include "io/base/log.h"
 #include "tools/commands.h"
 #include "tools/help_text.h"
@@ -133,6 +134,7 @@ CommandOutcome RunGuarded(const CommandFunction& run) {
 
 int Main(int argc, char** argv) {
   ExplainTerminate();
+  FailBeyondFileSizeLimit();
   CLI::App app(
       "Spillway trains models that do not fit: state on NVMe, in host memory and on the "
       "device, moved before it is needed.");

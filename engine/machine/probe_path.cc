@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <climits>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/machine/block_device.h"
+#include "io/base/aligned_bytes.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
@@ -40,10 +40,7 @@ void AskDrive(dev_t device, PathFacts* facts) {
 
 // Bytes there and back through `fd` as it is open now.
 absl::Status RoundTrip(int fd, const std::string& path, size_t size_bytes) {
-  using Memory = std::unique_ptr<char, decltype(&std::free)>;
-  const Memory out(static_cast<char*>(std::aligned_alloc(kTrialAlignment, size_bytes)), &std::free);
-  const Memory back(static_cast<char*>(std::aligned_alloc(kTrialAlignment, size_bytes)),
-                    &std::free);
+  const AlignedBytes out = NewAlignedBytes(size_bytes), back = NewAlignedBytes(size_bytes);
   for (size_t i = 0; i < size_bytes; ++i) out.get()[i] = static_cast<char>(i * 131 >> 3);
   std::memset(back.get(), 0, size_bytes);
   const ssize_t written = RetryOnSignal([&] { return ::pwrite(fd, out.get(), size_bytes, 0); });

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 
 namespace spillway {
@@ -16,6 +17,13 @@ std::string ProgramPath() {
   char path[4096];
   const ssize_t size = readlink("/proc/self/exe", path, sizeof(path));
   return size > 0 ? std::string(path, size) : "";
+}
+
+void FailBeyondFileSizeLimit() {
+  struct sigaction now = {};
+  if (sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+    std::signal(SIGXFSZ, SIG_IGN);
+  }
 }
 
 bool SetOpenMpWaits() {

@@ -1,4 +1,4 @@
-// What a program that trains does before it loads LibTorch.
+// What the program does before anything else, and before it loads LibTorch.
 #pragma once
 
 #include <string>
@@ -7,6 +7,10 @@ namespace spillway {
 
 // The path of the running program, links resolved; empty where /proc is not there.
 std::string ProgramPath();
+
+// Makes a write beyond `ulimit -f` fail (EFBIG, which is said with the file's name), where by
+// default it ends the process (SIGXFSZ). A handler that there is stays.
+void FailBeyondFileSizeLimit();
 
 // Makes LibTorch's OpenMP threads sleep where they wait long, and spin only a moment before.
 // Spinning on and on is for programs that have every core to themselves; here workers and the

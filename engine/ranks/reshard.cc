@@ -1,26 +1,17 @@
 #include "engine/ranks/reshard.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
 
+#include "io/base/aligned_bytes.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 #include "swap/mover/whole_store.h"
 
 namespace spillway {
 namespace {
-
-struct FreeDeleter {
-  void operator()(char* data) const { std::free(data); }
-};
-using Buffer = std::unique_ptr<char, FreeDeleter>;
-
-Buffer NewBuffer(uint64_t bytes) {
-  return Buffer(static_cast<char*>(std::aligned_alloc(4096, std::max<uint64_t>(bytes, 4096))));
-}
 
 // Neighbouring parameters of a unit that lie in one tile of one shard; or behind the last shard,
 // where there are only zeros.
@@ -155,7 +146,7 @@ absl::Status Reshard(const std::vector<const SwapStore*>& from, const ShardGrid&
       reader.Expect(unit, begin_of(unit, tile), layout.TileParameters(unit, tile));
     }
   }
-  const Buffer buffer = NewBuffer(layout.MaxTileBytes());
+  const AlignedBytes buffer = NewAlignedBytes(layout.MaxTileBytes());
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     if (to.IsInPlace(unit)) continue;
     for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {

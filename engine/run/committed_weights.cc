@@ -1,7 +1,6 @@
 #include "engine/run/committed_weights.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -12,6 +11,7 @@
 #include "engine/model/packed_parameters.h"
 #include "engine/weights/master_weights.h"
 #include "engine/weights/packed_cache.h"
+#include "io/base/aligned_bytes.h"
 #include "io/base/mutex.h"
 #include "io/base/status.h"
 #include "swap/store/store_reader.h"
@@ -21,11 +21,6 @@ namespace {
 
 // One for each thread that loads a model, so that neighbours do not read a tile twice.
 constexpr size_t kTilesKept = 4;
-
-struct FreeDeleter {
-  void operator()(char* data) const { std::free(data); }
-};
-using Buffer = std::unique_ptr<char, FreeDeleter>;
 
 class CommittedWeights : public WeightSource {
  public:
@@ -126,8 +121,7 @@ class CommittedWeights : public WeightSource {
         if (kept.unit == unit && kept.tile == tile) return kept.data;
       }
     }
-    Buffer buffer(
-        static_cast<char*>(std::aligned_alloc(4096, run_.store->layout().MaxTileBytes())));
+    AlignedBytes buffer = NewAlignedBytes(run_.store->layout().MaxTileBytes());
     RETURN_IF_ERROR(ReadStoreTile(*run_.store, unit, tile, 0, planes_, buffer.get()));
     std::shared_ptr<char> data = std::move(buffer);
     MutexLock lock(mutex_);

@@ -1,25 +1,15 @@
 #include "swap/store/store_reader.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "io/base/aligned_bytes.h"
 #include "io/base/status.h"
 
 namespace spillway {
 namespace {
-
-struct FreeDeleter {
-  void operator()(char* data) const { std::free(data); }
-};
-
-using Buffer = std::unique_ptr<char, FreeDeleter>;
-
-Buffer NewBuffer(uint64_t bytes) {
-  return Buffer(static_cast<char*>(std::aligned_alloc(kStoreAlignment, bytes)));
-}
 
 // Of a tile that is read in place at once.
 constexpr uint64_t kInPlaceBytes = uint64_t{1} << 20;
@@ -47,7 +37,7 @@ absl::Status ReadBlocksOf(const SwapStore& store, int unit, int tile,
 absl::Status ReadTileInPlace(const SwapStore& store, int unit, int tile, char* data) {
   ASSIGN_OR_RETURN(const auto pieces, store.in_place()->PiecesOf(unit, tile));
   std::memset(data, 0, store.layout().PlaneBytes(unit, tile, 0));
-  const Buffer blocks = NewBuffer(kInPlaceBytes);
+  const AlignedBytes blocks = NewAlignedBytes(kInPlaceBytes);
   for (const InPlaceTiles::Piece& piece : pieces) {
     RETURN_IF_ERROR(ReadBlocksOf(store, unit, tile, piece, blocks.get(), data + piece.tile_offset));
   }

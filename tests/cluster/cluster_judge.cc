@@ -100,18 +100,30 @@ void ClusterRun::JudgeCommit() {
   JudgeCommitIn(kClusterOutput, may_be_found_);
 }
 
-// Each has a state that was committed, and the last that was said to be made is among them, or
-// later ones.
-void ClusterRun::JudgeCopies() {
-  if (!failure_.empty() || overwriting_ || disk_.Find(kClusterCopies) == nullptr) return;
-  int64_t newest = -1;
+std::vector<std::string> ClusterRun::WholeCopies() const {
+  std::vector<std::string> whole;
   for (const std::string& name : disk_.NamesIn(kClusterCopies)) {
     const std::string directory = absl::StrCat(kClusterCopies, "/", name);
-    if (disk_.Find(CommitManifestPath(directory)) == nullptr) continue;  // unfinished
+    if (disk_.Find(CommitManifestPath(directory)) != nullptr) whole.push_back(directory);
+  }
+  return whole;
+}
+
+// Each has a state that was committed, the last that was said to be made is among them, or later
+// ones, and they are no fewer than then.
+void ClusterRun::JudgeCopies() {
+  if (!failure_.empty() || overwriting_) return;
+  int64_t newest = -1;
+  const std::vector<std::string> whole = WholeCopies();
+  for (const std::string& directory : whole) {
     JudgeCommitIn(directory, committed_);
-    newest = std::max<int64_t>(newest, std::atoll(name.c_str() + std::strlen("step-")));
+    newest =
+        std::max<int64_t>(newest, std::atoll(FileName(directory).c_str() + std::strlen("step-")));
   }
   if (newest < copied_) Fail(absl::StrCat("the copy of step ", copied_, " is gone"));
+  if (whole.size() < static_cast<size_t>(copies_)) {
+    Fail(absl::StrCat("of ", copies_, " copies ", whole.size(), " are there"));
+  }
 }
 
 // The model of the last commit, written by a process that may be killed, or whose machine loses its

@@ -12,17 +12,10 @@ target_compile_options(spillway_cluster_mutant_main PRIVATE ${SPILLWAY_MUTANT_OP
 target_compile_definitions(spillway_cluster_mutant_main PRIVATE
   SPILLWAY_RUN_SEEDS=spillway::RunClusterSeeds)
 
-# spillway_cluster_mutant(NAME SOURCE FIND REPLACE EXPECTED), SOURCE in engine/run.
-function(spillway_cluster_mutant name source find replace)
+# spillway_cluster_mutant(NAME SOURCE FIND REPLACE REASON), SOURCE in engine/run.
+function(spillway_cluster_mutant name source find replace reason)
   set(folder ${CMAKE_BINARY_DIR}/mutants/cluster_${name})
-  file(GENERATE OUTPUT ${folder}/find.txt CONTENT "${find}")
-  file(GENERATE OUTPUT ${folder}/replace.txt CONTENT "${replace}")
-  add_custom_command(OUTPUT ${folder}/${source}
-    COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/engine/run/${source} -DFIND=${folder}/find.txt
-      -DREPLACE=${folder}/replace.txt -DOUTPUT=${folder}/${source}
-      -P ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake
-    DEPENDS engine/run/${source} ${folder}/find.txt ${folder}/replace.txt
-      ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
+  spillway_mutated(${folder} engine/run/${source} "${find}" "${replace}")
   set(target spillway_cluster_mutant_${name})
   add_executable(${target} EXCLUDE_FROM_ALL ${folder}/${source}
     $<FILTER:$<TARGET_OBJECTS:spillway_run_apart>,EXCLUDE,/${source}>
@@ -31,74 +24,104 @@ function(spillway_cluster_mutant name source find replace)
   target_link_libraries(${target} PRIVATE spillway_engine_core)
   target_compile_options(${target} PRIVATE -Wno-unused -O1 -g0)
   spillway_precompiled_by(${target} spillway_engine_core)
-  add_dependencies(spillway_sim_mutants ${target})
-  add_test(NAME cluster/mutant/${name} COMMAND ${target} ${ARGN})
-  set_tests_properties(cluster/mutant/${name} PROPERTIES TIMEOUT 1500 LABELS mutant)
+  spillway_mutant_test(cluster/mutant/${name} ${target} "${reason}")
 endfunction()
 
 # --- The two phases of a commit.
 spillway_cluster_mutant(all_rename_at_once rank_commit.cc
   [==[if (ranks.rank() == 0) status = Rename(directory, files);]==]
-  [==[status = Rename(directory, files);]==])
+  [==[status = Rename(directory, files);]==]
+  [==[an error without a fault|has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(decided_before_all_parts_are_durable rank_commit.cc
   [==[ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(ranks, own));]==]
-  [==[const std::vector<int64_t> all = {own};]==])
+  [==[const std::vector<int64_t> all = {own};]==]
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(one_part_that_is_missing_does_not_matter rank_commit.cc
   [==[if (worst != kDurable) {]==]
-  [==[if (own != kDurable) {]==])
+  [==[if (own != kDurable) {]==]
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(decision_not_synced rank_commit.cc
   [==[return files.SyncDirectory(directory);]==]
-  [==[return absl::OkStatus();]==])
+  [==[return absl::OkStatus();]==]
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(others_do_not_wait_for_the_decision rank_commit.cc
   [==[RETURN_IF_ERROR(Agree(ranks, status));]==]
-  [==[RETURN_IF_ERROR(status);]==])
+  [==[RETURN_IF_ERROR(status);]==]
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(waiting_part_not_taken_up rank_commit.cc
   [==[if (part == prepared) return Rename(directory, files);]==]
-  [==[]==])
+  [==[]==]
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(what_was_not_decided_stays rank_commit.cc
   [==[files.Remove(prepared).IgnoreError();]==]
-  [==[]==])
+  [==[]==]
+  [==[prepared was left behind]==])
 spillway_cluster_mutant(no_fresh_commit_id rank_commit.cc
   [==[ASSIGN_OR_RETURN(const uint64_t random, files.RandomNumber());]==]
-  [==[const uint64_t random = 0;]==])
+  [==[const uint64_t random = 0;]==]
+  [==[is none of those that may be there]==])
 
 # --- What is found, and what goes for it. (That what was found is durable first is done twice on most
 # ways; run_storage_test holds each.)
 spillway_cluster_mutant(older_one_taken_where_the_newest_cannot_be_read commit_finder.cc
   [==[        if (!IsBad(status)) return CannotTell(status, run.directory);]==]
-  [==[]==])
+  [==[]==]
+  [==[the run goes on from step]==])
 spillway_cluster_mutant(part_that_cannot_be_read_is_missing committed_run.cc
   [==[return none ? absl::StatusOr<std::string>("") : run.status();]==]
-  [==[return "";]==])
+  [==[return "";]==]
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(undecided_part_of_the_first_rank_stays run_storage.cc
   [==[RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));]==]
-  [==[if (several) RETURN_IF_ERROR(SettleCommit(output, found.state->part.commit_id, files));]==])
+  [==[if (several) RETURN_IF_ERROR(SettleCommit(output, found.state->part.commit_id, files));]==]
+  [==[prepared was left behind]==])
 spillway_cluster_mutant(swap_of_a_waiting_part_removed run_storage.cc
   [==[for (const std::string& path : {manifest_path(), PreparedManifestPath(output())}) {]==]
-  [==[for (const std::string& path : {manifest_path()}) {]==])
+  [==[for (const std::string& path : {manifest_path()}) {]==]
+  [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(removal_not_durable run_directory.cc
   [==[SyncIntoParent(file_system, own.path()).IgnoreError();]==]
-  [==[]==])
+  [==[]==]
+  [==[is of no commit]==])
 
 # --- Moves, and runs that follow each other.
 spillway_cluster_mutant(former_swap_removed_before_the_move_is_committed run_storage.cc
   [==[    const absl::Status made =]==]
   [==[    if (any) RemoveFormerSwap();
-    const absl::Status made =]==])
+    const absl::Status made =]==]
+  [==[does not open: DATA_LOSS.*swap file /sim/]==])
 spillway_cluster_mutant(former_swap_stays run_storage.cc
   [==[if (any) RemoveFormerSwap();]==]
-  [==[]==])
+  [==[]==]
+  [==[is of no commit]==])
 spillway_cluster_mutant(former_ranks_stay former_ranks.cc
   [==[if (!absl::SimpleAtoi(name, &rank) || rank < ranks) continue;]==]
-  [==[if (!absl::SimpleAtoi(name, &rank) || rank <= ranks) continue;]==])
+  [==[if (!absl::SimpleAtoi(name, &rank) || rank <= ranks) continue;]==]
+  [==[is of a rank that there is no more]==])
 
-# --- Copies. (What is durable before older ones go, commit_copies_test holds.)
+# --- Copies.
+spillway_cluster_mutant(copy_not_durable_before_older_ones_go commit_copies.cc
+  [==[      RETURN_IF_ERROR(files_.SyncDirectory(copy.directory));]==]
+  [==[]==]
+  [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone]==])
+spillway_cluster_mutant(copies_not_durable_before_older_ones_go commit_copies.cc
+  [==[  if (removed.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(files_.SyncDirectory(directory()));]==]
+  [==[]==]
+  [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone]==])
+spillway_cluster_mutant(copy_said_to_be_made_before_it_is_durable commit_copies.cc
+  [==[return files_.SyncDirectory(directory());]==]
+  [==[return absl::OkStatus();]==]
+  [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone]==])
 spillway_cluster_mutant(copied_commit_not_awaited run_commit.cc
   [==[copies != nullptr ? copies->Wait() : absl::OkStatus();]==]
-  [==[absl::OkStatus();]==])
+  [==[absl::OkStatus();]==]
+  [==[commit_copies.cc:[0-9]+: check failed: !busy_]==])
 spillway_cluster_mutant(copy_removed_before_its_manifest copy_folder.cc
   [==[  RETURN_IF_ERROR(folder.own->RemoveFiles({ManifestName()}).status());]==]
-  [==[]==])
+  [==[]==]
+  [==[remove /sim/copies/.*ENOTEMPTY|the commit in /sim/copies/.* does not open]==])
 spillway_cluster_mutant(copy_without_its_manifest_not_durable copy_folder.cc
   [==[  RETURN_IF_ERROR(folder.own->Sync());]==]
-  [==[]==])
+  [==[]==]
+  [==[the commit in /sim/copies/.* does not open]==])

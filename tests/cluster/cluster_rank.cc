@@ -101,15 +101,17 @@ absl::Status ClusterRun::SetUp(Life& life, Rank& rank) {
   if (rank.number == 0) {
     tally_.overwritten += life.overwrite;
     const nlohmann::json config = {{"architectures", {"Simulated"}}};
-    RETURN_IF_ERROR(SaveModelFiles({.config = config, .directory = "/sim/model"},
-                                   SourceDirectory(kClusterOutput), files_));
+    if (has_source_) {
+      RETURN_IF_ERROR(SaveModelFiles({.config = config, .directory = "/sim/model"},
+                                     SourceDirectory(kClusterOutput), files_));
+    }
   }
   RETURN_IF_ERROR(rank.storage->CommitMove(rank.store.get(), rank.world.get()));
   if (overwriting_ && rank.number == 0) {  // all of them have come here
     overwriting_ = false;
     may_be_found_.clear();
     acknowledged_ = -1;
-    if (life.persist) copied_ = -1;
+    if (life.persist) copied_ = -1, copies_ = 0;
   }
   ASSIGN_OR_RETURN(rank.host, Arena::Create(life.plan.host_arena_bytes, &rank.budget));
   ASSIGN_OR_RETURN(rank.device, Arena::Create(life.plan.device_arena_bytes, &rank.budget));
@@ -263,6 +265,7 @@ absl::Status ClusterRun::Finish(Life& life, Rank& rank) {
     RETURN_IF_ERROR(copies->Wait());
     if (!Dead(rank.number)) {
       copied_ = rank.state.step;
+      copies_ = static_cast<int>(WholeCopies().size());
       ++tally_.copies;
     }
   }

@@ -35,6 +35,7 @@ void ClusterRun::DrawModel() {
   }
   persists_ = crash_ == nullptr && random_.OneIn(3);
   keep_ = static_cast<int>(random_.Between(1, 2));
+  has_source_ = random_.OneIn(2);
   moves_ = crash_ == nullptr && random_.OneIn(2);
   DrawSwapPaths();
   refusals_ = random_.OneIn(3);
@@ -128,6 +129,11 @@ void ClusterRun::ArmLife(const Life& life) {
   if (random_.OneIn(5)) return;
   const auto kind = random_.OneIn(2) ? SimDisk::CrashKind::kKill : SimDisk::CrashKind::kPowerLoss;
   const int victim = ProcessOf(static_cast<int>(random_.Below(life.ranks)));
+  if (life.persist && !random_.OneIn(3)) {  // while a copy is made, or older ones go
+    // One takes some dozen of these.
+    return disk_.ArmCrash(kind, random_.Below(random_.OneIn(2) ? 40 : 12),
+                          SimDisk::CrashAt::kRenames, victim, kClusterCopies);
+  }
   // A life has some hundred calls that are no transfers, and some dozen renames and syncs.
   constexpr std::pair<SimDisk::CrashAt, uint64_t> kMoments[] = {{SimDisk::CrashAt::kAny, 2000},
                                                                 {SimDisk::CrashAt::kCalls, 400},
@@ -181,6 +187,7 @@ void ClusterRun::LiveOnce(bool last) {
 // The scratch disks of a job are gone, as is OUTPUT: what is left is the copies.
 void ClusterRun::LoseScratch() {
   world_.Trace("scratch lost");
+  if (random_.OneIn(2)) disk_.LosePower();
   for (const char* directory : {"/sim/runs", "/sim/swap0", "/sim/swap1"}) {
     disk_.Wipe(directory);
     disk_.AddDirectory(directory);
@@ -198,9 +205,9 @@ ClusterResult ClusterRun::Go() {
     if (!failure_.empty()) break;
     disk_.faults().DisarmAll();
     disk_.Boot();
-    if (crash_ == nullptr && random_.OneIn(4)) disk_.LosePower();
+    if (crash_ == nullptr && random_.OneIn(persists_ ? 2 : 4)) disk_.LosePower();
     if (random_.OneIn(2)) JudgeCommit();
-    if (random_.OneIn(2)) JudgeCopies();
+    if (random_.OneIn(2) || persists_) JudgeCopies();
     if (copied_ >= 0 && !overwriting_ && random_.OneIn(6)) LoseScratch();
   }
   if (failure_.empty()) {
@@ -208,7 +215,7 @@ ClusterResult ClusterRun::Go() {
     disk_.Boot();
     JudgeCommit();
     JudgeCopies();
-    if (failure_.empty()) JudgeExport();
+    if (failure_.empty() && has_source_) JudgeExport();
   }
   ClusterResult result;
   result.trace_hash = world_.trace_hash();

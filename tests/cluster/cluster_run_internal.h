@@ -112,6 +112,8 @@ class ClusterRun {
   // Whether the commit in `directory` opens and is one of those it may be.
   void JudgeCommitIn(const std::string& directory, const ClusterStates& allowed);
   void JudgeCopies();
+  // The directories of those that have a manifest.
+  std::vector<std::string> WholeCopies() const;
   void JudgeExport();
 
   bool Dead(int rank) const { return disk_.dead(ProcessOf(rank)); }
@@ -136,7 +138,8 @@ class ClusterRun {
   bool refusals_ = false, persists_ = false;
   bool moves_ = false;  // its lives are on other swap paths
   std::vector<std::string> swap_paths_;
-  int keep_ = 1;  // copies
+  int keep_ = 1;            // copies
+  bool has_source_ = true;  // OUTPUT has the model's files
 
   // Commits that may be found: the last one that a rank has acknowledged, and those begun since.
   ClusterStates may_be_found_;
@@ -146,6 +149,7 @@ class ClusterRun {
   bool overwriting_ = false;
   // The last copy that was said to be made, and every state that was ever committed.
   int64_t copied_ = -1;
+  int copies_ = 0;  // that were there then
   ClusterStates committed_;
   uint64_t refusals_before_ = 0;  // this life
 };

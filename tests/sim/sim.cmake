@@ -22,12 +22,9 @@ spillway_tests(spillway_cluster_test cluster spillway_engine_core)
 target_sources(spillway_cluster_test PRIVATE $<TARGET_OBJECTS:spillway_sim_parts>
   $<TARGET_OBJECTS:spillway_cluster_parts>)
 
-# spillway_sim_mutant(NAME SOURCE FIND REPLACE [EXPECTED]): the simulation, linked with a copy of
-# SOURCE in which FIND stands replaced, and a test that some seed notices: with EXPECTED for that
-# reason, a text in what the seed says or in the check that fails. The linker takes the copy because
-# it comes before the library.
-function(spillway_sim_mutant name source find replace)
-  set(folder ${CMAKE_BINARY_DIR}/mutants/${name})
+# spillway_mutated(FOLDER SOURCE FIND REPLACE): FOLDER/ and SOURCE's own name, a copy of it in which
+# FIND stands replaced.
+function(spillway_mutated folder source find replace)
   get_filename_component(file ${source} NAME)
   file(GENERATE OUTPUT ${folder}/find.txt CONTENT "${find}")
   file(GENERATE OUTPUT ${folder}/replace.txt CONTENT "${replace}")
@@ -35,18 +32,51 @@ function(spillway_sim_mutant name source find replace)
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/${source} -DFIND=${folder}/find.txt
       -DREPLACE=${folder}/replace.txt -DOUTPUT=${folder}/${file}
       -P ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake
-    DEPENDS ${source} ${folder}/find.txt ${folder}/replace.txt
+    DEPENDS ${CMAKE_SOURCE_DIR}/${source} ${folder}/find.txt ${folder}/replace.txt
       ${CMAKE_SOURCE_DIR}/cmake/SpillwayMutate.cmake VERBATIM)
-  set(target spillway_sim_mutant_${name})
-  add_executable(${target} EXCLUDE_FROM_ALL ${folder}/${file}
+endfunction()
+
+# spillway_mutant_test(NAME TARGET REASON): TARGET must notice, and a line of what it says then match
+# the regular expression REASON, so that nothing else is taken for it.
+function(spillway_mutant_test name target reason)
+  add_dependencies(spillway_sim_mutants ${target})
+  add_test(NAME ${name} COMMAND ${target} ${reason})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 1500 LABELS mutant)
+endfunction()
+
+# spillway_sim_mutant(NAME SOURCE FIND REPLACE REASON): the simulation, linked with a copy of SOURCE in
+# which FIND stands replaced. The linker takes the copy because it comes before the library.
+function(spillway_sim_mutant name source find replace reason)
+  spillway_mutant_of(${name} ${source} "${find}" "${replace}" "${reason}"
     $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
+endfunction()
+
+# spillway_unit_mutant(NAME SOURCE FIND REPLACE REASON TEST): the same, of what the simulation has no
+# part of: noticed by the cases of tests/TEST.
+function(spillway_unit_mutant name source find replace reason test)
+  get_filename_component(cases ${test} NAME_WE)
+  set(cases spillway_mutant_cases_${cases})
+  if(NOT TARGET ${cases})
+    add_library(${cases} OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/${test})
+    target_link_libraries(${cases} PRIVATE spillway_swap_apart GTest::gtest GTest::gmock)
+    target_compile_options(${cases} PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
+  endif()
+  spillway_mutant_of(${name} ${source} "${find}" "${replace}" "${reason}"
+    $<TARGET_OBJECTS:spillway_unit_mutant_main> $<TARGET_OBJECTS:${cases}>)
+  target_link_libraries(spillway_sim_mutant_${name} PRIVATE GTest::gtest GTest::gmock)
+endfunction()
+
+function(spillway_mutant_of name source find replace reason)
+  set(folder ${CMAKE_BINARY_DIR}/mutants/${name})
+  get_filename_component(file ${source} NAME)
+  spillway_mutated(${folder} ${source} "${find}" "${replace}")
+  set(target spillway_sim_mutant_${name})
+  add_executable(${target} EXCLUDE_FROM_ALL ${folder}/${file} ${ARGN})
   # What the library's own copy of the source is compiled with.
   target_link_libraries(${target} PRIVATE spillway_swap_apart spillway::xxhash nlohmann_json::nlohmann_json)
   target_compile_options(${target} PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
   spillway_precompiled_by(${target} spillway_sim_mutant_main)
-  add_dependencies(spillway_sim_mutants ${target})
-  add_test(NAME sim/mutant/${name} COMMAND ${target} ${ARGN})
-  set_tests_properties(sim/mutant/${name} PROPERTIES TIMEOUT 1500 LABELS mutant)
+  spillway_mutant_test(sim/mutant/${name} ${target} "${reason}")
 endfunction()
 
 # Under a sanitizer they would show no more, and take ten times as long. They are built and run
@@ -71,14 +101,17 @@ if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_OBJECTS)
   # Not optimised: most of a mutant's time goes into compiling it.
   set(SPILLWAY_MUTANT_OPTIONS -Wno-unused -O0 -g0)
   target_compile_options(spillway_sim_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
-  target_compile_definitions(spillway_sim_mutant_main PRIVATE SPILLWAY_RUN_SEEDS=spillway::RunSimSeeds)
   spillway_precompile(spillway_sim_mutant_main ${CMAKE_SOURCE_DIR}/swap/mover/mover.h)
+  add_library(spillway_unit_mutant_main OBJECT EXCLUDE_FROM_ALL
+    ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc ${CMAKE_SOURCE_DIR}/tests/sim/mutant_tests.cc)
+  target_link_libraries(spillway_unit_mutant_main PUBLIC spillway_swap_apart GTest::gtest)
+  target_compile_options(spillway_unit_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
+  target_compile_definitions(spillway_unit_mutant_main PRIVATE
+    SPILLWAY_RUN_SEEDS=spillway::RunUnitTests)
   add_executable(spillway_sim_control EXCLUDE_FROM_ALL
     $<TARGET_OBJECTS:spillway_sim_mutant_main> $<TARGET_OBJECTS:spillway_sim_parts>)
   target_link_libraries(spillway_sim_control PRIVATE spillway_swap_apart)
-  add_dependencies(spillway_sim_mutants spillway_sim_control)
-  add_test(NAME sim/mutant_control COMMAND spillway_sim_control --control)
-  set_tests_properties(sim/mutant_control PROPERTIES TIMEOUT 1500 LABELS mutant)
+  spillway_mutant_test(sim/mutant_control spillway_sim_control --control)
   include(tests/sim/mutations.cmake)
   include(tests/cluster/cluster_mutants.cmake)
 endif()

@@ -31,30 +31,34 @@ SimDisk::SimDisk(SimWorld& world)
 
 // --- Life and death -----------------------------------------------------------
 
-void SimDisk::ArmCrash(CrashKind kind, uint64_t operations, CrashAt at, int process) {
+void SimDisk::ArmCrash(CrashKind kind, uint64_t operations, CrashAt at, int process,
+                       absl::string_view below) {
   victim_ = process;
   crash_armed_ = true;
   crash_kind_ = kind;
   crash_in_ = operations;
   crash_at_ = at;
+  crash_below_ = std::string(below);
 }
 
-bool SimDisk::CountTowardsCrash(CrashAt what, int process) {
+bool SimDisk::CountTowardsCrash(CrashAt what, int process, absl::string_view names) {
   if (dead_[process]) return true;
+  if (!absl::StartsWith(names, crash_below_)) return false;
   if (!crash_armed_ || process != victim_ || what < crash_at_ || crash_in_-- > 0) return false;
   Crash();
   return true;
 }
 
-bool SimDisk::BeforeCall(bool names) {
-  if (CountTowardsCrash(names ? CrashAt::kRenames : CrashAt::kCalls, world_.process()))
-    return false;
+bool SimDisk::BeforeCall(absl::string_view names) {
+  const CrashAt what = names.empty() ? CrashAt::kCalls : CrashAt::kRenames;
+  if (CountTowardsCrash(what, world_.process(), names)) return false;
   world_.PassTime(Latency());
   return !crashed();
 }
 
-bool SimDisk::AfterCall(bool names) {
-  return !CountTowardsCrash(names ? CrashAt::kRenames : CrashAt::kCalls, world_.process());
+bool SimDisk::AfterCall(absl::string_view names) {
+  const CrashAt what = names.empty() ? CrashAt::kCalls : CrashAt::kRenames;
+  return !CountTowardsCrash(what, world_.process(), names);
 }
 
 void SimDisk::Crash() {
@@ -172,6 +176,7 @@ void SimDisk::SetName(absl::string_view path, std::shared_ptr<SimInode> inode) {
 }
 
 void SimDisk::Rename(absl::string_view from, absl::string_view to) {
+  if (const std::shared_ptr<SimInode> before = Find(to)) replaced_[std::string(to)] = before->data;
   SetName(to, Find(from));
   SetName(from, nullptr);
   renames_.emplace_back(from, to);
@@ -279,6 +284,47 @@ void SimDisk::Sync(SimInode& inode) {
     inode.dirty[block] = false;
   }
   inode.between.clear();
+}
+
+void SimDisk::Append(SimInode& inode, absl::string_view content) {
+  const uint64_t begin = inode.data.size();
+  const bool lost = !content.empty() && faults_.Strikes(SimFault::kSmallFileLost);
+  const bool misdirected = !content.empty() && faults_.Strikes(SimFault::kSmallFileMisdirected);
+  Write(inode, begin, content.data(), content.size());
+  if (!lost && !misdirected) return;
+  const uint64_t at = world_.random().Below(content.size()) / kSimSectorBytes * kSimSectorBytes;
+  const absl::string_view sector = content.substr(at, kSimSectorBytes);
+  if (misdirected) {
+    SimInode* const file = AnyFileWithBytes();
+    const uint64_t sectors = file->data.size() / kSimSectorBytes;
+    const uint64_t offset_bytes = world_.random().Below(sectors + 1) * kSimSectorBytes;
+    Write(*file, offset_bytes, sector.data(),
+          std::min<uint64_t>(sector.size(), file->data.size() - offset_bytes));
+  }
+  const std::string zeros(sector.size(), '\0');
+  Write(inode, begin + at, zeros.data(), zeros.size());
+}
+
+std::string SimDisk::ReadAll(absl::string_view path, const SimInode& inode) {
+  std::string content(inode.data.begin(), inode.data.end());
+  if (!content.empty() && faults_.Strikes(SimFault::kSmallFileFlipped)) {
+    FlipBit(content.data(), content.size());
+  }
+  const auto before = replaced_.find(path);
+  if (before == replaced_.end()) return content;
+  // One of the sectors that differ, if not all: an older file that is whole is an older commit, and
+  // no checksum of its own tells that.
+  std::string old(before->second.begin(), before->second.end());
+  old.resize(content.size());
+  std::vector<uint64_t> different;
+  for (uint64_t at = 0; at < content.size(); at += kSimSectorBytes) {
+    if (content.compare(at, kSimSectorBytes, old, at, kSimSectorBytes) != 0) {
+      different.push_back(at);
+    }
+  }
+  if (different.size() < 2 || !faults_.Strikes(SimFault::kSmallFileStale)) return content;
+  const uint64_t at = different[world_.random().Below(different.size())];
+  return content.replace(at, kSimSectorBytes, old, at, kSimSectorBytes);
 }
 
 // The kernel marks the pages clean and forgets. Reads still see the new bytes where they

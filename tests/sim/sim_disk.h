@@ -53,8 +53,10 @@ class SimDisk {
   // --- Life and death of the program.
   enum class CrashKind { kKill, kPowerLoss };
   enum class CrashAt { kAny, kCalls, kRenames };  // also transfers; no transfers; renames and syncs
-  // Crashes at the n-th of these operations of `process` from now. A kill is of that process alone.
-  void ArmCrash(CrashKind kind, uint64_t operations, CrashAt at, int process = 0);
+  // Crashes at the n-th of these operations of `process` from now, of renames and syncs only those
+  // in or below the directory `below`. A kill is of that process alone.
+  void ArmCrash(CrashKind kind, uint64_t operations, CrashAt at, int process = 0,
+                absl::string_view below = "");
   // Whether the caller's process is dead; whether any is.
   bool crashed() const { return dead(world_.process()); }
   bool dead(int process) const { return dead_[process]; }
@@ -67,9 +69,9 @@ class SimDisk {
 
   // --- What a call costs. False when the program is dead: the call fails with EIO.
   // The crash may come right after the call took effect, too: AfterCall.
-  // `names`: it is a rename, or the sync of a directory.
-  bool BeforeCall(bool names = false);
-  bool AfterCall(bool names = false);
+  // `names`: what a rename makes, or the directory that is synced; empty: it is neither.
+  bool BeforeCall(absl::string_view names = "");
+  bool AfterCall(absl::string_view names = "");
 
   // --- Names. Paths are absolute.
   // One that has always been there.
@@ -91,6 +93,10 @@ class SimDisk {
   void Write(SimInode& inode, uint64_t offset_bytes, const char* data, uint64_t size_bytes);
   void SetSize(SimInode& inode, uint64_t size_bytes);
   void Sync(SimInode& inode);
+  // Of a small file: new bytes at its end, of which a lie may keep a sector from their place; and
+  // all that a read sees of it, where `path` is its name.
+  void Append(SimInode& inode, absl::string_view content);
+  std::string ReadAll(absl::string_view path, const SimInode& inode);
   // What a failed sync does: the bytes count as clean and are not durable.
   void SyncFalsely(SimInode& inode);
 
@@ -119,7 +125,7 @@ class SimDisk {
 
   void Crash();
   void TearTransfers();
-  bool CountTowardsCrash(CrashAt what, int process);
+  bool CountTowardsCrash(CrashAt what, int process, absl::string_view names = "");
   int64_t DoTransfer(const Transfer& transfer);
   int64_t DoRead(const Transfer& transfer, uint64_t size_bytes);
   int64_t DoWrite(const Transfer& transfer, uint64_t size_bytes);
@@ -133,9 +139,10 @@ class SimDisk {
   const uint32_t alignment_bytes_;
   const uint64_t latency_ticks_;
   Names_ names_, durable_names_;
-  std::vector<std::pair<std::string, std::string>> renames_;  // since the directory's sync
-  std::map<std::string, uint64_t, std::less<>> slowness_;     // [directory]
-  uint64_t inodes_ = 0;                                       // made so far
+  std::vector<std::pair<std::string, std::string>> renames_;        // since the directory's sync
+  std::map<std::string, std::vector<char>, std::less<>> replaced_;  // what a rename put away
+  std::map<std::string, uint64_t, std::less<>> slowness_;           // [directory]
+  uint64_t inodes_ = 0;                                             // made so far
   std::vector<const Transfer*> in_flight_;
   std::vector<bool> dead_ = std::vector<bool>(kMostProcesses);  // [process]
   int victim_ = 0;
@@ -143,6 +150,7 @@ class SimDisk {
   CrashKind crash_kind_ = CrashKind::kKill;
   uint64_t crash_in_ = 0;
   CrashAt crash_at_ = CrashAt::kAny;
+  std::string crash_below_;
 };
 
 }  // namespace spillway

@@ -48,6 +48,12 @@ const char* SimFaultName(SimFault fault) {
       return "stale read";
     case SimFault::kSmallFileFlipped:
       return "bit flipped in a small file";
+    case SimFault::kSmallFileMisdirected:
+      return "misdirected write of a small file";
+    case SimFault::kSmallFileLost:
+      return "lost write of a small file";
+    case SimFault::kSmallFileStale:
+      return "stale read of a small file";
   }
   return "?";
 }
@@ -82,6 +88,18 @@ bool SimFaults::Strikes(SimFault fault) {
     return true;
   }
   return false;
+}
+
+std::optional<SimFault> SimFaults::only_lie() const {
+  std::optional<SimFault> found;
+  if (counts_[static_cast<int>(SimFault::kSyncError)] > 0) return found;
+  for (int i = 0; i < kSimFaults; ++i) {
+    const auto fault = static_cast<SimFault>(i);
+    if (counts_[i] == 0 || !IsLie(fault)) continue;
+    if (found) return std::nullopt;
+    found = fault;
+  }
+  return found;
 }
 
 std::string SimFaults::Summary() const {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,13 @@ enum class SimFault : uint8_t {
   kMisdirected,        // written somewhere else
   kLost,               // acknowledged, never there
   kStale,              // a read gives what was there before
-  kSmallFileFlipped,
+  // The same of a sector of a small file, a manifest.
+  kSmallFileFlipped,  // in a read
+  kSmallFileMisdirected,
+  kSmallFileLost,
+  kSmallFileStale,
 };
-inline constexpr int kSimFaults = static_cast<int>(SimFault::kSmallFileFlipped) + 1;
+inline constexpr int kSimFaults = static_cast<int>(SimFault::kSmallFileStale) + 1;
 const char* SimFaultName(SimFault fault);
 inline bool IsRefusal(SimFault f) {
   return f >= SimFault::kReadError && f < SimFault::kFlippedOnMedium;
@@ -46,7 +51,8 @@ inline bool IsLie(SimFault f) { return f >= SimFault::kFlippedOnMedium; }
 // left when the call is over.
 inline bool Damages(SimFault f) {
   return f == SimFault::kFlippedOnMedium || f == SimFault::kFlippedAtRest ||
-         f == SimFault::kMisdirected || f == SimFault::kLost;
+         f == SimFault::kMisdirected || f == SimFault::kLost ||
+         f == SimFault::kSmallFileMisdirected || f == SimFault::kSmallFileLost;
 }
 
 using SimFaultCounts = std::array<uint64_t, kSimFaults>;
@@ -68,6 +74,8 @@ class SimFaults {
   uint64_t refusals() const { return refusals_; }
   uint64_t lies() const { return lies_; }
   bool damaged() const { return damaged_; }
+  // The lie that has struck, where it was of one kind and no bytes were lost otherwise.
+  std::optional<SimFault> only_lie() const;
   // Which were in, for the report of a seed that fails.
   std::string Summary() const;
 

@@ -134,8 +134,7 @@ class SimNewFile final : public NewFile {
     if (!disk_.BeforeCall()) return ErrnoStatus(EIO, what);
     disk_.world().Trace("append", inode_->number, content.size());
     const bool full = disk_.faults().Strikes(SimFault::kAppendNoSpace);
-    const uint64_t size_bytes = full ? content.size() / 2 : content.size();
-    disk_.Write(*inode_, inode_->data.size(), content.data(), size_bytes);
+    disk_.Append(*inode_, full ? content.substr(0, content.size() / 2) : content);
     if (full) return ErrnoStatus(ENOSPC, what);
     if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
     return absl::OkStatus();
@@ -358,11 +357,7 @@ absl::StatusOr<std::string> SimFileSystem::ReadSmallFile(absl::string_view path,
   if (inode->data.size() > limit_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(what, ": larger than ", limit_bytes, " bytes"));
   }
-  std::string content(inode->data.begin(), inode->data.end());
-  if (!content.empty() && disk_.faults().Strikes(SimFault::kSmallFileFlipped)) {
-    SimRandom& random = disk_.world().random();
-    content[random.Below(content.size())] ^= static_cast<char>(1 << random.Below(8));
-  }
+  std::string content = disk_.ReadAll(path, *inode);
   if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
   return content;
 }
@@ -382,14 +377,14 @@ absl::StatusOr<std::unique_ptr<NewFile>> SimFileSystem::Create(absl::string_view
 
 absl::Status SimFileSystem::Rename(absl::string_view from, absl::string_view to) {
   const std::string what = absl::StrCat("rename ", from, " to ", to);
-  if (!disk_.BeforeCall(/*names=*/true)) return ErrnoStatus(EIO, what);
+  if (!disk_.BeforeCall(to)) return ErrnoStatus(EIO, what);
   disk_.world().Explain(what);
   const std::shared_ptr<SimInode> inode = disk_.Find(from);
   if (inode == nullptr) return ErrnoStatus(ENOENT, what);
   disk_.world().Trace("rename", inode->number);
   if (disk_.faults().Strikes(SimFault::kRenameError)) return ErrnoStatus(EIO, what);
   disk_.Rename(from, to);
-  if (!disk_.AfterCall(/*names=*/true)) return ErrnoStatus(EIO, what);
+  if (!disk_.AfterCall(to)) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
 }
 
@@ -453,12 +448,12 @@ absl::StatusOr<FileInfo> SimFileSystem::Look(absl::string_view path, SymbolicLin
 
 absl::Status SimFileSystem::SyncDirectory(absl::string_view path) {
   const std::string what = absl::StrCat("sync directory ", path);
-  if (!disk_.BeforeCall(/*names=*/true)) return ErrnoStatus(EIO, what);
+  if (!disk_.BeforeCall(path)) return ErrnoStatus(EIO, what);
   disk_.world().Explain(what);
   disk_.world().Trace("sync directory");
   if (disk_.faults().Strikes(SimFault::kDirectorySync)) return ErrnoStatus(EIO, what);
   disk_.SyncDirectory(path);
-  if (!disk_.AfterCall(/*names=*/true)) return ErrnoStatus(EIO, what);
+  if (!disk_.AfterCall(path)) return ErrnoStatus(EIO, what);
   return absl::OkStatus();
 }
 

@@ -24,6 +24,7 @@ void SimRun::JudgeEnd(const absl::Status& status) {
     if (!lied && !sync_failed) Fail(absl::StrCat("wrong bytes: ", status.ToString()));
     ++tally_.lies_reported;
     ++lives_with_lies_;
+    if (const auto lie = faults.only_lie()) ++tally_.lies_detected[static_cast<int>(*lie)];
   } else if (refused) {
     ++tally_.refusals_reported;
   } else if (faults.counts()[static_cast<int>(SimFault::kSmallFileFlipped)] == 0 &&

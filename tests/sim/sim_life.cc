@@ -84,15 +84,29 @@ absl::Status SimRun::OpenStore(Life& life) {
   return absl::OkStatus();
 }
 
-// The right bytes under another generation or in another place are not the right bytes.
-absl::Status SimRun::CheckIdentities(const SwapStore& store) {
+// One tile of the commit is read by itself. Its bytes under another generation or in another place
+// are not the right bytes.
+absl::Status SimRun::CheckTile(const SwapStore& store) {
   const StateLayout& layout = store.layout();
   const int unit = static_cast<int>(random_.Below(layout.num_units()));
   if (layout.NumTiles(unit) == 0) return absl::OkStatus();
   const int tile = static_cast<int>(random_.Below(layout.NumTiles(unit)));
   const std::unique_ptr<char, decltype(&std::free)> buffer(
       static_cast<char*>(std::aligned_alloc(4096, layout.TileBytes(unit, tile))), &std::free);
-  RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, 0, 1, buffer.get()));
+  RETURN_IF_ERROR(ReadStoreTile(store, unit, tile, 0, shape_.num_planes(), buffer.get()));
+  std::vector<char*> planes(shape_.num_planes(), nullptr);
+  for (int plane = 0; plane < layout.NumPlanes(unit); ++plane) {
+    planes[plane] = buffer.get() + layout.PlaneOffset(unit, tile, plane);
+  }
+  TileView view;
+  view.unit = unit;
+  view.tile = tile;
+  view.first_parameter = layout.TileBegin(tile);
+  view.parameters = layout.TileParameters(unit, tile);
+  view.planes = planes.data();
+  if (!SimSameTile(view, *oracle_)) {
+    Fail(absl::StrCat("unit ", unit, " tile ", tile, ", read by itself, is not the oracle's"));
+  }
   ChecksumIdentity other =
       store.PlaneIdentity(unit, tile, 0, store.CurrentGeneration(unit, tile, 0));
   switch (random_.Below(4)) {
@@ -131,7 +145,7 @@ absl::Status SimRun::Live(Life& life) {
   if (!manager.ok()) return manager.status();
   life.manager = *std::move(manager);
   if (resumed) {
-    RETURN_IF_ERROR(CheckIdentities(*life.store));
+    RETURN_IF_ERROR(CheckTile(*life.store));
     RETURN_IF_ERROR(life.manager->LoadResident());
   } else {
     RETURN_IF_ERROR(life.manager->Initialize(SimFill));

@@ -62,11 +62,22 @@ void SimRun::ArmLife() {
     const auto fault = static_cast<SimFault>(
         random_.Between(static_cast<uint64_t>(first), static_cast<uint64_t>(last)));
     const bool rare = fault >= SimFault::kSyncError && fault <= SimFault::kReadSmallError;
-    const bool once = fault == SimFault::kReadSmallError || fault == SimFault::kSmallFileFlipped;
-    faults.Arm(fault, random_.Below(once ? 1 : rare ? 6 : uint64_t{1} << random_.Between(2, 8)));
+    const bool read = fault == SimFault::kReadSmallError || fault == SimFault::kSmallFileFlipped ||
+                      fault == SimFault::kSmallFileStale;
+    const bool small = fault >= SimFault::kSmallFileFlipped;
+    // Few reads are of bytes that have changed since they were durable.
+    const bool seldom = small || fault == SimFault::kStale;
+    const uint64_t most = read ? 1 : rare ? 6 : seldom ? 3 : uint64_t{1} << random_.Between(2, 8);
+    faults.Arm(fault, random_.Below(most));
   };
-  if (refusals_ && !random_.OneIn(3)) arm(SimFault::kReadError, SimFault::kReadSmallError);
-  if (lies_ && !random_.OneIn(3)) arm(SimFault::kFlippedOnMedium, SimFault::kSmallFileFlipped);
+  // None, one, or several: what goes wrong while an error is dealt with, too.
+  const auto several = [&] { return random_.OneIn(3) ? 0 : random_.OneIn(2) ? 1 : 3; };
+  for (int n = refusals_ ? several() : 0; n > 0; --n) {
+    arm(SimFault::kReadError, SimFault::kReadSmallError);
+  }
+  for (int n = lies_ ? several() : 0; n > 0; --n) {
+    arm(SimFault::kFlippedOnMedium, SimFault::kSmallFileStale);
+  }
   if (random_.OneIn(4)) return;
   const auto kind = random_.OneIn(2) ? SimDisk::CrashKind::kKill : SimDisk::CrashKind::kPowerLoss;
   if (random_.OneIn(2)) {
@@ -119,18 +130,26 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
     Fail(absl::StrCat("no budgets: ", smallest.status().ToString()));
     return nullptr;
   }
-  // From just enough to room for everything.
+  // From just enough, one way or another, to room for everything.
+  const BudgetPair& least = (*smallest)[random_.Below(smallest->size())];
   const auto spare = [&](uint64_t least, uint64_t most) {
     return random_.OneIn(3) ? 0 : random_.Below(uint64_t{1} << random_.Between(least, most));
   };
-  request.host_bytes = smallest->front().host_bytes + spare(12, 18);
-  request.device_bytes = smallest->front().device_bytes + spare(14, 20);
+  request.host_bytes = least.host_bytes + spare(12, 18);
+  request.device_bytes = least.device_bytes + spare(14, 20);
   auto plan = PlanSwaps(request);
   if (!plan.ok()) {
     Fail(absl::StrCat("no plan: ", plan.status().ToString()));
     return nullptr;
   }
   life->plan = *std::move(plan);
+  if (life->plan.host_arena_bytes > request.host_bytes ||
+      life->plan.device_bytes() > request.device_bytes) {
+    Fail(absl::StrCat("a plan takes ", life->plan.host_arena_bytes, " and ",
+                      life->plan.device_bytes(), " bytes, and may take ", request.host_bytes,
+                      " and ", request.device_bytes));
+    return nullptr;
+  }
   const std::vector<bool>& streamed = life->plan.streams_update;
   tally_.streaming_lives += std::count(streamed.begin(), streamed.end(), true) > 0;
   life->options.io.block_bytes = 4096u << random_.Below(4);
@@ -199,7 +218,10 @@ SimResult SimRun::Go() {
 }
 
 void SimTally::Add(const SimTally& other) {
-  for (int i = 0; i < kSimFaults; ++i) faults[i] += other.faults[i];
+  for (int i = 0; i < kSimFaults; ++i) {
+    faults[i] += other.faults[i];
+    lies_detected[i] += other.lies_detected[i];
+  }
   kills += other.kills;
   power_losses += other.power_losses;
   resumes += other.resumes;

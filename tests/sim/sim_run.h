@@ -28,6 +28,8 @@ struct SimTally {
   uint64_t given_up_torn = 0;      // or had changed in part
   uint64_t refusals_reported = 0;  // lives that ended in an error after a refusal
   uint64_t lies_reported = 0;      // the same with wrong bytes
+  // [fault] of those the ones of seeds in which it was the only lie
+  SimFaultCounts lies_detected = {};
 
   void Add(const SimTally& other);
 };

@@ -62,7 +62,7 @@ class SimRun {
   absl::Status Live(Life& life);
   absl::Status OpenStore(Life& life);
   absl::Status CreateStore(Life& life);
-  absl::Status CheckIdentities(const SwapStore& store);
+  absl::Status CheckTile(const SwapStore& store);
   absl::Status Train(Life& life);
   absl::Status TrainStep(Life& life, bool more);
   absl::Status RestAWhile(Life& life);

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "io/base/log.h"
 #include "tests/sim/sim_run.h"
 
 namespace spillway {
@@ -64,6 +65,7 @@ uint64_t FreshSeed() {
 }
 
 std::string RunSimSeeds(uint64_t first, uint64_t count) {
+  SetLogLevel(LogLevel::kError);
   return RunSeeds(
       "spillway_sim_test --gtest_filter=*Sim.Seeds/0", first, count,
       [](uint64_t seed, bool print_trace) { return RunSimSeed(seed, print_trace).failure; });

@@ -4,8 +4,10 @@ it, one message a person can act on, nothing wrong on disk and nothing left ther
 commit resumes to the bits of a run that nothing happened to. docs/TESTING.md has the table."""
 
 import errno
+import glob
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -269,6 +271,60 @@ class FaultsTest(CliTest):
                     self.assert_resumes(expected, io_engine="threads")
                 finally:
                     self.begin_afresh()
+
+    # -- transfers of io_uring that the kernel fails ---------------------------------------
+
+    def with_ring(self, **changes):
+        """A run whose state is in memory, so that of the swap there are only a commit's writes."""
+        return self.command(io_engine="io_uring", offload="cpu", **changes)
+
+    def test_transfers_of_io_uring_that_fail(self):
+        expected = self.expected(offload="cpu")
+        for file, words in (("/dev/full", ("write", "/tiles", "no space left")),
+                            ("/proc/self/mem", ("write", "/tiles", "the storage device failed"))):
+            with self.subTest(file=file):
+                # Behind the first commit, before the next one.
+                variables = self.failing("fdatasync", "/manifest-rank0.tmp-", 0, 1)
+                del variables["SPILLWAY_FAIL_ERRNO"]
+                variables |= {"SPILLWAY_FAIL_FILE": file, "SPILLWAY_FAIL_PLACE": "/tiles"}
+                result = run(*self.with_ring(), timeout=600, variables=variables)
+                self.assert_fails(result, 1, *words)
+                self.assert_no_half_files()
+                self.assertEqual(self.inspect()["step"], 2)
+                self.assert_resumes(expected, offload="cpu")
+                self.begin_afresh()
+
+    def begin_with_ring(self, **changes):
+        process = self.begin(io_engine="io_uring", **changes)
+        tiles, = glob.glob(os.path.join(self.swap, "*", "tiles"))
+        return process, tiles
+
+    def test_a_transfer_of_io_uring_beyond_the_limit(self):
+        expected = self.expected()
+        process, tiles = self.begin_with_ring()
+        # The transfer that it cuts ends short, as the kernel has it, and its rest fails.
+        limit = os.path.getsize(tiles) // 2 + 1024
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+        self.assert_fails(self.end_of(process), 1, tiles, "EFBIG", "ulimit -f")
+        self.assert_no_half_files()
+        self.assert_resumes(expected)
+
+    def test_a_file_cut_short_under_io_uring(self):
+        process, tiles = self.begin_with_ring()
+        os.truncate(tiles, os.path.getsize(tiles) // 8)
+        end = self.end_of(process)
+        # A write behind that end may have come first, and what is between is zeros then.
+        cut = end.returncode == 1
+        words = ("the file ends at", "cut short") if cut else ("are not those that were written",)
+        self.assert_fails(end, 1 if cut else 4, tiles, *words)
+        self.assert_fails(run(*self.command(resume=True)), 4, tiles)
+
+    def test_limit_of_file_sizes(self):
+        # As a shell's `ulimit -f` has it.
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+        self.assert_fails(run(*self.command(), preexec_fn=limit), 1, "/tiles", "EFBIG", "ulimit -f")
+        self.assert_nothing_left()
 
     def test_failing_while_the_state_is_first_written(self):
         for call in ("pwrite", "pread", "fdatasync"):

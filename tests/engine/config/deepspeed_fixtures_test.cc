@@ -81,7 +81,10 @@ TEST_P(DeepSpeedFixture, ResolvesAsWritten) {
   const std::string path =
       absl::StrCat(kGolden, "resolved/", absl::StrReplaceAll(GetParam(), {{".json", ".txt"}}));
   const std::string outcome = Outcome(Resolve(GetParam()));
-  if (std::getenv("SPILLWAY_WRITE_GOLDEN") != nullptr) WriteFile(path, outcome);
+  if (std::getenv("SPILLWAY_WRITE_GOLDEN") != nullptr) {
+    WriteFile(path, outcome);
+    GTEST_SKIP() << "written anew, and not compared";
+  }
   EXPECT_EQ(outcome, Text(path));
 }
 

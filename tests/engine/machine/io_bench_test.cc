@@ -172,6 +172,17 @@ TEST(IoBench, ABlockUnderWayIsPassedOver) {
   finish();
 }
 
+// Whether a process has something open in a directory.
+bool HasOpen(pid_t process, const std::string& directory) {
+  std::error_code error;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(absl::StrCat("/proc/", process, "/fd"), error)) {
+    const std::string path = std::filesystem::read_symlink(entry.path(), error).string();
+    if (path.starts_with(directory + "/")) return true;
+  }
+  return false;
+}
+
 TEST(IoBench, AKilledOneLeavesNothing) {
   ScratchDirectory scratch;
   const pid_t child = ::fork();
@@ -182,7 +193,11 @@ TEST(IoBench, AKilledOneLeavesNothing) {
     (void)RunIoBench(options);
     ::_exit(1);
   }
-  ::usleep(300000);
+  // It has files now, without names.
+  while (!HasOpen(child, scratch.path())) {
+    ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "it has ended";
+    ::usleep(1000);
+  }
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   int status;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

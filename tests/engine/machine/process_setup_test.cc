@@ -1,9 +1,15 @@
 #include "engine/machine/process_setup.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdlib>
 #include <string>
 
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "io/file_system.h"
 #include "tests/io/io_testing.h"
 
 namespace spillway {
@@ -29,6 +35,28 @@ TEST(ProcessSetup, MklIsToldToRepeatItselfWhereTheUserSaidNothing) {
               return Variable("MKL_CBWR") + " " + Variable("MKL_DYNAMIC");
             }),
             "COMPATIBLE TRUE");
+}
+
+// As `ulimit -f` has it, and with what a shell leaves of signals: the default.
+TEST(ProcessSetup, AFileBeyondTheLimitIsAnErrorAndNotTheEnd) {
+  EXPECT_THAT(InChild([]() -> std::string {
+                ::signal(SIGXFSZ, SIG_DFL);
+                FailBeyondFileSizeLimit();
+                const rlimit limit = {.rlim_cur = 4096, .rlim_max = 4096};
+                if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return "no limit";
+                const absl::Status status =
+                    WriteFileAtomically(testing::TempDir() + "large", std::string(5000, 'x'));
+                return std::string(status.message());
+              }),
+              testing::HasSubstr("EFBIG"));
+  EXPECT_EQ(InChild([]() -> std::string {
+              ::signal(SIGXFSZ, [](int) { _exit(7); });
+              FailBeyondFileSizeLimit();
+              struct sigaction now = {};
+              sigaction(SIGXFSZ, nullptr, &now);
+              return now.sa_handler == SIG_IGN ? "taken away" : "stays";
+            }),
+            "stays");
 }
 
 TEST(ProcessSetup, OpenMpIsToldToSleepWhereTheUserSaidNothing) {
