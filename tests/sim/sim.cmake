@@ -95,7 +95,7 @@ if(NOT SPILLWAY_SANITIZE AND NOT SPILLWAY_OBJECTS)
     target_compile_options(spillway_${library}_apart PRIVATE -g0)
     spillway_precompile(spillway_${library}_apart)
   endforeach()
-  add_library(spillway_sim_mutant_main OBJECT ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
+  add_library(spillway_sim_mutant_main OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
   target_link_libraries(spillway_sim_mutant_main PUBLIC spillway_swap_apart spillway::xxhash
     nlohmann_json::nlohmann_json)
   # Not optimised: most of a mutant's time goes into compiling it.
