@@ -42,8 +42,10 @@ class TrainerRanks : public TrainerTest {
     for (int rank = 0; rank < options.ranks; ++rank) {
       threads.emplace_back([&, rank] {
         const RankGroups groups = {.world = world.rank(rank), .group = group.rank(rank)};
-        EXPECT_EQ(RunRank(options, rank, groups, rank == 0 ? speed : nullptr), absl::OkStatus());
-        world.rank(rank)->Abort();
+        const absl::Status status = RunRank(options, rank, groups, rank == 0 ? speed : nullptr);
+        EXPECT_EQ(status, absl::OkStatus());
+        // Who has come to the end may be ahead of those that still hear the last they were told.
+        if (!status.ok()) world.rank(rank)->Abort();
       });
     }
     for (std::thread& thread : threads) thread.join();
