@@ -101,9 +101,9 @@ class Builder : public json::json_sax_t {
     }
     if (level.value->contains(name)) {
       const int first = document_->LineOf(JsonPointerTo(level.pointer, name));
-      return Fail(
-          absl::StrCat("the key \"", name, "\" appears twice",
-                       limits_.remembers_lines ? absl::StrCat(" (first in line ", first, ")") : ""));
+      return Fail(absl::StrCat(
+          "the key \"", name, "\" appears twice",
+          limits_.remembers_lines ? absl::StrCat(" (first in line ", first, ")") : ""));
     }
     if (!Count(name.size() + kNodeBytes)) return false;
     level.key = std::move(name);

@@ -15,7 +15,7 @@
 namespace spillway {
 namespace {
 
-constexpr size_t kPieceBytes = 256 << 10;
+constexpr size_t kTextPieceBytes = 256 << 10;
 
 absl::Status EncodePlainText(const std::string& path, const Tokenizer& tokenizer,
                              const DataSink& sink) {
@@ -59,9 +59,9 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
   // Those of a long text as they come: they take more room than it.
   const auto take_text = [&](absl::string_view text, bool carry_loss,
                              std::optional<uint32_t> last) -> absl::Status {
-    for (size_t at = 0; at < text.size(); at += kPieceBytes) {
+    for (size_t at = 0; at < text.size(); at += kTextPieceBytes) {
       tokens.clear();
-      RETURN_IF_ERROR(encoder->Encode(text.substr(at, kPieceBytes), &tokens));
+      RETURN_IF_ERROR(encoder->Encode(text.substr(at, kTextPieceBytes), &tokens));
       RETURN_IF_ERROR(sink.take(tokens, carry_loss));
     }
     tokens.clear();

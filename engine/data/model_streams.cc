@@ -10,15 +10,28 @@ namespace {
 
 using nlohmann::json;
 
-std::string Broken(const char* where, const std::string& why) {
+std::string BrokenModel(const char* where, const std::string& why) {
   return absl::StrCat("not a tokenizer.json: /model/", where, ": ", why);
 }
 
 std::string NoId(absl::string_view token) {
-  return Broken("vocab", absl::StrCat("the id of \"", token.substr(0, 80), "\" is not a number"));
+  return BrokenModel("vocab",
+                     absl::StrCat("the id of \"", token.substr(0, 80), "\" is not a number"));
 }
 
-void DumpText(absl::string_view text, std::ostream& out) { out << json(std::string(text)); }
+// Most need no escape, and there may be millions.
+void DumpText(absl::string_view text, std::ostream& out) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) >= 0x20 && c != '"' && c != '\\';
+  });
+  if (!plain) {
+    out << json(std::string(text));
+    return;
+  }
+  out.put('"');
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.put('"');
+}
 
 }  // namespace
 
@@ -54,7 +67,8 @@ void VocabularyStream::SortAndDump(std::ostream& out) {
 }
 
 std::string ScoresStream::Wrong() const {
-  return Broken("vocab", absl::StrCat("entry ", scores_.size(), " is not a token with its score"));
+  return BrokenModel("vocab",
+                     absl::StrCat("entry ", scores_.size(), " is not a token with its score"));
 }
 
 std::string ScoresStream::Open(bool array) {
@@ -89,7 +103,7 @@ void ScoresStream::Dump(std::ostream& out) const {
 }
 
 std::string MergesStream::Wrong() {
-  return Broken("merges", "a merge is neither \"a b\" nor [\"a\", \"b\"]");
+  return BrokenModel("merges", "a merge is neither \"a b\" nor [\"a\", \"b\"]");
 }
 
 std::string MergesStream::Open(bool array) {
@@ -122,8 +136,8 @@ std::string MergesStream::Scalar(json value) {
   if (!merge.is_comment) {
     const size_t space = text.find(' ');
     if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
-      return Broken("merges",
-                    absl::StrCat("the merge \"", text.substr(0, 80), "\" is not two tokens"));
+      return BrokenModel("merges",
+                         absl::StrCat("the merge \"", text.substr(0, 80), "\" is not two tokens"));
     }
     merge.left_bytes = static_cast<uint32_t>(space);
     merge.right_bytes = bytes - merge.left_bytes - 1;

@@ -1,6 +1,7 @@
 #include "engine/data/tokenizer_json.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
@@ -37,20 +38,22 @@ using SharedVocabulary = std::shared_ptr<Vocabulary>;
 // What is written there is part of a digest, and never there as a whole.
 class DigestBuffer : public std::streambuf {
  public:
-  explicit DigestBuffer(Digest* digest) : digest_(*digest) {}
+  explicit DigestBuffer(Digest* digest) : digest_(*digest) { Begin(); }
 
  private:
-  std::streamsize xsputn(const char* text, std::streamsize size) override {
-    digest_.Update(text, static_cast<size_t>(size));
-    return size;
+  void Begin() { setp(piece_.data(), piece_.data() + piece_.size()); }
+  int sync() override {
+    digest_.Update(pbase(), static_cast<size_t>(pptr() - pbase()));
+    Begin();
+    return 0;
   }
   int_type overflow(int_type character) override {
-    const char written = traits_type::to_char_type(character);
-    digest_.Update(&written, 1);
-    return traits_type::not_eof(character);
+    sync();
+    return sputc(traits_type::to_char_type(character));
   }
 
   Digest& digest_;
+  std::array<char, 16 << 10> piece_;
 };
 
 absl::Status ReadVocabulary(const JsonPart& model, ModelStreams& streams, Vocabulary* out) {
@@ -316,6 +319,7 @@ absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::
     }
     stream << '\0';
   }
+  stream.flush();
   out.digest = digest.value();
   const auto vocabulary = std::make_shared<Vocabulary>();
   RETURN_IF_ERROR(ReadModel(root["model"], streams, words.ends_in_bytes, vocabulary, &out));

@@ -13,8 +13,9 @@ from random_bounds import tokenizer_json
 MIB = 1 << 20
 BUDGET = 64 * MIB   # of the device, and again of the host
 BASE = 300 * MIB    # what the process with LibTorch may take beside them
-# What it may take more than a run of a tiny model, and than what both runs count against budgets.
-SLACK = 24 * MIB
+# What it may take more than the budgets and a run of a tiny model, whose state is some KiB. Where
+# memory holds all it can, at most 1 MiB of it was left (2026-11).
+SLACK = 6 * MIB
 
 
 def cgroup_with_limit(limit):
@@ -181,20 +182,14 @@ class BudgetTest(CliTest):
         self.assertEqual(code, 0, self.stderr)
         return peak, io
 
-    def beside_budgets(self, peak):
-        """Of the resident size that which no budget counts."""
-        counted = read_rows(self.output + "/metrics.jsonl")[-1]["peak_bytes"]
-        return peak["VmHWM"] - counted["device"] - counted["host"]
-
     def test_resident_size(self):
         parameters = parameter_count(self.config)
         self.assertGreater(parameters * 14, 3 * 2 * BUDGET, "the model is too small to show it")
         tiny = os.path.dirname(self.write("tiny/config.json", cli_testing.TINY))
         cli_testing.write_tokens(self.path("tiny.bin"), 2000, cli_testing.TINY["vocab_size"])
         peak, _ = self.measure(steps=3, model=tiny, data=self.path("tiny.bin"), seq_len=16)
-        base = self.beside_budgets(peak)
+        base = peak["VmHWM"]
         print(f"of a tiny model: {base / MIB:.0f} MiB")
-        self.assertLessEqual(base, BASE - SLACK)
         for changes in ({"offload": "nvme"}, {"offload": "auto"}, {"clip": 0},
                         {"io_engine": "threads"}):
             with self.subTest(changes):
@@ -202,8 +197,7 @@ class BudgetTest(CliTest):
                 peak, _ = self.measure(steps=3, **changes)
                 print(f"{changes}: " + ", ".join(f"{key} {value / MIB:.0f} MiB"
                                                  for key, value in peak.items()))
-                print(f"  of which {self.beside_budgets(peak) / MIB:.0f} MiB are beside the budgets")
-                self.assertLessEqual(self.beside_budgets(peak), base + SLACK)
+                self.assertLessEqual(peak["VmHWM"], base + 2 * BUDGET + SLACK)
                 row = read_rows(self.output + "/metrics.jsonl")[-1]
                 self.assertLessEqual(row["peak_bytes"]["device"], BUDGET)
                 self.assertLessEqual(row["peak_bytes"]["host"], BUDGET)
