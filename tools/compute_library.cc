@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "absl/strings/str_cat.h"
+#include "engine/machine/process_limits.h"
 #include "engine/machine/process_setup.h"
 #include "io/base/status.h"
 
@@ -19,6 +20,7 @@ std::string LibraryPath() {
 
 absl::StatusOr<ComputeLibrary*> Load() {
   RETURN_IF_ERROR(FindComputeLibrary());
+  RETURN_IF_ERROR(CheckAddressesForLibrary());
   SetOpenMpWaits();
   SetMklRepeats();
   const std::string path = LibraryPath();

@@ -91,7 +91,8 @@ class ComputeLibrary {
 
 // Opens the library at the first call; it stays open. OpenMP's threads, which come with it, are
 // told how to wait (SetOpenMpWaits), and MKL to repeat itself (SetMklRepeats). kUnavailable, with
-// the remedy, where the library is not beside the program, is another version's, or does not load.
+// the remedy, where the library is not beside the program, is another version's, or does not load;
+// kFailedPrecondition where `ulimit -v` leaves it no addresses.
 absl::StatusOr<ComputeLibrary*> OpenComputeLibrary();
 
 // Whether the library is where it is looked for, without loading it: OK, or what

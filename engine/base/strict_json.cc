@@ -50,9 +50,13 @@ class CountingIterator {
   const char** reached_;
 };
 
-// What the pointers of all keys may take: far more than those of any real file.
+// What the pointers of all keys may take: more than those of any file of settings.
 constexpr size_t kPointerBytes = 64u << 10;
 constexpr size_t kPointerBytesPerByte = 16;
+constexpr size_t kMostPointerBytes = 8u << 20;
+// Of a value, and of a key, beside its characters: a node of a map, or a place in a vector that
+// grows.
+constexpr size_t kNodeBytes = 64;
 
 // Builds the document from the parser's events. Any method that returns false ends the
 // parse; error() then says why.
@@ -64,7 +68,8 @@ class Builder : public json::json_sax_t {
         reached_(reached),
         document_(document),
         limits_(limits),
-        pointer_bytes_left_(kPointerBytes + kPointerBytesPerByte * text.size()),
+        pointer_bytes_left_(
+            std::min(kMostPointerBytes, kPointerBytes + kPointerBytesPerByte * text.size())),
         line_(limits.first_line),
         error_line_(limits.first_line) {}
 
@@ -76,26 +81,34 @@ class Builder : public json::json_sax_t {
   bool number_integer(number_integer_t value) override { return Value(value); }
   bool number_unsigned(number_unsigned_t value) override { return Value(value); }
   bool number_float(number_float_t value, const string_t&) override { return Value(value); }
-  bool string(string_t& value) override { return Value(std::move(value)); }
+  bool string(string_t& value) override {
+    if (skips()) return Value(nullptr);
+    return (stream_ != nullptr || Count(value.size())) && Value(std::move(value));
+  }
   bool binary(binary_t&) override { return Fail("binary values are not JSON"); }
-  bool start_object(std::size_t) override { return Open(json::object()); }
-  bool start_array(std::size_t) override { return Open(json::array()); }
+  bool start_object(std::size_t) override { return Open(false); }
+  bool start_array(std::size_t) override { return Open(true); }
   bool end_object() override { return Close(); }
   bool end_array() override { return Close(); }
 
   bool key(string_t& name) override {
+    if (skipped_levels_ > 0) return true;
+    if (stream_ != nullptr) return Told(stream_->Key(std::move(name)));
     Level& level = levels_.back();
     if (name.size() > limits_.max_key_bytes) {
       return Fail(absl::StrCat("a key of ", name.size(), " bytes; at most ", limits_.max_key_bytes,
                                " are read"));
     }
     if (level.value->contains(name)) {
-      const std::string path = JsonPointerTo(level.pointer, name);
-      return Fail(absl::StrCat("the key \"", name, "\" appears twice (first in line ",
-                               document_->LineOf(path), ")"));
+      const int first = document_->LineOf(JsonPointerTo(level.pointer, name));
+      return Fail(absl::StrCat(
+          "the key \"", name, "\" appears twice",
+          limits_.remembers_lines ? absl::StrCat(" (first in line ", first, ")") : ""));
     }
+    if (!Count(name.size() + kNodeBytes)) return false;
     level.key = std::move(name);
-    Remember(JsonPointerTo(level.pointer, level.key));
+    skips_next_ = limits_.keep && levels_.size() == 1 && !limits_.keep(level.key);
+    if (limits_.remembers_lines) Remember(JsonPointerTo(level.pointer, level.key));
     return true;
   }
 
@@ -140,29 +153,75 @@ class Builder : public json::json_sax_t {
     return &((*level.value)[level.key] = std::move(value));
   }
 
+  bool skips() const { return skips_next_ || skipped_levels_ > 0; }
+
+  // False where what is kept would take more memory than it may.
+  bool Count(size_t bytes) {
+    memory_bytes_ += bytes;
+    if (memory_bytes_ <= limits_.max_memory_bytes) return true;
+    return Fail(absl::StrCat("its values would take more than ", limits_.max_memory_bytes >> 20,
+                             " MiB of memory"));
+  }
+
   template <typename T>
   bool Value(T&& value) {
-    Place(json(std::forward<T>(value)));
+    if (skipped_levels_ > 0) return true;
+    if (stream_ != nullptr) return Told(stream_->Scalar(json(std::forward<T>(value))));
+    if (!Count(kNodeBytes)) return false;
+    if (std::exchange(skips_next_, false)) {
+      Place(nullptr);
+    } else {
+      Place(json(std::forward<T>(value)));
+    }
     return true;
   }
 
-  bool Open(json container) {
-    if (levels_.size() >= static_cast<size_t>(limits_.max_depth)) {
+  // What a stream says of the value it gets.
+  bool Told(std::string wrong) { return wrong.empty() || Fail(std::move(wrong)); }
+
+  bool Open(bool array) {
+    if (stream_ != nullptr) {
+      ++stream_levels_;
+      return Told(stream_->Open(array));
+    }
+    if (levels_.size() + skipped_levels_ >= static_cast<size_t>(limits_.max_depth)) {
       return Fail(absl::StrCat("nested more than ", limits_.max_depth, " levels deep"));
     }
+    if (skips()) {
+      Value(nullptr);
+      ++skipped_levels_;
+      return true;
+    }
+    if (!Count(kNodeBytes)) return false;
     std::string pointer;
     if (!levels_.empty()) {
       const Level& level = levels_.back();
       pointer = JsonPointerTo(
           level.pointer, level.value->is_array() ? std::to_string(level.value->size()) : level.key);
     }
-    json* placed = Place(std::move(container));
+    JsonStream* const stream = limits_.elsewhere ? limits_.elsewhere(pointer, array) : nullptr;
+    if (stream != nullptr) {
+      Place(nullptr);
+      stream_ = stream;
+      stream_levels_ = 1;
+      return Told(stream_->Open(array));
+    }
+    json* placed = Place(array ? json::array() : json::object());
     levels_.push_back({placed, std::move(pointer), ""});
     return true;
   }
 
   bool Close() {
-    levels_.pop_back();
+    if (stream_ != nullptr) {
+      JsonStream* const stream = stream_;
+      if (--stream_levels_ == 0) stream_ = nullptr;
+      return Told(stream->Close());
+    }
+    if (skipped_levels_ > 0) {
+      --skipped_levels_;
+    } else {
+      levels_.pop_back();
+    }
     return true;
   }
 
@@ -190,6 +249,11 @@ class Builder : public json::json_sax_t {
   const JsonLimits& limits_;
   size_t pointer_bytes_left_;
   std::vector<Level> levels_;
+  bool skips_next_ = false;       // the value that comes next
+  size_t skipped_levels_ = 0;     // within one that is not kept
+  JsonStream* stream_ = nullptr;  // that takes what comes
+  size_t stream_levels_ = 0;
+  size_t memory_bytes_ = 0;
   size_t counted_ = 0;
   int line_;
   std::string error_;
@@ -224,7 +288,9 @@ absl::StatusOr<JsonDocument> ParseStrictJson(absl::string_view text, absl::strin
   }
   if (limits.relaxed) {
     return ParseStrictJson(StrictJsonFromRelaxed(text), file,
-                           {.max_bytes = 2 * text.size() + 2, .max_depth = limits.max_depth});
+                           {.max_bytes = 2 * text.size() + 2,
+                            .max_depth = limits.max_depth,
+                            .max_memory_bytes = limits.max_memory_bytes});
   }
   JsonDocument document;
   document.file = std::string(file);

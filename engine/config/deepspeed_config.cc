@@ -278,7 +278,7 @@ absl::StatusOr<DeepSpeedConfig> FromDocument(const JsonDocument& document) {
   return config;
 }
 
-constexpr JsonLimits kLimits = {.max_bytes = 4 << 20, .max_depth = 64, .relaxed = true};
+const JsonLimits kLimits = {.max_bytes = 4 << 20, .max_depth = 64, .relaxed = true};
 
 }  // namespace
 

@@ -232,9 +232,9 @@ void BpeEncoder::MergeLong(std::vector<uint32_t>* tokens, size_t begin) {
   }
 }
 
-BpeModel::BpeModel(Vocabulary vocabulary, const std::vector<MergeTable::Merge>& merges,
-                   BpeRules rules)
-    : vocabulary_(std::move(vocabulary)), merges_(merges), rules_(std::move(rules)) {
+BpeModel::BpeModel(std::shared_ptr<const Vocabulary> vocabulary,
+                   const std::vector<MergeTable::Merge>& merges, BpeRules rules)
+    : shared_(std::move(vocabulary)), merges_(merges), rules_(std::move(rules)) {
   const bool affixes = !rules_.continuing_prefix.empty() || !rules_.end_suffix.empty();
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const std::string character(1, static_cast<char>(byte));
@@ -246,7 +246,7 @@ BpeModel::BpeModel(Vocabulary vocabulary, const std::vector<MergeTable::Merge>& 
   std::vector<std::string> words;
   for (const auto& [token, id] : vocabulary_.ids) {
     if (!rules_.bytes) {
-      words.push_back(token);
+      words.emplace_back(token);
     } else if (std::optional<std::string> word = FromByteAlphabet(token)) {
       words.push_back(*std::move(word));
     } else {

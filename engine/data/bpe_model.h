@@ -57,7 +57,8 @@ struct BpeRules {
 
 class BpeModel : public WordModel {
  public:
-  BpeModel(Vocabulary vocabulary, const std::vector<MergeTable::Merge>& merges, BpeRules rules);
+  BpeModel(std::shared_ptr<const Vocabulary> vocabulary,
+           const std::vector<MergeTable::Merge>& merges, BpeRules rules);
 
   // An encoder remembers short words: 4 MiB of memory beside what a word needs (about 40
   // bytes for each of its own).
@@ -67,7 +68,8 @@ class BpeModel : public WordModel {
  private:
   friend class BpeEncoder;
 
-  const Vocabulary vocabulary_;
+  const std::shared_ptr<const Vocabulary> shared_;
+  const Vocabulary& vocabulary_ = *shared_;
   const MergeTable merges_;
   const BpeRules rules_;
   std::array<uint32_t, 256> byte_tokens_;  // of ByteLevel's alphabet, or of ASCII's characters

@@ -15,6 +15,8 @@
 namespace spillway {
 namespace {
 
+constexpr size_t kTextPieceBytes = 256 << 10;
+
 absl::Status EncodePlainText(const std::string& path, const Tokenizer& tokenizer,
                              const DataSink& sink) {
   const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder(path);
@@ -54,6 +56,19 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
     RETURN_IF_ERROR(encoder->Encode(text, &tokens));
     return encoder->Finish(&tokens);
   };
+  // Those of a long text as they come: they take more room than it.
+  const auto take_text = [&](absl::string_view text, bool carry_loss,
+                             std::optional<uint32_t> last) -> absl::Status {
+    for (size_t at = 0; at < text.size(); at += kTextPieceBytes) {
+      tokens.clear();
+      RETURN_IF_ERROR(encoder->Encode(text.substr(at, kTextPieceBytes), &tokens));
+      RETURN_IF_ERROR(sink.take(tokens, carry_loss));
+    }
+    tokens.clear();
+    RETURN_IF_ERROR(encoder->Finish(&tokens));
+    if (last) tokens.push_back(*last);
+    return sink.take(tokens, carry_loss);
+  };
   const auto encode_chat = [&](const JinjaValue& messages) -> absl::Status {
     ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
     ASSIGN_OR_RETURN(const ChatText chat, format->Render(messages));
@@ -80,13 +95,8 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
       [&](const JsonlRecord& record) -> absl::Status {
         if (sink.begin_sample) sink.begin_sample();
         if (!record.messages.is_null()) return encode_chat(record.messages);
-        if (record.has_prompt) {
-          RETURN_IF_ERROR(encode(record.prompt));
-          RETURN_IF_ERROR(sink.take(tokens, false));
-        }
-        RETURN_IF_ERROR(encode(record.text));
-        if (end) tokens.push_back(*end);
-        return sink.take(tokens, true);
+        if (record.has_prompt) RETURN_IF_ERROR(take_text(record.prompt, false, std::nullopt));
+        return take_text(record.text, true, end);
       },
       sink.progress);
 }

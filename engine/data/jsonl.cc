@@ -20,12 +20,15 @@ namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr size_t kShownKeys = 8;
+constexpr size_t kMessageBytes = 256;  // of a message beside its text
 constexpr uint64_t kMostPromptBytes = uint64_t{1} << 30;
+constexpr absl::string_view kRecordKeys[] = {"text", "prompt", "completion", "messages", "tools"};
 constexpr absl::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
 // Takes `given` over; "" or what is wrong with it. `answered`: whether the assistant says anything.
 std::string TakeMessages(const nlohmann::json& given, JinjaValue* messages, bool* answered) {
   *messages = JinjaValue::array();
+  size_t bytes = 0;
   if (!given.is_array())
     return absl::StrCat("\"messages\" is a JSON ", given.type_name(), ", not an array");
   for (const nlohmann::json& message : given) {
@@ -50,6 +53,12 @@ std::string TakeMessages(const nlohmann::json& given, JinjaValue* messages, bool
                           absl::StrJoin(kRoles, ", "));
     }
     *answered |= role == "assistant";
+    bytes += message["content"].get_ref<const std::string&>().size() + kMessageBytes;
+    if (bytes > kMostConversationBytes) {
+      return absl::StrCat("a conversation of more than ", kMostConversationBytes >> 20,
+                          " MiB (a message counts its text and ", kMessageBytes,
+                          " bytes): cut it into several");
+    }
     messages->push_back({{"role", role}, {"content", message["content"].get<std::string>()}});
   }
   return "";
@@ -95,12 +104,16 @@ absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string&
 }  // namespace
 
 absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::string_view file,
-                                              int64_t line_number, const char* example) {
+                                              int64_t line_number, const char* example,
+                                              const KeepKey& keep) {
   ASSIGN_OR_RETURN(JsonDocument document,
                    ParseStrictJson(line, file,
                                    {.max_bytes = kMaxLineBytes,
                                     .max_depth = kMaxDepth,
-                                    .first_line = static_cast<int>(line_number)}));
+                                    .first_line = static_cast<int>(line_number),
+                                    .max_memory_bytes = kMostValueBytes,
+                                    .remembers_lines = false,
+                                    .keep = keep}));
   if (!document.value.is_object()) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, ":", line_number, ": a line is an object like ", example,
@@ -126,8 +139,12 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
   const auto wrong = [&](absl::string_view why) {
     return absl::InvalidArgumentError(absl::StrCat(file, ":", line_number, ": ", why));
   };
-  ASSIGN_OR_RETURN(JsonDocument document,
-                   ParseJsonlObject(line, file, line_number, "{\"text\": \"...\"}"));
+  ASSIGN_OR_RETURN(
+      JsonDocument document,
+      ParseJsonlObject(line, file, line_number, "{\"text\": \"...\"}", [](absl::string_view key) {
+        return std::find(std::begin(kRecordKeys), std::end(kRecordKeys), key) !=
+               std::end(kRecordKeys);
+      }));
   nlohmann::json& object = document.value;
   const auto take = [&](const char* key, std::string* out) -> absl::Status {
     nlohmann::json& value = object[key];
@@ -192,7 +209,12 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
     PromptRecord record;
     if (objects) {
       ASSIGN_OR_RETURN(JsonDocument document,
-                       ParseJsonlObject(line, path, number, "{\"prompt\": \"...\"}"));
+                       ParseJsonlObject(line, path, number, "{\"prompt\": \"...\"}",
+                                        [&](absl::string_view name) {
+                                          return name == key || name == target_key ||
+                                                 name == "prompt" || name == "messages" ||
+                                                 name == "tools";
+                                        }));
       auto found = PromptOf(document.value, key, target_key);
       if (!found.ok()) return Annotate(found.status(), where);
       record = *std::move(found);

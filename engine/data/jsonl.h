@@ -23,10 +23,16 @@ struct JsonlRecord {
   JinjaValue messages;  // of a conversation: {"role", "content"} each; null otherwise
 };
 
+// Which keys of a line's object are read. The values of others cost no memory.
+using KeepKey = std::function<bool(absl::string_view key)>;
+
 // Any line. `example`, of an object, is for the message; kInvalidArgument, "FILE:LINE: ...", for
-// what is none (lone surrogates and doubled keys included).
+// what is none (lone surrogates and doubled keys included), and for values that take more memory
+// than kMostValueBytes. Those of keys that are not kept are null.
+inline constexpr size_t kMostValueBytes = 64u << 20;
 absl::StatusOr<JsonDocument> ParseJsonlObject(absl::string_view line, absl::string_view file,
-                                              int64_t line_number, const char* example);
+                                              int64_t line_number, const char* example,
+                                              const KeepKey& keep);
 
 // What keys an object has, for messages: "a, b, ...".
 std::string ShownKeys(const nlohmann::json& object);
@@ -34,8 +40,10 @@ std::string ShownKeys(const nlohmann::json& object);
 // {"text": ...}, {"prompt": ..., "completion": ...} or {"messages": [{"role": ..., "content":
 // ...}, ...]}; other keys are passed over, but not in a message. kInvalidArgument,
 // "FILE:LINE: ...", for what is no JSON object (lone surrogates and doubled keys included),
-// for missing keys, values that are no strings, unknown roles, and a conversation in which
-// the assistant says nothing.
+// for missing keys, values that are no strings, unknown roles, a conversation in which
+// the assistant says nothing, and one of more than kMostConversationBytes: it is held many times
+// over while its template writes it.
+inline constexpr size_t kMostConversationBytes = 4u << 20;
 absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::string_view file,
                                              int64_t line_number);
 

@@ -33,10 +33,16 @@ std::pair<int64_t, int64_t> LongestFirst(int64_t first, int64_t second, int64_t 
 }  // namespace
 
 absl::StatusOr<EncodedText> TextPairEncoder::Encode(const LabelledText& text) {
-  ASSIGN_OR_RETURN(std::vector<int64_t> first, tokenizer_.Encode(text.first));
+  ASSIGN_OR_RETURN(Tokenizer::Beginning begins,
+                   tokenizer_.EncodeBeginning(text.first, most_tokens_));
+  std::vector<int64_t> first = std::move(begins.tokens);
+  const int64_t size = begins.all;
   std::optional<std::vector<int64_t>> second;
+  int64_t second_size = 0;
   if (text.second) {
-    ASSIGN_OR_RETURN(second, tokenizer_.Encode(*text.second));
+    ASSIGN_OR_RETURN(begins, tokenizer_.EncodeBeginning(*text.second, most_tokens_));
+    second = std::move(begins.tokens);
+    second_size = begins.all;
   }
   const auto around = [&](const std::vector<int64_t>& one, const auto& other) {
     return tokenizer_.Around(
@@ -48,8 +54,6 @@ absl::StatusOr<EncodedText> TextPairEncoder::Encode(const LabelledText& text) {
   const std::vector<int64_t> none;
   const std::optional<std::vector<int64_t>> no_second = second ? std::optional(none) : std::nullopt;
   const int64_t room = most_tokens_ - static_cast<int64_t>(around(none, no_second).tokens.size());
-  const auto size = static_cast<int64_t>(first.size());
-  const int64_t second_size = second ? static_cast<int64_t>(second->size()) : 0;
   if (room < (second ? 2 : 1)) return NoRoomError(most_tokens_);
   if (size + second_size > room) {
     ++cut_;

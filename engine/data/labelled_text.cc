@@ -42,6 +42,16 @@ class Rows {
  public:
   Rows(const TextKeys& keys, bool needs_label) : keys_(keys), needs_label_(needs_label) {}
 
+  // Whether a row's value is read.
+  bool Keeps(absl::string_view key) const {
+    const auto has = [&](const std::vector<std::string>& keys) {
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    };
+    const auto& usual = UsualTextKeys();
+    return key == keys_.label || key == "label" || key == "labels" || has(keys_.texts) ||
+           std::any_of(usual.begin(), usual.end(), has);
+  }
+
   absl::StatusOr<LabelledText> Read(const json& row) {
     if (!found_) RETURN_IF_ERROR(FindKeys(row));
     LabelledText text;
@@ -186,12 +196,14 @@ absl::StatusOr<std::vector<std::string>> ParseTextKeys(absl::string_view flag,
 absl::Status ReadLabelledTexts(const std::string& path, const TextKeys& keys, bool needs_label,
                                const std::function<absl::Status(const LabelledText&)>& take) {
   Rows rows(keys, needs_label);
-  return ReadRows(path, "{\"text\": \"...\", \"label\": 0}",
-                  [&](const json& row, int64_t line) -> absl::Status {
-                    ASSIGN_OR_RETURN(LabelledText text, rows.Read(row));
-                    text.line = line;
-                    return take(text);
-                  });
+  return ReadRows(
+      path, "{\"text\": \"...\", \"label\": 0}",
+      [&](absl::string_view key) { return rows.Keeps(key); },
+      [&](const json& row, int64_t line) -> absl::Status {
+        ASSIGN_OR_RETURN(LabelledText text, rows.Read(row));
+        text.line = line;
+        return take(text);
+      });
 }
 
 absl::StatusOr<std::vector<float>> ReadLabel(const json& label,

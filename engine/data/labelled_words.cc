@@ -23,6 +23,12 @@ class WordRows {
         labels_(keys.label),
         needs_label_(needs_label) {}
 
+  // Whether a row's value is read.
+  bool Keeps(absl::string_view key) const {
+    return key == words_ || key == labels_ || key == "tokens" || key == "words" ||
+           key == "ner_tags" || key == "labels" || key == "tags";
+  }
+
   absl::StatusOr<LabelledWords> Read(const json& row) {
     FindKeys(row);
     LabelledWords found;
@@ -102,12 +108,14 @@ absl::Status ReadLabelledWords(const std::string& path, const TextKeys& keys, bo
     return absl::InvalidArgumentError("--text-keys: one name, of the list of words");
   }
   WordRows rows(keys, needs_label);
-  return ReadRows(path, "{\"tokens\": [\"...\"], \"ner_tags\": [0]}",
-                  [&](const json& row, int64_t line) -> absl::Status {
-                    ASSIGN_OR_RETURN(LabelledWords words, rows.Read(row));
-                    words.line = line;
-                    return take(words);
-                  });
+  return ReadRows(
+      path, "{\"tokens\": [\"...\"], \"ner_tags\": [0]}",
+      [&](absl::string_view key) { return rows.Keeps(key); },
+      [&](const json& row, int64_t line) -> absl::Status {
+        ASSIGN_OR_RETURN(LabelledWords words, rows.Read(row));
+        words.line = line;
+        return take(words);
+      });
 }
 
 absl::StatusOr<EncodedWords> WordListEncoder::Encode(const std::vector<std::string>& words) {

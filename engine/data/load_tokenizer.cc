@@ -6,11 +6,17 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/pipeline_tokenizer.h"
+#include "engine/machine/memory_limits.h"
+#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 
 namespace spillway {
 namespace {
+
+// Measured: the file's text, its tokens and merges as they are read, and the tables that are made
+// of them (docs/DATA.md).
+constexpr uint64_t kTokenizerBytesPerByte = 10;
 
 bool Exists(const std::string& path) {
   struct stat info;
@@ -33,6 +39,28 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view direc
   }
   return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer (tokenizer.json, ",
                                           kCharsFile, " or ", kBytesFile, ")"));
+}
+
+std::string TokenizerDirectory(absl::string_view choice, absl::string_view model_directory) {
+  if (choice == "bytes" || choice == "chars") return "";
+  return std::string(choice.empty() || choice == "model" ? model_directory : choice);
+}
+
+absl::Status CheckTokenizerMemory(const std::string& directory, uint64_t memory_bytes) {
+  const std::string path = absl::StrCat(directory, "/tokenizer.json");
+  struct stat info;
+  if (directory.empty() || Exists(absl::StrCat(directory, "/", kCharsFile)) ||
+      Exists(absl::StrCat(directory, "/", kBytesFile)) || ::stat(path.c_str(), &info) != 0) {
+    return absl::OkStatus();
+  }
+  const auto file_bytes = static_cast<uint64_t>(info.st_size);
+  const uint64_t needed = file_bytes * kTokenizerBytesPerByte;
+  if (needed <= memory_bytes) return absl::OkStatus();
+  return DoesNotFitError(absl::StrCat(
+      path, " does not fit the budgets: reading its ", FormatBytes(file_bytes), " takes about ",
+      FormatBytes(needed), " of memory, and --device-memory and --host-memory leave ",
+      FormatBytes(memory_bytes), " for it: raise --host-memory by ",
+      FormatBytes(needed - memory_bytes), ", or give the data as tokens (spillway tokenize)"));
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choice,

@@ -16,6 +16,14 @@ namespace spillway {
 // supported, with what to do about it.
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(absl::string_view directory);
 
+// The directory of which MakeTokenizer would load a tokenizer.json, by the same `choice`; "": of
+// none.
+std::string TokenizerDirectory(absl::string_view choice, absl::string_view model_directory);
+
+// OK where reading the directory's tokenizer.json, if it has one, takes no more than `memory_bytes`
+// at any time. Otherwise what ends in exit code 3: the file, what it needs and what there is.
+absl::Status CheckTokenizerMemory(const std::string& directory, uint64_t memory_bytes);
+
 // `choice` is --tokenizer's: "model" (from `model_directory`), "chars" (from the
 // texts among `data`), "bytes", a directory, or "": the model's where it has one, else
 // chars where there is text, else nullptr (the data is tokens already).

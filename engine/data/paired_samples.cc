@@ -15,8 +15,9 @@ absl::StatusOr<std::vector<int64_t>> EncodeWithin(const Tokenizer& tokenizer,
                                                   const std::string& text, int64_t most,
                                                   int64_t vocabulary, const char* flag,
                                                   int64_t* cut) {
-  ASSIGN_OR_RETURN(std::vector<int64_t> tokens, tokenizer.Encode(text));
-  if (tokens.empty()) {
+  ASSIGN_OR_RETURN(Tokenizer::Beginning beginning, tokenizer.EncodeBeginning(text, most));
+  std::vector<int64_t> tokens = std::move(beginning.tokens);
+  if (beginning.all == 0) {
     return absl::InvalidArgumentError("the tokenizer makes no token of the text");
   }
   const auto around = static_cast<int64_t>(tokenizer.Around({}, std::nullopt).tokens.size());
@@ -24,7 +25,7 @@ absl::StatusOr<std::vector<int64_t>> EncodeWithin(const Tokenizer& tokenizer,
     return absl::InvalidArgumentError(absl::StrCat(
         flag, " ", most, " has no room for the text beside the tokens around it, ", around));
   }
-  if (static_cast<int64_t>(tokens.size()) > most - around) {
+  if (beginning.all > most - around) {
     ++*cut;
     tokens.resize(most - around);
   }

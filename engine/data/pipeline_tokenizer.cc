@@ -1,5 +1,7 @@
 #include "engine/data/pipeline_tokenizer.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -103,7 +105,15 @@ class PipelineTokenizer : public Tokenizer {
   }
   std::string fingerprint() const override { return fingerprint_; }
 
+  void ForgetEncoding() override {
+    parts_.model = nullptr;
+    parts_.normalizers.clear();
+    parts_.pre_tokenizers.clear();
+    ::malloc_trim(0);  // of small pieces, which would stay
+  }
+
   std::unique_ptr<TextEncoder> NewEncoder(absl::string_view source) const override {
+    SPILLWAY_CHECK(parts_.model != nullptr);
     return std::make_unique<PipelineEncoder>(source, parts_, raw_, normalized_);
   }
 

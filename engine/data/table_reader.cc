@@ -1,5 +1,6 @@
 #include "engine/data/table_reader.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -12,6 +13,9 @@
 
 namespace spillway {
 namespace {
+
+// A cell takes memory beside its text.
+constexpr int kMostColumns = 10'000;
 
 // Puts lines together to rows. One thread.
 class TableRows {
@@ -26,6 +30,7 @@ class TableRows {
       first_line_ = number;
     }
     if (tabs_) {
+      if (std::count(line.begin(), line.end(), '\t') >= kMostColumns) return TooManyCells();
       cells_ = absl::StrSplit(line, '\t');
     } else {
       RETURN_IF_ERROR(AddCells(line));
@@ -44,6 +49,10 @@ class TableRows {
   }
 
  private:
+  absl::Status TooManyCells() const {
+    return Wrong(absl::StrCat("the row has more than ", kMostColumns, " cells"));
+  }
+
   absl::Status Wrong(const std::string& why) const {
     return absl::InvalidArgumentError(absl::StrCat(path_, ":", first_line_, ": ", why));
   }
@@ -56,7 +65,10 @@ class TableRows {
     } else {
       cells_.back() += '\n';
       bytes_ += line.size();
-      if (bytes_ > kMaxLineBytes) return Wrong("the row has more than 64 MiB: is a quote missing?");
+      if (bytes_ > kMaxLineBytes) {
+        return Wrong(absl::StrCat("the row has more than ", kMaxLineBytes >> 20,
+                                  " MiB: is a quote missing?"));
+      }
     }
     if (!quoted_) bytes_ = line.size();
     bool began_quoted = quoted_;
@@ -70,6 +82,7 @@ class TableRows {
       } else if (quoted_) {
         cells_.back() += c;
       } else if (c == ',') {
+        if (cells_.size() == kMostColumns) return TooManyCells();
         cells_.emplace_back();
         began_quoted = false;
       } else if (c == '"' && cells_.back().empty() && !began_quoted) {

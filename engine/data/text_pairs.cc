@@ -1,6 +1,7 @@
 #include "engine/data/text_pairs.h"
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/text_rows.h"
@@ -10,6 +11,11 @@ namespace spillway {
 namespace {
 
 using nlohmann::json;
+
+// Whether what is of the name is at the key of a row, or within.
+bool IsAtOrWithin(const std::string& name, absl::string_view key) {
+  return name == key || (absl::StartsWith(name, key) && name[key.size()] == '.');
+}
 
 // Null where there is nothing of the name.
 const json* Inside(const json& row, const std::string& name) {
@@ -38,21 +44,24 @@ absl::StatusOr<std::string> TextIn(const json& row, const std::string& name, con
 
 absl::Status ReadTextPairs(const std::string& path, const PairKeys& keys, bool needs_target,
                            const std::function<absl::Status(const TextPairRow&)>& take) {
-  return ReadRows(path, "{\"prompt\": \"...\", \"completion\": \"...\"}",
-                  [&](const json& row, int64_t line) -> absl::Status {
-                    TextPairRow pair;
-                    ASSIGN_OR_RETURN(pair.source, TextIn(row, keys.source, "--source-key", "read"));
-                    pair.source.insert(0, keys.source_prefix);
-                    if (needs_target) {
-                      ASSIGN_OR_RETURN(pair.target,
-                                       TextIn(row, keys.target, "--target-key", "learn"));
-                    } else if (const json* found = Inside(row, keys.target);
-                               found != nullptr && found->is_string()) {
-                      pair.target = found->get<std::string>();
-                    }
-                    pair.line = line;
-                    return take(pair);
-                  });
+  return ReadRows(
+      path, "{\"prompt\": \"...\", \"completion\": \"...\"}",
+      [&](absl::string_view key) {
+        return IsAtOrWithin(keys.source, key) || IsAtOrWithin(keys.target, key);
+      },
+      [&](const json& row, int64_t line) -> absl::Status {
+        TextPairRow pair;
+        ASSIGN_OR_RETURN(pair.source, TextIn(row, keys.source, "--source-key", "read"));
+        pair.source.insert(0, keys.source_prefix);
+        if (needs_target) {
+          ASSIGN_OR_RETURN(pair.target, TextIn(row, keys.target, "--target-key", "learn"));
+        } else if (const json* found = Inside(row, keys.target);
+                   found != nullptr && found->is_string()) {
+          pair.target = found->get<std::string>();
+        }
+        pair.line = line;
+        return take(pair);
+      });
 }
 
 }  // namespace spillway

@@ -19,7 +19,7 @@ bool IsRowFile(absl::string_view path) {
          absl::EndsWith(path, ".tsv");
 }
 
-absl::Status ReadRows(const std::string& path, const char* example,
+absl::Status ReadRows(const std::string& path, const char* example, const KeepKey& keep,
                       const std::function<absl::Status(const json&, int64_t)>& take) {
   if (!IsRowFile(path)) {
     return absl::InvalidArgumentError(
@@ -33,7 +33,8 @@ absl::Status ReadRows(const std::string& path, const char* example,
   if (absl::EndsWith(path, ".jsonl")) {
     RETURN_IF_ERROR(ReadLines(path, [&](absl::string_view line, int64_t number) -> absl::Status {
       if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
-      ASSIGN_OR_RETURN(const JsonDocument document, ParseJsonlObject(line, path, number, example));
+      ASSIGN_OR_RETURN(const JsonDocument document,
+                       ParseJsonlObject(line, path, number, example, keep));
       return taken(document.value, number);
     }));
   } else {
@@ -41,7 +42,9 @@ absl::Status ReadRows(const std::string& path, const char* example,
                               [&](const std::vector<std::string>& names,
                                   const std::vector<std::string>& cells, int64_t line) {
                                 json row = json::object();
-                                for (size_t i = 0; i < names.size(); ++i) row[names[i]] = cells[i];
+                                for (size_t i = 0; i < names.size(); ++i) {
+                                  row[names[i]] = keep(names[i]) ? json(cells[i]) : json();
+                                }
                                 return taken(row, line);
                               }));
   }

@@ -1,5 +1,8 @@
 #include "engine/data/tokenizer.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -43,11 +46,30 @@ class ByteTokenizer : public Tokenizer {
 }  // namespace
 
 absl::StatusOr<std::vector<int64_t>> Tokenizer::Encode(absl::string_view text) const {
+  ASSIGN_OR_RETURN(Beginning whole, EncodeBeginning(text, INT64_MAX));
+  return std::move(whole.tokens);
+}
+
+absl::StatusOr<Tokenizer::Beginning> Tokenizer::EncodeBeginning(absl::string_view text,
+                                                                int64_t most) const {
+  constexpr size_t kPieceBytes = 256 << 10;
   const std::unique_ptr<TextEncoder> encoder = NewEncoder("the text");
+  Beginning found;
   std::vector<uint32_t> tokens;
-  RETURN_IF_ERROR(encoder->Encode(text, &tokens));
+  const auto take = [&] {
+    const int64_t room = std::max<int64_t>(0, most - found.all);
+    const auto kept = std::min(room, static_cast<int64_t>(tokens.size()));
+    found.tokens.insert(found.tokens.end(), tokens.begin(), tokens.begin() + kept);
+    found.all += static_cast<int64_t>(tokens.size());
+    tokens.clear();
+  };
+  for (size_t at = 0; at < text.size(); at += kPieceBytes) {
+    RETURN_IF_ERROR(encoder->Encode(text.substr(at, kPieceBytes), &tokens));
+    take();
+  }
   RETURN_IF_ERROR(encoder->Finish(&tokens));
-  return std::vector<int64_t>(tokens.begin(), tokens.end());
+  take();
+  return found;
 }
 
 absl::StatusOr<const ChatFormat*> Tokenizer::chat() const {

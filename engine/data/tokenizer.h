@@ -30,7 +30,7 @@ class TextEncoder {
   virtual absl::Status Finish(std::vector<uint32_t>* tokens) = 0;
 };
 
-// Immutable: any thread.
+// Immutable, but for ForgetEncoding: any thread.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -46,6 +46,10 @@ class Tokenizer {
   virtual std::optional<uint32_t> mask_token() const { return std::nullopt; }
   // What is of no text: "[CLS]", "[PAD]" and their like.
   virtual bool IsSpecial(int64_t token) const { return token == end_of_text(); }
+
+  // Frees what nothing but encoding needs: most of a tokenizer.json's memory. REQUIRES: there are no
+  // encoders, and will be none.
+  virtual void ForgetEncoding() {}
 
   // `source` names the text in errors. The tokenizer must outlive the encoder.
   virtual std::unique_ptr<TextEncoder> NewEncoder(absl::string_view source) const = 0;
@@ -74,6 +78,14 @@ class Tokenizer {
 
   // A whole text at once; nothing is put around it, as with add_special_tokens=False.
   absl::StatusOr<std::vector<int64_t>> Encode(absl::string_view text) const;
+
+  // Its first tokens, at most `most`, and how many there are in all: of a long text all of them
+  // would take far more memory than it.
+  struct Beginning {
+    std::vector<int64_t> tokens;
+    int64_t all = 0;
+  };
+  absl::StatusOr<Beginning> EncodeBeginning(absl::string_view text, int64_t most) const;
 };
 
 // kInvalidArgument for a tokenizer with more tokens than a model of `vocabulary` knows.

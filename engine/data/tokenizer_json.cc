@@ -1,9 +1,12 @@
 #include "engine/data/tokenizer_json.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <ostream>
+#include <streambuf>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -12,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/bpe_model.h"
 #include "engine/data/json_part.h"
+#include "engine/data/model_streams.h"
 #include "engine/data/normalizers.h"
 #include "engine/data/pre_tokenizers.h"
 #include "engine/data/unigram_model.h"
@@ -29,36 +33,66 @@ constexpr size_t kMaxAddedTokens = 1 << 16;
 constexpr size_t kMaxAddedTokenBytes = 4096;
 constexpr uint32_t kMostWordPieceCharacters = 10'000;
 
-// One token of a vocabulary.
-absl::Status Insert(const JsonPart& part, const std::string& token, size_t id, Vocabulary* out) {
-  if (id >= out->tokens.size()) out->tokens.resize(id + 1);
-  if (!out->tokens[id].empty()) return part.Broken(absl::StrCat("two tokens have the id ", id));
-  out->tokens[id] = token;
-  out->ids[token] = static_cast<uint32_t>(id);
+using SharedVocabulary = std::shared_ptr<Vocabulary>;
+
+// What is written there is part of a digest, and never there as a whole.
+class DigestBuffer : public std::streambuf {
+ public:
+  explicit DigestBuffer(Digest* digest) : digest_(*digest) { Begin(); }
+
+ private:
+  void Begin() { setp(piece_.data(), piece_.data() + piece_.size()); }
+  int sync() override {
+    digest_.Update(pbase(), static_cast<size_t>(pptr() - pbase()));
+    Begin();
+    return 0;
+  }
+  int_type overflow(int_type character) override {
+    sync();
+    return sputc(traits_type::to_char_type(character));
+  }
+
+  Digest& digest_;
+  std::array<char, 16 << 10> piece_;
+};
+
+absl::Status ReadVocabulary(const JsonPart& model, ModelStreams& streams, Vocabulary* out) {
+  const JsonPart part = model["vocab"];
+  auto& entries = streams.vocabulary.entries();
+  if (entries.empty()) return part.Broken("no vocabulary");
+  // Ids with wide gaps would be a table of nothing.
+  const uint64_t limit = 2 * uint64_t{entries.size()} + (1 << 16);
+  uint64_t highest = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto& [token, id] = entries[i];
+    if (i > 0 && token == entries[i - 1].first) {
+      return part.Broken(absl::StrCat("the key \"", token.substr(0, 80), "\" appears twice"));
+    }
+    if (id >= limit) {
+      return part.Broken(
+          absl::StrCat("the id of \"", token.substr(0, 80), "\" is not a number below ", limit));
+    }
+    highest = std::max(highest, id);
+  }
+  out->tokens.resize(highest + 1);
+  for (auto& [token, id] : entries) {
+    if (!out->tokens[id].empty()) return part.Broken(absl::StrCat("two tokens have the id ", id));
+    out->tokens[id] = std::move(token);
+  }
+  out->ids.reserve(entries.size());
+  for (const auto& [moved, id] : entries) out->ids[out->tokens[id]] = static_cast<uint32_t>(id);
+  std::exchange(entries, {});
   return absl::OkStatus();
 }
 
-absl::StatusOr<Vocabulary> ReadVocabulary(const JsonPart& model) {
-  const JsonPart part = model["vocab"];
-  if (!part.json().is_object() || part.json().empty()) return part.Broken("no vocabulary");
-  Vocabulary out;
-  // Ids with wide gaps would be a table of nothing.
-  const uint64_t limit = 2 * uint64_t{part.json().size()} + (1 << 16);
-  for (const auto& [token, id] : part.json().items()) {
-    if (!id.is_number_unsigned() || id.get<uint64_t>() >= limit) {
-      return part.Broken(absl::StrCat("the id of \"", token, "\" is not a number below ", limit));
-    }
-    RETURN_IF_ERROR(Insert(part, token, id.get<size_t>(), &out));
-  }
-  return out;
-}
-
 absl::StatusOr<std::vector<MergeTable::Merge>> ReadMerges(const JsonPart& model,
+                                                          const ModelStreams& streams,
                                                           size_t prefix_bytes,
                                                           const Vocabulary& vocabulary) {
   const JsonPart part = model["merges"];
-  if (!part.json().is_array()) return part.Broken("no merges");
+  if (!streams.has_merges) return part.Broken("no merges");
   std::vector<MergeTable::Merge> out;
+  out.reserve(streams.merges.size());
   const auto id_of = [&](absl::string_view token, uint32_t* id) {
     *id = vocabulary.Find(token);
     return *id != kNoToken
@@ -66,25 +100,10 @@ absl::StatusOr<std::vector<MergeTable::Merge>> ReadMerges(const JsonPart& model,
                : part.Broken(absl::StrCat("a merge needs the token \"", token.substr(0, 80),
                                           "\", which is not in the vocabulary"));
   };
-  for (const json& merge : part.json()) {
-    absl::string_view left, right;
-    if (merge.is_string()) {
-      const absl::string_view text = merge.get_ref<const std::string&>();
-      if (absl::StartsWith(text, "#version")) continue;
-      const size_t space = text.find(' ');
-      if (space == absl::string_view::npos || text.find(' ', space + 1) != text.npos) {
-        return part.Broken(
-            absl::StrCat("the merge \"", text.substr(0, 80), "\" is not two tokens"));
-      }
-      left = text.substr(0, space);
-      right = text.substr(space + 1);
-    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
-               merge[1].is_string()) {
-      left = merge[0].get_ref<const std::string&>();
-      right = merge[1].get_ref<const std::string&>();
-    } else {
-      return part.Broken("a merge is neither \"a b\" nor [\"a\", \"b\"]");
-    }
+  for (size_t i = 0; i < streams.merges.size(); ++i) {
+    const auto merge = streams.merges.At(i);
+    if (!merge) continue;
+    auto [left, right] = *merge;
     MergeTable::Merge ids;
     RETURN_IF_ERROR(id_of(left, &ids.left));
     RETURN_IF_ERROR(id_of(right, &ids.right));
@@ -95,8 +114,8 @@ absl::StatusOr<std::vector<MergeTable::Merge>> ReadMerges(const JsonPart& model,
   return out;
 }
 
-absl::Status ReadBpe(const JsonPart& model, bool bytes, Vocabulary* vocabulary,
-                     TokenizerParts* out) {
+absl::Status ReadBpe(const JsonPart& model, ModelStreams& streams, bool bytes,
+                     const SharedVocabulary& vocabulary, TokenizerParts* out) {
   RETURN_IF_ERROR(
       model.Only({"dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
                   "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
@@ -110,11 +129,12 @@ absl::Status ReadBpe(const JsonPart& model, bool bytes, Vocabulary* vocabulary,
   ASSIGN_OR_RETURN(rules.continuing_prefix, model.String("continuing_subword_prefix", ""));
   ASSIGN_OR_RETURN(rules.end_suffix, model.String("end_of_word_suffix", ""));
   ASSIGN_OR_RETURN(const std::string unk, model.String("unk_token", ""));
-  ASSIGN_OR_RETURN(*vocabulary, ReadVocabulary(model));
+  RETURN_IF_ERROR(ReadVocabulary(model, streams, vocabulary.get()));
   rules.unk = vocabulary->Find(unk);
   ASSIGN_OR_RETURN(const std::vector<MergeTable::Merge> merges,
-                   ReadMerges(model, rules.continuing_prefix.size(), *vocabulary));
-  out->model = std::make_shared<BpeModel>(*vocabulary, merges, std::move(rules));
+                   ReadMerges(model, streams, rules.continuing_prefix.size(), *vocabulary));
+  streams.merges = MergesStream();
+  out->model = std::make_shared<BpeModel>(vocabulary, merges, std::move(rules));
   return absl::OkStatus();
 }
 
@@ -145,31 +165,33 @@ double AsSerdeReads(double value) {
   return std::copysign(read, value);
 }
 
-absl::Status ReadUnigram(const JsonPart& model, Vocabulary* vocabulary, TokenizerParts* out) {
+absl::Status ReadUnigram(const JsonPart& model, ModelStreams& streams,
+                         const SharedVocabulary& vocabulary, TokenizerParts* out) {
   RETURN_IF_ERROR(model.Only({"unk_id", "vocab", "byte_fallback"}));
   ASSIGN_OR_RETURN(const bool byte_fallback, model.Bool("byte_fallback", false));
   const JsonPart part = model["vocab"];
   std::vector<double> scores;
-  if (!part.json().is_array() || part.json().empty()) return part.Broken("no vocabulary");
-  for (const json& entry : part.json()) {
-    if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number()) {
-      return part.Broken(absl::StrCat("entry ", scores.size(), " is not a token with its score"));
-    }
-    const std::string token = entry[0].get<std::string>();
-    if (token.empty()) return part.Broken("the empty string is a token");
-    RETURN_IF_ERROR(Insert(part, token, scores.size(), vocabulary));
-    scores.push_back(AsSerdeReads(entry[1].get<double>()));
+  if (streams.scores.tokens().empty()) return part.Broken("no vocabulary");
+  for (const json& score : streams.scores.scores()) {
+    scores.push_back(AsSerdeReads(score.get<double>()));
   }
+  vocabulary->tokens = std::move(streams.scores.tokens());
+  for (const std::string& token : vocabulary->tokens) {
+    if (token.empty()) return part.Broken("the empty string is a token");
+    vocabulary->ids[token] = static_cast<uint32_t>(&token - vocabulary->tokens.data());
+  }
+  streams.scores = ScoresStream();
   uint32_t unk = kNoToken;
   if (!model["unk_id"].is_null()) {
     ASSIGN_OR_RETURN(unk, model.Number("unk_id"));
     if (unk >= scores.size()) return model["unk_id"].Broken("no such token");
   }
-  out->model = std::make_shared<UnigramModel>(*vocabulary, std::move(scores), unk, byte_fallback);
+  out->model = std::make_shared<UnigramModel>(vocabulary, std::move(scores), unk, byte_fallback);
   return absl::OkStatus();
 }
 
-absl::Status ReadWordPiece(const JsonPart& model, Vocabulary* vocabulary, TokenizerParts* out) {
+absl::Status ReadWordPiece(const JsonPart& model, ModelStreams& streams,
+                           const SharedVocabulary& vocabulary, TokenizerParts* out) {
   const bool pieces = out->kind == "wordpiece";
   std::string prefix;
   uint32_t most = 0;
@@ -186,18 +208,21 @@ absl::Status ReadWordPiece(const JsonPart& model, Vocabulary* vocabulary, Tokeni
     RETURN_IF_ERROR(model.Only({"unk_token", "vocab"}));
   }
   ASSIGN_OR_RETURN(const std::string unk, model.String("unk_token", "[UNK]"));
-  ASSIGN_OR_RETURN(*vocabulary, ReadVocabulary(model));
-  out->model = std::make_shared<WordPieceModel>(*vocabulary, prefix, most, vocabulary->Find(unk));
+  RETURN_IF_ERROR(ReadVocabulary(model, streams, vocabulary.get()));
+  out->model = std::make_shared<WordPieceModel>(vocabulary, prefix, most, vocabulary->Find(unk));
   return absl::OkStatus();
 }
 
-absl::Status ReadModel(const JsonPart& model, bool bytes, Vocabulary* vocabulary,
-                       TokenizerParts* out) {
+absl::Status ReadModel(const JsonPart& model, ModelStreams& streams, bool bytes,
+                       const SharedVocabulary& vocabulary, TokenizerParts* out) {
   if (!model.json().is_object()) return model.Broken("no model");
-  if (out->kind == "bpe") return ReadBpe(model, bytes, vocabulary, out);
-  if (out->kind == "unigram") return ReadUnigram(model, vocabulary, out);
+  if (streams.has_merges && !out->kind.empty() && out->kind != "bpe") {
+    return model["merges"].Unsupported(absl::StrCat("\"merges\" of ", model.Type()));
+  }
+  if (out->kind == "bpe") return ReadBpe(model, streams, bytes, vocabulary, out);
+  if (out->kind == "unigram") return ReadUnigram(model, streams, vocabulary, out);
   if (out->kind == "wordpiece" || out->kind == "wordlevel")
-    return ReadWordPiece(model, vocabulary, out);
+    return ReadWordPiece(model, streams, vocabulary, out);
   return model.UnsupportedType();
 }
 
@@ -248,27 +273,31 @@ absl::Status ReadAddedTokens(const JsonPart& root, const Vocabulary& vocabulary,
   return absl::OkStatus();
 }
 
-std::string KindOf(const JsonPart& model) {
+std::string KindOf(const JsonPart& model, bool has_merges) {
   const std::string type = model.Type();
   if (type == "BPE") return "bpe";
   if (type == "Unigram") return "unigram";
   if (type == "WordPiece") return "wordpiece";
   if (type == "WordLevel") return "wordlevel";
   // Files of 2019 name no type.
-  return type.empty() && !model["merges"].is_null() ? "bpe" : "";
+  return type.empty() && has_merges ? "bpe" : "";
 }
 
 }  // namespace
 
 absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::string_view file) {
-  ASSIGN_OR_RETURN(
-      const JsonDocument document,
-      ParseStrictJson(text, file,
-                      {.max_bytes = kMaxTokenizerJsonBytes, .max_depth = kMaxTokenizerJsonDepth}));
+  ModelStreams streams;
+  ASSIGN_OR_RETURN(const JsonDocument document,
+                   ParseStrictJson(text, file,
+                                   {.max_bytes = kMaxTokenizerJsonBytes,
+                                    .max_depth = kMaxTokenizerJsonDepth,
+                                    .elsewhere = [&](absl::string_view pointer, bool array) {
+                                      return streams.At(pointer, array);
+                                    }}));
   const JsonPart root(&document);
   if (!root.json().is_object()) return root.Broken("it is not an object");
   TokenizerParts out;
-  out.kind = KindOf(root["model"]);
+  out.kind = KindOf(root["model"], streams.has_merges);
   ASSIGN_OR_RETURN(out.normalizers, ReadNormalizers(root["normalizer"]));
   // A character with a prefix or a suffix is looked up as it is written.
   const auto is_set = [&](const char* key) {
@@ -278,18 +307,26 @@ absl::StatusOr<TokenizerParts> ParseTokenizerJson(absl::string_view text, absl::
       out.kind == "bpe" && !is_set("continuing_subword_prefix") && !is_set("end_of_word_suffix");
   ASSIGN_OR_RETURN(PreTokenizers words, ReadPreTokenizers(root["pre_tokenizer"], reads_bytes));
   out.pre_tokenizers = std::move(words.stages);
-  Vocabulary vocabulary;
-  RETURN_IF_ERROR(ReadModel(root["model"], words.ends_in_bytes, &vocabulary, &out));
-  out.tokens = vocabulary.tokens;
-  RETURN_IF_ERROR(ReadAddedTokens(root, vocabulary, &out));
+  Digest digest;
+  DigestBuffer buffer(&digest);
+  std::ostream stream(&buffer);
+  for (const char* key : {"normalizer", "pre_tokenizer", "model", "added_tokens"}) {
+    const json& part = root[key].json();
+    if (part.is_object() && key == absl::string_view("model")) {
+      streams.DumpModel(part, stream);
+    } else {
+      stream << part;
+    }
+    stream << '\0';
+  }
+  stream.flush();
+  out.digest = digest.value();
+  const auto vocabulary = std::make_shared<Vocabulary>();
+  RETURN_IF_ERROR(ReadModel(root["model"], streams, words.ends_in_bytes, vocabulary, &out));
+  out.tokens = vocabulary->tokens;
+  RETURN_IF_ERROR(ReadAddedTokens(root, *vocabulary, &out));
   ASSIGN_OR_RETURN(out.around, TokenTemplate::Read(root["post_processor"]));
   ASSIGN_OR_RETURN(out.decoder, TokenDecoder::Read(root["decoder"]));
-  Digest digest;
-  for (const char* key : {"normalizer", "pre_tokenizer", "model", "added_tokens"}) {
-    const std::string part = root[key].json().dump();
-    digest.Update(part.c_str(), part.size() + 1);
-  }
-  out.digest = digest.value();
   return out;
 }
 

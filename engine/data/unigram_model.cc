@@ -98,9 +98,9 @@ class UnigramEncoder : public WordEncoder {
   std::vector<size_t> ends_;
 };
 
-UnigramModel::UnigramModel(Vocabulary vocabulary, std::vector<double> scores, uint32_t unk,
-                           bool byte_fallback)
-    : vocabulary_(std::move(vocabulary)),
+UnigramModel::UnigramModel(std::shared_ptr<const Vocabulary> vocabulary, std::vector<double> scores,
+                           uint32_t unk, bool byte_fallback)
+    : shared_(std::move(vocabulary)),
       scores_(std::move(scores)),
       unk_(unk),
       tokens_at_{kNoToken},

@@ -16,7 +16,8 @@ namespace spillway {
 class UnigramModel : public WordModel {
  public:
   // A score for each token. An unknown character is an error where `unk` is kNoToken.
-  UnigramModel(Vocabulary vocabulary, std::vector<double> scores, uint32_t unk, bool byte_fallback);
+  UnigramModel(std::shared_ptr<const Vocabulary> vocabulary, std::vector<double> scores,
+               uint32_t unk, bool byte_fallback);
 
   std::unique_ptr<WordEncoder> NewEncoder() const override;
   const WordCuts* cuts() const override { return &cuts_; }
@@ -25,7 +26,8 @@ class UnigramModel : public WordModel {
  private:
   friend class UnigramEncoder;
 
-  const Vocabulary vocabulary_;
+  const std::shared_ptr<const Vocabulary> shared_;
+  const Vocabulary& vocabulary_ = *shared_;
   const std::vector<double> scores_;
   const uint32_t unk_;
   std::vector<uint32_t> fallback_;  // empty without byte_fallback

@@ -16,8 +16,12 @@ inline constexpr uint32_t kNoToken = UINT32_MAX;
 
 // Tokens as the file writes them. An id that nothing has is an empty string.
 struct Vocabulary {
+  Vocabulary() = default;
+  Vocabulary(const Vocabulary&) = delete;
+  Vocabulary& operator=(const Vocabulary&) = delete;
+
   std::vector<std::string> tokens;
-  absl::flat_hash_map<std::string, uint32_t> ids;
+  absl::flat_hash_map<absl::string_view, uint32_t> ids;  // of `tokens`, which stay as they are
 
   // The empty string, which Whisper's vocabulary has, has a place there and is no part of a text.
   uint32_t Find(absl::string_view token) const {

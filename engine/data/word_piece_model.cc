@@ -54,9 +54,9 @@ class WordPieceEncoder : public WordEncoder {
   std::string part_;
 };
 
-WordPieceModel::WordPieceModel(Vocabulary vocabulary, std::string continuing_prefix,
-                               size_t most_characters, uint32_t unk)
-    : vocabulary_(std::move(vocabulary)),
+WordPieceModel::WordPieceModel(std::shared_ptr<const Vocabulary> vocabulary,
+                               std::string continuing_prefix, size_t most_characters, uint32_t unk)
+    : shared_(std::move(vocabulary)),
       continuing_prefix_(std::move(continuing_prefix)),
       most_characters_(most_characters),
       unk_(unk) {

@@ -15,8 +15,8 @@ class WordPieceModel : public WordModel {
  public:
   // With `most_characters` 0 a word is looked up as a whole (WordLevel). An unknown word is an
   // error where `unk` is kNoToken.
-  WordPieceModel(Vocabulary vocabulary, std::string continuing_prefix, size_t most_characters,
-                 uint32_t unk);
+  WordPieceModel(std::shared_ptr<const Vocabulary> vocabulary, std::string continuing_prefix,
+                 size_t most_characters, uint32_t unk);
 
   std::unique_ptr<WordEncoder> NewEncoder() const override;
   LongWord long_word() const override { return LongWord::kTruncate; }
@@ -24,7 +24,8 @@ class WordPieceModel : public WordModel {
  private:
   friend class WordPieceEncoder;
 
-  const Vocabulary vocabulary_;
+  const std::shared_ptr<const Vocabulary> shared_;
+  const Vocabulary& vocabulary_ = *shared_;
   const std::string continuing_prefix_;
   const size_t most_characters_;
   const uint32_t unk_;

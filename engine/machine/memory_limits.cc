@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "engine/machine/process_limits.h"
 
 namespace spillway {
 namespace {
@@ -104,7 +105,8 @@ CgroupMemory ReadCgroups() {
 }  // namespace
 
 uint64_t AvailableMemoryBytes() {
-  return std::min(ProcField("/proc/meminfo", "MemAvailable"), ReadCgroups().available);
+  return std::min(
+      {ProcField("/proc/meminfo", "MemAvailable"), ReadCgroups().available, SpareAddressBytes()});
 }
 
 uint64_t SpendableMemoryBytes(int processes) {
@@ -130,6 +132,12 @@ void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes, int processes) 
     *device_bytes = spendable / 3;
     *host_bytes = spendable - *device_bytes;
   }
+}
+
+uint64_t MemoryForReading(uint64_t device_bytes, uint64_t host_bytes) {
+  if (device_bytes == 0 || host_bytes == 0) return UINT64_MAX;
+  const uint64_t allowed = device_bytes + host_bytes + kProcessBaseBytes;
+  return allowed - std::min(allowed, ResidentBytes());
 }
 
 uint64_t ResidentBytes() { return ProcField("/proc/self/status", "VmRSS"); }

@@ -12,7 +12,7 @@ namespace spillway {
 inline constexpr uint64_t kProcessBaseBytes = uint64_t{300} << 20;
 
 // Memory that could be used now without swapping: MemAvailable, or less where a
-// memory cgroup says so.
+// memory cgroup or `ulimit -v` says so.
 uint64_t AvailableMemoryBytes();
 
 // Of that, what both budgets together get where none is given: less the process base and
@@ -25,6 +25,10 @@ uint64_t CgroupMemoryLimitBytes();
 // Budgets that were not given (0): what SpendableMemoryBytes says; a third of it for computing, the
 // rest for state.
 void ChooseBudgets(uint64_t* device_bytes, uint64_t* host_bytes, int processes = 1);
+
+// What reading may take before budgets of so many bytes are in use: they, and what is left of the
+// process base. UINT64_MAX where one of them was not given (0).
+uint64_t MemoryForReading(uint64_t device_bytes, uint64_t host_bytes);
 
 // Resident memory of this process (VmRSS), and its highest so far (VmHWM).
 uint64_t ResidentBytes();

@@ -15,6 +15,7 @@
 #include "engine/estimate/run_plan.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/machine/process_limits.h"
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/run/committed_run.h"
@@ -79,6 +80,8 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     options.threads = committed ? committed->threads : std::max(1, cores / options.ranks_here);
   }
+  RETURN_IF_ERROR(CheckLimitsForCompute(options.threads,
+                                        options.device_memory_bytes + options.host_memory_bytes));
   at::set_num_threads(options.threads);
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(options.device, options.dtype, options.device_memory_bytes));

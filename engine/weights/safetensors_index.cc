@@ -16,8 +16,9 @@ bool IsWeightsFile(absl::string_view name) {
 
 absl::StatusOr<SafetensorsIndex> ParseSafetensorsIndex(absl::string_view text,
                                                        absl::string_view file) {
-  const auto index =
-      ParseStrictJson(text, file, {.max_bytes = kSafetensorsMaxHeaderBytes, .max_depth = 8});
+  const auto index = ParseStrictJson(
+      text, file,
+      {.max_bytes = kSafetensorsMaxHeaderBytes, .max_depth = 8, .max_memory_bytes = SIZE_MAX});
   if (!index.ok()) return WrongBytesError(index.status().message());
   const nlohmann::json& root = index->value;
   if (!root.is_object() || !root.contains("weight_map") || !root["weight_map"].is_object()) {

@@ -1,10 +1,12 @@
-// Preloaded into the program (LD_PRELOAD): kills it at its Nth call that makes, renames,
-// removes or makes durable a file, just before the call. SPILLWAY_KILL_AT is N; with 0 it
-// only counts, and writes how many there were to the file SPILLWAY_KILL_COUNT when the
-// program ends (with several ranks each to SPILLWAY_KILL_COUNT-RANK). Where SPILLWAY_KILL_RANK is
-// set, only the rank of that number is killed.
+// Preloaded into the program (LD_PRELOAD): kills it at its Nth call that makes, renames, links,
+// removes or makes durable a file or a directory, just before the call. SPILLWAY_KILL_AT is N; with
+// 0 it only counts, and writes how many there were to the file SPILLWAY_KILL_COUNT when the program
+// ends (with several ranks each to SPILLWAY_KILL_COUNT-RANK). Where SPILLWAY_KILL_RANK is set, only
+// the rank of that number is killed.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,8 +68,49 @@ SPILLWAY_COUNTED(int, ftruncate, (int fd, off_t size), fd, size)
 SPILLWAY_COUNTED(int, fallocate, (int fd, int mode, off_t offset, off_t size), fd, mode, offset,
                  size)
 SPILLWAY_COUNTED(int, rename, (const char* from, const char* to) noexcept, from, to)
+SPILLWAY_COUNTED(int, renameat, (int from_fd, const char* from, int to_fd, const char* to) noexcept,
+                 from_fd, from, to_fd, to)
+SPILLWAY_COUNTED(int, renameat2,
+                 (int from_fd, const char* from, int to_fd, const char* to,
+                  unsigned flags) noexcept,
+                 from_fd, from, to_fd, to, flags)
+SPILLWAY_COUNTED(int, link, (const char* from, const char* to) noexcept, from, to)
+SPILLWAY_COUNTED(int, linkat,
+                 (int from_fd, const char* from, int to_fd, const char* to, int flags) noexcept,
+                 from_fd, from, to_fd, to, flags)
+SPILLWAY_COUNTED(int, symlink, (const char* target, const char* path) noexcept, target, path)
 SPILLWAY_COUNTED(int, unlink, (const char* path) noexcept, path)
 SPILLWAY_COUNTED(int, unlinkat, (int fd, const char* path, int flags) noexcept, fd, path, flags)
 SPILLWAY_COUNTED(int, remove, (const char* path) noexcept, path)
 SPILLWAY_COUNTED(int, rmdir, (const char* path) noexcept, path)
 SPILLWAY_COUNTED(int, mkdir, (const char* path, mode_t mode) noexcept, path, mode)
+SPILLWAY_COUNTED(int, mkdirat, (int fd, const char* path, mode_t mode) noexcept, fd, path, mode)
+
+// Those that may make a file: counted where they are asked to.
+#define SPILLWAY_COUNTED_OPEN(name, parameters, ...)                      \
+  extern "C" int name parameters {                                        \
+    static const auto next = Next(&name, #name);                          \
+    if ((flags & (O_CREAT | __O_TMPFILE)) == 0) return next(__VA_ARGS__); \
+    va_list more;                                                         \
+    va_start(more, flags);                                                \
+    const mode_t mode = va_arg(more, mode_t);                             \
+    va_end(more);                                                         \
+    Count();                                                              \
+    return next(__VA_ARGS__, mode);                                       \
+  }
+
+SPILLWAY_COUNTED_OPEN(open, (const char* path, int flags, ...), path, flags)
+SPILLWAY_COUNTED_OPEN(open64, (const char* path, int flags, ...), path, flags)
+SPILLWAY_COUNTED_OPEN(openat, (int fd, const char* path, int flags, ...), fd, path, flags)
+SPILLWAY_COUNTED_OPEN(openat64, (int fd, const char* path, int flags, ...), fd, path, flags)
+
+// By which streams make theirs.
+#define SPILLWAY_COUNTED_FOPEN(name)                          \
+  extern "C" FILE* name(const char* path, const char* mode) { \
+    static const auto next = Next(&name, #name);              \
+    if (mode[0] != 'r') Count();                              \
+    return next(path, mode);                                  \
+  }
+
+SPILLWAY_COUNTED_FOPEN(fopen)
+SPILLWAY_COUNTED_FOPEN(fopen64)

@@ -7,12 +7,14 @@ import hashlib
 import json
 import os
 import random
+import resource
 import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import time
+import traceback
 import unittest
 
 TINY = {"model_type": "gpt2", "vocab_size": 64, "n_positions": 16, "n_embd": 16, "n_layer": 1,
@@ -25,6 +27,11 @@ _program = os.environ.get("SPILLWAY", "")
 
 def program():
     return _program
+
+
+def use_program(path):
+    global _program
+    _program = os.path.abspath(path)
 
 
 def environment():
@@ -47,6 +54,57 @@ def run(*args, timeout=600, variables=None, **kwargs):
 def start(*args, variables=None, stderr=subprocess.DEVNULL, **kwargs):
     return subprocess.Popen([_program, *map(str, args)], stdout=subprocess.DEVNULL,
                             stderr=stderr, env=environment() | (variables or {}), **kwargs)
+
+
+class Measured:
+    """How a process ended: its exit code, what it said, its peak resident bytes (VmHWM) and the
+    seconds of processors that it took."""
+
+    def __init__(self, process, status, usage, log):
+        process.returncode = self.code = os.waitstatus_to_exitcode(status)
+        self.peak = usage.ru_maxrss * 1024
+        self.seconds = usage.ru_utime + usage.ru_stime
+        self.said = read_text(log)
+
+
+def in_another_process(make):
+    """What make() returns, as JSON has it, from a process of its own: a child's peak begins with the
+    size of the one that started it, which must stay small."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            with open(writing, "w", encoding="utf-8") as out:
+                json.dump(make(), out)
+            code = 0
+        except BaseException:  # whatever it was, this process is not to go on with the tests
+            traceback.print_exc()
+        os._exit(code)
+    os.close(writing)
+    with open(reading, encoding="utf-8") as made:
+        text = made.read()
+    if os.waitpid(child, 0)[1] != 0:
+        raise RuntimeError("what was to be made was not; the lines above say why")
+    return json.loads(text)
+
+
+def run_measured(words, log, patience=1200):
+    """Runs the program to its end, its stderr in a file, and kills it when it hangs."""
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    if own > 100 << 10:
+        raise RuntimeError(f"this process has had {own >> 10} MiB, which would count as the program's")
+    with open(log, "wb") as said:
+        process = subprocess.Popen([_program, *map(str, words)], stdout=subprocess.DEVNULL,
+                                   stderr=said, env=environment())
+    end = time.monotonic() + patience
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            return Measured(process, status, usage, log)
+        if time.monotonic() > end:
+            process.kill()
+        time.sleep(0.01)
 
 
 def bytes_of(pid, kind):
@@ -294,9 +352,8 @@ class CliTest(unittest.TestCase):
 
 
 def main():
-    global _program
     if len(sys.argv) > 1 and not sys.argv[1].startswith("-") and os.path.exists(sys.argv[1]):
-        _program = os.path.abspath(sys.argv.pop(1))
+        use_program(sys.argv.pop(1))
     if not _program:
         sys.exit("usage: TEST.py path/to/spillway [unittest's flags] (or SPILLWAY=...)")
     result = unittest.main(module="__main__", exit=False).result

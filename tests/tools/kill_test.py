@@ -13,12 +13,15 @@ import cli_testing
 from cli_testing import CliTest, read_rows, read_text, run, start
 
 MOMENTS = int(os.environ.get("SPILLWAY_KILL_MOMENTS", "12"))
+SEED = int(os.environ.get("SPILLWAY_KILL_SEED", "20240229"))
 # A library that kills the program at its Nth call that makes, renames, removes or syncs a
 # file (tests/preload/kill_at_call.cc). Sanitizers do not go with preloading.
 KILL_AT_CALL = os.environ.get("SPILLWAY_KILL_AT_CALL", "")
 
 
 class KillTest(CliTest):
+    kills = 0  # of all cases (tests/tools/kill_many.py counts them)
+
     # Big enough that writing the state, commits and the export take a while.
     config = dict(cli_testing.TINY, vocab_size=2048, n_positions=32, n_embd=128, n_layer=3,
                   n_head=4)
@@ -45,6 +48,7 @@ class KillTest(CliTest):
                        for name in os.listdir(self.persist) if name != "lock"},
             "swap": [sorted(os.listdir(os.path.join(self.swap, name)))
                      for name in os.listdir(self.swap)],
+            "beside": sorted(set(os.listdir(self.dir)) - {"calls"}),
         }
 
     def begin_afresh(self):
@@ -74,7 +78,7 @@ class KillTest(CliTest):
         expected = self.outcome()
         self.assertEqual([row[0] for row in expected["rows"]], list(range(1, 9)))
 
-        moments = random.Random(20240229)
+        moments = random.Random(SEED)
         stages, kills = {}, 0
         lock = os.path.join(self.output, "lock")
         for moment in range(MOMENTS):
@@ -92,6 +96,7 @@ class KillTest(CliTest):
                 if process.returncode == 0:
                     break  # it was faster
                 kills += 1
+                KillTest.kills += 1
                 stages[self.stage()] = stages.get(self.stage(), 0) + 1
             result = run(*resume)
             self.assertEqual(result.returncode, 0, f"moment {moment}: {result.stderr}")
@@ -116,7 +121,7 @@ class KillTest(CliTest):
         in_all = calls_of(flags)
         expected = self.outcome()
         self.assertGreater(in_all, 40)
-        drawn = random.Random(7)
+        drawn = random.Random(SEED + 1)
         # The first and the last few, where the run is set up and exported, and a sample.
         moments = sorted({*range(1, 7), *range(in_all - 5, in_all + 1),
                           *drawn.sample(range(7, in_all - 5),
@@ -125,9 +130,10 @@ class KillTest(CliTest):
         for moment in moments:
             self.begin_afresh()
             self.assertEqual(begin(flags, moment).wait(), -9, f"call {moment}")
+            KillTest.kills += 1
             stages[self.stage()] = stages.get(self.stage(), 0) + 1
             if moment % 2 == 0:  # and again, while it gets going again
-                begin(resume, drawn.randint(1, 30)).wait()
+                KillTest.kills += begin(resume, drawn.randint(1, 30)).wait() == -9
             result = run(*resume)
             self.assertEqual(result.returncode, 0, f"call {moment}: {result.stderr}")
             self.assertEqual(self.outcome(), expected, f"call {moment} of {in_all}")

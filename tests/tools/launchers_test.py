@@ -5,26 +5,17 @@ not installed. mpirun is in ranks_run_test.py."""
 
 import os
 import shutil
-import socket
 import subprocess
 import unittest
 
 import cli_testing
 from cli_testing import environment, program, read_text
-from ranks_testing import RanksCase
+from ranks_testing import RanksCase, free_ports
 
 TORCHRUN = os.environ.get("SPILLWAY_TORCHRUN") or shutil.which("torchrun")
 SLURM = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scancel", "scontrol", "squeue")
 PATH = os.environ["PATH"] + ":/usr/sbin"
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/slurm/ranks.sbatch")
-
-
-def free_ports(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 class LaunchersTest(RanksCase):

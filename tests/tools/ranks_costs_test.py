@@ -14,7 +14,7 @@ from cli_testing import (CliTest, bytes_of, gpt2_shapes, parameter_count, read_t
 from ranks_testing import Job, RanksCase
 
 RANKS = 4
-PORT = "29517"
+PORT = "29517"  # of namespaces that are new for each case: nobody else is there
 # Of each rank, and of what leaves it. Headers of packets are a thousandth: see MTU.
 WITHIN = 0.03
 MTU = "65000"

@@ -15,28 +15,26 @@ import unittest
 
 import cli_testing
 from cli_testing import read_text, run
-from ranks_testing import Job, RanksCase
+from ranks_testing import Job, RanksCase, free_ports
 
 MOMENTS = int(os.environ.get("SPILLWAY_RANKS_KILL_MOMENTS", "6"))
+SEED = int(os.environ.get("SPILLWAY_KILL_SEED", "20240301"))
 KILL_AT_CALL = os.environ.get("SPILLWAY_KILL_AT_CALL", "")
 FAIL_IO = os.environ.get("SPILLWAY_FAIL_IO", "")
 # Nothing waits for its end but what is broken.
 PATIENCE = 600
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 class RanksFaultsTest(RanksCase):
+    kills = 0  # of ranks (tests/tools/kill_many.py counts them)
+
     # -- kill -9 --------------------------------------------------------------------------
 
     @unittest.skipUnless(KILL_AT_CALL, "SPILLWAY_KILL_AT_CALL is not set")
     def test_killed_at_any_moment(self):
         """At calls that change files: setting up, a rank's part of a commit, deciding on it, the
-        export. How many there are differs by a few from run to run, so the last may not come."""
+        export. How many there are differs by a few from run to run, so the last may not come. Of
+        many moments some are times."""
         flags = {"steps": 8, "commit_every": 1, "collective_timeout": "600s"}
         expected, _ = self.reference(3, **flags)
 
@@ -45,9 +43,20 @@ class RanksFaultsTest(RanksCase):
                 "LD_PRELOAD": KILL_AT_CALL, "SPILLWAY_KILL_AT": str(call),
                 "SPILLWAY_KILL_RANK": str(victim), "SPILLWAY_KILL_COUNT": self.path("calls")})
             return job.result(PATIENCE)
+
+        def killed_in_time(victim, seconds, resume):
+            job = Job(self, self.command(3, resume=resume, **flags))
+            self.wait_for(lambda: victim in job.ranks() or job.process.poll() is not None)
+            time.sleep(seconds)
+            pid = job.ranks().get(victim)
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
+            return job.result(PATIENCE)
+        began = time.monotonic()
         self.assertEqual(killed(0, 0, False).returncode, 0)
+        span = time.monotonic() - began
         calls = [int(read_text(self.path(f"calls-{rank}"))) for rank in range(3)]
-        drawn = random.Random(20240301)
+        drawn = random.Random(SEED)
         kills = 0
         for moment in range(MOMENTS):
             self.begin_afresh()
@@ -56,11 +65,15 @@ class RanksFaultsTest(RanksCase):
             call = {0: 1, 1: calls[victim]}.get(moment // 3, drawn.randint(2, calls[victim] - 1))
             for resume in (False, True)[:1 + moment % 2]:  # and once more, while it gets going again
                 where = f"moment {moment}, rank {victim}, call {call} of {calls[victim]}"
-                result = killed(victim, call if not resume else drawn.randint(1, 10), resume)
+                if moment >= 6 and drawn.random() < 0.4:
+                    result = killed_in_time(victim, drawn.uniform(0, 0.9 * span), resume)
+                else:
+                    result = killed(victim, call if not resume else drawn.randint(1, 10), resume)
                 if "SIGKILL" not in result.stderr:
                     self.assertEqual(result.returncode, 0, f"{where}: {result.stderr}")
                     continue  # it had less to do
                 kills += 1
+                RanksFaultsTest.kills += 1
                 with self.subTest(where):
                     self.assert_one_leading_error(result, 1, f"rank {victim} was ended by SIGKILL")
             result = run(*self.command(3, resume=True, **flags))
@@ -208,7 +221,7 @@ class RanksFaultsTest(RanksCase):
 
     def by_hand(self, flags, world=None, port=None):
         """Ranks as a user starts them, each with flags of its own; their results."""
-        port = port or free_port()
+        port = port or free_ports(1)[0]
         processes = []
         for rank, words in enumerate(flags):
             variables = {"RANK": str(rank), "WORLD_SIZE": str(world or len(flags)),
@@ -238,7 +251,7 @@ class RanksFaultsTest(RanksCase):
         for result in results:
             self.assert_run(result, 1, "rank 2 of 3 did not come", "--collective-timeout")
         # Without the first one there is no place to meet.
-        port = free_port()
+        port, = free_ports(1)
         result = run(*self.command(2, launched=True, collective_timeout="6s"), variables={
             "RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
         self.assert_run(result, 1, "does not reach rank 0", str(port))

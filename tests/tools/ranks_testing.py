@@ -4,6 +4,7 @@ step, what came out of them, and a job whose ranks can be told apart."""
 import json
 import os
 import shutil
+import socket
 import subprocess
 import time
 
@@ -12,6 +13,14 @@ from cli_testing import CliTest, read_text, run
 
 # Samples a step: 1, 2, 3 and 4 ranks have equal shares of them.
 SAMPLES = 12
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
 
 
 def children_of(pid):

@@ -38,7 +38,7 @@ class TwoHostsTest(CliTest):
         for rank, host in enumerate(self.hosts):
             variables = {"RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
                          "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": ADDRESSES[0],
-                         "MASTER_PORT": "29511"}
+                         "MASTER_PORT": "29511"}  # nobody else is in these namespaces
             words = self.flags(**{"threads": 1, "dtype": "fp32", "accumulate": 2, **changes})
             processes.append(self.start(["netns", "exec", host, cli_testing.program(), *words],
                                         program_="ip", env=cli_testing.environment() | variables))

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/config/run_config.h"
+#include "engine/data/load_tokenizer.h"
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/model_config.h"
@@ -20,6 +21,7 @@
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/machine/process_limits.h"
 #include "engine/model/packed_parameters.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/torch/adapted_model.h"
@@ -290,6 +292,12 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     input.options.threads = std::max(1, cores / input.options.ranks_here);
   }
+  RETURN_IF_ERROR(CheckLimitsForCompute(input.options.threads, 0));
+  // What train would refuse where the data is text.
+  const absl::Status tokenizer = CheckTokenizerMemory(
+      TokenizerDirectory(config.tokenizer, config.model),
+      MemoryForReading(config.train.device_memory_bytes, config.train.host_memory_bytes));
+  if (!tokenizer.ok()) LogWarning(absl::StrCat("of data that is text: ", tokenizer.message()));
   at::set_num_threads(input.options.threads);
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(task.device));
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,

@@ -11,6 +11,7 @@
 #include "engine/data/paired_samples.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/machine/process_limits.h"
 #include "engine/run/committed_weights.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/open_compute.h"
@@ -338,6 +339,7 @@ absl::StatusOr<ComputeSettings> OpenComputeFor(const TextTask& task, TextModel& 
   settings.dtype = task.dtype.value_or(model.dtype);
   settings.device_memory_bytes = task.device_memory_bytes;
   settings.host_memory_bytes = task.host_memory_bytes;
+  RETURN_IF_ERROR(CheckLimitsForCompute(task.threads, 0));
   ASSIGN_OR_RETURN(const DeviceChoice choice,
                    ChooseComputeDevice(task.device, settings.dtype, settings.device_memory_bytes));
   if (task.device == "auto") LogInfo(choice.Sentence());

@@ -61,6 +61,7 @@ struct Inputs {
   std::unique_ptr<WeightSource> initial;
   std::unique_ptr<WeightSource> weights;  // null: base_weights
   std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Tokenizer> exported_tokenizer;  // the model's, where data is tokens
   std::unique_ptr<TaskData> data;
   RunData* texts_data = nullptr;           // it, where the model is one of texts
   std::unique_ptr<EvaluationTexts> texts;  // null: evaluations make none
@@ -134,6 +135,27 @@ absl::Status KeepQuantised(Inputs& in) {
   return absl::OkStatus();
 }
 
+// What reading may take before the budgets are in use.
+uint64_t ReadingBytes(const Inputs& in) {
+  return MemoryForReading(in.config.train.device_memory_bytes, in.config.train.host_memory_bytes);
+}
+
+// Data that is tokens already needs no tokenizer; whoever uses the export does.
+void LoadExportedTokenizer(Inputs& in) {
+  const std::string& model = in.config.model;
+  const auto load = [&]() -> absl::StatusOr<std::unique_ptr<Tokenizer>> {
+    RETURN_IF_ERROR(CheckTokenizerMemory(model, ReadingBytes(in)));
+    return LoadTokenizer(model);
+  };
+  auto loaded = load();
+  if (loaded.ok()) {
+    in.exported_tokenizer = *std::move(loaded);
+  } else if (!absl::IsNotFound(loaded.status())) {
+    LogWarning(
+        absl::StrCat("the model's tokenizer will not be exported: ", loaded.status().message()));
+  }
+}
+
 // REQUIRES: the model is known.
 absl::Status OpenData(Inputs& in) {
   const RunConfig& config = in.config;
@@ -144,8 +166,10 @@ absl::Status OpenData(Inputs& in) {
   const DecoderConfig& decoder = in.model_config.decoder;
   const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
+  RETURN_IF_ERROR(CheckTokenizerMemory(TokenizerDirectory(choice, config.model), ReadingBytes(in)));
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
   ASSIGN_OR_RETURN(auto data, RunData::Open(config, decoder, in.tokenizer.get()));
+  if (!in.tokenizer && config.train.rank == 0) LoadExportedTokenizer(in);
   in.texts_data = data.get();
   in.data = std::move(data);
   return absl::OkStatus();
@@ -230,6 +254,10 @@ absl::Status ReadInputs(Inputs& in) {
 
   RETURN_IF_ERROR(OpenData(in));
   RETURN_IF_ERROR(OpenEvaluationTexts(in));
+  // All that is to be encoded has been.
+  for (Tokenizer* one : {in.tokenizer.get(), in.exported_tokenizer.get()}) {
+    if (one != nullptr) one->ForgetEncoding();
+  }
   const std::string description = in.model_config.original.dump();
   config.train.identity = {
       {"model",
@@ -260,27 +288,17 @@ absl::Status WriteDescription(const Inputs& in) {
     fs::remove(config.train.output + last, error);
     if (error) return ErrnoStatus(error.value(), "remove the export of an earlier step");
   }
-  // Data that is tokens already needs no tokenizer; whoever uses the export does.
-  std::unique_ptr<Tokenizer> models;
-  if (in.tokenizer == nullptr) {
-    auto loaded = LoadTokenizer(config.model);
-    if (loaded.ok()) {
-      models = *std::move(loaded);
-    } else if (!absl::IsNotFound(loaded.status())) {
-      LogWarning(
-          absl::StrCat("the model's tokenizer will not be exported: ", loaded.status().message()));
-    }
-  }
   const nlohmann::json exported = ExportedConfig(in.model_config);
   const TensorNames names = TensorNamesOf(in.model_config);
   std::optional<DType> dtype = config.export_dtype;
   if (!dtype && !in.weights_files) dtype = DType::kFloat32;
-  RETURN_IF_ERROR(SaveModelFiles({.config = exported,
-                                  .directory = config.model,
-                                  .tokenizer = in.tokenizer ? in.tokenizer.get() : models.get(),
-                                  .names = &names,
-                                  .dtype = dtype},
-                                 SourceDirectory(config.train.output)));
+  RETURN_IF_ERROR(
+      SaveModelFiles({.config = exported,
+                      .directory = config.model,
+                      .tokenizer = in.tokenizer ? in.tokenizer.get() : in.exported_tokenizer.get(),
+                      .names = &names,
+                      .dtype = dtype},
+                     SourceDirectory(config.train.output)));
   for (const auto& [name, content] : in.data->ModelFiles()) {
     RETURN_IF_ERROR(WriteFileAtomically(
         absl::StrCat(SourceDirectory(config.train.output), "/", name), content));

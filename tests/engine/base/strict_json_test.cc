@@ -59,6 +59,24 @@ TEST(StrictJson, BoundsDepthAndSize) {
               absl::StatusCode::kInvalidArgument, {"9 bytes", "at most 4"});
 }
 
+TEST(StrictJson, BoundsMemory) {
+  // Some 60 bytes a number of two.
+  std::string text = "{\n\"a\": [0";
+  for (int i = 0; i < 100'000; ++i) text += ",0";
+  text += "]}";
+  EXPECT_TRUE(ParseStrictJson(text, "f").ok());
+  ExpectError(ParseStrictJson(text, "f", {.max_memory_bytes = 4 << 20}).status(),
+              absl::StatusCode::kInvalidArgument, {"f:2: ", "more than 4 MiB of memory"});
+}
+
+TEST(StrictJson, KeepsTheKeysItIsTold) {
+  const auto document = ParseStrictJson(
+      R"({"a": {"b": [1, {"c": 2}]}, "d": {"a": 3}, "e": "text", "f": [[]], "g": 4})", "f",
+      {.keep = [](absl::string_view key) { return key == "d" || key == "g"; }});
+  ASSERT_TRUE(document.ok()) << document.status();
+  EXPECT_EQ(document->value.dump(), R"({"a":null,"d":{"a":3},"e":null,"f":null,"g":4})");
+}
+
 TEST(StrictJson, TakesCommentsAndTrailingCommasWhereAsked) {
   const auto document =
       ParseStrictJson("{ // a\n /* b\n */ \"a\": 1, # c\n}", "f", {.relaxed = true});

@@ -60,7 +60,7 @@ TEST(Jsonl, WhatIsWrongIsNamedWithItsLine) {
       {R"({"messages": [{"role": "assistant", "content": "a"}], "tools": []})",
        "\"tools\" is not supported"},
       {"{}", "its keys: none"},
-      {"{\"text\": \"a\", \"text\": \"b\"}", "appears twice (first in line 17)"},
+      {"{\"text\": \"a\", \"text\": \"b\"}", "the key \"text\" appears twice"},
       {"{\"text\": \"\\ud83d\"}", "surrogate"},
       {"{\"text\": \"\\ude00\"}", "surrogate"},
       {"{\"text\": \"\xff\"}", "UTF-8"},
@@ -171,11 +171,42 @@ TEST(Jsonl, LinesAreCountedWithTheEmptyOnes) {
   EXPECT_EQ(stopped.texts.size(), 2u);
 }
 
+// Two million numbers would take a hundred times what they are written in.
+TEST(Jsonl, WhatIsNotReadTakesNoMemory) {
+  std::string numbers = "[0";
+  for (int i = 0; i < 2'000'000; ++i) numbers += ",0";
+  numbers += "]";
+  const auto record =
+      ParseJsonlRecord("{\"scores\": " + numbers + ", \"text\": \"a\", \"o\": {\"k\": " + numbers +
+                           ", \"text\": 1}, \"s\": \"" + std::string(1 << 20, 'b') + "\"}",
+                       "f", 1);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->text, "a");
+  ExpectError(ParseJsonlRecord("{\"text\": " + numbers + "}", "f", 3).status(),
+              StatusCode::kInvalidArgument, {"f:3: ", "more than 64 MiB of memory"});
+  ExpectError(ParseJsonlRecord("{\"id\": 1, \"scores\": [1, [2]], \"id\": 2}", "f", 3).status(),
+              StatusCode::kInvalidArgument, {"f:3: ", "\"id\" appears twice"});
+  ExpectError(ParseJsonlRecord("{\"scores\": [1, {\"a\": 2]}", "f", 3).status(),
+              StatusCode::kInvalidArgument, {"f:3: ", "syntax error"});
+  ExpectError(
+      ParseJsonlRecord("{\"scores\": " + std::string(70, '[') + std::string(70, ']') + "}", "f", 3)
+          .status(),
+      StatusCode::kInvalidArgument, {"f:3: ", "more than 64 levels"});
+}
+
+TEST(Jsonl, AConversationHasABound) {
+  const std::string begin = R"({"messages": [{"role": "user", "content": ")";
+  const std::string end = R"("}, {"role": "assistant", "content": "b"}]})";
+  EXPECT_TRUE(ParseJsonlRecord(begin + std::string((4 << 20) - 600, 'a') + end, "f", 1).ok());
+  ExpectError(ParseJsonlRecord(begin + std::string(4 << 20, 'a') + end, "f", 1).status(),
+              StatusCode::kInvalidArgument, {"f:1: ", "more than 4 MiB", "cut it into several"});
+}
+
 TEST(Jsonl, ALineHasABound) {
   std::vector<std::string> pieces = {"{\"text\": \"a\"}\n{\"text\": \""};
-  for (int i = 0; i < 65; ++i) pieces.push_back(std::string(1 << 20, 'a'));
+  for (int i = 0; i < 33; ++i) pieces.push_back(std::string(1 << 20, 'a'));
   const Taken taken = ReadPieces(pieces);
-  ExpectError(taken.status, StatusCode::kInvalidArgument, {"f.jsonl:2: ", "more than 64 MiB"});
+  ExpectError(taken.status, StatusCode::kInvalidArgument, {"f.jsonl:2: ", "more than 32 MiB"});
   EXPECT_EQ(taken.texts.size(), 1u);
 }
 

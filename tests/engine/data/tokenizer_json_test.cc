@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "io/checksum.h"
 #include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
 
@@ -36,6 +37,42 @@ TEST(TokenizerJson, TheEmptyStringCanHaveAPlaceInTheVocabulary) {
   EXPECT_EQ(tokenizer->vocabulary_size(), place + 2);
   EXPECT_EQ(*tokenizer->Encode("xab<end>"), (std::vector<int64_t>{'x', 256, place + 1}));
   EXPECT_EQ(*tokenizer->Decode({'x', place, 256}), "xab");
+}
+
+// It is in every commit's identity: taking the model as it is parsed must not change it.
+TEST(TokenizerJson, ItsDigestIsOfItsPartsAsJsonWritesThem) {
+  std::vector<json> values = {SmallTokenizerJson({{"a", "b"}, {"ab", "\xc3\xa9"}})};
+  values.push_back(values[0]);
+  values.back()["model"]["merges"] = {"#version: 0.2", "a b", json::array({"ab", "c"})};
+  values.back()["model"]["vocab"]["abc"] = 258;
+  values.back()["model"]["vocab"]["\"\\\n\u007f"] = 259;
+  values.back().erase("normalizer");
+  values.push_back(values[0]);
+  values.back()["model"] = json::parse(
+      R"({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["a", -1.5], ["b", 0.0], ["\u00e9", -3e-7]]})");
+  values.push_back(values[0]);
+  values.back()["model"] =
+      json::parse(R"({"vocab": {"[UNK]": 0, "b": 2, "a": 1}, "type": "WordLevel"})");
+  for (const json& value : values) {
+    Digest digest;
+    for (const char* key : {"normalizer", "pre_tokenizer", "model", "added_tokens"}) {
+      const std::string part = value.contains(key) ? value[key].dump() : "null";
+      digest.Update(part.c_str(), part.size() + 1);
+    }
+    const auto parts = ParseTokenizerJson(value.dump(1), "t/tokenizer.json");
+    ASSERT_TRUE(parts.ok()) << parts.status();
+    EXPECT_EQ(parts->digest, digest.value()) << value["model"]["type"];
+  }
+}
+
+TEST(TokenizerJson, ATokenThatIsThereTwiceIsRefused) {
+  std::string text = SmallTokenizerJson({{"a", "b"}}).dump();
+  const std::string token = "\"a\":97,";
+  const size_t at = text.find(token);
+  ASSERT_NE(at, std::string::npos);
+  text.insert(at, token);
+  ExpectError(ParseTokenizerJson(text, "t/tokenizer.json").status(), StatusCode::kInvalidArgument,
+              {"t/tokenizer.json:1: ", "\"a\" appears twice"});
 }
 
 TEST(TokenizerJson, WhatIsNotSupportedIsNamedWithARemedy) {

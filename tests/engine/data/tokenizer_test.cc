@@ -2,6 +2,7 @@
 
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/load_tokenizer.h"
+#include "engine/machine/memory_limits.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -52,6 +53,39 @@ TEST_F(TokenizerTest, PiecesMayCutACharacter) {
     ASSERT_TRUE(encoder->Finish(&tokens).ok());
     EXPECT_EQ(tokens, (std::vector<uint32_t>{1, 2, 0}));
   }
+}
+
+// A long text is encoded in pieces, which end within characters.
+TEST_F(TokenizerTest, TheBeginningOfALongTextIsCountedToItsEnd) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += i % 3 == 0 ? "\u00e9" : "\u20ac";
+  const auto tokenizer = Chars(text);
+  const auto whole = tokenizer->Encode(text);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  ASSERT_EQ(whole->size(), 200'000u);
+  for (size_t i = 0; i < whole->size(); ++i) ASSERT_EQ((*whole)[i], i % 3 == 0 ? 0 : 1) << i;
+  const auto beginning = tokenizer->EncodeBeginning(text, 5);
+  ASSERT_TRUE(beginning.ok()) << beginning.status();
+  EXPECT_EQ(beginning->tokens, (Tokens{0, 1, 1, 0, 1}));
+  EXPECT_EQ(beginning->all, 200'000);
+}
+
+TEST_F(TokenizerTest, ATokenizerThatTakesMoreMemoryThanThereIsIsRefusedByItsSize) {
+  const std::string directory = scratch_ / "";
+  EXPECT_EQ(TokenizerDirectory("", "model"), "model");
+  EXPECT_EQ(TokenizerDirectory("model", "model"), "model");
+  EXPECT_EQ(TokenizerDirectory("other", "model"), "other");
+  EXPECT_EQ(TokenizerDirectory("bytes", "model"), "");
+  EXPECT_TRUE(CheckTokenizerMemory("", 0).ok());
+  EXPECT_TRUE(CheckTokenizerMemory(directory, 0).ok()) << "there is none";
+  WriteFile(scratch_ / "tokenizer.json", std::string(1 << 20, ' '));
+  EXPECT_TRUE(CheckTokenizerMemory(directory, 64 << 20).ok());
+  const absl::Status refused = CheckTokenizerMemory(directory, 1 << 20);
+  EXPECT_EQ(ExitCodeOf(refused), 3);
+  ExpectError(refused, StatusCode::kResourceExhausted,
+              {"tokenizer.json", "1 MiB", "--host-memory", "as tokens"});
+  WriteFile(scratch_ / "bytes.json", "{}");
+  EXPECT_TRUE(CheckTokenizerMemory(directory, 1 << 20).ok()) << "it is not read";
 }
 
 TEST_F(TokenizerTest, InvalidUtf8IsNamedWithItsOffset) {
