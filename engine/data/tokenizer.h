@@ -47,8 +47,8 @@ class Tokenizer {
   // What is of no text: "[CLS]", "[PAD]" and their like.
   virtual bool IsSpecial(int64_t token) const { return token == end_of_text(); }
 
-  // Frees what nothing but encoding needs: most of a tokenizer.json's memory. REQUIRES: there are no
-  // encoders, and will be none.
+  // Frees what nothing but encoding needs: most of a tokenizer.json's memory. REQUIRES: there are
+  // no encoders, and will be none.
   virtual void ForgetEncoding() {}
 
   // `source` names the text in errors. The tokenizer must outlive the encoder.
