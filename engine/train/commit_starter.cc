@@ -36,7 +36,7 @@ absl::Status CommitStarter::AfterStep(bool stop) {
   return Start();
 }
 
-// Or its copy could not be made.
+// False where making its copy takes too long. Of a copy that could not be made Start says so.
 absl::StatusOr<bool> CommitStarter::FormerIsCopied() {
   const double began = MonotonicSeconds();
   const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);

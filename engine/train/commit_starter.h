@@ -47,7 +47,7 @@ class CommitStarter {
   RunState& state_;
   RunJournal* journal_ = nullptr;
   bool due_ = false;
-  bool put_off_ = false;               // what is due
+  bool put_off_ = false;               // the commit that is due, by a copy
   std::atomic<int64_t> last_step_{0};  // set on the swap manager's thread
 };
 

@@ -49,8 +49,9 @@ TEST(ClusterSimulation, ARankMayDieAtEveryCall) {
     }
   }
   EXPECT_GT(lives, 300 * kSeeds / kEvery);
-  EXPECT_GT(tally.resumes_in_doubt, 5 * kSeeds / kEvery);
   EXPECT_GT(tally.parts_waiting, 30 * kSeeds / kEvery);
+  if (kAddressSanitizer) return;  // of every seventh call few are in doubt
+  EXPECT_GT(tally.resumes_in_doubt, 5 * kSeeds);
 }
 
 TEST(ClusterSimulation, EveryOutcomeOccurs) {

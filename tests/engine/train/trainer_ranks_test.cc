@@ -95,7 +95,8 @@ class TrainerRanks : public TrainerTest {
     EXPECT_LE(bytes, 4 * SentInAStep(options));
   }
 
-  bool on_devices_ = false;                           // a separate one for each rank
+  bool on_devices_ = false;  // a separate one for each rank
+  int64_t empty_step_ = 0;
   std::vector<std::vector<float>> buffers_of_ranks_;  // at the end, where there are buffers_
 
  private:
@@ -118,6 +119,7 @@ class TrainerRanks : public TrainerTest {
     StubCompute compute(model_, options.dtype);
     compute.op_milliseconds = op_milliseconds_;
     compute.buffers = buffers_;
+    compute.empty_step = empty_step_;
     compute.adds_to_buffers = static_cast<float>(1 + rank);
     MemoryBudget device("device", options.device_memory_bytes);
     std::optional<TestDevice> separate;
@@ -152,6 +154,30 @@ TEST_F(TrainerRanks, WhatForwardsChangeIsTheFirstRanksEverywhere) {
   }
   RunAll(Sharded(3, 1.0), kNoDelay);
   EXPECT_EQ(buffers_of_ranks_, std::vector<std::vector<float>>(3, expected));
+}
+
+// Whose updates are under way, or enqueued ahead, when the step comes.
+TEST_F(TrainerRanks, PassOverAStepWithoutLabelsTogether) {
+  for (double clip : {1.0, 0.0}) {
+    for (int64_t eval_every : {3, 0}) {
+      SCOPED_TRACE(absl::StrCat(clip, " ", eval_every));
+      TrainOptions options = Sharded(3, clip);
+      options.overwrite = true;
+      options.eval_every = eval_every;
+      empty_step_ = 0;
+      const std::vector<nlohmann::json> plain = RunAll(options, kNoDelay);
+      empty_step_ = 3;
+      const std::vector<nlohmann::json> rows = RunAll(options, kNoDelay);
+      ASSERT_EQ(rows.size(), 6u);
+      ASSERT_EQ(plain.size(), 6u);
+      EXPECT_EQ(rows[1]["loss"], plain[1]["loss"]);
+      EXPECT_TRUE(rows[2]["skipped"]);
+      EXPECT_TRUE(rows[2]["loss"].is_null());
+      // The weights are those before the step.
+      EXPECT_FALSE(rows[3]["skipped"]);
+      EXPECT_EQ(rows[3]["loss"], plain[2]["loss"]);
+    }
+  }
 }
 
 // Labels, losses and stops in every step, and a deferred update's norm, finite or not.

@@ -93,7 +93,7 @@ class StubCompute : public StepCompute {
     return absl::OkStatus();
   }
   double loss_sum() const override { return loss_; }
-  int64_t label_count() const override { return 1; }
+  int64_t label_count() const override { return step_ > 0 && step_ == empty_step ? 0 : 1; }
   uint64_t peak_bytes() const override { return 0; }
 
   std::function<void(int64_t step)> at_step;
@@ -101,6 +101,7 @@ class StubCompute : public StepCompute {
   std::optional<int> refuse_dry_run;
   int64_t stop_after = 0;
   int64_t fail_at = 0;
+  int64_t empty_step = 0;     // has no labels
   int64_t refuse_at = 0;      // memory, at this op of the step
   int refuse_at_op = 0;       // -1: as the step begins
   int refuse_evaluation = 0;  // memory, of this one, from 1

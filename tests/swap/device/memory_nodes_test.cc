@@ -61,6 +61,14 @@ TEST_F(MemoryNodes, ThatAreWrittenOtherwiseAreNone) {
   EXPECT_THAT(Of({0}), ElementsAre(4));
 }
 
+TEST(MemoryNodesOfThisMachine, AreFoundWhereItTellsThem) {
+  const std::string directory = "/sys/devices/system/node";
+  cpu_set_t processors;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(processors), &processors), 0);
+  if (!std::filesystem::exists(directory + "/node0/cpulist")) return;  // it tells none
+  EXPECT_FALSE(NodesOf(processors, directory).empty());
+}
+
 // What the kernel has noted: the policy, and the first 64 nodes.
 std::pair<int, unsigned long> PolicyOf(const char* data) {
   int policy = -1;
