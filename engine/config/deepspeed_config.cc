@@ -1,5 +1,7 @@
 #include "engine/config/deepspeed_config.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +48,7 @@ class BlockReader {
  private:
   static constexpr int64_t kMost = DeepSpeedReader::kMost;
   static constexpr double kHuge = DeepSpeedReader::kHuge;
+  static constexpr double kBelowOne = 1 - 1e-9;
 
   void ReadBatch() {
     in_.Integer("/train_batch_size", 1, kMost, &config_.train_batch_size);
@@ -132,11 +135,14 @@ class BlockReader {
     in_.Choice<Kind>("/scheduler/type",
                      {{"WarmupLR", Kind::kWarmupLr},
                       {"WarmupDecayLR", Kind::kWarmupDecayLr},
-                      {"WarmupCosineLR", Kind::kWarmupCosineLr}},
+                      {"WarmupCosineLR", Kind::kWarmupCosineLr},
+                      {"LRRangeTest", Kind::kLrRangeTest},
+                      {"OneCycle", Kind::kOneCycle}},
                      &config_.schedule, " (no other scheduler is supported)");
     if (IsBlock("/scheduler") && !config_.schedule.given()) {
       in_.Refuse(in_.Where("/scheduler"),
-                 "'scheduler' has no 'type': WarmupLR, WarmupDecayLR or WarmupCosineLR");
+                 "'scheduler' has no 'type': WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest "
+                 "or OneCycle");
     }
   }
 
@@ -152,16 +158,51 @@ class BlockReader {
     in_.Integer(params + "/total_num_steps", 1, kMost, &config_.total_num_steps);
     in_.Choice<Warmup>(params + "/warmup_type",
                        {{"log", Warmup::kLog}, {"linear", Warmup::kLinear}}, &config_.warmup_type);
-    const absl::string_view name = ScheduleName(config_.schedule.value.value_or(Kind::kWarmupLr));
-    const bool ratios = config_.schedule.value == Kind::kWarmupCosineLr;
-    if (ratios) {
-      Misplaced(config_.warmup_min_lr, name);
-      Misplaced(config_.warmup_max_lr, name);
-    } else {
-      Misplaced(config_.warmup_min_ratio, name);
-      Misplaced(config_.cos_min_ratio, name);
+    ReadRangeTest(params);
+    ReadOneCycle(params);
+    const auto of = [&](std::initializer_list<Kind> kinds, const auto&... settings) {
+      const Kind kind = config_.schedule.value.value_or(Kind::kWarmupLr);
+      if (std::find(kinds.begin(), kinds.end(), kind) != kinds.end()) return;
+      (Misplaced(settings, ScheduleName(kind)), ...);
+    };
+    of({Kind::kWarmupLr, Kind::kWarmupDecayLr, Kind::kWarmupCosineLr}, config_.warmup_num_steps,
+       config_.warmup_type);
+    of({Kind::kWarmupLr, Kind::kWarmupDecayLr}, config_.warmup_min_lr, config_.warmup_max_lr);
+    of({Kind::kWarmupCosineLr}, config_.warmup_min_ratio, config_.cos_min_ratio);
+    of({Kind::kWarmupDecayLr, Kind::kWarmupCosineLr}, config_.total_num_steps);
+    const DeepSpeedConfig::RangeTest& test = config_.range_test;
+    of({Kind::kLrRangeTest}, test.min_lr, test.step_size, test.step_rate, test.staircase);
+    const DeepSpeedConfig::OneCycle& cycle = config_.one_cycle;
+    of({Kind::kOneCycle}, cycle.min_lr, cycle.max_lr, cycle.first_steps, cycle.second_steps,
+       cycle.first_stairs, cycle.second_stairs, cycle.decay_rate, cycle.decay_steps,
+       cycle.moves_betas, cycle.min_beta1, cycle.max_beta1);
+    if (config_.schedule.value == Kind::kOneCycle && !(cycle.min_lr.value && cycle.max_lr.value)) {
+      in_.Refuse(config_.schedule.where,
+                 "the scheduler OneCycle needs 'cycle_min_lr' and 'cycle_max_lr'");
     }
-    if (config_.schedule.value == Kind::kWarmupLr) Misplaced(config_.total_num_steps, name);
+  }
+
+  void ReadRangeTest(const std::string& params) {
+    DeepSpeedConfig::RangeTest& test = config_.range_test;
+    in_.Number(params + "/lr_range_test_min_lr", 0, kHuge, &test.min_lr);
+    in_.Integer(params + "/lr_range_test_step_size", 1, kMost, &test.step_size);
+    in_.Number(params + "/lr_range_test_step_rate", 0, kHuge, &test.step_rate);
+    in_.Boolean(params + "/lr_range_test_staircase", &test.staircase);
+  }
+
+  void ReadOneCycle(const std::string& params) {
+    DeepSpeedConfig::OneCycle& cycle = config_.one_cycle;
+    in_.Number(params + "/cycle_min_lr", 0, kHuge, &cycle.min_lr);
+    in_.Number(params + "/cycle_max_lr", 0, kHuge, &cycle.max_lr);
+    in_.Integer(params + "/cycle_first_step_size", 1, kMost, &cycle.first_steps);
+    in_.Integer(params + "/cycle_second_step_size", 0, kMost, &cycle.second_steps);
+    in_.Integer(params + "/cycle_first_stair_count", 0, kMost, &cycle.first_stairs);
+    in_.Integer(params + "/cycle_second_stair_count", 0, kMost, &cycle.second_stairs);
+    in_.Integer(params + "/decay_step_size", 0, kMost, &cycle.decay_steps);
+    in_.Number(params + "/decay_lr_rate", 0, kHuge, &cycle.decay_rate);
+    in_.Boolean(params + "/cycle_momentum", &cycle.moves_betas);
+    in_.Number(params + "/cycle_min_mom", 0, kBelowOne, &cycle.min_beta1);
+    in_.Number(params + "/cycle_max_mom", 0, kBelowOne, &cycle.max_beta1);
   }
 
   void ReadPrecision() {

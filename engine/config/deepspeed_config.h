@@ -31,6 +31,18 @@ struct DeepSpeedConfig {
   Setting<double> warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;
   Setting<int64_t> warmup_num_steps, total_num_steps;
   Setting<ScheduleSpec::WarmupType> warmup_type;
+  struct RangeTest {  // of LRRangeTest
+    Setting<double> min_lr, step_rate;
+    Setting<int64_t> step_size;
+    Setting<bool> staircase;
+  };
+  RangeTest range_test;
+  struct OneCycle {
+    Setting<double> min_lr, max_lr, decay_rate, min_beta1, max_beta1;
+    Setting<int64_t> first_steps, second_steps, first_stairs, second_stairs, decay_steps;
+    Setting<bool> moves_betas;  // cycle_momentum
+  };
+  OneCycle one_cycle;
 
   Setting<double> gradient_clipping;
 

@@ -10,7 +10,6 @@ namespace {
 using enum KeyTreatment;
 
 constexpr absl::string_view kOtherOptimizer = "no supported optimizer knows it";
-constexpr absl::string_view kOtherScheduler = "no supported scheduler knows it";
 constexpr absl::string_view kOtherNumbers = "it changes the numbers of the run";
 constexpr absl::string_view kOtherData = "it changes which data is seen, and when";
 constexpr absl::string_view kOtherModel = "it changes the model that is trained";
@@ -81,23 +80,22 @@ const std::vector<KeyRule>& DeepSpeedKeyRules() {
       {"/scheduler/params/warmup_min_ratio", kHonoured},
       {"/scheduler/params/cos_min_ratio", kHonoured},
       {"/scheduler/params/last_batch_iteration", kOnly, "[-1]", "a run resumes by --resume"},
-      // Of LRRangeTest and OneCycle, types that are refused.
-      {"/scheduler/params/lr_range_test_min_lr", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/lr_range_test_step_size", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/lr_range_test_step_rate", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/lr_range_test_staircase", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_min_lr", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_max_lr", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/decay_lr_rate", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_first_step_size", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_second_step_size", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_first_stair_count", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_second_stair_count", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/decay_step_size", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_momentum", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_min_mom", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/cycle_max_mom", kRefused, {}, kOtherScheduler},
-      {"/scheduler/params/decay_mom_rate", kRefused, {}, kOtherScheduler},
+      {"/scheduler/params/lr_range_test_min_lr", kHonoured},
+      {"/scheduler/params/lr_range_test_step_size", kHonoured},
+      {"/scheduler/params/lr_range_test_step_rate", kHonoured},
+      {"/scheduler/params/lr_range_test_staircase", kHonoured},
+      {"/scheduler/params/cycle_min_lr", kHonoured},
+      {"/scheduler/params/cycle_max_lr", kHonoured},
+      {"/scheduler/params/decay_lr_rate", kHonoured},
+      {"/scheduler/params/cycle_first_step_size", kHonoured},
+      {"/scheduler/params/cycle_second_step_size", kHonoured},
+      {"/scheduler/params/cycle_first_stair_count", kHonoured},
+      {"/scheduler/params/cycle_second_stair_count", kHonoured},
+      {"/scheduler/params/decay_step_size", kHonoured},
+      {"/scheduler/params/cycle_momentum", kHonoured},
+      {"/scheduler/params/cycle_min_mom", kHonoured},
+      {"/scheduler/params/cycle_max_mom", kHonoured},
+      {"/scheduler/params/decay_mom_rate", kOnly, "[0]", "betas would leave 0 to 1"},
 
       {"/bf16", kBlock},
       {"/bf16/enabled", kHonoured},

@@ -30,6 +30,9 @@ class SettingPicker {
  protected:
   using Text = TrainFlags::Text;
 
+  static constexpr int64_t kMostSteps = int64_t{1} << 31;
+  static constexpr double kHuge = 1e30;  // as a limit: none
+
   explicit SettingPicker(const SettingSources& sources)
       : flags_(sources.flags),
         file_(sources.file),

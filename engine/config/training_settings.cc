@@ -4,27 +4,27 @@
 #include <array>
 
 #include "absl/strings/str_join.h"
+#include "engine/config/schedule_settings.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/machine/compute_precision.h"
 
 namespace spillway {
 namespace {
 
-constexpr int64_t kMostSteps = int64_t{1} << 31;
-constexpr double kHuge = 1e30;
 // Micro-batches, and samples of one: of each a rank notes down some bytes that no budget counts.
 constexpr int64_t kMostOfStep = int64_t{1} << 20;
 
 class TrainingSettings : SettingPicker {
  public:
-  explicit TrainingSettings(const SettingSources& sources) : SettingPicker(sources) {}
+  explicit TrainingSettings(const SettingSources& sources)
+      : SettingPicker(sources), all_(sources) {}
 
   void Resolve() {
     ResolveBatch();
     ResolveLength();
     ResolvePrecision();
     ResolveOptimizer();
-    ResolveSchedule();
+    ResolveScheduleSettings(all_);
     ResolveUpdate();
     ResolveFreeze();
   }
@@ -37,10 +37,10 @@ class TrainingSettings : SettingPicker {
   void ResolveOptimizer();
   void ResolveAdam();
   void ResolveSgd();
-  void ResolveSchedule();
-  void ResolveFileSchedule();
   void ResolveUpdate();
   void ResolveFreeze();
+
+  const SettingSources& all_;
 };
 
 void TrainingSettings::ResolveFreeze() {
@@ -300,67 +300,6 @@ void TrainingSettings::ResolveSgd() {
   Record("dampening", spec.dampening, SourceOf("", {}, file_.dampening));
   spec.nesterov = file_.nesterov.value.value_or(false);
   Record("nesterov", spec.nesterov, SourceOf("", {}, file_.nesterov));
-}
-
-void TrainingSettings::ResolveSchedule() {
-  using Kind = ScheduleSpec::Kind;
-  ScheduleSpec& schedule = config_.train.schedule;
-  if (!flags_.schedule && file_.schedule.value) {
-    ResolveFileSchedule();
-  } else {
-    if (file_.schedule.given()) {
-      Note(absl::StrCat(file_.schedule.where, ": the scheduler gives way to --schedule"));
-    }
-    schedule.kind = Choice<Kind>("schedule", flags_.schedule, {}, Kind::kConstant,
-                                 {{"constant", Kind::kConstant},
-                                  {"linear", Kind::kLinear},
-                                  {"cosine", Kind::kCosine},
-                                  {"constant_with_warmup", Kind::kConstant}});
-    if (file_.schedule.value) {
-      RecordOverridden(std::string(ScheduleName(*file_.schedule.value)), file_.schedule.where);
-    }
-    schedule.warmup_steps = Integer("warmup", flags_.warmup, {}, 0, 0, kMostSteps);
-  }
-  Fail(ValidateSchedule(schedule));
-}
-
-void TrainingSettings::ResolveFileSchedule() {
-  using Kind = ScheduleSpec::Kind;
-  ScheduleSpec& schedule = config_.train.schedule;
-  schedule.kind = *file_.schedule.value;
-  Record("schedule", std::string(ScheduleName(schedule.kind)), file_.schedule.where);
-  // "auto" means the trainer's own --warmup, which is 0 unless given.
-  const int64_t warmup_default = file_.warmup_num_steps.is_auto() ? 0 : 1000;
-  schedule.warmup_steps =
-      Integer("warmup", flags_.warmup, file_.warmup_num_steps, warmup_default, 0, kMostSteps);
-  schedule.warmup_type = file_.warmup_type.value.value_or(ScheduleSpec::WarmupType::kLog);
-  Record("warmup_type", schedule.warmup_type == ScheduleSpec::WarmupType::kLog ? "log" : "linear",
-         SourceOf("", {}, file_.warmup_type));
-  if (schedule.kind == Kind::kWarmupCosineLr) {
-    schedule.warmup_min_ratio = Number("warmup_min_ratio", {}, file_.warmup_min_ratio, 0, 0, kHuge);
-    schedule.cos_min_ratio = Number("cos_min_ratio", {}, file_.cos_min_ratio, 0.0001, 0, kHuge);
-  } else {
-    schedule.warmup_min_lr = Number("warmup_min_lr", {}, file_.warmup_min_lr, 0, 0, kHuge);
-    const double base_lr = config_.train.optimizer.learning_rate;
-    // In DeepSpeed the scheduler's rate wins over the optimizer's; here --lr wins over both.
-    const bool decay_default =
-        schedule.kind == Kind::kWarmupDecayLr && !file_.warmup_max_lr.given();
-    schedule.warmup_max_lr =
-        flags_.lr ? base_lr : file_.warmup_max_lr.value.value_or(decay_default ? 0.001 : base_lr);
-    Record("warmup_max_lr", *schedule.warmup_max_lr,
-           SourceOf("lr", flags_.lr, file_.warmup_max_lr));
-    if (flags_.lr && file_.warmup_max_lr.value) {
-      RecordOverridden(*file_.warmup_max_lr.value, file_.warmup_max_lr.where);
-    }
-    if (flags_.lr && file_.warmup_max_lr.value) {
-      Note(absl::StrCat(file_.warmup_max_lr.where, ": warmup_max_lr gives way to --lr"));
-    }
-  }
-  if (schedule.kind == Kind::kWarmupLr) return;
-  schedule.total_num_steps = file_.total_num_steps.value;
-  Record("total_num_steps",
-         schedule.total_num_steps ? nlohmann::json(*schedule.total_num_steps) : nullptr,
-         schedule.total_num_steps ? file_.total_num_steps.where : "the run's steps");
 }
 
 void TrainingSettings::ResolveUpdate() {

@@ -91,9 +91,15 @@ DryRunCost DryRunCostOf(const ModelShape& shape, const ModelDescription& trained
   const StepFlops flops = FlopsOf(shape, one);
   // One layer with its backward, and the head.
   const double operations = 4 * flops.forward / shape.layers + (flops.backward - 3 * flops.forward);
+  double logits = 0;
+  if (shape.has_logits()) {
+    const uint64_t rows =
+        shape.masked ? MostMasked(step.tokens(), kMaskProbability) : step.tokens();
+    logits = static_cast<double>(rows) * static_cast<double>(shape.vocabulary);
+  }
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
               ComputeMemoryOf(shape, trained, dtype, step, fp32_products).total_bytes(),
-          operations / kGuessedFlops};
+          operations / kGuessedFlops + logits / kGuessedLogits};
 }
 
 GraphCosts GraphCostsOf(const ModelShape& shape, DType dtype, const StepShape& step,

@@ -76,6 +76,46 @@ double WarmupCosineRatio(const ScheduleSpec& spec, int64_t iteration, int64_t to
   return std::max(0.0, spec.cos_min_ratio + (1.0 - spec.cos_min_ratio) * cosine);
 }
 
+double RangeTestRate(const ScheduleSpec::RangeTest& test, int64_t iteration) {
+  double steps = Ratio(iteration, test.step_size);
+  if (test.staircase) steps = std::floor(steps);
+  return test.min_lr * (1 + test.step_rate * steps);
+}
+
+// OneCycle._get_scale_factor: how far up its cycle is, from 0 to 1.
+double CycleHeight(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
+  const double total = static_cast<double>(cycle.first_steps + cycle.second_steps);
+  const double first = static_cast<double>(cycle.first_steps) / total;
+  const double at = 1.0 + static_cast<double>(iteration) / total;
+  const double x = at - std::floor(at);
+  const bool rises = x <= first;
+  const int64_t stairs = rises ? cycle.first_stairs : cycle.second_stairs;
+  if (stairs == 0) return rises ? x / first : (x - 1) / (first - 1);
+  // Of whole steps: at the end of a half the height may be just below a stair.
+  const auto in_cycle = static_cast<double>(iteration % (cycle.first_steps + cycle.second_steps));
+  const auto first_steps = static_cast<double>(cycle.first_steps);
+  const double stair = in_cycle <= first_steps
+                           ? in_cycle * static_cast<double>(stairs) / first_steps
+                           : (total - in_cycle) * static_cast<double>(stairs) /
+                                 static_cast<double>(cycle.second_steps);
+  return std::floor(stair) / static_cast<double>(stairs);
+}
+
+// In DeepSpeed an iteration before the end of the cycle is still within it, at its end on the next
+// one's start.
+bool WithinCycle(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
+  return iteration <= cycle.first_steps + cycle.second_steps;
+}
+
+double CycleRate(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
+  if (WithinCycle(cycle, iteration)) {
+    return cycle.min_lr + (cycle.max_lr - cycle.min_lr) * CycleHeight(cycle, iteration);
+  }
+  if (cycle.decay_steps == 0 || cycle.decay_rate == 0) return cycle.min_lr;
+  const int64_t decayed = iteration - cycle.first_steps - cycle.second_steps;
+  return cycle.min_lr / (1 + cycle.decay_rate * Ratio(decayed, cycle.decay_steps));
+}
+
 absl::Status Invalid(absl::string_view field, double value, absl::string_view limit) {
   return absl::InvalidArgumentError(
       absl::StrFormat("lr schedule: %s is %g; it must be %s", field, value, limit));
@@ -97,6 +137,10 @@ absl::string_view ScheduleName(ScheduleKind kind) {
       return "WarmupDecayLR";
     case ScheduleKind::kWarmupCosineLr:
       return "WarmupCosineLR";
+    case ScheduleKind::kLrRangeTest:
+      return "LRRangeTest";
+    case ScheduleKind::kOneCycle:
+      return "OneCycle";
   }
   SPILLWAY_CHECK(false);
 }
@@ -104,7 +148,8 @@ absl::string_view ScheduleName(ScheduleKind kind) {
 std::optional<ScheduleKind> ScheduleFromName(absl::string_view name) {
   for (ScheduleKind kind :
        {ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kCosine,
-        ScheduleKind::kWarmupLr, ScheduleKind::kWarmupDecayLr, ScheduleKind::kWarmupCosineLr}) {
+        ScheduleKind::kWarmupLr, ScheduleKind::kWarmupDecayLr, ScheduleKind::kWarmupCosineLr,
+        ScheduleKind::kLrRangeTest, ScheduleKind::kOneCycle}) {
     if (name == ScheduleName(kind)) {
       return kind;
     }
@@ -135,6 +180,29 @@ absl::Status ValidateSchedule(const ScheduleSpec& spec) {
   if (spec.total_num_steps && *spec.total_num_steps < 1) {
     return Invalid("total_num_steps", *spec.total_num_steps, "1 or more");
   }
+  const ScheduleSpec::RangeTest& test = spec.range_test;
+  const ScheduleSpec::OneCycle& cycle = spec.one_cycle;
+  for (const auto& [name, value] : {std::pair{"lr_range_test_min_lr", test.min_lr},
+                                    {"lr_range_test_step_rate", test.step_rate},
+                                    {"cycle_min_lr", cycle.min_lr},
+                                    {"cycle_max_lr", cycle.max_lr},
+                                    {"decay_lr_rate", cycle.decay_rate}}) {
+    if (!not_negative(value)) return Invalid(name, value, "0 or more");
+  }
+  for (const auto& [name, value] :
+       {std::pair{"cycle_min_mom", cycle.min_beta1}, {"cycle_max_mom", cycle.max_beta1}}) {
+    if (!not_negative(value) || value >= 1) return Invalid(name, value, "0 or more and below 1");
+  }
+  for (const auto& [name, value] : {std::pair{"lr_range_test_step_size", test.step_size},
+                                    {"cycle_first_step_size", cycle.first_steps}}) {
+    if (value < 1) return Invalid(name, static_cast<double>(value), "1 or more");
+  }
+  for (const auto& [name, value] : {std::pair{"cycle_second_step_size", cycle.second_steps},
+                                    {"cycle_first_stair_count", cycle.first_stairs},
+                                    {"cycle_second_stair_count", cycle.second_stairs},
+                                    {"decay_step_size", cycle.decay_steps}}) {
+    if (value < 0) return Invalid(name, static_cast<double>(value), "0 or more");
+  }
   return absl::OkStatus();
 }
 
@@ -151,8 +219,22 @@ double LearningRate(const ScheduleSpec& spec, double base_lr, int64_t step, int6
       return WarmupLr(spec, base_lr, step - 2, decay_steps);
     case ScheduleKind::kWarmupCosineLr:
       return base_lr * WarmupCosineRatio(spec, step - 2, decay_steps);
+    case ScheduleKind::kLrRangeTest:
+      return RangeTestRate(spec.range_test, step - 1);
+    case ScheduleKind::kOneCycle:
+      return CycleRate(spec.one_cycle, step - 1);
   }
   SPILLWAY_CHECK(false);
+}
+
+std::optional<std::array<double, 2>> ScheduledBetas(const ScheduleSpec& spec, int64_t step) {
+  const ScheduleSpec::OneCycle& cycle = spec.one_cycle;
+  if (spec.kind != ScheduleKind::kOneCycle || !cycle.moves_betas) return std::nullopt;
+  constexpr double kBeta2 = 0.99;
+  if (step == 1) return {{cycle.min_beta1, kBeta2}};  // as DeepSpeed begins
+  if (!WithinCycle(cycle, step - 1)) return {{cycle.max_beta1, kBeta2}};
+  const double height = CycleHeight(cycle, step - 1);
+  return {{cycle.max_beta1 - (cycle.max_beta1 - cycle.min_beta1) * height, kBeta2}};
 }
 
 }  // namespace spillway

@@ -1,14 +1,16 @@
 // Learning rates as functions of the step.
 //
-// constant, linear and cosine are transformers' get_*_schedule_with_warmup; the other
-// three are DeepSpeed's (deepspeed/runtime/lr_schedules.py, 0.19.8). What is returned is
+// constant, linear and cosine are transformers' get_*_schedule_with_warmup; the others
+// are DeepSpeed's (deepspeed/runtime/lr_schedules.py, 0.19.8). What is returned is
 // the rate *applied in* training step k, which both libraries set before that step:
 // - transformers evaluates its lambda at k - 1, so with warm-up step 1 has rate 0;
 // - DeepSpeed's schedulers start at the minimum and are stepped after each update, so
-//   step 1 has the minimum and step k >= 2 the formula at iteration k - 2.
+//   step 1 has the minimum and step k >= 2 the formula at iteration k - 2 (LRRangeTest,
+//   OneCycle: k - 1).
 // Steps that were skipped (fp16 overflow) do not count as steps in DeepSpeed's engine.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -25,6 +27,8 @@ struct ScheduleSpec {
     kWarmupLr,        // DeepSpeed WarmupLR
     kWarmupDecayLr,   // DeepSpeed WarmupDecayLR
     kWarmupCosineLr,  // DeepSpeed WarmupCosineLR
+    kLrRangeTest,     // DeepSpeed LRRangeTest: the rate grows until training diverges
+    kOneCycle,        // DeepSpeed OneCycle: the rate goes up and down once, then decays
   };
   enum class WarmupType : uint8_t { kLog, kLinear };  // DeepSpeed's
 
@@ -43,10 +47,41 @@ struct ScheduleSpec {
   // kWarmupDecayLr, kWarmupCosineLr: DeepSpeed's total_num_steps; absent: the run's.
   std::optional<int64_t> total_num_steps = std::nullopt;
 
+  // kLrRangeTest: DeepSpeed's lr_range_test_*. From min_lr the rate grows by min_lr * step_rate in
+  // step_size steps, all at once at their end with staircase.
+  struct RangeTest {
+    double min_lr = 1e-3;
+    double step_rate = 1;
+    int64_t step_size = 2000;
+    bool staircase = false;
+
+    friend bool operator==(const RangeTest&, const RangeTest&) = default;
+  };
+  RangeTest range_test = {};
+
+  // kOneCycle: DeepSpeed's cycle_*, decay_lr_rate and decay_step_size. From min_lr to max_lr in
+  // first_steps, back in second_steps, each in that many stairs where it has some. Afterwards
+  // min_lr / (1 + decay_rate * steps / decay_steps); 0 of either: min_lr.
+  struct OneCycle {
+    double min_lr = 0, max_lr = 0;
+    int64_t first_steps = 2000, second_steps = 2000;
+    int64_t first_stairs = 0, second_stairs = 0;
+    double decay_rate = 0;
+    int64_t decay_steps = 0;
+    // Whether beta1 goes from max_beta1 to min_beta1 and back as the rate goes up and down, and
+    // stays there, with a beta2 of 0.99.
+    bool moves_betas = false;
+    double min_beta1 = 0.8, max_beta1 = 0.9;
+
+    friend bool operator==(const OneCycle&, const OneCycle&) = default;
+  };
+  OneCycle one_cycle = {};
+
   friend bool operator==(const ScheduleSpec&, const ScheduleSpec&) = default;
 };
 
-// "constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR".
+// "constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest",
+// "OneCycle".
 absl::string_view ScheduleName(ScheduleSpec::Kind kind);
 std::optional<ScheduleSpec::Kind> ScheduleFromName(absl::string_view name);
 
@@ -55,5 +90,9 @@ absl::Status ValidateSchedule(const ScheduleSpec& spec);
 
 // The rate applied in training step `step` (from 1) of a run of `total_steps`.
 double LearningRate(const ScheduleSpec& spec, double base_lr, int64_t step, int64_t total_steps);
+
+// beta1 and beta2 applied in training step `step`, where the schedule moves them and they are not
+// the optimizer's.
+std::optional<std::array<double, 2>> ScheduledBetas(const ScheduleSpec& spec, int64_t step);
 
 }  // namespace spillway

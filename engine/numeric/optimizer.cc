@@ -1,6 +1,7 @@
 #include "engine/numeric/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -180,19 +181,20 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   const bool lion = spec_.kind == OptimizerKind::kLion;
   const bool adam = !lion && spec_.kind != OptimizerKind::kSgd;
   const bool corrects = adam && spec_.bias_correction;
-  const double bias_correction1 = corrects ? 1 - std::pow(spec_.beta1, step) : 1;
-  const double bias_correction2 = corrects ? 1 - std::pow(spec_.beta2, step) : 1;
+  const auto [beta1, beta2] = scalars.betas.value_or(std::array{spec_.beta1, spec_.beta2});
+  const double bias_correction1 = corrects ? 1 - std::pow(beta1, step) : 1;
+  const double bias_correction2 = corrects ? 1 - std::pow(beta2, step) : 1;
   UpdateConstants c;
   c.gradient_scale = static_cast<float>(scalars.gradient_scale);
   c.decay_factor = static_cast<float>(1 - lr * weight_decay);
   c.weight_decay = static_cast<float>(weight_decay);
-  c.one_minus_beta1 = static_cast<float>(1 - spec_.beta1);
-  c.beta2 = static_cast<float>(spec_.beta2);
-  c.one_minus_beta2 = static_cast<float>(1 - spec_.beta2);
+  c.one_minus_beta1 = static_cast<float>(1 - beta1);
+  c.beta2 = static_cast<float>(beta2);
+  c.one_minus_beta2 = static_cast<float>(1 - beta2);
   c.bias_correction2_sqrt = static_cast<float>(std::sqrt(bias_correction2));
   c.eps = static_cast<float>(spec_.eps);
   c.negative_step_size = static_cast<float>(-(lr / bias_correction1));
-  c.momentum = static_cast<float>(lion ? spec_.beta1 : spec_.momentum);
+  c.momentum = static_cast<float>(lion ? beta1 : spec_.momentum);
   c.one_minus_dampening = static_cast<float>(scalars.step == 1 ? 1 : 1 - spec_.dampening);
   c.rounding_key = MixedBits(MixedBits(static_cast<uint32_t>(rounding_.seed)) ^
                              static_cast<uint32_t>(rounding_.seed >> 32)) ^

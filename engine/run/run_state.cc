@@ -51,6 +51,8 @@ bool DependsOnSteps(const ScheduleSpec& schedule) {
   switch (schedule.kind) {
     case ScheduleSpec::Kind::kConstant:
     case ScheduleSpec::Kind::kWarmupLr:
+    case ScheduleSpec::Kind::kLrRangeTest:
+    case ScheduleSpec::Kind::kOneCycle:
       return false;
     case ScheduleSpec::Kind::kLinear:
     case ScheduleSpec::Kind::kCosine:
@@ -60,6 +62,19 @@ bool DependsOnSteps(const ScheduleSpec& schedule) {
       return !schedule.total_num_steps;
   }
   return true;
+}
+
+std::string Described(const ScheduleSpec::RangeTest& test) {
+  return absl::StrCat(Exact(test.min_lr), ",", Exact(test.step_rate), ",", test.step_size, ",",
+                      test.staircase ? "staircase" : "even");
+}
+
+std::string Described(const ScheduleSpec::OneCycle& cycle) {
+  return absl::StrCat(
+      Exact(cycle.min_lr), ",", Exact(cycle.max_lr), ",", cycle.first_steps, ",",
+      cycle.second_steps, ",", cycle.first_stairs, ",", cycle.second_stairs, ",",
+      Exact(cycle.decay_rate), ",", cycle.decay_steps, ",",
+      cycle.moves_betas ? absl::StrCat(Exact(cycle.min_beta1), ",", Exact(cycle.max_beta1)) : "-");
 }
 
 // Short, whatever the commit holds.
@@ -211,6 +226,8 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
                    Exact(s.warmup_min_lr), ",", s.warmup_max_lr ? Exact(*s.warmup_max_lr) : "-",
                    ",", Exact(s.warmup_min_ratio), ",", Exact(s.cos_min_ratio), ",",
                    s.total_num_steps ? absl::StrCat(*s.total_num_steps) : "-"));
+  if (s.kind == ScheduleSpec::Kind::kLrRangeTest) add("range test", Described(s.range_test));
+  if (s.kind == ScheduleSpec::Kind::kOneCycle) add("cycle", Described(s.one_cycle));
   if (o.moments != MomentFormat::kFloat32) add("moments", MomentFormatName(o.moments));
   if (!o.masters) add("master", "none");
   if (!o.bias_correction) add("bias-correction", "none");

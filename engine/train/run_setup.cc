@@ -28,7 +28,8 @@ namespace {
 // A dry run that is guessed to take no longer is made, however far the run is from fitting: what it
 // tells is exact.
 constexpr double kQuickDryRunSeconds = 2;
-// A guess so many times the budget is far from fitting: guesses are within a quarter, of GPT-2.
+// What does not fit with a part of the guess is far from fitting: guesses are within a quarter, of
+// GPT-2.
 constexpr uint64_t kGuessedTimes = 2;
 
 // What of the plan's lines says so, and why.
@@ -65,9 +66,8 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
 absl::Status RunSetup::MeasureNeeds(Planned& planned) const {
   const TrainOptions& options = context_.options;
   const std::optional<ComputeGuess>& guess = context_.guess;
-  if (guess && context_.device == nullptr && guess->dry_run_seconds > kQuickDryRunSeconds &&
-      guess->memory.working_bytes / kGuessedTimes > options.device_memory_bytes) {
-    RETURN_IF_ERROR(RefuseByGuess(planned));
+  if (guess && context_.device == nullptr && guess->dry_run_seconds > kQuickDryRunSeconds) {
+    RETURN_IF_ERROR(RefuseByGuess(planned, guess->memory.working_bytes / kGuessedTimes));
   }
   absl::StatusOr<DryRun> dry_run = context_.compute->MeasureNeeds();
   if (!absl::IsResourceExhausted(dry_run.status())) {
@@ -75,7 +75,7 @@ absl::Status RunSetup::MeasureNeeds(Planned& planned) const {
     planned.dry_run = *std::move(dry_run);
     return absl::OkStatus();
   }
-  if (guess) RETURN_IF_ERROR(RefuseByGuess(planned));
+  if (guess) RETURN_IF_ERROR(RefuseByGuess(planned, guess->memory.working_bytes));
   return DoesNotFitError(absl::StrCat(
       "this run does not fit --device-memory ", FormatBytes(options.device_memory_bytes),
       " and --host-memory ", FormatBytes(options.host_memory_bytes),
@@ -83,12 +83,18 @@ absl::Status RunSetup::MeasureNeeds(Planned& planned) const {
       dry_run.status().message(), "), or take a smaller --micro-batch or --seq-len"));
 }
 
-// OK where the guess fits, whatever was measured.
-absl::Status RunSetup::RefuseByGuess(const Planned& planned) const {
+// OK where the guess fits with so many working bytes, whatever was measured.
+absl::Status RunSetup::RefuseByGuess(const Planned& planned, uint64_t working_bytes) const {
   RunPlanInput input = planned.input;
   input.memory = context_.guess->memory;
-  ASSIGN_OR_RETURN(const RunPlan run, PlanRun(context_.model, context_.options, input));
-  return run.swaps ? absl::OkStatus() : RefusalOf(run, /*measured=*/false);
+  input.memory.working_bytes = working_bytes;
+  ASSIGN_OR_RETURN(RunPlan run, PlanRun(context_.model, context_.options, input));
+  if (run.swaps) return absl::OkStatus();
+  if (working_bytes < context_.guess->memory.working_bytes) {
+    input.memory = context_.guess->memory;
+    ASSIGN_OR_RETURN(run, PlanRun(context_.model, context_.options, input));
+  }
+  return RefusalOf(run, /*measured=*/false);
 }
 
 absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {

@@ -64,7 +64,7 @@ class RunSetup {
   struct Planned;
   absl::Status PlanUntimed(Planned& planned, RunState& state);
   absl::Status MeasureNeeds(Planned& planned) const;
-  absl::Status RefuseByGuess(const Planned& planned) const;
+  absl::Status RefuseByGuess(const Planned& planned, uint64_t working_bytes) const;
   absl::Status PlanTimed(Planned& planned);
   absl::Status TakeMemory(RunPlan& run, SwapManagerOptions manager_options);
   void LogCopied(const FrozenWeights& frozen) const;

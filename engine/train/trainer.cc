@@ -302,7 +302,8 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   RETURN_IF_ERROR(totals_->ShareLabels());
   if (compute.label_count() == 0) return PassOver(row);
   if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
-  UpdateScalars scalars = {state_.applied_steps + 1, row.learning_rate};
+  UpdateScalars scalars = {.step = state_.applied_steps + 1, .learning_rate = row.learning_rate};
+  scalars.betas = ScheduledBetas(options_.schedule, scalars.step);
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.

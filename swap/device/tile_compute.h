@@ -2,7 +2,9 @@
 // it; the swap manager calls it from its worker threads and knows nothing about it.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 
@@ -14,6 +16,7 @@ struct UpdateScalars {
   double learning_rate = 0;
   double gradient_scale = 1;  // clip coefficient / loss scale
   bool skip = false;          // fp16 overflow: gradients are dropped, nothing changes
+  std::optional<std::array<double, 2>> betas = std::nullopt;  // where they aren't the optimizer's
 };
 
 // One tile in memory. Planes in the layout's order; each has

@@ -126,6 +126,9 @@ def configs():
           '"loss_scale_window": 5e2, "hysteresis": 2}}')
     accepted("deepspeed_config", "sgd", '{"optimizer":{"type":"SGD","params":{"lr":0.1,'
           '"momentum":0.9,"nesterov":true}},"scheduler":{"type":"WarmupCosineLR"}}')
+    accepted("deepspeed_config", "cycle", '{"scheduler":{"type":"OneCycle","params":{"cycle_min_lr":'
+          '0.1,"cycle_max_lr":1,"cycle_second_step_size":5,"cycle_first_stair_count":2,'
+          '"decay_step_size":3,"cycle_momentum":false}}}')
     write("deepspeed_config", "misspelt", '{"gradient_cliping": 1}')
     write("deepspeed_config", "types", '{"bf16":true,"optimizer":[],"train_batch_size":1e99}')
     write("deepspeed_config", "open_comment", '{ /* "a": 1')

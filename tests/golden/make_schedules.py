@@ -52,16 +52,16 @@ def load_deepspeed(source):
             load("loss_scaler", runtime / "fp16" / "loss_scaler.py"))
 
 
-def applied_rates(make_scheduler):
-    """The rate in the optimizer at the time of each update, as a training loop has it."""
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=BASE_LR)
+def applied(key, make_scheduler):
+    """What the optimizer has of that name at the time of each update, as a training loop has it."""
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))], lr=BASE_LR)
     scheduler = make_scheduler(optimizer)
-    rates = []
+    values = []
     for _ in range(STEPS):
-        rates.append(optimizer.param_groups[0]["lr"])
+        values.append(optimizer.param_groups[0][key])
         optimizer.step()
         scheduler.step()
-    return rates
+    return values
 
 
 def schedules(ds):
@@ -69,7 +69,7 @@ def schedules(ds):
     hf = transformers.optimization
 
     def case(fields, make_scheduler):
-        return {"spec": fields, "rates": applied_rates(make_scheduler)}
+        return {"spec": fields, "rates": applied("lr", make_scheduler)}
 
     cases = []
     for warmup in (0, 1, 20):
@@ -100,6 +100,26 @@ def schedules(ds):
                 case({"kind": "WarmupCosineLR", **common, **ratios, "total_num_steps": 190},
                      lambda o: ds.WarmupCosineLR(o, 190, **arguments, **ratios)),
             ]
+    for fields in ({}, {"min_lr": 1e-4, "step_size": 30, "step_rate": 2.5},
+                   {"min_lr": 1e-4, "step_size": 7, "step_rate": 0.5, "staircase": True}):
+        arguments = {f"lr_range_test_{name}": value for name, value in fields.items()}
+        cases.append(case({"kind": "LRRangeTest", **fields},
+                          lambda o: ds.LRRangeTest(o, **arguments)))
+    for fields in (
+            {"cycle_first_step_size": 40},
+            {"cycle_first_step_size": 37, "cycle_second_step_size": 60, "cycle_min_mom": 0.7,
+             "cycle_max_mom": 0.95},
+            {"cycle_first_step_size": 50, "cycle_second_step_size": 25, "decay_step_size": 10,
+             "decay_lr_rate": 0.5},
+            {"cycle_first_step_size": 30, "cycle_first_stair_count": 4},
+            {"cycle_first_step_size": 31, "cycle_second_step_size": 47,
+             "cycle_first_stair_count": 5, "cycle_second_stair_count": 3, "decay_step_size": 20,
+             "decay_lr_rate": 0.1},
+            {"cycle_first_step_size": 150, "cycle_second_step_size": 0}):
+        arguments = {"cycle_min_lr": 1e-4, "cycle_max_lr": 2e-3, **fields}
+        cycle = lambda o: ds.OneCycle(o, **arguments)
+        cases.append({**case({"kind": "OneCycle", **arguments}, cycle),
+                      "betas": applied("betas", cycle)})
     return cases
 
 

@@ -14,6 +14,8 @@ ADAMW = {**BASE, "optimizer": {"type": "AdamW", "params": {"lr": 0.01, "weight_d
 ADAM = {**BASE, "optimizer": {"type": "Adam", "params": {"lr": 0.01, "weight_decay": 0.1}}}
 SGD = {**BASE, "optimizer": {"type": "SGD", "params": {"lr": 0.1, "momentum": 0.9}}}
 FP16 = {"train_batch_size": 2, "fp16": {"enabled": True}, "gradient_clipping": 1.0}
+CYCLE = {**ADAMW, "scheduler": {"type": "OneCycle", "params": {
+    "cycle_min_lr": 0.001, "cycle_max_lr": 0.01, "cycle_first_step_size": 2}}}
 OVERFLOWS = {**FP16, "fp16": {"enabled": True, "initial_scale_power": 40, "hysteresis": 1}}
 
 
@@ -46,6 +48,10 @@ CASES = [
     ("scheduler.params.total_num_steps", scheduled("WarmupDecayLR"), 100),
     ("scheduler.params.warmup_min_ratio", scheduled("WarmupCosineLR", warmup_num_steps=4), 0.5),
     ("scheduler.params.cos_min_ratio", scheduled("WarmupCosineLR"), 0.5),
+    # The others of these two: tests/engine/config/deepspeed_honoured_keys_test.cc.
+    ("scheduler.params.lr_range_test_step_size", {**ADAMW, "scheduler": {"type": "LRRangeTest"}}, 2),
+    ("scheduler.params.cycle_max_lr", CYCLE, 0.03),
+    ("scheduler.params.cycle_momentum", CYCLE, False),
     ("bf16.enabled", {"train_batch_size": 2}, True),
     ("bfloat16.enabled", {"train_batch_size": 2}, "true"),
     ("fp16.enabled", {"train_batch_size": 2}, True),
@@ -218,8 +224,8 @@ class ConfigTest(CliTest):
                     "ds.json:2", "8", "3")
         self.refuse('{\n "train_batch_size": "many"\n}', "ds.json:2", "train_batch_size", "many")
         self.refuse('{ # one\n /* two\n */ "bf16": {"enabled": tru},\n}', "ds.json:3")
-        self.refuse('{\n "scheduler": {"type": "OneCycle",\n "params": {"cycle_min_lr": 1}}\n}',
-                    "ds.json:2", "OneCycle", "WarmupLR")
+        self.refuse('{\n "scheduler": {"type": "StepLR",\n "params": {"gamma": 1}}\n}',
+                    "ds.json:2", "StepLR", "WarmupLR")
         self.refuse("eyJhIjogMX0=", "ds.json:1")
         result = self.train(config=self.path("none.json"))
         self.assert_run(result, 2, "--config", "none.json")

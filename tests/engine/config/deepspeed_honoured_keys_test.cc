@@ -18,6 +18,8 @@ Fields FieldsOf(const TrainOptions& train) {
   const auto text = [](auto value) { return absl::StrCat(value); };
   const OptimizerSpec& optimizer = train.optimizer;
   const ScheduleSpec& schedule = train.schedule;
+  const ScheduleSpec::RangeTest& test = schedule.range_test;
+  const ScheduleSpec::OneCycle& cycle = schedule.one_cycle;
   const LossScaleSpec& scale = train.loss_scale;
   return {
       {"micro_batch", text(train.micro_batch)},
@@ -43,6 +45,13 @@ Fields FieldsOf(const TrainOptions& train) {
       {"warmup_min_ratio", text(schedule.warmup_min_ratio)},
       {"cos_min_ratio", text(schedule.cos_min_ratio)},
       {"total_num_steps", text(schedule.total_num_steps.value_or(-1))},
+      {"range_test",
+       absl::StrCat(test.min_lr, ",", test.step_size, ",", test.step_rate, ",", test.staircase)},
+      {"cycle_rates", absl::StrCat(cycle.min_lr, ",", cycle.max_lr)},
+      {"cycle_steps", absl::StrCat(cycle.first_steps, ",", cycle.second_steps)},
+      {"cycle_stairs", absl::StrCat(cycle.first_stairs, ",", cycle.second_stairs)},
+      {"cycle_decay", absl::StrCat(cycle.decay_rate, ",", cycle.decay_steps)},
+      {"cycle_betas", absl::StrCat(cycle.moves_betas, ",", cycle.min_beta1, ",", cycle.max_beta1)},
       {"static_scale", text(scale.static_scale)},
       {"initial_scale_power", text(scale.initial_scale_power)},
       {"scale_window", text(scale.window)},
@@ -86,6 +95,9 @@ const char* const kSgd =
 const char* const kWarmup = R"({"scheduler": {"type": "WarmupLR", "params": {}}})";
 const char* const kDecay = R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})";
 const char* const kCosine = R"({"scheduler": {"type": "WarmupCosineLR", "params": {}}})";
+const char* const kRangeTest = R"({"scheduler": {"type": "LRRangeTest", "params": {}}})";
+const char* const kOneCycle = R"({"scheduler": {"type": "OneCycle", "params":
+    {"cycle_min_lr": 0.25, "cycle_max_lr": 0.5, "cycle_first_step_size": 9}}})";
 const char* const kFp16 = R"({"fp16": {"enabled": true}})";
 const char* const kParamNvme = R"({"zero_optimization": {"offload_param":
     {"device": "nvme", "nvme_path": "/a"}, "offload_optimizer": {"device": "cpu"}}})";
@@ -132,6 +144,33 @@ std::vector<Case> Cases() {
       {"/scheduler/params/total_num_steps", kDecay, "5000", {{"total_num_steps", "5000"}}},
       {"/scheduler/params/warmup_min_ratio", kCosine, "0.1", {{"warmup_min_ratio", "0.1"}}},
       {"/scheduler/params/cos_min_ratio", kCosine, "0.2", {{"cos_min_ratio", "0.2"}}},
+      {"/scheduler/params/lr_range_test_min_lr",
+       kRangeTest,
+       "0.25",
+       {{"range_test", "0.25,2000,1,0"}}},
+      {"/scheduler/params/lr_range_test_step_size",
+       kRangeTest,
+       "30",
+       {{"range_test", "0.001,30,1,0"}}},
+      {"/scheduler/params/lr_range_test_step_rate",
+       kRangeTest,
+       "2.5",
+       {{"range_test", "0.001,2000,2.5,0"}}},
+      {"/scheduler/params/lr_range_test_staircase",
+       kRangeTest,
+       "true",
+       {{"range_test", "0.001,2000,1,1"}}},
+      {"/scheduler/params/cycle_min_lr", kOneCycle, "0.125", {{"cycle_rates", "0.125,0.5"}}},
+      {"/scheduler/params/cycle_max_lr", kOneCycle, "0.75", {{"cycle_rates", "0.25,0.75"}}},
+      {"/scheduler/params/cycle_first_step_size", kOneCycle, "8", {{"cycle_steps", "8,8"}}},
+      {"/scheduler/params/cycle_second_step_size", kOneCycle, "0", {{"cycle_steps", "9,0"}}},
+      {"/scheduler/params/cycle_first_stair_count", kOneCycle, "4", {{"cycle_stairs", "4,4"}}},
+      {"/scheduler/params/cycle_second_stair_count", kOneCycle, "3", {{"cycle_stairs", "0,3"}}},
+      {"/scheduler/params/decay_lr_rate", kOneCycle, "0.5", {{"cycle_decay", "0.5,0"}}},
+      {"/scheduler/params/decay_step_size", kOneCycle, "7", {{"cycle_decay", "0,7"}}},
+      {"/scheduler/params/cycle_momentum", kOneCycle, "false", {{"cycle_betas", "0,0.8,0.9"}}},
+      {"/scheduler/params/cycle_min_mom", kOneCycle, "0.5", {{"cycle_betas", "1,0.5,0.9"}}},
+      {"/scheduler/params/cycle_max_mom", kOneCycle, "0.95", {{"cycle_betas", "1,0.8,0.95"}}},
 
       {"/bf16/enabled", "{}", "true", {{"dtype", "bf16"}}},
       {"/bf16/bf16_master_weights_and_grads",

@@ -380,6 +380,30 @@ TEST_F(RunConfigTest, SchedulersFollowTheFile) {
   EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("gives way to --schedule")));
 }
 
+TEST_F(RunConfigTest, CyclesAndRangeTestsGiveWayToFlags) {
+  Config(R"({"scheduler": {"type": "LRRangeTest"}})");
+  EXPECT_EQ(Resolve().train.schedule.range_test.min_lr, 1e-3) << "DeepSpeed's";
+  flags_.lr = "0.5";
+  EXPECT_EQ(Resolve().train.schedule.range_test.min_lr, 0.5);
+  const std::string cycle = R"("scheduler": {"type": "OneCycle", "params":
+      {"cycle_min_lr": 0.1, "cycle_max_lr": 0.4}}})";
+  Config("{" + cycle);
+  EXPECT_EQ(Resolve().train.schedule.one_cycle.max_lr, 0.5);
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("gives way to --lr")));
+  EXPECT_TRUE(Resolve().train.schedule.one_cycle.moves_betas);
+  flags_.betas = "0.8,0.9";
+  EXPECT_FALSE(Resolve().train.schedule.one_cycle.moves_betas);
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("gives way to --betas")));
+  flags_.betas.reset();
+  Config(R"({"optimizer": {"type": "SGD", "params": {"lr": 1}}, )" + cycle);
+  EXPECT_FALSE(Resolve().train.schedule.one_cycle.moves_betas);
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("SGD has none")));
+  Config(R"({"optimizer": {"type": "AdamW", "params": {"betas": [0.7, 0.8]}}, )" + cycle);
+  EXPECT_THAT(Resolve().notes, testing::Contains(testing::HasSubstr("betas give way to")));
+  flags_.warmup = "3";
+  ExpectInvalid({"--warmup has no meaning with the scheduler OneCycle"});
+}
+
 TEST_F(RunConfigTest, OffloadBlocksWinOverAuto) {
   Config(R"({"zero_optimization": {"stage": 3,
       "offload_param": {"device": "cpu", "nvme_path": "/not/used"},

@@ -12,7 +12,7 @@ namespace {
 ScheduleSpec SpecOf(const nlohmann::json& fields) {
   ScheduleSpec spec;
   spec.kind = ScheduleFromName(fields.at("kind").get<std::string>()).value();
-  spec.warmup_steps = fields.at("warmup_steps");
+  spec.warmup_steps = fields.value("warmup_steps", 0);
   spec.num_cycles = fields.value("num_cycles", spec.num_cycles);
   spec.warmup_type = fields.value("warmup_type", "log") == "log"
                          ? ScheduleSpec::WarmupType::kLog
@@ -22,6 +22,23 @@ ScheduleSpec SpecOf(const nlohmann::json& fields) {
   spec.warmup_min_ratio = fields.value("warmup_min_ratio", spec.warmup_min_ratio);
   spec.cos_min_ratio = fields.value("cos_min_ratio", spec.cos_min_ratio);
   if (fields.contains("total_num_steps")) spec.total_num_steps = fields["total_num_steps"];
+  ScheduleSpec::RangeTest& test = spec.range_test;
+  test.min_lr = fields.value("min_lr", test.min_lr);
+  test.step_size = fields.value("step_size", test.step_size);
+  test.step_rate = fields.value("step_rate", test.step_rate);
+  test.staircase = fields.value("staircase", test.staircase);
+  ScheduleSpec::OneCycle& cycle = spec.one_cycle;
+  cycle.min_lr = fields.value("cycle_min_lr", 0.0);
+  cycle.max_lr = fields.value("cycle_max_lr", 0.0);
+  cycle.first_steps = fields.value("cycle_first_step_size", cycle.first_steps);
+  cycle.second_steps = fields.value("cycle_second_step_size", cycle.first_steps);
+  cycle.first_stairs = fields.value("cycle_first_stair_count", 0);
+  cycle.second_stairs = fields.value("cycle_second_stair_count", cycle.first_stairs);
+  cycle.decay_steps = fields.value("decay_step_size", 0);
+  cycle.decay_rate = fields.value("decay_lr_rate", 0.0);
+  cycle.moves_betas = true;
+  cycle.min_beta1 = fields.value("cycle_min_mom", cycle.min_beta1);
+  cycle.max_beta1 = fields.value("cycle_max_mom", cycle.max_beta1);
   return spec;
 }
 
@@ -29,7 +46,7 @@ ScheduleSpec SpecOf(const nlohmann::json& fields) {
 TEST(LearningRate, IsThatOfTransformersAndDeepSpeedAtEveryStep) {
   const nlohmann::json golden =
       nlohmann::json::parse(std::ifstream(SPILLWAY_SOURCE_DIR "/tests/golden/schedules.json"));
-  ASSERT_GE(golden["schedules"].size(), 40);
+  ASSERT_GE(golden["schedules"].size(), 49);
   for (const nlohmann::json& schedule : golden["schedules"]) {
     const ScheduleSpec spec = SpecOf(schedule["spec"]);
     ASSERT_TRUE(ValidateSchedule(spec).ok());
@@ -39,6 +56,13 @@ TEST(LearningRate, IsThatOfTransformersAndDeepSpeedAtEveryStep) {
       const double rate = LearningRate(spec, golden["base_lr"], step, golden["total_steps"]);
       ASSERT_NEAR(rate, expected, 1e-14 * std::abs(expected) + 1e-19)
           << schedule["spec"] << ", step " << step;
+      const auto betas = ScheduledBetas(spec, step);
+      ASSERT_EQ(betas.has_value(), schedule.contains("betas"));
+      if (!betas) continue;
+      const nlohmann::json& moved = schedule["betas"][step - 1];
+      ASSERT_NEAR((*betas)[0], moved[0].get<double>(), 1e-15)
+          << schedule["spec"] << ", step " << step;
+      ASSERT_EQ((*betas)[1], moved[1].get<double>());
     }
   }
 }
@@ -53,12 +77,12 @@ TEST(LearningRate, DecaysOverTheRunWhenNoTotalIsGiven) {
 }
 
 TEST(Schedule, NamesGoBothWays) {
-  for (const char* name :
-       {"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR"}) {
+  for (const char* name : {"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR",
+                           "WarmupCosineLR", "LRRangeTest", "OneCycle"}) {
     ASSERT_TRUE(ScheduleFromName(name).has_value());
     EXPECT_EQ(ScheduleName(*ScheduleFromName(name)), name);
   }
-  EXPECT_FALSE(ScheduleFromName("OneCycle").has_value());
+  EXPECT_FALSE(ScheduleFromName("Polynomial").has_value());
 }
 
 TEST(Schedule, RefusesNumbersThatMakeNoSense) {
@@ -66,6 +90,10 @@ TEST(Schedule, RefusesNumbersThatMakeNoSense) {
   EXPECT_FALSE(ValidateSchedule({.warmup_min_lr = -1e-5}).ok());
   EXPECT_FALSE(ValidateSchedule({.warmup_max_lr = std::nan("")}).ok());
   EXPECT_FALSE(ValidateSchedule({.total_num_steps = 0}).ok());
+  EXPECT_FALSE(ValidateSchedule({.range_test = {.step_size = 0}}).ok());
+  EXPECT_FALSE(ValidateSchedule({.one_cycle = {.first_steps = 0}}).ok());
+  EXPECT_FALSE(ValidateSchedule({.one_cycle = {.second_stairs = -1}}).ok());
+  EXPECT_FALSE(ValidateSchedule({.one_cycle = {.max_beta1 = 1}}).ok());
   const absl::Status status = ValidateSchedule({.cos_min_ratio = -0.5});
   EXPECT_EQ(status.message(), "lr schedule: cos_min_ratio is -0.5; it must be 0 or more");
 }

@@ -262,6 +262,23 @@ TEST(OptimizerTiles, MastersAreThoseOfAnFp32Run) {
   }
 }
 
+TEST(OptimizerTiles, BetasOfTheStepWinOverTheSpecs) {
+  constexpr uint64_t kParameters = 500;
+  for (const auto kind : {OptimizerSpec::Kind::kAdamW, OptimizerSpec::Kind::kLion}) {
+    const OptimizerSpec other = {.kind = kind, .beta1 = 0.8, .beta2 = 0.99};
+    Unit moved({.kind = kind}, DType::kFloat32, kParameters, {});
+    Unit expected(other, DType::kFloat32, kParameters, {});
+    for (Unit* unit : {&moved, &expected}) FillRandomly(*unit, kParameters);
+    UpdateScalars scalars = {.step = 2, .learning_rate = 1e-2};
+    ASSERT_TRUE(expected.Step(scalars).ok());
+    scalars.betas = {0.8, 0.99};
+    ASSERT_TRUE(moved.Step(scalars).ok());
+    for (uint64_t i = 0; i < kParameters; ++i) {
+      ASSERT_EQ(moved.Master(i), expected.Master(i)) << OptimizerName(kind) << " " << i;
+    }
+  }
+}
+
 TEST(OptimizerTiles, BitsDoNotDependOnTiling) {
   constexpr uint64_t kParameters = 9000;
   const std::vector<ParameterRange> decayed = {{10, 4000}, {4000, 4001}, {5000, 9000}};

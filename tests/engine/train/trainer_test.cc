@@ -219,9 +219,22 @@ TEST_F(TrainerTest, WhatIsFarFromFittingIsRefusedByTheGuess) {
   }
 }
 
+// Nor does what computing takes matter there.
+TEST_F(TrainerTest, WhatNoGuessFitsOnTheHostIsRefusedUnmeasured) {
+  TrainOptions options = Options("narrow");
+  options.swap_paths = {folder_ + "/a"};
+  options.host_memory_bytes = 1 << 20;
+  guess_ = {{1 << 20}, 60.0};
+  TrainResult result;
+  const auto status = Train(options, &result).status();
+  EXPECT_EQ(ExitCodeOf(status), 3) << status;
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("and --host-memory 1 MiB"));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("guessed"));
+}
+
 // A guess is off by some: near the budget what counts is measured.
 TEST_F(TrainerTest, AGuessDoesNotRefuseWhatMayFit) {
-  guess_ = {{uint64_t{120} << 20}, 60.0};
+  guess_ = {{uint64_t{100} << 20}, 60.0};
   TrainResult result;
   const auto digests = Train(Options("near"), &result);
   EXPECT_TRUE(digests.ok()) << digests.status();
