@@ -1,4 +1,5 @@
-// Resolves how the learning rate goes: --schedule and --warmup, or the scheduler of a DeepSpeed file.
+// Resolves how the learning rate goes: --schedule and --warmup, or the scheduler of a DeepSpeed
+// file.
 #pragma once
 
 #include "engine/config/setting_picker.h"

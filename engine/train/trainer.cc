@@ -258,12 +258,6 @@ void Trainer::Conclude(TrainResult& result) {
   result.run_written_bytes = writes_.total_bytes();
 }
 
-double Trainer::LearningRateNow() const {
-  // Skipped steps advance neither the schedule nor the bias corrections.
-  return LearningRate(options_.schedule, options_.optimizer.learning_rate, state_.applied_steps + 1,
-                      options_.steps);
-}
-
 bool Trainer::EvaluateAfter(int64_t step) const {
   if (context_.compute->evaluation_samples() == 0) return false;
   return step == options_.steps || (options_.eval_every > 0 && step % options_.eval_every == 0);
@@ -295,15 +289,18 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   const double loss_scale = half ? loss_scaler_.scale() : 1;
   row.step = step;
   row.deferred = deferred;
-  row.learning_rate = LearningRateNow();
+  // Skipped steps advance neither the schedule nor the bias corrections.
+  UpdateScalars scalars = {.step = state_.applied_steps + 1};
+  scalars.learning_rate = LearningRate(options_.schedule, options_.optimizer.learning_rate,
+                                       scalars.step, options_.steps);
+  scalars.betas = ScheduledBetas(options_.schedule, scalars.step);
+  row.learning_rate = scalars.learning_rate;
   if (half) row.loss_scale = loss_scale;
 
   RETURN_IF_ERROR(rescue_->NoteNotBegun(compute.BeginTrain(step, loss_scale)));
   RETURN_IF_ERROR(totals_->ShareLabels());
   if (compute.label_count() == 0) return PassOver(row);
   if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
-  UpdateScalars scalars = {.step = state_.applied_steps + 1, .learning_rate = row.learning_rate};
-  scalars.betas = ScheduledBetas(options_.schedule, scalars.step);
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.

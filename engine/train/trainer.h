@@ -67,7 +67,6 @@ class Trainer {
   void Conclude(TrainResult& result);
 
   bool EvaluateAfter(int64_t step) const;
-  double LearningRateNow() const;
 
   const RunContext context_;
   const TrainOptions& options_;  // of context_
