@@ -1,6 +1,7 @@
 #include "swap/plan/plan_builder.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "swap/plan/phase_traffic.h"
 
@@ -25,6 +26,35 @@ PlanBuilder::PlanBuilder(const PlanRequest& request)
     if (step_op.kind == OpKind::kForward) forward_op_[step_op.unit] = op;
     if (step_op.kind == OpKind::kBackward) backward_op_[step_op.unit] = op;
   }
+  FindLarge();
+}
+
+void PlanBuilder::FindLarge() {
+  std::vector<uint64_t> sizes;
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    sizes.push_back(layout_.PaddedParameters(unit));
+  }
+  if (sizes.empty()) return;
+  const auto middle = sizes.begin() + static_cast<ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  const uint64_t most = *middle + *middle / 2;
+  const auto large = [&](const std::vector<int>& units) {
+    return std::any_of(units.begin(), units.end(),
+                       [&](int unit) { return layout_.PaddedParameters(unit) > most; });
+  };
+  std::vector<int> ops;
+  for (int op = 0; op < num_ops(); ++op) {
+    const StepOp& step_op = request_.schedule.ops[op];
+    if (large(step_op.weights) || large(step_op.gradients)) ops.push_back(op);
+  }
+  if (ops.empty()) return;
+  for (int op = 0; op < num_ops(); ++op) {
+    const auto next = std::lower_bound(ops.begin(), ops.end(), op);
+    const int after = next != ops.end() ? *next : ops.front() + num_ops();
+    const int before = next != ops.begin() ? *std::prev(next) : ops.back() - num_ops();
+    until_large_.push_back(std::max(0, after - op - 1));
+    since_large_.push_back(after == op ? 0 : op - before - 1);
+  }
 }
 
 bool PlanBuilder::training() const {
@@ -34,7 +64,15 @@ bool PlanBuilder::training() const {
 
 int PlanBuilder::LookaheadAt(const Draft& draft, int op) const {
   const bool forward = request_.schedule.ops[op].kind == OpKind::kForward;
-  return forward ? std::max(draft.lookahead, draft.forward_lookahead) : draft.lookahead;
+  const int anywhere =
+      forward ? std::max(draft.lookahead, draft.forward_lookahead) : draft.lookahead;
+  return any_large() ? std::max(anywhere, std::min(draft.apart_lookahead, since_large_[op]))
+                     : anywhere;
+}
+
+int PlanBuilder::TailAt(const Draft& draft, int op) const {
+  return any_large() ? std::max(draft.tail, std::min(draft.apart_tail, until_large_[op]))
+                     : draft.tail;
 }
 
 Tier PlanBuilder::BaseTier(TierChoice choice) const {
@@ -119,7 +157,7 @@ std::vector<WeightStay> PlanBuilder::WeightStays(const Draft& draft,
       const std::vector<int>& added = gradient_ops_[unit];
       stay.feeds_update = updated_in_stays && !Deferred(draft, unit) && !added.empty() &&
                           added.back() == stay.last_op;
-      if (stay.feeds_update) lifetime.last += draft.tail;
+      if (stay.feeds_update) lifetime.last += TailAt(draft, stay.last_op);
       if (stay.first_op == uses[0] && training()) {
         // A deferred update waits for the end of the step before.
         if (Deferred(draft, unit)) lifetime.first = std::max(lifetime.first, 0);
@@ -215,6 +253,7 @@ void PlanBuilder::PlaceBuffers(const Draft& draft, SwapPlan& plan) const {
   plan.placements = draft.placements;
   plan.lookahead = draft.lookahead;
   plan.forward_lookahead = std::max(draft.lookahead, draft.forward_lookahead);
+  plan.apart_lookahead = std::max(draft.lookahead, draft.apart_lookahead);
   plan.activations = draft.activations;
 
   uint64_t next[2] = {0, 0};  // by tier: kDevice, kHost
@@ -326,7 +365,7 @@ void PlanBuilder::PlaceBuffers(const Draft& draft, SwapPlan& plan) const {
     stay.span.bytes =
         layout_.PaddedParameters(unit) * (plan.rounded_sums[unit] ? gradient_bytes : sizeof(float));
     plan.gradient_stays.push_back(stay);
-    lifetimes.push_back({stay.first_op, stay.last_op + draft.tail});
+    lifetimes.push_back({stay.first_op, stay.last_op + TailAt(draft, stay.last_op)});
   }
   plan.activation_stays = ActivationStays(draft, &lifetimes);
   plan.turn_stays = TurnStays(draft, plan.tile_buffer_bytes, &lifetimes);

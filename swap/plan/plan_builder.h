@@ -22,6 +22,8 @@ struct Draft {
   // Operations after its last use by compute during which a buffer may still be read, by
   // rounding and update or by a write, before its addresses are needed again.
   int tail = 0;
+  // The same of operations from which no large unit is as near: what those need is idle there.
+  int apart_lookahead = 0, apart_tail = 0;
   int tile_buffers = 0;
   int turn_tiles = 0;
   std::set<int> kept_over_loss;  // units whose weights stay from forward to backward
@@ -44,6 +46,8 @@ class PlanBuilder {
 
   // Some operation adds to a gradient.
   bool training() const;
+  // Some units, vocabularies mostly, are far larger than most.
+  bool any_large() const { return !since_large_.empty(); }
   bool Trains(int unit) const { return !gradient_ops_[unit].empty(); }
   bool all_deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
   // The plan decides where the inputs of units are kept.
@@ -68,7 +72,9 @@ class PlanBuilder {
   // Bytes of the unit's input that the plan has to keep somewhere.
   uint64_t ActivationBytes(int unit) const;
   Tier BaseTier(TierChoice choice) const;
+  void FindLarge();
   int LookaheadAt(const Draft& draft, int op) const;
+  int TailAt(const Draft& draft, int op) const;
   // Sets everything of `plan` but its layout, schedule and traffic.
   void PlaceBuffers(const Draft& draft, SwapPlan& plan) const;
   // Each appends the lifetimes of its stays.
@@ -83,6 +89,9 @@ class PlanBuilder {
   std::vector<std::vector<int>> uses_;          // [unit] -> ops that read its weights
   std::vector<std::vector<int>> gradient_ops_;  // [unit] -> ops that add to its gradient
   std::vector<int> forward_op_, backward_op_;   // [unit] its own; -1 where there is none
+  // [op] How many operations lie between it and the one with a large unit before it, and after it;
+  // 0 where it has one itself. Empty: no unit is large.
+  std::vector<int> since_large_, until_large_;
 };
 
 }  // namespace spillway

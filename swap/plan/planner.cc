@@ -95,6 +95,7 @@ class Planner {
   std::vector<int> EvenlySpread(const Draft& draft, double share) const;
   void StreamUpdates(Draft& draft, double share) const;
   void ReadAheadAtTheTurn(Draft& draft) const;
+  void WorkAheadApart(Draft& draft) const;
   void DeferUpdates(Draft& draft, double share) const;
   void SpendRest(Draft& draft) const;
   void CacheUnits(Draft& draft) const;
@@ -221,6 +222,22 @@ void Planner::ReadAheadAtTheTurn(Draft& draft) const {
   std::partition_point(choices.begin(), choices.end(), [&](int tiles) {
     return !TryChange(draft, [&](Draft& d) { d.turn_tiles = tiles; });
   });
+}
+
+// A vocabulary's matrices decide how much memory there is and how far it is looked ahead of them;
+// among the layers the same memory is good for more.
+void Planner::WorkAheadApart(Draft& draft) const {
+  for (int i = 0; i < levels_.size(); ++i) {
+    const int lookahead = std::min(levels_[i].lookahead, request_.max_lookahead);
+    const int tail = levels_[i].tail;
+    if (lookahead < draft.lookahead || tail < draft.tail) continue;
+    if (TryChange(draft, [&](Draft& d) {
+          d.apart_lookahead = lookahead;
+          d.apart_tail = tail;
+        })) {
+      return;
+    }
+  }
 }
 
 // Immediate updates all fall into the backward, while a forward leaves the disk half idle:
@@ -516,6 +533,7 @@ SwapPlan Planner::Spend(const Draft& smallest, double deferred_share, int level_
   }
   if (!all_deferred()) DeferUpdates(draft, deferred_share);
   SpendRest(draft);
+  if (training() && builder_.any_large()) WorkAheadApart(draft);
   // Host memory that is idle at the turn is that of stays, which a separate device has.
   if (request_.read_ahead_at_turn && !request_.separate_device) ReadAheadAtTheTurn(draft);
   return builder_.Build(draft);

@@ -112,6 +112,9 @@ std::string SwapPlan::Summary() const {
       ", weights fetched ", lookahead, " operations ahead",
       forward_lookahead > lookahead ? absl::StrCat(" (", forward_lookahead, " in the forward)")
                                     : "",
+      apart_lookahead > std::max(lookahead, forward_lookahead)
+          ? absl::StrCat(", up to ", apart_lookahead, " away from the largest units")
+          : "",
       "\n", "  traffic   ", FormatBytes(traffic.read_bytes), " read and ",
       FormatBytes(traffic.written_bytes), " written on NVMe per step\n");
   return text;

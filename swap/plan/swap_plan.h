@@ -187,6 +187,7 @@ struct SwapPlan {
 
   int lookahead = 0;
   int forward_lookahead = 0;  // where the forward has room for more
+  int apart_lookahead = 0;    // and where no unit far larger than most is near
   uint64_t host_arena_bytes = 0;
   uint64_t device_arena_bytes = 0;
   uint64_t min_host_bytes = 0;  // the smallest host_bytes that would do

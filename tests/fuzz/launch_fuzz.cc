@@ -51,7 +51,7 @@ SPILLWAY_FUZZ(hostfile, 5000) {
 }
 
 // Lines NAME=VALUE; --ranks=N is the flag.
-SPILLWAY_FUZZ(launch_environment, 3000) {
+SPILLWAY_FUZZ(launch_environment, 1000) {
   EnvironmentMap environment;
   for (const absl::string_view line : absl::StrSplit(input, '\n')) {
     const std::pair<absl::string_view, absl::string_view> parts =

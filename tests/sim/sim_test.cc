@@ -11,7 +11,7 @@ namespace spillway {
 namespace {
 
 // ASan takes ten times as long, TSan eighty, and has one thread to look at.
-constexpr uint64_t kSeedsAShard = kThreadSanitizer ? 50 : kAddressSanitizer ? 500 : 5000;
+constexpr uint64_t kSeedsAShard = kThreadSanitizer ? 50 : kAddressSanitizer ? 250 : 5000;
 constexpr uint64_t kShards = 8;
 
 // Shard n runs the seeds from a million times n on, so that more of them stay apart.

@@ -122,16 +122,21 @@ class KillTest(CliTest):
         expected = self.outcome()
         self.assertGreater(in_all, 40)
         drawn = random.Random(SEED + 1)
-        # The first and the last few, where the run is set up and exported, and a sample.
-        moments = sorted({*range(1, 7), *range(in_all - 5, in_all + 1),
-                          *drawn.sample(range(7, in_all - 5),
-                                        min(in_all - 12, MOMENTS * 2 // 3))})
+        # The first and the last few, where the run is set up and exported, and one of each so many
+        # between, so that no stage is missed.
+        apart = max(1, (in_all - 12) // max(1, MOMENTS * 2 // 3))
+        moments = [*range(1, 7), *(min(first + drawn.randrange(apart), in_all - 6)
+                                   for first in range(7, in_all - 5, apart)),
+                   *range(in_all - 5, in_all + 1)]
         stages = {}
         for moment in moments:
             self.begin_afresh()
-            self.assertEqual(begin(flags, moment).wait(), -9, f"call {moment}")
-            KillTest.kills += 1
-            stages[self.stage()] = stages.get(self.stage(), 0) + 1
+            ended = begin(flags, moment).wait()
+            # A commit for which the one before was too slow is put off: such a run has fewer calls.
+            self.assertIn(ended, (-9, 0), f"call {moment}")
+            if ended == -9:
+                KillTest.kills += 1
+                stages[self.stage()] = stages.get(self.stage(), 0) + 1
             if moment % 2 == 0:  # and again, while it gets going again
                 KillTest.kills += begin(resume, drawn.randint(1, 30)).wait() == -9
             result = run(*resume)
