@@ -1,6 +1,7 @@
 #include "engine/torch/dry_run.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -17,6 +18,10 @@
 
 namespace spillway {
 namespace {
+
+// Chunks of a loss that need as much memory as any number of them: the second adds to what is
+// there.
+constexpr int64_t kLikeAll = 2;
 
 // Units that compute alike are of one kind, read alike, and have parameters alike.
 std::string Signature(const std::string& kind, const ModelDescription& model, int unit,
@@ -134,9 +139,15 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
     const double began = clock_();
     const uint64_t before = memory.live_bytes();
     memory.ResetPeak();
+    // Of many chunks two need as much memory as all: what does not fit is told early.
+    const bool partly = last && once && compute_.LossChunks(micro) > kLikeAll;
     if (last) {
       micro.inputs[unit] = input;
-      RETURN_IF_ERROR(timed(OpKind::kLoss, needs.backward));
+      Timings of_part;
+      if (partly) compute_.most_loss_chunks_ = kLikeAll;
+      const absl::Status status = timed(OpKind::kLoss, partly ? of_part : needs.backward);
+      compute_.most_loss_chunks_ = std::numeric_limits<int64_t>::max();
+      RETURN_IF_ERROR(status);
       needs.peak_bytes = std::max(needs.peak_bytes, memory.peak_live_bytes() - before);
     } else {
       uint64_t plain = 0, kept = 0;
@@ -154,7 +165,7 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
     micro.gradient = torch::Tensor();
     const uint64_t limit = compute_.options_.device_memory_bytes;
     too_large_ |= limit > 0 && needs.peak_bytes > limit;
-    needs.enough = too_large_ || needs.repeats.Enough(clock_() - began);
+    needs.enough = too_large_ || (!partly && needs.repeats.Enough(clock_() - began));
   } while (!needs.enough && !once);
   return absl::OkStatus();
 }

@@ -438,7 +438,8 @@ void ModelCompute::Loss(const std::vector<ParameterView>& views) {
     const torch::Tensor hidden = micro.inputs[unit].detach().reshape({labels.numel(), -1});
     const bool differentiates = training_ && unit > first_backward_;  // its input
     torch::Tensor hidden_gradient = differentiates ? torch::empty_like(hidden) : torch::Tensor();
-    for (int64_t row = 0; row < labels.numel(); row += chunk_rows) {
+    for (int64_t row = 0; row < labels.numel() && row / chunk_rows < most_loss_chunks_;
+         row += chunk_rows) {
       const int64_t rows = std::min(chunk_rows, labels.numel() - row);
       const torch::Tensor chunk_labels = labels.narrow(0, row, rows);
       torch::Tensor x = hidden.narrow(0, row, rows).detach();

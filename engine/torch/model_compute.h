@@ -3,6 +3,7 @@
 // Large because forward, recompute, backward and loss of a unit share what a micro-batch carries.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -151,7 +152,8 @@ class ModelCompute : public StepCompute {
   int64_t label_count_ = 0;
   std::vector<Judgement> judgements_;
   TextMaker* texts_ = nullptr;
-  int64_t loss_rows_ = 1;  // of one chunk's, at most
+  int64_t loss_rows_ = 1;                                           // of one chunk's, at most
+  int64_t most_loss_chunks_ = std::numeric_limits<int64_t>::max();  // fewer in a dry run
   std::vector<TextCounts> text_counts_;
   std::vector<MicroBatch> micro_batches_;
   std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] In its sums, in this step.

@@ -1,7 +1,6 @@
 #include "swap/plan/plan_builder.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "swap/plan/phase_traffic.h"
 
@@ -18,42 +17,14 @@ PlanBuilder::PlanBuilder(const PlanRequest& request)
       uses_(layout_.num_units()),
       gradient_ops_(layout_.num_units()),
       forward_op_(layout_.num_units(), -1),
-      backward_op_(layout_.num_units(), -1) {
+      backward_op_(layout_.num_units(), -1),
+      large_(layout_, request.schedule) {
   for (int op = 0; op < num_ops(); ++op) {
     const StepOp& step_op = request.schedule.ops[op];
     for (int unit : step_op.weights) uses_[unit].push_back(op);
     for (int unit : step_op.gradients) gradient_ops_[unit].push_back(op);
     if (step_op.kind == OpKind::kForward) forward_op_[step_op.unit] = op;
     if (step_op.kind == OpKind::kBackward) backward_op_[step_op.unit] = op;
-  }
-  FindLarge();
-}
-
-void PlanBuilder::FindLarge() {
-  std::vector<uint64_t> sizes;
-  for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    sizes.push_back(layout_.PaddedParameters(unit));
-  }
-  if (sizes.empty()) return;
-  const auto middle = sizes.begin() + static_cast<ptrdiff_t>(sizes.size() / 2);
-  std::nth_element(sizes.begin(), middle, sizes.end());
-  const uint64_t most = *middle + *middle / 2;
-  const auto large = [&](const std::vector<int>& units) {
-    return std::any_of(units.begin(), units.end(),
-                       [&](int unit) { return layout_.PaddedParameters(unit) > most; });
-  };
-  std::vector<int> ops;
-  for (int op = 0; op < num_ops(); ++op) {
-    const StepOp& step_op = request_.schedule.ops[op];
-    if (large(step_op.weights) || large(step_op.gradients)) ops.push_back(op);
-  }
-  if (ops.empty()) return;
-  for (int op = 0; op < num_ops(); ++op) {
-    const auto next = std::lower_bound(ops.begin(), ops.end(), op);
-    const int after = next != ops.end() ? *next : ops.front() + num_ops();
-    const int before = next != ops.begin() ? *std::prev(next) : ops.back() - num_ops();
-    until_large_.push_back(std::max(0, after - op - 1));
-    since_large_.push_back(after == op ? 0 : op - before - 1);
   }
 }
 
@@ -66,13 +37,13 @@ int PlanBuilder::LookaheadAt(const Draft& draft, int op) const {
   const bool forward = request_.schedule.ops[op].kind == OpKind::kForward;
   const int anywhere =
       forward ? std::max(draft.lookahead, draft.forward_lookahead) : draft.lookahead;
-  return any_large() ? std::max(anywhere, std::min(draft.apart_lookahead, since_large_[op]))
-                     : anywhere;
+  return large_.any() ? std::max(anywhere, std::min(draft.apart_lookahead, large_.Since(op)))
+                      : anywhere;
 }
 
 int PlanBuilder::TailAt(const Draft& draft, int op) const {
-  return any_large() ? std::max(draft.tail, std::min(draft.apart_tail, until_large_[op]))
-                     : draft.tail;
+  return large_.any() ? std::max(draft.tail, std::min(draft.apart_tail, large_.Until(op)))
+                      : draft.tail;
 }
 
 Tier PlanBuilder::BaseTier(TierChoice choice) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "swap/plan/large_units.h"
 #include "swap/plan/plan_request.h"
 #include "swap/plan/stay_packing.h"
 #include "swap/plan/swap_plan.h"
@@ -47,7 +48,7 @@ class PlanBuilder {
   // Some operation adds to a gradient.
   bool training() const;
   // Some units, vocabularies mostly, are far larger than most.
-  bool any_large() const { return !since_large_.empty(); }
+  bool any_large() const { return large_.any(); }
   bool Trains(int unit) const { return !gradient_ops_[unit].empty(); }
   bool all_deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
   // The plan decides where the inputs of units are kept.
@@ -72,7 +73,6 @@ class PlanBuilder {
   // Bytes of the unit's input that the plan has to keep somewhere.
   uint64_t ActivationBytes(int unit) const;
   Tier BaseTier(TierChoice choice) const;
-  void FindLarge();
   int LookaheadAt(const Draft& draft, int op) const;
   int TailAt(const Draft& draft, int op) const;
   // Sets everything of `plan` but its layout, schedule and traffic.
@@ -89,9 +89,7 @@ class PlanBuilder {
   std::vector<std::vector<int>> uses_;          // [unit] -> ops that read its weights
   std::vector<std::vector<int>> gradient_ops_;  // [unit] -> ops that add to its gradient
   std::vector<int> forward_op_, backward_op_;   // [unit] its own; -1 where there is none
-  // [op] How many operations lie between it and the one with a large unit before it, and after it;
-  // 0 where it has one itself. Empty: no unit is large.
-  std::vector<int> since_large_, until_large_;
+  const LargeUnits large_;
 };
 
 }  // namespace spillway

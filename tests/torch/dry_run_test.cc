@@ -85,8 +85,10 @@ class OperatorClock {
 
 thread_local int64_t OperatorClock::calls_ = 0;
 
-DryRun Measure(const Built& built, DType dtype, const StepShape& step, bool in_fp32 = false) {
+DryRun Measure(const Built& built, DType dtype, const StepShape& step, bool in_fp32 = false,
+               uint64_t device_memory_bytes = 0) {
   TrainOptions options;
+  options.device_memory_bytes = device_memory_bytes;
   options.dtype = dtype;
   if (in_fp32) options.compute = DType::kFloat32;
   options.micro_batch = step.micro_batch;
@@ -160,6 +162,19 @@ TEST(DryRun, EveryUnitHasItsSecondsAndMicroBatchesMultiplyThem) {
   // Backward computes forward again.
   EXPECT_GT(one.backward_seconds[1], 2 * one.forward_seconds[1]);
   EXPECT_GT(eight.memory.total_bytes(), one.memory.total_bytes());
+}
+
+// It is told by a part of the loss, which needs as much memory as all of it.
+TEST(DryRun, WhatDoesNotFitIsToldEarlyAndToTheByte) {
+  at::set_num_threads(1);
+  const Built built = Build({4096, 1024, 16, 1, 1, 0, true});
+  const StepShape step = {9, 2, 1024};
+  const DryRun whole = Measure(built, DType::kFloat32, step);
+  const DryRun told = Measure(built, DType::kFloat32, step, false, 1);
+  EXPECT_EQ(whole.memory.loss_chunks, 3);
+  EXPECT_EQ(told.memory.working_bytes, whole.memory.working_bytes);
+  EXPECT_GT(whole.backward_seconds.back(), 0);
+  EXPECT_EQ(told.backward_seconds.back(), 0) << "a part says nothing, and nobody asks";
 }
 
 TEST(DryRun, AKeptGraphSavesTheRecomputedForward) {
