@@ -227,10 +227,14 @@ void Planner::ReadAheadAtTheTurn(Draft& draft) const {
 // A vocabulary's matrices decide how much memory there is and how far it is looked ahead of them;
 // among the layers the same memory is good for more.
 void Planner::WorkAheadApart(Draft& draft) const {
+  int lookahead = -1, tail = -1;
   for (int i = 0; i < levels_.size(); ++i) {
-    const int lookahead = std::min(levels_[i].lookahead, request_.max_lookahead);
-    const int tail = levels_[i].tail;
-    if (lookahead < draft.lookahead || tail < draft.tail) continue;
+    const DepthLevel& level = levels_[i];
+    // Levels that differ in tile buffers alone are one.
+    const bool tried = level.lookahead == lookahead && level.tail == tail;
+    lookahead = std::min(level.lookahead, request_.max_lookahead);
+    tail = level.tail;
+    if (tried || lookahead < draft.lookahead || tail < draft.tail) continue;
     if (TryChange(draft, [&](Draft& d) {
           d.apart_lookahead = lookahead;
           d.apart_tail = tail;
