@@ -48,7 +48,6 @@ class BlockReader {
  private:
   static constexpr int64_t kMost = DeepSpeedReader::kMost;
   static constexpr double kHuge = DeepSpeedReader::kHuge;
-  static constexpr double kBelowOne = 1 - 1e-9;
 
   void ReadBatch() {
     in_.Integer("/train_batch_size", 1, kMost, &config_.train_batch_size);
@@ -201,8 +200,11 @@ class BlockReader {
     in_.Integer(params + "/decay_step_size", 0, kMost, &cycle.decay_steps);
     in_.Number(params + "/decay_lr_rate", 0, kHuge, &cycle.decay_rate);
     in_.Boolean(params + "/cycle_momentum", &cycle.moves_betas);
-    in_.Number(params + "/cycle_min_mom", 0, kBelowOne, &cycle.min_beta1);
-    in_.Number(params + "/cycle_max_mom", 0, kBelowOne, &cycle.max_beta1);
+    in_.Number(params + "/cycle_min_mom", 0, 1, &cycle.min_beta1);
+    in_.Number(params + "/cycle_max_mom", 0, 1, &cycle.max_beta1);
+    for (const Setting<double>& beta : {cycle.min_beta1, cycle.max_beta1}) {
+      if (beta.value == 1) in_.Refuse(beta.where, absl::StrCat("'", beta.key, "' must be below 1"));
+    }
   }
 
   void ReadPrecision() {

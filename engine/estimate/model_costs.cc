@@ -20,6 +20,11 @@ double LayerMatrices(const ModelShape& shape) {
   return count;
 }
 
+// Rows of logits that a micro-batch's loss has, at most. REQUIRES: shape.has_logits().
+uint64_t MostLossRows(const ModelShape& shape, const StepShape& step) {
+  return shape.masked ? MostMasked(step.tokens(), kMaskProbability) : step.tokens();
+}
+
 uint64_t LargestPacked(const ModelDescription& model) {
   uint64_t largest = 0;
   for (const UnitDescription& unit : model.units) {
@@ -61,8 +66,7 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
   uint64_t head = trained.TrainedElements(static_cast<int>(units) - 1) * bytes + 3 * hidden;
   if (shape.has_logits()) {
     const uint64_t rows =
-        std::min<uint64_t>(LossChunkRows(shape.vocabulary),
-                           shape.masked ? MostMasked(step.tokens(), kMaskProbability) : tokens);
+        std::min<uint64_t>(LossChunkRows(shape.vocabulary), MostLossRows(shape, step));
     const uint64_t logits = rows * shape.vocabulary;
     // With tied weights the gradient of the matrix is none of the head's own parameters.
     if (shape.tied && all >= matrix) head += matrix * bytes;
@@ -93,9 +97,7 @@ DryRunCost DryRunCostOf(const ModelShape& shape, const ModelDescription& trained
   const double operations = 4 * flops.forward / shape.layers + (flops.backward - 3 * flops.forward);
   double logits = 0;
   if (shape.has_logits()) {
-    const uint64_t rows =
-        shape.masked ? MostMasked(step.tokens(), kMaskProbability) : step.tokens();
-    logits = static_cast<double>(rows) * static_cast<double>(shape.vocabulary);
+    logits = static_cast<double>(MostLossRows(shape, step)) * static_cast<double>(shape.vocabulary);
   }
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
               ComputeMemoryOf(shape, trained, dtype, step, fp32_products).total_bytes(),

@@ -39,9 +39,9 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
                               const StepShape& step, bool fp32_products);
 
 // Memory and time of a dry run (engine/torch/dry_run.h), guessed beforehand: at 30 GFLOP/s, which
-// two cores have, and what the loss takes of each token and each word beside its products.
+// two cores have, and at 100 million logits a second for what the loss does beside its products.
 inline constexpr double kGuessedFlops = 3e10;
-inline constexpr double kGuessedLogits = 1e8;  // a second
+inline constexpr double kGuessedLogits = 1e8;  // in a second
 struct DryRunCost {
   uint64_t bytes = 0;
   double seconds = 0;

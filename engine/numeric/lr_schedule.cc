@@ -101,8 +101,7 @@ double CycleHeight(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
   return std::floor(stair) / static_cast<double>(stairs);
 }
 
-// In DeepSpeed an iteration before the end of the cycle is still within it, at its end on the next
-// one's start.
+// The iteration that ends the cycle is in it, as in DeepSpeed; its height is 0.
 bool WithinCycle(const ScheduleSpec::OneCycle& cycle, int64_t iteration) {
   return iteration <= cycle.first_steps + cycle.second_steps;
 }

@@ -19,8 +19,8 @@
 namespace spillway {
 namespace {
 
-// Chunks of a loss that need as much memory as any number of them: the second adds to what is
-// there.
+// Two chunks of a loss need as much memory as any number: the second adds to what the first left.
+// So what does not fit is refused without computing the others.
 constexpr int64_t kLikeAll = 2;
 
 // Units that compute alike are of one kind, read alike, and have parameters alike.
@@ -139,7 +139,6 @@ absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
     const double began = clock_();
     const uint64_t before = memory.live_bytes();
     memory.ResetPeak();
-    // Of many chunks two need as much memory as all: what does not fit is told early.
     const bool partly = last && once && compute_.LossChunks(micro) > kLikeAll;
     if (last) {
       micro.inputs[unit] = input;

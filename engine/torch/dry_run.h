@@ -78,7 +78,8 @@ class DryRunner {
   };
   // The first micro-batch of step 1 alone: there may be more of them than memory.
   absl::Status LoadFirst();
-  // Until it is known how long it takes, or `once`.
+  // Until it is known how long it takes, or `once`: then of a loss of many chunks only what shows
+  // its memory.
   absl::Status MeasureUnit(int unit, bool once, UnitNeeds& needs);
 
   bool too_large_ = false;  // a unit needs more than the device's whole budget

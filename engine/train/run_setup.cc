@@ -83,7 +83,8 @@ absl::Status RunSetup::MeasureNeeds(Planned& planned) const {
       dry_run.status().message(), "), or take a smaller --micro-batch or --seq-len"));
 }
 
-// OK where the guess fits with so many working bytes, whatever was measured.
+// OK where the guess fits with so many working bytes, whatever was measured. The refusal tells what
+// the whole guess needs.
 absl::Status RunSetup::RefuseByGuess(const Planned& planned, uint64_t working_bytes) const {
   RunPlanInput input = planned.input;
   input.memory = context_.guess->memory;

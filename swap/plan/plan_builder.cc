@@ -167,8 +167,9 @@ std::vector<ActivationStay> PlanBuilder::ActivationStays(const Draft& draft,
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     if (draft.activations[unit] != Tier::kNvme) continue;
     const int forward = forward_op_[unit], backward = backward_op_[unit];
-    add(unit, false, forward, {forward, forward + draft.tail});
-    add(unit, true, backward, {std::max(backward - draft.lookahead, forward + 1), backward});
+    add(unit, false, forward, {forward, forward + TailAt(draft, forward)});
+    add(unit, true, backward,
+        {std::max(backward - LookaheadAt(draft, backward), forward + 1), backward});
   }
   return stays;
 }

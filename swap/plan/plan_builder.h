@@ -23,7 +23,8 @@ struct Draft {
   // Operations after its last use by compute during which a buffer may still be read, by
   // rounding and update or by a write, before its addresses are needed again.
   int tail = 0;
-  // The same of operations from which no large unit is as near: what those need is idle there.
+  // Look-ahead and tail of operations from which the nearest large unit is as far: the memory that
+  // it needs is idle there.
   int apart_lookahead = 0, apart_tail = 0;
   int tile_buffers = 0;
   int turn_tiles = 0;

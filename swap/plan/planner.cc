@@ -224,8 +224,8 @@ void Planner::ReadAheadAtTheTurn(Draft& draft) const {
   });
 }
 
-// A vocabulary's matrices decide how much memory there is and how far it is looked ahead of them;
-// among the layers the same memory is good for more.
+// The units that need the most decide how far ahead weights are read everywhere and how long
+// updates may take. Among the others the same memory is good for more of both.
 void Planner::WorkAheadApart(Draft& draft) const {
   int lookahead = -1, tail = -1;
   for (int i = 0; i < levels_.size(); ++i) {

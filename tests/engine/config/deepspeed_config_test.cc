@@ -116,6 +116,9 @@ TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {
        {"ds.json:1", "OneCycle needs 'cycle_min_lr' and 'cycle_max_lr'"}},
       {"{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"warmup_num_steps\": 1}}}",
        {"'scheduler.params.warmup_num_steps' is not a parameter of OneCycle"}},
+      {"{\"scheduler\": {\"type\": \"OneCycle\", \"params\": {\"cycle_min_lr\": 0, "
+       "\"cycle_max_lr\": 1, \"cycle_max_mom\": 1}}}",
+       {"ds.json:1", "'scheduler.params.cycle_max_mom' must be below 1"}},
       {"{\"scheduler\": {\"type\": \"LRRangeTest\", \"params\": {\"cycle_max_lr\": 1}}}",
        {"'scheduler.params.cycle_max_lr' is not a parameter of LRRangeTest"}},
       {"{\"scheduler\": {\"type\": \"LRRangeTest\", \"params\": {\"lr_range_test_step_size\": 0}}}",

@@ -219,7 +219,7 @@ TEST_F(TrainerTest, WhatIsFarFromFittingIsRefusedByTheGuess) {
   }
 }
 
-// Nor does what computing takes matter there.
+// Whatever computing takes, the host has no room: nothing is measured.
 TEST_F(TrainerTest, WhatNoGuessFitsOnTheHostIsRefusedUnmeasured) {
   TrainOptions options = Options("narrow");
   options.swap_paths = {folder_ + "/a"};

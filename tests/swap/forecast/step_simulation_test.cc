@@ -251,7 +251,6 @@ TEST(StepSimulation, MoreMemoryIsNeverSlower) {
   }
 }
 
-// A run opens its store for the plan that it makes before anything is timed.
 // With so little that weights cannot be read ahead in the backward, memory goes to the updates
 // under way, so that the next backward need not wait for them, and to the forward's look-ahead.
 TEST(StepSimulation, LittleMemoryGoesToWhatSavesMost) {
@@ -305,6 +304,7 @@ TEST(StepSimulation, ALargeVocabularysMemoryServesTheLayers) {
   EXPECT_LT(SimulateStep(plan, clock).seconds, 1.5 * Sum(clock.op_seconds));
 }
 
+// A run opens its store for the plan that it makes before anything is timed.
 TEST(StepSimulation, TheClockSpillsNothingThatIsNotSpilledWithoutOne) {
   // The first are any requests; with the last a plan for less memory once spilled more.
   for (int i : {0, 1, 2, 3, 4, 5, 6, 7, 1579}) {
