@@ -50,10 +50,11 @@ double AdamBytes(WeightFormat weights, MomentFormat moments) {
   const double own = weights == WeightFormat::kBFloat16Alone ? 2
                      : weights == WeightFormat::kFloat16     ? 6
                                                              : 4;
-  const double moment = moments == MomentFormat::kFloat32    ? 4
-                        : moments == MomentFormat::kBFloat16 ? 2
-                                                             : 1 + 4.0 / kMomentBlock;
-  return 2 * (own + 2 * moment) + DTypeBytes(DTypeOf(weights));
+  const double both = moments == MomentFormat::kFloat32    ? 8
+                      : moments == MomentFormat::kBFloat16 ? 4
+                      : moments == MomentFormat::kFloat8   ? 3 + 8.0 / kMomentBlock
+                                                           : 2 + 8.0 / kMomentBlock;
+  return 2 * (own + both) + DTypeBytes(DTypeOf(weights));
 }
 
 void AdamW(benchmark::State& state, SimdTarget target, WeightFormat weights, MomentFormat moments) {
@@ -195,8 +196,8 @@ void RegisterLoops() {
                                        {"bf16", WeightFormat::kBFloat16},
                                        {"fp16", WeightFormat::kFloat16},
                                        {"bf16 alone", WeightFormat::kBFloat16Alone}}) {
-      for (const MomentFormat moments :
-           {MomentFormat::kFloat32, MomentFormat::kBFloat16, MomentFormat::kEightBit}) {
+      for (const MomentFormat moments : {MomentFormat::kFloat32, MomentFormat::kBFloat16,
+                                         MomentFormat::kEightBit, MomentFormat::kFloat8}) {
         benchmark::RegisterBenchmark(absl::StrCat("AdamW/", SimdTargetName(target), "/", kept, "/",
                                                   MomentFormatName(moments))
                                          .c_str(),

@@ -1,5 +1,6 @@
 #include "tools/device_flag.h"
 
+#include "absl/strings/str_cat.h"
 #include "engine/machine/compute_precision.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -27,10 +28,14 @@ absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config) {
   train.compute = ChooseCompute(train.compute, train.dtype, choice.gpu.has_value());
   const std::string remark = ComputeRemark(*train.compute, train.dtype, choice.gpu.has_value());
   if (train.compute == train.dtype && !remark.empty()) LogWarning(remark);
+  if (train.layers_in_fp8) {
+    RETURN_IF_ERROR(CheckFp8(choice));
+    if (!choice.gpu) LogWarning(absl::StrCat("--compute fp8: ", kFp8Emulated));
+  }
   for (ResolvedValue& value : config->values) {
     const bool is_device = value.name == "device";
     if (!is_device && value.name != "compute") continue;
-    value.value = is_device ? train.device : std::string(DTypeName(*train.compute));
+    value.value = is_device ? train.device : train.compute_name();
     if (is_device ? by_itself : auto_compute) value.source = "derived";
   }
   return choice;

@@ -111,14 +111,17 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "pad samples to --seq-len, and not to the longest of a micro-batch")
       ->expected(0, 1);
   text("--dtype", f.dtype, "bf16, fp16 or fp32");
-  text("--compute", f.compute,
-       "in which matrices are multiplied: auto (the dtype where the processor has instructions "
-       "for it, else fp32), fp32 or bf16");
+  text(
+      "--compute", f.compute,
+      "in which matrices are multiplied: auto (the dtype where the processor has instructions "
+      "for it, else fp32), fp32, bf16, or fp8 (layers' matrices in 8 bits, for GPUs that have it)");
   text("--optimizer", f.optimizer, "adamw, adam, lion or sgd");
-  text("--moments", f.moments,
-       "in which the optimizer's moments are kept: fp32, bf16, or 8bit (a quarter of the bytes)");
+  text(
+      "--moments", f.moments,
+      "in which the optimizer's moments are kept: fp32, bf16, 8bit (a quarter of the bytes) or fp8 "
+      "(E4M3 and fp16)");
   text("--master", f.master,
-       "fp32, or none: bf16 weights alone, which updates are rounded into at random");
+       "exact (fp32), or none: bf16 weights alone, which updates are rounded into at random");
   text("--lr", f.lr, "learning rate (5e-5)");
   text("--betas", f.betas, "0.9,0.999");
   text("--eps", f.eps, "1e-8");

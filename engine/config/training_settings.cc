@@ -189,12 +189,13 @@ void TrainingSettings::ResolvePrecision() {
 // What `auto` comes to is known with the device.
 void TrainingSettings::ResolveCompute() {
   TrainOptions& train = config_.train;
-  if (flags_.compute == "fp8") Invalid("--compute fp8: not yet; there are auto, fp32 and bf16");
   train.compute = Choice<std::optional<DType>>("compute", flags_.compute, {}, std::nullopt,
                                                {{"auto", std::nullopt},
+                                                {"fp8", std::nullopt},
                                                 {"fp32", DType::kFloat32},
                                                 {"bf16", DType::kBFloat16},
                                                 {"fp16", DType::kFloat16}});
+  train.layers_in_fp8 = flags_.compute == "fp8";
   Fail(CheckCompute(train.compute, train.dtype));
 }
 
@@ -220,9 +221,10 @@ void TrainingSettings::ResolveOptimizer() {
                                       named_8bit ? MomentFormat::kEightBit : MomentFormat::kFloat32,
                                       {{"fp32", MomentFormat::kFloat32},
                                        {"bf16", MomentFormat::kBFloat16},
-                                       {"8bit", MomentFormat::kEightBit}});
-  spec.masters =
-      Choice<bool>("master", flags_.master, file_.masters, true, {{"fp32", true}, {"none", false}});
+                                       {"8bit", MomentFormat::kEightBit},
+                                       {"fp8", MomentFormat::kFloat8}});
+  spec.masters = Choice<bool>("master", flags_.master, file_.masters, true,
+                              {{"exact", true}, {"fp32", true}, {"none", false}});
   Fail(CheckMasters(spec, config_.train.dtype));
   const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
   const bool decoupled = spec.kind == Kind::kAdamW || spec.kind == Kind::kLion;

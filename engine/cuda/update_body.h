@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/numeric/coded_moments.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/number_formats.h"
 #include "engine/numeric/parameter_update.h"
@@ -48,12 +49,14 @@ SPILLWAY_ALWAYS_INLINE bool DecaysAt(const UpdateArguments& arguments, uint32_t 
 template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 class UpdateThread {
  public:
+  using Coded = CodedMoments<kMoments>;
+
   SPILLWAY_ALWAYS_INLINE UpdateThread(const UpdateArguments& arguments, uint32_t block,
                                       uint32_t thread)
       : arguments_(arguments), first_(arguments.begin + block * kUpdatePerBlock + thread) {}
 
   // Returns the largest magnitude bits of its new masters that must not stand; 0 when all may.
-  SPILLWAY_ALWAYS_INLINE uint32_t Update(const MomentCode& code1, const MomentCode& code2) {
+  SPILLWAY_ALWAYS_INLINE uint32_t Update(const Coded& coded) {
     const UpdatePlanes& planes = arguments_.planes;
     Stored* const weights = static_cast<Stored*>(planes.weight);
     const Stored* const gradients = static_cast<const Stored*>(planes.gradient);
@@ -67,7 +70,7 @@ class UpdateThread {
 #endif
     for (uint32_t k = 0; k < kUpdatePerThread; ++k) {
       const uint32_t i = At(k);
-      if constexpr (kCoded) LoadCoded(k, code1, code2);
+      if constexpr (kCoded) LoadCoded(k, coded);
       if (i >= arguments_.end) continue;
       weight[k] = weights[i];
       gradient[k] = gradients[i];
@@ -108,7 +111,7 @@ class UpdateThread {
   }
 
   // Stores its codes, and the first thread the scales, which are the maxima.
-  SPILLWAY_ALWAYS_INLINE void Store(const MomentCode& code1, const MomentCode& code2,
+  SPILLWAY_ALWAYS_INLINE void Store(const Coded& coded,
                                     const uint32_t (&maxima)[2 * kUpdatePerThread]) const {
     const UpdatePlanes& planes = arguments_.planes;
 #if defined(__CUDA_ARCH__)
@@ -119,14 +122,15 @@ class UpdateThread {
       // Blocks are whole in memory, and one that has no parameter to update stays as it is.
       if (i - i % kMomentBlock >= arguments_.end) continue;
       if constexpr (kMoment1) {
-        StoreOne(maxima[2 * k], i, planes.moment1, planes.scales1,
-                 [&](float scale) { return MomentCodeOf<true>(code1, moment1_[k], scale); });
+        StoreOne(maxima[2 * k], i, static_cast<typename Coded::Code1*>(planes.moment1),
+                 planes.scales1, [&](float scale) { return coded.Code1Of(moment1_[k], scale); });
       }
       if constexpr (kMoment2) {
         const uint32_t bits =
             MixedBits((planes.first_word + i) ^ arguments_.constants.rounding_key);
-        StoreOne(maxima[2 * k + 1], i, planes.moment2, planes.scales2,
-                 [&](float scale) { return DitheredCodeOf(code2, moment2_[k], scale, bits); });
+        StoreOne(maxima[2 * k + 1], i, static_cast<typename Coded::Code2*>(planes.moment2),
+                 planes.scales2,
+                 [&](float scale) { return coded.Code2Of(moment2_[k], scale, bits); });
       }
     }
   }
@@ -134,7 +138,7 @@ class UpdateThread {
  private:
   using Stored = typename Number<DTypeOf(kFormat)>::Stored;
   using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
-  static constexpr bool kCoded = kMoments == MomentFormat::kEightBit;
+  static constexpr bool kCoded = IsCoded(kMoments);
   static constexpr bool kResidual = kFormat == WeightFormat::kBFloat16;
   static constexpr bool kMaster = kFormat == WeightFormat::kFloat16;
   static constexpr bool kMoment1 = HasMoment1(kRule);
@@ -142,23 +146,25 @@ class UpdateThread {
 
   SPILLWAY_ALWAYS_INLINE uint32_t At(uint32_t k) const { return first_ + k * kUpdateThreads; }
 
-  SPILLWAY_ALWAYS_INLINE void LoadCoded(uint32_t k, const MomentCode& code1,
-                                        const MomentCode& code2) {
+  SPILLWAY_ALWAYS_INLINE void LoadCoded(uint32_t k, const Coded& coded) {
     const UpdatePlanes& planes = arguments_.planes;
     const uint32_t i = At(k), block = i / kMomentBlock;
     if (i - i % kMomentBlock >= arguments_.end) return;
-    const auto value = [&](const MomentCode& code, const void* codes, const float* scales) {
-      return code.values[static_cast<const uint8_t*>(codes)[i]] * scales[block];
-    };
-    if constexpr (kMoment1) moment1_[k] = value(code1, planes.moment1, planes.scales1);
-    if constexpr (kMoment2) moment2_[k] = value(code2, planes.moment2, planes.scales2);
+    if constexpr (kMoment1) {
+      const auto code = static_cast<const typename Coded::Code1*>(planes.moment1)[i];
+      moment1_[k] = coded.Multiple1(code) * planes.scales1[block];
+    }
+    if constexpr (kMoment2) {
+      const auto code = static_cast<const typename Coded::Code2*>(planes.moment2)[i];
+      moment2_[k] = coded.Multiple2(code) * planes.scales2[block];
+    }
   }
 
-  template <typename CodeOf>
-  static SPILLWAY_ALWAYS_INLINE void StoreOne(uint32_t maximum, uint32_t i, void* codes,
+  template <typename Code, typename CodeOf>
+  static SPILLWAY_ALWAYS_INLINE void StoreOne(uint32_t maximum, uint32_t i, Code* codes,
                                               float* scales, const CodeOf& code_of) {
     const float scale = FloatOfBits(maximum);
-    static_cast<uint8_t*>(codes)[i] = static_cast<uint8_t>(code_of(maximum == 0 ? 1.0f : scale));
+    codes[i] = code_of(maximum == 0 ? 1.0f : scale);
     if (i % kMomentBlock == 0) scales[i / kMomentBlock] = scale;
   }
 

@@ -27,10 +27,12 @@ template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 __global__ void __launch_bounds__(kUpdateThreads)
     UpdateKernel(const __grid_constant__ UpdateArguments arguments) {
   UpdateThread<kFormat, kRule, kMoments> thread(arguments, blockIdx.x, threadIdx.x);
-  const uint32_t unstorable = thread.Update(device_code1, device_code2);
+  CodedMoments<kMoments> coded;
+  if constexpr (kMoments == MomentFormat::kEightBit) coded = {&device_code1, &device_code2};
+  const uint32_t unstorable = thread.Update(coded);
   // Only in a run that is about to end.
   if (unstorable != 0) atomicMax(arguments.largest_unstorable_bits, unstorable);
-  if constexpr (kMoments == MomentFormat::kEightBit) {
+  if constexpr (IsCoded(kMoments)) {
     constexpr uint32_t kMaxima = 2 * kUpdatePerThread;
     __shared__ uint32_t shared[kMaxima];
     if (threadIdx.x < kMaxima) shared[threadIdx.x] = 0;
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
     __syncthreads();
     uint32_t maxima[kMaxima];
     for (uint32_t m = 0; m < kMaxima; ++m) maxima[m] = shared[m];
-    thread.Store(device_code1, device_code2, maxima);
+    thread.Store(coded, maxima);
   }
 }
 

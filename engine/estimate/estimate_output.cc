@@ -201,7 +201,7 @@ json EstimateJson(const Estimate& e) {
   out["model"] = ModelJson(e);
   out["trainable"] = in.trainable;
   out["dtype"] = std::string(DTypeName(in.options.dtype));
-  out["compute"] = std::string(DTypeName(in.options.compute.value_or(in.options.dtype)));
+  out["compute"] = in.options.compute_name();
   out["micro_batch"] = in.step.micro_batch;
   out["accumulate"] = in.step.accumulate;
   out["seq_len"] = in.step.seq_len;

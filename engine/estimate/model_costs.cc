@@ -38,10 +38,21 @@ uint64_t LargestPacked(const ModelDescription& model) {
 }  // namespace
 
 ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
-                              const StepShape& step, bool fp32_products) {
+                              const StepShape& step, Products products) {
   const uint64_t bytes = DTypeBytes(dtype);
   const auto blocks = [&](int64_t m, int64_t n, int64_t k) {
-    return fp32_products && bytes < sizeof(float) ? ProductBlocks(m, n, k).bytes() : 0;
+    return products.in_fp32 && bytes < sizeof(float) ? ProductBlocks(m, n, k).bytes() : 0;
+  };
+  // Of a layer's product, or of one of its gradients, also both operands in 8 bits, and what of one
+  // is rounded at once.
+  const auto layer_blocks = [&](int64_t m, int64_t n, int64_t k) {
+    if (!products.layers_in_fp8) return blocks(m, n, k);
+    const auto [least, most] = std::minmax({m * k, k * n, m * n});
+    const uint64_t rounded = 2 * sizeof(float) * std::min<int64_t>(1 << 20, most);
+    const uint64_t multiplied =
+        std::max({ProductBlocks(m, n, k).bytes(), ProductBlocks(m, k, n).bytes(),
+                  ProductBlocks(n, k, m).bytes()});
+    return m * k + k * n + m * n - least + std::max(rounded, multiplied);
   };
   const uint64_t tokens = step.tokens();
   const uint64_t hidden = tokens * shape.hidden * bytes;  // one vector a token
@@ -54,8 +65,8 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
   const uint64_t layer = 9 * hidden + tokens * attended * bytes +
                          (shape.gated_mlp ? 4 : 3) * inner * bytes +
                          trained.TrainedElements(1) * bytes +
-                         std::max(blocks(tokens, shape.intermediate, shape.hidden),
-                                  blocks(tokens, attended, shape.hidden));
+                         std::max(layer_blocks(tokens, shape.intermediate, shape.hidden),
+                                  layer_blocks(tokens, attended, shape.hidden));
   // Of a packed matrix what is unpacked at once.
   const uint64_t unpacked =
       bytes * std::min<uint64_t>(PackedShape::kMostUnpacked, LargestPacked(trained));
@@ -85,7 +96,7 @@ ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& t
 }
 
 DryRunCost DryRunCostOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
-                        const StepShape& step, bool fp32_products) {
+                        const StepShape& step, Products products) {
   uint64_t largest = 0;
   for (const UnitDescription& unit : shape.model.units) {
     largest = std::max(largest, unit.flat_parameters);
@@ -100,7 +111,7 @@ DryRunCost DryRunCostOf(const ModelShape& shape, const ModelDescription& trained
     logits = static_cast<double>(MostLossRows(shape, step)) * static_cast<double>(shape.vocabulary);
   }
   return {2 * largest * (DTypeBytes(dtype) + sizeof(float)) +
-              ComputeMemoryOf(shape, trained, dtype, step, fp32_products).total_bytes(),
+              ComputeMemoryOf(shape, trained, dtype, step, products).total_bytes(),
           operations / kGuessedFlops + logits / kGuessedLogits};
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/machine/compute_precision.h"
 #include "engine/model/model_shape.h"
 #include "engine/numeric/dtype.h"
 #include "engine/plan/step_compute.h"
@@ -36,7 +37,7 @@ struct StepShape {
 //
 // Within a quarter of GPT-2's dry run (docs/ESTIMATE.md).
 ComputeMemory ComputeMemoryOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
-                              const StepShape& step, bool fp32_products);
+                              const StepShape& step, Products products);
 
 // Memory and time of a dry run (engine/torch/dry_run.h), guessed beforehand: at 30 GFLOP/s, which
 // two cores have, and at 100 million logits a second for what the loss does beside its products.
@@ -47,7 +48,7 @@ struct DryRunCost {
   double seconds = 0;
 };
 DryRunCost DryRunCostOf(const ModelShape& shape, const ModelDescription& trained, DType dtype,
-                        const StepShape& step, bool fp32_products);
+                        const StepShape& step, Products products);
 
 // What keeping the graph of each unit's forward takes beside its input and output, and saves:
 // of a layer 5 hidden vectors a token, queries, keys and values, and 2 or 3 intermediate ones,

@@ -78,6 +78,12 @@ DType ChooseCompute(std::optional<DType> asked, DType dtype, bool on_gpu,
   return on_gpu || native.Of(dtype) ? dtype : DType::kFloat32;
 }
 
+std::string ComputeName(DType compute, DType dtype, bool layers_in_fp8) {
+  const std::string name(DTypeName(compute));
+  if (!layers_in_fp8) return name;
+  return compute == dtype ? "fp8" : absl::StrCat("fp8, else ", name);
+}
+
 std::string ComputeRemark(DType compute, DType dtype, bool on_gpu, const NativeProducts& native) {
   if (on_gpu || native.Of(dtype)) return "";
   const std::string name(DTypeName(dtype));

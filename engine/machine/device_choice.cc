@@ -45,6 +45,14 @@ uint64_t GpuBudgetBytes(uint64_t free_bytes) {
   return (free_bytes - free_bytes / 20) / kMiB * kMiB;
 }
 
+absl::Status CheckFp8(const DeviceChoice& choice) {
+  if (!choice.gpu || choice.gpu->has_fp8) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--compute fp8: GPU ", choice.gpu->ordinal, " (", choice.gpu->name,
+                   ") does not multiply in 8 bits (compute capability 8.9 and above do: Ada, "
+                   "Hopper, Blackwell): leave --compute out"));
+}
+
 absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<ComputeGpu>& found,
                                           uint64_t device_memory_bytes) {
   DeviceChoice choice;

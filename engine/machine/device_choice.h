@@ -26,6 +26,7 @@ struct ComputeGpu {
   // That this process may still take, its context included.
   uint64_t free_bytes = 0;
   uint64_t context_bytes = 0;  // that it has taken for that
+  bool has_fp8 = false;        // it multiplies matrices of 8 bits
 };
 
 struct DeviceChoice {
@@ -48,6 +49,10 @@ uint64_t GpuBudgetBytes(uint64_t free_bytes);
 // GPU has not as much as the budget.
 absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<ComputeGpu>& found,
                                           uint64_t device_memory_bytes);
+
+// For --compute fp8: kInvalidArgument where the GPU has no such products. The CPU has none either,
+// and emulates them.
+absl::Status CheckFp8(const DeviceChoice& choice);
 
 // What a build without CUDA answers when it is asked for its GPU: kFailedPrecondition.
 absl::Status NoCudaInThisBuild();

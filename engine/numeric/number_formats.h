@@ -86,6 +86,48 @@ SPILLWAY_ALWAYS_INLINE uint16_t Float16FromFloat(float value) {
   return static_cast<uint16_t>(sign | (magnitude >= 0x477ff000 ? infinite : finite));
 }
 
+// One of the two fp16 around a value in [0, 65504], each with the probability that makes it right
+// on average, as `random_bits` has it; but what is not zero never becomes it. Of any other value:
+// some fp16.
+SPILLWAY_ALWAYS_INLINE uint16_t DitheredFloat16(float value, uint32_t random_bits) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t drawn = random_bits >> 19;  // of the 13 bits that go
+  const uint32_t normal = (bits - (uint32_t{127 - 15} << 23) + drawn) >> 13;
+  // In the subnormals' steps: below 1024 of them, so that adding the drawn part is exact for those.
+  const uint32_t small_bits = bits < 0x38800000 ? bits : 0;
+  const float steps = FloatOfBits(small_bits) * 0x1p24f +
+                      static_cast<float>(static_cast<int32_t>(drawn)) * 0x1p-13f;
+  const auto whole = static_cast<uint32_t>(static_cast<int32_t>(steps));
+  const uint32_t least = small_bits != 0 ? 1 : 0;
+  const uint32_t subnormal = whole > least ? whole : least;
+  return static_cast<uint16_t>(bits < 0x38800000 ? subnormal : normal);
+}
+
+// E4M3 of "FP8 Formats for Deep Learning" (Micikevicius et al., 2022): a sign, four bits of
+// exponent of bias 7, three of mantissa; steps of 2^-9 below 2^-6, 448 the largest. Exact, but that
+// the two NaNs come out as 480.
+SPILLWAY_ALWAYS_INLINE float FloatFromFloat8(uint8_t code) {
+  const uint32_t sign = (uint32_t{code} & 0x80) << 24;
+  const uint32_t magnitude = uint32_t{code} & 0x7f;
+  const uint32_t normal = (magnitude << 20) + (uint32_t{127 - 7} << 23);
+  const uint32_t subnormal = BitsOf(static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-9f);
+  return FloatOfBits(sign | (magnitude < 8 ? subnormal : normal));
+}
+
+// The nearest E4M3, ties to even. REQUIRES: the magnitude rounds to at most 448. Of any other
+// value: some code.
+SPILLWAY_ALWAYS_INLINE uint8_t Float8FromFloat(float value) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t normal =
+      (magnitude - (uint32_t{127 - 7} << 23) + 0x7ffff + ((magnitude >> 20) & 1)) >> 20;
+  // Adding 2^14 leaves ulps of 2^-9, as for Float16FromFloat.
+  const uint32_t small_bits = magnitude < 0x3c800000 ? magnitude : 0;
+  const uint32_t subnormal = BitsOf(FloatOfBits(small_bits) + 0x1p14f) - 0x46800000;
+  return static_cast<uint8_t>((bits >> 24 & 0x80) |
+                              (magnitude < 0x3c800000 ? subnormal : normal & 0x7f));
+}
+
 // How a dtype's numbers are stored, and what they are as fp32.
 template <DType kDType>
 struct Number;

@@ -48,6 +48,8 @@ std::string MomentFormatName(MomentFormat moments) {
       return "bf16";
     case MomentFormat::kEightBit:
       return "8bit";
+    case MomentFormat::kFloat8:
+      return "fp8";
   }
   SPILLWAY_CHECK(false);
 }
@@ -100,7 +102,7 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
   const WeightFormat format = WeightFormatOf(spec, dtype);
   if (format == WeightFormat::kBFloat16) planes.push_back({Plane::kResidual, 2});
   if (format == WeightFormat::kFloat16) planes.push_back({Plane::kMaster, 4});
-  const auto add = [&](Plane moment, Plane scale) {
+  const auto add = [&](Plane moment, Plane scale, uint32_t float8_bytes) {
     switch (spec.moments) {
       case MomentFormat::kFloat32:
         return planes.push_back({moment, 4});
@@ -108,14 +110,17 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
         return planes.push_back({moment, 2});
       case MomentFormat::kEightBit:
         planes.push_back({moment, 1});
-        planes.push_back({scale, 4, kMomentBlock});
+        return planes.push_back({scale, 4, kMomentBlock});
+      case MomentFormat::kFloat8:
+        planes.push_back({moment, float8_bytes});
+        return planes.push_back({scale, 4, kMomentBlock});
     }
   };
   if (spec.kind != OptimizerKind::kSgd) {
-    add(Plane::kExpAvg, Plane::kExpAvgScale);
-    if (spec.kind != OptimizerKind::kLion) add(Plane::kExpAvgSq, Plane::kExpAvgSqScale);
+    add(Plane::kExpAvg, Plane::kExpAvgScale, 1);
+    if (spec.kind != OptimizerKind::kLion) add(Plane::kExpAvgSq, Plane::kExpAvgSqScale, 2);
   } else if (spec.momentum != 0) {
-    add(Plane::kMomentum, Plane::kMomentumScale);
+    add(Plane::kMomentum, Plane::kMomentumScale, 1);
   }
   return planes;
 }

@@ -62,7 +62,7 @@ inline constexpr double kMostWeightDecay = 1e6;
 // "adamw", "adam", "sgd", "lion".
 std::string OptimizerName(OptimizerSpec::Kind kind);
 
-// "fp32", "bf16", "8bit".
+// "fp32", "bf16", "8bit", "fp8".
 std::string MomentFormatName(MomentFormat moments);
 
 // kInvalidArgument, naming the field and its limits, when a number makes no sense.
@@ -77,8 +77,8 @@ absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype);
 // The checkpointed planes of a run, weight first:
 //   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
 // (bf16 without masters: weight 2) followed by Adam's exp_avg 4 and exp_avg_sq 4, Lion's exp_avg 4,
-// or SGD's momentum 4 where it has one. Moments in bf16 take 2 each; those of 8 bits 1, and behind
-// each of them 4 a block of kMomentBlock parameters.
+// or SGD's momentum 4 where it has one. Moments in bf16 take 2 each; those of 8 bits 1, those of
+// fp8 1 and exp_avg_sq 2, and behind each of them 4 a block of kMomentBlock parameters.
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
 
 // Parameters [begin, end) of a unit, by position in its flat range.

@@ -35,7 +35,13 @@ enum class MomentFormat : uint8_t {
   kFloat32,
   kBFloat16,  // the first the nearest, the second one of the two around it
   kEightBit,  // codes with a scale a block (moment_code.h)
+  kFloat8,    // E4M3 and fp16, with a scale a block
 };
+
+// Whether they are codes that a block has a scale for (coded_moments.h).
+SPILLWAY_ALWAYS_INLINE constexpr bool IsCoded(MomentFormat moments) {
+  return moments == MomentFormat::kEightBit || moments == MomentFormat::kFloat8;
+}
 
 struct UpdateKind {
   WeightFormat weights = WeightFormat::kFloat32;
@@ -76,7 +82,7 @@ auto ForUpdateKind(const UpdateKind& kind, Run run) {
           if constexpr (!HasMoment1(decltype(rule)::kValue)) {
             return run(weights, rule, Constant<M::kFloat32>());
           } else {
-            return internal::ForValue<M::kFloat32, M::kBFloat16, M::kEightBit>(
+            return internal::ForValue<M::kFloat32, M::kBFloat16, M::kEightBit, M::kFloat8>(
                 kind.moments, [&](auto moments) { return run(weights, rule, moments); });
           }
         });

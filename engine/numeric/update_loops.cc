@@ -4,6 +4,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "engine/numeric/coded_moments.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/split_master.h"
@@ -67,17 +68,16 @@ struct PiecesLoop {
 };
 
 // One kind of moment of one block, as numbers.
-template <bool kSigned>
-SPILLWAY_ALWAYS_INLINE void Decode(const MomentCode& code, const uint8_t* codes, float scale,
-                                   float* __restrict values) {
+template <typename Code, typename Multiple>
+SPILLWAY_ALWAYS_INLINE void Decode(const Code* codes, float scale, float* __restrict values,
+                                   const Multiple& multiple) {
 #pragma GCC ivdep
-  for (uint32_t i = 0; i < kMomentBlock; ++i) values[i] = code.values[codes[i]] * scale;
+  for (uint32_t i = 0; i < kMomentBlock; ++i) values[i] = multiple(codes[i]) * scale;
 }
 
-template <bool kSigned>
-SPILLWAY_ALWAYS_INLINE void Encode(const MomentCode& code, const float* values,
-                                   uint8_t* __restrict codes, float* scale, uint32_t first_word,
-                                   uint32_t key) {
+template <typename Code, typename CodeOf>
+SPILLWAY_ALWAYS_INLINE void Encode(const float* values, Code* __restrict codes, float* scale,
+                                   const CodeOf& code_of) {
   uint32_t largest = 0;
   for (uint32_t i = 0; i < kMomentBlock; ++i) {
     const uint32_t magnitude = BitsOf(values[i]) & 0x7fffffff;
@@ -87,23 +87,23 @@ SPILLWAY_ALWAYS_INLINE void Encode(const MomentCode& code, const float* values,
   // Of zeros any code serves, but one is enough.
   const float divisor = largest == 0 ? 1.0f : *scale;
 #pragma GCC ivdep
-  for (uint32_t i = 0; i < kMomentBlock; ++i) {
-    if constexpr (kSigned) {
-      codes[i] = static_cast<uint8_t>(MomentCodeOf<true>(code, values[i], divisor));
-    } else {
-      codes[i] = static_cast<uint8_t>(
-          DitheredCodeOf(code, values[i], divisor, MixedBits((first_word + i) ^ key)));
-    }
-  }
+  for (uint32_t i = 0; i < kMomentBlock; ++i) codes[i] = code_of(values[i], divisor, i);
 }
 
-template <WeightFormat kFormat, UpdateRule kRule>
+template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 struct CodedPiecesLoop {
   static SPILLWAY_ALWAYS_INLINE uint32_t Run(const UpdatePlanes& planes, const UpdatePiece* piece,
                                              const UpdatePiece* last_piece,
                                              const UpdateConstants* constants) {
-    uint8_t* const codes1 = static_cast<uint8_t*>(planes.moment1);
-    uint8_t* const codes2 = static_cast<uint8_t*>(planes.moment2);
+    using Coded = CodedMoments<kMoments>;
+    using Code1 = typename Coded::Code1;
+    using Code2 = typename Coded::Code2;
+    Coded coded;
+    if constexpr (kMoments == MomentFormat::kEightBit) {
+      coded = {&kSignedMomentCode, &kUnsignedMomentCode};
+    }
+    auto* const codes1 = static_cast<Code1*>(planes.moment1);
+    auto* const codes2 = static_cast<Code2*>(planes.moment2);
     alignas(64) float moment1[kMomentBlock] = {}, moment2[kMomentBlock] = {};
     uint32_t largest = 0;
     for (uint64_t begin = 0; begin < planes.count; begin += kMomentBlock) {
@@ -112,10 +112,12 @@ struct CodedPiecesLoop {
       if (piece == last_piece) break;
       if (piece->begin >= end) continue;
       if constexpr (HasMoment1(kRule)) {
-        Decode<true>(kSignedMomentCode, codes1 + begin, planes.scales1[block], moment1);
+        Decode(codes1 + begin, planes.scales1[block], moment1,
+               [&](Code1 code) { return coded.Multiple1(code); });
       }
       if constexpr (HasMoment2(kRule)) {
-        Decode<false>(kUnsignedMomentCode, codes2 + begin, planes.scales2[block], moment2);
+        Decode(codes2 + begin, planes.scales2[block], moment2,
+               [&](Code2 code) { return coded.Multiple2(code); });
       }
       for (const UpdatePiece* p = piece; p != last_piece && p->begin < end; ++p) {
         const uint64_t from = p->begin < begin ? begin : p->begin;
@@ -128,11 +130,16 @@ struct CodedPiecesLoop {
         largest = bits > largest ? bits : largest;
       }
       if constexpr (HasMoment1(kRule)) {
-        Encode<true>(kSignedMomentCode, moment1, codes1 + begin, planes.scales1 + block, 0, 0);
+        Encode(moment1, codes1 + begin, planes.scales1 + block,
+               [&](float value, float scale, uint32_t i) { return coded.Code1Of(value, scale); });
       }
       if constexpr (HasMoment2(kRule)) {
-        Encode<false>(kUnsignedMomentCode, moment2, codes2 + begin, planes.scales2 + block,
-                      planes.first_word + static_cast<uint32_t>(begin), constants->rounding_key);
+        const uint32_t first_word = planes.first_word + static_cast<uint32_t>(begin);
+        const uint32_t key = constants->rounding_key;
+        Encode(moment2, codes2 + begin, planes.scales2 + block,
+               [&](float value, float scale, uint32_t i) {
+                 return coded.Code2Of(value, scale, MixedBits((first_word + i) ^ key));
+               });
       }
     }
     return largest;
@@ -262,9 +269,10 @@ uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
     constexpr WeightFormat kFormat = decltype(weights)::kValue;
     constexpr UpdateRule kRule = decltype(rule)::kValue;
     constexpr MomentFormat kMoments = decltype(moments)::kValue;
-    if constexpr (kMoments == MomentFormat::kEightBit) {
+    if constexpr (IsCoded(kMoments)) {
       SPILLWAY_CHECK(planes.count % kMomentBlock == 0);
-      return RunOnBestSimdTarget<CodedPiecesLoop<kFormat, kRule>>(planes, first, last, both);
+      return RunOnBestSimdTarget<CodedPiecesLoop<kFormat, kRule, kMoments>>(planes, first, last,
+                                                                            both);
     } else {
       using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
       return RunOnBestSimdTarget<PiecesLoop<kFormat, kRule, Moment>>(planes, first, last, both);

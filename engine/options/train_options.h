@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/machine/compute_precision.h"
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/numeric/lr_schedule.h"
@@ -41,7 +42,8 @@ struct TrainOptions {
   // In which matrices are multiplied: the dtype or fp32. None: as suits this machine
   // (engine/machine/compute_precision.h).
   std::optional<DType> compute;
-  int threads = 0;  // compute threads; 0: the cores
+  bool layers_in_fp8 = false;  // but those of layers in 8 bits (engine/torch/float8_product.h)
+  int threads = 0;             // compute threads; 0: the cores
 
   OptimizerSpec optimizer;
   ScheduleSpec schedule;
@@ -118,8 +120,13 @@ struct TrainOptions {
   // The engine adds its own (dtype, batch shape, seed, optimizer, schedule, threads).
   std::vector<std::pair<std::string, std::string>> identity;
 
-  // Whether products of 16-bit matrices are made in fp32.
-  bool fp32_products() const { return compute == DType::kFloat32 && dtype != DType::kFloat32; }
+  Products products() const {
+    return {compute == DType::kFloat32 && dtype != DType::kFloat32, layers_in_fp8};
+  }
+  // "bf16": ComputeName.
+  std::string compute_name() const {
+    return ComputeName(compute.value_or(dtype), dtype, layers_in_fp8);
+  }
 };
 
 }  // namespace spillway

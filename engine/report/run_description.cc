@@ -72,7 +72,7 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   run.accumulate = options.accumulate;
   run.threads = options.threads;
   run.dtype = std::string(DTypeName(options.dtype));
-  run.compute = std::string(DTypeName(options.compute.value_or(options.dtype)));
+  run.compute = options.compute_name();
   run.optimizer = OptimizerName(options.optimizer.kind);
   if (options.optimizer.moments != MomentFormat::kFloat32) {
     absl::StrAppend(&run.optimizer, ", moments in ", MomentFormatName(options.optimizer.moments));

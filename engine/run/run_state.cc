@@ -203,7 +203,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   const OptimizerSpec& o = options.optimizer;
   const ScheduleSpec& s = options.schedule;
   add("dtype", std::string(DTypeName(options.dtype)));
-  add("compute", std::string(DTypeName(options.compute.value_or(options.dtype))));
+  add("compute", options.compute_name());
   add("micro-batch", absl::StrCat(options.micro_batch));
   // Of all ranks together: the same samples make a step on any number of them.
   add("accumulate", absl::StrCat(options.accumulate * options.ranks));

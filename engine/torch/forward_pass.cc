@@ -97,7 +97,8 @@ absl::StatusOr<torch::Tensor> ForwardPass::ComputeLogits(const torch::Tensor& ro
     const ParameterSpec spec = model_.units[borrowed.unit]->parameters()[borrowed.parameter];
     ASSIGN_OR_RETURN(parameters.emplace_back(), ReadTensor(spec.name, spec.shape, options_.dtype));
   }
-  const UnitContext context(0, 0, num_units(), {}, /*training=*/false, options_.fp32_products);
+  const UnitContext context(0, 0, num_units(), {}, /*training=*/false,
+                            {.in_fp32 = options_.fp32_products});
   const torch::Tensor x = BringTo(options_.place, rows).to(ScalarTypeOf(options_.dtype));
   return model_.loss->Logits(context, parameters, x).to(torch::kCPU, torch::kFloat32);
 }
@@ -117,10 +118,10 @@ absl::StatusOr<std::vector<torch::Tensor>> ForwardPass::Compute(const std::vecto
     ASSIGN_OR_RETURN(const Tensors parameters, ReadUnit(unit));
     for (size_t i = 0; i < batches.size(); ++i) {
       std::vector<int64_t> samples(batches[i].inputs.size(0));
-      const UnitContext context =
-          UnitContext(0, 0, unit, std::move(samples), /*training=*/false, options_.fp32_products)
-              .With(&batches[i], values[i].Outputs(flow_.reads(unit)))
-              .WithBuffers(buffers_[unit]);
+      const UnitContext context = UnitContext(0, 0, unit, std::move(samples), /*training=*/false,
+                                              {.in_fp32 = options_.fp32_products})
+                                      .With(&batches[i], values[i].Outputs(flow_.reads(unit)))
+                                      .WithBuffers(buffers_[unit]);
       const std::string& field = flow_.input(unit);
       const torch::Tensor& x = field.empty() ? outputs[i] : context.field(field);
       outputs[i] = model_.units[unit]->Forward(context, parameters, x);

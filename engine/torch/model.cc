@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/numeric/random.h"
+#include "engine/torch/float8_product.h"
 #include "engine/torch/packed_product.h"
 #include "engine/torch/product.h"
 #include "engine/torch/tensor_kernels.h"
@@ -101,7 +102,7 @@ uint64_t UnitContext::RandomBits(int64_t row, int site, uint64_t index) const {
 torch::Tensor UnitContext::Convolve(const torch::Tensor& x, const torch::Tensor& weight,
                                     int64_t stride, int64_t padding) const {
   // Processors without products of 16 bits take many times as long for them: --compute.
-  const auto product = fp32_products_ ? torch::kFloat32 : weight.scalar_type();
+  const auto product = products_.in_fp32 ? torch::kFloat32 : weight.scalar_type();
   const auto convolve = [&](const torch::Tensor& in, const torch::Tensor& kernels, int64_t by,
                             int64_t around) {
     return torch::conv2d(in.to(product), kernels.to(product), /*bias=*/{}, by, around)
@@ -131,10 +132,15 @@ torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& w
     sizes.back() = matrix.size(0);
     const torch::Tensor rows = in.reshape({-1, matrix.size(1)});
     const PackedMatrix* const packed = packed_one(matrix);
-    if (packed == nullptr) return Project(rows, matrix.t(), added, fp32_products_).view(sizes);
+    if (packed == nullptr) {
+      const bool in_float8 = products_.layers_in_fp8 && matrix.is_same(weight);
+      const torch::Tensor y = in_float8 ? ProjectInFloat8(rows, matrix.t(), added)
+                                        : Project(rows, matrix.t(), added, products_.in_fp32);
+      return y.view(sizes);
+    }
     TORCH_CHECK(matrix.size(0) == packed->shape.rows && matrix.size(1) == packed->shape.columns,
                 "Linear: a part of a matrix that is kept packed");
-    return ProjectPacked(rows, packed->bytes, packed->shape, added, fp32_products_).view(sizes);
+    return ProjectPacked(rows, packed->bytes, packed->shape, added, products_.in_fp32).view(sizes);
   };
   torch::Tensor y = product(x, weight, bias);
   for (const LinearAdapter& adapter : adapters_) {

@@ -32,6 +32,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "engine/machine/compute_precision.h"
 #include "engine/model/linear_weight.h"
 #include "engine/numeric/packed_matrix.h"
 #include "engine/numeric/quality.h"
@@ -113,22 +114,22 @@ struct PackedMatrix {
 class UnitContext {
  public:
   UnitContext(uint64_t seed, int64_t step, int unit, std::vector<int64_t> samples, bool training,
-              bool fp32_products = false)
+              Products products = {})
       : seed_(seed),
         step_(step),
         unit_(unit),
         samples_(std::move(samples)),
         training_(training),
-        fp32_products_(fp32_products) {}
+        products_(products) {}
 
   bool training() const { return training_; }
 
   // x [..., in] @ weight [out, in]^T + bias [out] (undefined: none): torch::linear, but that it and
-  // its gradients are multiplied in the precision of --compute. All of one dtype, weight of any
-  // strides. (A unit that calls torch::linear itself is multiplied in its tensors' dtype.) The
-  // result has the part of an adapter of `weight`, where there is one; if that has dropout, x's
-  // first dimension must be samples. Of a matrix that is kept packed `weight` is but the name: this
-  // is the only way to multiply by it.
+  // its gradients are multiplied in the precision of --compute (in fp8 not what is kept packed, and
+  // no adapter). All of one dtype, weight of any strides. (A unit that calls torch::linear itself
+  // is multiplied in its tensors' dtype.) The result has the part of an adapter of `weight`, where
+  // there is one; if that has dropout, x's first dimension must be samples. Of a matrix that is
+  // kept packed `weight` is but the name: this is the only way to multiply by it.
   torch::Tensor Linear(const torch::Tensor& x, const torch::Tensor& weight,
                        const torch::Tensor& bias = {}) const;
 
@@ -147,7 +148,7 @@ class UnitContext {
   int64_t labels() const { return labels_; }
 
   // Whether that is fp32 although tensors are of 16 bits: for a unit's other products.
-  bool fp32_products() const { return fp32_products_; }
+  bool fp32_products() const { return products_.in_fp32; }
 
   // A field of the micro-batch, as the dataset made it. Throws where there is none of the name.
   const torch::Tensor& field(const std::string& name) const;
@@ -223,7 +224,7 @@ class UnitContext {
   int unit_;
   std::vector<int64_t> samples_;
   bool training_;
-  bool fp32_products_;
+  Products products_;
   const Batch* batch_ = nullptr;
   std::vector<torch::Tensor> values_;
   std::vector<torch::Tensor> buffers_;

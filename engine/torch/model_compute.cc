@@ -246,7 +246,7 @@ void ModelCompute::Load(Batch batch, MicroBatch& micro) const {
 // --- Ops ----------------------------------------------------------------------
 
 UnitContext ModelCompute::ContextOf(int unit, const MicroBatch& micro) const {
-  return UnitContext(options_.seed, step_, unit, micro.samples, training_, options_.fp32_products())
+  return UnitContext(options_.seed, step_, unit, micro.samples, training_, options_.products())
       .With(&micro.batch, micro.values.Outputs(flow_.reads(unit)))
       .WithLosses(nullptr, micro.labels)
       .WithBuffers(micro.buffers[unit].empty() ? buffers_.of(unit) : micro.buffers[unit]);

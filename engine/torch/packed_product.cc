@@ -33,7 +33,7 @@ int64_t PieceOf(int64_t size, int64_t other) {
 void MultiplyInto(const Tensor& x, const Tensor& weight, const Tensor& bias, bool in_fp32,
                   Tensor out) {
   if (in_fp32) {
-    out.copy_(ProductInFp32(x, weight, bias));
+    MultiplyInFp32(x, weight, /*scale=*/{}, bias, out);
   } else if (bias.defined()) {
     torch::addmm_out(out, bias, x, weight);
   } else {

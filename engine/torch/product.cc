@@ -59,10 +59,15 @@ class Fp32Projection : public torch::autograd::Function<Fp32Projection> {
 
 }  // namespace
 
-Tensor ProductInFp32(const Tensor& a, const Tensor& b, const Tensor& bias, int64_t most) {
+void MultiplyInFp32(const Tensor& a, const Tensor& b, const Tensor& scale, const Tensor& bias,
+                    Tensor out, int64_t most) {
   const int64_t m = a.size(0), n = b.size(1), depth = a.size(1);
+  if (depth == 0) {
+    out.zero_();
+    if (bias.defined()) out.add_(bias);
+    return;
+  }
   const ProductBlocks blocks(m, n, depth, most);
-  const Tensor out = torch::empty({m, n}, a.options());
   ConvertedBlock left(a), right(b);
   Tensor sums;
   for (int64_t row = 0; row < m; row += blocks.rows) {
@@ -80,10 +85,16 @@ Tensor ProductInFp32(const Tensor& a, const Tensor& b, const Tensor& bias, int64
         sums = Tensor();
         sums = torch::mm(x, y);
       }
+      if (scale.defined()) sums.mul_(scale);
       if (bias.defined()) sums.add_(bias.narrow(0, column, columns));
       out.narrow(0, row, rows).narrow(1, column, columns).copy_(sums);
     }
   }
+}
+
+Tensor ProductInFp32(const Tensor& a, const Tensor& b, const Tensor& bias, int64_t most) {
+  const Tensor out = torch::empty({a.size(0), b.size(1)}, a.options());
+  MultiplyInFp32(a, b, /*scale=*/{}, bias, out, most);
   return out;
 }
 

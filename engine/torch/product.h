@@ -1,5 +1,5 @@
-// Products of matrices in fp32 whose operands and results are of 16 bits: for processors that
-// multiply those slower (--compute fp32).
+// Products of matrices in fp32 whose operands and results have fewer bits: for processors that
+// multiply those slower (--compute fp32), or not at all.
 #pragma once
 
 #include <torch/types.h>
@@ -8,9 +8,14 @@
 
 namespace spillway {
 
-// a [m, k] @ b [k, n] + bias [n] (undefined: none), all of one dtype and of any strides ->
-// [m, n] of that dtype: summed in fp32 and rounded once. Besides the result it takes the bytes of
-// its blocks, which are at most `most` x `most`. Not differentiated.
+// out [m, n] = scale (one number; undefined: 1) * a [m, k] @ b [k, n] + bias [n] (undefined: none),
+// each of any dtype and strides: computed in fp32 and rounded once. It takes the bytes of its
+// blocks, which are at most `most` x `most`. Not differentiated.
+void MultiplyInFp32(const torch::Tensor& a, const torch::Tensor& b, const torch::Tensor& scale,
+                    const torch::Tensor& bias, torch::Tensor out,
+                    int64_t most = ProductBlocks::kMost);
+
+// The same without a scale, of one dtype, into a new matrix of that.
 torch::Tensor ProductInFp32(const torch::Tensor& a, const torch::Tensor& b,
                             const torch::Tensor& bias = {}, int64_t most = ProductBlocks::kMost);
 

@@ -56,8 +56,9 @@ std::string TextUnits::Signature(int unit) const {
 torch::Tensor TextUnits::Run(int unit, const std::vector<torch::Tensor>& parameters,
                              const torch::Tensor& kept, bool fp32_products,
                              TextPiece& piece) const {
-  const UnitContext context = UnitContext(0, 0, unit, {0}, /*training=*/false, fp32_products)
-                                  .With(nullptr, piece.values.Outputs(flow_.reads(unit)));
+  const UnitContext context =
+      UnitContext(0, 0, unit, {0}, /*training=*/false, {.in_fp32 = fp32_products})
+          .With(nullptr, piece.values.Outputs(flow_.reads(unit)));
   if (unit == last()) {
     return model_->loss->Logits(context, parameters, piece.x.select(1, -1).contiguous());
   }

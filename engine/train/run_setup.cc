@@ -33,10 +33,12 @@ constexpr double kQuickDryRunSeconds = 2;
 constexpr uint64_t kGuessedTimes = 2;
 
 // What of the plan's lines says so, and why.
-std::string InFp32(const TrainOptions& options) {
-  if (!options.fp32_products()) return "";
-  const std::string why = ComputeRemark(*options.compute, options.dtype, options.device != "cpu");
-  return absl::StrCat("\n  products   in fp32", why.empty() ? "" : ": ", why);
+std::string OtherProducts(const TrainOptions& options) {
+  if (options.products() == Products()) return "";
+  const bool on_gpu = options.device != "cpu";
+  std::string why = ComputeRemark(*options.compute, options.dtype, on_gpu);
+  if (options.layers_in_fp8 && why.empty() && !on_gpu) why = "emulated in fp32";
+  return absl::StrCat("\n  products   in ", options.compute_name(), why.empty() ? "" : ": ", why);
 }
 
 }  // namespace
@@ -256,7 +258,7 @@ void RunSetup::LogPlan(const RunPlan& run) const {
       "plan for ", parameters, " parameters in ", context_.model.num_computing(), " units",
       trained < parameters ? absl::StrCat(", ", trained, " trained") : "", "\n", plan().Summary(),
       graphs_.Summary(), "\n  computing  ", FormatBytes(computing_bytes_),
-      " of device memory at its peak", InFp32(context_.options), InPlaceLine(), "\n",
+      " of device memory at its peak", OtherProducts(context_.options), InPlaceLine(), "\n",
       "  budgets    ", FormatBytes(run.device_limit_bytes), " device, ",
       FormatBytes(run.host_limit_bytes), " host",
       forecast_ ? "\n  forecast   " + DescribeForecast(*forecast_) : ""));

@@ -49,6 +49,8 @@ const OptimizerSpec kSpecs[] = {
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
     {.moments = MomentFormat::kBFloat16},
     {.moments = MomentFormat::kBFloat16, .masters = false},
+    {.moments = MomentFormat::kEightBit},
+    {.moments = MomentFormat::kFloat8},
 };
 
 // A tile in host memory, and a copy of it in the GPU's.
@@ -82,6 +84,14 @@ struct Tile {
           std::memcpy(to, &split.residual, 2);
         } else if (plane.plane == Plane::kWeight && dtype != DType::kFloat32) {
           std::memcpy(to, dtype == DType::kBFloat16 ? &split.weight : &half, 2);
+        } else if (plane.parameters > 1) {
+          const float scale = std::abs(moment);
+          if (i % plane.parameters == 0) std::memcpy(to, &scale, 4);
+        } else if (plane.bytes == 1) {
+          *to = static_cast<char>(random());
+        } else if (plane.bytes == 2 && spec.moments == MomentFormat::kFloat8) {
+          const auto multiple = static_cast<uint16_t>(random() % 0x7800);
+          std::memcpy(to, &multiple, 2);
         } else if (plane.bytes == 2) {
           const uint16_t narrow = BFloat16FromFloat(moment);
           std::memcpy(to, &narrow, 2);

@@ -198,9 +198,22 @@ class ConfigTest(CliTest):
         result = train(["--compute", "bf16"], steps=3, resume=True)
         self.assert_run(result, 0, "compute was fp32 and is now bf16", "times slower")
         self.assertNotIn(why, result.stderr)
-        for words, expected in ((["--compute", "fp8"], "not yet"),
-                                (["--compute", "fp16"], "not as precise as --dtype bf16")):
-            self.assert_run(train(words, output=self.path("other")), 2, expected)
+        self.assert_run(train(["--compute", "fp16"], output=self.path("other")), 2,
+                        "not as precise as --dtype bf16")
+
+    def test_fp8(self):
+        result = self.train(dtype="bf16", compute="fp8", moments="fp8", master="exact", steps=2, no_export=True,
+                            swap=None, offload=None)
+        self.assert_run(result, 0, "warning: --compute fp8: no processor has matrix products of 8 bits")
+        self.assertIn("fp8", read_json(self.output, "config.resolved.json")["compute"]["value"])
+        self.assertIn("fp8", read_json(self.output, "run.json")["optimizer"])
+        digests = self.inspect()["digests"]["transformer.wte.weight"]
+        self.assertLessEqual({"weight", "residual", "exp_avg", "exp_avg_sq"}, set(digests))
+        for flags, words in (({"compute": "bf16"}, ("compute was fp8", "is now bf16")),
+                             ({"moments": "8bit"}, ("moments",))):
+            other = self.train(**{"dtype": "bf16", "compute": "fp8", "moments": "fp8", "steps": 3, "resume": True,
+                                  "no_export": True, "swap": None, "offload": None} | flags)
+            self.assert_run(other, 0 if "compute" in flags else 2, *words)
 
     def test_what_train_does_otherwise_is_said(self):
         for flag, words in {"--logging_steps": ["metrics.jsonl"],

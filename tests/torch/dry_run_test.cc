@@ -85,12 +85,13 @@ class OperatorClock {
 
 thread_local int64_t OperatorClock::calls_ = 0;
 
-DryRun Measure(const Built& built, DType dtype, const StepShape& step, bool in_fp32 = false,
+DryRun Measure(const Built& built, DType dtype, const StepShape& step, Products products = {},
                uint64_t device_memory_bytes = 0) {
   TrainOptions options;
   options.device_memory_bytes = device_memory_bytes;
   options.dtype = dtype;
-  if (in_fp32) options.compute = DType::kFloat32;
+  options.compute = products.in_fp32 ? DType::kFloat32 : dtype;
+  options.layers_in_fp8 = products.layers_in_fp8;
   options.micro_batch = step.micro_batch;
   options.accumulate = step.accumulate;
   Zeros data(step.seq_len);
@@ -122,13 +123,14 @@ TEST(DryRun, TheFormulaIsWithinAQuarterOfWhatIsMeasured) {
                             {5000, 256, 128, 2, 4, 0, true},
                             {200, 512, 128, 6, 4, 2048, false}}) {
     const Built built = Build(c);
-    for (const auto& [dtype, fp32_products] :
-         {std::pair{DType::kFloat32, false}, {DType::kBFloat16, true}}) {
+    for (const auto& [dtype, products] : {std::pair{DType::kFloat32, Products()},
+                                          {DType::kBFloat16, {.in_fp32 = true}},
+                                          {DType::kBFloat16, {.layers_in_fp8 = true}}}) {
       for (const StepShape& step : {StepShape{1, 1, 256}, {4, 2, 128}}) {
-        const DryRun dry_run = Measure(built, dtype, step, fp32_products);
+        const DryRun dry_run = Measure(built, dtype, step, products);
         const double measured = dry_run.memory.total_bytes();
         const ComputeMemory expected =
-            ComputeMemoryOf(built.shape, built.shape.model, dtype, step, fp32_products);
+            ComputeMemoryOf(built.shape, built.shape.model, dtype, step, products);
         const double formula = expected.total_bytes();
         const auto what = absl::StrCat(c.vocabulary, " x ", c.width, ", ", DTypeName(dtype), ", ",
                                        step.micro_batch, " x ", step.seq_len);
@@ -170,7 +172,7 @@ TEST(DryRun, WhatDoesNotFitIsToldEarlyAndToTheByte) {
   const Built built = Build({4096, 1024, 16, 1, 1, 0, true});
   const StepShape step = {9, 2, 1024};
   const DryRun whole = Measure(built, DType::kFloat32, step);
-  const DryRun told = Measure(built, DType::kFloat32, step, false, 1);
+  const DryRun told = Measure(built, DType::kFloat32, step, {}, 1);
   EXPECT_EQ(whole.memory.loss_chunks, 3);
   EXPECT_EQ(told.memory.working_bytes, whole.memory.working_bytes);
   EXPECT_GT(whole.backward_seconds.back(), 0);

@@ -47,7 +47,7 @@ struct LinearCase {
   }
   // The result, and the gradients of x, weight and bias.
   std::vector<Tensor> Run(bool fp32_products, const Tensor& direction) {
-    const UnitContext context(1, 1, 0, {0, 1}, /*training=*/true, fp32_products);
+    const UnitContext context(1, 1, 0, {0, 1}, /*training=*/true, {.in_fp32 = fp32_products});
     const Tensor y = context.Linear(parts[0], parts[1], parts[2]);
     y.backward(direction.to(y.scalar_type()));
     return {y.detach(), parts[0].grad(), parts[1].grad(), parts[2].grad()};
@@ -80,7 +80,7 @@ TEST(Product, LinearWithoutABias) {
   const Tensor x = torch::randn({3, 8}).to(torch::kBFloat16).requires_grad_();
   const Tensor weight = torch::randn({4, 8}).to(torch::kBFloat16);
   for (const bool fp32_products : {false, true}) {
-    const UnitContext context(1, 1, 0, {0, 1, 2}, true, fp32_products);
+    const UnitContext context(1, 1, 0, {0, 1, 2}, true, {.in_fp32 = fp32_products});
     const Tensor y = context.Linear(x, weight);
     EXPECT_LT(Deviation(y, torch::mm(x.to(torch::kFloat64), weight.to(torch::kFloat64).t())), 5e-3);
     EXPECT_TRUE(torch::autograd::grad({y.sum()}, {x})[0].isfinite().all().item<bool>());

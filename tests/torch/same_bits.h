@@ -57,6 +57,7 @@ class SameBits : public testing::Test {
     options.accumulate = 2;
     options.dtype = dtype;
     options.compute = compute_;
+    options.layers_in_fp8 = layers_in_fp8_;
     options.optimizer.moments = moments_;
     options.optimizer.masters = masters_;
     options.clip = clip;
@@ -136,6 +137,7 @@ class SameBits : public testing::Test {
   const Model model_ = *BuildDecoder(config_.decoder);
   const ScratchDirectory dir_;
   std::optional<DType> compute_;
+  bool layers_in_fp8_ = false;
   MomentFormat moments_ = MomentFormat::kFloat32;
   bool masters_ = true;
   int runs_ = 0;

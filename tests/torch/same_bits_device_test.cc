@@ -125,8 +125,8 @@ TEST_F(SameBitsDevice, Bf16) { CheckAll(DType::kBFloat16, 0, 2); }
 TEST_F(SameBitsDevice, Bf16Clipped) { CheckAll(DType::kBFloat16, 0.5, 2); }
 TEST_F(SameBitsDevice, Fp16) { CheckAll(DType::kFloat16, 0, 2); }
 TEST_F(SameBitsDevice, Fp32) { CheckAll(DType::kFloat32, 0, 4); }
-TEST_F(SameBitsDevice, Bf16WithMomentsOf8Bits) {
-  moments_ = MomentFormat::kEightBit;
+TEST_F(SameBitsDevice, Bf16WithMomentsInFp8) {
+  moments_ = MomentFormat::kFloat8;
   CheckAll(DType::kBFloat16, 0, 2);
 }
 TEST_F(SameBitsDevice, Bf16WithoutMastersAndMomentsInBf16) {

@@ -168,6 +168,19 @@ TEST_F(SameBitsPlacement, Bf16WithMomentsOf8Bits) {
   EXPECT_NEAR(coded.rows.back()["loss"], full.rows.back()["loss"].get<double>(), 0.01);
 }
 
+TEST_F(SameBitsPlacement, Bf16WithMomentsAndProductsInFp8) {
+  const RunOutcome full = Run(InMemory(DType::kBFloat16));
+  moments_ = MomentFormat::kFloat8;
+  const RunOutcome coded = Run(InMemory(DType::kBFloat16));
+  EXPECT_NE(coded.digests, full.digests);
+  EXPECT_NEAR(coded.rows.back()["loss"], full.rows.back()["loss"].get<double>(), 0.01);
+  layers_in_fp8_ = true;
+  const RunOutcome both = Run(InMemory(DType::kBFloat16));
+  EXPECT_NE(both.digests, coded.digests);
+  EXPECT_NEAR(both.rows.back()["loss"], full.rows.back()["loss"].get<double>(), 0.03);
+  CheckAll(DType::kBFloat16, 0, 2, 7);
+}
+
 TEST_F(SameBitsPlacement, Bf16WithoutMastersAndMomentsInBf16) {
   const RunOutcome full = Run(InMemory(DType::kBFloat16));
   moments_ = MomentFormat::kBFloat16;

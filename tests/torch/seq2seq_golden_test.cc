@@ -19,6 +19,8 @@
 namespace spillway {
 namespace {
 
+using torch::Tensor;
+
 const nlohmann::json& GoldenSeq2Seq() {
   static const auto& golden = *new nlohmann::json(
       nlohmann::json::parse(FileText(SPILLWAY_SOURCE_DIR "/tests/golden/seq2seq.json")));

@@ -173,7 +173,7 @@ absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable
 bool WantsDryRun(const EstimateInput& input, EstimateTask::DryRun choice) {
   if (choice == EstimateTask::DryRun::kNo || !input.trainable) return false;
   const DryRunCost cost = DryRunCostOf(input.shape, input.model, input.options.dtype, input.step,
-                                       input.options.fp32_products());
+                                       input.options.products());
   const bool small = cost.bytes < std::min(kAutoBytes, AvailableMemoryBytes() / 4);
   if (choice == EstimateTask::DryRun::kAuto && (cost.seconds > kAutoSeconds || !small))
     return false;
@@ -347,7 +347,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
       other.compute = ChooseCompute(std::nullopt, dtype, task.device.gpu.has_value());
     }
     input.memory[i] =
-        ComputeMemoryOf(input.shape, input.model, dtype, input.step, other.fp32_products());
+        ComputeMemoryOf(input.shape, input.model, dtype, input.step, other.products());
     input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
   }
 

@@ -362,10 +362,9 @@ std::optional<ComputeGuess> GuessCompute(const Inputs& in) {
   StepShape step = {config.train.micro_batch, config.train.accumulate, config.seq_len};
   step.micro_batch = std::clamp<int64_t>(kMostTokens / step.seq_len, 1, step.micro_batch);
   step.accumulate = std::clamp<int64_t>(kMostTokens / step.tokens(), 1, step.accumulate);
-  const bool fp32_products = config.train.fp32_products();
-  return ComputeGuess{
-      ComputeMemoryOf(shape, *trained, config.train.dtype, step, fp32_products),
-      DryRunCostOf(shape, *trained, config.train.dtype, step, fp32_products).seconds};
+  const Products products = config.train.products();
+  return ComputeGuess{ComputeMemoryOf(shape, *trained, config.train.dtype, step, products),
+                      DryRunCostOf(shape, *trained, config.train.dtype, step, products).seconds};
 }
 
 void PrintSummary(const Inputs& in, const TrainResult& result) {

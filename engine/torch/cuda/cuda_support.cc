@@ -90,6 +90,7 @@ class LinkedSupport final : public CudaSupport {
     ComputeGpu gpu;
     gpu.ordinal = ordinal;
     gpu.name = device.name;
+    gpu.has_fp8 = device.has_fp8();
     const std::optional<uint64_t> before = GpuFreeBytes(device.pci_address);
     ASSIGN_OR_RETURN(const CudaMemory memory, ReadCudaMemory(ordinal));
     const std::optional<uint64_t> after = GpuFreeBytes(device.pci_address);

@@ -22,6 +22,7 @@ struct CudaDeviceFacts {
   int numa_node = -1;       // the host memory next to it; -1: the system does not say
 
   bool has_bf16() const { return capability >= 80; }
+  bool has_fp8() const { return capability >= 89; }
 };
 
 struct CudaFacts {

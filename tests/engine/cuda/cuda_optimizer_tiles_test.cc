@@ -42,6 +42,8 @@ const OptimizerSpec kSpecs[] = {
     {.moments = MomentFormat::kEightBit, .masters = false},
     {.kind = Kind::kSgd, .moments = MomentFormat::kBFloat16, .masters = false, .momentum = 0.9},
     {.kind = Kind::kSgd, .moments = MomentFormat::kEightBit, .momentum = 0.9},
+    {.moments = MomentFormat::kFloat8},
+    {.kind = Kind::kLion, .moments = MomentFormat::kFloat8, .masters = false},
 };
 
 // One unit, its tiles' planes and gradient side by side in memory.
@@ -70,8 +72,13 @@ class Unit {
       for (Plane plane : {Plane::kExpAvg, Plane::kExpAvgSq, Plane::kMomentum}) {
         const int index = layout_.PlaneIndex(plane);
         if (index < 0) continue;
-        if (layout_.planes()[index].bytes == 1) {
-          Get<uint8_t>(plane)[i] = static_cast<uint8_t>(random());
+        // With a scale: any code, but that no second moment is negative.
+        if (index + 1 < layout_.num_planes() && layout_.planes()[index + 1].parameters > 1) {
+          if (layout_.planes()[index].bytes == 1) {
+            Get<uint8_t>(plane)[i] = static_cast<uint8_t>(random());
+          } else {
+            Get<uint16_t>(plane)[i] = static_cast<uint16_t>(random() % 0x7800);
+          }
           if (i % kMomentBlock == 0) {
             reinterpret_cast<float*>(planes_[index + 1].data())[i / kMomentBlock] =
                 std::ldexp(1.5f, hard ? -static_cast<int>(random() % 149) : -5);

@@ -31,18 +31,22 @@ template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 void UpdateBlock(const UpdateArguments& arguments, uint32_t block) {
   std::vector<UpdateThread<kFormat, kRule, kMoments>> threads;
   uint32_t maxima[2 * kUpdatePerThread] = {};
+  CodedMoments<kMoments> coded;
+  if constexpr (kMoments == MomentFormat::kEightBit) {
+    coded = {&kSignedMomentCode, &kUnsignedMomentCode};
+  }
   for (uint32_t t = 0; t < kUpdateThreads; ++t) threads.emplace_back(arguments, block, t);
   for (uint32_t t = kUpdateThreads; t-- > 0;) {
-    const uint32_t bits = threads[t].Update(kSignedMomentCode, kUnsignedMomentCode);
+    const uint32_t bits = threads[t].Update(coded);
     *arguments.largest_unstorable_bits = std::max(*arguments.largest_unstorable_bits, bits);
   }
-  if constexpr (kMoments == MomentFormat::kEightBit) {
+  if constexpr (IsCoded(kMoments)) {
     for (const auto& thread : threads) {
       for (uint32_t m = 0; m < 2 * kUpdatePerThread; ++m) {
         maxima[m] = std::max(maxima[m], thread.Magnitude(m));
       }
     }
-    for (const auto& thread : threads) thread.Store(kSignedMomentCode, kUnsignedMomentCode, maxima);
+    for (const auto& thread : threads) thread.Store(coded, maxima);
   }
 }
 

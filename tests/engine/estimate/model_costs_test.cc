@@ -44,7 +44,7 @@ TEST(ModelCosts, ActivationsByHand) {
   const uint64_t head = 2 * 32 * 4 + 3 * 2048 + 16 * 1000 * 4 + 1000 * 32 * 4;
   for (const bool fp32_products : {false, true}) {
     const auto total = [&](const StepShape& step) {
-      return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, fp32_products)
+      return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, {.in_fp32 = fp32_products})
           .total_bytes();
     };
     EXPECT_EQ(total({1, 1, 16}), every + head);
@@ -56,7 +56,8 @@ TEST(ModelCosts, ActivationsByHand) {
 TEST(ModelCosts, ProductsInFp32HaveTheirBlocksBeside) {
   const ModelShape shape = ShapeOf(kSmall);
   const auto total = [&](bool fp32_products) {
-    return ComputeMemoryOf(shape, shape.model, DType::kBFloat16, {1, 1, 16}, fp32_products)
+    return ComputeMemoryOf(shape, shape.model, DType::kBFloat16, {1, 1, 16},
+                           {.in_fp32 = fp32_products})
         .total_bytes();
   };
   EXPECT_EQ(total(true) - total(false), (16 * 32 + 32 * 256 + 16 * 256) * 4u);
@@ -70,7 +71,7 @@ TEST(ModelCosts, LogitsOfALargeVocabularyAreCutIntoChunks) {
   config["n_positions"] = 4096;
   const ModelShape shape = ShapeOf(config);
   const auto total = [&](const StepShape& step) {
-    return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, false).total_bytes();
+    return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, {}).total_bytes();
   };
   const uint64_t least = total({1, 1, 32});
   const uint64_t most = total({1, 1, 4096});

@@ -38,7 +38,7 @@ EstimateInput InputOf(const std::string& config, Shard mode, int ranks, int grou
   input.step = {1, 1, 128};
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     input.memory[static_cast<int>(dtype)] =
-        ComputeMemoryOf(input.shape, input.model, dtype, input.step, false);
+        ComputeMemoryOf(input.shape, input.model, dtype, input.step, {});
   }
   input.drive_bytes_per_day = 3.84e12;
   return input;

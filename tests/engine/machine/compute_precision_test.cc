@@ -26,6 +26,12 @@ TEST(ComputePrecision, AutoIsTheDtypeWhereItIsNativeAndOtherwiseFp32) {
   EXPECT_EQ(ChooseCompute(std::nullopt, kFp16, false, one), kFp32);
 }
 
+TEST(ComputePrecision, ANameTellsWhatElseIsMultipliedIn) {
+  EXPECT_EQ(ComputeName(kFp32, kBf16, false), "fp32");
+  EXPECT_EQ(ComputeName(kBf16, kBf16, true), "fp8");
+  EXPECT_EQ(ComputeName(kFp32, kBf16, true), "fp8, else fp32");
+}
+
 TEST(ComputePrecision, LessThanTheDtypeIsRefused) {
   EXPECT_THAT(std::string(CheckCompute(kBf16, kFp32).message()),
               HasSubstr("--compute bf16 is not as precise as --dtype fp32: give --dtype bf16"));

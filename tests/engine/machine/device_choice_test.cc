@@ -34,6 +34,16 @@ TEST(DeviceChoice, TheWordsOfTheFlag) {
   }
 }
 
+TEST(DeviceChoice, AGpuWithoutFp8IsRefusedForItAndTheCpuIsNot) {
+  DeviceChoice choice;
+  EXPECT_EQ(CheckFp8(choice), absl::OkStatus());
+  choice.gpu = SmallGpu();
+  EXPECT_THAT(std::string(CheckFp8(choice).message()),
+              HasSubstr("--compute fp8: GPU 1 (Small GPU) does not multiply in 8 bits"));
+  choice.gpu->has_fp8 = true;
+  EXPECT_EQ(CheckFp8(choice), absl::OkStatus());
+}
+
 TEST(DeviceChoice, AutoTakesAGpuThatFits) {
   const auto choice = ChooseDevice(DeviceWish::kAuto, SmallGpu(), 7 * kGiB);
   ASSERT_TRUE(choice.ok()) << choice.status();

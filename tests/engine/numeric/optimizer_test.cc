@@ -11,6 +11,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "engine/numeric/coded_moments.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/split_master.h"
 #include "tests/engine/numeric/simd_targets.h"
@@ -217,6 +218,16 @@ TEST(StatePlanes, MomentsOf8BitsHaveScales) {
               ElementsAre(PlaneSpec{Plane::kWeight, 4}));
 }
 
+TEST(StatePlanes, SecondMomentsOfFp8Have16Bits) {
+  EXPECT_THAT(StatePlanes({.moments = Moments::kFloat8}, DType::kFloat32),
+              ElementsAre(PlaneSpec{Plane::kWeight, 4}, PlaneSpec{Plane::kExpAvg, 1},
+                          PlaneSpec{Plane::kExpAvgScale, 4, 256}, PlaneSpec{Plane::kExpAvgSq, 2},
+                          PlaneSpec{Plane::kExpAvgSqScale, 4, 256}));
+  EXPECT_THAT(StatePlanes({.kind = Kind::kLion, .moments = Moments::kFloat8}, DType::kFloat32),
+              ElementsAre(PlaneSpec{Plane::kWeight, 4}, PlaneSpec{Plane::kExpAvg, 1},
+                          PlaneSpec{Plane::kExpAvgScale, 4, 256}));
+}
+
 TEST(StatePlanes, WithoutMastersWeightsAreAlone) {
   EXPECT_THAT(StatePlanes({.moments = Moments::kBFloat16, .masters = false}, DType::kBFloat16),
               ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kExpAvg, 2},
@@ -293,15 +304,27 @@ TEST(OptimizerTiles, BitsDoNotDependOnTiling) {
   EXPECT_EQ(small.planes(), large.planes());
 }
 
-// The moments of a unit that keeps them in codes, as numbers.
-std::vector<float> Decoded(Unit& unit, Plane moment, Plane scale, const MomentCode& code) {
+// The moments of a unit that keeps them in codes, as numbers; of exp_avg or exp_avg_sq.
+std::vector<float> Decoded(Unit& unit, Plane moment, Moments format) {
+  const bool first = moment == Plane::kExpAvg;
+  const float* scales = unit.Get<float>(first ? Plane::kExpAvgScale : Plane::kExpAvgSqScale);
   std::vector<float> values;
   for (uint64_t i = 0; i < unit.layout().PaddedParameters(0); ++i) {
-    values.push_back(code.values[unit.Get<uint8_t>(moment)[i]] *
-                     unit.Get<float>(scale)[i / kMomentBlock]);
+    float multiple;
+    if (format == Moments::kEightBit) {
+      multiple =
+          (first ? kSignedMomentCode : kUnsignedMomentCode).values[unit.Get<uint8_t>(moment)[i]];
+    } else if (first) {
+      multiple = FloatFromFloat8(unit.Get<uint8_t>(moment)[i]) / 256;
+    } else {
+      multiple = FloatFromFloat16(unit.Get<uint16_t>(moment)[i]) / 32768;
+    }
+    values.push_back(multiple * scales[i / kMomentBlock]);
   }
   return values;
 }
+
+constexpr Moments kCodedFormats[] = {Moments::kEightBit, Moments::kFloat8};
 
 // A step from coded moments is a step from what they say in fp32, whose moments are coded then:
 // the first the nearest of the codes' values times its block's largest magnitude, the second a
@@ -309,41 +332,45 @@ std::vector<float> Decoded(Unit& unit, Plane moment, Plane scale, const MomentCo
 TEST(OptimizerTiles, MomentsInCodesAreUpdatedInFp32) {
   constexpr uint64_t kParameters = 4000;
   const std::vector<ParameterRange> decayed = {{10, 300}, {310, 311}, {1000, 4000}};
-  Unit coded({.moments = Moments::kEightBit, .weight_decay = 0.3}, DType::kBFloat16, kParameters,
-             decayed, 1 << 20);
-  FillRandomly(coded, kParameters);
-  for (int64_t step = 1; step <= 5; ++step) {
-    Unit full({.weight_decay = 0.3}, DType::kBFloat16, kParameters, decayed);
-    FillRandomly(full, kParameters);
-    const auto before1 = Decoded(coded, Plane::kExpAvg, Plane::kExpAvgScale, kSignedMomentCode);
-    const auto before2 =
-        Decoded(coded, Plane::kExpAvgSq, Plane::kExpAvgSqScale, kUnsignedMomentCode);
-    for (uint64_t i = 0; i < kParameters; ++i) {
-      full.SetMaster(i, coded.Master(i));
-      full.Get<float>(Plane::kExpAvg)[i] = before1[i];
-      full.Get<float>(Plane::kExpAvgSq)[i] = before2[i];
-    }
-    const UpdateScalars scalars = {.step = step, .learning_rate = 1e-2, .gradient_scale = 0.7};
-    ASSERT_TRUE(coded.Step(scalars).ok());
-    ASSERT_TRUE(full.Step(scalars).ok());
-    const auto after1 = Decoded(coded, Plane::kExpAvg, Plane::kExpAvgScale, kSignedMomentCode);
-    const auto after2 =
-        Decoded(coded, Plane::kExpAvgSq, Plane::kExpAvgSqScale, kUnsignedMomentCode);
-    for (uint64_t i = 0; i < kParameters; ++i) {
-      ASSERT_EQ(coded.Master(i), full.Master(i)) << "step " << step << " " << i;
-      const float scale1 = coded.Get<float>(Plane::kExpAvgScale)[i / kMomentBlock];
-      const float scale2 = coded.Get<float>(Plane::kExpAvgSqScale)[i / kMomentBlock];
-      // Half, and all, of what lies between two codes of the largest decade.
-      ASSERT_NEAR(after1[i], full.Get<float>(Plane::kExpAvg)[i], 0.0071 * scale1) << i;
-      ASSERT_NEAR(after2[i], full.Get<float>(Plane::kExpAvgSq)[i], 0.0071 * scale2) << i;
-      if (i % kMomentBlock != 0) continue;
-      float largest1 = 0, largest2 = 0;
-      for (uint64_t j = i; j < std::min(i + kMomentBlock, kParameters); ++j) {
-        largest1 = std::max(largest1, std::abs(full.Get<float>(Plane::kExpAvg)[j]));
-        largest2 = std::max(largest2, full.Get<float>(Plane::kExpAvgSq)[j]);
+  for (const Moments format : kCodedFormats) {
+    Unit coded({.moments = format, .weight_decay = 0.3}, DType::kBFloat16, kParameters, decayed,
+               1 << 20);
+    FillRandomly(coded, kParameters);
+    for (int64_t step = 1; step <= 5; ++step) {
+      Unit full({.weight_decay = 0.3}, DType::kBFloat16, kParameters, decayed);
+      FillRandomly(full, kParameters);
+      const auto before1 = Decoded(coded, Plane::kExpAvg, format);
+      const auto before2 = Decoded(coded, Plane::kExpAvgSq, format);
+      for (uint64_t i = 0; i < kParameters; ++i) {
+        full.SetMaster(i, coded.Master(i));
+        full.Get<float>(Plane::kExpAvg)[i] = before1[i];
+        full.Get<float>(Plane::kExpAvgSq)[i] = before2[i];
       }
-      ASSERT_EQ(scale1, largest1);
-      ASSERT_EQ(scale2, largest2);
+      const UpdateScalars scalars = {.step = step, .learning_rate = 1e-2, .gradient_scale = 0.7};
+      ASSERT_TRUE(coded.Step(scalars).ok());
+      ASSERT_TRUE(full.Step(scalars).ok());
+      const auto after1 = Decoded(coded, Plane::kExpAvg, format);
+      const auto after2 = Decoded(coded, Plane::kExpAvgSq, format);
+      for (uint64_t i = 0; i < kParameters; ++i) {
+        ASSERT_EQ(coded.Master(i), full.Master(i)) << "step " << step << " " << i;
+        const float scale1 = coded.Get<float>(Plane::kExpAvgScale)[i / kMomentBlock];
+        const float scale2 = coded.Get<float>(Plane::kExpAvgSqScale)[i / kMomentBlock];
+        // Half, and all, of what lies between two codes near the largest.
+        const bool fp8 = format == Moments::kFloat8;
+        ASSERT_NEAR(after1[i], full.Get<float>(Plane::kExpAvg)[i], (fp8 ? 0.032 : 0.0071) * scale1)
+            << i;
+        ASSERT_NEAR(after2[i], full.Get<float>(Plane::kExpAvgSq)[i],
+                    (fp8 ? 0.0005 : 0.0071) * scale2)
+            << i;
+        if (i % kMomentBlock != 0) continue;
+        float largest1 = 0, largest2 = 0;
+        for (uint64_t j = i; j < std::min(i + kMomentBlock, kParameters); ++j) {
+          largest1 = std::max(largest1, std::abs(full.Get<float>(Plane::kExpAvg)[j]));
+          largest2 = std::max(largest2, full.Get<float>(Plane::kExpAvgSq)[j]);
+        }
+        ASSERT_EQ(scale1, largest1);
+        ASSERT_EQ(scale2, largest2);
+      }
     }
   }
 }
@@ -358,10 +385,7 @@ TEST(OptimizerTiles, SecondMomentsInCodesMoveByLessThanACode) {
   int64_t step = 0;
   const auto mean = [&] {
     double sum = 0;
-    for (const float value :
-         Decoded(unit, Plane::kExpAvgSq, Plane::kExpAvgSqScale, kUnsignedMomentCode)) {
-      sum += value;
-    }
+    for (const float value : Decoded(unit, Plane::kExpAvgSq, Moments::kEightBit)) sum += value;
     return sum / kParameters;
   };
   const auto run = [&](int64_t to) {
@@ -377,7 +401,7 @@ TEST(OptimizerTiles, SecondMomentsInCodesMoveByLessThanACode) {
 
 // Of a shard as of the whole: what a parameter is rounded by does not depend on who has it.
 TEST(OptimizerTiles, WhatIsRoundedAtRandomInAShardIsThatOfTheWhole) {
-  for (const Moments moments : {Moments::kBFloat16, Moments::kEightBit}) {
+  for (const Moments moments : {Moments::kBFloat16, Moments::kEightBit, Moments::kFloat8}) {
     const OptimizerSpec spec = {.moments = moments};
     const auto codes = [&](uint64_t parameters, uint64_t first, uint64_t seed) {
       const StateLayout layout({{"h.3", parameters}}, StatePlanes(spec, DType::kFloat32), 4);
@@ -400,7 +424,7 @@ TEST(OptimizerTiles, WhatIsRoundedAtRandomInAShardIsThatOfTheWhole) {
       return planes[layout.PlaneIndex(Plane::kExpAvgSq)];
     };
     const std::vector<char> whole = codes(8192, 0, 5), shard = codes(4096, 4096, 5);
-    const size_t half = moments == Moments::kBFloat16 ? 8192 : 4096;  // bytes
+    const size_t half = moments == Moments::kEightBit ? 4096 : 8192;  // bytes
     EXPECT_TRUE(std::equal(shard.begin(), shard.begin() + half, whole.begin() + half));
     EXPECT_NE(codes(8192, 0, 6), whole);
   }
@@ -409,9 +433,14 @@ TEST(OptimizerTiles, WhatIsRoundedAtRandomInAShardIsThatOfTheWhole) {
 TEST(OptimizerTiles, BitsOfCodesDependOnNeitherTilingNorSimdTarget) {
   constexpr uint64_t kParameters = 9000;
   const std::vector<ParameterRange> decayed = {{10, 4000}, {4000, 4001}, {5000, 9000}};
-  for (const Kind kind : {Kind::kAdamW, Kind::kAdam, Kind::kSgd, Kind::kLion}) {
+  for (const auto& [kind, format] : {std::pair(Kind::kAdamW, Moments::kEightBit),
+                                     {Kind::kAdam, Moments::kEightBit},
+                                     {Kind::kSgd, Moments::kEightBit},
+                                     {Kind::kLion, Moments::kEightBit},
+                                     {Kind::kAdamW, Moments::kFloat8},
+                                     {Kind::kSgd, Moments::kFloat8}}) {
     const OptimizerSpec spec = {
-        .kind = kind, .moments = Moments::kEightBit, .momentum = kind == Kind::kSgd ? 0.9 : 0};
+        .kind = kind, .moments = format, .momentum = kind == Kind::kSgd ? 0.9 : 0};
     std::vector<std::vector<char>> first;
     ForEachSimdTarget([&](SimdTarget target) {
       for (const uint64_t tile : {4096, 1 << 20}) {
@@ -481,7 +510,8 @@ TEST(OptimizerTiles, ASkippedStepChangesNothing) {
 
 TEST(OptimizerTiles, AMasterThatIsNotFiniteNamesUnitStepAndFirstParameter) {
   for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    for (const Moments moments : {Moments::kFloat32, Moments::kBFloat16, Moments::kEightBit}) {
+    for (const Moments moments :
+         {Moments::kFloat32, Moments::kBFloat16, Moments::kEightBit, Moments::kFloat8}) {
       Unit unit({.moments = moments}, dtype, 5000, {{0, 100}});
       FillRandomly(unit, 5000);
       unit.SetGradient(4321, std::numeric_limits<float>::infinity());
