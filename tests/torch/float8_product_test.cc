@@ -18,15 +18,10 @@ namespace {
 using torch::Tensor;
 
 constexpr torch::ScalarType kE4M3 = torch::kFloat8_e4m3fn, kE5M2 = torch::kFloat8_e5m2;
-constexpr torch::ScalarType kBf16 = torch::kBFloat16, kDouble = torch::kFloat64;
+constexpr torch::ScalarType kHalf = torch::kBFloat16, kDouble = torch::kFloat64;
 
 Tensor Exact(const Float8Matrix& matrix) {
   return matrix.values.to(kDouble) * matrix.scale.to(kDouble);
-}
-
-// The part of elements that are the exact ones, rounded once.
-double Rounded(const Tensor& found, const Tensor& exact) {
-  return found.eq(exact.to(found.scalar_type())).to(kDouble).mean().item<double>();
 }
 
 // Of many rows, so that they are rounded in several parts.
@@ -34,7 +29,7 @@ TEST(Float8Product, EveryElementIsTheNearestMultipleOfTheScale) {
   torch::manual_seed(1);
   for (const auto& [format, largest, step] :
        {std::tuple{kE4M3, 448.0, 1 / 16.0}, {kE5M2, 57344.0, 1 / 8.0}}) {
-    for (const torch::ScalarType dtype : {torch::kFloat32, kBf16, torch::kFloat16}) {
+    for (const torch::ScalarType dtype : {torch::kFloat32, kHalf, torch::kFloat16}) {
       for (const bool transposed : {false, true}) {
         Tensor x = (torch::randn({1 << 11, 1030}) * 0.03).to(dtype);
         if (transposed) x = x.t();
@@ -69,10 +64,10 @@ TEST(Float8Product, OfZerosNothingAndTheTiniestProductsAreFinite) {
 
 TEST(Float8Product, WhatIsNotFiniteIsNotHidden) {
   for (const float wrong : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
-    Tensor x = torch::randn({3, 16}).to(kBf16).requires_grad_();
-    const Tensor weight = torch::randn({16, 4}).to(kBf16).requires_grad_();
+    Tensor x = torch::randn({3, 16}).to(kHalf).requires_grad_();
+    const Tensor weight = torch::randn({16, 4}).to(kHalf).requires_grad_();
     const Tensor y = ProjectInFloat8(x, weight, {});
-    Tensor direction = torch::ones({3, 4}, kBf16);
+    Tensor direction = torch::ones({3, 4}, kHalf);
     direction[1][2] = wrong;
     const auto gradients = torch::autograd::grad({y}, {x, weight}, {direction});
     for (const Tensor& gradient : gradients) {
@@ -85,11 +80,11 @@ TEST(Float8Product, WhatIsNotFiniteIsNotHidden) {
 TEST(Float8Product, ALayerIsMultipliedFromOperandsIn8Bits) {
   torch::manual_seed(2);
   for (const bool transposed : {false, true}) {
-    const Tensor stored = torch::randn({1040, 1100}).to(kBf16);
+    const Tensor stored = torch::randn({1040, 1100}).to(kHalf);
     const Tensor weight = (transposed ? stored.t() : stored).detach().requires_grad_();
-    const Tensor x = torch::randn({40, weight.size(1)}).to(kBf16).requires_grad_();
-    const Tensor bias = torch::randn({weight.size(0)}).to(kBf16).requires_grad_();
-    const Tensor direction = torch::randn({40, weight.size(0)}).to(kBf16);
+    const Tensor x = torch::randn({40, weight.size(1)}).to(kHalf).requires_grad_();
+    const Tensor bias = torch::randn({weight.size(0)}).to(kHalf).requires_grad_();
+    const Tensor direction = torch::randn({40, weight.size(0)}).to(kHalf);
     const UnitContext context(1, 1, 0, {0, 1}, /*training=*/true, {.layers_in_fp8 = true});
     const Tensor y = context.Linear(x, weight, bias);
     const auto gradients = torch::autograd::grad({y}, {x, weight, bias}, {direction});
@@ -115,14 +110,14 @@ TEST(Float8Product, NativeProductsAreTheEmulatedOnes) {
     const Float8Matrix a = RoundToFloat8(torch::randn({m, k}), kE5M2);
     const Float8Matrix b = RoundToFloat8(torch::randn({n, k}), kE4M3).t();
     const Float8Matrix c = RoundToFloat8(torch::randn({m, n}), kE4M3);
-    const Tensor bias = torch::randn({n}).to(kBf16);
+    const Tensor bias = torch::randn({n}).to(kHalf);
     for (const Tensor& added : {bias, Tensor()}) {
-      const Tensor native = MultiplyFloat8Natively(a, b, added, kBf16);
+      const Tensor native = MultiplyFloat8Natively(a, b, added, kHalf);
       EXPECT_EQ(native.sizes(), std::vector<int64_t>({m, n}));
-      EXPECT_GT(Rounded(MultiplyFloat8(a, b, added, kBf16), native), 0.98);
+      EXPECT_GT(Rounded(MultiplyFloat8(a, b, added, kHalf), native), 0.98);
     }
-    const Tensor native = MultiplyFloat8Natively(a.t(), c, {}, kBf16);
-    EXPECT_GT(Rounded(MultiplyFloat8(a.t(), c, {}, kBf16), native), 0.98);
+    const Tensor native = MultiplyFloat8Natively(a.t(), c, {}, kHalf);
+    EXPECT_GT(Rounded(MultiplyFloat8(a.t(), c, {}, kHalf), native), 0.98);
   }
 }
 

@@ -16,11 +16,6 @@ namespace {
 
 using torch::Tensor;
 
-// The part of elements that are the exact ones, rounded once.
-double Rounded(const Tensor& found, const Tensor& exact) {
-  return found.eq(exact.to(found.scalar_type())).to(torch::kFloat64).mean().item<double>();
-}
-
 TEST(Product, BlocksOfAnyStridesAreSummedAndRoundedOnce) {
   torch::manual_seed(1);
   for (const torch::ScalarType dtype : {torch::kBFloat16, torch::kFloat16}) {
