@@ -88,7 +88,9 @@ Float8Matrix RoundToFloat8(const Tensor& x, torch::ScalarType format) {
 
 Tensor MultiplyFloat8(const Float8Matrix& a, const Float8Matrix& b, const Tensor& bias,
                       torch::ScalarType dtype) {
-  if (a.values.is_cuda() && dtype != torch::kFloat32) {
+  // An expert may have no tokens, which the operator need not know.
+  const bool any = a.values.numel() > 0 && b.values.numel() > 0;
+  if (any && a.values.is_cuda() && dtype != torch::kFloat32) {
     return MultiplyFloat8Natively(a, b, bias, dtype);
   }
   const Tensor out =

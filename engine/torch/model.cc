@@ -133,6 +133,7 @@ torch::Tensor UnitContext::Linear(const torch::Tensor& x, const torch::Tensor& w
     const torch::Tensor rows = in.reshape({-1, matrix.size(1)});
     const PackedMatrix* const packed = packed_one(matrix);
     if (packed == nullptr) {
+      // An adapter's two matrices are thin: 8 bits would save nothing.
       const bool in_float8 = products_.layers_in_fp8 && matrix.is_same(weight);
       const torch::Tensor y = in_float8 ? ProjectInFloat8(rows, matrix.t(), added)
                                         : Project(rows, matrix.t(), added, products_.in_fp32);
