@@ -116,11 +116,11 @@ class SilentRanks final : public Collectives {
 };
 
 // What one rank adds up of a unit, its exchange apart. An item is a parameter of one rank's sums.
-void OrderedSum(benchmark::State& state, bool bf16) {
+void OrderedSum(benchmark::State& state, ExchangeFormat format) {
   const int ranks = static_cast<int>(state.range(0));
   GradientSumOptions options;
   options.grid = {ranks, ranks, 0};
-  options.exchange_bf16 = bf16;
+  options.format = format;
   SilentRanks group(ranks);
   std::vector<char> memory(GradientSums::MemoryBytes(options));
   GradientSums sums(options, &group, nullptr, nullptr, ExchangeStream(), memory.data());
@@ -133,8 +133,9 @@ void OrderedSum(benchmark::State& state, bool bf16) {
   state.SetItemsProcessed(state.iterations() * shard * ranks);
   state.SetBytesProcessed(state.iterations() * shard * ranks * sizeof(float));
 }
-BENCHMARK_CAPTURE(OrderedSum, fp32, false)->Arg(2)->Arg(8)->ArgName("ranks");
-BENCHMARK_CAPTURE(OrderedSum, bf16, true)->Arg(2)->Arg(8)->ArgName("ranks");
+BENCHMARK_CAPTURE(OrderedSum, fp32, ExchangeFormat::kFloat32)->Arg(2)->Arg(8)->ArgName("ranks");
+BENCHMARK_CAPTURE(OrderedSum, bf16, ExchangeFormat::kBFloat16)->Arg(2)->Arg(8)->ArgName("ranks");
+BENCHMARK_CAPTURE(OrderedSum, fp8, ExchangeFormat::kFloat8)->Arg(2)->Arg(8)->ArgName("ranks");
 
 // A mebibyte of words as prose has them: common ones often, some capitals, marks and numbers.
 const std::string& Text() {

@@ -212,7 +212,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--shard-group-size", f.shard_group_size,
        "ranks that share one state with --shard hybrid (those of a machine)");
   text("--communication-dtype", f.communication_dtype,
-       "in which gradients are exchanged: fp32 (default) or bf16");
+       "in which gradients are exchanged: fp32 (default), bf16 or fp8");
   text("--collective-timeout", f.collective_timeout,
        "how long ranks wait for one another, e.g. 90s (10m)");
   command->add_flag("--no-export", f.no_export, "no OUTPUT/model at the end");

@@ -35,10 +35,12 @@ class BlockReader {
     in_.Number("/gradient_clipping", 0, kHuge, &config_.gradient_clipping);
     ReadPrecision();
     // Older files write bf16 as DeepSpeed did, bfp16.
-    in_.Choice<DType>(
-        "/communication_data_type",
-        {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}, {"bfp16", DType::kBFloat16}},
-        &config_.communication_dtype, " (fp16 would overflow where sums do not)");
+    in_.Choice<ExchangeFormat>("/communication_data_type",
+                               {{"fp32", ExchangeFormat::kFloat32},
+                                {"bf16", ExchangeFormat::kBFloat16},
+                                {"bfp16", ExchangeFormat::kBFloat16}},
+                               &config_.communication_format,
+                               " (fp16 would overflow where sums do not)");
     ReadZero();
     ReadAio("/zero_optimization/aio");
     ReadAio("/aio");

@@ -54,7 +54,7 @@ struct DeepSpeedConfig {
   Setting<bool> consecutive_hysteresis;
 
   Setting<Shard> shard;  // zero_optimization.stage
-  Setting<DType> communication_dtype;
+  Setting<ExchangeFormat> communication_format;
 
   Setting<Offload> offload_param, offload_optimizer;
   Setting<std::string> param_nvme_path, optimizer_nvme_path;

@@ -58,9 +58,12 @@ void RankSettings::ResolveRanks() {
   ResolveShard();
   train.collective_timeout_seconds =
       Pick<double>("collective-timeout", flags_.collective_timeout, {}, 600, DurationFlag);
-  train.communication_dtype =
-      Choice<DType>("communication-dtype", flags_.communication_dtype, file_.communication_dtype,
-                    DType::kFloat32, {{"fp32", DType::kFloat32}, {"bf16", DType::kBFloat16}});
+  train.communication_format =
+      Choice<ExchangeFormat>("communication-dtype", flags_.communication_dtype,
+                             file_.communication_format, ExchangeFormat::kFloat32,
+                             {{"fp32", ExchangeFormat::kFloat32},
+                              {"bf16", ExchangeFormat::kBFloat16},
+                              {"fp8", ExchangeFormat::kFloat8}});
 }
 
 void RankSettings::ResolveShard() {

@@ -1,4 +1,4 @@
-// What one thread of AccumulateGradient (engine/numeric/optimizer.h) does on a GPU. Each sum has
+// What one thread of AccumulateGradient (engine/numeric/update_loops.h) does on a GPU. Each sum has
 // one thread: no atomics, so micro-batches add up in their order. Bound by memory.
 #pragma once
 

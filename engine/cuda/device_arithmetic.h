@@ -1,12 +1,14 @@
-// AccumulateGradient (engine/numeric/optimizer.h), RoundGradient (engine/numeric/update_loops.h)
-// and DropoutApply (engine/numeric/random.h) in a GPU's memory, to the same bits, put into a stream
-// (cudaStream_t). An error: CUDA refused the launch. Any thread.
+// AccumulateGradient (engine/numeric/update_loops.h), EncodeSums and AddExchanged
+// (engine/numeric/exchange_format.h) and DropoutApply (engine/numeric/random.h) in a GPU's memory,
+// to the same bits, put into a stream (cudaStream_t). An error: CUDA refused the launch. Any
+// thread.
 #pragma once
 
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "engine/numeric/dtype.h"
+#include "engine/numeric/exchange_format.h"
 #include "engine/numeric/random.h"
 
 namespace spillway {
@@ -16,8 +18,10 @@ absl::Status AccumulateGradientOnDevice(void* stream, DType dtype, const void* g
 
 // `scratch`: kRoundScratchBytes of the GPU's memory, 64-byte aligned.
 inline constexpr uint64_t kRoundScratchBytes = 4096;
-absl::Status RoundGradientOnDevice(void* stream, DType dtype, const float* sums, void* gradient,
-                                   uint64_t count, void* scratch);
+absl::Status EncodeSumsOnDevice(void* stream, ExchangeFormat format, const float* sums,
+                                uint64_t count, char* out, void* scratch);
+absl::Status AddExchangedOnDevice(void* stream, ExchangeFormat format, const char* in,
+                                  uint64_t count, float* sums, bool first);
 
 absl::Status DropoutApplyOnDevice(void* stream, const DropoutKey& key, double p, uint64_t begin,
                                   uint64_t count, DType dtype, const void* in, void* out);

@@ -20,15 +20,21 @@ namespace spillway {
 using LaunchError = const char*;
 
 struct AccumulateArguments;
+struct AccumulateCodedArguments;
+struct CodeArguments;
 struct DropoutArguments;
 struct RoundArguments;
 struct UpdateArguments;
 
-// The arguments are those of update_body.h, round_body.h, accumulate_body.h, dropout_body.h.
+// The arguments are those of update_body.h, round_body.h, accumulate_body.h, code_body.h,
+// dropout_body.h.
 LaunchError LaunchUpdate(void* stream, const UpdateKind& kind, const UpdateArguments& arguments);
 LaunchError LaunchRound(void* stream, DType dtype, const RoundArguments& arguments);
 LaunchError LaunchAccumulate(void* stream, DType dtype, bool first,
                              const AccumulateArguments& arguments);
+LaunchError LaunchCode(void* stream, const CodeArguments& arguments);
+LaunchError LaunchAccumulateCoded(void* stream, bool first,
+                                  const AccumulateCodedArguments& arguments);
 LaunchError LaunchDropout(void* stream, DType dtype, const DropoutArguments& arguments);
 
 // Sets bytes to zero.

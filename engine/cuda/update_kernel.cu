@@ -3,25 +3,13 @@
 #include "engine/cuda/dispatch.h"
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/update_body.h"
+#include "engine/cuda/warp_max.h"
 
 namespace spillway {
 namespace {
 
 __device__ const MomentCode device_code1 = kSignedMomentCode;
 __device__ const MomentCode device_code2 = kUnsignedMomentCode;
-
-// The largest of a warp's values, on all of its threads. Before Ampere there is no instruction for
-// it.
-__device__ uint32_t WarpMax(uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_max_sync(0xffffffff, value);
-#else
-  for (int apart = 16; apart > 0; apart /= 2) {
-    value = max(value, __shfl_xor_sync(0xffffffff, value, apart));
-  }
-  return value;
-#endif
-}
 
 template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
 __global__ void __launch_bounds__(kUpdateThreads)

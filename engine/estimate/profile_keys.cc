@@ -58,7 +58,7 @@ std::string CollectiveKey(const GradientSumOptions& sums, int machines, bool gpu
   const uint64_t bucket = sums.bucket_parameters;
   return absl::StrCat(
       sums.grid.size, " ranks in groups of ", sums.grid.group, " on ", machines,
-      machines == 1 ? " machine, " : " machines, ", sums.exchange_bf16 ? "bf16" : "fp32",
+      machines == 1 ? " machine, " : " machines, ", ExchangeFormatName(sums.format),
       gpus ? ", GPUs" : "",
       // Where little is trained, sums are of small pieces and take as long.
       bucket < kDefaultBucketParameters ? absl::StrCat(", buckets of ", bucket) : "");

@@ -247,6 +247,45 @@ struct AddRoundedLoop {
   }
 };
 
+using Coded8 = CodedMoments<MomentFormat::kFloat8>;
+
+struct CodeLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const float* sums, uint64_t count, uint8_t* codes,
+                                         float* scales) {
+    const auto code_of = [](float value, float scale, uint32_t) {
+      return Coded8().Code1Of(value, scale);
+    };
+    const uint64_t whole = count / kMomentBlock * kMomentBlock;
+    for (uint64_t begin = 0; begin < whole; begin += kMomentBlock) {
+      Encode(sums + begin, codes + begin, scales + begin / kMomentBlock, code_of);
+    }
+    if (whole == count) return;
+    float values[kMomentBlock] = {};
+    uint8_t coded[kMomentBlock];
+    std::memcpy(values, sums + whole, (count - whole) * sizeof(float));
+    Encode(values, coded, scales + whole / kMomentBlock, code_of);
+    std::memcpy(codes + whole, coded, count - whole);
+  }
+};
+
+template <bool kFirst>
+struct AccumulateCodedLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const uint8_t* codes, const float* scales, uint64_t count,
+                                         float* sums) {
+    for (uint64_t begin = 0; begin < count; begin += kMomentBlock) {
+      const float scale = scales[begin / kMomentBlock];
+      const uint8_t* __restrict from = codes + begin;
+      float* __restrict to = sums + begin;
+      const uint64_t n = count - begin < kMomentBlock ? count - begin : kMomentBlock;
+#pragma GCC ivdep
+      for (uint64_t i = 0; i < n; ++i) {
+        const float value = Coded8().Multiple1(from[i]) * scale;
+        to[i] = kFirst ? value : to[i] + value;
+      }
+    }
+  }
+};
+
 template <DType kDType>
 void AccumulateAs(const void* gradient, uint64_t count, float* sums, bool first) {
   if (first) {
@@ -362,6 +401,21 @@ void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float
       return AccumulateAs<DType::kFloat16>(gradient, count, sums, first);
   }
   SPILLWAY_CHECK(false);
+}
+
+void CodeGradient(const float* sums, uint64_t count, uint8_t* codes, float* scales) {
+  const ScopedExactFloatMode mode;
+  RunOnBestSimdTarget<CodeLoop>(sums, count, codes, scales);
+}
+
+void AccumulateCoded(const uint8_t* codes, const float* scales, uint64_t count, float* sums,
+                     bool first) {
+  const ScopedExactFloatMode mode;
+  if (first) {
+    RunOnBestSimdTarget<AccumulateCodedLoop<true>>(codes, scales, count, sums);
+  } else {
+    RunOnBestSimdTarget<AccumulateCodedLoop<false>>(codes, scales, count, sums);
+  }
 }
 
 }  // namespace spillway

@@ -45,4 +45,10 @@ void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float
 // the sum rounded. Then they are, bit for bit, what rounding fp32 sums gives.
 void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first);
 
+// `count` sums in 8 bits, in blocks of kMomentBlock, the last of which may be shorter: what
+// engine/numeric/exchange_format.h says of kFloat8. A scale for every block.
+void CodeGradient(const float* sums, uint64_t count, uint8_t* codes, float* scales);
+void AccumulateCoded(const uint8_t* codes, const float* scales, uint64_t count, float* sums,
+                     bool first);
+
 }  // namespace spillway

@@ -9,6 +9,7 @@
 
 #include "engine/machine/compute_precision.h"
 #include "engine/numeric/dtype.h"
+#include "engine/numeric/exchange_format.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/numeric/lr_schedule.h"
 #include "engine/numeric/optimizer.h"
@@ -100,7 +101,7 @@ struct TrainOptions {
   // kHybrid. Divides `ranks`.
   int shard_group_size = 1;
   // In which gradients are exchanged; they are summed in fp32 either way.
-  DType communication_dtype = DType::kFloat32;
+  ExchangeFormat communication_format = ExchangeFormat::kFloat32;
   // How long a rank waits for the others, in any exchange, before the run ends.
   double collective_timeout_seconds = 600;
 

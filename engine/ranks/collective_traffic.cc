@@ -7,6 +7,13 @@ int BucketsOf(const GradientSumOptions& sums, uint64_t parameters) {
   return static_cast<int>((parameters + sums.bucket_parameters - 1) / sums.bucket_parameters);
 }
 
+// To one rank, of so many.
+uint64_t BytesOf(const GradientSumOptions& sums, uint64_t parameters) {
+  const uint64_t bucket = sums.bucket_parameters;
+  return parameters / bucket * ExchangedBytes(sums.format, bucket) +
+         ExchangedBytes(sums.format, parameters % bucket);
+}
+
 }  // namespace
 
 ActionTraffic GatherTraffic(const ShardGrid& grid, uint64_t whole_bytes) {
@@ -16,16 +23,15 @@ ActionTraffic GatherTraffic(const ShardGrid& grid, uint64_t whole_bytes) {
 
 ActionTraffic SumTraffic(const GradientSumOptions& sums, uint64_t shard_parameters) {
   const uint64_t group = sums.grid.group, replicas = sums.grid.replicas();
-  const uint64_t exchanged = sums.exchange_bf16 ? sizeof(uint16_t) : sizeof(float);
   ActionTraffic traffic;
   if (group > 1) {
-    traffic.bytes += shard_parameters * exchanged * (group - 1);
+    traffic.bytes += BytesOf(sums, shard_parameters) * (group - 1);
     traffic.exchanges += BucketsOf(sums, shard_parameters);
   }
   if (replicas > 1) {
     // Portions to whom sums them, and their fp32 sums back.
     const uint64_t portion = shard_parameters / replicas;
-    traffic.bytes += portion * (exchanged + sizeof(float)) * (replicas - 1);
+    traffic.bytes += (BytesOf(sums, portion) + portion * sizeof(float)) * (replicas - 1);
     traffic.exchanges += BucketsOf(sums, portion) + 1;
   }
   return traffic;

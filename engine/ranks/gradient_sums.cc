@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "engine/cuda/device_arithmetic.h"
-#include "engine/numeric/optimizer.h"
-#include "engine/numeric/update_loops.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
 
@@ -12,15 +10,14 @@ namespace spillway {
 namespace {
 
 // Rank r's part is at parts + r * part_bytes; added in this order and no other.
-absl::Status AddInOrder(void* native_stream, DType dtype, const char* parts, uint64_t part_bytes,
-                        int ranks, uint64_t count, float* out) {
+absl::Status AddInOrder(void* native_stream, ExchangeFormat format, const char* parts,
+                        uint64_t part_bytes, int ranks, uint64_t count, float* out) {
   for (int rank = 0; rank < ranks; ++rank) {
     const char* const part = parts + rank * part_bytes;
     if (native_stream == nullptr) {
-      AccumulateGradient(dtype, part, count, out, rank == 0);
+      AddExchanged(format, part, count, out, rank == 0);
     } else {
-      RETURN_IF_ERROR(
-          AccumulateGradientOnDevice(native_stream, dtype, part, count, out, rank == 0));
+      RETURN_IF_ERROR(AddExchangedOnDevice(native_stream, format, part, count, out, rank == 0));
     }
   }
   return absl::OkStatus();
@@ -41,14 +38,16 @@ GradientSums::GradientSums(const GradientSumOptions& options, Collectives* group
       memory_(memory) {
   SPILLWAY_CHECK((group != nullptr) == (options.grid.group > 1));
   SPILLWAY_CHECK((replicas != nullptr) == (options.grid.replicas() > 1));
+  SPILLWAY_CHECK(options.format != ExchangeFormat::kFloat8 ||
+                 options.bucket_parameters % kExchangeBlock == 0);
 }
 
 // What one call of a kernel's leaves, then a bucket from every rank, and where it is rounded
 // first, the same to every rank; or instead of those a tile, to round.
 uint64_t GradientSums::MemoryBytes(const GradientSumOptions& options) {
-  const uint64_t bucket = LargestSize(options.grid) * options.bucket_parameters;
+  const uint64_t bucket = ExchangedBytes(options.format, options.bucket_parameters);
   const uint64_t exchanged =
-      options.exchange_bf16 ? 2 * bucket * sizeof(uint16_t) : bucket * sizeof(float);
+      LargestSize(options.grid) * bucket * (options.format == ExchangeFormat::kFloat32 ? 1 : 2);
   const uint64_t tile = options.grid.replicas() > 1 ? options.tile_parameters * sizeof(float) : 0;
   return kRoundScratchBytes + std::max(exchanged, tile);
 }
@@ -57,37 +56,37 @@ absl::Status GradientSums::SumParts(Collectives& ranks, const float* parts, uint
                                     float* out) {
   const int size = ranks.size();
   const uint64_t bucket = options_.bucket_parameters;
-  const DType dtype = options_.exchange_bf16 ? DType::kBFloat16 : DType::kFloat32;
-  const uint64_t element = DTypeBytes(dtype);
+  const ExchangeFormat format = options_.format;
+  const bool as_they_are = format == ExchangeFormat::kFloat32;
   char* const received = memory_ + kRoundScratchBytes;
-  char* const rounded = received + size * bucket * element;
+  char* const encoded = received + size * ExchangedBytes(format, bucket);
   std::vector<const char*> send(size);
   std::vector<char*> receive(size);
   for (uint64_t begin = 0; begin < count; begin += bucket) {
     const uint64_t n = std::min(bucket, count - begin);
+    const uint64_t bytes = ExchangedBytes(format, n);
     for (int rank = 0; rank < size; ++rank) {
-      receive[rank] = received + rank * n * element;
-      send[rank] = options_.exchange_bf16
-                       ? rounded + rank * n * element
-                       : reinterpret_cast<const char*>(parts + rank * count + begin);
+      receive[rank] = received + rank * bytes;
+      send[rank] = as_they_are ? reinterpret_cast<const char*>(parts + rank * count + begin)
+                               : encoded + rank * bytes;
     }
-    if (options_.exchange_bf16) {
+    if (!as_they_are) {
       RETURN_IF_ERROR(stream_.Do([&](void* native_stream) -> absl::Status {
         for (int rank = 0; rank < size; ++rank) {
           const float* const part = parts + rank * count + begin;
-          char* const to = rounded + rank * n * element;
+          char* const to = encoded + rank * bytes;
           if (native_stream == nullptr) {
-            RoundGradient(dtype, part, to, n);
+            EncodeSums(format, part, n, to);
           } else {
-            RETURN_IF_ERROR(RoundGradientOnDevice(native_stream, dtype, part, to, n, memory_));
+            RETURN_IF_ERROR(EncodeSumsOnDevice(native_stream, format, part, n, to, memory_));
           }
         }
         return absl::OkStatus();
       }));
     }
-    RETURN_IF_ERROR(ranks.Exchange(send, receive, n * element));
+    RETURN_IF_ERROR(ranks.Exchange(send, receive, bytes));
     RETURN_IF_ERROR(stream_.Do([&](void* native_stream) {
-      return AddInOrder(native_stream, dtype, received, n * element, size, n, out + begin);
+      return AddInOrder(native_stream, format, received, bytes, size, n, out + begin);
     }));
   }
   return absl::OkStatus();

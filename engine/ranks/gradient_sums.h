@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "engine/numeric/exchange_format.h"
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/exchange_stream.h"
 #include "engine/ranks/shard_grid.h"
@@ -22,7 +23,8 @@ inline constexpr uint64_t kDeviceBucketsParameters = 8 * 1024 * 1024;
 struct GradientSumOptions {
   ShardGrid grid;
   uint64_t bucket_parameters = kDefaultBucketParameters;
-  bool exchange_bf16 = false;    // each rank's sums are rounded before they are sent
+  // In which each rank's sums are sent. kFloat8: buckets are multiples of kExchangeBlock.
+  ExchangeFormat format = ExchangeFormat::kFloat32;
   uint64_t tile_parameters = 0;  // of the state's layout, for the portions' squares
 };
 

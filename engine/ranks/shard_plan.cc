@@ -69,11 +69,12 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
       compute, again ? GatheredWeights::kForOneUse : GatheredWeights::kForOneStep, unit_parameters,
       shards.weight_bytes);
   shards.sums.grid = shards.grid;
-  shards.sums.exchange_bf16 = options.communication_dtype == DType::kBFloat16;
+  shards.sums.format = options.communication_format;
   shards.sums.tile_parameters = whole.tile_parameters();
   if (separate_device) {
     shards.sums.bucket_parameters =
-        std::max(shards.sums.bucket_parameters, kDeviceBucketsParameters / shards.grid.size);
+        std::max(shards.sums.bucket_parameters,
+                 kDeviceBucketsParameters / shards.grid.size / kExchangeBlock * kExchangeBlock);
   }
   // No larger than the largest shard: small models need no more memory than they have gradients.
   const uint64_t largest =

@@ -246,7 +246,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   }
   if (DependsOnSteps(s)) add("steps", absl::StrCat(options.steps));
   if (options.ranks > 1) {
-    add("communication-dtype", std::string(DTypeName(options.communication_dtype)));
+    add("communication-dtype", std::string(ExchangeFormatName(options.communication_format)));
     // Copies of a shard are summed by themselves.
     add("shard", options.shard == Shard::kHybrid
                      ? absl::StrCat("hybrid of groups of ", options.shard_group_size)

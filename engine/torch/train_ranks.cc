@@ -23,15 +23,15 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
   connect.grid = GridOf(options);
   connect.timeout_seconds = options.collective_timeout_seconds;
   // What the others must have been told, too.
-  absl::StrAppend(&connect.identity, "output: ", options.output, "\nsteps: ", options.steps,
-                  "\nranks: ", options.ranks, "\nshard: ", static_cast<int>(options.shard),
-                  "\nshard group: ", options.shard_group_size,
-                  "\ncommunication dtype: ", std::string(DTypeName(options.communication_dtype)),
-                  "\nupdate: ", static_cast<int>(options.update),
-                  "\nresume: ", options.resume ? "yes" : "no",
-                  "\noverwrite: ", options.overwrite ? "yes" : "no",
-                  "\ncommits: ", options.no_commit ? "none" : absl::StrCat(options.commit_every),
-                  "\neval-every: ", options.eval_every);
+  absl::StrAppend(
+      &connect.identity, "output: ", options.output, "\nsteps: ", options.steps,
+      "\nranks: ", options.ranks, "\nshard: ", static_cast<int>(options.shard),
+      "\nshard group: ", options.shard_group_size,
+      "\ncommunication dtype: ", std::string(ExchangeFormatName(options.communication_format)),
+      "\nupdate: ", static_cast<int>(options.update), "\nresume: ", options.resume ? "yes" : "no",
+      "\noverwrite: ", options.overwrite ? "yes" : "no",
+      "\ncommits: ", options.no_commit ? "none" : absl::StrCat(options.commit_every),
+      "\neval-every: ", options.eval_every);
   for (const auto& [name, value] : RunIdentity(options)) {
     absl::StrAppend(&connect.identity, "\n", name, ": ", value);
   }

@@ -265,6 +265,37 @@ TEST_F(GpuKernels, AccumulationHasTheBitsOfTheCpu) {
   }
 }
 
+TEST_F(GpuKernels, ExchangeHasTheBitsOfTheCpu) {
+  std::mt19937 random(6);
+  for (const ExchangeFormat format : {ExchangeFormat::kBFloat16, ExchangeFormat::kFloat8}) {
+    for (uint64_t count : {1, 257, 300001}) {
+      std::vector<float> sums(count), host(count);
+      for (float& sum : sums) sum = HardNumber(random, 1, false);
+      std::vector<char> encoded(ExchangedBytes(format, count), 'x');
+      const GpuBytes from(BytesOf(sums)), to(encoded), scratch(kRoundScratchBytes);
+      const GpuBytes added(count * sizeof(float));
+      EncodeSums(format, sums.data(), count, encoded.data());
+      ASSERT_TRUE(EncodeSumsOnDevice(GpuStream(), format,
+                                     reinterpret_cast<const float*>(from.data()), count, to.data(),
+                                     scratch.data())
+                      .ok());
+      ASSERT_TRUE(to.Read() == encoded) << ExchangeFormatName(format) << " " << count;
+      for (bool first : {true, false}) {
+        AddExchanged(format, encoded.data(), count, host.data(), first);
+        ASSERT_TRUE(AddExchangedOnDevice(GpuStream(), format, to.data(), count,
+                                         reinterpret_cast<float*>(added.data()), first)
+                        .ok());
+      }
+      const std::vector<char> bytes = added.Read();
+      for (uint64_t i = 0; i < count; ++i) {
+        float got;
+        std::memcpy(&got, bytes.data() + 4 * i, 4);
+        ASSERT_TRUE(SameNumber(got, host[i])) << ExchangeFormatName(format) << " " << i;
+      }
+    }
+  }
+}
+
 TEST_F(GpuKernels, DropoutHasTheMasksAndTheBitsOfTheCpu) {
   std::mt19937 random(5);
   const DropoutKey key = {.seed = 1234567890123, .step = 7, .sample = 3, .unit = 5, .site = 2};

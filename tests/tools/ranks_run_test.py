@@ -106,9 +106,15 @@ class RanksRunTest(RanksCase):
         self.assert_same(expected, 2, clip=0, update="immediate", shard="gradients")
 
     def test_rounded_exchange(self):
-        expected, _ = self.reference(3, communication_dtype="bf16")
-        self.assertNotEqual(expected["digests"], self.reference(3)[0]["digests"])
-        self.assert_same(expected, 3, communication_dtype="bf16", shard="none")
+        plain, rows = self.reference(3)
+        for dtype in ("bf16", "fp8"):
+            expected, rounded = self.reference(3, communication_dtype=dtype)
+            self.assertNotEqual(expected["digests"], plain["digests"])
+            self.assert_rows_near(rounded, rows, tolerance=2e-3)
+            self.assert_same(expected, 3, communication_dtype=dtype, shard="none")
+        refused = self.train(ranks=3, communication_dtype="fp32", steps=6, resume=True,
+                             micro_batch=1, accumulate=4, dtype="fp32", lr="1e-3")
+        self.assert_run(refused, 2, "communication-dtype was fp8")
 
     def test_moments_of_8_bits(self):
         coded = {"moments": "8bit", "dtype": "bf16"}

@@ -61,7 +61,7 @@ Fields FieldsOf(const TrainOptions& train) {
       {"offload_param", text(static_cast<int>(train.offload_param))},
       {"offload_optimizer", text(static_cast<int>(train.offload_optimizer))},
       {"shard", text(static_cast<int>(train.shard))},
-      {"communication_dtype", std::string(DTypeName(train.communication_dtype))},
+      {"communication_dtype", std::string(ExchangeFormatName(train.communication_format))},
       {"swap", absl::StrJoin(train.swap_paths, ",")},
       {"block_bytes", text(train.io.block_bytes)},
       {"depth", text(train.io.depth)},

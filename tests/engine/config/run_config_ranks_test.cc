@@ -50,7 +50,7 @@ TEST_F(RunConfigRanksTest, OneRankByDefault) {
   EXPECT_EQ(train.shard, Shard::kFull);
   EXPECT_EQ(train.shard_group_size, 1);
   EXPECT_EQ(train.collective_timeout_seconds, 600);
-  EXPECT_EQ(train.communication_dtype, DType::kFloat32);
+  EXPECT_EQ(train.communication_format, ExchangeFormat::kFloat32);
 }
 
 TEST_F(RunConfigRanksTest, TheLauncherSaysHowManyElseTheFlag) {
@@ -151,15 +151,17 @@ TEST_F(RunConfigRanksTest, TimeoutsAreSecondsOrHaveAUnit) {
   }
 }
 
-TEST_F(RunConfigRanksTest, GradientsAreExchangedInFp32OrBf16) {
+TEST_F(RunConfigRanksTest, GradientsAreExchangedInFp32Bf16OrFp8) {
   for (const char* name : {"bf16", "bfp16", "BF16"}) {
     Config(absl::StrCat("{\"communication_data_type\": \"", name, "\"}"));
-    EXPECT_EQ(Resolve().train.communication_dtype, DType::kBFloat16) << name;
+    EXPECT_EQ(Resolve().train.communication_format, ExchangeFormat::kBFloat16) << name;
   }
   flags_.communication_dtype = "fp32";
-  EXPECT_EQ(Resolve().train.communication_dtype, DType::kFloat32);
+  EXPECT_EQ(Resolve().train.communication_format, ExchangeFormat::kFloat32);
+  flags_.communication_dtype = "fp8";
+  EXPECT_EQ(Resolve().train.communication_format, ExchangeFormat::kFloat8);
   flags_.communication_dtype = "fp16";
-  ExpectInvalid({"--communication-dtype 'fp16'", "fp32, bf16"});
+  ExpectInvalid({"--communication-dtype 'fp16'", "fp32, bf16, fp8"});
 }
 
 TEST_F(RunConfigRanksTest, BatchesAreDerivedWithTheRanks) {

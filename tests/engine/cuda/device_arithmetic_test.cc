@@ -44,6 +44,32 @@ TEST(AccumulateGradientOnDevice, HasTheBitsOfTheCpu) {
   }
 }
 
+TEST(ExchangeOnDevice, HasTheBitsOfTheCpu) {
+  std::mt19937 random(3);
+  for (const ExchangeFormat format : {ExchangeFormat::kBFloat16, ExchangeFormat::kFloat8}) {
+    for (uint64_t count : {1, 255, 256, 257, 1024, 5000}) {
+      std::vector<float> sums(count), device(count), host(count);
+      for (float& sum : sums) sum = HardNumber(random, 1, false);
+      const uint64_t bytes = ExchangedBytes(format, count);
+      // What lies between the codes and their scales is nobody's.
+      std::vector<char> of_host(bytes, 'x'), of_device = of_host;
+      alignas(64) char scratch[kRoundScratchBytes];
+      EncodeSums(format, sums.data(), count, of_host.data());
+      ASSERT_TRUE(EncodeSumsOnDevice(EmulatedStream(), format, sums.data(), count, of_device.data(),
+                                     scratch)
+                      .ok());
+      ASSERT_EQ(of_host, of_device) << ExchangeFormatName(format) << " " << count;
+      for (bool first : {true, false, false}) {
+        AddExchanged(format, of_host.data(), count, host.data(), first);
+        ASSERT_TRUE(AddExchangedOnDevice(EmulatedStream(), format, of_device.data(), count,
+                                         device.data(), first)
+                        .ok());
+        for (uint64_t i = 0; i < count; ++i) ASSERT_TRUE(SameNumber(device[i], host[i])) << i;
+      }
+    }
+  }
+}
+
 TEST(DropoutApplyOnDevice, HasTheMasksAndTheBitsOfTheCpu) {
   std::mt19937 random(2);
   const DropoutKey key = {.seed = 1234567890123, .step = 7, .sample = 3, .unit = 5, .site = 2};

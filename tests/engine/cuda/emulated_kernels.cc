@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/cuda/accumulate_body.h"
+#include "engine/cuda/code_body.h"
 #include "engine/cuda/dispatch.h"
 #include "engine/cuda/dropout_body.h"
 #include "engine/cuda/kernels.h"
@@ -126,6 +127,37 @@ LaunchError LaunchAccumulate(void* stream, DType dtype, bool first,
         AccumulateThread<kDType, false>(arguments, block, thread);
       }
     });
+  });
+  return nullptr;
+}
+
+// The steps of code_kernel.cu's kernel; where it has a barrier, all threads have come.
+LaunchError LaunchCode(void* stream, const CodeArguments& arguments) {
+  const ScopedExactFloatMode mode;
+  if (arguments.count == 0) return nullptr;
+  if (LaunchError error = Launch()) return error;
+  for (uint64_t block = 0; block * kCodeThreads < arguments.count; ++block) {
+    std::vector<CodeThread> threads;
+    uint32_t largest = 0;
+    for (uint32_t t = 0; t < kCodeThreads; ++t) threads.emplace_back(arguments, block, t);
+    for (const CodeThread& thread : threads) largest = std::max(largest, thread.Magnitude());
+    for (const CodeThread& thread : threads) thread.Store(largest);
+  }
+  return nullptr;
+}
+
+LaunchError LaunchAccumulateCoded(void* stream, bool first,
+                                  const AccumulateCodedArguments& arguments) {
+  const ScopedExactFloatMode mode;
+  if (arguments.count == 0) return nullptr;
+  if (LaunchError error = Launch()) return error;
+  const uint64_t blocks = (arguments.count + kCodeThreads - 1) / kCodeThreads;
+  ForEachThread(blocks, kCodeThreads, [&](uint64_t block, uint32_t thread) {
+    if (first) {
+      AccumulateCodedThread<true>(arguments, block, thread);
+    } else {
+      AccumulateCodedThread<false>(arguments, block, thread);
+    }
   });
   return nullptr;
 }

@@ -112,7 +112,7 @@ TEST(MachineProfile, ExchangesAreKeptByTheirRanksForThirtyDays) {
   sums.grid = {4, 2, 1};
   EXPECT_EQ(CollectiveKey(sums, 1), "4 ranks in groups of 2 on 1 machine, fp32");
   EXPECT_EQ(CollectiveKey(sums, 1, true), "4 ranks in groups of 2 on 1 machine, fp32, GPUs");
-  sums.exchange_bf16 = true;
+  sums.format = ExchangeFormat::kBFloat16;
   const std::string key = CollectiveKey(sums, 2);
   EXPECT_EQ(key, "4 ranks in groups of 2 on 2 machines, bf16");
   MachineProfile profile;

@@ -77,7 +77,8 @@ Letters LettersOf(const EstimateInput& input) {
   l.p = static_cast<double>(model.parameter_count());
   if (input.options.dtype == DType::kFloat32) l.w = l.d = 4, l.o = 8;
   if (input.options.dtype == DType::kFloat16) l.o = 12;
-  if (input.options.communication_dtype == DType::kBFloat16) l.x = 2;
+  if (input.options.communication_format == ExchangeFormat::kBFloat16) l.x = 2;
+  if (input.options.communication_format == ExchangeFormat::kFloat8) l.x = 65.0 / 64;
   for (size_t u = 0; u < model.units.size(); ++u) {
     l.unit.push_back(static_cast<double>(model.units[u].flat_parameters));
     l.needs.emplace_back(model.units[u].borrows.begin(), model.units[u].borrows.end());
@@ -116,7 +117,7 @@ double WholeBytes(const Letters& l) {
 
 double BucketBytes(const Letters& l) {
   const double shard = *std::max_element(l.unit.begin(), l.unit.end()) / l.g;
-  return 4 * std::max(l.g, l.n / l.g) * std::min<double>(shard, 256 * 1024);
+  return std::min(4.0, 2 * l.x) * std::max(l.g, l.n / l.g) * std::min<double>(shard, 256 * 1024);
 }
 
 double GatherBytes(const Letters& l) {
@@ -156,7 +157,7 @@ TEST(RankCosts, PlansHaveWhatTheFormulasSay) {
       SCOPED_TRACE(absl::StrCat(i, " ", ShardName(mode), " ", ranks, "/", group));
       EstimateInput input = InputOf(config, mode, ranks, group);
       input.options.dtype = static_cast<DType>(random() % 3);
-      if (random() % 2 == 0) input.options.communication_dtype = DType::kBFloat16;
+      input.options.communication_format = static_cast<ExchangeFormat>(random() % 3);
       const auto estimate = MakeEstimate(input);
       ASSERT_TRUE(estimate.ok()) << estimate.status();
       ASSERT_TRUE(estimate->fits);

@@ -149,7 +149,7 @@ TEST(RankForecast, TheBoundIsNeverAboveASimulatedStep) {
     const int group = mode == Shard::kNone ? 1 : mode == Shard::kHybrid ? 2 : ranks;
     TrainOptions options =
         OneOf(ranks, mode, group, round % 2, random() % 3 ? Offload::kNvme : Offload::kCpu);
-    if (random() % 2) options.communication_dtype = DType::kBFloat16;
+    options.communication_format = static_cast<ExchangeFormat>(random() % 3);
     StepClock clock;
     clock.disk = {rate(2e8), rate(2e8), 0};
     clock.disk.mixed_bytes_per_second =

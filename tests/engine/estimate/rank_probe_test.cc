@@ -139,7 +139,7 @@ TEST(RankProbe, ExchangesAreMeasuredOnceAndKept) {
   EXPECT_FALSE(KeptCollectiveRates(sums).has_value());
   sums.bucket_parameters *= 2;
   EXPECT_TRUE(KeptCollectiveRates(sums).has_value());
-  sums.exchange_bf16 = true;
+  sums.format = ExchangeFormat::kBFloat16;
   EXPECT_FALSE(KeptCollectiveRates(sums).has_value());
   setenv("SPILLWAY_PROFILE", "off", 1);
   EXPECT_FALSE(KeptCollectiveRates(ProbeOf(2, 2, 0).sums).has_value());

@@ -25,8 +25,8 @@ struct Shape {
   std::vector<std::vector<int>> borrows;
   UpdateMode update = UpdateMode::kDeferred;
   int steps = 3;
-  bool exchange_bf16 = false;
-  uint64_t bucket = 1000;
+  ExchangeFormat format = ExchangeFormat::kFloat32;
+  uint64_t bucket = 1024;
 };
 
 inline float Initial(int unit, uint64_t i) {
@@ -74,6 +74,22 @@ struct Outcome {
   std::vector<uint64_t> sent_bytes;  // [rank], of the steps
 };
 
+// What others get of a rank's sums, by the definition.
+inline void Exchange(ExchangeFormat format, std::vector<float>& sums) {
+  if (format == ExchangeFormat::kBFloat16) {
+    for (float& sum : sums) sum = FloatFromBFloat16(BFloat16FromFloat(sum));
+  }
+  if (format != ExchangeFormat::kFloat8) return;
+  for (size_t begin = 0; begin < sums.size(); begin += kExchangeBlock) {
+    const size_t end = std::min<size_t>(sums.size(), begin + kExchangeBlock);
+    float scale = 0;
+    for (size_t i = begin; i < end; ++i) scale = std::max(scale, std::abs(sums[i]));
+    for (size_t i = begin; i < end && scale > 0; ++i) {
+      sums[i] = FloatFromFloat8(Float8FromFloat(sums[i] / scale * 256)) / 256 * scale;
+    }
+  }
+}
+
 // The same steps on whole units, by the definition.
 inline Outcome Reference(const Shape& shape, int ranks) {
   const ShardGrid whole{ranks, 1, 0};
@@ -100,9 +116,7 @@ inline Outcome Reference(const Shape& shape, int ranks) {
         }
       }
       for (int u = 0; u < num_units; ++u) {
-        if (shape.exchange_bf16) {
-          for (float& sum : sums[u]) sum = FloatFromBFloat16(BFloat16FromFloat(sum));
-        }
+        Exchange(shape.format, sums[u]);
         if (rank == 0) totals[u] = sums[u];
         for (uint64_t i = 0; rank > 0 && i < sums[u].size(); ++i) totals[u][i] += sums[u][i];
       }
@@ -170,7 +184,7 @@ inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredW
   options.schedule = BuildShardedSchedule(BuildTrainSchedule({shape.borrows}, shape.update),
                                           gathered, unit_parameters, 4);
   options.weight_bytes = 4;
-  options.sums = {grid, shape.bucket, shape.exchange_bf16, kTile};
+  options.sums = {grid, shape.bucket, shape.format, kTile};
   PlanRequest request;
   request.layout = layout;
   request.schedule = options.schedule.swap;
@@ -310,8 +324,8 @@ inline Shape RandomShapeOf(uint32_t seed) {
     shape.borrows.push_back(borrows);
   }
   shape.update = random() % 2 == 0 ? UpdateMode::kDeferred : UpdateMode::kImmediate;
-  shape.bucket = 500 + random() % 5000;
-  shape.exchange_bf16 = random() % 3 == 0;
+  shape.bucket = kExchangeBlock * (1 + random() % 20);
+  shape.format = static_cast<ExchangeFormat>(random() % 3);
   return shape;
 }
 

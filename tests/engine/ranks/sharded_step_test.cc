@@ -34,7 +34,7 @@ TEST(ShardedStep, HybridShardingDoesNotDependOnBuckets) {
   for (uint32_t seed = 20; seed < 26; ++seed) {
     Shape shape = RandomShapeOf(seed);
     const Outcome once = RunAll(shape, 4, 2, GatheredWeights::kForOneUse);
-    shape.bucket = 777;
+    shape.bucket = 3 * kExchangeBlock;
     const Outcome again = RunAll(shape, 4, 2, GatheredWeights::kForOneUse);
     EXPECT_EQ(once.weights, again.weights);
     EXPECT_EQ(once.squares, again.squares);
@@ -74,8 +74,9 @@ TEST(ShardedStep, SendsWhatAnEstimateCounts) {
     Shape shape = RandomShapeOf(seed);
     shape.steps = 1;
     shape.update = UpdateMode::kDeferred;  // all is sent when the norm is known
-    for (bool bf16 : {false, true}) {
-      shape.exchange_bf16 = bf16;
+    for (const ExchangeFormat format :
+         {ExchangeFormat::kFloat32, ExchangeFormat::kBFloat16, ExchangeFormat::kFloat8}) {
+      shape.format = format;
       for (int group : {1, 2, 4}) {
         for (GatheredWeights gathered :
              {GatheredWeights::kForOneUse, GatheredWeights::kForOneStep}) {
@@ -85,10 +86,11 @@ TEST(ShardedStep, SendsWhatAnEstimateCounts) {
           const CollectiveTraffic expected = CollectiveBytes(
               BuildShardedSchedule(BuildTrainSchedule({shape.borrows}, shape.update), gathered,
                                    padded, 4),
-              {grid, shape.bucket, bf16, kTile});
+              {grid, shape.bucket, format, kTile});
           EXPECT_EQ(expected.gather_bytes > 0, group > 1);
           for (uint64_t sent : RunAll(shape, 4, group, gathered).sent_bytes) {
-            EXPECT_EQ(sent, expected.total_bytes()) << seed << " " << group << " " << bf16;
+            EXPECT_EQ(sent, expected.total_bytes())
+                << seed << " " << group << " " << ExchangeFormatName(format);
           }
         }
       }

@@ -121,7 +121,7 @@ TEST(RunIdentity, WhatDecidesTheNumbersOfRanksAndSchedulesIsCompared) {
   const TrainOptions two = Sharded(2);
   TrainOptions now = two;
   EXPECT_EQ(compare(two, now), "");
-  now.communication_dtype = DType::kBFloat16;
+  now.communication_format = ExchangeFormat::kBFloat16;
   EXPECT_THAT(compare(two, now), HasSubstr("communication-dtype was fp32 and is now bf16"));
   now = two;
   now.optimizer.bias_correction = false;

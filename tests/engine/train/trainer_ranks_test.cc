@@ -212,7 +212,8 @@ TEST_F(TrainerRanks, OnDevicesOfTheirOwnTheSameLossesAndNorms) {
   for (int ranks : {2, 3}) {
     for (double clip : {1.0, 0.0}) {
       TrainOptions options = Sharded(ranks, clip);
-      options.communication_dtype = ranks == 2 ? DType::kFloat32 : DType::kBFloat16;
+      options.communication_format =
+          ranks == 2 ? ExchangeFormat::kFloat32 : ExchangeFormat::kFloat8;
       options.eval_every = 2;
       on_devices_ = false;
       const std::vector<nlohmann::json> expected = RunAll(options, kNoDelay);

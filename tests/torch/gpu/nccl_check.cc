@@ -112,21 +112,22 @@ TEST(NcclRanks, SumsHaveTheBitsOfTheCpus) {
   OptimizerTiles tiles({}, DType::kFloat32, layout, {{}});
   alignas(4096) static char page[ExchangeStream::kPageBytes];
   ASSERT_EQ(place.device->RegisterHost(page, sizeof(page)), absl::OkStatus());
-  for (const bool bf16 : {false, true}) {
+  for (const ExchangeFormat format :
+       {ExchangeFormat::kFloat32, ExchangeFormat::kBFloat16, ExchangeFormat::kFloat8}) {
+    const bool as_they_are = format == ExchangeFormat::kFloat32;
     GradientSumOptions options;
     options.grid = {size, size, rank};
-    options.bucket_parameters = 30'000;
-    options.exchange_bf16 = bf16;
+    options.bucket_parameters = 117 * kExchangeBlock;
+    options.format = format;
     options.tile_parameters = kTile;
     std::vector<float> expected(kShard);
     for (int from = 0; from < size; ++from) {
       const std::vector<float> whole = SumsOf(from, kShard * size);
-      std::vector<float> part(whole.begin() + rank * kShard, whole.begin() + (rank + 1) * kShard);
-      std::vector<uint16_t> rounded(kShard);
-      if (bf16) RoundGradient(DType::kBFloat16, part.data(), rounded.data(), kShard);
-      AccumulateGradient(bf16 ? DType::kBFloat16 : DType::kFloat32,
-                         bf16 ? static_cast<void*>(rounded.data()) : part.data(), kShard,
-                         expected.data(), from == 0);
+      const float* const part = whole.data() + rank * kShard;
+      std::vector<char> encoded(ExchangedBytes(format, kShard));
+      if (!as_they_are) EncodeSums(format, part, kShard, encoded.data());
+      AddExchanged(format, as_they_are ? reinterpret_cast<const char*>(part) : encoded.data(),
+                   kShard, expected.data(), from == 0);
     }
     const std::vector<float> own = SumsOf(rank, kShard * size);
     std::vector<char> bytes(own.size() * sizeof(float));
@@ -140,8 +141,9 @@ TEST(NcclRanks, SumsHaveTheBitsOfTheCpus) {
                        reinterpret_cast<float*>(shard.data())),
               absl::OkStatus());
     const std::vector<char> got = shard.Read();
-    if (size == 1 && bf16) continue;  // nothing is exchanged, so nothing is rounded
-    EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size()), 0) << bf16;
+    if (size == 1 && !as_they_are) continue;  // nothing is exchanged, so nothing is rounded
+    EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size()), 0)
+        << ExchangeFormatName(format);
   }
   place.device->UnregisterHost(page);
 }

@@ -1,0 +1,25 @@
+// For .cu files alone: nothing to other compilers.
+#pragma once
+
+#if defined(__CUDACC__)
+
+#include <cstdint>
+
+namespace spillway {
+
+// The largest of a warp's values, on all of its threads. Before Ampere there is no instruction for
+// it.
+__device__ inline uint32_t WarpMax(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(0xffffffff, value);
+#else
+  for (int apart = 16; apart > 0; apart /= 2) {
+    value = max(value, __shfl_xor_sync(0xffffffff, value, apart));
+  }
+  return value;
+#endif
+}
+
+}  // namespace spillway
+
+#endif
