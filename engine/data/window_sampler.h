@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/options/train_options.h"
+#include "engine/options/shape_options.h"
 
 namespace spillway {
 

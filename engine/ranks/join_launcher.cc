@@ -9,7 +9,7 @@
 
 namespace spillway {
 
-absl::Status JoinLauncher(TrainOptions* options) {
+absl::Status JoinLauncher(RankOptions* options) {
   ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(ThisEnvironment(), std::nullopt));
   SetUpRankLog(launch);
   // By which the GPU is chosen, where the launcher has another name for it.

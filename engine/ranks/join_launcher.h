@@ -3,7 +3,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "engine/options/train_options.h"
+#include "engine/options/rank_options.h"
 
 namespace spillway {
 
@@ -12,6 +12,6 @@ namespace spillway {
 // but for warnings and errors. micro_batch and accumulate are each rank's: divide what shall be
 // the same on any number of ranks. One rank where there is no launcher. kInvalidArgument where its
 // variables contradict each other.
-absl::Status JoinLauncher(TrainOptions* options);
+absl::Status JoinLauncher(RankOptions* options);
 
 }  // namespace spillway

@@ -6,7 +6,7 @@
 
 namespace spillway {
 
-ShardGrid GridOf(const TrainOptions& options) {
+ShardGrid GridOf(const RankOptions& options) {
   SPILLWAY_CHECK(options.ranks % options.shard_group_size == 0);
   return {options.ranks, options.shard_group_size, options.rank};
 }
@@ -53,7 +53,7 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
 }
 
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
-                                const TrainOptions& options, bool separate_device) {
+                                const RankOptions& options, bool separate_device) {
   ShardedStep::Options shards;
   shards.grid = GridOf(options);
   std::vector<uint64_t> unit_parameters;

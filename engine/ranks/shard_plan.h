@@ -6,14 +6,14 @@
 
 #include "absl/strings/string_view.h"
 #include "engine/numeric/optimizer.h"
-#include "engine/options/train_options.h"
+#include "engine/options/rank_options.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/ranks/sharded_step.h"
 #include "swap/plan/state_layout.h"
 
 namespace spillway {
 
-ShardGrid GridOf(const TrainOptions& options);
+ShardGrid GridOf(const RankOptions& options);
 
 // "full": as --shard says it.
 absl::string_view ShardName(Shard shard);
@@ -29,6 +29,6 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
 // What a rank's ShardedStep is made from. `compute`: the schedule on whole units.
 // `separate_device`: they are whole in memory of its own, where every exchange costs a wait for it.
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
-                                const TrainOptions& options, bool separate_device);
+                                const RankOptions& options, bool separate_device);
 
 }  // namespace spillway

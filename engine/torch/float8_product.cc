@@ -1,7 +1,6 @@
 #include "engine/torch/float8_product.h"
 
 #include <ATen/ops/_scaled_mm.h>
-#include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -10,13 +9,12 @@
 #include <optional>
 
 #include "engine/torch/product.h"
+#include "engine/torch/projection.h"
 
 namespace spillway {
 namespace {
 
 using torch::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 constexpr torch::ScalarType kE4M3 = torch::kFloat8_e4m3fn, kE5M2 = torch::kFloat8_e5m2;
 
@@ -34,32 +32,12 @@ Tensor Padded(const Tensor& values) {
       .view(values.scalar_type());
 }
 
-class Float8Projection : public torch::autograd::Function<Float8Projection> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& bias) {
-    context->save_for_backward({x, weight});
-    context->saved_data["bias"] = bias.has_value();
-    return MultiplyFloat8(RoundToFloat8(x, kE4M3), RoundToFloat8(weight, kE4M3),
-                          bias.value_or(Tensor()), x.scalar_type());
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1];
-    const Float8Matrix y = RoundToFloat8(gradients[0], kE5M2);
-    Tensor of_x, of_weight, of_bias;
-    if (context->needs_input_grad(0)) {
-      of_x = MultiplyFloat8(y, RoundToFloat8(weight, kE4M3).t(), {}, x.scalar_type());
-    }
-    if (context->needs_input_grad(1)) {  // laid out as the weight is
-      const Float8Matrix in = RoundToFloat8(x, kE4M3);
-      of_weight = weight.stride(0) == 1 ? MultiplyFloat8(y.t(), in, {}, x.scalar_type()).t()
-                                        : MultiplyFloat8(in.t(), y, {}, x.scalar_type());
-    }
-    const bool has_bias = context->saved_data["bias"].toBool();
-    if (has_bias && context->needs_input_grad(2)) of_bias = gradients[0].sum(0);
-    return {of_x, of_weight, of_bias};
+struct Float8Arithmetic {
+  static Float8Matrix Rounded(const Tensor& x) { return RoundToFloat8(x, kE4M3); }
+  static Float8Matrix RoundedGradient(const Tensor& y) { return RoundToFloat8(y, kE5M2); }
+  static Tensor Multiply(const Float8Matrix& a, const Float8Matrix& b, const Tensor& bias,
+                         torch::ScalarType dtype) {
+    return MultiplyFloat8(a, b, bias, dtype);
   }
 };
 
@@ -112,7 +90,7 @@ Tensor MultiplyFloat8Natively(const Float8Matrix& a, const Float8Matrix& b, cons
 }
 
 Tensor ProjectInFloat8(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  return Float8Projection::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+  return Projection<Float8Arithmetic>::Of(x, weight, bias);
 }
 
 }  // namespace spillway

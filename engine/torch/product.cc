@@ -1,18 +1,15 @@
 #include "engine/torch/product.h"
 
-#include <torch/autograd.h>
-
 #include <algorithm>
-#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "engine/torch/projection.h"
 
 namespace spillway {
 namespace {
 
 using torch::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 // The fp32 copy of a block of a matrix, kept as long as the same is asked for.
 class ConvertedBlock {
@@ -34,26 +31,11 @@ class ConvertedBlock {
   int64_t row_ = 0, column_ = 0;
 };
 
-class Fp32Projection : public torch::autograd::Function<Fp32Projection> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& x, const Tensor& weight,
-                        const std::optional<Tensor>& bias) {
-    context->save_for_backward({x, weight});
-    context->saved_data["bias"] = bias.has_value();
-    return ProductInFp32(x, weight, bias.value_or(Tensor()));
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &y = gradients[0];
-    Tensor of_x, of_weight, of_bias;
-    if (context->needs_input_grad(0)) of_x = ProductInFp32(y, weight.t());
-    if (context->needs_input_grad(1)) {  // laid out as the weight is
-      of_weight = weight.stride(0) == 1 ? ProductInFp32(y.t(), x).t() : ProductInFp32(x.t(), y);
-    }
-    const bool has_bias = context->saved_data["bias"].toBool();
-    if (has_bias && context->needs_input_grad(2)) of_bias = y.sum(0);
-    return {of_x, of_weight, of_bias};
+struct Fp32Arithmetic {
+  static const Tensor& Rounded(const Tensor& x) { return x; }
+  static const Tensor& RoundedGradient(const Tensor& y) { return y; }
+  static Tensor Multiply(const Tensor& a, const Tensor& b, const Tensor& bias, torch::ScalarType) {
+    return ProductInFp32(a, b, bias);
   }
 };
 
@@ -100,7 +82,7 @@ Tensor ProductInFp32(const Tensor& a, const Tensor& b, const Tensor& bias, int64
 
 Tensor Project(const Tensor& x, const Tensor& weight, const Tensor& bias, bool in_fp32) {
   if (in_fp32) {
-    return Fp32Projection::apply(x, weight, bias.defined() ? std::optional(bias) : std::nullopt);
+    return Projection<Fp32Arithmetic>::Of(x, weight, bias);
   }
   return bias.defined() ? torch::addmm(bias, x, weight) : torch::mm(x, weight);
 }

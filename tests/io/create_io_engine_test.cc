@@ -293,6 +293,8 @@ TEST(UringRefused, FeaturesNameCauseAndRemedy) {
   EXPECT_THAT(UringFeatureRefused(ENOMEM, 64 << 20, 8 << 20),
               AllOf(HasSubstr("65536 KiB"), HasSubstr("now 8192 KiB"), HasSubstr("ulimit -l")));
   EXPECT_THAT(UringFeatureRefused(EPERM, 0, 0), HasSubstr("seccomp"));
+  EXPECT_THAT(UringFeatureRefused(EACCES, 0, 0), HasSubstr("EACCES"));
+  EXPECT_THAT(UringFeatureRefused(ENOMEM, 1 << 20, RLIM_INFINITY), HasSubstr("now unlimited"));
   EXPECT_THAT(UringFeatureRefused(EOPNOTSUPP, 0, 0), HasSubstr("poll queues"));
   EXPECT_THAT(UringFeatureRefused(EMFILE, 0, 0), HasSubstr("ulimit -n"));
   EXPECT_THAT(UringFeatureRefused(EINVAL, 0, 0), HasSubstr("EINVAL"));

@@ -123,6 +123,55 @@ TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
   EXPECT_TRUE(absl::IsNotFound(files.Rename(path, path + "2")));
 }
 
+TEST(FileSystem, ErrorsNameTheirPath) {
+  ScratchDirectory folder;
+  FileSystem& files = FileSystem::Real();
+  ASSERT_EQ(WriteFileAtomically(folder / "file", "abc"), absl::OkStatus());
+  const std::string below = folder / "file/x", missing = folder / "none/x";
+  const auto expect = [](const absl::Status& status, absl::string_view path) {
+    EXPECT_FALSE(status.ok());
+    EXPECT_THAT(std::string(status.message()), HasSubstr(std::string(path)));
+  };
+  expect(files.Create(missing).status(), missing);
+  expect(files.Create(below).status(), below);
+  expect(files.CreateDirectory(missing), missing);
+  expect(files.RemoveDirectory(folder / "file"), folder / "file");
+  expect(files.Remove(folder.path()), folder.path());
+  expect(files.List(folder / "file").status(), folder / "file");
+  expect(files.SyncDirectory(folder / "none"), folder / "none");
+  expect(files.FreeBytes(missing).status(), missing);
+  // Nothing can be below a file, so there is nothing.
+  EXPECT_TRUE(absl::IsNotFound(files.Look(below).status()));
+  expect(CreateDirectories(files, below), "file");
+  expect(WriteFileAtomically(missing, "abc"), missing);
+  expect(RemoveAtomicWriteLeftovers(files, folder / "none"), folder / "none");
+  EXPECT_EQ(RemoveIfThere(files, missing), absl::OkStatus());
+  expect(RemoveIfThere(files, folder.path()), folder.path());
+  EXPECT_FALSE(files.MayWriteIn(folder / "none"));
+  EXPECT_TRUE(files.MayWriteIn(folder.path()));
+}
+
+TEST(FileSystem, WhatWasHalfWrittenIsRemovedAndNothingElse) {
+  ScratchDirectory folder;
+  FileSystem& files = FileSystem::Real();
+  for (const char* name : {"a", "a.tmp-0123456789abcdef", "b.tmp-x"}) {
+    ASSERT_EQ(WriteFileAtomically(folder / name, "abc"), absl::OkStatus());
+  }
+  ASSERT_EQ(RemoveAtomicWriteLeftovers(files, folder.path()), absl::OkStatus());
+  EXPECT_THAT(*files.List(folder.path()), ElementsAre("a", "b.tmp-x"));
+}
+
+TEST(FileSystem, AFileInPlaceIsMadeOnceAndKeptThen) {
+  ScratchDirectory folder;
+  FileSystem& files = FileSystem::Real();
+  ASSERT_TRUE(OpenInPlace(files, folder / "f").ok());
+  ASSERT_EQ(WriteFileAtomically(folder / "f", "abc"), absl::OkStatus());
+  ASSERT_TRUE(OpenInPlace(files, folder / "f").ok());
+  EXPECT_EQ(*ReadSmallFile(folder / "f"), "abc");
+  EXPECT_FALSE(OpenInPlace(files, folder.path()).ok());
+  EXPECT_NE(*files.RandomNumber(), *files.RandomNumber());
+}
+
 TEST(FileSystem, DirectoriesAreListedLookedAtAndRemovedWhenEmpty) {
   ScratchDirectory folder;
   FileSystem& files = FileSystem::Real();

@@ -144,7 +144,7 @@ class RanksCostsTest(CliTest):
 
     def test_memory(self):
         # Layers that are large beside what each has in activations and autograd's records.
-        width, layers = 1024, (3, 7)
+        width, layers = 768, (3, 7)
         small, p_small = self.model_of(layers[0], width)
         large, p_large = self.model_of(layers[1], width)
         more = p_large - p_small

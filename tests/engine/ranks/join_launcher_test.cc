@@ -30,7 +30,7 @@ class JoinLauncherTest : public testing::Test {
 };
 
 TEST_F(JoinLauncherTest, TakesRanksFromTheEnvironment) {
-  TrainOptions options;
+  RankOptions options;
   ASSERT_EQ(JoinLauncher(&options), absl::OkStatus());
   EXPECT_EQ(options.rank, 3);
   EXPECT_EQ(options.ranks, 6);
@@ -38,7 +38,7 @@ TEST_F(JoinLauncherTest, TakesRanksFromTheEnvironment) {
 }
 
 TEST_F(JoinLauncherTest, GroupsFollowTheMode) {
-  TrainOptions options;
+  RankOptions options;
   options.shard = Shard::kNone;
   ASSERT_EQ(JoinLauncher(&options), absl::OkStatus());
   EXPECT_EQ(options.shard_group_size, 1);
@@ -54,7 +54,7 @@ TEST_F(JoinLauncherTest, GroupsFollowTheMode) {
 
 TEST_F(JoinLauncherTest, ContradictionsAreErrors) {
   unsetenv("RANK");
-  TrainOptions options;
+  RankOptions options;
   EXPECT_TRUE(absl::IsInvalidArgument(JoinLauncher(&options)));
 }
 

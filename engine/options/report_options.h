@@ -1,0 +1,25 @@
+// What a run tells, and what it is measured by. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/options/drive_wear.h"
+#include "engine/options/trace_options.h"
+
+namespace spillway {
+
+struct ReportOptions {
+  int64_t eval_every = 0;       // 0: only at the end, when there is evaluation data
+  std::string metric = "loss";  // by which one is the best: of MeasureKinds
+
+  std::string tensorboard;  // directory for event files; empty: none
+
+  TraceOptions trace;  // --trace
+
+  // What the run may write to its drives in all its processes; 0: no limit.
+  uint64_t max_bytes_written = 0;
+  double drive_bytes_per_day = kDriveBytesPerDay;  // what a drive is rated to be written
+};
+
+}  // namespace spillway
