@@ -1,5 +1,5 @@
-// Where a run's state lives and who moves and updates it: what never changes its numbers. Plain
-// values.
+// Where a run computes, where its state lives and who moves and updates it. None of these but the
+// device, which computes, changes a number. Plain values.
 #pragma once
 
 #include <cstdint>

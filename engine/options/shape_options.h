@@ -1,4 +1,4 @@
-// What a run computes: the part of its options that its numbers depend on. Plain values.
+// What a run computes: its batches and steps, arithmetic, optimizer and schedule. Plain values.
 #pragma once
 
 #include <cstdint>
