@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "engine/run/committed_run.h"
 #include "engine/run/copy_folder.h"
 #include "engine/run/run_state.h"
 #include "engine/weights/model_files.h"
@@ -26,13 +27,8 @@ constexpr absl::string_view kCopyPrefix = "step-";
 
 }  // namespace
 
-CommitCopies::CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files,
-                           Executor* executor)
-    : lock_(std::move(lock)),
-      keep_(keep),
-      files_(files),
-      executor_(executor),
-      thread_(1, executor) {}
+CommitCopies::CommitCopies(std::string directory, const Options& options)
+    : directory_(std::move(directory)), options_(options), thread_(1, options.executor) {}
 
 StoreOptions CommitCopies::OptionsOf(const std::string& copy, const InPlaceUnits& in_place) const {
   StoreOptions options;
@@ -50,27 +46,49 @@ CommitCopies::~CommitCopies() {
 }
 
 absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::string& directory,
-                                                                 int keep, FileSystem& files,
-                                                                 Executor* executor) {
-  SPILLWAY_CHECK(keep >= 1);
+                                                                 const Options& options) {
+  SPILLWAY_CHECK(options.keep >= 1);
+  FileSystem& files = *options.files;
+  auto copies = std::unique_ptr<CommitCopies>(new CommitCopies(directory, options));
+  if (options.rank > 0) {
+    auto seen = files.OpenOwn(directory, DirectoryUse::kForOurs);
+    if (absl::IsNotFound(seen.status())) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("--persist ", directory, ": rank ", options.rank,
+                       " does not see what the first rank has there; give a directory that all "
+                       "ranks share, as --output is"));
+    }
+    if (!seen.ok()) return Annotate(seen.status(), "--persist");
+    copies->seen_ = *std::move(seen);
+    return copies;
+  }
   const bool created = !files.Look(directory, SymbolicLink::kFollow).ok();
   // What it could not make, RunDirectory says.
   CreateDirectories(files, ParentPath(directory)).IgnoreError();
   auto lock = RunDirectory::Open(directory, {.files = &files});
   if (!lock.ok()) return Annotate(lock.status(), "--persist");
-  auto copies =
-      std::unique_ptr<CommitCopies>(new CommitCopies(*std::move(lock), keep, files, executor));
+  copies->lock_ = *std::move(lock);
   copies->created_ = created;
   for (const Copy& copy : copies->List()) {
     const absl::Status checked = CheckCopyFolder(copies->lock_->own(), copy.name);
     if (!checked.ok()) return Annotate(checked, "--persist");
-    if (files.Look(CommitManifestPath(copy.directory)).ok()) {
-      copies->found_.push_back(copy);
-    } else {
-      copies->unfinished_.push_back(copy);
-    }
+    ASSIGN_OR_RETURN(const bool whole, copies->IsWhole(copy));
+    (whole ? copies->found_ : copies->unfinished_).push_back(copy);
   }
   return copies;
+}
+
+// Whether all manifests are there that should be, of one commit. One that is not good is said to be
+// so by whoever wants to go on from it.
+absl::StatusOr<bool> CommitCopies::IsWhole(const Copy& copy) const {
+  const auto run = OpenCommittedRun(copy.directory, files_);
+  if (absl::IsNotFound(run.status())) return false;
+  for (int rank = 1; run.ok() && rank < run->state.part.ranks; ++rank) {
+    const auto part = OpenCommittedRun(RankOutput(copy.directory, rank), files_);
+    if (absl::IsNotFound(part.status())) return false;
+    if (part.ok() && part->state.part.commit_id != run->state.part.commit_id) return false;
+  }
+  return true;
 }
 
 uint64_t CommitCopies::AllocatedBytes(const std::string& directory) const {
@@ -109,6 +127,19 @@ absl::Status CommitCopies::RemoveAll() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> CommitCopies::GoOnFrom(int64_t step) {
+  RETURN_IF_ERROR(RemoveUnfinished());
+  for (const Copy& copy : found_) {
+    if (copy.step > step) {
+      RETURN_IF_ERROR(RemoveCopy(copy.name));
+    } else if (copy.step == step) {
+      RETURN_IF_ERROR(Prune(step));
+      return true;
+    }
+  }
+  return false;
+}
+
 // Every folder of a copy's name, whole or not, newest first.
 std::vector<CommitCopies::Copy> CommitCopies::List() const {
   std::vector<Copy> copies;
@@ -131,8 +162,10 @@ std::vector<CommitCopies::Copy> CommitCopies::List() const {
 
 uint64_t CommitCopies::NeededBytes(const StateLayout& layout, const InPlaceUnits& in_place,
                                    bool afresh) const {
-  const uint64_t there = afresh ? 0 : std::min<size_t>(keep_, found_.size());
-  return (keep_ + 1 - there) * SwapStore::StorageBytes(layout, OptionsOf(directory(), in_place));
+  if (!first()) return 0;
+  const uint64_t there = afresh ? 0 : std::min<size_t>(options_.keep, found_.size());
+  return (options_.keep + 1 - there) * options_.ranks *
+         SwapStore::StorageBytes(layout, OptionsOf(directory(), in_place));
 }
 
 absl::Status CommitCopies::CheckSpace(const StateLayout& layout, const InPlaceUnits& in_place,
@@ -144,10 +177,10 @@ absl::Status CommitCopies::CheckSpace(const StateLayout& layout, const InPlaceUn
   }
   const uint64_t needed = NeededBytes(layout, in_place, afresh);
   if (needed <= free_bytes) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("--persist ", directory(), ": ", keep_, " commits and one being written need ",
-                   FormatBytes(needed), " more there, and ", FormatBytes(free_bytes),
-                   " are free; lower --keep, free space, or choose another directory"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "--persist ", directory(), ": ", options_.keep, " commits and one being written need ",
+      FormatBytes(needed), " more there, and ", FormatBytes(free_bytes),
+      " are free; lower --keep, free space, or choose another directory"));
 }
 
 void CommitCopies::Start(const std::string& manifest_path) {
@@ -171,7 +204,7 @@ bool CommitCopies::busy() {
 }
 
 absl::Status CommitCopies::Wait() {
-  if (executor_ != nullptr) executor_->RunUntil([this] { return !busy(); });
+  if (options_.executor != nullptr) options_.executor->RunUntil([this] { return !busy(); });
   MutexLock lock(mutex_);
   while (busy_) changed_.Wait(mutex_);
   return status_;
@@ -190,40 +223,80 @@ absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
   ASSIGN_OR_RETURN(const auto from,
                    SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files_));
   const std::string name = absl::StrFormat("%s%012d", kCopyPrefix, record.step);
-  const std::string target = absl::StrCat(directory(), "/", name);
-  RETURN_IF_ERROR(RemoveCopy(name));  // of the same step, before the run was resumed
-  const absl::Status status = [&]() -> absl::Status {
-    RETURN_IF_ERROR(files_.CreateDirectory(target));
-    const InPlaceUnits in_place =
-        from->in_place() != nullptr ? from->in_place()->places() : InPlaceUnits();
-    ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from->layout(), OptionsOf(target, in_place)));
-    RETURN_IF_ERROR(CopyStore(*from, *to, kBesideTrainingBytes));
-    RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(ParentPath(manifest_path)),
-                                   SourceDirectory(target), files_));
-    RETURN_IF_ERROR(to->Commit(CommitManifestPath(target), record));
-    return files_.SyncDirectory(directory());
-  }();
+  last_step_ = static_cast<int64_t>(record.step);
+  // What is in the way. One of the same step is of a run that was resumed from before it; several
+  // ranks find none (GoOnFrom) but what the others make.
+  const OwnDirectory& own = first() ? lock_->own() : *seen_;
+  RETURN_IF_ERROR(options_.ranks == 1 ? RemoveCopy(name)
+                                      : own.CheckEntries({}, {name}, OtherNames::kIgnored));
+  const absl::Status status =
+      CopyPart(manifest_path, *from, record,
+               RankOutput(absl::StrCat(directory(), "/", name), options_.rank));
   if (!status.ok()) {
-    (void)RemoveCopy(name);
+    if (options_.ranks == 1) (void)RemoveCopy(name);
     return Annotate(status, absl::StrCat("copy the commit of step ", record.step));
   }
-  return Prune(static_cast<int64_t>(record.step));
+  return options_.ranks == 1 ? Prune(last_step_) : absl::OkStatus();
+}
+
+absl::Status CommitCopies::CopyPart(const std::string& manifest_path, const SwapStore& from,
+                                    const CommitRecord& record, const std::string& target) const {
+  // Every level is durable in the one above it before there is a manifest.
+  RETURN_IF_ERROR(CreateDirectories(files_, target));
+  const InPlaceUnits in_place =
+      from.in_place() != nullptr ? from.in_place()->places() : InPlaceUnits();
+  ASSIGN_OR_RETURN(const auto to, SwapStore::Create(from.layout(), OptionsOf(target, in_place)));
+  RETURN_IF_ERROR(CopyStore(from, *to, kBesideTrainingBytes));
+  if (options_.rank == 0) {
+    RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(ParentPath(manifest_path)),
+                                   SourceDirectory(target), files_));
+  }
+  return to->Commit(CommitManifestPath(target), record);
+}
+
+absl::Status CommitCopies::Conclude(bool made) {
+  const int64_t step = std::exchange(last_step_, 0);
+  if (!first() || options_.ranks == 1 || step == 0) return absl::OkStatus();
+  for (const Copy& copy : List()) {
+    if (copy.step != step) continue;
+    if (!made) return RemoveCopy(copy.name);
+    ASSIGN_OR_RETURN(const bool whole, IsWhole(copy));
+    if (whole) return Prune(step);
+  }
+  if (!made) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("the first rank does not see the other ranks' parts of the copy of step ", step,
+                   " in --persist ", directory(), "; give a directory that all ranks share"));
 }
 
 absl::Status CommitCopies::Prune(int64_t step) {
   int kept = 0;
   std::vector<Copy> removed;
   for (Copy& copy : List()) {
-    if (copy.step > step || ++kept > keep_) {
+    ASSIGN_OR_RETURN(const bool whole, IsWhole(copy));
+    if (!whole || copy.step > step || ++kept > options_.keep) {
       removed.push_back(std::move(copy));
     } else {
       // Whoever made it may have been killed before it was durable.
-      RETURN_IF_ERROR(files_.SyncDirectory(copy.directory));
+      RETURN_IF_ERROR(SyncCopy(copy));
     }
   }
   if (removed.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(files_.SyncDirectory(directory()));
   for (const Copy& copy : removed) RETURN_IF_ERROR(RemoveCopy(copy.name));
+  return absl::OkStatus();
+}
+
+absl::Status CommitCopies::SyncCopy(const Copy& copy) const {
+  RETURN_IF_ERROR(files_.SyncDirectory(copy.directory));
+  const std::string ranks = absl::StrCat(copy.directory, "/", kRanksName);
+  const auto names = files_.List(ranks);
+  if (absl::IsNotFound(names.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(names.status());
+  RETURN_IF_ERROR(files_.SyncDirectory(ranks));
+  for (const std::string& name : *names) {
+    RETURN_IF_ERROR(files_.SyncDirectory(absl::StrCat(ranks, "/", name)));
+  }
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 // Copies of commits in a directory that outlives the job's scratch disks (--persist):
-// DIR/step-000000000012/ holds one, complete when its manifest is there. Such a folder
+// DIR/step-000000000012/ holds one, complete when its manifest is there, and of several ranks those
+// of all of them: each copies its own part, into DIR/step-N/ranks/r as in OUTPUT. Such a folder
 // can be moved, inspected and exported from like an OUTPUT.
 #pragma once
 
@@ -28,22 +29,30 @@ class CommitCopies {
     std::string name;  // of that, in the directory of the copies
   };
 
-  // Locks `directory` (created where missing) and finds the copies. `keep`: how many stay,
-  // the newest. Refuses what somebody else put among them (engine/run/copy_folder.h). With an
-  // executor copies are made there, and by no thread of its own.
-  static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory, int keep,
-                                                            FileSystem& files = FileSystem::Real(),
-                                                            Executor* executor = nullptr);
+  struct Options {
+    int keep = 1;  // how many stay, the newest
+    int rank = 0;
+    int ranks = 1;
+    FileSystem* files = &FileSystem::Real();
+    Executor* executor = nullptr;  // makes the copies, where there is one, in place of a thread
+  };
+
+  // The first rank locks `directory` (created where missing) and finds the copies; it alone removes
+  // any. Refuses what somebody else put among them (engine/run/copy_folder.h). The others open it
+  // after the first one: kFailedPrecondition where they do not see it.
+  static absl::StatusOr<std::unique_ptr<CommitCopies>> Open(const std::string& directory,
+                                                            const Options& options);
   // Waits for the copy under way. Takes the directory back if Open made it and nothing came
   // into it.
   ~CommitCopies();
 
-  const std::string& directory() const { return lock_->path(); }
-  // Those that were there at Open, newest first.
+  const std::string& directory() const { return directory_; }
+  // Those that were there at Open, newest first. Of the first rank; others have none.
   const std::vector<Copy>& found() const { return found_; }
 
   // What `keep` copies and the one being written take more than those that are there;
-  // `afresh` when these are going to be removed. Of `in_place` none takes anything.
+  // `afresh` when these are going to be removed. Of `in_place` none takes anything. The first rank
+  // speaks for all, whose shards are like its own (`layout`); of another it is 0.
   uint64_t NeededBytes(const StateLayout& layout, const InPlaceUnits& in_place = {},
                        bool afresh = false) const;
   // kResourceExhausted when there is no room for that.
@@ -53,9 +62,12 @@ class CommitCopies {
   // Takes away what a killed run left unfinished, or everything, and says how much.
   absl::Status RemoveUnfinished();
   absl::Status RemoveAll();
+  // Of a run that goes on from the commit of `step`: takes away what is unfinished, and later
+  // copies. Whether there is one of this commit.
+  absl::StatusOr<bool> GoOnFrom(int64_t step);
 
-  // Begins to copy the commit that `manifest_path` names, and returns. Until Wait returns
-  // that commit must stay. Any thread. REQUIRES: none is under way.
+  // Begins to copy this rank's part of the commit that `manifest_path` names, and returns. Until
+  // Wait returns that commit must stay. Any thread. REQUIRES: none is under way.
   void Start(const std::string& manifest_path);
 
   // Waits for the copy under way, and returns how the last one went.
@@ -63,24 +75,35 @@ class CommitCopies {
   // Waits so long at most. Whether no copy is under way any more.
   bool WaitFor(double seconds);
 
+  // With one rank every copy does this at its end; of several the first one does it, once all have
+  // made their parts of the last copy, or (`made`: false) some have not, and no rank makes one.
+  // Then older copies go, or this one. kFailedPrecondition where the others' parts are not seen.
+  absl::Status Conclude(bool made);
+
   // Removes all but the newest `keep` up to `step`, which are durable before. Later ones are of a
-  // run that was resumed from before them. Every copy does this at its end.
+  // run that was resumed from before them.
   absl::Status Prune(int64_t step);
 
  private:
-  CommitCopies(std::unique_ptr<RunDirectory> lock, int keep, FileSystem& files, Executor* executor);
+  CommitCopies(std::string directory, const Options& options);
   bool busy();
+  bool first() const { return lock_ != nullptr; }
   std::vector<Copy> List() const;
+  absl::StatusOr<bool> IsWhole(const Copy& copy) const;
   absl::Status MakeCopy(const std::string& manifest_path);
+  absl::Status CopyPart(const std::string& manifest_path, const SwapStore& from,
+                        const CommitRecord& record, const std::string& target) const;
+  absl::Status SyncCopy(const Copy& copy) const;
   absl::Status RemoveCopy(const std::string& name) const;
   // Bytes on the drive.
   uint64_t AllocatedBytes(const std::string& directory) const;
   StoreOptions OptionsOf(const std::string& copy, const InPlaceUnits& in_place) const;
 
-  std::unique_ptr<RunDirectory> lock_;
-  const int keep_;
-  FileSystem& files_;
-  Executor* const executor_;
+  const std::string directory_;
+  std::unique_ptr<RunDirectory> lock_;  // the first rank's
+  std::unique_ptr<OwnDirectory> seen_;  // another's
+  const Options options_;
+  FileSystem& files_ = *options_.files;
   bool created_ = false;
   std::vector<Copy> found_;
   std::vector<Copy> unfinished_;
@@ -88,6 +111,7 @@ class CommitCopies {
   CondVar changed_;
   bool busy_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  int64_t last_step_ = 0;  // whose copy is, or was, made here; 0: none, or all have concluded it
   WorkerPool thread_;
 };
 

@@ -37,10 +37,72 @@ absl::Status ReadThrough(const CommittedRun& run) {
                    [](const TileView&) { return absl::OkStatus(); });
 }
 
+// What is gone on from, as it was found.
+absl::Status Take(CommittedRun run, FileSystem& files, FoundCommit& found) {
+  RETURN_IF_ERROR(MakeDurable(run.directory, files));
+  found.tile_parameters = run.store->layout().tile_parameters();
+  found.in_place =
+      run.store->in_place() != nullptr ? run.store->in_place()->places() : InPlaceUnits();
+  found.state = std::move(run.state);
+  found.directory = std::move(run.directory);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-absl::Status FindCommit(const std::string& output, const CommitCopies* copies, bool check,
-                        absl::string_view model_directory, FileSystem& files, FoundCommit& found) {
+absl::Status ReadThroughParts(const CommittedRun& run, int rank, int ranks, FileSystem& files,
+                              absl::string_view model_directory) {
+  const RankPart& of = run.state.part;
+  for (int part = rank; part < of.ranks; part += ranks) {
+    if (part == of.rank && run.store != nullptr) {
+      RETURN_IF_ERROR(ReadThrough(run));
+      continue;
+    }
+    ASSIGN_OR_RETURN(const std::string path,
+                     FindPart(RankOutput(run.directory, part), of.commit_id, files));
+    ASSIGN_OR_RETURN(const CommittedRun other, OpenCommit(path, files, model_directory));
+    RETURN_IF_ERROR(ReadThrough(other));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTogether::Check(const CommittedRun& run) {
+  RETURN_IF_ERROR(FromFirstRank(world_, run.directory).status());
+  RETURN_IF_ERROR(FromFirstRank(world_, EncodeRunState(run.state)).status());
+  return Agree(ReadThroughParts(run, 0, world_.size(), files_, model_directory_));
+}
+
+absl::Status CheckTogether::End() { return FromFirstRank(world_, "").status(); }
+
+absl::Status CheckTogether::Serve() {
+  while (true) {
+    CommittedRun run;
+    ASSIGN_OR_RETURN(run.directory, FromFirstRank(world_, ""));
+    if (run.directory.empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const std::string state, FromFirstRank(world_, ""));
+    ASSIGN_OR_RETURN(run.state, DecodeRunState(state));
+    const absl::Status own =
+        ReadThroughParts(run, world_.rank(), world_.size(), files_, model_directory_);
+    if (!own.ok()) LogWarning(own.message());
+    Agree(own).IgnoreError();  // the first rank's to judge
+  }
+}
+
+absl::Status CheckTogether::Agree(const absl::Status& own) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> all,
+                   AllGatherCount(world_, static_cast<int64_t>(own.code())));
+  if (!own.ok()) return own;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] == 0) continue;
+    return absl::Status(static_cast<absl::StatusCode>(all[rank]),
+                        absl::StrCat("rank ", rank, " can't read its part (its log says why)"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FindCommit(const std::string& output, const CommitCopies* copies,
+                        const CheckCommit& check, absl::string_view model_directory,
+                        FileSystem& files, FoundCommit& found) {
   std::vector<CommittedRun> runs;
   std::vector<std::string> directories = {output};
   absl::Status bad;
@@ -66,26 +128,23 @@ absl::Status FindCommit(const std::string& output, const CommitCopies* copies, b
     return a.state.step > b.state.step;
   });
   for (CommittedRun& run : runs) {
-    if (copies != nullptr && check) {
-      if (const absl::Status status = ReadThrough(run); !status.ok()) {
+    if (copies != nullptr && check != nullptr) {
+      if (const absl::Status status = check(run); !status.ok()) {
         if (!IsBad(status)) return CannotTell(status, run.directory);
         if (bad.ok()) bad = status;
         LogWarning(absl::StrCat("that commit is not good: ", status.message()));
         continue;
       }
     }
-    RETURN_IF_ERROR(MakeDurable(run.directory, files));
-    found.tile_parameters = run.store->layout().tile_parameters();
-    if (run.store->in_place() != nullptr) found.in_place = run.store->in_place()->places();
-    found.state = std::move(run.state);
-    found.directory = run.directory;
-    return absl::OkStatus();
+    return Take(std::move(run), files, found);
   }
   return bad;
 }
 
 absl::Status TakeFirstRanksCommit(const FirstRankCommit& first, const std::string& first_output,
-                                  const std::string& output, FoundCommit& found) {
+                                  int rank, const std::string& output,
+                                  absl::string_view model_directory, FileSystem& files,
+                                  FoundCommit& found) {
   if (!first.committed) {
     if (!found.state) return absl::OkStatus();
     // Nothing was decided: a manifest of its own is none.
@@ -93,11 +152,16 @@ absl::Status TakeFirstRanksCommit(const FirstRankCommit& first, const std::strin
         absl::StrCat(output, " holds this rank's part of a commit that ", first_output,
                      " does not hold: bring that back, or remove both with --overwrite"));
   }
-  if (found.state && found.state->part.commit_id == first.committed->part.commit_id) {
-    return absl::OkStatus();
+  const RankPart& part = first.committed->part;
+  if (first.directory != first_output && rank < part.ranks) {
+    const std::string copy = RankOutput(first.directory, rank);
+    ASSIGN_OR_RETURN(const std::string path, FindPart(copy, part.commit_id, files));
+    ASSIGN_OR_RETURN(CommittedRun run, OpenCommit(path, files, model_directory));
+    return Take(std::move(run), files, found);
   }
+  if (found.state && found.state->part.commit_id == part.commit_id) return absl::OkStatus();
   found.state = first.committed;
-  found.directory = first_output;
+  found.directory = first.directory;
   found.in_place = {};
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "engine/run/run_state.h"
 #include "engine/run/swap_inventory.h"
 #include "engine/weights/model_files.h"
@@ -13,7 +14,6 @@
 namespace spillway {
 namespace {
 
-std::string ManifestName() { return FileName(CommitManifestPath("")); }
 std::string SourceName() { return FileName(SourceDirectory("")); }
 
 // A folder of ours; null where it is missing.
@@ -26,26 +26,64 @@ absl::StatusOr<std::unique_ptr<OwnDirectory>> OpenFolder(const OwnDirectory& par
   return folder;
 }
 
-// The folder of a copy, with what is in it checked.
+// What a copy has in one folder, checked: a rank's part, and of the first one's the others' and the
+// model's files.
 struct Folder {
-  std::unique_ptr<OwnDirectory> own;     // null where there is none
-  std::unique_ptr<OwnDirectory> source;  // likewise
+  std::unique_ptr<OwnDirectory> own;  // null where there is none
+  std::vector<std::string> files;     // the manifest first
+  std::unique_ptr<OwnDirectory> source;
   std::vector<std::string> source_names;
+  std::unique_ptr<OwnDirectory> ranks;
+  std::vector<std::string> rank_names;
 };
+
+std::vector<std::string> PartNames(const std::string& path) {
+  std::vector<std::string> files = {FileName(CommitManifestPath(path))};
+  const std::vector<std::string>& swap = SwapFileNames();
+  files.insert(files.end(), swap.begin(), swap.end());
+  return files;
+}
+
+absl::StatusOr<std::vector<std::string>> NamesIn(const OwnDirectory& folder) {
+  ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, folder.List());
+  std::vector<std::string> names;
+  for (const DirectoryEntry& entry : entries) names.push_back(entry.name);
+  return names;
+}
+
+absl::StatusOr<Folder> OpenPart(const OwnDirectory& ranks, const std::string& name) {
+  Folder folder;
+  ASSIGN_OR_RETURN(folder.own, OpenFolder(ranks, name));
+  if (folder.own == nullptr) return folder;
+  folder.files = PartNames(folder.own->path());
+  RETURN_IF_ERROR(folder.own->CheckEntries(folder.files, {}, OtherNames::kRefused));
+  return folder;
+}
 
 absl::StatusOr<Folder> OpenChecked(const OwnDirectory& parent, const std::string& name) {
   Folder folder;
   ASSIGN_OR_RETURN(folder.own, OpenFolder(parent, name));
   if (folder.own == nullptr) return folder;
-  std::vector<std::string> files = SwapFileNames();
-  files.push_back(ManifestName());
-  RETURN_IF_ERROR(folder.own->CheckEntries(files, {SourceName()}, OtherNames::kRefused));
+  folder.files = PartNames(folder.own->path());
+  RETURN_IF_ERROR(
+      folder.own->CheckEntries(folder.files, {SourceName(), kRanksName}, OtherNames::kRefused));
   ASSIGN_OR_RETURN(folder.source, OpenFolder(*folder.own, SourceName()));
-  if (folder.source == nullptr) return folder;
-  // A copy has every plain file of OUTPUT/source, whatever its name.
-  ASSIGN_OR_RETURN(const std::vector<DirectoryEntry> entries, folder.source->List());
-  for (const DirectoryEntry& entry : entries) folder.source_names.push_back(entry.name);
-  RETURN_IF_ERROR(folder.source->CheckEntries(folder.source_names, {}, OtherNames::kRefused));
+  if (folder.source != nullptr) {
+    // A copy has every plain file of OUTPUT/source, whatever its name.
+    ASSIGN_OR_RETURN(folder.source_names, NamesIn(*folder.source));
+    RETURN_IF_ERROR(folder.source->CheckEntries(folder.source_names, {}, OtherNames::kRefused));
+  }
+  ASSIGN_OR_RETURN(folder.ranks, OpenFolder(*folder.own, kRanksName));
+  if (folder.ranks == nullptr) return folder;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(*folder.ranks));
+  for (const std::string& rank : names) {
+    int number = 0;
+    if (absl::SimpleAtoi(rank, &number)) folder.rank_names.push_back(rank);
+  }
+  RETURN_IF_ERROR(folder.ranks->CheckEntries({}, folder.rank_names, OtherNames::kRefused));
+  for (const std::string& rank : folder.rank_names) {
+    RETURN_IF_ERROR(OpenPart(*folder.ranks, rank).status());
+  }
   return folder;
 }
 
@@ -63,13 +101,20 @@ absl::Status CheckCopyFolder(const OwnDirectory& parent, const std::string& name
 absl::Status RemoveCopyFolder(const OwnDirectory& parent, const std::string& name) {
   ASSIGN_OR_RETURN(const Folder folder, OpenChecked(parent, name));
   if (folder.own == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(folder.own->RemoveFiles({ManifestName()}).status());
+  RETURN_IF_ERROR(folder.own->RemoveFiles({folder.files[0]}).status());
   RETURN_IF_ERROR(folder.own->Sync());
-  RETURN_IF_ERROR(folder.own->RemoveFiles(SwapFileNames()).status());
+  RETURN_IF_ERROR(folder.own->RemoveFiles(folder.files).status());
   if (folder.source != nullptr) {
     RETURN_IF_ERROR(folder.source->RemoveFiles(folder.source_names).status());
     RETURN_IF_ERROR(RemoveFolder(*folder.own, SourceName()));
   }
+  for (const std::string& rank : folder.rank_names) {
+    ASSIGN_OR_RETURN(const Folder part, OpenPart(*folder.ranks, rank));
+    if (part.own == nullptr) continue;
+    RETURN_IF_ERROR(part.own->RemoveFiles(part.files).status());
+    RETURN_IF_ERROR(RemoveFolder(*folder.ranks, rank));
+  }
+  if (folder.ranks != nullptr) RETURN_IF_ERROR(RemoveFolder(*folder.own, kRanksName));
   return RemoveFolder(parent, name);
 }
 

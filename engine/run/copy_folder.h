@@ -17,8 +17,8 @@ namespace spillway {
 // Nothing is wrong where there is no such folder.
 absl::Status CheckCopyFolder(const OwnDirectory& parent, const std::string& name);
 
-// The manifest first: without it what is left is no commit. Checks everything before anything
-// goes, so that what is refused is still whole.
+// The manifest first, of several ranks the first one's: without it what is left is no commit.
+// Checks everything before anything goes, so that what is refused is still whole.
 absl::Status RemoveCopyFolder(const OwnDirectory& parent, const std::string& name);
 
 }  // namespace spillway

@@ -9,10 +9,19 @@
 
 namespace spillway {
 
-absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager) {
-  RETURN_IF_ERROR(manager.AwaitNoCommit());
+absl::Status AwaitCopies(RunStorage& storage, Collectives* world) {
   CommitCopies* const copies = storage.copies();
-  const absl::Status status = copies != nullptr ? copies->Wait() : absl::OkStatus();
+  if (copies == nullptr) return absl::OkStatus();
+  const absl::Status own = copies->Wait();
+  if (world == nullptr) return own;
+  const absl::Status made = Agree(*world, own);
+  const absl::Status concluded = Agree(*world, copies->Conclude(made.ok()));
+  return made.ok() ? concluded : made;
+}
+
+absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager, Collectives* world) {
+  RETURN_IF_ERROR(manager.AwaitNoCommit());
+  const absl::Status status = AwaitCopies(storage, world);
   if (!status.ok()) LogWarning(status.message());
   return absl::OkStatus();
 }
@@ -31,8 +40,8 @@ absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectiv
   CommitCopies* const copies = storage.copies();
   return manager.StartCommit(
       manifest, {static_cast<uint64_t>(state.step), EncodeRunState(state)},
-      [copies, manifest, durable = std::move(durable)] {
-        if (copies != nullptr) copies->Start(manifest);
+      [copies, committed = storage.manifest_path(), durable = std::move(durable)] {
+        if (copies != nullptr) copies->Start(committed);
         durable();
       },
       std::move(publish));

@@ -11,9 +11,15 @@
 
 namespace spillway {
 
+// Until the copy under way is made (--persist), by all ranks; older ones go then. One that some
+// rank could not make is none: its reason there, BecauseOf it (engine/ranks/collectives.h) on the
+// others. `world`: as of StartRunCommit.
+absl::Status AwaitCopies(RunStorage& storage, Collectives* world);
+
 // Until a further commit may begin: that before is done, or lost, and copied (--persist), since the
-// further one replaces it. A copy that could not be made costs that copy, and is said.
-absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager);
+// further one replaces it. A copy that could not be made costs that copy, and is said. `world`: as
+// of StartRunCommit.
+absl::Status AwaitEarlierCommit(RunStorage& storage, SwapManager& manager, Collectives* world);
 
 // Begins a commit of `state`, which goes on beside the next step. Of several ranks each begins its
 // own: `world` is the compute threads' conversation, `commits` that of the threads which make

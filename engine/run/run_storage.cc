@@ -25,11 +25,10 @@ constexpr uint64_t kProbeBytes = uint64_t{128} << 20;
 constexpr uint64_t kProbeBufferBytes = uint64_t{32} << 20;
 
 RankPart PartOf(const TrainOptions& options) {
-  RankPart part;
-  part.rank = options.rank;
-  part.ranks = options.ranks;
-  part.group = options.shard_group_size;
-  return part;
+  return {.rank = options.rank,
+          .ranks = options.ranks,
+          .group = options.shard_group_size,
+          .commit_id = {}};
 }
 
 bool SameRanks(const RankPart& a, const RankPart& b) {
@@ -40,8 +39,8 @@ bool SameRanks(const RankPart& a, const RankPart& b) {
 
 absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions& options,
                                                              const FirstRank* first,
-                                                             FileSystem& files,
-                                                             Executor* executor) {
+                                                             FileSystem& files, Executor* executor,
+                                                             const CheckCommit& check) {
   if (options.output.empty()) {
     return absl::InvalidArgumentError("--output is missing: where the run keeps its results");
   }
@@ -51,13 +50,18 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   storage->first_output_ = first ? files.Resolve(first->output) : output;
   const bool part =
       first != nullptr && first->committed && options.rank < first->committed->part.ranks;
-  if (first != nullptr && !options.overwrite) {
+  const bool of_output = first == nullptr || first->directory == storage->first_output_;
+  if (first != nullptr && !options.overwrite && (of_output || !first->committed)) {
     // A rank that the commit has no part of has nothing to settle.
     RETURN_IF_ERROR(SettleCommit(output, part ? first->committed->part.commit_id : "", files));
   }
   if (!options.persist.empty()) {
-    ASSIGN_OR_RETURN(storage->copies_, CommitCopies::Open(files.Resolve(options.persist),
-                                                          options.keep, files, executor));
+    ASSIGN_OR_RETURN(storage->copies_,
+                     CommitCopies::Open(files.Resolve(options.persist), {.keep = options.keep,
+                                                                         .rank = options.rank,
+                                                                         .ranks = options.ranks,
+                                                                         .files = &files,
+                                                                         .executor = executor}));
   }
   // First: what was planted there is named for what it is, and not as a damaged commit.
   storage->earlier_ = std::make_unique<EarlierRun>(
@@ -68,21 +72,29 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   }
   RETURN_IF_ERROR(storage->earlier_->FindBelow(parents));
   FoundCommit& found = storage->found_;
-  const absl::Status status = FindCommit(output, storage->copies_.get(), options.resume,
-                                         options.model_directory, files, found);
+  const CheckCommit alone = [&](const CommittedRun& run) {
+    return ReadThroughParts(run, 0, 1, files, options.model_directory);
+  };
+  const absl::Status status = FindCommit(
+      output, first == nullptr ? storage->copies_.get() : nullptr,
+      !options.resume || check != nullptr ? check : alone, options.model_directory, files, found);
   if (options.overwrite) {
     found.state.reset();
     found.tile_parameters = 0;
     found.in_place = {};
   } else {
-    // What a former rank of this number left doesn't matter, whatever it is like.
-    if (first == nullptr || part || !first->committed) RETURN_IF_ERROR(status);
+    // What a former rank of this number left doesn't matter, whatever it is like, and nothing of
+    // OUTPUT where a copy is gone on from.
+    if (first == nullptr || !first->committed || (part && of_output)) RETURN_IF_ERROR(status);
     if (first != nullptr) {
-      RETURN_IF_ERROR(TakeFirstRanksCommit(*first, storage->first_output_, output, found));
+      RETURN_IF_ERROR(TakeFirstRanksCommit(*first, storage->first_output_, options.rank, output,
+                                           options.model_directory, files, found));
+      storage->first_directory_ = first->directory;
     } else {
       // What waits here was never decided on: only this rank could have done that.
-      const bool several = found.state && found.state->part.ranks > 1;
+      const bool several = found.state && found.state->part.ranks > 1 && found.directory == output;
       RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));
+      storage->first_directory_ = found.directory;
     }
   }
   RETURN_IF_ERROR(storage->earlier_->FindCommitted(found.output_store));
@@ -96,29 +108,32 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::OpenTogether(const Train
                                                                      FileSystem& files,
                                                                      Executor* executor) {
   if (world == nullptr) return Open(options, nullptr, files, executor);
-  if (!options.persist.empty()) {
-    return absl::UnimplementedError(
-        "--persist cannot be had with several ranks yet: leave it out (commits are in --output and "
-        "on the swap paths)");
-  }
   std::unique_ptr<RunStorage> storage;
   FirstRank first;
   first.output = options.output;
+  CheckTogether together(world, &files, options.model_directory);
+  const bool check = options.resume && !options.persist.empty();
+  CheckCommit by_all;
+  if (check) by_all = [&](const CommittedRun& run) { return together.Check(run); };
   for (const bool turn_of_first : {true, false}) {
     absl::Status status;
     if (turn_of_first == (options.rank == 0)) {
       TrainOptions own = options;
       own.output = RankOutput(options.output, options.rank);
-      auto opened = Open(own, options.rank > 0 ? &first : nullptr, files, executor);
+      auto opened = Open(own, options.rank > 0 ? &first : nullptr, files, executor, by_all);
       status = opened.status();
       if (opened.ok()) storage = *std::move(opened);
+      if (check && turn_of_first) RETURN_IF_ERROR(together.End());
+    } else if (check && turn_of_first) {
+      RETURN_IF_ERROR(together.Serve());
     }
     RETURN_IF_ERROR(Agree(*world, status));
     if (!turn_of_first) break;
-    const bool commit = options.rank == 0 && storage->committed();
+    const bool found = options.rank == 0 && storage->committed();
+    ASSIGN_OR_RETURN(first.directory, FromFirstRank(*world, found ? storage->committed_in() : ""));
+    if (first.directory.empty()) continue;
     ASSIGN_OR_RETURN(const std::string state,
-                     FromFirstRank(*world, commit ? EncodeRunState(*storage->committed()) : ""));
-    if (state.empty()) continue;
+                     FromFirstRank(*world, found ? EncodeRunState(*storage->committed()) : ""));
     ASSIGN_OR_RETURN(first.committed, DecodeRunState(state));
   }
   return storage;
@@ -155,17 +170,21 @@ absl::Status RunStorage::RemoveEarlier() {
 }
 
 void RunStorage::RemoveMoreRanks() {
-  if (options_.rank > 0) return;
-  RemoveFormerRanks(output(), options_.ranks, SwapParents(options_, files_), files_);
+  if (options_.rank == 0) {
+    RemoveFormerRanks(output(), options_.ranks, SwapParents(options_, files_), files_);
+  }
 }
 
-absl::Status RunStorage::FinishCopies() {
+absl::Status RunStorage::FinishCopies(Collectives* ranks) {
   if (copies_ == nullptr || !found_.state || options_.no_commit) return absl::OkStatus();
-  RETURN_IF_ERROR(copies_->RemoveUnfinished());
-  for (const CommitCopies::Copy& copy : copies_->found()) {
-    if (copy.step == found_.state->step) return copies_->Prune(copy.step);
+  absl::StatusOr<bool> copied = false;
+  if (options_.rank == 0) copied = copies_->GoOnFrom(found_.state->step);
+  RETURN_IF_ERROR(AgreeAll(ranks, copied.status()));
+  std::string said = *copied ? "copied" : "";
+  if (ranks != nullptr) {
+    ASSIGN_OR_RETURN(said, FromFirstRank(*ranks, said));
   }
-  copies_->Start(manifest_path());
+  if (said.empty()) copies_->Start(manifest_path());
   return absl::OkStatus();
 }
 
@@ -260,9 +279,8 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   const bool resharded = committed && !SameRanks(committed->part, part);
   CommittedRun from;
   if (committed) {
-    ASSIGN_OR_RETURN(
-        from, OpenCommittedRun(resharded && part.ranks > 1 ? first_output_ : found_.directory,
-                               files_, options_.model_directory));
+    ASSIGN_OR_RETURN(from, OpenCommittedRun(resharded ? first_directory_ : found_.directory, files_,
+                                            options_.model_directory));
     if (resharded) RETURN_IF_ERROR(from.OpenOtherParts(files_, options_.model_directory));
   }
 

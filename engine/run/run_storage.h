@@ -32,12 +32,14 @@ class RunStorage {
   // --resume nor --overwrite; kDataLoss when no commit is good. Nothing is touched then.
   // Of several ranks every one opens its own (options.output is RankOutput's), the first one
   // first. `first`: to the others, what that found; it settles what they have (rank_commit.h).
-  // `files` outlives it, and `executor`, by which copies are made where it is there.
+  // `check`: by which a commit is good, where there are several ranks. `files` outlives it, and
+  // `executor`, by which copies are made where it is there.
   using FirstRank = FirstRankCommit;
   static absl::StatusOr<std::unique_ptr<RunStorage>> Open(const TrainOptions& options,
                                                           const FirstRank* first = nullptr,
                                                           FileSystem& files = FileSystem::Real(),
-                                                          Executor* executor = nullptr);
+                                                          Executor* executor = nullptr,
+                                                          const CheckCommit& check = nullptr);
   // The same for one of several ranks (`world`; null: there is one), together with the others: the
   // first one opens its own first, since OUTPUT is its.
   static absl::StatusOr<std::unique_ptr<RunStorage>> OpenTogether(
@@ -60,9 +62,9 @@ class RunStorage {
   // Null without --persist.
   CommitCopies* copies() { return copies_.get(); }
   // What a run that was killed while it made a copy had left to do: copies the commit in
-  // OUTPUT, in the background, or removes older ones. REQUIRES: after OpenStore, where that
-  // is called at all.
-  absl::Status FinishCopies();
+  // OUTPUT, in the background, or removes older ones. `ranks`: where there are several. REQUIRES:
+  // after OpenStore of all ranks, where that is called at all.
+  absl::Status FinishCopies(Collectives* ranks);
 
   // The store of this run, in the state of the last commit or empty. Moves it when the
   // swap paths are others than the commit's. Fills in where it is, for later commits.
@@ -106,7 +108,8 @@ class RunStorage {
   const TrainOptions options_;
   FileSystem& files_;
   std::unique_ptr<OutputDirectory> output_;
-  std::string first_output_;  // OUTPUT of all ranks
+  std::string first_output_;     // OUTPUT of all ranks
+  std::string first_directory_;  // of the commit that all ranks go on from
   std::unique_ptr<CommitCopies> copies_;
   FoundCommit found_;
   std::optional<RunState> moved_;  // the commit to be made of what OpenStore moved

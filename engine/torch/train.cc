@@ -20,6 +20,7 @@
 #include "engine/ranks/shard_plan.h"
 #include "engine/run/committed_run.h"
 #include "engine/run/gathered_state.h"
+#include "engine/run/run_commit.h"
 #include "engine/run/run_storage.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
@@ -102,8 +103,10 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
     LogInfo(absl::StrCat("the run in ", storage->output(), " has already finished at step ",
                          committed->step));
-    RETURN_IF_ERROR(storage->FinishCopies());
-    if (storage->copies()) RETURN_IF_ERROR(storage->copies()->Wait());
+    if (committed->part.ranks == options.ranks) {  // each has its part
+      RETURN_IF_ERROR(storage->FinishCopies(ranks.world));
+      RETURN_IF_ERROR(AwaitCopies(*storage, ranks.world));
+    }
     if (options.rank == 0) {
       ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(storage->committed_in()));
       RETURN_IF_ERROR(run.OpenOtherParts());

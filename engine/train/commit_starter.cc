@@ -1,8 +1,10 @@
 #include "engine/train/commit_starter.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/run/run_commit.h"
@@ -43,7 +45,11 @@ absl::StatusOr<bool> CommitStarter::FormerIsCopied() {
   RETURN_IF_ERROR(setup_.memory()->AwaitProgram());
   RETURN_IF_ERROR(setup_.manager()->AwaitNoCommit());
   CommitCopies& copies = *context_.storage->copies();
-  const bool copied = copies.WaitFor(put_off_ ? 0 : context_.copy_patience_seconds);
+  bool copied = copies.WaitFor(put_off_ ? 0 : context_.copy_patience_seconds);
+  if (Collectives* const world = context_.ranks.world) {
+    ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*world, copied));
+    copied = std::find(all.begin(), all.end(), 0) == all.end();
+  }
   meter_.CountCommit(began);
   if (!copied && !std::exchange(put_off_, true)) {
     LogInfo(absl::StrCat("the commit of step ", state_.step, " is put off until that of step ",
@@ -64,7 +70,7 @@ absl::Status CommitStarter::Start() {
   RETURN_IF_ERROR(journal_->Sync());
   {
     const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);
-    RETURN_IF_ERROR(AwaitEarlierCommit(storage, manager));
+    RETURN_IF_ERROR(AwaitEarlierCommit(storage, manager, context_.ranks.world));
   }
   const auto span = std::make_shared<std::optional<TraceSpan>>();
   span->emplace(recorder_.trace(), SpanKind::kCommit);

@@ -15,6 +15,7 @@
 #include "engine/report/metrics.h"
 #include "engine/report/run_description.h"
 #include "engine/report/tensorboard_writer.h"
+#include "engine/run/run_commit.h"
 #include "engine/run/run_state.h"
 #include "engine/train/evaluation_passes.h"
 #include "engine/train/first_state.h"
@@ -95,6 +96,7 @@ absl::Status Trainer::Start(WeightSource* weights) {
   RETURN_IF_ERROR(context_.storage->CommitMove(setup_->store(), ranks));
   // Until all have their state nothing is left behind by a run that is none.
   RETURN_IF_ERROR(AgreeWhereHeard(ranks, BringFirstState(weights)));
+  RETURN_IF_ERROR(context_.storage->FinishCopies(ranks));
   return AgreeWhereHeard(ranks, OpenJournal());
 }
 
@@ -103,7 +105,7 @@ absl::Status Trainer::BringFirstState(WeightSource* weights) {
   RETURN_IF_ERROR(context_.compute->SetBuffers(state_.buffers));
   RETURN_IF_ERROR(setup_->manager()->LoadResident());
   LogInfo(absl::StrCat("resuming after step ", state_.step));
-  return context_.storage->FinishCopies();
+  return absl::OkStatus();
 }
 
 absl::Status Trainer::OpenJournal() {
@@ -224,9 +226,7 @@ absl::Status Trainer::Finish() {
   RETURN_IF_ERROR(setup_->memory()->Flush());
   RETURN_IF_ERROR(manager()->AwaitCommit());
   RETURN_IF_ERROR(writes_.AtRest());
-  CommitCopies* const copies = context_.storage->copies();
-  if (copies == nullptr) return absl::OkStatus();
-  return Annotate(copies->Wait(),
+  return Annotate(AwaitCopies(*context_.storage, context_.ranks.world),
                   "the commit in --output is good, but not the copy in --persist (give "
                   "it room, then --resume copies it)");
 }

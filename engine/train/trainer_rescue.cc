@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "engine/run/run_commit.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -57,7 +58,7 @@ absl::StatusOr<bool> TrainerRescue::Commit() {
   }
   RETURN_IF_ERROR(manager.AwaitCommit());
   RETURN_IF_ERROR(writes_.AtRest());
-  if (CommitCopies* const copies = context_.storage->copies()) RETURN_IF_ERROR(copies->Wait());
+  RETURN_IF_ERROR(AwaitCopies(*context_.storage, context_.ranks.world));
   return commits_.last_step() == state_.step;
 }
 

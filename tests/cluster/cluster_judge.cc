@@ -89,7 +89,7 @@ void ClusterRun::JudgeCommitIn(const std::string& directory, const ClusterStates
 }
 
 void ClusterRun::JudgeCommit() {
-  if (!failure_.empty() || overwriting_) return;
+  if (!failure_.empty() || overwriting_ || part_lost_) return;
   const auto run = OpenCommittedRun(kClusterOutput, files_);
   if (absl::IsNotFound(run.status())) {
     // Of a run that goes on from a copy OUTPUT has none before it has moved.
@@ -100,11 +100,19 @@ void ClusterRun::JudgeCommit() {
   JudgeCommitIn(kClusterOutput, may_be_found_);
 }
 
-std::vector<std::string> ClusterRun::WholeCopies() const {
+std::vector<std::string> ClusterRun::WholeCopies() {
   std::vector<std::string> whole;
   for (const std::string& name : disk_.NamesIn(kClusterCopies)) {
     const std::string directory = absl::StrCat(kClusterCopies, "/", name);
-    if (disk_.Find(CommitManifestPath(directory)) != nullptr) whole.push_back(directory);
+    const auto run = OpenCommittedRun(directory, files_);
+    if (absl::IsNotFound(run.status())) continue;
+    bool all = true;
+    for (int rank = 1; run.ok() && rank < run->state.part.ranks; ++rank) {
+      const auto part = OpenCommittedRun(RankOutput(directory, rank), files_);
+      all &= !absl::IsNotFound(part.status()) &&
+             (!part.ok() || part->state.part.commit_id == run->state.part.commit_id);
+    }
+    if (all) whole.push_back(directory);
   }
   return whole;
 }

@@ -99,29 +99,33 @@ spillway_cluster_mutant(former_ranks_stay former_ranks.cc
   [==[if (!absl::SimpleAtoi(name, &rank) || rank <= ranks) continue;]==]
   [==[is of a rank that there is no more]==])
 
-# --- Copies.
+# --- Copies. (What hardly a seed needs is held by commit_copies_test and run_storage_ranks_test.)
 spillway_cluster_mutant(copy_not_durable_before_older_ones_go commit_copies.cc
-  [==[      RETURN_IF_ERROR(files_.SyncDirectory(copy.directory));]==]
+  [==[      RETURN_IF_ERROR(SyncCopy(copy));]==]
   [==[]==]
-  [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone]==])
-spillway_cluster_mutant(copies_not_durable_before_older_ones_go commit_copies.cc
-  [==[  if (removed.empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(files_.SyncDirectory(directory()));]==]
-  [==[]==]
-  [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone]==])
-spillway_cluster_mutant(copy_said_to_be_made_before_it_is_durable commit_copies.cc
-  [==[return files_.SyncDirectory(directory());]==]
-  [==[return absl::OkStatus();]==]
   [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone]==])
 spillway_cluster_mutant(copied_commit_not_awaited run_commit.cc
-  [==[copies != nullptr ? copies->Wait() : absl::OkStatus();]==]
-  [==[absl::OkStatus();]==]
-  [==[commit_copies.cc:[0-9]+: check failed: !busy_]==])
+  [==[const absl::Status own = copies->Wait();]==]
+  [==[const absl::Status own;]==]
+  [==[commit_copies.cc:[0-9]+: check failed: !busy_|does not see the other ranks' parts]==])
 spillway_cluster_mutant(copy_removed_before_its_manifest copy_folder.cc
-  [==[  RETURN_IF_ERROR(folder.own->RemoveFiles({ManifestName()}).status());]==]
+  [==[  RETURN_IF_ERROR(folder.own->RemoveFiles({folder.files[0]}).status());]==]
   [==[]==]
   [==[remove /sim/copies/.*ENOTEMPTY|the commit in /sim/copies/.* does not open]==])
 spillway_cluster_mutant(copy_without_its_manifest_not_durable copy_folder.cc
   [==[  RETURN_IF_ERROR(folder.own->Sync());]==]
   [==[]==]
   [==[the commit in /sim/copies/.* does not open]==])
+# Of several ranks.
+spillway_cluster_mutant(copy_without_a_part_counts commit_copies.cc
+  [==[    if (absl::IsNotFound(part.status())) return false;]==]
+  [==[]==]
+  [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone|an error without a fault]==])
+spillway_cluster_mutant(older_copies_go_before_all_ranks_have_the_newer run_commit.cc
+  [==[const absl::Status made = Agree(*world, own);]==]
+  [==[const absl::Status made = own;]==]
+  [==[of [0-9] copies [0-9] are there|the copy of step [0-9]+ is gone|an error without a fault]==])
+spillway_cluster_mutant(a_copy_is_gone_on_from_by_the_first_rank_alone commit_finder.cc
+  [==[  if (first.directory != first_output && rank < part.ranks) {]==]
+  [==[  if (false) {]==]
+  [==[an error without a fault|is missing, damaged]==])

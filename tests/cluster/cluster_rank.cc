@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/run/run_commit.h"
@@ -32,7 +33,7 @@ TrainOptions ClusterRun::OptionsOf(const Life& life, int rank) const {
 // The first rank that has found where the run goes on from says it for the oracle.
 void ClusterRun::BeginFrom(Life& life, RunStorage& storage) {
   const std::optional<RunState>& committed = storage.committed();
-  const bool from_copy = storage.copies() != nullptr && storage.committed_in() != kClusterOutput;
+  const bool from_copy = absl::StartsWith(storage.committed_in(), kClusterCopies);
   const int64_t step = committed ? committed->step : -1;
   if (!life.states.empty()) {
     const int64_t other = life.states[0]->step;
@@ -61,7 +62,8 @@ void ClusterRun::BeginFrom(Life& life, RunStorage& storage) {
     }
     if (from_copy) copied_ = std::max(copied_, step);
     ++tally_.resumes;
-    tally_.resumes_from_copies += from_copy;
+    tally_.resumes_from_copies += from_copy && committed->part.ranks > 1;
+    tally_.resumes_from_single_copies += from_copy && committed->part.ranks == 1;
     tally_.resumes_in_doubt += step > acknowledged_ && acknowledged_ >= 0;
   } else if (acknowledged_ >= 0 && !life.overwrite) {
     Fail(absl::StrCat("the commit of step ", acknowledged_, " is gone"));
@@ -107,6 +109,7 @@ absl::Status ClusterRun::SetUp(Life& life, Rank& rank) {
     }
   }
   RETURN_IF_ERROR(rank.storage->CommitMove(rank.store.get(), rank.world.get()));
+  part_lost_ &= Dead(rank.number);
   if (overwriting_ && rank.number == 0) {  // all of them have come here
     overwriting_ = false;
     may_be_found_.clear();
@@ -119,14 +122,12 @@ absl::Status ClusterRun::SetUp(Life& life, Rank& rank) {
   ASSIGN_OR_RETURN(rank.manager,
                    SwapManager::Create(life.plan, rank.store.get(), rank.host.get(),
                                        rank.device.get(), rank.compute.get(), life.options));
-  return AgreeAll(rank.world.get(), BringFirstState(life, rank));
+  RETURN_IF_ERROR(AgreeAll(rank.world.get(), BringFirstState(life, rank)));
+  return rank.storage->FinishCopies(rank.world.get());
 }
 
 absl::Status ClusterRun::BringFirstState(Life& life, Rank& rank) {
-  if (rank.storage->committed()) {
-    RETURN_IF_ERROR(rank.manager->LoadResident());
-    return rank.storage->FinishCopies();
-  }
+  if (rank.storage->committed()) return rank.manager->LoadResident();
   return rank.manager->Initialize([&](const TileView& tile) {
     TileView whole = tile;
     whole.first_parameter += rank.grid.ShardBegin(shape_.units[tile.unit]);
@@ -236,7 +237,7 @@ absl::Status ClusterRun::Compare(const Life& life, Rank& rank) {
 
 absl::Status ClusterRun::Commit(Life& life, Rank& rank) {
   const bool done = rank.manager->AwaitCommit().ok();
-  RETURN_IF_ERROR(AwaitEarlierCommit(*rank.storage, *rank.manager));
+  RETURN_IF_ERROR(AwaitEarlierCommit(*rank.storage, *rank.manager, rank.world.get()));
   if (Dead(rank.number)) return absl::UnavailableError("dead");
   tally_.lost += !done && life.ranks > 1;
   const auto& state = life.states[rank.at];
@@ -261,12 +262,13 @@ absl::Status ClusterRun::Finish(Life& life, Rank& rank) {
   RETURN_IF_ERROR(rank.manager->Flush());
   RETURN_IF_ERROR(Compare(life, rank));
   RETURN_IF_ERROR(rank.manager->AwaitCommit());
-  if (CommitCopies* const copies = rank.storage->copies()) {
-    RETURN_IF_ERROR(copies->Wait());
+  if (rank.storage->copies() != nullptr) {
+    RETURN_IF_ERROR(AwaitCopies(*rank.storage, rank.world.get()));
+    const size_t whole = WholeCopies().size();
     if (!Dead(rank.number)) {
       copied_ = rank.state.step;
-      copies_ = static_cast<int>(WholeCopies().size());
-      ++tally_.copies;
+      copies_ = static_cast<int>(whole);
+      ++(life.ranks > 1 ? tally_.copies : tally_.single_copies);
     }
   }
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/run/committed_run.h"
 #include "swap/plan/planner.h"
 #include "tests/cluster/cluster_run_internal.h"
 
@@ -33,7 +34,7 @@ void ClusterRun::DrawModel() {
     shape_.frozen.push_back(unit.frozen);
     shape_.borrows.emplace_back();
   }
-  persists_ = crash_ == nullptr && random_.OneIn(3);
+  persists_ = crash_ != nullptr ? crash_->persist : random_.OneIn(3);
   keep_ = static_cast<int>(random_.Between(1, 2));
   has_source_ = random_.OneIn(2);
   moves_ = crash_ == nullptr && random_.OneIn(2);
@@ -54,9 +55,8 @@ void ClusterRun::DrawSwapPaths() {
 std::unique_ptr<ClusterRun::Life> ClusterRun::DrawLife(bool last) {
   auto life = std::make_unique<Life>();
   life->last = last;
-  // --persist is had by one rank alone.
   life->persist = persists_;
-  life->ranks = life->persist || random_.OneIn(6) ? 1 : static_cast<int>(random_.Between(2, 4));
+  life->ranks = random_.OneIn(life->persist ? 3 : 6) ? 1 : static_cast<int>(random_.Between(2, 4));
   life->group = life->ranks;
   if (random_.OneIn(3)) life->group = life->ranks == 4 && random_.OneIn(2) ? 2 : 1;
   if (crash_ != nullptr) life->ranks = life->group = 3;
@@ -194,7 +194,22 @@ void ClusterRun::LoseScratch() {
   }
   may_be_found_.clear();
   acknowledged_ = -1;
-  overwriting_ = false;
+  overwriting_ = part_lost_ = false;
+}
+
+// One rank's swap is: all of them go on from the copies.
+void ClusterRun::LosePart() {
+  const auto state = OpenCommittedRun(kClusterOutput, files_);
+  if (!state.ok()) return;
+  const int rank = static_cast<int>(random_.Below(state->state.part.ranks));
+  const auto part = OpenCommittedRun(RankOutput(kClusterOutput, rank), files_);
+  if (!part.ok()) return;
+  world_.Trace("a part lost", static_cast<uint64_t>(rank));
+  for (const std::string& directory : part->store->directories()) disk_.Wipe(directory);
+  may_be_found_.clear();
+  acknowledged_ = -1;
+  part_lost_ = true;
+  ++tally_.parts_lost;
 }
 
 ClusterResult ClusterRun::Go() {
@@ -208,7 +223,12 @@ ClusterResult ClusterRun::Go() {
     if (crash_ == nullptr && random_.OneIn(persists_ ? 2 : 4)) disk_.LosePower();
     if (random_.OneIn(2)) JudgeCommit();
     if (random_.OneIn(2) || persists_) JudgeCopies();
-    if (copied_ >= 0 && !overwriting_ && random_.OneIn(6)) LoseScratch();
+    if (copied_ < 0 || overwriting_) continue;
+    if (random_.OneIn(6)) {
+      LoseScratch();
+    } else if (random_.OneIn(6)) {
+      LosePart();
+    }
   }
   if (failure_.empty()) {
     LiveOnce(/*last=*/true);
@@ -238,10 +258,13 @@ void ClusterTally::Add(const ClusterTally& other) {
   single_commits += other.single_commits;
   lost += other.lost;
   copies += other.copies;
+  single_copies += other.single_copies;
   resumes_from_copies += other.resumes_from_copies;
+  resumes_from_single_copies += other.resumes_from_single_copies;
   exports += other.exports;
   overwritten += other.overwritten;
   parts_waiting += other.parts_waiting;
+  parts_lost += other.parts_lost;
   finished += other.finished;
 }
 

@@ -23,12 +23,15 @@ struct ClusterTally {
   uint64_t commits = 0;           // of several ranks
   uint64_t single_commits = 0;    // of one
   uint64_t lost = 0;              // of several, by each rank: the run went on without it
-  uint64_t copies = 0;
-  uint64_t resumes_from_copies = 0;
+  uint64_t copies = 0;            // by a rank of several
+  uint64_t single_copies = 0;
+  uint64_t resumes_from_copies = 0;  // of several ranks
+  uint64_t resumes_from_single_copies = 0;
   uint64_t exports = 0;
   uint64_t overwritten = 0;
   uint64_t parts_waiting = 0;  // lives that ended between the two phases of a commit
-  uint64_t finished = 0;       // lives, by all ranks
+  uint64_t parts_lost = 0;
+  uint64_t finished = 0;  // lives, by all ranks
 
   void Add(const ClusterTally& other);
 };
@@ -47,7 +50,8 @@ ClusterResult RunClusterSeed(uint64_t seed, bool print_trace);
 struct ClusterCrash {
   SimDisk::CrashKind kind = SimDisk::CrashKind::kKill;
   int rank = 0;
-  uint64_t call = 0;  // that is no transfer, of the rank's
+  uint64_t call = 0;     // that is no transfer, of the rank's
+  bool persist = false;  // commits are copied
 };
 // *struck: whether the life had so many calls.
 ClusterResult RunClusterCrash(uint64_t seed, const ClusterCrash& crash, bool* struck);

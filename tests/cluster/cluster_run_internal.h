@@ -89,6 +89,7 @@ class ClusterRun {
   void ArmLife(const Life& life);
   void LiveOnce(bool last);
   void LoseScratch();
+  void LosePart();
 
   // --- cluster_rank.cc
   absl::Status LiveRank(Life& life, Rank& rank);
@@ -112,8 +113,8 @@ class ClusterRun {
   // Whether the commit in `directory` opens and is one of those it may be.
   void JudgeCommitIn(const std::string& directory, const ClusterStates& allowed);
   void JudgeCopies();
-  // The directories of those that have a manifest.
-  std::vector<std::string> WholeCopies() const;
+  // The directories of those that have the manifests of all their ranks.
+  std::vector<std::string> WholeCopies();
   void JudgeExport();
 
   bool Dead(int rank) const { return disk_.dead(ProcessOf(rank)); }
@@ -147,6 +148,7 @@ class ClusterRun {
   // An --overwrite has begun and not come to its end: who asked for it asks again. Until then what
   // was there is there, in part or not at all.
   bool overwriting_ = false;
+  bool part_lost_ = false;  // of the commit in OUTPUT, until another has replaced it
   // The last copy that was said to be made, and every state that was ever committed.
   int64_t copied_ = -1;
   int copies_ = 0;  // that were there then

@@ -27,19 +27,21 @@ TEST(ClusterSimulation, SeedsThatNeverRan) {
   EXPECT_TRUE(failure.empty()) << failure;
 }
 
-// One rank is killed, or the power goes, at every call of its second life: opening, moving on, and
-// both phases of two commits.
+// One rank is killed, or the power goes, at every call of its second life: opening, moving on,
+// both phases of two commits, and, of every other seed, their copies.
 TEST(ClusterSimulation, ARankMayDieAtEveryCall) {
   SetLogLevel(LogLevel::kError);
   constexpr uint64_t kSeeds = kAddressSanitizer ? 1 : 2, kEvery = kAddressSanitizer ? 7 : 1;
+  constexpr uint64_t kEveryOfCopies = 5;  // that take thrice the calls
   ClusterTally tally;
   uint64_t lives = 0;
   for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const bool persist = seed % 2 == 1;
     for (const auto kind : {SimDisk::CrashKind::kKill, SimDisk::CrashKind::kPowerLoss}) {
       for (int rank = 0; rank < 3; ++rank) {
         bool struck = true;
-        for (uint64_t call = 0; struck; call += kEvery) {
-          const ClusterResult result = RunClusterCrash(seed, {kind, rank, call}, &struck);
+        for (uint64_t call = 0; struck; call += persist ? kEveryOfCopies : kEvery) {
+          const ClusterResult result = RunClusterCrash(seed, {kind, rank, call, persist}, &struck);
           ASSERT_EQ(result.failure, "")
               << "seed " << seed << ", rank " << rank << ", call " << call;
           tally.Add(result.tally);
@@ -77,10 +79,13 @@ TEST(ClusterSimulation, EveryOutcomeOccurs) {
   EXPECT_GT(tally.single_commits, 100u);
   EXPECT_GT(tally.lost, 5u);
   EXPECT_GT(tally.copies, 20u);
+  EXPECT_GT(tally.single_copies, 20u);
   EXPECT_GT(tally.resumes_from_copies, 5u);
+  EXPECT_GT(tally.resumes_from_single_copies, 5u);
   EXPECT_GT(tally.exports, 50u);
   EXPECT_GT(tally.overwritten, 5u);
   EXPECT_GT(tally.parts_waiting, 5u);
+  EXPECT_GT(tally.parts_lost, 5u);
   EXPECT_GT(tally.finished, 200u);
 }
 

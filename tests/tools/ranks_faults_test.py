@@ -269,9 +269,6 @@ class RanksFaultsTest(RanksCase):
             self.assert_nothing_left()
 
     def test_what_is_there_already(self):
-        result = run(*self.command(2, persist=self.path("persist")))
-        self.assert_one_leading_error(result, 2, "--persist")
-        self.assert_nothing_left()
         self.go(4, steps=2)
         before = self.inspect()
         for ranks in (4, 2):
@@ -286,6 +283,50 @@ class RanksFaultsTest(RanksCase):
         self.assert_only_files_of(2)
         self.go(1, overwrite=True, steps=1)
         self.assert_only_files_of(1)
+
+    def test_copies_when_scratch_is_lost(self):
+        persist = self.path("persist")
+        flags = {"steps": 4, "commit_every": 1, "keep": 2, "persist": persist}
+        expected, _ = self.reference(2, steps=6)
+        self.go(2, **flags)
+        copies = sorted(name for name in os.listdir(persist) if name != "lock")
+        self.assertEqual(copies, ["step-000000000003", "step-000000000004"])
+        newest = os.path.join(persist, copies[1])
+        self.assertEqual(self.inspect(newest)["digest"], self.inspect()["digest"])
+        # Of one rank, and of one whose part of the newest copy is damaged besides.
+        flags.update(steps=6, resume=True)
+        for step in (4, 3):
+            with self.subTest(step):
+                self.begin_afresh()
+                kept = self.path("kept")
+                shutil.copytree(persist, kept)
+                if step == 3:
+                    with open(os.path.join(newest, "ranks/1/tiles"), "r+b") as tiles:
+                        tiles.write(b"damaged")
+                result = self.go(2, **flags)
+                self.assertIn(f"resuming after step {step}\n", result.stderr)
+                self.assertEqual("rank 1 can't read its part" in result.stderr, step == 3)
+                now = self.outcome()
+                self.assertEqual(now.pop("rows"), expected["rows"][step:])
+                self.assertEqual(now, {name: expected[name] for name in now})
+                shutil.rmtree(persist)
+                os.rename(kept, persist)
+        # Of other ranks: one, whose copies are then its own.
+        self.begin_afresh()
+        result = self.go(1, **flags)
+        self.assertIn("resuming after step 4\n", result.stderr)
+        self.assertFalse([name for name in os.listdir(persist)
+                          if os.path.exists(os.path.join(persist, name, "ranks"))])
+
+    def test_copies_when_the_scratch_of_one_is_lost(self):
+        flags = {"steps": 4, "commit_every": 3, "persist": self.path("persist")}
+        self.go(2, **flags)
+        for name in os.listdir(self.swap):
+            if "ranks/1" in read_text(os.path.join(self.swap, name, "owner")):
+                shutil.rmtree(os.path.join(self.swap, name))
+        result = self.go(2, **{**flags, "steps": 6, "resume": True})
+        self.assertIn("resuming after step 4\n", result.stderr)
+        self.assertEqual(self.outcome(), self.reference(2, steps=6)[0])
 
     def test_overwritten_and_killed(self):
         self.go(2)

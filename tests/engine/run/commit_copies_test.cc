@@ -34,7 +34,7 @@ class CommitCopiesTest : public testing::Test {
   }
 
   std::unique_ptr<CommitCopies> Open(int keep) {
-    auto copies = CommitCopies::Open(keep_ / "run/copies", keep);
+    auto copies = CommitCopies::Open(keep_ / "run/copies", {.keep = keep});
     EXPECT_TRUE(copies.ok()) << copies.status();
     return *std::move(copies);
   }
@@ -86,7 +86,7 @@ TEST_F(CommitCopiesTest, AnOlderCopyGoesOnlyWhenTheNewerOnesAreDurable) {
     if (!fs::exists(directory + "/step-000000000003/manifest-rank0")) return;
     durable += synced == directory + "/step-000000000006" || synced == directory;
   };
-  auto copies = CommitCopies::Open(directory, 1, files);
+  auto copies = CommitCopies::Open(directory, {.files = &files});
   ASSERT_TRUE(copies.ok()) << copies.status();
   ASSERT_EQ((*copies)->Prune(6), absl::OkStatus());
   EXPECT_FALSE(fs::exists(directory + "/step-000000000003"));
@@ -129,7 +129,7 @@ TEST_F(CommitCopiesTest, APlantedLinkIsRefusedWithTheReasonAndNotFollowed) {
     EXPECT_TRUE(fs::exists(CommitManifestPath(directory + "/step-000000000003")));
   }
   // And before a run begins.
-  const absl::Status opened = CommitCopies::Open(directory, 1).status();
+  const absl::Status opened = CommitCopies::Open(directory, {}).status();
   EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("--persist"));
   EXPECT_THAT(std::string(opened.message()), testing::HasSubstr("planted is a symbolic link"));
   EXPECT_TRUE(fs::exists(output_ / "precious"));
@@ -151,8 +151,50 @@ TEST_F(CommitCopiesTest, ADamagedCommitIsNotCopied) {
 
 TEST_F(CommitCopiesTest, TwoRunsDoNotShareADirectory) {
   auto copies = Open(1);
-  EXPECT_EQ(CommitCopies::Open(keep_ / "run/copies", 1).status().code(),
+  EXPECT_EQ(CommitCopies::Open(keep_ / "run/copies", {}).status().code(),
             absl::StatusCode::kFailedPrecondition);
+}
+
+// What each of several ranks has to do with it; tests/cluster/ has them together.
+TEST_F(CommitCopiesTest, OfSeveralRanksEveryOneCopiesItsPartAndTheFirstOneRemoves) {
+  const std::string directory = keep_ / "run/copies";
+  const absl::Status unseen = CommitCopies::Open(directory, {.rank = 1, .ranks = 2}).status();
+  EXPECT_EQ(unseen.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(unseen.message()), testing::HasSubstr("all ranks share"));
+  SyncWatcher files;
+  bool durable = false;  // the other's part of the newer one, while the older one is there
+  files.on_sync = [&](const std::string& synced) {
+    durable |= synced == directory + "/step-000000000009/ranks/1" &&
+               fs::exists(directory + "/step-000000000003");
+  };
+  auto first = CommitCopies::Open(directory, {.rank = 0, .ranks = 2, .files = &files});
+  auto other = CommitCopies::Open(directory, {.rank = 1, .ranks = 2});
+  ASSERT_TRUE(first.ok() && other.ok()) << first.status() << other.status();
+  EXPECT_GT((*first)->NeededBytes(SmallLayout()), 0);
+  EXPECT_EQ((*other)->NeededBytes(SmallLayout()), 0);
+  const auto both = [&](uint64_t step, bool made) {
+    for (CommitCopies* copies : {first->get(), other->get()}) {
+      EXPECT_EQ(Commit(*copies, step), absl::OkStatus());
+    }
+    for (CommitCopies* copies : {first->get(), other->get()}) {
+      EXPECT_EQ(copies->Conclude(made), absl::OkStatus());
+    }
+  };
+  both(3, true);
+  const std::string part = directory + "/step-000000000003/ranks/1";
+  EXPECT_TRUE(fs::exists(CommitManifestPath(part)));
+  EXPECT_FALSE(fs::exists(part + "/source"));
+  both(6, false);
+  EXPECT_TRUE(fs::exists(part)) << "it is the newest that all have";
+  EXPECT_FALSE(fs::exists(directory + "/step-000000000006"));
+  both(9, true);
+  EXPECT_TRUE(durable);
+  EXPECT_FALSE(fs::exists(directory + "/step-000000000003"));
+  first->reset();
+  first = CommitCopies::Open(directory, {.rank = 0, .ranks = 2});
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ((*first)->GoOnFrom(6).value(), false) << "a later one is of no use, and in the way";
+  EXPECT_FALSE(fs::exists(directory + "/step-000000000009"));
 }
 
 TEST_F(CommitCopiesTest, ADirectoryThatNothingCameIntoIsTakenBack) {

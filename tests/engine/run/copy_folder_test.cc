@@ -35,8 +35,10 @@ class CopyFolder : public testing::Test {
   // A whole copy.
   void Fill() {
     fs::create_directories(folder_ + "/source");
-    for (const char* name : {"tiles", "manifest-rank0", "source/config.json", "source/merges.txt",
-                             "source/vocabulary of mine"}) {
+    fs::create_directories(folder_ + "/ranks/1");
+    for (const char* name :
+         {"tiles", "manifest-rank0", "source/config.json", "source/merges.txt",
+          "source/vocabulary of mine", "ranks/1/tiles", "ranks/1/manifest-rank1"}) {
       Write(folder_ + "/" + name, "ours");
     }
   }
@@ -71,6 +73,19 @@ TEST_F(CopyFolder, HalfOfOneIsRemovedToo) {
   EXPECT_TRUE(fs::is_empty(parent_.path()));
 }
 
+TEST_F(CopyFolder, AFileThatNoRunPutAmongTheRanksPartsIsRefused) {
+  for (const char* name : {"ranks/notes", "ranks/1/notes", "ranks/1/manifest-rank0"}) {
+    const std::string path = folder_ + "/" + name;
+    Write(path, "mine");
+    for (const absl::Status& status : {Check(), Remove()}) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+    }
+    EXPECT_TRUE(fs::exists(folder_ + "/manifest-rank0"));
+    fs::remove(path);
+  }
+  EXPECT_EQ(Remove(), absl::OkStatus());
+}
+
 // Each kind under each name, and under one that no copy has.
 TEST_F(CopyFolder, WhatWasPlantedIsRefusedAndNothingRemoved) {
   const std::string precious = elsewhere_ / "precious";
@@ -90,8 +105,8 @@ TEST_F(CopyFolder, WhatWasPlantedIsRefusedAndNothingRemoved) {
   };
   for (const auto& kind : kinds) {
     if (::geteuid() != 0 && std::string(kind.what).find("user") != std::string::npos) continue;
-    for (const std::string name :
-         {"tiles", "manifest-rank0", "source/config.json", "source/planted"}) {
+    for (const std::string name : {"tiles", "manifest-rank0", "source/config.json",
+                                   "source/planted", "ranks/1/tiles", "ranks/1/manifest-rank1"}) {
       SCOPED_TRACE(std::string(kind.what) + " at " + name);
       const std::string path = folder_ + "/" + name;
       fs::remove(path);

@@ -139,5 +139,33 @@ TEST_F(RunStorageRanksTest, APartInItsPlaceIsDurableBeforeTheOneThatWaitedIsRemo
   EXPECT_FALSE(fs::exists(waits));
 }
 
+// Power that was lost may bring an older part of the same step back.
+TEST_F(RunStorageRanksTest, ACopyWhosePartsAreOfTwoCommitsIsUnfinished) {
+  for (const char* const other : {"1-b", "1-a"}) {
+    fs::remove_all(folder_ / "out");
+    fs::remove_all(folder_ / "swap");
+    fs::create_directories(folder_ / "swap");
+    RunStorage::FirstRank first;
+    first.output = folder_ / "out";
+    Leave(Options(0, 2), "1-a", CommitManifestPath);
+    Leave(Options(1, 2), other, CommitManifestPath, &first);
+    const std::string directory = folder_ / "copies";
+    {
+      auto copies = CommitCopies::Open(directory, {.rank = 0, .ranks = 2});
+      auto others = CommitCopies::Open(directory, {.rank = 1, .ranks = 2});
+      ASSERT_TRUE(copies.ok() && others.ok());
+      for (CommitCopies* one : {copies->get(), others->get()}) {
+        const int rank = one == others->get() ? 1 : 0;
+        one->Start(CommitManifestPath(RankOutput(folder_ / "out", rank)));
+        ASSERT_EQ(one->Wait(), absl::OkStatus());
+      }
+    }
+    auto copies = CommitCopies::Open(directory, {.rank = 0, .ranks = 2});
+    ASSERT_TRUE(copies.ok());
+    EXPECT_THAT((*copies)->found(), SizeIs(other == std::string("1-a") ? 1 : 0));
+    ASSERT_EQ((*copies)->RemoveUnfinished(), absl::OkStatus());
+  }
+}
+
 }  // namespace
 }  // namespace spillway
