@@ -25,10 +25,7 @@ constexpr uint64_t kProbeBytes = uint64_t{128} << 20;
 constexpr uint64_t kProbeBufferBytes = uint64_t{32} << 20;
 
 RankPart PartOf(const TrainOptions& options) {
-  return {.rank = options.rank,
-          .ranks = options.ranks,
-          .group = options.shard_group_size,
-          .commit_id = {}};
+  return {options.rank, options.ranks, options.shard_group_size, /*commit_id=*/""};
 }
 
 bool SameRanks(const RankPart& a, const RankPart& b) {
