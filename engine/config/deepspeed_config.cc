@@ -69,10 +69,15 @@ class BlockReader {
                      {{"AdamW", Kind::kAdamW},
                       {"Adam", Kind::kAdam},
                       {"SGD", Kind::kSgd},
-                      {"Lion", Kind::kLion}},
+                      {"Lion", Kind::kLion},
+                      {"Lamb", Kind::kLamb},
+                      {"OneBitAdam", Kind::kAdamW},
+                      {"ZeroOneAdam", Kind::kAdamW}},
                      &config_.optimizer, " (no other optimizer is supported)");
     if (config_.has_optimizer && !config_.optimizer.given()) {
-      in_.Refuse(in_.Where("/optimizer"), "'optimizer' has no 'type': AdamW, Adam, SGD or Lion");
+      in_.Refuse(in_.Where("/optimizer"),
+                 "'optimizer' has no 'type': AdamW, Adam, SGD, Lion, Lamb, OneBitAdam or "
+                 "ZeroOneAdam");
     }
   }
 
@@ -103,6 +108,13 @@ class BlockReader {
       config_.notes.push_back(
           absl::StrCat(adam_w_mode.where, ": 'adam_w_mode' has no effect on AdamW"));
     }
+    ReadSecondMoments(params);
+    in_.Number(params + "/min_coeff", 0, kHuge, &config_.least_trust_ratio);
+    in_.Number(params + "/max_coeff", 0, kHuge, &config_.most_trust_ratio);
+    if (config_.optimizer.value != Kind::kLamb) {
+      Misplaced(config_.least_trust_ratio, "this optimizer");
+      Misplaced(config_.most_trust_ratio, "this optimizer");
+    }
     if (config_.optimizer.value == Kind::kLion) {
       Misplaced(config_.eps, "Lion");
       Misplaced(config_.bias_correction, "Lion");
@@ -114,8 +126,44 @@ class BlockReader {
       Misplaced(config_.bias_correction, "SGD");
       Misplaced(adam_w_mode, "SGD");
     } else {
-      MisplacedOfSgd("Adam");
+      MisplacedOfSgd(config_.optimizer.value == Kind::kLamb ? "Lamb" : "Adam");
     }
+  }
+
+  // 1-bit and 0/1 Adam: what of them changes the numbers on one rank. What they send in one bit is
+  // sent whole here.
+  void ReadSecondMoments(const std::string& params) {
+    const json* const type = in_.Find("/optimizer/type");
+    const std::string name = type != nullptr && type->is_string() ? type->get<std::string>() : "";
+    const bool one_bit = absl::EqualsIgnoreCase(name, "OneBitAdam");
+    const bool zero_one = absl::EqualsIgnoreCase(name, "ZeroOneAdam");
+    // With DeepSpeed's defaults.
+    Setting<int64_t> freeze_step, var_freeze_step, var_update_scaler;
+    in_.Integer(params + "/freeze_step", 1, kMost, &freeze_step);
+    in_.Integer(params + "/var_freeze_step", 1, kMost, &var_freeze_step);
+    in_.Integer(params + "/var_update_scaler", 1, kMost, &var_update_scaler);
+    if (!one_bit) Misplaced(freeze_step, "this optimizer");
+    if (!zero_one) {
+      Misplaced(var_freeze_step, "this optimizer");
+      Misplaced(var_update_scaler, "this optimizer");
+    }
+    if (!one_bit && !zero_one) return;
+    config_.second_moments.last_step =
+        one_bit ? freeze_step.value.value_or(100000) : var_freeze_step.value.value_or(100000) + 1;
+    if (zero_one) {
+      config_.second_moments.moves_per_doubling = var_update_scaler.value.value_or(16);
+    }
+    // Whatever the file says of bias_correction, as in DeepSpeed; and they don't decay by default.
+    config_.bias_correction = {false, "optimizer.type", config_.optimizer.where};
+    if (!config_.weight_decay.given()) {
+      config_.weight_decay = {0.0, "optimizer.type", config_.optimizer.where};
+    }
+    config_.notes.push_back(absl::StrCat(
+        config_.optimizer.where, ": \"", name, "\" is AdamW without bias correction whose second ",
+        "moments ", zero_one ? "move ever more seldom and " : "", "stand still after step ",
+        config_.second_moments.last_step,
+        ", as there; ranks sum gradients in every step and whole, ",
+        "not in one bit (--communication-dtype fp8 sends a quarter of fp32's bytes)"));
   }
 
   void MisplacedOfSgd(absl::string_view optimizer) {
@@ -218,6 +266,7 @@ class BlockReader {
     in_.Boolean("/bf16/enabled", &config_.bf16);
     in_.Boolean("/fp16/enabled", &config_.fp16);
     ReadNarrowState();
+    ReadAutocast();
     if (config_.bf16.value.value_or(false) && config_.fp16.value.value_or(false)) {
       in_.Refuse(config_.fp16.where,
                  absl::StrCat("'fp16.enabled' and '", config_.bf16.key, "' (", config_.bf16.where,
@@ -243,6 +292,38 @@ class BlockReader {
     if (narrow_moments.value.value_or(false)) {
       config_.moments = {MomentFormat::kBFloat16, narrow_moments.key, narrow_moments.where};
     }
+  }
+
+  // Layers that are computed in the run's dtype anyway; weights stay as exact beside it.
+  void ReadAutocast() {
+    Setting<bool> enabled;
+    Setting<DType> dtype;
+    in_.Boolean("/torch_autocast/enabled", &enabled);
+    in_.Choice<DType>("/torch_autocast/dtype",
+                      {{"bfloat16", DType::kBFloat16},
+                       {"float16", DType::kFloat16},
+                       {"torch.bfloat16", DType::kBFloat16},
+                       {"torch.float16", DType::kFloat16},
+                       {"bf16", DType::kBFloat16},
+                       {"fp16", DType::kFloat16}},
+                      &dtype);
+    if (!enabled.value.value_or(false)) return;
+    const bool half = dtype.value == DType::kFloat16;
+    const bool bf16 = config_.bf16.value.value_or(false), fp16 = config_.fp16.value.value_or(false);
+    if (half ? !fp16 : fp16) {
+      in_.Refuse(enabled.where,
+                 half ? "'torch_autocast' in float16 needs an fp16 block, which scales the loss; "
+                        "use that, or bfloat16"
+                      : "'torch_autocast' in bfloat16 and 'fp16.enabled' contradict each other: "
+                        "enable one");
+      return;
+    }
+    const bool same = half ? fp16 : bf16;
+    config_.notes.push_back(absl::StrCat(
+        enabled.where, ": 'torch_autocast' ",
+        same ? "has no effect: layers are computed in the run's dtype"
+             : "is bf16 with exact masters: layers are computed in bf16, and fp32 weights kept"));
+    if (!same) config_.bf16 = {true, enabled.key, enabled.where};
   }
 
   void ReadOffload(const std::string& block, Setting<Offload>* device,

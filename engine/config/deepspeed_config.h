@@ -26,6 +26,8 @@ struct DeepSpeedConfig {
   Setting<double> lr, eps, weight_decay, momentum, dampening;
   Setting<std::array<double, 2>> betas;
   Setting<bool> nesterov, bias_correction;
+  Setting<double> least_trust_ratio, most_trust_ratio;
+  OptimizerSpec::SecondMoments second_moments;  // of OneBitAdam and ZeroOneAdam
 
   Setting<ScheduleSpec::Kind> schedule;
   Setting<double> warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;

@@ -208,6 +208,7 @@ void TrainingSettings::ResolveOptimizer() {
                             {"adam", Kind::kAdam},
                             {"sgd", Kind::kSgd},
                             {"lion", Kind::kLion},
+                            {"lamb", Kind::kLamb},
                             {"adamw_torch", Kind::kAdamW},
                             {"adamw_torch_fused", Kind::kAdamW},
                             {"adamw_8bit", Kind::kAdamW},
@@ -267,25 +268,40 @@ void TrainingSettings::ResolveAdam() {
   OptimizerSpec& spec = config_.train.optimizer;
   if (flags_.momentum) Invalid("--momentum has no meaning without --optimizer sgd");
   using Betas = std::array<double, 2>;
-  const auto parse = [](const std::string& flag, const std::string& text) -> absl::StatusOr<Betas> {
-    const absl::StatusOr<std::vector<std::string>> parts = ListFlag(flag, text);
-    if (!parts.ok() || parts->size() != 2) {
-      return BadFlagValue(flag, text, "two numbers in [0, 1), such as 0.9,0.999");
-    }
-    Betas betas;
-    for (size_t i = 0; i < 2; ++i) {
-      const absl::StatusOr<double> beta = NumberFlag(flag, (*parts)[i], 0, 1, false);
-      if (!beta.ok()) return beta.status();
-      betas[i] = *beta;
-    }
-    return betas;
+  const auto two = [](double high, const char* must) {
+    return [=](const std::string& flag, const std::string& text) -> absl::StatusOr<Betas> {
+      const absl::StatusOr<std::vector<std::string>> parts = ListFlag(flag, text);
+      if (!parts.ok() || parts->size() != 2) return BadFlagValue(flag, text, must);
+      Betas numbers;
+      for (size_t i = 0; i < 2; ++i) {
+        ASSIGN_OR_RETURN(numbers[i], NumberFlag(flag, (*parts)[i], 0, high, false));
+      }
+      return numbers;
+    };
   };
   const bool lion = spec.kind == OptimizerSpec::Kind::kLion;
   // Lion's paper has 0.99; DeepSpeed and the Trainer have Adam's default for it too.
   const double beta2 = flags_.optimizer == "lion" ? 0.99 : 0.999;
-  const Betas betas = Pick<Betas>("betas", flags_.betas, file_.betas, {0.9, beta2}, parse);
+  const Betas betas = Pick<Betas>("betas", flags_.betas, file_.betas, {0.9, beta2},
+                                  two(1, "two numbers in [0, 1), such as 0.9,0.999"));
   spec.beta1 = betas[0];
   spec.beta2 = betas[1];
+  const bool lamb = spec.kind == OptimizerSpec::Kind::kLamb;
+  if (!lamb && flags_.trust_ratio) Invalid("--trust-ratio has no meaning without --optimizer lamb");
+  if (lamb) {
+    const double least = file_.least_trust_ratio.value.value_or(spec.least_trust_ratio);
+    const double most = file_.most_trust_ratio.value.value_or(spec.most_trust_ratio);
+    const Betas bounds =
+        Pick<Betas>("trust-ratio", flags_.trust_ratio, {}, {least, most},
+                    two(kHuge, "two numbers, the least and the most, such as 0.01,10"));
+    if (bounds[0] > bounds[1]) Invalid("--trust-ratio: the least comes first, as in 0.01,10");
+    spec.least_trust_ratio = bounds[0];
+    spec.most_trust_ratio = bounds[1];
+  }
+  if (!flags_.optimizer && file_.second_moments != OptimizerSpec::SecondMoments()) {
+    spec.second_moments = file_.second_moments;
+    Record("last step of second moments", spec.second_moments.last_step, file_.optimizer.where);
+  }
   if (lion && flags_.eps) Invalid("--eps has no meaning with --optimizer lion");
   if (lion) return;
   spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);

@@ -45,6 +45,7 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
     return absl::OkStatus();
   }
   SPILLWAY_CHECK(tile.parameters <= UINT32_MAX);
+  SPILLWAY_CHECK(trust_ratios() == nullptr);  // CheckOptimizer has refused it
   UpdateArguments arguments = {.planes = PlanesOf(tile, tile.parameters),
                                .constants = ConstantsOf(scalars, true),
                                .largest_unstorable_bits = largest_magnitude};
@@ -57,15 +58,15 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
     // them perhaps in part.
     const uint32_t begin = arguments.end;
     arguments.begin = begin;
-    arguments.first_decays = pieces[i].decays;
+    arguments.first_decays = pieces[i].constants != 0;
     arguments.boundary_count = 0;
-    bool decays = pieces[i].decays;
+    int constants = pieces[i].constants;
     uint64_t end = pieces[i].end;
     while (++i < pieces.size()) {
-      if (pieces[i].decays != decays) {
+      if (pieces[i].constants != constants) {
         if (arguments.boundary_count == kUpdateBoundaries) break;
         arguments.boundaries[arguments.boundary_count++] = static_cast<uint32_t>(pieces[i].begin);
-        decays = pieces[i].decays;
+        constants = pieces[i].constants;
       }
       end = pieces[i].end;
     }

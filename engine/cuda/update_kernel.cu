@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kUpdateThreads)
 LaunchError LaunchUpdate(void* stream, const UpdateKind& kind, const UpdateArguments& arguments) {
   const uint32_t blocks = (arguments.end - arguments.begin + kUpdatePerBlock - 1) / kUpdatePerBlock;
   if (blocks == 0) return nullptr;
-  const void* const kernel = ForUpdateKind(kind, [](auto weights, auto rule, auto moments) {
+  const void* const kernel = ForDeviceUpdateKind(kind, [](auto weights, auto rule, auto moments) {
     return reinterpret_cast<const void*>(
         &UpdateKernel<decltype(weights)::kValue, decltype(rule)::kValue,
                       decltype(moments)::kValue>);

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "engine/numeric/dtype.h"
-#include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "swap/device/device.h"
 #include "swap/plan/state_layout.h"
 #include "swap/plan/step_clock.h"

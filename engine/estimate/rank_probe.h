@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "engine/plan/step_compute.h"
 #include "engine/ranks/collective_rates.h"
 #include "engine/ranks/sharded_step.h"

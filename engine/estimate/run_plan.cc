@@ -61,6 +61,12 @@ uint64_t Less(uint64_t limit, uint64_t taken) { return limit > taken ? limit - t
 absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
   // The update's scalars are known before the step's end only without clipping and scale.
   const bool needs_total = options.clip > 0 || options.dtype == DType::kFloat16;
+  if (MeasuresFirst(options.optimizer)) {
+    if (options.update != UpdateChoice::kImmediate) return UpdateMode::kMeasured;
+    return absl::InvalidArgumentError(
+        "--update immediate cannot be had with --optimizer lamb, which measures all tensors before "
+        "the first update: leave it out");
+  }
   switch (options.update) {
     case UpdateChoice::kAuto:
       return needs_total ? UpdateMode::kDeferred : UpdateMode::kImmediate;

@@ -5,125 +5,13 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
 
 namespace spillway {
-namespace {
 
 using OptimizerKind = OptimizerSpec::Kind;
-
-absl::Status RequireRange(absl::string_view field, double value, double low, double high_exclusive,
-                          absl::string_view range) {
-  if (value >= low && value < high_exclusive) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrFormat("optimizer: %s is %g; it must be %s", field, value, range));
-}
-
-}  // namespace
-
-std::string OptimizerName(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::kAdamW:
-      return "adamw";
-    case OptimizerKind::kAdam:
-      return "adam";
-    case OptimizerKind::kSgd:
-      return "sgd";
-    case OptimizerKind::kLion:
-      return "lion";
-  }
-  SPILLWAY_CHECK(false);
-}
-
-std::string MomentFormatName(MomentFormat moments) {
-  switch (moments) {
-    case MomentFormat::kFloat32:
-      return "fp32";
-    case MomentFormat::kBFloat16:
-      return "bf16";
-    case MomentFormat::kEightBit:
-      return "8bit";
-    case MomentFormat::kFloat8:
-      return "fp8";
-  }
-  SPILLWAY_CHECK(false);
-}
-
-absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
-  constexpr double kHuge = 1e31;  // beyond what flags and files take
-  absl::Status status;
-  status.Update(RequireRange("learning_rate", spec.learning_rate, 0, kHuge, "0 or more"));
-  status.Update(RequireRange("beta1", spec.beta1, 0, 1, "in [0, 1)"));
-  status.Update(RequireRange("beta2", spec.beta2, 0, 1, "in [0, 1)"));
-  if (spec.kind == OptimizerKind::kAdamW || spec.kind == OptimizerKind::kAdam) {
-    status.Update(RequireRange(
-        "eps", spec.eps, kLeastEps, kHuge,
-        "above 0 (1e-37 or more), or a parameter without a gradient becomes 0/0; 1e-8 is usual"));
-  }
-  status.Update(RequireRange("weight_decay", spec.weight_decay, 0,
-                             std::nextafter(kMostWeightDecay, kHuge), "from 0 to 1e6"));
-  status.Update(RequireRange("momentum", spec.momentum, 0, kHuge, "0 or more"));
-  status.Update(RequireRange("dampening", spec.dampening, 0, kHuge, "0 or more"));
-  if (spec.nesterov && (spec.momentum <= 0 || spec.dampening != 0)) {
-    status.Update(absl::InvalidArgumentError(
-        "optimizer: nesterov needs a momentum above 0 and a dampening of 0"));
-  }
-  return status;
-}
-
-WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return WeightFormat::kFloat32;
-    case DType::kBFloat16:
-      return spec.masters ? WeightFormat::kBFloat16 : WeightFormat::kBFloat16Alone;
-    case DType::kFloat16:
-      return WeightFormat::kFloat16;
-  }
-  SPILLWAY_CHECK(false);
-}
-
-absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype) {
-  if (spec.masters || dtype == DType::kBFloat16) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      dtype == DType::kFloat32
-          ? "--master none: weights in fp32 are their own masters; leave it out, or train in bf16 "
-            "(--dtype bf16)"
-          : "--master none: fp16 is too narrow to be trained without masters; use --dtype bf16");
-}
-
-std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
-  std::vector<PlaneSpec> planes = {{Plane::kWeight, DTypeBytes(dtype)}};
-  const WeightFormat format = WeightFormatOf(spec, dtype);
-  if (format == WeightFormat::kBFloat16) planes.push_back({Plane::kResidual, 2});
-  if (format == WeightFormat::kFloat16) planes.push_back({Plane::kMaster, 4});
-  const auto add = [&](Plane moment, Plane scale, uint32_t float8_bytes) {
-    switch (spec.moments) {
-      case MomentFormat::kFloat32:
-        return planes.push_back({moment, 4});
-      case MomentFormat::kBFloat16:
-        return planes.push_back({moment, 2});
-      case MomentFormat::kEightBit:
-        planes.push_back({moment, 1});
-        return planes.push_back({scale, 4, kMomentBlock});
-      case MomentFormat::kFloat8:
-        planes.push_back({moment, float8_bytes});
-        return planes.push_back({scale, 4, kMomentBlock});
-    }
-  };
-  if (spec.kind != OptimizerKind::kSgd) {
-    add(Plane::kExpAvg, Plane::kExpAvgScale, 1);
-    if (spec.kind != OptimizerKind::kLion) add(Plane::kExpAvgSq, Plane::kExpAvgSqScale, 2);
-  } else if (spec.momentum != 0) {
-    add(Plane::kMomentum, Plane::kMomentumScale, 1);
-  }
-  return planes;
-}
 
 OptimizerTiles::OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
                                std::vector<std::vector<ParameterRange>> decayed,
@@ -146,6 +34,13 @@ OptimizerTiles::OptimizerTiles(const OptimizerSpec& spec, DType dtype, const Sta
       previous_end = range.end;
     }
   }
+  if (!MeasuresFirst(spec_)) return;
+  std::vector<TrustRatios::Shard> units;
+  for (int unit = 0; unit < layout_.num_units(); ++unit) {
+    units.push_back({{{0, layout_.units()[unit].parameters}}, 0, layout_.NumTiles(unit)});
+  }
+  trust_ = std::make_shared<TrustRatios>(std::move(units), 1, spec_.least_trust_ratio,
+                                         spec_.most_trust_ratio);
 }
 
 GradientPartial OptimizerTiles::Round(int unit, int tile, uint64_t parameters, const float* sums,
@@ -168,6 +63,7 @@ UpdateKind OptimizerTiles::kind() const {
   UpdateKind kind = {WeightFormatOf(spec_, dtype_), UpdateRule::kAdamW, spec_.moments};
   if (spec_.kind == OptimizerKind::kAdam) kind.rule = UpdateRule::kAdam;
   if (spec_.kind == OptimizerKind::kLion) kind.rule = UpdateRule::kLion;
+  if (spec_.kind == OptimizerKind::kLamb) kind.rule = UpdateRule::kLamb;
   if (spec_.kind == OptimizerKind::kSgd) {
     kind.rule = spec_.momentum == 0 ? UpdateRule::kSgd
                 : spec_.nesterov    ? UpdateRule::kSgdNesterov
@@ -189,16 +85,19 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   const auto [beta1, beta2] = scalars.betas.value_or(std::array{spec_.beta1, spec_.beta2});
   const double bias_correction1 = corrects ? 1 - std::pow(beta1, step) : 1;
   const double bias_correction2 = corrects ? 1 - std::pow(beta2, step) : 1;
+  const bool moves = spec_.second_moments.MoveIn(scalars.step);
   UpdateConstants c;
   c.gradient_scale = static_cast<float>(scalars.gradient_scale);
   c.decay_factor = static_cast<float>(1 - lr * weight_decay);
   c.weight_decay = static_cast<float>(weight_decay);
   c.one_minus_beta1 = static_cast<float>(1 - beta1);
-  c.beta2 = static_cast<float>(beta2);
-  c.one_minus_beta2 = static_cast<float>(1 - beta2);
+  c.beta2 = moves ? static_cast<float>(beta2) : 1;
+  c.one_minus_beta2 = moves ? static_cast<float>(1 - beta2) : 0;
   c.bias_correction2_sqrt = static_cast<float>(std::sqrt(bias_correction2));
   c.eps = static_cast<float>(spec_.eps);
-  c.negative_step_size = static_cast<float>(-(lr / bias_correction1));
+  double step_size = lr / bias_correction1;
+  if (spec_.kind == OptimizerKind::kLamb) step_size *= std::sqrt(bias_correction2);
+  c.negative_step_size = static_cast<float>(-step_size);
   c.momentum = static_cast<float>(lion ? beta1 : spec_.momentum);
   c.one_minus_dampening = static_cast<float>(scalars.step == 1 ? 1 : 1 - spec_.dampening);
   c.rounding_key = MixedBits(MixedBits(static_cast<uint32_t>(rounding_.seed)) ^
@@ -206,6 +105,19 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
                    MixedBits(static_cast<uint32_t>(scalars.step) + 0x9e3779b9);
   c.rounding_key = MixedBits(c.rounding_key);
   return c;
+}
+
+// A tensor decays whole, or does not.
+UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, int unit,
+                                            const MeasuredPiece& piece) const {
+  const std::vector<ParameterRange>& ranges = decayed_[unit];
+  const auto range = std::upper_bound(
+      ranges.begin(), ranges.end(), piece.begin,
+      [](uint64_t parameter, const ParameterRange& r) { return parameter < r.end; });
+  const bool decays = range != ranges.end() && range->begin <= piece.begin;
+  UpdateScalars own = scalars;
+  own.learning_rate *= trust_->ratio(unit, piece.tensor);
+  return ConstantsOf(own, decays);
 }
 
 std::vector<UpdatePiece> OptimizerTiles::PiecesOf(const TileView& tile) const {
@@ -223,7 +135,7 @@ std::vector<UpdatePiece> OptimizerTiles::PiecesOf(const TileView& tile) const {
       piece_end = std::min(end, decays ? range->end : range->begin);
     }
     if (piece_end > begin) {
-      pieces.push_back({begin - first, piece_end - first, decays});
+      pieces.push_back({begin - first, piece_end - first, decays ? 1 : 0});
     }
     begin = piece_end;
     if (decays) {
@@ -259,10 +171,36 @@ absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& s
   if (scalars.skip) {
     return absl::OkStatus();
   }
-  const UpdateConstants constants[2] = {ConstantsOf(scalars, false), ConstantsOf(scalars, true)};
+  std::vector<UpdateConstants> constants;
+  std::vector<UpdatePiece> pieces;
+  if (trust_ == nullptr) {
+    constants = {ConstantsOf(scalars, false), ConstantsOf(scalars, true)};
+    pieces = PiecesOf(tile);
+  } else {
+    const uint64_t first = tile.first_parameter;
+    for (const MeasuredPiece& piece :
+         trust_->PiecesOf(tile.unit, first, first + tile.parameters, /*of_blocks=*/false)) {
+      pieces.push_back(
+          {piece.begin - first, piece.end - first, static_cast<int>(constants.size())});
+      constants.push_back(ConstantsOf(scalars, tile.unit, piece));
+    }
+  }
   return CheckUpdated(
       tile, scalars,
-      UpdateParameters(kind(), PlanesOf(tile, tile.parameters), PiecesOf(tile), constants));
+      UpdateParameters(kind(), PlanesOf(tile, tile.parameters), pieces, constants.data()));
+}
+
+void OptimizerTiles::Measure(const TileView& tile, const UpdateScalars& scalars) {
+  const uint64_t first = tile.first_parameter;
+  const UpdatePlanes planes = PlanesOf(tile, tile.parameters);
+  std::vector<MeasuredPiece> pieces =
+      trust_->PiecesOf(tile.unit, first, first + tile.parameters, /*of_blocks=*/true);
+  std::vector<UpdateSquares> squares;
+  for (const MeasuredPiece& piece : pieces) {
+    squares.push_back(MeasureParameters(kind(), planes, piece.begin - first, piece.end - first,
+                                        ConstantsOf(scalars, tile.unit, piece)));
+  }
+  trust_->Put(tile.unit, tile.tile, std::move(pieces), std::move(squares));
 }
 
 absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScalars& scalars,

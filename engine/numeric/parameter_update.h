@@ -17,13 +17,13 @@ namespace spillway {
 struct UpdateConstants {
   float gradient_scale;
   float decay_factor;  // AdamW, Lion: 1 - lr * weight_decay, or 1 where nothing decays
-  float weight_decay;  // Adam, SGD: or 0 where nothing decays
+  float weight_decay;  // Adam, SGD, LAMB: or 0 where nothing decays
   float one_minus_beta1;
   float beta2;
   float one_minus_beta2;
   float bias_correction2_sqrt;
   float eps;
-  float negative_step_size;   // -lr / bias_correction1; SGD, Lion: -lr
+  float negative_step_size;   // -lr / bias_correction1; SGD, Lion: -lr; LAMB: its tensor's
   float momentum;             // SGD; Lion: beta1
   float one_minus_dampening;  // 1 in the first step
   uint32_t rounding_key = 0;  // of what is rounded at random: the same in the run's step alone
@@ -59,26 +59,39 @@ SPILLWAY_ALWAYS_INLINE float SquareRoot(float value) {
 #endif
 }
 
+// Adam's moments take a gradient in.
+SPILLWAY_ALWAYS_INLINE void AddToMoments(float g, float* moment1, float* moment2,
+                                         const UpdateConstants& c) {
+  *moment1 = *moment1 + c.one_minus_beta1 * (g - *moment1);
+  *moment2 = *moment2 * c.beta2 + (c.one_minus_beta2 * g) * g;
+}
+
+// LAMB (You et al., 2020): along which a parameter moves, as DeepSpeed's FusedLamb has it: moments
+// are not corrected, the step size is. How far is its tensor's matter (trust_ratios.h).
+SPILLWAY_ALWAYS_INLINE float LambDirection(float p, float g, float* moment1, float* moment2,
+                                           const UpdateConstants& c) {
+  AddToMoments(g, moment1, moment2, c);
+  return *moment1 / (SquareRoot(*moment2) + c.eps) + c.weight_decay * p;
+}
+
 // One parameter: the formulas of torch.optim, and Lion's of its paper (Chen et al., "Symbolic
 // Discovery of Optimization Algorithms", 2023); one rounding an operation.
 template <UpdateRule kRule>
 SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2,
                                        const UpdateConstants& c) {
   g = g * c.gradient_scale;
+  if constexpr (kRule == UpdateRule::kLamb) {
+    return p + c.negative_step_size * LambDirection(p, g, moment1, moment2, c);
+  }
   if constexpr (kRule == UpdateRule::kAdamW || kRule == UpdateRule::kLion) {
     p = p * c.decay_factor;
   } else {
     g = g + c.weight_decay * p;
   }
   if constexpr (kRule == UpdateRule::kAdamW || kRule == UpdateRule::kAdam) {
-    float m = *moment1;
-    float v = *moment2;
-    m = m + c.one_minus_beta1 * (g - m);
-    v = v * c.beta2 + (c.one_minus_beta2 * g) * g;
-    *moment1 = m;
-    *moment2 = v;
-    const float denominator = SquareRoot(v) / c.bias_correction2_sqrt + c.eps;
-    return p + c.negative_step_size * (m / denominator);
+    AddToMoments(g, moment1, moment2, c);
+    const float denominator = SquareRoot(*moment2) / c.bias_correction2_sqrt + c.eps;
+    return p + c.negative_step_size * (*moment1 / denominator);
   } else if constexpr (kRule == UpdateRule::kLion) {
     const float mean = *moment1 * c.momentum + c.one_minus_beta1 * g;
     *moment1 = *moment1 * c.beta2 + c.one_minus_beta2 * g;
@@ -99,6 +112,19 @@ SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* 
 SPILLWAY_ALWAYS_INLINE float MomentOf(float stored) { return stored; }
 SPILLWAY_ALWAYS_INLINE float MomentOf(uint16_t stored) { return FloatFromBFloat16(stored); }
 
+// The master of parameter `i`, or its weight where it has none.
+template <WeightFormat kFormat, typename Stored>
+SPILLWAY_ALWAYS_INLINE float MasterOf(const Stored* weight, const uint16_t* residual,
+                                      const float* master, uint64_t i) {
+  if constexpr (kFormat == WeightFormat::kBFloat16) {
+    return Join(weight[i], residual[i]);
+  } else if constexpr (kFormat == WeightFormat::kFloat16) {
+    return master[i];
+  } else {
+    return Number<DTypeOf(kFormat)>::ToFloat(weight[i]);
+  }
+}
+
 // Updates parameter `i` of the planes in place (those that format and rule don't have are not
 // looked at); `word` is UpdatePlanes::first_word's of it. Returns the magnitude bits of its new
 // master, or of its weight where it has none.
@@ -112,14 +138,7 @@ SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, uint16_t* residu
                                                 const UpdateConstants& constants) {
   using Weight = Number<DTypeOf(kFormat)>;
   constexpr bool kBFloat16Moments = sizeof(Moment) == sizeof(uint16_t);
-  float p;
-  if constexpr (kFormat == WeightFormat::kBFloat16) {
-    p = Join(weight[i], residual[i]);
-  } else if constexpr (kFormat == WeightFormat::kFloat16) {
-    p = master[i];
-  } else {
-    p = Weight::ToFloat(weight[i]);
-  }
+  float p = MasterOf<kFormat>(weight, residual, master, i);
   float m = 0, v = 0;
   if constexpr (HasMoment1(kRule)) m = MomentOf(moment1[i]);
   if constexpr (HasMoment2(kRule)) v = MomentOf(moment2[i]);

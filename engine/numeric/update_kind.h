@@ -7,13 +7,13 @@
 
 namespace spillway {
 
-enum class UpdateRule : uint8_t { kAdamW, kAdam, kSgd, kSgdMomentum, kSgdNesterov, kLion };
+enum class UpdateRule : uint8_t { kAdamW, kAdam, kSgd, kSgdMomentum, kSgdNesterov, kLion, kLamb };
 
 SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment1(UpdateRule rule) {
   return rule != UpdateRule::kSgd;
 }
 SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment2(UpdateRule rule) {
-  return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam;
+  return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam || rule == UpdateRule::kLamb;
 }
 
 // How a parameter and its fp32 master are kept.
@@ -66,27 +66,39 @@ auto ForValue(decltype(kFirst) value, Run run) {
   return run(Constant<kFirst>());
 }
 
-}  // namespace internal
-
-// run(Constant<weights>(), Constant<rule>(), Constant<moments>()). A rule without moments keeps
-// them in fp32.
-template <typename Run>
-auto ForUpdateKind(const UpdateKind& kind, Run run) {
+// run(Constant<weights>(), Constant<rule>(), Constant<moments>()), of the rules listed. A rule
+// without moments keeps them in fp32.
+template <UpdateRule... kRules, typename Run>
+auto ForUpdateKindOf(const UpdateKind& kind, Run run) {
   using W = WeightFormat;
-  using R = UpdateRule;
   using M = MomentFormat;
-  return internal::ForValue<W::kFloat32, W::kBFloat16, W::kFloat16, W::kBFloat16Alone>(
+  return ForValue<W::kFloat32, W::kBFloat16, W::kFloat16, W::kBFloat16Alone>(
       kind.weights, [&](auto weights) {
-        return internal::ForValue<R::kAdamW, R::kAdam, R::kSgd, R::kSgdMomentum, R::kSgdNesterov,
-                                  R::kLion>(kind.rule, [&](auto rule) {
+        return ForValue<kRules...>(kind.rule, [&](auto rule) {
           if constexpr (!HasMoment1(decltype(rule)::kValue)) {
             return run(weights, rule, Constant<M::kFloat32>());
           } else {
-            return internal::ForValue<M::kFloat32, M::kBFloat16, M::kEightBit, M::kFloat8>(
+            return ForValue<M::kFloat32, M::kBFloat16, M::kEightBit, M::kFloat8>(
                 kind.moments, [&](auto moments) { return run(weights, rule, moments); });
           }
         });
       });
+}
+
+}  // namespace internal
+
+// As of ForUpdateKindOf: of all rules, and of those that there are kernels for.
+template <typename Run>
+auto ForUpdateKind(const UpdateKind& kind, Run run) {
+  using R = UpdateRule;
+  return internal::ForUpdateKindOf<R::kAdamW, R::kAdam, R::kSgd, R::kSgdMomentum, R::kSgdNesterov,
+                                   R::kLion, R::kLamb>(kind, run);
+}
+template <typename Run>
+auto ForDeviceUpdateKind(const UpdateKind& kind, Run run) {
+  using R = UpdateRule;
+  return internal::ForUpdateKindOf<R::kAdamW, R::kAdam, R::kSgd, R::kSgdMomentum, R::kSgdNesterov,
+                                   R::kLion>(kind, run);
 }
 
 }  // namespace spillway

@@ -60,7 +60,7 @@ struct PiecesLoop {
     for (; piece != last_piece; ++piece) {
       const uint32_t bits = UpdateLoop<kFormat, kRule, Moment>::Run(
           PartOf<kFormat, kRule, Moment>(planes, piece->begin, piece->end),
-          constants[piece->decays ? 1 : 0]);
+          constants[piece->constants]);
       largest = bits > largest ? bits : largest;
     }
     return largest;
@@ -73,6 +73,37 @@ SPILLWAY_ALWAYS_INLINE void Decode(const Code* codes, float scale, float* __rest
                                    const Multiple& multiple) {
 #pragma GCC ivdep
   for (uint32_t i = 0; i < kMomentBlock; ++i) values[i] = multiple(codes[i]) * scale;
+}
+
+template <MomentFormat kMoments>
+SPILLWAY_ALWAYS_INLINE CodedMoments<kMoments> Codes() {
+  if constexpr (kMoments == MomentFormat::kEightBit) {
+    return {&kSignedMomentCode, &kUnsignedMomentCode};
+  } else {
+    return {};
+  }
+}
+
+// Parameters [from, to) of the block of moments that begins at `block`.
+template <MomentFormat kMoments>
+SPILLWAY_ALWAYS_INLINE void ReadMoments(const UpdatePlanes& planes, uint64_t block, uint32_t from,
+                                        uint32_t to, float* moment1, float* moment2) {
+  if constexpr (IsCoded(kMoments)) {
+    using Coded = CodedMoments<kMoments>;
+    const Coded coded = Codes<kMoments>();
+    Decode(static_cast<const typename Coded::Code1*>(planes.moment1) + block,
+           planes.scales1[block / kMomentBlock], moment1,
+           [&](typename Coded::Code1 code) { return coded.Multiple1(code); });
+    Decode(static_cast<const typename Coded::Code2*>(planes.moment2) + block,
+           planes.scales2[block / kMomentBlock], moment2,
+           [&](typename Coded::Code2 code) { return coded.Multiple2(code); });
+  } else {
+    using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
+    for (uint32_t i = from; i < to; ++i) {
+      moment1[i] = MomentOf(static_cast<const Moment*>(planes.moment1)[block + i]);
+      moment2[i] = MomentOf(static_cast<const Moment*>(planes.moment2)[block + i]);
+    }
+  }
 }
 
 template <typename Code, typename CodeOf>
@@ -98,10 +129,7 @@ struct CodedPiecesLoop {
     using Coded = CodedMoments<kMoments>;
     using Code1 = typename Coded::Code1;
     using Code2 = typename Coded::Code2;
-    Coded coded;
-    if constexpr (kMoments == MomentFormat::kEightBit) {
-      coded = {&kSignedMomentCode, &kUnsignedMomentCode};
-    }
+    const Coded coded = Codes<kMoments>();
     auto* const codes1 = static_cast<Code1*>(planes.moment1);
     auto* const codes2 = static_cast<Code2*>(planes.moment2);
     alignas(64) float moment1[kMomentBlock] = {}, moment2[kMomentBlock] = {};
@@ -125,8 +153,7 @@ struct CodedPiecesLoop {
         UpdatePlanes part = PartOf<kFormat, kRule, uint8_t>(planes, from, to);
         part.moment1 = moment1 + (from - begin);
         part.moment2 = moment2 + (from - begin);
-        const uint32_t bits =
-            UpdateLoop<kFormat, kRule, float>::Run(part, constants[p->decays ? 1 : 0]);
+        const uint32_t bits = UpdateLoop<kFormat, kRule, float>::Run(part, constants[p->constants]);
         largest = bits > largest ? bits : largest;
       }
       if constexpr (HasMoment1(kRule)) {
@@ -151,8 +178,9 @@ constexpr uint64_t kLoopBlock = 512;
 // Squares over 16 lanes, which are added in order at the end.
 class Lanes {
  public:
-  SPILLWAY_ALWAYS_INLINE void AddSquares(const float (&values)[kLoopBlock]) {
-    for (uint64_t i = 0; i < kLoopBlock; i += kLanes) {
+  template <uint64_t kCount>
+  SPILLWAY_ALWAYS_INLINE void AddSquares(const float (&values)[kCount]) {
+    for (uint64_t i = 0; i < kCount; i += kLanes) {
       for (int lane = 0; lane < kLanes; ++lane) {
         const double value = values[i + lane];
         lanes_[lane] += value * value;
@@ -170,6 +198,39 @@ class Lanes {
  private:
   static constexpr int kLanes = 16;
   alignas(64) double lanes_[kLanes] = {};
+};
+
+template <WeightFormat kFormat, MomentFormat kMoments>
+struct MeasureLoop {
+  static SPILLWAY_ALWAYS_INLINE UpdateSquares Run(const UpdatePlanes& planes, uint64_t begin,
+                                                  uint64_t end, const UpdateConstants& c) {
+    using Weight = Number<DTypeOf(kFormat)>;
+    using Stored = typename Weight::Stored;
+    const auto* const weight = static_cast<const Stored*>(planes.weight);
+    const auto* const gradient = static_cast<const Stored*>(planes.gradient);
+    alignas(64) float weights[kMomentBlock], directions[kMomentBlock];
+    alignas(64) float moment1[kMomentBlock], moment2[kMomentBlock];
+    Lanes weight_lanes, direction_lanes;
+    for (uint64_t block = begin - begin % kMomentBlock; block < end; block += kMomentBlock) {
+      const uint32_t from = begin > block ? static_cast<uint32_t>(begin - block) : 0;
+      const uint32_t to = end - block < kMomentBlock ? static_cast<uint32_t>(end - block)
+                                                     : static_cast<uint32_t>(kMomentBlock);
+      ReadMoments<kMoments>(planes, block, from, to, moment1, moment2);
+      if (to - from < kMomentBlock) {
+        std::memset(weights, 0, sizeof(weights));
+        std::memset(directions, 0, sizeof(directions));
+      }
+      for (uint32_t i = from; i < to; ++i) {
+        const float p = MasterOf<kFormat>(weight, planes.residual, planes.master, block + i);
+        const float g = Weight::ToFloat(gradient[block + i]) * c.gradient_scale;
+        weights[i] = p;
+        directions[i] = LambDirection(p, g, &moment1[i], &moment2[i], c);
+      }
+      weight_lanes.AddSquares(weights);
+      direction_lanes.AddSquares(directions);
+    }
+    return {weight_lanes.Sum(), direction_lanes.Sum()};
+  }
 };
 
 // Through small buffers, so that rounding in place overwrites only what was read.
@@ -299,11 +360,10 @@ void AccumulateAs(const void* gradient, uint64_t count, float* sums, bool first)
 
 uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
                           const std::vector<UpdatePiece>& pieces,
-                          const UpdateConstants (&constants)[2]) {
+                          const UpdateConstants* constants) {
   const ScopedExactFloatMode mode;
   const UpdatePiece* const first = pieces.data();
   const UpdatePiece* const last = first + pieces.size();
-  const UpdateConstants* const both = constants;
   return ForUpdateKind(kind, [&](auto weights, auto rule, auto moments) {
     constexpr WeightFormat kFormat = decltype(weights)::kValue;
     constexpr UpdateRule kRule = decltype(rule)::kValue;
@@ -311,11 +371,23 @@ uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
     if constexpr (IsCoded(kMoments)) {
       SPILLWAY_CHECK(planes.count % kMomentBlock == 0);
       return RunOnBestSimdTarget<CodedPiecesLoop<kFormat, kRule, kMoments>>(planes, first, last,
-                                                                            both);
+                                                                            constants);
     } else {
       using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
-      return RunOnBestSimdTarget<PiecesLoop<kFormat, kRule, Moment>>(planes, first, last, both);
+      return RunOnBestSimdTarget<PiecesLoop<kFormat, kRule, Moment>>(planes, first, last,
+                                                                     constants);
     }
+  });
+}
+
+UpdateSquares MeasureParameters(const UpdateKind& kind, const UpdatePlanes& planes, uint64_t begin,
+                                uint64_t end, const UpdateConstants& constants) {
+  SPILLWAY_CHECK(kind.rule == UpdateRule::kLamb);
+  const ScopedExactFloatMode mode;
+  return internal::ForUpdateKindOf<UpdateRule::kLamb>(kind, [&](auto weights, auto rule,
+                                                                auto moments) {
+    return RunOnBestSimdTarget<MeasureLoop<decltype(weights)::kValue, decltype(moments)::kValue>>(
+        planes, begin, end, constants);
   });
 }
 

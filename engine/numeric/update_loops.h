@@ -10,21 +10,31 @@
 
 namespace spillway {
 
-// Parameters [begin, end) of a tile, all of which decay or none.
+// Parameters [begin, end) of a tile, and which constants are theirs. Where there are two of these,
+// number 1 are those of parameters that decay.
 struct UpdatePiece {
   uint64_t begin = 0;
   uint64_t end = 0;
-  bool decays = false;
+  int constants = 0;
 };
 
-// Updates the ascending pieces of a tile in place, with the constants of parameters that don't
-// decay and of those that do. Returns the largest of what UpdateParameter does: at least
-// FirstUnstorableMagnitude(kind.weights) means that one must not stand. A block of moments in codes
-// that no piece touches stays as it is. REQUIRES, where moments are codes: the planes begin with a
-// block, and `count` is whole blocks.
+// Updates the ascending pieces of a tile in place. Returns the largest of what UpdateParameter
+// does: at least FirstUnstorableMagnitude(kind.weights) means that one must not stand. A block of
+// moments in codes that no piece touches stays as it is. REQUIRES, where moments are codes: the
+// planes begin with a block, and `count` is whole blocks.
 uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
-                          const std::vector<UpdatePiece>& pieces,
-                          const UpdateConstants (&constants)[2]);
+                          const std::vector<UpdatePiece>& pieces, const UpdateConstants* constants);
+
+// Sums of squares, over 16 lanes.
+struct UpdateSquares {
+  double weights = 0;     // of masters, before the update
+  double directions = 0;  // LambDirection
+};
+
+// Of the parameters [begin, end) of a tile; nothing is changed. REQUIRES: the rule is LAMB's; else
+// as UpdateParameters.
+UpdateSquares MeasureParameters(const UpdateKind& kind, const UpdatePlanes& planes, uint64_t begin,
+                                uint64_t end, const UpdateConstants& constants);
 
 // Position of the first unstorable master, and its value; count when there is none.
 uint64_t FindUnstorable(WeightFormat format, const UpdatePlanes& planes, float* master);

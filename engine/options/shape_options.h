@@ -11,7 +11,7 @@
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/numeric/lr_schedule.h"
-#include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "engine/options/freeze_rule.h"
 
 namespace spillway {

@@ -52,6 +52,27 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
   return shards;
 }
 
+std::vector<TrustRatios::Shard> ShardTensors(
+    const std::vector<std::vector<ParameterRange>>& tensors, const StateLayout& whole,
+    const StateLayout& layout, const ShardGrid& grid) {
+  std::vector<TrustRatios::Shard> shards(tensors.size());
+  for (size_t unit = 0; unit < tensors.size(); ++unit) {
+    const uint64_t parameters = whole.units()[unit].parameters;
+    TrustRatios::Shard& shard = shards[unit];
+    shard.tiles = layout.NumTiles(static_cast<int>(unit));
+    const uint64_t count = layout.units()[unit].parameters;
+    const uint64_t begin = grid.size == 1 ? 0 : grid.ShardBegin(parameters);
+    if (grid.size > 1) shard.portion_parameters = grid.PortionParameters(parameters);
+    for (const ParameterRange& tensor : tensors[unit]) {
+      const auto here = [&](uint64_t position) {
+        return std::min(std::max(position, begin) - begin, count);
+      };
+      shard.tensors.push_back({here(tensor.begin), here(tensor.end)});
+    }
+  }
+  return shards;
+}
+
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,
                                 const RankOptions& options, bool separate_device) {
   ShardedStep::Options shards;

@@ -26,6 +26,12 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
     const std::vector<std::vector<ParameterRange>>& ranges, const StateLayout& whole,
     const ShardGrid& grid);
 
+// The tensors of every unit of `whole` by what this rank's shard (of `layout`) has of them, in its
+// portions.
+std::vector<TrustRatios::Shard> ShardTensors(
+    const std::vector<std::vector<ParameterRange>>& tensors, const StateLayout& whole,
+    const StateLayout& layout, const ShardGrid& grid);
+
 // What a rank's ShardedStep is made from. `compute`: the schedule on whole units.
 // `separate_device`: they are whole in memory of its own, where every exchange costs a wait for it.
 ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& compute,

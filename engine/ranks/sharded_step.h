@@ -77,6 +77,9 @@ class ShardedStep : public StepMemory {
   void EndOp() override;
   // The sum and the judgement of all ranks.
   absl::StatusOr<GradientTotal> AwaitGradients() override;
+  absl::Status MeasureUpdate(const UpdateScalars& scalars) override {
+    return manager_->MeasureUpdate(scalars);
+  }
   void AnnounceUpdate(const UpdateScalars& scalars) override;
   absl::Status Flush() override;
   absl::Status AwaitProgram() override;

@@ -175,6 +175,7 @@ int TraceFile::TrackOf(const Span& span) {
       return kCompute;
     case SpanKind::kRound:
     case SpanKind::kUpdate:
+    case SpanKind::kMeasure:
     case SpanKind::kCheck:
     case SpanKind::kSave:
     case SpanKind::kFill:

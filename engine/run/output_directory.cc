@@ -53,7 +53,7 @@ bool OutputDirectory::HoldsOnly(const std::vector<std::string>& names) const {
 }
 
 OutputDirectory::~OutputDirectory() {
-  if (directory_ == nullptr) return;
+  if (directory_ == nullptr || kept_) return;
   std::vector<std::string> marks;
   if (run_id_drawn_) marks = {kRunIdName, FileName(WrittenBytes::PathIn(path()))};
   std::vector<std::string> others = marks;

@@ -28,6 +28,8 @@ class OutputDirectory {
   // OUTPUT/run-id: empty until DrawRunId, where there is none.
   const std::string& run_id() const { return run_id_; }
   absl::Status DrawRunId();
+  // It stays, with the id: by that what the run leaves on swap paths is found.
+  void Keep() { kept_ = true; }
   // The run that had it was removed.
   void ForgetRunId() { run_id_.clear(); }
 
@@ -43,6 +45,7 @@ class OutputDirectory {
   std::vector<std::string> created_;  // it and its parents that were not there, deepest first
   std::string run_id_;
   bool run_id_drawn_ = false;
+  bool kept_ = false;
 };
 
 }  // namespace spillway

@@ -231,6 +231,13 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   if (o.moments != MomentFormat::kFloat32) add("moments", MomentFormatName(o.moments));
   if (!o.masters) add("master", "none");
   if (!o.bias_correction) add("bias-correction", "none");
+  if (o.kind == OptimizerSpec::Kind::kLamb) {
+    add("trust-ratio", absl::StrCat(Exact(o.least_trust_ratio), ",", Exact(o.most_trust_ratio)));
+  }
+  if (o.second_moments != OptimizerSpec::SecondMoments()) {
+    add("second moments",
+        absl::StrCat(o.second_moments.last_step, ",", o.second_moments.moves_per_doubling));
+  }
   if (options.label_smoothing > 0) add("label-smoothing", Exact(options.label_smoothing));
   if (!options.freeze.freeze.empty()) add("freeze", options.freeze.freeze);
   if (!options.freeze.train_only.empty()) add("train-only", options.freeze.train_only);

@@ -372,7 +372,8 @@ bool RunStorage::CommitRefersToSwap() const {
 }
 
 RunStorage::~RunStorage() {
-  if (!swap_.empty() && !CommitRefersToSwap()) swap_.Remove();
+  if (swap_.empty() || (!CommitRefersToSwap() && swap_.Remove())) return;
+  output_->Keep();
 }
 
 }  // namespace spillway

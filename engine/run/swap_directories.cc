@@ -71,12 +71,15 @@ absl::Status SwapDirectories::CheckStillThere() const {
   return absl::OkStatus();
 }
 
-void SwapDirectories::Remove() {
+bool SwapDirectories::Remove() {
+  bool all = true;
   for (auto& directory : directories_) {
     const auto removed = RunDirectory::Remove(std::move(directory), SwapFileNames());
     if (!removed.ok()) LogWarning(removed.status().message());
+    all &= removed.ok();
   }
   directories_.clear();
+  return all;
 }
 
 absl::Status CheckStillNamed(const RunDirectory& directory, const char* what) {

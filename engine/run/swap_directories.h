@@ -39,8 +39,8 @@ class SwapDirectories {
   // kUnavailable where somebody removed one of them, or the swap file in it.
   absl::Status CheckStillThere() const;
 
-  // Removes them with all that the run put there; warns of what stays.
-  void Remove();
+  // Removes them with all that the run put there; warns of what stays. Whether nothing does.
+  bool Remove();
 
  private:
   FileSystem& files_;

@@ -2,7 +2,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/update_loops.h"
 #include "engine/torch/tensor_kernels.h"
 

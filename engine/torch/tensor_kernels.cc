@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/update_loops.h"
 
 namespace spillway {

@@ -52,6 +52,31 @@ absl::Status RankTotals::ShareLabels() {
   return absl::OkStatus();
 }
 
+absl::Status RankTotals::MeasureUpdate(const UpdateScalars& scalars) {
+  TrustRatios* const trust = setup_.trust_ratios();
+  if (trust == nullptr || scalars.skip) return absl::OkStatus();
+  {
+    StepMeter::Wait wait(meter_);
+    RETURN_IF_ERROR(setup_.memory()->MeasureUpdate(scalars));
+    wait.End();
+  }
+  std::vector<double> sums = trust->TakeSums();
+  const size_t group = context_.options.shard_group_size;
+  if (context_.ranks.world != nullptr && group > 1) {
+    const size_t own = sums.size();
+    const double began = MonotonicSeconds();
+    setup_.sharded()->BeginExchange();
+    auto all = AllGatherValues(context_.ranks.world, sums);
+    setup_.sharded()->EndExchange();
+    meter_.CountAgreement(began);
+    RETURN_IF_ERROR(all.status());
+    sums = *std::move(all);
+    sums.resize(own * group);  // the first group has all shards, in their order
+  }
+  trust->Use(sums);
+  return absl::OkStatus();
+}
+
 absl::Status RankTotals::ShareBuffers() {
   if (context_.ranks.world == nullptr) return absl::OkStatus();
   std::vector<StateBuffer> buffers = context_.compute->Buffers();

@@ -22,6 +22,9 @@ class RankTotals {
   absl::Status ShareLabels();
   // How good the predictions of all ranks' evaluations are, or the texts that they made.
   absl::StatusOr<std::vector<QualityMeasure>> Quality(double loss);
+  // What the update of the step that ends needs to know of all tensors, in all ranks' shards
+  // (UpdateMode::kMeasured); nothing in other modes, or where it is skipped.
+  absl::Status MeasureUpdate(const UpdateScalars& scalars);
   // The sum of all ranks' losses over so many labels. Not a number (null in JSON) where there are
   // none: the windows lay within prompts.
   absl::StatusOr<double> MeanLoss(int64_t labels);

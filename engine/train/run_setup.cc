@@ -123,7 +123,7 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
   const RunPlan& run = planned.run;
   if (!run.swaps) return RefusalOf(run);
   RETURN_IF_ERROR(writes_.Check(*run.swaps, in_place_));
-  deferred_ = run.update == UpdateMode::kDeferred;
+  deferred_ = IsDeferred(run.update);
   const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
   for (const StepOp& op : computed.ops) {
     ++evaluate_ops_;
@@ -221,6 +221,12 @@ absl::Status RunSetup::TakeMemory(RunPlan& run, SwapManagerOptions manager_optio
       options.optimizer, options.dtype, layout,
       ShardRanges(DecayedRanges(context_.model, options.optimizer.decay), run.whole_layout, grid),
       UpdateRounding{options.seed, std::move(first_parameters)});
+  if (MeasuresFirst(options.optimizer)) {
+    optimizer_->SetTrustRatios(std::make_unique<TrustRatios>(
+        ShardTensors(DecayedRanges(context_.model, OptimizerSpec::Decay::kAll), run.whole_layout,
+                     layout, grid),
+        grid.replicas(), options.optimizer.least_trust_ratio, options.optimizer.most_trust_ratio));
+  }
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
                                        device_arena_.get(), optimizer_.get(), manager_options));

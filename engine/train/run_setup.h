@@ -39,6 +39,7 @@ class RunSetup {
   SwapStore* store() const { return store_.get(); }  // null: nothing needs one
   // What operations get their memory from.
   StepMemory* memory() const { return memory_.get(); }
+  TrustRatios* trust_ratios() const { return optimizer_->trust_ratios(); }  // or null
   ShardedStep* sharded() const { return sharded_; }  // the same, with several ranks; or null
   ShardedStats exchanged() const { return sharded_ ? sharded_->stats() : ShardedStats(); }
 

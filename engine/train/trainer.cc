@@ -332,6 +332,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
     row.skipped = scalars.skip;
+    RETURN_IF_ERROR(totals_->MeasureUpdate(scalars));
     memory.AnnounceUpdate(scalars);
   }
   if (half)

@@ -14,6 +14,8 @@ absl::string_view SpanKindName(SpanKind kind) {
       return "round";
     case SpanKind::kUpdate:
       return "update";
+    case SpanKind::kMeasure:
+      return "measure";
     case SpanKind::kCheck:
       return "check";
     case SpanKind::kSave:

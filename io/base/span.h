@@ -16,6 +16,7 @@ enum class SpanKind : uint8_t {
   // A worker's, on one tile.
   kRound,
   kUpdate,
+  kMeasure,
   kCheck,  // of what was fetched
   kSave,   // checksums of what only lives in memory, for a commit
   kFill,   // with the first state

@@ -47,6 +47,10 @@ class TileCompute {
   // What Round would have learned of a gradient that is rounded already.
   virtual GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) = 0;
 
+  // UpdateMode::kMeasured: what the update of any tile needs to know of this one. Its planes and
+  // its gradient are as Update will get them; nothing is changed.
+  virtual void Measure(const TileView& tile, const UpdateScalars& scalars) {}
+
   // Updates the tile in place. An error (a master that is not finite) ends the run;
   // its message names unit and step.
   virtual absl::Status Update(const TileView& tile, const UpdateScalars& scalars) = 0;

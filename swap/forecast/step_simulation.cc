@@ -76,6 +76,7 @@ class Simulation {
   void Granted();
   void OpEnds();
   void StepEnds();
+  void BeginNext();
   void Announce();
   void NextComputation();
   void NoteComputed();
@@ -253,10 +254,19 @@ void Simulation::StepEnds() {
   mover_->passes().AwaitGradients(&total_, [this](const absl::Status& status) {
     SPILLWAY_CHECK(status.ok());
     mover_->thread().Post([this] {
-      Announce();
-      BeginStep();
+      if (plan_.schedule.update != UpdateMode::kMeasured) return BeginNext();
+      mover_->passes().Measure(scalars_, [this](const absl::Status& status) {
+        SPILLWAY_CHECK(status.ok());
+        mover_->thread().Post([this] { BeginNext(); });
+      });
     });
   });
+}
+
+// What the last gradients update has been said.
+void Simulation::BeginNext() {
+  Announce();
+  BeginStep();
 }
 
 SimulatedStep Simulation::Run() {

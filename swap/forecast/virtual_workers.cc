@@ -19,6 +19,7 @@ VirtualWorkers::VirtualWorkers(const SwapPlan& plan, const StepClock& clock,
     round_.push_back(plan.separate_device ? 0 : of_parameter(RoundTouches(plan, unit)));
     update_.push_back(plan.DeviceUpdates(unit) ? 0 : of_parameter(UpdateTouches(plan, unit)));
     if (!plan.deferred[unit]) update_.back() += round_.back();
+    measure_.push_back(of_parameter(MeasureTouches(plan, unit)));
   }
 }
 
@@ -35,9 +36,12 @@ double VirtualWorkers::SecondsOf(const WorkerJob& job) const {
         job.checked_bytes > 0 && !clock_.in_place.empty() && clock_.in_place[job.unit];
     return at(clock_.check_bytes_per_second) + (placed ? at(clock_.place_bytes_per_second) : 0);
   }
-  const bool rounds = job.kind == SpanKind::kRound;
-  if (!rounds && job.kind != SpanKind::kUpdate) return 0;
-  return (rounds ? round_ : update_)[job.unit] *
+  const std::vector<double>* const of_parameter = job.kind == SpanKind::kRound     ? &round_
+                                                  : job.kind == SpanKind::kUpdate  ? &update_
+                                                  : job.kind == SpanKind::kMeasure ? &measure_
+                                                                                   : nullptr;
+  if (of_parameter == nullptr) return 0;
+  return (*of_parameter)[job.unit] *
          static_cast<double>(plan_.layout.TileParameters(job.unit, job.tile));
 }
 

@@ -32,7 +32,7 @@ class VirtualWorkers final : public Executor {
   const SwapPlan& plan_;
   const StepClock& clock_;
   VirtualMachine* const machine_;
-  std::vector<double> round_, update_;  // [unit] seconds of one worker for a parameter
+  std::vector<double> round_, update_, measure_;  // [unit] seconds of one worker for a parameter
   std::deque<Timed> waiting_;
 };
 

@@ -8,6 +8,8 @@ SpanKind SpanKindOf(PassKind kind) {
   switch (kind) {
     case PassKind::kRound:
       return SpanKind::kRound;
+    case PassKind::kMeasure:
+      return SpanKind::kMeasure;
     case PassKind::kUpdate:
       return SpanKind::kUpdate;
     case PassKind::kInitialize:
@@ -34,8 +36,8 @@ void Pass::Route(const MoverContext& context) {
     needs_tile_buffer = true;  // what lives on a discrete device passes through it
   } else if (kind != PassKind::kSave) {
     const bool brings_gradient = discrete && sums != nullptr && !staged;
-    needs_tile_buffer =
-        plan.placements[unit].any_nvme() || (updates() && (gradient_in_store || brings_gradient));
+    needs_tile_buffer = plan.placements[unit].any_nvme() || (reads_state() && gradient_in_store) ||
+                        (updates() && brings_gradient);
   }
 }
 

@@ -11,6 +11,7 @@ namespace spillway {
 
 enum class PassKind : uint8_t {
   kRound,       // rounds a complete gradient
+  kMeasure,     // read, and looked at
   kUpdate,      // read, arithmetic, write
   kInitialize,  // the first state
   kSave,        // writes what only lives in memory, for a commit
@@ -48,6 +49,8 @@ struct Pass {
   int tiles_done = 0;      // and where they live
 
   bool updates() const { return kind == PassKind::kUpdate; }
+  // Whether the state, and the gradient that has waited, are read.
+  bool reads_state() const { return updates() || kind == PassKind::kMeasure; }
   bool all_begun() const { return next_tile == num_tiles; }
   // Fills in what follows from the plan. REQUIRES: kind, unit, scalars and sums are there.
   void Route(const MoverContext& context);

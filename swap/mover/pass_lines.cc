@@ -7,7 +7,7 @@
 namespace spillway {
 
 PassLines::Line PassLines::LineOf(const Pass& pass) {
-  if (pass.updates() || pass.kind == PassKind::kInitialize) {
+  if (pass.reads_state() || pass.kind == PassKind::kInitialize) {
     return pass.staged ? kStaged : kInOrder;
   }
   return pass.needs_tile_buffer ? kInTileBuffers : kInPlace;
@@ -24,7 +24,7 @@ Pass& PassLines::Add(Pass added) {
   }
   if (pass.updates()) {
     ++updates_left_[pass.version];
-  } else {
+  } else if (pass.kind != PassKind::kMeasure) {
     ++(pass.kind == PassKind::kRound ? rounds_left_[pass.unit] : saves_left_);
   }
   return pass;
@@ -35,7 +35,7 @@ void PassLines::Remove(const Pass& pass) {
   if (pass.updates()) {
     const auto left = updates_left_.find(pass.version);
     if (--left->second == 0) updates_left_.erase(left);
-  } else {
+  } else if (pass.kind != PassKind::kMeasure) {
     --(pass.kind == PassKind::kRound ? rounds_left_[unit] : saves_left_);
   }
   SPILLWAY_CHECK(passes_.erase(pass.number) == 1);

@@ -1,7 +1,8 @@
 // The passes under way, in lines of those that wait for the same: where the first of a line has to
 // wait, so have all behind it. So only first ones are looked at, however many units there are.
 //
-//   updates and first states   in order, each close behind the one before it
+//   updates, what is measured  in order, each close behind the one before it
+//   for them, and first states
 //   staged updates             likewise: they use nothing that the others do
 //   rounding and saving        wait for nothing but memory, in tile buffers or where they are, and
 //                              so may overtake an update

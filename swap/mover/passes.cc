@@ -29,7 +29,7 @@ Pass& Passes::Add(PassKind kind, int unit, int64_t version, Buffer* sums) {
   pass.version = version;
   pass.sums = sums;
   if (sums != nullptr) pass.sums_complete = context_.lane->op_done();
-  if (kind == PassKind::kUpdate) pass.scalars = scalars_;
+  if (pass.reads_state()) pass.scalars = scalars_;
   pass.generation = kind == PassKind::kRound ? version + 1 : pass.scalars.step;
   pass.Route(context_);
   return passes_.Add(std::move(pass));
@@ -61,22 +61,32 @@ void Passes::TakeGradient(Buffer& sums, int64_t op) {
   pass.weights = &buffers_->Find(BufferUse::kWeights, sums.unit, op);
 }
 
-void Passes::Announce(const UpdateScalars& scalars) {
+void Passes::Measure(const UpdateScalars& scalars, Done done) {
+  SPILLWAY_CHECK(!plan_.separate_device);  // whose tiles nobody would bring here
   scalars_ = scalars;
-  if (plan_.schedule.update == UpdateMode::kDeferred) {
-    UpdateDeferred(gradients_version_ + 1);
-  }
+  measure_waiter_ = std::move(done);
+  units_to_measure_ = AddDeferred(PassKind::kMeasure, gradients_version_ + 1);
 }
 
-void Passes::UpdateDeferred(int64_t version) {
+void Passes::Announce(const UpdateScalars& scalars) {
+  scalars_ = scalars;
+  if (IsDeferred(plan_.schedule.update)) UpdateDeferred(gradients_version_ + 1);
+}
+
+void Passes::UpdateDeferred(int64_t version) { AddDeferred(PassKind::kUpdate, version); }
+
+int Passes::AddDeferred(PassKind kind, int64_t version) {
+  int added = 0;
   std::vector<bool> seen(layout_.num_units(), false);
   for (const StepOp& op : plan_.schedule.ops) {
     for (int unit : op.weights) {
       if (seen[unit] || !plan_.deferred[unit]) continue;
       seen[unit] = true;
-      Add(PassKind::kUpdate, unit, version, nullptr);
+      Add(kind, unit, version, nullptr);
+      ++added;
     }
   }
+  return added;
 }
 
 void Passes::Save(int unit, uint64_t generation) {
@@ -106,7 +116,7 @@ void Passes::BeginTiles(Pass& pass) {
 // An update may only read what the one before it has finished writing, and a deferred one a
 // gradient that is rounded.
 bool Passes::MayStart(const Pass& pass) const {
-  if (!pass.updates()) return true;
+  if (!pass.reads_state()) return true;
   if (buffers_->settled(pass.unit) != pass.version - 1) return false;
   return !pass.deferred || !passes_.AnyRound(pass.unit);
 }
@@ -194,6 +204,8 @@ void Passes::PassDone(Pass& pass) {
   if (pass.kind == PassKind::kRound) {
     buffers_->Release(*pass.sums);
     --gradients_to_round_;
+  } else if (pass.kind == PassKind::kMeasure) {
+    --units_to_measure_;
   } else if (pass.updates()) {
     SPILLWAY_CHECK(buffers_->settled(pass.unit) == pass.version - 1);
     buffers_->Settle(pass.unit, pass.version);
@@ -227,6 +239,9 @@ void Passes::AnswerWaiters() {
     *gradients_total_ = total;
     std::exchange(gradients_waiter_, nullptr)(absl::OkStatus());
   }
+  if (measure_waiter_ && units_to_measure_ == 0) {
+    std::exchange(measure_waiter_, nullptr)(absl::OkStatus());
+  }
   if (!passes_.empty() || !tiles_.at_rest()) return;
   if (flush_waiter_) {
     flushing_ = false;
@@ -236,7 +251,7 @@ void Passes::AnswerWaiters() {
 }
 
 void Passes::FailWaiters(const absl::Status& status) {
-  for (Done* waiter : {&gradients_waiter_, &flush_waiter_, &initialize_waiter_}) {
+  for (Done* waiter : {&gradients_waiter_, &measure_waiter_, &flush_waiter_, &initialize_waiter_}) {
     if (*waiter) std::exchange(*waiter, nullptr)(status);
   }
 }

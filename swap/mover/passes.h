@@ -25,6 +25,9 @@ class Passes final : private TileListener {
   void BeginGradients(int64_t version);
   // Operation `op` has completed the gradient: it is rounded, and waits, or updates its unit.
   void TakeGradient(Buffer& sums, int64_t op);
+  // UpdateMode::kMeasured, once every gradient is rounded: measures every unit that is to be
+  // updated by these scalars.
+  void Measure(const UpdateScalars& scalars, Done done);
   // The scalars of the updates that begin from now on. Where all are deferred, they do.
   void Announce(const UpdateScalars& scalars);
   // Every gradient of the step that makes `version` has been taken, or rounded: its deferred
@@ -65,6 +68,8 @@ class Passes final : private TileListener {
   static constexpr int64_t kNoVersion = INT64_MAX;
 
   Pass& Add(PassKind kind, int unit, int64_t version, Buffer* sums);
+  // One of every unit whose update is deferred, in the order in which the next forward needs them.
+  int AddDeferred(PassKind kind, int64_t version);
   bool MayStart(const Pass& pass) const;
   void BeginTiles(Pass& pass);
   bool MayStartTile(Pass& pass);
@@ -85,12 +90,14 @@ class Passes final : private TileListener {
   UpdateScalars scalars_;
   int64_t gradients_version_ = 0;  // that the program of the newest gradients has read
   int gradients_to_round_ = 0;     // units whose gradient of this step is not rounded yet
+  int units_to_measure_ = 0;
   std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]
   int64_t held_after_ = kNoVersion;
   bool held_ = false;
   bool flushing_ = false;
   Done flush_waiter_;
   Done gradients_waiter_;
+  Done measure_waiter_;
   GradientTotal* gradients_total_ = nullptr;
   Done initialize_waiter_;
   std::function<void(double)> initialize_progress_;

@@ -88,6 +88,10 @@ void SwapManager::EndOp() {
   mover_->thread().Post([this] { mover_->gate().Finish(); });
 }
 
+absl::Status SwapManager::MeasureUpdate(const UpdateScalars& scalars) {
+  return mover_->thread().Call([&](Done done) { mover_->passes().Measure(scalars, done); });
+}
+
 absl::StatusOr<GradientTotal> SwapManager::AwaitGradients() {
   GradientTotal total;
   RETURN_IF_ERROR(

@@ -82,7 +82,7 @@ void TileWork::Begin(Pass& pass) {
   if (pass.destination != nullptr) {
     task.destination = context_.Address(pass.destination->span) + weight_offset;
   }
-  if (pass.kind == PassKind::kRound || pass.updates()) task.gradient = GradientPlace(task);
+  if (pass.kind == PassKind::kRound || pass.reads_state()) task.gradient = GradientPlace(task);
   if (pass.on_device) {
     device_tiles_->UpdateInPlace(task);
     return WhenDone<&TileWork::UpdatedInPlace>(StreamId::kToHost, task);
@@ -128,8 +128,8 @@ void TileWork::Read(TileTask& task) {
   const Pass& pass = *task.pass;
   const int unit = pass.unit, tile = task.tile;
   const int first = plan_.FirstPlaneRead(unit), last = plan_.placements[unit].last_nvme_plane;
-  const bool state = pass.updates() && first < last;
-  const bool gradient = pass.updates() && context_.GradientInStore(unit);
+  const bool state = pass.reads_state() && first < last;
+  const bool gradient = pass.reads_state() && context_.GradientInStore(unit);
   const bool copied = NeedsCopyIn(task);
   task.transfers_left = state + gradient + copied;
   if (task.transfers_left == 0) return Arrived(task);
@@ -203,6 +203,10 @@ absl::Status TileWork::ComputeTile(TileTask& task) const {
         task.gradient_checksum = Checksum(store_->GradientIdentity(unit, tile, pass.generation),
                                           task.gradient, layout_.GradientBytes(unit, tile));
       }
+      return absl::OkStatus();
+    case PassKind::kMeasure:
+      RETURN_IF_ERROR(Verify(task));
+      context_.compute->Measure(ViewOf(context_, task), pass.scalars);
       return absl::OkStatus();
     case PassKind::kSave:
       ChecksumStale(task);
@@ -318,7 +322,7 @@ void TileWork::Write(TileTask& task) {
   if (pass.kind == PassKind::kSave) return WriteStale(task);
   const bool copied = NeedsCopyOut(task);  // it is on its way
   const bool gradient = pass.kind == PassKind::kRound && placement.gradient == Tier::kNvme;
-  const bool state = pass.kind != PassKind::kRound && placement.any_nvme();
+  const bool state = (pass.updates() || pass.kind == PassKind::kInitialize) && placement.any_nvme();
   task.transfers_left = copied + gradient + state;
   if (task.transfers_left == 0) return End(task);
   if (copied) {

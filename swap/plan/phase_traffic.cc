@@ -29,6 +29,19 @@ uint64_t UpdateTouches(const SwapPlan& plan, int unit) {
          layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
 }
 
+uint64_t MeasureBytesRead(const SwapPlan& plan, int unit) {
+  if (plan.schedule.update != UpdateMode::kMeasured) return 0;
+  const bool spilled = plan.placements[unit].gradient == Tier::kNvme;
+  return plan.UpdateBytesRead(unit) +
+         (spilled ? plan.layout.PaddedParameters(unit) * plan.layout.gradient_bytes_per_parameter()
+                  : 0);
+}
+
+uint64_t MeasureTouches(const SwapPlan& plan, int unit) {
+  if (plan.schedule.update != UpdateMode::kMeasured) return 0;
+  return UpdateTouches(plan, unit) - plan.layout.UnitBytes(unit);
+}
+
 uint64_t RoundTouches(const SwapPlan& plan, int unit) {
   const uint64_t parameters = plan.layout.PaddedParameters(unit);
   const uint64_t gradient = plan.layout.gradient_bytes_per_parameter();
@@ -112,6 +125,8 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     (plan.separate_device ? at(whole).device_update_bytes : at(whole).update_bytes) +=
         RoundTouches(plan, stay.unit);
     at(whole).to_host_bytes += GradientToHostBytes(plan, stay.unit);
+    at(Phase::kFlush).read_bytes += MeasureBytesRead(plan, stay.unit);
+    at(Phase::kFlush).update_bytes += MeasureTouches(plan, stay.unit);
     update.to_host_bytes += UpdateToHostBytes(plan, stay.unit);
     update.to_device_bytes += UpdateToDeviceBytes(plan, stay.unit);
     if (deferred && placement.gradient == Tier::kNvme) {

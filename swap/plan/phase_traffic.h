@@ -37,6 +37,11 @@ struct PhaseTraffic {
 // Weights are copied to a separate device in the phase of the operations that read them.
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan);
 
+// What is read of a unit to be measured (UpdateMode::kMeasured), and of memory with it. 0 in other
+// modes.
+uint64_t MeasureBytesRead(const SwapPlan& plan, int unit);
+uint64_t MeasureTouches(const SwapPlan& plan, int unit);
+
 // Bytes of memory that a unit's update touches (its state read and written, the rounded gradient
 // read), and that rounding its gradient does (fp32 sums read, the gradient written; sums that are
 // rounded are read for the norm, and copied where the gradient waits in memory).

@@ -35,7 +35,10 @@ enum class UpdateMode : uint8_t {
   kImmediate,
   // Gradients wait for the global norm; the next forward updates unit by unit.
   kDeferred,
+  // The same, and before that the state of every unit is read and measured.
+  kMeasured,
 };
+inline bool IsDeferred(UpdateMode update) { return update != UpdateMode::kImmediate; }
 
 struct StepSchedule {
   std::vector<StepOp> ops;

@@ -90,7 +90,9 @@ std::string SwapPlan::Summary() const {
     append_tiers(bytes.activations, {Tier::kHost, Tier::kNvme});
   }
   absl::StrAppend(&text, "  updates   ",
-                  schedule.update == UpdateMode::kDeferred
+                  schedule.update == UpdateMode::kMeasured
+                      ? "deferred: in the next forward, after all state was read and measured"
+                  : IsDeferred(schedule.update)
                       ? "deferred: in the next forward, after the global norm"
                       : "immediate: as each gradient is complete");
   if (schedule.update == UpdateMode::kImmediate && waiting > 0) {

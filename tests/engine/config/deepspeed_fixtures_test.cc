@@ -92,7 +92,6 @@ TEST_P(DeepSpeedFixture, ResolvesAsWritten) {
 const std::map<std::string, bool> kAcceptedHereOnly = {
     {"all_reduce_bucket_size.json", true},  // a name of old versions
     {"zero3_nvme_aio_nested.json", true},   // as Hugging Face's documents once had it
-    {"onebit_adam.json", false},            // an optimizer that is not supported
 };
 
 void ExpectSame(const json& read, const TrainOptions& train) {

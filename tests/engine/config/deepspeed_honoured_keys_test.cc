@@ -35,6 +35,10 @@ Fields FieldsOf(const TrainOptions& train) {
       {"dampening", text(optimizer.dampening)},
       {"nesterov", text(optimizer.nesterov)},
       {"bias_correction", text(optimizer.bias_correction)},
+      {"least_trust_ratio", text(optimizer.least_trust_ratio)},
+      {"most_trust_ratio", text(optimizer.most_trust_ratio)},
+      {"last_step", text(optimizer.second_moments.last_step)},
+      {"moves_per_doubling", text(optimizer.second_moments.moves_per_doubling)},
       {"moments", MomentFormatName(optimizer.moments)},
       {"masters", text(optimizer.masters)},
       {"schedule", std::string(ScheduleName(schedule.kind))},
@@ -92,6 +96,9 @@ struct Case {
 const char* const kAdamW = R"({"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}})";
 const char* const kSgd =
     R"({"optimizer": {"type": "SGD", "params": {"lr": 0.001, "momentum": 0.9}}})";
+const char* const kLamb = R"({"optimizer": {"type": "Lamb", "params": {"lr": 0.001}}})";
+const char* const kOneBit = R"({"optimizer": {"type": "OneBitAdam", "params": {"lr": 0.001}}})";
+const char* const kZeroOne = R"({"optimizer": {"type": "ZeroOneAdam", "params": {"lr": 0.001}}})";
 const char* const kWarmup = R"({"scheduler": {"type": "WarmupLR", "params": {}}})";
 const char* const kDecay = R"({"scheduler": {"type": "WarmupDecayLR", "params": {}}})";
 const char* const kCosine = R"({"scheduler": {"type": "WarmupCosineLR", "params": {}}})";
@@ -127,6 +134,11 @@ std::vector<Case> Cases() {
       {"/optimizer/params/dampening", kSgd, "0.1", {{"dampening", "0.1"}}},
       {"/optimizer/params/nesterov", kSgd, "\"True\"", {{"nesterov", "1"}}},
       {"/optimizer/params/bias_correction", kAdamW, "false", {{"bias_correction", "0"}}},
+      {"/optimizer/params/min_coeff", kLamb, "0.5", {{"least_trust_ratio", "0.5"}}},
+      {"/optimizer/params/max_coeff", kLamb, "0.5", {{"most_trust_ratio", "0.5"}}},
+      {"/optimizer/params/freeze_step", kOneBit, "7", {{"last_step", "7"}}},
+      {"/optimizer/params/var_freeze_step", kZeroOne, "7", {{"last_step", "8"}}},
+      {"/optimizer/params/var_update_scaler", kZeroOne, "3", {{"moves_per_doubling", "3"}}},
       {"/optimizer/params/adam_w_mode",
        R"({"optimizer": {"type": "Adam", "params":
           {"weight_decay": 0.1}}})",
@@ -173,6 +185,7 @@ std::vector<Case> Cases() {
       {"/scheduler/params/cycle_max_mom", kOneCycle, "0.95", {{"cycle_betas", "1,0.8,0.95"}}},
 
       {"/bf16/enabled", "{}", "true", {{"dtype", "bf16"}}},
+      {"/torch_autocast/enabled", "{}", "true", {{"dtype", "bf16"}}},
       {"/bf16/bf16_master_weights_and_grads",
        R"({"bf16":{"enabled":true}})",
        "true",

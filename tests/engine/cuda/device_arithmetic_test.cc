@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "engine/numeric/optimizer.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/emulated_kernels.h"

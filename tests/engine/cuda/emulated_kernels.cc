@@ -92,7 +92,7 @@ LaunchError LaunchUpdate(void* stream, const UpdateKind& kind, const UpdateArgum
   const ScopedExactFloatMode mode;
   if (arguments.begin == arguments.end) return nullptr;
   if (LaunchError error = Launch()) return error;
-  ForUpdateKind(kind, [&](auto weights, auto rule, auto moments) {
+  ForDeviceUpdateKind(kind, [&](auto weights, auto rule, auto moments) {
     uint32_t block = (arguments.end - arguments.begin + kUpdatePerBlock - 1) / kUpdatePerBlock;
     while (block-- > 0) {
       UpdateBlock<decltype(weights)::kValue, decltype(rule)::kValue, decltype(moments)::kValue>(

@@ -24,7 +24,7 @@ class SwapManagerTest : public SwapTraining {};
 TEST_F(SwapManagerTest, EveryPlacementBudgetAndModeGivesTheOraclesBits) {
   const RunShape shape = SmallShape();
   uint32_t seed = 1;
-  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
+  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred, UpdateMode::kMeasured}) {
     for (TierChoice tier :
          {TierChoice::kDevice, TierChoice::kHost, TierChoice::kNvme, TierChoice::kAuto}) {
       const uint64_t smallest = SmallestHost(RequestFor(shape, update, tier, 0));
@@ -48,7 +48,7 @@ TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const RunShape shape = RandomShape(random);
-    const UpdateMode update = random() % 2 ? UpdateMode::kImmediate : UpdateMode::kDeferred;
+    const UpdateMode update = static_cast<UpdateMode>(random() % 3);
     const TierChoice choices[] = {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme};
     PlanRequest request = RequestFor(shape, update, TierChoice::kAuto, 0);
     request.weights = choices[random() % 3];

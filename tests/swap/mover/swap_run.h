@@ -4,6 +4,7 @@
 // byte shows.
 #pragma once
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -52,7 +53,11 @@ class StubTiles : public TileCompute {
     return absl::OkStatus();
   }
 
+  // tests/sim looks at what it is given.
+  void Measure(const TileView&, const UpdateScalars&) override { ++tiles_measured; }
+
   int64_t fail_at_step = -1;
+  std::atomic<int64_t> tiles_measured = 0;
 };
 
 // With zeros here and there, and a tile of nothing else, which a model's file may leave out.

@@ -77,6 +77,14 @@ inline uint64_t SmallestHost(PlanRequest request) {
   return min_host;
 }
 
+inline int64_t TrainedTiles(const SwapPlan& plan, const RunShape& shape) {
+  int64_t tiles = 0;
+  for (int unit = 0; unit < plan.layout.num_units(); ++unit) {
+    if (!shape.Frozen(unit)) tiles += plan.layout.NumTiles(unit);
+  }
+  return tiles;
+}
+
 class SwapTraining : public testing::Test {
  protected:
   // Runs `steps` steps with an evaluation, a flush and a commit here and there.
@@ -102,11 +110,15 @@ class SwapTraining : public testing::Test {
       }
       ASSERT_EQ(run.RunOps(schedule.ops.size(), true, oracle), absl::OkStatus());
       bool skip = false;
-      if (update == UpdateMode::kDeferred) {
+      if (IsDeferred(update)) {
         skip = random() % 5 == 0;
         auto total = manager.AwaitGradients();
         ASSERT_TRUE(total.ok()) << total.status();
         scalars.skip = skip;
+        if (update == UpdateMode::kMeasured && !skip) {
+          ASSERT_EQ(manager.MeasureUpdate(scalars), absl::OkStatus());
+          ASSERT_EQ(run.tiles().tiles_measured.exchange(0), TrainedTiles(manager.plan(), shape));
+        }
         manager.AnnounceUpdate(scalars);
         EXPECT_EQ(total->sum_of_squares, oracle.Step(schedule, scalars.step, skip));
       } else {

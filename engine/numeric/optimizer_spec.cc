@@ -1,0 +1,142 @@
+#include "engine/numeric/optimizer_spec.h"
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "engine/numeric/moment_code.h"
+#include "io/base/check.h"
+
+namespace spillway {
+namespace {
+
+using OptimizerKind = OptimizerSpec::Kind;
+
+absl::Status RequireRange(absl::string_view field, double value, double low, double high_exclusive,
+                          absl::string_view range) {
+  if (value >= low && value < high_exclusive) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("optimizer: %s is %g; it must be %s", field, value, range));
+}
+
+}  // namespace
+
+bool OptimizerSpec::SecondMoments::MoveIn(int64_t step) const {
+  if (step > last_step) return false;
+  if (moves_per_doubling == 0) return true;
+  // The moves of one interval end with step `end`.
+  int64_t interval = 1, end = 0;
+  while (true) {
+    const int64_t last = end / interval * interval + interval * moves_per_doubling;
+    if (step <= last) return step % interval == 0;
+    end = last;
+    interval *= 2;
+  }
+}
+
+std::string OptimizerName(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kAdamW:
+      return "adamw";
+    case OptimizerKind::kAdam:
+      return "adam";
+    case OptimizerKind::kSgd:
+      return "sgd";
+    case OptimizerKind::kLion:
+      return "lion";
+    case OptimizerKind::kLamb:
+      return "lamb";
+  }
+  SPILLWAY_CHECK(false);
+}
+
+std::string MomentFormatName(MomentFormat moments) {
+  switch (moments) {
+    case MomentFormat::kFloat32:
+      return "fp32";
+    case MomentFormat::kBFloat16:
+      return "bf16";
+    case MomentFormat::kEightBit:
+      return "8bit";
+    case MomentFormat::kFloat8:
+      return "fp8";
+  }
+  SPILLWAY_CHECK(false);
+}
+
+absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
+  constexpr double kHuge = 1e31;  // beyond what flags and files take
+  absl::Status status;
+  status.Update(RequireRange("learning_rate", spec.learning_rate, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("beta1", spec.beta1, 0, 1, "in [0, 1)"));
+  status.Update(RequireRange("beta2", spec.beta2, 0, 1, "in [0, 1)"));
+  if (spec.kind != OptimizerKind::kSgd && spec.kind != OptimizerKind::kLion) {
+    status.Update(RequireRange(
+        "eps", spec.eps, kLeastEps, kHuge,
+        "above 0 (1e-37 or more), or a parameter without a gradient becomes 0/0; 1e-8 is usual"));
+  }
+  status.Update(RequireRange("weight_decay", spec.weight_decay, 0,
+                             std::nextafter(kMostWeightDecay, kHuge), "from 0 to 1e6"));
+  status.Update(RequireRange("momentum", spec.momentum, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("dampening", spec.dampening, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("least_trust_ratio", spec.least_trust_ratio, 0, kHuge, "0 or more"));
+  status.Update(RequireRange("most_trust_ratio", spec.most_trust_ratio, spec.least_trust_ratio,
+                             kHuge, "at least least_trust_ratio"));
+  if (spec.nesterov && (spec.momentum <= 0 || spec.dampening != 0)) {
+    status.Update(absl::InvalidArgumentError(
+        "optimizer: nesterov needs a momentum above 0 and a dampening of 0"));
+  }
+  return status;
+}
+
+WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return WeightFormat::kFloat32;
+    case DType::kBFloat16:
+      return spec.masters ? WeightFormat::kBFloat16 : WeightFormat::kBFloat16Alone;
+    case DType::kFloat16:
+      return WeightFormat::kFloat16;
+  }
+  SPILLWAY_CHECK(false);
+}
+
+absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype) {
+  if (spec.masters || dtype == DType::kBFloat16) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      dtype == DType::kFloat32
+          ? "--master none: weights in fp32 are their own masters; leave it out, or train in bf16 "
+            "(--dtype bf16)"
+          : "--master none: fp16 is too narrow to be trained without masters; use --dtype bf16");
+}
+
+std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
+  std::vector<PlaneSpec> planes = {{Plane::kWeight, DTypeBytes(dtype)}};
+  const WeightFormat format = WeightFormatOf(spec, dtype);
+  if (format == WeightFormat::kBFloat16) planes.push_back({Plane::kResidual, 2});
+  if (format == WeightFormat::kFloat16) planes.push_back({Plane::kMaster, 4});
+  const auto add = [&](Plane moment, Plane scale, uint32_t float8_bytes) {
+    switch (spec.moments) {
+      case MomentFormat::kFloat32:
+        return planes.push_back({moment, 4});
+      case MomentFormat::kBFloat16:
+        return planes.push_back({moment, 2});
+      case MomentFormat::kEightBit:
+        planes.push_back({moment, 1});
+        return planes.push_back({scale, 4, kMomentBlock});
+      case MomentFormat::kFloat8:
+        planes.push_back({moment, float8_bytes});
+        return planes.push_back({scale, 4, kMomentBlock});
+    }
+  };
+  if (spec.kind != OptimizerKind::kSgd) {
+    add(Plane::kExpAvg, Plane::kExpAvgScale, 1);
+    if (spec.kind != OptimizerKind::kLion) add(Plane::kExpAvgSq, Plane::kExpAvgSqScale, 2);
+  } else if (spec.momentum != 0) {
+    add(Plane::kMomentum, Plane::kMomentumScale, 1);
+  }
+  return planes;
+}
+
+}  // namespace spillway

@@ -1,0 +1,94 @@
+// The optimizers: what they are told, and what state they keep.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "engine/numeric/dtype.h"
+#include "engine/numeric/update_kind.h"
+#include "swap/plan/state_layout.h"
+
+namespace spillway {
+
+struct OptimizerSpec {
+  enum class Kind : uint8_t {
+    kAdamW,  // decoupled weight decay (Loshchilov and Hutter, 2019)
+    kAdam,   // weight decay joins the gradient (L2)
+    kSgd,    // weight decay joins the gradient (L2)
+    kLion,   // decoupled weight decay (Chen et al., 2023)
+    kLamb,   // decoupled, and a ratio of every tensor's (You et al., 2020)
+  };
+  // Which parameters weight decay touches.
+  enum class Decay : uint8_t {
+    kAll,       // as torch.optim does
+    kMatrices,  // only tensors of two or more dimensions: no biases, no norms
+  };
+
+  Kind kind = Kind::kAdamW;
+  MomentFormat moments = MomentFormat::kFloat32;
+  // False: a bf16 run keeps no masters (WeightFormat::kBFloat16Alone).
+  bool masters = true;
+  double learning_rate = 5e-5;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  // Adam, AdamW: false leaves moments as they are, which begin at zero, as DeepSpeed's
+  // bias_correction does.
+  bool bias_correction = true;
+  // Adam, AdamW, LAMB: when second moments move. 1-bit and 0/1 Adam let them stand still.
+  struct SecondMoments {
+    int64_t last_step = INT64_MAX;  // after it they stay as they are
+    // 0/1 Adam: they move in every k-th step, and k doubles after so many moves. 0: in every step.
+    int64_t moves_per_doubling = 0;
+
+    bool MoveIn(int64_t step) const;
+    friend bool operator==(const SecondMoments&, const SecondMoments&) = default;
+  };
+  SecondMoments second_moments = {};
+  double weight_decay = 0.01;
+  double momentum = 0;   // SGD
+  double dampening = 0;  // SGD
+  bool nesterov = false;
+  double least_trust_ratio = 0.01;  // LAMB: DeepSpeed's min_coeff and max_coeff
+  double most_trust_ratio = 10;
+  Decay decay = Decay::kAll;
+
+  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+};
+
+// A second moment that is 0, as of a token that no sample has, is divided by eps alone: in fp32
+// that must not be 0.
+inline constexpr double kLeastEps = 1e-37;
+// Far beyond what any run decays by, and below what makes weights infinite in a step.
+inline constexpr double kMostWeightDecay = 1e6;
+
+// "adamw", "adam", "sgd", "lion", "lamb".
+std::string OptimizerName(OptimizerSpec::Kind kind);
+
+// "fp32", "bf16", "8bit", "fp8".
+std::string MomentFormatName(MomentFormat moments);
+
+// kInvalidArgument, naming the field and its limits, when a number makes no sense.
+absl::Status ValidateOptimizer(const OptimizerSpec& spec);
+
+// REQUIRES, without masters: the dtype is bf16, or CheckMasters would refuse it.
+WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype);
+
+// kInvalidArgument for a run without masters in another dtype than bf16.
+absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype);
+
+// The checkpointed planes of a run, weight first:
+//   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
+// (bf16 without masters: weight 2) followed by Adam's exp_avg 4 and exp_avg_sq 4, Lion's exp_avg 4,
+// or SGD's momentum 4 where it has one. Moments in bf16 take 2 each; those of 8 bits 1, those of
+// fp8 1 and exp_avg_sq 2, and behind each of them 4 a block of kMomentBlock parameters.
+std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
+
+// Whether a tile's update needs what is measured of all tiles first (UpdateMode::kMeasured).
+inline bool MeasuresFirst(const OptimizerSpec& spec) {
+  return spec.kind == OptimizerSpec::Kind::kLamb;
+}
+
+}  // namespace spillway

@@ -1,0 +1,83 @@
+#include "engine/numeric/trust_ratios.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "io/base/check.h"
+
+namespace spillway {
+
+TrustRatios::TrustRatios(std::vector<Shard> units, int portions, double least, double most)
+    : units_(std::move(units)), portions_(portions), least_(least), most_(most) {
+  for (const Shard& unit : units_) {
+    SPILLWAY_CHECK(unit.portion_parameters % kBlock == 0);
+    first_.push_back(tensors_);
+    tensors_ += static_cast<int>(unit.tensors.size());
+    tiles_left_.push_back(unit.tiles);
+    tiles_.emplace_back(unit.tiles);
+  }
+  ratios_.assign(tensors_, 1);
+  sums_.assign(2 * static_cast<size_t>(tensors_) * portions_, 0);
+}
+
+std::vector<MeasuredPiece> TrustRatios::PiecesOf(int unit, uint64_t begin, uint64_t end,
+                                                 bool of_blocks) const {
+  const std::vector<ParameterRange>& tensors = units_[unit].tensors;
+  std::vector<MeasuredPiece> pieces;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    uint64_t from = std::max(begin, tensors[i].begin);
+    const uint64_t last = std::min(end, tensors[i].end);
+    while (from < last) {
+      const uint64_t to = of_blocks ? std::min(last, (from / kBlock + 1) * kBlock) : last;
+      pieces.push_back({from, to, static_cast<int>(i)});
+      from = to;
+    }
+  }
+  return pieces;
+}
+
+void TrustRatios::Put(int unit, int tile, std::vector<MeasuredPiece> pieces,
+                      std::vector<UpdateSquares> squares) {
+  MutexLock lock(mutex_);
+  tiles_[unit][tile] = {std::move(pieces), std::move(squares)};
+  if (--tiles_left_[unit] > 0) return;
+  // However the tiles came, this is their order.
+  Add(unit, std::exchange(tiles_[unit], std::vector<Tile>(units_[unit].tiles)));
+  tiles_left_[unit] = units_[unit].tiles;
+}
+
+void TrustRatios::Add(int unit, const std::vector<Tile>& tiles) {
+  const uint64_t portion = units_[unit].portion_parameters;
+  for (const Tile& tile : tiles) {
+    for (size_t i = 0; i < tile.pieces.size(); ++i) {
+      const MeasuredPiece& piece = tile.pieces[i];
+      const uint64_t number = portion == 0 ? 0 : piece.begin / portion;
+      double* const sum = &sums_[2 * (number * tensors_ + first_[unit] + piece.tensor)];
+      sum[0] += tile.squares[i].weights;
+      sum[1] += tile.squares[i].directions;
+    }
+  }
+}
+
+std::vector<double> TrustRatios::TakeSums() {
+  MutexLock lock(mutex_);
+  return std::exchange(sums_, std::vector<double>(sums_.size(), 0));
+}
+
+void TrustRatios::Use(absl::Span<const double> sums) {
+  SPILLWAY_CHECK(sums.size() % (2 * static_cast<size_t>(tensors_)) == 0);
+  for (int tensor = 0; tensor < tensors_; ++tensor) {
+    double weights = 0, directions = 0;
+    for (size_t i = 2 * tensor; i < sums.size(); i += 2 * tensors_) {
+      weights += sums[i];
+      directions += sums[i + 1];
+    }
+    // What is zero, as a bias is at first, moves as far as it would without a ratio. (Of NaN: 1,
+    // and the update says it.)
+    const bool any = weights > 0 && directions > 0;
+    ratios_[tensor] = any ? std::clamp(std::sqrt(weights / directions), least_, most_) : 1;
+  }
+}
+
+}  // namespace spillway
