@@ -43,7 +43,7 @@ spillway_cluster_mutant(one_part_that_is_missing_does_not_matter rank_commit.cc
 spillway_cluster_mutant(decision_not_synced rank_commit.cc
   [==[return files.SyncDirectory(directory);]==]
   [==[return absl::OkStatus();]==]
-  [==[has parts of several ranks, and the one in .* is missing|the commit of step [0-9]+ is gone]==])
+  [==[has parts of several ranks, and the one in .* is missing|the commit of step [0-9]+ is gone|is none of those that may be there]==])
 spillway_cluster_mutant(others_do_not_wait_for_the_decision rank_commit.cc
   [==[RETURN_IF_ERROR(Agree(ranks, status));]==]
   [==[RETURN_IF_ERROR(status);]==]
