@@ -104,13 +104,16 @@ std::vector<std::string> ClusterRun::WholeCopies() {
   std::vector<std::string> whole;
   for (const std::string& name : disk_.NamesIn(kClusterCopies)) {
     const std::string directory = absl::StrCat(kClusterCopies, "/", name);
+    // A fault that is still armed may strike what is read here.
+    if (disk_.Find(CommitManifestPath(directory)) == nullptr) continue;
     const auto run = OpenCommittedRun(directory, files_);
-    if (absl::IsNotFound(run.status())) continue;
     bool all = true;
     for (int rank = 1; run.ok() && rank < run->state.part.ranks; ++rank) {
       const auto part = OpenCommittedRun(RankOutput(directory, rank), files_);
-      all &= !absl::IsNotFound(part.status()) &&
-             (!part.ok() || part->state.part.commit_id == run->state.part.commit_id);
+      const bool there = disk_.Find(CommitManifestPath(RankOutput(directory, rank))) != nullptr;
+      // A name that came back with the power's loss may have no tiles.
+      all &= there && (part.ok() ? part->state.part.commit_id == run->state.part.commit_id
+                                 : !absl::IsDataLoss(part.status()));
     }
     if (all) whole.push_back(directory);
   }
