@@ -72,15 +72,14 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
   for (const Copy& copy : copies->List()) {
     const absl::Status checked = CheckCopyFolder(copies->lock_->own(), copy.name);
     if (!checked.ok()) return Annotate(checked, "--persist");
-    ASSIGN_OR_RETURN(const bool whole, copies->IsWhole(copy));
-    (whole ? copies->found_ : copies->unfinished_).push_back(copy);
+    (copies->IsWhole(copy) ? copies->found_ : copies->unfinished_).push_back(copy);
   }
   return copies;
 }
 
 // Whether all manifests are there that should be, of one commit. One that is not good is said to be
 // so by whoever wants to go on from it.
-absl::StatusOr<bool> CommitCopies::IsWhole(const Copy& copy) const {
+bool CommitCopies::IsWhole(const Copy& copy) const {
   const auto run = OpenCommittedRun(copy.directory, files_);
   if (absl::IsNotFound(run.status())) return false;
   for (int rank = 1; run.ok() && rank < run->state.part.ranks; ++rank) {
@@ -260,8 +259,7 @@ absl::Status CommitCopies::Conclude(bool made) {
   for (const Copy& copy : List()) {
     if (copy.step != step) continue;
     if (!made) return RemoveCopy(copy.name);
-    ASSIGN_OR_RETURN(const bool whole, IsWhole(copy));
-    if (whole) return Prune(step);
+    if (IsWhole(copy)) return Prune(step);
   }
   if (!made) return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -273,8 +271,7 @@ absl::Status CommitCopies::Prune(int64_t step) {
   int kept = 0;
   std::vector<Copy> removed;
   for (Copy& copy : List()) {
-    ASSIGN_OR_RETURN(const bool whole, IsWhole(copy));
-    if (!whole || copy.step > step || ++kept > options_.keep) {
+    if (!IsWhole(copy) || copy.step > step || ++kept > options_.keep) {
       removed.push_back(std::move(copy));
     } else {
       // Whoever made it may have been killed before it was durable.

@@ -89,7 +89,7 @@ class CommitCopies {
   bool busy();
   bool first() const { return lock_ != nullptr; }
   std::vector<Copy> List() const;
-  absl::StatusOr<bool> IsWhole(const Copy& copy) const;
+  bool IsWhole(const Copy& copy) const;
   absl::Status MakeCopy(const std::string& manifest_path);
   absl::Status CopyPart(const std::string& manifest_path, const SwapStore& from,
                         const CommitRecord& record, const std::string& target) const;

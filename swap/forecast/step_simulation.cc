@@ -263,7 +263,7 @@ void Simulation::StepEnds() {
   });
 }
 
-// What the last gradients update has been said.
+// The step whose gradients have come is updated beside the one that begins.
 void Simulation::BeginNext() {
   Announce();
   BeginStep();
