@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/numeric/optimizer.h"
 #include "engine/ranks/collective_traffic.h"
 #include "gtest/gtest.h"
 #include "tests/engine/ranks/thread_ranks.h"
