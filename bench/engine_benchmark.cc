@@ -13,6 +13,7 @@
 #include "engine/data/char_tokenizer.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenizer.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/simd_dispatch.h"

@@ -115,7 +115,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
       "--compute", f.compute,
       "in which matrices are multiplied: auto (the dtype where the processor has instructions "
       "for it, else fp32), fp32, bf16, or fp8 (layers' matrices in 8 bits, for GPUs that have it)");
-  text("--optimizer", f.optimizer, "adamw, adam, lion, lamb or sgd");
+  text("--optimizer", f.optimizer, "adamw, adam, lion, lamb, adafactor or sgd");
   text(
       "--moments", f.moments,
       "in which the optimizer's moments are kept: fp32, bf16, 8bit (a quarter of the bytes) or fp8 "
@@ -124,9 +124,15 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "exact (fp32), or none: bf16 weights alone, which updates are rounded into at random");
   text("--lr", f.lr, "learning rate (5e-5)");
   text("--betas", f.betas, "0.9,0.999");
-  text("--eps", f.eps, "1e-8");
+  text("--eps", f.eps, "1e-8 (adafactor: 1e-30)");
   text("--momentum", f.momentum, "sgd's momentum");
   text("--trust-ratio", f.trust_ratio, "lamb's least and most (0.01,10)");
+  text("--decay-rate", f.decay_rate, "adafactor's: second moments keep 1 - step^-0.8");
+  text("--clip-threshold", f.clip_threshold,
+       "adafactor's largest update of a tensor, as the root of its mean square (1.0)");
+  text("--scale-parameter", f.scale_parameter,
+       "adafactor: --lr is relative to the root of a tensor's mean square")
+      ->expected(0, 1);
   text("--weight-decay", f.weight_decay, "0.01");
   text("--decay", f.decay, "all, or matrices to spare biases and norms");
   text("--clip", f.clip, "global gradient norm (1.0; 0: none)");

@@ -17,8 +17,9 @@ struct TrainFlags {
   Text language, transcribe_task;
   Text augment, picture_size;
   Text seq_len, micro_batch, accumulate, steps, epochs, seed, order, samples;
-  Text dtype, compute, optimizer, moments, master, lr, betas, eps, trust_ratio, weight_decay, decay,
-      momentum, clip, label_smoothing, warmup, schedule, freeze, train_only, base_dtype;
+  Text dtype, compute, optimizer, moments, master, lr, betas, eps, trust_ratio, decay_rate,
+      clip_threshold, scale_parameter, weight_decay, decay, momentum, clip, label_smoothing, warmup,
+      schedule, freeze, train_only, base_dtype;
   Text lora_r, lora_alpha, lora_dropout, lora_targets, use_rslora, lora_bias, modules_to_save,
       layers_to_transform, peft_config, adapter;
   Text device, threads, device_memory, host_memory;

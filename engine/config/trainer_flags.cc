@@ -89,7 +89,7 @@ struct Advice {
 };
 
 constexpr Advice kAdvice[] = {
-    {"--adafactor", "train has adamw, adam, lion, lamb and sgd (--optimizer)"},
+    {"--adafactor", "use --optimizer adafactor"},
     {"--auto_find_batch_size", "choose --micro-batch; a size that does not fit ends with exit 3"},
     {"--bf16_full_eval", "evaluation computes in --dtype"},
     {"--config_name", "--model DIR has the config.json"},

@@ -35,6 +35,7 @@ class TrainingSettings : SettingPicker {
   void ResolvePrecision();
   void ResolveCompute();
   void ResolveOptimizer();
+  void ResolveAdafactor();  // or what has no meaning without it
   void ResolveAdam();
   void ResolveSgd();
   void ResolveUpdate();
@@ -209,6 +210,7 @@ void TrainingSettings::ResolveOptimizer() {
                             {"sgd", Kind::kSgd},
                             {"lion", Kind::kLion},
                             {"lamb", Kind::kLamb},
+                            {"adafactor", Kind::kAdafactor},
                             {"adamw_torch", Kind::kAdamW},
                             {"adamw_torch_fused", Kind::kAdamW},
                             {"adamw_8bit", Kind::kAdamW},
@@ -247,9 +249,10 @@ void TrainingSettings::ResolveOptimizer() {
   using Decay = OptimizerSpec::Decay;
   spec.decay = Choice<Decay>("decay", flags_.decay, {}, Decay::kAll,
                              {{"all", Decay::kAll}, {"matrices", Decay::kMatrices}});
+  ResolveAdafactor();
   if (spec.kind == Kind::kSgd) {
     ResolveSgd();
-  } else {
+  } else if (spec.kind != Kind::kAdafactor) {
     ResolveAdam();
   }
   Fail(ValidateOptimizer(spec));
@@ -262,6 +265,37 @@ void TrainingSettings::ResolveOptimizer() {
                       " has no gradient_clipping: 1.0, DeepSpeed's default since "
                       "mid-2026 (0, which is none, before)"));
   }
+}
+
+void TrainingSettings::ResolveAdafactor() {
+  OptimizerSpec& spec = config_.train.optimizer;
+  const bool adafactor = spec.kind == OptimizerSpec::Kind::kAdafactor;
+  const auto meaningless = [&](const std::optional<std::string>& value, const char* flag,
+                               const char* where) {
+    if (value) Invalid(absl::StrCat(flag, " has no meaning ", where, " --optimizer adafactor"));
+  };
+  if (!adafactor) {
+    meaningless(flags_.decay_rate, "--decay-rate", "without");
+    meaningless(flags_.clip_threshold, "--clip-threshold", "without");
+    meaningless(flags_.scale_parameter, "--scale-parameter", "without");
+    return;
+  }
+  meaningless(flags_.betas, "--betas", "with");
+  meaningless(flags_.momentum, "--momentum", "with");
+  meaningless(flags_.trust_ratio, "--trust-ratio", "with");
+  if (spec.moments != MomentFormat::kFloat32) {
+    Invalid(absl::StrCat(
+        "--moments ", MomentFormatName(spec.moments),
+        " cannot be had with --optimizer adafactor, which keeps one fp32 moment a row and one a "
+        "column: leave it out"));
+  }
+  spec.eps = Number("eps", flags_.eps, {}, 1e-30, 0, kHuge);
+  spec.decay_rate = Number("decay-rate", flags_.decay_rate, {}, spec.decay_rate, 0, 1);
+  spec.clip_threshold =
+      Number("clip-threshold", flags_.clip_threshold, {}, spec.clip_threshold, 0, kHuge);
+  spec.scale_parameter =
+      Pick<bool>("scale-parameter", flags_.scale_parameter, {}, false,
+                 [](const std::string& flag, const Text& text) { return SwitchFlag(flag, text); });
 }
 
 void TrainingSettings::ResolveAdam() {

@@ -1,5 +1,5 @@
-// What one thread of AccumulateGradient (engine/numeric/update_loops.h) does on a GPU. Each sum has
-// one thread: no atomics, so micro-batches add up in their order. Bound by memory.
+// What one thread of AccumulateGradient (engine/numeric/gradient_loops.h) does on a GPU. Each sum
+// has one thread: no atomics, so micro-batches add up in their order. Bound by memory.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What one thread of CodeGradient and AccumulateCoded (engine/numeric/update_loops.h) does on a
+// What one thread of CodeGradient and AccumulateCoded (engine/numeric/gradient_loops.h) does on a
 // GPU. Bound by memory.
 #pragma once
 

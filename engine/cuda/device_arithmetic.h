@@ -1,4 +1,4 @@
-// AccumulateGradient (engine/numeric/update_loops.h), EncodeSums and AddExchanged
+// AccumulateGradient (engine/numeric/gradient_loops.h), EncodeSums and AddExchanged
 // (engine/numeric/exchange_format.h) and DropoutApply (engine/numeric/random.h) in a GPU's memory,
 // to the same bits, put into a stream (cudaStream_t). An error: CUDA refused the launch. Any
 // thread.

@@ -1,4 +1,4 @@
-// What one block of RoundGradient's twin (engine/numeric/update_loops.h) does: a tile.
+// What one block of RoundGradient's twin (engine/numeric/gradient_loops.h) does: a tile.
 //
 // The block takes 4096 sums at a time: rounds them, writes the gradient, and leaves the rounded
 // values in shared memory lane by lane; then each of its 16 warps adds one lane's squares in

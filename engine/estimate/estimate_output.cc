@@ -209,7 +209,7 @@ json EstimateJson(const Estimate& e) {
   out["ranks"] = in.options.ranks;
   out["shard"] = std::string(ShardName(in.options.shard));
   out["shard_group_size"] = in.options.shard_group_size;
-  out["update"] = IsDeferred(e.plan.update) ? "deferred" : "immediate";
+  out["update"] = e.plan.update == UpdateMode::kDeferred ? "deferred" : "immediate";
   out["activations_from"] = in.measured ? "dry run" : "formula";
   out["dtypes"] = DTypesJson(e);
   out["device_memory_bytes"] = in.options.device_memory_bytes;

@@ -171,6 +171,7 @@ double MeasureUpdates(const OptimizerSpec& spec, DType dtype, const StateLayout&
   const StateLayout one({{"probe", parameters}}, layout.planes(),
                         layout.gradient_bytes_per_parameter(), layout.tile_parameters());
   OptimizerTiles optimizer(WithUsualNumbers(spec), dtype, one, {{{0, parameters}}});
+  optimizer.MeasureWholeUnits();
   const uint64_t tile_bytes =
       one.MaxTileBytes() + one.MaxGradientTileBytes() + parameters * sizeof(float);
   const uint64_t tiles_each = std::clamp<uint64_t>(memory_bytes / tile_bytes / workers, 1, 16);

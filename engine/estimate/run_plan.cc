@@ -62,10 +62,10 @@ absl::StatusOr<UpdateMode> ChooseUpdate(const TrainOptions& options) {
   // The update's scalars are known before the step's end only without clipping and scale.
   const bool needs_total = options.clip > 0 || options.dtype == DType::kFloat16;
   if (MeasuresFirst(options.optimizer)) {
-    if (options.update != UpdateChoice::kImmediate) return UpdateMode::kMeasured;
-    return absl::InvalidArgumentError(
-        "--update immediate cannot be had with --optimizer lamb, which measures all tensors before "
-        "the first update: leave it out");
+    if (options.update != UpdateChoice::kImmediate) return UpdateMode::kDeferred;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--update immediate cannot be had with --optimizer ", OptimizerName(options.optimizer.kind),
+        ", which measures all tensors before the first update: leave it out"));
   }
   switch (options.update) {
     case UpdateChoice::kAuto:
@@ -116,7 +116,8 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   PlanRequest& request = plan.request;
   plan.whole_layout = DescribeState(model, options.optimizer, options.dtype, input.tile_parameters);
   request.layout = plan.whole_layout;
-  request.schedule = BuildTrainSchedule(DescribeSchedule(model), plan.update);
+  request.schedule =
+      BuildTrainSchedule(DescribeSchedule(model), plan.update, MeasuresOf(options.optimizer));
   request.weights = TierOf(options.offload_param);
   request.optimizer = TierOf(options.offload_optimizer);
   request.activations = TierOf(options.offload_activations);
@@ -159,6 +160,9 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   plan.host_limit_bytes = options.host_memory_bytes;
   request.device_bytes = Less(plan.device_limit_bytes, plan.compute_bytes + plan.whole_bytes);
   uint64_t books = BookBytes(request.layout, input.copies);
+  if (FactorsMoments(options.optimizer)) {
+    books += FactoredMoments::BytesOf(FactoredTensors(model));
+  }
   if (plan.shards && input.separate_device) books += ExchangeStream::kPageBytes;
   const auto plan_swaps = [&](uint64_t in_place_bytes) -> absl::Status {
     plan.in_place_bytes = in_place_bytes;

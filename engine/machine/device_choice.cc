@@ -56,7 +56,8 @@ absl::Status CheckFp8(const DeviceChoice& choice) {
 absl::Status CheckOptimizer(const DeviceChoice& choice, const OptimizerSpec& optimizer) {
   if (!choice.gpu || !MeasuresFirst(optimizer)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--optimizer lamb updates on CPUs alone so far: give --device cpu, or another optimizer");
+      absl::StrCat("--optimizer ", OptimizerName(optimizer.kind),
+                   " updates on CPUs alone so far: give --device cpu, or another optimizer"));
 }
 
 absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<ComputeGpu>& found,

@@ -147,6 +147,20 @@ std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& m
   return ranges;
 }
 
+std::vector<std::vector<FactoredTensor>> FactoredTensors(const ModelDescription& model) {
+  std::vector<std::vector<FactoredTensor>> tensors(model.units.size());
+  for (size_t unit = 0; unit < model.units.size(); ++unit) {
+    if (model.units[unit].frozen) continue;
+    for (const ParameterDescription& parameter : model.units[unit].parameters) {
+      if (parameter.elements == 0) continue;
+      const bool matrix = parameter.shape.size() > 1;
+      const uint64_t rows = matrix ? static_cast<uint64_t>(parameter.shape[0]) : 1;
+      tensors[unit].push_back({parameter.offset, rows, parameter.elements / rows});
+    }
+  }
+  return tensors;
+}
+
 std::vector<ParameterPiece> PiecesOf(const UnitDescription& unit, uint64_t begin, uint64_t count) {
   std::vector<ParameterPiece> pieces;
   const uint64_t end = begin + count;

@@ -89,6 +89,9 @@ StateLayout DescribeState(const ModelDescription& model, const OptimizerSpec& op
 std::vector<std::vector<ParameterRange>> DecayedRanges(const ModelDescription& model,
                                                        OptimizerSpec::Decay decay);
 
+// Every trained tensor as a matrix, by unit, in the order of its ranges (Decay::kAll).
+std::vector<std::vector<FactoredTensor>> FactoredTensors(const ModelDescription& model);
+
 // A run of one parameter's words inside a stretch of a unit's flat range.
 struct ParameterPiece {
   int parameter = 0;           // index in the unit

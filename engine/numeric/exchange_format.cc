@@ -1,6 +1,6 @@
 #include "engine/numeric/exchange_format.h"
 
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/gradient_loops.h"
 #include "io/base/check.h"
 
 namespace spillway {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
 
@@ -34,13 +35,21 @@ OptimizerTiles::OptimizerTiles(const OptimizerSpec& spec, DType dtype, const Sta
       previous_end = range.end;
     }
   }
+}
+
+void OptimizerTiles::MeasureWholeUnits() {
   if (!MeasuresFirst(spec_)) return;
-  std::vector<TrustRatios::Shard> units;
+  std::vector<TensorRatios::Shard> units;
+  std::vector<std::vector<FactoredTensor>> rows;
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
-    units.push_back({{{0, layout_.units()[unit].parameters}}, 0, layout_.NumTiles(unit)});
+    const uint64_t parameters = layout_.units()[unit].parameters;
+    units.push_back({{{0, parameters}}, {parameters}, 0, layout_.NumTiles(unit)});
+    rows.push_back({{.columns = std::max<uint64_t>(1, parameters)}});
   }
-  trust_ = std::make_shared<TrustRatios>(std::move(units), 1, spec_.least_trust_ratio,
-                                         spec_.most_trust_ratio);
+  ratios_ = std::make_shared<TensorRatios>(std::move(units), 1, TensorRatioOf(spec_));
+  if (!FactorsMoments(spec_)) return;
+  moments_ = std::make_shared<FactoredMoments>(
+      std::move(rows), std::vector<uint64_t>(layout_.num_units(), 0), spec_);
 }
 
 GradientPartial OptimizerTiles::Round(int unit, int tile, uint64_t parameters, const float* sums,
@@ -64,6 +73,7 @@ UpdateKind OptimizerTiles::kind() const {
   if (spec_.kind == OptimizerKind::kAdam) kind.rule = UpdateRule::kAdam;
   if (spec_.kind == OptimizerKind::kLion) kind.rule = UpdateRule::kLion;
   if (spec_.kind == OptimizerKind::kLamb) kind.rule = UpdateRule::kLamb;
+  if (spec_.kind == OptimizerKind::kAdafactor) kind.rule = UpdateRule::kAdafactor;
   if (spec_.kind == OptimizerKind::kSgd) {
     kind.rule = spec_.momentum == 0 ? UpdateRule::kSgd
                 : spec_.nesterov    ? UpdateRule::kSgdNesterov
@@ -74,14 +84,14 @@ UpdateKind OptimizerTiles::kind() const {
 
 // torch's first SGD step takes the gradient as the buffer, which is a zero buffer without
 // dampening.
-UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool decays) const {
+UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool decays,
+                                            double ratio) const {
   SPILLWAY_CHECK(scalars.step >= 1);
   const double lr = scalars.learning_rate;
   const double step = static_cast<double>(scalars.step);
   const double weight_decay = decays ? spec_.weight_decay : 0;
   const bool lion = spec_.kind == OptimizerKind::kLion;
-  const bool adam = !lion && spec_.kind != OptimizerKind::kSgd;
-  const bool corrects = adam && spec_.bias_correction;
+  const bool corrects = HasMoment2(kind().rule) && spec_.bias_correction;
   const auto [beta1, beta2] = scalars.betas.value_or(std::array{spec_.beta1, spec_.beta2});
   const double bias_correction1 = corrects ? 1 - std::pow(beta1, step) : 1;
   const double bias_correction2 = corrects ? 1 - std::pow(beta2, step) : 1;
@@ -95,7 +105,7 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   c.one_minus_beta2 = moves ? static_cast<float>(1 - beta2) : 0;
   c.bias_correction2_sqrt = static_cast<float>(std::sqrt(bias_correction2));
   c.eps = static_cast<float>(spec_.eps);
-  double step_size = lr / bias_correction1;
+  double step_size = lr * ratio / bias_correction1;
   if (spec_.kind == OptimizerKind::kLamb) step_size *= std::sqrt(bias_correction2);
   c.negative_step_size = static_cast<float>(-step_size);
   c.momentum = static_cast<float>(lion ? beta1 : spec_.momentum);
@@ -107,17 +117,25 @@ UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, bool d
   return c;
 }
 
+bool OptimizerTiles::Decays(int unit, uint64_t parameter) const {
+  const std::vector<ParameterRange>& ranges = decayed_[unit];
+  const auto range =
+      std::upper_bound(ranges.begin(), ranges.end(), parameter,
+                       [](uint64_t at, const ParameterRange& r) { return at < r.end; });
+  return range != ranges.end() && range->begin <= parameter;
+}
+
 // A tensor decays whole, or does not.
 UpdateConstants OptimizerTiles::ConstantsOf(const UpdateScalars& scalars, int unit,
                                             const MeasuredPiece& piece) const {
-  const std::vector<ParameterRange>& ranges = decayed_[unit];
-  const auto range = std::upper_bound(
-      ranges.begin(), ranges.end(), piece.begin,
-      [](uint64_t parameter, const ParameterRange& r) { return parameter < r.end; });
-  const bool decays = range != ranges.end() && range->begin <= piece.begin;
-  UpdateScalars own = scalars;
-  own.learning_rate *= trust_->ratio(unit, piece.tensor);
-  return ConstantsOf(own, decays);
+  return ConstantsOf(scalars, Decays(unit, piece.begin), ratios_->ratio(unit, piece.tensor));
+}
+
+UpdatePiece OptimizerTiles::UpdateOf(const TileView& tile, const MeasuredPiece& piece,
+                                     int constants) const {
+  const uint64_t first = tile.first_parameter;
+  return {piece.begin - first, piece.end - first, constants,
+          moments_ == nullptr ? PieceFactors() : moments_->FactorsOf(tile.unit, piece)};
 }
 
 std::vector<UpdatePiece> OptimizerTiles::PiecesOf(const TileView& tile) const {
@@ -173,15 +191,14 @@ absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& s
   }
   std::vector<UpdateConstants> constants;
   std::vector<UpdatePiece> pieces;
-  if (trust_ == nullptr) {
+  if (!MeasuresFirst(spec_)) {
     constants = {ConstantsOf(scalars, false), ConstantsOf(scalars, true)};
     pieces = PiecesOf(tile);
   } else {
     const uint64_t first = tile.first_parameter;
     for (const MeasuredPiece& piece :
-         trust_->PiecesOf(tile.unit, first, first + tile.parameters, /*of_blocks=*/false)) {
-      pieces.push_back(
-          {piece.begin - first, piece.end - first, static_cast<int>(constants.size())});
+         ratios_->PiecesOf(tile.unit, first, first + tile.parameters, /*of_blocks=*/false)) {
+      pieces.push_back(UpdateOf(tile, piece, static_cast<int>(constants.size())));
       constants.push_back(ConstantsOf(scalars, tile.unit, piece));
     }
   }
@@ -190,17 +207,27 @@ absl::Status OptimizerTiles::Update(const TileView& tile, const UpdateScalars& s
       UpdateParameters(kind(), PlanesOf(tile, tile.parameters), pieces, constants.data()));
 }
 
-void OptimizerTiles::Measure(const TileView& tile, const UpdateScalars& scalars) {
-  const uint64_t first = tile.first_parameter;
-  const UpdatePlanes planes = PlanesOf(tile, tile.parameters);
-  std::vector<MeasuredPiece> pieces =
-      trust_->PiecesOf(tile.unit, first, first + tile.parameters, /*of_blocks=*/true);
+void OptimizerTiles::Measure(const TileView& tile, const UpdateScalars& scalars, int measure) {
+  const uint64_t first = tile.first_parameter, end = first + tile.parameters;
+  const MeasurePasses passes = MeasuresOf(spec_);
+  if (measure + 1 < passes.all()) {  // the last one is of ratios
+    for (const MeasuredPiece& piece :
+         ratios_->PiecesOf(tile.unit, first, end, /*of_blocks=*/false)) {
+      const auto* const gradient = static_cast<const char*>(tile.gradient);
+      moments_->AddSquares(tile.unit, piece, dtype_,
+                           gradient + (piece.begin - first) * DTypeBytes(dtype_));
+    }
+    return;
+  }
+  UpdatePlanes planes = PlanesOf(tile, tile.parameters);
+  if (passes.states == 0) planes.weight = nullptr;
+  std::vector<MeasuredPiece> pieces = ratios_->PiecesOf(tile.unit, first, end, /*of_blocks=*/true);
   std::vector<UpdateSquares> squares;
   for (const MeasuredPiece& piece : pieces) {
-    squares.push_back(MeasureParameters(kind(), planes, piece.begin - first, piece.end - first,
+    squares.push_back(MeasureParameters(kind(), planes, UpdateOf(tile, piece, 0),
                                         ConstantsOf(scalars, tile.unit, piece)));
   }
-  trust_->Put(tile.unit, tile.tile, std::move(pieces), std::move(squares));
+  ratios_->Put(tile.unit, tile.tile, std::move(pieces), std::move(squares));
 }
 
 absl::Status OptimizerTiles::CheckUpdated(const TileView& tile, const UpdateScalars& scalars,

@@ -13,9 +13,10 @@
 
 #include "absl/status/status.h"
 #include "engine/numeric/dtype.h"
+#include "engine/numeric/factored_moments.h"
 #include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/parameter_update.h"
-#include "engine/numeric/trust_ratios.h"
+#include "engine/numeric/tensor_ratios.h"
 #include "engine/numeric/update_kind.h"
 #include "engine/numeric/update_loops.h"
 #include "swap/device/tile_compute.h"
@@ -40,10 +41,16 @@ class OptimizerTiles : public TileCompute {
   OptimizerTiles(const OptimizerSpec& spec, DType dtype, const StateLayout& layout,
                  std::vector<std::vector<ParameterRange>> decayed, UpdateRounding rounding = {});
 
-  // Before anything else, where the optimizer measures first. Without it every unit is one tensor.
-  void SetTrustRatios(std::unique_ptr<TrustRatios> trust) { trust_ = std::move(trust); }
-  // Null where it does not.
-  TrustRatios* trust_ratios() const { return trust_.get(); }
+  // Before anything else, where the optimizer measures first; moments where they are factored.
+  void SetMeasured(std::unique_ptr<TensorRatios> ratios, std::unique_ptr<FactoredMoments> moments) {
+    ratios_ = std::move(ratios);
+    moments_ = std::move(moments);
+  }
+  // The same where every unit is one tensor, a row.
+  void MeasureWholeUnits();
+  // Null where there are none.
+  TensorRatios* tensor_ratios() const { return ratios_.get(); }
+  FactoredMoments* factored_moments() const { return moments_.get(); }
 
   // The sum of squares is that of the rounded values, in double over 16 virtual lanes
   // (lane = parameter index mod 16), the lanes added in order 0..15 at the end.
@@ -62,7 +69,7 @@ class OptimizerTiles : public TileCompute {
                             uint32_t largest_magnitude) override;
 
   // REQUIRES: MeasuresFirst.
-  void Measure(const TileView& tile, const UpdateScalars& scalars) override;
+  void Measure(const TileView& tile, const UpdateScalars& scalars, int measure) override;
 
  protected:
   // The tile without its padding, in order.
@@ -71,18 +78,23 @@ class OptimizerTiles : public TileCompute {
   UpdatePlanes PlanesOf(const TileView& tile, uint64_t count) const;
   UpdateKind kind() const;
   // Scalars computed in double, rounded once.
-  UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays) const;
-  UpdateConstants ConstantsOf(const UpdateScalars& scalars, int unit,
-                              const MeasuredPiece& piece) const;
+  UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays, double ratio = 1) const;
   DType dtype() const { return dtype_; }
 
  private:
+  bool Decays(int unit, uint64_t parameter) const;
+  UpdateConstants ConstantsOf(const UpdateScalars& scalars, int unit,
+                              const MeasuredPiece& piece) const;
+  // What the update of a tile's piece takes, with these constants.
+  UpdatePiece UpdateOf(const TileView& tile, const MeasuredPiece& piece, int constants) const;
+
   OptimizerSpec spec_;
   DType dtype_;
   StateLayout layout_;
   std::vector<std::vector<ParameterRange>> decayed_;
   UpdateRounding rounding_;
-  std::shared_ptr<TrustRatios> trust_;  // copies share it
+  std::shared_ptr<TensorRatios> ratios_;  // copies share them
+  std::shared_ptr<FactoredMoments> moments_;
 };
 
 }  // namespace spillway

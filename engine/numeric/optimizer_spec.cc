@@ -47,6 +47,8 @@ std::string OptimizerName(OptimizerKind kind) {
       return "lion";
     case OptimizerKind::kLamb:
       return "lamb";
+    case OptimizerKind::kAdafactor:
+      return "adafactor";
   }
   SPILLWAY_CHECK(false);
 }
@@ -83,6 +85,8 @@ absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
   status.Update(RequireRange("least_trust_ratio", spec.least_trust_ratio, 0, kHuge, "0 or more"));
   status.Update(RequireRange("most_trust_ratio", spec.most_trust_ratio, spec.least_trust_ratio,
                              kHuge, "at least least_trust_ratio"));
+  status.Update(RequireRange("decay_rate", spec.decay_rate, 0, 1, "in [0, 1)"));
+  status.Update(RequireRange("clip_threshold", spec.clip_threshold, kLeastEps, kHuge, "above 0"));
   if (spec.nesterov && (spec.momentum <= 0 || spec.dampening != 0)) {
     status.Update(absl::InvalidArgumentError(
         "optimizer: nesterov needs a momentum above 0 and a dampening of 0"));
@@ -130,6 +134,7 @@ std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
         return planes.push_back({scale, 4, kMomentBlock});
     }
   };
+  if (spec.kind == OptimizerKind::kAdafactor) return planes;
   if (spec.kind != OptimizerKind::kSgd) {
     add(Plane::kExpAvg, Plane::kExpAvgScale, 1);
     if (spec.kind != OptimizerKind::kLion) add(Plane::kExpAvgSq, Plane::kExpAvgSqScale, 2);

@@ -9,16 +9,18 @@
 #include "engine/numeric/dtype.h"
 #include "engine/numeric/update_kind.h"
 #include "swap/plan/state_layout.h"
+#include "swap/plan/step_schedule.h"
 
 namespace spillway {
 
 struct OptimizerSpec {
   enum class Kind : uint8_t {
-    kAdamW,  // decoupled weight decay (Loshchilov and Hutter, 2019)
-    kAdam,   // weight decay joins the gradient (L2)
-    kSgd,    // weight decay joins the gradient (L2)
-    kLion,   // decoupled weight decay (Chen et al., 2023)
-    kLamb,   // decoupled, and a ratio of every tensor's (You et al., 2020)
+    kAdamW,      // decoupled weight decay (Loshchilov and Hutter, 2019)
+    kAdam,       // weight decay joins the gradient (L2)
+    kSgd,        // weight decay joins the gradient (L2)
+    kLion,       // decoupled weight decay (Chen et al., 2023)
+    kLamb,       // decoupled, and a ratio of every tensor's (You et al., 2020)
+    kAdafactor,  // decoupled, second moments by row and column (Shazeer and Stern, 2018)
   };
   // Which parameters weight decay touches.
   enum class Decay : uint8_t {
@@ -53,6 +55,12 @@ struct OptimizerSpec {
   bool nesterov = false;
   double least_trust_ratio = 0.01;  // LAMB: DeepSpeed's min_coeff and max_coeff
   double most_trust_ratio = 10;
+  // Adafactor. Second moments keep 1 - step^-decay_rate of themselves; a tensor's update is no more
+  // than clip_threshold, as the root of its mean square; and where parameters scale, the rate is
+  // relative to the root of theirs.
+  double decay_rate = 0.8;
+  double clip_threshold = 1;
+  bool scale_parameter = false;
   Decay decay = Decay::kAll;
 
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
@@ -61,10 +69,12 @@ struct OptimizerSpec {
 // A second moment that is 0, as of a token that no sample has, is divided by eps alone: in fp32
 // that must not be 0.
 inline constexpr double kLeastEps = 1e-37;
+// Adafactor: what a tensor's parameters are taken to be at least, that those near 0 can grow.
+inline constexpr double kLeastParameterScale = 1e-3;
 // Far beyond what any run decays by, and below what makes weights infinite in a step.
 inline constexpr double kMostWeightDecay = 1e6;
 
-// "adamw", "adam", "sgd", "lion", "lamb".
+// "adamw", "adam", "sgd", "lion", "lamb", "adafactor".
 std::string OptimizerName(OptimizerSpec::Kind kind);
 
 // "fp32", "bf16", "8bit", "fp8".
@@ -82,13 +92,22 @@ absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype);
 // The checkpointed planes of a run, weight first:
 //   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
 // (bf16 without masters: weight 2) followed by Adam's exp_avg 4 and exp_avg_sq 4, Lion's exp_avg 4,
-// or SGD's momentum 4 where it has one. Moments in bf16 take 2 each; those of 8 bits 1, those of
-// fp8 1 and exp_avg_sq 2, and behind each of them 4 a block of kMomentBlock parameters.
+// or SGD's momentum 4 where it has one (Adafactor: nothing). Moments in bf16 take 2 each; those of
+// 8 bits 1, those of fp8 1 and exp_avg_sq 2, and behind each of them 4 a block of kMomentBlock
+// parameters.
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
 
-// Whether a tile's update needs what is measured of all tiles first (UpdateMode::kMeasured).
-inline bool MeasuresFirst(const OptimizerSpec& spec) {
-  return spec.kind == OptimizerSpec::Kind::kLamb;
+// What is to be measured of all tiles before any is updated. Adafactor: of gradients their squares
+// by row and column, then what those make of them; of weights where their scale counts.
+inline MeasurePasses MeasuresOf(const OptimizerSpec& spec) {
+  if (spec.kind == OptimizerSpec::Kind::kLamb) return {.gradients = 0, .states = 1};
+  if (spec.kind != OptimizerSpec::Kind::kAdafactor) return {};
+  return spec.scale_parameter ? MeasurePasses{1, 1} : MeasurePasses{2, 0};
 }
+// Whether second moments are kept by row and column (engine/numeric/factored_moments.h).
+inline bool FactorsMoments(const OptimizerSpec& spec) {
+  return spec.kind == OptimizerSpec::Kind::kAdafactor;
+}
+inline bool MeasuresFirst(const OptimizerSpec& spec) { return MeasuresOf(spec).all() > 0; }
 
 }  // namespace spillway

@@ -16,15 +16,16 @@ namespace spillway {
 // What a step's update multiplies and adds, in fp32.
 struct UpdateConstants {
   float gradient_scale;
-  float decay_factor;  // AdamW, Lion: 1 - lr * weight_decay, or 1 where nothing decays
+  float decay_factor;  // AdamW, Lion, Adafactor: 1 - lr * weight_decay, or 1 where nothing decays
   float weight_decay;  // Adam, SGD, LAMB: or 0 where nothing decays
   float one_minus_beta1;
   float beta2;
   float one_minus_beta2;
   float bias_correction2_sqrt;
   float eps;
-  float negative_step_size;   // -lr / bias_correction1; SGD, Lion: -lr; LAMB: its tensor's
-  float momentum;             // SGD; Lion: beta1
+  float
+      negative_step_size;  // -lr / bias_correction1; SGD, Lion: -lr; LAMB, Adafactor: its tensor's
+  float momentum;          // SGD; Lion: beta1
   float one_minus_dampening;  // 1 in the first step
   uint32_t rounding_key = 0;  // of what is rounded at random: the same in the run's step alone
 };
@@ -67,7 +68,7 @@ SPILLWAY_ALWAYS_INLINE void AddToMoments(float g, float* moment1, float* moment2
 }
 
 // LAMB (You et al., 2020): along which a parameter moves, as DeepSpeed's FusedLamb has it: moments
-// are not corrected, the step size is. How far is its tensor's matter (trust_ratios.h).
+// are not corrected, the step size is. How far is its tensor's matter (tensor_ratios.h).
 SPILLWAY_ALWAYS_INLINE float LambDirection(float p, float g, float* moment1, float* moment2,
                                            const UpdateConstants& c) {
   AddToMoments(g, moment1, moment2, c);
@@ -79,6 +80,9 @@ SPILLWAY_ALWAYS_INLINE float LambDirection(float p, float g, float* moment1, flo
 template <UpdateRule kRule>
 SPILLWAY_ALWAYS_INLINE float NewMaster(float p, float g, float* moment1, float* moment2,
                                        const UpdateConstants& c) {
+  if constexpr (kRule == UpdateRule::kAdafactor) {  // of which g is the direction
+    return p * c.decay_factor + c.negative_step_size * g;
+  }
   g = g * c.gradient_scale;
   if constexpr (kRule == UpdateRule::kLamb) {
     return p + c.negative_step_size * LambDirection(p, g, moment1, moment2, c);
@@ -131,10 +135,11 @@ SPILLWAY_ALWAYS_INLINE float MasterOf(const Stored* weight, const uint16_t* resi
 //
 // A step moves a second moment by a thousandth, and a weight by less: where they are kept in bf16
 // the nearest would be what they were.
-template <WeightFormat kFormat, UpdateRule kRule, typename Stored, typename Moment>
+template <WeightFormat kFormat, UpdateRule kRule, typename Stored, typename Moment,
+          typename Gradient>
 SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, uint16_t* residual, float* master,
                                                 Moment* moment1, Moment* moment2,
-                                                const Stored* gradient, uint64_t i, uint32_t word,
+                                                const Gradient* gradient, uint64_t i, uint32_t word,
                                                 const UpdateConstants& constants) {
   using Weight = Number<DTypeOf(kFormat)>;
   constexpr bool kBFloat16Moments = sizeof(Moment) == sizeof(uint16_t);
@@ -142,7 +147,13 @@ SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, uint16_t* residu
   float m = 0, v = 0;
   if constexpr (HasMoment1(kRule)) m = MomentOf(moment1[i]);
   if constexpr (HasMoment2(kRule)) v = MomentOf(moment2[i]);
-  p = NewMaster<kRule>(p, Weight::ToFloat(gradient[i]), &m, &v, constants);
+  float g = 0;
+  if constexpr (kRule == UpdateRule::kAdafactor) {
+    g = gradient[i];
+  } else {
+    g = Weight::ToFloat(gradient[i]);
+  }
+  p = NewMaster<kRule>(p, g, &m, &v, constants);
   const uint32_t random_bits = MixedBits(word ^ constants.rounding_key);
   if constexpr (HasMoment1(kRule)) {
     if constexpr (kBFloat16Moments) {

@@ -7,10 +7,19 @@
 
 namespace spillway {
 
-enum class UpdateRule : uint8_t { kAdamW, kAdam, kSgd, kSgdMomentum, kSgdNesterov, kLion, kLamb };
+enum class UpdateRule : uint8_t {
+  kAdamW,
+  kAdam,
+  kSgd,
+  kSgdMomentum,
+  kSgdNesterov,
+  kLion,
+  kLamb,
+  kAdafactor
+};
 
 SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment1(UpdateRule rule) {
-  return rule != UpdateRule::kSgd;
+  return rule != UpdateRule::kSgd && rule != UpdateRule::kAdafactor;
 }
 SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment2(UpdateRule rule) {
   return rule == UpdateRule::kAdamW || rule == UpdateRule::kAdam || rule == UpdateRule::kLamb;
@@ -92,7 +101,7 @@ template <typename Run>
 auto ForUpdateKind(const UpdateKind& kind, Run run) {
   using R = UpdateRule;
   return internal::ForUpdateKindOf<R::kAdamW, R::kAdam, R::kSgd, R::kSgdMomentum, R::kSgdNesterov,
-                                   R::kLion, R::kLamb>(kind, run);
+                                   R::kLion, R::kLamb, R::kAdafactor>(kind, run);
 }
 template <typename Run>
 auto ForDeviceUpdateKind(const UpdateKind& kind, Run run) {

@@ -1,5 +1,5 @@
-// The loops over parameters behind OptimizerTiles and gradient sums: plain pointers in, no
-// allocation, no errors. Vectorised for each SIMD target (simd_dispatch.h), same bits on all.
+// The loops over parameters behind OptimizerTiles: plain pointers in, no allocation, no errors.
+// Vectorised for each SIMD target (simd_dispatch.h), same bits on all.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,22 @@
 
 namespace spillway {
 
+// Adafactor: what the gradient of neighbouring parameters is multiplied by, those of their row and
+// their column in a matrix (engine/numeric/factored_moments.h).
+struct PieceFactors {
+  const float* rows = nullptr;
+  const float* columns = nullptr;
+  uint64_t row_length = 0;
+  uint64_t first = 0;  // the position of the first of them in the matrix, row-major
+};
+
 // Parameters [begin, end) of a tile, and which constants are theirs. Where there are two of these,
 // number 1 are those of parameters that decay.
 struct UpdatePiece {
   uint64_t begin = 0;
   uint64_t end = 0;
   int constants = 0;
+  PieceFactors factors = {};
 };
 
 // Updates the ascending pieces of a tile in place. Returns the largest of what UpdateParameter
@@ -27,38 +37,16 @@ uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
 
 // Sums of squares, over 16 lanes.
 struct UpdateSquares {
-  double weights = 0;     // of masters, before the update
-  double directions = 0;  // LambDirection
+  double weights = 0;  // of masters, before the update; Adafactor: 0 where planes have no weights
+  double directions = 0;  // along which parameters are to move
 };
 
-// Of the parameters [begin, end) of a tile; nothing is changed. REQUIRES: the rule is LAMB's; else
-// as UpdateParameters.
-UpdateSquares MeasureParameters(const UpdateKind& kind, const UpdatePlanes& planes, uint64_t begin,
-                                uint64_t end, const UpdateConstants& constants);
+// Of a piece of a tile; nothing is changed. REQUIRES: the rule is LAMB's or Adafactor's; else as
+// UpdateParameters.
+UpdateSquares MeasureParameters(const UpdateKind& kind, const UpdatePlanes& planes,
+                                const UpdatePiece& piece, const UpdateConstants& constants);
 
 // Position of the first unstorable master, and its value; count when there is none.
 uint64_t FindUnstorable(WeightFormat format, const UpdatePlanes& planes, float* master);
-
-// Rounds `count` sums to `dtype` (`gradient` may be `sums`); returns the sum of squares
-// of the rounded values over 16 lanes. It is finite when and only when all values are:
-// the square of the largest float is 1e77, so the sum of any number of them fits.
-double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t count);
-
-// The same of values that are rounded already.
-double SumOfSquares(DType dtype, const void* gradient, uint64_t count);
-
-// sums = float(gradient) when `first`, else sums + float(gradient), for `count`
-// elements of one micro-batch's gradient. The two must not overlap.
-void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums, bool first);
-
-// The same for sums in `dtype`, which have at most two terms: the second is added in fp32, and
-// the sum rounded. Then they are, bit for bit, what rounding fp32 sums gives.
-void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first);
-
-// `count` sums in 8 bits, in blocks of kMomentBlock, the last of which may be shorter: what
-// engine/numeric/exchange_format.h says of kFloat8. A scale for every block.
-void CodeGradient(const float* sums, uint64_t count, uint8_t* codes, float* scales);
-void AccumulateCoded(const uint8_t* codes, const float* scales, uint64_t count, float* sums,
-                     bool first);
 
 }  // namespace spillway

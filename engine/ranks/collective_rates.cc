@@ -42,7 +42,7 @@ CollectiveClock ClockOfRanks(const ShardedSchedule& schedule, const GradientSumO
     clock.seconds.push_back(traffic[i].exchanges * rates.latency_seconds +
                             SecondsAt(rate, static_cast<double>(traffic[i].bytes)));
   }
-  if (IsDeferred(schedule.compute.update)) {
+  if (schedule.compute.update == UpdateMode::kDeferred) {
     clock.seconds.back() += kAgreementsAtTheTurn * rates.latency_seconds;
   }
   return clock;

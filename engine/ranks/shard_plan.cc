@@ -52,13 +52,13 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
   return shards;
 }
 
-std::vector<TrustRatios::Shard> ShardTensors(
+std::vector<TensorRatios::Shard> ShardTensors(
     const std::vector<std::vector<ParameterRange>>& tensors, const StateLayout& whole,
     const StateLayout& layout, const ShardGrid& grid) {
-  std::vector<TrustRatios::Shard> shards(tensors.size());
+  std::vector<TensorRatios::Shard> shards(tensors.size());
   for (size_t unit = 0; unit < tensors.size(); ++unit) {
     const uint64_t parameters = whole.units()[unit].parameters;
-    TrustRatios::Shard& shard = shards[unit];
+    TensorRatios::Shard& shard = shards[unit];
     shard.tiles = layout.NumTiles(static_cast<int>(unit));
     const uint64_t count = layout.units()[unit].parameters;
     const uint64_t begin = grid.size == 1 ? 0 : grid.ShardBegin(parameters);
@@ -68,6 +68,7 @@ std::vector<TrustRatios::Shard> ShardTensors(
         return std::min(std::max(position, begin) - begin, count);
       };
       shard.tensors.push_back({here(tensor.begin), here(tensor.end)});
+      shard.parameters.push_back(tensor.end - tensor.begin);
     }
   }
   return shards;

@@ -28,7 +28,7 @@ std::vector<std::vector<ParameterRange>> ShardRanges(
 
 // The tensors of every unit of `whole` by what this rank's shard (of `layout`) has of them, in its
 // portions.
-std::vector<TrustRatios::Shard> ShardTensors(
+std::vector<TensorRatios::Shard> ShardTensors(
     const std::vector<std::vector<ParameterRange>>& tensors, const StateLayout& whole,
     const StateLayout& layout, const ShardGrid& grid);
 

@@ -76,6 +76,7 @@ ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeight
   ShardedSchedule schedule;
   schedule.compute = compute;
   schedule.swap.update = compute.update;
+  schedule.swap.measures = compute.measures;
   FindStays(schedule, static_cast<int>(unit_parameters.size()), gathered);
   for (WholeStay& stay : schedule.weights) stay.bytes = unit_parameters[stay.unit] * weight_bytes;
   for (WholeStay& stay : schedule.sums) stay.bytes = unit_parameters[stay.unit] * sizeof(float);

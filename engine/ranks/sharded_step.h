@@ -77,8 +77,8 @@ class ShardedStep : public StepMemory {
   void EndOp() override;
   // The sum and the judgement of all ranks.
   absl::StatusOr<GradientTotal> AwaitGradients() override;
-  absl::Status MeasureUpdate(const UpdateScalars& scalars) override {
-    return manager_->MeasureUpdate(scalars);
+  absl::Status MeasureUpdate(const UpdateScalars& scalars, int measure) override {
+    return manager_->MeasureUpdate(scalars, measure);
   }
   void AnnounceUpdate(const UpdateScalars& scalars) override;
   absl::Status Flush() override;

@@ -20,7 +20,7 @@ class StepMemory {
   virtual absl::StatusOr<OpBuffers> BeginOp() = 0;
   virtual void EndOp() = 0;
   virtual absl::StatusOr<GradientTotal> AwaitGradients() = 0;
-  virtual absl::Status MeasureUpdate(const UpdateScalars& scalars) = 0;
+  virtual absl::Status MeasureUpdate(const UpdateScalars& scalars, int measure) = 0;
   virtual void AnnounceUpdate(const UpdateScalars& scalars) = 0;
   virtual absl::Status Flush() = 0;
   // After the last EndOp of a program: that nothing of it is left to do but updates.
@@ -38,8 +38,8 @@ class LocalStep : public StepMemory {
   absl::StatusOr<OpBuffers> BeginOp() override { return manager_->BeginOp(); }
   void EndOp() override { manager_->EndOp(); }
   absl::StatusOr<GradientTotal> AwaitGradients() override { return manager_->AwaitGradients(); }
-  absl::Status MeasureUpdate(const UpdateScalars& scalars) override {
-    return manager_->MeasureUpdate(scalars);
+  absl::Status MeasureUpdate(const UpdateScalars& scalars, int measure) override {
+    return manager_->MeasureUpdate(scalars, measure);
   }
   void AnnounceUpdate(const UpdateScalars& scalars) override { manager_->AnnounceUpdate(scalars); }
   absl::Status Flush() override { return manager_->Flush(); }

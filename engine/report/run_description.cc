@@ -79,7 +79,7 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   }
   if (!options.optimizer.masters) run.optimizer.append(", no masters");
   run.device = options.device;
-  run.deferred = IsDeferred(plan.schedule.update);
+  run.deferred = plan.schedule.update == UpdateMode::kDeferred;
   run.device_budget_bytes = options.device_memory_bytes;
   run.host_budget_bytes = options.host_memory_bytes;
   run.plan_summary = plan.Summary();

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <map>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/shallow_json.h"
@@ -77,6 +79,22 @@ std::string Described(const ScheduleSpec::OneCycle& cycle) {
       cycle.moves_betas ? absl::StrCat(Exact(cycle.min_beta1), ",", Exact(cycle.max_beta1)) : "-");
 }
 
+// Numbers as their bytes: there may be millions of them.
+std::string Base64Of(const std::vector<float>& values) {
+  const auto* const bytes = reinterpret_cast<const char*>(values.data());
+  return absl::Base64Escape(absl::string_view(bytes, values.size() * sizeof(float)));
+}
+
+absl::StatusOr<std::vector<float>> FromBase64(const std::string& text) {
+  std::string bytes;
+  if (!absl::Base64Unescape(text, &bytes) || bytes.size() % sizeof(float) != 0) {
+    return WrongBytesError("the commit's run state: factored_moments are no numbers");
+  }
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
 // Short, whatever the commit holds.
 std::string Shown(const nlohmann::json& value) {
   return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 40);
@@ -134,6 +152,9 @@ std::string EncodeRunState(const RunState& state) {
   json["identity"] = state.identity;
   json["model"] = ToJson(state.model);
   if (!state.buffers.empty()) json["buffers"] = ToJson(state.buffers);
+  if (!state.factored_moments.empty()) {
+    json["factored_moments"] = Base64Of(state.factored_moments);
+  }
   json["parents"] = state.parents;
   json["store_number"] = state.store_number;
   if (state.part.ranks > 1) {
@@ -177,6 +198,10 @@ absl::StatusOr<RunState> DecodeRunState(const std::string& text) {
     ASSIGN_OR_RETURN(state.model, ModelDescriptionFromJson(json.at("model")));
     if (json.contains("buffers")) {
       ASSIGN_OR_RETURN(state.buffers, StateBuffersFromJson(json["buffers"]));
+    }
+    if (json.contains("factored_moments")) {
+      ASSIGN_OR_RETURN(state.factored_moments,
+                       FromBase64(json["factored_moments"].get_ref<const std::string&>()));
     }
     if (json.contains("part")) {
       const auto& part = json.at("part");
@@ -233,6 +258,11 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   if (!o.bias_correction) add("bias-correction", "none");
   if (o.kind == OptimizerSpec::Kind::kLamb) {
     add("trust-ratio", absl::StrCat(Exact(o.least_trust_ratio), ",", Exact(o.most_trust_ratio)));
+  }
+  if (o.kind == OptimizerSpec::Kind::kAdafactor) {
+    add("decay-rate", Exact(o.decay_rate));
+    add("clip-threshold", Exact(o.clip_threshold));
+    if (o.scale_parameter) add("scale-parameter", "true");
   }
   if (o.second_moments != OptimizerSpec::SecondMoments()) {
     add("second moments",

@@ -36,6 +36,7 @@ struct RunState {
   std::vector<std::pair<std::string, std::string>> identity;
   ModelDescription model;
   std::vector<StateBuffer> buffers = {};
+  std::vector<float> factored_moments = {};  // FactoredMoments::values()
   // Where the store is: the parents, and how often the run has moved.
   std::vector<std::string> parents;
   int store_number = 0;

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/data/window_sampler.h"
 #include "engine/model/frozen_parameters.h"
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/torch/sparse_gradient.h"
 #include "engine/torch/tensor_kernels.h"
 #include "io/base/check.h"

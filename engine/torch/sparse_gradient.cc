@@ -2,8 +2,8 @@
 
 #include <ATen/Parallel.h>
 
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer_spec.h"
-#include "engine/numeric/update_loops.h"
 #include "engine/torch/tensor_kernels.h"
 
 namespace spillway {

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer_spec.h"
-#include "engine/numeric/update_loops.h"
 
 namespace spillway {
 namespace {

@@ -10,8 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/random.h"
-#include "engine/numeric/update_loops.h"
 
 namespace spillway {
 

@@ -67,6 +67,9 @@ absl::Status CommitStarter::Start() {
   RETURN_IF_ERROR(storage.CheckStillThere());
   state_.finished = state_.step == context_.options.steps;
   state_.buffers = context_.compute->Buffers();
+  if (const FactoredMoments* const moments = setup_.factored_moments()) {
+    state_.factored_moments = moments->values();
+  }
   RETURN_IF_ERROR(journal_->Sync());
   {
     const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);

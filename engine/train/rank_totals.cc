@@ -52,28 +52,52 @@ absl::Status RankTotals::ShareLabels() {
   return absl::OkStatus();
 }
 
-absl::Status RankTotals::MeasureUpdate(const UpdateScalars& scalars) {
-  TrustRatios* const trust = setup_.trust_ratios();
-  if (trust == nullptr || scalars.skip) return absl::OkStatus();
-  {
-    StepMeter::Wait wait(meter_);
-    RETURN_IF_ERROR(setup_.memory()->MeasureUpdate(scalars));
-    wait.End();
+absl::Status RankTotals::MeasureUpdate(const UpdateScalars& scalars, double sum_of_squares) {
+  TensorRatios* const ratios = setup_.tensor_ratios();
+  if (ratios == nullptr || scalars.skip) return absl::OkStatus();
+  int measure = 0;
+  if (FactoredMoments* const moments = setup_.factored_moments()) {
+    moments->Begin(sum_of_squares);
+    RETURN_IF_ERROR(Measure(scalars, measure++));
+    RETURN_IF_ERROR(AddShards(moments->sums()));
+    moments->Take(scalars);
   }
-  std::vector<double> sums = trust->TakeSums();
+  RETURN_IF_ERROR(Measure(scalars, measure));
+  ASSIGN_OR_RETURN(const std::vector<double> sums, OfAllShards(ratios->TakeSums()));
+  ratios->Use(sums);
+  return absl::OkStatus();
+}
+
+absl::Status RankTotals::Measure(const UpdateScalars& scalars, int measure) {
+  StepMeter::Wait wait(meter_);
+  RETURN_IF_ERROR(setup_.memory()->MeasureUpdate(scalars, measure));
+  wait.End();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<double>> RankTotals::OfAllShards(std::vector<double> own) {
   const size_t group = context_.options.shard_group_size;
-  if (context_.ranks.world != nullptr && group > 1) {
-    const size_t own = sums.size();
-    const double began = MonotonicSeconds();
-    setup_.sharded()->BeginExchange();
-    auto all = AllGatherValues(context_.ranks.world, sums);
-    setup_.sharded()->EndExchange();
-    meter_.CountAgreement(began);
-    RETURN_IF_ERROR(all.status());
-    sums = *std::move(all);
-    sums.resize(own * group);  // the first group has all shards, in their order
+  if (context_.ranks.world == nullptr || group == 1) return own;
+  const double began = MonotonicSeconds();
+  setup_.sharded()->BeginExchange();
+  auto all = AllGatherValues(context_.ranks.world, own);
+  setup_.sharded()->EndExchange();
+  meter_.CountAgreement(began);
+  RETURN_IF_ERROR(all.status());
+  all->resize(own.size() * group);  // the first group has all shards, in their order
+  return all;
+}
+
+// A part after the other, so that what all ranks have of it is small.
+absl::Status RankTotals::AddShards(absl::Span<double> sums) {
+  constexpr size_t kMostAtOnce = 32768;
+  if (context_.ranks.world == nullptr) return absl::OkStatus();
+  for (size_t begin = 0; begin < sums.size(); begin += kMostAtOnce) {
+    const absl::Span<double> part = sums.subspan(begin, kMostAtOnce);
+    ASSIGN_OR_RETURN(const std::vector<double> all, OfAllShards({part.begin(), part.end()}));
+    std::fill(part.begin(), part.end(), 0);
+    for (size_t i = 0; i < all.size(); ++i) part[i % part.size()] += all[i];
   }
-  trust->Use(sums);
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/train/run_context.h"
 #include "engine/train/run_setup.h"
 #include "engine/train/step_meter.h"
@@ -23,8 +24,9 @@ class RankTotals {
   // How good the predictions of all ranks' evaluations are, or the texts that they made.
   absl::StatusOr<std::vector<QualityMeasure>> Quality(double loss);
   // What the update of the step that ends needs to know of all tensors, in all ranks' shards
-  // (UpdateMode::kMeasured); nothing in other modes, or where it is skipped.
-  absl::Status MeasureUpdate(const UpdateScalars& scalars);
+  // (StepSchedule::measures); nothing of other optimizers, or where it is skipped.
+  // `sum_of_squares`: of all ranks' gradients.
+  absl::Status MeasureUpdate(const UpdateScalars& scalars, double sum_of_squares);
   // The sum of all ranks' losses over so many labels. Not a number (null in JSON) where there are
   // none: the windows lay within prompts.
   absl::StatusOr<double> MeanLoss(int64_t labels);
@@ -39,6 +41,11 @@ class RankTotals {
 
  private:
   absl::StatusOr<std::vector<int64_t>> Counts(int64_t own);
+  absl::Status Measure(const UpdateScalars& scalars, int measure);
+  // The numbers of every shard, in their order.
+  absl::StatusOr<std::vector<double>> OfAllShards(std::vector<double> own);
+  // `sums` becomes the sum of all shards'.
+  absl::Status AddShards(absl::Span<double> sums);
 
   const RunContext& context_;
   const RunSetup& setup_;

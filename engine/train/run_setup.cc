@@ -123,7 +123,7 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
   const RunPlan& run = planned.run;
   if (!run.swaps) return RefusalOf(run);
   RETURN_IF_ERROR(writes_.Check(*run.swaps, in_place_));
-  deferred_ = IsDeferred(run.update);
+  deferred_ = run.update == UpdateMode::kDeferred;
   const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
   for (const StepOp& op : computed.ops) {
     ++evaluate_ops_;
@@ -220,12 +220,18 @@ absl::Status RunSetup::TakeMemory(RunPlan& run, SwapManagerOptions manager_optio
   optimizer_ = std::make_unique<CudaOptimizerTiles>(
       options.optimizer, options.dtype, layout,
       ShardRanges(DecayedRanges(context_.model, options.optimizer.decay), run.whole_layout, grid),
-      UpdateRounding{options.seed, std::move(first_parameters)});
+      UpdateRounding{options.seed, first_parameters});
   if (MeasuresFirst(options.optimizer)) {
-    optimizer_->SetTrustRatios(std::make_unique<TrustRatios>(
+    auto ratios = std::make_unique<TensorRatios>(
         ShardTensors(DecayedRanges(context_.model, OptimizerSpec::Decay::kAll), run.whole_layout,
                      layout, grid),
-        grid.replicas(), options.optimizer.least_trust_ratio, options.optimizer.most_trust_ratio));
+        grid.replicas(), TensorRatioOf(options.optimizer));
+    std::unique_ptr<FactoredMoments> moments;
+    if (FactorsMoments(options.optimizer)) {
+      moments = std::make_unique<FactoredMoments>(FactoredTensors(context_.model),
+                                                  std::move(first_parameters), options.optimizer);
+    }
+    optimizer_->SetMeasured(std::move(ratios), std::move(moments));
   }
   ASSIGN_OR_RETURN(manager_,
                    SwapManager::Create(std::move(swaps), store_.get(), host_arena_.get(),
@@ -244,6 +250,11 @@ absl::Status RunSetup::TakeMemory(RunPlan& run, SwapManagerOptions manager_optio
   sharded_ = sharded.get();
   memory_ = std::move(sharded);
   return absl::OkStatus();
+}
+
+absl::Status RunSetup::RestoreOptimizer(const RunState& committed) {
+  FactoredMoments* const moments = factored_moments();
+  return moments == nullptr ? absl::OkStatus() : moments->Restore(committed.factored_moments);
 }
 
 // Of the plan's lines: what of the weights stays where it lies.

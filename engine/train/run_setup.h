@@ -39,7 +39,11 @@ class RunSetup {
   SwapStore* store() const { return store_.get(); }  // null: nothing needs one
   // What operations get their memory from.
   StepMemory* memory() const { return memory_.get(); }
-  TrustRatios* trust_ratios() const { return optimizer_->trust_ratios(); }  // or null
+  // Null where the optimizer has none.
+  TensorRatios* tensor_ratios() const { return optimizer_->tensor_ratios(); }
+  FactoredMoments* factored_moments() const { return optimizer_->factored_moments(); }
+  // What the optimizer has in memory beside the tiles becomes the commit's.
+  absl::Status RestoreOptimizer(const RunState& committed);
   ShardedStep* sharded() const { return sharded_; }  // the same, with several ranks; or null
   ShardedStats exchanged() const { return sharded_ ? sharded_->stats() : ShardedStats(); }
 

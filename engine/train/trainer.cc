@@ -103,6 +103,7 @@ absl::Status Trainer::Start(WeightSource* weights) {
 absl::Status Trainer::BringFirstState(WeightSource* weights) {
   if (!context_.storage->committed()) return WriteFirstState(context_, *setup_, weights);
   RETURN_IF_ERROR(context_.compute->SetBuffers(state_.buffers));
+  RETURN_IF_ERROR(setup_->RestoreOptimizer(state_));
   RETURN_IF_ERROR(setup_->manager()->LoadResident());
   LogInfo(absl::StrCat("resuming after step ", state_.step));
   return absl::OkStatus();
@@ -332,7 +333,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
     row.skipped = scalars.skip;
-    RETURN_IF_ERROR(totals_->MeasureUpdate(scalars));
+    RETURN_IF_ERROR(totals_->MeasureUpdate(scalars, total.sum_of_squares));
     memory.AnnounceUpdate(scalars);
   }
   if (half)

@@ -47,9 +47,10 @@ class TileCompute {
   // What Round would have learned of a gradient that is rounded already.
   virtual GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) = 0;
 
-  // UpdateMode::kMeasured: what the update of any tile needs to know of this one. Its planes and
-  // its gradient are as Update will get them; nothing is changed.
-  virtual void Measure(const TileView& tile, const UpdateScalars& scalars) {}
+  // What the update of any tile needs to know of this one (StepSchedule::measures; `measure` says
+  // which). Its gradient is as Update will get it, and so are its planes unless gradients alone are
+  // measured; nothing is changed.
+  virtual void Measure(const TileView& tile, const UpdateScalars& scalars, int measure) {}
 
   // Updates the tile in place. An error (a master that is not finite) ends the run;
   // its message names unit and step.

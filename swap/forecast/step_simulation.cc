@@ -76,6 +76,7 @@ class Simulation {
   void Granted();
   void OpEnds();
   void StepEnds();
+  void Measure(int measure);
   void BeginNext();
   void Announce();
   void NextComputation();
@@ -253,13 +254,15 @@ void Simulation::StepEnds() {
   if (plan_.schedule.update == UpdateMode::kImmediate) return BeginStep();
   mover_->passes().AwaitGradients(&total_, [this](const absl::Status& status) {
     SPILLWAY_CHECK(status.ok());
-    mover_->thread().Post([this] {
-      if (plan_.schedule.update != UpdateMode::kMeasured) return BeginNext();
-      mover_->passes().Measure(scalars_, [this](const absl::Status& status) {
-        SPILLWAY_CHECK(status.ok());
-        mover_->thread().Post([this] { BeginNext(); });
-      });
-    });
+    mover_->thread().Post([this] { Measure(0); });
+  });
+}
+
+void Simulation::Measure(int measure) {
+  if (measure == plan_.schedule.measures.all()) return BeginNext();
+  mover_->passes().Measure(scalars_, measure, [this, measure](const absl::Status& status) {
+    SPILLWAY_CHECK(status.ok());
+    mover_->thread().Post([this, measure] { Measure(measure + 1); });
   });
 }
 

@@ -19,7 +19,8 @@ VirtualWorkers::VirtualWorkers(const SwapPlan& plan, const StepClock& clock,
     round_.push_back(plan.separate_device ? 0 : of_parameter(RoundTouches(plan, unit)));
     update_.push_back(plan.DeviceUpdates(unit) ? 0 : of_parameter(UpdateTouches(plan, unit)));
     if (!plan.deferred[unit]) update_.back() += round_.back();
-    measure_.push_back(of_parameter(MeasureTouches(plan, unit)));
+    const int measures = plan.schedule.measures.all();
+    measure_.push_back(measures == 0 ? 0 : of_parameter(MeasureTouches(plan, unit)) / measures);
   }
 }
 

@@ -25,6 +25,7 @@ void Pass::Route(const MoverContext& context) {
   const bool discrete = plan.separate_device;
   const bool gradient_in_store = context.GradientInStore(unit);
   num_tiles = scalars.skip ? 0 : context.layout.NumTiles(unit);
+  gradient_alone = kind == PassKind::kMeasure && measure < plan.schedule.measures.gradients;
   deferred = updates() && sums == nullptr;
   on_device = updates() && plan.UpdatesOnDevice(unit);
   staged = updates() && plan.streams_update[unit];
@@ -36,8 +37,8 @@ void Pass::Route(const MoverContext& context) {
     needs_tile_buffer = true;  // what lives on a discrete device passes through it
   } else if (kind != PassKind::kSave) {
     const bool brings_gradient = discrete && sums != nullptr && !staged;
-    needs_tile_buffer = plan.placements[unit].any_nvme() || (reads_state() && gradient_in_store) ||
-                        (updates() && brings_gradient);
+    needs_tile_buffer = (plan.placements[unit].any_nvme() && !gradient_alone) ||
+                        (reads_gradient() && gradient_in_store) || (updates() && brings_gradient);
   }
 }
 

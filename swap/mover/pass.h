@@ -11,7 +11,7 @@ namespace spillway {
 
 enum class PassKind : uint8_t {
   kRound,       // rounds a complete gradient
-  kMeasure,     // read, and looked at
+  kMeasure,     // looked at
   kUpdate,      // read, arithmetic, write
   kInitialize,  // the first state
   kSave,        // writes what only lives in memory, for a commit
@@ -27,6 +27,7 @@ struct Pass {
   int64_t version = 0;      // that it produces; of kRound: that of the gradient's program
   uint64_t generation = 0;  // under which it writes
   UpdateScalars scalars;
+  int measure = 0;                 // kMeasure: which one of the step's
   const FillTile* fill = nullptr;  // kInitialize
   Buffer* sums = nullptr;          // the complete gradient; null for a deferred update
   Buffer* weights = nullptr;       // where an immediate update takes them from; null: the store
@@ -35,6 +36,7 @@ struct Pass {
 
   // What follows from the plan (Route).
   int num_tiles = 0;
+  bool gradient_alone = false;     // is measured
   bool deferred = false;           // an update whose gradient has waited for it
   bool on_device = false;          // the discrete device updates what lives there
   bool staged = false;             // the same of what lives elsewhere, a tile at a time
@@ -49,8 +51,9 @@ struct Pass {
   int tiles_done = 0;      // and where they live
 
   bool updates() const { return kind == PassKind::kUpdate; }
-  // Whether the state, and the gradient that has waited, are read.
-  bool reads_state() const { return updates() || kind == PassKind::kMeasure; }
+  // Whether the gradient that has waited is read, and whether the state with it.
+  bool reads_gradient() const { return updates() || kind == PassKind::kMeasure; }
+  bool reads_state() const { return reads_gradient() && !gradient_alone; }
   bool all_begun() const { return next_tile == num_tiles; }
   // Fills in what follows from the plan. REQUIRES: kind, unit, scalars and sums are there.
   void Route(const MoverContext& context);

@@ -29,7 +29,8 @@ Pass& Passes::Add(PassKind kind, int unit, int64_t version, Buffer* sums) {
   pass.version = version;
   pass.sums = sums;
   if (sums != nullptr) pass.sums_complete = context_.lane->op_done();
-  if (pass.reads_state()) pass.scalars = scalars_;
+  if (pass.reads_gradient()) pass.scalars = scalars_;
+  if (kind == PassKind::kMeasure) pass.measure = measure_;
   pass.generation = kind == PassKind::kRound ? version + 1 : pass.scalars.step;
   pass.Route(context_);
   return passes_.Add(std::move(pass));
@@ -61,16 +62,17 @@ void Passes::TakeGradient(Buffer& sums, int64_t op) {
   pass.weights = &buffers_->Find(BufferUse::kWeights, sums.unit, op);
 }
 
-void Passes::Measure(const UpdateScalars& scalars, Done done) {
+void Passes::Measure(const UpdateScalars& scalars, int measure, Done done) {
   SPILLWAY_CHECK(!plan_.separate_device);  // whose tiles nobody would bring here
   scalars_ = scalars;
+  measure_ = measure;
   measure_waiter_ = std::move(done);
   units_to_measure_ = AddDeferred(PassKind::kMeasure, gradients_version_ + 1);
 }
 
 void Passes::Announce(const UpdateScalars& scalars) {
   scalars_ = scalars;
-  if (IsDeferred(plan_.schedule.update)) UpdateDeferred(gradients_version_ + 1);
+  if (plan_.schedule.update == UpdateMode::kDeferred) UpdateDeferred(gradients_version_ + 1);
 }
 
 void Passes::UpdateDeferred(int64_t version) { AddDeferred(PassKind::kUpdate, version); }
@@ -116,7 +118,7 @@ void Passes::BeginTiles(Pass& pass) {
 // An update may only read what the one before it has finished writing, and a deferred one a
 // gradient that is rounded.
 bool Passes::MayStart(const Pass& pass) const {
-  if (!pass.reads_state()) return true;
+  if (!pass.reads_gradient()) return true;
   if (buffers_->settled(pass.unit) != pass.version - 1) return false;
   return !pass.deferred || !passes_.AnyRound(pass.unit);
 }

@@ -25,9 +25,9 @@ class Passes final : private TileListener {
   void BeginGradients(int64_t version);
   // Operation `op` has completed the gradient: it is rounded, and waits, or updates its unit.
   void TakeGradient(Buffer& sums, int64_t op);
-  // UpdateMode::kMeasured, once every gradient is rounded: measures every unit that is to be
-  // updated by these scalars.
-  void Measure(const UpdateScalars& scalars, Done done);
+  // Once every gradient is rounded: measures every unit that is to be updated by these scalars, the
+  // schedule's `measure`-th time.
+  void Measure(const UpdateScalars& scalars, int measure, Done done);
   // The scalars of the updates that begin from now on. Where all are deferred, they do.
   void Announce(const UpdateScalars& scalars);
   // Every gradient of the step that makes `version` has been taken, or rounded: its deferred
@@ -91,6 +91,7 @@ class Passes final : private TileListener {
   int64_t gradients_version_ = 0;  // that the program of the newest gradients has read
   int gradients_to_round_ = 0;     // units whose gradient of this step is not rounded yet
   int units_to_measure_ = 0;
+  int measure_ = 0;
   std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]
   int64_t held_after_ = kNoVersion;
   bool held_ = false;

@@ -88,8 +88,9 @@ void SwapManager::EndOp() {
   mover_->thread().Post([this] { mover_->gate().Finish(); });
 }
 
-absl::Status SwapManager::MeasureUpdate(const UpdateScalars& scalars) {
-  return mover_->thread().Call([&](Done done) { mover_->passes().Measure(scalars, done); });
+absl::Status SwapManager::MeasureUpdate(const UpdateScalars& scalars, int measure) {
+  return mover_->thread().Call(
+      [&](Done done) { mover_->passes().Measure(scalars, measure, done); });
 }
 
 absl::StatusOr<GradientTotal> SwapManager::AwaitGradients() {

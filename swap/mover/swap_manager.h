@@ -81,9 +81,10 @@ class SwapManager {
   void EndOp();
   // Deferred updates: waits until every gradient of the step is rounded.
   absl::StatusOr<GradientTotal> AwaitGradients();
-  // UpdateMode::kMeasured: after AwaitGradients, where the update is not skipped. Waits until every
+  // The first, second ... (`measure`) of StepSchedule::measures: after AwaitGradients, where the
+  // update is not skipped. Waits until every
   // tile that is to be updated by these scalars was measured (TileCompute::Measure).
-  absl::Status MeasureUpdate(const UpdateScalars& scalars);
+  absl::Status MeasureUpdate(const UpdateScalars& scalars, int measure);
   // The scalars of the current step's update. Immediate updates: before the first
   // EndOp of a loss or backward. Deferred: after AwaitGradients. scalars.step counts up.
   void AnnounceUpdate(const UpdateScalars& scalars);

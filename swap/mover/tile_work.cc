@@ -82,7 +82,7 @@ void TileWork::Begin(Pass& pass) {
   if (pass.destination != nullptr) {
     task.destination = context_.Address(pass.destination->span) + weight_offset;
   }
-  if (pass.kind == PassKind::kRound || pass.reads_state()) task.gradient = GradientPlace(task);
+  if (pass.kind == PassKind::kRound || pass.reads_gradient()) task.gradient = GradientPlace(task);
   if (pass.on_device) {
     device_tiles_->UpdateInPlace(task);
     return WhenDone<&TileWork::UpdatedInPlace>(StreamId::kToHost, task);
@@ -129,7 +129,7 @@ void TileWork::Read(TileTask& task) {
   const int unit = pass.unit, tile = task.tile;
   const int first = plan_.FirstPlaneRead(unit), last = plan_.placements[unit].last_nvme_plane;
   const bool state = pass.reads_state() && first < last;
-  const bool gradient = pass.reads_state() && context_.GradientInStore(unit);
+  const bool gradient = pass.reads_gradient() && context_.GradientInStore(unit);
   const bool copied = NeedsCopyIn(task);
   task.transfers_left = state + gradient + copied;
   if (task.transfers_left == 0) return Arrived(task);
@@ -206,7 +206,7 @@ absl::Status TileWork::ComputeTile(TileTask& task) const {
       return absl::OkStatus();
     case PassKind::kMeasure:
       RETURN_IF_ERROR(Verify(task));
-      context_.compute->Measure(ViewOf(context_, task), pass.scalars);
+      context_.compute->Measure(ViewOf(context_, task), pass.scalars, pass.measure);
       return absl::OkStatus();
     case PassKind::kSave:
       ChecksumStale(task);
@@ -252,7 +252,7 @@ void TileWork::RoundSums(TileTask& task) const {
 absl::Status TileWork::Verify(const TileTask& task) const {
   const int unit = task.pass->unit, tile = task.tile;
   const int last = plan_.placements[unit].last_nvme_plane;
-  for (int p = plan_.FirstPlaneRead(unit); p < last; ++p) {
+  for (int p = plan_.FirstPlaneRead(unit); p < last && task.pass->reads_state(); ++p) {
     RETURN_IF_ERROR(store_->Verify(unit, tile, p, task.planes[p]));
   }
   if (context_.GradientInStore(unit)) {

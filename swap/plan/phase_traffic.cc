@@ -9,6 +9,10 @@ uint64_t PlaneBytes(const SwapPlan& plan, int unit, int plane) {
   return plan.layout.UnitPlanesBytes(unit, plane, plane + 1);
 }
 
+uint64_t GradientBytes(const SwapPlan& plan, int unit) {
+  return plan.layout.PaddedParameters(unit) * plan.layout.gradient_bytes_per_parameter();
+}
+
 }  // namespace
 
 absl::string_view PhaseName(Phase phase) {
@@ -25,21 +29,19 @@ absl::string_view PhaseName(Phase phase) {
 
 uint64_t UpdateTouches(const SwapPlan& plan, int unit) {
   const StateLayout& layout = plan.layout;
-  return 2 * layout.UnitBytes(unit) +
-         layout.PaddedParameters(unit) * layout.gradient_bytes_per_parameter();
+  return 2 * layout.UnitBytes(unit) + GradientBytes(plan, unit);
 }
 
 uint64_t MeasureBytesRead(const SwapPlan& plan, int unit) {
-  if (plan.schedule.update != UpdateMode::kMeasured) return 0;
+  const MeasurePasses& measures = plan.schedule.measures;
   const bool spilled = plan.placements[unit].gradient == Tier::kNvme;
-  return plan.UpdateBytesRead(unit) +
-         (spilled ? plan.layout.PaddedParameters(unit) * plan.layout.gradient_bytes_per_parameter()
-                  : 0);
+  return measures.states * plan.UpdateBytesRead(unit) +
+         (spilled ? measures.all() * GradientBytes(plan, unit) : 0);
 }
 
 uint64_t MeasureTouches(const SwapPlan& plan, int unit) {
-  if (plan.schedule.update != UpdateMode::kMeasured) return 0;
-  return UpdateTouches(plan, unit) - plan.layout.UnitBytes(unit);
+  const MeasurePasses& measures = plan.schedule.measures;
+  return measures.states * plan.layout.UnitBytes(unit) + measures.all() * GradientBytes(plan, unit);
 }
 
 uint64_t RoundTouches(const SwapPlan& plan, int unit) {
@@ -53,7 +55,7 @@ uint64_t RoundTouches(const SwapPlan& plan, int unit) {
 uint64_t GradientToHostBytes(const SwapPlan& plan, int unit) {
   if (!plan.separate_device || plan.UpdatesOnDevice(unit)) return 0;
   if (plan.streams_update[unit] && !plan.deferred[unit]) return 0;
-  return plan.layout.PaddedParameters(unit) * plan.layout.gradient_bytes_per_parameter();
+  return GradientBytes(plan, unit);
 }
 
 uint64_t UpdateToHostBytes(const SwapPlan& plan, int unit) {
@@ -113,8 +115,7 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
 
   for (const GradientStay& stay : plan.gradient_stays) {
     const UnitPlacement& placement = plan.placements[stay.unit];
-    const uint64_t parameters = plan.layout.PaddedParameters(stay.unit);
-    const uint64_t gradient = parameters * plan.layout.gradient_bytes_per_parameter();
+    const uint64_t gradient = GradientBytes(plan, stay.unit);
     const bool deferred = plan.deferred[stay.unit];
     const Phase whole = stay.last_op == last_op ? Phase::kFlush : Phase::kBackward;
     PhaseTraffic& update = at(deferred ? Phase::kForward : whole);

@@ -37,8 +37,7 @@ struct PhaseTraffic {
 // Weights are copied to a separate device in the phase of the operations that read them.
 std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan);
 
-// What is read of a unit to be measured (UpdateMode::kMeasured), and of memory with it. 0 in other
-// modes.
+// What is read of a unit to be measured, as often as the schedule says, and of memory with it.
 uint64_t MeasureBytesRead(const SwapPlan& plan, int unit);
 uint64_t MeasureTouches(const SwapPlan& plan, int unit);
 

@@ -51,7 +51,7 @@ class PlanBuilder {
   // Some units, vocabularies mostly, are far larger than most.
   bool any_large() const { return large_.any(); }
   bool Trains(int unit) const { return !gradient_ops_[unit].empty(); }
-  bool all_deferred() const { return IsDeferred(request_.schedule.update); }
+  bool all_deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
   // The plan decides where the inputs of units are kept.
   bool chooses_activations() const {
     return request_.activations == TierChoice::kAuto && !request_.activation_bytes.empty();

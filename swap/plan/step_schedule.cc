@@ -66,9 +66,12 @@ absl::string_view OpKindName(OpKind kind) {
   return "unknown";
 }
 
-StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update) {
+StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update,
+                                MeasurePasses measures) {
+  SPILLWAY_CHECK(update == UpdateMode::kDeferred || measures.all() == 0);
   StepSchedule schedule = ForwardAndLoss(model);
   schedule.update = update;
+  schedule.measures = measures;
   int first = 0;
   while (first < static_cast<int>(model.borrows.size()) &&
          TrainedOf(model, schedule.ops[first].weights).empty()) {

@@ -35,14 +35,22 @@ enum class UpdateMode : uint8_t {
   kImmediate,
   // Gradients wait for the global norm; the next forward updates unit by unit.
   kDeferred,
-  // The same, and before that the state of every unit is read and measured.
-  kMeasured,
 };
-inline bool IsDeferred(UpdateMode update) { return update != UpdateMode::kImmediate; }
+
+// How often all units are looked at before any is updated (TileCompute::Measure): first their
+// rounded gradients alone, then these and their state.
+struct MeasurePasses {
+  int gradients = 0;
+  int states = 0;
+
+  int all() const { return gradients + states; }
+  friend bool operator==(const MeasurePasses&, const MeasurePasses&) = default;
+};
 
 struct StepSchedule {
   std::vector<StepOp> ops;
   UpdateMode update = UpdateMode::kImmediate;
+  MeasurePasses measures = {};  // where updates are deferred
 };
 
 // A model as the schedule sees it: for every unit that computes, the other units whose
@@ -56,8 +64,10 @@ struct ScheduleModel {
 
 // Forward of all units but the last that computes, that one with its loss, and backward in reverse,
 // down to the first operation that reads what is trained.
-// REQUIRES: at least one unit; borrowed units exist; something is trained.
-StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update);
+// REQUIRES: at least one unit; borrowed units exist; something is trained; nothing is measured
+// before immediate updates.
+StepSchedule BuildTrainSchedule(const ScheduleModel& model, UpdateMode update,
+                                MeasurePasses measures = {});
 
 // Forward only, ending in the loss without gradients.
 StepSchedule BuildEvaluateSchedule(const ScheduleModel& model);

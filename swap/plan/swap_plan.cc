@@ -90,9 +90,11 @@ std::string SwapPlan::Summary() const {
     append_tiers(bytes.activations, {Tier::kHost, Tier::kNvme});
   }
   absl::StrAppend(&text, "  updates   ",
-                  schedule.update == UpdateMode::kMeasured
+                  schedule.measures.states > 0
                       ? "deferred: in the next forward, after all state was read and measured"
-                  : IsDeferred(schedule.update)
+                  : schedule.measures.gradients > 0
+                      ? "deferred: in the next forward, after all gradients were measured"
+                  : schedule.update == UpdateMode::kDeferred
                       ? "deferred: in the next forward, after the global norm"
                       : "immediate: as each gradient is complete");
   if (schedule.update == UpdateMode::kImmediate && waiting > 0) {

@@ -18,9 +18,9 @@
 #include "engine/cuda/cuda_optimizer_tiles.h"
 #include "engine/cuda/device_arithmetic.h"
 #include "engine/cuda/round_body.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/split_master.h"
-#include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/hard_numbers.h"
 #include "tests/gpu/gpu.h"
 

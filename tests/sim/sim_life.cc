@@ -271,7 +271,7 @@ absl::Status SimRun::Compare(Life& life) {
 
 absl::Status SimRun::TrainStep(Life& life, bool more) {
   SwapManager& manager = *life.manager;
-  const bool deferred = IsDeferred(life.update);
+  const bool deferred = life.update == UpdateMode::kDeferred;
   if (!std::exchange(life.enqueued, false)) manager.Enqueue(Program::kTrain);
   UpdateScalars scalars;
   scalars.step = applied_ + 1;
@@ -287,11 +287,14 @@ absl::Status SimRun::TrainStep(Life& life, bool more) {
     scalars.skip = random_.OneIn(5);
     world_.Trace("gradients", scalars.skip);
     ASSIGN_OR_RETURN(const GradientTotal total, manager.AwaitGradients());
-    const bool measures = life.update == UpdateMode::kMeasured && !scalars.skip;
-    if (measures) RETURN_IF_ERROR(manager.MeasureUpdate(scalars));
+    const int measures = scalars.skip ? 0 : life.schedule.measures.all();
+    for (int measure = 0; measure < measures; ++measure) {
+      RETURN_IF_ERROR(manager.MeasureUpdate(scalars, measure));
+    }
     manager.AnnounceUpdate(scalars);
     const double squares = oracle_->Step(life.schedule, scalars.step, scalars.skip);
-    if (measures && !SimMeasuredAll(life.compute.TakeMeasured(), life.plan.layout, *oracle_)) {
+    if (measures > 0 &&
+        !SimMeasuredAll(life.compute.TakeMeasured(), measures, life.plan.layout, *oracle_)) {
       Fail("not all tiles were measured, or not as they are updated");
     }
     if (total.sum_of_squares != squares) Fail("the gradients have another norm");

@@ -42,10 +42,10 @@ StateLayout SimShape::Layout() const {
   return StateLayout(layouts, planes, 2, tile_parameters);
 }
 
-StepSchedule SimShape::Schedule(UpdateMode update) const {
+StepSchedule SimShape::Schedule(UpdateMode update, MeasurePasses measures) const {
   ScheduleModel model{borrows, frozen};
   model.trains.flip();
-  return BuildTrainSchedule(model, update);
+  return BuildTrainSchedule(model, update, measures);
 }
 
 SimOracle::SimOracle(const SimShape& shape) : frozen(shape.frozen) {
@@ -139,6 +139,13 @@ absl::Status SimCompute::Update(const TileView& tile, const UpdateScalars& scala
   auto* const weight = reinterpret_cast<uint16_t*>(tile.planes[0]);
   auto* const moment = reinterpret_cast<uint16_t*>(tile.planes[residual_ ? 2 : 1]);
   const auto* const gradient = static_cast<const uint16_t*>(tile.gradient);
+  const auto measured = gradients_.find({tile.unit, tile.first_parameter});
+  if (measured != gradients_.end()) {
+    if (!std::equal(measured->second.begin(), measured->second.end(), gradient)) {
+      return absl::InternalError("another gradient was measured than the update has");
+    }
+    gradients_.erase(measured);
+  }
   for (uint64_t i = 0; i < tile.parameters; ++i) {
     UpdateOne(weight[i], moment[i], gradient[i], scalars.step);
   }
@@ -148,25 +155,29 @@ absl::Status SimCompute::Update(const TileView& tile, const UpdateScalars& scala
   return absl::OkStatus();
 }
 
-void SimCompute::Measure(const TileView& tile, const UpdateScalars& scalars) {
-  const auto* const weight = reinterpret_cast<const uint16_t*>(tile.planes[0]);
-  const auto* const moment = reinterpret_cast<const uint16_t*>(tile.planes[residual_ ? 2 : 1]);
+void SimCompute::Measure(const TileView& tile, const UpdateScalars& scalars, int measure) {
   const auto* const gradient = static_cast<const uint16_t*>(tile.gradient);
-  Measured measured{tile.unit, tile.first_parameter, {weight, weight + tile.parameters}};
-  for (uint64_t i = 0; i < tile.parameters; ++i) {
-    uint16_t own_moment = moment[i];
-    UpdateOne(measured.weights[i], own_moment, gradient[i], scalars.step);
+  Measured measured{tile.unit, tile.first_parameter, {gradient, gradient + tile.parameters}, {}};
+  if (measure >= measures_.gradients) {
+    const auto* const weight = reinterpret_cast<const uint16_t*>(tile.planes[0]);
+    const auto* const moment = reinterpret_cast<const uint16_t*>(tile.planes[residual_ ? 2 : 1]);
+    measured.weights.assign(weight, weight + tile.parameters);
+    for (uint64_t i = 0; i < tile.parameters; ++i) {
+      uint16_t own_moment = moment[i];
+      UpdateOne(measured.weights[i], own_moment, gradient[i], scalars.step);
+    }
   }
+  gradients_[{tile.unit, tile.first_parameter}] = measured.gradient;
   measured_.push_back(std::move(measured));
 }
 
-bool SimMeasuredAll(const std::vector<SimCompute::Measured>& measured, const StateLayout& layout,
-                    const SimOracle& after) {
+bool SimMeasuredAll(const std::vector<SimCompute::Measured>& measured, int times,
+                    const StateLayout& layout, const SimOracle& after) {
   int tiles = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
     if (!layout.frozen(unit)) tiles += layout.NumTiles(unit);
   }
-  std::set<std::pair<int, uint64_t>> seen;
+  std::map<std::pair<int, uint64_t>, int> seen;
   for (const SimCompute::Measured& tile : measured) {
     const std::vector<uint16_t>& expected = after.weights[tile.unit];
     const uint64_t count =
@@ -175,9 +186,10 @@ bool SimMeasuredAll(const std::vector<SimCompute::Measured>& measured, const Sta
                     expected.begin() + static_cast<ptrdiff_t>(tile.first_parameter))) {
       return false;
     }
-    seen.insert({tile.unit, tile.first_parameter});
+    if (++seen[{tile.unit, tile.first_parameter}] > times) return false;
   }
-  return static_cast<int>(seen.size()) == tiles && measured.size() == seen.size();
+  return static_cast<int>(seen.size()) == tiles &&
+         static_cast<int>(measured.size()) == times * tiles;
 }
 
 bool SimSameTile(const TileView& tile, const SimOracle& oracle) {

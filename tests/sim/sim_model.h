@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -25,7 +26,7 @@ struct SimShape {
   int num_planes() const { return residual ? 3 : 2; }
   // Two bytes a parameter for each plane and the gradient.
   StateLayout Layout() const;
-  StepSchedule Schedule(UpdateMode update) const;
+  StepSchedule Schedule(UpdateMode update, MeasurePasses measures = {}) const;
 };
 
 struct SimOracle {
@@ -50,27 +51,35 @@ void SimAddGradient(int op, const uint16_t* weights, uint64_t parameters, bool f
 class SimCompute final : public TileCompute {
  public:
   explicit SimCompute(const SimShape& shape) : residual_(shape.residual) {}
+  // Before the first step: how often the first Measures see gradients alone.
+  void SetMeasures(MeasurePasses measures) { measures_ = measures; }
   GradientPartial Round(int unit, int tile, uint64_t parameters, const float* sums,
                         void* gradient) override;
   GradientPartial Learn(int unit, int tile, uint64_t parameters, const void* gradient) override;
   absl::Status Update(const TileView& tile, const UpdateScalars& scalars) override;
-  void Measure(const TileView& tile, const UpdateScalars& scalars) override;
+  void Measure(const TileView& tile, const UpdateScalars& scalars, int measure) override;
 
-  // What each tile's weights will be by its update, as it was measured; begins anew.
+  // What each tile's gradient was, and its weights will be by its update (where gradients alone
+  // were looked at: none), as it was measured; begins anew.
   struct Measured {
     int unit = 0;
     uint64_t first_parameter = 0;
+    std::vector<uint16_t> gradient;
     std::vector<uint16_t> weights;
   };
   std::vector<Measured> TakeMeasured() { return std::exchange(measured_, {}); }
 
  private:
   const bool residual_;
+  MeasurePasses measures_;
   std::vector<Measured> measured_;
+  // Of tiles that are to be updated: what any pass has seen of their gradients.
+  std::map<std::pair<int, uint64_t>, std::vector<uint16_t>> gradients_;
 };
-// Whether every tile of what is trained was measured once, and with what its update then had.
-bool SimMeasuredAll(const std::vector<SimCompute::Measured>& measured, const StateLayout& layout,
-                    const SimOracle& after);
+// Whether every tile of what is trained was measured so many times, and with the state that its
+// update then had.
+bool SimMeasuredAll(const std::vector<SimCompute::Measured>& measured, int times,
+                    const StateLayout& layout, const SimOracle& after);
 
 // Whether a tile's planes (null: not looked at) are the oracle's, as far as that has parameters.
 bool SimSameTile(const TileView& tile, const SimOracle& oracle);

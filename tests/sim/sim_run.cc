@@ -92,10 +92,13 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
   auto life = std::make_unique<Life>(shape_);
   life->last = last;
   life->steps = static_cast<int>(random_.Between(1, 10));
-  constexpr UpdateMode kModes[] = {UpdateMode::kImmediate, UpdateMode::kImmediate,
-                                   UpdateMode::kDeferred, UpdateMode::kMeasured};
-  life->update = kModes[random_.Below(4)];
-  life->schedule = shape_.Schedule(life->update);
+  life->update = random_.OneIn(2) ? UpdateMode::kImmediate : UpdateMode::kDeferred;
+  MeasurePasses measures;
+  if (life->update == UpdateMode::kDeferred && random_.OneIn(2)) {
+    measures = {static_cast<int>(random_.Below(3)), static_cast<int>(random_.Below(2))};
+  }
+  life->schedule = shape_.Schedule(life->update, measures);
+  life->compute.SetMeasures(measures);
   PlanRequest request;
   request.layout = shape_.Layout();
   request.schedule = life->schedule;
@@ -116,7 +119,7 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
     request.input_in_flight_bytes = 20000;  // more than any
     life->salt = random_.Below(1 << 16);
   }
-  request.separate_device = random_.OneIn(2) && life->update != UpdateMode::kMeasured;
+  request.separate_device = random_.OneIn(2) && measures.all() == 0;
   if (request.separate_device && random_.OneIn(3)) {
     request.weights = TierChoice::kDevice;
     if (random_.OneIn(2)) request.optimizer = TierChoice::kDevice;
@@ -178,7 +181,7 @@ void SimRun::LiveOnce(bool last) {
   if (!last) ArmLife();
   const std::unique_ptr<Life> life = DrawLife(last);
   if (life == nullptr) return;
-  world_.Trace(IsDeferred(life->update) ? "life, deferred" : "life, immediate",
+  world_.Trace(life->update == UpdateMode::kDeferred ? "life, deferred" : "life, immediate",
                static_cast<uint64_t>(life->steps));
   const absl::Status status = Live(*life);
   life->manager.reset();

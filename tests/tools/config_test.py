@@ -210,6 +210,36 @@ class ConfigTest(CliTest):
         config = self.config_file({**BASE, "optimizer": {"type": "OneBitLamb", "params": {}}})
         self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2, "ZeroOneAdam", "OneBitLamb")
 
+    def test_adafactor(self):
+        adafactor = {"config": self.config_file(BASE), "steps": 4, "optimizer": "adafactor", "lr": "0.001"}
+        placed = {"offload": "nvme", "device_memory": "64MiB", "host_memory": "64MiB"}
+        outcomes = {}
+        for name, flags, words in (("plain", {}, "after all gradients were measured"),
+                                   ("nvme", placed, "after all gradients were measured"),
+                                   ("scaled", {"scale_parameter": True, "clip_threshold": "0.5"},
+                                    "after all state was read and measured"),
+                                   ("slow", {"decay_rate": "0.5"}, "")):
+            self.assert_run(self.train(output=self.path(name), **adafactor, **flags), 0, words)
+            outcomes[name] = self.inspect(self.path(name))["digests"]
+        self.assertEqual(sorted(outcomes["plain"]["transformer.wte.weight"]), ["residual", "weight"])
+        self.assertEqual(outcomes["plain"], outcomes["nvme"])
+        self.assertNotEqual(outcomes["plain"], outcomes["scaled"])
+        self.assertNotEqual(outcomes["plain"], outcomes["slow"])
+        # The moments go with a commit.
+        resumed = self.path("resumed")
+        self.assert_run(self.train(output=resumed, **{**adafactor, "steps": 2}), 0)
+        self.assert_run(self.train(output=resumed, resume=True, **{**adafactor, "decay_rate": "0.5"}), 2,
+                        "decay-rate was 0.8 and is now 0.5")
+        self.assert_run(self.train(output=resumed, resume=True, **adafactor, **placed), 0)
+        self.assertEqual(self.inspect(resumed)["digests"], outcomes["plain"])
+        for flags, words in (({"moments": "8bit"}, "--moments 8bit cannot be had with --optimizer adafactor"),
+                             ({"betas": "0.9,0.99"}, "--betas has no meaning with --optimizer adafactor"),
+                             ({"clip_threshold": "0"}, "clip_threshold is 0"),
+                             ({"update": "immediate", "clip": "0", "dtype": "bf16"}, "with --optimizer adafactor")):
+            self.assert_run(self.train(output=self.path("bad"), **adafactor, **flags), 2, words)
+        self.assert_run(self.train(output=self.path("bad"), steps=2, scale_parameter=True), 2,
+                        "--scale-parameter has no meaning without --optimizer adafactor")
+
     def test_one_bit_adam(self):
         """Second moments stand still after a step, and all else moves."""
         def digests(steps, kind, **params):

@@ -144,15 +144,28 @@ class RanksRunTest(RanksCase):
 
     def test_ratios_of_tensors_that_ranks_share(self):
         lamb = {"optimizer": "lamb", "trust_ratio": "0.001,10", "weight_decay": "0.01"}
-        expected, rows = self.reference(2, **lamb)
-        self.assert_rows_near(rows, self.reference(1, **lamb)[1])
-        for placement, mode in zip(self.placements()[1:], MODES):
-            self.assert_same(expected, 2, **lamb, shard=mode, **placement)
+        rows = self.check_measured(lamb)
         self.assert_rows_near(self.reference(4, **lamb, shard="hybrid", shard_group_size=2)[1], rows)
+
+    def test_moments_by_row_and_column_that_ranks_share(self):
+        adafactor = {"optimizer": "adafactor", "weight_decay": "0.01"}
+        rows = self.check_measured(adafactor)
         self.begin_afresh()
-        self.go(2, **lamb, steps=2)
-        self.go(2, **lamb, resume=True)
+        self.go(2, **adafactor, steps=2)
+        self.go(4, **adafactor, resume=True, shard="hybrid", shard_group_size=2)
+        self.assert_rows_near(self.rows(), rows)
+
+    def check_measured(self, flags):
+        """Returns the rows of two ranks."""
+        expected, rows = self.reference(2, **flags)
+        self.assert_rows_near(rows, self.reference(1, **flags)[1])
+        for placement, mode in zip(self.placements()[1:], MODES):
+            self.assert_same(expected, 2, **flags, shard=mode, **placement)
+        self.begin_afresh()
+        self.go(2, **flags, steps=2)
+        self.go(2, **flags, resume=True)
         self.assertEqual(self.outcome(), expected)
+        return rows
 
     def test_frozen_parameters(self):
         # Units frozen in part and whole, and not at all.

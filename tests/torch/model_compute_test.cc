@@ -10,7 +10,7 @@
 #include <memory>
 
 #include "engine/layers/decoder.h"
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/torch/block_attention.h"
 #include "tests/decoder_config.h"
 #include "tests/torch/host_device.h"

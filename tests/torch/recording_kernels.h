@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/torch/tensor_kernels.h"
 
 namespace spillway {

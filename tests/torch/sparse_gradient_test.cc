@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/torch/tensor_kernels.h"
 
 namespace spillway {

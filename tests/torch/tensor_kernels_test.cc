@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/torch/model.h"
 #include "tests/torch/recording_kernels.h"
 

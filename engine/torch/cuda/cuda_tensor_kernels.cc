@@ -5,7 +5,7 @@
 #include "absl/status/status.h"
 #include "engine/cuda/device_arithmetic.h"
 #include "engine/cuda/kernels.h"
-#include "engine/numeric/update_loops.h"
+#include "engine/numeric/gradient_loops.h"
 
 namespace spillway {
 namespace {

@@ -16,9 +16,9 @@
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/round_body.h"
 #include "engine/cuda/update_body.h"
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/split_master.h"
-#include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/cuda/hard_numbers.h"
 

@@ -8,9 +8,9 @@
 #include <random>
 #include <vector>
 
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/simd_dispatch.h"
-#include "engine/numeric/update_loops.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/cuda/hard_numbers.h"
 

@@ -16,6 +16,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/split_master.h"
 #include "tests/engine/numeric/simd_targets.h"

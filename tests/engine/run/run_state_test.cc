@@ -51,6 +51,17 @@ TEST(RunState, OverflowsInARowAreCountedOnAfterAResume) {
   EXPECT_EQ(DecodeWith("/loss_scale/overflows_in_a_row", -1).code(), absl::StatusCode::kDataLoss);
 }
 
+TEST(RunState, FactoredMomentsComeBackToTheBit) {
+  RunState state = State();
+  state.factored_moments = {1e-30f, 0.1f, -0.0f, 3e38f};
+  const auto again = DecodeRunState(EncodeRunState(state));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->factored_moments, state.factored_moments);
+  for (const nlohmann::json& value : std::vector<nlohmann::json>{"AAAA", "!", 3}) {
+    EXPECT_EQ(DecodeWith("/factored_moments", value).code(), absl::StatusCode::kDataLoss) << value;
+  }
+}
+
 TEST(RunState, NumbersThatAreNoCountsAreWrongBytes) {
   for (const char* member : {"/step", "/applied_steps", "/threads", "/store_number",
                              "/loss_scale/iteration", "/loss_scale/hysteresis_left"}) {

@@ -22,15 +22,19 @@ namespace {
 class SwapManagerTest : public SwapTraining {};
 
 TEST_F(SwapManagerTest, EveryPlacementBudgetAndModeGivesTheOraclesBits) {
-  const RunShape shape = SmallShape();
+  constexpr std::pair<UpdateMode, MeasurePasses> kModes[] = {
+      {UpdateMode::kImmediate, {}}, {UpdateMode::kDeferred, {}}, {UpdateMode::kDeferred, {1, 1}}};
+  RunShape shape = SmallShape();
   uint32_t seed = 1;
-  for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred, UpdateMode::kMeasured}) {
+  for (const auto& [update, measures] : kModes) {
+    shape.measures = measures;
     for (TierChoice tier :
          {TierChoice::kDevice, TierChoice::kHost, TierChoice::kNvme, TierChoice::kAuto}) {
       const uint64_t smallest = SmallestHost(RequestFor(shape, update, tier, 0));
       for (uint64_t extra : {0, 20000, 60000, 10000000}) {
         SCOPED_TRACE(testing::Message()
-                     << "update " << int(update) << " tier " << int(tier) << " extra " << extra);
+                     << "update " << int(update) << " measures " << measures.all() << " tier "
+                     << int(tier) << " extra " << extra);
         PlanRequest request = RequestFor(shape, update, tier, smallest + extra);
         request.device_bytes = 10000000;
         auto run = SwapRun::Create(shape, request, directory(), {});
@@ -47,8 +51,9 @@ TEST_F(SwapManagerTest, RandomModelsAndBudgetsGiveTheOraclesBits) {
   for (uint32_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
-    const RunShape shape = RandomShape(random);
-    const UpdateMode update = static_cast<UpdateMode>(random() % 3);
+    RunShape shape = RandomShape(random);
+    const UpdateMode update = random() % 3 == 0 ? UpdateMode::kImmediate : UpdateMode::kDeferred;
+    shape.measures = {static_cast<int>(random() % 3), static_cast<int>(random() % 2)};
     const TierChoice choices[] = {TierChoice::kAuto, TierChoice::kHost, TierChoice::kNvme};
     PlanRequest request = RequestFor(shape, update, TierChoice::kAuto, 0);
     request.weights = choices[random() % 3];

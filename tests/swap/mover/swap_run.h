@@ -54,7 +54,7 @@ class StubTiles : public TileCompute {
   }
 
   // tests/sim looks at what it is given.
-  void Measure(const TileView&, const UpdateScalars&) override { ++tiles_measured; }
+  void Measure(const TileView&, const UpdateScalars&, int) override { ++tiles_measured; }
 
   int64_t fail_at_step = -1;
   std::atomic<int64_t> tiles_measured = 0;
@@ -77,6 +77,7 @@ struct RunShape {
   uint64_t tile_parameters = 2048;
   std::vector<bool> frozen = {};  // [unit]; empty: none
   bool in_place = false;          // what is frozen lies in a model's files
+  MeasurePasses measures = {};    // where updates are deferred
 
   bool Frozen(size_t unit) const { return !frozen.empty() && frozen[unit]; }
 };
@@ -84,7 +85,8 @@ struct RunShape {
 inline StepSchedule ScheduleOf(const RunShape& shape, UpdateMode update) {
   ScheduleModel model{shape.borrows, shape.frozen};
   model.trains.flip();
-  return BuildTrainSchedule(model, update);
+  return BuildTrainSchedule(model, update,
+                            update == UpdateMode::kDeferred ? shape.measures : MeasurePasses());
 }
 
 inline StateLayout LayoutOf(const RunShape& shape) {

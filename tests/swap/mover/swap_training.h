@@ -110,13 +110,13 @@ class SwapTraining : public testing::Test {
       }
       ASSERT_EQ(run.RunOps(schedule.ops.size(), true, oracle), absl::OkStatus());
       bool skip = false;
-      if (IsDeferred(update)) {
+      if (update == UpdateMode::kDeferred) {
         skip = random() % 5 == 0;
         auto total = manager.AwaitGradients();
         ASSERT_TRUE(total.ok()) << total.status();
         scalars.skip = skip;
-        if (update == UpdateMode::kMeasured && !skip) {
-          ASSERT_EQ(manager.MeasureUpdate(scalars), absl::OkStatus());
+        for (int measure = 0; measure < schedule.measures.all() && !skip; ++measure) {
+          ASSERT_EQ(manager.MeasureUpdate(scalars, measure), absl::OkStatus());
           ASSERT_EQ(run.tiles().tiles_measured.exchange(0), TrainedTiles(manager.plan(), shape));
         }
         manager.AnnounceUpdate(scalars);

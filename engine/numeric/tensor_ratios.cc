@@ -1,4 +1,4 @@
-#include "engine/numeric/trust_ratios.h"
+#include "engine/numeric/tensor_ratios.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,10 +8,30 @@
 
 namespace spillway {
 
-TrustRatios::TrustRatios(std::vector<Shard> units, int portions, double least, double most)
-    : units_(std::move(units)), portions_(portions), least_(least), most_(most) {
+TensorRatio TensorRatioOf(const OptimizerSpec& spec) {
+  if (spec.kind == OptimizerSpec::Kind::kLamb) {
+    return [least = spec.least_trust_ratio, most = spec.most_trust_ratio](const TensorSquares& of) {
+      // What is zero, as a bias is at first, moves as far as it would without a ratio.
+      const bool any = of.weights > 0 && of.directions > 0;
+      return any ? std::clamp(std::sqrt(of.weights / of.directions), least, most) : 1;
+    };
+  }
+  SPILLWAY_CHECK(spec.kind == OptimizerSpec::Kind::kAdafactor);
+  return [most = spec.clip_threshold, scales = spec.scale_parameter](const TensorSquares& of) {
+    const double count = static_cast<double>(std::max<uint64_t>(1, of.parameters));
+    const double size = std::sqrt(of.directions / count);
+    const double scale =
+        scales ? std::max(kLeastParameterScale, std::sqrt(of.weights / count)) : 1.0;
+    return size > most ? scale * most / size : scale;
+  };
+}
+
+TensorRatios::TensorRatios(std::vector<Shard> units, int portions, TensorRatio ratio)
+    : units_(std::move(units)), portions_(portions), ratio_(std::move(ratio)) {
   for (const Shard& unit : units_) {
     SPILLWAY_CHECK(unit.portion_parameters % kBlock == 0);
+    SPILLWAY_CHECK(unit.parameters.size() == unit.tensors.size());
+    parameters_.insert(parameters_.end(), unit.parameters.begin(), unit.parameters.end());
     first_.push_back(tensors_);
     tensors_ += static_cast<int>(unit.tensors.size());
     tiles_left_.push_back(unit.tiles);
@@ -21,8 +41,8 @@ TrustRatios::TrustRatios(std::vector<Shard> units, int portions, double least, d
   sums_.assign(2 * static_cast<size_t>(tensors_) * portions_, 0);
 }
 
-std::vector<MeasuredPiece> TrustRatios::PiecesOf(int unit, uint64_t begin, uint64_t end,
-                                                 bool of_blocks) const {
+std::vector<MeasuredPiece> TensorRatios::PiecesOf(int unit, uint64_t begin, uint64_t end,
+                                                  bool of_blocks) const {
   const std::vector<ParameterRange>& tensors = units_[unit].tensors;
   std::vector<MeasuredPiece> pieces;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -37,8 +57,8 @@ std::vector<MeasuredPiece> TrustRatios::PiecesOf(int unit, uint64_t begin, uint6
   return pieces;
 }
 
-void TrustRatios::Put(int unit, int tile, std::vector<MeasuredPiece> pieces,
-                      std::vector<UpdateSquares> squares) {
+void TensorRatios::Put(int unit, int tile, std::vector<MeasuredPiece> pieces,
+                       std::vector<UpdateSquares> squares) {
   MutexLock lock(mutex_);
   tiles_[unit][tile] = {std::move(pieces), std::move(squares)};
   if (--tiles_left_[unit] > 0) return;
@@ -47,7 +67,7 @@ void TrustRatios::Put(int unit, int tile, std::vector<MeasuredPiece> pieces,
   tiles_left_[unit] = units_[unit].tiles;
 }
 
-void TrustRatios::Add(int unit, const std::vector<Tile>& tiles) {
+void TensorRatios::Add(int unit, const std::vector<Tile>& tiles) {
   const uint64_t portion = units_[unit].portion_parameters;
   for (const Tile& tile : tiles) {
     for (size_t i = 0; i < tile.pieces.size(); ++i) {
@@ -60,23 +80,20 @@ void TrustRatios::Add(int unit, const std::vector<Tile>& tiles) {
   }
 }
 
-std::vector<double> TrustRatios::TakeSums() {
+std::vector<double> TensorRatios::TakeSums() {
   MutexLock lock(mutex_);
   return std::exchange(sums_, std::vector<double>(sums_.size(), 0));
 }
 
-void TrustRatios::Use(absl::Span<const double> sums) {
+void TensorRatios::Use(absl::Span<const double> sums) {
   SPILLWAY_CHECK(sums.size() % (2 * static_cast<size_t>(tensors_)) == 0);
   for (int tensor = 0; tensor < tensors_; ++tensor) {
-    double weights = 0, directions = 0;
+    TensorSquares of = {.parameters = parameters_[tensor]};
     for (size_t i = 2 * tensor; i < sums.size(); i += 2 * tensors_) {
-      weights += sums[i];
-      directions += sums[i + 1];
+      of.weights += sums[i];
+      of.directions += sums[i + 1];
     }
-    // What is zero, as a bias is at first, moves as far as it would without a ratio. (Of NaN: 1,
-    // and the update says it.)
-    const bool any = weights > 0 && directions > 0;
-    ratios_[tensor] = any ? std::clamp(std::sqrt(weights / directions), least_, most_) : 1;
+    ratios_[tensor] = ratio_(of);
   }
 }
 

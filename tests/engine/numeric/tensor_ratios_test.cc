@@ -1,4 +1,4 @@
-#include "engine/numeric/trust_ratios.h"
+#include "engine/numeric/tensor_ratios.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,10 +6,9 @@
 #include <random>
 #include <string>
 
-#include "engine/numeric/optimizer.h"
-#include "engine/numeric/split_master.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/engine/numeric/measured_unit.h"
 
 namespace spillway {
 namespace {
@@ -19,6 +18,10 @@ constexpr uint64_t kStep = kParameterAlignment;
 // Tensors of one unit: some within a block, one over many, a gap, one of a single parameter.
 const std::vector<ParameterRange> kTensors = {
     {0, 300}, {300, 3 * kStep + 17}, {3 * kStep + 32, 3 * kStep + 33}, {3 * kStep + 64, 5 * kStep}};
+const std::vector<FactoredTensor> kRows = {{0, 1, 300},
+                                           {300, 1, 3 * kStep - 283},
+                                           {3 * kStep + 32, 1, 1},
+                                           {3 * kStep + 64, 1, 2 * kStep - 64}};
 constexpr uint64_t kParameters = 5 * kStep;
 
 OptimizerSpec Lamb() {
@@ -28,88 +31,6 @@ OptimizerSpec Lamb() {
   spec.weight_decay = 0.1;
   return spec;
 }
-
-// A unit, or a shard of it, whose planes are in memory; fp32, or bf16 with residuals.
-class MeasuredUnit {
- public:
-  MeasuredUnit(const OptimizerSpec& spec, DType dtype, uint64_t begin, uint64_t parameters,
-               uint64_t tile_parameters, int portions)
-      : begin_(begin),
-        layout_({{"u", parameters}}, StatePlanes(spec, dtype), DTypeBytes(dtype), tile_parameters),
-        tiles_(spec, dtype, layout_, {{}}),
-        dtype_(dtype) {
-    TrustRatios::Shard shard;
-    for (const ParameterRange& tensor : kTensors) {
-      const auto here = [&](uint64_t at) {
-        return std::min(std::max(at, begin) - begin, parameters);
-      };
-      shard.tensors.push_back({here(tensor.begin), here(tensor.end)});
-    }
-    shard.tiles = layout_.NumTiles(0);
-    if (portions > 1) shard.portion_parameters = parameters / portions;
-    tiles_.SetTrustRatios(std::make_unique<TrustRatios>(
-        std::vector{shard}, portions, spec.least_trust_ratio, spec.most_trust_ratio));
-    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-      planes_.emplace_back(layout_.UnitPlanesBytes(0, plane, plane + 1));
-    }
-    gradient_.resize(layout_.PaddedParameters(0) * DTypeBytes(dtype));
-  }
-
-  void Set(uint64_t i, float weight, float gradient) {
-    if (dtype_ == DType::kFloat32) {
-      reinterpret_cast<float*>(planes_[0].data())[i] = weight;
-      reinterpret_cast<float*>(gradient_.data())[i] = gradient;
-      return;
-    }
-    const SplitMaster split = Split(weight);
-    reinterpret_cast<uint16_t*>(planes_[0].data())[i] = split.weight;
-    reinterpret_cast<uint16_t*>(planes_[1].data())[i] = split.residual;
-    reinterpret_cast<uint16_t*>(gradient_.data())[i] = BFloat16FromFloat(gradient);
-  }
-  float Master(uint64_t i) const {
-    if (dtype_ == DType::kFloat32) return reinterpret_cast<const float*>(planes_[0].data())[i];
-    return Join(reinterpret_cast<const uint16_t*>(planes_[0].data())[i],
-                reinterpret_cast<const uint16_t*>(planes_[1].data())[i]);
-  }
-
-  void Measure(const UpdateScalars& scalars, bool backwards = false) {
-    for (int i = 0; i < layout_.NumTiles(0); ++i) {
-      const int tile = backwards ? layout_.NumTiles(0) - 1 - i : i;
-      std::vector<char*> planes;
-      tiles_.Measure(View(tile, planes), scalars);
-    }
-  }
-  void Update(const UpdateScalars& scalars) {
-    for (int tile = 0; tile < layout_.NumTiles(0); ++tile) {
-      std::vector<char*> planes;
-      ASSERT_EQ(tiles_.Update(View(tile, planes), scalars), absl::OkStatus());
-    }
-  }
-  TrustRatios& trust() { return *tiles_.trust_ratios(); }
-  uint64_t begin() const { return begin_; }
-
- private:
-  TileView View(int tile, std::vector<char*>& planes) {
-    for (int plane = 0; plane < layout_.num_planes(); ++plane) {
-      const uint64_t before = layout_.TileBegin(tile);
-      const PlaneSpec& spec = layout_.planes()[plane];
-      planes.push_back(planes_[plane].data() + before / spec.parameters * spec.bytes);
-    }
-    return {.unit = 0,
-            .tile = tile,
-            .first_parameter = layout_.TileBegin(tile),
-            .parameters = layout_.TileParameters(0, tile),
-            .planes = planes.data(),
-            .gradient = gradient_.data() + layout_.TileBegin(tile) * DTypeBytes(dtype_)};
-  }
-
-  const uint64_t begin_;
-  const StateLayout layout_;
-  OptimizerTiles tiles_;
-  const DType dtype_;
-  std::vector<std::vector<char>> planes_;
-  std::vector<char> gradient_;
-};
 
 float WeightOf(uint64_t i) { return 0.02f * static_cast<float>(std::sin(0.37 * double(i))); }
 float GradientOf(uint64_t i, int64_t step) {
@@ -142,14 +63,14 @@ std::vector<double> Reference(const OptimizerSpec& spec, int steps) {
   return p;
 }
 
-TEST(TrustRatios, AnUpdateIsDeepSpeedsLambOfEveryTensor) {
+TEST(TensorRatios, AnUpdateIsDeepSpeedsLambOfEveryTensor) {
   for (const bool corrects : {true, false}) {
     for (const double least : {1e-4, 0.5}) {
       OptimizerSpec spec = Lamb();
       spec.weight_decay = 0;  // no tensor decays in these units
       spec.bias_correction = corrects;
       spec.least_trust_ratio = least;
-      MeasuredUnit unit(spec, DType::kFloat32, 0, kParameters, kStep, 1);
+      MeasuredUnit unit(spec, DType::kFloat32, kRows, {.parameters = kParameters, .tile = kStep});
       for (uint64_t i = 0; i < kParameters; ++i) unit.Set(i, WeightOf(i), 0);
       for (int64_t step = 1; step <= 4; ++step) {
         for (uint64_t i = 0; i < kParameters; ++i) {
@@ -158,8 +79,8 @@ TEST(TrustRatios, AnUpdateIsDeepSpeedsLambOfEveryTensor) {
         UpdateScalars scalars;
         scalars.step = step;
         scalars.learning_rate = spec.learning_rate;
-        unit.Measure(scalars);
-        unit.trust().Use(unit.trust().TakeSums());
+        unit.Measure(scalars, 0);
+        unit.ratios().Use(unit.ratios().TakeSums());
         unit.Update(scalars);
       }
       const std::vector<double> expected = Reference(spec, 4);
@@ -176,7 +97,7 @@ TEST(TrustRatios, AnUpdateIsDeepSpeedsLambOfEveryTensor) {
 }
 
 // In one piece, in tiles that come in any order, and over ranks' shards: the same bits.
-TEST(TrustRatios, TheSumsAreTheSameHoweverTheUnitIsCut) {
+TEST(TensorRatios, TheSumsAreTheSameHoweverTheUnitIsCut) {
   for (const MomentFormat moments : {MomentFormat::kFloat32, MomentFormat::kEightBit}) {
     OptimizerSpec spec = Lamb();
     spec.moments = moments;
@@ -193,29 +114,36 @@ TEST(TrustRatios, TheSumsAreTheSameHoweverTheUnitIsCut) {
     std::vector<double> expected;
     for (const uint64_t tile : {kStep, 2 * kStep, 8 * kStep}) {
       for (const bool backwards : {false, true}) {
-        MeasuredUnit whole(spec, DType::kBFloat16, 0, kParameters, tile, 5);
+        MeasuredUnit whole(spec, DType::kBFloat16, kRows,
+                           {.parameters = kParameters, .tile = tile, .portions = 5});
         fill(whole, kParameters);
-        whole.Measure(scalars, backwards);
-        const std::vector<double> sums = whole.trust().TakeSums();
+        whole.Measure(scalars, 0, backwards);
+        const std::vector<double> sums = whole.ratios().TakeSums();
         if (expected.empty()) expected = sums;
         EXPECT_EQ(sums, expected) << tile;
       }
     }
     std::vector<double> gathered;
     for (int rank = 0; rank < 5; ++rank) {
-      MeasuredUnit shard(spec, DType::kBFloat16, rank * kStep, kStep, kStep, 1);
+      MeasuredUnit shard(spec, DType::kBFloat16, kRows,
+                         {.begin = rank * kStep, .parameters = kStep, .tile = kStep});
       fill(shard, kStep);
-      shard.Measure(scalars);
-      const std::vector<double> own = shard.trust().TakeSums();
+      shard.Measure(scalars, 0);
+      const std::vector<double> own = shard.ratios().TakeSums();
       gathered.insert(gathered.end(), own.begin(), own.end());
     }
     EXPECT_EQ(gathered, expected);
   }
 }
 
-TEST(TrustRatios, ARatioIsBoundedAndOneWhereNothingIs) {
-  TrustRatios ratios({{.tensors = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}}, .tiles = 1}}, 1, 0.1,
-                     5);
+TEST(TensorRatios, ARatioIsBoundedAndOneWhereNothingIs) {
+  OptimizerSpec spec = Lamb();
+  spec.least_trust_ratio = 0.1;
+  spec.most_trust_ratio = 5;
+  TensorRatios ratios({{.tensors = {{0, 1}, {1, 2}, {2, 3}, {3, 4}, {4, 5}},
+                        .parameters = {1, 1, 1, 1, 1},
+                        .tiles = 1}},
+                      1, TensorRatioOf(spec));
   EXPECT_EQ(ratios.ratio(0, 0), 1);
   const double nan = std::nan("");
   ratios.Use({4, 1, /**/ 0, 1, /**/ 1, 0, /**/ 1e6, 1e-6, /**/ nan, 1});

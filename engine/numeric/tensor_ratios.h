@@ -1,14 +1,17 @@
-// LAMB's trust ratios: of every tensor the norm of its weights over that of the direction along
-// which they are to move, bounded. A tensor lies in many tiles, and in the shards of several ranks;
-// its sums are the same however it is cut, since squares are added in blocks of a unit's
-// parameters, blocks in portions (engine/ranks/shard_grid.h), and portions in their order.
+// What a tensor's learning rate is multiplied by, which follows from the norms of its weights and
+// of the direction along which they are to move: LAMB's trust ratio, Adafactor's clipping. A tensor
+// lies in many tiles, and in the shards of several ranks; its sums are the same however it is cut,
+// since squares are added in blocks of a unit's parameters, blocks in portions
+// (engine/ranks/shard_grid.h), and portions in their order.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/update_loops.h"
 #include "io/base/mutex.h"
 #include "swap/plan/state_layout.h"
@@ -30,18 +33,31 @@ struct MeasuredPiece {
   int tensor = 0;  // of the unit
 };
 
-class TrustRatios {
+// Of a tensor: sums of squares, and how many parameters they are of.
+struct TensorSquares {
+  double weights = 0;
+  double directions = 0;
+  uint64_t parameters = 0;
+};
+
+// An optimizer's ratio. Of what is no number: 1, and the update says it.
+using TensorRatio = std::function<double(const TensorSquares&)>;
+// REQUIRES: MeasuresFirst.
+TensorRatio TensorRatioOf(const OptimizerSpec& spec);
+
+class TensorRatios {
  public:
   static constexpr uint64_t kBlock = kParameterAlignment;  // parameters that are added alone
 
   struct Shard {
     // The unit's tensors in order, each by what the shard has of it (nothing: begin == end).
     std::vector<ParameterRange> tensors;
-    uint64_t portion_parameters = 0;  // of which the shard has `portions`; whole blocks. 0: one
+    std::vector<uint64_t> parameters;  // of each of them, in all shards
+    uint64_t portion_parameters = 0;   // of which the shard has `portions`; whole blocks. 0: one
     int tiles = 0;
   };
   // Of every unit. The ratios are 1 until Use.
-  TrustRatios(std::vector<Shard> units, int portions, double least, double most);
+  TensorRatios(std::vector<Shard> units, int portions, TensorRatio ratio);
 
   // The shard's parameters [begin, end), cut where a tensor or a block ends, with `of_blocks`; else
   // where a tensor does.
@@ -68,10 +84,11 @@ class TrustRatios {
 
   const std::vector<Shard> units_;
   const int portions_;
-  const double least_, most_;
+  const TensorRatio ratio_;
   std::vector<int> first_;  // [unit] number of its first tensor
   int tensors_ = 0;
-  std::vector<double> ratios_;  // [tensor]
+  std::vector<uint64_t> parameters_;  // [tensor]
+  std::vector<double> ratios_;        // [tensor]
   Mutex mutex_;
   std::vector<std::vector<Tile>> tiles_ ABSL_GUARDED_BY(mutex_);  // [unit][tile], until all came
   std::vector<int> tiles_left_ ABSL_GUARDED_BY(mutex_);           // [unit]
