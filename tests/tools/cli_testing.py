@@ -9,6 +9,7 @@ import os
 import random
 import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -356,6 +357,9 @@ def main():
         use_program(sys.argv.pop(1))
     if not _program:
         sys.exit("usage: TEST.py path/to/spillway [unittest's flags] (or SPILLWAY=...)")
+    # What begins in the background of a script begins with Control-C ignored, and so would a Python
+    # that a test starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     result = unittest.main(module="__main__", exit=False).result
     # As GoogleTest says it, for tools/test to count.
     for case, reason in result.skipped:
