@@ -51,7 +51,7 @@ TestDevice::~TestDevice() {
     MutexLock lock(mutex_);
     SPILLWAY_CHECK(idle() && memory_.empty() && registered_.empty());
     stopping_ = true;
-    changed_.NotifyAll();
+    for (CondVar& ready : ready_) ready.NotifyAll();
   }
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
@@ -125,8 +125,10 @@ bool TestDevice::idle() const {
 }
 
 void TestDevice::Schedule(int queue) {
-  changed_.NotifyAll();
-  if (options_.executor == nullptr || queues_[queue].scheduled || !CanTake(queues_[queue])) return;
+  if (queues_[queue].items.empty() && !queues_[queue].working) emptied_.NotifyAll();
+  if (!CanTake(queues_[queue])) return;
+  if (options_.executor == nullptr) return ready_[queue].NotifyOne();
+  if (queues_[queue].scheduled) return;
   queues_[queue].scheduled = true;
   options_.executor->Run([this, queue] {
     {
@@ -180,7 +182,6 @@ void TestDevice::Do(int queue, Item item) {
   MutexLock lock(mutex_);
   item.recorded->happened = true;
   for (int waiting : std::exchange(item.recorded->waiting, {})) Schedule(waiting);
-  changed_.NotifyAll();
 }
 
 void TestDevice::RunThread(int queue) {
@@ -188,7 +189,7 @@ void TestDevice::RunThread(int queue) {
   while (true) {
     {
       MutexLock lock(mutex_);
-      while (!stopping_ && !CanTake(queues_[queue])) changed_.Wait(mutex_);
+      while (!stopping_ && !CanTake(queues_[queue])) ready_[queue].Wait(mutex_);
       if (stopping_) return;
     }
     if (options_.most_dawdling_us > 0 && Next(dice) % 4 == 0) {
@@ -270,7 +271,7 @@ void TestDevice::BeginComputing(StreamId stream) {
   if (options_.executor != nullptr || options_.ops_are_launched) return;
   MutexLock lock(mutex_);
   const Queue& queue = queues_[static_cast<int>(stream)];
-  while (!queue.items.empty() || queue.working) changed_.Wait(mutex_);
+  while (!queue.items.empty() || queue.working) emptied_.Wait(mutex_);
 }
 
 absl::Status TestDevice::Synchronize() {
@@ -284,7 +285,7 @@ absl::Status TestDevice::Synchronize() {
     }
   }
   MutexLock lock(mutex_);
-  while (!idle()) changed_.Wait(mutex_);
+  while (!idle()) emptied_.Wait(mutex_);
   return broken_;
 }
 

@@ -93,7 +93,8 @@ class TestDevice final : public Device {
 
   const TestDeviceOptions options_;
   mutable Mutex mutex_;
-  CondVar changed_;
+  std::array<CondVar, kQueues> ready_;  // has something to take
+  CondVar emptied_;                     // a queue
   std::array<Queue, kQueues> queues_ ABSL_GUARDED_BY(mutex_);
   std::map<const char*, uint64_t> memory_ ABSL_GUARDED_BY(mutex_);      // by address: bytes
   std::map<const char*, uint64_t> registered_ ABSL_GUARDED_BY(mutex_);  // likewise
