@@ -48,9 +48,10 @@ struct Tile {
 
 // Read and written of a parameter by AdamW.
 double AdamBytes(WeightFormat weights, MomentFormat moments) {
-  const double own = weights == WeightFormat::kBFloat16Alone ? 2
-                     : weights == WeightFormat::kFloat16     ? 6
-                                                             : 4;
+  const double own = weights == WeightFormat::kBFloat16Alone  ? 2
+                     : weights == WeightFormat::kBFloat16Byte ? 3
+                     : weights == WeightFormat::kFloat16      ? 6
+                                                              : 4;
   const double both = moments == MomentFormat::kFloat32    ? 8
                       : moments == MomentFormat::kBFloat16 ? 4
                       : moments == MomentFormat::kFloat8   ? 3 + 8.0 / kMomentBlock
@@ -196,6 +197,7 @@ void RegisterLoops() {
     if (!SimdTargetSupported(target)) continue;
     for (const auto& [kept, format] : {std::pair{"fp32", WeightFormat::kFloat32},
                                        {"bf16", WeightFormat::kBFloat16},
+                                       {"bf16 and 8 bits", WeightFormat::kBFloat16Byte},
                                        {"fp16", WeightFormat::kFloat16},
                                        {"bf16 alone", WeightFormat::kBFloat16Alone}}) {
       for (const MomentFormat moments : {MomentFormat::kFloat32, MomentFormat::kBFloat16,

@@ -2,9 +2,10 @@
 """Steps with narrower state beside steps with fp32 moments: a shape of GPT-2's on NVMe, in turns.
 
   python3 bench/moments.py [--program build/release/spillway] [--work out/moments] [--layers 16]
-                           [--rounds 5] [--steps 4] [--kinds 8bit,fp8,bf16,none] [--json FILE] [-- TRAIN FLAGS]
+                           [--rounds 5] [--steps 4] [--kinds 8bit,fp8,bf16,none,24bit] [--json FILE] [-- TRAIN FLAGS]
 
---kinds: --moments 8bit, fp8 and bf16, and `none`: --moments bf16 --master none.
+--kinds: --moments 8bit, fp8 and bf16, `none`: --moments bf16 --master none, and `24bit`: --moments 8bit
+--master 24bit.
 
 A round trains --steps steps with each; the first two of each warm up and are not counted. Prints of
 each kind the median seconds of a step, bytes read and written a parameter and step, and bytes of
@@ -23,7 +24,8 @@ import sys
 
 FLAGS = {"fp32": [], "8bit": ["--moments", "8bit"], "fp8": ["--moments", "fp8"],
          "bf16": ["--moments", "bf16"],
-         "none": ["--moments", "bf16", "--master", "none"]}
+         "none": ["--moments", "bf16", "--master", "none"],
+         "24bit": ["--moments", "8bit", "--master", "24bit"]}
 
 
 def prepare(args):
@@ -89,7 +91,7 @@ def main():
         sys.exit("--steps must be 3 or more: two warm up")
     kinds = ["fp32"] + args.kinds.split(",")
     if not set(kinds) <= set(FLAGS):
-        sys.exit("--kinds must be of 8bit, fp8, bf16, none")
+        sys.exit("--kinds must be of 8bit, fp8, bf16, none, 24bit")
     parameters = prepare(args)
     print(f"{parameters / 1e6:.0f}M parameters, 1 x 64 tokens")
     found = {kind: [] for kind in kinds}

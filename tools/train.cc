@@ -121,7 +121,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
       "in which the optimizer's moments are kept: fp32, bf16, 8bit (a quarter of the bytes) or fp8 "
       "(E4M3 and fp16)");
   text("--master", f.master,
-       "exact (fp32), or none: bf16 weights alone, which updates are rounded into at random");
+       "exact (fp32), 24bit (three quarters of the bytes, rounded into at random), or none: bf16 "
+       "weights alone");
   text("--lr", f.lr, "learning rate (5e-5)");
   text("--betas", f.betas, "0.9,0.999");
   text("--eps", f.eps, "1e-8 (adafactor: 1e-30)");

@@ -287,7 +287,7 @@ class BlockReader {
     in_.Boolean("/bf16/bf16_optimizer_states", &narrow_moments);
     if (!config_.bf16.value.value_or(config_.bf16.is_auto())) return;
     if (no_masters.value.value_or(false)) {
-      config_.masters = {false, no_masters.key, no_masters.where};
+      config_.masters = {OptimizerSpec::Masters::kNone, no_masters.key, no_masters.where};
     }
     if (narrow_moments.value.value_or(false)) {
       config_.moments = {MomentFormat::kBFloat16, narrow_moments.key, narrow_moments.where};

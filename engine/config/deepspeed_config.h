@@ -49,8 +49,8 @@ struct DeepSpeedConfig {
   Setting<double> gradient_clipping;
 
   Setting<bool> bf16, fp16;
-  Setting<bool> masters;          // not bf16_master_weights_and_grads
-  Setting<MomentFormat> moments;  // bf16_optimizer_states
+  Setting<OptimizerSpec::Masters> masters;  // bf16_master_weights_and_grads
+  Setting<MomentFormat> moments;            // bf16_optimizer_states
   Setting<double> loss_scale, min_loss_scale;
   Setting<int64_t> initial_scale_power, loss_scale_window, hysteresis;
   Setting<bool> consecutive_hysteresis;

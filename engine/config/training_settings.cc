@@ -226,8 +226,12 @@ void TrainingSettings::ResolveOptimizer() {
                                        {"bf16", MomentFormat::kBFloat16},
                                        {"8bit", MomentFormat::kEightBit},
                                        {"fp8", MomentFormat::kFloat8}});
-  spec.masters = Choice<bool>("master", flags_.master, file_.masters, true,
-                              {{"exact", true}, {"fp32", true}, {"none", false}});
+  using Masters = OptimizerSpec::Masters;
+  spec.masters = Choice<Masters>("master", flags_.master, file_.masters, Masters::kExact,
+                                 {{"exact", Masters::kExact},
+                                  {"fp32", Masters::kExact},
+                                  {"24bit", Masters::k24Bit},
+                                  {"none", Masters::kNone}});
   Fail(CheckMasters(spec, config_.train.dtype));
   const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
   const bool decoupled = spec.kind == Kind::kAdamW || spec.kind == Kind::kLion;

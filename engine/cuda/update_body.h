@@ -63,7 +63,8 @@ class UpdateThread {
     Moment* const moments1 = static_cast<Moment*>(planes.moment1);
     Moment* const moments2 = static_cast<Moment*>(planes.moment2);
     Stored weight[kUpdatePerThread], gradient[kUpdatePerThread];
-    uint16_t residual[kUpdatePerThread] = {};
+    Residual* const residuals = static_cast<Residual*>(planes.residual);
+    Residual residual[kUpdatePerThread] = {};
     float master[kUpdatePerThread] = {};
 #if defined(__CUDA_ARCH__)
 #pragma unroll
@@ -74,7 +75,7 @@ class UpdateThread {
       if (i >= arguments_.end) continue;
       weight[k] = weights[i];
       gradient[k] = gradients[i];
-      if constexpr (kResidual) residual[k] = planes.residual[i];
+      if constexpr (kResidual) residual[k] = residuals[i];
       if constexpr (kMaster) master[k] = planes.master[i];
       if constexpr (kMoment1 && !kCoded) moment1_[k] = moments1[i];
       if constexpr (kMoment2 && !kCoded) moment2_[k] = moments2[i];
@@ -96,7 +97,7 @@ class UpdateThread {
                                           planes.first_word + i, constants);
       if (bits >= FirstUnstorableMagnitude(kFormat) && bits > largest) largest = bits;
       weights[i] = weight[k];
-      if constexpr (kResidual) planes.residual[i] = residual[k];
+      if constexpr (kResidual) residuals[i] = residual[k];
       if constexpr (kMaster) planes.master[i] = master[k];
       if constexpr (kMoment1 && !kCoded) moments1[i] = moment1_[k];
       if constexpr (kMoment2 && !kCoded) moments2[i] = moment2_[k];
@@ -137,9 +138,10 @@ class UpdateThread {
 
  private:
   using Stored = typename Number<DTypeOf(kFormat)>::Stored;
+  using Residual = ResidualOf<kFormat>;
   using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
   static constexpr bool kCoded = IsCoded(kMoments);
-  static constexpr bool kResidual = kFormat == WeightFormat::kBFloat16;
+  static constexpr bool kResidual = HasResidual(kFormat);
   static constexpr bool kMaster = kFormat == WeightFormat::kFloat16;
   static constexpr bool kMoment1 = HasMoment1(kRule);
   static constexpr bool kMoment2 = HasMoment2(kRule);

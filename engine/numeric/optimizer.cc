@@ -173,7 +173,7 @@ UpdatePlanes OptimizerTiles::PlanesOf(const TileView& tile, uint64_t count) cons
   const uint64_t first = (firsts.empty() ? 0 : firsts[tile.unit]) + tile.first_parameter;
   return {
       .weight = plane(Plane::kWeight),
-      .residual = static_cast<uint16_t*>(plane(Plane::kResidual)),
+      .residual = plane(Plane::kResidual),
       .master = static_cast<float*>(plane(Plane::kMaster)),
       .moment1 = plane(sgd ? Plane::kMomentum : Plane::kExpAvg),
       .moment2 = plane(Plane::kExpAvgSq),

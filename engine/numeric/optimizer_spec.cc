@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
@@ -67,6 +68,18 @@ std::string MomentFormatName(MomentFormat moments) {
   SPILLWAY_CHECK(false);
 }
 
+std::string MastersName(OptimizerSpec::Masters masters) {
+  switch (masters) {
+    case OptimizerSpec::Masters::kExact:
+      return "exact";
+    case OptimizerSpec::Masters::k24Bit:
+      return "24bit";
+    case OptimizerSpec::Masters::kNone:
+      return "none";
+  }
+  SPILLWAY_CHECK(false);
+}
+
 absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
   constexpr double kHuge = 1e31;  // beyond what flags and files take
   absl::Status status;
@@ -95,30 +108,36 @@ absl::Status ValidateOptimizer(const OptimizerSpec& spec) {
 }
 
 WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return WeightFormat::kFloat32;
-    case DType::kBFloat16:
-      return spec.masters ? WeightFormat::kBFloat16 : WeightFormat::kBFloat16Alone;
-    case DType::kFloat16:
-      return WeightFormat::kFloat16;
+  if (dtype == DType::kFloat32) return WeightFormat::kFloat32;
+  if (dtype == DType::kFloat16) return WeightFormat::kFloat16;
+  switch (spec.masters) {
+    case OptimizerSpec::Masters::kExact:
+      return WeightFormat::kBFloat16;
+    case OptimizerSpec::Masters::k24Bit:
+      return WeightFormat::kBFloat16Byte;
+    case OptimizerSpec::Masters::kNone:
+      return WeightFormat::kBFloat16Alone;
   }
   SPILLWAY_CHECK(false);
 }
 
 absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype) {
-  if (spec.masters || dtype == DType::kBFloat16) return absl::OkStatus();
-  return absl::InvalidArgumentError(
+  using Masters = OptimizerSpec::Masters;
+  if (spec.masters == Masters::kExact || dtype == DType::kBFloat16) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--master ", MastersName(spec.masters),
       dtype == DType::kFloat32
-          ? "--master none: weights in fp32 are their own masters; leave it out, or train in bf16 "
-            "(--dtype bf16)"
-          : "--master none: fp16 is too narrow to be trained without masters; use --dtype bf16");
+          ? ": weights in fp32 are their own masters; leave it out, or train in bf16 (--dtype bf16)"
+      : spec.masters == Masters::kNone
+          ? ": fp16 is too narrow to be trained without masters; use --dtype bf16"
+          : ": such a master completes a weight in bf16; use --dtype bf16"));
 }
 
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype) {
   std::vector<PlaneSpec> planes = {{Plane::kWeight, DTypeBytes(dtype)}};
   const WeightFormat format = WeightFormatOf(spec, dtype);
   if (format == WeightFormat::kBFloat16) planes.push_back({Plane::kResidual, 2});
+  if (format == WeightFormat::kBFloat16Byte) planes.push_back({Plane::kResidual, 1});
   if (format == WeightFormat::kFloat16) planes.push_back({Plane::kMaster, 4});
   const auto add = [&](Plane moment, Plane scale, uint32_t float8_bytes) {
     switch (spec.moments) {

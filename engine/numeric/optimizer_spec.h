@@ -30,8 +30,13 @@ struct OptimizerSpec {
 
   Kind kind = Kind::kAdamW;
   MomentFormat moments = MomentFormat::kFloat32;
-  // False: a bf16 run keeps no masters (WeightFormat::kBFloat16Alone).
-  bool masters = true;
+  // Of weights in bf16; those of other dtypes are fp32.
+  enum class Masters : uint8_t {
+    kExact,  // fp32
+    k24Bit,  // fp32's exponent and 16 bits of its mantissa, rounded at random
+    kNone,   // the weight alone, rounded at random
+  };
+  Masters masters = Masters::kExact;
   double learning_rate = 5e-5;
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -83,18 +88,21 @@ std::string MomentFormatName(MomentFormat moments);
 // kInvalidArgument, naming the field and its limits, when a number makes no sense.
 absl::Status ValidateOptimizer(const OptimizerSpec& spec);
 
-// REQUIRES, without masters: the dtype is bf16, or CheckMasters would refuse it.
+// "exact", "24bit", "none".
+std::string MastersName(OptimizerSpec::Masters masters);
+
+// REQUIRES, unless masters are exact: the dtype is bf16, or CheckMasters would refuse it.
 WeightFormat WeightFormatOf(const OptimizerSpec& spec, DType dtype);
 
-// kInvalidArgument for a run without masters in another dtype than bf16.
+// kInvalidArgument for a run in another dtype than bf16 whose masters are not exact.
 absl::Status CheckMasters(const OptimizerSpec& spec, DType dtype);
 
 // The checkpointed planes of a run, weight first:
 //   bf16: weight 2, residual 2    fp16: weight 2, master 4    fp32: weight 4
-// (bf16 without masters: weight 2) followed by Adam's exp_avg 4 and exp_avg_sq 4, Lion's exp_avg 4,
-// or SGD's momentum 4 where it has one (Adafactor: nothing). Moments in bf16 take 2 each; those of
-// 8 bits 1, those of fp8 1 and exp_avg_sq 2, and behind each of them 4 a block of kMomentBlock
-// parameters.
+// (bf16 with masters of 24 bits: residual 1; without: weight alone) followed by Adam's exp_avg 4
+// and exp_avg_sq 4, Lion's exp_avg 4, or SGD's momentum 4 where it has one (Adafactor: nothing).
+// Moments in bf16 take 2 each; those of 8 bits 1, those of fp8 1 and exp_avg_sq 2, and behind each
+// of them 4 a block of kMomentBlock parameters.
 std::vector<PlaneSpec> StatePlanes(const OptimizerSpec& spec, DType dtype);
 
 // What is to be measured of all tiles before any is updated. Adafactor: of gradients their squares

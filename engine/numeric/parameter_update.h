@@ -33,10 +33,10 @@ struct UpdateConstants {
 // The planes of `count` neighbouring parameters; unused ones are null. None overlap.
 struct UpdatePlanes {
   void* weight;
-  uint16_t* residual;  // WeightFormat::kBFloat16
-  float* master;       // WeightFormat::kFloat16
-  void* moment1;       // exp_avg, or SGD's momentum
-  void* moment2;       // exp_avg_sq
+  void* residual;  // HasResidual: ResidualOf the format
+  float* master;   // WeightFormat::kFloat16
+  void* moment1;   // exp_avg, or SGD's momentum
+  void* moment2;   // exp_avg_sq
   const void* gradient;
   uint64_t count;
   float* scales1 = nullptr;  // of moments in codes: one a block of kMomentBlock parameters
@@ -47,7 +47,7 @@ struct UpdatePlanes {
 // The smallest magnitude bits (sign cleared) of a master that is not finite or whose weight
 // is not. (Without a master: of a weight.)
 SPILLWAY_ALWAYS_INLINE constexpr uint32_t FirstUnstorableMagnitude(WeightFormat format) {
-  return format == WeightFormat::kBFloat16  ? kFirstUnsplittableMagnitude
+  return HasResidual(format)                ? kFirstUnsplittableMagnitude
          : format == WeightFormat::kFloat16 ? 0x477ff000  // 65520
                                             : 0x7f800000;
 }
@@ -118,9 +118,9 @@ SPILLWAY_ALWAYS_INLINE float MomentOf(uint16_t stored) { return FloatFromBFloat1
 
 // The master of parameter `i`, or its weight where it has none.
 template <WeightFormat kFormat, typename Stored>
-SPILLWAY_ALWAYS_INLINE float MasterOf(const Stored* weight, const uint16_t* residual,
+SPILLWAY_ALWAYS_INLINE float MasterOf(const Stored* weight, const ResidualOf<kFormat>* residual,
                                       const float* master, uint64_t i) {
-  if constexpr (kFormat == WeightFormat::kBFloat16) {
+  if constexpr (HasResidual(kFormat)) {
     return Join(weight[i], residual[i]);
   } else if constexpr (kFormat == WeightFormat::kFloat16) {
     return master[i];
@@ -137,8 +137,8 @@ SPILLWAY_ALWAYS_INLINE float MasterOf(const Stored* weight, const uint16_t* resi
 // the nearest would be what they were.
 template <WeightFormat kFormat, UpdateRule kRule, typename Stored, typename Moment,
           typename Gradient>
-SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, uint16_t* residual, float* master,
-                                                Moment* moment1, Moment* moment2,
+SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, ResidualOf<kFormat>* residual,
+                                                float* master, Moment* moment1, Moment* moment2,
                                                 const Gradient* gradient, uint64_t i, uint32_t word,
                                                 const UpdateConstants& constants) {
   using Weight = Number<DTypeOf(kFormat)>;
@@ -169,16 +169,18 @@ SPILLWAY_ALWAYS_INLINE uint32_t UpdateParameter(Stored* weight, uint16_t* residu
       moment2[i] = v;
     }
   }
-  if constexpr (kFormat == WeightFormat::kBFloat16) {
-    const SplitMaster split = Split(p);
+  // Drawn anew: a weight's rounding has nothing to do with the second moment's.
+  const uint32_t weight_bits = MixedBits(random_bits + 0x9e3779b9);
+  if constexpr (HasResidual(kFormat)) {
+    if constexpr (kFormat == WeightFormat::kBFloat16Byte) p = DitheredMaster24(p, weight_bits);
+    const auto split = Split<ResidualOf<kFormat>>(p);
     weight[i] = split.weight;
     residual[i] = split.residual;
   } else if constexpr (kFormat == WeightFormat::kFloat16) {
     master[i] = p;
     weight[i] = Float16FromFloat(p);
   } else if constexpr (kFormat == WeightFormat::kBFloat16Alone) {
-    // Drawn anew: its rounding has nothing to do with the second moment's.
-    weight[i] = DitheredBFloat16(p, MixedBits(random_bits + 0x9e3779b9));
+    weight[i] = DitheredBFloat16(p, weight_bits);
     p = FloatFromBFloat16(weight[i]);
   } else {
     weight[i] = p;

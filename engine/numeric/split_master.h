@@ -1,8 +1,10 @@
-// An fp32 master kept as two 16-bit planes: the bf16 compute weight, and what it lacks.
+// An fp32 master kept as two planes: the bf16 compute weight, and what it lacks.
 //
 //   weight   = the master rounded to nearest bf16, ties away from zero
 //   residual = the master's low 16 bits
 //   master   = ((weight - (residual >= 0x8000)) << 16) | residual      (in uint32)
+//
+// A master of 24 bits, whose low 8 are zero, has a residual of 8: what is above them.
 //
 // The idea is that of Split-SGD-BF16 (Kalamkar et al., "Optimizing Deep Learning
 // Recommender Systems' Training On CPU Cluster Architectures", 2020), which truncates;
@@ -19,20 +21,42 @@ namespace spillway {
 // The smallest magnitude bits of a master whose rounded weight is not finite.
 inline constexpr uint32_t kFirstUnsplittableMagnitude = 0x7f7f8000;
 
+template <typename Residual>
 struct SplitMaster {
   uint16_t weight;
-  uint16_t residual;
+  Residual residual;
 };
 
 // Half of the weight's last place is 0x8000: adding it to the magnitude rounds ties away.
-SPILLWAY_ALWAYS_INLINE SplitMaster Split(float master) {
+// Residual: uint16_t, or uint8_t of a master of 24 bits.
+template <typename Residual = uint16_t>
+SPILLWAY_ALWAYS_INLINE SplitMaster<Residual> Split(float master) {
   const uint32_t bits = BitsOf(master);
-  return {static_cast<uint16_t>((bits + 0x8000) >> 16), static_cast<uint16_t>(bits)};
+  return {static_cast<uint16_t>((bits + 0x8000) >> 16),
+          static_cast<Residual>(bits >> (16 - 8 * sizeof(Residual)))};
 }
 
-SPILLWAY_ALWAYS_INLINE float Join(uint16_t weight, uint16_t residual) {
-  const uint32_t high = uint32_t{weight} - (uint32_t{residual} >> 15);
-  return FloatOfBits((high << 16) | residual);
+template <typename Residual>
+SPILLWAY_ALWAYS_INLINE float Join(uint16_t weight, Residual residual) {
+  constexpr uint32_t kBits = 8 * sizeof(Residual);
+  const uint32_t high = uint32_t{weight} - (uint32_t{residual} >> (kBits - 1));
+  return FloatOfBits((high << 16) | (uint32_t{residual} << (16 - kBits)));
+}
+
+// One of the two masters of 24 bits around a value, each with the probability that makes it right
+// on average, as the upper byte of `random_bits` has it. NaN stays NaN.
+SPILLWAY_ALWAYS_INLINE float DitheredMaster24(float value, uint32_t random_bits) {
+  const uint32_t bits = BitsOf(value);
+  const uint32_t rounded = bits + (random_bits >> 24);
+  const uint32_t quiet_nan = bits | 0x400000;
+  return FloatOfBits(((bits & 0x7fffffff) > 0x7f800000 ? quiet_nan : rounded) & 0xffffff00);
+}
+
+// The nearest, ties to even.
+inline float NearestMaster24(float value) {
+  const uint32_t bits = BitsOf(value);
+  if ((bits & 0x7fffffff) > 0x7f800000) return value;
+  return FloatOfBits((bits + 0x7f + (bits >> 8 & 1)) & 0xffffff00);
 }
 
 }  // namespace spillway

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "engine/numeric/number_formats.h"
 
@@ -29,6 +30,7 @@ SPILLWAY_ALWAYS_INLINE constexpr bool HasMoment2(UpdateRule rule) {
 enum class WeightFormat : uint8_t {
   kFloat32,        // the weight is the master
   kBFloat16,       // with a residual (split_master.h)
+  kBFloat16Byte,   // with a residual of 8 bits: the master is one of the two of 24 bits around it
   kFloat16,        // with the master
   kBFloat16Alone,  // there is no master: the weight is one of the two around what it would be
 };
@@ -37,6 +39,14 @@ SPILLWAY_ALWAYS_INLINE constexpr DType DTypeOf(WeightFormat format) {
   return format == WeightFormat::kFloat32   ? DType::kFloat32
          : format == WeightFormat::kFloat16 ? DType::kFloat16
                                             : DType::kBFloat16;
+}
+
+// What completes a weight in bf16 to its master.
+template <WeightFormat kFormat>
+using ResidualOf = std::conditional_t<kFormat == WeightFormat::kBFloat16Byte, uint8_t, uint16_t>;
+
+SPILLWAY_ALWAYS_INLINE constexpr bool HasResidual(WeightFormat format) {
+  return format == WeightFormat::kBFloat16 || format == WeightFormat::kBFloat16Byte;
 }
 
 // In which moments are kept; they are updated in fp32.
@@ -75,23 +85,33 @@ auto ForValue(decltype(kFirst) value, Run run) {
   return run(Constant<kFirst>());
 }
 
+}  // namespace internal
+
+// run(Constant<weights>()).
+template <typename Run>
+auto ForWeightFormat(WeightFormat weights, Run run) {
+  using W = WeightFormat;
+  return internal::ForValue<W::kFloat32, W::kBFloat16, W::kBFloat16Byte, W::kFloat16,
+                            W::kBFloat16Alone>(weights, run);
+}
+
+namespace internal {
+
 // run(Constant<weights>(), Constant<rule>(), Constant<moments>()), of the rules listed. A rule
 // without moments keeps them in fp32.
 template <UpdateRule... kRules, typename Run>
 auto ForUpdateKindOf(const UpdateKind& kind, Run run) {
-  using W = WeightFormat;
   using M = MomentFormat;
-  return ForValue<W::kFloat32, W::kBFloat16, W::kFloat16, W::kBFloat16Alone>(
-      kind.weights, [&](auto weights) {
-        return ForValue<kRules...>(kind.rule, [&](auto rule) {
-          if constexpr (!HasMoment1(decltype(rule)::kValue)) {
-            return run(weights, rule, Constant<M::kFloat32>());
-          } else {
-            return ForValue<M::kFloat32, M::kBFloat16, M::kEightBit, M::kFloat8>(
-                kind.moments, [&](auto moments) { return run(weights, rule, moments); });
-          }
-        });
-      });
+  return ForWeightFormat(kind.weights, [&](auto weights) {
+    return ForValue<kRules...>(kind.rule, [&](auto rule) {
+      if constexpr (!HasMoment1(decltype(rule)::kValue)) {
+        return run(weights, rule, Constant<M::kFloat32>());
+      } else {
+        return ForValue<M::kFloat32, M::kBFloat16, M::kEightBit, M::kFloat8>(
+            kind.moments, [&](auto moments) { return run(weights, rule, moments); });
+      }
+    });
+  });
 }
 
 }  // namespace internal

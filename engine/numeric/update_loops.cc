@@ -19,7 +19,7 @@ struct UpdateLoop {
   static SPILLWAY_ALWAYS_INLINE uint32_t Run(UpdatePlanes planes, UpdateConstants constants) {
     using Stored = typename Number<DTypeOf(kFormat)>::Stored;
     Stored* __restrict weight = static_cast<Stored*>(planes.weight);
-    uint16_t* __restrict residual = planes.residual;
+    auto* __restrict residual = static_cast<ResidualOf<kFormat>*>(planes.residual);
     float* __restrict master = planes.master;
     Moment* __restrict moment1 = static_cast<Moment*>(planes.moment1);
     Moment* __restrict moment2 = static_cast<Moment*>(planes.moment2);
@@ -44,7 +44,9 @@ SPILLWAY_ALWAYS_INLINE UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t 
   using Stored = typename Number<DTypeOf(kFormat)>::Stored;
   UpdatePlanes part = planes;
   part.weight = static_cast<Stored*>(planes.weight) + from;
-  if constexpr (kFormat == WeightFormat::kBFloat16) part.residual += from;
+  if constexpr (HasResidual(kFormat)) {
+    part.residual = static_cast<ResidualOf<kFormat>*>(planes.residual) + from;
+  }
   if constexpr (kFormat == WeightFormat::kFloat16) part.master += from;
   if constexpr (HasMoment1(kRule)) part.moment1 = static_cast<Moment*>(planes.moment1) + from;
   if constexpr (HasMoment2(kRule)) part.moment2 = static_cast<Moment*>(planes.moment2) + from;
@@ -210,6 +212,7 @@ struct MeasureLoop {
     using Weight = Number<DTypeOf(kFormat)>;
     using Stored = typename Weight::Stored;
     const auto* const weight = static_cast<const Stored*>(planes.weight);
+    const auto* const residual = static_cast<const ResidualOf<kFormat>*>(planes.residual);
     const auto* const gradient = static_cast<const Stored*>(planes.gradient);
     alignas(64) float weights[kMomentBlock], directions[kMomentBlock];
     alignas(64) float moment1[kMomentBlock], moment2[kMomentBlock];
@@ -224,7 +227,7 @@ struct MeasureLoop {
         std::memset(directions, 0, sizeof(directions));
       }
       for (uint32_t i = from; i < to; ++i) {
-        const float p = MasterOf<kFormat>(weight, planes.residual, planes.master, block + i);
+        const float p = MasterOf<kFormat>(weight, residual, planes.master, block + i);
         const float g = Weight::ToFloat(gradient[block + i]) * c.gradient_scale;
         weights[i] = p;
         directions[i] = LambDirection(p, g, &moment1[i], &moment2[i], c);
@@ -244,6 +247,7 @@ struct FactoredMeasureLoop {
     constexpr DType kDType = DTypeOf(kFormat);
     using Stored = typename Number<kDType>::Stored;
     const auto* const weight = static_cast<const Stored*>(planes.weight);
+    const auto* const residual = static_cast<const ResidualOf<kFormat>*>(planes.residual);
     const auto* const gradient = static_cast<const Stored*>(planes.gradient);
     alignas(64) float weights[kLoopBlock] = {}, directions[kLoopBlock];
     Lanes weight_lanes, direction_lanes;
@@ -258,7 +262,7 @@ struct FactoredMeasureLoop {
       direction_lanes.AddSquares(directions);
       if (weight == nullptr) continue;
       for (uint64_t i = 0; i < count; ++i) {
-        weights[i] = MasterOf<kFormat>(weight, planes.residual, planes.master, begin + i);
+        weights[i] = MasterOf<kFormat>(weight, residual, planes.master, begin + i);
       }
       weight_lanes.AddSquares(weights);
     }
@@ -317,7 +321,10 @@ uint64_t FindUnstorable(WeightFormat format, const UpdatePlanes& planes, float* 
         *master = static_cast<const float*>(planes.weight)[i];
         break;
       case WeightFormat::kBFloat16:
-        *master = Join(halves[i], planes.residual[i]);
+        *master = Join(halves[i], static_cast<const uint16_t*>(planes.residual)[i]);
+        break;
+      case WeightFormat::kBFloat16Byte:
+        *master = Join(halves[i], static_cast<const uint8_t*>(planes.residual)[i]);
         break;
       case WeightFormat::kFloat16:
         *master = planes.master[i];

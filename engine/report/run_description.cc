@@ -77,7 +77,11 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   if (options.optimizer.moments != MomentFormat::kFloat32) {
     absl::StrAppend(&run.optimizer, ", moments in ", MomentFormatName(options.optimizer.moments));
   }
-  if (!options.optimizer.masters) run.optimizer.append(", no masters");
+  if (options.optimizer.masters == OptimizerSpec::Masters::kNone) {
+    run.optimizer.append(", no masters");
+  } else if (options.optimizer.masters == OptimizerSpec::Masters::k24Bit) {
+    run.optimizer.append(", masters of 24 bits");
+  }
   run.device = options.device;
   run.deferred = plan.schedule.update == UpdateMode::kDeferred;
   run.device_budget_bytes = options.device_memory_bytes;

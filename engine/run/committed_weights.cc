@@ -25,7 +25,9 @@ constexpr size_t kTilesKept = 4;
 class CommittedWeights : public WeightSource {
  public:
   explicit CommittedWeights(const CommittedRun* run)
-      : run_(*run), planes_(run->store->layout().MasterPlanes()) {
+      : run_(*run),
+        planes_(run->store->layout().MasterPlanes()),
+        format_(MasterFormat(run->store->layout(), run->state.dtype)) {
     const ModelDescription& model = run_.state.model;
     for (int unit = 0; unit < static_cast<int>(model.units.size()); ++unit) {
       for (const ParameterDescription& parameter : model.units[unit].parameters) {
@@ -60,7 +62,7 @@ class CommittedWeights : public WeightSource {
     }
     return ReadTiles(unit, parameter->offset + first, count,
                      [&](char* const* planes, uint64_t within, uint64_t n) {
-                       LoadMaster(run_.state.dtype, planes, within, n, out);
+                       LoadMaster(format_, planes, within, n, out);
                        out += n;
                      });
   }
@@ -132,6 +134,7 @@ class CommittedWeights : public WeightSource {
 
   const CommittedRun& run_;
   const int planes_;
+  const WeightFormat format_;
   std::map<std::string, Place> places_;
   Mutex mutex_;
   std::deque<KeptTile> kept_ ABSL_GUARDED_BY(mutex_);

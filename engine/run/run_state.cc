@@ -254,7 +254,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   if (s.kind == ScheduleSpec::Kind::kLrRangeTest) add("range test", Described(s.range_test));
   if (s.kind == ScheduleSpec::Kind::kOneCycle) add("cycle", Described(s.one_cycle));
   if (o.moments != MomentFormat::kFloat32) add("moments", MomentFormatName(o.moments));
-  if (!o.masters) add("master", "none");
+  if (o.masters != OptimizerSpec::Masters::kExact) add("master", MastersName(o.masters));
   if (!o.bias_correction) add("bias-correction", "none");
   if (o.kind == OptimizerSpec::Kind::kLamb) {
     add("trust-ratio", absl::StrCat(Exact(o.least_trust_ratio), ",", Exact(o.most_trust_ratio)));

@@ -133,6 +133,7 @@ absl::Status TextMemory::PlanAndOpen(const TextUnits& text_units, const KeptShap
 }
 
 absl::Status TextMemory::Load(const ModelDescription& model, DType dtype, WeightSource* weights) {
+  const WeightFormat format = MasterFormat(manager_->plan().layout, dtype);
   return manager_->Initialize([&](const TileView& tile) -> absl::Status {
     const UnitDescription& unit = model.units[tile.unit];
     std::vector<float> values;
@@ -141,7 +142,7 @@ absl::Status TextMemory::Load(const ModelDescription& model, DType dtype, Weight
       const std::string& name = unit.parameters[piece.parameter].name;
       values.resize(piece.count);
       RETURN_IF_ERROR(weights->Read(name, piece.first_element, piece.count, values.data()));
-      if (!StoreMaster(dtype, values.data(), piece.offset, piece.count, planes)) {
+      if (!StoreMaster(format, values.data(), piece.offset, piece.count, planes)) {
         return absl::InvalidArgumentError(absl::StrCat("the weights of \"", name,
                                                        "\" hold a value that is not finite in ",
                                                        std::string(DTypeName(dtype))));

@@ -29,8 +29,7 @@ class ShardWeights {
   ShardWeights(const RunContext& context, WeightSource* weights)
       : model_(context.model),
         dtype_(context.options.dtype),
-        has_rest_(WeightFormatOf(context.options.optimizer, dtype_) == WeightFormat::kBFloat16 ||
-                  dtype_ == DType::kFloat16),
+        format_(WeightFormatOf(context.options.optimizer, dtype_)),
         grid_(GridOf(context.options)),
         weights_(weights) {}
 
@@ -54,7 +53,8 @@ class ShardWeights {
                      const float* values) const {
     const UnitDescription& unit = model_.units[tile.unit];
     const uint64_t in_tile = begin - tile.first_parameter;
-    char* const master[] = {tile.planes[0], has_rest_ ? tile.planes[1] : nullptr};
+    const bool has_rest = HasResidual(format_) || format_ == WeightFormat::kFloat16;
+    char* const master[] = {tile.planes[0], has_rest ? tile.planes[1] : nullptr};
     for (const ParameterPiece& piece :
          PiecesOf(unit, grid_.ShardBegin(unit.flat_parameters) + begin, count)) {
       const ParameterDescription& parameter = unit.parameters[piece.parameter];
@@ -63,7 +63,8 @@ class ShardWeights {
                    tile.planes[0]);
         continue;
       }
-      if (StoreMaster(dtype_, values + piece.offset, in_tile + piece.offset, piece.count, master)) {
+      if (StoreMaster(format_, values + piece.offset, in_tile + piece.offset, piece.count,
+                      master)) {
         continue;
       }
       return absl::InvalidArgumentError(absl::StrCat("the initial weights of \"", parameter.name,
@@ -78,7 +79,7 @@ class ShardWeights {
  private:
   const ModelDescription& model_;
   const DType dtype_;
-  const bool has_rest_;  // of the master, in a plane behind the weight's
+  const WeightFormat format_;
   const ShardGrid grid_;
   WeightSource* const weights_;
 };

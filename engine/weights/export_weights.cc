@@ -126,6 +126,7 @@ absl::Status ReadValues(const StateSource& source,
                         const std::function<absl::Status(const std::string& name, uint64_t first,
                                                          std::vector<float>& values)>& visit) {
   const int planes = source.layout.MasterPlanes();
+  const WeightFormat format = MasterFormat(source.layout, source.dtype);
   std::vector<float> values;
   PackedPieces packed(visit);
   return source.read(0, planes, [&](const TileView& tile) -> absl::Status {
@@ -139,7 +140,7 @@ absl::Status ReadValues(const StateSource& source,
         continue;
       }
       values.resize(piece.count);
-      LoadMaster(source.dtype, master, piece.offset, piece.count, values.data());
+      LoadMaster(format, master, piece.offset, piece.count, values.data());
       RETURN_IF_ERROR(visit(parameter.name, piece.first_element, values));
     }
     return absl::OkStatus();

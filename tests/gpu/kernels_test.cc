@@ -48,7 +48,8 @@ const OptimizerSpec kSpecs[] = {
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .dampening = 0.3},
     {.kind = Kind::kSgd, .weight_decay = 0.1, .momentum = 0.9, .nesterov = true},
     {.moments = MomentFormat::kBFloat16},
-    {.moments = MomentFormat::kBFloat16, .masters = false},
+    {.moments = MomentFormat::kBFloat16, .masters = OptimizerSpec::Masters::kNone},
+    {.moments = MomentFormat::kEightBit, .masters = OptimizerSpec::Masters::k24Bit},
     {.moments = MomentFormat::kEightBit},
     {.moments = MomentFormat::kFloat8},
 };
@@ -73,7 +74,7 @@ struct Tile {
     }
     for (uint64_t i = 0; i < parameters; ++i) {
       const float master = value(-140);
-      const SplitMaster split = Split(master);
+      const auto split = Split(master);
       const uint16_t half = Float16FromFloat(master);
       for (int p = 0; p < layout.num_planes(); ++p) {
         const PlaneSpec& plane = layout.planes()[p];
@@ -81,7 +82,8 @@ struct Tile {
         float moment = value(-149);
         if (plane.plane == Plane::kExpAvgSq) moment = std::abs(moment);
         if (plane.plane == Plane::kResidual) {
-          std::memcpy(to, &split.residual, 2);
+          const uint16_t upper = split.residual >> 8;  // of a master of 24 bits
+          std::memcpy(to, plane.bytes == 1 ? &upper : &split.residual, plane.bytes);
         } else if (plane.plane == Plane::kWeight && dtype != DType::kFloat32) {
           std::memcpy(to, dtype == DType::kBFloat16 ? &split.weight : &half, 2);
         } else if (plane.parameters > 1) {

@@ -117,7 +117,7 @@ class RanksRunTest(RanksCase):
         self.assert_run(refused, 2, "communication-dtype was fp8")
 
     def test_moments_of_8_bits(self):
-        coded = {"moments": "8bit", "dtype": "bf16"}
+        coded = {"moments": "8bit", "master": "24bit", "dtype": "bf16"}
         expected, _ = self.reference(2, **coded, steps=6)
         for placement, mode in zip(self.placements()[1:], MODES):
             self.assert_same(expected, 2, **coded, steps=6, shard=mode, **placement)
@@ -130,8 +130,8 @@ class RanksRunTest(RanksCase):
             self.wait_for(lambda job=job: "step 3/" in job.said(), job.process)
             job.kill()
             self.assertEqual(self.inspect()["digests"], before["digests"], i)
-        refused = self.train(ranks=2, dtype="bf16", steps=6, resume=True)
-        self.assert_run(refused, 2, "moments")
+        refused = self.train(ranks=2, dtype="bf16", moments="8bit", steps=6, resume=True)
+        self.assert_run(refused, 2, "master was 24bit")
 
     def test_no_masters_and_moments_in_bf16(self):
         narrow = {"moments": "bf16", "master": "none", "dtype": "bf16", "steps": 6}

@@ -208,7 +208,8 @@ class FileWeights : public WeightSource {
         TORCH_CHECK(from->Read(parameter.name, 0, parameter.elements, values.data()).ok());
         std::string packed(2 * parameter.elements, 0);
         char* planes[] = {packed.data(), nullptr};
-        TORCH_CHECK(StoreMaster(DType::kBFloat16, values.data(), 0, parameter.elements, planes));
+        TORCH_CHECK(StoreMaster(WeightFormat::kBFloat16Alone, values.data(), 0, parameter.elements,
+                                planes));
         StoredTensor& tensor = stored_[parameter.name];
         tensor = {path, 0, parameter.name, DType::kBFloat16, bytes.size(), packed.size()};
         bytes += packed + "-";

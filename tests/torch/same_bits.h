@@ -139,7 +139,7 @@ class SameBits : public testing::Test {
   std::optional<DType> compute_;
   bool layers_in_fp8_ = false;
   MomentFormat moments_ = MomentFormat::kFloat32;
-  bool masters_ = true;
+  OptimizerSpec::Masters masters_ = OptimizerSpec::Masters::kExact;
   int runs_ = 0;
 };
 

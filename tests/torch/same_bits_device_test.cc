@@ -131,7 +131,7 @@ TEST_F(SameBitsDevice, Bf16WithMomentsInFp8) {
 }
 TEST_F(SameBitsDevice, Bf16WithoutMastersAndMomentsInBf16) {
   moments_ = MomentFormat::kBFloat16;
-  masters_ = false;
+  masters_ = OptimizerSpec::Masters::kNone;
   CheckAll(DType::kBFloat16, 0, 2);
 }
 

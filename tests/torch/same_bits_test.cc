@@ -184,7 +184,7 @@ TEST_F(SameBitsPlacement, Bf16WithMomentsAndProductsInFp8) {
 TEST_F(SameBitsPlacement, Bf16WithoutMastersAndMomentsInBf16) {
   const RunOutcome full = Run(InMemory(DType::kBFloat16));
   moments_ = MomentFormat::kBFloat16;
-  masters_ = false;
+  masters_ = OptimizerSpec::Masters::kNone;
   CheckAll(DType::kBFloat16, 0, 2, 4);
   const RunOutcome narrow = Run(InMemory(DType::kBFloat16));
   EXPECT_NE(narrow.digests, full.digests);
@@ -284,12 +284,13 @@ TEST_F(SameBitsWorkers, Fp32) { CheckAll(DType::kFloat32, 0); }
 TEST_F(SameBitsWorkers, Fp16) { CheckAll(DType::kFloat16, 0); }
 TEST_F(SameBitsWorkers, Fp32Clipped) { CheckAll(DType::kFloat32, 0.5); }
 TEST_F(SameBitsWorkers, Bf16WithoutMastersClipped) {
-  masters_ = false;
+  masters_ = OptimizerSpec::Masters::kNone;
   CheckAll(DType::kBFloat16, 0.5);
 }
-TEST_F(SameBitsWorkers, Fp32WithMomentsOf8Bits) {
+TEST_F(SameBitsWorkers, Bf16WithMastersOf24BitsAndMomentsOf8) {
   moments_ = MomentFormat::kEightBit;
-  CheckAll(DType::kFloat32, 0);
+  masters_ = OptimizerSpec::Masters::k24Bit;
+  CheckAll(DType::kBFloat16, 0);
 }
 
 TEST_F(SameBits, TwoComputeThreadsAreTheSameInEveryPlacement) {

@@ -26,6 +26,7 @@ namespace spillway {
 namespace {
 
 using Kind = OptimizerSpec::Kind;
+using Masters = OptimizerSpec::Masters;
 using ::testing::HasSubstr;
 
 const OptimizerSpec kSpecs[] = {
@@ -37,13 +38,17 @@ const OptimizerSpec kSpecs[] = {
     {.moments = MomentFormat::kEightBit},
     {.moments = MomentFormat::kBFloat16},
     {.kind = Kind::kLion, .weight_decay = 0.1},
-    {.kind = Kind::kLion, .moments = MomentFormat::kEightBit, .masters = false},
-    {.moments = MomentFormat::kBFloat16, .masters = false},
-    {.moments = MomentFormat::kEightBit, .masters = false},
-    {.kind = Kind::kSgd, .moments = MomentFormat::kBFloat16, .masters = false, .momentum = 0.9},
+    {.kind = Kind::kLion, .moments = MomentFormat::kEightBit, .masters = Masters::kNone},
+    {.moments = MomentFormat::kBFloat16, .masters = Masters::kNone},
+    {.moments = MomentFormat::kEightBit, .masters = Masters::kNone},
+    {.kind = Kind::kSgd,
+     .moments = MomentFormat::kBFloat16,
+     .masters = Masters::kNone,
+     .momentum = 0.9},
     {.kind = Kind::kSgd, .moments = MomentFormat::kEightBit, .momentum = 0.9},
+    {.moments = MomentFormat::kFloat8, .masters = Masters::k24Bit},
     {.moments = MomentFormat::kFloat8},
-    {.kind = Kind::kLion, .moments = MomentFormat::kFloat8, .masters = false},
+    {.kind = Kind::kLion, .moments = MomentFormat::kFloat8, .masters = Masters::kNone},
 };
 
 // One unit, its tiles' planes and gradient side by side in memory.
@@ -119,7 +124,11 @@ class Unit {
     } else if (dtype_ == DType::kBFloat16) {
       Get<uint16_t>(Plane::kWeight)[i] = Split(value).weight;
       if (layout_.MasterPlanes() == 1) return;
-      Get<uint16_t>(Plane::kResidual)[i] = Split(value).residual;
+      if (layout_.planes()[1].bytes == 1) {
+        Get<uint8_t>(Plane::kResidual)[i] = Split<uint8_t>(value).residual;
+      } else {
+        Get<uint16_t>(Plane::kResidual)[i] = Split(value).residual;
+      }
     } else {
       Get<uint16_t>(Plane::kWeight)[i] = Float16FromFloat(value);
       Get<float>(Plane::kMaster)[i] = value;

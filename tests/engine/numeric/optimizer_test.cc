@@ -20,6 +20,7 @@ namespace spillway {
 namespace {
 
 using Kind = OptimizerSpec::Kind;
+using Masters = OptimizerSpec::Masters;
 using Moments = MomentFormat;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -228,14 +229,23 @@ TEST(StatePlanes, SecondMomentsOfFp8Have16Bits) {
                           PlaneSpec{Plane::kExpAvgScale, 4, 256}));
 }
 
+TEST(StatePlanes, MastersOf24BitsHaveAResidualOf8) {
+  EXPECT_THAT(StatePlanes({.kind = Kind::kSgd, .masters = Masters::k24Bit}, DType::kBFloat16),
+              ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kResidual, 1}));
+  EXPECT_TRUE(CheckMasters({.masters = Masters::k24Bit}, DType::kBFloat16).ok());
+  EXPECT_THAT(std::string(CheckMasters({.masters = Masters::k24Bit}, DType::kFloat16).message()),
+              HasSubstr("--master 24bit: such a master completes a weight in bf16"));
+}
+
 TEST(StatePlanes, WithoutMastersWeightsAreAlone) {
-  EXPECT_THAT(StatePlanes({.moments = Moments::kBFloat16, .masters = false}, DType::kBFloat16),
-              ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kExpAvg, 2},
-                          PlaneSpec{Plane::kExpAvgSq, 2}));
-  EXPECT_TRUE(CheckMasters({.masters = false}, DType::kBFloat16).ok());
+  EXPECT_THAT(
+      StatePlanes({.moments = Moments::kBFloat16, .masters = Masters::kNone}, DType::kBFloat16),
+      ElementsAre(PlaneSpec{Plane::kWeight, 2}, PlaneSpec{Plane::kExpAvg, 2},
+                  PlaneSpec{Plane::kExpAvgSq, 2}));
+  EXPECT_TRUE(CheckMasters({.masters = Masters::kNone}, DType::kBFloat16).ok());
   EXPECT_TRUE(CheckMasters({}, DType::kFloat16).ok());
   for (const DType dtype : {DType::kFloat16, DType::kFloat32}) {
-    EXPECT_THAT(std::string(CheckMasters({.masters = false}, dtype).message()),
+    EXPECT_THAT(std::string(CheckMasters({.masters = Masters::kNone}, dtype).message()),
                 HasSubstr("--dtype bf16"));
   }
 }

@@ -125,7 +125,8 @@ class Process {
       for (size_t i = 0; i < values.size(); ++i) {
         values[i] = static_cast<float>((tile.first_parameter + i) % 89) * 0.03f - 1.3f;
       }
-      StoreMaster(model_.dtype, values.data(), 0, values.size(), tile.planes);
+      StoreMaster(MasterFormat(model_.layout, model_.dtype), values.data(), 0, values.size(),
+                  tile.planes);
       return absl::OkStatus();
     });
   }

@@ -29,7 +29,8 @@ constexpr UpdateRule kRules[] = {UpdateRule::kAdamW,       UpdateRule::kAdam,
                                  UpdateRule::kSgd,         UpdateRule::kSgdMomentum,
                                  UpdateRule::kSgdNesterov, UpdateRule::kLion};
 constexpr WeightFormat kWeightFormats[] = {WeightFormat::kFloat32, WeightFormat::kBFloat16,
-                                           WeightFormat::kFloat16, WeightFormat::kBFloat16Alone};
+                                           WeightFormat::kBFloat16Byte, WeightFormat::kFloat16,
+                                           WeightFormat::kBFloat16Alone};
 
 // Any exponent: subnormal, tiny, ordinary and huge.
 float AnyFinite(std::mt19937& random) {
@@ -63,14 +64,17 @@ struct LoopState {
   UpdatePlanes Planes(const UpdateKind& kind, uint64_t begin, uint64_t count) {
     const bool fp32 = kind.weights == WeightFormat::kFloat32;
     const bool narrow = kind.moments == MomentFormat::kBFloat16;
-    return {.weight = fp32 ? static_cast<void*>(&weight32[begin]) : &weight16[begin],
-            .residual = &residual[begin],
-            .master = &master[begin],
-            .moment1 = narrow ? static_cast<void*>(&narrow1[begin]) : &moment1[begin],
-            .moment2 = narrow ? static_cast<void*>(&narrow2[begin]) : &moment2[begin],
-            .gradient = fp32 ? static_cast<const void*>(&gradient32[begin]) : &gradient16[begin],
-            .count = count,
-            .first_word = static_cast<uint32_t>(begin)};
+    const bool bytes = kind.weights == WeightFormat::kBFloat16Byte;
+    return {
+        .weight = fp32 ? static_cast<void*>(&weight32[begin]) : &weight16[begin],
+        .residual = bytes ? static_cast<void*>(reinterpret_cast<uint8_t*>(residual.data()) + begin)
+                          : &residual[begin],
+        .master = &master[begin],
+        .moment1 = narrow ? static_cast<void*>(&narrow1[begin]) : &moment1[begin],
+        .moment2 = narrow ? static_cast<void*>(&narrow2[begin]) : &moment2[begin],
+        .gradient = fp32 ? static_cast<const void*>(&gradient32[begin]) : &gradient16[begin],
+        .count = count,
+        .first_word = static_cast<uint32_t>(begin)};
   }
 };
 
@@ -207,6 +211,34 @@ TEST(UpdateParameters, RoundsWeightsAndSecondMomentsInBFloat16ToTheirMean) {
   // One is drawn without regard to the other.
   const double expected = double(weight_down) * moment_down / kCount;
   EXPECT_NEAR(both_down, expected, 5 * std::sqrt(expected));
+}
+
+// A step far below what 24 bits tell apart moves a master by as much on average.
+TEST(UpdateParameters, RoundsMastersOf24BitsToTheirMean) {
+  constexpr uint64_t kCount = 100'000;
+  const UpdateKind kind = {WeightFormat::kBFloat16Byte, UpdateRule::kSgd};
+  UpdateConstants constants = kConstants;
+  constants.gradient_scale = 1;
+  constants.weight_decay = 0;
+  constants.negative_step_size = -0x1p-20f;
+  LoopState state;
+  state.weight16.assign(kCount, BFloat16FromFloat(1));
+  state.gradient16.assign(kCount, BFloat16FromFloat(1));
+  state.residual.assign(kCount, 0);
+  state.master.resize(1), state.moment1.resize(1), state.moment2.resize(1);
+  for (int step = 0; step < 4; ++step) {
+    constants.rounding_key = 77 * step;
+    Update(kind, state.Planes(kind, 0, kCount), constants);
+  }
+  const auto* residuals = reinterpret_cast<const uint8_t*>(state.residual.data());
+  double moved = 0;
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const double steps = (1 - Join(state.weight16[i], residuals[i])) / 0x1p-16;
+    EXPECT_EQ(steps, std::round(steps));
+    moved += steps / kCount;
+  }
+  // Of 100,000 that move by 2^-16 with a chance of 1 in 16, four times: 0.25, to 0.0015.
+  EXPECT_NEAR(moved, 0.25, 0.008);
 }
 
 TEST(UpdateParameters, RefusesExactlyTheWeightsWithoutMastersThatAreNotFinite) {

@@ -178,7 +178,8 @@ class TrainerStartRanks : public TrainerTest {
     return trainer.manager()->ReadState(0, planes, [&](const TileView& tile) -> absl::Status {
       const UnitDescription& unit = model_.units[tile.unit];
       std::vector<float> found(tile.parameters), expected(tile.parameters, 0);
-      LoadMaster(options.dtype, tile.planes, 0, tile.parameters, found.data());
+      LoadMaster(WeightFormatOf(options.optimizer, options.dtype), tile.planes, 0, tile.parameters,
+                 found.data());
       const uint64_t begin = grid.ShardBegin(unit.flat_parameters) + tile.first_parameter;
       for (const ParameterPiece& piece : PiecesOf(unit, begin, tile.parameters)) {
         float* const out = expected.data() + piece.offset;
