@@ -56,26 +56,44 @@ if(SPILLWAY_SANITIZE STREQUAL "thread")
   list(APPEND SPILLWAY_TEST_ENVIRONMENT OMP_NUM_THREADS=1)
 endif()
 
-# What most sources include takes most of compiling them. The libraries of the preset fuzz go
-# without: there an include that a source forgot is missing.
+# What most sources include takes most of compiling them: it is compiled once for all libraries, once
+# for all tests, and for a target with more of it (spillway_precompile(TARGET MORE...)) by itself. The
+# libraries of the preset fuzz go without: there an include that a source forgot is missing.
 set(SPILLWAY_PRECOMPILED <algorithm> <chrono> <cmath> <cstdint> <filesystem> <functional> <map> <memory>
   <mutex> <optional> <string> <thread> <utility> <vector> <absl/status/statusor.h> <absl/strings/match.h>
   <absl/strings/numbers.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
-  <absl/strings/str_split.h> <absl/types/span.h>)
-function(spillway_precompile target)
-  if(NOT SPILLWAY_OBJECTS AND (NOT SPILLWAY_FUZZ OR target MATCHES "_test$"))
-    target_precompile_headers(${target} PRIVATE ${SPILLWAY_PRECOMPILED} ${ARGN})
-  endif()
+  <absl/strings/str_split.h> <absl/types/span.h> <nlohmann/json.hpp>)
+file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc.new "// Nothing: what is compiled with it is.\n")
+file(COPY_FILE ${CMAKE_BINARY_DIR}/precompiled.cc.new ${CMAKE_BINARY_DIR}/precompiled.cc ONLY_IF_DIFFERENT)
+function(spillway_headers name)
+  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)
+  target_link_libraries(${name} PRIVATE nlohmann_json::nlohmann_json)
+  target_precompile_headers(${name} PRIVATE ${SPILLWAY_PRECOMPILED} ${ARGN})
 endfunction()
+if(NOT SPILLWAY_OBJECTS)
+  if(NOT SPILLWAY_FUZZ)
+    spillway_headers(spillway_library_headers)
+  endif()
+  spillway_headers(spillway_test_headers <gmock/gmock.h> <gtest/gtest.h>)
+  target_link_libraries(spillway_test_headers PRIVATE GTest::gtest GTest::gmock)
+  target_compile_options(spillway_test_headers PRIVATE ${SPILLWAY_FEWER_CHECKS} ${SPILLWAY_TEST_OPTIONS})
+endif()
 # The same headers, as another target compiles them.
 function(spillway_precompiled_by target other)
-  if(NOT SPILLWAY_OBJECTS)
+  if(TARGET ${other} AND NOT SPILLWAY_OBJECTS)
     target_precompile_headers(${target} REUSE_FROM ${other})
+  endif()
+endfunction()
+function(spillway_precompile target)
+  if(NOT ARGN)
+    spillway_precompiled_by(${target} spillway_library_headers)
+  elseif(NOT SPILLWAY_OBJECTS AND NOT SPILLWAY_FUZZ)
+    target_precompile_headers(${target} PRIVATE ${SPILLWAY_PRECOMPILED} ${ARGN})
   endif()
 endfunction()
 
 # spillway_compile_together(TARGET SOURCE...): gives a target its sources. The sources of a folder are
-# compiled as one, up to a dozen at a time: what they include, and what they make of templates, is most
+# compiled as one, up to two dozen at a time: what they include, and what they make of templates, is most
 # of compiling them. (So within a folder no two sources may use a name of their own for two things.)
 # With SPILLWAY_OBJECTS, where the sources of a folder were compiled for the target by the same flags
 # before, that object is taken.
@@ -85,7 +103,7 @@ if(SPILLWAY_UNITY)
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 function(spillway_compile_together target)
-  set(at_most 12)
+  set(at_most 24)
   set(previous "")
   foreach(source ${ARGN})
     get_filename_component(folder ${source} DIRECTORY)
@@ -105,7 +123,13 @@ function(spillway_compile_together target)
   foreach(group ${groups})
     set(together ${SPILLWAY_OBJECTS}/CMakeFiles/${target}.dir/Unity/unity_${group}_cxx.cxx)
     if(SPILLWAY_UNITY AND SPILLWAY_OBJECTS AND EXISTS ${together}.o)
-      target_sources(${target} PRIVATE ${together}.o)
+      set_property(TARGET ${target} APPEND PROPERTY SPILLWAY_TAKEN ${together}.o)
+      get_target_property(type ${target} TYPE)
+      if(type STREQUAL "OBJECT_LIBRARY")
+        target_sources(${target} PRIVATE ${CMAKE_BINARY_DIR}/precompiled.cc) # it may have no other
+      else()
+        target_sources(${target} PRIVATE ${together}.o)
+      endif()
       # A source with options of its own is not in it.
       file(READ ${together} text)
       foreach(source ${${group}_sources})
@@ -122,14 +146,23 @@ function(spillway_compile_together target)
     UNITY_BUILD_MODE GROUP)
 endfunction()
 
-# spillway_library(NAME FOLDER...): the sources that lie in the folders themselves.
-function(spillway_library name)
+# spillway_take(TARGET OTHER): OTHER's objects, an object library's, are TARGET's too.
+function(spillway_take target other)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${other}>)
+  get_target_property(taken ${other} SPILLWAY_TAKEN)
+  if(taken)
+    target_sources(${target} PRIVATE ${taken})
+  endif()
+endfunction()
+
+# spillway_library(NAME KIND FOLDER...): the sources that lie in the folders themselves.
+function(spillway_library name kind)
   set(sources "")
   foreach(folder ${ARGN})
     file(GLOB found CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cc)
     list(APPEND sources ${found})
   endforeach()
-  add_library(${name} STATIC)
+  add_library(${name} ${kind})
   spillway_compile_together(${name} ${sources})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
 endfunction()
@@ -232,12 +265,7 @@ function(spillway_tests name folder)
     endforeach()
   else()
     target_compile_options(${name} PRIVATE ${SPILLWAY_FEWER_CHECKS} ${SPILLWAY_TEST_OPTIONS})
-    # Half of what compiling a test takes.
-    set(json "")
-    if(folder STREQUAL "engine")
-      set(json <nlohmann/json.hpp>)
-    endif()
-    spillway_precompile(${name} <gmock/gmock.h> <gtest/gtest.h> ${json})
+    spillway_precompiled_by(${name} spillway_test_headers)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
       TEST_PREFIX ${folder}/ ${discovered} NO_PRETTY_VALUES EXTRA_ARGS --gtest_brief=1
       PROPERTIES TIMEOUT 900 LABELS ${folder} ENVIRONMENT "${SPILLWAY_TEST_ENVIRONMENT}")

@@ -40,7 +40,7 @@ struct UpdateLoop {
 
 // Parameters [from, to) of the planes.
 template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
-SPILLWAY_ALWAYS_INLINE UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t from, uint64_t to) {
+UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t from, uint64_t to) {
   using Stored = typename Number<DTypeOf(kFormat)>::Stored;
   UpdatePlanes part = planes;
   part.weight = static_cast<Stored*>(planes.weight) + from;
@@ -56,21 +56,23 @@ SPILLWAY_ALWAYS_INLINE UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t 
   return part;
 }
 
+// The loops are compiled one by one, and not each with all that it may meet.
 template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
-struct PiecesLoop {
-  static SPILLWAY_ALWAYS_INLINE uint32_t Run(const UpdatePlanes& planes, const UpdatePiece* piece,
-                                             const UpdatePiece* last_piece,
-                                             const UpdateConstants* constants) {
-    uint32_t largest = 0;
-    for (; piece != last_piece; ++piece) {
-      const uint32_t bits = UpdateLoop<kFormat, kRule, Moment>::Run(
-          PartOf<kFormat, kRule, Moment>(planes, piece->begin, piece->end),
-          constants[piece->constants]);
-      largest = bits > largest ? bits : largest;
-    }
-    return largest;
+uint32_t UpdatePart(const UpdatePlanes& part, const UpdateConstants& constants) {
+  return RunOnBestSimdTarget<UpdateLoop<kFormat, kRule, Moment>>(part, constants);
+}
+
+template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
+uint32_t UpdatePieces(const UpdatePlanes& planes, const std::vector<UpdatePiece>& pieces,
+                      const UpdateConstants* constants) {
+  uint32_t largest = 0;
+  for (const UpdatePiece& piece : pieces) {
+    const uint32_t bits = UpdatePart<kFormat, kRule, Moment>(
+        PartOf<kFormat, kRule, Moment>(planes, piece.begin, piece.end), constants[piece.constants]);
+    largest = bits > largest ? bits : largest;
   }
-};
+  return largest;
+}
 
 template <MomentFormat kMoments>
 SPILLWAY_ALWAYS_INLINE CodedMoments<kMoments> Codes() {
@@ -81,194 +83,260 @@ SPILLWAY_ALWAYS_INLINE CodedMoments<kMoments> Codes() {
   }
 }
 
-// Parameters [from, to) of the block of moments that begins at `block`.
+// First moments of a block of codes, and second ones.
 template <MomentFormat kMoments>
-SPILLWAY_ALWAYS_INLINE void ReadMoments(const UpdatePlanes& planes, uint64_t block, uint32_t from,
-                                        uint32_t to, float* moment1, float* moment2) {
-  if constexpr (IsCoded(kMoments)) {
-    using Coded = CodedMoments<kMoments>;
-    const Coded coded = Codes<kMoments>();
-    DecodeBlock(static_cast<const typename Coded::Code1*>(planes.moment1) + block,
-                planes.scales1[block / kMomentBlock], moment1,
-                [&](typename Coded::Code1 code) { return coded.Multiple1(code); });
-    DecodeBlock(static_cast<const typename Coded::Code2*>(planes.moment2) + block,
-                planes.scales2[block / kMomentBlock], moment2,
-                [&](typename Coded::Code2 code) { return coded.Multiple2(code); });
-  } else {
-    using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
-    for (uint32_t i = from; i < to; ++i) {
-      moment1[i] = MomentOf(static_cast<const Moment*>(planes.moment1)[block + i]);
-      moment2[i] = MomentOf(static_cast<const Moment*>(planes.moment2)[block + i]);
-    }
+struct DecodeLoop1 {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* codes, float scale, float* values) {
+    using Code = typename CodedMoments<kMoments>::Code1;
+    const auto coded = Codes<kMoments>();
+    DecodeBlock(static_cast<const Code*>(codes), scale, values,
+                [&](Code code) { return coded.Multiple1(code); });
   }
+};
+template <MomentFormat kMoments>
+struct DecodeLoop2 {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* codes, float scale, float* values) {
+    using Code = typename CodedMoments<kMoments>::Code2;
+    const auto coded = Codes<kMoments>();
+    DecodeBlock(static_cast<const Code*>(codes), scale, values,
+                [&](Code code) { return coded.Multiple2(code); });
+  }
+};
+template <MomentFormat kMoments>
+struct EncodeLoop1 {
+  static SPILLWAY_ALWAYS_INLINE void Run(const float* values, void* codes, float* scale) {
+    const auto coded = Codes<kMoments>();
+    EncodeBlock(
+        values, static_cast<typename CodedMoments<kMoments>::Code1*>(codes), scale,
+        [&](float value, float divisor, uint32_t i) { return coded.Code1Of(value, divisor); });
+  }
+};
+template <MomentFormat kMoments>
+struct EncodeLoop2 {
+  static SPILLWAY_ALWAYS_INLINE void Run(const float* values, void* codes, float* scale,
+                                         uint32_t first_word, uint32_t key) {
+    const auto coded = Codes<kMoments>();
+    EncodeBlock(values, static_cast<typename CodedMoments<kMoments>::Code2*>(codes), scale,
+                [&](float value, float divisor, uint32_t i) {
+                  return coded.Code2Of(value, divisor, MixedBits((first_word + i) ^ key));
+                });
+  }
+};
+
+template <MomentFormat kMoments>
+void DecodeMoments1(const UpdatePlanes& planes, uint64_t begin, float* values) {
+  const auto* codes = static_cast<const typename CodedMoments<kMoments>::Code1*>(planes.moment1);
+  RunOnBestSimdTarget<DecodeLoop1<kMoments>>(codes + begin, planes.scales1[begin / kMomentBlock],
+                                             values);
+}
+template <MomentFormat kMoments>
+void DecodeMoments2(const UpdatePlanes& planes, uint64_t begin, float* values) {
+  const auto* codes = static_cast<const typename CodedMoments<kMoments>::Code2*>(planes.moment2);
+  RunOnBestSimdTarget<DecodeLoop2<kMoments>>(codes + begin, planes.scales2[begin / kMomentBlock],
+                                             values);
 }
 
 template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
-struct CodedPiecesLoop {
-  static SPILLWAY_ALWAYS_INLINE uint32_t Run(const UpdatePlanes& planes, const UpdatePiece* piece,
-                                             const UpdatePiece* last_piece,
-                                             const UpdateConstants* constants) {
-    using Coded = CodedMoments<kMoments>;
-    using Code1 = typename Coded::Code1;
-    using Code2 = typename Coded::Code2;
-    const Coded coded = Codes<kMoments>();
-    auto* const codes1 = static_cast<Code1*>(planes.moment1);
-    auto* const codes2 = static_cast<Code2*>(planes.moment2);
-    alignas(64) float moment1[kMomentBlock] = {}, moment2[kMomentBlock] = {};
-    uint32_t largest = 0;
-    for (uint64_t begin = 0; begin < planes.count; begin += kMomentBlock) {
-      const uint64_t end = begin + kMomentBlock, block = begin / kMomentBlock;
-      while (piece != last_piece && piece->end <= begin) ++piece;
-      if (piece == last_piece) break;
-      if (piece->begin >= end) continue;
-      if constexpr (HasMoment1(kRule)) {
-        DecodeBlock(codes1 + begin, planes.scales1[block], moment1,
-                    [&](Code1 code) { return coded.Multiple1(code); });
-      }
-      if constexpr (HasMoment2(kRule)) {
-        DecodeBlock(codes2 + begin, planes.scales2[block], moment2,
-                    [&](Code2 code) { return coded.Multiple2(code); });
-      }
-      for (const UpdatePiece* p = piece; p != last_piece && p->begin < end; ++p) {
-        const uint64_t from = p->begin < begin ? begin : p->begin;
-        const uint64_t to = p->end < end ? p->end : end;
-        UpdatePlanes part = PartOf<kFormat, kRule, uint8_t>(planes, from, to);
-        part.moment1 = moment1 + (from - begin);
-        part.moment2 = moment2 + (from - begin);
-        const uint32_t bits = UpdateLoop<kFormat, kRule, float>::Run(part, constants[p->constants]);
-        largest = bits > largest ? bits : largest;
-      }
-      if constexpr (HasMoment1(kRule)) {
-        EncodeBlock(
-            moment1, codes1 + begin, planes.scales1 + block,
-            [&](float value, float scale, uint32_t i) { return coded.Code1Of(value, scale); });
-      }
-      if constexpr (HasMoment2(kRule)) {
-        const uint32_t first_word = planes.first_word + static_cast<uint32_t>(begin);
-        const uint32_t key = constants->rounding_key;
-        EncodeBlock(moment2, codes2 + begin, planes.scales2 + block,
-                    [&](float value, float scale, uint32_t i) {
-                      return coded.Code2Of(value, scale, MixedBits((first_word + i) ^ key));
-                    });
-      }
+uint32_t UpdateCodedPieces(const UpdatePlanes& planes, const std::vector<UpdatePiece>& pieces,
+                           const UpdateConstants* constants) {
+  using Coded = CodedMoments<kMoments>;
+  alignas(64) float moment1[kMomentBlock] = {}, moment2[kMomentBlock] = {};
+  uint32_t largest = 0;
+  auto piece = pieces.begin();
+  for (uint64_t begin = 0; begin < planes.count; begin += kMomentBlock) {
+    const uint64_t end = begin + kMomentBlock, block = begin / kMomentBlock;
+    while (piece != pieces.end() && piece->end <= begin) ++piece;
+    if (piece == pieces.end()) break;
+    if (piece->begin >= end) continue;
+    if constexpr (HasMoment1(kRule)) DecodeMoments1<kMoments>(planes, begin, moment1);
+    if constexpr (HasMoment2(kRule)) DecodeMoments2<kMoments>(planes, begin, moment2);
+    for (auto p = piece; p != pieces.end() && p->begin < end; ++p) {
+      const uint64_t from = p->begin < begin ? begin : p->begin;
+      const uint64_t to = p->end < end ? p->end : end;
+      UpdatePlanes part = PartOf<kFormat, kRule, uint8_t>(planes, from, to);
+      part.moment1 = moment1 + (from - begin);
+      part.moment2 = moment2 + (from - begin);
+      const uint32_t bits = UpdatePart<kFormat, kRule, float>(part, constants[p->constants]);
+      largest = bits > largest ? bits : largest;
     }
-    return largest;
+    if constexpr (HasMoment1(kRule)) {
+      RunOnBestSimdTarget<EncodeLoop1<kMoments>>(
+          moment1, static_cast<typename Coded::Code1*>(planes.moment1) + begin,
+          planes.scales1 + block);
+    }
+    if constexpr (HasMoment2(kRule)) {
+      RunOnBestSimdTarget<EncodeLoop2<kMoments>>(
+          moment2, static_cast<typename Coded::Code2*>(planes.moment2) + begin,
+          planes.scales2 + block, planes.first_word + static_cast<uint32_t>(begin),
+          constants->rounding_key);
+    }
   }
-};
+  return largest;
+}
 
 // Adafactor: along which the parameters [from, from + count) of a piece are to move.
 template <DType kDType>
-SPILLWAY_ALWAYS_INLINE void FactoredDirections(const PieceFactors& factors, uint64_t from,
-                                               uint64_t count,
-                                               const typename Number<kDType>::Stored* gradient,
-                                               float scale, float* __restrict directions) {
-  uint64_t row = (factors.first + from) / factors.row_length;
-  uint64_t column = (factors.first + from) % factors.row_length;
-  for (uint64_t done = 0; done < count; ++row, column = 0) {
-    const uint64_t left = count - done, of_row = factors.row_length - column;
-    const uint64_t n = left < of_row ? left : of_row;
-    const float of_its_row = factors.rows[row];
-    const float* __restrict columns = factors.columns + column;
+struct FactoredDirections {
+  static SPILLWAY_ALWAYS_INLINE void Run(PieceFactors factors, uint64_t from, uint64_t count,
+                                         const void* gradients, float scale,
+                                         float* __restrict directions) {
+    const auto* gradient = static_cast<const typename Number<kDType>::Stored*>(gradients);
+    uint64_t row = (factors.first + from) / factors.row_length;
+    uint64_t column = (factors.first + from) % factors.row_length;
+    for (uint64_t done = 0; done < count; ++row, column = 0) {
+      const uint64_t left = count - done, of_row = factors.row_length - column;
+      const uint64_t n = left < of_row ? left : of_row;
+      const float of_its_row = factors.rows[row];
+      const float* __restrict columns = factors.columns + column;
 #pragma GCC ivdep
-    for (uint64_t i = 0; i < n; ++i) {
-      const float g = Number<kDType>::ToFloat(gradient[done + i]) * scale;
-      directions[done + i] = (of_its_row * columns[i]) * g;
+      for (uint64_t i = 0; i < n; ++i) {
+        const float g = Number<kDType>::ToFloat(gradient[done + i]) * scale;
+        directions[done + i] = (of_its_row * columns[i]) * g;
+      }
+      done += n;
     }
-    done += n;
   }
+};
+
+template <WeightFormat kFormat>
+void Directions(const UpdatePlanes& planes, const UpdatePiece& piece, uint64_t begin,
+                uint64_t count, float scale, float* directions) {
+  using Stored = typename Number<DTypeOf(kFormat)>::Stored;
+  const auto* gradient = static_cast<const Stored*>(planes.gradient);
+  RunOnBestSimdTarget<FactoredDirections<DTypeOf(kFormat)>>(
+      piece.factors, begin - piece.begin, count, gradient + begin, scale, directions);
 }
 
 template <WeightFormat kFormat>
-struct FactoredPiecesLoop {
-  static SPILLWAY_ALWAYS_INLINE uint32_t Run(const UpdatePlanes& planes, const UpdatePiece* piece,
-                                             const UpdatePiece* last_piece,
-                                             const UpdateConstants* constants) {
-    constexpr DType kDType = DTypeOf(kFormat);
-    const auto* const gradient =
-        static_cast<const typename Number<kDType>::Stored*>(planes.gradient);
-    alignas(64) float directions[kLoopBlock];
-    uint32_t largest = 0;
-    for (; piece != last_piece; ++piece) {
-      const UpdateConstants& c = constants[piece->constants];
-      for (uint64_t begin = piece->begin; begin < piece->end; begin += kLoopBlock) {
-        const uint64_t left = piece->end - begin, count = left < kLoopBlock ? left : kLoopBlock;
-        FactoredDirections<kDType>(piece->factors, begin - piece->begin, count, gradient + begin,
-                                   c.gradient_scale, directions);
-        UpdatePlanes part =
-            PartOf<kFormat, UpdateRule::kAdafactor, float>(planes, begin, begin + count);
-        part.gradient = directions;
-        const uint32_t bits = UpdateLoop<kFormat, UpdateRule::kAdafactor, float>::Run(part, c);
-        largest = bits > largest ? bits : largest;
-      }
-    }
-    return largest;
-  }
-};
-
-template <WeightFormat kFormat, MomentFormat kMoments>
-struct MeasureLoop {
-  static SPILLWAY_ALWAYS_INLINE UpdateSquares Run(const UpdatePlanes& planes, uint64_t begin,
-                                                  uint64_t end, const UpdateConstants& c) {
-    using Weight = Number<DTypeOf(kFormat)>;
-    using Stored = typename Weight::Stored;
-    const auto* const weight = static_cast<const Stored*>(planes.weight);
-    const auto* const residual = static_cast<const ResidualOf<kFormat>*>(planes.residual);
-    const auto* const gradient = static_cast<const Stored*>(planes.gradient);
-    alignas(64) float weights[kMomentBlock], directions[kMomentBlock];
-    alignas(64) float moment1[kMomentBlock], moment2[kMomentBlock];
-    Lanes weight_lanes, direction_lanes;
-    for (uint64_t block = begin - begin % kMomentBlock; block < end; block += kMomentBlock) {
-      const uint32_t from = begin > block ? static_cast<uint32_t>(begin - block) : 0;
-      const uint32_t to = end - block < kMomentBlock ? static_cast<uint32_t>(end - block)
-                                                     : static_cast<uint32_t>(kMomentBlock);
-      ReadMoments<kMoments>(planes, block, from, to, moment1, moment2);
-      if (to - from < kMomentBlock) {
-        std::memset(weights, 0, sizeof(weights));
-        std::memset(directions, 0, sizeof(directions));
-      }
-      for (uint32_t i = from; i < to; ++i) {
-        const float p = MasterOf<kFormat>(weight, residual, planes.master, block + i);
-        const float g = Weight::ToFloat(gradient[block + i]) * c.gradient_scale;
-        weights[i] = p;
-        directions[i] = LambDirection(p, g, &moment1[i], &moment2[i], c);
-      }
-      weight_lanes.AddSquares(weights);
-      direction_lanes.AddSquares(directions);
-    }
-    return {weight_lanes.Sum(), direction_lanes.Sum()};
-  }
-};
-
-template <WeightFormat kFormat>
-struct FactoredMeasureLoop {
-  static SPILLWAY_ALWAYS_INLINE UpdateSquares Run(const UpdatePlanes& planes,
-                                                  const UpdatePiece& piece,
-                                                  const UpdateConstants& c) {
-    constexpr DType kDType = DTypeOf(kFormat);
-    using Stored = typename Number<kDType>::Stored;
-    const auto* const weight = static_cast<const Stored*>(planes.weight);
-    const auto* const residual = static_cast<const ResidualOf<kFormat>*>(planes.residual);
-    const auto* const gradient = static_cast<const Stored*>(planes.gradient);
-    alignas(64) float weights[kLoopBlock] = {}, directions[kLoopBlock];
-    Lanes weight_lanes, direction_lanes;
+uint32_t UpdateFactoredPieces(const UpdatePlanes& planes, const std::vector<UpdatePiece>& pieces,
+                              const UpdateConstants* constants) {
+  constexpr UpdateRule kRule = UpdateRule::kAdafactor;
+  alignas(64) float directions[kLoopBlock];
+  uint32_t largest = 0;
+  for (const UpdatePiece& piece : pieces) {
+    const UpdateConstants& c = constants[piece.constants];
     for (uint64_t begin = piece.begin; begin < piece.end; begin += kLoopBlock) {
       const uint64_t left = piece.end - begin, count = left < kLoopBlock ? left : kLoopBlock;
-      if (count < kLoopBlock) {
-        std::memset(weights, 0, sizeof(weights));
-        std::memset(directions, 0, sizeof(directions));
-      }
-      FactoredDirections<kDType>(piece.factors, begin - piece.begin, count, gradient + begin,
-                                 c.gradient_scale, directions);
-      direction_lanes.AddSquares(directions);
-      if (weight == nullptr) continue;
-      for (uint64_t i = 0; i < count; ++i) {
-        weights[i] = MasterOf<kFormat>(weight, residual, planes.master, begin + i);
-      }
-      weight_lanes.AddSquares(weights);
+      Directions<kFormat>(planes, piece, begin, count, c.gradient_scale, directions);
+      UpdatePlanes part = PartOf<kFormat, kRule, float>(planes, begin, begin + count);
+      part.gradient = directions;
+      const uint32_t bits = UpdatePart<kFormat, kRule, float>(part, c);
+      largest = bits > largest ? bits : largest;
     }
-    return {weight_lanes.Sum(), direction_lanes.Sum()};
+  }
+  return largest;
+}
+
+template <uint64_t kCount>
+struct AddSquaresLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const float (*values)[kCount], Lanes* lanes) {
+    lanes->AddSquares(*values);
   }
 };
+
+template <uint64_t kCount>
+void AddSquares(const float (&values)[kCount], Lanes* lanes) {
+  RunOnBestSimdTarget<AddSquaresLoop<kCount>>(&values, lanes);
+}
+
+// Masters [from, from + count) of the planes.
+template <WeightFormat kFormat>
+struct MastersLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const UpdatePlanes* planes, uint64_t from, uint64_t count,
+                                         float* __restrict masters) {
+    using Stored = typename Number<DTypeOf(kFormat)>::Stored;
+    const auto* weight = static_cast<const Stored*>(planes->weight);
+    const auto* residual = static_cast<const ResidualOf<kFormat>*>(planes->residual);
+    const float* master = planes->master;
+    for (uint64_t i = 0; i < count; ++i) {
+      masters[i] = MasterOf<kFormat>(weight, residual, master, from + i);
+    }
+  }
+};
+
+// LAMB: along which parameters are to move whose gradients [from, from + count) are.
+template <DType kDType>
+struct LambDirections {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* gradients, uint64_t from, uint64_t count,
+                                         const float* __restrict masters, float* __restrict moment1,
+                                         float* __restrict moment2, float* __restrict directions,
+                                         UpdateConstants c) {
+    const auto* gradient = static_cast<const typename Number<kDType>::Stored*>(gradients) + from;
+    for (uint64_t i = 0; i < count; ++i) {
+      const float g = Number<kDType>::ToFloat(gradient[i]) * c.gradient_scale;
+      directions[i] = LambDirection(masters[i], g, &moment1[i], &moment2[i], c);
+    }
+  }
+};
+
+template <typename Moment>
+struct MomentsLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(const void* moments, uint64_t from, uint64_t count,
+                                         float* __restrict values) {
+    const auto* stored = static_cast<const Moment*>(moments) + from;
+    for (uint64_t i = 0; i < count; ++i) values[i] = MomentOf(stored[i]);
+  }
+};
+
+// Of a block that begins at `block`, those of parameters [from, to) at their places in it.
+template <MomentFormat kMoments>
+void ReadMoments(const UpdatePlanes& planes, uint64_t block, uint64_t from, uint64_t to,
+                 float* moment1, float* moment2) {
+  if constexpr (IsCoded(kMoments)) {
+    DecodeMoments1<kMoments>(planes, block, moment1);
+    DecodeMoments2<kMoments>(planes, block, moment2);
+  } else {
+    using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
+    using Read = MomentsLoop<Moment>;
+    RunOnBestSimdTarget<Read>(planes.moment1, block + from, to - from, moment1 + from);
+    RunOnBestSimdTarget<Read>(planes.moment2, block + from, to - from, moment2 + from);
+  }
+}
+
+template <WeightFormat kFormat, MomentFormat kMoments>
+UpdateSquares MeasureLamb(const UpdatePlanes& planes, const UpdatePiece& piece,
+                          const UpdateConstants& c) {
+  alignas(64) float weights[kMomentBlock], directions[kMomentBlock];
+  alignas(64) float moment1[kMomentBlock], moment2[kMomentBlock];
+  Lanes weight_lanes, direction_lanes;
+  for (uint64_t block = piece.begin - piece.begin % kMomentBlock; block < piece.end;
+       block += kMomentBlock) {
+    const uint64_t from = piece.begin > block ? piece.begin - block : 0;
+    const uint64_t left = piece.end - block, to = left < kMomentBlock ? left : kMomentBlock;
+    ReadMoments<kMoments>(planes, block, from, to, moment1, moment2);
+    if (to - from < kMomentBlock) {
+      std::memset(weights, 0, sizeof(weights));
+      std::memset(directions, 0, sizeof(directions));
+    }
+    RunOnBestSimdTarget<MastersLoop<kFormat>>(&planes, block + from, to - from, weights + from);
+    RunOnBestSimdTarget<LambDirections<DTypeOf(kFormat)>>(planes.gradient, block + from, to - from,
+                                                          weights + from, moment1 + from,
+                                                          moment2 + from, directions + from, c);
+    AddSquares(weights, &weight_lanes);
+    AddSquares(directions, &direction_lanes);
+  }
+  return {weight_lanes.Sum(), direction_lanes.Sum()};
+}
+
+template <WeightFormat kFormat>
+UpdateSquares MeasureFactored(const UpdatePlanes& planes, const UpdatePiece& piece,
+                              const UpdateConstants& c) {
+  alignas(64) float weights[kLoopBlock] = {}, directions[kLoopBlock];
+  Lanes weight_lanes, direction_lanes;
+  for (uint64_t begin = piece.begin; begin < piece.end; begin += kLoopBlock) {
+    const uint64_t left = piece.end - begin, count = left < kLoopBlock ? left : kLoopBlock;
+    if (count < kLoopBlock) {
+      std::memset(weights, 0, sizeof(weights));
+      std::memset(directions, 0, sizeof(directions));
+    }
+    Directions<kFormat>(planes, piece, begin, count, c.gradient_scale, directions);
+    AddSquares(directions, &direction_lanes);
+    if (planes.weight == nullptr) continue;
+    RunOnBestSimdTarget<MastersLoop<kFormat>>(&planes, begin, count, weights);
+    AddSquares(weights, &weight_lanes);
+  }
+  return {weight_lanes.Sum(), direction_lanes.Sum()};
+}
 
 }  // namespace
 
@@ -276,22 +344,18 @@ uint32_t UpdateParameters(const UpdateKind& kind, const UpdatePlanes& planes,
                           const std::vector<UpdatePiece>& pieces,
                           const UpdateConstants* constants) {
   const ScopedExactFloatMode mode;
-  const UpdatePiece* const first = pieces.data();
-  const UpdatePiece* const last = first + pieces.size();
   return ForUpdateKind(kind, [&](auto weights, auto rule, auto moments) {
     constexpr WeightFormat kFormat = decltype(weights)::kValue;
     constexpr UpdateRule kRule = decltype(rule)::kValue;
     constexpr MomentFormat kMoments = decltype(moments)::kValue;
     if constexpr (kRule == UpdateRule::kAdafactor) {
-      return RunOnBestSimdTarget<FactoredPiecesLoop<kFormat>>(planes, first, last, constants);
+      return UpdateFactoredPieces<kFormat>(planes, pieces, constants);
     } else if constexpr (IsCoded(kMoments)) {
       SPILLWAY_CHECK(planes.count % kMomentBlock == 0);
-      return RunOnBestSimdTarget<CodedPiecesLoop<kFormat, kRule, kMoments>>(planes, first, last,
-                                                                            constants);
+      return UpdateCodedPieces<kFormat, kRule, kMoments>(planes, pieces, constants);
     } else {
       using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
-      return RunOnBestSimdTarget<PiecesLoop<kFormat, kRule, Moment>>(planes, first, last,
-                                                                     constants);
+      return UpdatePieces<kFormat, kRule, Moment>(planes, pieces, constants);
     }
   });
 }
@@ -304,10 +368,9 @@ UpdateSquares MeasureParameters(const UpdateKind& kind, const UpdatePlanes& plan
   const auto run = [&](auto weights, auto rule, auto moments) {
     constexpr WeightFormat kFormat = decltype(weights)::kValue;
     if constexpr (decltype(rule)::kValue == R::kAdafactor) {
-      return RunOnBestSimdTarget<FactoredMeasureLoop<kFormat>>(planes, piece, constants);
+      return MeasureFactored<kFormat>(planes, piece, constants);
     } else {
-      return RunOnBestSimdTarget<MeasureLoop<kFormat, decltype(moments)::kValue>>(
-          planes, piece.begin, piece.end, constants);
+      return MeasureLamb<kFormat, decltype(moments)::kValue>(planes, piece, constants);
     }
   };
   return internal::ForUpdateKindOf<R::kLamb, R::kAdafactor>(kind, run);

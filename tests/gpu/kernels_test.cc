@@ -124,7 +124,7 @@ TEST_F(GpuKernels, UpdateHasTheBitsOfTheCpu) {
   const std::vector<ParameterRange> decayed = {{3, 5}, {1000, 1030}, {2050, 4096}, {5000, 30000}};
   for (const OptimizerSpec& spec : kSpecs) {
     for (DType dtype : kAllDTypes) {
-      for (uint64_t parameters : {1, 2047, 2048, 7001, 262144}) {
+      for (uint64_t parameters : {1, 2047, 2048, 7001, 40960}) {
         for (bool hard : {false, true}) {
           Tile tile(spec, dtype, parameters, hard, 1);
           CudaOptimizerTiles tiles(spec, dtype, tile.layout, {decayed});

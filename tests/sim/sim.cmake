@@ -4,23 +4,27 @@
 file(GLOB sim_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/sim/sim_*.cc)
 list(FILTER sim_sources EXCLUDE REGEX "_test\\.cc$")
 list(APPEND sim_sources ${CMAKE_SOURCE_DIR}/tests/device/test_device.cc)
-add_library(spillway_sim_parts OBJECT ${sim_sources})
+add_library(spillway_sim_parts OBJECT)
+spillway_compile_together(spillway_sim_parts ${sim_sources})
+spillway_precompile(spillway_sim_parts)
 target_link_libraries(spillway_sim_parts PUBLIC spillway_swap)
 target_compile_options(spillway_sim_parts PRIVATE -O2)
 set_source_files_properties(${CMAKE_SOURCE_DIR}/tests/sim/sim_model.cc PROPERTIES COMPILE_OPTIONS -O3)
 
 spillway_tests(spillway_sim_test sim spillway_swap)
-target_sources(spillway_sim_test PRIVATE $<TARGET_OBJECTS:spillway_sim_parts>)
+spillway_take(spillway_sim_test spillway_sim_parts)
 
 # Ranks and their storage on that disk.
 file(GLOB cluster_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cluster/*.cc)
 list(FILTER cluster_sources EXCLUDE REGEX "_test\\.cc$")
-add_library(spillway_cluster_parts OBJECT ${cluster_sources})
+add_library(spillway_cluster_parts OBJECT)
+spillway_compile_together(spillway_cluster_parts ${cluster_sources})
+spillway_precompile(spillway_cluster_parts)
 target_link_libraries(spillway_cluster_parts PUBLIC spillway_engine_core)
 target_compile_options(spillway_cluster_parts PRIVATE -O2)
 spillway_tests(spillway_cluster_test cluster spillway_engine_core)
-target_sources(spillway_cluster_test PRIVATE $<TARGET_OBJECTS:spillway_sim_parts>
-  $<TARGET_OBJECTS:spillway_cluster_parts>)
+spillway_take(spillway_cluster_test spillway_sim_parts)
+spillway_take(spillway_cluster_test spillway_cluster_parts)
 
 # spillway_mutated(FOLDER SOURCE FIND REPLACE): FOLDER/ and SOURCE's own name, a copy of it in which
 # FIND stands replaced.
