@@ -7,6 +7,7 @@
 #include "engine/config/schedule_settings.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/machine/compute_precision.h"
+#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "engine/machine/disk_pass.h"
+#include "engine/numeric/optimizer.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
 #include "io/base/format_bytes.h"
@@ -17,6 +18,7 @@
 #include "io/create_io_engine.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"
+#include "swap/device/tile_compute.h"
 
 namespace spillway {
 namespace {

@@ -13,6 +13,8 @@
 #include "engine/base/shallow_json.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
+#include "engine/numeric/optimizer.h"
+#include "engine/numeric/tensor_ratios.h"
 #include "engine/ranks/collective_traffic.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
