@@ -169,7 +169,7 @@ TEST(RunForecast, APhaseWithSlowComputeIsTheOnlyOneThatItBinds) {
 TEST(RunForecast, TheBoundIsNeverAboveASimulatedStep) {
   std::mt19937 random(7);
   const auto rate = [&](double least) { return least * std::pow(30, random() / 4294967296.0); };
-  for (int round = 0; round < Rounds(300); ++round) {
+  for (int round = 0; round < Rounds(100); ++round) {
     TrainOptions options = OnNvme(round % 2, 1.05 + (random() % 40) * 0.1);
     if (round % 3 == 0) options.offload_param = options.offload_optimizer = Offload::kCpu;
     if (round % 3 == 0) options.host_memory_bytes = options.device_memory_bytes = 1024 * kMiB;
@@ -282,7 +282,7 @@ TEST(RunForecast, OneSlowResourceIsNamedWhereItBindsOnADevice) {
 TEST(RunForecast, TheBoundIsNeverAboveASimulatedStepOnADevice) {
   std::mt19937 random(11);
   const auto rate = [&](double least) { return least * std::pow(30, random() / 4294967296.0); };
-  for (int round = 0; round < Rounds(200); ++round) {
+  for (int round = 0; round < Rounds(60); ++round) {
     const TrainOptions options = OnDevice(round % 2, 1.05 + (random() % 40) * 0.1);
     StepClock clock;
     clock.link = {rate(2e8), rate(2e8)};

@@ -46,9 +46,9 @@ TEST(ReportSeries, WhatIsNoNumberIsAGap) {
   EXPECT_TRUE(nlohmann::json::accept(ReportSeries(&StepFields()).Json()));
 }
 
-TEST(ReportSeries, AMillionRowsStayFewAndASpikeStaysInSight) {
+TEST(ReportSeries, ManyRowsStayFewAndASpikeStaysInSight) {
   ReportSeries series(&StepFields());
-  constexpr int64_t kRows = 1000000, kSpike = 1236;
+  constexpr int64_t kRows = 200000, kSpike = 1236;
   double sum = 0;
   for (int64_t step = 1; step <= kRows; ++step) {
     const double loss = step == kSpike ? 99 : 2 + 1.0 / step;
