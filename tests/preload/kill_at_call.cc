@@ -34,19 +34,22 @@ void Count() {
   if (++calls == kill_at) kill(getpid(), SIGKILL);
 }
 
-struct Report {
-  ~Report() {
-    const char* path = getenv("SPILLWAY_KILL_COUNT");
-    if (path == nullptr) return;
-    const char* rank = getenv("RANK");
-    char name[4096];
-    snprintf(name, sizeof(name), "%s%s%s", path, rank ? "-" : "", rank ? rank : "");
-    if (FILE* file = fopen(name, "w")) {
-      fprintf(file, "%ld\n", calls.load());
-      fclose(file);
-    }
+void Report() {
+  const char* path = getenv("SPILLWAY_KILL_COUNT");
+  if (path == nullptr) return;
+  const char* rank = getenv("RANK");
+  char name[4096];
+  snprintf(name, sizeof(name), "%s%s%s", path, rank ? "-" : "", rank ? rank : "");
+  if (FILE* file = fopen(name, "w")) {
+    fprintf(file, "%ld\n", calls.load());
+    fclose(file);
   }
-} report;
+}
+
+// A program may end by either way.
+struct AtExit {
+  ~AtExit() { Report(); }
+} at_exit;
 
 template <typename F>
 F Next(F, const char* name) {
@@ -54,6 +57,12 @@ F Next(F, const char* name) {
 }
 
 }  // namespace
+
+extern "C" void _exit(int code) {
+  Report();
+  Next(&_exit, "_exit")(code);
+  __builtin_unreachable();
+}
 
 #define SPILLWAY_COUNTED(type, name, parameters, ...) \
   extern "C" type name parameters {                   \
