@@ -63,7 +63,7 @@ set(SPILLWAY_PRECOMPILED <algorithm> <chrono> <cmath> <cstdint> <filesystem> <fu
   <mutex> <optional> <string> <thread> <utility> <vector> <absl/status/statusor.h> <absl/strings/match.h>
   <absl/strings/numbers.h> <absl/strings/str_cat.h> <absl/strings/str_format.h> <absl/strings/str_join.h>
   <absl/strings/str_split.h> <absl/types/span.h> <nlohmann/json.hpp>)
-file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc.new "// Nothing: what is compiled with it is.\n")
+file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc.new "// Empty: a target needs a source, and this one is there for its precompiled headers.\n")
 file(COPY_FILE ${CMAKE_BINARY_DIR}/precompiled.cc.new ${CMAKE_BINARY_DIR}/precompiled.cc ONLY_IF_DIFFERENT)
 function(spillway_headers name)
   add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)

@@ -56,7 +56,7 @@ UpdatePlanes PartOf(const UpdatePlanes& planes, uint64_t from, uint64_t to) {
   return part;
 }
 
-// The loops are compiled one by one, and not each with all that it may meet.
+// Calls the loop, which is compiled once for all that cut or decode a tile differently.
 template <WeightFormat kFormat, UpdateRule kRule, typename Moment>
 uint32_t UpdatePart(const UpdatePlanes& part, const UpdateConstants& constants) {
   return RunOnBestSimdTarget<UpdateLoop<kFormat, kRule, Moment>>(part, constants);
