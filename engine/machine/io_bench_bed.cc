@@ -1,14 +1,13 @@
 #include "engine/machine/io_bench_bed.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "engine/machine/disk_pass.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
 #include "io/block_queue.h"
@@ -20,8 +19,7 @@ namespace {
 
 ChecksumIdentity IdentityOf(uint64_t block) { return {.tile = block}; }
 
-// A new file in `directory` with `size_bytes` reserved. Its name is gone before it takes
-// any space.
+// A file without a name in `directory`, with `size_bytes` reserved.
 absl::StatusOr<std::unique_ptr<File>> MakeNameless(const std::string& directory,
                                                    uint64_t size_bytes) {
   ASSIGN_OR_RETURN(const uint64_t free_bytes, FreeSpaceBytes(directory));
@@ -30,20 +28,7 @@ absl::StatusOr<std::unique_ptr<File>> MakeNameless(const std::string& directory,
         "the benchmark's file needs ", size_bytes >> 20, " MiB in ", directory, ", and ",
         free_bytes >> 20, " MiB are free there: choose a smaller --size or another --path"));
   }
-  constexpr int kTries = 100;
-  absl::StatusOr<std::unique_ptr<File>> file;
-  for (int i = 0; i < kTries; ++i) {
-    const std::string path = absl::StrCat(directory, "/.spillway-bench-", ::getpid(), "-", i);
-    file = File::Open(path, {.write = true, .create = true});
-    if (file.ok()) ::unlink(path.c_str());
-    if (!absl::IsAlreadyExists(file.status())) break;
-  }
-  RETURN_IF_ERROR(file.status());
-  const auto size = static_cast<off_t>(size_bytes);
-  if (::fallocate((*file)->fd(), 0, 0, size) != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
-    return ErrnoStatus(errno, absl::StrCat("reserve ", size_bytes, " bytes in ", directory));
-  }
-  return file;
+  return OpenNamelessFile(directory, size_bytes);
 }
 
 void FillWithNoise(char* data, uint64_t size_bytes) {

@@ -172,13 +172,13 @@ TEST(IoBench, ABlockUnderWayIsPassedOver) {
   finish();
 }
 
-// Whether a process has something open in a directory.
-bool HasOpen(pid_t process, const std::string& directory) {
+// Whether a process has a file without a name open in a directory.
+bool HasNameless(pid_t process, const std::string& directory) {
   std::error_code error;
   for (const auto& entry :
        std::filesystem::directory_iterator(absl::StrCat("/proc/", process, "/fd"), error)) {
     const std::string path = std::filesystem::read_symlink(entry.path(), error).string();
-    if (path.starts_with(directory + "/")) return true;
+    if (path.starts_with(directory + "/") && path.ends_with(" (deleted)")) return true;
   }
   return false;
 }
@@ -193,8 +193,7 @@ TEST(IoBench, AKilledOneLeavesNothing) {
     (void)RunIoBench(options);
     ::_exit(1);
   }
-  // It has files now, without names.
-  while (!HasOpen(child, scratch.path())) {
+  while (!HasNameless(child, scratch.path())) {
     ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0) << "it has ended";
     ::usleep(1000);
   }
