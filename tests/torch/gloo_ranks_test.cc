@@ -1,6 +1,7 @@
 #include "engine/torch/gloo_ranks.h"
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <future>
 #include <random>
@@ -15,6 +16,8 @@ namespace {
 // Ranks that are threads of this process, talking over sockets of this machine all the same.
 void OnRanks(int size, double timeout_seconds,
              const std::function<void(std::unique_ptr<Collectives> ranks)>& run) {
+  // As RankConnection: who writes to one that has left gets an error.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
@@ -33,7 +36,13 @@ void OnRanks(int size, double timeout_seconds,
   for (std::thread& thread : threads) thread.join();
 }
 
-char Value(int from, int to, uint64_t i) { return static_cast<char>(i * 7 + from * 31 + to * 3); }
+std::vector<char> Part(int from, int to, int round, uint64_t bytes) {
+  std::vector<char> part(bytes);
+  for (uint64_t i = 0; i < bytes; ++i) {
+    part[i] = static_cast<char>((i + round) * 7 + from * 31 + to * 3);
+  }
+  return part;
+}
 
 TEST(GlooRanks, EveryPartComesToItsPlace) {
   for (int size : {2, 3, 4}) {
@@ -41,22 +50,18 @@ TEST(GlooRanks, EveryPartComesToItsPlace) {
       std::mt19937 random(size);  // the same on every rank
       uint64_t sent = 0;
       for (int round = 0; round < 20; ++round) {
-        const uint64_t bytes = 1 + random() % (round % 5 == 0 ? 3'000'000 : 5000);
+        const uint64_t bytes = 1 + random() % (round == 5 ? 3'000'000 : 5000);
         std::vector<std::vector<char>> out(size), in(size, std::vector<char>(bytes));
         std::vector<const char*> send;
         std::vector<char*> receive;
         for (int peer = 0; peer < size; ++peer) {
-          for (uint64_t i = 0; i < bytes; ++i) {
-            out[peer].push_back(Value(ranks->rank(), peer, i + round));
-          }
+          out[peer] = Part(ranks->rank(), peer, round, bytes);
           send.push_back(out[peer].data());
           receive.push_back(in[peer].data());
         }
         ASSERT_EQ(ranks->Exchange(send, receive, bytes), absl::OkStatus());
         for (int peer = 0; peer < size; ++peer) {
-          for (uint64_t i = 0; i < bytes; ++i) {
-            ASSERT_EQ(in[peer][i], Value(peer, ranks->rank(), i + round)) << peer << " " << i;
-          }
+          ASSERT_TRUE(in[peer] == Part(peer, ranks->rank(), round, bytes)) << peer;
         }
         sent += bytes * (size - 1);
         EXPECT_EQ(ranks->sent_bytes(), sent);

@@ -22,7 +22,7 @@
 
 namespace spillway {
 
-inline constexpr int64_t kSteps = 20;
+inline constexpr int64_t kSteps = 12;
 inline constexpr int64_t kSeqLen = 32;
 inline constexpr int64_t kVocabulary = 96;
 

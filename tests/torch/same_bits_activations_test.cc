@@ -121,7 +121,7 @@ TEST_F(SameBitsActivations, TensorsInAnotherOrderOrWithGaps) {
     return TrainToTheEnd(model, data, nullptr, nullptr, options);
   };
   const RunOutcome plain = run(InMemory(DType::kFloat32));
-  EXPECT_LT(plain.rows.back()["loss"], 3.5);  // it learns: ln 48 is 3.87
+  EXPECT_LT(plain.rows.back()["loss"], 3.7);  // it learns: ln 48 is 3.87
   TrainOptions recomputed = InMemory(DType::kFloat32);
   recomputed.recompute = Recompute::kAll;
   ExpectSameBits(plain, run(recomputed), "recomputed");

@@ -85,11 +85,11 @@ class SameBitsPersist : public SameBits {
     return options;
   }
 
-  // Stopped after step 12 at the latest, with copies of two commits at least.
+  // Stopped after step 8 at the latest, with copies of two commits at least.
   void RunAPart() {
     TrainOptions options = WithCopies();
     MadeTokens stopping(50, kSeqLen, kVocabulary);
-    stopping.StopAt(11 * options.accumulate);
+    stopping.StopAt(7 * options.accumulate);
     const RunOutcome stopped = TrainToTheEnd(model_, stopping, nullptr, nullptr, options);
     ASSERT_EQ(stopped.result.end, TrainResult::End::kStopped);
     stopped_after_ = stopped.result.step;
