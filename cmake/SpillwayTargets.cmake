@@ -191,8 +191,8 @@ add_custom_target(spillway_tests)
 # spillway_tests(NAME FOLDER LIBRARIES...): tests/FOLDER/**/*_test.cc in one program. ctest knows
 # each case, but of those that load LibTorch, where starting takes longer than most cases.
 #
-# Under ASan the same-bits runs, most of the time there, are one or two of each kind, of simulations
-# there is one shard of seeds, and what repeats the same arithmetic for a minute is left out.
+# Under ASan the same-bits runs, most of the time there, are one or two of each kind, and what
+# repeats the same arithmetic for a minute is left out.
 #
 # Under TSan LibTorch's own threads are invisible and everything takes ten times as long: of
 # the LibTorch tests only the suites named *Tsan* run (whole training runs, a few steps each),
@@ -214,8 +214,6 @@ function(spillway_tests name folder)
   elseif(SPILLWAY_SANITIZE MATCHES address AND folder STREQUAL "swap")
     set(discovered TEST_FILTER
       "-StepSimulation*.MoreMemory*:StepSimulation*.NoStep*:StepSimulation*.TheClock*:StreamedPlan.TheClockGives*:DepthLevels.*:PlanByClock.*")
-  elseif(SPILLWAY_SANITIZE MATCHES address)
-    set(discovered TEST_FILTER "-*.SeedsThatNeverRan:Shards/*/[1-9]")
   endif()
   if(SPILLWAY_SANITIZE STREQUAL "thread")
     if(folder STREQUAL "torch")

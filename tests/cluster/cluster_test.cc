@@ -9,7 +9,7 @@
 namespace spillway {
 namespace {
 
-constexpr uint64_t kShards = 4;
+constexpr uint64_t kShards = kAddressSanitizer ? 1 : 4;
 constexpr uint64_t kSeedsAShard = kAddressSanitizer ? 80 : 1250;
 
 // Shard n runs the seeds from a million times n on, so that more of them stay apart.

@@ -10,9 +10,9 @@
 namespace spillway {
 namespace {
 
-// ASan takes ten times as long, TSan eighty, and has one thread to look at.
-constexpr uint64_t kSeedsAShard = kThreadSanitizer ? 50 : kAddressSanitizer ? 250 : 5000;
-constexpr uint64_t kShards = 8;
+// ASan takes ten times as long.
+constexpr uint64_t kSeedsAShard = kAddressSanitizer ? 250 : 5000;
+constexpr uint64_t kShards = kAddressSanitizer ? 1 : 8;
 
 // Shard n runs the seeds from a million times n on, so that more of them stay apart.
 class Sim : public testing::TestWithParam<uint64_t> {};
@@ -25,7 +25,7 @@ TEST_P(Sim, Seeds) {
 INSTANTIATE_TEST_SUITE_P(Shards, Sim, testing::Range(uint64_t{0}, kShards));
 
 TEST(Simulation, SeedsThatNeverRan) {
-  const std::string failure = RunSimSeeds(FreshSeed(), kThreadSanitizer ? 5 : 500);
+  const std::string failure = RunSimSeeds(FreshSeed(), kAddressSanitizer ? 50 : 500);
   EXPECT_TRUE(failure.empty()) << failure;
 }
 
@@ -43,9 +43,6 @@ TEST(Simulation, TheSameSeedGivesTheSameTrace) {
 // A simulation in which nothing goes wrong shows nothing.
 TEST(Simulation, EveryFaultStrikesAndEveryOutcomeOccurs) {
   SimTally tally;
-  if (kThreadSanitizer) {
-    GTEST_SKIP() << "takes a minute under TSan, and shows what the other presets show";
-  }
   SetLogLevel(LogLevel::kError);
   // A lie about a small file is seldom found: few are read.
   const auto every_lie_is_found = [&] {
