@@ -16,7 +16,8 @@ namespace {
 // Ranks that are threads of this process, talking over sockets of this machine all the same.
 void OnRanks(int size, double timeout_seconds,
              const std::function<void(std::unique_ptr<Collectives> ranks)>& run) {
-  // As RankConnection: who writes to one that has left gets an error.
+  // RankConnection ignores it for a run: a write of Gloo's to a rank that has left then fails, and
+  // does not end this program.
   std::signal(SIGPIPE, SIG_IGN);
   const auto store = c10::make_intrusive<c10d::HashStore>();
   std::vector<std::thread> threads;
