@@ -134,13 +134,6 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
     plan.whole_bytes = ShardedStep::MemoryBytes(*plan.shards);
     request.layout = ShardLayout(plan.whole_layout, plan.shards->grid);
     request.schedule = plan.shards->schedule.swap;
-    if (options.offload_activations != Offload::kAuto &&
-        options.offload_activations != Offload::kNone) {
-      return absl::InvalidArgumentError(
-          "--offload-activations cannot be had with several ranks: leave it out, and give each "
-          "rank a smaller --micro-batch or more --device-memory");
-    }
-    request.activations = TierChoice::kDevice;
   }
   request.has_storage = !options.swap_paths.empty();
   request.separate_device = input.separate_device;

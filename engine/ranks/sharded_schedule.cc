@@ -1,6 +1,8 @@
 #include "engine/ranks/sharded_schedule.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "io/base/check.h"
 #include "swap/plan/stay_packing.h"
@@ -83,12 +85,18 @@ ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeight
   Pack(schedule);
 
   const int num_ops = static_cast<int>(compute.ops.size());
+  std::set<int> backwards;  // units that have one
+  for (const StepOp& op : compute.ops) {
+    if (op.kind == OpKind::kBackward) backwards.insert(op.unit);
+  }
+  std::map<int, int> inputs_of;  // operation that computes -> action
   bool backward = false;
   const auto add = [&](const ShardAction& action) {
     StepOp op;
     op.kind = backward ? OpKind::kBackward : OpKind::kForward;
     if (action.kind == ShardAction::Kind::kLoss) op.kind = OpKind::kLoss;
     op.unit = action.unit;
+    op.inputs_for_ops = action.kind == ShardAction::Kind::kInputs ? 1 : 0;
     if (action.kind == ShardAction::Kind::kGather) op.weights = {action.unit};
     if (action.kind == ShardAction::Kind::kSum) op.gradients = {action.unit};
     schedule.swap.ops.push_back(std::move(op));
@@ -106,12 +114,22 @@ ShardedSchedule BuildShardedSchedule(const StepSchedule& compute, GatheredWeight
       add({ShardAction::Kind::kGather, schedule.weights[i].unit, static_cast<int>(i),
            std::max(0, op - 1)});
     }
+    if (backwards.count(compute.ops[op].unit) > 0) {
+      inputs_of[op] = static_cast<int>(schedule.actions.size());
+      add({ShardAction::Kind::kInputs, compute.ops[op].unit, -1, std::max(0, op - 1)});
+    }
     schedule.needs_actions.push_back(static_cast<int>(schedule.actions.size()));
     if (compute.ops[op].kind == OpKind::kLoss) {
       // Never before the step has begun to compute: its update is announced by then.
       add({ShardAction::Kind::kLoss, compute.ops[op].unit, -1, std::max(1, op)});
       backward = true;
     }
+  }
+  for (const auto& [op, action] : inputs_of) {
+    // A step's last sum begins behind all of its operations.
+    int last = action;
+    while (schedule.actions[last].after_ops <= op) ++last;
+    schedule.swap.ops[action].inputs_for_ops = last - action + 1;
   }
   return schedule;
 }

@@ -8,7 +8,8 @@
 //   actions  gather 0  gather 1       gather 2      ...   sum 2, gather 0    sum 1     sum 0
 //
 // So what an operation needs is gathered while the one before it computes, and its gradient is
-// summed while the one after it does. The order is the same on every rank.
+// summed while the one after it does. The order is the same on every rank. A unit's inputs are
+// its operation's until an action comes that begins behind it.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +22,13 @@ namespace spillway {
 struct ShardAction {
   enum class Kind : uint8_t {
     kGather,  // the whole weights of a unit from its shards
+    kInputs,  // nothing: a unit's operation is given where its inputs are
     kLoss,    // nothing: here an evaluation's actions end
     kSum,     // the shards of a unit's gradient, over all ranks
   };
   Kind kind = Kind::kGather;
   int unit = 0;
-  int stay = -1;  // in weights, or in sums
+  int stay = -1;  // in weights, or in sums; -1: nothing is exchanged
   // Operations that must have been computed before: what they used may be written to, and
   // what they made is complete.
   int after_ops = 0;

@@ -26,7 +26,8 @@ ShardedStep::ShardedStep(Options options, SwapManager* manager, const RankGroups
       stream_(stream),
       memory_(memory),
       sums_(options_.sums, ranks.group, ranks.replicas, tiles, stream,
-            memory + RoundUpToPage(options_.schedule.whole_bytes)) {
+            memory + RoundUpToPage(options_.schedule.whole_bytes)),
+      inputs_(options_.unit_parameters.size()) {
   thread_ = std::thread([this] { RunActions(); });
 }
 
@@ -91,6 +92,7 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
   const double began = MonotonicSeconds();
   bool training;
   double swapping;
+  UnitInputs inputs;
   {
     MutexLock lock(mutex_);
     const double swap_before = swap_seconds_;
@@ -108,6 +110,7 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
     while (failure_.ok() && actions_done_ < schedule.needs_actions[next_op_]) changed_.Wait(mutex_);
     RETURN_IF_ERROR(failure_);
     swapping = swap_seconds_ - swap_before;
+    inputs = inputs_[schedule.compute.ops[next_op_].unit];
     if (stream_.device() == nullptr) CountWait(&schedule.compute.ops[next_op_], began, swapping);
   }
   if (stream_.device() != nullptr) NoteBegin(schedule.compute.ops[next_op_], began, swapping);
@@ -118,6 +121,10 @@ absl::StatusOr<OpBuffers> ShardedStep::BeginOp() {
     buffers.weights.push_back(memory_ + schedule.WeightsAt(unit, next_op_).offset);
   }
   if (!training) return buffers;
+  if (buffers.op->kind != OpKind::kLoss) {
+    buffers.inputs = inputs.data;
+    buffers.inputs_bytes = inputs.bytes;
+  }
   for (int unit : buffers.op->gradients) {
     const WholeStay& stay = schedule.SumsAt(unit, next_op_);
     buffers.gradients.push_back(memory_ + stay.offset);
@@ -304,7 +311,7 @@ absl::Status ShardedStep::Take(int index) {
   BeginExchange();
   RETURN_IF_ERROR(Exchange(action, shard));
   EndExchange();
-  if (IsOn(options_.trace) && action.kind != ShardAction::Kind::kLoss) {
+  if (IsOn(options_.trace) && action.stay >= 0) {
     span.kind = action.kind == ShardAction::Kind::kSum ? SpanKind::kSum : SpanKind::kGather;
     span.unit = action.unit;
     span.thread = Trace::ThisThread();
@@ -336,6 +343,11 @@ absl::Status ShardedStep::Exchange(const ShardAction& action, const OpBuffers& s
       }));
       return sums_.Sum(action.unit, sums, options_.shard_parameters[action.unit],
                        reinterpret_cast<float*>(shard.gradients[0]));
+    }
+    case ShardAction::Kind::kInputs: {
+      MutexLock lock(mutex_);
+      inputs_[action.unit] = {shard.inputs, shard.inputs_bytes};
+      break;
     }
     case ShardAction::Kind::kLoss:
       break;

@@ -112,6 +112,11 @@ class ShardedStep : public StepMemory {
   int NumOps(Program program) const;
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_ && computing_ == 0; }
 
+  struct UnitInputs {
+    char* data = nullptr;
+    uint64_t bytes = 0;
+  };
+
   const Options options_;
   SwapManager* const manager_;
   const RankGroups ranks_;
@@ -136,7 +141,9 @@ class ShardedStep : public StepMemory {
   int exchanges_ ABSL_GUARDED_BY(mutex_) = 0;  // under way, since:
   double exchanging_since_ ABSL_GUARDED_BY(mutex_) = 0;
   double swap_seconds_ ABSL_GUARDED_BY(mutex_) = 0;  // that actions waited for shards
-  int next_op_ = 0;                                  // of the compute thread
+  // [unit] Where its operation finds, or leaves, its inputs; null on the device.
+  std::vector<UnitInputs> inputs_ ABSL_GUARDED_BY(mutex_);
+  int next_op_ = 0;  // of the compute thread
   std::thread thread_;
 };
 

@@ -46,8 +46,8 @@ void Buffers::Add(const QueuedProgram& program) {
       add(BufferUse::kSums, stay.unit, stay.first_op, stay.last_op, 0, stay.span);
     }
     for (const ActivationStay& stay : plan_.activation_stays) {
-      add(stay.loads ? BufferUse::kLoadedInput : BufferUse::kSavedInput, stay.unit, stay.op,
-          stay.op, stay.lead_ops, stay.span);
+      add(stay.loads ? BufferUse::kLoadedInput : BufferUse::kSavedInput, stay.unit, stay.first_op,
+          stay.last_op, stay.lead_ops, stay.span);
     }
     for (size_t i = 0; i < plan_.turn_stays.size(); ++i) {
       const TurnStay& stay = plan_.turn_stays[i];

@@ -96,7 +96,7 @@ bool OpGate::Ready(const StepOp& op, const QueuedProgram& program) const {
   for (int unit : op.gradients) {
     if (!ready(BufferUse::kSums, unit)) return false;
   }
-  if (op.kind == OpKind::kLoss || plan_.activations[op.unit] != Tier::kNvme) return true;
+  if (InputTier(op) != Tier::kNvme) return true;
   return ready(InputUse(op), op.unit);
 }
 
@@ -137,9 +137,15 @@ void OpGate::TryGrant() {
   std::exchange(waiter_, nullptr)(absl::OkStatus());
 }
 
+// Where the inputs are that the op is given; the device: it is given none.
+Tier OpGate::InputTier(const StepOp& op) const {
+  const bool has = op.kind != OpKind::kLoss && op.inputs_for_ops > 0;
+  return has ? plan_.activations[op.unit] : Tier::kDevice;
+}
+
 void OpGate::PointAtInputs(const StepOp& op, OpBuffers& buffers) {
-  const Tier tier = plan_.activations[op.unit];
-  if (op.kind == OpKind::kLoss || tier == Tier::kDevice) return;
+  const Tier tier = InputTier(op);
+  if (tier == Tier::kDevice) return;
   const ArenaSpan& span = tier == Tier::kHost
                               ? plan_.activation_homes[op.unit]
                               : buffers_->Find(InputUse(op), op.unit, next_op_).span;
@@ -208,9 +214,9 @@ void OpGate::EndUse(Buffer& buffer) {
 }
 
 // The op has been put into the discrete device's stream. What it uses of the host's memory is its
-// own until it is done: an input.
+// own until it is done: inputs.
 void OpGate::NoteLastUses(int64_t op) {
-  Buffer* input = nullptr;
+  std::vector<Buffer*> inputs;
   for (const auto& buffer : buffers_->near()) {
     if (buffer->abandoned || buffer->state == BufferState::kReleased || buffer->last_op != op) {
       continue;
@@ -218,12 +224,12 @@ void OpGate::NoteLastUses(int64_t op) {
     if (buffers_->OnDevice(*buffer)) {
       buffer->last_use = context_.lane->op_done();
     } else {
-      SPILLWAY_CHECK(input == nullptr);
-      input = buffer.get();
+      inputs.push_back(buffer.get());
     }
   }
-  context_.lane->WhenDone(context_.lane->ops_stream(), [this, input](const absl::Status& status) {
-    if (input != nullptr && !context_.thread->failed() && status.ok()) EndUse(*input);
+  context_.lane->WhenDone(context_.lane->ops_stream(), [this, inputs](const absl::Status& status) {
+    if (context_.thread->failed() || !status.ok()) return;
+    for (Buffer* input : inputs) EndUse(*input);
   });
 }
 

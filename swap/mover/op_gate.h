@@ -41,6 +41,7 @@ class OpGate {
  private:
   bool Ready(const StepOp& op, const QueuedProgram& program) const;
   bool InputReady(const StepOp& op) const;
+  Tier InputTier(const StepOp& op) const;
   void PointAtInputs(const StepOp& op, OpBuffers& buffers);
   BusyMeanwhile BusySoFar() const;
   SpanKind WaitedForNow() const;

@@ -106,6 +106,7 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     (stay.loads ? phase.read_bytes : phase.written_bytes) += stay.span.bytes;
   }
   for (const StepOp& op : ops) {
+    if (op.inputs_for_ops == 0) continue;
     if (op.kind == OpKind::kForward) {
       at(Phase::kForward).to_host_bytes += InputCopyBytes(plan, op.unit);
     } else if (op.kind == OpKind::kBackward) {

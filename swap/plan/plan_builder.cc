@@ -23,6 +23,7 @@ PlanBuilder::PlanBuilder(const PlanRequest& request)
     const StepOp& step_op = request.schedule.ops[op];
     for (int unit : step_op.weights) uses_[unit].push_back(op);
     for (int unit : step_op.gradients) gradient_ops_[unit].push_back(op);
+    if (step_op.inputs_for_ops == 0) continue;
     if (step_op.kind == OpKind::kForward) forward_op_[step_op.unit] = op;
     if (step_op.kind == OpKind::kBackward) backward_op_[step_op.unit] = op;
   }
@@ -159,17 +160,19 @@ std::vector<WeightStay> PlanBuilder::WeightStays(const Draft& draft,
 std::vector<ActivationStay> PlanBuilder::ActivationStays(const Draft& draft,
                                                          std::vector<Lifetime>* lifetimes) const {
   std::vector<ActivationStay> stays;
+  const auto last = [&](int op) { return op + request_.schedule.ops[op].inputs_for_ops - 1; };
   const auto add = [&](int unit, bool loads, int op, const Lifetime& lifetime) {
     stays.push_back(
-        {unit, op, loads, op - lifetime.first, {Tier::kHost, 0, ActivationBytes(unit)}});
+        {unit, op, last(op), loads, op - lifetime.first, {Tier::kHost, 0, ActivationBytes(unit)}});
     lifetimes->push_back(lifetime);
   };
   for (int unit = 0; unit < layout_.num_units(); ++unit) {
     if (draft.activations[unit] != Tier::kNvme) continue;
     const int forward = forward_op_[unit], backward = backward_op_[unit];
-    add(unit, false, forward, {forward, forward + TailAt(draft, forward)});
+    const int saved = last(forward);
+    add(unit, false, forward, {forward, saved + TailAt(draft, saved)});
     add(unit, true, backward,
-        {std::max(backward - LookaheadAt(draft, backward), forward + 1), backward});
+        {std::max(backward - LookaheadAt(draft, backward), saved + 1), last(backward)});
   }
   return stays;
 }
@@ -378,8 +381,9 @@ void PlanBuilder::PlaceBuffers(const Draft& draft, SwapPlan& plan) const {
   std::stable_sort(
       plan.gradient_stays.begin(), plan.gradient_stays.end(),
       [](const GradientStay& a, const GradientStay& b) { return a.first_op < b.first_op; });
-  std::stable_sort(plan.activation_stays.begin(), plan.activation_stays.end(),
-                   [](const ActivationStay& a, const ActivationStay& b) { return a.op < b.op; });
+  std::stable_sort(
+      plan.activation_stays.begin(), plan.activation_stays.end(),
+      [](const ActivationStay& a, const ActivationStay& b) { return a.first_op < b.first_op; });
   plan.host_arena_bytes = next[static_cast<int>(Tier::kHost)];
   plan.device_arena_bytes = next[static_cast<int>(Tier::kDevice)];
 }

@@ -89,7 +89,7 @@ class PlanBuilder {
   const StateLayout& layout_;
   std::vector<std::vector<int>> uses_;          // [unit] -> ops that read its weights
   std::vector<std::vector<int>> gradient_ops_;  // [unit] -> ops that add to its gradient
-  std::vector<int> forward_op_, backward_op_;   // [unit] its own; -1 where there is none
+  std::vector<int> forward_op_, backward_op_;  // [unit] that has its inputs; -1 where there is none
   const LargeUnits large_;
 };
 

@@ -28,6 +28,9 @@ struct StepOp {
   std::vector<int> weights;
   // Units into whose gradient sums this op adds. Empty in evaluation. Sorted, distinct.
   std::vector<int> gradients;
+  // Where its unit's inputs leave the device: for so many operations from this one on they are
+  // whoever computes's, to be saved or loaded again. 0: another operation is given them.
+  int inputs_for_ops = 1;
 };
 
 enum class UpdateMode : uint8_t {

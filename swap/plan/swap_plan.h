@@ -80,9 +80,10 @@ struct WeightStay {
 // backward, read again.
 struct ActivationStay {
   int unit = 0;
-  int op = 0;
+  int first_op = 0;
+  int last_op = 0;
   bool loads = false;
-  int lead_ops = 0;  // how many operations before `op` the addresses are its own
+  int lead_ops = 0;  // how many operations before `first_op` the addresses are its own
   ArenaSpan span;
 };
 
@@ -157,7 +158,7 @@ struct SwapPlan {
   std::vector<Tier> activations;
   std::vector<uint64_t> activation_bytes;
   std::vector<ArenaSpan> activation_homes;       // [unit] of Tier::kHost; bytes 0 where none
-  std::vector<ActivationStay> activation_stays;  // of Tier::kNvme, by op
+  std::vector<ActivationStay> activation_stays;  // of Tier::kNvme, by first op
   uint64_t device_activation_bytes = 0;          // with the margin, beside the arena
 
   // What the store must have room for: also activations in the host's memory, which another

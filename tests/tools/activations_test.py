@@ -86,6 +86,24 @@ class Activations(CliTest):
                 self.assertEqual(moved[kind] - kept[kind], more, kind)
         self.assertEqual(kept["tiers"]["host"]["activations"], 0)
 
+    def test_several_ranks_have_theirs_elsewhere(self):
+        for shard in ("full", "gradients"):
+            digests = set()
+            for place in ("none", "cpu", "nvme"):
+                with self.subTest(shard=shard, place=place):
+                    digest, moved, spilled = self.outcome(
+                        ranks=2, shard=shard, accumulate=4, steps=3, offload_activations=place)
+                    digests.add(digest)
+                    tier = {"none": None, "cpu": "host", "nvme": "nvme"}[place]
+                    self.assertEqual(
+                        spilled, tier and
+                        f"  spilled   activations of 3 of 5 units: {INPUTS >> 11} KiB {tier}")
+                    if place == "none":
+                        kept = moved
+                    self.assertEqual(moved["nvme_read"] - kept["nvme_read"],
+                                     INPUTS // 2 if place == "nvme" else 0)
+            self.assertEqual(len(digests), 1)
+
     def test_wrong_values(self):
         self.assert_run(self.begin(offload_activations="disk"), 2,
                         "--offload-activations 'disk'", "auto, none, cpu, nvme")

@@ -65,6 +65,7 @@ TEST(RunPlan, PartsOfUnitsHaveNoInputs) {
     ASSERT_TRUE(plan.ok()) << plan.status();
     EXPECT_EQ(plan->request.activation_bytes.size(), 12u);
     ASSERT_TRUE(plan->swaps.has_value());
+    EXPECT_EQ(plan->swaps->activation_bytes[1], kMiB);
     EXPECT_EQ(plan->swaps->activation_bytes[11], 0u);
     EXPECT_EQ(plan->graphs.keeps.size(), 6u);
   }
@@ -243,10 +244,11 @@ TEST(RunPlan, ActivationsThatDoNotFitTheDeviceSpillAndKeepNoGraph) {
 
 TEST(RunPlan, TheRefusalNamesBudgetsThatWorkWithSpilledActivationsAndWithout) {
   for (const Offload offload : {Offload::kAuto, Offload::kNone, Offload::kCpu, Offload::kNvme}) {
-    for (const bool swap : {true, false}) {
+    for (const auto& [swap, ranks] : {std::pair{true, 1}, {false, 1}, {true, 2}, {false, 2}}) {
       if (!swap && offload == Offload::kNvme) continue;
-      SCOPED_TRACE(absl::StrCat(static_cast<int>(offload), " ", swap));
+      SCOPED_TRACE(absl::StrCat(static_cast<int>(offload), " ", swap, " ", ranks));
       TrainOptions options = Options(kMiB, kMiB, swap);
+      options.ranks = options.shard_group_size = ranks;
       options.offload_activations = offload;
       const auto refused = PlanRun(SmallModel(), options, LongSequences());
       ASSERT_TRUE(refused.ok());

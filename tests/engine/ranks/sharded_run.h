@@ -15,6 +15,7 @@
 #include "swap/plan/planner.h"
 #include "tests/device/test_device.h"
 #include "tests/engine/ranks/thread_ranks.h"
+#include "tests/scratch_directory.h"
 
 namespace spillway {
 
@@ -27,7 +28,10 @@ struct Shape {
   int steps = 3;
   ExchangeFormat format = ExchangeFormat::kFloat32;
   uint64_t bucket = 1024;
+  TierChoice inputs = TierChoice::kDevice;  // from elsewhere they must come back
 };
+
+inline uint64_t InputBytes(int unit) { return 5000 + unit * 3000; }
 
 inline float Initial(int unit, uint64_t i) {
   return static_cast<float>(static_cast<int>((i * 37 + unit * 101) % 257) - 128) / 64;
@@ -167,6 +171,20 @@ struct ComputeOn {
   Device* device = nullptr;
 };
 
+// What a forward puts in place of its inputs must be what the backward finds.
+inline void PutOrCheckInputs(const Shape& shape, int step, const OpBuffers& buffers) {
+  const StepOp& op = *buffers.op;
+  const bool leave = shape.inputs != TierChoice::kDevice && op.kind != OpKind::kLoss;
+  ASSERT_EQ(buffers.inputs != nullptr, leave);
+  if (!leave) return;
+  ASSERT_GE(buffers.inputs_bytes, InputBytes(op.unit));
+  for (uint64_t i = 0; i < buffers.inputs_bytes; ++i) {
+    const char expected = static_cast<char>(step * 83 + op.unit * 31 + i);
+    if (op.kind == OpKind::kForward) buffers.inputs[i] = expected;
+    ASSERT_EQ(buffers.inputs[i], expected) << "byte " << i << " of unit " << op.unit;
+  }
+}
+
 // One rank's life. Its shard's weights go to their place in outcome.weights.
 inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredWeights gathered,
                             Conversations& conversations, Outcome& outcome,
@@ -191,6 +209,11 @@ inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredW
   request.host_bytes = request.device_bytes = uint64_t{1} << 30;
   request.separate_device = compute.device != nullptr;
   if (compute.device) request.weights = request.optimizer = TierChoice::kHost;
+  request.activations = shape.inputs;
+  request.has_storage = shape.inputs == TierChoice::kNvme;
+  for (size_t u = 0; u < shape.units.size(); ++u) {
+    request.activation_bytes.push_back(InputBytes(u));
+  }
   auto plan = PlanSwaps(request);
   if (!plan.ok()) return plan.status();
   MemoryBudget budget("host", uint64_t{4} << 30);
@@ -198,6 +221,17 @@ inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredW
     return compute.device ? Arena::CreateOn(compute.device, bytes, &budget)
                           : Arena::Create(bytes, &budget);
   };
+  std::optional<ScratchDirectory> directory;
+  std::unique_ptr<SwapStore> store;
+  if (request.has_storage) {
+    directory.emplace();
+    StoreOptions stored;
+    stored.directories = {directory->path()};
+    stored.spill = plan->spill_room;
+    auto created = SwapStore::Create(layout, stored);
+    if (!created.ok()) return created.status();
+    store = *std::move(created);
+  }
   auto host = Arena::Create(plan->host_arena_bytes, &budget, compute.device);
   auto page = Arena::Create(ExchangeStream::kPageBytes, &budget, compute.device);
   auto device = create(plan->device_arena_bytes);
@@ -208,8 +242,8 @@ inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredW
   manager_options.io.kind = IoEngineOptions::Kind::kThreads;
   manager_options.device = compute.device;
   manager_options.ops_stream = StreamId::kExchange;
-  auto manager = SwapManager::Create(*std::move(plan), nullptr, host->get(), device->get(), &tiles,
-                                     manager_options);
+  auto manager = SwapManager::Create(*std::move(plan), store.get(), host->get(), device->get(),
+                                     &tiles, manager_options);
   if (!manager.ok()) return manager.status();
   absl::Status status = (*manager)->Initialize([&](const TileView& tile) {
     const uint64_t begin = grid.ShardBegin(shape.units[tile.unit]) + tile.first_parameter;
@@ -227,11 +261,13 @@ inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredW
                           (*whole)->data());
   const std::vector<StepOp>& ops = step_memory.schedule().ops;
   const auto run_ops = [&](int count, int step) -> absl::Status {
+    const bool training = count == static_cast<int>(ops.size());
     for (int op = 0; op < count; ++op) {
       auto buffers = step_memory.BeginOp();
       if (!buffers.ok()) return buffers.status();
-      const auto add = [&, op, step, buffers = *buffers] {
+      const auto add = [&, op, step, training, buffers = *buffers] {
         if (compute.takes.count() > 0) std::this_thread::sleep_for(compute.takes);
+        if (training) PutOrCheckInputs(shape, step, buffers);
         for (size_t g = 0; g < buffers.gradients.size(); ++g) {
           const int u = ops[op].gradients[g];
           const auto* weights = reinterpret_cast<const float*>(buffers.weights[g]);

@@ -164,9 +164,9 @@ void CheckStays(const SwapPlan& plan) {
   std::vector<int> saves(plan.layout.num_units(), 0), loads = saves;
   int before = 0;
   for (const ActivationStay& stay : plan.activation_stays) {
-    const StepOp& op = plan.schedule.ops[stay.op];
-    ASSERT_GE(stay.op, before);
-    before = stay.op;
+    const StepOp& op = plan.schedule.ops[stay.first_op];
+    ASSERT_GE(stay.first_op, before);
+    before = stay.first_op;
     ASSERT_EQ(op.unit, stay.unit);
     ASSERT_EQ(op.kind, stay.loads ? OpKind::kBackward : OpKind::kForward);
     ASSERT_EQ(stay.span.bytes, plan.activation_bytes[stay.unit]);

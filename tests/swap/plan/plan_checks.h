@@ -62,7 +62,7 @@ inline void CheckAddresses(const SwapPlan& plan) {
     add(stay.span, stay.first_op, stay.last_op);
   }
   for (const ActivationStay& stay : plan.activation_stays) {
-    add(stay.span, stay.op - stay.lead_ops, stay.op);
+    add(stay.span, stay.first_op - stay.lead_ops, stay.last_op);
   }
   for (size_t i = 0; i < spans.size(); ++i) {
     const ArenaSpan& place = spans[i].place;
