@@ -13,7 +13,7 @@
 #include "engine/numeric/optimizer_spec.h"
 #include "engine/plan/step_compute.h"
 #include "engine/ranks/collective_rates.h"
-#include "engine/ranks/sharded_step.h"
+#include "engine/ranks/collectives.h"
 
 namespace spillway {
 

@@ -45,6 +45,17 @@ class Collectives {
   virtual void Abort() = 0;
 };
 
+// Conversations between ranks; a null one is of a rank alone.
+struct RankGroups {
+  Collectives* world = nullptr;  // of the compute thread
+  // Of the thread of a step's exchanges (engine/ranks/sharded_step.h), in the memory in which units
+  // are whole: the shard group, and those with the same shard.
+  Collectives* group = nullptr;
+  Collectives* replicas = nullptr;
+  Collectives* host_replicas = nullptr;  // the latter in the host's memory, before the first step
+  Collectives* commits = nullptr;        // of the thread that makes commits durable
+};
+
 // The same `bytes` of every rank at all + rank * bytes; `own` may be this rank's place there.
 absl::Status AllGather(Collectives& ranks, const void* own, void* all, uint64_t bytes);
 

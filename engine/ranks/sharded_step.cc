@@ -13,6 +13,15 @@
 namespace spillway {
 namespace {
 
+// How many of a training step's operations, or actions, a program has: an evaluation ends with the
+// loss.
+template <typename Element, typename Kind>
+int CountOf(Program program, const std::vector<Element>& all, Kind loss) {
+  if (program == Program::kTrain) return static_cast<int>(all.size());
+  const auto is_loss = [loss](const Element& one) { return one.kind == loss; };
+  return static_cast<int>(std::find_if(all.begin(), all.end(), is_loss) - all.begin()) + 1;
+}
+
 uint64_t RoundUpToPage(uint64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 }  // namespace
@@ -50,24 +59,6 @@ ShardedStep::~ShardedStep() {
 
 uint64_t ShardedStep::MemoryBytes(const Options& options) {
   return RoundUpToPage(options.schedule.whole_bytes) + GradientSums::MemoryBytes(options.sums);
-}
-
-int ShardedStep::NumActions(Program program) const {
-  const std::vector<ShardAction>& actions = options_.schedule.actions;
-  if (program == Program::kTrain) return static_cast<int>(actions.size());
-  int count = 0;
-  while (actions[count++].kind != ShardAction::Kind::kLoss) {
-  }
-  return count;
-}
-
-int ShardedStep::NumOps(Program program) const {
-  const std::vector<StepOp>& ops = options_.schedule.compute.ops;
-  if (program == Program::kTrain) return static_cast<int>(ops.size());
-  int count = 0;
-  while (ops[count++].kind != OpKind::kLoss) {
-  }
-  return count;
 }
 
 // --- The compute thread ---------------------------------------------------------
@@ -188,7 +179,7 @@ void ShardedStep::EndOp() {
   const int op = next_op_++;
   {
     MutexLock lock(mutex_);
-    if (next_op_ == NumOps(program_)) next_op_ = 0;
+    if (next_op_ == CountOf(program_, options_.schedule.compute.ops, OpKind::kLoss)) next_op_ = 0;
     if (stream_.device() == nullptr) {
       ops_done_ = op + 1;
       changed_.NotifyAll();
@@ -275,7 +266,7 @@ void ShardedStep::RunActions() {
       MutexLock lock(mutex_);
       while (!stopping_ && !(running_ && failure_.ok())) changed_.Wait(mutex_);
       if (stopping_) return;
-      count = NumActions(program_);
+      count = CountOf(program_, options_.schedule.actions, ShardAction::Kind::kLoss);
     }
     for (int i = 0; i < count; ++i) {
       if (!AwaitAction(options_.schedule.actions[i])) return;

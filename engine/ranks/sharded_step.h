@@ -27,17 +27,6 @@
 
 namespace spillway {
 
-// Conversations between ranks; a null one is of a rank alone.
-struct RankGroups {
-  Collectives* world = nullptr;  // of the compute thread
-  // Of the actions' thread, in the memory in which units are whole: the shard group, and those with
-  // the same shard.
-  Collectives* group = nullptr;
-  Collectives* replicas = nullptr;
-  Collectives* host_replicas = nullptr;  // the latter in the host's memory, before the first step
-  Collectives* commits = nullptr;        // of the thread that makes commits durable
-};
-
 // Counters since the start; differences make a step's row.
 struct ShardedStats {
   double busy_seconds = 0;              // that something was exchanged, or waited for
@@ -108,8 +97,6 @@ class ShardedStep : public StepMemory {
   // On a separate device: notes of when the operation that is put there begins and ends.
   void NoteBegin(const StepOp& op, double wait_began, double swapping);
   void NoteEnd(const StepOp& op, int index);
-  int NumActions(Program program) const;
-  int NumOps(Program program) const;
   bool idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !running_ && computing_ == 0; }
 
   struct UnitInputs {

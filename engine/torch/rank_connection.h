@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "engine/ranks/collectives.h"
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/shard_grid.h"
-#include "engine/ranks/sharded_step.h"
 #include "engine/torch/cuda_support.h"
 
 namespace spillway {

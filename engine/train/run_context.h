@@ -6,7 +6,7 @@
 #include "engine/model/model_description.h"
 #include "engine/options/train_options.h"
 #include "engine/plan/step_compute.h"
-#include "engine/ranks/sharded_step.h"
+#include "engine/ranks/collectives.h"
 #include "engine/run/run_storage.h"
 #include "engine/weights/weight_source.h"
 #include "swap/device/device.h"

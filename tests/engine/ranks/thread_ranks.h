@@ -13,7 +13,6 @@
 
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/shard_grid.h"
-#include "engine/ranks/sharded_step.h"
 #include "io/base/mutex.h"
 
 namespace spillway {
