@@ -5,7 +5,7 @@
 
 Checks: every folder has a floor and includes only downwards, modules make no loop, every source
 has its header, a class holds one idea, and LibTorch stays where it belongs; every tests/**/*_test.cc is compiled into a test program; what
-a source names of ours it includes; headers compile alone (with SPILLWAY_HEADERS_ALONE=1); the format is clang-format's; nothing names a path of one
+a source names of ours it includes; headers compile alone (with SPILLWAY_HEADERS_ALONE=1); the format is clang-format's, docs are wrapped evenly; nothing names a path of one
 machine. Python's standard library only. Exit code 0 when all hold.
 """
 
@@ -17,6 +17,8 @@ import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+
+from wrap_docs import wrap
 
 # Every folder with sources, from the ground up: a folder includes itself and those before it. What a
 # folder answers stands in docs/ARCHITECTURE.md.
@@ -361,6 +363,12 @@ def check_format(sources):
             yield f"{path} is not formatted: clang-format -i {path}"
 
 
+def check_docs_are_wrapped(sources):
+    for path in sources.files:
+        if path.endswith(".md") and wrap(sources.text(path)) != sources.text(path):
+            yield f"{path} is not wrapped evenly: tests/wrap_docs.py {path}"
+
+
 def check_mutations_fit(sources):
     """Mutants are built when they are asked for; that their sources have changed is said at once."""
     mutation = re.compile(r"^spillway_(sim|cluster)_mutant\((\w+) (\S+)\s+\[==\[(.*?)\]==\]",
@@ -409,6 +417,7 @@ def main():
         ("headers are self-contained",
          check_headers_are_self_contained(sources, options.build, options.compiler)),
         ("format", check_format(sources)),
+        ("docs are wrapped evenly", check_docs_are_wrapped(sources)),
         ("mutations fit their sources", check_mutations_fit(sources)),
         ("nothing names a machine", check_nothing_names_a_machine(sources)),
     ]

@@ -362,6 +362,8 @@ inline Shape RandomShapeOf(uint32_t seed) {
   shape.update = random() % 2 == 0 ? UpdateMode::kDeferred : UpdateMode::kImmediate;
   shape.bucket = kExchangeBlock * (1 + random() % 20);
   shape.format = static_cast<ExchangeFormat>(random() % 3);
+  constexpr TierChoice kInputs[] = {TierChoice::kDevice, TierChoice::kHost, TierChoice::kNvme};
+  shape.inputs = kInputs[seed % 3];
   return shape;
 }
 

@@ -24,21 +24,6 @@ TEST(ShardedStepOnDevice, EveryModeHasTheBitsOfTheHostsMemory) {
   }
 }
 
-TEST(ShardedStepOnDevice, InputsThatLeaveItComeBack) {
-  for (int seed = 0; seed < Rounds(6); ++seed) {
-    Shape shape = RandomShapeOf(seed);
-    const Outcome expected = RunAll(shape, 2, 2, GatheredWeights::kForOneUse);
-    for (TierChoice inputs : {TierChoice::kHost, TierChoice::kNvme}) {
-      shape.inputs = inputs;
-      for (GatheredWeights gathered : {GatheredWeights::kForOneUse, GatheredWeights::kForOneStep}) {
-        const Outcome got = RunAll(shape, 2, 2, gathered, seed * 100);
-        EXPECT_EQ(got.weights, expected.weights) << seed;
-        EXPECT_EQ(got.squares, expected.squares) << seed;
-      }
-    }
-  }
-}
-
 TEST(ShardedStepOnDevice, ADeviceThatBreaksEndsAllRanks) {
   Shape shape = RandomShapeOf(3);
   shape.steps = 4;

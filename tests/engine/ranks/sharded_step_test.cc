@@ -29,26 +29,6 @@ TEST(ShardedStep, EveryModeHasTheBitsOfTheDefinition) {
   }
 }
 
-// Wherever a unit's inputs wait for its backward.
-TEST(ShardedStep, InputsThatLeaveTheDeviceComeBack) {
-  for (uint32_t seed = 0; seed < 6; ++seed) {
-    Shape shape = RandomShapeOf(seed);
-    for (int size : {2, 3}) {
-      const Outcome expected = Reference(shape, size);
-      for (TierChoice inputs : {TierChoice::kHost, TierChoice::kNvme}) {
-        shape.inputs = inputs;
-        for (int group : {1, size}) {
-          for (GatheredWeights gathered :
-               {GatheredWeights::kForOneUse, GatheredWeights::kForOneStep}) {
-            EXPECT_EQ(RunAll(shape, size, group, gathered).weights, expected.weights)
-                << seed << " " << size << "/" << group;
-          }
-        }
-      }
-    }
-  }
-}
-
 // Two stages: other sums, but the same whatever the buckets.
 TEST(ShardedStep, HybridShardingDoesNotDependOnBuckets) {
   for (uint32_t seed = 20; seed < 26; ++seed) {
