@@ -38,13 +38,13 @@ struct RotaryConfig {
 // What a family calls its tensors. A layer's follow `layer`, its number and a dot; a projection's
 // and a norm's end in .weight and .bias. "": the model has none.
 struct DecoderNames {
-  std::string tokens, positions, project_in;
+  std::string tokens, positions = {}, project_in = {};
   std::string token_types = {}, embedding_norm = {};
   std::string layer;
-  std::string norm_1, query_key_value, query, key, value, attention_output, query_norm, key_norm;
-  std::string norm_2, gate, up, down;
-  std::string final_norm, project_out;
-  std::string logits;  // with its .weight
+  std::string norm_1, query_key_value = {}, query = {}, key = {}, value = {};
+  std::string attention_output, query_norm = {}, key_norm = {};
+  std::string norm_2, gate = {}, up, down;
+  std::string final_norm = {}, project_out = {}, logits = {};  // the last with its .weight
   // What comes before logits of masked tokens, and is added to them (whole, and its other name).
   std::string transform = {}, transform_norm = {}, logits_bias = {}, other_logits_bias = {};
   std::string pooler = {}, classifier = {};

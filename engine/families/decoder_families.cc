@@ -64,22 +64,14 @@ void ReadGpt2(ConfigReader& reader, DecoderConfig& c) {
   RefuseOtherModels(reader);
   c.names = {.tokens = "transformer.wte.weight",
              .positions = "transformer.wpe.weight",
-             .project_in = "",
              .layer = "transformer.h.",
              .norm_1 = "ln_1",
              .query_key_value = "attn.c_attn",
-             .query = "",
-             .key = "",
-             .value = "",
              .attention_output = "attn.c_proj",
-             .query_norm = "",
-             .key_norm = "",
              .norm_2 = "ln_2",
-             .gate = "",
              .up = "mlp.c_fc",
              .down = "mlp.c_proj",
              .final_norm = "transformer.ln_f",
-             .project_out = "",
              .logits = "lm_head.weight"};
   c.vocabulary = 50257;
   c.positions = 1024;
@@ -126,23 +118,17 @@ void ReadGpt2(ConfigReader& reader, DecoderConfig& c) {
 
 void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
   c.names = {.tokens = "model.embed_tokens.weight",
-             .positions = "",
-             .project_in = "",
              .layer = "model.layers.",
              .norm_1 = "input_layernorm",
-             .query_key_value = "",
              .query = "self_attn.q_proj",
              .key = "self_attn.k_proj",
              .value = "self_attn.v_proj",
              .attention_output = "self_attn.o_proj",
-             .query_norm = "",
-             .key_norm = "",
              .norm_2 = "post_attention_layernorm",
              .gate = "mlp.gate_proj",
              .up = "mlp.up_proj",
              .down = "mlp.down_proj",
              .final_norm = "model.norm",
-             .project_out = "",
              .logits = "lm_head.weight"};
   const std::string& type = c.model_type;
   const bool qwen = type == "qwen2" || type == "qwen3";
@@ -186,23 +172,14 @@ void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
 
 void ReadGptNeox(ConfigReader& reader, DecoderConfig& c) {
   c.names = {.tokens = "gpt_neox.embed_in.weight",
-             .positions = "",
-             .project_in = "",
              .layer = "gpt_neox.layers.",
              .norm_1 = "input_layernorm",
              .query_key_value = "attention.query_key_value",
-             .query = "",
-             .key = "",
-             .value = "",
              .attention_output = "attention.dense",
-             .query_norm = "",
-             .key_norm = "",
              .norm_2 = "post_attention_layernorm",
-             .gate = "",
              .up = "mlp.dense_h_to_4h",
              .down = "mlp.dense_4h_to_h",
              .final_norm = "gpt_neox.final_layer_norm",
-             .project_out = "",
              .logits = "embed_out.weight"};
   c.positions = 2048;
   c.intermediate = 24576;
@@ -236,15 +213,11 @@ void ReadOpt(ConfigReader& reader, DecoderConfig& c) {
              .project_in = decoder + "project_in",
              .layer = decoder + "layers.",
              .norm_1 = "self_attn_layer_norm",
-             .query_key_value = "",
              .query = "self_attn.q_proj",
              .key = "self_attn.k_proj",
              .value = "self_attn.v_proj",
              .attention_output = "self_attn.out_proj",
-             .query_norm = "",
-             .key_norm = "",
              .norm_2 = "final_layer_norm",
-             .gate = "",
              .up = "fc1",
              .down = "fc2",
              .final_norm = decoder + "final_layer_norm",

@@ -90,7 +90,6 @@ const std::map<std::string, Family>& Families() {
       {"t5",
        {.read = ReadT5,
         .architectures = {"T5ForConditionalGeneration", "T5Model", "T5WithLMHeadModel"},
-        .base_prefix = "",
         .ignored = {".EncDecAttention.relative_attention_bias.weight"},
         .aliases = {{"encoder.embed_tokens.weight", "shared.weight"},
                     {"decoder.embed_tokens.weight", "shared.weight"}},

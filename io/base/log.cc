@@ -1,15 +1,8 @@
 #include "io/base/log.h"
 
-// Debian's spdlog leans on an external fmt, which has to be header-only as well.
-#ifndef FMT_HEADER_ONLY
-#define FMT_HEADER_ONLY
-#endif
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <atomic>
-#include <memory>
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -42,18 +35,12 @@ class Log {
     }
     // What a file has in it must not command the terminal.
     std::replace_if(text.begin(), text.end(), IsControl, '?');
-    // The one-argument overload: braces in the line are text, not a format.
-    logger_.log(spdlog::level::info, spdlog::string_view_t(text));
+    // One call, so that lines of several threads, and processes, are not mixed.
+    text += '\n';
+    std::fwrite(text.data(), 1, text.size(), stderr);
   }
 
  private:
-  static spdlog::logger MakeLogger() {
-    spdlog::logger logger("spillway", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-    logger.set_pattern("%v");
-    return logger;
-  }
-
-  spdlog::logger logger_ = MakeLogger();
   std::atomic<LogLevel> level_ = LogLevel::kInfo;
   Mutex mutex_;
   std::string prefix_ ABSL_GUARDED_BY(mutex_);
@@ -71,9 +58,6 @@ void SetLogLevel(LogLevel level) { TheLog().SetLevel(level); }
 bool IsLogged(LogLevel level) { return TheLog().IsLogged(level); }
 void SetLogPrefix(absl::string_view prefix) { TheLog().SetPrefix(prefix); }
 
-void LogDebug(absl::string_view line) {
-  TheLog().Write(LogLevel::kDebug, "spillway: debug: ", line);
-}
 void LogInfo(absl::string_view line) { TheLog().Write(LogLevel::kInfo, "", line); }
 void LogWarning(absl::string_view line) {
   TheLog().Write(LogLevel::kWarning, "spillway: warning: ", line);

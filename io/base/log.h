@@ -7,7 +7,7 @@
 
 namespace spillway {
 
-enum class LogLevel { kDebug, kInfo, kWarning, kError };
+enum class LogLevel { kInfo, kWarning, kError };
 
 // Lines below `level` are dropped. Default: kInfo.
 void SetLogLevel(LogLevel level);
@@ -16,7 +16,6 @@ bool IsLogged(LogLevel level);
 // Put before every later line, e.g. "rank 2: ". Empty by default.
 void SetLogPrefix(absl::string_view prefix);
 
-void LogDebug(absl::string_view line);
 void LogInfo(absl::string_view line);
 void LogWarning(absl::string_view line);
 void LogError(absl::string_view line);

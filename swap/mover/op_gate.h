@@ -40,7 +40,6 @@ class OpGate {
 
  private:
   bool Ready(const StepOp& op, const QueuedProgram& program) const;
-  bool InputReady(const StepOp& op) const;
   Tier InputTier(const StepOp& op) const;
   void PointAtInputs(const StepOp& op, OpBuffers& buffers);
   BusyMeanwhile BusySoFar() const;

@@ -21,15 +21,9 @@ TEST(Log, NamesTheLevelExceptOfPlainInformation) {
   EXPECT_EQ(Logged([] { LogInfo("step 3"); }), "step 3\n");
   EXPECT_EQ(Logged([] { LogWarning("slow"); }), "spillway: warning: slow\n");
   EXPECT_EQ(Logged([] { LogError("broken"); }), "spillway: error: broken\n");
-  EXPECT_EQ(Logged([] {
-              SetLogLevel(LogLevel::kDebug);
-              LogDebug("detail");
-            }),
-            "spillway: debug: detail\n");
 }
 
 TEST(Log, DropsWhatIsBelowTheLevel) {
-  EXPECT_EQ(Logged([] { LogDebug("detail"); }), "");
   EXPECT_EQ(Logged([] {
               SetLogLevel(LogLevel::kError);
               LogInfo("a");
