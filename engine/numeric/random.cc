@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "engine/numeric/philox.h"
+#include "engine/numeric/simd_dispatch.h"
 #include "io/base/check.h"
 
 namespace spillway {
@@ -26,36 +27,50 @@ PhiloxCounter StreamWords(uint64_t seed, uint64_t stream, uint64_t index) {
 
 constexpr uint64_t Join64(uint32_t low, uint32_t high) { return (uint64_t{high} << 32) | low; }
 
-// log(x) for normal x > 0: x = m * 2^e with m in [sqrt(1/2), sqrt(2)), and
+constexpr uint64_t kPairs = 64;  // computed at a time
+
+// As static_cast does, which AVX2 has no instruction for. REQUIRES: value <= 2^53.
+SPILLWAY_ALWAYS_INLINE double ToDouble(uint64_t value) {
+  constexpr uint64_t kTwo52 = 0x4330000000000000;  // the bits of 2^52, whose last stands for 1
+  const double high = std::bit_cast<double>((value >> 32) | kTwo52) - 0x1p52;
+  const double low = std::bit_cast<double>((value & 0xffffffff) | kTwo52) - 0x1p52;
+  return high * 0x1p32 + low;
+}
+
+// log(x) for 2^-64 <= x <= 1: x = m * 2^e with m in [sqrt(1/2), sqrt(2)), and
 // log(m) = 2 artanh((m - 1) / (m + 1)), whose series ends below 2^-56 here.
-double Log(double x) {
+SPILLWAY_ALWAYS_INLINE double Log(double x) {
   constexpr double kLn2 = 0.693147180559945309417232;
-  constexpr uint64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd;
+  constexpr uint64_t kSqrtHalfBits = 0x3fe6a09e667f3bcd, kBias = 64;
   const uint64_t bits = std::bit_cast<uint64_t>(x);
-  const int64_t exponent = static_cast<int64_t>(bits - kSqrtHalfBits) >> 52;
-  const double m = std::bit_cast<double>(bits - (static_cast<uint64_t>(exponent) << 52));
+  const uint64_t biased_exponent = (bits - kSqrtHalfBits + (kBias << 52)) >> 52;
+  const double exponent = ToDouble(biased_exponent) - kBias;
+  const double m = std::bit_cast<double>(bits - (biased_exponent << 52) + (kBias << 52));
   const double s = (m - 1) / (m + 1);
   const double z = s * s;
   double series = 0;
+#pragma GCC unroll 16
   for (int n = 21; n >= 1; n -= 2) {
     series = series * z + 1.0 / n;
   }
-  return static_cast<double>(exponent) * kLn2 + 2 * s * series;
+  return exponent * kLn2 + 2 * s * series;
 }
 
 // sin and cos of x for |x| <= pi / 4: Taylor's series to below 2^-60.
-double SinNearZero(double x) {
+SPILLWAY_ALWAYS_INLINE double SinNearZero(double x) {
   const double z = -x * x;
   double series = 1;
+#pragma GCC unroll 16
   for (int n = 18; n >= 2; n -= 2) {
     series = 1 + series * z / (n * (n + 1));
   }
   return x * series;
 }
 
-double CosNearZero(double x) {
+SPILLWAY_ALWAYS_INLINE double CosNearZero(double x) {
   const double z = -x * x;
   double series = 1;
+#pragma GCC unroll 16
   for (int n = 18; n >= 2; n -= 2) {
     series = 1 + series * z / (n * (n - 1));
   }
@@ -63,42 +78,39 @@ double CosNearZero(double x) {
 }
 
 // cos and sin of 2 pi * turn / 2^53: the angle is reduced to an eighth of a turn exactly.
-void CosSin(uint64_t turn, double* cos, double* sin) {
+SPILLWAY_ALWAYS_INLINE void CosSin(uint64_t turn, double* cos, double* sin) {
   constexpr double kRadians = 6.28318530717958647692528 * 0x1p-53;
   constexpr uint64_t kQuarter = uint64_t{1} << 51;
   const uint64_t quadrant = (turn + kQuarter / 2) / kQuarter;  // nearest quarter, 0..4
-  const int64_t rest = static_cast<int64_t>(turn - quadrant * kQuarter);
-  const double x = static_cast<double>(rest) * kRadians;
-  const double c = CosNearZero(x);
-  const double s = SinNearZero(x);
-  switch (quadrant % 4) {
-    case 0:
-      *cos = c, *sin = s;
-      return;
-    case 1:
-      *cos = -s, *sin = c;
-      return;
-    case 2:
-      *cos = -c, *sin = -s;
-      return;
-    default:
-      *cos = s, *sin = -c;
-      return;
-  }
+  const double rest = ToDouble(turn + kQuarter - quadrant * kQuarter) - kQuarter;
+  const double x = rest * kRadians;
+  const uint64_t c = std::bit_cast<uint64_t>(CosNearZero(x));
+  const uint64_t s = std::bit_cast<uint64_t>(SinNearZero(x));
+  // Every second quarter has them the other way round; the sign is that of the quarter's half turn.
+  const uint64_t other = (c ^ s) & (0 - (quadrant & 1));
+  const uint64_t cos_sign = (quadrant + 1) / 2 % 2, sin_sign = quadrant / 2 % 2;
+  *cos = std::bit_cast<double>(c ^ other ^ (cos_sign << 63));
+  *sin = std::bit_cast<double>(s ^ other ^ (sin_sign << 63));
 }
 
-// Values 2 * pair and 2 * pair + 1 of a stream.
-void NormalPair(uint64_t seed, uint64_t stream, uint64_t pair, double* first, double* second) {
-  const PhiloxCounter words = StreamWords(seed, stream, pair);
-  const uint64_t radius_bits = Join64(words[0], words[1]) >> 11;
-  const uint64_t angle_bits = Join64(words[2], words[3]) >> 11;
-  const double uniform = static_cast<double>(radius_bits + 1) * 0x1p-53;  // in (0, 1]
-  const double radius = std::sqrt(-2 * Log(uniform));
-  double cos, sin;
-  CosSin(angle_bits, &cos, &sin);
-  *first = radius * cos;
-  *second = radius * sin;
-}
+// Values 2 * pair and 2 * pair + 1 of a stream, for kPairs pairs.
+struct NormalPairsLoop {
+  static SPILLWAY_ALWAYS_INLINE void Run(PhiloxKey key, uint64_t stream, uint64_t first_pair,
+                                         double* __restrict first, double* __restrict second) {
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < kPairs; ++i) {
+      const uint64_t pair = first_pair + i;
+      uint32_t c0 = Low(pair), c1 = High(pair), c2 = Low(stream), c3 = High(stream);
+      PhiloxRounds(c0, c1, c2, c3, key[0], key[1]);
+      const double uniform = ToDouble((Join64(c0, c1) >> 11) + 1) * 0x1p-53;  // in (0, 1]
+      const double radius = std::sqrt(-2 * Log(uniform));
+      double cos, sin;
+      CosSin(Join64(c2, c3) >> 11, &cos, &sin);
+      first[i] = radius * cos;
+      second[i] = radius * sin;
+    }
+  }
+};
 
 // Mixes one half of a Feistel block (the finaliser of MurmurHash3).
 uint64_t FeistelRound(uint64_t half, uint64_t key) {
@@ -117,21 +129,16 @@ PhiloxCounter Philox4x32(PhiloxCounter counter, PhiloxKey key) {
 
 void FillNormal(uint64_t seed, uint64_t stream, uint64_t first_index, uint64_t count, double mean,
                 double std, float* out) {
-  const auto scaled = [&](double z) { return static_cast<float>(mean + std * z); };
-  double first, second;
-  uint64_t i = 0;
-  if (first_index % 2 == 1 && count > 0) {
-    NormalPair(seed, stream, first_index / 2, &first, &second);
-    out[i++] = scaled(second);
-  }
-  for (; i + 2 <= count; i += 2) {
-    NormalPair(seed, stream, (first_index + i) / 2, &first, &second);
-    out[i] = scaled(first);
-    out[i + 1] = scaled(second);
-  }
-  if (i < count) {
-    NormalPair(seed, stream, (first_index + i) / 2, &first, &second);
-    out[i] = scaled(first);
+  double first[kPairs], second[kPairs];
+  const uint64_t end = first_index + count;
+  for (uint64_t pair = first_index / 2; 2 * pair < end; pair += kPairs) {
+    RunOnBestSimdTarget<NormalPairsLoop>(KeyOf(seed ^ kStreamDomain), stream, pair, first, second);
+    for (uint64_t i = 0; i < 2 * kPairs; ++i) {
+      const uint64_t index = 2 * pair + i;
+      if (index < first_index || index >= end) continue;
+      const double z = i % 2 == 0 ? first[i / 2] : second[i / 2];
+      out[index - first_index] = static_cast<float>(mean + std * z);
+    }
   }
 }
 

@@ -7,6 +7,8 @@
 #include <numbers>
 #include <vector>
 
+#include "engine/numeric/simd_dispatch.h"
+
 namespace spillway {
 namespace {
 
@@ -34,6 +36,17 @@ TEST(FillNormal, DoesNotDependOnHowTheRangeIsCut) {
     pieces.insert(pieces.end(), rest.begin(), rest.end());
     EXPECT_EQ(pieces, whole) << "cut at " << cut;
   }
+}
+
+TEST(FillNormal, HasTheSameBitsOnEverySimdTarget) {
+  SetSimdTargetForTest(SimdTarget::kBaseline);
+  const std::vector<float> expected = Normal(9, 5, 100000);
+  for (const SimdTarget target : {SimdTarget::kAvx2, SimdTarget::kAvx512}) {
+    if (!SimdTargetSupported(target)) continue;
+    SetSimdTargetForTest(target);
+    EXPECT_EQ(Normal(9, 5, 100000), expected) << SimdTargetName(target);
+  }
+  ResetSimdTargetForTest();
 }
 
 TEST(FillNormal, StreamsAndSeedsDiffer) {
