@@ -16,6 +16,7 @@
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/optimizer.h"
+#include "engine/numeric/random.h"
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/update_loops.h"
 #include "engine/ranks/gradient_sums.h"
@@ -191,6 +192,17 @@ BENCHMARK_CAPTURE(Encode, bytes, "bytes")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Encode, chars, "chars")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(Encode, bpe, "bpe")->Unit(benchmark::kMillisecond);
 
+void Normal(benchmark::State& state, SimdTarget target) {
+  SetSimdTargetForTest(target);
+  std::vector<float> values(kParameters);
+  for (auto _ : state) {
+    FillNormal(42, 1, 0, kParameters, 0, 0.02, values.data());
+    benchmark::ClobberMemory();
+  }
+  ResetSimdTargetForTest();
+  state.SetItemsProcessed(state.iterations() * kParameters);
+}
+
 // The loops, for every instruction set that the processor has.
 void RegisterLoops() {
   for (const SimdTarget target : kTargets) {
@@ -208,6 +220,8 @@ void RegisterLoops() {
                                      AdamW, target, format, moments);
       }
     }
+    const std::string own = absl::StrCat("Normal/", SimdTargetName(target));
+    benchmark::RegisterBenchmark(own.c_str(), Normal, target);
     for (const DType dtype : kDTypes) {
       const std::string name = absl::StrCat("/", SimdTargetName(target), "/", DTypeName(dtype));
       benchmark::RegisterBenchmark(("Round" + name).c_str(), Round, target, dtype);

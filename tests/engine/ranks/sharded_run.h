@@ -362,7 +362,7 @@ inline Shape RandomShapeOf(uint32_t seed) {
   shape.update = random() % 2 == 0 ? UpdateMode::kDeferred : UpdateMode::kImmediate;
   shape.bucket = kExchangeBlock * (1 + random() % 20);
   shape.format = static_cast<ExchangeFormat>(random() % 3);
-  constexpr TierChoice kInputs[] = {TierChoice::kDevice, TierChoice::kHost, TierChoice::kNvme};
+  constexpr TierChoice kInputs[] = {TierChoice::kNvme, TierChoice::kHost, TierChoice::kDevice};
   shape.inputs = kInputs[seed % 3];
   return shape;
 }

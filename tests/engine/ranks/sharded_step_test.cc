@@ -6,12 +6,13 @@
 #include "engine/ranks/collective_traffic.h"
 #include "gtest/gtest.h"
 #include "tests/engine/ranks/sharded_run.h"
+#include "tests/sanitizers.h"
 
 namespace spillway {
 namespace {
 
 TEST(ShardedStep, EveryModeHasTheBitsOfTheDefinition) {
-  for (uint32_t seed = 0; seed < 12; ++seed) {
+  for (int seed = 0; seed < Rounds(12); ++seed) {
     const Shape shape = RandomShapeOf(seed);
     for (int size : {2, 3, 4}) {
       const Outcome expected = Reference(shape, size);
@@ -70,7 +71,7 @@ TEST(ShardedStep, SendsWhatTheFormulaSays) {
 
 // The formula that estimates print, on every rank.
 TEST(ShardedStep, SendsWhatAnEstimateCounts) {
-  for (uint32_t seed = 30; seed < 38; ++seed) {
+  for (int seed = 30; seed < 30 + Rounds(8); ++seed) {
     Shape shape = RandomShapeOf(seed);
     shape.steps = 1;
     shape.update = UpdateMode::kDeferred;  // all is sent when the norm is known
