@@ -124,5 +124,25 @@ TEST(SimDisk, AfterACrashEveryCallFailsUntilBoot) {
   EXPECT_EQ(*files.ReadSmallFile("/sim/a"), "one");
 }
 
+// Else a manifest of one sector, written onto the last commit's, would be a commit that nobody
+// made.
+TEST(SimDisk, AMisdirectedSectorDamagesOtherFilesButMakesNoneWholeAnother) {
+  int damaged = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SimWorld world(seed, false);
+    SimDisk disk(world);
+    disk.AddDirectory("/sim");
+    SimFileSystem files(disk);
+    Write(files, "/sim/short", "123", true);
+    Write(files, "/sim/long", "12345", true);
+    disk.faults().Arm(SimFault::kSmallFileMisdirected, 0);
+    Write(files, "/sim/new", "abc", true);
+    EXPECT_EQ(*files.ReadSmallFile("/sim/new"), std::string(3, '\0'));
+    EXPECT_EQ(*files.ReadSmallFile("/sim/short"), "123");
+    damaged += *files.ReadSmallFile("/sim/long") == "abc45";
+  }
+  EXPECT_GT(damaged, 10);
+}
+
 }  // namespace
 }  // namespace spillway
