@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "io/create_io_engine.h"
+#include "tests/scratch_directory.h"
 
 namespace spillway {
 namespace {
@@ -18,9 +19,8 @@ constexpr int kWindow = 4;
 class DiskPassTest : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir();
     for (int i = 0; i < 2; ++i) {
-      auto file = OpenNamelessFile(folder_, 8 * kBlock);
+      auto file = OpenNamelessFile(folder_.path(), 8 * kBlock);
       ASSERT_TRUE(file.ok()) << file.status();
       files_.push_back(*std::move(file));
     }
@@ -39,7 +39,7 @@ class DiskPassTest : public testing::Test {
     return result.value_or(DiskPassResult());
   }
 
-  std::string folder_;
+  const ScratchDirectory folder_;
   std::vector<std::unique_ptr<File>> files_;
   std::unique_ptr<IoEngine> engine_;
   std::vector<char> memory_;
@@ -102,7 +102,7 @@ TEST_F(DiskPassTest, EndsWhenTheTimeIsUp) {
 }
 
 TEST_F(DiskPassTest, AnErrorEndsItWithThePath) {
-  const std::string path = folder_ + "/short";
+  const std::string path = folder_ / "short";
   auto file = File::Open(path, {.write = true, .create = true});
   ASSERT_TRUE(file.ok()) << file.status();
   ASSERT_TRUE((*file)->Preallocate(2 * kBlock).ok());
@@ -115,8 +115,8 @@ TEST_F(DiskPassTest, AnErrorEndsItWithThePath) {
 }
 
 TEST_F(DiskPassTest, ANamelessFileLeavesNothing) {
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
-  EXPECT_FALSE(OpenNamelessFile(folder_ + "/nowhere", kBlock).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+  EXPECT_FALSE(OpenNamelessFile(folder_ / "nowhere", kBlock).ok());
 }
 
 }  // namespace
