@@ -28,7 +28,6 @@ absl::StatusOr<DeviceChoice> ResolveDevice(RunConfig* config) {
   train.compute = ChooseCompute(train.compute, train.dtype, choice.gpu.has_value());
   const std::string remark = ComputeRemark(*train.compute, train.dtype, choice.gpu.has_value());
   if (train.compute == train.dtype && !remark.empty()) LogWarning(remark);
-  RETURN_IF_ERROR(CheckOptimizer(choice, train.optimizer));
   if (train.layers_in_fp8) {
     RETURN_IF_ERROR(CheckFp8(choice));
     if (!choice.gpu) LogWarning(absl::StrCat("--compute fp8: ", kFp8Emulated));

@@ -146,6 +146,12 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
         "--update-device gpu needs a GPU to compute on, and this run computes on the CPU: take "
         "--device cuda, or leave --update-device out");
   }
+  if (options.update_device == UpdateDevice::kGpu && MeasuresFirst(options.optimizer)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--update-device gpu cannot be had with --optimizer ",
+        OptimizerName(options.optimizer.kind),
+        ", which there are no kernels for: leave it out, and the CPU's threads update"));
+  }
   if (options.update_device != UpdateDevice::kAuto) {
     request.device_update_share = options.update_device == UpdateDevice::kGpu ? 1 : 0;
   }

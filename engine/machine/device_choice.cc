@@ -53,13 +53,6 @@ absl::Status CheckFp8(const DeviceChoice& choice) {
                    "Hopper, Blackwell): leave --compute out"));
 }
 
-absl::Status CheckOptimizer(const DeviceChoice& choice, const OptimizerSpec& optimizer) {
-  if (!choice.gpu || !MeasuresFirst(optimizer)) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--optimizer ", OptimizerName(optimizer.kind),
-                   " updates on CPUs alone so far: give --device cpu, or another optimizer"));
-}
-
 absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<ComputeGpu>& found,
                                           uint64_t device_memory_bytes) {
   DeviceChoice choice;

@@ -10,7 +10,6 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/numeric/optimizer_spec.h"
 
 namespace spillway {
 
@@ -54,9 +53,6 @@ absl::StatusOr<DeviceChoice> ChooseDevice(DeviceWish wish, const absl::StatusOr<
 // For --compute fp8: kInvalidArgument where the GPU has no such products. The CPU has none either,
 // and emulates them.
 absl::Status CheckFp8(const DeviceChoice& choice);
-
-// kInvalidArgument for an optimizer that there are no kernels for on the chosen GPU.
-absl::Status CheckOptimizer(const DeviceChoice& choice, const OptimizerSpec& optimizer);
 
 // What a build without CUDA answers when it is asked for its GPU: kFailedPrecondition.
 absl::Status NoCudaInThisBuild();

@@ -90,7 +90,6 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   if (ranks.world != nullptr) RETURN_IF_ERROR(AgreeOnDevice(choice, *ranks.world));
   options.device = choice.Text();
   if (options.layers_in_fp8) RETURN_IF_ERROR(CheckFp8(choice));
-  RETURN_IF_ERROR(CheckOptimizer(choice, options.optimizer));
   options.compute = ChooseCompute(options.compute, options.dtype, choice.gpu.has_value());
   // What else decides the numbers; it is no rank's choice, and so not what ranks must agree on.
   options.identity.emplace_back("device", choice.gpu ? "cuda" : "cpu");

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "io/base/check.h"
+
 namespace spillway {
 
 SpanKind SpanKindOf(PassKind kind) {
@@ -25,6 +27,7 @@ void Pass::Route(const MoverContext& context) {
   const bool discrete = plan.separate_device;
   const bool gradient_in_store = context.GradientInStore(unit);
   num_tiles = scalars.skip ? 0 : context.layout.NumTiles(unit);
+  SPILLWAY_CHECK(kind != PassKind::kMeasure || !plan.DeviceUpdates(unit));  // the host measures
   gradient_alone = kind == PassKind::kMeasure && measure < plan.schedule.measures.gradients;
   deferred = updates() && sums == nullptr;
   on_device = updates() && plan.UpdatesOnDevice(unit);

@@ -63,7 +63,6 @@ void Passes::TakeGradient(Buffer& sums, int64_t op) {
 }
 
 void Passes::Measure(const UpdateScalars& scalars, int measure, Done done) {
-  SPILLWAY_CHECK(!plan_.separate_device);  // whose tiles nobody would bring here
   scalars_ = scalars;
   measure_ = measure;
   measure_waiter_ = std::move(done);

@@ -114,7 +114,7 @@ bool TileWork::NeedsCopyIn(const TileTask& task) const {
   const Pass& pass = *task.pass;
   if (!plan_.separate_device || pass.staged) return false;
   if (task.sums != nullptr || task.weights != nullptr) return true;
-  return (pass.updates() || pass.kind == PassKind::kSave) && plan_.HomeOnDevice(pass.unit, 0);
+  return (pass.reads_state() || pass.kind == PassKind::kSave) && plan_.HomeOnDevice(pass.unit, 0);
 }
 
 bool TileWork::NeedsCopyOut(const TileTask& task) const {

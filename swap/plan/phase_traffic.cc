@@ -44,6 +44,12 @@ uint64_t MeasureTouches(const SwapPlan& plan, int unit) {
   return measures.states * plan.layout.UnitBytes(unit) + measures.all() * GradientBytes(plan, unit);
 }
 
+// By the host: weights that live on a separate device come for it.
+uint64_t MeasureToHostBytes(const SwapPlan& plan, int unit) {
+  const int states = plan.schedule.measures.states;
+  return plan.HomeOnDevice(unit, 0) ? states * PlaneBytes(plan, unit, 0) : 0;
+}
+
 uint64_t RoundTouches(const SwapPlan& plan, int unit) {
   const uint64_t parameters = plan.layout.PaddedParameters(unit);
   const uint64_t gradient = plan.layout.gradient_bytes_per_parameter();
@@ -129,6 +135,7 @@ std::array<PhaseTraffic, kPhases> TrafficByPhase(const SwapPlan& plan) {
     at(whole).to_host_bytes += GradientToHostBytes(plan, stay.unit);
     at(Phase::kFlush).read_bytes += MeasureBytesRead(plan, stay.unit);
     at(Phase::kFlush).update_bytes += MeasureTouches(plan, stay.unit);
+    at(Phase::kFlush).to_host_bytes += MeasureToHostBytes(plan, stay.unit);
     update.to_host_bytes += UpdateToHostBytes(plan, stay.unit);
     update.to_device_bytes += UpdateToDeviceBytes(plan, stay.unit);
     if (deferred && placement.gradient == Tier::kNvme) {

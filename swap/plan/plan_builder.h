@@ -52,6 +52,8 @@ class PlanBuilder {
   bool any_large() const { return large_.any(); }
   bool Trains(int unit) const { return !gradient_ops_[unit].empty(); }
   bool all_deferred() const { return request_.schedule.update == UpdateMode::kDeferred; }
+  // A separate device measures nothing.
+  bool device_may_update() const { return request_.schedule.measures.all() == 0; }
   // The plan decides where the inputs of units are kept.
   bool chooses_activations() const {
     return request_.activations == TierChoice::kAuto && !request_.activation_bytes.empty();

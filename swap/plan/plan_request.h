@@ -48,7 +48,7 @@ struct PlanRequest {
   // On a separate device: the share of the state, evenly spread over the units, whose update is
   // done there although it lives elsewhere, in [0, 1]: a tile at a time is copied there and back.
   // What is updated by the host otherwise. None: as `clock` finds best, 0 without one. 0, too,
-  // where the device has no memory left for the tiles.
+  // where the device has no memory left for the tiles, and where updates are measured first.
   std::optional<double> device_update_share;
   std::optional<StepClock> clock;
   bool read_ahead_at_turn = true;

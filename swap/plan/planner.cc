@@ -57,8 +57,8 @@ class Planner {
   bool many_units() const { return layout_.num_units() > kFewUnits; }
   bool chooses_activations() const { return builder_.chooses_activations(); }
   bool chooses_separate_memory() const {
-    return request_.separate_device && request_.weights == TierChoice::kAuto &&
-           request_.optimizer == TierChoice::kAuto;
+    return request_.separate_device && builder_.device_may_update() &&
+           request_.weights == TierChoice::kAuto && request_.optimizer == TierChoice::kAuto;
   }
   bool forced_nvme() const {
     return request_.weights == TierChoice::kNvme && request_.optimizer == TierChoice::kNvme;
@@ -174,6 +174,7 @@ void Planner::KeepActivations(Draft& draft) const {
 
 // Those to be tried, the one without a clock first.
 std::vector<double> Planner::DeviceUpdateShares() const {
+  if (!builder_.device_may_update()) return {0};
   const bool tells = timed() && request_.clock->device_update_bytes_per_second > 0;
   if (request_.device_update_share || !request_.separate_device || !tells) {
     return {request_.device_update_share.value_or(0)};

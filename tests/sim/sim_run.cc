@@ -119,10 +119,10 @@ std::unique_ptr<SimRun::Life> SimRun::DrawLife(bool last) {
     request.input_in_flight_bytes = 20000;  // more than any
     life->salt = random_.Below(1 << 16);
   }
-  request.separate_device = random_.OneIn(2) && measures.all() == 0;
+  request.separate_device = random_.OneIn(2);
   if (request.separate_device && random_.OneIn(3)) {
     request.weights = TierChoice::kDevice;
-    if (random_.OneIn(2)) request.optimizer = TierChoice::kDevice;
+    if (random_.OneIn(2) && measures.all() == 0) request.optimizer = TierChoice::kDevice;
   }
   if (request.separate_device) {
     request.device_update_share = static_cast<double>(random_.Below(3)) / 2;

@@ -170,6 +170,28 @@ TEST(RunPlan, AGpuUpdatesWhatItIsTold) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("--device cuda"));
 }
 
+TEST(RunPlan, WhatIsMeasuredFirstIsUpdatedByTheHost) {
+  TrainOptions options = Options(200 * kMiB, 400 * kMiB, false);
+  options.optimizer.kind = OptimizerSpec::Kind::kLamb;
+  const RunPlanInput input = {.separate_device = true, .memory = {10 * kMiB}};
+  // All of it has room on the device, where it would be updated.
+  const auto plan = PlanRun(SmallModel(), options, input);
+  ASSERT_TRUE(plan.ok() && plan->swaps) << plan.status();
+  for (int unit = 0; unit < plan->swaps->layout.num_units(); ++unit) {
+    EXPECT_FALSE(plan->swaps->DeviceUpdates(unit));
+  }
+  const auto refusal = [&] {
+    const absl::Status status = PlanRun(SmallModel(), options, input).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  options.update_device = UpdateDevice::kGpu;
+  EXPECT_THAT(refusal(), HasSubstr("--update-device gpu cannot be had with --optimizer lamb"));
+  options.update_device = UpdateDevice::kAuto;
+  options.offload_param = options.offload_optimizer = Offload::kNone;
+  EXPECT_THAT(refusal(), HasSubstr("give --offload-optimizer cpu or nvme"));
+}
+
 GraphCosts CostsOf(uint64_t layer_bytes) {
   GraphCosts costs;
   costs.bytes = {0, layer_bytes, layer_bytes, layer_bytes, layer_bytes, 0};

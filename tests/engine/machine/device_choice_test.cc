@@ -44,17 +44,6 @@ TEST(DeviceChoice, AGpuWithoutFp8IsRefusedForItAndTheCpuIsNot) {
   EXPECT_EQ(CheckFp8(choice), absl::OkStatus());
 }
 
-TEST(DeviceChoice, OptimizersWithoutKernelsAreRefusedOnAGpuByName) {
-  OptimizerSpec adafactor;
-  adafactor.kind = OptimizerSpec::Kind::kAdafactor;
-  DeviceChoice choice;
-  EXPECT_EQ(CheckOptimizer(choice, adafactor), absl::OkStatus());
-  choice.gpu = SmallGpu();
-  EXPECT_THAT(std::string(CheckOptimizer(choice, adafactor).message()),
-              HasSubstr("--optimizer adafactor updates on CPUs alone"));
-  EXPECT_EQ(CheckOptimizer(choice, {}), absl::OkStatus());
-}
-
 TEST(DeviceChoice, AutoTakesAGpuThatFits) {
   const auto choice = ChooseDevice(DeviceWish::kAuto, SmallGpu(), 7 * kGiB);
   ASSERT_TRUE(choice.ok()) << choice.status();

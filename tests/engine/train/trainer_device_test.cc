@@ -108,6 +108,44 @@ TEST_F(TrainerOnDevice, ADeviceThatUpdatesSlowlyIsWhatAStepWaitsForAndIsBusyWith
   }
 }
 
+// The device has no kernels for what measures tensors first: the host does, wherever weights live.
+TEST_F(TrainerOnDevice, OptimizersThatMeasureFirstUpdateOnTheHostToTheSameBits) {
+  using Kind = OptimizerSpec::Kind;
+  uint64_t seed = 0;
+  for (const auto& [kind, scales] :
+       {std::pair{Kind::kLamb, false}, {Kind::kAdafactor, false}, {Kind::kAdafactor, true}}) {
+    SCOPED_TRACE(testing::Message() << OptimizerName(kind) << " " << scales);
+    TrainOptions options = Options(absl::StrCat("plain", seed));
+    options.optimizer.kind = kind;
+    options.optimizer.scale_parameter = scales;
+    options.steps = 5;
+    options.offload_param = options.offload_optimizer = Offload::kCpu;
+    TrainResult result;
+    separate_ = nullptr;
+    const auto expected = Train(options, &result);
+    ASSERT_TRUE(expected.ok()) << expected.status();
+
+    options.swap_paths = {folder_ + "/a"};
+    for (const auto& [weights, optimizer] : {std::pair{Offload::kCpu, Offload::kCpu},
+                                             {Offload::kNone, Offload::kCpu},
+                                             {Offload::kNone, Offload::kNvme},
+                                             {Offload::kNvme, Offload::kNvme},
+                                             {Offload::kAuto, Offload::kAuto}}) {
+      SCOPED_TRACE(testing::Message() << "weights " << int(weights) << " state " << int(optimizer));
+      options.output = absl::StrCat(folder_, "/", ++seed);
+      options.offload_param = weights;
+      options.offload_optimizer = optimizer;
+      TestDevice device({.seed = seed});
+      separate_ = &device;
+      const auto found = Train(options, &result);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(*found, *expected);
+      EXPECT_GT(device.copies(), 0);
+      EXPECT_EQ(result.residency.optimizer[static_cast<int>(Tier::kDevice)], 0u);
+    }
+  }
+}
+
 // With the rates that it measures, of a link that is known: nobody says who updates.
 class WhoUpdates : public TrainerOnDevice {
  protected:
