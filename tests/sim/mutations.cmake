@@ -217,6 +217,10 @@ spillway_sim_mutant(updated_weights_before_their_addresses_are_free swap/mover/d
   [==[buffers_->WaitForAddresses(*pass.destination, StreamId::kToDevice);]==]
   [==[pass.destination->used = true;]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
+spillway_sim_mutant(measured_without_the_weights_that_live_there swap/mover/tile_work.cc
+  [==[return (pass.reads_state() || pass.kind == PassKind::kSave)]==]
+  [==[return (pass.updates() || pass.kind == PassKind::kSave)]==]
+  [==[not all tiles were measured, or not as they are updated]==])
 spillway_sim_mutant(gradient_brought_before_it_is_complete swap/mover/device_tiles.cc
   [==[context_.lane->Wait(StreamId::kToHost, std::exchange(pass.sums_complete, nullptr));]==]
   [==[]==]

@@ -240,6 +240,31 @@ TEST_F(TrainerRanks, OnDevicesOfTheirOwnTheSameLossesAndNorms) {
   }
 }
 
+TEST_F(TrainerRanks, OnDevicesWhatIsMeasuredFirstHasTheSameLossesAndNorms) {
+  for (OptimizerSpec::Kind kind : {OptimizerSpec::Kind::kLamb, OptimizerSpec::Kind::kAdafactor}) {
+    TrainOptions options = Sharded(2, 1.0);
+    options.optimizer.kind = kind;
+    options.optimizer.scale_parameter = kind == OptimizerSpec::Kind::kAdafactor;
+    on_devices_ = false;
+    const std::vector<nlohmann::json> expected = RunAll(options, kNoDelay);
+    ASSERT_EQ(expected.size(), 6u);
+    on_devices_ = true;
+    for (Offload weights : {Offload::kNone, Offload::kCpu}) {
+      SCOPED_TRACE(absl::StrCat(OptimizerName(kind), " ", int(weights)));
+      options.overwrite = true;
+      options.offload_param = weights;
+      options.offload_optimizer = Offload::kCpu;
+      const std::vector<nlohmann::json> rows = RunAll(options, kNoDelay);
+      ASSERT_EQ(rows.size(), 6u);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        EXPECT_EQ(rows[i]["loss"], expected[i]["loss"]) << i;
+        EXPECT_EQ(rows[i]["grad_norm"], expected[i]["grad_norm"]) << i;
+        EXPECT_GT(rows[i]["bytes"]["to_host"].get<uint64_t>(), 0u);
+      }
+    }
+  }
+}
+
 TEST_F(TrainerRanks, SlowExchangesAreWhatAStepWaitsForAndIsBusyWith) {
   for (double clip : {1.0, 0.0}) {
     SCOPED_TRACE(clip);
