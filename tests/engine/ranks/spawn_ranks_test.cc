@@ -129,6 +129,10 @@ class SpawnRanksTest : public testing::Test {
 // Writes its pid where the test finds it, whole.
 constexpr char kSayPid[] = "echo $$ > $DIR/new$RANK; mv $DIR/new$RANK $DIR/pid$RANK; ";
 constexpr char kForever[] = "while :; do sleep 0.05; done";
+// A process that has ended is there for a signal until its parent has looked.
+constexpr char kUntilRank1IsSeenToEnd[] =
+    "until [ -e $DIR/pid1 ]; do sleep 0.01; done; "
+    "while kill -0 $(cat $DIR/pid1) 2>/dev/null; do sleep 0.01; done; ";
 
 TEST_F(SpawnRanksTest, EveryRankFindsItsPlace) {
   EXPECT_EQ(Run(3, "env > $DIR/env$RANK"), 0);
@@ -235,17 +239,17 @@ TEST_F(SpawnRanksTest, RanksStartWithoutBlockedSignals) {
 
 TEST_F(SpawnRanksTest, TheFirstFailureIsTheCode) {
   EXPECT_EQ(Run(3, "[ $RANK = 2 ] && exit 3; exit 0"), 3);
-  EXPECT_EQ(Run(3,
-                "if [ $RANK = 1 ]; then touch $DIR/failed; exit 4; fi; "
-                "while [ ! -e $DIR/failed ]; do sleep 0.01; done; sleep 0.1; exit 5"),
-            4);
+  EXPECT_EQ(
+      Run(3, absl::StrCat(kSayPid, "[ $RANK = 1 ] && exit 4; ", kUntilRank1IsSeenToEnd, "exit 5")),
+      4);
 }
 
 TEST_F(SpawnRanksTest, ALaterFailureThatHasACodeOfItsOwnSaysMore) {
-  EXPECT_EQ(Run(2,
-                "if [ $RANK = 1 ]; then touch $DIR/failed; exit 1; fi; "
-                "while [ ! -e $DIR/failed ]; do sleep 0.01; done; sleep 0.1; exit 4"),
-            4);
+  SpawnOptions options = Options(
+      2, absl::StrCat(kSayPid, "[ $RANK = 1 ] && exit 1; ", kUntilRank1IsSeenToEnd, "exit 4"));
+  options.grace_seconds = kPatienceSeconds;
+  Start(options);
+  EXPECT_EQ(Wait(), 4);
 }
 
 TEST_F(SpawnRanksTest, StoppedOnlyWhereAllAreStoppedOrDone) {
@@ -258,8 +262,8 @@ TEST_F(SpawnRanksTest, WhatHangsAfterAFailureIsEnded) {
   // One ends at SIGTERM, the other does not.
   const double begin = MonotonicSeconds();
   EXPECT_EQ(
-      Run(3, absl::StrCat(kSayPid, "case $RANK in 0) ", kForever, ";; 1) trap '' TERM; ", kForever,
-                          ";; esac; while [ ! -e $DIR/pid0 ] || "
+      Run(3, absl::StrCat("[ $RANK = 1 ] && trap '' TERM; ", kSayPid, "[ $RANK = 2 ] || ", kForever,
+                          "; while [ ! -e $DIR/pid0 ] || "
                           "[ ! -e $DIR/pid1 ]; do sleep 0.01; done; exit 7")),
       7);
   EXPECT_GE(MonotonicSeconds() - begin, 0.6);
