@@ -14,6 +14,9 @@ namespace {
 constexpr int64_t kPieceFrames = 1 << 14;
 constexpr int64_t kMostChannels = 64;
 constexpr int64_t kLowestRate = 1000, kHighestRate = 768000;
+// Sound is within -1 and 1, or where a program forgot to divide, within a sample's integers. Far
+// beyond, converting rates and squaring come to infinity.
+constexpr float kLargestSample = 4294967296.0f;
 
 }  // namespace
 
@@ -82,11 +85,11 @@ absl::Status AudioFile::ReadPiece() {
       sum += frames_[i * channels_ + channel];
     }
     mixed_[i] = sum / static_cast<float>(channels_);
-    if (std::isfinite(mixed_[i])) continue;
+    if (std::abs(mixed_[i]) <= kLargestSample) continue;  // which no NaN is
     return absl::InvalidArgumentError(
         absl::StrCat(path_,
-                     ": it has samples that are not finite numbers: make the file again, or "
-                     "take its row out"));
+                     ": it has samples that are no sound (not finite, or beyond 2^32, where "
+                     "sound is within 1): make the file again, or take its row out"));
   }
   if (resampler_ == nullptr) {
     held_.insert(held_.end(), mixed_.begin(), mixed_.end());

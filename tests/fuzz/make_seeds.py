@@ -500,6 +500,9 @@ def media():
     floats = struct.pack("<4f", 0.5, float("nan"), 1e38, -1)
     write("audio_file", "no_numbers", b"RIFF" + struct.pack("<I", 36 + 16) + b"WAVEfmt " + struct.pack(
         "<IHHIIHH", 16, 3, 1, 16000, 64000, 4, 32) + b"data" + struct.pack("<I", 16) + floats)
+    loud = struct.pack("<16f", *[3.39e38] * 16)  # infinite at another rate
+    write("audio_file", "too_loud", b"RIFF" + struct.pack("<I", 36 + 64) + b"WAVEfmt " + struct.pack(
+        "<IHHIIHH", 16, 3, 1, 15488, 61952, 4, 32) + b"data" + struct.pack("<I", 64) + loud)
     write("audio_file", "flac", b"fLaC\0\0\0\x22" + bytes(34))
     write("audio_file", "ogg", b"OggS\0\2" + bytes(20))
 

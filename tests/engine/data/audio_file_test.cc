@@ -70,6 +70,12 @@ TEST(AudioFile, WhatIsNoSoundIsNamed) {
   std::vector<float> samples;
   const absl::Status nan = (*AudioFile::Open(folder / "nan.wav"))->Read(3, &samples);
   EXPECT_TRUE(absl::IsInvalidArgument(nan)) << nan;
+  // Between samples of 3.4e38 that differ in sign a converted one would be infinite.
+  WriteSound(folder / "loud.wav", std::vector<float>{3.4e38F, -3.4e38F, 3.4e38F, -3.4e38F},
+             {.rate = 15488});
+  const absl::Status loud = (*AudioFile::Open(folder / "loud.wav"))->Read(4, &samples);
+  EXPECT_TRUE(absl::IsInvalidArgument(loud)) << loud;
+  EXPECT_NE(loud.message().find("loud.wav: it has samples that are no sound"), std::string::npos);
 }
 
 }  // namespace
