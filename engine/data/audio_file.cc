@@ -85,7 +85,7 @@ absl::Status AudioFile::ReadPiece() {
       sum += frames_[i * channels_ + channel];
     }
     mixed_[i] = sum / static_cast<float>(channels_);
-    if (std::abs(mixed_[i]) <= kLargestSample) continue;  // which no NaN is
+    if (std::abs(mixed_[i]) <= kLargestSample) continue;  // false of a NaN
     return absl::InvalidArgumentError(
         absl::StrCat(path_,
                      ": it has samples that are no sound (not finite, or beyond 2^32, where "

@@ -26,7 +26,7 @@ class AudioFile {
   static absl::StatusOr<std::unique_ptr<AudioFile>> Open(const std::string& path);
 
   // Appends the next samples, about in [-1, 1], `count` of them, or fewer where the file ends.
-  // kInvalidArgument for what cannot be decoded and for samples that are no numbers, or
+  // kInvalidArgument for what cannot be decoded and for samples that are no numbers or
   // beyond 2^32.
   absl::Status Read(int64_t count, std::vector<float>* samples);
 

@@ -67,16 +67,16 @@ absl::StatusOr<Draft> PlanBuilder::BaseDraft() const {
   placement.optimizer = BaseTier(request_.optimizer);
   placement.gradient = placement.optimizer;
   const Tier activation = BaseTier(request_.activations);
+  if (request_.separate_device && placement.optimizer == Tier::kDevice && !device_may_update()) {
+    return absl::InvalidArgumentError(
+        "this optimizer measures all tensors before the first update, which a GPU does not do: its "
+        "state cannot live on the device: give --offload-optimizer cpu or nvme");
+  }
   if (request_.separate_device && placement.optimizer == Tier::kDevice &&
       placement.weight != Tier::kDevice) {
     return absl::InvalidArgumentError(
         "optimizer state on the device needs the weights there, too: give --offload-param none as "
         "well, or --offload-optimizer cpu or nvme");
-  }
-  if (request_.separate_device && placement.optimizer == Tier::kDevice && !device_may_update()) {
-    return absl::InvalidArgumentError(
-        "this optimizer measures all tensors before the first update, which a GPU does not do: its "
-        "state cannot live on the device: give --offload-optimizer cpu or nvme");
   }
   if (!request_.has_storage && (placement.weight == Tier::kNvme ||
                                 placement.optimizer == Tier::kNvme || activation == Tier::kNvme)) {

@@ -301,8 +301,8 @@ void SimDisk::Append(SimInode& inode, absl::string_view content) {
     const uint64_t size_bytes = std::min<uint64_t>(sector.size(), file->data.size() - offset_bytes);
     std::vector<char> then = file->data;
     std::copy_n(sector.data(), size_bytes, then.begin() + static_cast<ptrdiff_t>(offset_bytes));
-    // But not so that the last commit's file is whole the one that nobody has acknowledged: no
-    // checksum of its own tells that.
+    // What makes another file equal to this one is left out: the last commit's would be one that
+    // nobody has acknowledged, and no checksum of its own tells that.
     if (then != inode.data) Write(*file, offset_bytes, sector.data(), size_bytes);
   }
   const std::string zeros(sector.size(), '\0');

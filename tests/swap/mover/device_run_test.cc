@@ -180,10 +180,15 @@ TEST_F(SwapOnDevice, WhatIsMeasuredIsNeverThePlansChoiceForTheDevice) {
   for (size_t unit = 0; unit < shape.units.size(); ++unit) {
     EXPECT_FALSE(plan->DeviceUpdates(static_cast<int>(unit)));
   }
-  request.weights = request.optimizer = TierChoice::kDevice;
-  const absl::Status status = PlanSwaps(request).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("--offload-optimizer cpu"));
+  request.optimizer = TierChoice::kDevice;
+  for (TierChoice weights : {TierChoice::kDevice, TierChoice::kHost}) {
+    request.weights = weights;
+    const absl::Status status = PlanSwaps(request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(
+        std::string(status.message()),
+        testing::HasSubstr("its state cannot live on the device: give --offload-optimizer"));
+  }
 }
 
 // Weights and sums of one operation, and what gradients pass through: more is not needed there.
