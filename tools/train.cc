@@ -162,6 +162,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--fp16", f.fp16, "Trainer's name of --dtype fp16")->expected(0, 1);
   text("--adam_beta1", f.adam_beta1, "Trainer's name of the first of --betas");
   text("--adam_beta2", f.adam_beta2, "Trainer's name of the second of --betas");
+  text("--adam_epsilon", f.adam_epsilon, "Trainer's name of --eps, but of Adafactor's");
   text("--warmup_ratio", f.warmup_ratio, "Trainer's: --warmup as a part of --steps");
   text("--device", f.device, "auto (a GPU where there is one), cpu or cuda");
   text("--threads", f.threads, "compute threads (the cores); part of the run's identity");

@@ -16,19 +16,21 @@ std::string Folded(absl::string_view name) {
 
 // Optimal string alignment distance (Damerau and Levenshtein, restricted).
 size_t EditDistance(const std::string& a, const std::string& b) {
-  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
-  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  const size_t width = b.size() + 1;
+  std::vector<size_t> table((a.size() + 1) * width);
+  const auto d = [&](size_t i, size_t j) -> size_t& { return table[i * width + j]; };
+  for (size_t i = 0; i <= a.size(); ++i) d(i, 0) = i;
+  for (size_t j = 0; j <= b.size(); ++j) d(0, j) = j;
   for (size_t i = 1; i <= a.size(); ++i) {
     for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min(
-          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      d(i, j) = std::min(
+          {d(i - 1, j) + 1, d(i, j - 1) + 1, d(i - 1, j - 1) + (a[i - 1] == b[j - 1] ? 0 : 1)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+        d(i, j) = std::min(d(i, j), d(i - 2, j - 2) + 1);
       }
     }
   }
-  return d[a.size()][b.size()];
+  return d(a.size(), b.size());
 }
 
 // Names longer than this are nobody's slip of the keyboard; it also bounds the table.

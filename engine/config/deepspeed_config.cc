@@ -148,22 +148,22 @@ class BlockReader {
       Misplaced(var_update_scaler, "this optimizer");
     }
     if (!one_bit && !zero_one) return;
-    config_.second_moments.last_step =
+    DeepSpeedConfig::OneBit& implied = config_.one_bit.emplace();
+    implied.second_moments.last_step =
         one_bit ? freeze_step.value.value_or(100000) : var_freeze_step.value.value_or(100000) + 1;
-    if (zero_one) {
-      config_.second_moments.moves_per_doubling = var_update_scaler.value.value_or(16);
-    }
+    if (zero_one) implied.second_moments.moves_per_doubling = var_update_scaler.value.value_or(16);
     // Whatever the file says of bias_correction, as in DeepSpeed; and they don't decay by default.
-    config_.bias_correction = {false, "optimizer.type", config_.optimizer.where};
-    if (!config_.weight_decay.given()) {
-      config_.weight_decay = {0.0, "optimizer.type", config_.optimizer.where};
+    implied.bias_correction = {false, "optimizer.type", config_.optimizer.where};
+    implied.weight_decay = config_.weight_decay;
+    if (!implied.weight_decay.given()) {
+      implied.weight_decay = {0.0, "optimizer.type", config_.optimizer.where};
     }
-    config_.notes.push_back(absl::StrCat(
+    implied.note = absl::StrCat(
         config_.optimizer.where, ": \"", name, "\" is AdamW without bias correction whose second ",
         "moments ", zero_one ? "move ever more seldom and " : "", "stand still after step ",
-        config_.second_moments.last_step,
+        implied.second_moments.last_step,
         ", as there; ranks sum gradients in every step and whole, ",
-        "not in one bit (--communication-dtype fp8 sends a quarter of fp32's bytes)"));
+        "not in one bit (--communication-dtype fp8 sends a quarter of fp32's bytes)");
   }
 
   void MisplacedOfSgd(absl::string_view optimizer) {

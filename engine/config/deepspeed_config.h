@@ -27,7 +27,14 @@ struct DeepSpeedConfig {
   Setting<std::array<double, 2>> betas;
   Setting<bool> nesterov, bias_correction;
   Setting<double> least_trust_ratio, most_trust_ratio;
-  OptimizerSpec::SecondMoments second_moments;  // of OneBitAdam and ZeroOneAdam
+  // What the type says, where it is OneBitAdam or ZeroOneAdam: of no other optimizer.
+  struct OneBit {
+    OptimizerSpec::SecondMoments second_moments;
+    Setting<double> weight_decay;
+    Setting<bool> bias_correction;
+    std::string note;
+  };
+  std::optional<OneBit> one_bit;
 
   Setting<ScheduleSpec::Kind> schedule;
   Setting<double> warmup_min_lr, warmup_max_lr, warmup_min_ratio, cos_min_ratio;

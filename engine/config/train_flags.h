@@ -38,7 +38,7 @@ struct TrainFlags {
   bool launch = false;
   // Hugging Face's, which train says otherwise (engine/config/trainer_flags.h). The
   // switches are empty where they stand alone.
-  Text bf16, fp16, adam_beta1, adam_beta2, warmup_ratio, overwrite_output_dir;
+  Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, warmup_ratio, overwrite_output_dir;
   Text packing, pad_to_max_length;
 };
 

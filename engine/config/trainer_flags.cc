@@ -63,6 +63,21 @@ absl::Status TranslateBetas(TrainFlags* flags) {
   return absl::OkStatus();
 }
 
+absl::Status TranslateEpsilon(TrainFlags* flags) {
+  if (!flags->adam_epsilon) return absl::OkStatus();
+  if (flags->eps) {
+    return absl::InvalidArgumentError("--eps and --adam_epsilon say the same: give one of them");
+  }
+  if (flags->optimizer == "adafactor") {
+    return absl::InvalidArgumentError(
+        "--adam_epsilon has no meaning with --optimizer adafactor, for which the Trainer has 1e-30 "
+        "whatever it says: leave it out, or say --eps");
+  }
+  RETURN_IF_ERROR(NumberFlag("--adam_epsilon", *flags->adam_epsilon, 0, 1e30).status());
+  flags->eps = flags->adam_epsilon;
+  return absl::OkStatus();
+}
+
 absl::Status TranslateWarmup(TrainFlags* flags) {
   // transformers 5: --warmup_steps below 1 is a ratio.
   double steps_said = 0;
@@ -191,7 +206,6 @@ const std::vector<FlagAlias>& TrainerFlagAliases() {
       {"--gradient_accumulation_steps", "--accumulate"},
       {"--learning_rate", "--lr"},
       {"--weight_decay", "--weight-decay"},
-      {"--adam_epsilon", "--eps"},
       {"--max_grad_norm", "--clip"},
       {"--label_smoothing_factor", "--label-smoothing"},
       {"--warmup_steps", "--warmup"},
@@ -218,6 +232,7 @@ absl::Status TranslateTrainerFlags(TrainFlags* flags) {
   RETURN_IF_ERROR(TranslatePrecision(flags));
   RETURN_IF_ERROR(TranslatePacking(flags));
   RETURN_IF_ERROR(TranslateBetas(flags));
+  RETURN_IF_ERROR(TranslateEpsilon(flags));
   ASSIGN_OR_RETURN(const bool overwrite,
                    SwitchFlag("--overwrite_output_dir", flags->overwrite_output_dir));
   flags->overwrite |= overwrite;

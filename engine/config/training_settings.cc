@@ -41,6 +41,8 @@ class TrainingSettings : SettingPicker {
   void ResolveSgd();
   void ResolveUpdate();
   void ResolveFreeze();
+  // The file's type, where it counts.
+  const DeepSpeedConfig::OneBit* OneBit() const;
 
   const SettingSources& all_;
 };
@@ -243,8 +245,10 @@ void TrainingSettings::ResolveOptimizer() {
   if (file_rate && !flags_.lr) {
     Note(absl::StrCat(file_.optimizer.where, ": no lr: 0.001, DeepSpeed's default"));
   }
-  const bool file_decay = kind_from_file && !file_.weight_decay.given();
-  spec.weight_decay = Number("weight-decay", flags_.weight_decay, file_.weight_decay,
+  const auto* const one_bit = OneBit();
+  const Setting<double>& given_decay = one_bit ? one_bit->weight_decay : file_.weight_decay;
+  const bool file_decay = kind_from_file && !given_decay.given();
+  spec.weight_decay = Number("weight-decay", flags_.weight_decay, given_decay,
                              file_decay && !decoupled ? 0.0 : 0.01, 0, kMostWeightDecay);
   if (file_decay && !flags_.weight_decay) {
     Note(absl::StrCat(file_.optimizer.where, ": no weight_decay: ", spec.weight_decay,
@@ -270,6 +274,11 @@ void TrainingSettings::ResolveOptimizer() {
                       " has no gradient_clipping: 1.0, DeepSpeed's default since "
                       "mid-2026 (0, which is none, before)"));
   }
+  if (one_bit) Note(one_bit->note);
+}
+
+const DeepSpeedConfig::OneBit* TrainingSettings::OneBit() const {
+  return flags_.optimizer || !file_.one_bit ? nullptr : &*file_.one_bit;
 }
 
 void TrainingSettings::ResolveAdafactor() {
@@ -337,15 +346,17 @@ void TrainingSettings::ResolveAdam() {
     spec.least_trust_ratio = bounds[0];
     spec.most_trust_ratio = bounds[1];
   }
-  if (!flags_.optimizer && file_.second_moments != OptimizerSpec::SecondMoments()) {
-    spec.second_moments = file_.second_moments;
+  const auto* const one_bit = OneBit();
+  if (one_bit) {
+    spec.second_moments = one_bit->second_moments;
     Record("last step of second moments", spec.second_moments.last_step, file_.optimizer.where);
   }
   if (lion && flags_.eps) Invalid("--eps has no meaning with --optimizer lion");
   if (lion) return;
   spec.eps = Number("eps", flags_.eps, file_.eps, 1e-8, 0, kHuge);
-  spec.bias_correction = file_.bias_correction.value.value_or(true);
-  Record("bias_correction", spec.bias_correction, SourceOf("", {}, file_.bias_correction));
+  const Setting<bool>& bias_correction = one_bit ? one_bit->bias_correction : file_.bias_correction;
+  spec.bias_correction = bias_correction.value.value_or(true);
+  Record("bias_correction", spec.bias_correction, SourceOf("", {}, bias_correction));
 }
 
 void TrainingSettings::ResolveSgd() {

@@ -45,7 +45,7 @@ absl::Status CudaOptimizerTiles::UpdateOnDevice(void* native_stream, const TileV
     return absl::OkStatus();
   }
   SPILLWAY_CHECK(tile.parameters <= UINT32_MAX);
-  SPILLWAY_CHECK(tensor_ratios() == nullptr);  // the plan has the host do it
+  SPILLWAY_CHECK(!MeasuresFirst(spec()));  // the plan has the host do it
   UpdateArguments arguments = {.planes = PlanesOf(tile, tile.parameters),
                                .constants = ConstantsOf(scalars, true),
                                .largest_unstorable_bits = largest_magnitude};

@@ -25,10 +25,10 @@ struct LinkMeasurement {
 // REQUIRES: nothing is under way there.
 absl::StatusOr<LinkMeasurement> MeasureLink(Device& device, uint64_t buffer_bytes);
 
-// Bytes of its memory a second that the device touches in rounding and updating a tile of
-// `layout` (PhaseTraffic::device_update_bytes). Takes a tile's state, gradient and sums of its
-// memory, with as many parameters as fit `memory_bytes`. Errors and REQUIRES likewise; an error
-// also where the device has no kernels for it.
+// Bytes of its memory a second that the device touches in rounding a tile of `layout` and, where
+// not the host does, in updating it (PhaseTraffic::device_update_bytes). Takes a tile's state,
+// gradient and sums of its memory, with as many parameters as fit `memory_bytes`. Errors and
+// REQUIRES likewise; an error also where the device has no kernels for it.
 absl::StatusOr<double> MeasureDeviceUpdates(Device& device, const OptimizerSpec& spec, DType dtype,
                                             const StateLayout& layout, uint64_t memory_bytes);
 

@@ -11,10 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/shallow_json.h"
+#include "engine/cuda/cuda_optimizer_tiles.h"
 #include "engine/estimate/machine_profile.h"
 #include "engine/estimate/profile_file.h"
-#include "engine/numeric/optimizer.h"
-#include "engine/numeric/tensor_ratios.h"
 #include "engine/ranks/collective_traffic.h"
 #include "io/base/check.h"
 #include "io/base/clock.h"
@@ -185,8 +184,8 @@ absl::StatusOr<CollectiveRates> MeasureCollectives(const CollectiveProbe& probe,
   // What a rank has at once: a whole unit's sums, and its shard of them.
   const uint64_t most = std::min(probe.most_bytes, probe.memory_bytes / 2) / sizeof(float);
   const uint64_t portion = std::max<uint64_t>(1, most / grid.size);
-  OptimizerTiles tiles(probe.optimizer, probe.dtype, probe.layout,
-                       std::vector<std::vector<ParameterRange>>(probe.layout.num_units()));
+  CudaOptimizerTiles tiles(probe.optimizer, probe.dtype, probe.layout,
+                           std::vector<std::vector<ParameterRange>>(probe.layout.num_units()));
   ASSIGN_OR_RETURN(const auto memory, ProbeMemory::Create(probe, portion));
   float* const whole = memory->whole();
   float* const shard = memory->shard();

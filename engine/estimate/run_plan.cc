@@ -160,7 +160,7 @@ absl::StatusOr<RunPlan> PlanRun(const ModelDescription& model, const TrainOption
   request.device_bytes = Less(plan.device_limit_bytes, plan.compute_bytes + plan.whole_bytes);
   uint64_t books = BookBytes(request.layout, input.copies);
   if (FactorsMoments(options.optimizer)) {
-    books += FactoredMoments::BytesOf(FactoredTensors(model));
+    books += FactoredMoments::BytesOf(FactoredTensors(model), input.copies);
   }
   if (plan.shards && input.separate_device) books += ExchangeStream::kPageBytes;
   const auto plan_swaps = [&](uint64_t in_place_bytes) -> absl::Status {

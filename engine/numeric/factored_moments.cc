@@ -33,14 +33,17 @@ FactoredMoments::FactoredMoments(std::vector<std::vector<FactoredTensor>> units,
   sums_.assign(2 * count, 0);
 }
 
-uint64_t FactoredMoments::BytesOf(const std::vector<std::vector<FactoredTensor>>& units) {
-  // Values, roots and sums; in a commit the values once more, and as text twice.
-  constexpr uint64_t kBytesPerValue = 4 + 4 + 16 + 4 + 2 * 6;
+uint64_t FactoredMoments::BytesOf(const std::vector<std::vector<FactoredTensor>>& units,
+                                  bool copies) {
+  // Values, roots and sums, and the values of the last commit and of the one that was resumed. In a
+  // commit they stand as text in four places for a while, in a copy of one in five more.
+  constexpr uint64_t kTextBytes = 6;
+  const uint64_t bytes_per_value = 4 + 4 + 16 + 4 + 4 + (copies ? 9 : 4) * kTextBytes;
   uint64_t values = 0;
   for (const std::vector<FactoredTensor>& tensors : units) {
     for (const FactoredTensor& tensor : tensors) values += ValuesOf(tensor);
   }
-  return values * kBytesPerValue;
+  return values * bytes_per_value;
 }
 
 void FactoredMoments::Begin(double sum_of_squares) {
@@ -57,6 +60,15 @@ void FactoredMoments::AddSquares(int unit, const MeasuredPiece& piece, DType dty
   const uint64_t columns = place.tensor.columns;
   const uint64_t first = PositionOf(unit, piece);
   const uint64_t last = first + (piece.end - piece.begin);
+  if (last - first < columns && first / columns != (last - 1) / columns) {
+    // Parts of two rows: each by itself needs no more sums than it has elements.
+    const uint64_t cut = piece.begin + (columns - first % columns);
+    const char* const rest =
+        static_cast<const char*>(gradient) + (cut - piece.begin) * DTypeBytes(dtype);
+    AddSquares(unit, {piece.begin, cut, piece.tensor}, dtype, gradient);
+    AddSquares(unit, {cut, piece.end, piece.tensor}, dtype, rest);
+    return;
+  }
   // Of the rows and columns that the piece has a part of; a part of one row may not have all.
   const uint64_t first_row = first / columns, rows = (last - 1) / columns - first_row + 1;
   const uint64_t first_column = rows == 1 ? first % columns : 0;

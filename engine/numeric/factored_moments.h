@@ -39,8 +39,8 @@ class FactoredMoments {
   FactoredMoments(std::vector<std::vector<FactoredTensor>> units,
                   std::vector<uint64_t> first_parameters, const OptimizerSpec& spec);
 
-  // Of memory, with what a commit takes for a while.
-  static uint64_t BytesOf(const std::vector<std::vector<FactoredTensor>>& units);
+  // Of memory, with what a commit takes for a while, and with `copies` a copy of one.
+  static uint64_t BytesOf(const std::vector<std::vector<FactoredTensor>>& units, bool copies);
 
   // A step begins, whose gradients' squares (before they are scaled, of all ranks) have this sum.
   void Begin(double sum_of_squares);

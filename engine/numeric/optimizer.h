@@ -77,6 +77,7 @@ class OptimizerTiles : public TileCompute {
   // Of its first `count` parameters.
   UpdatePlanes PlanesOf(const TileView& tile, uint64_t count) const;
   UpdateKind kind() const;
+  const OptimizerSpec& spec() const { return spec_; }
   // Scalars computed in double, rounded once.
   UpdateConstants ConstantsOf(const UpdateScalars& scalars, bool decays, double ratio = 1) const;
   DType dtype() const { return dtype_; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "io/base/check.h"
@@ -34,9 +35,9 @@ TensorRatios::TensorRatios(std::vector<Shard> units, int portions, TensorRatio r
     parameters_.insert(parameters_.end(), unit.parameters.begin(), unit.parameters.end());
     first_.push_back(tensors_);
     tensors_ += static_cast<int>(unit.tensors.size());
-    tiles_left_.push_back(unit.tiles);
     tiles_.emplace_back(unit.tiles);
   }
+  next_.assign(units_.size(), 0);
   ratios_.assign(tensors_, 1);
   sums_.assign(2 * static_cast<size_t>(tensors_) * portions_, 0);
 }
@@ -60,23 +61,24 @@ std::vector<MeasuredPiece> TensorRatios::PiecesOf(int unit, uint64_t begin, uint
 void TensorRatios::Put(int unit, int tile, std::vector<MeasuredPiece> pieces,
                        std::vector<UpdateSquares> squares) {
   MutexLock lock(mutex_);
-  tiles_[unit][tile] = {std::move(pieces), std::move(squares)};
-  if (--tiles_left_[unit] > 0) return;
-  // However the tiles came, this is their order.
-  Add(unit, std::exchange(tiles_[unit], std::vector<Tile>(units_[unit].tiles)));
-  tiles_left_[unit] = units_[unit].tiles;
+  std::vector<std::optional<Tile>>& tiles = tiles_[unit];
+  tiles[tile] = {std::move(pieces), std::move(squares)};
+  // However the tiles come, this is their order.
+  int& next = next_[unit];
+  for (; next < units_[unit].tiles && tiles[next].has_value(); ++next) {
+    Add(unit, *std::exchange(tiles[next], std::nullopt));
+  }
+  if (next == units_[unit].tiles) next = 0;
 }
 
-void TensorRatios::Add(int unit, const std::vector<Tile>& tiles) {
+void TensorRatios::Add(int unit, const Tile& tile) {
   const uint64_t portion = units_[unit].portion_parameters;
-  for (const Tile& tile : tiles) {
-    for (size_t i = 0; i < tile.pieces.size(); ++i) {
-      const MeasuredPiece& piece = tile.pieces[i];
-      const uint64_t number = portion == 0 ? 0 : piece.begin / portion;
-      double* const sum = &sums_[2 * (number * tensors_ + first_[unit] + piece.tensor)];
-      sum[0] += tile.squares[i].weights;
-      sum[1] += tile.squares[i].directions;
-    }
+  for (size_t i = 0; i < tile.pieces.size(); ++i) {
+    const MeasuredPiece& piece = tile.pieces[i];
+    const uint64_t number = portion == 0 ? 0 : piece.begin / portion;
+    double* const sum = &sums_[2 * (number * tensors_ + first_[unit] + piece.tensor)];
+    sum[0] += tile.squares[i].weights;
+    sum[1] += tile.squares[i].directions;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -80,7 +81,7 @@ class TensorRatios {
     std::vector<MeasuredPiece> pieces;
     std::vector<UpdateSquares> squares;
   };
-  void Add(int unit, const std::vector<Tile>& tiles) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Add(int unit, const Tile& tile) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::vector<Shard> units_;
   const int portions_;
@@ -90,9 +91,10 @@ class TensorRatios {
   std::vector<uint64_t> parameters_;  // [tensor]
   std::vector<double> ratios_;        // [tensor]
   Mutex mutex_;
-  std::vector<std::vector<Tile>> tiles_ ABSL_GUARDED_BY(mutex_);  // [unit][tile], until all came
-  std::vector<int> tiles_left_ ABSL_GUARDED_BY(mutex_);           // [unit]
-  std::vector<double> sums_ ABSL_GUARDED_BY(mutex_);              // [portion][tensor][2]
+  // [unit][tile] Those that came before an earlier one.
+  std::vector<std::vector<std::optional<Tile>>> tiles_ ABSL_GUARDED_BY(mutex_);
+  std::vector<int> next_ ABSL_GUARDED_BY(mutex_);     // [unit] the first that has not come
+  std::vector<double> sums_ ABSL_GUARDED_BY(mutex_);  // [portion][tensor][2]
 };
 
 }  // namespace spillway

@@ -66,7 +66,6 @@ absl::Status CommitStarter::Start() {
   RETURN_IF_ERROR(setup_.memory()->AwaitProgram());
   RETURN_IF_ERROR(storage.CheckStillThere());
   state_.finished = state_.step == context_.options.steps;
-  state_.buffers = context_.compute->Buffers();
   if (const FactoredMoments* const moments = setup_.factored_moments()) {
     state_.factored_moments = moments->values();
   }

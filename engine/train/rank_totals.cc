@@ -90,10 +90,10 @@ absl::StatusOr<std::vector<double>> RankTotals::OfAllShards(std::vector<double> 
 
 // A part after the other, so that what all ranks have of it is small.
 absl::Status RankTotals::AddShards(absl::Span<double> sums) {
-  constexpr size_t kMostAtOnce = 32768;
   if (context_.ranks.world == nullptr) return absl::OkStatus();
-  for (size_t begin = 0; begin < sums.size(); begin += kMostAtOnce) {
-    const absl::Span<double> part = sums.subspan(begin, kMostAtOnce);
+  const size_t at_once = std::max<size_t>(1024, 65536 / context_.options.ranks);
+  for (size_t begin = 0; begin < sums.size(); begin += at_once) {
+    const absl::Span<double> part = sums.subspan(begin, at_once);
     ASSIGN_OR_RETURN(const std::vector<double> all, OfAllShards({part.begin(), part.end()}));
     std::fill(part.begin(), part.end(), 0);
     for (size_t i = 0; i < all.size(); ++i) part[i % part.size()] += all[i];

@@ -101,7 +101,11 @@ absl::Status Trainer::Start(WeightSource* weights) {
 }
 
 absl::Status Trainer::BringFirstState(WeightSource* weights) {
-  if (!context_.storage->committed()) return WriteFirstState(context_, *setup_, weights);
+  if (!context_.storage->committed()) {
+    RETURN_IF_ERROR(WriteFirstState(context_, *setup_, weights));
+    state_.buffers = context_.compute->Buffers();
+    return absl::OkStatus();
+  }
   RETURN_IF_ERROR(context_.compute->SetBuffers(state_.buffers));
   RETURN_IF_ERROR(setup_->RestoreOptimizer(state_));
   RETURN_IF_ERROR(setup_->manager()->LoadResident());
@@ -340,6 +344,7 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     RETURN_IF_ERROR(Annotate(loss_scaler_.Update(row.skipped), absl::StrCat("step ", step)));
   if (!row.skipped) ++state_.applied_steps;
   state_.step = step;
+  state_.buffers = compute.Buffers();  // the next step's forwards change them
   state_.loss_scale = loss_scaler_.state();
   return absl::OkStatus();
 }

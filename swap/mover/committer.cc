@@ -11,13 +11,13 @@ namespace spillway {
 Committer::Committer(const MoverContext& context, Passes* passes, Executor* executor)
     : context_(context), passes_(passes), thread_(1, executor) {}
 
-void Committer::Start(const std::string& manifest_path, const CommitRecord& record,
+void Committer::Start(const std::string& manifest_path, CommitRecord record,
                       std::function<void()> at_end, PublishCommitHere publish) {
   SPILLWAY_CHECK(store_ != nullptr && store_->two_slots() && run_ == nullptr);
   lost_ = absl::OkStatus();
   run_ = std::make_unique<Run>();
   run_->manifest_path = manifest_path;
-  run_->record = record;
+  run_->record = std::move(record);
   run_->at_end = std::move(at_end);
   run_->publish = std::move(publish);
   // Updates of the steps whose gradients are complete, and no later ones.
@@ -51,7 +51,8 @@ void Committer::StartSaves() {
 }
 
 void Committer::Sync() {
-  absl::StatusOr<StoreCommit> commit = store_->BeginCommit(run_->manifest_path, run_->record);
+  absl::StatusOr<StoreCommit> commit =
+      store_->BeginCommit(run_->manifest_path, std::move(run_->record));
   if (!commit.ok()) return context_.thread->Fail(commit.status());
   run_->phase = Phase::kSyncing;
   thread_.Run([this, commit = *std::move(commit), publish = run_->publish] {

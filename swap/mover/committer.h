@@ -25,8 +25,8 @@ class Committer {
   Committer(const MoverContext& context, Passes* passes, Executor* executor);
 
   // As SwapManager::StartCommit. REQUIRES: a store of two slots, no commit under way.
-  void Start(const std::string& manifest_path, const CommitRecord& record,
-             std::function<void()> at_end, PublishCommitHere publish);
+  void Start(const std::string& manifest_path, CommitRecord record, std::function<void()> at_end,
+             PublishCommitHere publish);
   // Goes on where it can.
   void Advance();
   // Once no commit is under way: OK, or why the last one was lost.

@@ -111,12 +111,13 @@ absl::Status SwapManager::Flush() {
   });
 }
 
-absl::Status SwapManager::StartCommit(absl::string_view manifest_path, const CommitRecord& record,
+absl::Status SwapManager::StartCommit(absl::string_view manifest_path, CommitRecord record,
                                       std::function<void()> at_end, PublishCommitHere publish) {
   RETURN_IF_ERROR(AwaitNoCommit());
-  mover_->thread().Post([this, path = std::string(manifest_path), record,
-                         at_end = std::move(at_end), publish = std::move(publish)] {
-    if (!mover_->thread().failed()) mover_->committer().Start(path, record, at_end, publish);
+  mover_->thread().Post([this, path = std::string(manifest_path), record = std::move(record),
+                         at_end = std::move(at_end), publish = std::move(publish)]() mutable {
+    if (mover_->thread().failed()) return;
+    mover_->committer().Start(path, std::move(record), std::move(at_end), std::move(publish));
   });
   return absl::OkStatus();
 }

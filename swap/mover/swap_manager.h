@@ -99,7 +99,7 @@ class SwapManager {
   // on the disk or could not be brought there, on a thread of its own that may wait there; until it
   // has returned OK the commit before stays whole.
   // REQUIRES: after the last EndOp of a program, or at rest.
-  absl::Status StartCommit(absl::string_view manifest_path, const CommitRecord& record,
+  absl::Status StartCommit(absl::string_view manifest_path, CommitRecord record,
                            std::function<void()> at_end = {}, PublishCommitHere publish = {});
   // Waits until the commit is durable. Deferred updates need a program, or Flush, to run. An error
   // also where that commit alone was lost, as it had no manifest or there was no room for it.

@@ -514,10 +514,10 @@ std::vector<ManifestTile> SwapStore::TilesInPlace(int unit) const {
   return tiles;
 }
 
-Manifest SwapStore::ToManifest(const CommitRecord& record, absl::string_view directory) const {
+Manifest SwapStore::ToManifest(CommitRecord record, absl::string_view directory) const {
   Manifest manifest;
   manifest.step = record.step;
-  manifest.engine_state = record.engine_state;
+  manifest.engine_state = std::move(record.engine_state);
   manifest.layout = layout_;
   for (size_t i = 0; i < files_.size(); ++i) {
     const std::filesystem::path path(files_[i]->path());
@@ -548,7 +548,7 @@ Manifest SwapStore::ToManifest(const CommitRecord& record, absl::string_view dir
 }
 
 absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_path,
-                                                   const CommitRecord& record) {
+                                                   CommitRecord record) {
   SPILLWAY_CHECK(!read_only_);
   const std::string what = absl::StrCat("commit of step ", record.step);
   if (committing_) {
@@ -559,7 +559,8 @@ absl::StatusOr<StoreCommit> SwapStore::BeginCommit(absl::string_view manifest_pa
   const std::filesystem::path path =
       std::filesystem::absolute(std::string(manifest_path), error).parent_path();
   committing_ = true;
-  return StoreCommit{record.step, std::string(manifest_path), ToManifest(record, path.string())};
+  return StoreCommit{record.step, std::string(manifest_path),
+                     ToManifest(std::move(record), path.string())};
 }
 
 absl::Status SwapStore::MakeDurable(const StoreCommit& commit, bool* only_lost) const {

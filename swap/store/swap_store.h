@@ -179,8 +179,7 @@ class SwapStore {
   // Commit in three parts, so that the one that waits for the disk can overlap other work.
   // From BeginCommit to EndCommit tiles may be read, and gradients spilled, but no tile may
   // be written.
-  absl::StatusOr<StoreCommit> BeginCommit(absl::string_view manifest_path,
-                                          const CommitRecord& record);
+  absl::StatusOr<StoreCommit> BeginCommit(absl::string_view manifest_path, CommitRecord record);
   // Any thread. Makes the manifest's text, too: of a large model that takes a while.
   // On failure *only_lost says whether there was no manifest to write, or no room on the disk for
   // its bytes: then the commit before is whole, and the store may be written to again after
@@ -246,7 +245,7 @@ class SwapStore {
                          const SpillRoom& spill);
   std::vector<ManifestTile> TilesInPlace(int unit) const;
   // `directory`: of the manifest; files beside it are named without it.
-  Manifest ToManifest(const CommitRecord& record, absl::string_view directory) const;
+  Manifest ToManifest(CommitRecord record, absl::string_view directory) const;
   const TileState& Tile(int unit, int tile) const;
   TileState& Tile(int unit, int tile);
   const PlaneState& PlaneAt(int unit, int tile, int plane_index) const;

@@ -222,7 +222,8 @@ void TestDevice::Copy(StreamId stream, void* to, const void* from, uint64_t byte
 }
 
 void TestDevice::Launch(StreamId stream, Kernel kernel) {
-  Put(static_cast<int>(stream), {.work = [kernel = std::move(kernel)] { return kernel(nullptr); }});
+  Put(static_cast<int>(stream),
+      {.work = [this, kernel = std::move(kernel)] { return kernel(options_.native_stream); }});
 }
 
 DeviceEvent TestDevice::Record(StreamId stream) {

@@ -33,6 +33,8 @@ struct TestDeviceOptions {
   // Operations are put into the compute stream: BeginComputing returns at once, as it does with
   // an executor.
   bool ops_are_launched = false;
+  // What is launched is given this: where it is not null, kernels have to do it.
+  void* native_stream = nullptr;
   Executor* executor = nullptr;
   // With an executor: lets the next job run; false when there is none.
   std::function<bool()> run_one = {};

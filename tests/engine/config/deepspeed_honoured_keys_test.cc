@@ -1,7 +1,11 @@
 // Every honoured key of a DeepSpeed file changes what the run is told, and nothing else.
 #include <map>
+#include <optional>
+#include <string>
 #include <tuple>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "engine/config/deepspeed_keys.h"
@@ -73,7 +77,7 @@ Fields FieldsOf(const TrainOptions& train) {
   };
 }
 
-Fields Resolved(const json& file) {
+Fields Resolved(const json& file, const std::optional<std::string>& optimizer = {}) {
   const ScratchDirectory scratch;
   WriteFile(scratch / "ds.json", file.dump(1));
   TrainFlags flags;
@@ -81,8 +85,12 @@ Fields Resolved(const json& file) {
   flags.output = "o";
   flags.data = {"d.txt"};
   flags.config = scratch / "ds.json";
+  flags.optimizer = optimizer;
   const auto config = ResolveRunConfig(flags);
   EXPECT_TRUE(config.ok()) << config.status() << file;
+  for (const std::string& note : config.ok() ? config->notes : std::vector<std::string>()) {
+    EXPECT_FALSE(optimizer && absl::StrContains(note, "stand still")) << note;
+  }
   return config.ok() ? FieldsOf(config->train) : Fields();
 }
 
@@ -243,6 +251,24 @@ TEST(DeepSpeedHonouredKeys, EachChangesWhatItSaysAndNothingElse) {
       if (before.at(field) != value) changed[field] = value;
     }
     EXPECT_EQ(changed, c.changes);
+  }
+}
+
+// Without bias correction and decay, and with second moments that stand still, are those types
+// alone.
+TEST(DeepSpeedHonouredKeys, WhatATypeImpliesIsNotOfTheCommandsOptimizer) {
+  for (const char* type : {"OneBitAdam", "ZeroOneAdam"}) {
+    for (const char* optimizer : {"adamw", "lamb"}) {
+      json file = json::parse(kOneBit);
+      file["optimizer"]["type"] = type;
+      const Fields bits = Resolved(file, optimizer);
+      EXPECT_EQ(bits, Resolved(json::parse(kAdamW), optimizer)) << type;
+      EXPECT_EQ(bits.at("bias_correction"), "1");
+      EXPECT_EQ(bits.at("weight_decay"), "0.01");
+      file["optimizer"]["params"]["bias_correction"] = false;
+      EXPECT_EQ(Resolved(file, optimizer).at("bias_correction"), "0");
+    }
+    EXPECT_EQ(Resolved(json::parse(kOneBit)).at("weight_decay"), "0");
   }
 }
 

@@ -100,6 +100,23 @@ TEST(TrainerFlags, BetasComeOneByOne) {
   ExpectError(TranslateTrainerFlags(&bad), StatusCode::kInvalidArgument, {"--adam_beta1 '1'"});
 }
 
+TEST(TrainerFlags, EpsilonIsAdamsAlone) {
+  TrainFlags flags;
+  flags.adam_epsilon = "1e-7";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.eps, "1e-7");
+  ExpectError(TranslateTrainerFlags(&flags), StatusCode::kInvalidArgument, {"--eps and"});
+  TrainFlags bad;
+  bad.adam_epsilon = "small";
+  ExpectError(TranslateTrainerFlags(&bad), StatusCode::kInvalidArgument,
+              {"--adam_epsilon 'small'"});
+  bad.adam_epsilon = "1e-8";
+  bad.optimizer = "adafactor";
+  ExpectError(
+      TranslateTrainerFlags(&bad), StatusCode::kInvalidArgument,
+      {"--adam_epsilon has no meaning with --optimizer adafactor", "1e-30", "leave it out"});
+}
+
 TEST(TrainerFlags, WarmupRatioIsRoundedUp) {
   TrainFlags flags;
   flags.warmup_ratio = "0.03";

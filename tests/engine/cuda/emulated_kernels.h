@@ -3,6 +3,8 @@
 // when it returns; device memory is the host's.
 #pragma once
 
+#include <atomic>
+
 namespace spillway {
 
 // For a stream that is not null.
@@ -12,8 +14,8 @@ inline void* EmulatedStream() {
 }
 
 struct EmulatedLaunches {
-  int kernels = 0;
-  int memsets = 0;
+  std::atomic<int> kernels{0};
+  std::atomic<int> memsets{0};
 };
 
 // Since the program began.

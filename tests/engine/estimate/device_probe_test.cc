@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
+#include "tests/engine/cuda/emulated_kernels.h"
 
 namespace spillway {
 namespace {
@@ -41,8 +42,9 @@ TEST(DeviceProbe, ABrokenDeviceIsAnError) {
 }
 
 TEST(DeviceProbe, UpdatesHaveARateForEveryOptimizerAndDtype) {
-  TestDevice device({});
-  for (auto kind : {OptimizerSpec::Kind::kAdamW, OptimizerSpec::Kind::kSgd}) {
+  using Kind = OptimizerSpec::Kind;
+  TestDevice device({.native_stream = EmulatedStream()});
+  for (auto kind : {Kind::kAdamW, Kind::kSgd, Kind::kLion, Kind::kLamb, Kind::kAdafactor}) {
     for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
       OptimizerSpec spec;
       spec.kind = kind;

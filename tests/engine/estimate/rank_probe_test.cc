@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -13,6 +14,8 @@
 #include "engine/numeric/optimizer.h"
 #include "engine/ranks/collective_traffic.h"
 #include "gtest/gtest.h"
+#include "tests/device/test_device.h"
+#include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/ranks/thread_ranks.h"
 
 namespace spillway {
@@ -85,6 +88,26 @@ TEST(RankProbe, AllRanksHaveTheFirstOnesFigures) {
     EXPECT_GE(rates[0].latency_seconds, 5e-4);
     EXPECT_GT(rates[0].sum_bytes_per_second, 0);
     EXPECT_EQ(rates[0].gather_bytes_per_second > 0, group > 1);
+  }
+}
+
+// Whose kernels round what ranks have summed.
+TEST(RankProbe, SumsInADevicesMemoryAreRoundedThere) {
+  for (const auto& [size, group] : {std::pair(2, 2), {2, 1}, {4, 2}}) {
+    SCOPED_TRACE(absl::StrCat(size, " in groups of ", group));
+    std::vector<std::unique_ptr<TestDevice>> devices;
+    for (int rank = 0; rank < size; ++rank) {
+      devices.push_back(
+          std::make_unique<TestDevice>(TestDeviceOptions{.native_stream = EmulatedStream()}));
+    }
+    Threads(size, group, microseconds(0)).Run([&](int rank, const RankGroups& ranks) {
+      CollectiveProbe probe = ProbeOf(size, group, rank);
+      probe.device = devices[rank].get();
+      const auto found = MeasureCollectives(probe, ranks);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_GT(found->sum_bytes_per_second, 0);
+    });
+    for (const auto& device : devices) EXPECT_TRUE(device->Synchronize().ok());
   }
 }
 

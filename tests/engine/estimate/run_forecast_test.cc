@@ -16,6 +16,7 @@
 #include "swap/forecast/step_simulation.h"
 #include "tests/device/slow_link_device.h"
 #include "tests/device/test_device.h"
+#include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/sanitizers.h"
 
 namespace spillway {
@@ -41,8 +42,10 @@ ModelDescription ForecastLayers() {
 }
 
 // All of it in the host's memory, for a device with `more` times the least that will do.
-TrainOptions OnDevice(double clip, double more = 2) {
+TrainOptions OnDevice(double clip, double more = 2,
+                      OptimizerSpec::Kind optimizer = OptimizerSpec::Kind::kAdamW) {
   TrainOptions options;
+  options.optimizer.kind = optimizer;
   options.dtype = DType::kBFloat16;
   options.clip = clip;
   options.offload_param = options.offload_optimizer = Offload::kCpu;
@@ -337,6 +340,30 @@ TEST(RunForecast, ADevicesLinkIsMeasuredOnceAndKept) {
   const auto again = MeasureClock(plan, options, dry_run, 2, {}, &slower);
   EXPECT_EQ(again->link, clock->link);
   EXPECT_FALSE(MeasureClock(plan, options, dry_run, 2, {}, nullptr).has_value());
+  setenv("SPILLWAY_PROFILE", "off", 1);
+}
+
+// There are no kernels for what is measured first.
+TEST(RunForecast, ADeviceIsNotTimedAtUpdatesThatTheHostMakes) {
+  for (const auto kind : {OptimizerSpec::Kind::kLamb, OptimizerSpec::Kind::kAdafactor}) {
+    const std::string path = testing::TempDir() + "/host-updates-profile.json";
+    std::filesystem::remove(path);
+    setenv("SPILLWAY_PROFILE", path.c_str(), 1);
+    TrainOptions options = OnDevice(1, 2, kind);
+    options.threads = 2;
+    const SwapPlan plan = PlanOf(options, {}, true);
+    ASSERT_FALSE(plan.gradient_stays.empty());
+    DryRun dry_run;
+    dry_run.forward_seconds.assign(14, 1);
+    dry_run.backward_seconds.assign(14, 3);
+    TestDevice device({.native_stream = EmulatedStream()});
+    const auto clock = MeasureClock(plan, options, dry_run, 2, {}, &device);
+    ASSERT_TRUE(clock.has_value());
+    EXPECT_GT(clock->link.to_device_bytes_per_second, 0);
+    EXPECT_GT(clock->device_update_bytes_per_second, 0) << "it rounds";
+    EXPECT_GT(clock->update_bytes_per_second, 0);
+    EXPECT_GT(ForecastRun(plan, *clock).predicted_seconds, 14 * 4 - 1);
+  }
   setenv("SPILLWAY_PROFILE", "off", 1);
 }
 

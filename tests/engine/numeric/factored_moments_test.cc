@@ -94,7 +94,7 @@ TEST(FactoredMoments, AnUpdateIsTransformersAndTorchs) {
 
 // Rows of which several, one, or a part lie in a tile, a block or a shard.
 const std::vector<FactoredTensor> kMatrices = {
-    {0, 7, 43}, {320, 3, 1500}, {320 + 4512, 1, 700}, {320 + 4512 + 704, 90, 1}};
+    {0, 7, 43}, {320, 3, 1500}, {4832, 1, 700}, {5536, 90, 1}, {5700, 2, 2200}};
 constexpr uint64_t kCount = 5 * kParameterAlignment;
 
 float StartOf(uint64_t i) { return 0.02f * static_cast<float>(std::sin(0.37 * double(i))); }

@@ -16,6 +16,9 @@ constexpr int kOps = 7;  // forwards of three units, the loss, their backwards
 
 class RefusedMemory : public TrainerTest {
  protected:
+  // A step that was refused has changed them.
+  RefusedMemory() { buffers_ = {{"seen", {2}, {0, 0}}}; }
+
   TrainOptions OptionsFor(const std::string& name, double clip, Offload offload) const {
     TrainOptions options = Options(name);
     options.clip = clip;
