@@ -2,16 +2,19 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_export.h"
+#include "engine/base/shallow_json.h"
 #include "engine/base/size.h"
 #include "engine/run/committed_run.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "tools/commands.h"
 
 namespace spillway {
@@ -55,10 +58,39 @@ absl::StatusOr<DType> ExportState(const ExportFlags& flags, const StateSource& s
   return dtype;
 }
 
+// The model that OUTPUT's run was started from, as it was told; "" where nothing says it.
+std::string GivenModel(const std::string& from) {
+  const auto text = FileSystem::Real().ReadSmallFile(from + "/config.resolved.json");
+  const nlohmann::json settings = ParseShallowJson(text.ok() ? *text : "");
+  const auto at = nlohmann::json::json_pointer("/model/value");
+  if (!settings.contains(at) || !settings.at(at).is_string()) return "";
+  return settings.at(at).get<std::string>();
+}
+
+// An export replaces the weights in --to, of which the run may have but a part itself.
+absl::Status RefuseModelOf(const CommittedRun& run, const ExportFlags& flags) {
+  std::set<std::string> directories = {GivenModel(flags.from)};
+  for (const SwapStore* shard : run.shards()) {
+    if (shard->in_place() == nullptr) continue;
+    for (const ModelFile& file : shard->in_place()->places().files) {
+      directories.insert(ParentPath(file.path));
+    }
+  }
+  std::error_code error;
+  for (const std::string& directory : directories) {
+    if (!fs::equivalent(directory, flags.to, error)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--to ", flags.to, " is the model that the run in ", flags.from,
+        " was started from, which it needs to go on and to be exported again: give another"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ExportOnce(const ExportFlags& flags, const ModelExportOptions& options,
                         int64_t* step) {
   ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(flags.from));
   RETURN_IF_ERROR(run.OpenOtherParts());
+  RETURN_IF_ERROR(RefuseModelOf(run, flags));
   *step = run.state.step;
   ASSIGN_OR_RETURN(const DType written, ExportState(flags, run.source(), options));
   LogInfo(absl::StrCat("exported step ", run.state.step, " of ", flags.from, " to ", flags.to, " (",

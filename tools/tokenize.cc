@@ -88,7 +88,7 @@ CommandOutcome RunTokenize(const TokenizeFlags& flags) {
   if (!flags.save_tokenizer.empty()) {
     const absl::Status saved = SaveTokenizer(**tokenizer, flags.save_tokenizer);
     if (!saved.ok()) return {saved};
-  } else if ((*tokenizer)->kind() == "chars") {
+  } else if (flags.tokenizer == "chars") {
     LogWarning(absl::StrCat("which character has which token is nowhere but in the texts; ",
                             "--save-tokenizer DIR keeps it"));
   }

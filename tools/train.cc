@@ -19,15 +19,30 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::StatusOr<RunConfig> ReadConfig(const TrainFlags& flags, const Launch& launch) {
-  ASSIGN_OR_RETURN(RunConfig config, ResolveForRanks(flags, launch));
-  TuneRunConfig(&config);
+// What the run reads may lie where it writes, or where --overwrite removes what an earlier one
+// left.
+absl::Status RefuseOwnResults(const RunConfig& config) {
+  const std::string& output = config.train.output;
   std::error_code error;
-  if (fs::equivalent(config.model, config.train.output + "/model", error)) {
+  if (fs::equivalent(config.model, output + "/model", error)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--model ", config.model,
         " is where this run's --output puts its trained model: give another --output"));
   }
+  for (const char* own : {"/adapter", "/model", "/source"}) {
+    if (!fs::equivalent(config.adapter.directory, output + own, error)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--adapter ", config.adapter.directory,
+        " is a folder of this run's --output, which the run writes anew: give another --output, or "
+        "copy the adapter out of it first"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RunConfig> ReadConfig(const TrainFlags& flags, const Launch& launch) {
+  ASSIGN_OR_RETURN(RunConfig config, ResolveForRanks(flags, launch));
+  TuneRunConfig(&config);
+  RETURN_IF_ERROR(RefuseOwnResults(config));
   for (const std::string& note : config.notes) LogInfo(note);
   for (const std::string& warning : config.warnings) LogWarning(warning);
   RETURN_IF_ERROR(ResolveDevice(&config).status());

@@ -1,5 +1,7 @@
 #include "engine/adapters/adapter_choice.h"
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_file.h"
@@ -48,9 +50,18 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
                                                    task.empty() ? "none of PEFT's" : task));
   }
   lora.task_type = task;
-  if (!shape.classifier.empty() && lora.modules_to_save.empty()) {
-    lora.modules_to_save = {shape.classifier};
+  std::vector<std::string>& saved = lora.modules_to_save;
+  const auto save = [&](const std::string& module) {
+    const bool there = std::any_of(saved.begin(), saved.end(), [&](const std::string& name) {
+      return IsInModule(module, name);
+    });
+    if (!there) saved.push_back(module);
+  };
+  const bool goes_on = !choice.directory.empty();
+  if (!shape.classifier.empty() && (saved.empty() || !(shape.sees || goes_on))) {
+    save(shape.classifier);
   }
+  if (!goes_on) std::for_each(choice.new_modules.begin(), choice.new_modules.end(), save);
   return lora;
 }
 

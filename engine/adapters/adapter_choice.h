@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -16,13 +17,17 @@ struct AdapterChoice {
   std::optional<LoraConfig> lora;  // --lora-r and its like; without targets: the family's
   std::string config_file;         // --peft-config
   std::string directory;           // --adapter: goes on with that one
+  // Modules with parameters that the model's files have not got, and that are drawn anew.
+  std::vector<std::string> new_modules = {};
 
   bool none() const { return !lora && config_file.empty() && directory.empty(); }
 };
 
-// What the adapters of such a model are like; what scores labels is trained whole unless the choice
-// names modules to save, as PEFT has it. kInvalidArgument for a file that says nothing of use or is
-// for another task, or a family for which targets must be named. REQUIRES: `choice` is not none.
+// What the adapters of such a model are like. As PEFT has it, what scores labels is trained whole
+// whatever modules to save are named (of pictures, for which PEFT has no task, where none are), and
+// so is what is new; an adapter that is gone on with says itself what it has. kInvalidArgument
+// for a file that says nothing of use or is for another task, or a family for which targets must be
+// named. REQUIRES: `choice` is not none.
 absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelShape& shape);
 
 // The model, which has nothing frozen and no adapters, as a run with them would train it.

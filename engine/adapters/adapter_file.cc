@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -15,6 +16,8 @@ namespace spillway {
 namespace {
 
 constexpr absl::string_view kPrefix = "base_model.model.";
+// What PEFT puts between a module to save and its copy, and what that stands for.
+constexpr absl::string_view kCopy = ".modules_to_save.", kOriginal = ".original_module.";
 
 std::string ShapeText(const std::vector<uint64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
@@ -32,6 +35,8 @@ std::string PeftName(const std::string& parameter, bool adapted) {
 
 std::string ParameterOfPeftName(absl::string_view tensor) {
   absl::ConsumePrefix(&tensor, kPrefix);
+  if (absl::StrContains(tensor, kOriginal)) return "";
+  if (absl::StrContains(tensor, kCopy)) return absl::StrReplaceAll(tensor, {{kCopy, "."}});
   absl::string_view module = tensor;
   if (absl::ConsumeSuffix(&module, ".base_layer.bias")) return absl::StrCat(module, ".bias");
   return std::string(tensor);
@@ -74,6 +79,7 @@ absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayo
   }
   for (const SafetensorsTensor& tensor : file_->tensors()) {
     const std::string name = ParameterOfPeftName(tensor.name);
+    if (name.empty()) continue;
     const auto found = expected.find(name);
     if (found == expected.end()) {
       return absl::InvalidArgumentError(
@@ -87,11 +93,15 @@ absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayo
                        ShapeText(tensor.shape), ", but this model's is ", ShapeText(found->second),
                        ": is it an adapter of another one?"));
     }
-    if (!names_.emplace(name, tensor.name).second) {
+    const auto [known, is_new] = names_.emplace(name, tensor.name);
+    if (is_new) continue;
+    const bool is_copy = absl::StrContains(tensor.name, kCopy);
+    if (!is_copy && !absl::StrContains(known->second, kCopy)) {
       return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": tensors ", names_[name],
                                                      " and ", tensor.name,
                                                      " are the same parameter"));
     }
+    if (is_copy) known->second = tensor.name;
   }
   for (const auto& [name, shape] : expected) {
     // PEFT leaves biases of adapted layers out of its files with bias "lora_only".
@@ -101,6 +111,12 @@ absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayo
                      " is missing: is it an adapter of another model, or of other layers?"));
   }
   return absl::OkStatus();
+}
+
+std::set<std::string> AdapterFile::parameters() const {
+  std::set<std::string> parameters;
+  for (const auto& [parameter, tensor] : names_) parameters.insert(parameter);
+  return parameters;
 }
 
 absl::Status AdapterFile::Read(const std::string& name, uint64_t first, uint64_t count,

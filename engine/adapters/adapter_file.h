@@ -22,7 +22,8 @@ inline constexpr const char* kAdapterWeightsName = "adapter_model.safetensors";
 
 // What PEFT calls a parameter of a model with adapters. `adapted`: a module's that has one.
 std::string PeftName(const std::string& parameter, bool adapted);
-// The parameter that a tensor of PEFT's is; as it is where it is no such name.
+// The parameter that a tensor of PEFT's is; as it is where it is no such name. Of a module to save
+// PEFT's copy is the parameter; "" for what that replaces, which bias "all" writes as well.
 std::string ParameterOfPeftName(absl::string_view tensor);
 
 // The config of such a directory. kInvalidArgument for one without an adapter, or with one that is
@@ -42,6 +43,7 @@ class AdapterFile final : public WeightSource {
   absl::Status Match(const ModelDescription& model, const AdapterLayout& layout);
 
   bool Has(const std::string& parameter) const { return names_.count(parameter) > 0; }
+  std::set<std::string> parameters() const;  // all that it has
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
 
   // 16 hex digits, for a run's identity.

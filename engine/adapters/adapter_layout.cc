@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -15,12 +16,6 @@ namespace spillway {
 namespace {
 
 constexpr absl::string_view kWeight = ".weight", kBias = ".bias";
-
-std::string ModuleOf(absl::string_view parameter) {
-  if (absl::ConsumeSuffix(&parameter, kWeight)) return std::string(parameter);
-  absl::ConsumeSuffix(&parameter, kBias);
-  return std::string(parameter);
-}
 
 // As PEFT means names of modules: the whole, or what ends it after a dot.
 bool IsNamed(const std::string& module, const std::string& name) {
@@ -66,13 +61,18 @@ class Chooser {
     if (!config_.excluded_pattern.empty()) {
       ASSIGN_OR_RETURN(excluded_, NamePattern::Parse(config_.excluded_pattern));
     }
-    // Of "model.layers.3.mlp.up_proj" 3: the last number that has something behind it.
-    const std::string before =
-        config_.layers_pattern.empty()
-            ? "[^.]*"
-            : absl::StrCat("(?:", absl::StrJoin(config_.layers_pattern, "|"), ")");
-    ASSIGN_OR_RETURN(layer_,
-                     NamePattern::Parse(absl::StrCat("(?:.*\\.)?", before, "\\.(\\d{1,9})\\..*")));
+    // PEFT's patterns: of "decoder.block.3.layer.1.SelfAttention" the first number. Groups of a
+    // pattern that was given are none (?n).
+    std::vector<std::string> before = {".*?\\.[^.]*"};
+    if (!config_.layers_pattern.empty()) before.clear();
+    for (const std::string& pattern : config_.layers_pattern) {
+      before.push_back(absl::StrCat("(^|.*?\\.)", pattern));
+    }
+    for (const std::string& text : before) {
+      ASSIGN_OR_RETURN(NamePattern pattern, NamePattern::Parse(absl::StrCat(
+                                                "(?n)", text, "\\.(?<layer>\\d{1,9})\\..*")));
+      layers_.push_back(std::move(pattern));
+    }
     return absl::OkStatus();
   }
 
@@ -83,9 +83,12 @@ class Chooser {
     const std::string module = ModuleOf(parameter.name);
     if (IsNamed(module, config_.excluded)) return false;
     if (excluded_ && excluded_->Matches(module)) return false;
-    if (all_linear() && IsSaved(parameter.name)) return false;
+    if (IsInSaved(module) || (all_linear() && IsSaved(parameter.name))) return false;
+    const auto& targets = config_.targets;
+    // As PEFT has it, a module that is named whole is one in whatever layer.
+    if (std::count(targets.begin(), targets.end(), module) > 0) return true;
     const bool named =
-        target_ ? target_->Matches(module) : all_linear() || IsNamed(module, config_.targets);
+        target_ ? target_->Matches(module) : all_linear() || IsNamed(module, targets);
     return named && IsOfLayers(module);
   }
 
@@ -95,11 +98,23 @@ class Chooser {
                        [&](const std::string& name) { return IsInside(parameter, name); });
   }
 
+  // As PEFT passes over targets: inside a module to save, by whole parts of names.
+  bool IsInSaved(const std::string& module) const {
+    const std::string dotted = absl::StrCat(".", module, ".");
+    const auto& saved = config_.modules_to_save;
+    return std::any_of(saved.begin(), saved.end(), [&](const std::string& name) {
+      return absl::StrContains(dotted, absl::StrCat(".", name, "."));
+    });
+  }
+
   bool IsOfLayers(const std::string& module) const {
-    if (config_.layers.empty()) return true;
-    const auto layer = layer_->GroupIn(module);
-    return layer &&
-           std::count(config_.layers.begin(), config_.layers.end(), std::stoll(*layer)) > 0;
+    const std::vector<int64_t>& layers = config_.layers;
+    if (layers.empty()) return true;
+    for (const NamePattern& pattern : layers_) {  // the first that matches says it
+      const auto layer = pattern.GroupIn(module);
+      if (layer) return std::count(layers.begin(), layers.end(), std::stoll(*layer)) > 0;
+    }
+    return false;
   }
 
   AdaptedWeight Adapt(const ParameterDescription& parameter, int index) const {
@@ -139,13 +154,28 @@ class Chooser {
         const bool found = std::any_of(chosen.begin(), chosen.end(), [&](const AdaptedWeight* w) {
           return IsNamed(w->module, name);
         });
-        if (!found) return NotFound(name);
+        if (!found && !IsOnlySaved(name)) return NotFound(name);
       }
     }
     if (!chosen.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("LoRA's targets leave no layer to be adapted; the linear layers are ",
-                     Linears(), config_.layers.empty() ? "" : ", of the layers that are named"));
+                     Linears(), config_.layers.empty() ? "" : ", of the layers that are named",
+                     config_.modules_to_save.empty() ? "" : ", outside the modules to save"));
+  }
+
+  // Whether a target is there, but in modules to save alone: trained it is.
+  bool IsOnlySaved(const std::string& target) const {
+    bool found = false;
+    for (const UnitDescription& unit : model_.units) {
+      for (const ParameterDescription& parameter : unit.parameters) {
+        const std::string module = ModuleOf(parameter.name);
+        if (parameter.linear == LinearWeight::kNone || !IsNamed(module, target)) continue;
+        if (!IsInSaved(module)) return false;
+        found = true;
+      }
+    }
+    return found;
   }
 
   absl::Status NotFound(const std::string& target) const {
@@ -206,14 +236,9 @@ class Chooser {
     }
   }
 
-  // Whether a module that the parameter belongs to, be it through others, has a name that ends so:
-  // as PEFT means modules to save.
   static bool IsInside(const std::string& parameter, const std::string& ending) {
-    for (size_t dot = parameter.find('.'); dot != std::string::npos;
-         dot = parameter.find('.', dot + 1)) {
-      if (absl::EndsWith(absl::string_view(parameter).substr(0, dot), ending)) return true;
-    }
-    return false;
+    const size_t dot = parameter.rfind('.');
+    return dot != std::string::npos && IsInModule(parameter.substr(0, dot), ending);
   }
 
   static std::string HeadHint(const std::string& name) {
@@ -223,10 +248,25 @@ class Chooser {
 
   const ModelDescription& model_;
   const LoraConfig& config_;
-  std::optional<NamePattern> target_, excluded_, layer_;
+  std::optional<NamePattern> target_, excluded_;
+  std::vector<NamePattern> layers_;  // whose group is a layer's number
 };
 
 }  // namespace
+
+std::string ModuleOf(absl::string_view parameter) {
+  if (absl::ConsumeSuffix(&parameter, kWeight)) return std::string(parameter);
+  absl::ConsumeSuffix(&parameter, kBias);
+  return std::string(parameter);
+}
+
+bool IsInModule(absl::string_view module, absl::string_view ending) {
+  for (size_t dot = module.find('.'); dot != absl::string_view::npos;
+       dot = module.find('.', dot + 1)) {
+    if (absl::EndsWith(module.substr(0, dot), ending)) return true;
+  }
+  return absl::EndsWith(module, ending);
+}
 
 std::vector<int64_t> AdaptedWeight::shape_a() const {
   if (window.empty()) return {rank, in};

@@ -39,8 +39,9 @@ struct AdapterLayout {
   std::vector<std::string> excluded() const;
 };
 
-// `model` has nothing frozen yet. kInvalidArgument for a target that no linear layer has, with
-// those that there are; for a module to save or a layer that is not there.
+// `model` has nothing frozen yet. Targets inside modules to save are passed over, as PEFT does it.
+// kInvalidArgument for a target that no linear layer has, with those that there are; for a module
+// to save or a layer that is not there.
 absl::StatusOr<AdapterLayout> LayOutAdapters(const ModelDescription& model,
                                              const LoraConfig& config);
 
@@ -49,5 +50,11 @@ ModelDescription WithAdapters(const AdapterLayout& layout, ModelDescription mode
 
 // Whether a parameter of such a model is an adapter's, by its name.
 bool IsAdapterName(absl::string_view name);
+
+// The module that a parameter is its own, by their names.
+std::string ModuleOf(absl::string_view parameter);
+// Whether a module, or one that it is inside of, has a name that ends so: as PEFT means modules to
+// save.
+bool IsInModule(absl::string_view module, absl::string_view ending);
 
 }  // namespace spillway

@@ -7,6 +7,7 @@
 #include "engine/config/schedule_settings.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/numeric/optimizer_spec.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -86,14 +87,17 @@ void TrainingSettings::ResolveBatch() {
   if (total.value && !(micro_known && accumulate_known)) {
     const std::string derived = absl::StrCat("derived from train_batch_size (", total.where, ")");
     const int64_t divisor = (micro_known ? m : a) * ranks;
-    if (*total.value % divisor != 0) {
+    const bool divides = *total.value % divisor == 0;
+    if (!divides && !flags_.micro_batch && !flags_.accumulate) {
       Invalid(absl::StrCat(total.where, ": train_batch_size ", *total.value,
                            " is not a multiple of ", micro_known ? "micro-batch " : "accumulation ",
                            micro_known ? m : a, " (",
                            micro_known ? micro_source : accumulate_source, ") x ranks ", ranks));
     }
-    (micro_known ? a : m) = std::max<int64_t>(1, *total.value / divisor);
-    (micro_known ? accumulate_source : micro_source) = derived;
+    if (divides) {
+      (micro_known ? a : m) = *total.value / divisor;
+      (micro_known ? accumulate_source : micro_source) = derived;
+    }
   }
   const auto bound = [&](const std::string& source, const char* what, int64_t& count) {
     if (count <= kMostOfStep) return;
@@ -237,7 +241,7 @@ void TrainingSettings::ResolveOptimizer() {
                                   {"none", Masters::kNone}});
   Fail(CheckMasters(spec, config_.train.dtype));
   const bool kind_from_file = file_.has_optimizer && !flags_.optimizer;
-  const bool decoupled = spec.kind == Kind::kAdamW || spec.kind == Kind::kLion;
+  const bool decoupled = spec.kind == Kind::kAdamW;
 
   // A file's optimizer without a rate or decay has DeepSpeed's defaults, not ours.
   const bool file_rate = kind_from_file && !file_.lr.given();
@@ -381,7 +385,8 @@ void TrainingSettings::ResolveUpdate() {
       {{"auto", UpdateDevice::kAuto}, {"cpu", UpdateDevice::kCpu}, {"gpu", UpdateDevice::kGpu}});
   train.recompute = Choice<Recompute>("recompute", flags_.recompute, {}, Recompute::kAuto,
                                       {{"auto", Recompute::kAuto}, {"all", Recompute::kAll}});
-  if (train.update != UpdateChoice::kImmediate) return;
+  // Of optimizers that measure first the plan says that it cannot be.
+  if (train.update != UpdateChoice::kImmediate || MeasuresFirst(train.optimizer)) return;
   if (train.dtype == DType::kFloat16) {
     Invalid(
         "--update immediate contradicts fp16, whose loss scale needs all gradients before any "

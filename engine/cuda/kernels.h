@@ -16,8 +16,11 @@
 
 namespace spillway {
 
-// Null: the kernel is in the stream. Else CUDA's reason why it is not.
+// Null: the kernel is in the stream. Else CUDA's reason why it is not, or kNoKernels.
 using LaunchError = const char*;
+// Told apart by its text: what has been compiled does not run on this GPU.
+inline constexpr char kNoKernels[] =
+    "this build has no kernels for this GPU: use another GPU or a newer build";
 
 struct AccumulateArguments;
 struct AccumulateCodedArguments;

@@ -7,7 +7,16 @@ namespace spillway {
 namespace {
 
 LaunchError Reason(cudaError_t error) {
-  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
+  switch (error) {
+    case cudaSuccess:
+      return nullptr;
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorUnsupportedPtxVersion:
+      return kNoKernels;
+    default:
+      return cudaGetErrorString(error);
+  }
 }
 
 }  // namespace

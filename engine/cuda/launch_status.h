@@ -1,4 +1,5 @@
-// A launch that CUDA refused, as a Status.
+// A launch that CUDA refused, as a Status: kFailedPrecondition where another GPU or build would
+// take it, else kInternal.
 #pragma once
 
 #include "absl/status/status.h"
@@ -12,8 +13,10 @@ inline absl::Status LaunchStatus(absl::string_view kernel, LaunchError error) {
   if (error == nullptr) {
     return absl::OkStatus();
   }
-  return absl::InternalError(
-      absl::StrCat("CUDA did not take the kernel for ", kernel, ": ", error));
+  const absl::StatusCode code = absl::string_view(error) == kNoKernels
+                                    ? absl::StatusCode::kFailedPrecondition
+                                    : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat("CUDA did not take the kernel for ", kernel, ": ", error));
 }
 
 }  // namespace spillway

@@ -45,9 +45,19 @@ std::optional<uint32_t> RecordEnd(const std::string& path, const Tokenizer& toke
   return static_cast<uint32_t>((*newline)[0]);
 }
 
+// What the tokenizer puts before a text, as "<s>": prompts begin with it, too.
+std::vector<uint32_t> BeginningOf(const Tokenizer& tokenizer) {
+  constexpr int64_t kAny[] = {0};
+  const EncodedText around = tokenizer.Around(kAny, std::nullopt);
+  const auto text = std::find(around.sources.begin(), around.sources.end(), 0);
+  return {around.tokens.begin(), around.tokens.begin() + (text - around.sources.begin())};
+}
+
 absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
                          const DataSink& sink) {
   const std::optional<uint32_t> end = sink.ends_lines ? RecordEnd(path, tokenizer) : std::nullopt;
+  const std::vector<uint32_t> beginning =
+      sink.ends_lines ? BeginningOf(tokenizer) : std::vector<uint32_t>();
   // Errors come with file and line from the reader.
   const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder("the text");
   std::vector<uint32_t> tokens;
@@ -95,6 +105,7 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
       [&](const JsonlRecord& record) -> absl::Status {
         if (sink.begin_sample) sink.begin_sample();
         if (!record.messages.is_null()) return encode_chat(record.messages);
+        RETURN_IF_ERROR(sink.take(beginning, !record.has_prompt));
         if (record.has_prompt) RETURN_IF_ERROR(take_text(record.prompt, false, std::nullopt));
         return take_text(record.text, true, end);
       },

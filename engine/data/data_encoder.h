@@ -17,7 +17,8 @@ struct DataSink {
   std::function<absl::Status(const std::vector<uint32_t>& tokens, bool carry_loss)> take;
   // A sample, a line of a .jsonl, begins with the next token that is taken; may be null.
   std::function<void()> begin_sample = nullptr;
-  // Whether a line of a .jsonl ends as EncodeData says it; otherwise nothing is put behind it.
+  // Whether a line of a .jsonl begins and ends as EncodeData says it; otherwise nothing is put
+  // around.
   bool ends_lines = true;
   // Told how many bytes of the file have been read on; may be null.
   std::function<absl::Status(uint64_t bytes)> progress;
@@ -26,11 +27,12 @@ struct DataSink {
 // Whether a file of this name is encoded (.txt, .jsonl) or holds tokens already.
 bool IsText(const std::string& path);
 
-// A .txt is one text, as it is. Each record of a .jsonl ends with the token that ends a
-// text (tokenizers without one: a newline, if that is one token), and a prompt and its
-// completion are encoded apart, so no token spans them. A conversation has the tokens of its
-// text as a whole; one that lies across an end of the assistant's turn counts as what follows.
-// Memory is bounded by a piece and a line. The sink's first error ends it. REQUIRES: IsText(path).
+// A .txt is one text, as it is. Each record of a .jsonl begins with what the tokenizer puts before
+// a text and ends with the token that ends one (tokenizers without it: a newline, if that is one
+// token), and a prompt and its completion are encoded apart, so no token spans them. A conversation
+// has the tokens of its text as a whole; one that lies across an end of the assistant's turn counts
+// as what follows. Memory is bounded by a piece and a line. The sink's first error ends it.
+// REQUIRES: IsText(path).
 absl::Status EncodeData(const std::string& path, const Tokenizer& tokenizer, const DataSink& sink);
 
 }  // namespace spillway

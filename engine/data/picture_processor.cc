@@ -109,13 +109,14 @@ void ReadFit(ConfigReader& reader, const std::string& type, int64_t side,
   if (crops) {
     if (crop.width == 0) crop = {224, 224};
     processing.size = crop;
-    const bool whole = shortest == 0;  // resized whole before
+    const bool whole = shortest == 0;  // resized whole before, as DeiTImageProcessor does
     const int64_t shorter = whole ? std::min(size.width, size.height) : shortest;
     if (shorter < std::max(crop.width, crop.height) || (whole && size.width != size.height)) {
       return reader.Unsupported(
           "crop_size", "crop_size is more than what pictures are resized to, or that is no square");
     }
     processing.shorter_side = shorter;
+    processing.keeps_proportions = !whole;
   }
   if (side > 0) {
     const double ratio = static_cast<double>(side) / static_cast<double>(processing.size.width);
@@ -322,8 +323,11 @@ json ToJson(const PictureProcessing& processing, int64_t channels) {
     out["image_processor_type"] = "ViTImageProcessor";
     out["size"] = size;
   } else {
-    out["image_processor_type"] = "CLIPImageProcessor";
-    out["size"] = {{"shortest_edge", processing.shorter_side}};
+    const int64_t shorter = processing.shorter_side;
+    const bool keeps = processing.keeps_proportions;
+    out["image_processor_type"] = keeps ? "CLIPImageProcessor" : "DeiTImageProcessor";
+    out["size"] =
+        keeps ? json{{"shortest_edge", shorter}} : json{{"height", shorter}, {"width", shorter}};
     out["do_center_crop"] = true;
     out["crop_size"] = size;
     out["do_convert_rgb"] = channels == 3;
@@ -346,7 +350,10 @@ Picture Fit(const PictureProcessing& processing, Picture picture) {
   const auto side = [&](int64_t own, int64_t other) {
     return own <= other ? shorter : shorter * own / other;
   };
-  const PictureSize to = {side(picture.width, picture.height), side(picture.height, picture.width)};
+  PictureSize to = {shorter, shorter};
+  if (processing.keeps_proportions) {
+    to = {side(picture.width, picture.height), side(picture.height, picture.width)};
+  }
   return Middle(Resize(picture, to, processing.filter), processing.size);
 }
 

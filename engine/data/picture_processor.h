@@ -19,9 +19,10 @@ namespace spillway {
 enum class ResizeFilter { kNearest = 0, kBilinear = 2, kBicubic = 3 };  // Pillow's numbers
 
 struct PictureProcessing {
-  // First the picture is resized: its shorter side to so many points, the other in proportion; or
-  // it whole to `size`, where that is 0.
+  // First the picture is resized: its shorter side to so many points, the other in proportion, or
+  // both of them to so many; or it whole to `size`, where that is 0.
   int64_t shorter_side = 0;
+  bool keeps_proportions = true;
   ResizeFilter filter = ResizeFilter::kBicubic;
   // Then the middle of this size is taken.
   PictureSize size;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -26,7 +27,10 @@ class TableRows {
   absl::Status Line(absl::string_view line, int64_t number) {
     absl::ConsumeSuffix(&line, "\r");
     if (!quoted_) {
-      if (absl::StripAsciiWhitespace(line).empty() && names_.size() != 1) return absl::OkStatus();
+      // In a .tsv a tab makes two empty cells.
+      const bool blank =
+          absl::StripAsciiWhitespace(line).empty() && !(tabs_ && absl::StrContains(line, '\t'));
+      if (blank && names_.size() != 1) return absl::OkStatus();
       first_line_ = number;
     }
     if (tabs_) {

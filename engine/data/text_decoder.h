@@ -18,18 +18,25 @@ class TextDecoder {
   explicit TextDecoder(const Tokenizer* tokenizer) : tokenizer_(tokenizer) {}
 
   // The characters that `token` completes, often none. Valid UTF-8: bytes that are none
-  // become U+FFFD. kInvalidArgument for a token outside the vocabulary.
+  // become U+FFFD. What was given stays given, though bytes in a row may turn out to be no text
+  // after all: `whole` has them right. kInvalidArgument for a token outside the vocabulary.
   absl::StatusOr<std::string> Next(int64_t token);
 
   // What is left at the end: "", or U+FFFD for characters that never became whole.
   std::string Finish();
 
+  // After Finish: the text of all tokens, decoded at once.
+  const std::string& whole() const { return text_; }
+
  private:
+  // What has not been given of the first `end` bytes.
+  std::string Give(size_t end);
+
   const Tokenizer* const tokenizer_;
   Utf8Repair repair_;
-  std::vector<int64_t> tokens_;  // all, where they are not decoded one by one,
-  std::string text_;             // what they are,
-  size_t given_bytes_ = 0;       // and how much of it has been given
+  std::vector<int64_t> tokens_;  // all, where they are not decoded one by one
+  std::string text_;             // of all tokens
+  std::string given_;            // how much of it has been given, as it stood then
 };
 
 }  // namespace spillway

@@ -6,8 +6,6 @@
 namespace spillway {
 namespace {
 
-constexpr absl::string_view kReplacement = "\xef\xbf\xbd";
-
 // A sequence at the start of a text: `length` bytes that are a character, or that may
 // become one (`cut`), or that are ill-formed (`bad`) and can't be longer.
 struct Sequence {
@@ -75,7 +73,7 @@ void Utf8Repair::Append(absl::string_view text, bool final) {
       return;
     }
     if (replaced_++ == 0) first_offset_bytes_ = taken_bytes_;
-    out_.append(kReplacement.data(), kReplacement.size());
+    out_.append(kReplacementCharacter.data(), kReplacementCharacter.size());
     taken_bytes_ += sequence.length;
     text.remove_prefix(sequence.length);
   }

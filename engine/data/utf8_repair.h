@@ -8,6 +8,8 @@
 
 namespace spillway {
 
+inline constexpr absl::string_view kReplacementCharacter = "\xef\xbf\xbd";  // U+FFFD
+
 // Takes a text in pieces. Each maximal ill-formed subsequence (the Unicode Standard,
 // 3.9, "U+FFFD Substitution of Maximal Subparts") becomes one U+FFFD, as with Python's
 // errors="replace". One thread.

@@ -8,6 +8,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -255,7 +256,16 @@ bool IsDirectory(const std::string& path) {
 // "openai-community/gpt2", where there is no folder of the first name that it could be in.
 bool LooksLikeHubName(const std::string& dir) {
   const std::vector<std::string> parts = absl::StrSplit(dir, '/');
-  if (parts.size() != 2 || IsDirectory(parts[0])) return false;
+  if (parts.size() == 1) {
+    // Of the first models, which have no owner there.
+    constexpr absl::string_view kFirst[] = {"gpt2",        "distilgpt2", "bert-",
+                                            "distilbert-", "t5-",        "roberta-"};
+    if (absl::c_none_of(kFirst, [&](auto name) { return absl::StartsWith(dir, name); })) {
+      return false;
+    }
+  } else if (parts.size() != 2 || IsDirectory(parts[0])) {
+    return false;
+  }
   return absl::c_all_of(parts, [](const std::string& part) {
     return !part.empty() && absl::ascii_isalnum(part[0]) && absl::c_all_of(part, [](char c) {
       return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';

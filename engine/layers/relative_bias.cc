@@ -37,9 +37,11 @@ class RelativeBiasUnit : public Unit, DecoderPart {
  private:
   Tensor BiasesOf(const Parameters& p, int64_t positions) const {
     const Tensor table = Weight(p, DecoderRole::kRelativeBias);
-    const Tensor buckets = BucketsOfDistances(positions, positions, config_.relative_buckets,
-                                              config_.relative_distance, config_.causal)
-                               .to(table.device());
+    Tensor buckets = BucketsOfDistances(positions, positions, config_.relative_buckets,
+                                        config_.relative_distance, config_.causal);
+    // A copy from memory that is not pinned would wait for the stream.
+    if (table.is_cuda()) buckets = buckets.pin_memory();
+    buckets = buckets.to(table.device(), /*non_blocking=*/true);
     // A product with ones and zeros, so that gradients of a bucket are summed in fp32 in an order
     // that nothing changes.
     const Tensor picked = torch::one_hot(buckets, config_.relative_buckets).to(torch::kFloat32);

@@ -90,7 +90,7 @@ absl::Status FreezeParameters(const FreezeRule& rule,
                also(name);
       },
       model));
-  PackFrozenMatrices(rule.packing, model);
+  PackFrozenMatrices(rule.packing, model, rule.packed ? &*rule.packed : nullptr);
   if (rule.packing.any() && !AnyPacked(model)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--base-dtype ", std::string(PackedFormatName(rule.packing.format)),

@@ -14,7 +14,8 @@ constexpr uint64_t kBand = 64;
 
 }  // namespace
 
-void PackFrozenMatrices(const Packing& packing, ModelDescription& model) {
+void PackFrozenMatrices(const Packing& packing, ModelDescription& model,
+                        const std::set<std::string>* names) {
   if (!packing.any()) return;
   const int loss = model.num_computing() - 1;
   for (int u = 0; u < static_cast<int>(model.units.size()); ++u) {
@@ -22,6 +23,7 @@ void PackFrozenMatrices(const Packing& packing, ModelDescription& model) {
     if (!unit.frozen || u == loss || unit.part_of == loss) continue;
     for (ParameterDescription& parameter : unit.parameters) {
       if (parameter.linear == LinearWeight::kNone || parameter.shape.size() != 2) continue;
+      if (names != nullptr && names->count(parameter.name) == 0) continue;
       parameter.packing = packing;
     }
   }

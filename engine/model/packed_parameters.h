@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
+#include <string>
 
 #include "engine/model/model_description.h"
 
@@ -9,8 +11,9 @@ namespace spillway {
 
 // Packs the matrices of `model` that are frozen and that UnitContext::Linear multiplies by, but
 // for those of the loss, whose logits need all their digits (bitsandbytes leaves them as well).
-// REQUIRES: the model is laid out.
-void PackFrozenMatrices(const Packing& packing, ModelDescription& model);
+// `names`: of those alone that it has; null: of all. REQUIRES: the model is laid out.
+void PackFrozenMatrices(const Packing& packing, ModelDescription& model,
+                        const std::set<std::string>* names = nullptr);
 
 // Whether any is.
 bool HasPacked(const UnitDescription& unit);

@@ -1,6 +1,8 @@
 // Which parameters a run leaves as they are, by name. Plain values.
 #pragma once
 
+#include <optional>
+#include <set>
 #include <string>
 
 #include "engine/numeric/packed_matrix.h"
@@ -15,6 +17,8 @@ struct FreezeRule {
   std::string train_only;  // --train-only
   // In which form the frozen matrices are kept that units multiply by (--base-dtype).
   Packing packing = {};
+  // Those of them that are; none: all.
+  std::optional<std::set<std::string>> packed = {};
 
   bool empty() const { return freeze.empty() && train_only.empty() && !packing.any(); }
 };

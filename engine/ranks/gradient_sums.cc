@@ -106,7 +106,7 @@ absl::Status GradientSums::Sum(int unit, const float* sums, uint64_t shard_param
   const uint64_t portion = shard_parameters / replicas_->size();
   float* const own = shard + replicas_->rank() * portion;
   RETURN_IF_ERROR(SumParts(*replicas_, of_group, portion, own));
-  RETURN_IF_ERROR(AddPortion(unit, own, portion));
+  if (options_.norm_is_taken) RETURN_IF_ERROR(AddPortion(unit, own, portion));
   return AllGather(*replicas_, own, shard, portion * sizeof(float));
 }
 

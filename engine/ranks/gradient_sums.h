@@ -26,6 +26,9 @@ struct GradientSumOptions {
   // In which each rank's sums are sent. kFloat8: buckets are multiples of kExchangeBlock.
   ExchangeFormat format = ExchangeFormat::kFloat32;
   uint64_t tile_parameters = 0;  // of the state's layout, for the portions' squares
+  // TakePortions is called in every step, since updates wait for the norm. False: nothing is
+  // rounded or kept for it.
+  bool norm_is_taken = true;
 };
 
 class GradientSums {
@@ -43,7 +46,8 @@ class GradientSums {
   absl::Status Sum(int unit, const float* sums, uint64_t shard_parameters, float* shard);
 
   // What the rounded gradient of this rank's portions adds to the norm since the last call, where
-  // shards have replicas: then what the swap manager knows is of whole shards.
+  // shards have replicas: then what the swap manager knows is of whole shards. Nothing where
+  // `norm_is_taken` is false.
   GradientPartial TakePortions();
 
  private:

@@ -93,6 +93,7 @@ ShardedStep::Options PlanShards(const StateLayout& whole, const StepSchedule& co
   shards.sums.grid = shards.grid;
   shards.sums.format = options.communication_format;
   shards.sums.tile_parameters = whole.tile_parameters();
+  shards.sums.norm_is_taken = compute.update == UpdateMode::kDeferred;
   if (separate_device) {
     shards.sums.bucket_parameters =
         std::max(shards.sums.bucket_parameters,

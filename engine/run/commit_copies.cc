@@ -80,10 +80,10 @@ absl::StatusOr<std::unique_ptr<CommitCopies>> CommitCopies::Open(const std::stri
 // Whether all manifests are there that should be, of one commit. One that is not good is said to be
 // so by whoever wants to go on from it.
 bool CommitCopies::IsWhole(const Copy& copy) const {
-  const auto run = OpenCommittedRun(copy.directory, files_);
+  const auto run = OpenCommit(ManifestPath(copy.directory, 0), files_);
   if (absl::IsNotFound(run.status())) return false;
   for (int rank = 1; run.ok() && rank < run->state.part.ranks; ++rank) {
-    const auto part = OpenCommittedRun(RankOutput(copy.directory, rank), files_);
+    const auto part = OpenCommit(ManifestPath(RankOutput(copy.directory, rank), rank), files_);
     if (absl::IsNotFound(part.status())) return false;
     if (part.ok() && part->state.part.commit_id != run->state.part.commit_id) return false;
   }
@@ -250,7 +250,7 @@ absl::Status CommitCopies::CopyPart(const std::string& manifest_path, const Swap
     RETURN_IF_ERROR(CopyModelFiles(SourceDirectory(ParentPath(manifest_path)),
                                    SourceDirectory(target), files_));
   }
-  return to->Commit(CommitManifestPath(target), record);
+  return to->Commit(ManifestPath(target, options_.rank), record);
 }
 
 absl::Status CommitCopies::Conclude(bool made) {

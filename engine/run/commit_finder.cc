@@ -59,7 +59,7 @@ absl::Status ReadThroughParts(const CommittedRun& run, int rank, int ranks, File
       continue;
     }
     ASSIGN_OR_RETURN(const std::string path,
-                     FindPart(RankOutput(run.directory, part), of.commit_id, files));
+                     FindPart(RankOutput(run.directory, part), part, of.commit_id, files));
     ASSIGN_OR_RETURN(const CommittedRun other, OpenCommit(path, files, model_directory));
     RETURN_IF_ERROR(ReadThrough(other));
   }
@@ -115,6 +115,8 @@ absl::Status FindCommit(const std::string& output, const CommitCopies* copies,
       if (directory == output) {
         found.output_store = run->store->directories();
         found.output_store_number = run->state.store_number;
+        found.output_manifest = run->manifest_path;
+        found.output_rank = run->state.part.rank;
       }
       runs.push_back(*std::move(run));
     } else if (!absl::IsNotFound(run.status())) {
@@ -155,7 +157,7 @@ absl::Status TakeFirstRanksCommit(const FirstRankCommit& first, const std::strin
   const RankPart& part = first.committed->part;
   if (first.directory != first_output && rank < part.ranks) {
     const std::string copy = RankOutput(first.directory, rank);
-    ASSIGN_OR_RETURN(const std::string path, FindPart(copy, part.commit_id, files));
+    ASSIGN_OR_RETURN(const std::string path, FindPart(copy, rank, part.commit_id, files));
     ASSIGN_OR_RETURN(CommittedRun run, OpenCommit(path, files, model_directory));
     return Take(std::move(run), files, found);
   }

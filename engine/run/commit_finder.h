@@ -30,9 +30,11 @@ struct FoundCommit {
   std::string directory;          // of its manifest
   uint64_t tile_parameters = 0;   // 0 without one
   InPlaceUnits in_place;          // what it has in the model's files
-  // Of the commit in OUTPUT, whichever is gone on from: where its store is.
+  // Of the commit in OUTPUT, whichever is gone on from: where its store is, and its manifest.
   std::vector<std::string> output_store;
   int output_store_number = -1;
+  std::string output_manifest;  // "": there is none
+  int output_rank = 0;          // whose part it is
 };
 
 // Whether a commit's tiles are what they were: reads them through. kDataLoss, kNotFound or

@@ -42,7 +42,7 @@ absl::Status CommittedRun::OpenOtherParts(FileSystem& files, absl::string_view m
   }
   for (int rank = 1; rank < state.part.group; ++rank) {
     ASSIGN_OR_RETURN(const std::string path,
-                     FindPart(RankOutput(directory, rank), state.part.commit_id, files));
+                     FindPart(RankOutput(directory, rank), rank, state.part.commit_id, files));
     ASSIGN_OR_RETURN(CommittedRun other, OpenCommit(path, files, model_directory));
     others.push_back(std::move(other.store));
   }
@@ -84,9 +84,10 @@ StateSource CommittedRun::source() const {
   return source;
 }
 
-absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id,
-                                     FileSystem& files) {
-  for (const std::string& path : {CommitManifestPath(directory), PreparedManifestPath(directory)}) {
+absl::StatusOr<std::string> FindPart(const std::string& directory, int rank,
+                                     const std::string& commit_id, FileSystem& files) {
+  for (const std::string& path :
+       {ManifestPath(directory, rank), PreparedManifestPath(directory, rank)}) {
     ASSIGN_OR_RETURN(const std::string found, CommitIdAt(path, files));
     if (found == commit_id) return path;
   }
@@ -99,6 +100,7 @@ absl::StatusOr<std::string> FindPart(const std::string& directory, const std::st
 absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path, FileSystem& files,
                                         absl::string_view model_directory) {
   CommittedRun run;
+  run.manifest_path = manifest_path;
   run.directory = ParentPath(manifest_path);
   CommitRecord record;
   ASSIGN_OR_RETURN(run.store, SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files,
@@ -110,7 +112,12 @@ absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path, FileSy
 
 absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSystem& files,
                                               absl::string_view model_directory) {
-  absl::StatusOr<CommittedRun> run = OpenCommit(CommitManifestPath(output), files, model_directory);
+  const std::string path = ManifestPath(output, RankByName(output));
+  absl::StatusOr<CommittedRun> run = OpenCommit(path, files, model_directory);
+  if (absl::IsNotFound(run.status())) {
+    ASSIGN_OR_RETURN(const std::string moved, MovedManifestPath(output, files));
+    if (!moved.empty()) run = OpenCommit(moved, files, model_directory);
+  }
   if (absl::IsNotFound(run.status())) {
     return absl::NotFoundError(absl::StrCat("there is no commit in ", output));
   }

@@ -21,6 +21,7 @@ absl::Status CheckModelFitsLayout(const ModelDescription& model, const StateLayo
 // The last commit in `output`. kNotFound when there is none. Of several ranks it is the one
 // rank's part whose directory `output` is.
 struct CommittedRun {
+  std::string manifest_path;
   std::string directory;  // of the manifest
   RunState state;
   std::unique_ptr<SwapStore> store;
@@ -44,8 +45,9 @@ absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path,
                                         FileSystem& files = FileSystem::Real(),
                                         absl::string_view model_directory = "");
 
-// Where to read a rank's part of the commit, without settling anything.
-absl::StatusOr<std::string> FindPart(const std::string& directory, const std::string& commit_id,
+// Where to read a rank's part of the commit, without settling anything; `directory` is the rank's.
+absl::StatusOr<std::string> FindPart(const std::string& directory, int rank,
+                                     const std::string& commit_id,
                                      FileSystem& files = FileSystem::Real());
 
 // The last commit's run state alone; kNotFound without one.

@@ -26,6 +26,7 @@ class CommittedWeights : public WeightSource {
  public:
   explicit CommittedWeights(const CommittedRun* run)
       : run_(*run),
+        shards_(run->shards()),
         planes_(run->store->layout().MasterPlanes()),
         format_(MasterFormat(run->store->layout(), run->state.dtype)) {
     const ModelDescription& model = run_.state.model;
@@ -73,6 +74,7 @@ class CommittedWeights : public WeightSource {
     const ParameterDescription* parameter = nullptr;
   };
   struct KeptTile {
+    uint64_t shard = 0;
     int unit = 0;
     int tile = 0;
     std::shared_ptr<char> data;
@@ -87,12 +89,15 @@ class CommittedWeights : public WeightSource {
   // Words [at, at + count) of a unit's flat range: visit(planes, first in the tile, how many).
   template <typename Visit>
   absl::Status ReadTiles(int unit, uint64_t at, uint64_t count, const Visit& visit) {
-    const StateLayout& layout = run_.store->layout();
+    const StateLayout& layout = run_.store->layout();  // all shards' alike
+    const uint64_t each = run_.grid().ShardParameters(run_.state.model.units[unit].flat_parameters);
     while (count > 0) {
-      const int tile = static_cast<int>(at / layout.tile_parameters());
-      const uint64_t within = at - layout.TileBegin(tile);
-      const uint64_t n = std::min(count, layout.TileParameters(unit, tile) - within);
-      ASSIGN_OR_RETURN(const std::shared_ptr<char> data, Tile(unit, tile));
+      const uint64_t shard = at / each, in_shard = at % each;
+      const int tile = static_cast<int>(in_shard / layout.tile_parameters());
+      const uint64_t within = in_shard - layout.TileBegin(tile);
+      const uint64_t n =
+          std::min({count, each - in_shard, layout.TileParameters(unit, tile) - within});
+      ASSIGN_OR_RETURN(const std::shared_ptr<char> data, Tile(shard, unit, tile));
       char* planes[2] = {nullptr, nullptr};
       for (int plane = 0; plane < std::min(planes_, layout.NumPlanes(unit)); ++plane) {
         planes[plane] = data.get() + layout.PlaneOffset(unit, tile, plane);
@@ -116,23 +121,24 @@ class CommittedWeights : public WeightSource {
                      });
   }
 
-  absl::StatusOr<std::shared_ptr<char>> Tile(int unit, int tile) {
+  absl::StatusOr<std::shared_ptr<char>> Tile(uint64_t shard, int unit, int tile) {
     {
       MutexLock lock(mutex_);
       for (const KeptTile& kept : kept_) {
-        if (kept.unit == unit && kept.tile == tile) return kept.data;
+        if (kept.shard == shard && kept.unit == unit && kept.tile == tile) return kept.data;
       }
     }
     AlignedBytes buffer = NewAlignedBytes(run_.store->layout().MaxTileBytes());
-    RETURN_IF_ERROR(ReadStoreTile(*run_.store, unit, tile, 0, planes_, buffer.get()));
+    RETURN_IF_ERROR(ReadStoreTile(*shards_[shard], unit, tile, 0, planes_, buffer.get()));
     std::shared_ptr<char> data = std::move(buffer);
     MutexLock lock(mutex_);
-    kept_.push_back({unit, tile, data});
+    kept_.push_back({shard, unit, tile, data});
     if (kept_.size() > kTilesKept) kept_.pop_front();
     return data;
   }
 
   const CommittedRun& run_;
+  const std::vector<const SwapStore*> shards_;
   const int planes_;
   const WeightFormat format_;
   std::map<std::string, Place> places_;

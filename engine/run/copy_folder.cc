@@ -37,8 +37,8 @@ struct Folder {
   std::vector<std::string> rank_names;
 };
 
-std::vector<std::string> PartNames(const std::string& path) {
-  std::vector<std::string> files = {FileName(CommitManifestPath(path))};
+std::vector<std::string> PartNames(const OwnDirectory& folder, int rank) {
+  std::vector<std::string> files = {FileName(ManifestPath(folder.path(), rank))};
   const std::vector<std::string>& swap = SwapFileNames();
   files.insert(files.end(), swap.begin(), swap.end());
   return files;
@@ -55,7 +55,7 @@ absl::StatusOr<Folder> OpenPart(const OwnDirectory& ranks, const std::string& na
   Folder folder;
   ASSIGN_OR_RETURN(folder.own, OpenFolder(ranks, name));
   if (folder.own == nullptr) return folder;
-  folder.files = PartNames(folder.own->path());
+  folder.files = PartNames(*folder.own, RankByName(folder.own->path()));
   RETURN_IF_ERROR(folder.own->CheckEntries(folder.files, {}, OtherNames::kRefused));
   return folder;
 }
@@ -64,7 +64,7 @@ absl::StatusOr<Folder> OpenChecked(const OwnDirectory& parent, const std::string
   Folder folder;
   ASSIGN_OR_RETURN(folder.own, OpenFolder(parent, name));
   if (folder.own == nullptr) return folder;
-  folder.files = PartNames(folder.own->path());
+  folder.files = PartNames(*folder.own, /*rank=*/0);
   RETURN_IF_ERROR(
       folder.own->CheckEntries(folder.files, {SourceName(), kRanksName}, OtherNames::kRefused));
   ASSIGN_OR_RETURN(folder.source, OpenFolder(*folder.own, SourceName()));

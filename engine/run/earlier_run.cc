@@ -55,9 +55,9 @@ absl::StatusOr<uint64_t> RemoveModelDirectory(const OwnDirectory& output, const 
 
 }  // namespace
 
-std::vector<std::string> OutputFileNames(const std::string& output) {
-  return {FileName(CommitManifestPath(output)),
-          FileName(PreparedManifestPath(output)),
+std::vector<std::string> OutputFileNames(int rank) {
+  return {FileName(ManifestPath("", rank)),
+          FileName(PreparedManifestPath("", rank)),
           "metrics.jsonl",
           "eval.jsonl",
           "report.html",
@@ -185,7 +185,7 @@ absl::Status EarlierRun::RemoveLeftovers() {
 }
 
 absl::Status EarlierRun::RemoveAll() {
-  const std::string manifest = FileName(CommitManifestPath(output_->path()));
+  const std::string manifest = FileName(CommitManifestPath(output_->path(), files_));
   // The commit first: what is left after a kill in the middle is no commit.
   const absl::Status removed = output_->own().Remove(manifest);
   if (!removed.ok() && !absl::IsNotFound(removed)) return removed;
@@ -199,7 +199,7 @@ absl::Status EarlierRun::RemoveAll() {
     absl::StrAppend(&directories, directories.empty() ? " in " : ", ", path);
   }
   found_.clear();
-  ASSIGN_OR_RETURN(uint64_t bytes, output_->own().RemoveFiles(OutputFileNames(output_->path())));
+  ASSIGN_OR_RETURN(uint64_t bytes, output_->own().RemoveFiles(OutputFileNames(rank_)));
   for (const std::string& name : OutputDirectoryNames()) {
     ASSIGN_OR_RETURN(const uint64_t more, RemoveModelDirectory(output_->own(), name));
     bytes += more;

@@ -15,17 +15,22 @@
 
 namespace spillway {
 
-// Files and directories that a run makes in OUTPUT, the lock aside. Everything else there is
+// Files and directories that a rank makes in its OUTPUT, the lock aside. Everything else there is
 // somebody else's and never touched.
-std::vector<std::string> OutputFileNames(const std::string& output);
+std::vector<std::string> OutputFileNames(int rank);
 const std::vector<std::string>& OutputDirectoryNames();
 
 class EarlierRun {
  public:
-  // `run_id` of OUTPUT, empty where it has none; `id` as in SwapDirectoryName.
+  // Of rank `rank`. `run_id` of OUTPUT, empty where it has none; `id` as in SwapDirectoryName.
   // `output` and `files` outlive it.
-  EarlierRun(const RunDirectory* output, std::string run_id, std::string id, FileSystem* files)
-      : output_(output), run_id_(std::move(run_id)), id_(std::move(id)), files_(*files) {}
+  EarlierRun(const RunDirectory* output, int rank, std::string run_id, std::string id,
+             FileSystem* files)
+      : output_(output),
+        rank_(rank),
+        run_id_(std::move(run_id)),
+        id_(std::move(id)),
+        files_(*files) {}
 
   // Locks the run's swap directories below `parents`, those that exist. kFailedPrecondition
   // where one is in use, or is another run's (a machine that shares the path, a copied OUTPUT),
@@ -59,6 +64,7 @@ class EarlierRun {
   absl::Status CheckOwner(const RunDirectory& directory) const;
 
   const RunDirectory* const output_;
+  const int rank_;
   const std::string run_id_;
   const std::string id_;
   FileSystem& files_;

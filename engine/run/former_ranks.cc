@@ -20,10 +20,14 @@ absl::Status RemoveRank(const std::string& output, const std::string& directory,
                         std::vector<std::string> parents, FileSystem& files) {
   ASSIGN_OR_RETURN(auto own, RunDirectory::Open(
                                  directory, {.output = output, .create = false, .files = &files}));
-  EarlierRun earlier(own.get(), ReadRunId(directory, files), SwapIdOf(directory), &files);
+  EarlierRun earlier(own.get(), RankByName(directory), ReadRunId(directory, files),
+                     SwapIdOf(directory), &files);
   parents.push_back(directory);
   RETURN_IF_ERROR(earlier.FindBelow(parents));
   const auto run = OpenCommittedRun(directory, files);
+  if (run.ok() && run->state.part.rank == 0) {
+    return absl::FailedPreconditionError(absl::StrCat(directory, " is the OUTPUT of another run"));
+  }
   if (run.ok()) RETURN_IF_ERROR(earlier.FindCommitted(run->store->directories()));
   RETURN_IF_ERROR(earlier.RemoveAll());
   return RunDirectory::Remove(std::move(own), {}).status();

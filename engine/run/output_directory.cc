@@ -33,7 +33,7 @@ absl::StatusOr<std::unique_ptr<OutputDirectory>> OutputDirectory::Open(const std
   RETURN_IF_ERROR(CreateDirectories(files, ParentPath(path), &output->created_));
   ASSIGN_OR_RETURN(output->directory_, RunDirectory::Open(path, {.output = path, .files = &files}));
   if (missing) output->created_.insert(output->created_.begin(), path);
-  RETURN_IF_ERROR(output->directory_->CheckEntries(OutputFileNames(path), OutputDirectoryNames(),
+  RETURN_IF_ERROR(output->directory_->CheckEntries(OutputFileNames(rank), OutputDirectoryNames(),
                                                    OtherNames::kIgnored));
   output->run_id_ = ReadRunId(path, files);
   return output;

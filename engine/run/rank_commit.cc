@@ -15,8 +15,9 @@ namespace {
 // What ranks say of their parts, the worst last.
 enum Part : int64_t { kDurable, kLost, kFailed };
 
-absl::Status Rename(const std::string& directory, FileSystem& files) {
-  RETURN_IF_ERROR(files.Rename(PreparedManifestPath(directory), CommitManifestPath(directory)));
+absl::Status Rename(const std::string& directory, int rank, FileSystem& files) {
+  RETURN_IF_ERROR(
+      files.Rename(PreparedManifestPath(directory, rank), ManifestPath(directory, rank)));
   return files.SyncDirectory(directory);
 }
 
@@ -37,21 +38,23 @@ absl::Status PublishCommit(const std::string& directory, Collectives& ranks,
   if (worst != kDurable) {
     *only_lost = worst == kLost;
     // Of no commit. What is not removed here is so by the next that opens it.
-    if (made.ok()) RemoveIfThere(files, PreparedManifestPath(directory)).IgnoreError();
+    if (made.ok()) {
+      RemoveIfThere(files, PreparedManifestPath(directory, ranks.rank())).IgnoreError();
+    }
     return Agree(ranks, made);
   }
   absl::Status status;
-  if (ranks.rank() == 0) status = Rename(directory, files);
+  if (ranks.rank() == 0) status = Rename(directory, 0, files);
   RETURN_IF_ERROR(Agree(ranks, status));
-  return ranks.rank() == 0 ? absl::OkStatus() : Rename(directory, files);
+  return ranks.rank() == 0 ? absl::OkStatus() : Rename(directory, ranks.rank(), files);
 }
 
-absl::Status SettleCommit(const std::string& directory, const std::string& commit_id,
+absl::Status SettleCommit(const std::string& directory, int rank, const std::string& commit_id,
                           FileSystem& files) {
-  const std::string prepared = PreparedManifestPath(directory);
+  const std::string prepared = PreparedManifestPath(directory, rank);
   if (!commit_id.empty()) {
-    ASSIGN_OR_RETURN(const std::string part, FindPart(directory, commit_id, files));
-    if (part == prepared) return Rename(directory, files);
+    ASSIGN_OR_RETURN(const std::string part, FindPart(directory, rank, commit_id, files));
+    if (part == prepared) return Rename(directory, rank, files);
     // A rank that was killed between rename and sync left a name that a power loss takes back.
     RETURN_IF_ERROR(files.SyncDirectory(directory));
   }

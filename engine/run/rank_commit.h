@@ -16,19 +16,19 @@ namespace spillway {
 absl::StatusOr<std::string> NewCommitId(Collectives& ranks, int64_t step,
                                         FileSystem& files = FileSystem::Real());
 
-// With this rank's part durable in PreparedManifestPath(directory), `directory` being the rank's
-// own, or not (`made` says why; *only_lost: and nothing else is lost). Returns OK when the commit
+// With this rank's part durable in its PreparedManifestPath, `directory` being the rank's own, or
+// not (`made` says why; *only_lost: and nothing else is lost). Returns OK when the commit
 // is decided, and this rank's manifest is in its place. Where a rank has none, none has: then
 // *only_lost says whether all of them can go on without this commit. Blocks.
 absl::Status PublishCommit(const std::string& directory, Collectives& ranks,
                            const absl::Status& made, bool* only_lost,
                            FileSystem& files = FileSystem::Real());
 
-// Before a rank reads its manifest: makes it that of the commit `commit_id`, the first rank's,
+// Before rank `rank` reads its manifest: makes it that of the commit `commit_id`, the first rank's,
 // where its part of that waits; "": there is none, and what waits is of no use. kDataLoss where
 // the part is missing. What is in its place is durable before what waited is removed.
 // REQUIRES: the first rank's commit is durable.
-absl::Status SettleCommit(const std::string& directory, const std::string& commit_id,
+absl::Status SettleCommit(const std::string& directory, int rank, const std::string& commit_id,
                           FileSystem& files = FileSystem::Real());
 
 }  // namespace spillway

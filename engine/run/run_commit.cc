@@ -32,7 +32,7 @@ absl::Status StartRunCommit(RunStorage& storage, SwapManager& manager, Collectiv
   PublishCommitHere publish;
   if (world != nullptr) {
     ASSIGN_OR_RETURN(state.part.commit_id, NewCommitId(*world, state.step, storage.files()));
-    manifest = PreparedManifestPath(storage.output());
+    manifest = storage.prepared_manifest_path();
     publish = [&storage, commits](const absl::Status& made, bool* only_lost) {
       return PublishCommit(storage.output(), *commits, made, only_lost, storage.files());
     };

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "engine/base/shallow_json.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -17,6 +18,8 @@
 
 namespace spillway {
 namespace {
+
+constexpr absl::string_view kManifestName = "manifest-rank";
 
 // The shortest text that reads back as the same value.
 std::string Exact(double value) {
@@ -117,21 +120,50 @@ absl::Status ReadCount(const nlohmann::json& object, const char* key, T* value, 
 
 }  // namespace
 
-std::string CommitManifestPath(const std::string& directory) {
+std::string ManifestPath(const std::string& directory, int rank) {
+  return absl::StrCat(directory, "/", kManifestName, rank);
+}
+
+std::string PreparedManifestPath(const std::string& directory, int rank) {
+  return ManifestPath(directory, rank) + ".prepared";
+}
+
+int RankByName(const std::string& directory) {
   int rank = 0;
-  if (FileName(ParentPath(directory)) != kRanksName ||
-      !absl::SimpleAtoi(FileName(directory), &rank)) {
-    rank = 0;
+  const bool is_rank =
+      FileName(ParentPath(directory)) == kRanksName && absl::SimpleAtoi(FileName(directory), &rank);
+  return is_rank ? rank : 0;
+}
+
+std::string PreparedManifestPath(const std::string& directory) {
+  return PreparedManifestPath(directory, RankByName(directory));
+}
+
+std::string CommitManifestPath(const std::string& directory, FileSystem& files) {
+  const std::string path = ManifestPath(directory, RankByName(directory));
+  if (!absl::IsNotFound(files.Look(path).status())) return path;
+  const auto moved = MovedManifestPath(directory, files);
+  return moved.ok() && !moved->empty() ? *moved : path;
+}
+
+absl::StatusOr<std::string> MovedManifestPath(const std::string& directory, FileSystem& files) {
+  const auto names = files.List(directory);
+  if (absl::IsNotFound(names.status())) return "";
+  RETURN_IF_ERROR(names.status());
+  // Sorted: the first rank's before others.
+  for (const absl::string_view name : *names) {
+    absl::string_view number = name;
+    int rank = 0;
+    if (absl::ConsumePrefix(&number, kManifestName) && absl::SimpleAtoi(number, &rank) &&
+        rank != RankByName(directory)) {
+      return ManifestPath(directory, rank);
+    }
   }
-  return absl::StrCat(directory, "/manifest-rank", rank);
+  return "";
 }
 
 std::string RankOutput(const std::string& output, int rank) {
   return rank == 0 ? output : absl::StrCat(output, "/", kRanksName, "/", rank);
-}
-
-std::string PreparedManifestPath(const std::string& directory) {
-  return CommitManifestPath(directory) + ".prepared";
 }
 
 std::string EncodeRunState(const RunState& state) {

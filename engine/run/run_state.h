@@ -12,6 +12,7 @@
 #include "engine/model/state_buffer.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/options/train_options.h"
+#include "io/file_system.h"
 
 namespace spillway {
 
@@ -43,17 +44,28 @@ struct RunState {
   RankPart part;
 };
 
-// The manifest of the commit in `directory`: an OUTPUT, or a copy of a commit, or a rank's own
-// directory in an OUTPUT (RankOutput), whose manifest has the rank in its name.
-std::string CommitManifestPath(const std::string& directory);
+// Where rank `rank` writes the manifest of its commits, in an OUTPUT or a copy of a commit or, of a
+// later rank, its own directory there (RankOutput).
+std::string ManifestPath(const std::string& directory, int rank);
+// Where it waits until the first rank's has been renamed, which decides that the commit is one
+// (engine/run/rank_commit.h).
+std::string PreparedManifestPath(const std::string& directory, int rank);
+
+// The rank whose own directory this is, by its name, 0 of any other. An OUTPUT may be called so,
+// too.
+int RankByName(const std::string& directory);
+// Of that rank.
+std::string PreparedManifestPath(const std::string& directory);
+// The manifest of the commit in `directory`: of that rank, or where MovedManifestPath says.
+std::string CommitManifestPath(const std::string& directory,
+                               FileSystem& files = FileSystem::Real());
+// A manifest in `directory` of another rank than RankByName: that of an OUTPUT which is called as
+// a rank's directory is, or was when a version before this one made the commit. "": there is none.
+absl::StatusOr<std::string> MovedManifestPath(const std::string& directory, FileSystem& files);
 
 // Where rank r keeps what is its own of a run: OUTPUT, and OUTPUT/ranks/r of the others.
 std::string RankOutput(const std::string& output, int rank);
 inline constexpr char kRanksName[] = "ranks";
-
-// Where a rank's manifest waits until the first rank's has been renamed, which decides that the
-// commit is one (engine/run/rank_commit.h).
-std::string PreparedManifestPath(const std::string& directory);
 
 std::string EncodeRunState(const RunState& state);
 // kDataLoss for what EncodeRunState would not have written, kInvalidArgument for another

@@ -50,7 +50,8 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   const bool of_output = first == nullptr || first->directory == storage->first_output_;
   if (first != nullptr && !options.overwrite && (of_output || !first->committed)) {
     // A rank that the commit has no part of has nothing to settle.
-    RETURN_IF_ERROR(SettleCommit(output, part ? first->committed->part.commit_id : "", files));
+    RETURN_IF_ERROR(
+        SettleCommit(output, options.rank, part ? first->committed->part.commit_id : "", files));
   }
   if (!options.persist.empty()) {
     ASSIGN_OR_RETURN(storage->copies_,
@@ -61,8 +62,9 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
                                                                          .executor = executor}));
   }
   // First: what was planted there is named for what it is, and not as a damaged commit.
-  storage->earlier_ = std::make_unique<EarlierRun>(
-      &storage->output_->directory(), storage->output_->run_id(), SwapIdOf(output), &files);
+  storage->earlier_ =
+      std::make_unique<EarlierRun>(&storage->output_->directory(), options.rank,
+                                   storage->output_->run_id(), SwapIdOf(output), &files);
   std::vector<std::string> parents = SwapParents(options, files);
   if (std::find(parents.begin(), parents.end(), output) == parents.end()) {
     parents.push_back(output);
@@ -88,9 +90,13 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
                                            options.model_directory, files, found));
       storage->first_directory_ = first->directory;
     } else {
+      if (options.resume) RETURN_IF_ERROR(storage->RenameManifest());
       // What waits here was never decided on: only this rank could have done that.
-      const bool several = found.state && found.state->part.ranks > 1 && found.directory == output;
-      RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));
+      const bool several = found.state && found.state->part.ranks > 1 &&
+                           found.directory == output &&
+                           found.output_manifest == storage->manifest_path();
+      RETURN_IF_ERROR(
+          SettleCommit(output, options.rank, several ? found.state->part.commit_id : "", files));
       storage->first_directory_ = found.directory;
     }
   }
@@ -134,6 +140,16 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::OpenTogether(const Train
     ASSIGN_OR_RETURN(first.committed, DecodeRunState(state));
   }
   return storage;
+}
+
+absl::Status RunStorage::RenameManifest() {
+  std::string& manifest = found_.output_manifest;
+  if (manifest.empty() || manifest == manifest_path() || found_.output_rank > 0) {
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(files_.Rename(manifest, manifest_path()));
+  manifest = manifest_path();
+  return files_.SyncDirectory(output());
 }
 
 absl::Status RunStorage::CheckMayBegin() const {
@@ -225,6 +241,18 @@ absl::Status RunStorage::CheckStillThere() const {
   return swap_.CheckStillThere();
 }
 
+bool RunStorage::StoreIsBelow(const std::vector<std::string>& parents) const {
+  const std::vector<std::string>& store = found_.output_store;
+  // Of what is read in place alone nothing lies anywhere, and a copy of a commit stays where it is.
+  if (store.empty() || std::find(store.begin(), store.end(), output()) != store.end()) {
+    return found_.state->parents == parents;
+  }
+  return std::equal(store.begin(), store.end(), parents.begin(), parents.end(),
+                    [](const std::string& directory, const std::string& parent) {
+                      return directory == absl::StrCat(parent, "/", FileName(directory));
+                    });
+}
+
 absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenCommitted(const StateLayout& layout,
                                                                      const SpillRoom& spill) {
   // A copy of a commit beside its manifest; the store says that it cannot be continued.
@@ -263,7 +291,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   state.part.group = part.group;
   const bool same_part =
       committed && SameRanks(committed->part, part) && committed->part.rank == part.rank;
-  if (same_part && found_.directory == output() && committed->parents == parents) {
+  if (same_part && found_.directory == output() && StoreIsBelow(parents)) {
     if (copies_) {
       RETURN_IF_ERROR(copies_->CheckSpace(layout, found_.in_place, options_.overwrite));
     }
@@ -335,7 +363,7 @@ absl::Status RunStorage::CommitMove(SwapStore* store, Collectives* ranks) {
     const CommitRecord record{static_cast<uint64_t>(moved_->step), EncodeRunState(*moved_)};
     moved_.reset();
     const absl::Status made =
-        store->Commit(ranks != nullptr ? PreparedManifestPath(output()) : manifest_path(), record);
+        store->Commit(ranks != nullptr ? prepared_manifest_path() : manifest_path(), record);
     bool only_lost = false;
     RETURN_IF_ERROR(ranks != nullptr ? PublishCommit(output(), *ranks, made, &only_lost, files_)
                                      : made);
@@ -361,7 +389,7 @@ void RunStorage::RemoveFormerSwap() {
 
 bool RunStorage::CommitRefersToSwap() const {
   // One that waits may have been decided on, where this rank was not told any more.
-  for (const std::string& path : {manifest_path(), PreparedManifestPath(output())}) {
+  for (const std::string& path : {manifest_path(), prepared_manifest_path()}) {
     CommitRecord record;
     const auto store = SwapStore::Open(path, /*read_only=*/true, {}, &record, files_);
     if (absl::IsNotFound(store.status())) continue;

@@ -1,6 +1,9 @@
 // Where a run keeps its files, and what it finds there: OUTPUT with the manifest
 // (output_directory.h), a directory of its own below every swap path (swap_directories.h), and
 // copies of commits (--persist). docs/RUNS.md says what stays when.
+//
+// Large because a store that is begun, gone on with, moved or cut for other ranks is decided on
+// from the same findings.
 #pragma once
 
 #include <memory>
@@ -51,7 +54,10 @@ class RunStorage {
 
   FileSystem& files() const { return files_; }
   const std::string& output() const { return output_->path(); }
-  std::string manifest_path() const { return CommitManifestPath(output()); }
+  std::string manifest_path() const { return ManifestPath(output(), options_.rank); }
+  std::string prepared_manifest_path() const {
+    return PreparedManifestPath(output(), options_.rank);
+  }
   // The last commit at the time of Open, and the directory that holds its manifest.
   const std::optional<RunState>& committed() const { return found_.state; }
   const std::string& committed_in() const { return found_.directory; }
@@ -96,6 +102,12 @@ class RunStorage {
   // there already.
   absl::Status CheckRoom(const StateLayout& layout, const StoreOptions& store,
                          const std::vector<std::string>& existing) const;
+  // Gives the commit in OUTPUT the name that later ones have, where an earlier version went by the
+  // name of the folder.
+  absl::Status RenameManifest();
+  // Whether the store of the commit in OUTPUT lies below `parents`: what lay in an OUTPUT that was
+  // moved does so again.
+  bool StoreIsBelow(const std::vector<std::string>& parents) const;
   // The store of the commit in OUTPUT, where it is.
   absl::StatusOr<std::unique_ptr<SwapStore>> OpenCommitted(const StateLayout& layout,
                                                            const SpillRoom& spill);

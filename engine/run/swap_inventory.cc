@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "engine/machine/block_device.h"
+#include "engine/run/committed_run.h"
 #include "engine/run/run_directory.h"
 #include "engine/run/run_state.h"
 #include "io/base/format_bytes.h"
@@ -36,6 +37,34 @@ bool IsHex(absl::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == absl::string_view::npos;
 }
 
+// Whether the store has tiles in `directory`.
+bool IsIn(const FileInfo& directory, const SwapStore& store) {
+  const std::vector<std::string>& used = store.directories();
+  return std::any_of(used.begin(), used.end(), [&](const std::string& path) {
+    const auto info = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+    return info.ok() && info->identity == directory.identity;
+  });
+}
+
+// Of a part that waits in the rank's own `directory`: whether the first rank has made the commit
+// one.
+bool IsDecided(const CommitRecord& record, const std::string& directory) {
+  const auto part = DecodeRunState(record.engine_state);
+  if (!part.ok() || part->part.rank == 0) return false;
+  const auto first = OpenCommittedRun(ParentPath(ParentPath(directory)));
+  return first.ok() && first->state.part.commit_id == part->part.commit_id;
+}
+
+// The OUTPUT that has `directory` in it, as it has without --swap. "": it is elsewhere.
+std::string OutputAround(const std::string& directory, const RunRecord& owner) {
+  std::string path = FileSystem::Real().Resolve(directory);
+  while (!owner.run.empty() && path != ParentPath(path)) {
+    path = ParentPath(path);
+    if (ReadRunId(path) == owner.run) return path;
+  }
+  return "";
+}
+
 // Of a directory whose owner said that its OUTPUT is on this machine.
 void JudgeByOutput(SwapRun& run) {
   FileSystem& files = FileSystem::Real();
@@ -53,30 +82,40 @@ void JudgeByOutput(SwapRun& run) {
     run.reason = absl::StrCat("its OUTPUT ", run.output, " belongs to user ", output->user);
     return;
   }
-  CommitRecord record;
-  const auto store =
-      SwapStore::Open(CommitManifestPath(run.output), /*read_only=*/true, {}, &record);
-  if (absl::IsNotFound(store.status())) {
-    run.state = State::kDead;
-    run.reason = absl::StrCat("its run in ", run.output, " ended before the first commit");
-    return;
-  }
-  if (!store.ok()) {
-    run.reason = absl::StrCat("the commit in ", run.output, " cannot be read");
-    return;
-  }
   const auto ours = files.Look(run.path, SymbolicLink::kFollow);
   if (!ours.ok()) return;
-  for (const std::string& used : (*store)->directories()) {
-    const auto theirs = files.Look(used, SymbolicLink::kFollow);
-    if (theirs.ok() && theirs->identity == ours->identity) {
+  bool committed = false, unreadable = false, waits = false;
+  // A rank that was killed before it could rename its manifest has its part where that waits. First
+  // there: what is renamed meanwhile is found under the other name.
+  const std::string manifest = CommitManifestPath(run.output);
+  for (const std::string& path :
+       {PreparedManifestPath(run.output), PreparedManifestPath(run.output, /*rank=*/0), manifest}) {
+    CommitRecord record;
+    const auto store = SwapStore::Open(path, /*read_only=*/true, {}, &record);
+    if (absl::IsNotFound(store.status())) continue;
+    unreadable |= !store.ok();
+    committed |= path == manifest;
+    if (!store.ok() || !IsIn(*ours, **store)) continue;
+    if (path == manifest || IsDecided(record, run.output)) {
       run.state = State::kResumable;
       run.reason = absl::StrCat("step ", record.step, " of ", run.output);
       return;
     }
+    waits = true;
+  }
+  if (unreadable) {
+    run.reason = absl::StrCat("the commit in ", run.output, " cannot be read");
+    return;
+  }
+  if (waits) {
+    run.reason = absl::StrCat("its part of a commit waits in ", run.output,
+                              ": resume that run, which takes it up or removes it");
+    return;
   }
   run.state = State::kDead;
-  run.reason = absl::StrCat("the commit in ", run.output, " is on other swap");
+  run.reason = committed
+                   ? absl::StrCat("the commit in ", run.output, " is on other swap")
+                   : absl::StrCat("its run in ", run.output, " ended before the first commit");
 }
 
 void JudgeByOwner(const std::optional<RunRecord>& owner, bool empty, SwapRun& run) {
@@ -93,6 +132,10 @@ void JudgeByOwner(const std::optional<RunRecord>& owner, bool empty, SwapRun& ru
     run.state = State::kElsewhere;
     run.reason = absl::StrCat("of ", owner->host, ": run `spillway clean` there");
     return;
+  }
+  // It may have been moved since, and this directory with it.
+  if (const std::string around = OutputAround(run.path, *owner); !around.empty()) {
+    run.output = around;
   }
   JudgeByOutput(run);
 }

@@ -27,10 +27,11 @@ inline constexpr char kRunIdName[] = "run-id";
 struct SwapRun {
   enum class State {
     kInUse,      // a process holds its lock
-    kResumable,  // the commit in its OUTPUT names it
+    kResumable,  // the commit in its OUTPUT names it, or a rank's part of one that waits there
     kDead,       // nothing refers to it
     kElsewhere,  // of another machine, whose OUTPUT is not to be seen from here
-    kUnknown,    // no telling: another user's, an unreadable commit, an earlier version's
+    kUnknown,  // no telling: another user's, an unreadable commit, an earlier version's, or a part
+               // that waits for a commit that may not come
   };
   std::string path;
   State state = State::kUnknown;

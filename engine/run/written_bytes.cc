@@ -67,7 +67,9 @@ WritePlan PlanWrites(const SwapPlan& plan, bool fresh, bool commits, const InPla
 }
 
 bool StepWouldPass(uint64_t limit_bytes, uint64_t written_bytes, const WritePlan& plan) {
-  return limit_bytes > 0 && written_bytes + plan.step_bytes + plan.end_bytes > limit_bytes;
+  const uint64_t due_bytes = plan.commits_between ? plan.end_bytes : 0;
+  return limit_bytes > 0 &&
+         written_bytes + due_bytes + plan.step_bytes + plan.end_bytes > limit_bytes;
 }
 
 absl::Status CheckWriteLimit(uint64_t limit_bytes, uint64_t written_bytes, const WritePlan& plan) {

@@ -25,6 +25,8 @@ struct WritePlan {
   // What may come after the last step's end: updates that it put off or has under way, and the
   // commit of what only lives in memory. At most.
   uint64_t end_bytes = 0;
+  // Whether there are commits before the last one: one may be due, or under way, as a step begins.
+  bool commits_between = false;
 };
 
 // `in_place`: what is never written.

@@ -18,8 +18,8 @@ using torch::Tensor;
 
 constexpr torch::ScalarType kE4M3 = torch::kFloat8_e4m3fn, kE5M2 = torch::kFloat8_e5m2;
 
-// Elements that are rounded at once.
-constexpr int64_t kRounded = 1 << 20;
+// Elements that are rounded at once; on a GPU so many that it does not wait for launches.
+constexpr int64_t kRounded = 1 << 20, kRoundedOnGpu = 8 << 20;
 
 double LargestOf(torch::ScalarType format) { return format == kE4M3 ? 448 : 57344; }
 
@@ -50,16 +50,19 @@ Float8Matrix RoundToFloat8(const Tensor& x, torch::ScalarType format) {
                           torch::ones({}, x.options().dtype(torch::kFloat32))};
   if (x.numel() == 0) return rounded;
   const auto [low, high] = torch::aminmax(x);
+  // A tensor that lies there: a GPU does not divide by a number, but multiplies by its reciprocal.
+  const Tensor divisor = torch::full({}, largest, rounded.scale.options());
   // Never 0, of which 0 / 0 would come.
   rounded.scale = torch::maximum(high, low.neg())
                       .to(torch::kFloat32)
-                      .div_(largest)
+                      .div_(divisor)
                       .clamp_min_(std::numeric_limits<float>::min());
-  const int64_t rows = std::max<int64_t>(1, kRounded / x.size(1));
+  const int64_t at_once = x.is_cuda() ? kRoundedOnGpu : kRounded;
+  const int64_t rows = std::max<int64_t>(1, at_once / x.size(1));
   for (int64_t row = 0; row < x.size(0); row += rows) {
     const int64_t some = std::min(rows, x.size(0) - row);
     const Tensor parts = x.narrow(0, row, some).to(torch::kFloat32).div(rounded.scale);
-    rounded.values.narrow(0, row, some).copy_(parts.clamp(-largest, largest));
+    rounded.values.narrow(0, row, some).copy_(parts.clamp_(-largest, largest));
   }
   return rounded;
 }

@@ -52,6 +52,12 @@ absl::Status Guarded(const TorchMemory& memory, const std::string& what, Functio
 // What looking at one text's logits takes, in times their bytes: scores, their order and sums.
 constexpr int64_t kLookedAt = 12;
 
+// Filled in the stream that uses them.
+ModelBuffers BuffersAt(const ComputePlace& place, const Model& model) {
+  const ComputeScope scope(place);
+  return ModelBuffers(model, place.where);
+}
+
 // What moving a tensor takes: its bytes, aligned as LibTorch's own are.
 uint64_t MovedBytes(const torch::Tensor& tensor) { return (tensor.nbytes() + 63) / 64 * 64; }
 
@@ -127,7 +133,7 @@ ModelCompute::ModelCompute(const Model& model, const ModelDescription& descripti
       options_(options),
       place_(place),
       dtype_(ScalarTypeOf(options.dtype)),
-      buffers_(model, place.where),
+      buffers_(BuffersAt(place, model)),
       first_backward_(description.first_backward()),
       keeps_graph_(description.num_computing(), false),
       loss_(place) {
@@ -651,8 +657,9 @@ absl::Status ModelCompute::CheckLoss() {
   if (std::isfinite(loss) || options_.dtype == DType::kFloat16) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat("step ", step_, ": the loss is not finite (", loss, ") after unit ",
-                   description_.units[num_units() - 1].name,
-                   "; lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
+                   description_.units[num_units() - 1].name, "; ",
+                   options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
+                   "lower --lr or raise --warmup; earlier commits are good"));
 }
 
 }  // namespace spillway

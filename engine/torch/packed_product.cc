@@ -10,6 +10,7 @@
 
 #include "engine/torch/product.h"
 #include "engine/torch/tensor_kernels.h"
+#include "io/base/mutex.h"
 
 namespace spillway {
 namespace {
@@ -27,6 +28,27 @@ int64_t PieceOf(int64_t size, int64_t other) {
   const int64_t pieces = (size + most - 1) / most;
   constexpr auto kBlock = static_cast<int64_t>(PackedShape::kBlock);
   return ((size + pieces - 1) / pieces + kBlock - 1) / kBlock * kBlock;
+}
+
+// A code's values on a device. They are copied there once and stay: a copy from memory that is not
+// pinned waits for all that is in the stream.
+Tensor TableOn(const torch::Device& device, const float* values, int64_t count) {
+  struct Table {
+    torch::Device device;
+    const float* values;
+    Tensor tensor;
+  };
+  static Mutex& mutex = *new Mutex;
+  static std::vector<Table>& tables = *new std::vector<Table>;  // two a device
+  const MutexLock lock(mutex);
+  for (const Table& table : tables) {
+    if (table.device == device && table.values == values) return table.tensor;
+  }
+  // This once it is waited for, so that every stream finds them there.
+  const Tensor tensor =
+      torch::from_blob(const_cast<float*>(values), {count}, torch::kFloat32).to(device);
+  tables.push_back({device, values, tensor});
+  return tensor;
 }
 
 // out = x @ weight + bias
@@ -109,14 +131,14 @@ Tensor UnpackPart(const Tensor& bytes, const PackedShape& shape, const MatrixPar
   return out;
 }
 
+Tensor Nf4ValuesOn(const torch::Device& device) { return TableOn(device, Nf4Values(), 16); }
+Tensor DynamicMapOn(const torch::Device& device) { return TableOn(device, DynamicMap(), 256); }
+
 Tensor UnpackByOperations(const Tensor& bytes, const PackedShape& shape, const MatrixPart& part,
                           torch::ScalarType dtype) {
   const auto at = [&](uint64_t offset, uint64_t count, torch::ScalarType type) {
     const auto size = static_cast<int64_t>(count * torch::elementSize(type));
     return bytes.narrow(0, static_cast<int64_t>(offset), size).view(type);
-  };
-  const auto table = [&](const float* values, int64_t count) {
-    return torch::tensor(std::vector<float>(values, values + count)).to(bytes.device());
   };
   if (shape.format == PackedFormat::kInt8) {
     const Tensor scales = at(0, shape.scales(), torch::kFloat32).narrow(0, part.row, part.rows);
@@ -142,12 +164,12 @@ Tensor UnpackByOperations(const Tensor& bytes, const PackedShape& shape, const M
   } else {
     const Tensor of_blocks = at(shape.block_codes_offset(), shape.blocks(), torch::kUInt8);
     scales =
-        table(DynamicMap(), 256)
+        DynamicMapOn(bytes.device())
                 .index_select(0, of_blocks.index_select(0, blocks).to(torch::kInt32)) *
             at(0, shape.scales(), torch::kFloat32).index_select(0, blocks.bitwise_right_shift(8)) +
         at(shape.mean_offset(), 1, torch::kFloat32);
   }
-  return (table(Nf4Values(), 16).index_select(0, codes.to(torch::kInt32)) * scales)
+  return (Nf4ValuesOn(bytes.device()).index_select(0, codes.to(torch::kInt32)) * scales)
       .view({part.rows, part.columns})
       .to(dtype);
 }

@@ -19,8 +19,14 @@ torch::Tensor ProjectPacked(const torch::Tensor& x, const torch::Tensor& bytes,
 torch::Tensor UnpackPart(const torch::Tensor& bytes, const PackedShape& shape,
                          const MatrixPart& part, torch::ScalarType dtype);
 
-// The same with LibTorch's own operations, which every device has.
+// The same with LibTorch's own operations, which every device has. Nothing of it waits for the
+// device, but what a process unpacks there first.
 torch::Tensor UnpackByOperations(const torch::Tensor& bytes, const PackedShape& shape,
                                  const MatrixPart& part, torch::ScalarType dtype);
+
+// Nf4Values and DynamicMap (engine/numeric/packed_matrix.h) on a device, for reading: the same
+// tensor every time. Any thread.
+torch::Tensor Nf4ValuesOn(const torch::Device& device);
+torch::Tensor DynamicMapOn(const torch::Device& device);
 
 }  // namespace spillway

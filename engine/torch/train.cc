@@ -17,6 +17,7 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/machine/process_limits.h"
 #include "engine/ranks/launch_environment.h"
+#include "engine/ranks/patient_ranks.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/run/committed_run.h"
 #include "engine/run/gathered_state.h"
@@ -43,7 +44,7 @@ absl::Status FinishWith(const TrainHooks& hooks, const StateSource& source) {
 // The trained state: this rank's own, or with several that of all, at the first one.
 absl::Status FinishTrained(const TrainHooks& hooks, const TrainOptions& options,
                            const ModelDescription& description, const StepCompute& compute,
-                           Trainer& trainer, Collectives* world) {
+                           Trainer& trainer, const RankGroups& ranks) {
   StateSource source;
   source.model = description;
   source.layout = trainer.plan().layout;
@@ -52,27 +53,49 @@ absl::Status FinishTrained(const TrainHooks& hooks, const TrainOptions& options,
   source.read = [&](int first, int last, const SwapManager::FillTile& visit) {
     return trainer.manager()->ReadState(first, last, visit);
   };
-  if (world == nullptr) return FinishWith(hooks, source);
+  if (ranks.world == nullptr) return FinishWith(hooks, source);
+  // No commit is under way any more.
+  const std::unique_ptr<PatientRanks> patient = PatientRanks::Among(ranks);
   std::vector<uint64_t> parameters;
   for (const UnitDescription& unit : description.units) parameters.push_back(unit.flat_parameters);
-  GatheredState gathered(GridOf(options), source.layout, std::move(parameters), world, source.read);
+  GatheredState gathered(GridOf(options), source.layout, std::move(parameters), patient.get(),
+                         source.read);
   if (options.rank > 0) return gathered.Serve();
   source.read = [&](int first, int last, const SwapManager::FillTile& visit) {
     return gathered.Read(first, last, visit);
   };
-  return gathered.End(FinishWith(hooks, source));
+  const absl::Status finished = FinishWith(hooks, source);
+  const absl::Status ended = gathered.End(finished);
+  return finished.ok() ? ended : finished;
+}
+
+// The state of the last commit, which is that of the last step: by the first rank, for which the
+// others wait.
+absl::Status FinishCommitted(const TrainHooks& hooks, const TrainOptions& options,
+                             RunStorage& storage, const RankGroups& ranks) {
+  const std::unique_ptr<PatientRanks> world = PatientRanks::Among(ranks);
+  if (storage.committed()->part.ranks == options.ranks) {  // each has its part
+    RETURN_IF_ERROR(storage.FinishCopies(world.get()));
+    RETURN_IF_ERROR(AwaitCopies(storage, world.get()));
+  }
+  if (options.rank > 0) return Agree(*world, absl::OkStatus());
+  const absl::Status finished = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(storage.committed_in()));
+    RETURN_IF_ERROR(run.OpenOtherParts());
+    return FinishWith(hooks, run.source());
+  }();
+  return AgreeAll(world.get(), finished);
 }
 
 absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription& description,
                                       Dataset& data, Dataset* evaluation, WeightSource* weights,
                                       TrainOptions options, const TrainHooks& hooks,
-                                      const Launch& launch, RankConnection* connection) {
-  StopSignal signals;
+                                      const Launch& launch, RankConnection* connection,
+                                      RunStorage& storage) {
   RankGroups ranks = connection ? connection->groups() : RankGroups();
-  ASSIGN_OR_RETURN(const auto storage, RunStorage::OpenTogether(options, ranks.world));
-  const std::optional<RunState>& committed = storage->committed();
+  const std::optional<RunState>& committed = storage.committed();
   if (options.resume && !committed) {
-    LogInfo(absl::StrCat("no commit in ", storage->output(),
+    LogInfo(absl::StrCat("no commit in ", storage.output(),
                          options.persist.empty() ? "" : " or in " + options.persist,
                          " to resume: starting at step 1"));
   }
@@ -101,17 +124,9 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   TrainResult result;
   if (committed && committed->step >= options.steps) {
     RETURN_IF_ERROR(CompareIdentity(*committed, RunIdentity(options)));
-    LogInfo(absl::StrCat("the run in ", storage->output(), " has already finished at step ",
+    LogInfo(absl::StrCat("the run in ", storage.output(), " has already finished at step ",
                          committed->step));
-    if (committed->part.ranks == options.ranks) {  // each has its part
-      RETURN_IF_ERROR(storage->FinishCopies(ranks.world));
-      RETURN_IF_ERROR(AwaitCopies(*storage, ranks.world));
-    }
-    if (options.rank == 0) {
-      ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(storage->committed_in()));
-      RETURN_IF_ERROR(run.OpenOtherParts());
-      RETURN_IF_ERROR(FinishWith(hooks, run.source()));
-    }
+    RETURN_IF_ERROR(FinishCommitted(hooks, options, storage, ranks));
     result.end = TrainResult::End::kAlreadyFinished;
     result.step = committed->step;
     return result;
@@ -138,27 +153,35 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
     PackedWeights packed(weights ? weights : &init, description);
     status = [&]() -> absl::Status {
       auto created =
-          Trainer::Create({options, description, storage.get(), &compute, &device_budget,
-                           place.device, ranks, weights ? &packed : nullptr, hooks.guess});
+          Trainer::Create({options, description, &storage, &compute, &device_budget, place.device,
+                           ranks, weights ? &packed : nullptr, hooks.guess});
       RETURN_IF_ERROR(AgreeAll(ranks.world, created.status()));
       const std::unique_ptr<Trainer> trainer = *std::move(created);
       place.memory->SetBudget(&device_budget);
       const absl::Status started = trainer->Start(&packed);
-      if (absl::IsCancelled(started)) {
+      if (absl::IsCancelled(started) && trainer->stop_signal() != 0) {
         result.end = TrainResult::End::kStopped;
-        result.stop_signal = StopSignal::received();
+        result.stop_signal = trainer->stop_signal();
         return absl::OkStatus();
       }
       RETURN_IF_ERROR(started);
       if (hooks.at_start && options.rank == 0) RETURN_IF_ERROR(hooks.at_start());
       ASSIGN_OR_RETURN(result, trainer->Run());
       if (result.end != TrainResult::End::kFinished) return absl::OkStatus();
-      return FinishTrained(hooks, options, description, compute, *trainer, ranks.world);
+      return FinishTrained(hooks, options, description, compute, *trainer, ranks);
     }();
   }
   place.memory->SetBudget(nullptr);
   RETURN_IF_ERROR(status);
   return result;
+}
+
+// That a rank which has failed is still there.
+void SayIfACopyIsMade(RunStorage& storage, const absl::Status& failure) {
+  CommitCopies* const copies = storage.copies();
+  if (copies == nullptr || copies->WaitFor(0)) return;
+  LogWarning(absl::StrCat("this rank ends once its copy of the last commit in ",
+                          copies->directory(), " is made: ", failure.message()));
 }
 
 }  // namespace
@@ -183,14 +206,25 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
       options.trace.path.clear();
     }
   }
-  ASSIGN_OR_RETURN(const std::unique_ptr<RankConnection> connection, ConnectRanks(options, launch));
-  if (connection == nullptr) {
+  ASSIGN_OR_RETURN(std::unique_ptr<RankConnection> connection,
+                   ConnectRanks(options, launch, evaluation, hooks.texts != nullptr));
+  StopSignal signals;
+  std::unique_ptr<RunStorage> storage;
+  const auto result = [&]() -> absl::StatusOr<TrainResult> {
+    ASSIGN_OR_RETURN(storage, RunStorage::OpenTogether(
+                                  options, connection ? connection->groups().world : nullptr));
     return TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
-                     nullptr);
+                     connection.get(), *storage);
+  }();
+  if (connection == nullptr) return result;
+  if (!result.ok()) {
+    const absl::Status failure = connection->FirstFailure(result.status());
+    // Others see this rank gone, and ask why, before the storage waits for a copy under way.
+    connection.reset();
+    if (storage != nullptr) SayIfACopyIsMade(*storage, failure);
+    return failure;
   }
-  auto result = TrainRank(model, description, data, evaluation, weights, options, hooks, launch,
-                          connection.get());
-  if (!result.ok()) return connection->FirstFailure(result.status());
+  storage.reset();
   // All is done here, but whoever is gone now took the whole job's end with it.
   if (const absl::Status closed = connection->Close(); !closed.ok()) {
     return connection->FirstFailure(closed);

@@ -1,5 +1,9 @@
 #include "engine/torch/train_ranks.h"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,15 +13,44 @@
 #include "io/base/status.h"
 
 namespace spillway {
+namespace {
+
+// Beside what connects the ranks.
+constexpr rlim_t kOtherFiles = 64;
+// What the limit is raised to where more is allowed.
+constexpr rlim_t kManyFiles = 65536;
+
+// With every other rank a socket in each conversation of which both are (three at most), and for
+// the first rank's store. Gloo's listener ends the process where it gets none.
+absl::Status AllowConnections(int ranks) {
+  const rlim_t needed = 4 * static_cast<rlim_t>(ranks - 1) + kOtherFiles;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return absl::OkStatus();
+  const rlim_t allowed = std::min(limit.rlim_max, std::max(needed, kManyFiles));
+  if (limit.rlim_cur < allowed) {
+    limit.rlim_cur = allowed;
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) ::getrlimit(RLIMIT_NOFILE, &limit);
+  }
+  if (limit.rlim_cur >= needed) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("`ulimit -n` allows this process ", limit.rlim_cur, " open files, and one of ",
+                   ranks, " ranks takes up to ", needed,
+                   " with its connections: raise the hard limit (`ulimit -Hn`) to that"));
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
-                                                             const Launch& launch) {
+                                                             const Launch& launch,
+                                                             const Dataset* evaluation,
+                                                             bool makes_texts) {
   if (options.ranks == 1) return nullptr;
   if (launch.world != options.ranks || launch.rank != options.rank) {
     return absl::InvalidArgumentError(
         absl::StrCat("the run has ", options.ranks, " ranks, but the launcher started ",
                      launch.world, " (this is its rank ", launch.rank, ")"));
   }
+  RETURN_IF_ERROR(AllowConnections(options.ranks));
   ConnectOptions connect;
   connect.launch = launch;
   connect.grid = GridOf(options);
@@ -31,7 +64,13 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
       "\nupdate: ", static_cast<int>(options.update), "\nresume: ", options.resume ? "yes" : "no",
       "\noverwrite: ", options.overwrite ? "yes" : "no",
       "\ncommits: ", options.no_commit ? "none" : absl::StrCat(options.commit_every),
-      "\neval-every: ", options.eval_every);
+      "\neval-every: ", options.eval_every, "\nevaluation data: ",
+      evaluation ? absl::StrCat(evaluation->size(), " samples, ", evaluation->fingerprint())
+                 : "none",
+      "\npredict-with-generate: ", makes_texts ? "yes" : "no",
+      // Its path may be another on each machine.
+      "\npersist: ", options.persist.empty() ? "no" : "yes", "\nkeep: ", options.keep,
+      "\nmax-bytes-written: ", options.max_bytes_written);
   for (const auto& [name, value] : RunIdentity(options)) {
     absl::StrAppend(&connect.identity, "\n", name, ": ", value);
   }

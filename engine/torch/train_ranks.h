@@ -9,13 +9,19 @@
 #include "engine/options/train_options.h"
 #include "engine/run/gathered_state.h"
 #include "engine/run/run_storage.h"
+#include "engine/torch/model.h"
 #include "engine/torch/rank_connection.h"
 
 namespace spillway {
 
-// Null where the run has one rank. `options`: not resolved any further than the ranks agree on.
+// Null where the run has one rank. `options`: not resolved any further than the ranks agree on;
+// they must be told alike of whatever they exchange something for. `evaluation` may be null;
+// `makes_texts`: for it. kFailedPrecondition where the process may not open files enough for the
+// connections; up to its hard limit, the soft one is raised.
 absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions& options,
-                                                             const Launch& launch);
+                                                             const Launch& launch,
+                                                             const Dataset* evaluation,
+                                                             bool makes_texts);
 
 // kFailedPrecondition, the same on every rank, where some compute on a GPU and some on the CPU.
 absl::Status AgreeOnDevice(const DeviceChoice& choice, Collectives& world);

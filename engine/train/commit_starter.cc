@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/ranks/patient_ranks.h"
 #include "engine/run/run_commit.h"
 #include "io/base/clock.h"
 #include "io/base/log.h"
@@ -22,7 +23,8 @@ CommitStarter::CommitStarter(const RunContext* context, const RunSetup* setup, S
       meter_(*meter),
       recorder_(*recorder),
       state_(*state),
-      last_step_(context->storage->committed() ? state->step : 0) {}
+      last_step_(std::make_shared<std::atomic<int64_t>>(context->storage->committed() ? state->step
+                                                                                      : 0)) {}
 
 absl::Status CommitStarter::AfterStep(bool stop) {
   const TrainOptions& options = context_.options;
@@ -45,8 +47,9 @@ absl::StatusOr<bool> CommitStarter::FormerIsCopied() {
   RETURN_IF_ERROR(setup_.memory()->AwaitProgram());
   RETURN_IF_ERROR(setup_.manager()->AwaitNoCommit());
   CommitCopies& copies = *context_.storage->copies();
+  const std::unique_ptr<PatientRanks> world = PatientRanks::Among(context_.ranks);
   bool copied = copies.WaitFor(put_off_ ? 0 : context_.copy_patience_seconds);
-  if (Collectives* const world = context_.ranks.world) {
+  if (world != nullptr) {
     ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*world, copied));
     copied = std::find(all.begin(), all.end(), 0) == all.end();
   }
@@ -72,15 +75,19 @@ absl::Status CommitStarter::Start() {
   RETURN_IF_ERROR(journal_->Sync());
   {
     const TraceSpan span(recorder_.trace(), SpanKind::kWaitCommit);
-    RETURN_IF_ERROR(AwaitEarlierCommit(storage, manager, context_.ranks.world));
+    RETURN_IF_ERROR(manager.AwaitNoCommit());
+    // Only copies (--persist) are agreed on, and one rank's may take long.
+    const std::unique_ptr<PatientRanks> patient =
+        storage.copies() != nullptr ? PatientRanks::Among(context_.ranks) : nullptr;
+    RETURN_IF_ERROR(AwaitEarlierCommit(storage, manager, patient.get()));
   }
   const auto span = std::make_shared<std::optional<TraceSpan>>();
   span->emplace(recorder_.trace(), SpanKind::kCommit);
   const RankGroups& ranks = context_.ranks;
   RETURN_IF_ERROR(StartRunCommit(storage, manager, ranks.world, ranks.commits, state_,
-                                 [this, span, step = state_.step] {
+                                 [span, last_step = last_step_, step = state_.step] {
                                    span->reset();
-                                   last_step_ = step;
+                                   *last_step = step;
                                  }));
   journal_->Commit(state_.step);
   meter_.CountCommit(began);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/statusor.h"
 #include "engine/report/run_journal.h"
@@ -35,7 +36,7 @@ class CommitStarter {
 
   // The step of the last commit that is durable, of this process or an earlier one; 0: none. While
   // one is under way it is that of the one before.
-  int64_t last_step() const { return last_step_; }
+  int64_t last_step() const { return *last_step_; }
 
  private:
   absl::StatusOr<bool> FormerIsCopied();
@@ -47,8 +48,9 @@ class CommitStarter {
   RunState& state_;
   RunJournal* journal_ = nullptr;
   bool due_ = false;
-  bool put_off_ = false;               // the commit that is due, by a copy
-  std::atomic<int64_t> last_step_{0};  // set on the swap manager's thread
+  bool put_off_ = false;  // the commit that is due, by a copy
+  // Set on the swap manager's thread, which may end after this object.
+  const std::shared_ptr<std::atomic<int64_t>> last_step_;
 };
 
 }  // namespace spillway

@@ -30,7 +30,7 @@ absl::StatusOr<EvaluationMetrics> EvaluationPasses::Run(uint64_t input_bytes) {
 }
 
 absl::Status EvaluationPasses::CheckGoesOn() {
-  ASSIGN_OR_RETURN(const bool stop, totals_.AnyStops(StopSignal::received() != 0));
+  ASSIGN_OR_RETURN(const bool stop, totals_.AnyStops(StopSignal::received()));
   return stop ? absl::CancelledError("stopped") : absl::OkStatus();
 }
 

@@ -146,11 +146,23 @@ absl::StatusOr<bool> RankTotals::AnyMakesTexts(bool own) {
   return *std::max_element(all.begin(), all.end()) != 0;
 }
 
-absl::StatusOr<bool> RankTotals::AnyStops(bool own) {
-  if (context_.ranks.world == nullptr) return own;
-  ASSIGN_OR_RETURN(const std::vector<int64_t> stops, Counts(own));
-  for (int64_t stop : stops) own |= stop != 0;
-  return own;
+absl::StatusOr<bool> RankTotals::AnyStops(int64_t own) {
+  std::vector<int64_t> stops = {own};
+  if (context_.ranks.world != nullptr) {
+    ASSIGN_OR_RETURN(stops, Counts(own));
+  }
+  StopReason reason;
+  const auto take = [&](int rank) {
+    if (stops[rank] == 0) return;
+    // A signal says more than a limit, which another process of the run may find again.
+    if (reason.rank >= 0 && (reason.signal != 0 || stops[rank] == kAtLimit)) return;
+    reason = {static_cast<int>(std::max<int64_t>(stops[rank], 0)), rank};
+  };
+  if (context_.ranks.world != nullptr) take(context_.options.rank);
+  for (int rank = 0; rank < static_cast<int>(stops.size()); ++rank) take(rank);
+  // What stops a run that then evaluates once more still does.
+  if (reason.rank >= 0) stop_reason_ = reason;
+  return reason.rank >= 0;
 }
 
 absl::StatusOr<int64_t> RankTotals::Least(int64_t own) {

@@ -13,8 +13,17 @@
 
 namespace spillway {
 
+// What ends a run before its last step.
+struct StopReason {
+  int signal = 0;  // 0: none; a limit (--max-bytes-written) where there is a rank
+  int rank = -1;   // that it reached; this one where it did. -1: nothing ends the run
+};
+
 class RankTotals {
  public:
+  // In place of a signal's number: the limit is reached.
+  static constexpr int64_t kAtLimit = -1;
+
   // All outlive it.
   RankTotals(const RunContext* context, const RunSetup* setup, StepMeter* meter)
       : context_(*context), setup_(*setup), meter_(*meter) {}
@@ -30,8 +39,10 @@ class RankTotals {
   // The sum of all ranks' losses over so many labels. Not a number (null in JSON) where there are
   // none: the windows lay within prompts.
   absl::StatusOr<double> MeanLoss(int64_t labels);
-  // Whether a signal or a limit has reached any of them.
-  absl::StatusOr<bool> AnyStops(bool own);
+  // Whether a signal or a limit has reached any of them. `own`: a signal's number, kAtLimit, or 0.
+  absl::StatusOr<bool> AnyStops(int64_t own);
+  // What AnyStops has found last.
+  const StopReason& stop_reason() const { return stop_reason_; }
   // Whether any of them has more texts to make.
   absl::StatusOr<bool> AnyMakesTexts(bool own);
   // The smallest of all ranks' numbers.
@@ -50,6 +61,7 @@ class RankTotals {
   const RunContext& context_;
   const RunSetup& setup_;
   StepMeter& meter_;
+  StopReason stop_reason_;
 };
 
 }  // namespace spillway

@@ -11,6 +11,7 @@
 #include "engine/base/stop_signal.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/numeric/lr_schedule.h"
+#include "engine/ranks/patient_ranks.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/report/metrics.h"
 #include "engine/report/run_description.h"
@@ -95,7 +96,11 @@ absl::Status Trainer::Start(WeightSource* weights) {
   RETURN_IF_ERROR(AgreeAll(ranks, writes_.Open(setup_->manager())));
   RETURN_IF_ERROR(context_.storage->CommitMove(setup_->store(), ranks));
   // Until all have their state nothing is left behind by a run that is none.
-  RETURN_IF_ERROR(AgreeWhereHeard(ranks, BringFirstState(weights)));
+  const absl::Status brought = AgreeWhereHeard(ranks, BringFirstState(weights));
+  if (absl::IsCancelled(brought)) {  // by a signal, of which all are to know
+    RETURN_IF_ERROR(totals_->AnyStops(StopSignal::received()).status());
+  }
+  RETURN_IF_ERROR(brought);
   RETURN_IF_ERROR(context_.storage->FinishCopies(ranks));
   return AgreeWhereHeard(ranks, OpenJournal());
 }
@@ -135,8 +140,9 @@ absl::StatusOr<TrainResult> Trainer::Run() {
   if (!result.ok()) {
     journal_->End("failed", std::string(result.status().message()));
   } else if (result->end == TrainResult::End::kStopped) {
-    const int signal = result->stop_signal;
-    journal_->End("stopped", signal != 0 ? StopSignal::Name(signal) : "--max-bytes-written");
+    const std::string text = StopText();
+    if (totals_->stop_reason().rank != options_.rank) LogInfo(text + " stops all ranks");
+    journal_->End("stopped", text);
   } else {
     journal_->End("finished");
   }
@@ -154,7 +160,7 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   meter_->Begin();
   recorder_->BeginSteps();
   // Looked at once a step: a signal that comes later than that waits for the next.
-  ASSIGN_OR_RETURN(bool stop, totals_->AnyStops(StopSignal::received() != 0));
+  ASSIGN_OR_RETURN(bool stop, totals_->AnyStops(StopSignal::received()));
   while (state_.step < options_.steps && !stop) {
     ASSIGN_OR_RETURN(stop, TakeStep(result, progress));
   }
@@ -221,8 +227,9 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
 // Whether this step is the last one, by a signal or a limit that has reached any rank. What was
 // enqueued of the next step is given up then.
 absl::StatusOr<bool> Trainer::StopsNow() {
-  ASSIGN_OR_RETURN(const bool stop,
-                   totals_->AnyStops(StopSignal::received() != 0 || writes_.IsAtLimit()));
+  int64_t own = StopSignal::received();
+  if (own == 0 && writes_.IsAtLimit()) own = RankTotals::kAtLimit;
+  ASSIGN_OR_RETURN(const bool stop, totals_->AnyStops(own));
   if (stop) RETURN_IF_ERROR(AbandonEnqueued());
   return stop;
 }
@@ -231,7 +238,10 @@ absl::Status Trainer::Finish() {
   RETURN_IF_ERROR(setup_->memory()->Flush());
   RETURN_IF_ERROR(manager()->AwaitCommit());
   RETURN_IF_ERROR(writes_.AtRest());
-  return Annotate(AwaitCopies(*context_.storage, context_.ranks.world),
+  if (context_.storage->copies() == nullptr) return absl::OkStatus();
+  // One rank's may take longer than exchanges wait.
+  const std::unique_ptr<PatientRanks> patient = PatientRanks::Among(context_.ranks);
+  return Annotate(AwaitCopies(*context_.storage, patient.get()),
                   "the commit in --output is good, but not the copy in --persist (give "
                   "it room, then --resume copies it)");
 }
@@ -239,7 +249,7 @@ absl::Status Trainer::Finish() {
 void Trainer::Conclude(TrainResult& result) {
   if (state_.step < options_.steps) {
     result.end = TrainResult::End::kStopped;
-    result.stop_signal = StopSignal::received();
+    result.stop_signal = stop_signal();
   }
   result.step = state_.step;
   if (journal_->best()) {
@@ -261,6 +271,16 @@ void Trainer::Conclude(TrainResult& result) {
   result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
                                options_.drive_bytes_per_day);
   result.run_written_bytes = writes_.total_bytes();
+}
+
+// "SIGTERM", or where it did not come here "SIGTERM to rank 1".
+std::string Trainer::StopText() const {
+  const StopReason& reason = totals_->stop_reason();
+  std::string text = reason.signal != 0 ? StopSignal::Name(reason.signal) : "--max-bytes-written";
+  if (reason.rank != options_.rank) {
+    absl::StrAppend(&text, reason.signal != 0 ? " to rank " : " of rank ", reason.rank);
+  }
+  return text;
 }
 
 bool Trainer::EvaluateAfter(int64_t step) const {
@@ -331,9 +351,10 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
     row.grad_norm = norm;
     scalars.skip = half && !total.finite;
     if (!total.finite && !half) {
-      return absl::OutOfRangeError(absl::StrCat(
-          "step ", step, ": a gradient is not finite (the norm is ", norm,
-          "); lower --lr, raise --warmup or use --dtype fp32; the last commit is good"));
+      return absl::OutOfRangeError(
+          absl::StrCat("step ", step, ": a gradient is not finite (the norm is ", norm, "); ",
+                       options_.dtype == DType::kFloat32 ? "" : "use --dtype fp32, or ",
+                       "lower --lr or raise --warmup; earlier commits are good"));
     }
     scalars.gradient_scale = ClipCoefficient(options_.clip, norm) / loss_scale;
     row.skipped = scalars.skip;
@@ -403,7 +424,7 @@ absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
                             return RunOps(setup_->evaluate_ops());
                           });
   absl::StatusOr<EvaluationMetrics> row = passes.Run(plan().device_activation_bytes);
-  if (absl::IsCancelled(row.status())) return std::nullopt;
+  if (absl::IsCancelled(row.status()) && totals_->stop_reason().rank >= 0) return std::nullopt;
   RETURN_IF_ERROR(row.status());
   row->step = state_.step;
   row->metric = options_.metric;

@@ -4,11 +4,14 @@
 // EvaluationPasses, CommitStarter, WriteAccount and TrainerRescue (memory that is refused).
 //
 // Everything here happens on the compute thread.
+//
+// Large because a run's loop is read together with the ways in which it begins and ends.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/base/progress.h"
@@ -44,6 +47,9 @@ class Trainer {
   // Runs to options.steps or to a signal.
   absl::StatusOr<TrainResult> Run();
 
+  // The signal, to this rank or another, that made Start return kCancelled, or Run stop; 0: none.
+  int stop_signal() const { return totals_->stop_reason().signal; }
+
  private:
   explicit Trainer(RunContext context);
 
@@ -65,6 +71,7 @@ class Trainer {
   // Waits for what goes on beside the last step.
   absl::Status Finish();
   void Conclude(TrainResult& result);
+  std::string StopText() const;
 
   bool EvaluateAfter(int64_t step) const;
 

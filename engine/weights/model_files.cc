@@ -1,7 +1,10 @@
 #include "engine/weights/model_files.h"
 
+#include <map>
+#include <set>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -18,13 +21,36 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kConfig = "config.json";
-constexpr const char* kGenerationConfig = "generation_config.json";
-// How sounds or pictures become what the model is given: for transformers, in an export.
-constexpr const char* kProcessorFiles[] = {"preprocessor_config.json", "processor_config.json"};
+// How texts are made, and how sounds or pictures become what the model is given: for transformers,
+// in an export.
+constexpr const char* kCopiedFiles[] = {"generation_config.json", "preprocessor_config.json",
+                                        "processor_config.json"};
 // Templates of other names than the default one, a folder of them; a file each, with this in front
 // of its name, where everything lies in one folder.
 constexpr const char* kTemplates = "additional_chat_templates";
 constexpr const char* kTemplatesFlat = "additional_chat_templates:";
+
+// What a tokenizer's Save may write.
+constexpr const char* kTokenizerFiles[] = {"tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "vocab.txt",
+                                           "tokenizer.model",
+                                           "spiece.model",
+                                           "sentencepiece.bpe.model",
+                                           "chat_template.json",
+                                           "chat_template.jinja",
+                                           "tokenizer.json",
+                                           "bytes.json",
+                                           "chars.json"};
+
+// Whether a file of this name is one of those that SaveModelFiles writes, but for config.json.
+bool IsOwnName(absl::string_view name) {
+  return absl::StartsWith(name, kTemplatesFlat) || absl::c_linear_search(kCopiedFiles, name) ||
+         absl::c_linear_search(kTokenizerFiles, name);
+}
 
 bool IsThere(FileSystem& files, const std::string& path) {
   return files.Look(path, SymbolicLink::kFollow).ok();
@@ -48,13 +74,29 @@ absl::StatusOr<std::vector<std::string>> OtherFiles(FileSystem& files,
   return names;
 }
 
-json GenerationConfig(const json& config) {
-  json generation = {{"_from_model_config", true}};
-  for (const char* token : {"bos_token_id", "eos_token_id", "pad_token_id"}) {
-    const auto found = config.find(token);
-    if (found != config.end() && !found->is_null()) generation[token] = *found;
+// The files of such names in a directory, by name.
+absl::StatusOr<std::map<std::string, FileInfo>> OwnFiles(FileSystem& files,
+                                                         const std::string& directory) {
+  std::map<std::string, FileInfo> own;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
+  for (const std::string& name : names) {
+    if (!IsOwnName(name)) continue;
+    const auto info = files.Look(absl::StrCat(directory, "/", name));
+    if (info.ok() && info->kind == FileInfo::Kind::kFile) own[name] = *info;
   }
-  return generation;
+  return own;
+}
+
+// Of what another model had, those that were not written anew.
+absl::Status RemoveFormer(FileSystem& files, const std::map<std::string, FileInfo>& before,
+                          const std::string& directory) {
+  ASSIGN_OR_RETURN(const auto now, OwnFiles(files, directory));
+  for (const auto& [name, info] : before) {
+    const auto found = now.find(name);
+    if (found == now.end() || found->second.identity != info.identity) continue;
+    RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(directory, "/", name)));
+  }
+  return absl::OkStatus();
 }
 
 // fp32 where the config does not say.
@@ -98,6 +140,26 @@ absl::StatusOr<std::string> ExportedPath(FileSystem& files, const std::string& t
   return absl::StrCat(to, "/", kTemplates, "/", name);
 }
 
+// Of what an export of another model has left in `to`, what is none of the `names` that a run
+// keeps.
+absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
+                          const std::string& to) {
+  ASSIGN_OR_RETURN(const auto own, OwnFiles(files, to));
+  for (const auto& [name, info] : own) {
+    if (names.count(name) > 0) continue;
+    RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(to, "/", name)));
+  }
+  const std::string folder = absl::StrCat(to, "/", kTemplates);
+  if (!IsThere(files, folder)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> templates, OtherFiles(files, folder));
+  for (const std::string& name : templates) {
+    const bool stays = names.count(absl::StrCat(kTemplatesFlat, name)) > 0;
+    if (stays || !absl::EndsWith(name, ".jinja")) continue;
+    RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(folder, "/", name)));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string SourceDirectory(const std::string& output) { return output + "/source"; }
@@ -106,14 +168,9 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
   const std::string& model_directory = model.directory;
   RETURN_IF_ERROR(CreateDirectories(files, to));
   RETURN_IF_ERROR(RemoveAtomicWriteLeftovers(files, to));  // of a run that was killed
-  const std::string generation = absl::StrCat(model_directory, "/", kGenerationConfig);
-  if (IsThere(files, generation)) {
-    RETURN_IF_ERROR(CopyFile(files, generation, absl::StrCat(to, "/", kGenerationConfig)));
-  } else {
-    RETURN_IF_ERROR(WriteFileAtomically(files, absl::StrCat(to, "/", kGenerationConfig),
-                                        GenerationConfig(model.config).dump(2) + "\n"));
-  }
-  for (const char* name : kProcessorFiles) {
+  ASSIGN_OR_RETURN(const auto before, OwnFiles(files, to));
+  // Where there is no generation_config.json, its readers derive all of it from config.json.
+  for (const char* name : kCopiedFiles) {
     const std::string file = absl::StrCat(model_directory, "/", name);
     if (!IsThere(files, file)) continue;
     RETURN_IF_ERROR(CopyFile(files, file, absl::StrCat(to, "/", name)));
@@ -121,6 +178,9 @@ absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to, File
   if (model.tokenizer != nullptr) {
     RETURN_IF_ERROR(model.tokenizer->Save(to));
     RETURN_IF_ERROR(SaveTemplates(files, model_directory, to));
+  }
+  if (files.Resolve(model_directory) != files.Resolve(to)) {
+    RETURN_IF_ERROR(RemoveFormer(files, before, to));
   }
   RETURN_IF_ERROR(SaveExportLayout(model_directory, model.names, model.dtype, to, files));
   return WriteFileAtomically(files, absl::StrCat(to, "/", kConfig), model.config.dump(2) + "\n");
@@ -175,6 +235,7 @@ absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& s
   RETURN_IF_ERROR(ExportWeights(state, options, to, files));
   if (config.is_null()) return options.dtype;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, OtherFiles(files, source_directory));
+  RETURN_IF_ERROR(RemoveOthers(files, {names.begin(), names.end()}, to));
   for (const std::string& name : names) {
     if (name == kExportLayoutName || name == kAdapterConfigName) continue;
     ASSIGN_OR_RETURN(const std::string exported, ExportedPath(files, to, name));

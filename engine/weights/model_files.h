@@ -36,9 +36,9 @@ struct ModelFiles {
   std::optional<DType> dtype = {};
 };
 
-// Writes the config as config.json, the generation_config.json of the directory (or, where it has
-// none, one with the special tokens that the config names), what it says of sounds and pictures,
-// the tokenizer's files, and how an export is laid out into `to`, created where missing.
+// Writes the config as config.json, the generation_config.json of the directory, what it says of
+// sounds and pictures, the tokenizer's files, and how an export is laid out into `to`, created
+// where missing. What another model has left there of such files goes.
 absl::Status SaveModelFiles(const ModelFiles& model, const std::string& to,
                             FileSystem& files = FileSystem::Real());
 
@@ -59,8 +59,8 @@ struct ModelExportOptions {
 };
 
 // A Hugging Face directory in `to` (created where missing): the weights of `state`, and the files
-// of `source_directory`. config.json comes last, and so says that the rest is whole. Returns the
-// dtype.
+// of `source_directory`, in place of another model's. config.json comes last, and so says that the
+// rest is whole. Returns the dtype.
 absl::StatusOr<DType> ExportModel(const StateSource& state, const std::string& source_directory,
                                   const std::string& to, const ModelExportOptions& asked = {},
                                   FileSystem& files = FileSystem::Real());

@@ -212,9 +212,21 @@ std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
   return parameters;
 }
 
-absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& expected,
-                                                               SafetensorsModel* model,
-                                                               WeightSource* initial) {
+PackedMatrices PackedMatricesOf(const TensorNames& names, const WeightSource& weights) {
+  PackedMatrices found;
+  for (const auto& [name, linear] : names.linear) {
+    found.format = std::max(found.format, weights.packed(name));
+  }
+  if (found.format == PackedFormat::kNone) return found;
+  for (const auto& [name, linear] : names.linear) {
+    if (weights.packed(name) == found.format) found.names.insert(name);
+  }
+  return found;
+}
+
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
+    const TensorNames& expected, SafetensorsModel* model, WeightSource* initial,
+    const std::set<std::string>& elsewhere) {
   ASSIGN_OR_RETURN(PackedTensors packed, PackedTensors::Find(model));
   std::map<std::string, ParameterDescription> packed_parameters;
   std::map<std::string, std::string> names;
@@ -262,7 +274,7 @@ absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames
   }
   std::vector<std::string> made;
   for (const auto& [name, shape] : expected.shapes) {
-    if (names.count(name) > 0) continue;
+    if (names.count(name) > 0 || elsewhere.count(name) > 0) continue;
     if (initial != nullptr && BeginsWithAny(name, expected.new_head)) {
       made.push_back(name);
       continue;

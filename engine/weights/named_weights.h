@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -17,6 +18,13 @@ namespace spillway {
 std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
                                                        const SafetensorsModel& model);
 
+// What a model's files have packed: the format (kNone: nothing is), and the matrices of it.
+struct PackedMatrices {
+  PackedFormat format = PackedFormat::kNone;
+  std::set<std::string> names;
+};
+PackedMatrices PackedMatricesOf(const TensorNames& names, const WeightSource& weights);
+
 // Matches the tensors of `model` to the parameters that `names` lists. With a tied head its tensor
 // may be there (its values must then be the other's; a file whose head differs is refused by the
 // read that finds it, because transformers would not tie it) or stand in for the other.
@@ -27,8 +35,10 @@ std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
 // `initial`, where it is given, has the values of parameters of a new head (TensorNames::new_head)
 // that are missing, as when a pre-trained encoder is to classify; it outlives the source, and a
 // line of the log names them.
-absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(const TensorNames& names,
-                                                               SafetensorsModel* model,
-                                                               WeightSource* initial = nullptr);
+//
+// `elsewhere`: parameters that nobody will read here, and that the files need not have.
+absl::StatusOr<std::unique_ptr<WeightSource>> OpenNamedWeights(
+    const TensorNames& names, SafetensorsModel* model, WeightSource* initial = nullptr,
+    const std::set<std::string>& elsewhere = {});
 
 }  // namespace spillway

@@ -48,6 +48,9 @@ std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensor
       if (shard == shards.end()) shard = shards.insert(shard, {tensor.file, {}});
       shard->tensors.push_back(tensor);
     }
+    if (shards.size() == 1) {
+      shards[0].came_from = std::exchange(shards[0].file_name, std::string(kSafetensorsName));
+    }
     return shards;
   }
   shards.emplace_back();
@@ -98,10 +101,11 @@ absl::StatusOr<std::unique_ptr<SafetensorsModelWriter>> SafetensorsModelWriter::
 
 absl::Status SafetensorsModelWriter::Open(size_t shard) {
   if (writers_[shard] != nullptr) return absl::OkStatus();
-  const std::string path = absl::StrCat(directory_, "/", shards_[shard].file_name);
+  const SafetensorsShard& opened = shards_[shard];
+  const std::string path = absl::StrCat(directory_, "/", opened.file_name);
+  const std::string& named = opened.came_from.empty() ? opened.file_name : opened.came_from;
   ASSIGN_OR_RETURN(writers_[shard],
-                   SafetensorsWriter::Create(path, shards_[shard].tensors,
-                                             metadata_.files[shards_[shard].file_name], files_));
+                   SafetensorsWriter::Create(path, opened.tensors, metadata_.files[named], files_));
   return absl::OkStatus();
 }
 

@@ -20,6 +20,7 @@ namespace spillway {
 struct SafetensorsShard {
   std::string file_name;  // "model.safetensors" or "model-00001-of-00002.safetensors"
   std::vector<ExportTensor> tensors;
+  std::string came_from = {};  // the file whose metadata it has; empty: of its own name
 };
 
 inline constexpr uint64_t kDefaultShardBytes = 5'000'000'000;  // as transformers' 5GB
@@ -30,7 +31,8 @@ struct SafetensorsMetadata {
   nlohmann::json index = nlohmann::json::object();                  // its total_size is made anew
 };
 
-// The files that the tensors name, if each names one. Otherwise fills files in order up to
+// The files that the tensors name, if each names one; a lone one is model.safetensors, whatever it
+// was, since there will be no index. Otherwise fills files in order up to
 // `max_shard_bytes`; a larger tensor gets a file of its own.
 std::vector<SafetensorsShard> PlanShards(const std::vector<ExportTensor>& tensors,
                                          uint64_t max_shard_bytes = kDefaultShardBytes);

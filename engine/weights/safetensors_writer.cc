@@ -114,9 +114,10 @@ absl::Status SafetensorsWriter::AppendFp32(const float* values, uint64_t count) 
                           ? ToHalves<BFloat16FromFloat, 0x7f80>(values + first, n, piece.data())
                           : ToHalves<Float16FromFloat, 0x7c00>(values + first, n, piece.data());
     if (!fits) {
-      return absl::OutOfRangeError(absl::StrCat(
-          path_, ": tensor '", tensor.name, "' has values that are infinite in ",
-          std::string(DTypeName(tensor.dtype)), ": export it with --export-dtype fp32"));
+      return absl::OutOfRangeError(
+          absl::StrCat(path_, ": tensor '", tensor.name, "' has values that are infinite in ",
+                       std::string(DTypeName(tensor.dtype)),
+                       ": give --export-dtype fp32 (of spillway export: --dtype fp32)"));
     }
     RETURN_IF_ERROR(AppendRaw(piece.data(), n * 2));
   }

@@ -69,6 +69,11 @@ void AppendInPlace(const InPlaceUnits& in_place, std::string* body) {
 
 // Of the text that says this.
 int VersionOf(const Manifest& manifest) {
+  const auto& files = manifest.files;
+  const auto in_folder = [](const ManifestFile& file) {
+    return !absl::StartsWith(file.path, "/") && absl::StrContains(file.path, '/');
+  };
+  if (std::any_of(files.begin(), files.end(), in_folder)) return 5;
   const auto& planes = manifest.layout.planes();
   // Earlier programs take every plane for an even number of bytes a parameter.
   const auto fine = [](const PlaneSpec& p) { return p.parameters != 1 || p.bytes % 2 != 0; };
@@ -300,8 +305,10 @@ absl::Status ReadFiles(const Json& body, std::vector<ManifestFile>* files) {
     ManifestFile file;
     if (!ReadNamed(entry, kMaxFileBytes, &file.path, &file.size_bytes) ||
         file.path.find('\0') != std::string::npos ||
-        (!absl::StartsWith(file.path, "/") && absl::StrContains(file.path, '/'))) {
-      return Broken("list of files has an entry that is not [absolute path or name, bytes]");
+        (!absl::StartsWith(file.path, "/") && !IsBelow(file.path))) {
+      return Broken(
+          "list of files has an entry that is not [absolute path or one below the manifest, "
+          "bytes]");
     }
     paths.push_back(file.path);
     files->push_back(std::move(file));
@@ -488,13 +495,20 @@ absl::Status ReadBody(absl::string_view text, Manifest* manifest) {
 
 }  // namespace
 
+bool IsBelow(absl::string_view path) {
+  for (const absl::string_view part : absl::StrSplit(path, '/')) {
+    if (part.empty() || part == "." || part == "..") return false;
+  }
+  return true;
+}
+
 absl::StatusOr<Manifest> DecodeManifest(absl::string_view text, absl::string_view name) {
   int version = 0;
   ASSIGN_OR_RETURN(absl::string_view body, CheckHeader(text, name, &version));
   Manifest manifest;
   absl::Status status = ReadBody(body, &manifest);
   if (status.ok() && version != VersionOf(manifest)) {
-    status = Broken("version is not that of its units");
+    status = Broken("version is not that of its contents");
   }
   if (!status.ok()) return Annotate(status, name);
   return manifest;

@@ -2,7 +2,7 @@
 //
 // One header line, then a JSON body, specified in docs/FORMATS.md:
 //
-//   spillway-manifest 1|2|3 <XXH3-64 of the body, 16 hex digits> <body bytes>\n
+//   spillway-manifest 1|...|5 <XXH3-64 of the body, 16 hex digits> <body bytes>\n
 //   {"step":12, ...}
 //
 // The layout is written down, never re-derived: a reader needs no rule about how
@@ -20,9 +20,10 @@
 
 namespace spillway {
 
-// Version 2 has units that are frozen, version 3 such as are read in place; without one the text is
-// that of the version before.
-inline constexpr int kManifestVersion = 4;
+// Version 2 has units that are frozen, version 3 such as are read in place, version 4 planes of
+// other sizes, version 5 files in folders beside the manifest; without one the text is that of the
+// version before.
+inline constexpr int kManifestVersion = 5;
 
 // What a manifest has at most, and so what is read of one: that of a rank with some 8T parameters.
 inline constexpr uint64_t kMostManifestBytes = uint64_t{4} << 30;
@@ -31,11 +32,14 @@ inline constexpr uint64_t kMostManifestBytes = uint64_t{4} << 30;
 inline constexpr uint64_t kStoreAlignment = 4096;
 
 struct ManifestFile {
-  std::string path;         // absolute, or a name beside the manifest
+  std::string path;         // absolute, or below the manifest's folder (IsBelow)
   uint64_t size_bytes = 0;  // what the slots need; the file may be longer
 
   friend bool operator==(const ManifestFile&, const ManifestFile&) = default;
 };
+
+// Whether `path` is one that leads from a folder to what is below it: "tiles", "a/tiles".
+bool IsBelow(absl::string_view path);
 
 struct ManifestTile {
   uint32_t file = 0;                  // index in files

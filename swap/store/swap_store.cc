@@ -5,6 +5,7 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"
@@ -32,6 +33,13 @@ absl::StatusOr<std::string> AbsolutePath(const std::string& path) {
 absl::StatusOr<std::string> DirectoryOf(absl::string_view file) {
   ASSIGN_OR_RETURN(const std::string path, AbsolutePath(std::string(file)));
   return std::filesystem::path(path).parent_path().string();
+}
+
+// What a manifest in `directory` calls the file: below it, both can be moved together.
+std::string NameFrom(absl::string_view directory, const std::string& path) {
+  const std::filesystem::path from((std::string(directory)));
+  const std::string name = std::filesystem::path(path).lexically_relative(from).string();
+  return IsBelow(name) ? name : path;
 }
 
 // A device that wants more than our alignment cannot take our transfers.
@@ -190,16 +198,31 @@ std::unique_ptr<SwapStore> SwapStore::WithoutFiles(const StateLayout& layout,
   return store;
 }
 
-absl::Status SwapStore::OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
-                                  const SpillRoom& spill) {
-  for (const ManifestFile& entry : files) {
-    const std::filesystem::path path(entry.path);
+absl::Status SwapStore::OpenFiles(std::vector<ManifestFile> files, const std::string& directory,
+                                  bool read_only, const SpillRoom& spill) {
+  const auto is_named = [&](const std::string& path) {
+    return std::any_of(files.begin(), files.end(),
+                       [&](const ManifestFile& file) { return file.path == path; });
+  };
+  for (ManifestFile& entry : files) {
+    if (!absl::StartsWith(entry.path, "/")) entry.path = absl::StrCat(directory, "/", entry.path);
+  }
+  for (ManifestFile& entry : files) {
     // What a manifest names is written to and cut to size: never a file of another kind.
-    if (path.filename() != std::string(kFileName)) {
+    if (FileName(entry.path) != kFileName) {
       return WrongBytesError(absl::StrCat(entry.path, " is not a name of a swap file"));
     }
-    directories_.push_back(path.parent_path().string());
     auto file = file_system_->Open(entry.path, {.write = !read_only});
+    const std::string moved =
+        FilePath(absl::StrCat(directory, "/", FileName(ParentPath(entry.path))));
+    if (absl::IsNotFound(file.status()) && !is_named(moved)) {
+      auto beside = file_system_->Open(moved, {.write = !read_only});
+      if (!absl::IsNotFound(beside.status())) {
+        entry.path = moved;
+        file = std::move(beside);
+      }
+    }
+    directories_.push_back(std::filesystem::path(entry.path).parent_path().string());
     if (absl::IsNotFound(file.status())) {
       return WrongBytesError(absl::StrCat("swap file ", entry.path, " is missing"));
     }
@@ -230,11 +253,8 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
                                                            CommitRecord* record, FileSystem& files,
                                                            absl::string_view model_directory) {
   ASSIGN_OR_RETURN(const std::string text, files.ReadSmallFile(manifest_path, kMostManifestBytes));
-  ASSIGN_OR_RETURN(Manifest manifest, DecodeManifest(text, manifest_path));
-  ASSIGN_OR_RETURN(const std::string beside, DirectoryOf(manifest_path));
-  for (ManifestFile& file : manifest.files) {
-    if (file.path[0] != '/') file.path = absl::StrCat(beside, "/", file.path);
-  }
+  ASSIGN_OR_RETURN(const Manifest manifest, DecodeManifest(text, manifest_path));
+  ASSIGN_OR_RETURN(const std::string directory, DirectoryOf(manifest_path));
   std::unique_ptr<SwapStore> store(new SwapStore);
   store->file_system_ = &files;
   store->layout_ = manifest.layout;
@@ -269,10 +289,10 @@ absl::StatusOr<std::unique_ptr<SwapStore>> SwapStore::Open(absl::string_view man
   // A run killed between the rename of its manifest and the sync of the directory leaves a
   // commit that a power loss would take back, and what is written from now on goes over the
   // commit before it.
-  if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(beside));
+  if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(directory));
   // The model's first: the store's own files are made longer or shorter.
   absl::Status status = store->OpenInPlace(manifest, read_only, model_directory);
-  if (status.ok()) status = store->OpenFiles(manifest.files, read_only, spill);
+  if (status.ok()) status = store->OpenFiles(manifest.files, directory, read_only, spill);
   if (!status.ok()) {
     return Annotate(status, absl::StrCat("open the commit ", manifest_path));
   }
@@ -520,9 +540,7 @@ Manifest SwapStore::ToManifest(CommitRecord record, absl::string_view directory)
   manifest.engine_state = std::move(record.engine_state);
   manifest.layout = layout_;
   for (size_t i = 0; i < files_.size(); ++i) {
-    const std::filesystem::path path(files_[i]->path());
-    const bool beside = path.parent_path() == std::filesystem::path(std::string(directory));
-    manifest.files.push_back({beside ? path.filename().string() : path.string(), slot_bytes_[i]});
+    manifest.files.push_back({NameFrom(directory, files_[i]->path()), slot_bytes_[i]});
   }
   if (in_place_ != nullptr) manifest.in_place = in_place_->places();
   manifest.tiles.resize(tiles_.size());

@@ -92,6 +92,8 @@ class SwapStore {
   // an unknown format version; kFailedPrecondition for a store of one slot that is to be
   // written to. `read_only`: for inspect and export; takes no space.
   // Otherwise the files grow or shrink to the room that `spill` asks for.
+  // A file that is missing where the manifest of an earlier version says may be beside it, in a
+  // folder of the same name: both were moved; whose it is, the caller finds out from that folder.
   // What was written since that commit is not seen again. The caller holds the lock of
   // every directory that will be written to. A model's file that a unit is read from in place, and
   // that is not where it was, may be in `model_directory`; `read_only`, whoever reads one that is
@@ -241,10 +243,11 @@ class SwapStore {
   absl::Status CreateFiles(const std::vector<uint64_t>& sizes_bytes);
   absl::Status OpenInPlace(const Manifest& manifest, bool read_only,
                            absl::string_view model_directory);
-  absl::Status OpenFiles(const std::vector<ManifestFile>& files, bool read_only,
-                         const SpillRoom& spill);
+  // Of the manifest in `directory`.
+  absl::Status OpenFiles(std::vector<ManifestFile> files, const std::string& directory,
+                         bool read_only, const SpillRoom& spill);
   std::vector<ManifestTile> TilesInPlace(int unit) const;
-  // `directory`: of the manifest; files beside it are named without it.
+  // `directory`: of the manifest; files below it are named without it.
   Manifest ToManifest(CommitRecord record, absl::string_view directory) const;
   const TileState& Tile(int unit, int tile) const;
   TileState& Tile(int unit, int tile);

@@ -29,8 +29,8 @@ endfunction()
 
 # --- The two phases of a commit.
 spillway_cluster_mutant(all_rename_at_once rank_commit.cc
-  [==[if (ranks.rank() == 0) status = Rename(directory, files);]==]
-  [==[status = Rename(directory, files);]==]
+  [==[if (ranks.rank() == 0) status = Rename(directory, 0, files);]==]
+  [==[status = Rename(directory, ranks.rank(), files);]==]
   [==[an error without a fault|has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(decided_before_all_parts_are_durable rank_commit.cc
   [==[ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(ranks, own));]==]
@@ -49,7 +49,7 @@ spillway_cluster_mutant(others_do_not_wait_for_the_decision rank_commit.cc
   [==[RETURN_IF_ERROR(status);]==]
   [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(waiting_part_not_taken_up rank_commit.cc
-  [==[if (part == prepared) return Rename(directory, files);]==]
+  [==[if (part == prepared) return Rename(directory, rank, files);]==]
   [==[]==]
   [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(what_was_not_decided_stays rank_commit.cc
@@ -72,11 +72,11 @@ spillway_cluster_mutant(part_that_cannot_be_read_is_missing committed_run.cc
   [==[return "";]==]
   [==[has parts of several ranks, and the one in .* is missing|can't read its part]==])
 spillway_cluster_mutant(undecided_part_of_the_first_rank_stays run_storage.cc
-  [==[RETURN_IF_ERROR(SettleCommit(output, several ? found.state->part.commit_id : "", files));]==]
-  [==[if (several) RETURN_IF_ERROR(SettleCommit(output, found.state->part.commit_id, files));]==]
+  [==[SettleCommit(output, options.rank, several ? found.state->part.commit_id : "", files)]==]
+  [==[several ? SettleCommit(output, options.rank, found.state->part.commit_id, files) : absl::OkStatus()]==]
   [==[prepared was left behind]==])
 spillway_cluster_mutant(swap_of_a_waiting_part_removed run_storage.cc
-  [==[for (const std::string& path : {manifest_path(), PreparedManifestPath(output())}) {]==]
+  [==[for (const std::string& path : {manifest_path(), prepared_manifest_path()}) {]==]
   [==[for (const std::string& path : {manifest_path()}) {]==]
   [==[has parts of several ranks, and the one in .* is missing]==])
 spillway_cluster_mutant(removal_not_durable run_directory.cc

@@ -28,7 +28,7 @@ spillway_sim_mutant(new_file_not_synced swap/store/swap_store.cc
   [==[]==]
   [==[swap file .* is missing]==])
 spillway_sim_mutant(resume_not_synced swap/store/swap_store.cc
-  [==[if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(beside));]==]
+  [==[if (!read_only) RETURN_IF_ERROR(files.SyncDirectory(directory));]==]
   [==[]==]
   [==[the commit of step [0-9]+ (does not open|is gone): NOT_FOUND|instead of that of]==])
 spillway_sim_mutant(temporary_left io/file_system.cc

@@ -115,6 +115,23 @@ class InPlaceTest(RanksCase):
             content = file.read()
         self.assertIn(exported[len(exported) - self.data_bytes(header):][first:last], content)
 
+    def test_an_export_onto_the_model_that_the_run_reads_is_refused(self):
+        self.assert_run(self.train(steps=2), 0)
+        os.symlink(self.model, self.path("link"))
+        with open(self.weights, "rb") as file:
+            content = file.read()
+        for to in (self.model, self.path("link")):
+            self.assert_run(run("export", "--from", self.output, "--to", to), 2,
+                            "was started from", "give another")
+        with open(self.weights, "rb") as file:
+            self.assertEqual(file.read(), content)
+        # Where nothing is in place the run needs it to go on.
+        self.begin_afresh()
+        self.assert_run(self.train(model=self.copied, steps=2), 0)
+        self.assert_run(run("export", "--from", self.output, "--to", self.copied), 2,
+                        "was started from")
+        self.assert_run(self.export(), 0)
+
     def test_every_placement(self):
         expected, _, _ = self.expected()
         for changes in ({"offload": "cpu"}, {"offload": "none"}, {"offload": "auto"},

@@ -9,7 +9,8 @@ import signal
 import struct
 import subprocess
 
-from cli_testing import CliTest, main, read_json, run
+import classify_test
+from cli_testing import CliTest, main, read_json, read_rows, run, safetensors
 from model_test import read_tensors
 
 LLAMA = {"model_type": "llama", "vocab_size": 256, "hidden_size": 24, "num_hidden_layers": 2,
@@ -19,15 +20,16 @@ LORA = {"lora_r": 2, "lora_alpha": 6, "lora_targets": "all-linear", "lora_dropou
         "dtype": "fp32"}
 
 
-def write_int8(folder):
-    """Quantises a model's matrices in layers as bitsandbytes does, and its config says so."""
+def write_int8(folder, skipped=()):
+    """Quantises a model's matrices in layers as bitsandbytes does but for modules of such names,
+    and its config says so."""
     def fp32(value):
         return struct.unpack("<f", struct.pack("<f", value))[0]
 
     header, data = {}, b""
     for name, (dtype, shape, raw) in read_tensors(folder).items():
         tensors = {name: (dtype, shape, raw)}
-        if "layers" in name and len(shape) == 2:
+        if "layers" in name and len(shape) == 2 and not any(part in name for part in skipped):
             values = struct.unpack(f"<{len(raw) // 4}f", raw)
             codes, scales = b"", b""
             for begin in range(0, len(values), shape[1]):
@@ -48,6 +50,8 @@ def write_int8(folder):
         file.write(struct.pack("<Q", len(text)) + text + data)
     config = read_json(folder, "config.json")
     config["quantization_config"] = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    if skipped:
+        config["quantization_config"]["llm_int8_skip_modules"] = list(skipped)
     with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
         json.dump(config, file)
 
@@ -216,6 +220,61 @@ class LoraTest(CliTest):
         self.write("quantised/config.json", config)
         self.assert_run(self.adapt(model=quantised), 2, "gptq", "nf4 and int8")
 
+    def test_matrices_that_bitsandbytes_left_stay_as_they_are(self):
+        quantised = self.path("quantised")
+        shutil.copytree(self.base, quantised)
+        write_int8(quantised, skipped=["o_proj", "down_proj"])
+        flags = {"model": quantised, "steps": 3, "lr": 3e-2}
+        self.assert_run(self.adapt(**flags), 0, "kept in int8")
+        weights = self.weights()
+        said = self.continuation("--model", self.output)
+        self.assertEqual(said, self.continuation("--model", quantised, "--adapter",
+                                                 self.adapter()))
+        merged, all_of_it = self.path("merged"), self.path("all-of-it")
+        # With nothing learnt what was left is what it was, to the bit.
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags | {"lr": 0, "steps": 1}), 0)
+        self.assert_run(run("export", "--from", self.output, "--to", merged, "--merge"), 0)
+        before, after = read_tensors(self.base), read_tensors(merged)
+        for name, tensor in before.items():
+            kept = not any(part in name for part in ("q_proj", "k_proj", "v_proj", "gate_proj",
+                                                     "up_proj"))
+            self.assertEqual(after[name] == tensor, kept, name)
+        # --base-dtype asks for all of them.
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags, base_dtype="int8"), 0, "kept in int8")
+        self.assertNotEqual(self.weights(), weights)
+        # The same on --resume, and in memory.
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags | {"steps": 2}), 0)
+        self.assert_run(self.adapt(**flags, resume=True), 0)
+        self.assertEqual(self.weights(), weights)
+        self.begin_afresh()
+        self.assert_run(self.adapt(**flags, offload="none"), 0)
+        self.assertEqual(self.weights(), weights)
+        # estimate knows it from the files.
+        shutil.copytree(self.base, all_of_it)
+        write_int8(all_of_it)
+        stores = []
+        for model in (quantised, all_of_it):
+            words = self.flags(model=model, data=self.text, tokenizer="bytes", **LORA)[1:]
+            result = run("estimate", *words, "--json", "--dry-run", "no")
+            self.assert_run(result, 0)
+            stores.append(json.loads(result.stdout)["store_bytes"])
+        self.assertGreater(*stores)
+
+    def test_an_adapter_in_the_runs_own_output_is_not_overwritten(self):
+        self.assert_run(self.adapt(steps=1), 0)
+        weights = self.weights()
+        link = self.path("link")
+        os.symlink(self.output, link)
+        for adapter in (self.adapter(), self.adapter(link)):
+            for overwrite in (False, True):
+                self.assert_run(self.train_here(model=self.base, adapter=adapter, steps=1,
+                                                dtype="fp32", overwrite=overwrite), 2,
+                                "--adapter", "give another --output")
+        self.assertEqual(self.weights(), weights)
+
     def test_what_does_not_fit_is_refused_before_anything_is_written(self):
         for changes, words in [
                 ({"lora_r": 0}, ["--lora-r '0'"]),
@@ -251,6 +310,54 @@ class LoraTest(CliTest):
         self.assertTrue(os.path.exists(os.path.join(self.output, "model")))
         self.assert_run(run("export", "--from", self.output, "--to", os.path.join(self.dir, "m"),
                             "--merge"), 2, "no adapters")
+
+
+class NewHeadTest(CliTest):
+    """A classifier's adapters on files of another task, which have no head and no pooler."""
+    config = classify_test.BERT | {"n_positions": 48}
+
+    def setUp(self):
+        super().setUp()
+        self.write("model-in/config.json", classify_test.BERT)
+        self.data = self.write("train.jsonl", classify_test.jsonl(classify_test.made_rows(64, 1)))
+        self.held_out = self.write("dev.jsonl", classify_test.jsonl(classify_test.made_rows(16, 2)))
+        self.assert_run(self.classify(), 0)
+        trained = read_tensors(os.path.join(self.output, "model"))
+        self.write("model-in/model.safetensors", safetensors(
+            {name: shape for name, (_, shape, _) in trained.items()
+             if not name.startswith(("classifier.", "bert.pooler."))}))
+        self.begin_afresh()
+
+    def classify(self, **changes):
+        return self.train(**{"tokenizer": "bytes", "dtype": "fp32", "seq_len": 48, "lr": "1e-2",
+                             **changes})
+
+    def predict(self, *flags):
+        out = self.path("answers.jsonl")
+        if os.path.exists(out):
+            os.remove(out)
+        self.assert_run(run("predict", "--data", self.held_out, "--out", out, "--tokenizer",
+                            "bytes", "--threads", 1, *flags), 0, "16 texts classified")
+        return read_rows(out)
+
+    def test_it_is_trained_saved_and_need_not_be_in_the_base(self):
+        for given, saved in ((None, ["classifier", "bert.pooler.dense"]),
+                             ("pooler", ["pooler", "classifier"])):
+            with self.subTest(given):
+                self.begin_afresh()
+                self.assert_run(self.classify(lora_r=2, modules_to_save=given, steps=3), 0,
+                                "begun anew")
+                adapter = os.path.join(self.output, "adapter")
+                self.assertEqual(read_json(adapter, "adapter_config.json")["modules_to_save"],
+                                 saved)
+                names = read_tensors(os.path.join(adapter, "adapter_model.safetensors"))
+                for module in ("classifier", "bert.pooler.dense"):
+                    self.assertIn(f"base_model.model.{module}.weight", names)
+                rows = self.predict("--model", self.output)
+                self.assertEqual(self.predict("--model", self.model, "--adapter", adapter,
+                                              "--dtype", "fp32"), rows)
+                self.assert_run(self.classify(lora_r=2, modules_to_save=given, steps=4,
+                                              resume=True), 0)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,49 @@ class ModelTest(ModelCase):
         self.assertEqual(read_tensors(to), read_tensors(expected))
         self.assertEqual(sorted(os.listdir(to)), sorted(os.listdir(expected)))
 
+    def test_a_model_in_one_shard_with_an_index_keeps_its_weights(self):
+        single = "model-00001-of-00001.safetensors"
+        for name in os.listdir(self.model):
+            if ".safetensors" in name:
+                os.remove(os.path.join(self.model, name))
+        self.write("model-in/" + single, self.whole)
+        places = {name: single for name in gpt2_shapes(CONFIG)}
+        self.write("model-in/model.safetensors.index.json",
+                   {"metadata": {}, "weight_map": places})
+        self.assert_run(self.train(steps=1, lr=0, weight_decay=0), 0)
+        before = read_tensors(self.path("whole.safetensors"))
+        self.assertEqual(read_tensors(self.output + "/model"), before)
+        self.assertEqual(read_tensors(self.export(self.path("to"))), before)
+        self.assertIn("model.safetensors", os.listdir(self.path("to")))
+        self.assertEqual(len(self.generate(self.path("to"))["tokens"]), 12)
+
+    def test_a_finished_run_of_which_a_copy_is_left_exports_all_of_it(self):
+        flags = {"persist": self.path("copies"), "steps": 2, "tokenizer": "bytes"}
+        self.assert_run(self.train(**flags), 0)
+        model = os.path.join(self.output, "model")
+        names, tensors = sorted(os.listdir(model)), read_tensors(model)
+        self.begin_afresh()
+        self.assert_run(self.train(**flags, resume=True), 0, "already finished", "exported to")
+        self.assertEqual(sorted(os.listdir(model)), names)
+        self.assertEqual(read_tensors(model), tensors)
+        self.assertTrue(os.path.exists(self.output + "/source/config.json"))
+
+    def test_another_models_tokenizer_does_not_stay(self):
+        for name in ("tokenizer.model", "chat_template.jinja", "tokenizer_config.json"):
+            self.write("model-in/" + name, "{}")
+        shutil.copy(TOKENIZER, self.path("model-in/tokenizer.json"))
+        self.assert_run(self.train(steps=1), 0)
+        former = ("tokenizer.model", "chat_template.jinja")
+        for folder in ("source", "model"):
+            self.assertLessEqual(set(former), set(os.listdir(os.path.join(self.output, folder))))
+        for name in former:
+            os.remove(self.path("model-in/" + name))
+        self.assert_run(self.train(steps=1, overwrite=True), 0)
+        for folder in ("source", "model"):
+            left = os.listdir(os.path.join(self.output, folder))
+            self.assertIn("tokenizer.json", left)
+            self.assertFalse(set(former) & set(left), left)
+
     def test_a_run_is_exported_while_it_goes_on(self):
         process = self.start(self.flags(steps=100000, commit_every=1, host_memory="64MiB"),
                              stderr=subprocess.DEVNULL)

@@ -208,7 +208,7 @@ class Case:
         positions = draw.choice([32, 128, 1024])
         self.write("model/config.json", json.dumps(self.config(vocabulary, positions)))
         dtype = draw.choice(["bf16", "fp16", "fp32"])
-        optimizer = draw.choice(["adamw", "adamw", "adam", "lion", "sgd"])
+        optimizer = draw.choice(["adamw", "adamw", "adam", "lion", "sgd", "lamb", "adafactor"])
 
         def budget():
             return int(self.mostly([8, 16, 32, 64, 100, 200, 400], [1, 3], 0.08) * MIB
@@ -227,7 +227,7 @@ class Case:
             "io-engine": draw.choice(["auto", "threads"]),
             "recompute": draw.choice(["auto", "all"]),
             "order": draw.choice(["shuffle", "sequential"])}
-        if optimizer != "sgd" and draw.random() < 0.5:
+        if optimizer not in ("sgd", "adafactor") and draw.random() < 0.5:
             flags["moments"] = draw.choice(["fp32", "bf16", "8bit"])
         if dtype == "bf16" and draw.random() < 0.2:
             flags["master"] = "none"

@@ -6,6 +6,7 @@ run that nothing happened to."""
 import errno
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -236,7 +237,10 @@ class RanksFaultsTest(RanksCase):
     def test_ranks_started_otherwise_than_the_first(self):
         for changes, word in (({"lr": "2e-3"}, "lr: "), ({"shard": "none"}, "shard"),
                               ({"steps": 5}, "steps: 5"), ({"resume": True}, "resume: yes"),
-                              ({"output": self.path("elsewhere")}, "elsewhere")):
+                              ({"output": self.path("elsewhere")}, "elsewhere"),
+                              ({"persist": self.path("persist")}, "persist: yes"),
+                              ({"eval_data": self.data}, "evaluation data: "),
+                              ({"max_bytes_written": "1TB"}, "max-bytes-written: ")):
             with self.subTest(word):
                 results = self.by_hand([self.command(2, launched=True),
                                         self.command(2, launched=True, **changes)])
@@ -244,6 +248,21 @@ class RanksFaultsTest(RanksCase):
                     self.assert_run(result, 2, "rank 1 was started otherwise than rank 0", word)
                 self.assertTrue(self.errors(results[0])[0].startswith("stopped because of rank 1"))
                 self.assert_nothing_left()
+
+    def test_too_few_files(self):
+        """Gloo's listener would end the process."""
+        def limit(hard):
+            def set_limit():
+                resource.setrlimit(resource.RLIMIT_NOFILE, (48, hard))
+            return set_limit
+        result = run(*self.command(4), preexec_fn=limit(48))
+        self.assert_run(result, 2, "`ulimit -n` allows this process 48", "takes up to 76")
+        self.assertNotIn("SIGABRT", result.stderr)
+        self.assert_nothing_left()
+        # The soft limit is ours to raise.
+        result = run(*self.command(4, steps=1), preexec_fn=limit(
+            resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+        self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_missing_rank(self):
         results = self.by_hand([self.command(3, launched=True, collective_timeout="6s")] * 2,

@@ -251,8 +251,13 @@ class RanksRunTest(RanksCase):
                                         shallow=False), name)
         self.begin_afresh()
         self.go(2, tokenizer="bytes", data=self.write("text.txt", "to be or not to be " * 100))
-        result = run("generate", "--model", model, "--prompt", "to be", "--tokens", 3)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        said = set()
+        for source in (model, self.output):  # all shards, by then in one file and in each rank's
+            result = run("generate", "--model", source, "--prompt", "to be", "--tokens", 3,
+                         "--temperature", 0, "--dtype", "fp32", timeout=120)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            said.add(result.stdout)
+        self.assertEqual(len(said), 1)
 
     # -- signals and launchers ------------------------------------------------------------
 
@@ -266,6 +271,12 @@ class RanksRunTest(RanksCase):
                 result = job.result()
                 self.assertEqual(result.returncode, 75, result.stderr)
                 self.assertEqual(self.errors(result), [])
+                self.assertIn(f"stopped by {number.name} after step", result.stderr)
+                self.assertNotIn("--max-bytes-written", result.stderr)
+                elsewhere = f"{number.name} to rank {victim} stops all ranks" in result.stderr
+                self.assertEqual(elsewhere, victim != 0)
+                with open(os.path.join(self.output, "run.json"), encoding="utf-8") as file:
+                    self.assertIn(number.name, file.read())
                 step = self.inspect()["step"]
                 self.assertGreaterEqual(step, 2)
                 self.go(3, steps=step + 3, resume=True)

@@ -141,6 +141,52 @@ class RunsTest(CliTest):
                         "the state has moved: removed", old)
         self.assertEqual(self.swap_directories(), [])
 
+    def go_on_moved(self, **flags):
+        """A run whose OUTPUT is moved between its steps, and another one in the place it was in."""
+        whole, moved, again, copy = (self.path(name) for name in ("whole", "m2", "to", "copy"))
+        self.assert_run(self.train(output=whole, steps=6, **flags), 0)
+        self.assert_run(self.train(steps=3, **flags), 0)
+        before = self.inspect()["digest"]
+        os.rename(self.output, moved)
+        self.assert_run(self.train(steps=3, seed=7, **flags), 0)
+        self.assertNotEqual(self.inspect()["digest"], before)
+        found = self.inspect(moved)
+        self.assertEqual(found["digest"], before)
+        for file in found["files"]:
+            self.assertTrue(file["file"].startswith(moved + "/"), file)
+        self.assert_run(run("export", "--from", moved, "--to", again), 0)
+        self.assertEqual(cli_testing.digest_of(again, "model.safetensors"),
+                         cli_testing.digest_of(moved, "model", "model.safetensors"))
+        swap, self.swap = self.swap, moved
+        self.assertEqual([(one["state"], one["output"]) for one in self.clean("--remove")["runs"]],
+                         [("resumable", os.path.realpath(moved))])
+        self.swap = swap
+        self.assert_run(self.train(output=moved, resume=True, steps=6, **flags), 0,
+                        "resuming after step 3")
+        expected = self.outcome(whole)
+        self.assertEqual(self.outcome(moved), expected)
+        shutil.copytree(moved, copy)
+        self.assert_run(self.train(output=copy, resume=True, steps=6, **flags), 2, "is a copy")
+        self.assertEqual(self.outcome(moved), expected)
+        self.assertEqual(len(self.rows()), 3)
+
+    def test_a_moved_output(self):
+        self.go_on_moved(swap=None, offload=None)
+
+    def test_a_moved_output_of_two_ranks(self):
+        self.go_on_moved(swap=None, offload=None, ranks=2)
+
+    def test_an_output_that_is_called_as_a_ranks_folder_is(self):
+        output, moved = self.path("k/ranks/2"), self.path("k/scaling/2")
+        self.assert_run(self.train(output=output), 0)
+        self.assertEqual(self.inspect(output)["step"], 4)
+        # As an earlier version called it.
+        os.rename(os.path.join(output, "manifest-rank0"), os.path.join(output, "manifest-rank2"))
+        os.rename(self.path("k/ranks"), self.path("k/scaling"))
+        self.assert_run(self.train(output=moved, resume=True, steps=6), 0, "resuming after step 4")
+        self.assertEqual([row["step"] for row in self.rows(moved)], list(range(1, 7)))
+        self.assertEqual(self.inspect(moved)["step"], 6)
+
     def test_clean(self):
         self.assertEqual(self.clean(), {"runs": [], "dead_bytes": 0, "freed_bytes": 0})
         self.assert_run(run("clean", "--swap", self.swap), 0, "no run has files there")

@@ -146,8 +146,40 @@ class TranslateTest(CliTest):
         self.assert_measures(read_rows(os.path.join(self.output, "eval.jsonl"))[-1],
                              self.measured(*words, "--tokens", 6))
 
+    def test_special_tokens_are_no_part_of_a_text(self):
+        """As with transformers' skip_special_tokens: neither of an answer nor of a target."""
+        words = ["<s>", "<pad>", "</s>", "<unk>", "one", "two", "three", "four"]
+        special = [{"id": i, "content": word, "special": True, "single_word": False, "lstrip": False,
+                    "rstrip": False, "normalized": False} for i, word in enumerate(words[:4])]
+        self.write("model-in/tokenizer.json", {
+            "version": "1.0", "added_tokens": special, "normalizer": None,
+            "pre_tokenizer": {"type": "Whitespace"}, "decoder": None,
+            "post_processor": {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0],
+                               "trim_offsets": True, "add_prefix_space": False},
+            "model": {"type": "WordLevel", "vocab": {word: i for i, word in enumerate(words)},
+                      "unk_token": "<unk>"}})
+        self.write("model-in/config.json", BART | {"vocab_size": 8, "bos_token_id": 0, "pad_token_id": 1,
+                                                   "eos_token_id": 2, "decoder_start_token_id": 2})
+        rows = [{"say": {"short": word, "long": f"{word} {word}"}} for word in words[4:]]
+        data = self.write("train.jsonl", jsonl(rows))
+        self.assert_run(self.translate(tokenizer=None, data=data, eval_data=data, steps=1, lr=0,
+                                       predict_with_generate=True), 0)
+        evaluation = read_rows(os.path.join(self.output, "eval.jsonl"))[-1]
+        model = os.path.join(self.output, "model")
+        result = run("predict", "--model", model, "--data", data, "--source-key", "say.short",
+                     "--target-key", "say.long", "--out", self.answers, "--tokens", 8,
+                     "--threads", 1, "--json")
+        self.assert_run(result, 0)
+        answers = read_rows(self.answers)
+        self.assertTrue(all("<" not in row["completion"] for row in answers), answers)
+        self.assertTrue(any(row["tokens"] > len(row["completion"].split()) + 1 for row in answers))
+        measures = json.loads(result.stdout)["measures"]
+        for name in ("wer", "cer"):
+            self.assertAlmostEqual(measures[name], evaluation[name], places=9, msg=name)
+
     def test_a_signal_ends_an_evaluation(self):
-        flags = {"predict_with_generate": True, "num_beams": 4, "eval_data": self.data,
+        held_out = self.write("held_out.jsonl", jsonl(self.pairs[:24]))
+        flags = {"predict_with_generate": True, "num_beams": 4, "eval_data": held_out,
                  "eval_every": 1}
         def evaluations():
             return read_rows(os.path.join(self.output, "eval.jsonl"))

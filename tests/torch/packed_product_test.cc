@@ -45,6 +45,18 @@ TEST(PackedProduct, LibTorchsOperationsUnpackToTheSameBits) {
   }
 }
 
+// To kMeta no two copies are the same tensor.
+TEST(PackedProduct, CodesAreBroughtToADeviceOnce) {
+  for (const torch::Device device : {torch::Device(torch::kMeta), torch::Device(torch::kCPU)}) {
+    EXPECT_TRUE(Nf4ValuesOn(device).is_same(Nf4ValuesOn(device)));
+    EXPECT_TRUE(DynamicMapOn(device).is_same(DynamicMapOn(device)));
+    EXPECT_EQ(Nf4ValuesOn(device).device(), device);
+    EXPECT_EQ(DynamicMapOn(device).numel(), 256);
+  }
+  EXPECT_EQ(Nf4ValuesOn(torch::kCPU)[15].item<float>(), Nf4Values()[15]);
+  EXPECT_EQ(DynamicMapOn(torch::kCPU)[255].item<float>(), DynamicMap()[255]);
+}
+
 // One that is unpacked at once, and one in blocks.
 TEST(PackedProduct, IsTheProductWithTheUnpackedMatrixAndSoAreItsGradients) {
   torch::manual_seed(4);

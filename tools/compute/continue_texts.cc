@@ -20,8 +20,10 @@ absl::StatusOr<torch::Tensor> KnownLogits(const Tokenizer& tokenizer, const torc
       "--dtype (try fp32)");
 }
 
-bool IsWritten(const SamplingOptions& sampling, int64_t token) {
-  return sampling.unwritten_from < 0 || token < sampling.unwritten_from;
+// Special tokens are of no text, as with transformers' skip_special_tokens.
+bool IsWritten(const TextWriting& writing, int64_t token) {
+  const int64_t unwritten_from = writing.sampling.unwritten_from;
+  return (unwritten_from < 0 || token < unwritten_from) && !writing.tokenizer.IsSpecial(token);
 }
 
 // A row of the generator, and the text in it.
@@ -88,7 +90,7 @@ class TextLoop {
     text.made.tokens.push_back(token);
     text.made.ended =
         std::find(sampling.ends.begin(), sampling.ends.end(), token) != sampling.ends.end();
-    if (!text.made.ended && IsWritten(sampling, token)) {
+    if (!text.made.ended && IsWritten(writing_, token)) {
       ASSIGN_OR_RETURN(const std::string piece, text.decoder->Next(token));
       Show(text, piece);
     }
@@ -97,12 +99,12 @@ class TextLoop {
       return absl::OkStatus();
     }
     Show(text, text.decoder->Finish());
+    text.made.text = text.decoder->whole();
     text.decoder.reset();
     return hooks_.on_end(text.prompt, text.made);
   }
 
-  void Show(TextInRow& text, const std::string& piece) {
-    text.made.text += piece;
+  void Show(const TextInRow& text, const std::string& piece) {
     if (hooks_.on_text) hooks_.on_text(text.prompt, piece);
   }
 
@@ -211,11 +213,11 @@ class BeamLoop {
     for (const int64_t token : made.tokens) {
       made.ended = std::find(ends.begin(), ends.end(), token) != ends.end();
       if (made.ended) break;
-      if (!IsWritten(writing_.sampling, token)) continue;
-      ASSIGN_OR_RETURN(const std::string piece, decoder.Next(token));
-      made.text += piece;
+      if (!IsWritten(writing_, token)) continue;
+      RETURN_IF_ERROR(decoder.Next(token).status());
     }
-    made.text += decoder.Finish();
+    decoder.Finish();
+    made.text = decoder.whole();
     if (hooks_.on_text) hooks_.on_text(group.prompt, made.text);
     group.search.reset();
     return hooks_.on_end(group.prompt, made);

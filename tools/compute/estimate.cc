@@ -273,6 +273,23 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
   return estimate;
 }
 
+// As train does, where the files are there; otherwise what config.json says.
+void TakeQuantised(const EstimateTask& task, FreezeRule& freeze) {
+  freeze.packing.format = QuantisedAs(task.document.value);
+  if (!freeze.packing.any()) return;
+  const auto trainable = BuildTrainable(task.document);
+  const auto files = SafetensorsModel::Open(task.config.model);
+  if (!trainable.ok() || !files.ok()) return;
+  InitSource new_head(trainable->model, /*seed=*/0);
+  const TensorNames names = TensorNamesOf(trainable->config);
+  const auto weights = OpenNamedWeights(names, files->get(), &new_head);
+  if (!weights.ok()) return;
+  PackedMatrices packed = PackedMatricesOf(names, **weights);
+  if (packed.format == PackedFormat::kNone) return;
+  freeze.packing.format = packed.format;
+  freeze.packed = std::move(packed.names);
+}
+
 }  // namespace
 
 absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
@@ -283,7 +300,7 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   FreezeRule freeze = config.train.freeze;
   const bool freezes =
       !config.adapter.none() || !freeze.freeze.empty() || !freeze.train_only.empty();
-  if (freezes && !freeze.packing.any()) freeze.packing.format = QuantisedAs(task.document.value);
+  if (freezes && !freeze.packing.any()) TakeQuantised(task, freeze);
   ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, freeze));
   input.options = config.train;
   // As train --ranks does: all of them on this machine.

@@ -113,14 +113,13 @@ absl::Status EvaluationTexts::MakeSome(int64_t begin, int64_t end, NextTokens& n
 
 absl::StatusOr<std::string> EvaluationTexts::TextOf(absl::Span<const int64_t> target) const {
   TextDecoder decoder(&tokenizer_);
-  std::string text;
   for (const int64_t token : target.subspan(samples_.given_tokens())) {
     const std::vector<int64_t>& ends = sampling_.ends;
     if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
-    ASSIGN_OR_RETURN(const std::string piece, decoder.Next(token));
-    text += piece;
+    if (!tokenizer_.IsSpecial(token)) RETURN_IF_ERROR(decoder.Next(token).status());
   }
-  return text + decoder.Finish();
+  decoder.Finish();
+  return decoder.whole();
 }
 
 }  // namespace spillway

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -74,16 +75,26 @@ absl::Status AdaptAsTrained(TextModel& opened) {
 
 // With that of --adapter.
 absl::Status AdaptWith(const std::string& directory, TextModel& opened) {
-  if (opened.run) {
-    return absl::InvalidArgumentError(
-        "--adapter belongs to a model directory: a run has what it was trained with");
-  }
   ASSIGN_OR_RETURN(opened.adapter, AdapterFile::Open(directory));
   ASSIGN_OR_RETURN(AdaptedModel adapted,
                    AdaptModel(opened.model, opened.adapter->config(), /*training=*/false));
   RETURN_IF_ERROR(opened.adapter->Match(opened.config.shape.model, adapted.layout));
   opened.model = std::move(adapted.model);
-  ASSIGN_OR_RETURN(const std::string fingerprint, opened.adapter->Fingerprint());
+  return absl::OkStatus();
+}
+
+// What of a model directory the adapter, where there is one, has not got.
+absl::Status OpenWeights(TextModel& opened) {
+  ASSIGN_OR_RETURN(opened.safetensors, SafetensorsModel::Open(opened.files));
+  const AdapterFile* const adapter = opened.adapter.get();
+  ASSIGN_OR_RETURN(
+      opened.weights,
+      OpenNamedWeights(TensorNamesOf(opened.config), opened.safetensors.get(), /*initial=*/nullptr,
+                       adapter ? adapter->parameters() : std::set<std::string>()));
+  ASSIGN_OR_RETURN(opened.weights_name, opened.safetensors->Fingerprint());
+  opened.dtype = opened.safetensors->dtype();
+  if (adapter == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string fingerprint, adapter->Fingerprint());
   absl::StrAppend(&opened.weights_name, " adapter ", fingerprint);
   opened.base_weights = std::move(opened.weights);
   opened.weights =
@@ -91,7 +102,8 @@ absl::Status AdaptWith(const std::string& directory, TextModel& opened) {
   return absl::OkStatus();
 }
 
-absl::Status OpenModel(const std::string& directory, TextModel& opened) {
+absl::Status OpenModel(const TextTask& task, TextModel& opened) {
+  const std::string& directory = task.model;
   RETURN_IF_ERROR(CheckModelDirectory(directory));
   opened.files = directory;
   if (!HasConfig(directory)) RETURN_IF_ERROR(OpenRun(directory, opened));
@@ -100,14 +112,12 @@ absl::Status OpenModel(const std::string& directory, TextModel& opened) {
   if (opened.run) {
     opened.weights = NewCommittedWeights(opened.run.get());
     opened.weights_name = absl::StrCat("step ", opened.run->state.step);
-    return AdaptAsTrained(opened);
+    if (task.adapter.empty()) return AdaptAsTrained(opened);
+    return absl::InvalidArgumentError(
+        "--adapter belongs to a model directory: a run has what it was trained with");
   }
-  ASSIGN_OR_RETURN(opened.safetensors, SafetensorsModel::Open(opened.files));
-  ASSIGN_OR_RETURN(opened.weights,
-                   OpenNamedWeights(TensorNamesOf(opened.config), opened.safetensors.get()));
-  ASSIGN_OR_RETURN(opened.weights_name, opened.safetensors->Fingerprint());
-  opened.dtype = opened.safetensors->dtype();
-  return absl::OkStatus();
+  if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, opened));
+  return OpenWeights(opened);
 }
 
 GeneratorOptions OptionsOf(const TextTask& task, const ComputeSettings& settings) {
@@ -250,9 +260,8 @@ absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config,
 
 absl::StatusOr<std::unique_ptr<TextModel>> OpenTextModel(const TextTask& task, double temperature) {
   auto opened = std::make_unique<TextModel>();
-  RETURN_IF_ERROR(OpenModel(task.model, *opened));
+  RETURN_IF_ERROR(OpenModel(task, *opened));
   RETURN_IF_ERROR(RefuseOthersFlags(task, opened->config));
-  if (!task.adapter.empty()) RETURN_IF_ERROR(AdaptWith(task.adapter, *opened));
   if (opened->config.resnet) return opened;
   const DecoderConfig& decoder = opened->config.decoder;
   ASSIGN_OR_RETURN(

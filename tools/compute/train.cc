@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,6 +16,7 @@
 #include "engine/adapters/adapter_choice.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
+#include "engine/adapters/adapter_layout.h"
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/config/run_config.h"
@@ -72,10 +75,26 @@ std::string DigestOf(const nlohmann::json& json) {
   return absl::StrFormat("%016x", Checksum(text.data(), text.size()));
 }
 
+// Modules of which the model's files lack a parameter: those of a head that they have not got.
+std::vector<std::string> NewModules(const Inputs& in) {
+  if (!in.weights_files) return {};
+  std::set<std::string> known;
+  const auto there = ParametersOfTensors(TensorNamesOf(in.model_config), *in.weights_files);
+  for (const auto& [tensor, parameter] : there) known.insert(parameter);
+  std::vector<std::string> modules;
+  for (const UnitDescription& unit : in.model_config.shape.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      if (known.count(parameter.name) == 0) modules.push_back(ModuleOf(parameter.name));
+    }
+  }
+  return modules;
+}
+
 // Puts adapters into the model, where the run is to train some.
 absl::Status AddAdapters(Inputs& in) {
   RunConfig& config = in.config;
   if (config.adapter.none()) return absl::OkStatus();
+  config.adapter.new_modules = NewModules(in);
   ASSIGN_OR_RETURN(LoraConfig lora, ResolveLora(config.adapter, in.model_config.shape));
   std::string came_from = "new";
   if (!config.adapter.directory.empty()) {
@@ -117,21 +136,21 @@ absl::Status AddAdapters(Inputs& in) {
 // What comes quantised stays so, unless another form was asked for.
 absl::Status KeepQuantised(Inputs& in) {
   FreezeRule& freeze = in.config.train.freeze;
-  PackedFormat format = PackedFormat::kNone;
-  for (const auto& [name, linear] : TensorNamesOf(in.model_config).linear) {
-    format = std::max(format, in.base_weights->packed(name));
-  }
-  if (format == PackedFormat::kNone) return absl::OkStatus();
+  PackedMatrices packed = PackedMatricesOf(TensorNamesOf(in.model_config), *in.base_weights);
+  if (packed.format == PackedFormat::kNone) return absl::OkStatus();
   const bool trains_all =
       in.config.adapter.none() && freeze.freeze.empty() && freeze.train_only.empty();
   if (trains_all) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the weights in ", in.config.model, " are quantised (",
-        std::string(PackedFormatName(format)),
+        std::string(PackedFormatName(packed.format)),
         "), which can't be trained themselves: train adapters beside them (--lora-r 16), or freeze "
         "them (--freeze)"));
   }
-  if (!freeze.packing.any()) freeze.packing.format = format;
+  if (freeze.packing.any()) return absl::OkStatus();
+  freeze.packing.format = packed.format;
+  // Not what bitsandbytes was told to leave (llm_int8_skip_modules).
+  freeze.packed = std::move(packed.names);
   return absl::OkStatus();
 }
 
@@ -310,6 +329,13 @@ absl::Status WriteDescription(const Inputs& in) {
           "\n");
 }
 
+// A run that had finished has begun nothing, and its commit may be a copy's, with an OUTPUT that
+// was lost.
+absl::Status DescribeIfMissing(const Inputs& in) {
+  if (fs::exists(SourceDirectory(in.config.train.output) + "/config.json")) return absl::OkStatus();
+  return WriteDescription(in);
+}
+
 // OUTPUT/adapter/, if it is not there yet.
 absl::Status ExportTrainedAdapter(const Inputs& in, const StateSource& state) {
   const std::string directory = in.config.train.output + "/adapter";
@@ -431,7 +457,8 @@ CommandOutcome Train(const RunConfig& config) {
   in.config.train.export_bytes_per_parameter = ExportBytes(in);
   TrainHooks hooks;
   hooks.at_start = [&] { return WriteDescription(in); };
-  hooks.at_end = [&](const StateSource& state) {
+  hooks.at_end = [&](const StateSource& state) -> absl::Status {
+    RETURN_IF_ERROR(DescribeIfMissing(in));
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);
   };
   hooks.texts = in.texts.get();

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "engine/cuda/device_arithmetic.h"
 #include "engine/cuda/kernels.h"
+#include "engine/cuda/launch_status.h"
 #include "engine/numeric/gradient_loops.h"
 
 namespace spillway {
@@ -28,8 +29,7 @@ class Kernels final : public TensorKernels {
 
   void FillZero(void* data, uint64_t bytes) override {
     if (bytes == 0) return;
-    const LaunchError error = LaunchZero(CurrentStream(), data, bytes);
-    TORCH_CHECK(error == nullptr, "CUDA did not take the kernel for zeros: ", error);
+    Check(LaunchStatus("zeros", LaunchZero(CurrentStream(), data, bytes)));
   }
 
   void Dropout(const DropoutKey& key, double p, const std::vector<int64_t>& samples,

@@ -3,13 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/families/resnet_config.h"
+#include "engine/weights/safetensors_writer.h"
+#include "io/file_system.h"
 #include "tests/decoder_config.h"
+#include "tests/scratch_directory.h"
 
 namespace spillway {
 namespace {
 
+using nlohmann::json;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -76,6 +81,47 @@ TEST(AdapterLayout, PatternsLayersAndExclusions) {
   EXPECT_THAT(Refusal(config), HasSubstr("excluded"));
 }
 
+// As PEFT reads them: the first number is the layer's, others are of parts of it.
+TEST(AdapterLayout, TheFirstNumberOfANameIsItsLayer) {
+  ModelDescription t5;
+  t5.units = {{"stack", {}}};
+  for (const char* module :
+       {"decoder.block.0.layer.1.EncDecAttention.q", "decoder.block.1.layer.0.SelfAttention.q",
+        "decoder.block.1.layer.1.EncDecAttention.q", "q"}) {
+    ParameterDescription parameter{absl::StrCat(module, ".weight"), {4, 4}};
+    parameter.linear = LinearWeight::kOutIn;
+    t5.units[0].parameters.push_back(parameter);
+  }
+  const auto modules = [&](const LoraConfig& config) {
+    const auto layout = LayOutAdapters(t5, config);
+    std::vector<std::string> names;
+    for (const AdaptedWeight* weight : layout->weights()) names.push_back(weight->module);
+    return names;
+  };
+  LoraConfig config;
+  config.target_pattern = R"(.*Attention\.q)";
+  config.layers = {0};
+  EXPECT_THAT(modules(config), ElementsAre("decoder.block.0.layer.1.EncDecAttention.q"));
+  config.layers_pattern = {"blocks", "(b)lock"};
+  EXPECT_THAT(modules(config), ElementsAre("decoder.block.0.layer.1.EncDecAttention.q"));
+  config.layers_pattern = {"layer"};
+  EXPECT_THAT(modules(config), ElementsAre("decoder.block.1.layer.0.SelfAttention.q"));
+  // What is named whole is in whatever layer.
+  config.target_pattern = "";
+  config.targets = {"q"};
+  EXPECT_THAT(modules(config), ElementsAre("decoder.block.1.layer.0.SelfAttention.q", "q"));
+}
+
+// RoBERTa's classifier is of two layers, of which PEFT's "all-linear" names one as a target.
+TEST(AdapterLayout, TargetsInsideModulesToSaveArePassedOver) {
+  LoraConfig config = Targets({"q_proj", "up_proj"});
+  config.modules_to_save = {"mlp"};
+  EXPECT_EQ(Modules(config).size(), 12u);
+  const AdapterLayout layout = *LayOutAdapters(Llama(), config);
+  EXPECT_EQ(layout.trained.count("model.layers.0.mlp.up_proj.weight"), 1u);
+  EXPECT_THAT(layout.targets(), ElementsAre("q_proj"));
+}
+
 TEST(AdapterLayout, ShapesFollowTheMatrix) {
   LoraConfig config = Targets({"down_proj"});
   config.r = 3;
@@ -104,7 +150,7 @@ TEST(AdapterLayout, AllLinearLayersSpelledOutAreTheSame) {
                           "model.layers.11.mlp.up_proj"));
   const std::vector<std::string> modules = Modules(config);
   config.targets = layout.targets();
-  EXPECT_THAT(Refusal(config), HasSubstr("both"));
+  EXPECT_EQ(Modules(config), modules);
   config.excluded = layout.excluded();
   EXPECT_EQ(Modules(config), modules);
 }
@@ -140,6 +186,9 @@ TEST(AdapterLayout, WhatIsTrainedBesides) {
   config.modules_to_save = {"norm"};  // as PEFT means it, and so of every layer's
   EXPECT_EQ(LayOutAdapters(Llama(), config)->trained.size(), 12u * 2 + 1);
   config.modules_to_save = {"mlp"};
+  EXPECT_THAT(Refusal(config), HasSubstr("leave no layer to be adapted"));
+  // PEFT, too, compares whole parts of names here, and ends of names in what it saves.
+  config.modules_to_save = {"p_proj"};
   EXPECT_THAT(Refusal(config), HasSubstr("both a target of LoRA and a module to save"));
   config.modules_to_save = {"lm_headed"};
   EXPECT_THAT(Refusal(config), HasSubstr("lm_headed is not in the model"));
@@ -168,6 +217,55 @@ TEST(AdapterLayout, PeftsNamesOfParameters) {
   for (const char* name : {"a.b.lora_A.weight", "a.b.bias"}) {
     EXPECT_EQ(ParameterOfPeftName(PeftName(name, true)), name);
   }
+  EXPECT_EQ(ParameterOfPeftName("base_model.model.head.modules_to_save.out.bias"), "head.out.bias");
+  EXPECT_EQ(ParameterOfPeftName("base_model.model.head.original_module.out.bias"), "");
+}
+
+// With bias "all" PEFT's file has those of a module to save three times.
+TEST(AdapterFile, TheCopyOfASavedModuleIsTheParameter) {
+  const ScratchDirectory scratch;
+  ModelDescription model;
+  model.units = {
+      {"unit", {{"m.q.weight", {2, 2}}, {"m.head.weight", {1, 2}}, {"m.head.bias", {1}}}}};
+  model.units[0].parameters[0].linear = LinearWeight::kOutIn;
+  LoraConfig config = Targets({"q"});
+  config.r = 1;
+  config.bias = LoraConfig::Bias::kAll;
+  config.modules_to_save = {"head"};
+  const json written = AdapterConfigJson(config, "base", false);
+  ASSERT_TRUE(WriteFileAtomically(scratch / "adapter_config.json", written.dump()).ok());
+  const std::string prefix = "base_model.model.m.";
+  const auto write = [&](const std::vector<std::string>& heads) {
+    std::vector<ExportTensor> tensors = {{prefix + "q.lora_A.weight", DType::kFloat32, {1, 2}},
+                                         {prefix + "q.lora_B.weight", DType::kFloat32, {2, 1}},
+                                         {prefix + "head.weight", DType::kFloat32, {1, 2}}};
+    for (const std::string& name : heads) tensors.push_back({prefix + name, DType::kFloat32, {1}});
+    auto writer = *SafetensorsWriter::Create(scratch / kAdapterWeightsName, tensors);
+    float value = 0;
+    for (const ExportTensor& tensor : tensors) {
+      for (uint64_t i = 0; i < tensor.elements(); ++i) {
+        ASSERT_TRUE(writer->AppendFp32(&value, 1).ok());
+      }
+      value += 1;
+    }
+    ASSERT_TRUE(writer->Finish().ok());
+  };
+  const AdapterLayout layout = *LayOutAdapters(model, config);
+  for (const std::vector<std::string>& heads : std::vector<std::vector<std::string>>{
+           {"head.modules_to_save.bias", "head.bias", "head.original_module.bias"},
+           {"head.original_module.bias", "head.bias", "head.modules_to_save.bias"}}) {
+    write(heads);
+    const auto adapter = *AdapterFile::Open(scratch / "");
+    const absl::Status status = adapter->Match(model, layout);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_THAT(adapter->parameters(), testing::Contains("m.head.bias"));
+    float bias = 0;
+    ASSERT_TRUE(adapter->Read("m.head.bias", 0, 1, &bias).ok());
+    EXPECT_EQ(bias, heads[0] == "head.modules_to_save.bias" ? 3 : 5);
+  }
+  write({"head.bias", "other.bias"});
+  EXPECT_THAT((*AdapterFile::Open(scratch / ""))->Match(model, layout).message(),
+              HasSubstr("other.bias"));
 }
 
 }  // namespace

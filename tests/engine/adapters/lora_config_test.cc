@@ -137,8 +137,16 @@ TEST(LoraConfig, OfAClassifierItsHeadIsTrainedWhole) {
   EXPECT_THAT(lora.targets, ElementsAre("query", "value"));
   EXPECT_THAT(lora.modules_to_save, ElementsAre("classifier"));
   EXPECT_EQ(AdapterConfigJson(lora, "base", false)["task_type"], "SEQ_CLS");
+  // As PEFT adds it to what is named; and what is drawn anew, of which nobody else has the values.
   choice.lora->modules_to_save = {"pooler"};
-  EXPECT_THAT(ResolveLora(choice, bert)->modules_to_save, ElementsAre("pooler"));
+  EXPECT_THAT(ResolveLora(choice, bert)->modules_to_save, ElementsAre("pooler", "classifier"));
+  choice.new_modules = {"bert.pooler.dense", "classifier.dense", "other"};
+  EXPECT_THAT(ResolveLora(choice, bert)->modules_to_save,
+              ElementsAre("pooler", "classifier", "other"));
+  choice.lora->modules_to_save = {"classifier.dense"};
+  EXPECT_THAT(ResolveLora(choice, bert)->modules_to_save,
+              ElementsAre("classifier.dense", "classifier", "bert.pooler.dense", "other"));
+  choice.new_modules = {};
   choice.lora->task_type = "CAUSAL_LM";
   EXPECT_THAT(ResolveLora(choice, bert).status().message(), HasSubstr("SEQ_CLS"));
 

@@ -28,9 +28,12 @@ TEST(TrainerFlags, PrecisionSwitchesAreADtype) {
   const struct {
     TrainFlags::Text bf16, fp16, dtype, becomes;
   } cases[] = {
-      {"", {}, {}, "bf16"},          {"True", {}, {}, "bf16"},      {{}, "true", {}, "fp16"},
-      {"False", "true", {}, "fp16"}, {"false", {}, {}, {}},         {{}, {}, "fp32", "fp32"},
-      {"", {}, "bf16", "bf16"},      {"False", {}, "fp32", "fp32"},
+      {"", {}, {}, "bf16"},      {"True", {}, {}, "bf16"},
+      {{}, "true", {}, "fp16"},  {"False", "true", {}, "fp16"},
+      {"false", {}, {}, "fp32"}, {{}, {}, "fp32", "fp32"},
+      {"", {}, "bf16", "bf16"},  {"False", {}, "fp32", "fp32"},
+      {"False", {}, {}, "fp32"}, {{}, "False", {}, "fp32"},
+      {{}, {}, {}, {}},
   };
   for (const auto& c : cases) {
     TrainFlags flags;

@@ -6,8 +6,12 @@
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "engine/cuda/kernels.h"
+#include "engine/cuda/launch_status.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/simd_dispatch.h"
@@ -111,14 +115,29 @@ TEST(DeviceArithmetic, NothingToDoIsNoLaunch) {
 
 TEST(DeviceArithmetic, ARefusedLaunchIsAnErrorWithItsReason) {
   float number = 1;
-  const RefusedLaunches refused("no kernel image is available");
+  const RefusedLaunches refused("out of memory");
   const absl::Status accumulate =
       AccumulateGradientOnDevice(EmulatedStream(), DType::kFloat32, &number, 1, &number, true);
-  EXPECT_EQ(accumulate.message(),
-            "CUDA did not take the kernel for gradient accumulation: no kernel image is available");
+  EXPECT_EQ(
+      accumulate,
+      absl::InternalError("CUDA did not take the kernel for gradient accumulation: out of memory"));
   EXPECT_FALSE(
       DropoutApplyOnDevice(EmulatedStream(), {}, 0.5, 0, 1, DType::kFloat32, &number, &number)
           .ok());
+}
+
+TEST(DeviceArithmetic, ABuildWithoutKernelsForTheGpuIsNamedWithItsRemedy) {
+  float number = 1;
+  const std::string reason = kNoKernels;  // the text counts, not where it lies
+  const RefusedLaunches refused(reason.c_str());
+  EXPECT_EQ(
+      AccumulateGradientOnDevice(EmulatedStream(), DType::kFloat32, &number, 1, &number, true),
+      absl::FailedPreconditionError(
+          "CUDA did not take the kernel for gradient accumulation: this build has no kernels for "
+          "this GPU: use another GPU or a newer build"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      LaunchStatus("zeros", LaunchZero(EmulatedStream(), &number, sizeof(number)))));
+  EXPECT_EQ(number, 1);
 }
 
 }  // namespace

@@ -87,6 +87,7 @@ TEST_F(LabelledTextTest, BadRowsAreNamedWithTheirLine) {
   EXPECT_THAT(Refusal("a.csv", "text,label\n\"a\"b,0\n"), HasSubstr("beside its quotes"));
   EXPECT_THAT(Refusal("a.csv", "text,text\na,0\n"), HasSubstr("one name"));
   EXPECT_THAT(Refusal("a.csv", ""), HasSubstr("empty"));
+  EXPECT_THAT(Refusal("a.tsv", "text\tlabel\na\t0\n\t\nb\t1\n"), HasSubstr("a.tsv:3"));
   EXPECT_THAT(Refusal("a.txt", "a"), HasSubstr(".jsonl, .csv or .tsv"));
 }
 

@@ -57,10 +57,15 @@ TEST(PictureProcessor, MakesWhatTransformersProcessorsMake) {
 
 TEST(PictureProcessor, WhatIsExportedMeansTheSame) {
   const Picture picture = GoldenPicture("colours.jpg");
-  PictureProcessing processings[] = {PlainProcessing(9), MiddleProcessing(14),
-                                     *Parse(PictureGolden()["processed"][0]["config"], 10),
-                                     *Parse(PictureGolden()["processed"][4]["config"], 8),
-                                     *Parse(PictureGolden()["processed"][2]["config"])};
+  PictureProcessing processings[] = {
+      PlainProcessing(9),
+      MiddleProcessing(14),
+      *Parse(PictureGolden()["processed"][0]["config"], 10),
+      *Parse(PictureGolden()["processed"][4]["config"], 8),
+      *Parse(PictureGolden()["processed"][2]["config"]),
+      *Parse(
+          {{"size", {{"height", 16}, {"width", 16}}}, {"do_center_crop", true}, {"crop_size", 12}},
+          10)};
   for (const PictureProcessing& processing : processings) {
     const nlohmann::json exported = ToJson(processing, 3);
     SCOPED_TRACE(exported.dump());
@@ -68,6 +73,25 @@ TEST(PictureProcessor, WhatIsExportedMeansTheSame) {
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(Processed(*again, picture), Processed(processing, picture));
     EXPECT_EQ(ToJson(*again, 3), exported);
+  }
+}
+
+// As DeiTImageProcessor has it.
+TEST(PictureProcessor, WholePicturesOfASquareLoseTheirBorder) {
+  const Picture picture = GoldenPicture("colours.jpg");
+  ASSERT_NE(picture.width, picture.height);
+  const nlohmann::json size = {{"height", 16}, {"width", 16}};
+  const auto whole = Parse({{"size", size}});
+  const auto middle = Parse({{"size", size}, {"do_center_crop", true}, {"crop_size", 12}});
+  ASSERT_TRUE(whole.ok() && middle.ok()) << middle.status();
+  const Picture resized = Fit(*whole, picture), cut = Fit(*middle, picture);
+  ASSERT_EQ(cut.width, 12);
+  ASSERT_EQ(cut.height, 12);
+  for (int64_t row = 0; row < 12; ++row) {
+    for (int64_t i = 0; i < 12 * cut.channels; ++i) {
+      ASSERT_EQ(cut.points[row * 12 * cut.channels + i],
+                resized.points[((row + 2) * 16 + 2) * cut.channels + i]);
+    }
   }
 }
 

@@ -158,6 +158,34 @@ TEST_F(TokenSourceTest, PromptAndCompletionAreEncodedApart) {
             (SourceTokens{'a', 'b', 257}));
 }
 
+// As prompts do that are to be answered; a text goes on as it is, and so does a conversation.
+TEST_F(TokenSourceTest, LinesBeginWithWhatTheTokenizerPutsBeforeAText) {
+  nlohmann::json json = SmallTokenizerJson({{"a", "b"}});
+  json["added_tokens"] =
+      nlohmann::json::array({AddedTokenJson(257, "<end>"), AddedTokenJson(258, "<s>")});
+  json["post_processor"] = nlohmann::json::parse(R"({
+    "type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [258], "tokens": ["<s>"]}}})");
+  tokenizer_ = NewPipelineTokenizer(*ParseTokenizerJson(json.dump(), "f"), 257, {});
+  vocabulary_ = 259;
+  EXPECT_EQ(All({Put("1.txt", "ab")}), (SourceTokens{256}));
+  const auto source = Open({Put("1.jsonl",
+                                "{\"text\": \"ab\"}\n"
+                                "{\"prompt\": \"a\", \"completion\": \"b\"}\n"
+                                "{\"prompt\": \"\", \"completion\": \"c\"}")});
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ((*source)->size(), 10);
+  SourceTokens tokens(10);
+  std::vector<uint8_t> marks(10);
+  ASSERT_TRUE((*source)->Read(0, 10, tokens.data(), marks.data()).ok());
+  EXPECT_EQ(tokens, (SourceTokens{258, 256, 257, 258, 'a', 'b', 257, 258, 'c', 257}));
+  constexpr uint8_t kBegin = kMarkBegin, kNo = kMarkWithoutLoss;
+  EXPECT_EQ(marks,
+            (std::vector<uint8_t>{kBegin, 0, 0, kBegin | kNo, kNo, 0, 0, kBegin | kNo, 0, 0}));
+}
+
 TEST_F(TokenSourceTest, OnlyTheAssistantsTurnsCarryLoss) {
   nlohmann::json json = SmallTokenizerJson({{"a", "b"}, {"!", "c"}});
   auto chat = ChatFormat::Parse(

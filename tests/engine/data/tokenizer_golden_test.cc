@@ -155,8 +155,24 @@ TEST(TokenizerFamilies, TextsComeBackTokenByToken) {
     for (const int64_t token : tokens) text += *decoder.Next(token);
     text += decoder.Finish();
     EXPECT_EQ(text, *tokenizer->Decode(tokens)) << name;
+    EXPECT_EQ(text, decoder.whole()) << name;
     EXPECT_THAT(text, testing::StartsWith("hello, the"));
   }
+}
+
+// The bytes of a character that was given become none by one that follows: nothing after is lost.
+TEST(TokenizerFamilies, AByteTooManyTakesOneCharacter) {
+  const auto tokenizer = TokenizerOf(nlohmann::json::parse(Golden("families/llama2_legacy.json")));
+  std::vector<int64_t> tokens = *tokenizer->Encode("the \u4f60");
+  tokens.push_back(258);  // <0xFF>
+  const std::vector<int64_t> end = *tokenizer->Encode("end");
+  tokens.insert(tokens.end(), end.begin(), end.end());
+  TextDecoder decoder(tokenizer.get());
+  std::string shown;
+  for (const int64_t token : tokens) shown += *decoder.Next(token);
+  shown += decoder.Finish();
+  EXPECT_EQ(shown, "the \u4f60\ufffd end");
+  EXPECT_EQ(decoder.whole(), "the \ufffd\ufffd\ufffd\ufffd end");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, TokenizerGolden,

@@ -78,6 +78,7 @@ TEST(TextDecoder, GivesWholeCharacters) {
   EXPECT_EQ(decoder.Finish(), "");
   ASSERT_TRUE(decoder.Next(0xe2).ok());
   EXPECT_EQ(decoder.Finish(), "\ufffd");
+  EXPECT_EQ(decoder.whole(), shown + "\ufffd");
   EXPECT_FALSE(decoder.Next(256).ok());
 }
 

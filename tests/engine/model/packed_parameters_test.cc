@@ -58,6 +58,23 @@ TEST(PackedParameters, AreTheFrozenMatricesOfLayers) {
   EXPECT_EQ(model.parameter_count(), count);
 }
 
+// As bitsandbytes has left some of them.
+TEST(PackedParameters, AreOnlyThoseThatAreNamed) {
+  ModelDescription model = Described();
+  FreezeRule rule;
+  rule.train_only = "adapter";
+  rule.packing = kPacking;
+  rule.packed = {"down", "tokens", "elsewhere"};
+  ASSERT_EQ(FreezeParameters(
+                rule, [](const std::string&) { return false; }, model),
+            absl::OkStatus());
+  for (const UnitDescription& unit : model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      EXPECT_EQ(parameter.packing.any(), parameter.name == "down") << parameter.name;
+    }
+  }
+}
+
 TEST(PackedParameters, NothingToPackIsSaid) {
   ModelDescription model = Described();
   FreezeRule rule;

@@ -202,7 +202,7 @@ inline absl::Status RunRank(const Shape& shape, const ShardGrid& grid, GatheredW
   options.schedule = BuildShardedSchedule(BuildTrainSchedule({shape.borrows}, shape.update),
                                           gathered, unit_parameters, 4);
   options.weight_bytes = 4;
-  options.sums = {grid, shape.bucket, shape.format, kTile};
+  options.sums = {grid, shape.bucket, shape.format, kTile, shape.update == UpdateMode::kDeferred};
   PlanRequest request;
   request.layout = layout;
   request.schedule = options.schedule.swap;

@@ -3,10 +3,12 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/run/rank_commit.h"
 #include "engine/run/run_storage.h"
+#include "engine/run/swap_inventory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/base/check.h"
@@ -36,7 +38,7 @@ class RunStorageRanksTest : public testing::Test {
 
   // A rank's part, made durable at `manifest_path` of its output, and what a rank does at its end.
   void Leave(const TrainOptions& options, const std::string& commit_id,
-             std::string (*manifest_path)(const std::string&),
+             std::string (*manifest_path)(const std::string&, int),
              const RunStorage::FirstRank* first = nullptr) {
     auto storage = RunStorage::Open(options, first);
     ASSERT_TRUE(storage.ok()) << storage.status();
@@ -57,7 +59,8 @@ class RunStorageRanksTest : public testing::Test {
     WriteEverything(**store, 1);
     state.step = 1;
     state.part.commit_id = commit_id;
-    ASSERT_EQ((*store)->Commit(manifest_path((*storage)->output()), {1, EncodeRunState(state)}),
+    ASSERT_EQ((*store)->Commit(manifest_path((*storage)->output(), options.rank),
+                               {1, EncodeRunState(state)}),
               absl::OkStatus());
   }
 
@@ -87,23 +90,23 @@ TEST_F(RunStorageRanksTest, OverwritingTakesAwayWhatMoreRanksHad) {
   RunStorage::FirstRank first;
   first.output = folder_ / "out";
   for (const int rank : {1, 2}) {
-    Leave(Options(rank, 3), "1-a", CommitManifestPath, &first);
+    Leave(Options(rank, 3), "1-a", ManifestPath, &first);
   }
   EXPECT_THAT(In("swap"), SizeIs(2));
   TrainOptions options = Options(0, 2);
   options.overwrite = true;
-  Leave(options, "1-b", CommitManifestPath);
+  Leave(options, "1-b", ManifestPath);
   EXPECT_THAT(In("out/ranks"), testing::ElementsAre("1"));
   options = Options(1, 2);
   options.overwrite = true;
-  Leave(options, "1-b", CommitManifestPath, &first);
+  Leave(options, "1-b", ManifestPath, &first);
   EXPECT_THAT(In("swap"), SizeIs(2));
 }
 
 // Rank 0 was killed between the rename of its manifest and the sync after it: what the other ranks
 // then rename, and what rank 0 removes, would outlive its commit in a power loss.
 TEST_F(RunStorageRanksTest, TheFirstRanksCommitIsDurableBeforeAnythingIsBuiltUponIt) {
-  Leave(Options(0, 2), "1-a", CommitManifestPath);
+  Leave(Options(0, 2), "1-a", ManifestPath);
   const std::string out = FileSystem::Real().Resolve((folder_ / "out").string());
   const std::string waits = PreparedManifestPath(out);
   fs::copy(CommitManifestPath(out), waits);
@@ -126,7 +129,7 @@ TEST_F(RunStorageRanksTest, APartInItsPlaceIsDurableBeforeTheOneThatWaitedIsRemo
   RunStorage::FirstRank first;
   fs::create_directory(folder_ / "out");
   first.output = folder_ / "out";
-  Leave(Options(1, 2), "1-a", CommitManifestPath, &first);
+  Leave(Options(1, 2), "1-a", ManifestPath, &first);
   const std::string own = folder_ / "out/ranks/1", waits = PreparedManifestPath(own);
   fs::copy(CommitManifestPath(own), waits);
   bool durable = false;
@@ -134,9 +137,70 @@ TEST_F(RunStorageRanksTest, APartInItsPlaceIsDurableBeforeTheOneThatWaitedIsRemo
   files.on_sync = [&](const std::string& directory) {
     durable |= directory == own && fs::exists(waits);
   };
-  ASSERT_EQ(SettleCommit(own, "1-a", files), absl::OkStatus());
+  ASSERT_EQ(SettleCommit(own, 1, "1-a", files), absl::OkStatus());
   EXPECT_TRUE(durable);
   EXPECT_FALSE(fs::exists(waits));
+}
+
+// Rank 1 was killed before it could rename its manifest: its part waits, and is all there is of the
+// commit on the swap that it moved to.
+TEST_F(RunStorageRanksTest, SwapOfAPartThatWaitsIsNotDead) {
+  fs::create_directory(folder_ / "other");
+  RunStorage::FirstRank first;
+  first.output = folder_ / "out";
+  const fs::path own = folder_ / "out/ranks/1";
+  Leave(Options(0, 2), "1-a", ManifestPath);
+  Leave(Options(1, 2), "1-a", ManifestPath, &first);
+  fs::rename(own / "manifest-rank1", own / "aside");
+  TrainOptions moved = Options(1, 2);
+  moved.swap_paths = {folder_ / "other"};
+  Leave(moved, "2-b", PreparedManifestPath, &first);
+  fs::rename(own / "aside", own / "manifest-rank1");
+  // The first rank's commit: that before, one that was decided on, none at all.
+  using State = SwapRun::State;
+  for (const auto& [commit_id, expected] :
+       {std::pair{"1-a", State::kUnknown}, std::pair{"2-b", State::kResumable},
+        std::pair{"", State::kUnknown}}) {
+    SCOPED_TRACE(commit_id);
+    fs::remove(folder_ / "out/manifest-rank0");
+    if (*commit_id != '\0') {
+      TrainOptions options = Options(0, 2);
+      options.resume = true;
+      Leave(options, commit_id, ManifestPath);
+    }
+    const auto runs = FindSwapRuns(folder_ / "other");
+    ASSERT_TRUE(runs.ok()) << runs.status();
+    ASSERT_THAT(*runs, SizeIs(1));
+    EXPECT_EQ((*runs)[0].state, expected) << (*runs)[0].reason;
+    EXPECT_FALSE(RemoveDeadRun((*runs)[0]).ok());
+    EXPECT_TRUE(fs::exists((*runs)[0].path + "/tiles"));
+    const auto of_first = FindSwapRuns(folder_ / "swap");
+    ASSERT_TRUE(of_first.ok()) << of_first.status();
+    for (const SwapRun& run : *of_first) {
+      const bool is_first = run.output == folder_ / "out";
+      EXPECT_EQ(run.state, is_first && *commit_id == '\0' ? State::kDead : State::kResumable)
+          << run.reason;
+    }
+  }
+  // What no commit can come of.
+  fs::remove(own / "manifest-rank1.prepared");
+  const auto runs = FindSwapRuns(folder_ / "other");
+  ASSERT_THAT(*runs, SizeIs(1));
+  EXPECT_EQ((*runs)[0].state, State::kDead);
+  EXPECT_TRUE(RemoveDeadRun((*runs)[0]).ok());
+}
+
+// A rank's number is as good a name for OUTPUT as any.
+TEST_F(RunStorageRanksTest, AFormerRanksFolderThatIsAnothersOutputStays) {
+  Leave(Options(0, 1), "", ManifestPath);
+  TrainOptions other = Options(0, 1);
+  other.output = folder_ / "out/ranks/3";
+  Leave(other, "", ManifestPath);
+  TrainOptions options = Options(0, 1);
+  options.overwrite = true;
+  Leave(options, "", ManifestPath);
+  EXPECT_TRUE(fs::exists(folder_ / "out/ranks/3/manifest-rank0"));
+  EXPECT_THAT(In("swap"), SizeIs(2));
 }
 
 // Power that was lost may bring an older part of the same step back.
@@ -147,8 +211,8 @@ TEST_F(RunStorageRanksTest, ACopyWhosePartsAreOfTwoCommitsIsUnfinished) {
     fs::create_directories(folder_ / "swap");
     RunStorage::FirstRank first;
     first.output = folder_ / "out";
-    Leave(Options(0, 2), "1-a", CommitManifestPath);
-    Leave(Options(1, 2), other, CommitManifestPath, &first);
+    Leave(Options(0, 2), "1-a", ManifestPath);
+    Leave(Options(1, 2), other, ManifestPath, &first);
     const std::string directory = folder_ / "copies";
     {
       auto copies = CommitCopies::Open(directory, {.rank = 0, .ranks = 2});

@@ -222,23 +222,138 @@ TEST_F(RunStorageTest, TheSameRunGoesOnOnAnotherMachine) {
   EXPECT_EQ((*storage)->committed()->step, 2);
 }
 
+// With the store on a swap path, or in OUTPUT itself.
 TEST_F(RunStorageTest, AMovedOutputGoesOnAndACopiedOneDoesNot) {
-  ASSERT_EQ(Killed(Options(), 2), "");
-  fs::copy(folder_ / "out", folder_ / "copy", fs::copy_options::recursive);
-  TrainOptions copy = Options("copy");
-  copy.resume = true;
-  const absl::Status refused = Begin(copy).status();
-  EXPECT_EQ(ExitCodeOf(refused), 2);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("is a copy"));
-  fs::remove_all(folder_ / "copy");
-  fs::rename(folder_ / "out", folder_ / "moved");
-  TrainOptions moved = Options("moved");
+  for (const bool in_output : {false, true}) {
+    SCOPED_TRACE(in_output);
+    const auto options = [&](const std::string& output) {
+      TrainOptions options = Options(output);
+      if (in_output) options.swap_paths.clear();
+      options.resume = true;
+      return options;
+    };
+    ASSERT_EQ(Killed(options("out"), 2), "");
+    fs::copy(folder_ / "out", folder_ / "copy", fs::copy_options::recursive);
+    for (const auto& entry : fs::recursive_directory_iterator(folder_ / "copy")) {
+      if (entry.is_directory()) fs::permissions(entry.path(), fs::perms::owner_all);
+    }
+    fs::permissions(folder_ / "copy", fs::perms::owner_all);
+    const absl::Status refused = Begin(options("copy")).status();
+    EXPECT_EQ(ExitCodeOf(refused), 2) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("is a copy"));
+    fs::remove_all(folder_ / "copy");
+    fs::rename(folder_ / "out", folder_ / "moved");
+    ASSERT_EQ(Killed(options("moved"), 4), "");
+    const auto runs = FindSwapRuns(folder_ / (in_output ? "moved" : "swap"));
+    ASSERT_TRUE(runs.ok()) << runs.status();
+    ASSERT_THAT(*runs, SizeIs(1));
+    EXPECT_EQ((*runs)[0].state, SwapRun::State::kResumable);
+    EXPECT_EQ((*runs)[0].output, folder_ / "moved");
+    {
+      const auto again = Begin(options("moved"));
+      ASSERT_TRUE(again.ok()) << again.status();
+      EXPECT_EQ((*again)->committed()->step, 4);
+    }
+    fs::remove_all(folder_ / "moved");
+    fs::remove_all(folder_ / "swap");
+    fs::create_directory(folder_ / "swap");
+  }
+}
+
+// Whatever comes into the place where it was: it has no need of that.
+TEST_F(RunStorageTest, AMovedOutputTakesTheStoreInItAlong) {
+  TrainOptions out = Options("out"), moved = Options("moved");
+  out.swap_paths = moved.swap_paths = {};
   moved.resume = true;
+  ASSERT_EQ(Killed(out, 2), "");
+  fs::rename(folder_ / "out", folder_ / "moved");
+  const auto commit = [&](const std::string& output) {
+    CommitRecord record;
+    auto store = SwapStore::Open(CommitManifestPath(folder_ / output), true, {}, &record);
+    EXPECT_TRUE(store.ok()) << store.status();
+    return *std::move(store);
+  };
+  const auto is_resumable = [&] {
+    const auto runs = FindSwapRuns(folder_ / "moved");
+    EXPECT_THAT(*runs, SizeIs(1));
+    EXPECT_EQ((*runs)[0].output, folder_ / "moved");
+    EXPECT_FALSE(RemoveDeadRun((*runs)[0]).ok());
+    return (*runs)[0].state == SwapRun::State::kResumable;
+  };
+  const std::string store = commit("moved")->directories().at(0);
+  EXPECT_EQ(ParentPath(store), folder_ / "moved");
+  EXPECT_TRUE(is_resumable());
+  ASSERT_EQ(Killed(out, 7), "");
+  EXPECT_EQ(FileName(commit("out")->directories().at(0)), FileName(store));
+  EXPECT_TRUE(is_resumable());
+  EXPECT_EQ(ReadEverything(*commit("moved"), 1), absl::OkStatus());
   ASSERT_EQ(Killed(moved, 4), "");
-  const auto runs = FindSwapRuns(folder_ / "swap");
+  EXPECT_EQ(commit("moved")->directories(), std::vector<std::string>{store}) << "it went on there";
+  EXPECT_TRUE(is_resumable());
+  // A commit of an earlier version names its files from the root.
+  fs::remove_all(folder_ / "out");
+  const std::string path = CommitManifestPath(folder_ / "moved");
+  Manifest manifest = *DecodeManifest(*ReadSmallFile(path), path);
+  manifest.files[0].path = store + "/tiles";
+  ASSERT_EQ(WriteFileAtomically(path, *EncodeManifest(manifest)), absl::OkStatus());
+  fs::rename(folder_ / "moved", folder_ / "again");
+  moved.output = folder_ / "again";
+  ASSERT_EQ(Killed(moved, 6), "");
+  EXPECT_EQ(ParentPath(commit("again")->directories().at(0)), folder_ / "again");
+}
+
+TEST_F(RunStorageTest, AMovedOutputTakesASwapPathInItAlong) {
+  TrainOptions options = Options();
+  fs::create_directories(folder_ / "out/swap");
+  fs::permissions(folder_ / "out", fs::perms::owner_all);
+  options.swap_paths = {folder_ / "out/swap"};
+  ASSERT_EQ(Killed(options, 2), "");
+  fs::rename(folder_ / "out", folder_ / "moved");
+  const auto runs = FindSwapRuns(folder_ / "moved/swap");
   ASSERT_THAT(*runs, SizeIs(1));
-  EXPECT_EQ((*runs)[0].state, SwapRun::State::kResumable);
-  EXPECT_EQ((*runs)[0].output, folder_ / "moved");
+  EXPECT_EQ((*runs)[0].state, SwapRun::State::kResumable) << (*runs)[0].reason;
+  options = Options("moved");
+  options.swap_paths = {folder_ / "moved/swap"};
+  options.resume = true;
+  ASSERT_EQ(Killed(options, 3), "");
+  EXPECT_THAT(In("moved/swap"), testing::ElementsAre(FileName((*runs)[0].path)));
+}
+
+// Earlier versions went by the name of the folder, and took it for a rank's.
+TEST_F(RunStorageTest, AnOutputThatIsCalledAsARanksDirectoryIs) {
+  const std::string numbered = "out/ranks/2/manifest-rank2", plain = "out/ranks/2/manifest-rank0";
+  TrainOptions options = Options("out/ranks/2");
+  ASSERT_EQ(Killed(options, 2), "");
+  ASSERT_TRUE(fs::exists(folder_ / plain));
+  EXPECT_EQ(CommitManifestPath(folder_ / "out/ranks/2"), folder_ / plain);
+  fs::rename(folder_ / plain, folder_ / numbered);
+  EXPECT_EQ(CommitManifestPath(folder_ / "out/ranks/2"), folder_ / numbered);
+  EXPECT_EQ(Begin(options).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_TRUE(fs::exists(folder_ / numbered)) << "nothing was touched";
+  EXPECT_EQ((*FindSwapRuns(folder_ / "swap"))[0].state, SwapRun::State::kResumable);
+  fs::rename(folder_ / "out/ranks", folder_ / "out/scaling");
+  EXPECT_EQ(CommitManifestPath(folder_ / "out/scaling/2"),
+            folder_ / "out/scaling/2/manifest-rank2");
+  options = Options("out/scaling/2");
+  EXPECT_EQ(Begin(options).status().code(), absl::StatusCode::kAlreadyExists);
+  options.resume = true;
+  ASSERT_EQ(Killed(options, 3), "");
+  EXPECT_TRUE(fs::exists(folder_ / "out/scaling/2/manifest-rank0"));
+  EXPECT_FALSE(fs::exists(folder_ / "out/scaling/2/manifest-rank2"));
+  fs::rename(folder_ / "out/scaling", folder_ / "out/ranks");
+  options = Options("out/ranks/2");
+  options.resume = true;
+  {
+    const auto storage = Begin(options);
+    ASSERT_TRUE(storage.ok()) << storage.status();
+    EXPECT_EQ((*storage)->committed()->step, 3);
+  }
+  // Nothing is left of it under either name.
+  fs::rename(folder_ / plain, folder_ / numbered);
+  options.resume = false;
+  options.overwrite = true;
+  ASSERT_TRUE(Begin(options).ok());
+  EXPECT_FALSE(fs::exists(folder_ / numbered));
 }
 
 TEST_F(RunStorageTest, ResumingHoldsTheLockOfTheCommitsDirectories) {

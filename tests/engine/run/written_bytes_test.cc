@@ -80,10 +80,13 @@ TEST_F(WrittenBytesTest, MoreThanAnyDriveTakesIsNoCount) {
 }
 
 TEST(WriteLimit, StopsBeforeTheStepThatWouldPassIt) {
-  const WritePlan plan{.initial_bytes = 0, .step_bytes = 100, .end_bytes = 30};
+  WritePlan plan{.initial_bytes = 0, .step_bytes = 100, .end_bytes = 30};
   EXPECT_FALSE(StepWouldPass(0, 1 << 30, plan));  // none
   EXPECT_FALSE(StepWouldPass(1000, 870, plan));
   EXPECT_TRUE(StepWouldPass(1000, 871, plan));
+  plan.commits_between = true;
+  EXPECT_FALSE(StepWouldPass(1000, 840, plan));
+  EXPECT_TRUE(StepWouldPass(1000, 841, plan));
 }
 
 TEST(WriteLimit, OneThatAllowsNoStepIsRefusedWithTheSmallestThatDoes) {

@@ -1,10 +1,13 @@
 // The whole engine but LibTorch: real plan, store, I/O, optimizer, commits; a stub computes.
 #include "engine/train/trainer.h"
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/report/run_description.h"
@@ -92,6 +95,55 @@ TEST_F(TrainerTest, ACopyThatTakesLongPutsCommitsOffAndNoStep) {
   const auto copy = InspectRun(folder_ + "/persist/step-000000000012");
   ASSERT_TRUE(copy.ok()) << copy.status();
   EXPECT_EQ((*copy)["digests"], *digests);
+}
+
+// A commit's manifest gets its name a while after the step that follows has begun.
+class SlowManifest : public ForwardingFileSystem {
+ public:
+  absl::Status Rename(absl::string_view from, absl::string_view to) override {
+    if (absl::StrContains(to, "manifest")) {
+      MutexLock lock(mutex_);
+      waits_ = true;
+      changed_.NotifyAll();
+      while (!next_step_) changed_.Wait(mutex_);
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    return ForwardingFileSystem::Rename(from, to);
+  }
+  // Returns when the manifest waits.
+  void BeginNextStep() {
+    MutexLock lock(mutex_);
+    while (!waits_) changed_.Wait(mutex_);
+    next_step_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool waits_ ABSL_GUARDED_BY(mutex_) = false;
+  bool next_step_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// That the commit is durable is told while the trainer is being destroyed (AddressSanitizer sees
+// who hears it).
+TEST_F(TrainerTest, ARunThatFailsDuringACommitEndsAfterIt) {
+  SlowManifest files;
+  files_ = &files;
+  at_step_ = [&](int64_t step) {
+    if (step == 3) files.BeginNextStep();
+  };
+  TrainOptions options = Options("fails");
+  options.clip = 0;  // updates of step 2 need no step 3
+  options.swap_paths = {folder_ + "/a"};
+  options.commit_every = 2;
+  options.trace.path = folder_ + "/trace.json";
+  TrainResult result;
+  const absl::Status failed = Train(options, &result, /*stop_after=*/0, /*fail_at=*/3).status();
+  EXPECT_TRUE(absl::IsOutOfRange(failed)) << failed;
+  const auto run = InspectRun(options.output);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ((*run)["step"], 2);
 }
 
 TEST_F(TrainerTest, PlacementEngineUpdateAndResumeNeverChangeTheBits) {

@@ -55,11 +55,12 @@ StateSource OneParameter() {
   return source;
 }
 
-TEST(ModelFiles, SpecialTokensOfTheConfigMakeAGenerationConfig) {
+// transformers takes what a generation_config.json does not say for its defaults, not
+// config.json's.
+TEST(ModelFiles, AModelWithoutAGenerationConfigGetsNone) {
   const std::string model = NewFolder("model"), to = NewFolder("to") + "/source";
   ASSERT_TRUE(SaveModelFiles({kConfig, model, nullptr}, to).ok());
-  EXPECT_EQ(ReadJson(to + "/generation_config.json"),
-            json({{"_from_model_config", true}, {"eos_token_id", 7}}));
+  EXPECT_FALSE(fs::exists(to + "/generation_config.json"));
   EXPECT_EQ(ReadJson(to + "/config.json"), kConfig);
 }
 
@@ -91,7 +92,6 @@ TEST(ModelFiles, AnExportHasEveryFileAndSaysItsDType) {
     ASSERT_TRUE((*weights)->Read("w", 0, 6, values.data()).ok());
     EXPECT_THAT(values, testing::ElementsAre(0.5, 1.5, 2.5, 3.5, 4.5, 5.5));
     EXPECT_TRUE(fs::exists(to + "/bytes.json"));
-    EXPECT_TRUE(fs::exists(to + "/generation_config.json"));
   }
 }
 
@@ -199,6 +199,42 @@ TEST(ModelFiles, TemplatesOfOtherNamesComeBackInTheirFolder) {
   ASSERT_TRUE(CopyModelFiles(kept, kept + "/copy").ok());  // where folders are none of a copy's
   ASSERT_TRUE(ExportModel(OneParameter(), kept + "/copy", to).ok());
   EXPECT_EQ(*ReadSmallFile(to + "/additional_chat_templates/tool_use.jinja"), "{{ tools }}");
+}
+
+// --overwrite leaves what it does not know by its name.
+TEST(ModelFiles, AnotherModelsFilesAreNotKept) {
+  const std::string first = NewFolder("first"), second = NewFolder("second");
+  const std::string kept = NewFolder("kept"), to = NewFolder("to");
+  Write(first + "/generation_config.json", "{}");
+  fs::create_directory(first + "/additional_chat_templates");
+  Write(first + "/additional_chat_templates/tool_use.jinja", "{{ tools }}");
+  const auto tokenizer = NewByteTokenizer();
+  ASSERT_TRUE(SaveModelFiles({kConfig, first, tokenizer.get()}, kept).ok());
+  for (const char* name : {"/chat_template.jinja", "/tokenizer.model", "/notes.md"}) {
+    Write(kept + name, "the first one's");
+  }
+  ASSERT_TRUE(ExportModel(OneParameter(), kept, to).ok());
+  const std::string one_more = to + "/additional_chat_templates/tool_use.jinja";
+  ASSERT_TRUE(fs::exists(one_more));
+
+  Write(second + "/preprocessor_config.json", "{}");
+  ASSERT_TRUE(SaveModelFiles({kConfig, second, tokenizer.get()}, kept).ok());
+  ASSERT_TRUE(ExportModel(OneParameter(), kept, to).ok());
+  for (const std::string& folder : {kept, to}) {
+    for (const char* name : {"/chat_template.jinja", "/tokenizer.model", "/generation_config.json",
+                             "/additional_chat_templates:tool_use.jinja"}) {
+      EXPECT_FALSE(fs::exists(folder + name)) << folder << name;
+    }
+    for (const char* name :
+         {"/bytes.json", "/preprocessor_config.json", "/notes.md", "/config.json"}) {
+      EXPECT_TRUE(fs::exists(folder + name)) << folder << name;
+    }
+  }
+  EXPECT_FALSE(fs::exists(one_more));
+  // The directory that the model came from keeps what it has.
+  Write(first + "/tokenizer.model", "unread");
+  ASSERT_TRUE(SaveModelFiles({kConfig, first, nullptr}, first).ok());
+  EXPECT_TRUE(fs::exists(first + "/tokenizer.model"));
 }
 
 TEST(ModelFiles, AnExportThatFailsLeavesNoConfig) {

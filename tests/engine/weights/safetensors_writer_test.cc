@@ -118,7 +118,8 @@ TEST(SafetensorsWriter, RefusesToTurnFiniteIntoInfinite) {
     const std::vector<ExportTensor> tensors = {{"big", dtype, {2}}};
     const float values[2] = {1.0f, 3.4e38f};
     auto writer = SafetensorsWriter::Create(scratch / "m", tensors);
-    ExpectError((*writer)->AppendFp32(values, 2), absl::StatusCode::kOutOfRange, {"'big'"});
+    ExpectError((*writer)->AppendFp32(values, 2), absl::StatusCode::kOutOfRange,
+                {"'big'", "--export-dtype fp32", "export: --dtype fp32"});
     const float infinite[2] = {INFINITY, NAN};  // the weights' own affair
     writer = SafetensorsWriter::Create(scratch / "m", tensors);
     EXPECT_TRUE((*writer)->AppendFp32(infinite, 2).ok());
@@ -209,6 +210,27 @@ TEST_F(SafetensorsModelWriterTest, TensorsThatNameTheirFilesComeInAnyOrder) {
     for (uint64_t j = 0; j < found->elements; ++j) EXPECT_EQ(out[j], i + 1.0f);
   }
   for (const SafetensorsFile* file : model->files()) EXPECT_EQ(file->tensors().size(), 2u);
+}
+
+// The model was in one shard with an index, or what is kept of it was in one of several.
+TEST_F(SafetensorsModelWriterTest, ALoneNamedShardIsTheSingleFile) {
+  Export(16, 1);  // two shards and an index, which are replaced
+  for (const char* file : {"model-00001-of-00001.safetensors", "model-00002-of-00002.safetensors",
+                           "model.safetensors"}) {
+    std::vector<ExportTensor> tensors = tensors_;
+    for (ExportTensor& tensor : tensors) tensor.file = file;
+    const SafetensorsMetadata metadata = {.files = {{file, {{"made_by", file}}}}};
+    auto writer = SafetensorsModelWriter::Create(scratch_ / "", tensors, 16, metadata);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    const std::vector<float> values(8, 5.0f);
+    ASSERT_TRUE((*writer)->AppendFp32(values.data(), 8).ok());
+    ASSERT_TRUE((*writer)->Finish().ok());
+    EXPECT_EQ(Names(scratch_ / ""), std::set<std::string>{"model.safetensors"}) << file;
+    ExpectValue(5);
+    EXPECT_EQ((*SafetensorsFile::Open(scratch_ / "model.safetensors"))->metadata().at("made_by"),
+              file);
+    Export(16, 1);
+  }
 }
 
 TEST_F(SafetensorsModelWriterTest, AnUnfinishedExportLeavesTheOldOneOrNone) {

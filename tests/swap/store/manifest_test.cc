@@ -89,7 +89,7 @@ TEST(Manifest, EveryTruncationIsNoticed) {
 
 TEST(Manifest, AnotherVersionIsNotDamage) {
   const std::string text = Encode(Example());
-  for (const char* version : {"5 ", "10 ", "0 ", "01 "}) {
+  for (const char* version : {"6 ", "10 ", "0 ", "01 "}) {
     const std::string other =
         absl::StrReplaceAll(text, {{"manifest 1 ", absl::StrCat("manifest ", version)}});
     const absl::Status status = DecodeManifest(other, "/run/manifest").status();
@@ -143,6 +143,19 @@ TEST(Manifest, PlanesOfLessThanTwoBytesMakeItVersion4) {
   }
 }
 
+TEST(Manifest, AFileInAFolderBesideItMakesItVersion5) {
+  Manifest manifest = Example();
+  manifest.files[0].path = "a/tiles";
+  const std::string text = Encode(manifest);
+  EXPECT_THAT(text, testing::StartsWith("spillway-manifest 5 "));
+  const auto decoded = DecodeManifest(text, "m");
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(*decoded, manifest);
+  EXPECT_EQ(DecodeManifest(Seal(Body(text)), "m").status().code(), absl::StatusCode::kDataLoss);
+  manifest.files[0].path = "tiles";
+  EXPECT_THAT(Encode(manifest), testing::StartsWith("spillway-manifest 1 "));
+}
+
 TEST(Manifest, TextThatIsNotUtf8IsRefusedWhenWriting) {
   Manifest manifest = Example();
   manifest.engine_state = "\xff";
@@ -178,7 +191,11 @@ TEST(Manifest, WrongContentsUnderARightChecksumAreRefused) {
       {"\"head\",100", "\"head\",17592186044417", "units"},
       {"\"head\",100", "\"head\",17592186044416", "does not have 8589934592 tiles"},
       {"\"head\",100", "\"head\",1e2", "units"},
-      {"/a/tiles", "a/tiles", "files"},
+      {"/a/tiles", "../tiles", "files"},
+      {"/a/tiles", "a/../tiles", "files"},
+      {"/a/tiles", "a//tiles", "files"},
+      {"/a/tiles", "./tiles", "files"},
+      {"/a/tiles", "a/", "files"},
       {"/a/tiles", "/b/tiles", "twice"},
       {"/a/tiles", "/a\\u0000/tiles", "files"},
       {"\"/b/tiles\",81920", "\"/b/tiles\",77824", "behind the end of /b/tiles"},

@@ -225,6 +225,77 @@ TEST(SwapStore, ACommitIsOpenedAgain) {
   }
 }
 
+// Another store may be where it was by then.
+TEST(SwapStore, WhatIsBelowItsManifestIsMovedWithIt) {
+  ScratchDirectory dir, other;
+  for (const char* name : {"out", "out/a", "out/b", "out/b/c"}) {
+    std::filesystem::create_directory(dir / name);
+  }
+  const auto create = [&] {
+    return CreateStore({.directories = {dir / "out/a", other.path(), dir / "out/b/c"}});
+  };
+  {
+    auto store = create();
+    WriteEverything(*store, 1);
+    ASSERT_TRUE(store->Commit(dir / "out/manifest", {.step = 1}).ok());
+  }
+  const Manifest manifest = *DecodeManifest(*ReadSmallFile(dir / "out/manifest"), "m");
+  EXPECT_EQ(manifest.files[0].path, "a/tiles");
+  EXPECT_EQ(manifest.files[1].path, other / "tiles");
+  EXPECT_EQ(manifest.files[2].path, "b/c/tiles");
+  std::filesystem::rename(dir / "out", dir / "moved");
+  std::filesystem::rename(other / "tiles", other / "kept");
+  std::filesystem::create_directories(dir / "out/a");
+  std::filesystem::create_directories(dir / "out/b/c");
+  WriteEverything(*create(), 2);
+  std::filesystem::rename(other / "kept", other / "tiles");
+  CommitRecord record;
+  auto store = SwapStore::Open(dir / "moved/manifest", /*read_only=*/false, {}, &record);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->directories(),
+            (std::vector<std::string>{dir / "moved/a", other.path(), dir / "moved/b/c"}));
+  EXPECT_EQ(ReadEverything(**store, 1), absl::OkStatus());
+  WriteEverything(**store, 3);
+  ASSERT_TRUE((*store)->Commit(dir / "moved/manifest", {.step = 3}).ok());
+  store = SwapStore::Open(dir / "moved/manifest", /*read_only=*/true, {}, &record);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(ReadEverything(**store, 3), absl::OkStatus());
+}
+
+// Earlier versions named all files from the root.
+TEST(SwapStore, AFileThatIsMissingIsFoundBesideTheManifestOnce) {
+  ScratchDirectory dir;
+  for (const char* name : {"out", "out/run", "swap", "swap/run"}) {
+    std::filesystem::create_directory(dir / name);
+  }
+  {
+    auto store = CreateStore({.directories = {dir / "out/run", dir / "swap/run"}});
+    WriteEverything(*store, 1);
+    ASSERT_TRUE(store->Commit(dir / "out/manifest", {.step = 1}).ok());
+  }
+  Manifest manifest = *DecodeManifest(*ReadSmallFile(dir / "out/manifest"), "m");
+  manifest.files[0].path = dir / "out/run/tiles";
+  ASSERT_TRUE(WriteFileAtomically(dir / "out/manifest", *EncodeManifest(manifest)).ok());
+  std::filesystem::rename(dir / "out", dir / "moved");
+  CommitRecord record;
+  const auto open = [&] { return SwapStore::Open(dir / "moved/manifest", true, {}, &record); };
+  auto store = open();
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ((*store)->directories(),
+            (std::vector<std::string>{dir / "moved/run", dir / "swap/run"}));
+  EXPECT_EQ(ReadEverything(**store, 1), absl::OkStatus());
+  // Of two that are missing it can be one only.
+  std::filesystem::rename(dir / "swap", dir / "gone");
+  store = open();
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(store.status().message(), HasSubstr(dir / "swap/run/tiles is missing"));
+  std::filesystem::rename(dir / "gone", dir / "swap");
+  std::filesystem::remove(dir / "moved/run/tiles");
+  store = open();
+  EXPECT_EQ(store.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(store.status().message(), HasSubstr(dir / "out/run/tiles is missing"));
+}
+
 TEST(SwapStore, RoomForWhatIsSpilledMayChangeBetweenRuns) {
   ScratchDirectory dir;
   {

@@ -35,7 +35,10 @@ Collectives* ranks = nullptr;
 class OnGpu {
  public:
   explicit OnGpu(uint64_t bytes)
-      : bytes_(bytes), memory_(*PlaceMemory::CreateZeroed(place, bytes)) {}
+      : bytes_(bytes), memory_(*PlaceMemory::CreateZeroed(place, bytes)) {
+    // What comes next is put into other streams.
+    EXPECT_EQ(Settle(place), absl::OkStatus());
+  }
   explicit OnGpu(const std::vector<char>& values) : OnGpu(values.size()) {
     Tensor().copy_(Host(const_cast<char*>(values.data())));
   }
@@ -201,6 +204,17 @@ int StartAll(const char* program) {
   return worst;
 }
 
+// Until every rank has come here: who leaves takes its end of all exchanges along.
+void AwaitAll(c10d::Store& store) {
+  const double began = MonotonicSeconds();
+  try {
+    store.add("done", 1);
+    while (store.add("done", 0) < size && MonotonicSeconds() - began < 60) ::usleep(10'000);
+  } catch (const std::exception&) {
+    // Rank 0, which has the store, has seen all come.
+  }
+}
+
 int RunRank() {
   rank = std::atoi(std::getenv("LOCAL_RANK"));
   size = std::atoi(std::getenv("WORLD_SIZE"));
@@ -221,14 +235,15 @@ int RunRank() {
   for (int member = 0; member < size; ++member) gloo.members.push_back(member);
   gloo.rank = rank;
   gloo.timeout_seconds = 60;
-  auto connected = LinkedCuda()->Connect(c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options),
-                                         gloo, place, [] { return false; });
+  const auto store = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+  auto connected = LinkedCuda()->Connect(store, gloo, place, [] { return false; });
   if (!connected.ok()) {
     std::fprintf(stderr, "nccl_check: %s\n", std::string(connected.status().message()).c_str());
     return 1;
   }
   ranks = connected->get();
   const int code = RUN_ALL_TESTS();
+  AwaitAll(*store);
   connected->reset();
   return code;
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"
 
@@ -37,10 +38,9 @@ class NcclRanks : public Collectives {
         rank_(static_cast<int>(
             std::find(options.members.begin(), options.members.end(), options.rank) -
             options.members.begin())) {}
-  ~NcclRanks() override {
-    // Kernels that wait for others would wait for ever.
-    if (failed_) AbortGroup();
-  }
+  // Every exchange was waited for, so nothing is cut short. shutdown() would wait for the other
+  // ranks, and one that ends by a failure of its own for those that wait for it.
+  ~NcclRanks() override { AbortGroup(); }
 
   absl::Status Connect(const c10::intrusive_ptr<c10d::Store>& store) {
     // A launch in CUDA is at once: this is, too.
@@ -48,9 +48,15 @@ class NcclRanks : public Collectives {
       stream_ = static_cast<cudaStream_t>(native_stream);
       return absl::OkStatus();
     });
-    // A rank that fails is told of here, and ends no process behind its back.
+    // A rank that fails is told of here, and c10d ends no process behind its back.
     ::setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0", /*overwrite=*/1);
     ::setenv("TORCH_NCCL_ENABLE_MONITORING", "0", /*overwrite=*/1);
+    // Its watchdog would rethrow what CUDA says where nobody catches it, and sleep a minute for a
+    // trace of what was under way.
+    for (const char* const name : {"TORCH_NCCL_RETHROW_CUDA_ERRORS", "TORCH_NCCL_DUMP_ON_TIMEOUT",
+                                   "TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC"}) {
+      ::setenv(name, "0", /*overwrite=*/0);
+    }
     try {
       auto nccl = c10d::ProcessGroupNCCL::Options::create();
       nccl->timeout =
@@ -61,14 +67,25 @@ class NcclRanks : public Collectives {
     } catch (const std::exception& error) {
       return Unconnected(error.what());
     }
-    // The connections are made by the first exchange.
-    ASSIGN_OR_RETURN(const PlaceMemory memory, PlaceMemory::CreateZeroed(place_, 64 * size()));
-    std::vector<const char*> send(size(), memory.data() + 64 * rank_);
+    // The connections and their buffers are made by the first exchange of a kind, a gather or one
+    // of a part for each: both come before budgets are measured.
+    constexpr uint64_t kBytes = 64;
+    ASSIGN_OR_RETURN(const PlaceMemory memory,
+                     PlaceMemory::CreateZeroed(place_, 2 * kBytes * size()));
+    char* const in = memory.data() + kBytes * size();
+    const std::vector<const char*> same(size(), memory.data());
+    std::vector<const char*> parts;
     std::vector<char*> receive;
-    for (int peer = 0; peer < size(); ++peer) receive.push_back(memory.data() + 64 * peer);
-    const absl::Status first = Exchange(send, receive, 64);
+    for (int peer = 0; peer < size(); ++peer) {
+      parts.push_back(memory.data() + kBytes * peer);
+      receive.push_back(in + kBytes * peer);
+    }
+    for (const auto& send : {absl::MakeConstSpan(same), absl::MakeConstSpan(parts)}) {
+      const absl::Status first = Exchange(send, absl::MakeSpan(receive), kBytes);
+      if (!first.ok()) return Unconnected(std::string(first.message()));
+    }
     sent_bytes_ = 0;
-    return first.ok() ? first : Unconnected(std::string(first.message()));
+    return absl::OkStatus();
   }
 
   int rank() const override { return rank_; }
@@ -127,10 +144,12 @@ class NcclRanks : public Collectives {
     return true;
   }
 
-  // Puts it into the stream of exchanges, and waits until it is done there.
+  // Puts it into the stream of exchanges, and waits until it is done there. Where that fails the
+  // group is over at once: a kernel that waits for others holds up whoever frees the GPU's memory.
   template <typename Start>
   absl::Status Run(const Start& start) {
-    if (aborted_ || failed_) return absl::CancelledError("aborted");
+    if (aborted_) return absl::CancelledError("aborted");
+    RETURN_IF_ERROR(failure_);
     absl::Status status;
     try {
       const c10::cuda::CUDAStreamGuard guard(
@@ -141,7 +160,10 @@ class NcclRanks : public Collectives {
       status = absl::UnavailableError(
           absl::StrCat("the exchange with the other GPUs failed (", FirstLine(error.what()), ")"));
     }
-    failed_ = !status.ok();
+    if (!status.ok()) {
+      failure_ = status;
+      AbortGroup();
+    }
     return status;
   }
 
@@ -175,11 +197,14 @@ class NcclRanks : public Collectives {
                                                " (NCCL_DEBUG=INFO says what NCCL tried)"));
   }
 
+  // Once. Afterwards c10d's destructor does not do it, out of which nothing may be thrown.
   void AbortGroup() {
+    if (group_ == nullptr || group_aborted_) return;
+    group_aborted_ = true;
     try {
-      if (group_) group_->abort();
+      group_->abort();
     } catch (const std::exception&) {
-      // Over already.
+      // What broke it was said already.
     }
   }
 
@@ -191,7 +216,8 @@ class NcclRanks : public Collectives {
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> group_;
   std::atomic<uint64_t> sent_bytes_{0};
   std::atomic<bool> aborted_{false};
-  bool failed_ = false;
+  absl::Status failure_;  // the first; no call succeeds any more
+  bool group_aborted_ = false;
 };
 
 }  // namespace
