@@ -129,6 +129,11 @@ class RealOwnDirectory final : public OwnDirectory {
            ours.st_ino == named.st_ino && ours.st_dev == named.st_dev;
   }
 
+  bool IsRemoved() const override {
+    struct stat ours;
+    return ::fstat(fd_.get(), &ours) == 0 && ours.st_nlink == 0;
+  }
+
  private:
   std::string PathOf(const std::string& name) const { return absl::StrCat(path(), "/", name); }
 

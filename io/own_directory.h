@@ -61,6 +61,8 @@ class OwnDirectory {
   virtual absl::Status Sync() const = 0;
   // Whether its path still names it.
   virtual bool IsStillNamed() const = 0;
+  // Whether it was removed: nothing names it, and nothing can be in it.
+  virtual bool IsRemoved() const = 0;
 
   // Checks that each of `files` that is there is a regular file of ours without another name
   // elsewhere, and each of `directories` a directory of ours; half-written files count as `files`.

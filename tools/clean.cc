@@ -48,13 +48,33 @@ std::string AgeText(int64_t since_seconds) {
   return absl::StrCat(age / (24 * 3600), " days");
 }
 
+// Of a path with {rank} in it those of all ranks that are there.
+std::vector<std::string> PathsOfRanks(const std::string& path) {
+  constexpr int kMostRanks = 256;  // of a machine
+  std::vector<std::string> paths = {SwapPathOfRank(path, 0)};
+  if (paths[0] == path) return paths;
+  for (int rank = 1; rank < kMostRanks; ++rank) {
+    std::error_code error;
+    const std::string other = SwapPathOfRank(path, rank);
+    if (!fs::exists(other, error)) continue;
+    if (!fs::exists(paths[0], error)) paths.clear();
+    paths.push_back(other);
+  }
+  return paths;
+}
+
 // The same folder under two names is looked at once.
 absl::StatusOr<std::vector<Listed>> List(const std::vector<std::string>& parents) {
   std::vector<Listed> listed;
   std::set<std::string> seen;
+  std::vector<std::string> all;
   for (const std::string& parent : parents) {
+    const std::vector<std::string> paths = PathsOfRanks(parent);
+    all.insert(all.end(), paths.begin(), paths.end());
+  }
+  for (const std::string& parent : all) {
     std::error_code error;
-    const std::string path = fs::canonical(SwapPathOfRank(parent, 0), error).string();
+    const std::string path = fs::canonical(parent, error).string();
     if (error) {
       return ErrnoStatus(error.value(), absl::StrCat("--swap ", parent));
     }

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 constexpr int kAttempts = 5;
 
 struct ExportFlags {
-  std::string from, to, dtype, max_shard_size;
+  std::string from, to, dtype, max_shard_size, model;
   bool merge = false;
 };
 
@@ -88,8 +88,9 @@ absl::Status RefuseModelOf(const CommittedRun& run, const ExportFlags& flags) {
 
 absl::Status ExportOnce(const ExportFlags& flags, const ModelExportOptions& options,
                         int64_t* step) {
-  ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(flags.from));
-  RETURN_IF_ERROR(run.OpenOtherParts());
+  FileSystem& files = FileSystem::Real();
+  ASSIGN_OR_RETURN(CommittedRun run, OpenCommittedRun(flags.from, files, flags.model));
+  RETURN_IF_ERROR(run.OpenOtherParts(files, flags.model));
   RETURN_IF_ERROR(RefuseModelOf(run, flags));
   *step = run.state.step;
   ASSIGN_OR_RETURN(const DType written, ExportState(flags, run.source(), options));
@@ -138,6 +139,8 @@ void AddExportCommand(CLI::App& app, CommandFunction* run) {
   command->add_option("--to", flags->to, "directory to write")->required();
   command->add_option("--dtype", flags->dtype, "fp32, bf16 or fp16 (as the input model's)");
   command->add_option("--max-shard-size", flags->max_shard_size, "bytes a file (5GB)");
+  command->add_option("--model", flags->model,
+                      "where the model lies now, of a run that reads frozen weights in its files");
   command->add_flag("--merge", flags->merge,
                     "of a run with LoRA the whole model with the adapters merged into its weights, "
                     "and not the adapter");

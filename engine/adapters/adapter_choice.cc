@@ -61,7 +61,11 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
   if (!shape.classifier.empty() && (saved.empty() || !(shape.sees || goes_on))) {
     save(shape.classifier);
   }
-  if (!goes_on) std::for_each(choice.new_modules.begin(), choice.new_modules.end(), save);
+  // What is in another needs no name of its own.
+  std::vector<std::string> added = choice.new_modules;
+  std::sort(added.begin(), added.end(),
+            [](const std::string& a, const std::string& b) { return a.size() < b.size(); });
+  if (!goes_on) std::for_each(added.begin(), added.end(), save);
   return lora;
 }
 

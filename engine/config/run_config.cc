@@ -291,6 +291,9 @@ void RunSettings::ResolveCommits() {
         "remove it");
   }
   train.persist = String("persist", flags_.persist, "");
+  if (flags_.persist && flags_.output == flags_.persist) {
+    Invalid("--persist and --output are the same directory: copies of commits need another");
+  }
   train.keep = static_cast<int>(Integer("keep", flags_.keep, {}, 1, 1, 1 << 20));
   if (flags_.no_commit) {
     if (flags_.commit_every) Invalid("--no-commit and --commit-every contradict each other");

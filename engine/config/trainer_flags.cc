@@ -22,8 +22,8 @@ absl::Status TranslatePrecision(TrainFlags* flags) {
     return absl::InvalidArgumentError("--bf16 and --fp16 contradict each other: give one");
   }
   if (!bf16 && !fp16) {
-    // Whoever says that it is neither has the Trainer's fp32.
-    if ((flags->bf16 || flags->fp16) && !flags->dtype) flags->dtype = "fp32";
+    // Whoever says that it is neither has the Trainer's fp32, where no file says which.
+    if ((flags->bf16 || flags->fp16) && !flags->dtype && !flags->config) flags->dtype = "fp32";
     return absl::OkStatus();
   }
   const std::string dtype = bf16 ? "bf16" : "fp16";

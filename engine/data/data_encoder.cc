@@ -57,7 +57,7 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
                          const DataSink& sink) {
   const std::optional<uint32_t> end = sink.ends_lines ? RecordEnd(path, tokenizer) : std::nullopt;
   const std::vector<uint32_t> beginning =
-      sink.ends_lines ? BeginningOf(tokenizer) : std::vector<uint32_t>();
+      sink.begins_lines ? BeginningOf(tokenizer) : std::vector<uint32_t>();
   // Errors come with file and line from the reader.
   const std::unique_ptr<TextEncoder> encoder = tokenizer.NewEncoder("the text");
   std::vector<uint32_t> tokens;

@@ -18,8 +18,8 @@ struct DataSink {
   // A sample, a line of a .jsonl, begins with the next token that is taken; may be null.
   std::function<void()> begin_sample = nullptr;
   // Whether a line of a .jsonl begins and ends as EncodeData says it; otherwise nothing is put
-  // around.
-  bool ends_lines = true;
+  // there.
+  bool begins_lines = true, ends_lines = true;
   // Told how many bytes of the file have been read on; may be null.
   std::function<absl::Status(uint64_t bytes)> progress;
 };

@@ -81,7 +81,8 @@ absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path) {
 }
 
 absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokenizer& tokenizer,
-                                            absl::string_view scratch_directory, bool ends_lines) {
+                                            absl::string_view scratch_directory, bool begins_lines,
+                                            bool ends_lines) {
   const std::string name(path);
   ASSIGN_OR_RETURN(const OpenedFile text, OpenData(name));  // refuses what is missing or empty
   ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(scratch_directory));
@@ -91,6 +92,7 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
   TokenWriter writer(fd.get(), absl::StrCat("write a temporary token file in ", scratch_directory),
                      format.width_bytes);
   DataSink sink;
+  sink.begins_lines = begins_lines;
   sink.ends_lines = ends_lines;
   bool begins = false;
   sink.begin_sample = [&] { begins = true; };

@@ -25,10 +25,10 @@ class TokenFile {
   // .npy: versions 1 to 3, one dimension, little-endian integers.
   static absl::StatusOr<TokenFile> OpenNpy(absl::string_view path);
   // .txt or .jsonl, encoded into a file in `scratch_directory` that loses its name at once.
-  // `ends_lines`: DataSink's.
+  // `begins_lines`, `ends_lines`: DataSink's.
   static absl::StatusOr<TokenFile> Encode(absl::string_view path, const Tokenizer& tokenizer,
                                           absl::string_view scratch_directory,
-                                          bool ends_lines = true);
+                                          bool begins_lines = true, bool ends_lines = true);
 
   // The data's file, for messages.
   const std::string& path() const { return path_; }

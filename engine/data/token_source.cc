@@ -28,7 +28,8 @@ absl::StatusOr<TokenFile> OpenPart(const std::string& path, const TokenSourceOpt
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": text needs a tokenizer: --tokenizer DIR, chars or bytes"));
   }
-  return TokenFile::Encode(path, *options.tokenizer, options.scratch_directory, options.ends_lines);
+  return TokenFile::Encode(path, *options.tokenizer, options.scratch_directory,
+                           options.begins_lines, options.ends_lines);
 }
 
 // What a data set is, found by reading every token once.

@@ -30,7 +30,7 @@ struct TokenSourceOptions {
   // One window needs window_tokens + 1 tokens; fewer in all is an error. 0: anything
   // that is not empty will do.
   int64_t window_tokens = 0;
-  bool ends_lines = true;  // DataSink's
+  bool begins_lines = true, ends_lines = true;  // DataSink's
 };
 
 // Immutable once open: any thread.

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/run/run_state.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
 #include "io/base/format_bytes.h"
@@ -112,7 +113,7 @@ absl::Status NothingIn(const std::string& path) {
 
 absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
                                                 const InspectProgress& progress) {
-  if (Has(path, "manifest-rank0")) return InspectRun(path, progress);
+  if (fs::exists(CommitManifestPath(path))) return InspectRun(path, progress);
   if (Has(path, "model.safetensors") || Has(path, kIndex)) return InspectModel(path);
   return NothingIn(path);
 }

@@ -38,18 +38,11 @@ class LabelLoss : public LossUnit {
   Tensor Judge(const UnitContext& context, const Parameters& p, const Tensor& x,
                const Tensor& labels) const override {
     if (of_tokens_) return JudgeTokens(context, x, labels);
-    if (problem_ == ClassifierProblem::kMultiLabel) {
-      // A text's own sums: of all of its labels they would be many.
-      const Tensor predicted = x.gt(0), given = labels.view_as(predicted).gt(0);
-      const Tensor same = predicted.logical_and(given);
-      const Tensor right = predicted.eq(given).all(1).to(torch::kInt64);
-      return torch::stack({predicted.sum(1), given.sum(1), same.sum(1), right}, 1)
-          .to(torch::kFloat32)
-          .view({-1, 2});
-    }
     Tensor predicted = x.to(torch::kFloat32);
     if (problem_ == ClassifierProblem::kSingleLabel) {
       predicted = predicted.argmax(1).to(torch::kFloat32);
+    } else if (problem_ == ClassifierProblem::kMultiLabel) {
+      predicted = predicted.flatten().gt(0).to(torch::kFloat32);
     }
     return torch::stack({predicted.flatten(), labels.to(torch::kFloat32)}, 1);
   }
@@ -62,7 +55,7 @@ class LabelLoss : public LossUnit {
       case ClassifierProblem::kSingleLabel:
         return SingleLabelQuality(judgements, count);
       case ClassifierProblem::kMultiLabel:
-        return MultiLabelQuality(judgements);
+        return MultiLabelQuality(judgements, count);
       case ClassifierProblem::kRegression:
         return RegressionQuality(judgements);
     }

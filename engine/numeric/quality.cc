@@ -214,17 +214,23 @@ std::vector<QualityMeasure> SingleLabelQuality(absl::Span<const Judgement> judge
       {"accuracy", all > 0 ? right / all : kNone}, {"f1", f1}, {"matthews", Matthews(counts, all)}};
 }
 
-std::vector<QualityMeasure> MultiLabelQuality(absl::Span<const Judgement> judgements) {
+std::vector<QualityMeasure> MultiLabelQuality(absl::Span<const Judgement> judgements,
+                                              int64_t labels) {
   LabelCounts counts;
   double right = 0;
-  for (size_t i = 0; i + 1 < judgements.size(); i += 2) {
-    counts.predicted += judgements[i].prediction;
-    counts.labelled += judgements[i].label;
-    counts.right += judgements[i + 1].prediction;
-    right += judgements[i + 1].label;
+  const auto texts = static_cast<int64_t>(judgements.size()) / labels;
+  for (int64_t text = 0; text < texts; ++text) {
+    bool all = true;
+    for (const Judgement& one : judgements.subspan(text * labels, labels)) {
+      counts.predicted += one.prediction;
+      counts.labelled += one.label;
+      counts.right += one.prediction * one.label;
+      all &= one.prediction == one.label;
+    }
+    right += all;
   }
-  const auto texts = static_cast<double>(judgements.size() / 2);
-  return {{"accuracy", texts > 0 ? right / texts : kNone}, {"f1", counts.F1()}};
+  return {{"accuracy", texts > 0 ? right / static_cast<double>(texts) : kNone},
+          {"f1", counts.F1()}};
 }
 
 std::vector<QualityMeasure> RegressionQuality(absl::Span<const Judgement> judgements) {

@@ -41,9 +41,10 @@ struct Judgement {
 std::vector<QualityMeasure> SingleLabelQuality(absl::Span<const Judgement> judgements,
                                                int64_t labels);
 
-// Two of each text: how many labels are predicted, and how many it has; how many of them are the
-// same, and 1 where all are. Accuracy, of texts that are right in all, and F1 over all (micro).
-std::vector<QualityMeasure> MultiLabelQuality(absl::Span<const Judgement> judgements);
+// 0 or 1 for each of `labels` labels of a text, text by text: accuracy, of texts that are right in
+// all of them, and F1 over all (micro).
+std::vector<QualityMeasure> MultiLabelQuality(absl::Span<const Judgement> judgements,
+                                              int64_t labels);
 
 // Numbers, of several a text one after another, taken together: Pearson's and Spearman's
 // correlation.

@@ -88,8 +88,9 @@ absl::StatusOr<std::string> FindPart(const std::string& directory, int rank,
                                      const std::string& commit_id, FileSystem& files) {
   for (const std::string& path :
        {ManifestPath(directory, rank), PreparedManifestPath(directory, rank)}) {
-    ASSIGN_OR_RETURN(const std::string found, CommitIdAt(path, files));
-    if (found == commit_id) return path;
+    const absl::StatusOr<std::string> found = CommitIdAt(path, files);
+    RETURN_IF_ERROR(found.status());
+    if (*found == commit_id) return path;
   }
   return WrongBytesError(absl::StrCat(
       "the commit in ", ParentPath(ParentPath(directory)),
@@ -112,8 +113,8 @@ absl::StatusOr<CommittedRun> OpenCommit(const std::string& manifest_path, FileSy
 
 absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSystem& files,
                                               absl::string_view model_directory) {
-  const std::string path = ManifestPath(output, RankByName(output));
-  absl::StatusOr<CommittedRun> run = OpenCommit(path, files, model_directory);
+  absl::StatusOr<CommittedRun> run =
+      OpenCommit(CommitManifestPath(output, files), files, model_directory);
   if (absl::IsNotFound(run.status())) {
     ASSIGN_OR_RETURN(const std::string moved, MovedManifestPath(output, files));
     if (!moved.empty()) run = OpenCommit(moved, files, model_directory);

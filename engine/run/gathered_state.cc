@@ -32,7 +32,8 @@ absl::Status GatheredState::Read(int first_plane, int last_plane,
     if (visited.ok()) visited = visit(tile);
     return absl::OkStatus();
   };
-  int unit = 0;  // whose tiles are being visited
+  int unit = 0;    // whose tiles are being visited
+  broken_ = true;  // until the others have sent all of it
   RETURN_IF_ERROR(own_(first_plane, last_plane, [&](const TileView& tile) -> absl::Status {
     for (; unit < tile.unit; ++unit) {
       RETURN_IF_ERROR(VisitOthers(unit, first_plane, last_plane, visit_while_ok));
@@ -42,6 +43,7 @@ absl::Status GatheredState::Read(int first_plane, int last_plane,
   for (; unit < layout_.num_units(); ++unit) {
     RETURN_IF_ERROR(VisitOthers(unit, first_plane, last_plane, visit_while_ok));
   }
+  broken_ = false;
   return visited;
 }
 
@@ -73,6 +75,11 @@ absl::Status GatheredState::VisitOthers(int unit, int first_plane, int last_plan
 }
 
 absl::Status GatheredState::End(const absl::Status& status) {
+  if (broken_) {
+    // Some still send what nobody takes any more.
+    world_->Abort();
+    return status;
+  }
   RETURN_IF_ERROR(AllGatherCount(*world_, kEnd).status());
   return Agree(*world_, status);
 }
@@ -83,7 +90,13 @@ absl::Status GatheredState::Serve() {
     if (asked[0] == kEnd) return Agree(*world_, absl::OkStatus());
     // The other groups have the same.
     if (grid_.replica() > 0) continue;
-    RETURN_IF_ERROR(SendTiles(static_cast<int>(asked[0] / 256), static_cast<int>(asked[0] % 256)));
+    const absl::Status sent =
+        SendTiles(static_cast<int>(asked[0] / 256), static_cast<int>(asked[0] % 256));
+    if (!sent.ok()) {
+      // The first rank waits for more.
+      world_->Abort();
+      return sent;
+    }
   }
 }
 

@@ -39,6 +39,7 @@ class GatheredState {
   const std::vector<uint64_t> unit_parameters_;
   Collectives* const world_;
   const std::function<absl::Status(int, int, const SwapManager::FillTile&)> own_;
+  bool broken_ = false;  // a Read failed on the way
 };
 
 }  // namespace spillway

@@ -140,8 +140,12 @@ std::string PreparedManifestPath(const std::string& directory) {
 }
 
 std::string CommitManifestPath(const std::string& directory, FileSystem& files) {
+  // A rank's own folder never has the first rank's.
+  for (const int rank : {0, RankByName(directory)}) {
+    const std::string path = ManifestPath(directory, rank);
+    if (!absl::IsNotFound(files.Look(path).status())) return path;
+  }
   const std::string path = ManifestPath(directory, RankByName(directory));
-  if (!absl::IsNotFound(files.Look(path).status())) return path;
   const auto moved = MovedManifestPath(directory, files);
   return moved.ok() && !moved->empty() ? *moved : path;
 }

@@ -388,6 +388,9 @@ void RunStorage::RemoveFormerSwap() {
 }
 
 bool RunStorage::CommitRefersToSwap() const {
+  // Where OUTPUT was moved while the run worked, the commit went along.
+  const OwnDirectory& own = output_->directory().own();
+  if (!own.IsStillNamed() && !own.IsRemoved()) return true;
   // One that waits may have been decided on, where this rank was not told any more.
   for (const std::string& path : {manifest_path(), prepared_manifest_path()}) {
     CommitRecord record;

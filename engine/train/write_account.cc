@@ -7,7 +7,8 @@ namespace spillway {
 absl::Status WriteAccount::Check(const SwapPlan& plan, const InPlaceUnits& in_place) {
   const TrainOptions& options = context_.options;
   plan_ = PlanWrites(plan, !context_.storage->committed(), !options.no_commit, in_place);
-  plan_.commits_between = options.commit_every > 0 && !options.no_commit;
+  plan_.commits_between =
+      options.commit_every > 0 && options.commit_every < options.steps && !options.no_commit;
   if (options.resume) {
     ASSIGN_OR_RETURN(before_bytes_, WrittenBytes::Read(context_.storage->output()));
   }

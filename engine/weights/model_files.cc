@@ -11,6 +11,7 @@
 #include "engine/base/shallow_json.h"
 #include "engine/weights/export_layout.h"
 #include "engine/weights/export_weights.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 #include "io/own_files.h"
@@ -46,10 +47,13 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer_config.json",
                                            "bytes.json",
                                            "chars.json"};
 
+bool IsTokenizerName(absl::string_view name) {
+  return absl::StartsWith(name, kTemplatesFlat) || absl::c_linear_search(kTokenizerFiles, name);
+}
+
 // Whether a file of this name is one of those that SaveModelFiles writes, but for config.json.
 bool IsOwnName(absl::string_view name) {
-  return absl::StartsWith(name, kTemplatesFlat) || absl::c_linear_search(kCopiedFiles, name) ||
-         absl::c_linear_search(kTokenizerFiles, name);
+  return IsTokenizerName(name) || absl::c_linear_search(kCopiedFiles, name);
 }
 
 bool IsThere(FileSystem& files, const std::string& path) {
@@ -144,11 +148,15 @@ absl::StatusOr<std::string> ExportedPath(FileSystem& files, const std::string& t
 // keeps.
 absl::Status RemoveOthers(FileSystem& files, const std::set<std::string>& names,
                           const std::string& to) {
+  // Where a run keeps no tokenizer, somebody may have put one there.
+  const bool tokenizes = absl::c_any_of(names, IsTokenizerName);
   ASSIGN_OR_RETURN(const auto own, OwnFiles(files, to));
   for (const auto& [name, info] : own) {
-    if (names.count(name) > 0) continue;
+    if (names.count(name) > 0 || (IsTokenizerName(name) && !tokenizes)) continue;
+    LogInfo(absl::StrCat("removing ", to, "/", name, ", which this model has not got"));
     RETURN_IF_ERROR(RemoveIfThere(files, absl::StrCat(to, "/", name)));
   }
+  if (!tokenizes) return absl::OkStatus();
   const std::string folder = absl::StrCat(to, "/", kTemplates);
   if (!IsThere(files, folder)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> templates, OtherFiles(files, folder));

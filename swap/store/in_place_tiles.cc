@@ -60,8 +60,8 @@ InPlaceTiles::Opened InPlaceTiles::OpenFile(ModelFile& file, absl::string_view m
   if (absl::IsNotFound(info.status())) {
     opened.status = WrongBytesError(
         absl::StrCat(named,
-                     ", from which frozen weights are read, is missing: bring it back, or "
-                     "resume with the model's directory where it is now"));
+                     ", from which frozen weights are read, is missing: bring it back, or say "
+                     "--model DIR, where it is now, to train --resume or export"));
     return opened;
   }
   opened.status = info.status();

@@ -306,6 +306,7 @@ class SimOwnDirectory final : public OwnDirectory {
   }
 
   bool IsStillNamed() const override { return disk_.Find(path()) == inode_; }
+  bool IsRemoved() const override { return !IsStillNamed(); }  // no directory is renamed there
 
  private:
   std::string PathOf(const std::string& name) const { return absl::StrCat(path(), "/", name); }

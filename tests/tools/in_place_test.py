@@ -239,6 +239,11 @@ class InPlaceTest(RanksCase):
                     self.assertEqual(stopped.wait(), 75)
                     if model == moved:
                         shutil.move(self.model, moved)
+                        to = self.path("exported")
+                        self.assert_run(run("export", "--from", self.output, "--to", to), 4,
+                                        "is missing", "--model DIR")
+                        self.assert_run(run("export", "--from", self.output, "--to", to,
+                                            "--model", moved), 0, "exported step")
                     result = self.train(resume=True, model=model, swap=swap)
                     self.assert_run(result, 0, "is not there any more" if model == moved else "",
                                     "moving" if swap == second else "")

@@ -24,7 +24,7 @@ class MaskedDatasetTest : public testing::Test {
     TokenSourceOptions options;
     options.files = {path};
     options.tokenizer = tokenizer_.get();
-    options.ends_lines = false;
+    options.begins_lines = options.ends_lines = false;
     options.scratch_directory = dir_ / "";
     options.vocabulary = config_.vocabulary;
     source_ = *TokenSource::Open(options);

@@ -234,7 +234,9 @@ absl::StatusOr<RunData::Laid> RunData::Lay(const std::vector<std::string>& files
   options.tokenizer = tokenizer_;
   options.scratch_directory = ScratchDirectory(config_.train.output);
   options.vocabulary = model_.vocabulary;
-  // What the tokenizer puts around a line that is masked as a whole ends it.
+  // What the tokenizer puts around a window, or a line that is masked as a whole, is put there
+  // later.
+  options.begins_lines = !model_.masked;
   options.ends_lines = !model_.masked || config_.samples == SampleLayout::kWindows;
   if (model_.masked) RETURN_IF_ERROR(MaskTokenOf(tokenizer_).status());
   Laid laid;

@@ -145,7 +145,11 @@ TEST(LoraConfig, OfAClassifierItsHeadIsTrainedWhole) {
               ElementsAre("pooler", "classifier", "other"));
   choice.lora->modules_to_save = {"classifier.dense"};
   EXPECT_THAT(ResolveLora(choice, bert)->modules_to_save,
-              ElementsAre("classifier.dense", "classifier", "bert.pooler.dense", "other"));
+              ElementsAre("classifier.dense", "classifier", "other", "bert.pooler.dense"));
+  choice.new_modules = {"other.dense", "other.norm", "other"};
+  EXPECT_THAT(ResolveLora(choice, bert)->modules_to_save,
+              ElementsAre("classifier.dense", "classifier", "other"))
+      << "one in another is not said";
   choice.new_modules = {};
   choice.lora->task_type = "CAUSAL_LM";
   EXPECT_THAT(ResolveLora(choice, bert).status().message(), HasSubstr("SEQ_CLS"));

@@ -24,6 +24,7 @@ class MaskedTextsTest : public testing::Test {
     TokenSourceOptions options;
     options.files = {path};
     options.tokenizer = tokenizer_.get();
+    options.begins_lines = false;
     options.ends_lines = !lines;
     options.scratch_directory = dir_ / "";
     options.vocabulary = config_.vocabulary;

@@ -302,6 +302,36 @@ TEST_F(RunStorageTest, AMovedOutputTakesTheStoreInItAlong) {
   EXPECT_EQ(ParentPath(commit("again")->directories().at(0)), folder_ / "again");
 }
 
+// Whoever has moved it has the commit there; where it was removed there is none.
+TEST_F(RunStorageTest, AnOutputThatIsMovedUnderARunKeepsItsState) {
+  for (const bool removed : {false, true}) {
+    TrainOptions options = Options();
+    options.swap_paths = {};
+    {
+      auto storage = RunStorage::Open(options);
+      ASSERT_TRUE(storage.ok()) << storage.status();
+      RunState state = State();
+      auto store = (*storage)->OpenStore(SmallLayout(), {}, state);
+      ASSERT_TRUE(store.ok()) << store.status();
+      WriteEverything(**store, 1);
+      state.step = 2;
+      ASSERT_EQ((*store)->Commit((*storage)->manifest_path(), {2, EncodeRunState(state)}),
+                absl::OkStatus());
+      if (removed) {
+        fs::remove_all(folder_ / "out");
+      } else {
+        fs::rename(folder_ / "out", folder_ / "moved");
+      }
+      EXPECT_FALSE((*storage)->CheckStillThere().ok());
+    }
+    EXPECT_FALSE(fs::exists(folder_ / "out"));
+  }
+  CommitRecord record;
+  const auto store = SwapStore::Open(CommitManifestPath(folder_ / "moved"), true, {}, &record);
+  ASSERT_TRUE(store.ok()) << store.status();
+  EXPECT_EQ(ReadEverything(**store, 1), absl::OkStatus());
+}
+
 TEST_F(RunStorageTest, AMovedOutputTakesASwapPathInItAlong) {
   TrainOptions options = Options();
   fs::create_directories(folder_ / "out/swap");
