@@ -134,7 +134,10 @@ class FaultsTest(CliTest):
         # In one call: the program makes files there meanwhile.
         os.rename(self.output, self.path("gone"))
         self.assert_fails(self.end_of(process), 1, self.output, "removed or replaced")
-        # Its swap is of no use to anybody.
+        # Whoever has moved it has its commits there. Once they are gone nobody needs their swap.
+        self.assertEqual(len(os.listdir(self.swap)), 1)
+        shutil.rmtree(self.path("gone"))
+        self.assertEqual(run("clean", "--swap", self.swap, "--remove").returncode, 0)
         self.assertEqual(os.listdir(self.swap), [])
 
     def test_file_system_turns_read_only(self):

@@ -1,6 +1,7 @@
 // A warp on the CPU: what each of its 32 threads has stands side by side, and they take turns.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "engine/cuda/sum_in_order.h"
@@ -9,7 +10,7 @@ namespace spillway {
 
 struct HostWarp {
   // Times that a warp has added up what its threads have, since the program began.
-  static inline int rounds = 0;
+  static inline std::atomic<int> rounds = 0;
 
   template <typename T>
   struct PerThread {

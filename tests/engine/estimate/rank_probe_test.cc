@@ -100,8 +100,11 @@ TEST(RankProbe, SumsInADevicesMemoryAreRoundedThere) {
       devices.push_back(
           std::make_unique<TestDevice>(TestDeviceOptions{.native_stream = EmulatedStream()}));
     }
+    const auto probe_of = [size = size, group = group](int rank) {
+      return ProbeOf(size, group, rank);
+    };
     Threads(size, group, microseconds(0)).Run([&](int rank, const RankGroups& ranks) {
-      CollectiveProbe probe = ProbeOf(size, group, rank);
+      CollectiveProbe probe = probe_of(rank);
       probe.device = devices[rank].get();
       const auto found = MeasureCollectives(probe, ranks);
       ASSERT_TRUE(found.ok()) << found.status();
