@@ -1,9 +1,9 @@
 #include "engine/ranks/patient_ranks.h"
 
-#include <algorithm>
+#include <atomic>
 #include <functional>
-#include <memory>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "tests/engine/ranks/thread_ranks.h"
@@ -12,20 +12,20 @@ namespace spillway {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
-// Whose exchanges time out, as Gloo's do.
-class ImpatientRanks : public Collectives {
+constexpr int kRanks = 3;
+
+// Calls `before` with the number of each exchange, from 1.
+class WatchedRanks : public Collectives {
  public:
-  ImpatientRanks(Collectives* ranks, milliseconds timeout) : ranks_(*ranks), timeout_(timeout) {}
+  WatchedRanks(Collectives* ranks, std::function<void(int)> before)
+      : ranks_(*ranks), before_(std::move(before)) {}
   int rank() const override { return ranks_.rank(); }
   int size() const override { return ranks_.size(); }
   absl::Status Exchange(absl::Span<const char* const> send, absl::Span<char* const> receive,
                         uint64_t bytes) override {
-    const auto began = steady_clock::now();
-    const absl::Status status = ranks_.Exchange(send, receive, bytes);
-    if (status.ok() && steady_clock::now() - began > timeout_) return HasNotAnswered(0, 1);
-    return status;
+    before_(++exchanges_);
+    return ranks_.Exchange(send, receive, bytes);
   }
   absl::Status Send(int to, const char* data, uint64_t bytes) override {
     return ranks_.Send(to, data, bytes);
@@ -38,55 +38,61 @@ class ImpatientRanks : public Collectives {
 
  private:
   Collectives& ranks_;
-  const milliseconds timeout_;
+  const std::function<void(int)> before_;
+  std::atomic<int> exchanges_{0};
 };
 
-constexpr int kRanks = 3;
-constexpr milliseconds kTimeout(1000), kLate(2500);
-
-// `run` on every rank, in a conversation that times out.
-void OnAll(const std::function<void(Collectives& world, Collectives& beats)>& run) {
-  ThreadRanks world(kRanks), beats(kRanks);
+void OnAll(const std::function<void(int rank)>& run) {
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      ImpatientRanks own(world.rank(rank), kTimeout), own_beats(beats.rank(rank), kTimeout);
-      run(own, own_beats);
-    });
-  }
+  for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back([&, rank] { run(rank); });
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(PatientRanks, WaitLongerThanTheTimeout) {
-  OnAll([](Collectives& world, Collectives& beats) {
-    PatientRanks patient(&world, &beats, milliseconds(10));
-    // The first one exports.
-    if (world.rank() == 0) std::this_thread::sleep_for(kLate);
-    const auto counts = AllGatherCount(patient, 10 + world.rank());
-    ASSERT_TRUE(counts.ok()) << counts.status();
-    EXPECT_EQ(*counts, (std::vector<int64_t>{10, 11, 12}));
-    // And again, and comes to an end later than the others.
-    if (world.rank() == 0) std::this_thread::sleep_for(kLate);
-    EXPECT_EQ(Agree(patient, absl::OkStatus()), absl::OkStatus());
-    if (world.rank() == 0) std::this_thread::sleep_for(kLate);
+void Await(const std::function<bool()>& condition) {
+  while (!condition()) std::this_thread::sleep_for(milliseconds(1));
+}
+
+// However long the first one takes, which exports: nobody waits in an exchange, that may time out.
+TEST(PatientRanks, AnExchangeBeginsWhenAllHaveComeToIt) {
+  ThreadRanks world(kRanks), beats(kRanks);
+  std::atomic<int> came{0}, first_beats{0};
+  OnAll([&](int rank) {
+    WatchedRanks own(world.rank(rank), [&](int n) { EXPECT_GE(came.load(), n * kRanks); });
+    WatchedRanks own_beats(beats.rank(rank), [&, rank](int n) {
+      if (rank == 0) first_beats = n;
+    });
+    PatientRanks patient(&own, &own_beats, milliseconds(1));
+    for (int n = 1; n <= 2; ++n) {
+      if (rank == 0) Await([&, until = first_beats + 5] { return first_beats >= until; });
+      ++came;
+      const auto counts = AllGatherCount(patient, 10 * n + rank);
+      ASSERT_TRUE(counts.ok()) << counts.status();
+      EXPECT_EQ(*counts, (std::vector<int64_t>{10 * n, 10 * n + 1, 10 * n + 2}));
+    }
+    // And the first comes to its end later than the others.
+    if (rank == 0) Await([&, until = first_beats + 5] { return first_beats >= until; });
   });
 }
 
-TEST(PatientRanks, WithoutThemTheSameTimesOut) {
-  OnAll([](Collectives& world, Collectives&) {
-    if (world.rank() == 0) std::this_thread::sleep_for(kLate);
-    const absl::Status waited = AllGatherCount(world, 0).status();
-    if (world.rank() > 0) {
-      EXPECT_TRUE(absl::IsDeadlineExceeded(waited)) << waited;
-    }
+TEST(PatientRanks, WithoutThemTheOthersWaitInIt) {
+  ThreadRanks world(kRanks);
+  std::atomic<int> came{0}, waiting{0};
+  OnAll([&](int rank) {
+    WatchedRanks own(world.rank(rank), [&, rank](int) {
+      if (rank > 0 && came < kRanks) ++waiting;
+    });
+    if (rank == 0) Await([&] { return waiting == kRanks - 1; });
+    ++came;
+    EXPECT_TRUE(AllGatherCount(own, 0).ok());
   });
 }
 
 // Its own error is told by other ways.
 TEST(PatientRanks, ARankThatLeavesIsNotWaitedFor) {
-  OnAll([](Collectives& world, Collectives& beats) {
-    PatientRanks patient(&world, &beats, milliseconds(10));
-    if (world.rank() == 1) return;
+  ThreadRanks world(kRanks), beats(kRanks);
+  OnAll([&](int rank) {
+    PatientRanks patient(world.rank(rank), beats.rank(rank), milliseconds(1));
+    if (rank == 1) return;
     const absl::Status status = AllGatherCount(patient, 0).status();
     EXPECT_TRUE(absl::IsUnavailable(status)) << status;
   });
@@ -95,19 +101,14 @@ TEST(PatientRanks, ARankThatLeavesIsNotWaitedFor) {
 TEST(PatientRanks, ARankWhoseBeatsEndEndsTheOthersWait) {
   ThreadRanks world(kRanks), beats(kRanks);
   beats.FailAfter(2, 3);
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      PatientRanks patient(world.rank(rank), beats.rank(rank), milliseconds(10));
-      if (rank == 2) {
-        std::this_thread::sleep_for(kTimeout);
-        return;
-      }
-      const absl::Status status = AllGatherCount(patient, 0).status();
-      EXPECT_TRUE(absl::IsUnavailable(status)) << status;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  std::atomic<int> ended{0};
+  OnAll([&](int rank) {
+    PatientRanks patient(world.rank(rank), beats.rank(rank), milliseconds(1));
+    if (rank == 2) return Await([&] { return ended == kRanks - 1; });
+    const absl::Status status = AllGatherCount(patient, 0).status();
+    EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+    ++ended;
+  });
 }
 
 }  // namespace
