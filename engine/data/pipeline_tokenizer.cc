@@ -147,11 +147,7 @@ class PipelineTokenizer : public Tokenizer {
 
   absl::Status Save(absl::string_view directory) const override {
     SPILLWAY_CHECK(!files_.directory.empty());
-    // tokenizer.json last: where it is, the others are.
-    for (const char* name :
-         {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-          "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-          "chat_template.json", "chat_template.jinja", "tokenizer.json"}) {
+    for (const char* name : kTokenizerJsonFiles) {
       const std::string from = absl::StrCat(files_.directory, "/", name);
       const auto content = ReadSmallFile(from);
       const bool is_main = absl::string_view(name) == "tokenizer.json";

@@ -19,12 +19,25 @@ struct TokenizerFiles {
   uint64_t checksum = 0;
 };
 
+// What a tokenizer is kept in. tokenizer.json last: where it is, the others are.
+inline constexpr const char* kTokenizerJsonFiles[] = {"tokenizer_config.json",
+                                                      "special_tokens_map.json",
+                                                      "added_tokens.json",
+                                                      "vocab.json",
+                                                      "merges.txt",
+                                                      "vocab.txt",
+                                                      "tokenizer.model",
+                                                      "spiece.model",
+                                                      "sentencepiece.bpe.model",
+                                                      "chat_template.json",
+                                                      "chat_template.jinja",
+                                                      "tokenizer.json"};
+
 // A text may hold anything: what is no UTF-8 becomes U+FFFD, with one warning when the
 // text ends. Tokens come as the text goes on, and are the same whatever its pieces are.
 //
-// Save copies tokenizer.json and those of tokenizer_config.json, special_tokens_map.json,
-// added_tokens.json, vocab.json, merges.txt and chat_template.jinja that there are;
-// kFailedPrecondition when tokenizer.json has changed since.
+// Save copies those of kTokenizerJsonFiles that there are; kFailedPrecondition when tokenizer.json
+// has changed since.
 // A chat template that can't be had is an error where a conversation comes, and only there.
 std::unique_ptr<Tokenizer> NewPipelineTokenizer(
     TokenizerParts parts, std::optional<uint32_t> end_of_text, TokenizerFiles files,

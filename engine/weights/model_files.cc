@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/base/shallow_json.h"
+#include "engine/data/pipeline_tokenizer.h"
 #include "engine/weights/export_layout.h"
 #include "engine/weights/export_weights.h"
 #include "io/base/log.h"
@@ -31,24 +32,10 @@ constexpr const char* kCopiedFiles[] = {"generation_config.json", "preprocessor_
 constexpr const char* kTemplates = "additional_chat_templates";
 constexpr const char* kTemplatesFlat = "additional_chat_templates:";
 
-// What a tokenizer's Save may write.
-constexpr const char* kTokenizerFiles[] = {"tokenizer_config.json",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "vocab.json",
-                                           "merges.txt",
-                                           "vocab.txt",
-                                           "tokenizer.model",
-                                           "spiece.model",
-                                           "sentencepiece.bpe.model",
-                                           "chat_template.json",
-                                           "chat_template.jinja",
-                                           "tokenizer.json",
-                                           "bytes.json",
-                                           "chars.json"};
-
+// Whether a tokenizer's Save may write it.
 bool IsTokenizerName(absl::string_view name) {
-  return absl::StartsWith(name, kTemplatesFlat) || absl::c_linear_search(kTokenizerFiles, name);
+  return absl::StartsWith(name, kTemplatesFlat) || name == "bytes.json" || name == "chars.json" ||
+         absl::c_linear_search(kTokenizerJsonFiles, name);
 }
 
 // Whether a file of this name is one of those that SaveModelFiles writes, but for config.json.
