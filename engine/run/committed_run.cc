@@ -116,6 +116,7 @@ absl::StatusOr<CommittedRun> OpenCommittedRun(const std::string& output, FileSys
   absl::StatusOr<CommittedRun> run =
       OpenCommit(CommitManifestPath(output, files), files, model_directory);
   if (absl::IsNotFound(run.status())) {
+    // A directory that cannot be listed is an error here, and no lack of a commit.
     ASSIGN_OR_RETURN(const std::string moved, MovedManifestPath(output, files));
     if (!moved.empty()) run = OpenCommit(moved, files, model_directory);
   }

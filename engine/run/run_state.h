@@ -56,7 +56,8 @@ std::string PreparedManifestPath(const std::string& directory, int rank);
 int RankByName(const std::string& directory);
 // Of that rank.
 std::string PreparedManifestPath(const std::string& directory);
-// The manifest of the commit in `directory`: of that rank, or where MovedManifestPath says.
+// The manifest of the commit in `directory`: the first rank's, which no later rank's own directory
+// has; else that of RankByName; else where MovedManifestPath says.
 std::string CommitManifestPath(const std::string& directory,
                                FileSystem& files = FileSystem::Real());
 // A manifest in `directory` of another rank than RankByName: that of an OUTPUT which is called as
