@@ -12,6 +12,9 @@ add_executable(spillway_fuzz)
 spillway_compile_together(spillway_fuzz ${fuzz_sources} ${CMAKE_SOURCE_DIR}/tools/compute/answer_file.cc)
 target_link_libraries(spillway_fuzz PRIVATE spillway_engine_core)
 target_link_options(spillway_fuzz PRIVATE -fsanitize=fuzzer)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+add_custom_command(TARGET spillway_fuzz POST_BUILD COMMAND ${Python3_EXECUTABLE}
+  ${CMAKE_SOURCE_DIR}/tests/fuzz/make_seeds.py --dictionaries ${CMAKE_BINARY_DIR}/dictionaries)
 
 foreach(source ${fuzz_sources})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})

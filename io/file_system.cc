@@ -237,6 +237,16 @@ std::string FileName(absl::string_view path) {
   return std::string(path.substr(path.rfind('/') + 1));
 }
 
+absl::StatusOr<std::string> ResolveForWriting(FileSystem& files, absl::string_view path) {
+  const std::string resolved = files.Resolve(path);
+  const auto found = files.Look(resolved);
+  if (found.ok() && found->kind != FileInfo::Kind::kFile) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " is no regular file, and is not replaced by one: give another path"));
+  }
+  return resolved;
+}
+
 absl::Status WriteFileAtomically(FileSystem& files, absl::string_view path,
                                  absl::string_view content, bool* taken) {
   bool ignored;

@@ -124,6 +124,11 @@ absl::Status RemoveIfThere(FileSystem& files, absl::string_view path);
 std::string ParentPath(absl::string_view path);
 std::string FileName(absl::string_view path);
 
+// Where a file that a user named is written: absolute, with links followed, so that his link stays
+// one. kInvalidArgument where there is something that is no regular file (a device, a pipe, a link
+// that leads nowhere): it is not replaced by one.
+absl::StatusOr<std::string> ResolveForWriting(FileSystem& files, absl::string_view path);
+
 // Writes `content` so that after a crash at any moment `path` holds either
 // its old content or the new one: temporary name in the same directory,
 // fdatasync, rename, fsync of the directory. Mode 0600.

@@ -18,6 +18,7 @@
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -35,7 +36,7 @@ struct Flags {
   std::string size = "4GiB";
   std::string write_window = "8MiB";
   DiskFlags disk;
-  double seconds = 0;
+  std::string seconds = "0";
   bool verify = false;
   bool as_json = false;
 };
@@ -66,7 +67,7 @@ absl::StatusOr<Bench> ToBench(const Flags& flags) {
   options.io = settings.io;
   options.io.write_window_bytes = write_window_bytes;
   options.op = kOps.at(flags.op);
-  options.seconds = flags.seconds;
+  ASSIGN_OR_RETURN(options.seconds, NumberFlag("--seconds", flags.seconds, 0, 86400));
   options.verify = flags.verify;
   options.stopped = [] { return StopSignal::received() != 0; };
   bench.tuned = std::move(settings.tuned);
@@ -204,9 +205,7 @@ CommandOutcome BenchIo(const Flags& flags) {
   if (!result.ok()) return {result.status()};
   if (result->engine != "threads") std::erase(bench->tuned, "threads");  // without effect
   if (flags.as_json) {
-    std::printf("%s\n", ToJson(flags, *bench, *result)
-                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-                            .c_str());
+    PrintJson(ToJson(flags, *bench, *result));
   } else {
     Print(flags, *bench, *result);
   }
@@ -228,8 +227,7 @@ void AddBenchIoCommand(CLI::App& bench, CommandFunction* run) {
   io->add_option("--op", flags->op, "read, write, mixed, or demand (latency under writes)")
       ->check(CLI::IsMember(OpNames()));
   io->add_option("--size", flags->size, "of the files together (4GiB)");
-  io->add_option("--seconds", flags->seconds, "how long (0: once over the files)")
-      ->check(CLI::Range(0.0, 86400.0));
+  io->add_option("--seconds", flags->seconds, "how long (0: once over the files)");
   AddDiskFlags(*io, flags->disk, "--io-threads,--threads");
   io->add_option("--write-window", flags->write_window,
                  "write-back in flight beside demand reads (8MiB)");

@@ -11,12 +11,15 @@
 #include "engine/base/flag_value.h"
 #include "engine/base/stop_signal.h"
 #include "engine/machine/core_limits.h"
+#include "engine/machine/memory_limits.h"
 #include "engine/tuning/null_bench.h"
+#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
 #include "tools/disk_flags.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -63,6 +66,13 @@ absl::StatusOr<SwapBenchOptions> ReadSwapBenchOptions(const SwapBenchFlags& flag
   if (flags.size) {
     ASSIGN_OR_RETURN(options.file_bytes, SizeFlag("--size", *flags.size));
   }
+  const uint64_t needed = SwapBenchMemoryBytes(options), available = AvailableMemoryBytes();
+  if (needed > available) {
+    return DoesNotFitError(absl::StrCat(
+        options.workers, " --workers and ", options.io.depth, " blocks of ",
+        FormatBytes(options.io.block_bytes), " (--depth, --block) take ", FormatBytes(needed),
+        " of memory, and ", FormatBytes(available), " are free: give less of either"));
+  }
   return options;
 }
 
@@ -95,9 +105,7 @@ CommandOutcome Show(const absl::StatusOr<Result>& result, const SwapBenchFlags& 
   }
   if (!result.ok()) return {result.status()};
   if (flags.as_json) {
-    std::printf(
-        "%s\n",
-        to_json(*result).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    PrintJson(to_json(*result));
   } else {
     std::fputs(to_text(*result).c_str(), stdout);
   }

@@ -19,6 +19,7 @@
 #include "io/base/status.h"
 #include "nlohmann/json.hpp"
 #include "tools/commands.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -139,9 +140,7 @@ CommandOutcome RunClean(const CleanFlags& flags) {
     }
   }
   if (flags.as_json) {
-    std::printf("%s\n", RunsJson(*listed, freed_bytes)
-                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-                            .c_str());
+    PrintJson(RunsJson(*listed, freed_bytes));
   } else {
     PrintRuns(*listed, flags.remove, freed_bytes);
   }

@@ -66,6 +66,7 @@ struct PredictTask : TextTask {
   std::string target_key;          // of what answers should be; "": completion, where there is one
   std::vector<std::string> files;  // all of --data, of which `data` is the first
   TextKeys text_keys;              // of texts that are classified
+  std::optional<int64_t> max_length;  // tokens of one that an encoder reads; none: its positions
   int batch = 8;
 };
 

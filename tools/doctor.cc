@@ -8,10 +8,12 @@
 
 #include "absl/strings/str_split.h"
 #include "engine/inspect/doctor_page.h"
+#include "engine/machine/process_limits.h"
 #include "engine/machine/swap_paths.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -25,6 +27,7 @@ CommandOutcome RunDoctor(const std::string& swap, const std::string& device, boo
   MachineFacts facts = ProbeMachine(paths);
   facts.torch_version = SPILLWAY_TORCH_VERSION;
   facts.compute_library = FindComputeLibrary();
+  if (facts.compute_library.ok()) facts.compute_library = CheckAddressesForLibrary();
   if (BuiltWithCuda() && facts.compute_library.ok()) {
     const auto compute = OpenComputeLibrary();
     facts.compute_library = compute.status();
@@ -34,9 +37,7 @@ CommandOutcome RunDoctor(const std::string& swap, const std::string& device, boo
   facts.device = ChooseDeviceHere(device, DType::kFloat32, /*device_memory_bytes=*/0);
   const std::vector<DoctorLine> lines = Diagnose(facts);
   if (as_json) {
-    std::printf("%s\n", DoctorJson(facts, lines)
-                            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-                            .c_str());
+    PrintJson(DoctorJson(facts, lines));
   } else {
     std::fputs(DoctorPage(lines).c_str(), stdout);
   }

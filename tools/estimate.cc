@@ -16,6 +16,7 @@
 #include "tools/commands.h"
 #include "tools/compute_library.h"
 #include "tools/device_flag.h"
+#include "tools/print_json.h"
 #include "tools/ranks.h"
 
 namespace spillway {
@@ -51,7 +52,7 @@ absl::StatusOr<EstimateTask> ReadTask(const EstimateFlags& flags) {
   ASSIGN_OR_RETURN(task.device, ResolveDevice(&task.config));
   RETURN_IF_ERROR(CheckModelDirectory(task.config.model));
   ASSIGN_OR_RETURN(task.document, ReadStrictJson(task.config.model + "/config.json"));
-  ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document));
+  ASSIGN_OR_RETURN(task.shape, ReadModelShape(task.document, task.config.task));
   return task;
 }
 
@@ -65,7 +66,7 @@ CommandOutcome RunEstimate(const EstimateFlags& flags) {
   const auto estimate = EstimateOf(flags);
   if (!estimate.ok()) return {estimate.status()};
   if (flags.as_json) {
-    std::printf("%s\n", EstimateJson(*estimate).dump().c_str());
+    PrintJson(EstimateJson(*estimate));
   } else {
     std::printf("%s", EstimateText(*estimate).c_str());
   }

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_export.h"
+#include "engine/base/flag_value.h"
 #include "engine/base/shallow_json.h"
-#include "engine/base/size.h"
 #include "engine/run/committed_run.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/safetensors_model_writer.h"
@@ -109,7 +109,7 @@ absl::Status Export(const ExportFlags& flags) {
     }
   }
   if (!flags.max_shard_size.empty()) {
-    ASSIGN_OR_RETURN(options.max_shard_bytes, ParseSize(flags.max_shard_size));
+    ASSIGN_OR_RETURN(options.max_shard_bytes, SizeFlag("--max-shard-size", flags.max_shard_size));
   }
   std::error_code error;
   for (const char* own : {"", "/source"}) {

@@ -11,6 +11,7 @@
 #include "engine/base/progress.h"
 #include "io/base/format_bytes.h"
 #include "tools/commands.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -36,7 +37,7 @@ CommandOutcome RunInspect(const std::string& path, bool as_json) {
       Inspect(path, [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
   if (!found.ok()) return {found.status()};
   if (as_json) {
-    std::printf("%s\n", found->dump().c_str());
+    PrintJson(*found);
   } else {
     std::fputs(InspectText(*found).c_str(), stdout);
   }
@@ -52,8 +53,8 @@ void AddInspectCommand(CLI::App& app, CommandFunction* run) {
   auto as_json = std::make_shared<bool>(false);
   command
       ->add_option("path", *path,
-                   "OUTPUT of a run, a copy of a commit, a manifest, a .safetensors file or a "
-                   "model's directory")
+                   "OUTPUT of a run, a copy of a commit, a manifest, a .safetensors file or the "
+                   "directory of a model or an adapter")
       ->required();
   command->add_flag("--json", *as_json, "one JSON object on stdout");
   command->footer("Example:\n  spillway inspect run --json");

@@ -1,8 +1,11 @@
 // The `spillway` command: parses, runs one subcommand, turns its status into an exit code.
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <exception>
 #include <new>
 #include <set>
 #include <sstream>
@@ -19,6 +22,7 @@
 #include "engine/machine/memory_limits.h"
 #include "engine/machine/process_setup.h"
 #include "io/base/log.h"
+#include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/help_text.h"
 #include "tools/last_resort.h"
@@ -131,10 +135,24 @@ CommandOutcome RunGuarded(const CommandFunction& run) {
     return {StatusOfException()};
   } catch (const std::system_error&) {
     return {StatusOfException()};
+  } catch (const std::exception& error) {
+    return {absl::InternalError(absl::StrCat("an error that was not foreseen: ", error.what()))};
   }
 }
 
+// Whether all that was printed has arrived. A reader who has closed the pipe wanted no more.
+absl::Status FlushOutput() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return absl::OkStatus();
+  const int error = errno;  // 0: an earlier write failed
+  pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  if (poll(&out, 1, 0) == 1 && (out.revents & POLLERR) != 0) return absl::OkStatus();
+  constexpr char kWhat[] = "standard output cannot be written";
+  return error == 0 ? absl::UnavailableError(kWhat) : ErrnoStatus(error, kWhat);
+}
+
 int Main(int argc, char** argv) {
+  OpenStandardStreams();
   ExplainTerminate();
   FailBeyondFileSizeLimit();
   CLI::App app(
@@ -199,10 +217,13 @@ int Main(int argc, char** argv) {
 }  // namespace spillway
 
 int main(int argc, char** argv) {
-  const int code = spillway::Main(argc, argv);
+  int code = spillway::Main(argc, argv);
+  if (const absl::Status written = spillway::FlushOutput(); !written.ok()) {
+    spillway::LogError(written.message());
+    if (code == 0) code = 1;
+  }
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which have their say at exit
   // LibTorch would spend a fifth of a second on taking apart what it registered.
-  std::fflush(nullptr);
   _exit(code);
 #endif
   return code;

@@ -1,9 +1,14 @@
 // spillway predict: its flags; tools/compute/predict.cc answers the file.
+#include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <system_error>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/flag_value.h"
 #include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/compute_library.h"
@@ -13,29 +18,42 @@ namespace spillway {
 namespace {
 
 constexpr int kMostRows = 4096;
+constexpr int64_t kMostLength = int64_t{1} << 31;
 
 struct PredictFlags {
   PredictTask task;
-  std::string text_keys;
+  std::optional<std::string> text_keys, batch, max_length;
   TextFlags text;
 };
 
+// It would be written over what it is made of.
+absl::Status RefuseOwnData(const PredictTask& task) {
+  for (const std::string& file : task.files) {
+    std::error_code error;
+    if (file != task.out && !std::filesystem::equivalent(file, task.out, error)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out ", task.out, " is --data ", file, ": give it another name"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PredictTask> ReadPredictTask(const PredictFlags& flags) {
   PredictTask task = flags.task;
-  if (task.batch < 1 || task.batch > kMostRows) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--batch ", task.batch, " is not from 1 to ", kMostRows));
+  if (flags.batch) {
+    ASSIGN_OR_RETURN(const int64_t batch, IntegerFlag("--batch", *flags.batch, 1, kMostRows));
+    task.batch = static_cast<int>(batch);
+  }
+  if (flags.max_length) {
+    ASSIGN_OR_RETURN(task.max_length, IntegerFlag("--seq-len", *flags.max_length, 1, kMostLength));
   }
   if (!absl::EndsWith(task.out, ".jsonl")) {
     return absl::InvalidArgumentError(absl::StrCat("--out ", task.out, " is not a .jsonl file"));
   }
-  if (!flags.text_keys.empty()) {
-    ASSIGN_OR_RETURN(task.text_keys.texts, ParseTextKeys("--text-keys", flags.text_keys));
+  if (flags.text_keys) {
+    ASSIGN_OR_RETURN(task.text_keys.texts, ParseTextKeys("--text-keys", *flags.text_keys));
   }
   task.data = task.files.front();
-  if (task.out == task.data) {
-    return absl::InvalidArgumentError("--out is --data: give it another name");
-  }
+  RETURN_IF_ERROR(RefuseOwnData(task));
   RETURN_IF_ERROR(ReadTextFlags(flags.text, task));
   return task;
 }
@@ -71,10 +89,15 @@ void AddPredictCommand(CLI::App& app, CommandFunction* run) {
       "--target-key", task.target_key,
       "... and what the answers should be: measured against it (completion, of rows "
       "that have one)");
-  command->add_option("--text-keys", flags->text_keys,
+  command->add_option("--text-keys,--text-key", flags->text_keys,
                       "where rows have the texts, or words, that an encoder reads, NAME[,NAME] "
                       "(the usual)");
-  command->add_option("--batch,--per_device_eval_batch_size", task.batch,
+  command->add_option("--label-key", task.text_keys.label,
+                      "... and the label that was trained with, which says nothing here");
+  command->add_option(
+      "--seq-len,--max-length,--max_seq_length", flags->max_length,
+      "... and the most tokens of one, which loses its end (the model's positions)");
+  command->add_option("--batch,--per_device_eval_batch_size", flags->batch,
                       "texts at a time: weights are brought once for a token of each (8)");
   command->add_flag("--chat", task.chat,
                     "a prompt is a user's message, written as the model's chat template does it");

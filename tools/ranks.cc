@@ -1,24 +1,32 @@
 #include "tools/ranks.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "engine/config/rank_settings.h"
+#include "engine/machine/process_setup.h"
 #include "engine/ranks/hostfile.h"
 #include "engine/ranks/rank_log.h"
 #include "engine/ranks/spawn_ranks.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/unique_fd.h"
 #include "io/file.h"
 
 namespace spillway {
 namespace {
+
+namespace fs = std::filesystem;
 
 // The ranks that a hostfile starts, as its flags are checked before.
 Launch LaunchOf(const std::vector<HostSlots>& hosts, std::optional<int> ranks) {
@@ -55,13 +63,34 @@ absl::StatusOr<std::vector<std::string>> HostsCommand(const TrainFlags& flags) {
   return command;
 }
 
+// A --config that can be read once (a pipe) comes to every rank as a file of this process's memory.
+absl::Status KeepConfig(TrainFlags& flags, SpawnOptions& ranks) {
+  std::error_code error;
+  if (!flags.config || !fs::exists(*flags.config, error)) return absl::OkStatus();
+  if (fs::is_regular_file(*flags.config, error) || fs::is_directory(*flags.config, error)) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(*flags.config));
+  const int fd = memfd_create("config", 0);  // which ranks inherit
+  if (fd < 0) return ErrnoStatus(errno, "keep --config for the ranks");
+  if (const int failed = WriteAll(fd, text.data(), text.size()); failed != 0) {
+    return ErrnoStatus(failed, "keep --config for the ranks");
+  }
+  flags.config = absl::StrCat("/proc/self/fd/", fd);
+  ranks.arguments.insert(ranks.arguments.end(),
+                         {"--config", *flags.config});  // the last one counts
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<Launch> FindLaunch(const TrainFlags& flags) {
+  static const StopSignal signals;
+  FailWritesToNobody();
   ASSIGN_OR_RETURN(const std::optional<int> ranks, RanksFlag(flags));
   ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(ThisEnvironment(), ranks));
   SetUpRankLog(launch);
-  if (!launch.launcher.empty()) setenv("LOCAL_RANK", absl::StrCat(launch.local_rank).c_str(), 1);
+  SetLocalVariables(launch);
   return launch;
 }
 
@@ -69,10 +98,11 @@ absl::StatusOr<RunConfig> ResolveForRanks(const TrainFlags& flags, const Launch&
   return ResolveRunConfig(flags, launch);
 }
 
-CommandOutcome StartRanks(const TrainFlags& flags, const Launch& launch) {
-  if (absl::Status status = ResolveForRanks(flags, launch).status(); !status.ok()) return {status};
-  const auto self = SpawnThisProgram(launch.world);
+CommandOutcome StartRanks(TrainFlags flags, const Launch& launch) {
+  absl::StatusOr<SpawnOptions> self = SpawnThisProgram(launch.world);
   if (!self.ok()) return {self.status()};
+  if (absl::Status status = KeepConfig(flags, *self); !status.ok()) return {status};
+  if (absl::Status status = ResolveForRanks(flags, launch).status(); !status.ok()) return {status};
   const auto code = SpawnRanks(*self);
   if (!code.ok()) return {code.status()};
   return {absl::OkStatus(), *code};

@@ -10,6 +10,7 @@
 #include "engine/run/run_directory.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 #include "tools/commands.h"
 
 namespace spillway {
@@ -20,10 +21,9 @@ struct ReportFlags {
   std::string to;  // empty: OUTPUT/report.html
 };
 
-// Whether a living process holds OUTPUT's lock.
-bool IsAtWork(const std::string& output) {
-  return absl::IsFailedPrecondition(RunDirectory::Open(output).status());
-}
+// Whether no living process holds OUTPUT's lock. Where that cannot be told, as where OUTPUT is
+// mounted read-only, one may.
+bool IsFree(const std::string& output) { return RunDirectory::Open(output).ok(); }
 
 absl::Status MakeReport(const ReportFlags& flags) {
   std::error_code error;
@@ -41,12 +41,15 @@ absl::Status MakeReport(const ReportFlags& flags) {
   RunPart* part = input->run.parts.empty() ? nullptr : &input->run.parts.back();
   const nlohmann::json& last = rows.steps.last_row();
   if (part != nullptr && last.is_object()) part->last_step = last.value("step", part->last_step);
-  if (part != nullptr && part->state == "running" && !IsAtWork(flags.output)) {
+  if (part != nullptr && part->state == "running" && IsFree(flags.output)) {
     part->state = "killed";
   }
   input->now =
       std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const std::string path = flags.to.empty() ? flags.output + "/report.html" : flags.to;
+  std::string path = flags.output + "/report.html";
+  if (!flags.to.empty()) {
+    ASSIGN_OR_RETURN(path, ResolveForWriting(FileSystem::Real(), flags.to));
+  }
   RETURN_IF_ERROR(WriteReport(*input, path));
   LogInfo(absl::StrCat("wrote ", path));
   return absl::OkStatus();

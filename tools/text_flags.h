@@ -1,6 +1,7 @@
 // The flags that `generate` and `predict` share: the model, how tokens are chosen, budgets.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "CLI/CLI.hpp"
@@ -11,7 +12,10 @@ namespace spillway {
 
 // What of them is text until it is checked.
 struct TextFlags {
-  std::string dtype, compute, device_memory, host_memory, swap, early_stopping;
+  using Text = std::optional<std::string>;
+  Text tokens, min_tokens, temperature, top_k, top_p, repetition_penalty, no_repeat_ngram, beams,
+      length_penalty, early_stopping, seed;
+  Text max_source_length, dtype, compute, threads, device_memory, host_memory, swap;
 };
 
 // `temperature`: what --help says of it. Both outlive the app.

@@ -77,6 +77,9 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
     return command->add_option(name_of(flag), value, help);
   };
   text("--model", f.model, "Hugging Face directory: config.json, safetensors, tokenizer");
+  text("--task", f.task,
+       "what the model is to be for, where its config.json says another task or none: causal-lm, "
+       "seq2seq, transcribe (translate: into English), classify, masked-lm or classify-image");
   command->add_option(
       name_of("--data"), f.data,
       "text (.txt), .jsonl (text; prompt and completion; messages) or tokens (.bin, "
@@ -159,8 +162,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
        "regular expression: parameters with it in their name are not trained");
   text("--train-only", f.train_only, "the same of those that are; the others are not trained");
   text("--base-dtype", f.base_dtype,
-       "in which frozen matrices of layers are kept: auto (as they are), int8 or nf4, as "
-       "bitsandbytes quantises");
+       "in which frozen matrices of layers are kept: auto or what --dtype is (as they are), int8 "
+       "or nf4, as bitsandbytes quantises");
   text("--lora-r", f.lora_r, "train adapters of this rank (LoRA) and leave the model as it is");
   text("--lora-alpha", f.lora_alpha, "their scale times the rank (8)");
   text("--lora-dropout", f.lora_dropout, "of what they read (0)");
@@ -170,7 +173,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--lora-bias", f.lora_bias, "biases that are trained as well: none, all or lora_only");
   text("--modules-to-save", f.modules_to_save, "modules that are trained whole beside them");
   text("--layers-to-transform", f.layers_to_transform, "numbers of the layers that get adapters");
-  text("--peft-config", f.peft_config, "all of this from an adapter_config.json");
+  text("--peft-config", f.peft_config, "all of this from an adapter_config.json, or its folder");
   text("--adapter", f.adapter, "go on with the adapter in this directory, as PEFT writes it");
   text("--schedule", f.schedule, "constant, linear or cosine");
   text("--bf16", f.bf16, "Trainer's name of --dtype bf16")->expected(0, 1);
@@ -178,6 +181,7 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   text("--adam_beta1", f.adam_beta1, "Trainer's name of the first of --betas");
   text("--adam_beta2", f.adam_beta2, "Trainer's name of the second of --betas");
   text("--adam_epsilon", f.adam_epsilon, "Trainer's name of --eps, but of Adafactor's");
+  text("--max_steps", f.max_steps, "Trainer's name of --steps; below 1 it says nothing");
   text("--warmup_ratio", f.warmup_ratio, "Trainer's: --warmup as a part of --steps");
   text("--device", f.device, "auto (a GPU where there is one), cpu or cuda");
   text("--threads", f.threads, "compute threads (the cores); part of the run's identity");
@@ -206,8 +210,8 @@ void AddTrainFlags(CLI::App& app, TrainFlags& f) {
   command->add_option(name_of("--eval-data"), f.eval_data, "held-out data");
   text("--eval-every", f.eval_every, "steps between evaluations (only at the end)");
   text("--metric", f.metric,
-       "which one is the best by: loss, or accuracy, f1, ... of a classifier, bleu, rouge1, "
-       "rouge2, rougeL, wer or cer of texts that are made (loss)");
+       "which one is the best by: loss, perplexity of tokens, accuracy, f1, ... of a classifier, "
+       "bleu, rouge1, rouge2, rougeL, wer or cer of texts that are made (loss)");
   text("--predict-with-generate", f.predict_with_generate,
        "of a model with an encoder: evaluations make texts, too, and measure them")
       ->expected(0, 1);

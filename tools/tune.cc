@@ -19,6 +19,7 @@
 #include "io/base/status.h"
 #include "tools/commands.h"
 #include "tools/disk_flags.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -92,8 +93,7 @@ CommandOutcome RunTune(const TuneFlags& flags) {
   if (flags.as_json) {
     nlohmann::json json = TuneJson(*result);
     json["profile"] = is_kept ? nlohmann::json(place.path) : nlohmann::json(nullptr);
-    std::printf("%s\n",
-                json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    PrintJson(json);
   } else {
     std::fputs(TuneText(*result).c_str(), stdout);
     if (is_kept) {

@@ -3,12 +3,15 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace spillway {
 namespace {
 
+// Without the dashes of a flag, which all flags have.
 std::string Folded(absl::string_view name) {
+  name.remove_prefix(std::min(name.find_first_not_of('-'), name.size()));
   std::string folded = absl::AsciiStrToLower(name);
   std::replace(folded.begin(), folded.end(), '-', '_');
   return folded;
@@ -39,8 +42,9 @@ constexpr size_t kLongestName = 128;
 }  // namespace
 
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known) {
-  if (name.empty() || name.size() > kLongestName) return "";
+  if (name.size() > kLongestName) return "";
   const std::string folded = Folded(name);
+  if (folded.empty()) return "";
   std::string nearest;
   // A third of the name may be wrong, at least one letter.
   size_t best = std::max<size_t>(1, folded.size() / 3) + 1;
@@ -53,12 +57,18 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
     }
   }
   if (!nearest.empty() || folded.size() < 4) return nearest;
-  // What was meant may be the start, or the end, of a longer name.
+  // What was meant may be the start, or the end, of a longer name, or have more around it.
+  size_t longest = 0;
   for (const std::string& candidate : known) {
-    const std::string longer = Folded(candidate);
-    if (longer.find(folded) != std::string::npos) return candidate;
+    const std::string other = Folded(candidate);
+    if (other.find(folded) != std::string::npos) return candidate;
+    const bool inside =
+        absl::StartsWith(folded, other) || absl::EndsWith(folded, absl::StrCat("_", other));
+    if (!inside || other.size() <= longest) continue;
+    longest = other.size();
+    nearest = candidate;
   }
-  return "";
+  return nearest;
 }
 
 bool IsSlipOf(absl::string_view name, absl::string_view known) {

@@ -8,8 +8,9 @@
 
 namespace spillway {
 
-// The nearest of `known` by edits (insertions, deletions, replacements, swapped
-// neighbours; case and '-' against '_' do not count), or "" when none is near.
+// The nearest of `known` by edits (insertions, deletions, replacements, swapped neighbours; case,
+// '-' against '_' and dashes in front do not count), or else one that `name` is a part of, or the
+// longest that it begins with, or that its last words are; "" where there is none.
 std::string NearestName(absl::string_view name, const std::vector<std::string>& known);
 
 // Whether `name` is `known` but for a slip: a fifth of its letters are wrong, at least one, or it

@@ -20,42 +20,19 @@ Utf8Decoder::Result Utf8Decoder::Next(unsigned char byte) {
     code_point_ = byte;
     return Result::kCodePoint;
   }
-  if ((byte & 0xe0) == 0xc0) {
-    missing_ = 1;
-    minimum_ = 0x80;
-    code_point_ = byte & 0x1f;
-  } else if ((byte & 0xf0) == 0xe0) {
-    missing_ = 2;
-    minimum_ = 0x800;
-    code_point_ = byte & 0x0f;
-  } else if ((byte & 0xf8) == 0xf0) {
-    missing_ = 3;
-    minimum_ = 0x10000;
-    code_point_ = byte & 0x07;
-  } else {
-    return Result::kInvalid;
-  }
+  if (byte < 0xc0 || byte >= 0xf8) return Result::kInvalid;
+  missing_ = byte < 0xe0 ? 1 : byte < 0xf0 ? 2 : 3;
+  minimum_ = missing_ == 1 ? 0x80 : missing_ == 2 ? 0x800 : 0x10000;
+  code_point_ = byte & (0x3f >> missing_);
   return Result::kMore;
 }
 
 void AppendUtf8(uint32_t code_point, std::string* out) {
-  const auto tail = [&](int shift) {
-    *out += static_cast<char>(0x80 | ((code_point >> shift) & 0x3f));
-  };
-  if (code_point < 0x80) {
-    *out += static_cast<char>(code_point);
-  } else if (code_point < 0x800) {
-    *out += static_cast<char>(0xc0 | (code_point >> 6));
-    tail(0);
-  } else if (code_point < 0x10000) {
-    *out += static_cast<char>(0xe0 | (code_point >> 12));
-    tail(6);
-    tail(0);
-  } else {
-    *out += static_cast<char>(0xf0 | (code_point >> 18));
-    tail(12);
-    tail(6);
-    tail(0);
+  const int tails = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+  const uint32_t mark = tails == 0 ? 0 : 0xf0 << (3 - tails);
+  *out += static_cast<char>(mark | code_point >> 6 * tails);
+  for (int tail = tails; tail-- > 0;) {
+    *out += static_cast<char>(0x80 | (code_point >> 6 * tail & 0x3f));
   }
 }
 

@@ -1,13 +1,18 @@
 #include "engine/config/adapter_settings.h"
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "engine/config/trainer_flags.h"
+#include "engine/weights/model_files.h"
 
 namespace spillway {
 namespace {
+
+namespace fs = std::filesystem;
 
 class AdapterSettings : SettingPicker {
  public:
@@ -17,6 +22,7 @@ class AdapterSettings : SettingPicker {
     AdapterChoice& adapter = config_.adapter;
     adapter.directory = String("adapter", flags_.adapter, "");
     adapter.config_file = String("peft-config", flags_.peft_config, "");
+    FindFiles(adapter);
     const std::string other = FirstOfLora();
     if (flags_.adapter && flags_.peft_config) {
       Invalid("--adapter has a config of its own: leave --peft-config out");
@@ -37,6 +43,22 @@ class AdapterSettings : SettingPicker {
   }
 
  private:
+  // --peft-config may name the folder of the file; --adapter may not name the run of the adapter.
+  void FindFiles(AdapterChoice& adapter) {
+    std::error_code error;
+    if (fs::is_directory(adapter.config_file, error)) {
+      adapter.config_file = absl::StrCat(adapter.config_file, "/", kAdapterConfigName);
+    }
+    const std::string inside = absl::StrCat(adapter.directory, "/adapter");
+    if (adapter.directory.empty() ||
+        fs::exists(absl::StrCat(adapter.directory, "/", kAdapterConfigName), error) ||
+        !fs::exists(absl::StrCat(inside, "/", kAdapterConfigName), error)) {
+      return;
+    }
+    Invalid(absl::StrCat("--adapter ", adapter.directory, " has no ", kAdapterConfigName,
+                         ": the adapter is in ", inside, "; give --adapter ", inside));
+  }
+
   // Of the flags that say more of adapters the first that is given; "" without one.
   std::string FirstOfLora() const {
     const std::vector<std::pair<const char*, const Text*>> flags = {

@@ -1,6 +1,7 @@
 // Every key of a DeepSpeed configuration, and what becomes of it here.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
@@ -20,7 +21,7 @@ enum class KeyTreatment {
 };
 
 struct KeyRule {
-  absl::string_view pointer;  // "/zero_optimization/stage"
+  std::string pointer;  // "/zero_optimization/stage"
   KeyTreatment treatment;
   // kOnly: the accepted values, a JSON array. Otherwise, of errors: why.
   absl::string_view only = {};

@@ -37,13 +37,13 @@ std::vector<std::string> KeysBelow(absl::string_view parent) {
 std::string UnknownKey(absl::string_view parent, const std::string& name) {
   const std::string here = parent.empty() ? "" : absl::StrCat(" in '", DottedKey(parent), "'");
   std::string message = absl::StrCat("unknown key '", name, "'", here);
-  const std::string nearest = NearestName(name, KeysBelow(parent));
-  if (!nearest.empty()) return absl::StrCat(message, "; did you mean '", nearest, "'?");
   for (const KeyRule& rule : DeepSpeedKeyRules()) {  // known, but elsewhere
     if (absl::EndsWith(rule.pointer, absl::StrCat("/", name))) {
       return absl::StrCat(message, "; did you mean '", DottedKey(rule.pointer), "'?");
     }
   }
+  const std::string nearest = NearestName(name, KeysBelow(parent));
+  if (!nearest.empty()) return absl::StrCat(message, "; did you mean '", nearest, "'?");
   std::vector<std::string> all;
   for (const KeyRule& rule : DeepSpeedKeyRules()) {
     all.emplace_back(rule.pointer.substr(rule.pointer.rfind('/') + 1));

@@ -12,6 +12,7 @@
 #include "engine/data/picture_augmentation.h"
 #include "engine/data/speech_tokens.h"
 #include "engine/data/text_pairs.h"
+#include "engine/families/model_task.h"
 #include "engine/options/sample_layout.h"
 #include "engine/options/sampling_options.h"
 #include "engine/options/train_options.h"
@@ -58,6 +59,7 @@ struct RunConfig {
   IoGiven io_given;
 
   std::string model;
+  std::optional<ModelTask> task;  // none: what the model's files say
   std::vector<std::string> data;
   std::vector<std::string> eval_data;
   std::string tokenizer;  // "model", "chars", "bytes", a directory, or "": not said

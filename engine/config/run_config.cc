@@ -1,8 +1,11 @@
 #include "engine/config/run_config.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_join.h"
 #include "engine/config/adapter_settings.h"
@@ -10,6 +13,8 @@
 #include "engine/config/trainer_flags.h"
 #include "engine/config/training_settings.h"
 #include "engine/data/token_masking.h"
+#include "engine/data/utf8_repair.h"
+#include "engine/families/model_task.h"
 #include "engine/machine/swap_paths.h"
 #include "engine/numeric/quality.h"
 #include "io/base/status.h"
@@ -17,8 +22,19 @@
 namespace spillway {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int64_t kMost = int64_t{1} << 31;
 constexpr int64_t kMostPictureSide = 4096;
+
+// The directory that a path means, links resolved; it need not be there.
+std::string DirectoryOf(const std::string& path) {
+  std::error_code error;
+  const fs::path full = fs::absolute(path, error);
+  fs::path real = fs::weakly_canonical(full, error);
+  if (error) real = full.lexically_normal();
+  return real.has_filename() ? real.string() : real.parent_path().string();
+}
 
 // The groups of settings in their order, and those of them that say what is trained and where.
 class RunSettings : SettingPicker {
@@ -37,6 +53,7 @@ class RunSettings : SettingPicker {
     ResolveCommits();
     ResolveTrace();
     ResolveWrites();
+    CheckPaths();
     NoteOtherKeys();
   }
 
@@ -52,6 +69,7 @@ class RunSettings : SettingPicker {
   void ResolveCommits();
   void ResolveTrace();
   void ResolveWrites();
+  void CheckPaths();
   void NoteOtherKeys();
 
   const SettingSources& all_;
@@ -59,6 +77,9 @@ class RunSettings : SettingPicker {
 
 void RunSettings::ResolveInputs() {
   config_.model = String("model", flags_.model, "");
+  FlagChoices<std::optional<ModelTask>> tasks = {{"auto", std::nullopt}};
+  for (const auto& [name, task] : ModelTasks()) tasks.emplace_back(name, task);
+  config_.task = Choice<std::optional<ModelTask>>("task", flags_.task, {}, std::nullopt, tasks);
   config_.train.output = String("output", flags_.output, "");
   config_.data = flags_.data;
   Record("data", flags_.data, "--data");
@@ -291,7 +312,8 @@ void RunSettings::ResolveCommits() {
         "remove it");
   }
   train.persist = String("persist", flags_.persist, "");
-  if (flags_.persist && flags_.output == flags_.persist) {
+  if (flags_.persist && flags_.output &&
+      DirectoryOf(*flags_.output) == DirectoryOf(*flags_.persist)) {
     Invalid("--persist and --output are the same directory: copies of commits need another");
   }
   train.keep = static_cast<int>(Integer("keep", flags_.keep, {}, 1, 1, 1 << 20));
@@ -340,6 +362,21 @@ void RunSettings::ResolveWrites() {
   train.drive_bytes_per_day =
       static_cast<double>(Pick<uint64_t>("drive-writes-per-day", flags_.drive_writes_per_day, {},
                                          static_cast<uint64_t>(kDriveBytesPerDay), SizeFlag));
+}
+
+// Commits, and an adapter's config, name these paths in JSON.
+void RunSettings::CheckPaths() {
+  const auto check = [&](const char* flag, const std::string& path) {
+    const std::string real = DirectoryOf(path);
+    if (ValidUtf8Prefix(real) == real.size()) return;
+    Invalid(
+        absl::StrCat(flag, " ", absl::CHexEscape(path), ": ", absl::CHexEscape(real),
+                     " is not UTF-8, in which the run writes its paths down: give one that is"));
+  };
+  if (flags_.output) check("--output", *flags_.output);
+  for (const std::string& path : config_.train.swap_paths) check("--swap", path);
+  if (flags_.persist) check("--persist", *flags_.persist);
+  if (flags_.model && !config_.adapter.none()) check("--model", *flags_.model);
 }
 
 void RunSettings::NoteOtherKeys() {
@@ -392,6 +429,15 @@ nlohmann::json ResolvedConfigJson(const RunConfig& config) {
     }
   }
   return resolved;
+}
+
+void RecordFound(RunConfig* config, absl::string_view name, nlohmann::json value) {
+  for (ResolvedValue& each : config->values) {
+    if (each.name != name) continue;
+    each.value = std::move(value);
+    if (absl::StartsWith(each.source, "default")) each.source = "derived";
+    return;
+  }
 }
 
 void TuneRunConfig(RunConfig* config) {

@@ -10,7 +10,7 @@ namespace spillway {
 // Flags as given, unparsed; the field's name is the flag's, with '_' for '-'.
 struct TrainFlags {
   using Text = std::optional<std::string>;
-  Text model, output, config, tokenizer;
+  Text model, task, output, config, tokenizer;
   std::vector<std::string> data, eval_data;
   Text text_keys, label_key, mask_probability;
   Text source_key, target_key, source_prefix, max_source_length, max_target_length;
@@ -38,7 +38,8 @@ struct TrainFlags {
   bool launch = false;
   // Hugging Face's, which train says otherwise (engine/config/trainer_flags.h). The
   // switches are empty where they stand alone.
-  Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, warmup_ratio, overwrite_output_dir;
+  Text bf16, fp16, adam_beta1, adam_beta2, adam_epsilon, max_steps, warmup_ratio,
+      overwrite_output_dir;
   Text packing, pad_to_max_length;
 };
 

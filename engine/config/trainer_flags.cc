@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/flag_value.h"
 #include "engine/config/deepspeed_values.h"
+#include "engine/families/model_task.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -82,6 +83,32 @@ absl::Status TranslateEpsilon(TrainFlags* flags) {
   return absl::OkStatus();
 }
 
+// Below 1 the Trainer takes --num_train_epochs.
+absl::Status TranslateSteps(TrainFlags* flags) {
+  int64_t steps = 1;
+  if (!flags->max_steps || (absl::SimpleAtoi(*flags->max_steps, &steps) && steps < 1)) {
+    return absl::OkStatus();
+  }
+  if (flags->steps) {
+    return absl::InvalidArgumentError("--steps and --max_steps say the same: give one of them");
+  }
+  flags->steps = flags->max_steps;
+  return absl::OkStatus();
+}
+
+// Whisper's task is to transcribe, into English too.
+absl::Status TranslateTask(TrainFlags* flags) {
+  if (flags->task != "translate") return absl::OkStatus();
+  if (flags->transcribe_task.value_or("translate") != "translate") {
+    return absl::InvalidArgumentError(absl::StrCat("--task translate and --transcribe-task ",
+                                                   *flags->transcribe_task,
+                                                   " contradict each other"));
+  }
+  flags->task = ModelTaskName(ModelTask::kTranscribe);
+  flags->transcribe_task = "translate";
+  return absl::OkStatus();
+}
+
 absl::Status TranslateWarmup(TrainFlags* flags) {
   // transformers 5: --warmup_steps below 1 is a ratio.
   double steps_said = 0;
@@ -139,6 +166,8 @@ constexpr Advice kAdvice[] = {
     {"--hub_model_id", "upload OUTPUT/model yourself"},
     {"--line_by_line", "use --samples padded, with one text a line of a .jsonl"},
     {"--load_best_model_at_end", "the last step is exported; --persist DIR keeps commits"},
+    {"--load_in_4bit", "use --base-dtype nf4"},
+    {"--load_in_8bit", "use --base-dtype int8"},
     {"--local_rank", "the launcher's environment says it: leave it out"},
     {"--log_level", "leave it out"},
     {"--logging_dir", "OUTPUT/metrics.jsonl has every step: leave it out"},
@@ -149,6 +178,7 @@ constexpr Advice kAdvice[] = {
     {"--min_length", "use --min-tokens, which counts what is made"},
     {"--neftune_noise_alpha", "train has none"},
     {"--no_cuda", "use --device cpu"},
+    {"--num_labels", "id2label in config.json names the labels"},
     {"--optim_args", "use --betas, --eps, --weight-decay and --momentum"},
     {"--packing_strategy", "samples go where they fit best, whole: leave it out"},
     {"--padding_free", "--packing leaves no padding between samples"},
@@ -171,7 +201,7 @@ constexpr Advice kAdvice[] = {
      "what the model is told"},
     {"--summary_column", "use --target-key"},
     {"--target_lang", "--target-key translation.de says where rows have it"},
-    {"--task", "use --transcribe-task"},
+    {"--task_name", "--data FILE... has the rows, and --task classify says what they are for"},
     {"--text_column", "use --source-key"},
     {"--tf32", "leave it out"},
     {"--torch_compile", "leave it out"},
@@ -193,18 +223,20 @@ const std::vector<FlagAlias>& TrainerFlagAliases() {
       {"--validation_file", "--eval-data"},
       {"--train_dir", "--data"},
       {"--validation_dir", "--eval-data"},
+      {"--text_column_name", "--text-keys"},
       {"--text_column_names", "--text-keys"},
+      {"--text-key", "--text-keys"},
       {"--label_column_name", "--label-key"},
       {"--output_dir", "--output"},
       {"--deepspeed", "--config"},
       {"--block_size", "--seq-len"},
+      {"--max-length", "--seq-len"},
       {"--max_seq_length", "--seq-len"},
       {"--mlm_probability", "--mask-probability"},
       {"--source_prefix", "--source-prefix"},
       {"--audio_column_name", "--source-key"},
       {"--max_source_length", "--max-source-length"},
       {"--max_target_length", "--max-target-length"},
-      {"--max_steps", "--steps"},
       {"--num_train_epochs", "--epochs"},
       {"--per_device_train_batch_size", "--micro-batch"},
       {"--gradient_accumulation_steps", "--accumulate"},
@@ -240,6 +272,8 @@ absl::Status TranslateTrainerFlags(TrainFlags* flags) {
   ASSIGN_OR_RETURN(const bool overwrite,
                    SwitchFlag("--overwrite_output_dir", flags->overwrite_output_dir));
   flags->overwrite |= overwrite;
+  RETURN_IF_ERROR(TranslateSteps(flags));
+  RETURN_IF_ERROR(TranslateTask(flags));
   return TranslateWarmup(flags);
 }
 

@@ -24,8 +24,8 @@ const std::vector<FlagAlias>& TrainerFlagAliases();
 absl::StatusOr<bool> SwitchFlag(absl::string_view flag, const TrainFlags::Text& text);
 
 // Puts what the Trainer says in several flags, or otherwise, into train's own: --bf16 and
-// --fp16 (dtype), --adam_beta1 and --adam_beta2 (betas), --adam_epsilon (eps),
-// --warmup_ratio (warmup), --packing and --pad-to-max-length (samples).
+// --fp16 (dtype), --adam_beta1 and --adam_beta2 (betas), --adam_epsilon (eps), --max_steps (steps),
+// --warmup_ratio (warmup), --packing and --pad-to-max-length (samples); and --task translate.
 // kInvalidArgument where they contradict each other or train's own.
 absl::Status TranslateTrainerFlags(TrainFlags* flags);
 

@@ -55,8 +55,18 @@ void TrainingSettings::ResolveFreeze() {
   freeze.packing.format =
       Choice<PackedFormat>("base-dtype", flags_.base_dtype, {}, PackedFormat::kNone,
                            {{"auto", PackedFormat::kNone},
+                            {"bf16", PackedFormat::kNone},
+                            {"fp16", PackedFormat::kNone},
+                            {"fp32", PackedFormat::kNone},
                             {"int8", PackedFormat::kInt8},
                             {"nf4", PackedFormat::kNf4Nested}});
+  const auto base = DTypeFromName(flags_.base_dtype.value_or(""));
+  if (base && *base != config_.train.dtype) {
+    Invalid(absl::StrCat("--base-dtype ", *flags_.base_dtype, " and --dtype ",
+                         std::string(DTypeName(config_.train.dtype)),
+                         ": frozen weights are held in the run's dtype, or packed (--base-dtype "
+                         "int8 or nf4): leave --base-dtype out, or give both the same"));
+  }
   freeze.packing.word_bytes = DTypeBytes(config_.train.dtype);
 }
 

@@ -137,14 +137,7 @@ absl::Status BpeEncoder::AppendCharacters(absl::string_view word,
       tokens->push_back(token);
       continue;
     }
-    if (!model_.fallback_.empty()) {
-      const size_t size = tokens->size();
-      for (const char c : character)
-        tokens->push_back(model_.fallback_[static_cast<unsigned char>(c)]);
-      const auto bytes = tokens->begin() + static_cast<std::ptrdiff_t>(size);
-      if (std::find(bytes, tokens->end(), kNoToken) == tokens->end()) continue;
-      tokens->resize(size);
-    }
+    if (AppendFallback(model_.fallback_, character, tokens)) continue;
     if (rules.unk == kNoToken) {
       const std::string shown(word.substr(begin, at - begin));
       size_t point = 0;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/stop_signal.h"
 #include "engine/base/strict_json.h"
 #include "engine/base/utf8.h"
 #include "engine/data/jsonl.h"
@@ -115,6 +116,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> NewCharTokenizer(const std::vector<st
   for (const std::string& file : files) {
     Utf8Decoder decoder;
     const auto look = [&](absl::string_view piece) -> absl::Status {
+      RETURN_IF_ERROR(StopSignal::Check());
       for (const char c : piece) {
         const Utf8Decoder::Result result = decoder.Next(static_cast<unsigned char>(c));
         if (result == Utf8Decoder::Result::kInvalid) return InvalidUtf8(file, decoder.offset());

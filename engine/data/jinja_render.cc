@@ -245,23 +245,16 @@ class Renderer {
       }
       case JinjaKind::kCall:
         return Call(e);
-      case JinjaKind::kFilter: {
-        ASSIGN_OR_RETURN(const JinjaValue* of, Look(*e.children[0], &made));
-        ASSIGN_OR_RETURN(const JinjaArguments arguments, Evaluated(e));
-        return JinjaFilter(e.text, *of, arguments, At(e));
-      }
-      case JinjaKind::kTest: {
-        ASSIGN_OR_RETURN(const JinjaValue* of, Look(*e.children[0], &made));
-        ASSIGN_OR_RETURN(const JinjaArguments arguments, Evaluated(e));
-        return JinjaTest(e.text, *of, arguments, At(e));
-      }
-      case JinjaKind::kNot: {
-        ASSIGN_OR_RETURN(const JinjaValue* of, Look(*e.children[0], &made));
-        return JinjaValue(!JinjaTrue(*of));
-      }
+      case JinjaKind::kFilter:
+      case JinjaKind::kTest:
+      case JinjaKind::kNot:
       case JinjaKind::kMinus: {
         ASSIGN_OR_RETURN(const JinjaValue* of, Look(*e.children[0], &made));
-        return JinjaArithmetic("-", JinjaValue(0), *of, At(e));
+        if (e.kind == JinjaKind::kNot) return JinjaValue(!JinjaTrue(*of));
+        if (e.kind == JinjaKind::kMinus) return JinjaArithmetic("-", JinjaValue(0), *of, At(e));
+        ASSIGN_OR_RETURN(const JinjaArguments arguments, Evaluated(e));
+        const bool filters = e.kind == JinjaKind::kFilter;
+        return (filters ? JinjaFilter : JinjaTest)(e.text, *of, arguments, At(e));
       }
       case JinjaKind::kBinary:
         return Binary(e);

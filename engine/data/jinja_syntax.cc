@@ -402,22 +402,9 @@ class Parser {
     return out;
   }
 
-  absl::StatusOr<Expression> Or() {
-    ASSIGN_OR_RETURN(Expression left, And());
-    while (TakeName("or")) {
-      ASSIGN_OR_RETURN(Expression right, And());
-      left = New(JinjaKind::kBinary, "or", std::move(left), std::move(right));
-    }
-    return left;
-  }
-
+  absl::StatusOr<Expression> Or() { return LeftToRight(Token::Kind::kName, {"or"}, &Parser::And); }
   absl::StatusOr<Expression> And() {
-    ASSIGN_OR_RETURN(Expression left, Not());
-    while (TakeName("and")) {
-      ASSIGN_OR_RETURN(Expression right, Not());
-      left = New(JinjaKind::kBinary, "and", std::move(left), std::move(right));
-    }
-    return left;
+    return LeftToRight(Token::Kind::kName, {"and"}, &Parser::Not);
   }
 
   absl::StatusOr<Expression> Not() {
@@ -432,10 +419,7 @@ class Parser {
     ASSIGN_OR_RETURN(Expression left, Sum());
     bool compared = false;
     while (true) {
-      std::string sign;
-      for (const char* s : {"==", "!=", "<=", ">=", "<", ">"}) {
-        if (sign.empty() && TakeSign(s)) sign = s;
-      }
+      std::string sign = TakeOneOf(Token::Kind::kSign, {"==", "!=", "<=", ">=", "<", ">"});
       if (sign.empty() && TakeName("in")) sign = "in";
       if (sign.empty() && IsName("not") && tokens_[at_ + 1].kind == Token::Kind::kName &&
           tokens_[at_ + 1].text == "in") {
@@ -450,24 +434,33 @@ class Parser {
     }
   }
 
+  // "" where none of them stands here.
+  std::string TakeOneOf(Token::Kind kind, std::initializer_list<const char*> texts) {
+    for (const char* text : texts) {
+      if (Take(kind, text)) return text;
+    }
+    return "";
+  }
+
   // The operands of `signs` are what `next` takes.
-  absl::StatusOr<Expression> LeftToRight(std::initializer_list<const char*> signs,
+  absl::StatusOr<Expression> LeftToRight(Token::Kind kind, std::initializer_list<const char*> signs,
                                          absl::StatusOr<Expression> (Parser::*next)()) {
     ASSIGN_OR_RETURN(Expression left, (this->*next)());
     while (true) {
-      std::string sign;
-      for (const char* s : signs) {
-        if (sign.empty() && TakeSign(s)) sign = s;
-      }
+      const std::string sign = TakeOneOf(kind, signs);
       if (sign.empty()) return left;
       ASSIGN_OR_RETURN(Expression right, (this->*next)());
       left = New(JinjaKind::kBinary, sign, std::move(left), std::move(right));
     }
   }
-  absl::StatusOr<Expression> Sum() { return LeftToRight({"+", "-"}, &Parser::Concat); }
-  absl::StatusOr<Expression> Concat() { return LeftToRight({"~"}, &Parser::Product); }
+  absl::StatusOr<Expression> Sum() {
+    return LeftToRight(Token::Kind::kSign, {"+", "-"}, &Parser::Concat);
+  }
+  absl::StatusOr<Expression> Concat() {
+    return LeftToRight(Token::Kind::kSign, {"~"}, &Parser::Product);
+  }
   absl::StatusOr<Expression> Product() {
-    return LeftToRight({"*", "//", "/", "%"}, &Parser::Filtered);
+    return LeftToRight(Token::Kind::kSign, {"*", "//", "/", "%"}, &Parser::Filtered);
   }
 
   absl::StatusOr<Expression> Filtered() {

@@ -11,7 +11,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "engine/base/strict_json.h"
-#include "engine/data/text_reader.h"
 #include "io/base/status.h"
 #include "io/file.h"
 
@@ -25,9 +24,12 @@ constexpr uint64_t kMostPromptBytes = uint64_t{1} << 30;
 constexpr absl::string_view kRecordKeys[] = {"text", "prompt", "completion", "messages", "tools"};
 constexpr absl::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool"};
 
-// Takes `given` over; "" or what is wrong with it. `answered`: whether the assistant says anything.
-std::string TakeMessages(const nlohmann::json& given, JinjaValue* messages, bool* answered) {
+// Takes the object's messages over; "" or what is wrong with them. `answered`: whether the
+// assistant says anything.
+std::string TakeMessages(const nlohmann::json& object, JinjaValue* messages, bool* answered) {
+  if (object.contains("tools") && !object["tools"].is_null()) return "\"tools\" is not supported";
   *messages = JinjaValue::array();
+  const nlohmann::json& given = object["messages"];
   size_t bytes = 0;
   if (!given.is_array())
     return absl::StrCat("\"messages\" is a JSON ", given.type_name(), ", not an array");
@@ -73,11 +75,8 @@ absl::StatusOr<PromptRecord> PromptOf(nlohmann::json& object, const std::string&
     if (object.contains("prompt")) {
       return wrong("it has \"messages\" and \"prompt\": which of them is meant? --prompt-key says");
     }
-    if (object.contains("tools") && !object["tools"].is_null()) {
-      return wrong("\"tools\" is not supported");
-    }
     bool answered = false;
-    const std::string why = TakeMessages(object["messages"], &record.messages, &answered);
+    const std::string why = TakeMessages(object, &record.messages, &answered);
     if (!why.empty()) return wrong(why);
     if (!record.messages.empty() && record.messages.back()["role"] == "assistant") {
       record.messages.erase(record.messages.size() - 1);
@@ -166,10 +165,8 @@ absl::StatusOr<JsonlRecord> ParseJsonlRecord(absl::string_view line, absl::strin
           "it has \"messages\" and \"text\", \"prompt\" or \"completion\": which of them is "
           "meant?");
     }
-    if (object.contains("tools") && !object["tools"].is_null())
-      return wrong("\"tools\" is not supported");
     bool answered = false;
-    std::string why = TakeMessages(object["messages"], &record.messages, &answered);
+    std::string why = TakeMessages(object, &record.messages, &answered);
     if (why.empty() && !answered) {
       why = "no message of \"messages\" is the assistant's: there is nothing to learn";
     }
@@ -235,23 +232,17 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
   return prompts;
 }
 
-JsonlReader::JsonlReader(absl::string_view file, Take take)
-    : lines_(file,
-             [file = std::string(file), take = std::move(take)](absl::string_view line,
-                                                                int64_t number) -> absl::Status {
-               if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
-               ASSIGN_OR_RETURN(const JsonlRecord record, ParseJsonlRecord(line, file, number));
-               return Annotate(take(record), absl::StrCat(file, ":", number));
-             }) {}
+LineReader::Take TakeRecords(const std::string& file, TakeRecord take) {
+  return [file, take = std::move(take)](absl::string_view line, int64_t number) -> absl::Status {
+    if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const JsonlRecord record, ParseJsonlRecord(line, file, number));
+    return Annotate(take(record), absl::StrCat(file, ":", number));
+  };
+}
 
-absl::Status ReadJsonl(const std::string& path, const JsonlReader::Take& take,
+absl::Status ReadJsonl(const std::string& path, TakeRecord take,
                        const std::function<absl::Status(uint64_t)>& after_piece) {
-  JsonlReader reader(path, take);
-  RETURN_IF_ERROR(ReadInPieces(path, [&](absl::string_view piece) -> absl::Status {
-    RETURN_IF_ERROR(reader.Next(piece));
-    return after_piece ? after_piece(piece.size()) : absl::OkStatus();
-  }));
-  return reader.Finish();
+  return ReadLines(path, TakeRecords(path, std::move(take)), after_piece);
 }
 
 }  // namespace spillway

@@ -64,25 +64,13 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
                                                       const std::string& key,
                                                       const std::string& target_key);
 
-// Cuts a file that comes in pieces into records. Lines of nothing but white space are
-// passed over. One thread.
-class JsonlReader {
- public:
-  using Take = std::function<absl::Status(const JsonlRecord&)>;
-
-  // `file` is for messages; the first error of `take` ends the reading.
-  JsonlReader(absl::string_view file, Take take);
-
-  absl::Status Next(absl::string_view piece) { return lines_.Next(piece); }
-  // The last line needs no newline.
-  absl::Status Finish() { return lines_.Finish(); }
-
- private:
-  LineReader lines_;
-};
+// Makes records of a LineReader's lines; those of nothing but white space are passed over. The
+// first error, of a line or of `take`, ends the reading; one of `take` is told with file and line.
+using TakeRecord = std::function<absl::Status(const JsonlRecord&)>;
+LineReader::Take TakeRecords(const std::string& file, TakeRecord take);
 
 // A whole file. `after_piece` is told how many bytes have been read, and may be null.
-absl::Status ReadJsonl(const std::string& path, const JsonlReader::Take& take,
+absl::Status ReadJsonl(const std::string& path, TakeRecord take,
                        const std::function<absl::Status(uint64_t)>& after_piece = nullptr);
 
 }  // namespace spillway

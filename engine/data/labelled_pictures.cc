@@ -25,6 +25,10 @@ constexpr const char* kCifarNames[] = {"airplane", "automobile", "bird",  "cat",
 constexpr int64_t kCifar100Labels = 100;
 constexpr int64_t kRecordsAtOnce = 512;
 
+constexpr absl::string_view kTaken =
+    "CIFAR's binary batches (.bin), a directory of them, or a folder with a folder of .jpg, .jpeg "
+    "and .png files for each class";
+
 std::string LastPart(const fs::path& path) { return path.filename().string(); }
 
 // Names in it, sorted.
@@ -89,10 +93,7 @@ absl::StatusOr<int64_t> LabelBytesOf(const std::string& path, uint64_t size_byte
 absl::StatusOr<std::pair<std::unique_ptr<File>, int64_t>> OpenCifar(const std::string& path) {
   std::error_code error;
   if (!absl::EndsWith(path, ".bin") && fs::exists(path, error)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        path,
-        ": pictures with labels are CIFAR's binary batches (.bin), a directory of them, or a "
-        "folder with a folder of .jpg, .jpeg and .png files for each class"));
+    return absl::InvalidArgumentError(absl::StrCat(path, ": pictures with labels are ", kTaken));
   }
   const fs::path real = fs::canonical(path, error);  // File follows no link
   if (error) return ErrnoStatus(error.value(), absl::StrCat("open ", path));
@@ -103,10 +104,7 @@ absl::StatusOr<std::pair<std::unique_ptr<File>, int64_t>> OpenCifar(const std::s
 }
 
 absl::Status NoPictures(const std::string& path) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      path,
-      " has no pictures: give CIFAR's binary batches (.bin), a directory of them, or a folder "
-      "with a folder of .jpg, .jpeg and .png files for each class"));
+  return absl::InvalidArgumentError(absl::StrCat(path, " has no pictures: give ", kTaken));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/stop_signal.h"
 #include "io/base/check.h"
-#include "io/base/log.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -77,18 +77,16 @@ absl::StatusOr<std::unique_ptr<LabelledSamples>> LabelledSamples::Read(
                              : static_cast<int64_t>(classifier.labels.size());
   ASSIGN_OR_RETURN(ScratchRows rows, ScratchRows::Create(options.scratch_directory));
   std::unique_ptr<LabelledSamples> samples(new LabelledSamples(std::move(rows), labels));
+  int64_t cut = 0;
   for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(const int64_t cut, classifier.of_tokens
-                                            ? samples->AddWords(file, config, options)
-                                            : samples->AddTexts(file, config, options));
-    samples->cut_ += cut;
+    ASSIGN_OR_RETURN(const int64_t cut_here, classifier.of_tokens
+                                                 ? samples->AddWords(file, config, options)
+                                                 : samples->AddTexts(file, config, options));
+    cut += cut_here;
   }
   RETURN_IF_ERROR(samples->rows_.Flush());
-  if (samples->cut_ > 0) {
-    LogWarning(absl::StrCat(absl::StrJoin(files, ", "), ": ", samples->cut_, " of ",
-                            samples->size(), " texts are longer than --seq-len ", options.seq_len,
-                            " and lose their end"));
-  }
+  WarnOfCut(absl::StrJoin(files, ", "), cut, samples->size(), "texts", "--seq-len",
+            options.seq_len);
   return samples;
 }
 
@@ -131,6 +129,7 @@ absl::StatusOr<int64_t> LabelledSamples::AddWords(const std::string& file,
 }
 
 absl::Status LabelledSamples::Add(const Sample& sample) {
+  RETURN_IF_ERROR(StopSignal::Check());
   std::vector<int64_t> row;
   for (const float label : sample.labels) row.push_back(std::bit_cast<uint32_t>(label));
   const EncodedText& text = sample.text;

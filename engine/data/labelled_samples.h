@@ -69,7 +69,6 @@ class LabelledSamples {
   absl::StatusOr<Sample> Get(int64_t sample) const;
 
   int64_t longest() const { return longest_; }  // tokens
-  int64_t cut() const { return cut_; }
   // Changes with any sample.
   std::string fingerprint() const;
 
@@ -86,7 +85,6 @@ class LabelledSamples {
   ScratchRows rows_;
   const int64_t labels_;  // of a sample; 0: one of each token
   int64_t longest_ = 0;
-  int64_t cut_ = 0;
 };
 
 }  // namespace spillway

@@ -2,9 +2,9 @@
 
 #include <sys/stat.h>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/data/char_tokenizer.h"
+#include "engine/data/data_encoder.h"
 #include "engine/data/pipeline_tokenizer.h"
 #include "engine/machine/memory_limits.h"
 #include "io/base/format_bytes.h"
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view choic
                                                          const std::vector<std::string>& data) {
   std::vector<std::string> texts;
   for (const std::string& file : data) {
-    if (absl::EndsWith(file, ".txt") || absl::EndsWith(file, ".jsonl")) texts.push_back(file);
+    if (IsText(file)) texts.push_back(file);
   }
   if (choice == "bytes") return NewByteTokenizer();
   if (choice == "chars") {

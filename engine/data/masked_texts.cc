@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/labelled_text.h"
 #include "io/base/check.h"
-#include "io/base/log.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -29,35 +29,32 @@ absl::StatusOr<std::unique_ptr<MaskedTexts>> MaskedTexts::Lay(const TokenSource*
   texts->room_ = options.seq_len - static_cast<int64_t>(around.tokens.size());
   if (texts->room_ < 1) return NoRoomError(options.seq_len);
   if (options.lines) {
-    RETURN_IF_ERROR(texts->FindLines(texts->room_));
+    ASSIGN_OR_RETURN(const int64_t cut, texts->FindLines());
+    WarnOfCut(source->names(), cut, texts->size(), "lines", "--seq-len", options.seq_len);
   } else {
     texts->windows_ = source->size() / texts->room_;
     texts->longest_ = options.seq_len;
     if (texts->windows_ == 0) RETURN_IF_ERROR(source->CheckWindow(texts->room_));
   }
-  if (texts->cut_ > 0) {
-    LogWarning(absl::StrCat(source->names(), ": ", texts->cut_, " of ", texts->size(),
-                            " lines are longer than --seq-len ", options.seq_len,
-                            " and lose their end"));
-  }
   return texts;
 }
 
-absl::Status MaskedTexts::FindLines(int64_t room) {
+absl::StatusOr<int64_t> MaskedTexts::FindLines() {
   SPILLWAY_CHECK(source_.has_samples());
   ASSIGN_OR_RETURN(ScratchRows lines, ScratchRows::Create(options_.scratch_directory));
-  const int64_t around = options_.seq_len - room;
+  const int64_t around = options_.seq_len - room_;
   std::vector<int64_t> tokens(64 << 10);
   std::vector<uint8_t> marks(tokens.size());
-  int64_t begin = 0;
+  int64_t begin = 0, cut = 0;
   const auto end_line = [&](int64_t end) -> absl::Status {
     if (end == begin) return absl::OkStatus();
-    cut_ += end - begin > room;
-    const int64_t kept = std::min(room, end - begin);
+    cut += end - begin > room_;
+    const int64_t kept = std::min(room_, end - begin);
     longest_ = std::max(longest_, kept + around);
     return lines.Append({begin, kept});
   };
   for (int64_t first = 0; first < source_.size(); first += static_cast<int64_t>(tokens.size())) {
+    RETURN_IF_ERROR(StopSignal::Check());
     const int64_t n = std::min(static_cast<int64_t>(tokens.size()), source_.size() - first);
     RETURN_IF_ERROR(source_.Read(first, n, tokens.data(), marks.data()));
     for (int64_t i = 0; i < n; ++i) {
@@ -69,7 +66,7 @@ absl::Status MaskedTexts::FindLines(int64_t room) {
   RETURN_IF_ERROR(end_line(source_.size()));
   RETURN_IF_ERROR(lines.Flush());
   lines_ = std::make_unique<ScratchRows>(std::move(lines));
-  return absl::OkStatus();
+  return cut;
 }
 
 absl::StatusOr<MaskedTexts::Text> MaskedTexts::Get(int64_t number) const {

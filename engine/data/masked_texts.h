@@ -44,14 +44,14 @@ class MaskedTexts {
   absl::StatusOr<Text> Get(int64_t text) const;
 
   int64_t longest() const { return longest_; }  // tokens
-  int64_t cut() const { return cut_; }
   // Changes with any text.
   std::string fingerprint() const;
 
  private:
   MaskedTexts(const TokenSource* source, const MaskedTextsOptions& options)
       : source_(*source), options_(options) {}
-  absl::Status FindLines(int64_t room);
+  // Returns how many are cut.
+  absl::StatusOr<int64_t> FindLines();
 
   const TokenSource& source_;
   const MaskedTextsOptions options_;
@@ -59,7 +59,6 @@ class MaskedTexts {
   int64_t windows_ = 0;
   std::unique_ptr<ScratchRows> lines_;  // [line] its first token and their number; null: windows
   int64_t longest_ = 0;
-  int64_t cut_ = 0;
 };
 
 // kInvalidArgument, with what to do, where the tokenizer has no token that masks others; null is

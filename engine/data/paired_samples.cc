@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "io/base/log.h"
+#include "engine/base/stop_signal.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -30,12 +30,8 @@ absl::StatusOr<std::vector<int64_t>> EncodeWithin(const Tokenizer& tokenizer,
     tokens.resize(most - around);
   }
   tokens = tokenizer.Around(tokens, std::nullopt).tokens;
-  const auto other = std::find_if(tokens.begin(), tokens.end(),
-                                  [&](int64_t token) { return token >= vocabulary; });
-  if (other == tokens.end()) return tokens;
-  return absl::InvalidArgumentError(
-      absl::StrCat("the text has token ", *other, ", and the model knows ", vocabulary,
-                   ": the tokenizer (", std::string(tokenizer.kind()), ") is not the model's"));
+  RETURN_IF_ERROR(CheckKnown(tokenizer, tokens, vocabulary));
+  return tokens;
 }
 
 absl::StatusOr<std::unique_ptr<PairedSamples>> PairedSamples::Read(
@@ -47,6 +43,7 @@ absl::StatusOr<std::unique_ptr<PairedSamples>> PairedSamples::Read(
   const bool adds_end = options.end_token >= 0 && tokenizer.Around({}, std::nullopt).tokens.empty();
   const int64_t max_target_length = options.max_target_length - (adds_end ? 1 : 0);
   const auto add = [&](const TextPairRow& pair) -> absl::Status {
+    RETURN_IF_ERROR(StopSignal::Check());
     ASSIGN_OR_RETURN(const std::vector<int64_t> source,
                      EncodeWithin(tokenizer, pair.source, options.max_source_length,
                                   options.vocabulary, "--max-source-length", &cut_sources));
@@ -65,13 +62,11 @@ absl::StatusOr<std::unique_ptr<PairedSamples>> PairedSamples::Read(
     RETURN_IF_ERROR(ReadTextPairs(file, options.keys, /*needs_target=*/true, add));
   }
   RETURN_IF_ERROR(samples->rows_.Flush());
-  const auto warn = [&](int64_t cut, const char* what, const char* flag, int64_t most) {
-    if (cut == 0) return;
-    LogWarning(absl::StrCat(absl::StrJoin(files, ", "), ": ", cut, " of ", samples->size(), " ",
-                            what, " are longer than ", flag, " ", most, " and lose their end"));
-  };
-  warn(cut_sources, "sources", "--max-source-length", options.max_source_length);
-  warn(cut_targets, "targets", "--max-target-length", options.max_target_length);
+  const std::string names = absl::StrJoin(files, ", ");
+  WarnOfCut(names, cut_sources, samples->size(), "sources", "--max-source-length",
+            options.max_source_length);
+  WarnOfCut(names, cut_targets, samples->size(), "targets", "--max-target-length",
+            options.max_target_length);
   return samples;
 }
 

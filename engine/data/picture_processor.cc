@@ -175,47 +175,27 @@ uint8_t Clipped(int32_t sum) {
   return static_cast<uint8_t>(std::clamp(sum >> kPrecisionBits, 0, 255));
 }
 
-// Along one direction: `lines` of points that are `step` apart, `line_step` from one line to the
-// next, of so many channels side by side.
-Picture Across(const Picture& in, int64_t width, ResizeFilter filter) {
-  Picture out{width, in.height, in.channels, {}};
-  out.points.resize(static_cast<size_t>(width * in.height * in.channels));
-  const std::vector<PointWeights> weights = WeightsFor(in.width, width, filter);
-  uint8_t* to = out.points.data();
-  for (int64_t y = 0; y < in.height; ++y) {
-    const uint8_t* const row = &in.points[y * in.width * in.channels];
+// Along one side of pictures: [outer][side][inner] values become [outer][new_side][inner].
+std::vector<uint8_t> Along(const std::vector<uint8_t>& values, int64_t outer, int64_t side,
+                           int64_t new_side, ResizeFilter filter) {
+  const int64_t inner = static_cast<int64_t>(values.size()) / (outer * side);
+  const std::vector<PointWeights> weights = WeightsFor(side, new_side, filter);
+  std::vector<uint8_t> made(static_cast<size_t>(outer * new_side * inner));
+  uint8_t* to = made.data();
+  for (int64_t line = 0; line < outer; ++line) {
     for (const PointWeights& point : weights) {
-      for (int64_t channel = 0; channel < in.channels; ++channel) {
+      for (int64_t i = 0; i < inner; ++i) {
         int32_t sum = 1 << (kPrecisionBits - 1);
-        const uint8_t* from = row + point.first * in.channels + channel;
+        const uint8_t* from = &values[(line * side + point.first) * inner + i];
         for (const int32_t weight : point.weights) {
           sum += *from * weight;
-          from += in.channels;
+          from += inner;
         }
         *to++ = Clipped(sum);
       }
     }
   }
-  return out;
-}
-
-Picture Down(const Picture& in, int64_t height, ResizeFilter filter) {
-  Picture out{in.width, height, in.channels, {}};
-  const int64_t row = in.width * in.channels;
-  out.points.resize(static_cast<size_t>(row * height));
-  uint8_t* to = out.points.data();
-  for (const PointWeights& point : WeightsFor(in.height, height, filter)) {
-    for (int64_t x = 0; x < row; ++x) {
-      int32_t sum = 1 << (kPrecisionBits - 1);
-      const uint8_t* from = &in.points[point.first * row + x];
-      for (const int32_t weight : point.weights) {
-        sum += *from * weight;
-        from += row;
-      }
-      *to++ = Clipped(sum);
-    }
-  }
-  return out;
+  return made;
 }
 
 Picture Nearest(const Picture& in, PictureSize to) {
@@ -338,10 +318,15 @@ json ToJson(const PictureProcessing& processing, int64_t channels) {
 Picture Resize(const Picture& picture, PictureSize to, ResizeFilter filter) {
   if (picture.width == to.width && picture.height == to.height) return picture;
   if (filter == ResizeFilter::kNearest) return Nearest(picture, to);
+  Picture resized{to.width, to.height, picture.channels, {}};
   const bool across = picture.width != to.width, down = picture.height != to.height;
-  if (!across) return Down(picture, to.height, filter);
-  Picture resized = Across(picture, to.width, filter);
-  return down ? Down(resized, to.height, filter) : resized;
+  if (across)
+    resized.points = Along(picture.points, picture.height, picture.width, to.width, filter);
+  if (down) {
+    resized.points =
+        Along(across ? resized.points : picture.points, 1, picture.height, to.height, filter);
+  }
+  return resized;
 }
 
 Picture Fit(const PictureProcessing& processing, Picture picture) {

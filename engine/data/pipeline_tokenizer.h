@@ -19,19 +19,13 @@ struct TokenizerFiles {
   uint64_t checksum = 0;
 };
 
-// What a tokenizer is kept in. tokenizer.json last: where it is, the others are.
-inline constexpr const char* kTokenizerJsonFiles[] = {"tokenizer_config.json",
-                                                      "special_tokens_map.json",
-                                                      "added_tokens.json",
-                                                      "vocab.json",
-                                                      "merges.txt",
-                                                      "vocab.txt",
-                                                      "tokenizer.model",
-                                                      "spiece.model",
-                                                      "sentencepiece.bpe.model",
-                                                      "chat_template.json",
-                                                      "chat_template.jinja",
-                                                      "tokenizer.json"};
+// What a tokenizer is kept in.
+inline constexpr const char* kTokenizerJsonFiles[] = {
+    "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt", "vocab.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
+    "chat_template.json", "chat_template.jinja",
+    // Where it is, the others are.
+    "tokenizer.json"};
 
 // A text may hold anything: what is no UTF-8 becomes U+FFFD, with one warning when the
 // text ends. Tokens come as the text goes on, and are the same whatever its pieces are.

@@ -126,48 +126,45 @@ absl::Status AddSequence(const JsonPart& part, bool keep_bytes, PreTokenizers* o
 
 absl::Status AddPreTokenizer(const JsonPart& part, bool keep_bytes, PreTokenizers* out) {
   const std::string type = part.Type();
-  std::vector<StageMaker>& stages = out->stages;
+  const auto add = [&](StageMaker stage) {
+    out->stages.push_back(std::move(stage));
+    return absl::OkStatus();
+  };
   out->ends_in_bytes = keep_bytes && type == "ByteLevel";
   if (type == "Sequence") return AddSequence(part, keep_bytes, out);
-  if (type == "ByteLevel") return AddByteLevel(part, keep_bytes, &stages);
-  if (type == "Metaspace") return AddMetaspace(part, &stages);
+  if (type == "ByteLevel") return AddByteLevel(part, keep_bytes, &out->stages);
+  if (type == "Metaspace") return AddMetaspace(part, &out->stages);
   if (type == "Split") {
     RETURN_IF_ERROR(part.Only({"pattern", "behavior", "invert"}));
     ASSIGN_OR_RETURN(const std::string regex, ReadPattern(part));
     ASSIGN_OR_RETURN(const SplitBehavior behavior, ReadBehavior(part, ""));
     ASSIGN_OR_RETURN(const bool invert, part.Bool("invert", false));
-    stages.push_back(SplitMaker(*SplitPattern::Compile(regex), behavior, invert));
-    return absl::OkStatus();
+    return add(SplitMaker(*SplitPattern::Compile(regex), behavior, invert));
   }
   if (type == "Digits") {
     RETURN_IF_ERROR(part.Only({"individual_digits"}));
     ASSIGN_OR_RETURN(const bool single, part.Bool("individual_digits", false));
-    stages.push_back(
+    return add(
         OwnSplit(OneOf("[:N:]"), single ? SplitBehavior::kIsolated : SplitBehavior::kContiguous));
-    return absl::OkStatus();
   }
   if (type == "Punctuation") {
     RETURN_IF_ERROR(part.Only({"behavior"}));
     ASSIGN_OR_RETURN(const SplitBehavior behavior, ReadBehavior(part, "Isolated"));
-    stages.push_back(OwnSplit(OneOf(kPunctuation), behavior));
-    return absl::OkStatus();
+    return add(OwnSplit(OneOf(kPunctuation), behavior));
   }
   RETURN_IF_ERROR(part.Only({}));
   if (type == "BertPreTokenizer") {
-    stages.push_back(OwnSplit(OneOf(kSpace) + "+", SplitBehavior::kRemoved));
-    stages.push_back(OwnSplit(OneOf(kPunctuation), SplitBehavior::kIsolated));
-    return absl::OkStatus();
+    RETURN_IF_ERROR(add(OwnSplit(OneOf(kSpace) + "+", SplitBehavior::kRemoved)));
+    return add(OwnSplit(OneOf(kPunctuation), SplitBehavior::kIsolated));
   }
   if (type == "Whitespace") {
     const std::string word = OneOf("[[:Alphabetic:][:M:][:Nd:][:Pc:][:Join_Control:]]");
     const std::string other =
         OneOf("[^[:Alphabetic:][:M:][:Nd:][:Pc:][:Join_Control:][:White_Space:]]");
-    stages.push_back(OwnSplit(word + "+|" + other + "+", SplitBehavior::kRemoved, /*invert=*/true));
-    return absl::OkStatus();
+    return add(OwnSplit(word + "+|" + other + "+", SplitBehavior::kRemoved, /*invert=*/true));
   }
   if (type == "WhitespaceSplit") {
-    stages.push_back(OwnSplit(OneOf(kSpace) + "+", SplitBehavior::kRemoved));
-    return absl::OkStatus();
+    return add(OwnSplit(OneOf(kSpace) + "+", SplitBehavior::kRemoved));
   }
   return part.UnsupportedType();
 }

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/base/stop_signal.h"
+#include "engine/data/tokenizer.h"
 #include "io/base/check.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -77,6 +79,7 @@ absl::Status ForEachSample(const TokenSource& source, int64_t most_tokens,
   Part sample;
   int64_t labels = 0;
   for (int64_t first = 0; first < source.size(); first += static_cast<int64_t>(tokens.size())) {
+    RETURN_IF_ERROR(StopSignal::Check());
     const int64_t n = std::min(static_cast<int64_t>(tokens.size()), source.size() - first);
     RETURN_IF_ERROR(source.Read(first, n, tokens.data(), marks.data()));
     for (int64_t i = 0; i < n; ++i) {
@@ -112,15 +115,16 @@ absl::StatusOr<std::unique_ptr<SampleRows>> SampleRows::Lay(const TokenSource& s
   ASSIGN_OR_RETURN(ScratchNumbers begins, ScratchNumbers::Create(options.scratch_directory));
   std::unique_ptr<SampleRows> rows(new SampleRows(std::move(parts), std::move(begins)));
   const int64_t most_tokens = options.row_positions + 1;
+  int64_t cut = 0, left_out = 0;
   OpenRows open(options.row_positions,
                 [&](const std::vector<Part>& row) { return rows->AddRow(row); });
   RETURN_IF_ERROR(
       ForEachSample(source, most_tokens, [&](const Part& sample, int64_t labels) -> absl::Status {
         if (labels == 0) {
-          ++rows->left_out_;
+          ++left_out;
           return absl::OkStatus();
         }
-        if (sample.tokens > most_tokens) ++rows->cut_;
+        if (sample.tokens > most_tokens) ++cut;
         const Part part = {sample.first, std::min(sample.tokens, most_tokens)};
         return options.pack ? open.Add(part) : rows->AddRow({part});
       }));
@@ -135,15 +139,11 @@ absl::StatusOr<std::unique_ptr<SampleRows>> SampleRows::Lay(const TokenSource& s
         absl::StrCat(source.names(), ": no sample has a label that carries loss ", fitting,
                      ": give a larger --seq-len, or shorter prompts"));
   }
-  if (rows->cut_ > 0) {
-    LogWarning(absl::StrCat(source.names(), ": ", rows->cut_, " of ", rows->samples(),
-                            " samples are longer than --seq-len ", options.row_positions,
-                            " and lose their end"));
-  }
-  if (rows->left_out_ > 0) {
-    LogWarning(absl::StrCat(
-        source.names(), ": ", rows->left_out_, " of ", rows->samples() + rows->left_out_,
-        " samples are left out: nothing of theirs ", fitting, " is a label that carries loss"));
+  WarnOfCut(source.names(), cut, rows->samples(), "samples", "--seq-len", options.row_positions);
+  if (left_out > 0) {
+    LogWarning(absl::StrCat(source.names(), ": ", left_out, " of ", rows->samples() + left_out,
+                            " samples are left out: nothing of theirs ", fitting,
+                            " is a label that carries loss"));
   }
   return rows;
 }

@@ -56,8 +56,6 @@ class SampleRows {
   absl::StatusOr<std::vector<Part>> Read(int64_t row) const;
 
   int64_t samples() const { return parts_.size() / 2; }
-  int64_t cut() const { return cut_; }            // of `samples`
-  int64_t left_out() const { return left_out_; }  // beside them
   int64_t positions() const { return positions_; }
   // Positions of the longest row.
   int64_t longest() const { return longest_; }
@@ -72,8 +70,6 @@ class SampleRows {
 
   ScratchNumbers parts_;   // of every row's parts: first, tokens
   ScratchNumbers begins_;  // [row] its first part, and behind the last row their number
-  int64_t cut_ = 0;
-  int64_t left_out_ = 0;
   int64_t positions_ = 0;
   int64_t longest_ = 0;
 };

@@ -13,11 +13,6 @@
 #include "io/checksum.h"
 
 namespace spillway {
-namespace {
-
-constexpr size_t kHeldNumbers = 64 << 10;
-
-}  // namespace
 
 absl::StatusOr<UniqueFd> CreateScratchFile(absl::string_view directory) {
   std::string name = absl::StrCat(directory, "/tokens-XXXXXX");
@@ -52,6 +47,7 @@ absl::StatusOr<ScratchNumbers> ScratchNumbers::Create(absl::string_view director
 }
 
 absl::Status ScratchNumbers::Append(int64_t number) {
+  constexpr size_t kHeldNumbers = 64 << 10;
   held_.push_back(number);
   ++size_;
   return held_.size() < kHeldNumbers ? absl::OkStatus() : Flush();
@@ -59,16 +55,10 @@ absl::Status ScratchNumbers::Append(int64_t number) {
 
 absl::Status ScratchNumbers::Flush() {
   const char* data = reinterpret_cast<const char*>(held_.data());
-  size_t left_bytes = held_.size() * sizeof(int64_t);
-  const uint64_t pair[2] = {digest_, Checksum(data, left_bytes)};
-  while (left_bytes > 0) {
-    const ssize_t written = RetryOnSignal([&] { return ::write(fd_.get(), data, left_bytes); });
-    if (written <= 0) {
-      return ErrnoStatus(written < 0 ? errno : EIO, absl::StrCat("write ", what_));
-    }
-    data += written;
-    left_bytes -= static_cast<size_t>(written);
-  }
+  const size_t size_bytes = held_.size() * sizeof(int64_t);
+  const uint64_t pair[2] = {digest_, Checksum(data, size_bytes)};
+  const int error = WriteAll(fd_.get(), data, size_bytes);
+  if (error != 0) return ErrnoStatus(error, absl::StrCat("write ", what_));
   if (!held_.empty()) digest_ = Checksum(pair, sizeof(pair));
   held_.clear();
   return absl::OkStatus();

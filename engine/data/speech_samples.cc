@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/audio_file.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
@@ -37,6 +38,7 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
   }
   int64_t long_sounds = 0, cut_texts = 0;
   const auto add = [&](size_t file, const TextPairRow& pair) -> absl::Status {
+    RETURN_IF_ERROR(StopSignal::Check());
     const std::string path = AudioPath(files[file], pair.source);
     ASSIGN_OR_RETURN(const auto sound, AudioFile::Open(path));
     if (sound->seconds() <= 0) {
@@ -49,12 +51,7 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
     samples->longest_seconds_ = std::max(samples->longest_seconds_, sound->seconds());
     ASSIGN_OR_RETURN(const FileInfo info, FileSystem::Real().Look(path, SymbolicLink::kFollow));
     ASSIGN_OR_RETURN(std::vector<int64_t> text, tokenizer.Encode(*pair.target));
-    for (const int64_t token : text) {
-      if (token < options.vocabulary) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("the text has token ", token, ", and the model knows ", options.vocabulary,
-                       ": the tokenizer (", std::string(tokenizer.kind()), ") is not the model's"));
-    }
+    RETURN_IF_ERROR(CheckKnown(tokenizer, text, options.vocabulary));
     const auto most = static_cast<size_t>(options.max_target_length - around);
     cut_texts += text.size() > most ? 1 : 0;
     text.resize(std::min(text.size(), most));
@@ -86,11 +83,8 @@ absl::StatusOr<std::unique_ptr<SpeechSamples>> SpeechSamples::Read(
                             " sounds are longer than the ", options.max_seconds,
                             " s that the model hears, and are left out"));
   }
-  if (cut_texts > 0) {
-    LogWarning(absl::StrCat(names, ": ", cut_texts, " of ", samples->size(),
-                            " texts are longer than --max-target-length ",
-                            options.max_target_length, " and lose their end"));
-  }
+  WarnOfCut(names, cut_texts, samples->size(), "texts", "--max-target-length",
+            options.max_target_length);
   return samples;
 }
 

@@ -63,9 +63,9 @@ class TableRows {
 
   // A line of a .csv: the row's first, or one that goes on within quotes.
   absl::Status AddCells(absl::string_view line) {
-    size_t at = 0;
     if (!quoted_) {
       cells_.assign(1, "");
+      bytes_ = line.size();
     } else {
       cells_.back() += '\n';
       bytes_ += line.size();
@@ -74,9 +74,8 @@ class TableRows {
                                   " MiB: is a quote missing?"));
       }
     }
-    if (!quoted_) bytes_ = line.size();
     bool began_quoted = quoted_;
-    for (; at < line.size(); ++at) {
+    for (size_t at = 0; at < line.size(); ++at) {
       const char c = line[at];
       if (quoted_ && c == '"' && at + 1 < line.size() && line[at + 1] == '"') {
         cells_.back() += '"';

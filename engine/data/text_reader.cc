@@ -7,28 +7,30 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
-#include "io/base/unique_fd.h"
 
 namespace spillway {
-namespace {
 
-constexpr size_t kPieceBytes = 256 << 10;
-
-}  // namespace
-
-absl::Status ReadInPieces(const std::string& path,
-                          const std::function<absl::Status(absl::string_view)>& take) {
-  const UniqueFd fd(
+absl::StatusOr<PlainFile> OpenPlainFile(const std::string& path) {
+  PlainFile file;
+  file.fd = UniqueFd(
       RetryOnSignal([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
-  if (!fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  if (!file.fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   struct stat info;
-  if (::fstat(fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if (::fstat(file.fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   if (!S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(path, " is not a plain file"));
   }
-  std::string piece(kPieceBytes, '\0');
+  file.size_bytes = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
+absl::Status ReadInPieces(const std::string& path,
+                          const std::function<absl::Status(absl::string_view)>& take) {
+  ASSIGN_OR_RETURN(const PlainFile file, OpenPlainFile(path));
+  std::string piece(256 << 10, '\0');
   while (true) {
-    const ssize_t got = RetryOnSignal([&] { return ::read(fd.get(), piece.data(), piece.size()); });
+    const ssize_t got =
+        RetryOnSignal([&] { return ::read(file.fd.get(), piece.data(), piece.size()); });
     if (got < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     if (got == 0) return absl::OkStatus();
     RETURN_IF_ERROR(take(absl::string_view(piece.data(), static_cast<size_t>(got))));

@@ -1,17 +1,28 @@
 // A file read from its start to its end, piece by piece.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "io/base/unique_fd.h"
 
 namespace spillway {
 
-// Calls `take` for each piece, in order; its first error ends the reading. Symbolic
-// links are followed, pipes are not (a text may be read twice).
-// kNotFound for a missing file, kInvalidArgument for what is not a plain file.
+struct PlainFile {
+  UniqueFd fd;
+  uint64_t size_bytes = 0;
+};
+
+// To read. Symbolic links are followed, pipes are not (a text may be read twice), and not waited
+// for. kNotFound for a missing file, kInvalidArgument for what is not a plain file.
+absl::StatusOr<PlainFile> OpenPlainFile(const std::string& path);
+
+// Calls `take` for each piece, in order; its first error ends the reading. Others as of
+// OpenPlainFile.
 absl::Status ReadInPieces(const std::string& path,
                           const std::function<absl::Status(absl::string_view)>& take);
 

@@ -1,20 +1,17 @@
 #include "engine/data/token_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/data_encoder.h"
 #include "engine/data/encode_progress.h"
 #include "engine/data/scratch_file.h"
+#include "engine/data/text_reader.h"
 #include "engine/data/token_writer.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
@@ -22,23 +19,8 @@
 namespace spillway {
 namespace {
 
-struct OpenedFile {
-  UniqueFd fd;
-  uint64_t size_bytes = 0;
-};
-
-absl::StatusOr<OpenedFile> OpenData(const std::string& path) {
-  OpenedFile file;
-  // Not blocking, so that a pipe under this name is an error and not a wait.
-  file.fd = UniqueFd(
-      RetryOnSignal([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
-  if (!file.fd.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  struct stat info;
-  if (::fstat(file.fd.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is not a plain file"));
-  }
-  file.size_bytes = static_cast<uint64_t>(info.st_size);
+absl::StatusOr<PlainFile> OpenData(const std::string& path) {
+  ASSIGN_OR_RETURN(PlainFile file, OpenPlainFile(path));
   if (file.size_bytes == 0) return absl::InvalidArgumentError(absl::StrCat(path, " is empty"));
   return file;
 }
@@ -58,7 +40,7 @@ int64_t TokenAt(const char* data, const TokenFormat& format, uint64_t i) {
 
 absl::StatusOr<TokenFile> TokenFile::OpenBin(absl::string_view path) {
   const std::string name(path);
-  ASSIGN_OR_RETURN(OpenedFile file, OpenData(name));
+  ASSIGN_OR_RETURN(PlainFile file, OpenData(name));
   if (file.size_bytes % 2 != 0) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": ", file.size_bytes,
                                                    " bytes, an odd number; a .bin file holds raw "
@@ -71,7 +53,7 @@ absl::StatusOr<TokenFile> TokenFile::OpenBin(absl::string_view path) {
 
 absl::StatusOr<TokenFile> TokenFile::OpenNpy(absl::string_view path) {
   const std::string name(path);
-  ASSIGN_OR_RETURN(OpenedFile file, OpenData(name));
+  ASSIGN_OR_RETURN(PlainFile file, OpenData(name));
   std::string head(std::min<uint64_t>(file.size_bytes, kNpyHeadBytes), '\0');
   RETURN_IF_ERROR(ReadAt(file.fd.get(), name, 0, head.data(), head.size()));
   absl::StatusOr<TokenFormat> format = ParseNpyHeader(head, file.size_bytes);
@@ -84,7 +66,7 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
                                             absl::string_view scratch_directory, bool begins_lines,
                                             bool ends_lines) {
   const std::string name(path);
-  ASSIGN_OR_RETURN(const OpenedFile text, OpenData(name));  // refuses what is missing or empty
+  ASSIGN_OR_RETURN(const PlainFile text, OpenData(name));  // refuses what is missing or empty
   ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(scratch_directory));
   TokenFormat format;
   format.flagged = absl::EndsWith(path, ".jsonl");
@@ -105,7 +87,7 @@ absl::StatusOr<TokenFile> TokenFile::Encode(absl::string_view path, const Tokeni
   uint64_t done_bytes = 0;
   sink.progress = [&](uint64_t bytes) {
     progress.Update(done_bytes += bytes);
-    return absl::OkStatus();
+    return StopSignal::Check();
   };
   RETURN_IF_ERROR(EncodeData(name, tokenizer, sink));
   RETURN_IF_ERROR(writer.Flush());

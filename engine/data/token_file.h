@@ -30,8 +30,6 @@ class TokenFile {
                                           absl::string_view scratch_directory,
                                           bool begins_lines = true, bool ends_lines = true);
 
-  // The data's file, for messages.
-  const std::string& path() const { return path_; }
   int64_t size() const { return format_.tokens; }
   // Whether it says where samples begin: a .jsonl does.
   bool has_samples() const { return format_.flagged; }
@@ -47,7 +45,7 @@ class TokenFile {
       : fd_(std::move(fd)), path_(std::move(path)), format_(format) {}
 
   UniqueFd fd_;
-  std::string path_;
+  std::string path_;  // of the data, for messages
   TokenFormat format_;
 };
 

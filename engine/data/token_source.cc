@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/data_encoder.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
@@ -45,6 +46,7 @@ absl::Status CheckTokens(const TokenFile& part, int64_t vocabulary, Inventory* i
   std::vector<int64_t> piece(64 << 10);
   std::vector<uint8_t> marks(piece.size());
   for (int64_t first = 0; first < part.size(); first += static_cast<int64_t>(piece.size())) {
+    RETURN_IF_ERROR(StopSignal::Check());
     const int64_t n = std::min(static_cast<int64_t>(piece.size()), part.size() - first);
     RETURN_IF_ERROR(part.Read(first, n, vocabulary, piece.data(), marks.data()));
     for (size_t i = 0; i < static_cast<size_t>(n); ++i) {

@@ -1,22 +1,15 @@
 #include "engine/data/token_writer.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <utility>
 
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 
 namespace spillway {
-namespace {
-
-constexpr size_t kFlushBytes = 1 << 20;
-
-}  // namespace
 
 absl::Status TokenWriter::Append(const std::vector<uint32_t>& tokens, uint32_t flags,
                                  uint32_t first_flags) {
+  constexpr size_t kFlushBytes = 1 << 20;
   for (const uint32_t token : tokens) {
     const uint32_t value = token | flags | std::exchange(first_flags, 0);
     buffer_.append(reinterpret_cast<const char*>(&value), static_cast<size_t>(width_bytes_));
@@ -27,14 +20,8 @@ absl::Status TokenWriter::Append(const std::vector<uint32_t>& tokens, uint32_t f
 }
 
 absl::Status TokenWriter::Flush() {
-  const char* data = buffer_.data();
-  size_t left_bytes = buffer_.size();
-  while (left_bytes > 0) {
-    const ssize_t written = RetryOnSignal([&] { return ::write(fd_, data, left_bytes); });
-    if (written <= 0) return ErrnoStatus(written < 0 ? errno : EIO, what_);
-    data += written;
-    left_bytes -= static_cast<size_t>(written);
-  }
+  const int error = WriteAll(fd_, buffer_.data(), buffer_.size());
+  if (error != 0) return ErrnoStatus(error, what_);
   buffer_.clear();
   return absl::OkStatus();
 }

@@ -142,24 +142,18 @@ absl::StatusOr<TokenizeResult> TokenizeFiles(const TokenizeOptions& options) {
   const bool npy = absl::EndsWith(options.out, ".npy");
   result.width_bytes = npy && options.tokenizer->vocabulary_size() > 65536 ? 4 : 2;
   ASSIGN_OR_RETURN(Output output, CreateOutput(options.out));
-  // The number of tokens is filled in at the end.
-  const std::string placeholder = npy ? NpyHeader(0, result.width_bytes) : "";
-  if (::pwrite(output.fd.get(), placeholder.data(), placeholder.size(), 0) !=
-          static_cast<ssize_t>(placeholder.size()) ||
-      ::lseek(output.fd.get(), 0, SEEK_END) < 0) {
-    return ErrnoStatus(errno, absl::StrCat("write ", output.name));
-  }
+  const auto write_header = [&] {
+    const std::string header = NpyHeader(result.tokens, result.width_bytes);
+    const bool begins = ::lseek(output.fd.get(), 0, SEEK_SET) == 0;
+    const int error = begins ? WriteAll(output.fd.get(), header.data(), header.size()) : errno;
+    return error == 0 ? absl::OkStatus() : ErrnoStatus(error, absl::StrCat("write ", output.name));
+  };
+  if (npy) RETURN_IF_ERROR(write_header());  // the number of tokens is filled in at the end
   TokenWriter writer(output.fd.get(), absl::StrCat("write ", output.name), result.width_bytes);
   RETURN_IF_ERROR(EncodeAll(options, result.text_bytes, &writer));
   result.tokens = writer.tokens();
   if (result.tokens == 0) return absl::InvalidArgumentError("the data files hold no text");
-  if (npy) {
-    const std::string header = NpyHeader(result.tokens, result.width_bytes);
-    if (::pwrite(output.fd.get(), header.data(), header.size(), 0) !=
-        static_cast<ssize_t>(header.size())) {
-      return ErrnoStatus(errno, absl::StrCat("write ", output.name));
-    }
-  }
+  if (npy) RETURN_IF_ERROR(write_header());
   RETURN_IF_ERROR(output.Finish());
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return result;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
 
@@ -85,6 +86,24 @@ absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocabulary) {
       absl::StrCat("the tokenizer (", tokenizer.kind(), ") has ", tokenizer.vocabulary_size(),
                    " tokens, but the model's vocabulary has ", vocabulary,
                    ": raise vocab_size in its config.json, or use another tokenizer"));
+}
+
+absl::Status CheckKnown(const Tokenizer& tokenizer, absl::Span<const int64_t> tokens,
+                        int64_t vocabulary) {
+  for (const int64_t token : tokens) {
+    if (token < vocabulary) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the text has token ", token, ", and the model knows ", vocabulary,
+                     ": the tokenizer (", tokenizer.kind(), ") is not the model's"));
+  }
+  return absl::OkStatus();
+}
+
+void WarnOfCut(absl::string_view files, int64_t cut, int64_t all, absl::string_view what,
+               absl::string_view flag, int64_t most) {
+  if (cut == 0) return;
+  LogWarning(absl::StrCat(files, ": ", cut, " of ", all, " ", what, " are longer than ", flag, " ",
+                          most, " and lose their end"));
 }
 
 }  // namespace spillway

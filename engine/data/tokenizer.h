@@ -91,6 +91,14 @@ class Tokenizer {
 // kInvalidArgument for a tokenizer with more tokens than a model of `vocabulary` knows.
 absl::Status CheckVocabulary(const Tokenizer& tokenizer, int64_t vocabulary);
 
+// kInvalidArgument for tokens of a text that a model of `vocabulary` does not know.
+absl::Status CheckKnown(const Tokenizer& tokenizer, absl::Span<const int64_t> tokens,
+                        int64_t vocabulary);
+
+// Warns where `cut` of `all` (`what`: "texts") are longer than `flag` `most` and lose their end.
+void WarnOfCut(absl::string_view files, int64_t cut, int64_t all, absl::string_view what,
+               absl::string_view flag, int64_t most);
+
 // One token a byte, 256 of them; Save writes this file.
 inline constexpr absl::string_view kBytesFile = "bytes.json";
 std::unique_ptr<Tokenizer> NewByteTokenizer();

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/match.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "engine/data/bpe_model.h"
@@ -275,10 +275,9 @@ absl::Status ReadAddedTokens(const JsonPart& root, const Vocabulary& vocabulary,
 
 std::string KindOf(const JsonPart& model, bool has_merges) {
   const std::string type = model.Type();
-  if (type == "BPE") return "bpe";
-  if (type == "Unigram") return "unigram";
-  if (type == "WordPiece") return "wordpiece";
-  if (type == "WordLevel") return "wordlevel";
+  for (const char* known : {"BPE", "Unigram", "WordPiece", "WordLevel"}) {
+    if (type == known) return absl::AsciiStrToLower(type);
+  }
   // Files of 2019 name no type.
   return type.empty() && has_merges ? "bpe" : "";
 }

@@ -77,13 +77,7 @@ class UnigramEncoder : public WordEncoder {
       tokens->push_back(token);
       return absl::OkStatus();
     }
-    if (!model_.fallback_.empty()) {
-      const size_t size = tokens->size();
-      for (const char c : part) tokens->push_back(model_.fallback_[static_cast<unsigned char>(c)]);
-      const auto bytes = tokens->begin() + static_cast<std::ptrdiff_t>(size);
-      if (std::find(bytes, tokens->end(), kNoToken) == tokens->end()) return absl::OkStatus();
-      tokens->resize(size);
-    }
+    if (AppendFallback(model_.fallback_, part, tokens)) return absl::OkStatus();
     if (model_.unk_ == kNoToken) {
       return absl::InvalidArgumentError(
           absl::StrCat("the tokenizer has no token for \"", part.substr(0, 80),

@@ -13,6 +13,19 @@ std::vector<uint32_t> ByteFallbackTokens(const Vocabulary& vocabulary) {
   return tokens;
 }
 
+bool AppendFallback(const std::vector<uint32_t>& fallback, absl::string_view text,
+                    std::vector<uint32_t>* tokens) {
+  const size_t size = tokens->size();
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    tokens->push_back(fallback.empty() ? kNoToken : fallback[byte]);
+    if (tokens->back() != kNoToken) continue;
+    tokens->resize(size);
+    return false;
+  }
+  return true;
+}
+
 WordCuts::WordCuts(const std::vector<std::string>& tokens, bool bytes)
     : bytes_(bytes), known_(bytes ? 256 : 0x110000), joined_(size_t{1} << 20) {
   for (const std::string& token : tokens) {

@@ -32,6 +32,9 @@ struct Vocabulary {
 
 // The tokens "<0x00>" to "<0xFF>"; kNoToken for what is missing.
 std::vector<uint32_t> ByteFallbackTokens(const Vocabulary& vocabulary);
+// Appends those of the text's bytes; false, and nothing, where one is missing, or all are (empty).
+bool AppendFallback(const std::vector<uint32_t>& fallback, absl::string_view text,
+                    std::vector<uint32_t>* tokens);
 
 // Which neighbours no token holds: between them a word may be cut, and its parts have the
 // tokens that it has as a whole. Says "it may not" too often, never too rarely.

@@ -1,11 +1,7 @@
 #include "engine/estimate/estimate_output.h"
 
-#include <algorithm>
-#include <utility>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "engine/estimate/estimate.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/options/drive_wear.h"
@@ -127,22 +123,16 @@ std::string WithCommas(uint64_t n) {
 }
 
 // Breaks at spaces; further lines are indented.
-void AppendWrapped(std::string& text, absl::string_view line, const std::string& indent) {
-  const size_t start = std::min(line.find_first_not_of(' '), line.size());
-  std::string current(line.substr(0, start));
-  bool first = true;
-  for (absl::string_view word : absl::StrSplit(line.substr(start), ' ')) {
-    if (std::exchange(first, false)) {
-      // Behind the indent of the line itself.
-    } else if (current.size() + 1 + word.size() > kColumns) {
-      absl::StrAppend(&text, current, "\n");
-      current = indent;
-    } else {
-      current += ' ';
-    }
-    absl::StrAppend(&current, word);
+void AppendWrapped(std::string& text, std::string line, const std::string& indent) {
+  while (line.size() > kColumns) {
+    const size_t word = line.find_first_not_of(' ');
+    size_t at = line.rfind(' ', kColumns);
+    if (at == std::string::npos || at < word) at = line.find(' ', word);  // one long word
+    if (at == std::string::npos) break;
+    absl::StrAppend(&text, line.substr(0, at), "\n");
+    line = indent + line.substr(at + 1);
   }
-  absl::StrAppend(&text, current, "\n");
+  absl::StrAppend(&text, line, "\n");
 }
 
 void AppendRow(std::string& text, absl::string_view name, const std::vector<std::string>& cells) {

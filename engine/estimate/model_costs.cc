@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/data/token_masking.h"
 #include "engine/plan/product_blocks.h"
 
 namespace spillway {
@@ -22,7 +21,7 @@ double LayerMatrices(const ModelShape& shape) {
 
 // Rows of logits that a micro-batch's loss has, at most. REQUIRES: shape.has_logits().
 uint64_t MostLossRows(const ModelShape& shape, const StepShape& step) {
-  return shape.masked ? MostMasked(step.tokens(), kMaskProbability) : step.tokens();
+  return shape.masked ? MostMasked(step.tokens(), step.mask_probability) : step.tokens();
 }
 
 uint64_t LargestPacked(const ModelDescription& model) {
@@ -142,7 +141,7 @@ StepFlops FlopsOf(const ModelShape& shape, const StepShape& step) {
   flops.forward = shape.layers * tokens * (2 * LayerMatrices(shape) + attention);
   flops.backward = 3 * flops.forward;
   if (shape.has_logits()) {
-    const double rows = shape.masked ? kMaskProbability * tokens : tokens;
+    const double rows = shape.masked ? step.mask_probability * tokens : tokens;
     flops.backward += 3 * rows * 2 * static_cast<double>(shape.vocabulary) * shape.hidden;
   }
   return flops;

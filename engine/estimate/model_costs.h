@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "engine/data/token_masking.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/model/model_shape.h"
 #include "engine/numeric/dtype.h"
@@ -16,6 +17,7 @@ struct StepShape {
   int64_t micro_batch = 1;
   int64_t accumulate = 1;
   int64_t seq_len = 1;
+  double mask_probability = kMaskProbability;  // of each token, where a model finds masked ones
 
   int64_t tokens() const { return micro_batch * seq_len; }
 };

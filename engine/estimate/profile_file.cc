@@ -6,11 +6,11 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "engine/base/shallow_json.h"
+#include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
@@ -70,33 +70,46 @@ absl::StatusOr<FileContent> ReadContent(const std::string& path) {
   return content;
 }
 
-int64_t TimeOf(const json& value) {
+// 0: none is told, or one that has not come yet.
+int64_t TimeOf(const json& value, int64_t now) {
   const auto found = value.is_object() ? value.find("unix_seconds") : value.end();
   if (!value.is_object() || found == value.end() || !found->is_number_integer()) return 0;
-  return found->get<int64_t>();
+  const auto time = found->get<int64_t>();
+  return time <= now ? time : 0;
 }
 
-template <typename Time>
-void DropOldest(json& members, size_t most, Time time_of) {
+void DropOldest(json& members, size_t most, int64_t now) {
   while (members.size() > most) {
     auto oldest = members.begin();
     for (auto each = members.begin(); each != members.end(); ++each) {
-      if (time_of(*each) < time_of(*oldest)) oldest = each;
+      if (TimeOf(*each, now) < TimeOf(*oldest, now)) oldest = each;
     }
     members.erase(oldest);
   }
 }
 
 // Ours over theirs, where ours are newer; members that we do not know stay.
-void Merge(json& machine, const json& ours) {
+void Merge(json& machine, const json& ours, int64_t now) {
   for (const char* kind : {"disks", "links", "collectives", "tuned"}) {
     json& theirs = machine[kind];
     if (!theirs.is_object()) theirs = json::object();
     for (const auto& [device, entry] : ours.at(kind).items()) {
-      if (TimeOf(entry) >= TimeOf(theirs[device])) theirs[device] = entry;
+      if (TimeOf(entry, now) >= TimeOf(theirs[device], now)) theirs[device] = entry;
     }
-    DropOldest(theirs, kMostEntries, TimeOf);
+    DropOldest(theirs, kMostEntries, now);
   }
+}
+
+ProfilePlace PlaceAt(const std::string& path) {
+  const auto found = FileSystem::Real().Look(path, SymbolicLink::kFollow);
+  if (!found.ok() || found->kind == FileInfo::Kind::kFile) return {false, path};
+  static std::once_flag said;
+  std::call_once(said, [&] {
+    LogWarning(absl::StrCat("the machine's profile ", path,
+                            " is no regular file: nothing is kept there, as with "
+                            "SPILLWAY_PROFILE=off"));
+  });
+  return {true, ""};
 }
 
 }  // namespace
@@ -108,11 +121,11 @@ ProfilePlace FindProfile() {
   };
   const std::string said = variable("SPILLWAY_PROFILE");
   if (said == "off") return {true, ""};
-  if (!said.empty()) return {false, said};
+  if (!said.empty()) return PlaceAt(said);
   // The standard asks for absolute paths and has others ignored.
   const std::string cache = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  if (!cache.empty() && cache[0] == '/') return {false, cache + "/spillway/profile.json"};
-  if (!home.empty() && home[0] == '/') return {false, home + "/.cache/spillway/profile.json"};
+  if (!cache.empty() && cache[0] == '/') return PlaceAt(cache + "/spillway/profile.json");
+  if (!home.empty() && home[0] == '/') return PlaceAt(home + "/.cache/spillway/profile.json");
   return {};
 }
 
@@ -152,12 +165,13 @@ LoadedProfile LoadProfile(const std::string& path, const MachineIdentity& machin
   return loaded;
 }
 
-absl::Status SaveProfile(const std::string& path, const MachineIdentity& machine,
-                         const MachineProfile& profile) {
-  if (path.empty()) {
+absl::Status SaveProfile(const std::string& named, const MachineIdentity& machine,
+                         const MachineProfile& profile, int64_t now) {
+  if (named.empty()) {
     return absl::FailedPreconditionError(
         "there is no place for the machine's profile: set HOME, or SPILLWAY_PROFILE=FILE");
   }
+  ASSIGN_OR_RETURN(const std::string path, ResolveForWriting(FileSystem::Real(), named));
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
@@ -173,10 +187,10 @@ absl::Status SaveProfile(const std::string& path, const MachineIdentity& machine
   if (!machines.is_object()) machines = json::object();
   json& part = machines[machine.key];
   if (!part.is_object()) part = json::object();
-  Merge(part, profile.ToJson());
+  Merge(part, profile.ToJson(), now);
   part["host"] = machine.host;
-  part["unix_seconds"] = absl::ToUnixSeconds(absl::Now());
-  DropOldest(machines, kMostMachines, TimeOf);
+  part["unix_seconds"] = now;
+  DropOldest(machines, kMostMachines, now);
   content.value["version"] = kVersion;
   return WriteFileAtomically(
       path, content.value.dump(2, ' ', false, json::error_handler_t::replace) + "\n");

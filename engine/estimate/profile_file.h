@@ -6,10 +6,13 @@
 // own in the file, and reads only that. Any thread and process.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "engine/estimate/machine_profile.h"
 
 namespace spillway {
@@ -19,7 +22,8 @@ struct ProfilePlace {
   bool off = false;
   std::string path;
 };
-// From the environment.
+// From the environment. A path that is there and no regular file (/dev/null) means off, which the
+// log says once.
 ProfilePlace FindProfile();
 
 struct LoadedProfile {
@@ -31,10 +35,12 @@ struct LoadedProfile {
 };
 LoadedProfile LoadProfile(const std::string& path, const MachineIdentity& machine);
 
-// Puts the entries of `profile` into the file, beside what others have put there meanwhile. A
-// broken file is replaced. kFailedPrecondition, and nothing touched, where a newer Spillway
-// wrote it; an error that names the path where it can't be written.
+// Puts the entries of `profile` into the file, beside what others have put there meanwhile; of two
+// for the same thing the newer one stays, unless it was made after `now`, when a clock was wrong. A
+// broken file is replaced, a link followed. kFailedPrecondition, and nothing touched, where a newer
+// Spillway wrote it; an error that names the path where it can't be written.
 absl::Status SaveProfile(const std::string& path, const MachineIdentity& machine,
-                         const MachineProfile& profile);
+                         const MachineProfile& profile,
+                         int64_t now = absl::ToUnixSeconds(absl::Now()));
 
 }  // namespace spillway

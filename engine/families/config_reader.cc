@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 
 namespace spillway {
 namespace {
@@ -11,74 +12,22 @@ using nlohmann::json;
 
 // Keys of any transformers config that cannot change the logits: generation defaults, bookkeeping,
 // other heads.
-constexpr const char* kMetadata[] = {"_attn_implementation",
-                                     "_attn_implementation_autoset",
-                                     "_name_or_path",
-                                     "_num_labels",
-                                     "architectures",
-                                     "attn_implementation",
-                                     "auto_map",
-                                     "bad_words_ids",
-                                     "begin_suppress_tokens",
-                                     "bos_token_id",
-                                     "chunk_size_feed_forward",
-                                     "classifier_dropout",
-                                     "cross_attention_hidden_size",
-                                     "decoder_start_token_id",
-                                     "diversity_penalty",
-                                     "do_sample",
-                                     "dtype",
-                                     "early_stopping",
-                                     "encoder_no_repeat_ngram_size",
-                                     "eos_token_id",
-                                     "exponential_decay_length_penalty",
-                                     "finetuning_task",
-                                     "forced_bos_token_id",
-                                     "forced_eos_token_id",
-                                     "gradient_checkpointing",
-                                     "id2label",
-                                     "is_decoder",
-                                     "label2id",
-                                     "length_penalty",
-                                     "max_length",
-                                     "min_length",
-                                     "model_type",
-                                     "name_or_path",
-                                     "no_repeat_ngram_size",
-                                     "num_beam_groups",
-                                     "num_beams",
-                                     "num_labels",
-                                     "num_return_sequences",
-                                     "output_attentions",
-                                     "output_hidden_states",
-                                     "output_past",
-                                     "output_scores",
-                                     "pad_token_id",
-                                     "prefix",
-                                     "pretraining_tp",
-                                     "problem_type",
-                                     "remove_invalid_values",
-                                     "repetition_penalty",
-                                     "return_dict",
-                                     "return_dict_in_generate",
-                                     "sep_token_id",
-                                     "suppress_tokens",
-                                     "task_specific_params",
-                                     "temperature",
-                                     "tf_legacy_loss",
-                                     "tie_encoder_decoder",
-                                     "tokenizer_class",
-                                     "top_k",
-                                     "top_p",
-                                     "torch_dtype",
-                                     "torchscript",
-                                     "transformers_version",
-                                     "typical_p",
-                                     "use_bfloat16",
-                                     "use_cache"};
+constexpr absl::string_view kMetadata =
+    "_attn_implementation _attn_implementation_autoset _name_or_path _num_labels architectures "
+    "attn_implementation auto_map bad_words_ids begin_suppress_tokens bos_token_id "
+    "chunk_size_feed_forward classifier_dropout cross_attention_hidden_size decoder_start_token_id "
+    "diversity_penalty do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id "
+    "exponential_decay_length_penalty finetuning_task forced_bos_token_id forced_eos_token_id "
+    "gradient_checkpointing id2label is_decoder label2id length_penalty max_length min_length "
+    "model_type name_or_path no_repeat_ngram_size num_beam_groups num_beams num_labels "
+    "num_return_sequences output_attentions output_hidden_states output_past output_scores "
+    "pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty "
+    "return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params "
+    "temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype "
+    "torchscript transformers_version typical_p use_bfloat16 use_cache";
 
 bool IsMetadata(const std::string& key) {
-  static const auto& keys = *new std::set<std::string>(std::begin(kMetadata), std::end(kMetadata));
+  static const auto& keys = *new std::set<std::string>(absl::StrSplit(kMetadata, ' '));
   return keys.count(key) > 0 || absl::StartsWith(key, "summary_");
 }
 

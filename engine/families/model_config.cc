@@ -12,9 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "engine/families/decoder_families.h"
-#include "engine/families/encoder_families.h"
-#include "engine/families/seq2seq_families.h"
+#include "engine/families/family_table.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -22,142 +20,11 @@ namespace {
 
 using nlohmann::json;
 
-// What of a family's models stands behind their layers.
-struct Head {
-  const char* architecture;
-  // Beginnings of names: of tensors that other heads have; of parameters that a file of the model
-  // with another head does not have.
-  std::vector<const char*> others, own;
-};
-
-struct Family {
-  // Null of a model of another kind, which has one of its own.
-  void (*read)(ConfigReader& reader, DecoderConfig& config);
-  // The first is what is exported; the others have the same tensors, or all but the head.
-  std::vector<const char*> architectures = {};
-  // What files of the model without its head leave out of its tensors' names.
-  const char* base_prefix = "";
-  // Ends of names of tensors that are no parameters: causal masks and frequencies that old
-  // versions of transformers saved with the weights.
-  std::vector<const char*> ignored = {};
-  // A parameter under another name: {in files, ours}.
-  std::map<std::string, std::string> aliases = {};
-  bool trained = true;
-  // Of texts, of tokens and of masked ones, of which a model has one; the architectures are theirs.
-  std::vector<Head> heads = {};
-  // Files may have a parameter under its aliases as well as under its name.
-  bool repeats = false;
-  // Tensors that a file may have where they are zero.
-  std::vector<std::string> zeros = {};
-  void (*read_other)(ConfigReader& reader, ModelConfig& config) = nullptr;
-};
-
-Family BartLike(const char* architecture, const char* without_head) {
-  return {.read = ReadBart,
-          .architectures = {architecture, without_head},
-          .base_prefix = "model.",
-          .aliases = {{"model.encoder.embed_tokens.weight", "model.shared.weight"},
-                      {"model.decoder.embed_tokens.weight", "model.shared.weight"},
-                      {"encoder.embed_tokens.weight", "model.shared.weight"},
-                      {"decoder.embed_tokens.weight", "model.shared.weight"}},
-          .repeats = true,
-          .zeros = {"final_logits_bias"}};
-}
-
-void ReadResNetModel(ConfigReader& reader, ModelConfig& config) {
-  ReadResNet(reader, config.resnet.emplace());
-}
-
-const std::map<std::string, Family>& Families() {
-  static const auto& families = *new std::map<std::string, Family>{
-      {"gpt2",
-       {ReadGpt2,
-        {"GPT2LMHeadModel", "GPT2Model"},
-        "transformer.",
-        {".attn.bias", ".attn.masked_bias"}}},
-      {"llama",
-       {ReadLlama, {"LlamaForCausalLM", "LlamaModel"}, "model.", {".rotary_emb.inv_freq"}}},
-      {"mistral", {ReadLlama, {"MistralForCausalLM", "MistralModel"}, "model."}},
-      {"qwen2", {ReadLlama, {"Qwen2ForCausalLM", "Qwen2Model"}, "model."}},
-      {"qwen3", {ReadLlama, {"Qwen3ForCausalLM", "Qwen3Model"}, "model."}},
-      {"gemma", {ReadLlama, {"GemmaForCausalLM", "GemmaModel"}, "model.", {}, {}, false}},
-      {"gpt_neox",
-       {ReadGptNeox,
-        {"GPTNeoXForCausalLM", "GPTNeoXModel"},
-        "gpt_neox.",
-        {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"},
-        {{"lm_head.weight", "embed_out.weight"}}}},
-      {"opt", {ReadOpt, {"OPTForCausalLM", "OPTModel"}, "model."}},
-      {"t5",
-       {.read = ReadT5,
-        .architectures = {"T5ForConditionalGeneration", "T5Model", "T5WithLMHeadModel"},
-        .ignored = {".EncDecAttention.relative_attention_bias.weight"},
-        .aliases = {{"encoder.embed_tokens.weight", "shared.weight"},
-                    {"decoder.embed_tokens.weight", "shared.weight"}},
-        .repeats = true}},
-      {"bart", BartLike("BartForConditionalGeneration", "BartModel")},
-      {"blenderbot", BartLike("BlenderbotForConditionalGeneration", "BlenderbotModel")},
-      {"blenderbot-small",
-       BartLike("BlenderbotSmallForConditionalGeneration", "BlenderbotSmallModel")},
-      {"whisper",
-       {.read = ReadWhisper,
-        .architectures = {"WhisperForConditionalGeneration", "WhisperModel"},
-        .base_prefix = "model."}},
-      {"bert",
-       {.read = ReadBert,
-        .base_prefix = "bert.",
-        .ignored = {".position_ids"},
-        .heads = {{"BertForSequenceClassification",
-                   {"cls.", "qa_outputs."},
-                   {"classifier.", "bert.pooler."}},
-                  {"BertForTokenClassification",
-                   {"cls.", "qa_outputs.", "bert.pooler."},
-                   {"classifier."}},
-                  {"BertForMaskedLM",
-                   {"cls.seq_relationship.", "classifier.", "qa_outputs.", "bert.pooler."},
-                   {"cls.predictions."}}}}},
-      {"roberta",
-       {.read = ReadBert,
-        .base_prefix = "roberta.",
-        .ignored = {".position_ids"},
-        .heads = {{"RobertaForSequenceClassification",
-                   {"lm_head.", "qa_outputs.", "roberta.pooler."},
-                   {"classifier."}},
-                  {"RobertaForTokenClassification",
-                   {"lm_head.", "qa_outputs.", "roberta.pooler.", "classifier.dense.",
-                    "classifier.out_proj."},
-                   {"classifier."}},
-                  {"RobertaForMaskedLM",
-                   {"classifier.", "qa_outputs.", "roberta.pooler."},
-                   {"lm_head."}}}}},
-      {"distilbert",
-       {.read = ReadDistilBert,
-        .base_prefix = "distilbert.",
-        .ignored = {".position_ids"},
-        .heads = {{"DistilBertForSequenceClassification",
-                   {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs."},
-                   {"classifier.", "pre_classifier."}},
-                  {"DistilBertForTokenClassification",
-                   {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "qa_outputs.",
-                    "pre_classifier."},
-                   {"classifier."}},
-                  {"DistilBertForMaskedLM",
-                   {"classifier.", "pre_classifier.", "qa_outputs."},
-                   {"vocab_transform.", "vocab_layer_norm.", "vocab_projector."}}}}},
-      {"resnet",
-       {.read = nullptr,
-        .architectures = {"ResNetModel"},
-        .base_prefix = "resnet.",
-        .heads = {{"ResNetForImageClassification", {}, {"classifier."}}},
-        .read_other = ReadResNetModel}},
-  };
-  return families;
-}
-
-std::vector<const char*> ArchitecturesOf(const Family& family) {
-  std::vector<const char*> names = family.architectures;
-  for (const Head& head : family.heads) names.push_back(head.architecture);
-  return names;
+// "--task classify or --task masked-lm".
+std::string TaskFlags(const std::vector<ModelTask>& tasks) {
+  return absl::StrJoin(tasks, " or ", [](std::string* out, ModelTask task) {
+    absl::StrAppend(out, "--task ", ModelTaskName(task));
+  });
 }
 
 // REQUIRES: the family has some.
@@ -170,11 +37,16 @@ const Head& HeadOf(const Family& family, const DecoderConfig& config) {
 void CheckArchitecture(ConfigReader& reader, const Family& family) {
   const json* found = reader.Find({"architectures"});
   const std::vector<const char*> architectures = ArchitecturesOf(family);
-  if (found == nullptr && family.heads.size() > 1) {
-    // What an encoder is for is said nowhere else.
+  const std::vector<ModelTask> tasks = TasksOf(family);
+  // What an encoder is for is said nowhere else.
+  const bool open = tasks.size() > 1;
+  const std::string supported =
+      absl::StrCat("supported architectures: \"", absl::StrJoin(architectures, "\", \""), "\"",
+                   open ? absl::StrCat("; train takes it with ", TaskFlags(tasks)) : "");
+  if (found == nullptr && open) {
     reader.Unsupported("", absl::StrCat("there are no architectures, which say what the model is "
-                                        "for; supported architectures: \"",
-                                        absl::StrJoin(architectures, "\", \""), "\""));
+                                        "for; ",
+                                        supported));
   }
   if (found == nullptr) return;
   if (!found->is_array()) return reader.Refuse("architectures", *found, "a list of names");
@@ -182,11 +54,70 @@ void CheckArchitecture(ConfigReader& reader, const Family& family) {
     bool known = false;
     for (const char* ours : architectures) known |= name == json(ours);
     if (known) continue;
-    reader.Unsupported("architectures",
-                       absl::StrCat("architectures has ", ConfigReader::Shown(name),
-                                    "; supported architectures: \"",
-                                    absl::StrJoin(architectures, "\", \""), "\""));
+    reader.Unsupported("architectures", absl::StrCat("architectures has ",
+                                                     ConfigReader::Shown(name), "; ", supported));
   }
+}
+
+absl::StatusOr<const Family*> FindFamily(ConfigReader& reader) {
+  const json* type = reader.Find({"model_type"});
+  const auto family = type != nullptr && type->is_string()
+                          ? Families().find(type->get<std::string>())
+                          : Families().end();
+  if (family != Families().end()) return &family->second;
+  return absl::InvalidArgumentError(
+      absl::StrCat(reader.Where("model_type"), ": model_type is ",
+                   type == nullptr ? "missing" : ConfigReader::Shown(*type),
+                   "; supported model types: ", SupportedModelTypes()));
+}
+
+// The head that `task` means; null where the model is for it already.
+absl::StatusOr<const Head*> HeadForTask(ConfigReader& reader, const Family& family,
+                                        ModelTask task) {
+  const std::vector<ModelTask> tasks = TasksOf(family);
+  if (!absl::c_linear_search(tasks, task)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        reader.Where("model_type"), ": model_type is \"", reader.Text("model_type"),
+        "\", of which there is no --task ", ModelTaskName(task),
+        task == ModelTask::kTranscribe ? " (or translate)" : "", ", but ", TaskFlags(tasks)));
+  }
+  if (tasks.size() == 1) return nullptr;
+  const json* said = reader.Find({"architectures"});
+  const json first = said != nullptr && said->is_array() && !said->empty() ? said->front() : json();
+  const Head* meant = nullptr;
+  for (const Head& head : family.heads) {
+    if (head.task != task) continue;
+    if (first == json(head.architecture)) return nullptr;
+    if (meant == nullptr) meant = &head;
+  }
+  return meant;
+}
+
+absl::StatusOr<ModelConfig> Parse(const JsonDocument& document, const std::string& pointer) {
+  ConfigReader reader(document, pointer);
+  ASSIGN_OR_RETURN(const Family* const family, FindFamily(reader));
+  ModelConfig config;
+  config.decoder.model_type = reader.Text("model_type");
+  CheckArchitecture(reader, *family);
+  if (family->read_pictures != nullptr) {
+    family->read_pictures(reader, config.resnet.emplace());
+  } else {
+    family->read(reader, config.decoder);
+  }
+  if (!family->trained) {
+    reader.Unsupported("model_type", absl::StrCat("model_type is \"", config.decoder.model_type,
+                                                  "\": this family can be estimated, not trained"));
+  }
+  RETURN_IF_ERROR(reader.status());
+  config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.decoder);
+  const absl::Status laid_out = LayOutParameters(config.shape.model);
+  if (!laid_out.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(document.file, ": ", laid_out.message()));
+  }
+  config.original = document.value;
+  config.warnings = reader.Warnings();
+  config.unsupported = reader.unsupported();
+  return config;
 }
 
 }  // namespace
@@ -202,43 +133,26 @@ std::string SupportedModelTypes() {
 bool IsKnownFamily(const std::string& model_type) { return Families().count(model_type) > 0; }
 
 absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
-                                             const std::string& pointer) {
+                                             const std::string& pointer,
+                                             std::optional<ModelTask> task) {
   if (!document.value.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(document.file, ": not a JSON object"));
   }
+  if (!task) return Parse(document, pointer);
   ConfigReader reader(document, pointer);
-  const json* type = reader.Find({"model_type"});
-  const auto family = type != nullptr && type->is_string()
-                          ? Families().find(type->get<std::string>())
-                          : Families().end();
-  if (family == Families().end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(reader.Where("model_type"), ": model_type is ",
-                     type == nullptr ? "missing" : ConfigReader::Shown(*type),
-                     "; supported model types: ", SupportedModelTypes()));
-  }
-  ModelConfig config;
-  config.decoder.model_type = family->first;
-  CheckArchitecture(reader, family->second);
-  if (family->second.read_other != nullptr) {
-    family->second.read_other(reader, config);
-  } else {
-    family->second.read(reader, config.decoder);
-  }
-  if (!family->second.trained) {
-    reader.Unsupported("model_type", absl::StrCat("model_type is \"", family->first,
-                                                  "\": this family can be estimated, not trained"));
-  }
-  RETURN_IF_ERROR(reader.status());
-  config.shape = config.resnet ? ShapeOf(*config.resnet) : ShapeOf(config.decoder);
-  const absl::Status laid_out = LayOutParameters(config.shape.model);
-  if (!laid_out.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(document.file, ": ", laid_out.message()));
-  }
-  config.original = document.value;
-  config.warnings = reader.Warnings();
-  config.unsupported = reader.unsupported();
-  return config;
+  ASSIGN_OR_RETURN(const Family* const family, FindFamily(reader));
+  ASSIGN_OR_RETURN(const Head* const head, HeadForTask(reader, *family, *task));
+  if (head == nullptr) return Parse(document, pointer);
+  JsonDocument changed = document;
+  changed.value.at(json::json_pointer(pointer))["architectures"] =
+      json::array({head->architecture});
+  return Parse(changed, pointer);
+}
+
+ModelTask ModelConfig::task() const {
+  if (resnet) return ModelTask::kClassifyImage;
+  if (decoder.classifier) return ModelTask::kClassify;
+  return decoder.masked ? ModelTask::kMaskedLm : Families().at(decoder.model_type).task;
 }
 
 const ClassifierConfig* ModelConfig::classifier() const {
@@ -296,9 +210,9 @@ absl::Status CheckModelDirectory(const std::string& dir) {
   return ErrnoStatus(error, absl::StrCat("--model ", dir, ", a directory with a config.json"));
 }
 
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir) {
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir, std::optional<ModelTask> task) {
   ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(dir + "/config.json"));
-  ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document));
+  ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document, "", task));
   if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
   return config;
 }

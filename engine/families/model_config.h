@@ -1,7 +1,6 @@
 // A model's config.json: what its family makes of it, and what an export writes back.
 //
-// Families are entries of one table (model_config.cc): how the config is read, what the
-// architecture is called, and how names of tensors in files may differ.
+// Families are entries of one table (family_table.cc).
 #pragma once
 
 #include <optional>
@@ -11,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "engine/base/strict_json.h"
 #include "engine/families/decoder_config.h"
+#include "engine/families/model_task.h"
 #include "engine/families/resnet_config.h"
 #include "engine/model/tensor_names.h"
 #include "engine/numeric/dtype.h"
@@ -30,6 +30,7 @@ struct ModelConfig {
   // What the model has and this build can't compute, "FILE:LINE: ...".
   std::vector<std::string> unsupported;
 
+  ModelTask task() const;
   // Of a model that gives labels; null: it does not.
   const ClassifierConfig* classifier() const;
 };
@@ -41,9 +42,11 @@ bool IsKnownFamily(const std::string& model_type);
 
 // kInvalidArgument, "FILE:LINE: KEY is VALUE; expected ...", or the model type and those that there
 // are. What is `unsupported` is for the caller to refuse or to show.
-// `pointer`: to the model's object, where the document has more.
+// `pointer`: to the model's object, where the document has more. `task`: what the model is to be
+// for, whatever its architectures say: they become the family's of that task, in `original` too.
 absl::StatusOr<ModelConfig> ParseModelConfig(const JsonDocument& document,
-                                             const std::string& pointer = "");
+                                             const std::string& pointer = "",
+                                             std::optional<ModelTask> task = std::nullopt);
 
 // OK where --model names a directory. Otherwise what is wrong with it: kNotFound, or
 // kInvalidArgument and the like for a path that is none; of what looks like a model's name on
@@ -52,7 +55,8 @@ absl::Status CheckModelDirectory(const std::string& dir);
 
 // Reads and parses `dir`/config.json, to be trained or generated with: what is unsupported is
 // kInvalidArgument. kNotFound when there is no file.
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir);
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir,
+                                            std::optional<ModelTask> task = std::nullopt);
 
 // As what its config says that the model's matrices are quantised; kNone: they are not.
 PackedFormat QuantisedAs(const nlohmann::json& config);

@@ -98,7 +98,8 @@ void ReadOther(ConfigReader& reader, ModelShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document) {
+absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document,
+                                          std::optional<ModelTask> task) {
   if (!document.value.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(document.file, ": not a JSON object"));
   }
@@ -109,8 +110,8 @@ absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document) {
   ConfigReader reader(document, pointer, /*names_may_differ=*/true);
   ModelShape shape;
   const std::string type = reader.Text("model_type");
-  if (IsKnownFamily(type) && !IsBareBert(document, pointer)) {
-    ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document, pointer));
+  if (IsKnownFamily(type) && (task || !IsBareBert(document, pointer))) {
+    ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document, pointer, task));
     shape = std::move(config.shape);
     shape.notes = std::move(config.unsupported);
   } else {

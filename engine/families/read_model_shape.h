@@ -2,8 +2,11 @@
 // function of values.
 #pragma once
 
+#include <optional>
+
 #include "absl/status/statusor.h"
 #include "engine/base/strict_json.h"
+#include "engine/families/model_task.h"
 #include "engine/model/model_shape.h"
 
 namespace spillway {
@@ -11,6 +14,8 @@ namespace spillway {
 // The families of engine/families/model_config.h and bert exactly; of any other config with hidden
 // size, layers, heads and vocabulary an approximation.
 // kInvalidArgument, "FILE:LINE: ...", names the key that is missing or makes no sense.
-absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document);
+// `task`: as ParseModelConfig has it, of those families.
+absl::StatusOr<ModelShape> ReadModelShape(const JsonDocument& document,
+                                          std::optional<ModelTask> task = std::nullopt);
 
 }  // namespace spillway

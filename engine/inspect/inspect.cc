@@ -4,11 +4,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "engine/adapters/adapter_file.h"
 #include "engine/run/run_state.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
@@ -23,8 +25,8 @@ namespace fs = std::filesystem;
 constexpr absl::string_view kManifestBegins = "spillway-manifest ";
 constexpr absl::string_view kIndex = "model.safetensors.index.json";
 constexpr absl::string_view kReads =
-    "inspect reads a run's OUTPUT, a copy of a commit, a manifest, a .safetensors file, or a "
-    "model's directory";
+    "inspect reads a run's OUTPUT, a copy of a commit, a manifest, a .safetensors file, or the "
+    "directory of a model or an adapter";
 
 bool Has(const std::string& directory, absl::string_view name) {
   std::error_code ignored;
@@ -71,6 +73,11 @@ nlohmann::json InspectTensors(const std::vector<const SafetensorsFile*>& files) 
   return json;
 }
 
+absl::StatusOr<nlohmann::json> InspectFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
+  return InspectTensors({file.get()});
+}
+
 absl::StatusOr<nlohmann::json> InspectModel(const std::string& directory) {
   ASSIGN_OR_RETURN(const auto model, SafetensorsModel::Open(directory));
   return InspectTensors(model->files());
@@ -115,6 +122,9 @@ absl::StatusOr<nlohmann::json> InspectDirectory(const std::string& path,
                                                 const InspectProgress& progress) {
   if (fs::exists(CommitManifestPath(path))) return InspectRun(path, progress);
   if (Has(path, "model.safetensors") || Has(path, kIndex)) return InspectModel(path);
+  if (Has(path, kAdapterWeightsName)) {
+    return InspectFile(absl::StrCat(path, "/", kAdapterWeightsName));
+  }
   return NothingIn(path);
 }
 
@@ -140,13 +150,23 @@ absl::StatusOr<nlohmann::json> Inspect(const std::string& path, const InspectPro
       }
     }
   }
-  ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
-  return InspectTensors({file.get()});
+  return InspectFile(path);
 }
 
 namespace {
 
 using nlohmann::json;
+
+// What others wrote, as a terminal may have it: control characters as \xNN.
+std::string Shown(absl::string_view text) {
+  std::string shown;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool control = byte < 0x20 || byte == 0x7f;
+    absl::StrAppend(&shown, control ? absl::StrFormat("\\x%02x", byte) : std::string(1, c));
+  }
+  return shown;
+}
 
 // "1,234,567".
 std::string Grouped(uint64_t number) {
@@ -160,7 +180,7 @@ void Field(std::string* out, absl::string_view name, absl::string_view value) {
   absl::StrAppendFormat(out, "  %-17s %s\n", name, value);
 }
 
-std::string Text(const json& value) { return value.get<std::string>(); }
+std::string Text(const json& value) { return Shown(value.get<std::string>()); }
 
 void Files(std::string* out, const json& files) {
   absl::StrAppend(out, "Files\n");
@@ -173,12 +193,12 @@ void Files(std::string* out, const json& files) {
 // The first half of each digest: enough to compare by eye.
 void Digests(std::string* out, const json& digests) {
   absl::StrAppend(out, "Digests (their first half)\n");
-  std::vector<std::string> planes;
+  // Of all: what is frozen has fewer than what is trained, and buffers have one of their own.
+  std::set<std::string> planes;
   size_t longest = 9;
   for (const auto& [name, of] : digests.items()) {
     longest = std::max(longest, std::min<size_t>(name.size(), 40));
-    if (!planes.empty()) continue;
-    for (const auto& [plane, digest] : of.items()) planes.push_back(plane);
+    for (const auto& [plane, digest] : of.items()) planes.insert(plane);
   }
   const auto row = [&](absl::string_view name, const auto& cell) {
     std::string line = absl::StrFormat("  %-*s", static_cast<int>(longest), name);
@@ -191,8 +211,8 @@ void Digests(std::string* out, const json& digests) {
   };
   row("parameter", [](const std::string& plane) { return plane; });
   for (const auto& [name, of] : digests.items()) {
-    row(name, [&, &digest_of = of](const std::string& plane) {
-      return Text(digest_of[plane]).substr(0, 8);
+    row(Shown(name), [&digest_of = of](const std::string& plane) {
+      return digest_of.contains(plane) ? Text(digest_of[plane]).substr(0, 8) : "";
     });
   }
 }
@@ -227,7 +247,7 @@ std::string TensorsText(const json& model) {
     absl::StrAppend(&out, "\n");
   }
   if (!model["metadata"].empty()) absl::StrAppend(&out, "Metadata\n");
-  for (const auto& [name, value] : model["metadata"].items()) Field(&out, name, Text(value));
+  for (const auto& [name, value] : model["metadata"].items()) Field(&out, Shown(name), Text(value));
   Files(&out, model["files"]);
   absl::StrAppend(&out, Grouped(model["parameters"].get<uint64_t>()), " elements in ",
                   model["tensors"].size(), " tensors, ",

@@ -10,15 +10,15 @@
 namespace spillway {
 
 // Of a run (OUTPUT, a copy of a commit, or a manifest): InspectCommit. Of a safetensors file or
-// a model's directory (or its index): {"kind": "safetensors", "metadata", "parameters", "bytes",
-// "dtypes": {dtype: elements}, "files": [{file, bytes}], "tensors": [{name, dtype, shape, file,
-// offset, bytes}]}.
-// kNotFound and kInvalidArgument for a path that is none of these, with what would be;
-// kDataLoss for one whose bytes are wrong.
+// the directory of a model (or its index) or an adapter: {"kind": "safetensors", "metadata",
+// "parameters", "bytes", "dtypes": {dtype: elements}, "files": [{file, bytes}], "tensors": [{name,
+// dtype, shape, file, offset, bytes}]}. kNotFound and kInvalidArgument for a path that is none of
+// these, with what would be; kDataLoss for one whose bytes are wrong.
 absl::StatusOr<nlohmann::json> Inspect(const std::string& path,
                                        const InspectProgress& progress = {});
 
-// The same for people, 80 columns but where names and paths are longer.
+// The same for people, 80 columns but where names and paths are longer; control characters of names
+// and metadata are \xNN.
 std::string InspectText(const nlohmann::json& json);
 
 }  // namespace spillway

@@ -161,8 +161,8 @@ absl::StatusOr<IoBenchResult> RunIoBench(const IoBenchOptions& options) {
         "--verify does not go with --op demand: checksums would be part of what it measures");
   }
   RETURN_IF_ERROR(CheckIoEngineOptions(options.io));
-  const uint32_t slots = SlotsFor(options);
-  ASSIGN_OR_RETURN(const std::unique_ptr<IoBenchBed> bed, IoBenchBed::Create(options, slots));
+  ASSIGN_OR_RETURN(const std::unique_ptr<IoBenchBed> bed,
+                   IoBenchBed::Create(options, SlotsFor(options)));
   IoBenchResult result;
   result.engine = std::string(bed->engine().name());
   result.direct = bed->direct();
@@ -170,7 +170,7 @@ absl::StatusOr<IoBenchResult> RunIoBench(const IoBenchOptions& options) {
   if (options.op == IoBenchOp::kDemand) {
     RETURN_IF_ERROR(RunDemand(options, *bed, &result));
   } else {
-    const Phase::Load load = {.streams = slots,
+    const Phase::Load load = {.streams = static_cast<uint32_t>(bed->slots().size()),
                               .read = options.op != IoBenchOp::kWrite,
                               .write = options.op != IoBenchOp::kRead};
     ASSIGN_OR_RETURN(result.main, Phase(*bed, load, options.seconds).Run());

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/machine/disk_pass.h"
 #include "io/base/clock.h"
+#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "io/block_queue.h"
 #include "io/checksum.h"
@@ -49,15 +51,18 @@ absl::StatusOr<std::unique_ptr<IoBenchBed>> IoBenchBed::Create(const IoBenchOpti
                                                                uint32_t slots) {
   std::unique_ptr<IoBenchBed> bed(new IoBenchBed(options));
   if (options.directories.empty()) return absl::InvalidArgumentError("name at least one --path");
-  const uint64_t row_bytes = options.io.block_bytes * options.directories.size();
-  bed->num_blocks_ = options.size_bytes / row_bytes * options.directories.size();
-  if (bed->num_blocks_ < 2 * uint64_t{slots}) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--size ", options.size_bytes, " is too little for ", slots, " blocks of ",
-                     options.io.block_bytes, " bytes at a time: use at least ",
-                     (2 * slots + options.directories.size()) * options.io.block_bytes,
-                     " bytes, or a smaller --block or --depth"));
+  const uint64_t paths = options.directories.size();
+  const uint64_t row_bytes = options.io.block_bytes * paths;
+  bed->num_blocks_ = options.size_bytes / row_bytes * paths;
+  const uint64_t least = options.io.depth + (options.op == IoBenchOp::kDemand ? 1 : 0);
+  if (bed->num_blocks_ < least) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--size ", FormatBytes(options.size_bytes), " is too little for ", least, " blocks of ",
+        FormatBytes(options.io.block_bytes), " at a time: use at least ",
+        FormatBytesForFlag((least + paths - 1) / paths * row_bytes),
+        ", or a smaller --block or --depth"));
   }
+  slots = static_cast<uint32_t>(std::min<uint64_t>(slots, bed->num_blocks_));
   RETURN_IF_ERROR(bed->MakeFiles());
   RETURN_IF_ERROR(bed->MakeBuffer(slots));
   IoEngineOptions io = options.io;

@@ -53,7 +53,9 @@ struct BenchSlot : IoRequest {
 // One thread. Destroy it with nothing pending.
 class IoBenchBed {
  public:
-  // Makes the files and writes them once. `slots`: requests at a time.
+  // Makes the files and writes them once. `slots`: requests at a time, fewer where there are fewer
+  // blocks. kInvalidArgument, with the least size, where those are fewer than the depth, or, with
+  // kDemand, than that and one.
   static absl::StatusOr<std::unique_ptr<IoBenchBed>> Create(const IoBenchOptions& options,
                                                             uint32_t slots);
   ~IoBenchBed();
@@ -67,7 +69,7 @@ class IoBenchBed {
   // Points the request at the first block from `wanted` on (modulo num_blocks) that no other
   // request is at, and submits it: two at once on one block have no order, and what is read
   // would be neither's. With `verify`, what is to be written is new and its checksum is kept.
-  // Returns the block. There are at least twice as many blocks as slots, so one is free.
+  // Returns the block. There are as many blocks as slots, so one is free.
   uint64_t Submit(BenchSlot& slot, IoOp op, IoClass io_class, uint64_t wanted);
 
   // With `verify`: kDataLoss when the slot does not hold what its block was last written with.

@@ -1,5 +1,6 @@
 #include "engine/machine/process_setup.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -11,6 +12,13 @@ namespace {
 // Turns of a loop with a pause in it: some tenths of a millisecond.
 constexpr char kSpinCount[] = "10000";
 
+void IgnoreWithoutHandler(int signal) {
+  struct sigaction now = {};
+  if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
+    std::signal(signal, SIG_IGN);
+  }
+}
+
 }  // namespace
 
 std::string ProgramPath() {
@@ -19,12 +27,16 @@ std::string ProgramPath() {
   return size > 0 ? std::string(path, size) : "";
 }
 
-void FailBeyondFileSizeLimit() {
-  struct sigaction now = {};
-  if (sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
-    std::signal(SIGXFSZ, SIG_IGN);
+void OpenStandardStreams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    // The lowest number that is free is this one.
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;
   }
 }
+
+void FailBeyondFileSizeLimit() { IgnoreWithoutHandler(SIGXFSZ); }
+
+void FailWritesToNobody() { IgnoreWithoutHandler(SIGPIPE); }
 
 bool SetOpenMpWaits() {
   if (std::getenv("OMP_WAIT_POLICY") != nullptr) return false;

@@ -8,9 +8,17 @@ namespace spillway {
 // The path of the running program, links resolved; empty where /proc is not there.
 std::string ProgramPath();
 
+// Opens /dev/null as standard input, output or error where the process began without: a file of
+// its own would get that number, and what is logged.
+void OpenStandardStreams();
+
 // Makes a write beyond `ulimit -f` fail (EFBIG, which is said with the file's name), where by
 // default it ends the process (SIGXFSZ). A handler that there is stays.
 void FailBeyondFileSizeLimit();
+
+// Makes a write to a pipe or socket that nobody reads any more fail (EPIPE), where by default it
+// ends the process (SIGPIPE). A handler that there is stays.
+void FailWritesToNobody();
 
 // Makes LibTorch's OpenMP threads sleep where they wait long, and spin only a moment before.
 // Spinning on and on is for programs that have every core to themselves; here workers and the

@@ -53,9 +53,7 @@ uint64_t ModelDescription::parameter_count() const {
 
 uint64_t ModelDescription::trained_parameter_count() const {
   uint64_t count = 0;
-  for (const UnitDescription& unit : units) {
-    for (const ParameterDescription& p : unit.parameters) count += unit.frozen ? 0 : p.elements;
-  }
+  for (size_t unit = 0; unit < units.size(); ++unit) count += TrainedElements(unit);
   return count;
 }
 

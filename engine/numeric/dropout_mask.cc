@@ -6,6 +6,7 @@
 #include "engine/numeric/philox.h"
 #include "engine/numeric/random.h"
 #include "engine/numeric/simd_dispatch.h"
+#include "engine/numeric/update_kind.h"
 #include "io/base/check.h"
 
 namespace spillway {
@@ -43,79 +44,33 @@ SPILLWAY_ALWAYS_INLINE void DecideChunk(const DropoutMaskKey& key, uint64_t firs
   }
 }
 
-// Calls apply(offset in the range, keep flags, count) for each piece of a range.
-template <typename Apply>
-SPILLWAY_ALWAYS_INLINE void ForEachChunk(const DropoutMaskKey& key, uint64_t begin, uint64_t count,
-                                         Apply apply) {
-  alignas(64) uint16_t keep[kChunk];
-  for (uint64_t done = 0; done < count;) {
-    const uint64_t block = (begin + done) / kBlock;
-    const uint64_t skip = (begin + done) % kBlock;
-    const uint64_t here = count - done < kChunk - skip ? count - done : kChunk - skip;
-    DecideChunk(key, block, keep);
-    apply.Run(done, keep + skip, here);
-    done += here;
-  }
-}
-
-template <DType kDType>
-struct Scale {
-  const char* in;
-  char* out;
-  float scale;
-
-  SPILLWAY_ALWAYS_INLINE void Run(uint64_t offset, const uint16_t* keep, uint64_t count) const {
-    if constexpr (kDType == DType::kFloat32) {
-      const float* from = reinterpret_cast<const float*>(in) + offset;
-      float* to = reinterpret_cast<float*>(out) + offset;
-#pragma GCC ivdep
-      for (uint64_t i = 0; i < count; ++i) {
-        const float scaled = ScaleKept<kDType>(from[i], scale);
-        to[i] = keep[i] != 0 ? scaled : 0.0f;
-      }
-    } else {
-      const uint16_t* from = reinterpret_cast<const uint16_t*>(in) + offset;
-      uint16_t* to = reinterpret_cast<uint16_t*>(out) + offset;
-#pragma GCC ivdep
-      for (uint64_t i = 0; i < count; ++i) {
-        to[i] = ScaleKept<kDType>(from[i], scale) & keep[i];
-      }
-    }
-  }
-};
-
 template <DType kDType>
 struct ApplyLoop {
+  using Stored = typename Number<kDType>::Stored;
+
   static SPILLWAY_ALWAYS_INLINE void Run(DropoutMaskKey key, uint64_t begin, uint64_t count,
-                                         Scale<kDType> scale) {
-    ForEachChunk(key, begin, count, scale);
-  }
-};
-
-struct StoreMask {
-  uint8_t* keep;
-
-  SPILLWAY_ALWAYS_INLINE void Run(uint64_t offset, const uint16_t* decided, uint64_t count) const {
-    for (uint64_t i = 0; i < count; ++i) {
-      keep[offset + i] = decided[i] & 1;
+                                         const Stored* in, Stored* out, float scale) {
+    alignas(64) uint16_t keep[kChunk];
+    for (uint64_t done = 0; done < count;) {
+      const uint64_t skip = (begin + done) % kBlock;
+      const uint64_t here = count - done < kChunk - skip ? count - done : kChunk - skip;
+      DecideChunk(key, (begin + done) / kBlock, keep);
+      const uint16_t* const kept = keep + skip;
+      const Stored* const from = in + done;
+      Stored* const to = out + done;
+#pragma GCC ivdep
+      for (uint64_t i = 0; i < here; ++i) {
+        const Stored scaled = ScaleKept<kDType>(from[i], scale);
+        if constexpr (kDType == DType::kFloat32) {
+          to[i] = kept[i] != 0 ? scaled : 0.0f;
+        } else {
+          to[i] = scaled & kept[i];
+        }
+      }
+      done += here;
     }
   }
 };
-
-struct MaskLoop {
-  static SPILLWAY_ALWAYS_INLINE void Run(DropoutMaskKey key, uint64_t begin, uint64_t count,
-                                         StoreMask store) {
-    ForEachChunk(key, begin, count, store);
-  }
-};
-
-template <DType kDType>
-void ApplyAs(const DropoutMaskKey& key, double p, uint64_t begin, uint64_t count, const void* in,
-             void* out) {
-  RunOnBestSimdTarget<ApplyLoop<kDType>>(
-      key, begin, count,
-      Scale<kDType>{static_cast<const char*>(in), static_cast<char*>(out), DropoutScale(p)});
-}
 
 }  // namespace
 
@@ -136,19 +91,11 @@ void DropoutApply(const DropoutKey& key, double p, uint64_t begin, uint64_t coun
                   const void* in, void* out) {
   const ScopedExactFloatMode mode;
   const DropoutMaskKey mask = DropoutMaskKeyOf(key, p);
-  switch (dtype) {
-    case DType::kFloat32:
-      return ApplyAs<DType::kFloat32>(mask, p, begin, count, in, out);
-    case DType::kBFloat16:
-      return ApplyAs<DType::kBFloat16>(mask, p, begin, count, in, out);
-    case DType::kFloat16:
-      return ApplyAs<DType::kFloat16>(mask, p, begin, count, in, out);
-  }
-  SPILLWAY_CHECK(false);
-}
-
-void DropoutMask(const DropoutKey& key, double p, uint64_t begin, uint64_t count, uint8_t* keep) {
-  RunOnBestSimdTarget<MaskLoop>(DropoutMaskKeyOf(key, p), begin, count, StoreMask{keep});
+  ForDType(dtype, [&](auto type) {
+    using Loop = ApplyLoop<decltype(type)::kValue>;
+    RunOnBestSimdTarget<Loop>(mask, begin, count, static_cast<const typename Loop::Stored*>(in),
+                              static_cast<typename Loop::Stored*>(out), DropoutScale(p));
+  });
 }
 
 }  // namespace spillway

@@ -1,4 +1,4 @@
-// What dropout's mask is made of, for the CPU's loops (dropout.cc) and the GPU's kernel
+// What dropout's mask is made of, for the CPU's loops (dropout_mask.cc) and the GPU's kernel
 // (engine/cuda/).
 //
 // Element e of a mask belongs to block e / 128. A block takes 16 Philox counters; with

@@ -2,19 +2,12 @@
 
 #include "engine/numeric/gradient_loops.h"
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 namespace spillway {
 
 absl::string_view ExchangeFormatName(ExchangeFormat format) {
-  switch (format) {
-    case ExchangeFormat::kFloat32:
-      return "fp32";
-    case ExchangeFormat::kBFloat16:
-      return "bf16";
-    case ExchangeFormat::kFloat8:
-      return "fp8";
-  }
-  SPILLWAY_CHECK(false);
+  return EnumName(format, {"fp32", "bf16", "fp8"});
 }
 
 uint64_t Float8ScalesOffset(uint64_t count) {

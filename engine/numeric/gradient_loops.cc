@@ -8,7 +8,6 @@
 #include "engine/numeric/simd_dispatch.h"
 #include "engine/numeric/square_lanes.h"
 #include "engine/numeric/update_kind.h"
-#include "io/base/check.h"
 
 namespace spillway {
 namespace {
@@ -161,15 +160,6 @@ struct AccumulateCodedLoop {
   }
 };
 
-template <DType kDType>
-void AccumulateAs(const void* gradient, uint64_t count, float* sums, bool first) {
-  if (first) {
-    RunOnBestSimdTarget<AccumulateLoop<kDType, true>>(gradient, count, sums);
-  } else {
-    RunOnBestSimdTarget<AccumulateLoop<kDType, false>>(gradient, count, sums);
-  }
-}
-
 }  // namespace
 
 // A part's step is the last place of a number of [1, 2) times a power of two. The squares' sum is
@@ -185,41 +175,26 @@ SquareParts::SquareParts(double sum_of_squares, int log2_terms) {
 void AddRowSquares(DType dtype, const void* gradient, uint64_t count, const SquareParts& parts,
                    double* columns_high, double* columns_low, double* row) {
   const ScopedExactFloatMode mode;
-  const char* const from = static_cast<const char*>(gradient);
-  const auto run = [&](auto type) {
-    RunOnBestSimdTarget<RowSquaresLoop<decltype(type)::kValue>>(from, count, parts, columns_high,
-                                                                columns_low, row);
-  };
-  internal::ForValue<DType::kFloat32, DType::kBFloat16, DType::kFloat16>(dtype, run);
+  ForDType(dtype, [&](auto type) {
+    RunOnBestSimdTarget<RowSquaresLoop<decltype(type)::kValue>>(
+        static_cast<const char*>(gradient), count, parts, columns_high, columns_low, row);
+  });
 }
 
 double RoundGradient(DType dtype, const void* sums, void* gradient, uint64_t count) {
   const ScopedExactFloatMode mode;
-  const char* from = static_cast<const char*>(sums);
-  char* to = static_cast<char*>(gradient);
-  switch (dtype) {
-    case DType::kFloat32:
-      return RunOnBestSimdTarget<RoundLoop<DType::kFloat32>>(from, to, count);
-    case DType::kBFloat16:
-      return RunOnBestSimdTarget<RoundLoop<DType::kBFloat16>>(from, to, count);
-    case DType::kFloat16:
-      return RunOnBestSimdTarget<RoundLoop<DType::kFloat16>>(from, to, count);
-  }
-  SPILLWAY_CHECK(false);
+  return ForDType(dtype, [&](auto type) {
+    return RunOnBestSimdTarget<RoundLoop<decltype(type)::kValue>>(
+        static_cast<const char*>(sums), static_cast<char*>(gradient), count);
+  });
 }
 
 double SumOfSquares(DType dtype, const void* gradient, uint64_t count) {
   const ScopedExactFloatMode mode;
-  const char* from = static_cast<const char*>(gradient);
-  switch (dtype) {
-    case DType::kFloat32:
-      return RunOnBestSimdTarget<SquaresLoop<DType::kFloat32>>(from, count);
-    case DType::kBFloat16:
-      return RunOnBestSimdTarget<SquaresLoop<DType::kBFloat16>>(from, count);
-    case DType::kFloat16:
-      return RunOnBestSimdTarget<SquaresLoop<DType::kFloat16>>(from, count);
-  }
-  SPILLWAY_CHECK(false);
+  return ForDType(dtype, [&](auto type) {
+    return RunOnBestSimdTarget<SquaresLoop<decltype(type)::kValue>>(
+        static_cast<const char*>(gradient), count);
+  });
 }
 
 void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* sums, bool first) {
@@ -228,29 +203,22 @@ void AccumulateRounded(DType dtype, const void* gradient, uint64_t count, void* 
     return;
   }
   const ScopedExactFloatMode mode;
-  switch (dtype) {
-    case DType::kFloat32:
-      return RunOnBestSimdTarget<AddRoundedLoop<DType::kFloat32>>(gradient, count, sums);
-    case DType::kBFloat16:
-      return RunOnBestSimdTarget<AddRoundedLoop<DType::kBFloat16>>(gradient, count, sums);
-    case DType::kFloat16:
-      return RunOnBestSimdTarget<AddRoundedLoop<DType::kFloat16>>(gradient, count, sums);
-  }
-  SPILLWAY_CHECK(false);
+  ForDType(dtype, [&](auto type) {
+    RunOnBestSimdTarget<AddRoundedLoop<decltype(type)::kValue>>(gradient, count, sums);
+  });
 }
 
 void AccumulateGradient(DType dtype, const void* gradient, uint64_t count, float* sums,
                         bool first) {
   const ScopedExactFloatMode mode;
-  switch (dtype) {
-    case DType::kFloat32:
-      return AccumulateAs<DType::kFloat32>(gradient, count, sums, first);
-    case DType::kBFloat16:
-      return AccumulateAs<DType::kBFloat16>(gradient, count, sums, first);
-    case DType::kFloat16:
-      return AccumulateAs<DType::kFloat16>(gradient, count, sums, first);
-  }
-  SPILLWAY_CHECK(false);
+  ForDType(dtype, [&](auto type) {
+    constexpr DType kDType = decltype(type)::kValue;
+    if (first) {
+      RunOnBestSimdTarget<AccumulateLoop<kDType, true>>(gradient, count, sums);
+    } else {
+      RunOnBestSimdTarget<AccumulateLoop<kDType, false>>(gradient, count, sums);
+    }
+  });
 }
 
 void CodeGradient(const float* sums, uint64_t count, uint8_t* codes, float* scales) {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 namespace spillway {
 namespace {
@@ -123,37 +124,8 @@ absl::Status Invalid(absl::string_view field, double value, absl::string_view li
 }  // namespace
 
 absl::string_view ScheduleName(ScheduleKind kind) {
-  switch (kind) {
-    case ScheduleKind::kConstant:
-      return "constant";
-    case ScheduleKind::kLinear:
-      return "linear";
-    case ScheduleKind::kCosine:
-      return "cosine";
-    case ScheduleKind::kWarmupLr:
-      return "WarmupLR";
-    case ScheduleKind::kWarmupDecayLr:
-      return "WarmupDecayLR";
-    case ScheduleKind::kWarmupCosineLr:
-      return "WarmupCosineLR";
-    case ScheduleKind::kLrRangeTest:
-      return "LRRangeTest";
-    case ScheduleKind::kOneCycle:
-      return "OneCycle";
-  }
-  SPILLWAY_CHECK(false);
-}
-
-std::optional<ScheduleKind> ScheduleFromName(absl::string_view name) {
-  for (ScheduleKind kind :
-       {ScheduleKind::kConstant, ScheduleKind::kLinear, ScheduleKind::kCosine,
-        ScheduleKind::kWarmupLr, ScheduleKind::kWarmupDecayLr, ScheduleKind::kWarmupCosineLr,
-        ScheduleKind::kLrRangeTest, ScheduleKind::kOneCycle}) {
-    if (name == ScheduleName(kind)) {
-      return kind;
-    }
-  }
-  return std::nullopt;
+  return EnumName(kind, {"constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR",
+                         "WarmupCosineLR", "LRRangeTest", "OneCycle"});
 }
 
 absl::Status ValidateSchedule(const ScheduleSpec& spec) {
@@ -164,17 +136,11 @@ absl::Status ValidateSchedule(const ScheduleSpec& spec) {
   if (!std::isfinite(spec.num_cycles)) {
     return Invalid("num_cycles", spec.num_cycles, "finite");
   }
-  if (!not_negative(spec.warmup_min_lr)) {
-    return Invalid("warmup_min_lr", spec.warmup_min_lr, "0 or more");
-  }
-  if (spec.warmup_max_lr && !not_negative(*spec.warmup_max_lr)) {
-    return Invalid("warmup_max_lr", *spec.warmup_max_lr, "0 or more");
-  }
-  if (!not_negative(spec.warmup_min_ratio)) {
-    return Invalid("warmup_min_ratio", spec.warmup_min_ratio, "0 or more");
-  }
-  if (!not_negative(spec.cos_min_ratio)) {
-    return Invalid("cos_min_ratio", spec.cos_min_ratio, "0 or more");
+  for (const auto& [name, value] : {std::pair{"warmup_min_lr", spec.warmup_min_lr},
+                                    {"warmup_max_lr", spec.warmup_max_lr.value_or(0)},
+                                    {"warmup_min_ratio", spec.warmup_min_ratio},
+                                    {"cos_min_ratio", spec.cos_min_ratio}}) {
+    if (!not_negative(value)) return Invalid(name, value, "0 or more");
   }
   if (spec.total_num_steps && *spec.total_num_steps < 1) {
     return Invalid("total_num_steps", *spec.total_num_steps, "1 or more");

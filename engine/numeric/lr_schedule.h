@@ -83,7 +83,6 @@ struct ScheduleSpec {
 // "constant", "linear", "cosine", "WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest",
 // "OneCycle".
 absl::string_view ScheduleName(ScheduleSpec::Kind kind);
-std::optional<ScheduleSpec::Kind> ScheduleFromName(absl::string_view name);
 
 // kInvalidArgument, naming the field, when a number makes no sense.
 absl::Status ValidateSchedule(const ScheduleSpec& spec);

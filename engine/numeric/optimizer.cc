@@ -54,18 +54,14 @@ void OptimizerTiles::MeasureWholeUnits() {
 
 GradientPartial OptimizerTiles::Round(int unit, int tile, uint64_t parameters, const float* sums,
                                       void* gradient) {
-  GradientPartial partial;
-  partial.sum_of_squares = RoundGradient(dtype_, sums, gradient, parameters);
-  partial.finite = std::isfinite(partial.sum_of_squares);
-  return partial;
+  const double squares = RoundGradient(dtype_, sums, gradient, parameters);
+  return {.sum_of_squares = squares, .finite = std::isfinite(squares)};
 }
 
 GradientPartial OptimizerTiles::Learn(int unit, int tile, uint64_t parameters,
                                       const void* gradient) {
-  GradientPartial partial;
-  partial.sum_of_squares = SumOfSquares(dtype_, gradient, parameters);
-  partial.finite = std::isfinite(partial.sum_of_squares);
-  return partial;
+  const double squares = SumOfSquares(dtype_, gradient, parameters);
+  return {.sum_of_squares = squares, .finite = std::isfinite(squares)};
 }
 
 UpdateKind OptimizerTiles::kind() const {

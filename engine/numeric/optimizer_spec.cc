@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 namespace spillway {
 namespace {
@@ -37,47 +38,15 @@ bool OptimizerSpec::SecondMoments::MoveIn(int64_t step) const {
 }
 
 std::string OptimizerName(OptimizerKind kind) {
-  switch (kind) {
-    case OptimizerKind::kAdamW:
-      return "adamw";
-    case OptimizerKind::kAdam:
-      return "adam";
-    case OptimizerKind::kSgd:
-      return "sgd";
-    case OptimizerKind::kLion:
-      return "lion";
-    case OptimizerKind::kLamb:
-      return "lamb";
-    case OptimizerKind::kAdafactor:
-      return "adafactor";
-  }
-  SPILLWAY_CHECK(false);
+  return std::string(EnumName(kind, {"adamw", "adam", "sgd", "lion", "lamb", "adafactor"}));
 }
 
 std::string MomentFormatName(MomentFormat moments) {
-  switch (moments) {
-    case MomentFormat::kFloat32:
-      return "fp32";
-    case MomentFormat::kBFloat16:
-      return "bf16";
-    case MomentFormat::kEightBit:
-      return "8bit";
-    case MomentFormat::kFloat8:
-      return "fp8";
-  }
-  SPILLWAY_CHECK(false);
+  return std::string(EnumName(moments, {"fp32", "bf16", "8bit", "fp8"}));
 }
 
 std::string MastersName(OptimizerSpec::Masters masters) {
-  switch (masters) {
-    case OptimizerSpec::Masters::kExact:
-      return "exact";
-    case OptimizerSpec::Masters::k24Bit:
-      return "24bit";
-    case OptimizerSpec::Masters::kNone:
-      return "none";
-  }
-  SPILLWAY_CHECK(false);
+  return std::string(EnumName(masters, {"exact", "24bit", "none"}));
 }
 
 absl::Status ValidateOptimizer(const OptimizerSpec& spec) {

@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "engine/numeric/simd_dispatch.h"
+#include "engine/numeric/update_kind.h"
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 namespace spillway {
 namespace {
@@ -93,14 +95,7 @@ struct Nf4Codes {
 };
 
 template <DType kDType>
-SPILLWAY_ALWAYS_INLINE auto Rounded(float value) {
-  if constexpr (kDType == DType::kFloat32) return value;
-  if constexpr (kDType == DType::kBFloat16) return BFloat16FromFloat(value);
-  if constexpr (kDType == DType::kFloat16) return Float16FromFloat(value);
-}
-
-template <DType kDType>
-using Stored = decltype(Rounded<kDType>(0.0f));
+using Stored = typename Number<kDType>::Stored;
 
 // A whole block whose values are looked up in a table of sixteen.
 template <typename T>
@@ -154,7 +149,7 @@ struct UnpackNf4 {
       const uint64_t block_end = std::min(end, (first / kBlockValues + 1) * kBlockValues);
       Stored<kDType> values[16];
       const float scale = *scales++;
-      for (int k = 0; k < 16; ++k) values[k] = Rounded<kDType>(kNf4[k] * scale);
+      for (int k = 0; k < 16; ++k) values[k] = Number<kDType>::FromFloat(kNf4[k] * scale);
       if (block_end - first == kBlockValues) {
         LookUpBlock(values, codes + first / 2, out);
         out += kBlockValues;
@@ -186,7 +181,7 @@ struct UnpackInt8 {
   static SPILLWAY_ALWAYS_INLINE void Run(const int8_t* codes, float scale, uint64_t count,
                                          Stored<kDType>* __restrict out) {
     for (uint64_t i = 0; i < count; ++i) {
-      out[i] = Rounded<kDType>(static_cast<float>(codes[i]) * scale * kOf127);
+      out[i] = Number<kDType>::FromFloat(static_cast<float>(codes[i]) * scale * kOf127);
     }
   }
 };
@@ -232,17 +227,7 @@ void UnpackRows(const PackedShape& shape, const char* packed, const MatrixPart& 
 }  // namespace
 
 absl::string_view PackedFormatName(PackedFormat format) {
-  switch (format) {
-    case PackedFormat::kNone:
-      return "none";
-    case PackedFormat::kInt8:
-      return "int8";
-    case PackedFormat::kNf4:
-      return "nf4 with fp32 scales";
-    case PackedFormat::kNf4Nested:
-      return "nf4";
-  }
-  SPILLWAY_CHECK(false);
+  return EnumName(format, {"none", "int8", "nf4 with fp32 scales", "nf4"});
 }
 
 std::optional<PackedFormat> PackedFormatFromName(absl::string_view name) {
@@ -360,14 +345,7 @@ void Unpack(const PackedShape& shape, const char* packed, const MatrixPart& part
             void* out) {
   if (part.rows == 0 || part.columns == 0) return;
   const ScopedExactFloatMode exact;
-  switch (dtype) {
-    case DType::kFloat32:
-      return UnpackRows<DType::kFloat32>(shape, packed, part, out);
-    case DType::kBFloat16:
-      return UnpackRows<DType::kBFloat16>(shape, packed, part, out);
-    case DType::kFloat16:
-      return UnpackRows<DType::kFloat16>(shape, packed, part, out);
-  }
+  ForDType(dtype, [&](auto type) { UnpackRows<decltype(type)::kValue>(shape, packed, part, out); });
 }
 
 }  // namespace spillway

@@ -37,9 +37,6 @@ struct DropoutKey {
 void DropoutApply(const DropoutKey& key, double p, uint64_t begin, uint64_t count, DType dtype,
                   const void* in, void* out);
 
-// keep[i] = 1 or 0 for element begin + i: the mask alone, one byte an element.
-void DropoutMask(const DropoutKey& key, double p, uint64_t begin, uint64_t count, uint8_t* keep);
-
 // out[i] = float(mean + std * z), z the standard normal value number first_index + i of
 // `stream` (one stream a parameter tensor). Box and Muller's transform in double, with
 // log, sin and cos of our own, so that the bits are the same on every machine.

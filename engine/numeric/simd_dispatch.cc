@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -26,15 +27,7 @@ SimdTarget BestSupported() {
 }  // namespace
 
 absl::string_view SimdTargetName(SimdTarget target) {
-  switch (target) {
-    case SimdTarget::kBaseline:
-      return "baseline";
-    case SimdTarget::kAvx2:
-      return "avx2";
-    case SimdTarget::kAvx512:
-      return "avx512";
-  }
-  SPILLWAY_CHECK(false);
+  return EnumName(target, {"baseline", "avx2", "avx512"});
 }
 
 bool SimdTargetSupported(SimdTarget target) {

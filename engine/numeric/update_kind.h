@@ -87,7 +87,11 @@ auto ForValue(decltype(kFirst) value, Run run) {
 
 }  // namespace internal
 
-// run(Constant<weights>()).
+// run(Constant<dtype>()), run(Constant<weights>()).
+template <typename Run>
+auto ForDType(DType dtype, Run run) {
+  return internal::ForValue<DType::kFloat32, DType::kBFloat16, DType::kFloat16>(dtype, run);
+}
 template <typename Run>
 auto ForWeightFormat(WeightFormat weights, Run run) {
   using W = WeightFormat;

@@ -83,23 +83,21 @@ SPILLWAY_ALWAYS_INLINE CodedMoments<kMoments> Codes() {
   }
 }
 
-// First moments of a block of codes, and second ones.
-template <MomentFormat kMoments>
-struct DecodeLoop1 {
-  static SPILLWAY_ALWAYS_INLINE void Run(const void* codes, float scale, float* values) {
-    using Code = typename CodedMoments<kMoments>::Code1;
+// First moments of a block of codes, or second ones.
+template <MomentFormat kMoments, bool kSecond>
+struct DecodeLoop {
+  using Code = std::conditional_t<kSecond, typename CodedMoments<kMoments>::Code2,
+                                  typename CodedMoments<kMoments>::Code1>;
+
+  static SPILLWAY_ALWAYS_INLINE void Run(const Code* codes, float scale, float* values) {
     const auto coded = Codes<kMoments>();
-    DecodeBlock(static_cast<const Code*>(codes), scale, values,
-                [&](Code code) { return coded.Multiple1(code); });
-  }
-};
-template <MomentFormat kMoments>
-struct DecodeLoop2 {
-  static SPILLWAY_ALWAYS_INLINE void Run(const void* codes, float scale, float* values) {
-    using Code = typename CodedMoments<kMoments>::Code2;
-    const auto coded = Codes<kMoments>();
-    DecodeBlock(static_cast<const Code*>(codes), scale, values,
-                [&](Code code) { return coded.Multiple2(code); });
+    DecodeBlock(codes, scale, values, [&](Code code) {
+      if constexpr (kSecond) {
+        return coded.Multiple2(code);
+      } else {
+        return coded.Multiple1(code);
+      }
+    });
   }
 };
 template <MomentFormat kMoments>
@@ -123,17 +121,13 @@ struct EncodeLoop2 {
   }
 };
 
-template <MomentFormat kMoments>
-void DecodeMoments1(const UpdatePlanes& planes, uint64_t begin, float* values) {
-  const auto* codes = static_cast<const typename CodedMoments<kMoments>::Code1*>(planes.moment1);
-  RunOnBestSimdTarget<DecodeLoop1<kMoments>>(codes + begin, planes.scales1[begin / kMomentBlock],
-                                             values);
-}
-template <MomentFormat kMoments>
-void DecodeMoments2(const UpdatePlanes& planes, uint64_t begin, float* values) {
-  const auto* codes = static_cast<const typename CodedMoments<kMoments>::Code2*>(planes.moment2);
-  RunOnBestSimdTarget<DecodeLoop2<kMoments>>(codes + begin, planes.scales2[begin / kMomentBlock],
-                                             values);
+template <MomentFormat kMoments, bool kSecond>
+void DecodeMoments(const UpdatePlanes& planes, uint64_t begin, float* values) {
+  using Loop = DecodeLoop<kMoments, kSecond>;
+  const void* const codes = kSecond ? planes.moment2 : planes.moment1;
+  const float* const scales = kSecond ? planes.scales2 : planes.scales1;
+  RunOnBestSimdTarget<Loop>(static_cast<const typename Loop::Code*>(codes) + begin,
+                            scales[begin / kMomentBlock], values);
 }
 
 template <WeightFormat kFormat, UpdateRule kRule, MomentFormat kMoments>
@@ -148,8 +142,8 @@ uint32_t UpdateCodedPieces(const UpdatePlanes& planes, const std::vector<UpdateP
     while (piece != pieces.end() && piece->end <= begin) ++piece;
     if (piece == pieces.end()) break;
     if (piece->begin >= end) continue;
-    if constexpr (HasMoment1(kRule)) DecodeMoments1<kMoments>(planes, begin, moment1);
-    if constexpr (HasMoment2(kRule)) DecodeMoments2<kMoments>(planes, begin, moment2);
+    if constexpr (HasMoment1(kRule)) DecodeMoments<kMoments, false>(planes, begin, moment1);
+    if constexpr (HasMoment2(kRule)) DecodeMoments<kMoments, true>(planes, begin, moment2);
     for (auto p = piece; p != pieces.end() && p->begin < end; ++p) {
       const uint64_t from = p->begin < begin ? begin : p->begin;
       const uint64_t to = p->end < end ? p->end : end;
@@ -283,8 +277,8 @@ template <MomentFormat kMoments>
 void ReadMoments(const UpdatePlanes& planes, uint64_t block, uint64_t from, uint64_t to,
                  float* moment1, float* moment2) {
   if constexpr (IsCoded(kMoments)) {
-    DecodeMoments1<kMoments>(planes, block, moment1);
-    DecodeMoments2<kMoments>(planes, block, moment2);
+    DecodeMoments<kMoments, false>(planes, block, moment1);
+    DecodeMoments<kMoments, true>(planes, block, moment2);
   } else {
     using Moment = std::conditional_t<kMoments == MomentFormat::kBFloat16, uint16_t, float>;
     using Read = MomentsLoop<Moment>;
@@ -377,30 +371,14 @@ UpdateSquares MeasureParameters(const UpdateKind& kind, const UpdatePlanes& plan
 }
 
 uint64_t FindUnstorable(WeightFormat format, const UpdatePlanes& planes, float* master) {
-  const auto* const halves = static_cast<const uint16_t*>(planes.weight);
-  for (uint64_t i = 0; i < planes.count; ++i) {
-    switch (format) {
-      case WeightFormat::kFloat32:
-        *master = static_cast<const float*>(planes.weight)[i];
-        break;
-      case WeightFormat::kBFloat16:
-        *master = Join(halves[i], static_cast<const uint16_t*>(planes.residual)[i]);
-        break;
-      case WeightFormat::kBFloat16Byte:
-        *master = Join(halves[i], static_cast<const uint8_t*>(planes.residual)[i]);
-        break;
-      case WeightFormat::kFloat16:
-        *master = planes.master[i];
-        break;
-      case WeightFormat::kBFloat16Alone:
-        *master = FloatFromBFloat16(halves[i]);
-        break;
+  return ForWeightFormat(format, [&](auto weights) {
+    constexpr WeightFormat kFormat = decltype(weights)::kValue;
+    for (uint64_t i = 0; i < planes.count; ++i) {
+      MastersLoop<kFormat>::Run(&planes, i, 1, master);
+      if ((BitsOf(*master) & 0x7fffffff) >= FirstUnstorableMagnitude(format)) return i;
     }
-    if ((BitsOf(*master) & 0x7fffffff) >= FirstUnstorableMagnitude(format)) {
-      return i;
-    }
-  }
-  return planes.count;
+    return planes.count;
+  });
 }
 
 }  // namespace spillway

@@ -37,6 +37,27 @@ std::vector<std::string> WithoutLaunchFlags(const std::vector<std::string>& comm
   return kept;
 }
 
+// Of "slots=4" the 4, where `name` is "slots"; 0 where it is none.
+int SlotCount(absl::string_view word, absl::string_view name) {
+  int count = 0;
+  const bool ok = absl::ConsumePrefix(&word, name) && absl::ConsumePrefix(&word, "=") &&
+                  absl::SimpleAtoi(word, &count) && count >= 1 && count <= kMostSlots;
+  return ok ? count : 0;
+}
+
+// The slots of a line's words, 0 where they are no line. What is asked for is `slots`: the most
+// that Open MPI would start there says nothing more.
+int SlotsOf(const std::vector<absl::string_view>& words) {
+  // mpirun's list of hosts has commas and colons.
+  const bool name_ok =
+      words[0].find_first_of(",:=") == absl::string_view::npos && !absl::EndsWith(words[0], "@");
+  if (!name_ok || words.size() < 2 || words.size() > 3) return 0;
+  const int slots = SlotCount(words[1], "slots");
+  if (words.size() == 2) return slots;
+  const int most = std::max(SlotCount(words[2], "max_slots"), SlotCount(words[2], "max-slots"));
+  return most >= slots ? slots : 0;
+}
+
 std::string ValueOr(const EnvironmentMap& environment, const std::string& name,
                     const std::string& fallback) {
   const auto found = environment.find(name);
@@ -58,11 +79,8 @@ absl::StatusOr<std::vector<HostSlots>> ParseHostfile(absl::string_view text,
     if (words.empty()) continue;
     const std::string where = absl::StrCat(file, ":", number, ": ");
     HostSlots entry;
-    absl::string_view count = words.size() == 2 ? words[1] : "";
-    // mpirun's list of hosts has commas and colons.
-    const bool name_ok = words[0].find_first_of(",:=") == absl::string_view::npos;
-    if (!name_ok || !absl::ConsumePrefix(&count, "slots=") ||
-        !absl::SimpleAtoi(count, &entry.slots) || entry.slots < 1 || entry.slots > kMostSlots) {
+    entry.slots = SlotsOf(words);
+    if (entry.slots == 0) {
       return absl::InvalidArgumentError(
           absl::StrCat(where, "'", absl::StrJoin(words, " "),
                        "' is no line of a hostfile: write HOST slots=N, such as worker-1 slots=4"));
@@ -103,6 +121,9 @@ absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlo
         absl::StrCat("--ranks ", *ranks, " is more than the ", slots,
                      " slots of the hostfile: leave it out, or add slots"));
   }
+  // Where ssh is to log in as somebody the address is what follows.
+  const std::string& first = hosts.front().host;
+  const std::string address = first.substr(first.rfind('@') + 1);
   // Open MPI binds a rank to one core where there are two ranks, and to one socket where there are
   // more: compute threads want all.
   std::vector<std::string> words = {
@@ -114,7 +135,7 @@ absl::StatusOr<std::vector<std::string>> MpirunCommand(const std::vector<HostSlo
       "--bind-to",
       "none",
       "-x",
-      absl::StrCat("MASTER_ADDR=", ValueOr(environment, "MASTER_ADDR", hosts.front().host)),
+      absl::StrCat("MASTER_ADDR=", ValueOr(environment, "MASTER_ADDR", address)),
       "-x",
       absl::StrCat("MASTER_PORT=", ValueOr(environment, "MASTER_PORT", kDefaultPort))};
   const std::vector<std::string> kept = WithoutLaunchFlags(command);

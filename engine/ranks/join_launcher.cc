@@ -1,7 +1,5 @@
 #include "engine/ranks/join_launcher.h"
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "engine/ranks/launch_environment.h"
 #include "engine/ranks/rank_log.h"
@@ -12,8 +10,7 @@ namespace spillway {
 absl::Status JoinLauncher(RankOptions* options) {
   ASSIGN_OR_RETURN(const Launch launch, ReadLaunch(ThisEnvironment(), std::nullopt));
   SetUpRankLog(launch);
-  // By which the GPU is chosen, where the launcher has another name for it.
-  if (!launch.launcher.empty()) setenv("LOCAL_RANK", absl::StrCat(launch.local_rank).c_str(), 1);
+  SetLocalVariables(launch);
   options->rank = launch.rank;
   options->ranks = launch.world;
   if (options->shard == Shard::kNone) {

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,9 @@ class LaunchReader {
     if (!found) {
       ASSIGN_OR_RETURN(found, ReadSrun());
     }
+    // Where one process is all that a launcher was asked for (a job of one pod, a shell of srun's)
+    // --ranks starts ranks as anywhere else.
+    if (launch_.world == 1 && launch_.rank == 0 && ranks_.value_or(1) > 1) launch_ = Launch();
     RETURN_IF_ERROR(CheckWorldSizeAlone());
     RETURN_IF_ERROR(CheckNumbers());
     RETURN_IF_ERROR(CheckRanksFlag());
@@ -63,6 +68,10 @@ class LaunchReader {
   std::string Text(const std::string& name) const {
     const std::string* value = Find(name);
     return value == nullptr ? "" : *value;
+  }
+  // The first name, where it is set.
+  std::string SetOf(const char* usual, const char* other) const {
+    return Find(usual) != nullptr ? usual : other;
   }
   // "WORLD_SIZE=2", for messages.
   std::string Shown(const std::string& name) const { return absl::StrCat(name, "=", Text(name)); }
@@ -107,7 +116,7 @@ class LaunchReader {
     RETURN_IF_ERROR(RankAndWorld("RANK", "WORLD_SIZE"));
     RETURN_IF_ERROR(Number("GROUP_RANK", 0, kMostRanks - 1, &launch_.node_rank));
     if (Find("LOCAL_RANK") != nullptr) {
-      launch_.local_world = launch_.world;  // where LOCAL_WORLD_SIZE is missing: one machine
+      if (Find("LOCAL_WORLD_SIZE") == nullptr) RETURN_IF_ERROR(FindRanksHere());
       RETURN_IF_ERROR(Local("LOCAL_RANK", "LOCAL_WORLD_SIZE"));
     } else if (OnThisMachine(Text("MASTER_ADDR"))) {
       launch_.local_rank = launch_.rank;
@@ -124,6 +133,7 @@ class LaunchReader {
       launch_.launcher = "RANK";
       RETURN_IF_ERROR(CheckSameRank("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"));
       RETURN_IF_ERROR(CheckSameRank("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"));
+      if (RanksAreTasks()) RETURN_IF_ERROR(ReadOwnCores());
       return true;
     }
     launch_.launcher = "torchrun";
@@ -141,6 +151,17 @@ class LaunchReader {
     return absl::InvalidArgumentError(absl::StrCat(
         Shown("RANK"), " and ", Shown(rank), " contradict each other, of ", Text("WORLD_SIZE"),
         " ranks both: unset RANK and WORLD_SIZE, the launcher's ", "own variables say enough"));
+  }
+
+  // LOCAL_RANK without LOCAL_WORLD_SIZE: DeepSpeed says the latter as LOCAL_SIZE, scripts take the
+  // former from the launcher. Where nobody says it, there is one machine.
+  absl::Status FindRanksHere() {
+    launch_.local_world = launch_.world;
+    if (RanksAreTasks()) RETURN_IF_ERROR(ReadTasksOfNode());
+    if (Text("OMPI_COMM_WORLD_SIZE") == Text("WORLD_SIZE")) {
+      RETURN_IF_ERROR(Number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMostRanks, &launch_.local_world));
+    }
+    return Number("LOCAL_SIZE", 1, kMostRanks, &launch_.local_world);
   }
 
   static bool OnThisMachine(absl::string_view address) {
@@ -188,42 +209,50 @@ class LaunchReader {
   // SLURM_PROCID and SLURM_NTASKS are in a batch script's environment, too, which runs once: the
   // step's number tells whether srun started this.
   bool InStep() const {
-    const std::string* step = Find("SLURM_STEP_ID");
-    if (step == nullptr) step = Find("SLURM_STEPID");
     uint32_t number = 0;
-    return Find("SLURM_PROCID") != nullptr && step != nullptr && absl::SimpleAtoi(*step, &number) &&
+    return Find("SLURM_PROCID") != nullptr && absl::SimpleAtoi(Step(), &number) &&
            number < kFirstSpecialStep;
   }
 
-  absl::StatusOr<bool> ReadSrun() {
-    if (!InStep()) return false;
-    const std::string world =
-        Find("SLURM_STEP_NUM_TASKS") != nullptr ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
-    // One task is what `srun --pty bash` starts, where a person then works by hand: --ranks
-    // starts ranks there as in any other shell.
-    if (ranks_.value_or(1) > 1 && Text(world) == "1") return false;
-    RETURN_IF_ERROR(RankAndWorld("SLURM_PROCID", world));
-    RETURN_IF_ERROR(Local("SLURM_LOCALID", ""));
-    RETURN_IF_ERROR(Number("SLURM_NODEID", 0, kMostRanks - 1, &launch_.node_rank));
-    launch_.launcher = "srun";
-    const std::string job =
-        Find("SLURM_JOB_ID") != nullptr ? Text("SLURM_JOB_ID") : Text("SLURM_JOBID");
-    const std::string step =
-        Find("SLURM_STEP_ID") != nullptr ? Text("SLURM_STEP_ID") : Text("SLURM_STEPID");
-    // Steps of one job may run at the same time.
-    launch_.job_id = absl::StrCat(job, ".", step);
+  std::string Step() const { return Text(SetOf("SLURM_STEP_ID", "SLURM_STEPID")); }
+  std::string TasksVariable() const { return SetOf("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"); }
+  // Whether the ranks of RANK and WORLD_SIZE are the tasks of a step.
+  bool RanksAreTasks() const { return InStep() && Text(TasksVariable()) == Text("WORLD_SIZE"); }
+
+  // REQUIRES: InStep().
+  absl::Status ReadTasksOfNode() {
     const char* tasks_variable = "SLURM_STEP_TASKS_PER_NODE";
     const std::string* tasks = Find(tasks_variable);
-    launch_.local_world = launch_.world;  // one machine, where SLURM does not say more
-    if (tasks == nullptr) return true;
+    if (tasks == nullptr) return absl::OkStatus();
     const auto counts = ExpandTasksPerNode(*tasks);
     if (!counts.ok()) return Annotate(counts.status(), tasks_variable);
-    const size_t node = launch_.node_rank < 0 ? 0 : launch_.node_rank;
-    if (node >= counts->size()) {
+    int node = 0;
+    RETURN_IF_ERROR(Number("SLURM_NODEID", 0, kMostRanks - 1, &node));
+    if (static_cast<size_t>(node) >= counts->size()) {
       return absl::InvalidArgumentError(
           absl::StrCat(Shown("SLURM_NODEID"), " is no node of ", Shown(tasks_variable)));
     }
     launch_.local_world = (*counts)[node];
+    return absl::OkStatus();
+  }
+  absl::Status ReadOwnCores() {
+    return Number("SLURM_CPUS_PER_TASK", 1, kMostRanks, &launch_.own_cores);
+  }
+
+  absl::StatusOr<bool> ReadSrun() {
+    // `srun --pty bash` gives the first task a terminal, in which a person works by hand, whatever
+    // the number of tasks.
+    if (!InStep() || Find("SLURM_PTY_PORT") != nullptr) return false;
+    const std::string world = TasksVariable();
+    RETURN_IF_ERROR(RankAndWorld("SLURM_PROCID", world));
+    RETURN_IF_ERROR(Local("SLURM_LOCALID", ""));
+    RETURN_IF_ERROR(Number("SLURM_NODEID", 0, kMostRanks - 1, &launch_.node_rank));
+    launch_.launcher = "srun";
+    // Steps of one job may run at the same time.
+    launch_.job_id = absl::StrCat(Text(SetOf("SLURM_JOB_ID", "SLURM_JOBID")), ".", Step());
+    launch_.local_world = launch_.world;  // one machine, where SLURM does not say more
+    RETURN_IF_ERROR(ReadTasksOfNode());
+    RETURN_IF_ERROR(ReadOwnCores());
     return true;
   }
 
@@ -297,8 +326,7 @@ class LaunchReader {
 
   absl::Status DeriveAddress() {
     if (launch_.launcher == "srun") {
-      const std::string list =
-          Find("SLURM_STEP_NODELIST") != nullptr ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+      const std::string list = SetOf("SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST");
       if (Find(list) != nullptr) {
         const auto hosts = ExpandNodeList(Text(list));
         if (!hosts.ok()) return Annotate(hosts.status(), list);
@@ -335,8 +363,19 @@ class LaunchReader {
 
 }  // namespace
 
+int Launch::default_threads(int usable_cores) const {
+  if (own_cores > 0) return std::min(own_cores, usable_cores);
+  return std::max(1, usable_cores / local_world);
+}
+
 absl::StatusOr<Launch> ReadLaunch(const EnvironmentMap& environment, std::optional<int> ranks) {
   return LaunchReader(environment, ranks).Read();
+}
+
+void SetLocalVariables(const Launch& launch) {
+  if (launch.launcher.empty()) return;
+  setenv("LOCAL_RANK", absl::StrCat(launch.local_rank).c_str(), 1);
+  setenv("LOCAL_WORLD_SIZE", absl::StrCat(launch.local_world).c_str(), 1);
 }
 
 EnvironmentMap ThisEnvironment() {

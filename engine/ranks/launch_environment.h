@@ -21,6 +21,7 @@ struct Launch {
   int local_rank = 0;
   int local_world = 1;
   int node_rank = -1;  // this machine's number; -1 where the launcher does not say
+  int own_cores = 0;   // that the launcher gives this rank alone; 0: the machine's ranks share all
 
   // Where the ranks meet; empty and 0 where there is one rank, or where `to_be_spawned`.
   std::string master_address;
@@ -41,12 +42,19 @@ struct Launch {
 
   // --ranks without a launcher: this process has to start the ranks (spawn_ranks.h).
   bool to_be_spawned() const { return launcher.empty() && world > 1; }
+  // Compute threads where none are asked for. `usable_cores`: of this process.
+  int default_threads(int usable_cores) const;
 };
 
 // `environment`: the process's variables, of which empty ones count as not set; `ranks`: --ranks,
 // where it was given. kInvalidArgument where they contradict each other or leave something out,
 // naming the variables, their values and what to do.
 absl::StatusOr<Launch> ReadLaunch(const EnvironmentMap& environment, std::optional<int> ranks);
+
+// Tells this process of its place on the machine, as a launcher may say it by other names:
+// LOCAL_RANK, by which the GPU is chosen, and LOCAL_WORLD_SIZE. Nothing without a launcher. Not
+// while another thread reads variables.
+void SetLocalVariables(const Launch& launch);
 
 // The variables of this process. Not while another thread changes them.
 EnvironmentMap ThisEnvironment();

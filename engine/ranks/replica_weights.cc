@@ -21,10 +21,7 @@ ReplicaWeights::ReplicaWeights(const StateLayout& layout, const ShardGrid& grid,
   SPILLWAY_CHECK(part_parameters_ > 0 && replicas->size() == grid.replicas());
   uint64_t rounds = 0;
   for (int unit = 0; unit < layout.num_units(); ++unit) {
-    uint64_t parameters = 0;
-    for (int tile = 0; tile < layout.NumTiles(unit); ++tile) {
-      parameters += layout.TileParameters(unit, tile);
-    }
+    const uint64_t parameters = layout.PaddedParameters(unit);
     unit_parameters_.push_back(parameters);
     first_round_.push_back(rounds);
     rounds += (parameters + round_parameters_ - 1) / round_parameters_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 namespace spillway {
 
@@ -12,19 +13,7 @@ ShardGrid GridOf(const RankOptions& options) {
 }
 
 absl::string_view ShardName(Shard shard) {
-  switch (shard) {
-    case Shard::kNone:
-      return "none";
-    case Shard::kOptimizer:
-      return "optimizer";
-    case Shard::kGradients:
-      return "gradients";
-    case Shard::kFull:
-      return "full";
-    case Shard::kHybrid:
-      return "hybrid";
-  }
-  return "?";
+  return EnumName(shard, {"none", "optimizer", "gradients", "full", "hybrid"});
 }
 
 StateLayout ShardLayout(const StateLayout& whole, const ShardGrid& grid) {

@@ -24,24 +24,17 @@ const WholeStay& Find(const std::vector<WholeStay>& stays, int unit, int op) {
 void FindStays(ShardedSchedule& schedule, int num_units, GatheredWeights gathered) {
   const int gap = gathered == GatheredWeights::kForOneUse ? kShortGap : INT32_MAX;
   std::vector<int> weights(num_units, -1), sums(num_units, -1);
+  const auto use = [](int unit, int op, int most_gap, int& stay, std::vector<WholeStay>& stays) {
+    if (stay < 0 || op - stays[stay].last_op > most_gap) {
+      stay = static_cast<int>(stays.size());
+      stays.push_back({unit, op, op});
+    }
+    stays[stay].last_op = op;
+  };
   const std::vector<StepOp>& ops = schedule.compute.ops;
   for (int op = 0; op < static_cast<int>(ops.size()); ++op) {
-    for (int unit : ops[op].weights) {
-      int& stay = weights[unit];
-      if (stay < 0 || op - schedule.weights[stay].last_op > gap) {
-        stay = static_cast<int>(schedule.weights.size());
-        schedule.weights.push_back({unit, op, op});
-      }
-      schedule.weights[stay].last_op = op;
-    }
-    for (int unit : ops[op].gradients) {
-      int& stay = sums[unit];
-      if (stay < 0) {
-        stay = static_cast<int>(schedule.sums.size());
-        schedule.sums.push_back({unit, op, op});
-      }
-      schedule.sums[stay].last_op = op;
-    }
+    for (int unit : ops[op].weights) use(unit, op, gap, weights[unit], schedule.weights);
+    for (int unit : ops[op].gradients) use(unit, op, INT32_MAX, sums[unit], schedule.sums);
   }
 }
 

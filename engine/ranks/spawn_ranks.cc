@@ -22,11 +22,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "engine/base/stop_signal.h"
 #include "engine/ranks/line_forwarder.h"
 #include "engine/ranks/rank_log.h"
 #include "io/base/clock.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
+#include "io/base/unique_fd.h"
 #include "io/file.h"
 
 namespace spillway {
@@ -38,67 +40,49 @@ constexpr int kFailedCode = 1;  // for no reason that has a code of its own
 constexpr int kStoppedCode = 75;
 constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1};
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() { Close(); }
-  void Close() {
-    if (fd_ >= 0) close(fd_);
-    fd_ = -1;
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-absl::Status MakePipe(Descriptor* read, Descriptor* write) {
+absl::Status MakePipe(UniqueFd* read, UniqueFd* write) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return ErrnoStatus(errno, "make a pipe for a rank");
-  *read = Descriptor(ends[0]);
-  *write = Descriptor(ends[1]);
+  *read = UniqueFd(ends[0]);
+  *write = UniqueFd(ends[1]);
   return absl::OkStatus();
 }
 
 // A socket that is bound to a free port of 127.0.0.1.
-absl::StatusOr<Descriptor> BindFreePort(int* port) {
-  Descriptor bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+absl::StatusOr<UniqueFd> BindFreePort(int* port) {
+  UniqueFd bound(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t size = sizeof(address);
-  if (bound.fd() < 0 ||
-      bind(bound.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
-      getsockname(bound.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+  if (bound.get() < 0 ||
+      bind(bound.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      getsockname(bound.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     return ErrnoStatus(errno, "find a free port on 127.0.0.1 for --ranks");
   }
   *port = ntohs(address.sin_port);
-  // Not among the three that a rank gets others for, should this process have begun without them.
-  Descriptor behind(fcntl(bound.fd(), F_DUPFD_CLOEXEC, 3));
-  if (behind.fd() < 0) return ErrnoStatus(errno, "keep a port on 127.0.0.1 for --ranks");
-  return behind;
+  return bound;
 }
 
-// Holds back the signals that are passed on, and SIGCHLD, for as long as it lives.
+// Holds back the signals that are passed on, SIGTSTP and SIGCHLD for as long as it lives.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t set;
     sigemptyset(&set);
     for (const int signal : kForwarded) sigaddset(&set, signal);
+    sigaddset(&set, SIGTSTP);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, &before_);
-    descriptor_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    of_ranks_ = before_;
+    for (const int signal : kForwarded) sigaddset(&of_ranks_, signal);
+    descriptor_ = UniqueFd(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   }
   ~BlockedSignals() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
 
-  int fd() const { return descriptor_.fd(); }
-  const sigset_t& before() const { return before_; }
+  int fd() const { return descriptor_.get(); }
+  // What a rank starts with: what comes before it has a handler waits for that (StopSignal).
+  const sigset_t& of_ranks() const { return of_ranks_; }
   // The next that came, 0 if none.
   int Next() const {
     signalfd_siginfo info = {};
@@ -106,8 +90,8 @@ class BlockedSignals {
   }
 
  private:
-  sigset_t before_;
-  Descriptor descriptor_;
+  sigset_t before_, of_ranks_;
+  UniqueFd descriptor_;
 };
 
 // The pointers that execve wants; `strings` must outlive them.
@@ -120,7 +104,7 @@ std::vector<char*> Pointers(const std::vector<std::string>& strings) {
 
 struct Child {
   pid_t pid = -1;  // -1 once it has ended
-  Descriptor output;
+  UniqueFd output;
   LineForwarder lines;
   explicit Child(int rank) : lines(RankPrefix(rank)) {}
 };
@@ -141,16 +125,22 @@ class Spawner {
     ASSIGN_OR_RETURN(socket_, BindFreePort(&port_));
     for (int rank = 0; rank < options_.ranks; ++rank) {
       RETURN_IF_ERROR(StartRank(rank));
-      socket_.Close();  // rank 0 has it
+      socket_ = UniqueFd();  // rank 0 has it
     }
     return absl::OkStatus();
   }
 
   int Wait() {
+    // That came before any were held back.
+    if (const int signal = StopSignal::received()) Forward(signal);
     while (Running() > 0) {
       WaitForSomething();
       while (const int signal = signals_.Next()) {
-        if (signal != SIGCHLD) Forward(signal);
+        if (signal == SIGTSTP) {
+          Pause();
+        } else if (signal != SIGCHLD) {
+          Forward(signal);
+        }
       }
       ForwardOutput();
       Reap();
@@ -175,7 +165,7 @@ class Spawner {
     environment["MASTER_PORT"] = absl::StrCat(port_);
     environment[kLauncherVariable] = kSpawnedLauncher;
     environment.erase(kSocketVariable);
-    if (rank == 0) environment[kSocketVariable] = absl::StrCat(socket_.fd());
+    if (rank == 0) environment[kSocketVariable] = absl::StrCat(socket_.get());
     std::vector<std::string> entries;
     for (const auto& [name, value] : environment) entries.push_back(absl::StrCat(name, "=", value));
     return entries;
@@ -183,10 +173,10 @@ class Spawner {
 
   absl::Status StartRank(int rank) {
     auto child = std::make_unique<Child>(rank);
-    Descriptor output, failed_read, failed_write;
+    UniqueFd output, failed_read, failed_write;
     if (rank > 0) {
       RETURN_IF_ERROR(MakePipe(&child->output, &output));
-      fcntl(child->output.fd(), F_SETFL, O_NONBLOCK);
+      fcntl(child->output.get(), F_SETFL, O_NONBLOCK);
     }
     RETURN_IF_ERROR(MakePipe(&failed_read, &failed_write));
     // All that needs memory comes before the fork.
@@ -196,17 +186,16 @@ class Spawner {
     child->pid = fork();
     if (child->pid < 0) return ErrnoStatus(errno, absl::StrCat("start rank ", rank));
     if (child->pid == 0) {
-      Become(parent, output.fd(), argv, envp);
+      Become(parent, output.get(), argv, envp);
       const int error = errno;
-      (void)!write(failed_write.fd(), &error, sizeof(error));
+      (void)!write(failed_write.get(), &error, sizeof(error));
       _exit(127);
     }
     children_.push_back(std::move(child));
-    failed_write.Close();
+    failed_write = UniqueFd();
     int error = 0;
-    ssize_t size = 0;
-    while ((size = read(failed_read.fd(), &error, sizeof(error))) < 0 && errno == EINTR) {
-    }
+    const ssize_t size =
+        RetryOnSignal([&] { return read(failed_read.get(), &error, sizeof(error)); });
     if (size != sizeof(error)) return absl::OkStatus();  // closed by exec
     return ErrnoStatus(error, absl::StrCat("start rank ", rank, " as ", options_.program));
   }
@@ -220,8 +209,8 @@ class Spawner {
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0) return;
     if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) return;
-    if (socket_.fd() >= 0 && fcntl(socket_.fd(), F_SETFD, 0) != 0) return;
-    sigprocmask(SIG_SETMASK, &signals_.before(), nullptr);
+    if (socket_.get() >= 0 && fcntl(socket_.get(), F_SETFD, 0) != 0) return;
+    sigprocmask(SIG_SETMASK, &signals_.of_ranks(), nullptr);
     execve(options_.program.c_str(), argv.data(), envp.data());
   }
 
@@ -243,10 +232,17 @@ class Spawner {
     Send(signal);
   }
 
+  // A terminal's Ctrl-Z: all stop until this process is told to go on.
+  void Pause() const {
+    Send(SIGSTOP);
+    raise(SIGSTOP);
+    Send(SIGCONT);
+  }
+
   void WaitForSomething() const {
     std::vector<pollfd> watched = {{signals_.fd(), POLLIN, 0}};
     for (const auto& child : children_) {
-      if (child->output.fd() >= 0) watched.push_back({child->output.fd(), POLLIN, 0});
+      if (child->output.get() >= 0) watched.push_back({child->output.get(), POLLIN, 0});
     }
     int timeout_ms = -1;
     if (next_blow_) {
@@ -257,12 +253,7 @@ class Spawner {
   }
 
   static void Print(absl::string_view lines) {
-    while (!lines.empty()) {
-      const ssize_t size = write(STDERR_FILENO, lines.data(), lines.size());
-      if (size < 0 && errno == EINTR) continue;
-      if (size <= 0) return;  // nobody reads: nobody misses it
-      lines.remove_prefix(size);
-    }
+    (void)WriteAll(STDERR_FILENO, lines.data(), lines.size());  // nobody reads: nobody misses it
   }
 
   // A buffer of each rank's, so that signals do not wait for a rank that never stops talking.
@@ -271,10 +262,10 @@ class Spawner {
     bool any = false;
     char buffer[4096];
     for (const auto& child : children_) {
-      if (child->output.fd() < 0) continue;
-      const ssize_t size = read(child->output.fd(), buffer, sizeof(buffer));
+      if (child->output.get() < 0) continue;
+      const ssize_t size = read(child->output.get(), buffer, sizeof(buffer));
       if (size > 0) Print(child->lines.Add({buffer, static_cast<size_t>(size)}));
-      if (size == 0) child->output.Close();
+      if (size == 0) child->output = UniqueFd();
       any = any || size > 0;
     }
     return any;
@@ -325,7 +316,7 @@ class Spawner {
   const SpawnOptions options_;
   const BlockedSignals signals_;
   int port_ = 0;
-  Descriptor socket_;  // bound to it, until rank 0 has it
+  UniqueFd socket_;  // bound to it, until rank 0 has it
   std::vector<std::unique_ptr<Child>> children_;
   std::map<int, double> forwarded_;  // when each signal was passed on last
   bool stopped_ = false;             // one ended with 75

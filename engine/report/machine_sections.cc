@@ -59,8 +59,9 @@ std::string TimePanel(const ReportInput& input) {
                absl::StrCat("<span class=\"note\">", share.meaning, "</span>")});
   }
   table.Row({"all", FormatSeconds(total), "100 %", ""}, "total");
-  return absl::StrCat("<div class=\"panel\"><h3>Where the time went</h3>\n<div class=\"shares\">",
-                      bar, "</div>\n", table.Html(), "</div>\n");
+  return absl::StrCat("<div class=\"panel\"><h3>Where the time", OfRank(input.run),
+                      " went</h3>\n<div class=\"shares\">", bar, "</div>\n", table.Html(),
+                      "</div>\n");
 }
 
 std::string BindingText(const nlohmann::json& row) {
@@ -112,15 +113,16 @@ std::string SpeedSection(const ReportInput& input) {
   if (steps.rows() == 0) return "";
   const bool predicted =
       steps.total("predicted_seconds").count > 0 || steps.total("bound_seconds").count > 0;
+  const std::string of_rank = OfRank(input.run);
   std::string html = absl::StrCat(
       "<h2>Speed</h2>\n", TimePanel(input), "<div class=\"grid lead\">\n",
       ChartFigure(
-          "time", "Where the time of a step went",
+          "time", absl::StrCat("Where the time of a step", of_rank, " went"),
           "The computing thread's time, piled up: nothing is counted twice. \"Other\" has no "
           "counter. Commits are waited for between steps; the green ticks are when they began.",
           true),
       ChartFigure("tokens_per_second", "Tokens per second", "Without evaluations and commits."),
-      ChartFigure("busy", "How busy each resource was",
+      ChartFigure("busy", absl::StrCat("How busy each resource", of_rank, " was"),
                   "Busy time over the step's time. Resources work at the same time, so the shares "
                   "overlap, and several workers together can pass 100 %."));
   if (predicted) {
@@ -137,7 +139,7 @@ std::string MemorySection(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
   if (steps.rows() == 0) return "";
   return absl::StrCat(
-      "<h2>Memory and storage</h2>\n<div class=\"grid\">\n",
+      "<h2>Memory and storage", OfRank(input.run), "</h2>\n<div class=\"grid\">\n",
       ChartFigure(
           "memory", "Memory against the budgets",
           "The highest so far in each process of the run. Budgets are hard limits of what is "

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
-#include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -15,10 +16,7 @@
 namespace spillway {
 namespace {
 
-std::string TextOf(const nlohmann::json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+constexpr size_t kEvaluationsShown = 12;
 
 // The value of a setting in config.resolved.json; null where there is none.
 nlohmann::json Setting(const ReportInput& input, const std::string& name) {
@@ -63,50 +61,64 @@ std::string OfBudget(double bytes, uint64_t budget) {
   return budget > 0 ? absl::StrCat(used, " of ", FormatBytes(budget)) : used;
 }
 
+std::optional<double> NumberIn(const nlohmann::json& row, const std::string& name) {
+  const auto found = row.find(name);
+  return found != row.end() && found->is_number() ? std::optional(found->get<double>())
+                                                  : std::nullopt;
+}
+
+// A dozen evaluations, spread evenly, and the best one where it lies between them. What the rows do
+// not measure has no column. The first, the last and the best are themselves; of many evaluations
+// the others are means of neighbours.
 std::string EvaluationTable(const ReportInput& input) {
-  constexpr size_t kMost = 12;
   const ReportSeries& evaluations = input.rows->evaluations;
-  const auto steps = evaluations.Steps();
-  const auto losses = evaluations.Means("loss");
-  // Of them those that the rows have.
-  std::vector<std::string> head = {"Step", "Loss", "Perplexity"};
-  std::vector<size_t> numeric = {0, 1, 2};
-  std::vector<std::vector<std::optional<double>>> measures;
+  std::vector<std::string> names = {"loss", "perplexity"};
   for (const MeasureKind& kind : MeasureKinds()) {
-    if (kind.name == absl::string_view("loss")) continue;
-    if (kind.name == absl::string_view("perplexity")) continue;  // has its own column
-    if (evaluations.total(kind.name).count == 0) continue;
+    if (std::find(names.begin(), names.end(), kind.name) == names.end()) names.push_back(kind.name);
+  }
+  std::erase_if(names, [&](const auto& name) { return evaluations.total(name).count == 0; });
+  std::vector<std::string> head = {"Step"};
+  std::vector<size_t> numeric = {0};
+  std::vector<std::vector<std::optional<double>>> means;
+  for (const std::string& name : names) {
     numeric.push_back(head.size());
-    head.emplace_back(kind.name);
-    measures.push_back(evaluations.Means(kind.name));
+    head.push_back(name == "loss" ? "Loss" : name == "perplexity" ? "Perplexity" : name);
+    means.push_back(evaluations.Means(name));
   }
   head.emplace_back();
   HtmlTable table(head, numeric);
-  const int64_t best_step = input.rows->best ? input.rows->best->step : -1;
+  const std::optional<RunRows::Best>& best = input.rows->best;
   bool best_shown = false;
-  // `at`: its bucket; none: it is in one with others.
-  const auto add = [&](int64_t step, double loss, bool best, std::optional<size_t> at) {
-    std::vector<std::string> cells = {FormatCount(step), absl::StrFormat("%.4f", loss),
-                                      FormatNumber(std::exp(loss))};
-    for (const auto& values : measures) {
-      const bool known = at && values[*at];
-      cells.push_back(known ? absl::StrFormat("%.4f", *values[*at]) : "");
+  const auto add = [&](int64_t step, const auto& value_of) {
+    const bool is_best = best && step == best->step;
+    if (!value_of(0) || (is_best && std::exchange(best_shown, true))) return;
+    std::vector<std::string> cells = {FormatCount(step)};
+    for (size_t i = 0; i < names.size(); ++i) {
+      const std::optional<double> value = value_of(i);
+      cells.push_back(!value                     ? ""
+                      : names[i] == "perplexity" ? FormatNumber(*value)
+                                                 : absl::StrFormat("%.4f", *value));
     }
-    cells.emplace_back(best ? "best" : step == 0 ? "before training" : "");
-    table.Row(cells, best ? "best" : "");
-    best_shown |= best;
+    cells.emplace_back(is_best ? "best" : step == 0 ? "before training" : "");
+    table.Row(cells, is_best ? "best" : "");
   };
-  // Spread evenly, the first and the last among them; one row a bucket only while no bucket
-  // holds several.
-  const size_t count = steps.size(), shown = std::min(count, kMost);
+  const auto of_best = [&](size_t i) -> std::optional<double> {
+    if (names[i] == "loss" && !std::isfinite(best->loss)) return std::nullopt;
+    if (names[i] == "loss") return best->loss;
+    if (names[i] == best->metric) return best->value;
+    return names[i] == "perplexity" ? std::optional(std::exp(best->loss)) : std::nullopt;
+  };
+  const std::vector<int64_t> steps = evaluations.Steps();
+  const size_t count = steps.size(), shown = std::min(count, kEvaluationsShown);
   for (size_t i = 0; i < shown; ++i) {
     const size_t at = shown > 1 ? i * (count - 1) / (shown - 1) : 0;
-    if (input.rows->best && !best_shown && steps[at] > best_step) {
-      add(best_step, input.rows->best->loss, true, std::nullopt);
-    }
-    if (!losses[at] || (best_shown && steps[at] == best_step)) continue;
-    const bool best = steps[at] == best_step;
-    add(steps[at], best ? input.rows->best->loss : *losses[at], best, at);
+    const bool at_end = at == 0 || at + 1 == count;
+    const nlohmann::json& row = at == 0 ? evaluations.first_row() : evaluations.last_row();
+    const int64_t step = at_end ? row.value("step", int64_t{0}) : steps[at];
+    const bool is_mean = !at_end && evaluations.rows_per_bucket() > 1;
+    if (best && (best->step < step || (best->step == step && is_mean))) add(best->step, of_best);
+    add(step,
+        [&](size_t column) { return at_end ? NumberIn(row, names[column]) : means[column][at]; });
   }
   return table.Html();
 }
@@ -165,13 +177,16 @@ std::string HeaderSection(const ReportInput& input) {
                         ? run.dtype
                         : absl::StrCat(run.dtype, ", multiplied in ", run.compute));
   fact("Optimizer", run.optimizer);
-  std::string batch = absl::StrCat(run.micro_batch * run.accumulate, " samples a step");
-  if (run.accumulate > 1) {
-    absl::StrAppend(&batch, " (", run.accumulate, " micro-batches of ", run.micro_batch, ")");
+  std::string batch = absl::StrCat(SamplesPerStep(run), " samples a step");
+  if (run.accumulate > 1 || run.ranks > 1) {
+    absl::StrAppend(
+        &batch, " (", run.accumulate > 1 ? absl::StrCat(run.accumulate, " micro-batches of ") : "",
+        run.micro_batch, run.ranks > 1 ? absl::StrCat(" on each of ", run.ranks, " ranks)") : ")");
   }
   fact("Batch", batch);
   fact("Device",
-       absl::StrCat(run.device, ", ", run.threads, run.threads == 1 ? " thread" : " threads"));
+       absl::StrCat(run.device, ", ", run.threads, run.threads == 1 ? " thread" : " threads",
+                    run.ranks > 1 ? " a rank" : ""));
   fact("I/O", run.io_engine);
   if (!run.parts.empty()) {
     const RunPart& last = run.parts.back();
@@ -220,14 +235,16 @@ std::string CardsSection(const ReportInput& input) {
     AddCard(html, "Time", FormatSeconds(seconds),
             absl::StrCat(FormatSeconds(steps.MedianOfMeans("seconds")), " a step, median"));
     const double read = steps.total("nvme_read").sum, written = steps.total("nvme_written").sum;
+    const std::string of_rank = OfRank(run);
     AddCard(html, "Read from NVMe", FormatByteNumber(read),
-            absl::StrCat(FormatByteNumber(read / steps.rows()), " each step"));
+            absl::StrCat(FormatByteNumber(read / steps.rows()), " each step", of_rank));
     AddCard(html, "Written to NVMe", FormatByteNumber(written),
-            absl::StrCat(FormatByteNumber(written / steps.rows()), " each step"));
+            absl::StrCat(FormatByteNumber(written / steps.rows()), " each step", of_rank));
     AddCard(
         html, "Peak memory", FormatByteNumber(steps.total("peak_rss").high),
         absl::StrCat("device ", OfBudget(steps.total("peak_device").high, run.device_budget_bytes),
-                     "; host ", OfBudget(steps.total("peak_host").high, run.host_budget_bytes)));
+                     "; host ", OfBudget(steps.total("peak_host").high, run.host_budget_bytes),
+                     of_rank.empty() ? "" : ";", of_rank));
   }
   return html + "</div>\n";
 }
@@ -267,10 +284,17 @@ std::string LearningSection(const ReportInput& input) {
   }
   absl::StrAppend(&html, "</div>\n");
   if (evaluated) {
-    absl::StrAppend(
-        &html, "<div class=\"panel\"><h3>Evaluations</h3>\n", EvaluationTable(input),
-        evaluations.buckets() > 12 ? "<p class=\"note\">A selection; eval.jsonl has all.</p>" : "",
-        "</div>\n");
+    std::string note;
+    if (evaluations.rows_per_bucket() > 1) {
+      note = absl::StrCat(
+          "<p class=\"note\">But for the first, the last and the best, means over the ",
+          evaluations.rows_per_bucket(),
+          " evaluations up to the step named; eval.jsonl has each.</p>");
+    } else if (evaluations.buckets() > kEvaluationsShown) {
+      note = "<p class=\"note\">A selection; eval.jsonl has all.</p>";
+    }
+    absl::StrAppend(&html, "<div class=\"panel\"><h3>Evaluations</h3>\n", EvaluationTable(input),
+                    note, "</div>\n");
   }
   return html;
 }

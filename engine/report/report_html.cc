@@ -128,6 +128,11 @@ std::string FormatNumber(double number) {
   return absl::StrFormat("%.4g", number);
 }
 
+std::string TextOf(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 HtmlTable::HtmlTable(std::vector<std::string> head, std::vector<size_t> numeric)
     : numeric_(head.size()) {
   for (const size_t column : numeric) numeric_[column] = true;

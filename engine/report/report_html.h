@@ -31,6 +31,9 @@ std::string FormatSeconds(double seconds);
 // "0.1234", "12.34", "12,345", or a dash when there is no number.
 std::string FormatNumber(double number);
 
+// A string as it is; anything else as JSON has it. Not escaped.
+std::string TextOf(const nlohmann::json& value);
+
 // A cell's text is HTML already: escaped by whoever made it.
 class HtmlTable {
  public:

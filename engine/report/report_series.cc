@@ -84,25 +84,16 @@ const std::vector<SeriesField>& StepFields() {
 }
 
 const std::vector<SeriesField>& EvaluationFields() {
-  static const auto* const fields = new std::vector<SeriesField>{
-      {"loss", "/loss", Show::kSpread},
-      {"perplexity", "/perplexity", Show::kSpread},
-      {"accuracy", "/accuracy"},
-      {"precision", "/precision"},
-      {"recall", "/recall"},
-      {"f1", "/f1"},
-      {"matthews", "/matthews"},
-      {"pearson", "/pearson"},
-      {"spearman", "/spearman"},
-      {"bleu", "/bleu"},
-      {"rouge1", "/rouge1"},
-      {"rouge2", "/rouge2"},
-      {"rougeL", "/rougeL"},
-      {"wer", "/wer"},
-      {"cer", "/cer"},
-      {"seconds", "/seconds"},
-      {"tokens", "/tokens"},
-  };
+  static const auto* const fields = [] {
+    auto* const made = new std::vector<SeriesField>{{"seconds", "/seconds"}, {"tokens", "/tokens"}};
+    for (const MeasureKind& kind : MeasureKinds()) {
+      const bool spreads =
+          absl::string_view(kind.name) == "loss" || absl::string_view(kind.name) == "perplexity";
+      made->push_back(
+          {kind.name, absl::StrCat("/", kind.name), spreads ? Show::kSpread : Show::kMean});
+    }
+    return made;
+  }();
   return *fields;
 }
 
@@ -134,6 +125,7 @@ void ReportSeries::Add(const nlohmann::json& row) {
     total.sum += value;
     ++total.count;
   }
+  if (rows_ == 0) first_row_ = row;
   ++rows_in_last_;
   ++rows_;
   last_row_ = row;
@@ -244,14 +236,20 @@ void RunRows::AddEvaluation(const nlohmann::json& row) {
     const auto found = row.find(name);
     return found != row.end() && found->is_number() ? found->get<double>() : std::nan("");
   };
-  const std::string metric = row.value("metric", "loss");
+  const auto said = row.find("metric");
+  const std::string metric = said == row.end()   ? "loss"
+                             : said->is_string() ? said->get<std::string>()
+                                                 : "";
   const double value = number(metric);
   if (!WouldBeBest(metric, value)) return;
   best = {row.value("step", int64_t{0}), number("loss"), metric, value};
 }
 
 bool RunRows::WouldBeBest(const std::string& metric, double value) const {
-  if (!std::isfinite(value)) return false;
+  const auto& kinds = MeasureKinds();
+  const bool known = std::any_of(kinds.begin(), kinds.end(),
+                                 [&](const MeasureKind& kind) { return kind.name == metric; });
+  if (!known || !std::isfinite(value)) return false;
   return !best || best->metric != metric || IsBetter(metric, value, best->value);
 }
 

@@ -21,7 +21,7 @@ struct SeriesField {
     kHighest,
   };
   const char* name;
-  const char* pointer;  // JSON pointer: "/stall_seconds/disk"
+  std::string pointer;  // JSON pointer: "/stall_seconds/disk"
   Show show = Show::kMean;
 };
 
@@ -44,6 +44,7 @@ class ReportSeries {
   int64_t rows() const { return rows_; }
   int64_t rows_per_bucket() const { return rows_per_bucket_; }
   size_t buckets() const { return buckets_.size(); }
+  const nlohmann::json& first_row() const { return first_row_; }
   const nlohmann::json& last_row() const { return last_row_; }
 
   // Over all rows, exact.
@@ -85,7 +86,7 @@ class ReportSeries {
   int64_t rows_in_last_ = 0;
   std::vector<Bucket> buckets_;
   std::vector<Total> totals_;
-  nlohmann::json last_row_;
+  nlohmann::json first_row_, last_row_;
 };
 
 // All rows of a run as its report and its evaluations need them.
@@ -104,7 +105,7 @@ struct RunRows {
 
   void AddStep(const nlohmann::json& row) { steps.Add(row); }
   void AddEvaluation(const nlohmann::json& row);
-  // Whether one that has this would be the best.
+  // Whether one that has this would be the best; never by a metric that MeasureKinds does not have.
   bool WouldBeBest(const std::string& metric, double value) const;
 };
 

@@ -49,6 +49,14 @@ RunPart PartFromJson(const nlohmann::json& json) {
 
 }  // namespace
 
+int64_t SamplesPerStep(const RunDescription& run) {
+  return run.micro_batch * run.accumulate * run.ranks;
+}
+
+std::string OfRank(const RunDescription& run) {
+  return run.ranks > 1 ? absl::StrCat(" of rank ", run.rank) : "";
+}
+
 void AddCommit(RunDescription& run, const RunCommit& commit) {
   ++run.commit_count;
   if (run.commits.size() == kMostCommits) {
@@ -70,6 +78,8 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
   run.steps = options.steps;
   run.micro_batch = options.micro_batch;
   run.accumulate = options.accumulate;
+  run.rank = options.rank;
+  run.ranks = options.ranks;
   run.threads = options.threads;
   run.dtype = std::string(DTypeName(options.dtype));
   run.compute = options.compute_name();
@@ -121,6 +131,8 @@ nlohmann::json ToJson(const RunDescription& run) {
   json["steps"] = run.steps;
   json["micro_batch"] = run.micro_batch;
   json["accumulate"] = run.accumulate;
+  json["rank"] = run.rank;
+  json["ranks"] = run.ranks;
   json["threads"] = run.threads;
   json["dtype"] = run.dtype;
   json["compute"] = run.compute;
@@ -176,6 +188,9 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
     run.steps = WholeNumber<int64_t>(json.at("steps"));
     run.micro_batch = WholeNumber<int64_t>(json.at("micro_batch"));
     run.accumulate = WholeNumber<int64_t>(json.at("accumulate"));
+    // Earlier versions do not say them.
+    run.rank = WholeNumber<int>(json.value("rank", nlohmann::json(0)));
+    run.ranks = WholeNumber<int>(json.value("ranks", nlohmann::json(1)));
     run.threads = WholeNumber<int>(json.at("threads"));
     run.dtype = json.at("dtype").get<std::string>();
     run.compute = json.value("compute", run.dtype);  // earlier versions do not say it
@@ -206,7 +221,10 @@ absl::StatusOr<RunDescription> RunDescriptionFromJson(const nlohmann::json& json
   } catch (const nlohmann::json::exception& error) {
     return absl::InvalidArgumentError(error.what());
   }
-  const int64_t most = std::numeric_limits<int64_t>::max();
+  if (run.rank < 0 || run.rank >= run.ranks) {
+    return absl::InvalidArgumentError("a rank that no run has");
+  }
+  const int64_t most = std::numeric_limits<int64_t>::max() / run.ranks;
   if (run.micro_batch < 0 || run.accumulate < 0 ||
       (run.micro_batch > 0 && run.accumulate > most / run.micro_batch)) {
     return absl::InvalidArgumentError("a batch that no step has");

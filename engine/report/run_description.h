@@ -43,14 +43,15 @@ struct RunPart {
 
 struct RunCommit {
   int64_t step = 0;
-  double time = 0;  // begun; seconds since 1970
+  double time = 0;  // begun; seconds since 1970; 0: nobody has noted it
 };
 
 struct RunDescription {
   uint64_t parameters = 0;
   uint64_t trainable_parameters = 0;
-  int64_t steps = 0;  // in all
-  int64_t micro_batch = 0, accumulate = 0;
+  int64_t steps = 0;                        // in all
+  int64_t micro_batch = 0, accumulate = 0;  // of each rank
+  int rank = 0, ranks = 1;                  // whose description this is, and of how many
   int threads = 0;
   std::string dtype, compute, optimizer, device, io_engine;
   bool deferred = false;
@@ -73,6 +74,10 @@ struct RunDescription {
   std::vector<RunCommit> commits;  // oldest first, of steps that count; thinned out when many
   int64_t commit_count = 0;
 };
+
+int64_t SamplesPerStep(const RunDescription& run);  // of all ranks
+// " of rank 0", behind what is one rank's in a run of several; "" in a run of one.
+std::string OfRank(const RunDescription& run);
 
 // The most commits that are kept in the list.
 inline constexpr size_t kMostCommits = 1000;

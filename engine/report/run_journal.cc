@@ -55,14 +55,17 @@ RunJournal::~RunJournal() {
   if (!ended_) End("failed", "the run ended before its last step");
 }
 
-// Earlier processes and their commits stay in the history of a run that goes on.
+// Earlier processes and their commits stay in the history of a run that goes on. One that was
+// killed has not said what it did last: its rows do, and that there is a commit to go on from.
 void RunJournal::ContinueDescription(int64_t last_step) {
   if (last_step >= 0) {
     absl::StatusOr<RunDescription> before = ReadRunDescription(output_);
     if (before.ok()) {
       run_.parts = std::move(before->parts);
       for (RunPart& part : run_.parts) {
-        if (part.state == "running") part.state = "killed";
+        if (part.state != "running") continue;
+        part.state = "killed";
+        part.last_step = std::max(part.last_step, metrics_->step_before());
       }
       run_.commits = std::move(before->commits);
       std::erase_if(run_.commits, [&](const RunCommit& c) { return c.step > last_step; });
@@ -71,6 +74,8 @@ void RunJournal::ContinueDescription(int64_t last_step) {
       LogWarning(absl::StrCat("the report starts its history anew: ", before.status().message()));
     }
   }
+  const bool is_noted = !run_.commits.empty() && run_.commits.back().step == last_step;
+  if (last_step > 0 && !is_noted) AddCommit(run_, {last_step, /*time=*/0});
   RunPart part;
   part.started = clock_();
   part.first_step = std::max<int64_t>(0, last_step) + 1;
@@ -150,7 +155,7 @@ absl::Status RunJournal::Sync() {
 
 void RunJournal::Commit(int64_t step) {
   AddCommit(run_, {step, clock_()});
-  MaybeReport(kReportAtCommitSeconds);
+  if (!MaybeReport(kReportAtCommitSeconds)) WarnOnce(WriteDescription());
 }
 
 void RunJournal::End(const std::string& state, const std::string& message) {
@@ -168,10 +173,17 @@ void RunJournal::WarnOnce(const absl::Status& status) {
   LogWarning(absl::StrCat("no report of this run, but training goes on: ", status.message()));
 }
 
-void RunJournal::MaybeReport(double pause_seconds) {
+bool RunJournal::MaybeReport(double pause_seconds) {
   const double pause = std::max(pause_seconds, kReportCostFactor * report_seconds_);
-  if (reported_ && clock_() - *reported_ < pause) return;
+  if (reported_ && clock_() - *reported_ < pause) return false;
   Report();
+  return true;
+}
+
+absl::Status RunJournal::WriteDescription() const {
+  return WriteFileAtomically(
+      RunDescriptionPath(output_),
+      ToJson(run_).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 void RunJournal::Report() {
@@ -183,9 +195,7 @@ void RunJournal::Report() {
   input.rows = &rows_;
   input.now = began;
   // run.json first: from it and the rows the report can be made again.
-  const std::string description =
-      ToJson(run_).dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
-  absl::Status status = WriteFileAtomically(RunDescriptionPath(output_), description + "\n");
+  absl::Status status = WriteDescription();
   if (timeline_ != nullptr && timeline_->has_value()) {
     input.timeline = **timeline_;
     status.Update(

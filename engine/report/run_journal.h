@@ -52,7 +52,7 @@ class RunJournal {
 
   // Makes the rows durable: before the commit that covers them.
   absl::Status Sync();
-  // A commit of the state after `step` has begun.
+  // A commit of the state after `step` has begun; run.json says so at once.
   void Commit(int64_t step);
   // How it ended: "finished", "stopped" (the message is the signal's name) or "failed" (the
   // error). The last report is written.
@@ -64,8 +64,10 @@ class RunJournal {
   void WarnOnce(const absl::Status& status);
   void ToTensorBoard(int64_t step, const TensorBoardWriter::Scalars& scalars);
   // run.json and report.html, when they are due.
-  void MaybeReport(double pause_seconds);
+  // Whether they were.
+  bool MaybeReport(double pause_seconds);
   void Report();
+  absl::Status WriteDescription() const;
 
   const std::string output_;
   const std::function<double()> clock_;

@@ -109,7 +109,7 @@ std::string CommitsPanel(const RunDescription& run) {
   const size_t shown = std::min(kShown, run.commits.size());
   for (size_t i = 0; i < shown; ++i) {
     const RunCommit& commit = run.commits[run.commits.size() - 1 - i];
-    table.Row({FormatCount(commit.step), FormatTime(commit.time)});
+    table.Row({FormatCount(commit.step), commit.time > 0 ? FormatTime(commit.time) : "—"});
   }
   if (table.empty()) {
     return "<div class=\"panel\"><h3>Commits</h3>\n<p class=\"note\">None so far.</p></div>\n";
@@ -149,11 +149,6 @@ std::string StepsPanel(const ReportInput& input) {
                       "</div>\n");
 }
 
-std::string ValueText(const nlohmann::json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 }  // namespace
 
 std::string PlanSection(const ReportInput& input) {
@@ -166,7 +161,8 @@ std::string PlanSection(const ReportInput& input) {
                     " of device memory at its peak\n");
   }
   return absl::StrCat(
-      "<h2>Plan</h2>\n<div class=\"panel\"><h3>Where the state lives between its uses</h3>\n",
+      "<h2>Plan", OfRank(run),
+      "</h2>\n<div class=\"panel\"><h3>Where the state lives between its uses</h3>\n",
       TierTable(run), "</div>\n<div class=\"panel\"><h3>Summary</h3>\n<pre>",
       EscapeHtml(run.plan_summary + budgets),
       "</pre></div>\n<div class=\"panel long\"><h3>By unit</h3>\n", UnitTable(run), "</div>\n");
@@ -182,15 +178,16 @@ std::string ConfigurationSection(const ReportInput& input) {
   if (!input.config.is_object() || input.config.empty()) return "";
   HtmlTable table({"Setting", "Value", "From"});
   for (const auto& [name, setting] : input.config.items()) {
-    if (!setting.is_object()) continue;
-    std::string value = ValueText(setting.value("value", nlohmann::json()));
-    if (absl::EndsWith(name, "-memory") && setting["value"].is_number_unsigned()) {
-      const uint64_t bytes = setting["value"].get<uint64_t>();
-      value = bytes > 0 ? FormatBytes(bytes) : "what is free";
+    if (!setting.is_object() || !setting.contains("value")) continue;
+    const nlohmann::json& value = setting["value"];
+    std::string text = TextOf(value);
+    if (absl::EndsWith(name, "-memory") && value.is_number_unsigned()) {
+      const uint64_t bytes = value.get<uint64_t>();
+      text = bytes > 0 ? FormatBytes(bytes) : "what is free";
     }
-    const std::string source = ValueText(setting.value("source", nlohmann::json("")));
+    const std::string source = TextOf(setting.value("source", nlohmann::json("")));
     table.Row({absl::StrCat("<code>", EscapeHtml(name), "</code>"),
-               absl::StrCat("<code>", EscapeHtml(value), "</code>"), EscapeHtml(source)},
+               absl::StrCat("<code>", EscapeHtml(text), "</code>"), EscapeHtml(source)},
               source == "default" ? "default" : "");
   }
   return absl::StrCat("<h2>Configuration</h2>\n<div class=\"panel long\">\n", table.Html(),

@@ -17,6 +17,24 @@ constexpr double kLeastStall = 0.005;  // of the step: less is not worth a word
 constexpr size_t kColumns = 80;
 constexpr double kLeastChange = 0.01;  // of the prediction, likewise
 
+// What is summed of the steps' rows.
+constexpr double StepMetrics::*kSummedSeconds[] = {&StepMetrics::seconds,
+                                                   &StepMetrics::commit_seconds,
+                                                   &StepMetrics::stall_disk_seconds,
+                                                   &StepMetrics::stall_update_seconds,
+                                                   &StepMetrics::stall_copy_seconds,
+                                                   &StepMetrics::stall_collective_seconds,
+                                                   &StepMetrics::busy_compute_seconds,
+                                                   &StepMetrics::busy_disk_seconds,
+                                                   &StepMetrics::busy_update_seconds,
+                                                   &StepMetrics::busy_device_update_seconds,
+                                                   &StepMetrics::busy_copy_seconds,
+                                                   &StepMetrics::busy_collective_seconds,
+                                                   &StepMetrics::binding_seconds};
+constexpr uint64_t StepMetrics::*kSummedBytes[] = {&StepMetrics::nvme_read_bytes,
+                                                   &StepMetrics::nvme_written_bytes,
+                                                   &StepMetrics::collective_bytes};
+
 std::string Seconds(double seconds) {
   return seconds < 100 ? absl::StrFormat("%.3g s", seconds) : FormatDuration(seconds);
 }
@@ -35,7 +53,7 @@ void StepSummary::Add(const StepMetrics& row) {
   if (counted_ == 1 && row.step == first_->step + 1) {
     counted_ = 0;
     steps_.clear();
-    sums_ = Sums();
+    sums_ = {};
   }
   Count(row);
 }
@@ -49,33 +67,22 @@ void StepSummary::Count(const StepMetrics& row) {
     steps_[counted_ % kMostSteps] = step;
   }
   ++counted_;
-  sums_.seconds += row.seconds;
-  sums_.stall_disk += row.stall_disk_seconds;
-  sums_.stall_update += row.stall_update_seconds;
-  sums_.stall_copy += row.stall_copy_seconds;
-  sums_.stall_collective += row.stall_collective_seconds;
-  sums_.commit += row.commit_seconds;
-  sums_.busy_compute += row.busy_compute_seconds;
-  sums_.busy_disk += row.busy_disk_seconds;
-  sums_.busy_update += row.busy_update_seconds;
-  sums_.busy_copy += row.busy_copy_seconds;
-  sums_.busy_device_update += row.busy_device_update_seconds;
-  sums_.busy_collective += row.busy_collective_seconds;
-  sums_.collective_bytes += row.collective_bytes;
-  const auto add = [](const CopyTime& copies, CopyTime& sum) {
-    sum.bytes += copies.bytes;
-    sum.seconds += copies.seconds;
-  };
-  add(row.copies_to_device, sums_.to_device);
-  add(row.copies_to_host, sums_.to_host);
-  sums_.binding += row.binding_seconds;
-  sums_.read_bytes += row.nvme_read_bytes;
-  sums_.written_bytes += row.nvme_written_bytes;
+  for (const auto seconds : kSummedSeconds) sums_.*seconds += row.*seconds;
+  for (const auto bytes : kSummedBytes) sums_.*bytes += row.*bytes;
+  for (const auto copies : {&StepMetrics::copies_to_device, &StepMetrics::copies_to_host}) {
+    (sums_.*copies).bytes += (row.*copies).bytes;
+    (sums_.*copies).seconds += (row.*copies).seconds;
+  }
 }
 
 ObservedRates StepSummary::observed_rates() const {
-  return {sums_.read_bytes, sums_.written_bytes,   sums_.busy_disk, sums_.to_device,
-          sums_.to_host,    sums_.busy_collective, counted_};
+  return {sums_.nvme_read_bytes,
+          sums_.nvme_written_bytes,
+          sums_.busy_disk_seconds,
+          sums_.copies_to_device,
+          sums_.copies_to_host,
+          sums_.busy_collective_seconds,
+          counted_};
 }
 
 std::optional<double> StepSummary::PredictAgain(const SwapPlan& plan,
@@ -87,11 +94,11 @@ std::optional<double> StepSummary::PredictAgain(const SwapPlan& plan,
 }
 
 const char* StepSummary::MovedBy() const {
-  if (sums_.busy_collective > 0) {
-    return sums_.busy_disk > 0 ? "disk, collective as seen" : "collective as seen";
+  if (sums_.busy_collective_seconds > 0) {
+    return sums_.busy_disk_seconds > 0 ? "disk, collective as seen" : "collective as seen";
   }
-  if (sums_.busy_copy <= 0) return "the disk as in these steps";
-  return sums_.busy_disk > 0 ? "disk and link as seen" : "the link as in these steps";
+  if (sums_.busy_copy_seconds <= 0) return "the disk as in these steps";
+  return sums_.busy_disk_seconds > 0 ? "disk and link as seen" : "the link as in these steps";
 }
 
 double StepSummary::Median(double Step::*member) const {
@@ -127,27 +134,28 @@ std::string StepSummary::SpeedLines(int workers) const {
                       ResourceName(forecast_->phases[i].binding));
     }
     const std::string busy =
-        absl::StrCat("busy ", Percent(sums_.binding / sums_.seconds), " of the step");
+        absl::StrCat("busy ", Percent(sums_.binding_seconds / sums_.seconds), " of the step");
     const bool one_line = binds.size() + 2 + busy.size() <= kColumns;
     absl::StrAppend(&text, "\n", binds, one_line ? "; " : ";\n             ", busy);
   }
-  absl::StrAppend(&text, "\n  busy       compute ", Percent(sums_.busy_compute / sums_.seconds));
-  if (sums_.busy_disk > 0) {
-    absl::StrAppend(&text, ", disk ", Percent(sums_.busy_disk / sums_.seconds));
+  absl::StrAppend(&text, "\n  busy       compute ",
+                  Percent(sums_.busy_compute_seconds / sums_.seconds));
+  if (sums_.busy_disk_seconds > 0) {
+    absl::StrAppend(&text, ", disk ", Percent(sums_.busy_disk_seconds / sums_.seconds));
   }
-  if (sums_.busy_copy > 0) {
-    absl::StrAppend(&text, ", copy ", Percent(sums_.busy_copy / sums_.seconds));
+  if (sums_.busy_copy_seconds > 0) {
+    absl::StrAppend(&text, ", copy ", Percent(sums_.busy_copy_seconds / sums_.seconds));
   }
-  absl::StrAppend(&text, ", update ", Percent(sums_.busy_update / workers / sums_.seconds), " of ",
-                  workers, workers == 1 ? " worker" : " workers");
-  if (sums_.busy_device_update > 0) {
+  absl::StrAppend(&text, ", update ", Percent(sums_.busy_update_seconds / workers / sums_.seconds),
+                  " of ", workers, workers == 1 ? " worker" : " workers");
+  if (sums_.busy_device_update_seconds > 0) {
     absl::StrAppend(&text, "\n  on GPU     update ",
-                    Percent(sums_.busy_device_update / sums_.seconds), ", beside them");
+                    Percent(sums_.busy_device_update_seconds / sums_.seconds), ", beside them");
   }
-  const std::pair<const char*, double> waits[] = {{"disk", sums_.stall_disk},
-                                                  {"update", sums_.stall_update},
-                                                  {"copy", sums_.stall_copy},
-                                                  {"collective", sums_.stall_collective}};
+  const std::pair<const char*, double> waits[] = {{"disk", sums_.stall_disk_seconds},
+                                                  {"update", sums_.stall_update_seconds},
+                                                  {"copy", sums_.stall_copy_seconds},
+                                                  {"collective", sums_.stall_collective_seconds}};
   std::string waited;
   for (const auto& [reason, seconds] : waits) {
     if (seconds / sums_.seconds < kLeastStall) continue;
@@ -157,26 +165,31 @@ std::string StepSummary::SpeedLines(int workers) const {
   }
   absl::StrAppend(&text, "\n  waited     ",
                   waited.empty() ? "hardly: under 0.5% of the steps" : waited + " a step");
-  if (sums_.commit > 0) {
-    absl::StrAppend(&text, "; commits ", Seconds(sums_.commit), " in all");
+  if (sums_.commit_seconds > 0) {
+    absl::StrAppend(&text, "; commits ", Seconds(sums_.commit_seconds), " in all");
   }
   if (sums_.collective_bytes > 0) {
     absl::StrAppend(&text, "\n  sent       ",
                     FormatBytes(sums_.collective_bytes / static_cast<uint64_t>(counted_)),
                     " a step to other ranks; exchanges under way ",
-                    Percent(sums_.busy_collective / sums_.seconds), " of the step");
+                    Percent(sums_.busy_collective_seconds / sums_.seconds), " of the step");
   }
   return text;
 }
 
-// Medians: the last step has an update more.
-std::string StepSummary::TrafficLines(uint64_t parameters, double drive_bytes_per_day) const {
+// Medians: the last step has an update more. Of several ranks one's bytes are of its share of the
+// parameters, which is not told.
+std::string StepSummary::TrafficLines(uint64_t parameters, double drive_bytes_per_day,
+                                      bool alone) const {
   const double read = Median(&Step::read_bytes), written = Median(&Step::written_bytes);
   if (read + written <= 0) return "";
   const double per = static_cast<double>(std::max<uint64_t>(1, parameters));
   std::string text =
-      absl::StrFormat("\n  traffic    %.3g bytes read and %.3g written a parameter and step",
-                      read / per, written / per);
+      alone
+          ? absl::StrFormat("\n  traffic    %.3g bytes read and %.3g written a parameter and step",
+                            read / per, written / per)
+          : absl::StrCat("\n  traffic    ", FormatBytes(static_cast<uint64_t>(read)), " read and ",
+                         FormatBytes(static_cast<uint64_t>(written)), " written a step");
   if (written <= 0) return text;
   const double seconds = std::max(1e-9, median_seconds());
   absl::StrAppend(&text, "\n  wear       ", FormatBytes(static_cast<uint64_t>(written)),
@@ -187,9 +200,17 @@ std::string StepSummary::TrafficLines(uint64_t parameters, double drive_bytes_pe
   return text;
 }
 
-std::string StepSummary::Text(uint64_t parameters, int workers, double drive_bytes_per_day) const {
+std::string StepSummary::Text(uint64_t parameters, int workers, double drive_bytes_per_day,
+                              const RankOptions& ranks) const {
   if (counted_ == 0 || sums_.seconds <= 0) return "";
-  return SpeedLines(std::max(1, workers)) + TrafficLines(parameters, drive_bytes_per_day);
+  const bool alone = ranks.ranks == 1;
+  std::string text = absl::StrCat(SpeedLines(std::max(1, workers)),
+                                  TrafficLines(parameters, drive_bytes_per_day, alone));
+  if (!alone) {
+    absl::StrAppend(&text, "\n  ranks      ", ranks.ranks,
+                    "; from \"moved\" on, all but the step's time is of rank ", ranks.rank);
+  }
+  return text;
 }
 
 }  // namespace spillway

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/estimate/run_forecast.h"
+#include "engine/options/rank_options.h"
 #include "engine/report/metrics.h"
 
 namespace spillway {
@@ -31,22 +32,15 @@ class StepSummary {
   std::optional<double> PredictAgain(const SwapPlan& plan, const std::optional<StepClock>& clock);
 
   // Lines of at most 80 columns, each beginning with "\n  name       "; "" without a step.
-  // `workers`: whose busy time is in a row's `update`.
-  std::string Text(uint64_t parameters, int workers, double drive_bytes_per_day) const;
+  // `workers`: whose busy time is in a row's `update`. Of several ranks it says whose figures these
+  // and those beside them are.
+  std::string Text(uint64_t parameters, int workers, double drive_bytes_per_day,
+                   const RankOptions& ranks = {}) const;
 
  private:
-  struct Sums {
-    double seconds = 0;
-    double stall_disk = 0, stall_update = 0, stall_copy = 0, stall_collective = 0, commit = 0;
-    double busy_compute = 0, busy_disk = 0, busy_update = 0, busy_copy = 0, busy_collective = 0;
-    double binding = 0, busy_device_update = 0;
-    uint64_t read_bytes = 0, written_bytes = 0, collective_bytes = 0;
-    CopyTime to_device, to_host;
-  };
-
   const char* MovedBy() const;  // "the disk as in these steps", of what moved anything
   std::string SpeedLines(int workers) const;
-  std::string TrafficLines(uint64_t parameters, double drive_bytes_per_day) const;
+  std::string TrafficLines(uint64_t parameters, double drive_bytes_per_day, bool alone) const;
 
   std::optional<StepMetrics> first_;
   std::optional<StepForecast> forecast_;
@@ -60,7 +54,7 @@ class StepSummary {
 
   int64_t counted_ = 0;      // steps that count
   std::vector<Step> steps_;  // the last kMostSteps of them, for medians
-  Sums sums_;
+  StepMetrics sums_;         // likewise; of the members that Text tells of
   std::optional<double> at_observed_rates_seconds_;
 };
 

@@ -52,34 +52,40 @@ std::string StallPanel(const StepTimeline& t) {
                       "</div>\n");
 }
 
-// Of the median step (the last one has an update more): bytes a parameter, and the drive.
+// Of the median step (the last one has an update more): bytes a parameter, and the drive. Of
+// several ranks one's bytes are of its share of the parameters, which is not told.
 std::string TrafficPanel(const ReportInput& input) {
   const ReportSeries& steps = input.rows->steps;
   const double read = steps.MedianOfMeans("nvme_read");
   const double written = steps.MedianOfMeans("nvme_written");
   const double seconds = steps.MedianOfMeans("seconds");
   if (read + written <= 0) return "";
-  const double per = static_cast<double>(std::max<uint64_t>(1, input.run.parameters));
-  HtmlTable table({"", "A step", "A parameter", ""}, {1, 2});
-  table.Row(
-      {"read from NVMe", FormatByteNumber(read), absl::StrFormat("%.3g bytes", read / per), ""});
-  table.Row({"written to NVMe", FormatByteNumber(written),
-             absl::StrFormat("%.3g bytes", written / per), ""});
+  const bool alone = input.run.ranks == 1;
+  const auto a_parameter = [&](double bytes) {
+    const auto parameters = static_cast<double>(std::max<uint64_t>(1, input.run.parameters));
+    return alone ? absl::StrFormat("%.3g bytes", bytes / parameters) : "";
+  };
+  HtmlTable table({"", "A step", alone ? "A parameter" : "", ""}, {1, 2});
+  table.Row({"read from NVMe", FormatByteNumber(read), a_parameter(read), ""});
+  table.Row({"written to NVMe", FormatByteNumber(written), a_parameter(written), ""});
   const double rated = input.run.drive_bytes_per_day;
   if (written > 0 && seconds > 0 && rated > 0) {
     table.Row(
         {"drive days", absl::StrFormat("%.3g", DriveDays(written, rated)), "",
          Note(absl::StrFormat("of a drive rated to be written %.4g TB a day", rated * 1e-12))});
-    table.Row({"the drive lasts", DriveLifeText(DriveLifeSeconds(written / seconds, rated)), "",
+    table.Row({alone ? "the drive lasts" : "a drive of its own lasts",
+               DriveLifeText(DriveLifeSeconds(written / seconds, rated)), "",
                Note(absl::StrFormat("when it is written at this rate day and night; its rating is "
                                     "taken to be for %g years, %.3g PB in all",
                                     kDriveRatedYears, DriveLifeBytes(rated) * 1e-15))});
   }
   if (input.run.written_bytes > 0) {
-    table.Row({"written by this run", FormatBytes(input.run.written_bytes), "",
+    table.Row({alone ? "written by this run" : "written in all",
+               FormatBytes(input.run.written_bytes), "",
                Note("first state, steps, evaluations and commits, in all its processes")});
   }
-  return absl::StrCat("<div class=\"panel\"><h3>Traffic and wear</h3>\n", table.Html(), "</div>\n");
+  return absl::StrCat("<div class=\"panel\"><h3>Traffic and wear", OfRank(input.run), "</h3>\n",
+                      table.Html(), "</div>\n");
 }
 
 // "12.3 s; predicted 11.8 s; 1.12 × the bound of 11 s".
@@ -123,7 +129,7 @@ std::string TimelineSection(const ReportInput& input) {
     }
   }
   absl::StrAppend(&html, TrafficPanel(input));
-  return html.empty() ? "" : absl::StrCat("<h2>Time line</h2>\n", html);
+  return html.empty() ? "" : absl::StrCat("<h2>Time line", OfRank(input.run), "</h2>\n", html);
 }
 
 }  // namespace spillway

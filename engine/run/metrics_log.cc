@@ -51,8 +51,10 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(
     const std::string& path, int64_t last_step,
     const std::function<void(const nlohmann::json& row)>& visit, FileSystem& files) {
   uint64_t kept_bytes = 0;
+  int64_t step = -1;
   const auto keep = [&](const nlohmann::json& row, int64_t end) {
-    if (row["step"].get<int64_t>() > last_step) return;
+    step = row["step"].get<int64_t>();
+    if (step > last_step) return;
     kept_bytes = static_cast<uint64_t>(end);
     if (visit) visit(row);
   };
@@ -61,7 +63,7 @@ absl::StatusOr<std::unique_ptr<MetricsLog>> MetricsLog::Open(
   ASSIGN_OR_RETURN(std::unique_ptr<File> file, OpenInPlace(files, path));
   // Rows are in the order of their steps, so what goes is the end.
   RETURN_IF_ERROR(file->Preallocate(kept_bytes));
-  return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file), kept_bytes));
+  return std::unique_ptr<MetricsLog>(new MetricsLog(std::move(file), kept_bytes, step));
 }
 
 absl::Status MetricsLog::Append(const nlohmann::json& row) {

@@ -34,16 +34,20 @@ class MetricsLog {
       const std::function<void(const nlohmann::json& row)>& visit = {},
       FileSystem& files = FileSystem::Real());
 
+  // Of the last row that was there, kept or not; -1: there was none.
+  int64_t step_before() const { return step_before_; }
+
   absl::Status Append(const nlohmann::json& row);
   // Makes what was appended durable.
   absl::Status Sync() { return file_->Sync(); }
 
  private:
-  MetricsLog(std::unique_ptr<File> file, uint64_t size_bytes)
-      : file_(std::move(file)), size_bytes_(size_bytes) {}
+  MetricsLog(std::unique_ptr<File> file, uint64_t size_bytes, int64_t step_before)
+      : file_(std::move(file)), size_bytes_(size_bytes), step_before_(step_before) {}
 
   const std::unique_ptr<File> file_;
   uint64_t size_bytes_;
+  const int64_t step_before_;
 };
 
 }  // namespace spillway

@@ -38,6 +38,8 @@ constexpr int kMostRanks = 1 << 20;
 constexpr char kIdentityVersionName[] = "identity version";
 constexpr char kIdentityVersion[] = "3";
 
+constexpr char kMicroBatchesName[] = "accumulate";
+
 // Of the machine, or what may be changed on resume: where they differ the run goes on, and is said
 // to have other numbers.
 constexpr absl::string_view kCircumstances[] = {"compute",         "device", "LibTorch",
@@ -170,6 +172,24 @@ std::string RankOutput(const std::string& output, int rank) {
   return rank == 0 ? output : absl::StrCat(output, "/", kRanksName, "/", rank);
 }
 
+absl::Status CheckEncodable(const RunState& state) {
+  const auto check = [](absl::string_view name, const std::string& value,
+                        absl::string_view remedy) {
+    try {
+      (void)nlohmann::json(value).dump();
+      return absl::OkStatus();
+    } catch (const nlohmann::json::type_error&) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name, " ", value, " is no UTF-8, and a commit could not say it: give another ", remedy));
+    }
+  };
+  for (const std::string& path : state.parents) {
+    RETURN_IF_ERROR(check("the path", path, "--swap, or where there is none another --output"));
+  }
+  for (const auto& [name, value] : state.identity) RETURN_IF_ERROR(check(name, value, "value"));
+  return absl::OkStatus();
+}
+
 std::string EncodeRunState(const RunState& state) {
   nlohmann::json json;
   json["version"] = 1;
@@ -267,7 +287,7 @@ std::vector<std::pair<std::string, std::string>> RunIdentity(const TrainOptions&
   add("compute", options.compute_name());
   add("micro-batch", absl::StrCat(options.micro_batch));
   // Of all ranks together: the same samples make a step on any number of them.
-  add("accumulate", absl::StrCat(options.accumulate * options.ranks));
+  add(kMicroBatchesName, absl::StrCat(options.accumulate * options.ranks));
   add("seed", absl::StrCat(options.seed));
   add("order", options.order == SampleOrder::kShuffle ? "shuffle" : "sequential");
   add("threads", absl::StrCat(options.threads));
@@ -352,6 +372,10 @@ absl::Status CompareIdentity(const RunState& committed,
       }
     } else if (it->second != value && old && IsAmong(kSaidAnew, name)) {
       note(unknown, name);
+    } else if (it->second != value && name == kMicroBatchesName) {
+      note(differences, "micro-batches a step (--accumulate x ranks) were ", it->second,
+           " and are now ", value, " (to keep them, --accumulate is ", it->second,
+           " over the number of ranks)");
     } else if (it->second != value) {
       note(IsAmong(kCircumstances, name) ? circumstances : differences, name, " was ", it->second,
            " and is now ", value);

@@ -68,7 +68,10 @@ absl::StatusOr<std::string> MovedManifestPath(const std::string& directory, File
 std::string RankOutput(const std::string& output, int rank);
 inline constexpr char kRanksName[] = "ranks";
 
+// REQUIRES: CheckEncodable.
 std::string EncodeRunState(const RunState& state);
+// kInvalidArgument that names what of the paths and values in `state` is no UTF-8, as JSON is.
+absl::Status CheckEncodable(const RunState& state);
 // kDataLoss for what EncodeRunState would not have written, kInvalidArgument for another
 // version. Pure.
 absl::StatusOr<RunState> DecodeRunState(const std::string& text);

@@ -289,6 +289,7 @@ absl::StatusOr<std::unique_ptr<SwapStore>> RunStorage::OpenStore(const StateLayo
   state.part.rank = part.rank;
   state.part.ranks = part.ranks;
   state.part.group = part.group;
+  if (!options_.no_commit) RETURN_IF_ERROR(CheckEncodable(state));
   const bool same_part =
       committed && SameRanks(committed->part, part) && committed->part.rank == part.rank;
   if (same_part && found_.directory == output() && StoreIsBelow(parents)) {

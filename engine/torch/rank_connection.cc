@@ -6,15 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <future>
 #include <memory>
 #include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -23,6 +22,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "c10/util/Logging.h"
+#include "engine/base/stop_signal.h"
+#include "engine/machine/process_setup.h"
 #include "engine/torch/first_failure.h"
 #include "engine/torch/gloo_ranks.h"
 #include "io/base/log.h"
@@ -36,13 +37,42 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using StorePtr = c10::intrusive_ptr<c10d::Store>;
 
-constexpr char kMissingKey[] = "missing";
+constexpr char kOutcomeKey[] = "outcome";
+constexpr char kAllCame[] = "all came";
+constexpr auto kPause = std::chrono::milliseconds(20);  // between two looks at what others do
 
 std::string PlaceOf(const Launch& launch) {
   return absl::StrCat(launch.master_address, ":", launch.master_port);
 }
 
+// Until this machine knows rank 0's by its name: a cluster may make it later than the job's ranks.
+absl::Status AwaitName(const Launch& launch, Clock::time_point deadline) {
+  const auto late = Clock::now() + std::chrono::seconds(5);
+  bool warned = false;
+  while (true) {
+    addrinfo* found = nullptr;
+    const int error = getaddrinfo(launch.master_address.c_str(), nullptr, nullptr, &found);
+    if (error == 0) {
+      freeaddrinfo(found);
+      return absl::OkStatus();
+    }
+    const std::string text = absl::StrCat("rank 0's machine, ", launch.master_address,
+                                          " (MASTER_ADDR) has no address that this machine knows (",
+                                          gai_strerror(error), ")");
+    if (Clock::now() >= deadline) {
+      return absl::UnavailableError(
+          absl::StrCat(text, ": give MASTER_ADDR a name or an address that all machines know"));
+    }
+    if (!warned && Clock::now() >= late) {
+      LogWarning(absl::StrCat(text, "; it is waited for"));
+      warned = true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+}
+
 absl::StatusOr<StorePtr> OpenStore(const Launch& launch, Clock::time_point deadline) {
+  RETURN_IF_ERROR(AwaitName(launch, deadline));
   c10d::TCPStoreOptions options;
   options.port = static_cast<uint16_t>(launch.master_port);
   options.isServer = launch.rank == 0 && !launch.agent_store;
@@ -77,6 +107,18 @@ absl::StatusOr<StorePtr> OpenStore(const Launch& launch, Clock::time_point deadl
   }
 }
 
+// The same, until a signal comes: what opens the store looks at none, and is left behind then.
+absl::StatusOr<StorePtr> OpenStoreUnlessStopped(const Launch& launch, Clock::time_point deadline) {
+  std::packaged_task<absl::StatusOr<StorePtr>()> opening(
+      [launch, deadline] { return OpenStore(launch, deadline); });
+  std::future<absl::StatusOr<StorePtr>> opened = opening.get_future();
+  std::thread(std::move(opening)).detach();
+  while (opened.wait_for(kPause) != std::future_status::ready) {
+    RETURN_IF_ERROR(StopSignal::Check());
+  }
+  return opened.get();
+}
+
 // The address of this machine by which it reaches rank 0's, which is the one that other ranks
 // reach it by.
 std::string OwnAddressTowards(const std::string& host, int port) {
@@ -103,15 +145,6 @@ std::string OwnAddressTowards(const std::string& host, int port) {
   return address;
 }
 
-// Who writes to a rank that has just died is to get an error and not to die of SIGPIPE itself: Gloo
-// writes without MSG_NOSIGNAL. A handler of somebody else's stays.
-void IgnoreBrokenPipes() {
-  struct sigaction now = {};
-  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) {
-    std::signal(SIGPIPE, SIG_IGN);
-  }
-}
-
 class Connection : public RankConnection {
  public:
   explicit Connection(const ConnectOptions& options) : options_(options) {}
@@ -120,11 +153,12 @@ class Connection : public RankConnection {
     const Launch& launch = options_.launch;
     const auto deadline = Clock::now() + std::chrono::milliseconds(
                                              static_cast<int64_t>(options_.timeout_seconds * 1000));
-    ASSIGN_OR_RETURN(store_, OpenStore(launch, deadline));
+    ASSIGN_OR_RETURN(store_, OpenStoreUnlessStopped(launch, deadline));
     try {
       store_->set(HereKey(launch.rank), "1");
       RETURN_IF_ERROR(AwaitAll(deadline));
     } catch (const std::exception& error) {
+      RETURN_IF_ERROR(StopSignal::Check());  // whom it came to as well
       // Which has the store.
       return absl::UnavailableError(absl::StrCat("stopped because rank 0 at ", PlaceOf(launch),
                                                  " is gone, before the run began"));
@@ -225,31 +259,42 @@ class Connection : public RankConnection {
  private:
   static std::string HereKey(int rank) { return absl::StrCat("here/", rank); }
 
-  absl::Status AwaitAll(Clock::time_point deadline) {
-    while (true) {
-      std::vector<std::string> missing;
-      for (int rank = 0; rank < options_.grid.size; ++rank) {
-        if (!store_->check({HereKey(rank)})) missing.push_back(std::to_string(rank));
-      }
-      if (missing.empty()) return absl::OkStatus();
-      // Who waited longest says it for all.
-      if (store_->check({kMissingKey})) {
-        return absl::UnavailableError(store_->get_to_str(kMissingKey));
-      }
-      if (Clock::now() >= deadline) {
-        const std::string text = absl::StrCat(
-            missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ",
-            options_.grid.size, " did not come to ", PlaceOf(options_.launch), " within ",
-            options_.timeout_seconds,
-            " s: look at their output, and whether their machines reach that address (or give "
-            "them longer: --collective-timeout)");
-        store_->set(kMissingKey, text);
-        // The store may live in this process: the others, who look every 20 ms, are to read it.
-        std::this_thread::sleep_for(std::chrono::seconds(1));
-        return absl::UnavailableError(text);
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // What becomes of the meeting as far as this rank knows; "" where it has to wait.
+  std::string Outcome(Clock::time_point deadline) {
+    std::vector<std::string> missing;
+    for (int rank = 0; rank < options_.grid.size; ++rank) {
+      if (!store_->check({HereKey(rank)})) missing.push_back(std::to_string(rank));
     }
+    if (missing.empty()) return kAllCame;
+    if (StopSignal::received() != 0) return std::to_string(StopSignal::received());
+    if (Clock::now() < deadline) return "";
+    return absl::StrCat(
+        missing.size() == 1 ? "rank " : "ranks ", absl::StrJoin(missing, ", "), " of ",
+        options_.grid.size, " did not come to ", PlaceOf(options_.launch), " within ",
+        options_.timeout_seconds,
+        " s: look at their output, and whether their machines reach that address (or give "
+        "them longer: --collective-timeout)");
+  }
+
+  // Who knows first what becomes of the meeting says it for all, so that all go on or none does.
+  absl::Status AwaitAll(Clock::time_point deadline) {
+    std::string outcome;
+    while (outcome.empty()) {
+      if (const std::string own = Outcome(deadline); !own.empty()) {
+        outcome = store_->compareSet(kOutcomeKey, "", own);
+      } else if (store_->check({kOutcomeKey})) {
+        outcome = store_->get_to_str(kOutcomeKey);
+      } else {
+        std::this_thread::sleep_for(kPause);
+      }
+    }
+    if (outcome == kAllCame) return absl::OkStatus();
+    // The store may live in this process: the others, who look every 20 ms, are to read it.
+    if (options_.launch.rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+    int signal = 0;
+    if (!absl::SimpleAtoi(outcome, &signal)) return absl::UnavailableError(outcome);
+    StopSignal::Receive(signal);
+    return StopSignal::Check();
   }
 
   std::string GroupName() const { return absl::StrCat("group", options_.grid.replica()); }
@@ -313,7 +358,7 @@ absl::StatusOr<std::unique_ptr<RankConnection>> RankConnection::Open(
   // c10d warns of what nobody can mend (hosts without names), and writes of its errors what we say.
   setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
   c10::initLogging();
-  IgnoreBrokenPipes();
+  FailWritesToNobody();  // Gloo writes to sockets without MSG_NOSIGNAL
   auto connection = std::make_unique<Connection>(options);
   RETURN_IF_ERROR(connection->Meet());
   if (const absl::Status connected = connection->Connect(); !connected.ok()) {

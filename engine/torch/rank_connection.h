@@ -27,7 +27,8 @@ class RankConnection {
  public:
   // Waits for all ranks. kUnavailable where some don't come, and which; where the place to meet
   // can't be had; kInvalidArgument where a rank has another identity, and the first difference.
-  // SIGPIPE is ignored from then on, unless the process has a handler of its own.
+  // kCancelled where a signal came to a rank that waits (StopSignal): on all that wait, which have
+  // then received it. Writes to ranks that are gone fail from then on (FailWritesToNobody).
   static absl::StatusOr<std::unique_ptr<RankConnection>> Open(const ConnectOptions& options);
   virtual ~RankConnection() = default;
 

@@ -4,16 +4,15 @@
 #include <ATen/Version.h>
 #include <torch/version.h>
 
-#include <algorithm>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/window_sampler.h"
 #include "engine/estimate/run_plan.h"
 #include "engine/machine/compute_precision.h"
+#include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
 #include "engine/machine/process_limits.h"
 #include "engine/ranks/launch_environment.h"
@@ -101,8 +100,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
   }
   options.ranks_here = launch.local_world;
   if (options.threads == 0) {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    options.threads = committed ? committed->threads : std::max(1, cores / options.ranks_here);
+    options.threads = committed ? committed->threads : launch.default_threads(UsableCores());
   }
   RETURN_IF_ERROR(CheckLimitsForCompute(options.threads,
                                         options.device_memory_bytes + options.host_memory_bytes));
@@ -165,7 +163,7 @@ absl::StatusOr<TrainResult> TrainRank(const Model& model, const ModelDescription
         return absl::OkStatus();
       }
       RETURN_IF_ERROR(started);
-      if (hooks.at_start && options.rank == 0) RETURN_IF_ERROR(hooks.at_start());
+      if (hooks.at_start && options.rank == 0) RETURN_IF_ERROR(hooks.at_start(options));
       ASSIGN_OR_RETURN(result, trainer->Run());
       if (result.end != TrainResult::End::kFinished) return absl::OkStatus();
       return FinishTrained(hooks, options, description, compute, *trainer, ranks);
@@ -189,6 +187,7 @@ void SayIfACopyIsMade(RunStorage& storage, const absl::Status& failure) {
 absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* evaluation,
                                   WeightSource* weights, const TrainOptions& given,
                                   const TrainHooks& hooks) {
+  const StopSignal signals;
   TrainOptions options = given;
   ASSIGN_OR_RETURN(const ModelDescription description, DescribeModel(model, options.freeze));
   if (data.size() < 1) return absl::InvalidArgumentError("the data has no samples");
@@ -206,9 +205,15 @@ absl::StatusOr<TrainResult> Train(const Model& model, Dataset& data, Dataset* ev
       options.trace.path.clear();
     }
   }
-  ASSIGN_OR_RETURN(std::unique_ptr<RankConnection> connection,
-                   ConnectRanks(options, launch, evaluation, hooks.texts != nullptr));
-  StopSignal signals;
+  auto connected = ConnectRanks(options, launch, evaluation, hooks.texts != nullptr);
+  if (absl::IsCancelled(connected.status()) && StopSignal::received() != 0) {
+    TrainResult stopped;
+    stopped.end = TrainResult::End::kStopped;
+    stopped.stop_signal = StopSignal::received();
+    return stopped;
+  }
+  RETURN_IF_ERROR(connected.status());
+  std::unique_ptr<RankConnection> connection = *std::move(connected);
   std::unique_ptr<RunStorage> storage;
   const auto result = [&]() -> absl::StatusOr<TrainResult> {
     ASSIGN_OR_RETURN(storage, RunStorage::OpenTogether(

@@ -17,8 +17,9 @@
 namespace spillway {
 
 struct TrainHooks {
-  // Called when everything has been checked and planned, before the first step.
-  std::function<absl::Status()> at_start;
+  // Called when everything has been checked and planned, before the first step, with the options
+  // as they are used: steps, threads, budgets and device are found out.
+  std::function<absl::Status(const TrainOptions& used)> at_start;
   // Called with the state after the last step (or that of the commit, when the run had
   // finished before): export it here.
   std::function<absl::Status(const StateSource& state)> at_end;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "engine/ranks/shard_plan.h"
 #include "engine/run/run_state.h"
 #include "io/base/status.h"
@@ -44,7 +45,10 @@ absl::StatusOr<std::unique_ptr<RankConnection>> ConnectRanks(const TrainOptions&
                                                              const Launch& launch,
                                                              const Dataset* evaluation,
                                                              bool makes_texts) {
-  if (options.ranks == 1) return nullptr;
+  if (options.ranks == 1) {
+    RETURN_IF_ERROR(StopSignal::Check());
+    return nullptr;
+  }
   if (launch.world != options.ranks || launch.rank != options.rank) {
     return absl::InvalidArgumentError(
         absl::StrCat("the run has ", options.ranks, " ranks, but the launcher started ",

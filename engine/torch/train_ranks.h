@@ -14,7 +14,8 @@
 
 namespace spillway {
 
-// Null where the run has one rank. `options`: not resolved any further than the ranks agree on;
+// Null where the run has one rank. kCancelled where a signal came before it had begun (StopSignal).
+// `options`: not resolved any further than the ranks agree on;
 // they must be told alike of whatever they exchange something for. `evaluation` may be null;
 // `makes_texts`: for it. kFailedPrecondition where the process may not open files enough for the
 // connections; up to its hard limit, the soft one is raised.

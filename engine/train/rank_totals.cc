@@ -34,13 +34,18 @@ absl::StatusOr<std::vector<Value>> AllGatherValues(Collectives* world,
 
 }  // namespace
 
-absl::StatusOr<std::vector<int64_t>> RankTotals::Counts(int64_t own) {
+template <typename Ask>
+auto RankTotals::Agreed(Ask ask) {
   const double began = MonotonicSeconds();
   setup_.sharded()->BeginExchange();
-  auto counts = AllGatherCount(*context_.ranks.world, own);
+  auto answer = ask();
   setup_.sharded()->EndExchange();
   meter_.CountAgreement(began);
-  return counts;
+  return answer;
+}
+
+absl::StatusOr<std::vector<int64_t>> RankTotals::Counts(int64_t own) {
+  return Agreed([&] { return AllGatherCount(*context_.ranks.world, own); });
 }
 
 absl::Status RankTotals::ShareLabels() {
@@ -78,13 +83,9 @@ absl::Status RankTotals::Measure(const UpdateScalars& scalars, int measure) {
 absl::StatusOr<std::vector<double>> RankTotals::OfAllShards(std::vector<double> own) {
   const size_t group = context_.options.shard_group_size;
   if (context_.ranks.world == nullptr || group == 1) return own;
-  const double began = MonotonicSeconds();
-  setup_.sharded()->BeginExchange();
-  auto all = AllGatherValues(context_.ranks.world, own);
-  setup_.sharded()->EndExchange();
-  meter_.CountAgreement(began);
-  RETURN_IF_ERROR(all.status());
-  all->resize(own.size() * group);  // the first group has all shards, in their order
+  ASSIGN_OR_RETURN(std::vector<double> all,
+                   Agreed([&] { return AllGatherValues(context_.ranks.world, own); }));
+  all.resize(own.size() * group);  // the first group has all shards, in their order
   return all;
 }
 
@@ -114,11 +115,8 @@ absl::Status RankTotals::ShareBuffers() {
 absl::StatusOr<double> RankTotals::MeanLoss(int64_t labels) {
   double total = context_.compute->loss_sum();
   if (context_.ranks.world != nullptr) {
-    const double began = MonotonicSeconds();
-    setup_.sharded()->BeginExchange();
-    ASSIGN_OR_RETURN(const std::vector<double> sums, AllGatherNumber(*context_.ranks.world, total));
-    setup_.sharded()->EndExchange();
-    meter_.CountAgreement(began);
+    ASSIGN_OR_RETURN(const std::vector<double> sums,
+                     Agreed([&] { return AllGatherNumber(*context_.ranks.world, total); }));
     total = std::accumulate(sums.begin(), sums.end(), 0.0);
   }
   return labels > 0 ? total / static_cast<double>(labels) : std::nan("");
@@ -140,10 +138,8 @@ absl::StatusOr<std::vector<QualityMeasure>> RankTotals::Quality(double loss) {
 }
 
 absl::StatusOr<bool> RankTotals::AnyMakesTexts(bool own) {
-  if (context_.ranks.world == nullptr) return own;
-  // It is asked in a pause, whose waits nobody counts.
-  ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*context_.ranks.world, own));
-  return *std::max_element(all.begin(), all.end()) != 0;
+  ASSIGN_OR_RETURN(const int64_t least, Least(own ? -1 : 0));
+  return least < 0;
 }
 
 absl::StatusOr<bool> RankTotals::AnyStops(int64_t own) {

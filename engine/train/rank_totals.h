@@ -51,6 +51,9 @@ class RankTotals {
   absl::Status ShareBuffers();
 
  private:
+  // What `ask` answers, whose time is counted.
+  template <typename Ask>
+  auto Agreed(Ask ask);
   absl::StatusOr<std::vector<int64_t>> Counts(int64_t own);
   absl::Status Measure(const UpdateScalars& scalars, int measure);
   // The numbers of every shard, in their order.

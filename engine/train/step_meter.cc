@@ -11,39 +11,35 @@
 namespace spillway {
 namespace {
 
+// `end`, less what `begin` has of some of its members.
+template <typename Counts, typename... Members>
+Counts Less(const Counts& begin, Counts end, Members... members) {
+  ((end.*members -= begin.*members), ...);
+  return end;
+}
+
 CopyTime Since(const CopyTime& begin, const CopyTime& end) {
-  return {end.bytes - begin.bytes, end.seconds - begin.seconds};
+  return Less(begin, end, &CopyTime::bytes, &CopyTime::seconds);
 }
 
 // What was counted from `begin` to `end`, of what a row shows.
 SwapStats Since(const SwapStats& begin, const SwapStats& end) {
-  SwapStats since;
-  since.io.read_bytes = end.io.read_bytes - begin.io.read_bytes;
-  since.io.written_bytes = end.io.written_bytes - begin.io.written_bytes;
-  since.io.busy_seconds = end.io.busy_seconds - begin.io.busy_seconds;
-  since.to_device_bytes = end.to_device_bytes - begin.to_device_bytes;
-  since.to_host_bytes = end.to_host_bytes - begin.to_host_bytes;
+  SwapStats since = Less(begin, end, &SwapStats::to_device_bytes, &SwapStats::to_host_bytes,
+                         &SwapStats::copy_busy_seconds, &SwapStats::compute_busy_seconds,
+                         &SwapStats::device_update_seconds, &SwapStats::update_busy_seconds,
+                         &SwapStats::stall_copy_seconds, &SwapStats::stall_disk_seconds,
+                         &SwapStats::stall_update_seconds, &SwapStats::stall_commit_seconds);
+  since.io =
+      Less(begin.io, end.io, &IoStats::read_bytes, &IoStats::written_bytes, &IoStats::busy_seconds);
   since.copies_to_device = Since(begin.copies_to_device, end.copies_to_device);
   since.copies_to_host = Since(begin.copies_to_host, end.copies_to_host);
-  since.copy_busy_seconds = end.copy_busy_seconds - begin.copy_busy_seconds;
-  since.compute_busy_seconds = end.compute_busy_seconds - begin.compute_busy_seconds;
-  since.device_update_seconds = end.device_update_seconds - begin.device_update_seconds;
-  since.update_busy_seconds = end.update_busy_seconds - begin.update_busy_seconds;
-  since.stall_copy_seconds = end.stall_copy_seconds - begin.stall_copy_seconds;
-  since.stall_disk_seconds = end.stall_disk_seconds - begin.stall_disk_seconds;
-  since.stall_update_seconds = end.stall_update_seconds - begin.stall_update_seconds;
-  since.stall_commit_seconds = end.stall_commit_seconds - begin.stall_commit_seconds;
   return since;
 }
 
 ShardedStats Since(const ShardedStats& begin, const ShardedStats& end) {
-  ShardedStats since;
-  since.busy_seconds = end.busy_seconds - begin.busy_seconds;
-  since.stall_collective_seconds = end.stall_collective_seconds - begin.stall_collective_seconds;
-  since.stall_swap_seconds = end.stall_swap_seconds - begin.stall_swap_seconds;
-  since.sent_bytes = end.sent_bytes - begin.sent_bytes;
-  since.compute_busy_seconds = end.compute_busy_seconds - begin.compute_busy_seconds;
-  return since;
+  return Less(begin, end, &ShardedStats::busy_seconds, &ShardedStats::stall_collective_seconds,
+              &ShardedStats::stall_swap_seconds, &ShardedStats::sent_bytes,
+              &ShardedStats::compute_busy_seconds);
 }
 
 double NowSeconds() { return static_cast<double>(Trace::Now()) * 1e-9; }

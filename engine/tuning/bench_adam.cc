@@ -32,16 +32,14 @@ double SecondsOf(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// work(thread) on that many threads, the caller's included.
+// work(thread) on that many threads, the caller's included. Throws std::system_error where the
+// system does not start them all; those that it did have ended then.
 void OnThreads(int threads, const std::function<void(int)>& work) {
-  std::vector<std::thread> others;
+  std::vector<std::jthread> others;
   for (int i = 1; i < threads; ++i) {
     others.emplace_back(work, i);
   }
   work(0);
-  for (std::thread& thread : others) {
-    thread.join();
-  }
 }
 
 // The planes of all tiles, laid out as on storage: tile after tile.

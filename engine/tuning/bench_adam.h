@@ -21,8 +21,11 @@ struct AdamBenchResult {
 // bf16 gradient 2 read; weight 2, residual 2 and moments 4 + 4 read and written.
 inline constexpr uint64_t kAdamBytesPerParameter = 26;
 
-// Allocates 14 bytes a parameter, and 26 for the copy. REQUIRES: parameters >= 1,
-// threads >= 1, repeats >= 1.
+// What the measurement allocates: the gradient and the planes, 14 bytes, and 26 for the copy.
+inline constexpr uint64_t kAdamBenchBytesPerParameter = 40;
+
+// Throws std::bad_alloc where there is too little memory, and std::system_error where the system
+// does not start the threads. REQUIRES: parameters >= 1, threads >= 1, repeats >= 1.
 AdamBenchResult RunAdamBench(uint64_t parameters, int threads, int repeats = 7);
 
 }  // namespace spillway

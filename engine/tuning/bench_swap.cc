@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <stop_token>
+#include <system_error>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "engine/machine/disk_pass.h"
@@ -31,30 +34,29 @@ constexpr uint64_t kLinkBytes = 32 * kMiB;
 
 enum class Work { kCopy, kChecksum };
 
-// Threads that copy or check memory of their own from construction to Stop.
+// Threads that copy or check memory of their own from construction to Stop, or its end.
 class Load {
  public:
+  // Throws std::system_error where the system does not start them all.
   Load(Work work, int workers, std::vector<std::vector<char>>& memory)
       : work_(work), began_(MonotonicSeconds()) {
     for (int i = 0; i < workers; ++i) {
-      threads_.emplace_back([this, data = memory[i].data()] { Run(data); });
+      threads_.emplace_back(
+          [this, data = memory[i].data()](const std::stop_token& stop) { Run(stop, data); });
     }
   }
-  ~Load() { Stop(); }
 
-  // Bytes a second of all threads together.
+  // Bytes a second of all threads together. Once.
   double Stop() {
-    if (threads_.empty()) return 0;
-    stopping_ = true;
-    for (std::thread& thread : threads_) thread.join();
+    for (std::jthread& thread : threads_) thread.request_stop();
     threads_.clear();
     return static_cast<double>(bytes_) / (MonotonicSeconds() - began_);
   }
 
  private:
-  void Run(char* data) {
+  void Run(const std::stop_token& stop, char* data) {
     uint64_t sum = 0, done = 0;
-    for (uint64_t at = 0; !stopping_; at = (at + kPieceBytes) % kWorkerBytes) {
+    for (uint64_t at = 0; !stop.stop_requested(); at = (at + kPieceBytes) % kWorkerBytes) {
       if (work_ == Work::kCopy) {
         std::memcpy(data + kWorkerBytes + at, data + at, kPieceBytes);
       } else {
@@ -68,10 +70,9 @@ class Load {
 
   const Work work_;
   const double began_;
-  std::atomic<bool> stopping_{false};
   std::atomic<uint64_t> bytes_{0};
-  std::atomic<uint64_t> kept_{0};  // so that no checksum is left out
-  std::vector<std::thread> threads_;
+  std::atomic<uint64_t> kept_{0};      // so that no checksum is left out
+  std::vector<std::jthread> threads_;  // end first: they use all of the above
 };
 
 class SwapBench {
@@ -225,10 +226,20 @@ std::string SwapBenchResult::Binding() const {
   return checksum.all < disk_both() ? "checksum" : "disk";
 }
 
+uint64_t SwapBenchMemoryBytes(const SwapBenchOptions& options) {
+  return options.workers * 2 * kWorkerBytes + uint64_t{options.io.block_bytes} * options.io.depth +
+         (options.device != nullptr ? kLinkBytes : 0);
+}
+
 absl::StatusOr<SwapBenchResult> RunSwapBench(const SwapBenchOptions& options) {
   SPILLWAY_CHECK(!options.paths.empty() && options.workers > 0 && options.seconds > 0);
   ASSIGN_OR_RETURN(const auto bench, SwapBench::Create(options));
-  return bench->Run();
+  try {
+    return bench->Run();
+  } catch (const std::system_error& error) {
+    return absl::AbortedError(absl::StrCat("the system does not start ", options.workers,
+                                           " threads (", error.what(), "): take fewer --workers"));
+  }
 }
 
 std::string SwapBenchText(const SwapBenchResult& r) {

@@ -63,9 +63,11 @@ struct SwapBenchResult {
   std::string Binding() const;
 };
 
-// An error names the path that can't be written to, or has no room; kCancelled when stopped.
-// Takes 64 MiB of memory a worker, and as much as the queue holds; of a device 32 MiB, with as
-// much of the host's beside it.
+// Of the host: 64 MiB a worker, as much as the queue holds, and 32 MiB beside those of a device.
+uint64_t SwapBenchMemoryBytes(const SwapBenchOptions& options);
+
+// An error names the path that can't be written to, or has no room; kAborted where the system does
+// not start the workers; kCancelled when stopped.
 absl::StatusOr<SwapBenchResult> RunSwapBench(const SwapBenchOptions& options);
 
 // At most 80 columns.

@@ -39,11 +39,13 @@ absl::Status NoSafetensors(absl::string_view directory) {
     const absl::string_view from = absl::StartsWith(other, "tf")     ? ", from_tf=True"
                                    : absl::StartsWith(other, "flax") ? ", from_flax=True"
                                                                      : "";
-    return absl::InvalidArgumentError(absl::StrCat(
-        directory, " has its weights in ", other,
-        ", which is not read. Convert them to safetensors with: python3 -c \"from transformers "
-        "import AutoModelForCausalLM as M; M.from_pretrained('",
-        directory, "'", from, ").save_pretrained('", directory, "')\""));
+    return absl::InvalidArgumentError(
+        absl::StrCat(directory, " has its weights in ", other,
+                     ", which is not read. Convert them to safetensors with: python3 -c \"import "
+                     "transformers as "
+                     "t; c=t.AutoConfig.from_pretrained('",
+                     directory, "'); getattr(t, c.architectures[0]).from_pretrained('", directory,
+                     "'", from, ").save_pretrained('", directory, "')\""));
   }
   const auto names = FileSystem::Real().List(directory);
   for (const std::string& name : names.ok() ? *names : std::vector<std::string>()) {

@@ -10,83 +10,62 @@
 namespace spillway {
 namespace {
 
+using enum absl::StatusCode;
+
 struct ErrnoMeaning {
+  int error;
   absl::StatusCode code;
-  const char* remedy;
+  absl::string_view remedy;
 };
 
-ErrnoMeaning Meaning(int error) {
-  switch (error) {
-    case ENOSPC:
-      return {absl::StatusCode::kResourceExhausted,
-              "free some space there, or name a path on another filesystem"};
-    case EDQUOT:
-      return {absl::StatusCode::kResourceExhausted,
-              "your disk quota there is used up: free some of it, or name another path"};
-    case EACCES:
-      return {absl::StatusCode::kPermissionDenied,
-              "check the owner and mode of the path and of its parents"};
-    case EPERM:
-      return {absl::StatusCode::kPermissionDenied,
-              "the kernel or a sandbox forbids it to this user: check privileges and the "
-              "container's profile"};
-    case ENOENT:
-      return {absl::StatusCode::kNotFound, "check the path; its parent must exist"};
-    case EEXIST:
-      return {absl::StatusCode::kAlreadyExists, "remove it, or choose another name"};
-    case EINVAL:
-      return {absl::StatusCode::kInvalidArgument,
-              "the filesystem does not take this request (size, alignment or flag)"};
-    case EIO:
-      return {absl::StatusCode::kUnavailable,
-              "the storage device failed, and its filesystem may be read-only by now: see the "
-              "kernel log "
-              "(dmesg) and the drive's health"};
-    case EROFS:
-      return {absl::StatusCode::kUnknown, "the filesystem is mounted read-only"};
-    case ENOTDIR:
-      return {absl::StatusCode::kFailedPrecondition, "a part of the path is not a directory"};
-    case EISDIR:
-      return {absl::StatusCode::kFailedPrecondition, "name a file, not a directory"};
-    case ELOOP:
-      return {
-          absl::StatusCode::kFailedPrecondition,
-          "symbolic links are not followed here, or lead in a circle: name the place they point "
-          "to"};
-    case ENAMETOOLONG:
-      return {absl::StatusCode::kFailedPrecondition, "the filesystem takes shorter names"};
-    case EFBIG:
-      return {absl::StatusCode::kUnknown,
-              "larger than the filesystem or `ulimit -f` allows: raise the limit"};
-    case EMFILE:
-    case ENFILE:
-      return {absl::StatusCode::kUnknown, "too many open files: raise `ulimit -n`"};
-    case ENOMEM:
-      return {absl::StatusCode::kUnknown,
-              "the kernel has no memory for it: check `ulimit -l` and the cgroup's memory limit"};
-    case EBADF:
-      return {absl::StatusCode::kUnknown, "the file is not open for this operation"};
-    case ENOLCK:
-    case ENOSYS:
-    case EOPNOTSUPP:
-      return {absl::StatusCode::kUnknown,
-              "this kernel, filesystem or mount does not support it: use another path"};
-    case ESTALE:
-      return {absl::StatusCode::kUnknown, "the network filesystem lost the file: remount it"};
-    default:
-      return {absl::StatusCode::kUnknown, nullptr};
-  }
-}
+constexpr absl::string_view kNotSupported =
+    "this kernel, filesystem or mount does not support it: use another path";
+
+constexpr ErrnoMeaning kMeanings[] = {
+    {ENOSPC, kResourceExhausted, "free some space there, or name a path on another filesystem"},
+    {EDQUOT, kResourceExhausted,
+     "your disk quota there is used up: free some of it, or name another path"},
+    {EACCES, kPermissionDenied, "check the owner and mode of the path and of its parents"},
+    {EPERM, kPermissionDenied,
+     "the kernel or a sandbox forbids it to this user: check privileges and the container's "
+     "profile"},
+    {ENOENT, kNotFound, "check the path; its parent must exist"},
+    {EEXIST, kAlreadyExists, "remove it, or choose another name"},
+    {EINVAL, kInvalidArgument,
+     "the filesystem does not take this request (size, alignment or flag)"},
+    {EIO, kUnavailable,
+     "the storage device failed, and its filesystem may be read-only by now: see the kernel log "
+     "(dmesg) and the drive's health"},
+    {EROFS, kUnknown, "the filesystem is mounted read-only"},
+    {ENOTDIR, kFailedPrecondition, "a part of the path is not a directory"},
+    {EISDIR, kFailedPrecondition, "name a file, not a directory"},
+    {ELOOP, kFailedPrecondition,
+     "symbolic links are not followed here, or lead in a circle: name the place they point to"},
+    {ENAMETOOLONG, kFailedPrecondition, "the filesystem takes shorter names"},
+    {EFBIG, kUnknown, "larger than the filesystem or `ulimit -f` allows: raise the limit"},
+    {EMFILE, kUnknown, "too many open files: raise `ulimit -n`"},
+    {ENFILE, kUnknown, "too many open files: raise `ulimit -n`"},
+    {ENOMEM, kUnknown,
+     "the kernel has no memory for it: check `ulimit -l` and the cgroup's memory limit"},
+    {EBADF, kUnknown, "the file is not open for this operation"},
+    {ENOLCK, kUnknown, kNotSupported},
+    {ENOSYS, kUnknown, kNotSupported},
+    {EOPNOTSUPP, kUnknown, kNotSupported},
+    {ESTALE, kUnknown, "the network filesystem lost the file: remount it"},
+};
 
 }  // namespace
 
 absl::Status ErrnoStatus(int error, absl::string_view what) {
-  const ErrnoMeaning meaning = Meaning(error);
+  ErrnoMeaning meaning = {error, kUnknown, ""};
+  for (const ErrnoMeaning& known : kMeanings) {
+    if (known.error == error) meaning = known;
+  }
   const char* name = strerrorname_np(error);
   const char* description = strerrordesc_np(error);
   std::string message = absl::StrCat(what, ": ", description ? description : "unknown error", " (",
                                      name ? std::string(name) : absl::StrCat("errno ", error), ")");
-  if (meaning.remedy != nullptr) absl::StrAppend(&message, "; ", meaning.remedy);
+  if (!meaning.remedy.empty()) absl::StrAppend(&message, "; ", meaning.remedy);
   return absl::Status(meaning.code, message);
 }
 

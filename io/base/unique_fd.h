@@ -39,4 +39,15 @@ auto RetryOnSignal(Call&& call) {
   return result;
 }
 
+// Writes all of it; 0, or what errno says.
+inline int WriteAll(int fd, const char* data, size_t size_bytes) {
+  while (size_bytes > 0) {
+    const ssize_t written = RetryOnSignal([&] { return ::write(fd, data, size_bytes); });
+    if (written <= 0) return written < 0 ? errno : EIO;
+    data += written;
+    size_bytes -= static_cast<size_t>(written);
+  }
+  return 0;
+}
+
 }  // namespace spillway

@@ -20,11 +20,12 @@ constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kHugePageBytes = 2 << 20;
 
 absl::Status MappingRefused(int error, uint64_t size_bytes, const MemoryBudget* budget) {
-  const std::string name = budget != nullptr ? budget->name() : "host";
+  const std::string flag = budget != nullptr ? budget->flag() : "--host-memory";
   return absl::ResourceExhaustedError(absl::StrCat(
-      "the system gave no mapping of ", FormatBytes(size_bytes), " for the ", name,
-      " arena (mmap: ", std::strerror(error), "); lower --", name,
-      "-memory, or raise the limit on address space (ulimit -v, vm.overcommit_memory)"));
+      "the system gave no mapping of ", FormatBytes(size_bytes), " for the ",
+      budget != nullptr ? budget->name() : "host", " arena (mmap: ", std::strerror(error), "); ",
+      flag.empty() ? "" : absl::StrCat("lower ", flag, ", or "),
+      "raise the limit on address space (ulimit -v, vm.overcommit_memory)"));
 }
 
 }  // namespace

@@ -18,9 +18,9 @@ namespace spillway {
 class Arena {
  public:
   // `budget`: null where who asks counts it. `size_bytes` is rounded up to whole pages; 0 gives an
-  // arena without memory. kResourceExhausted, naming the flag to change, when the budget or the
-  // system has too little. `pinned_for`, which outlives it and may be null: copies from and to that
-  // device.
+  // arena without memory. kResourceExhausted, naming the flag to change where the budget has one,
+  // when it or the system has too little. `pinned_for`, which outlives it and may be null: copies
+  // from and to that device.
   static absl::StatusOr<std::unique_ptr<Arena>> Create(uint64_t size_bytes, MemoryBudget* budget,
                                                        Device* pinned_for = nullptr);
   // The device's memory. The device outlives it.

@@ -33,15 +33,21 @@ absl::StatusOr<MemoryReservation> MemoryBudget::Reserve(uint64_t size_bytes,
   if (!TryAdd(size_bytes)) {
     const uint64_t used = used_bytes();
     const uint64_t wanted = size_bytes > UINT64_MAX - used ? UINT64_MAX : used + size_bytes;
-    return absl::ResourceExhaustedError(
-        absl::StrCat(name_, " memory: ", FormatBytes(size_bytes), " needed for ", purpose, ", ",
-                     FormatBytes(used), " of ", FormatBytes(limit_bytes_), " in use; raise --",
-                     name_, "-memory to at least ", FormatBytesForFlag(wanted)));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        name_, " memory: ", FormatBytes(size_bytes), " needed for ", purpose, ", ",
+        FormatBytes(used), " of ", FormatBytes(limit_bytes_), " in use",
+        flag().empty()
+            ? ""
+            : absl::StrCat("; raise ", flag(), " to at least ", FormatBytesForFlag(wanted))));
   }
   MemoryReservation reservation;
   reservation.budget_ = this;
   reservation.size_bytes_ = size_bytes;
   return reservation;
+}
+
+std::string MemoryBudget::flag() const {
+  return name_ == "host" || name_ == "device" ? absl::StrCat("--", name_, "-memory") : "";
 }
 
 bool MemoryBudget::TryAdd(uint64_t size_bytes) {

@@ -38,8 +38,8 @@ class MemoryBudget {
   // `name` is what messages call it: "host", "device".
   MemoryBudget(absl::string_view name, uint64_t limit_bytes);
 
-  // kResourceExhausted names the budget, its flag (--host-memory), the limit,
-  // what is in use and what `purpose` needs. A refused reservation changes nothing.
+  // kResourceExhausted names the budget, its flag where it has one, the limit, what is in use and
+  // what `purpose` needs. A refused reservation changes nothing.
   absl::StatusOr<MemoryReservation> Reserve(uint64_t size_bytes, absl::string_view purpose);
 
   // The same without a lease, for allocators: true and counted, or false.
@@ -47,6 +47,8 @@ class MemoryBudget {
   void Subtract(uint64_t size_bytes);
 
   const std::string& name() const { return name_; }
+  // "--host-memory"; "" of a budget that no user gives.
+  std::string flag() const;
   uint64_t limit_bytes() const { return limit_bytes_; }
   uint64_t used_bytes() const;
   uint64_t peak_bytes() const;

@@ -4,35 +4,14 @@
 #include <utility>
 
 #include "io/base/check.h"
+#include "io/base/enum_name.h"
 
 namespace spillway {
 
 absl::string_view PlaneName(Plane plane) {
-  switch (plane) {
-    case Plane::kWeight:
-      return "weight";
-    case Plane::kResidual:
-      return "residual";
-    case Plane::kMaster:
-      return "master";
-    case Plane::kExpAvg:
-      return "exp_avg";
-    case Plane::kExpAvgSq:
-      return "exp_avg_sq";
-    case Plane::kMomentum:
-      return "momentum";
-    case Plane::kGradient:
-      return "grad";
-    case Plane::kActivation:
-      return "activation";
-    case Plane::kExpAvgScale:
-      return "exp_avg_scale";
-    case Plane::kExpAvgSqScale:
-      return "exp_avg_sq_scale";
-    case Plane::kMomentumScale:
-      return "momentum_scale";
-  }
-  return "unknown";
+  return EnumName(plane,
+                  {"weight", "residual", "master", "exp_avg", "exp_avg_sq", "momentum", "grad",
+                   "activation", "exp_avg_scale", "exp_avg_sq_scale", "momentum_scale"});
 }
 
 StateLayout::StateLayout(std::vector<UnitLayout> units, std::vector<PlaneSpec> planes,
@@ -149,12 +128,6 @@ uint64_t StateLayout::MaxPlaneTileBytes(int plane_index) const {
     largest = std::max(largest, PlaneBytes(unit, 0, plane_index));
   }
   return largest;
-}
-
-uint64_t StateLayout::TotalParameters() const {
-  uint64_t total = 0;
-  for (const UnitLayout& unit : units_) total += unit.parameters;
-  return total;
 }
 
 uint64_t StateLayout::TotalPaddedParameters() const {

@@ -135,7 +135,6 @@ class StateLayout {
   uint64_t MaxGradientTileBytes() const;
   uint64_t MaxPlaneTileBytes(int plane_index) const;
 
-  uint64_t TotalParameters() const;  // unpadded
   uint64_t TotalPaddedParameters() const;
 
   friend bool operator==(const StateLayout&, const StateLayout&) = default;

@@ -114,7 +114,7 @@ TEST(FormatMutation, Jsonl) {
   const std::string good =
       "{\"text\": \"a\\u00e9\\ud83d\\ude00\"}\n\n{\"prompt\": \"a\", \"completion\": \"b\"}\n";
   MutateAndRead(good, [](const std::string& text) {
-    JsonlReader reader("f", [](const JsonlRecord&) { return absl::OkStatus(); });
+    LineReader reader("f", TakeRecords("f", [](const JsonlRecord&) { return absl::OkStatus(); }));
     return reader.Next(text).ok() && reader.Finish().ok();
   });
 }

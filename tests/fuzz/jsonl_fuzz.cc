@@ -16,10 +16,11 @@ struct Outcome {
 
 Outcome ReadCut(absl::string_view text, size_t cut) {
   Outcome outcome;
-  JsonlReader reader("fuzz.jsonl", [&](const JsonlRecord& record) {
-    outcome.texts.push_back(record.prompt + "|" + record.text + "|" + record.messages.dump());
-    return absl::OkStatus();
-  });
+  LineReader reader(
+      "fuzz.jsonl", TakeRecords("fuzz.jsonl", [&](const JsonlRecord& record) {
+        outcome.texts.push_back(record.prompt + "|" + record.text + "|" + record.messages.dump());
+        return absl::OkStatus();
+      }));
   outcome.status = reader.Next(text.substr(0, cut));
   if (outcome.status.ok()) outcome.status = reader.Next(text.substr(cut));
   if (outcome.status.ok()) outcome.status = reader.Finish();

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the seeds of the fuzz targets here, tests/fuzz/corpus/NAME/, and their dictionaries.
+"""Writes the seeds of the fuzz targets, tests/fuzz/corpus/NAME/, or their dictionaries.
 
-    tests/fuzz/make_seeds.py
+    tests/fuzz/make_seeds.py [--dictionaries FOLDER]
 
-Valid files that reach deep into each reader, in NAME/accepted/: a reader that refuses one fails
+Seeds are valid files that reach deep into each reader, in NAME/accepted/: a reader that refuses one fails
 the target's test. Beside them some that are wrong in a particular way. Seeds of other origin
 (inputs that once broke a reader) lie there, too, and stay.
 """
@@ -15,6 +15,7 @@ import os
 import pathlib
 import re
 import struct
+import sys
 import wave
 import zlib
 
@@ -567,11 +568,12 @@ WORDS = {
     "text_rows": ["\"\"", ",\"", "\",", "\t", "\r\n", "label", "labels", "sentence", "text", "premise", "[0, 1]"],
     "tokenizer_encode": ["ab", "abab", "<s>", "<r", "one", "\n\n", "\xcc\x81", "\xe1\x84\x92", "\xe2\x80\x8d"],
 }
-MOST_WORDS = 400
+MOST_WORDS = 600
 
 
-def dictionaries():
-    (HERE / "dictionaries").mkdir(exist_ok=True)
+def dictionaries(folder):
+    """FOLDER/NAME.dict: of the seeds, of KEYS and of WORDS."""
+    folder.mkdir(parents=True, exist_ok=True)
     for target in sorted(path.name for path in CORPUS.iterdir()):
         words = collections.Counter()
         for seed in sorted((CORPUS / target).rglob("*")):
@@ -579,15 +581,13 @@ def dictionaries():
                 words.update(words_of(seed.read_bytes()))
                 words.update({line.decode(): 1 for line in re.findall(rb"^=== [\w.-]+$", seed.read_bytes(), re.M)})
         for path in sorted(SOURCES.glob(KEYS[target])) if target in KEYS else []:
-            for key in re.findall(r'"([A-Za-z_]\w{2,40})"', path.read_text()):
-                words[key if target == "launch_environment" else f'"{key}"'] += 1
+            for text in re.findall(r'"([\w/ ]+)"', path.read_text()):
+                # Several in one string, and no prose.
+                for key in re.findall(r"[A-Za-z_]\w{2,40}", text) if "_" in text or " " not in text else []:
+                    words[key if target == "launch_environment" else f'"{key}"'] += 1
         words.update({word: 1000 for word in WORDS.get(target, [])})
         lines = sorted(word for word, _ in words.most_common(MOST_WORDS))
-        path = HERE / "dictionaries" / f"{target}.dict"
-        if not lines:
-            path.unlink(missing_ok=True)
-            continue
-        path.write_text("# Written by tests/fuzz/make_seeds.py.\n" + "".join(f'"{escaped(line)}"\n' for line in lines))
+        (folder / f"{target}.dict").write_text("".join(f'"{escaped(line)}"\n' for line in lines))
 
 
 def escaped(word):
@@ -596,14 +596,10 @@ def escaped(word):
     return "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in raw)
 
 
-safetensors()
-configs()
-npy()
-commits()
-data()
-models()
-machines()
-small_configs()
-media()
-rows()
-dictionaries()
+if len(sys.argv) == 3 and sys.argv[1] == "--dictionaries":
+    dictionaries(pathlib.Path(sys.argv[2]))
+elif len(sys.argv) == 1:
+    for make in (safetensors, configs, npy, commits, data, models, machines, small_configs, media, rows):
+        make()
+else:
+    sys.exit(__doc__)

@@ -3,17 +3,15 @@
 
     make_decoders.py > decoders.json
 
-Weights follow a formula (`values` below, and tests/torch/decoder_golden_test.cc), so that no file
+Weights follow a formula (`values` in common.py, and tests/torch/decoder_golden_test.cc), so that no file
 holds them. For each variant: its config, the loss and logits of two sequences, norm and projection
 of every gradient, the losses of 25 steps of AdamW with clipping and accumulation, and 40 tokens of
 greedy generation. Made with transformers 5.23 and torch 2.11, on one thread.
 """
 
-import json
-
-import numpy
 import torch
 import transformers
+from common import adamw, fill, gradients, project, rounded, train, write
 
 VOCABULARY, LENGTH, STEPS = 61, 14, 25
 LLAMA = {"model_type": "llama", "vocab_size": VOCABULARY, "hidden_size": 24, "num_hidden_layers": 3,
@@ -70,16 +68,6 @@ VARIANTS = {
 }
 
 
-def values(name: str, index: int, count: int) -> numpy.ndarray:
-    """The weights of parameter number `index`, in the order of names."""
-    i = numpy.arange(count, dtype=numpy.float64)
-    noise = numpy.sin(i * 12.9898 + (index + 1) * 78.233) * 43758.5453
-    noise = 2 * (noise - numpy.floor(noise)) - 1
-    if "norm" in name.lower():
-        return (1 if name.endswith(".weight") else 0) + 0.2 * noise
-    return (0.5 if name.endswith(".weight") else 0.1) * noise
-
-
 def tokens(count: int) -> list:
     return [(i * i * 7 + i * 3 + 11) % VOCABULARY for i in range(count)]
 
@@ -92,39 +80,21 @@ def build(config):
     neox = config["model_type"] == "gpt_neox"  # whose head transformers 5 renames, its files not
     named = {("embed_out.weight" if neox and n == "lm_head.weight" else n): p
              for n, p in model.named_parameters()}
-    with torch.no_grad():
-        for index, name in enumerate(sorted(named)):
-            parameter = named[name]
-            made = values(name, index, parameter.numel()).astype(numpy.float32)
-            parameter.copy_(torch.from_numpy(made).view(parameter.shape))
+    fill(named)
     return model, named
 
 
-def project(tensor) -> float:
-    flat = tensor.detach().double().flatten()
-    return (flat * torch.cos(torch.arange(flat.numel(), dtype=torch.float64))).sum().item()
-
-
-def training_losses(config):
-    model, named = build(config)
+def training_losses(model):
     model.train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
     data = torch.tensor(tokens(2 * STEPS * LENGTH + 1))
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        total = 0.0
-        for micro in range(2):
-            at = (2 * step + micro) * LENGTH
+
+    def losses(step):
+        for at in (2 * step * LENGTH, (2 * step + 1) * LENGTH):
             window = data[at:at + LENGTH + 1]
             logits = model(window[:-1].unsqueeze(0)).logits[0].float()
-            loss = torch.nn.functional.cross_entropy(logits, window[1:]) / 2
-            loss.backward()
-            total += loss.item()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(total)
-    return losses
+            yield torch.nn.functional.cross_entropy(logits, window[1:]) / 2
+
+    return train(adamw([p for p in model.parameters() if p.requires_grad]), STEPS, losses, clip=1.0)
 
 
 def measure(config):
@@ -145,20 +115,13 @@ def measure(config):
     return {
         "config": config,
         "loss": loss.item(),
-        "logits": [round(x, 7) for x in logits[:, -1].flatten().tolist()],
+        "logits": rounded(logits[:, -1]),
         "logits_projection": project(logits),
-        "gradients": {name: [p.grad.norm().item(), project(p.grad)]
-                      for name, p in sorted(named.items())},
-        "losses": training_losses(config),
+        "gradients": gradients(named),
+        "losses": training_losses(build(config)[0]),
         "generated": generated[0, 6:].tolist(),
     }
 
 
-def main():
-    torch.set_num_threads(1)
-    print(json.dumps({name: measure(config) for name, config in VARIANTS.items()},
-                     separators=(",", ":")).replace('},"', '},\n"'))
-
-
 if __name__ == "__main__":
-    main()
+    write(VARIANTS, measure)

@@ -4,18 +4,16 @@ tokens, or find masked ones.
 
     make_encoders.py > encoders.json
 
-Weights follow the formula of make_decoders.py, texts and labels those below (and
+Weights follow the formula of common.py, texts and labels those below (and
 tests/torch/encoder_golden_test.cc), so that no file holds them. For each variant: its config, the
 logits (of tokens that have a label) and loss of six texts of different lengths in one batch, norm
 and projection of every gradient, and the losses of 20 steps of AdamW with clipping and
 accumulation. Made with transformers 5.24 and torch 2.11, on one thread.
 """
 
-import json
-
 import torch
 import transformers
-from make_decoders import project, values
+from common import adamw, fill, gradients, rounded, train, write
 
 VOCABULARY, LENGTH, STEPS = 53, 12, 20
 LABELS = {"id2label": {"0": "no", "1": "maybe", "2": "yes"},
@@ -125,10 +123,7 @@ def build(config):
     kind = getattr(transformers, config["architectures"][0])
     model = kind._from_config(settings, attn_implementation="eager")
     named = {name: p for name, p in model.named_parameters() if name not in unused(config)}
-    with torch.no_grad():
-        for index, name in enumerate(sorted(named)):
-            made = values(name, index, named[name].numel())
-            named[name].copy_(torch.from_numpy(made).float().view(named[name].shape))
+    fill(named)
     model.train()
     return model, named, settings.pad_token_id
 
@@ -139,23 +134,14 @@ def labels_in(made) -> int:
 
 def training_losses(config):
     model, _, padding = build(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=0.01)
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        total = 0.0
-        for micro in range(2):
-            at = 2 * (2 * step + micro)
-            # The mean over all labels of a step.
-            made, other = (batch(config, padding, [k, k + 1]) for k in (at, at + 2 - 4 * micro))
-            of_all = labels_in(made) / (labels_in(made) + labels_in(other))
-            loss = model(**made).loss * of_all
-            loss.backward()
-            total += loss.item()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(total)
-    return losses
+
+    def losses(step):
+        batches = [batch(config, padding, [at, at + 1]) for at in (4 * step, 4 * step + 2)]
+        labels = [labels_in(made) for made in batches]
+        for made, count in zip(batches, labels):  # the mean over all labels of a step
+            yield model(**made).loss * (count / sum(labels))
+
+    return train(adamw(model.parameters()), STEPS, losses, clip=1.0)
 
 
 def of_labelled(config, logits):
@@ -172,18 +158,11 @@ def measure(config):
     return {
         "config": config,
         "loss": out.loss.item(),
-        "logits": [round(x, 7) for x in of_labelled(config, out.logits).flatten().tolist()],
-        "gradients": {name: [p.grad.norm().item(), project(p.grad)]
-                      for name, p in sorted(named.items())},
+        "logits": rounded(of_labelled(config, out.logits)),
+        "gradients": gradients(named),
         "losses": training_losses(config),
     }
 
 
-def main():
-    torch.set_num_threads(1)
-    print(json.dumps({name: measure(config) for name, config in VARIANTS.items()},
-                     separators=(",", ":")).replace('},"', '},\n"'))
-
-
 if __name__ == "__main__":
-    main()
+    write(VARIANTS, measure)

@@ -22,6 +22,7 @@ import sys
 import numpy
 import torch
 import transformers
+from common import project
 from safetensors.torch import save_file
 
 VOCAB, POSITIONS = 61, 12
@@ -70,12 +71,6 @@ def save_model(model, config: dict, directory: pathlib.Path) -> None:
     save_file(tensors, directory / "model.safetensors", metadata={"format": "pt"})
 
 
-def projection(gradient: torch.Tensor) -> float:
-    """One number that any wrong, swapped or misplaced element would change."""
-    flat = gradient.detach().double().flatten()
-    return float((flat * torch.cos(torch.arange(flat.numel(), dtype=torch.float64))).sum())
-
-
 def run(config: dict, weights: dict, inputs, labels, full: bool) -> dict:
     model = build(config)
     model.load_state_dict(weights)
@@ -89,7 +84,7 @@ def run(config: dict, weights: dict, inputs, labels, full: bool) -> dict:
     out = {"logits": logits.detach(), "loss": loss.detach()}
     for name, parameter in model.named_parameters():
         norm = float(parameter.grad.double().norm())
-        out["check/" + name] = torch.tensor([norm, projection(parameter.grad)])
+        out["check/" + name] = torch.tensor([norm, project(parameter.grad)])
         if full:
             out["grad/" + name] = parameter.grad.detach().clone()
     return {key: value.contiguous() for key, value in out.items()}

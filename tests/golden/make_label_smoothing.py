@@ -9,11 +9,10 @@ of 5 steps of AdamW with clipping and accumulation. Made with transformers 5.24 
 thread.
 """
 
-import json
-
 import make_decoders
 import make_seq2seq
 import torch
+from common import adamw, train, write
 from transformers.trainer_pt_utils import LabelSmoother
 
 STEPS = 5
@@ -44,28 +43,16 @@ def losses(config, factor):
     model.train()
     smoother = LabelSmoother(epsilon=factor)
     rate = make_seq2seq.RATE if has_encoder else 2e-3
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.01)
-    found = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
+
+    def losses_of(step):
         batches = list(pairs(rest[-1], step) if has_encoder else windows(step))
         counts = [(labels != make_seq2seq.IGNORED).sum().item() for _, labels in batches]
-        total = 0.0
         for (made, labels), count in zip(batches, counts):
-            loss = smoother({"logits": model(**made).logits.float()}, labels) * count / sum(counts)
-            loss.backward()
-            total += loss.item()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        found.append(total)
+            yield smoother({"logits": model(**made).logits.float()}, labels) * count / sum(counts)
+
+    found = train(adamw(model.parameters(), rate), STEPS, losses_of, clip=1.0)
     return {"config": config, "factor": factor, "losses": found}
 
 
-def main():
-    torch.set_num_threads(1)
-    print(json.dumps({name: losses(*variant) for name, variant in VARIANTS.items()},
-                     separators=(",", ":")).replace('},"', '},\n"'))
-
-
 if __name__ == "__main__":
-    main()
+    write(VARIANTS, lambda variant: losses(*variant))

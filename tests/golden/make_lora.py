@@ -12,14 +12,14 @@ quantisation leaves of it. Made with peft 0.21, transformers 5.23, bitsandbytes 
 on one thread.
 """
 
-import json
 import os
 import sys
 
 import bitsandbytes.functional as bnb
 import peft
 import torch
-from make_decoders import LENGTH, LLAMA, STEPS, VARIANTS, VOCABULARY, build, project, tokens
+from common import digests, document, project, rounded
+from make_decoders import LENGTH, LLAMA, VARIANTS, VOCABULARY, build, tokens, training_losses
 from make_packed import restored_nf4
 
 GPT2 = {"model_type": "gpt2", "vocab_size": VOCABULARY, "n_embd": 24, "n_layer": 3, "n_head": 4,
@@ -86,28 +86,6 @@ def adapted(config, options, base_dtype=None):
     return model
 
 
-def train(model):
-    model.train()
-    trained = {n: p for n, p in model.named_parameters() if p.requires_grad}
-    optimizer = torch.optim.AdamW(trained.values(), lr=2e-3, weight_decay=0.01)
-    data = torch.tensor(tokens(2 * STEPS * LENGTH + 1))
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        total = 0.0
-        for micro in range(2):
-            at = (2 * step + micro) * LENGTH
-            window = data[at:at + LENGTH + 1]
-            logits = model(window[:-1].unsqueeze(0)).logits[0].float()
-            loss = torch.nn.functional.cross_entropy(logits, window[1:]) / 2
-            loss.backward()
-            total += loss.item()
-        torch.nn.utils.clip_grad_norm_(trained.values(), 1.0)
-        optimizer.step()
-        losses.append(total)
-    return losses
-
-
 def saved(model, folder):
     model.save_pretrained(folder, save_embedding_layers=False)
     for name in os.listdir(folder):
@@ -125,15 +103,15 @@ def measure(name, folder, config, options, base_dtype=None):
         generated = model.generate(input_ids=prompt, attention_mask=torch.ones_like(prompt),
                                    max_new_tokens=20, do_sample=False, pad_token_id=0,
                                    eos_token_id=None)
-    losses = train(model)
+    losses = training_losses(model)
     state = peft.get_peft_model_state_dict(model, save_embedding_layers=False)
-    trained = {n: [p.norm().item(), project(p)] for n, p in sorted(state.items())}
+    trained = digests(state)
     merged = model.merge_and_unload()
     neox = config["model_type"] == "gpt_neox"
-    weights = {("embed_out.weight" if neox and n == "lm_head.weight" else n):
-               [p.norm().item(), project(p)] for n, p in sorted(merged.named_parameters())}
+    weights = {("embed_out.weight" if neox and n == "lm_head.weight" else n): digest
+               for n, digest in digests(dict(merged.named_parameters())).items()}
     made = {} if base_dtype is None else {"base_dtype": base_dtype}
-    return made | {"config": config, "logits": [round(x, 7) for x in logits[-1].tolist()],
+    return made | {"config": config, "logits": rounded(logits[-1]),
             "logits_projection": project(logits), "generated": generated[0, 6:].tolist(),
             "losses": losses, "trained": trained, "merged": weights}
 
@@ -143,7 +121,7 @@ def main():
     folder = sys.argv[1]
     made = {name: measure(name, folder, *case) for name, case in (CASES | QUANTISED).items()}
     with open(os.path.join(folder, "lora.json"), "w", encoding="utf-8") as file:
-        file.write(json.dumps(made, separators=(",", ":")).replace('},"', '},\n"') + "\n")
+        file.write(document(made) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 
     make_resnet.py > resnet.json
 
-Weights follow the formula of make_decoders.py (numbered among all tensors of the state dict),
+Weights follow the formula of common.py (numbered among all tensors of the state dict),
 pictures and labels those below (and tests/torch/resnet_golden_test.cc), so that no file holds them.
 For each variant: its config; in train mode the loss and the logits of six pictures in one batch,
 norm and projection of every gradient; the losses of 20 steps of SGD with momentum and weight decay,
@@ -14,12 +14,10 @@ values follow adapter_values, and the classifier trained whole.
 Made with transformers 5.24, peft 0.21 and torch 2.11, on one thread.
 """
 
-import json
-
 import peft
 import torch
 import transformers
-from make_decoders import project, values
+from common import digests, fill, gradients, rounded, train, write
 
 SIDE, STEPS, MICRO_BATCH = 24, 20, 4
 LABELS = {"id2label": {"0": "cat", "1": "dog", "2": "frog"},
@@ -50,13 +48,7 @@ def batch(config, samples):
 def build(config):
     settings = transformers.ResNetConfig.from_dict(dict(config))
     model = transformers.ResNetForImageClassification(settings)
-    state = model.state_dict()
-    with torch.no_grad():
-        for index, name in enumerate(sorted(state)):
-            if "running" in name or "tracked" in name:
-                continue
-            made = values(name, index, state[name].numel())
-            state[name].copy_(torch.from_numpy(made).float().view(state[name].shape))
+    fill(model.state_dict())
     return model.train()
 
 
@@ -75,51 +67,36 @@ def adapted(config):
     return model.train()
 
 
-def train(model, config):
+def training_losses(model, config):
     parameters = [p for p in model.parameters() if p.requires_grad]
-    optimizer = torch.optim.SGD(parameters, lr=0.02, momentum=0.9, weight_decay=1e-3)
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        total = 0.0
-        for micro in range(2):
-            first = MICRO_BATCH * (2 * step + micro)
-            loss = model(**batch(config, range(first, first + MICRO_BATCH))).loss / 2
-            loss.backward()
-            total += loss.item()
-        optimizer.step()
-        losses.append(total)
-    return model, losses
+
+    def losses(step):
+        for first in (MICRO_BATCH * 2 * step, MICRO_BATCH * (2 * step + 1)):
+            yield model(**batch(config, range(first, first + MICRO_BATCH))).loss / 2
+
+    return train(torch.optim.SGD(parameters, lr=0.02, momentum=0.9, weight_decay=1e-3), STEPS, losses)
 
 
 def measure(config):
     model = build(config)
     out = model(**batch(config, range(6)))
     out.loss.backward()
-    named = dict(model.named_parameters())
-    trained, losses = train(build(config), config)
+    trained = build(config)
+    losses = training_losses(trained, config)
     trained.eval()
     with torch.no_grad():
         scores = trained(**batch(config, range(200, 206))).logits
     return {
         "config": config,
         "loss": out.loss.item(),
-        "logits": [round(x, 7) for x in out.logits.flatten().tolist()],
-        "gradients": {name: [p.grad.norm().item(), project(p.grad)]
-                      for name, p in sorted(named.items())},
+        "logits": rounded(out.logits),
+        "gradients": gradients(dict(model.named_parameters())),
         "losses": losses,
-        "lora_losses": train(adapted(config), config)[1],
-        "buffers": {name: [b.double().norm().item(), project(b)]
-                    for name, b in sorted(trained.named_buffers())},
-        "evaluated": [round(x, 7) for x in scores.flatten().tolist()],
+        "lora_losses": training_losses(adapted(config), config),
+        "buffers": digests({name: b.double() for name, b in trained.named_buffers()}),
+        "evaluated": rounded(scores),
     }
 
 
-def main():
-    torch.set_num_threads(1)
-    print(json.dumps({name: measure(config) for name, config in VARIANTS.items()},
-                     separators=(",", ":")).replace('},"', '},\n"'))
-
-
 if __name__ == "__main__":
-    main()
+    write(VARIANTS, measure)

@@ -3,19 +3,18 @@
 
     make_seq2seq.py > seq2seq.json
 
-Weights follow the formula of make_decoders.py, sources and targets those below (and
+Weights follow the formula of common.py, sources and targets those below (and
 tests/torch/seq2seq_golden_test.cc), so that no file holds them. For each variant: its config, the
 loss of four pairs of different lengths in one batch (of sounds, whose frames follow a formula, too,
 and texts where the encoder hears), norm and projection of every gradient, the tokens of searches with some beams and none, and the losses of 20 steps of AdamW with clipping and accumulation. Made with transformers
 5.23 and torch 2.11, on one thread.
 """
 
-import json
 import math
 
 import torch
 import transformers
-from make_decoders import project, values
+from common import adamw, fill, gradients, train, write
 
 VOCABULARY, STEPS, RATE, IGNORED = 53, 20, 5e-4, -100
 T5 = {"model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "is_encoder_decoder": True,
@@ -103,10 +102,7 @@ def build(config):
     if config.get("tie_word_embeddings") is False:  # transformers 5 ties T5's until weights differ
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     named = dict(model.named_parameters())
-    with torch.no_grad():
-        for index, name in enumerate(sorted(named)):
-            made = values(name, index, named[name].numel())
-            named[name].copy_(torch.from_numpy(made).float().view(named[name].shape))
+    fill(named)
     model.train()
     return model, named, settings
 
@@ -119,21 +115,14 @@ def loss_sum(model, made):
 
 def training_losses(config):
     model, _, settings = build(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.01)
-    losses = []
-    for step in range(STEPS):
-        optimizer.zero_grad()
-        total = 0.0
+
+    def losses(step):
         batches = [batch(settings, [at, at + 1]) for at in (4 * step, 4 * step + 2)]
         count = sum((made["labels"] != IGNORED).sum().item() for made in batches)
         for made in batches:
-            loss = loss_sum(model, made) / count
-            loss.backward()
-            total += loss.item()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        losses.append(total)
-    return losses
+            yield loss_sum(model, made) / count
+
+    return train(adamw(model.parameters(), RATE), STEPS, losses, clip=1.0)
 
 
 ENDS = [7, 23, 41]
@@ -178,17 +167,10 @@ def measure(config):
         "config": config,
         "loss": out.loss.item(),
         "generated": generated(model, config, settings),
-        "gradients": {name: [p.grad.norm().item(), project(p.grad)]
-                      for name, p in sorted(named.items()) if p.requires_grad},
+        "gradients": gradients(named),
         "losses": training_losses(config),
     }
 
 
-def main():
-    torch.set_num_threads(1)
-    print(json.dumps({name: measure(config) for name, config in VARIANTS.items()},
-                     separators=(",", ":")).replace('},"', '},\n"'))
-
-
 if __name__ == "__main__":
-    main()
+    write(VARIANTS, measure)

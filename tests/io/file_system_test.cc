@@ -101,6 +101,29 @@ TEST(FileSystem, AnAtomicWriteThatFailsLeavesTheOldFileAndNoOther) {
   EXPECT_EQ(*ReadSmallFile(folder / "a"), "two");
 }
 
+TEST(FileSystem, WhatAUserNamesIsWrittenBehindHisLinksAndReplacesNothingButFiles) {
+  ScratchDirectory folder;
+  FileSystem& files = FileSystem::Real();
+  const std::string real = std::filesystem::canonical(folder.path()).string();
+  const std::string target = real + "/target", link = folder / "link";
+  EXPECT_EQ(*ResolveForWriting(files, folder / "./target"), target) << "which is not there yet";
+  ASSERT_EQ(WriteFileAtomically(target, "abc"), absl::OkStatus());
+  std::filesystem::create_symlink("target", link);
+  EXPECT_EQ(*ResolveForWriting(files, link), target);
+
+  const std::string pipe = folder / "pipe", to_pipe = folder / "to_pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::filesystem::create_symlink(pipe, to_pipe);
+  const std::string to_nothing = folder / "to_nothing";
+  std::filesystem::create_symlink("nothing", to_nothing);
+  for (const std::string& path :
+       {pipe, to_pipe, to_nothing, folder.path(), std::string("/dev/full")}) {
+    const absl::Status status = ResolveForWriting(files, path).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(path));
+  }
+}
+
 TEST(FileSystem, ANewFileIsPrivateAndMustNotExist) {
   ScratchDirectory folder;
   const std::string path = folder / "new";

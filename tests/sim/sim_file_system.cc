@@ -29,8 +29,7 @@ absl::Status SyncInode(SimDisk& disk, SimInode& inode, const std::string& path) 
     return ErrnoStatus(EIO, absl::StrCat("sync ", path));
   }
   disk.Sync(inode);
-  if (!disk.AfterCall()) return ErrnoStatus(EIO, absl::StrCat("sync ", path));
-  return absl::OkStatus();
+  return disk.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, absl::StrCat("sync ", path));
 }
 
 class SimFile final : public File {
@@ -54,8 +53,7 @@ class SimFile final : public File {
     disk_.world().Trace("reserve", inode_->number, size_bytes);
     if (disk_.faults().Strikes(SimFault::kReserveNoSpace)) return ErrnoStatus(ENOSPC, what);
     disk_.SetSize(*inode_, size_bytes);
-    if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
-    return absl::OkStatus();
+    return disk_.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, what);
   }
 
   absl::StatusOr<uint64_t> SizeBytes() const override { return inode_->data.size(); }
@@ -111,8 +109,7 @@ class SimFile final : public File {
       if (offset_bytes + size_bytes > inode_->data.size()) return ErrnoStatus(EIO, what);
       std::copy_n(inode_->data.data() + offset_bytes, size_bytes, data);
     }
-    if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
-    return absl::OkStatus();
+    return disk_.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, what);
   }
 
   SimDisk& disk_;
@@ -136,8 +133,7 @@ class SimNewFile final : public NewFile {
     const bool full = disk_.faults().Strikes(SimFault::kAppendNoSpace);
     disk_.Append(*inode_, full ? content.substr(0, content.size() / 2) : content);
     if (full) return ErrnoStatus(ENOSPC, what);
-    if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
-    return absl::OkStatus();
+    return disk_.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, what);
   }
 
   absl::Status Sync() override { return SyncInode(disk_, *inode_, path_); }
@@ -385,8 +381,7 @@ absl::Status SimFileSystem::Rename(absl::string_view from, absl::string_view to)
   disk_.world().Trace("rename", inode->number);
   if (disk_.faults().Strikes(SimFault::kRenameError)) return ErrnoStatus(EIO, what);
   disk_.Rename(from, to);
-  if (!disk_.AfterCall(to)) return ErrnoStatus(EIO, what);
-  return absl::OkStatus();
+  return disk_.AfterCall(to) ? absl::OkStatus() : ErrnoStatus(EIO, what);
 }
 
 absl::Status SimFileSystem::Remove(absl::string_view path) {
@@ -407,8 +402,7 @@ absl::Status SimFileSystem::RemoveName(absl::string_view path, bool directory) {
   if (directory && !disk_.NamesIn(path).empty()) return ErrnoStatus(ENOTEMPTY, what);
   disk_.world().Trace("remove", inode->number);
   disk_.SetName(path, nullptr);
-  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
-  return absl::OkStatus();
+  return disk_.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, what);
 }
 
 absl::Status SimFileSystem::CreateDirectory(absl::string_view path) {
@@ -418,8 +412,7 @@ absl::Status SimFileSystem::CreateDirectory(absl::string_view path) {
   if (disk_.Find(path) != nullptr) return ErrnoStatus(EEXIST, what);
   if (!disk_.ParentIsThere(path)) return ErrnoStatus(ENOENT, what);
   disk_.world().Trace("create directory", disk_.Create(path, /*directory=*/true)->number);
-  if (!disk_.AfterCall()) return ErrnoStatus(EIO, what);
-  return absl::OkStatus();
+  return disk_.AfterCall() ? absl::OkStatus() : ErrnoStatus(EIO, what);
 }
 
 absl::StatusOr<std::vector<std::string>> SimFileSystem::List(absl::string_view path) {
@@ -454,8 +447,7 @@ absl::Status SimFileSystem::SyncDirectory(absl::string_view path) {
   disk_.world().Trace("sync directory");
   if (disk_.faults().Strikes(SimFault::kDirectorySync)) return ErrnoStatus(EIO, what);
   disk_.SyncDirectory(path);
-  if (!disk_.AfterCall(path)) return ErrnoStatus(EIO, what);
-  return absl::OkStatus();
+  return disk_.AfterCall(path) ? absl::OkStatus() : ErrnoStatus(EIO, what);
 }
 
 absl::StatusOr<std::unique_ptr<OwnDirectory>> SimFileSystem::OpenOwn(absl::string_view path,

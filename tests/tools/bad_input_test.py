@@ -573,7 +573,7 @@ class HelpTest(unittest.TestCase):
                     self.assertIn("Example:\n  spillway " + " ".join(words), page.stdout)
 
     def test_the_last_of_a_flag_given_twice_counts(self):
-        self.assertIn("--tokens -5", run("generate", "--model", "x", "--prompt", "a", "--tokens",
+        self.assertIn("--tokens '-5'", run("generate", "--model", "x", "--prompt", "a", "--tokens",
                                          "3", "--tokens", "-5").stderr)
 
     def test_a_misspelt_flag_is_named_before_a_missing_one(self):

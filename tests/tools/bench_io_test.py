@@ -78,6 +78,11 @@ class Figures(BenchIoTest):
         self.assertGreater(found["seconds"], 0.29)
         self.assertLess(found["seconds"], 5)
 
+    def test_a_size_of_the_default_depth_is_enough(self):
+        found = self.measure("--size", "32MiB")
+        self.assertEqual((found["read_bytes"], found["block_bytes"], found["depth"]),
+                         (32 << 20, 1 << 20, 32))
+
     def test_several_paths_share_the_blocks(self):
         other = self.path("swap2")
         os.mkdir(other)
@@ -145,11 +150,12 @@ class Refusals(BenchIoTest):
                 (("--block", "2GiB"), ("--block", "1GiB")),
                 (("--depth", "0"), ("--depth", "1 to 4096")),
                 (("--size", "many"), ("--size",)),
-                (("--size", "1MiB"), ("--size", "--block or --depth")),
+                (("--size", "1MiB"), ("--size 1 MiB", "at least 32MiB", "--block or --depth")),
                 (("--op", "copy"), ("--op", "demand")),
                 (("--io-engine", "aio"), ("--io-engine", "io_uring")),
                 (("--io-threads", "0"), ("--io-threads",)),
                 (("--seconds", "-1"), ("--seconds",)),
+                (("--seconds", "nan"), ("--seconds 'nan'",)),
                 (("--write-window", "0"), ("--write-window",)),
                 (("--op", "demand", "--verify"), ("--verify", "demand")),
                 (("--dept", "4"), ("did you mean --depth?",))):

@@ -4,6 +4,7 @@
 import json
 import os
 import random
+import re
 
 from cli_testing import CliTest, main, read_json, read_rows, run, safetensors
 from model_test import read_tensors
@@ -86,6 +87,42 @@ class ClassifyTest(CliTest):
                 self.assertEqual(row["label"], other["label"])
                 self.assertAlmostEqual(row["scores"]["good"], other["scores"]["good"], places=5)
 
+    def test_predict_takes_what_train_takes(self):
+        self.assert_run(self.classify(steps=1), 0)
+        keys = ["--text-key", "sentence", "--label-key", "label"]
+        rows = self.predict(*keys)
+        self.assertEqual(self.predict(), rows)
+        data = self.write("unlabelled.jsonl", jsonl({"sentence": row["sentence"]}
+                                                    for row in self.rows_out))
+        self.assertEqual(self.predict(*keys, data=data), rows)
+        # Cut as train cuts them; a text that is as long says the same.
+        cut = self.write("cut.jsonl", jsonl({"text": row["sentence"][:6]} for row in self.rows_out))
+        expected = [row["scores"] for row in self.predict(data=cut)]
+        for flag in ("--seq-len", "--max-length", "--max_seq_length"):
+            rows = self.predict(flag, 6)
+            self.assertEqual([row["scores"] for row in rows], expected)
+            self.assertEqual(rows[0]["text"], self.rows_out[0]["sentence"])
+        asked = run("predict", "--model", self.output, "--data", self.held_out, "--out",
+                    self.path("none.jsonl"), "--tokenizer", "bytes", "--max-length", 49)
+        self.assert_run(asked, 2, "--seq-len 49 is more than the 48 positions")
+
+    def test_too_little_memory_is_said_with_what_would_do(self):
+        wide = BERT | {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 4}
+        self.write("model-in/config.json", wide)
+        self.assert_run(self.classify(steps=1, no_export=True), 0)
+        words = ["predict", "--model", self.output, "--data", self.held_out, "--tokenizer", "bytes",
+                 "--threads", 1, "--out", self.path("tight.jsonl")]
+        expected = self.predict("--device-memory", "256MiB", model=self.output)
+        for batch in (4, 16):
+            result = run(*words, "--batch", batch, "--device-memory", "1MiB")
+            self.assert_run(result, 3, f"answering {batch} texts at a time", "--batch")
+            least = int(re.search(r"at least --device-memory (\d+)MiB", result.stderr).group(1))
+            enough = run(*words, "--batch", batch, "--device-memory", f"{least}MiB")
+            self.assert_run(enough, 0, "16 texts classified")
+            for row, other in zip(expected, read_rows(words[-1])):
+                self.assertAlmostEqual(row["scores"]["good"], other["scores"]["good"], places=5)
+            self.assert_run(run(*words, "--batch", batch, "--device-memory", f"{least // 2}MiB"), 3)
+
     def test_what_the_file_is_called_changes_nothing_nor_where_state_lies(self):
         self.assert_run(self.classify(), 0)
         whole = self.outcome()
@@ -136,6 +173,38 @@ class ClassifyTest(CliTest):
         result = run("predict", "--model", self.model, "--data", self.held_out, "--out",
                      self.answers + ".jsonl", "--tokenizer", "bytes")
         self.assert_run(result, 2, "classifier.bias", "missing")
+
+    def test_a_task_makes_a_classifier_of_any_encoder(self):
+        table = self.write("train.csv", "sentence,label\n" + "".join(
+            f"{row['sentence']},{row['label']}\n" for row in self.rows_in))
+        encoder = {key: value for key, value in BERT.items() if key != "architectures"}
+        self.write("model-in/config.json", encoder)
+        self.assert_run(self.classify(), 2, "no architectures", "--task classify or --task masked-lm")
+        self.write("model-in/config.json", encoder | {"architectures": ["BertForMaskedLM"]})
+        self.assert_run(self.classify(data=table), 2, "train.csv", "--task classify")
+        self.assert_run(self.classify(task="seq2seq"), 2, "no --task seq2seq", "--task masked-lm")
+        self.assert_run(self.classify(task="classify", eval_data=self.held_out, metric="perplexity"), 2,
+                        "--metric perplexity", "accuracy")
+        self.assert_nothing_left()
+        learns = {"data": table, "text_key": "sentence", "max_length": 48, "seq_len": None, "task": "classify"}
+        self.assert_run(self.classify(**learns), 0)
+        for config in (read_json(self.output, "model/config.json"), read_json(self.output, "source/config.json")):
+            self.assertEqual(config["architectures"], ["BertForSequenceClassification"])
+        self.assertEqual(len(self.predict(model=self.output)), 16)
+        self.assertEqual(len(self.predict()), 16)
+        self.assert_run(self.classify(**learns, resume=True), 0, "already finished")
+        resolved = read_json(self.output, "config.resolved.json")
+        self.assertEqual(resolved["task"], {"value": "classify", "source": "--task"})
+
+        # The file of such a model has another head and lacks this one.
+        shapes = {name: shape for name, (_, shape, _) in read_tensors(
+            os.path.join(self.output, "model/model.safetensors")).items()
+                  if not name.startswith(("classifier", "bert.pooler"))}
+        shapes |= {"cls.predictions.bias": [256], "cls.predictions.transform.dense.weight": [24, 24]}
+        self.write("model-in/model.safetensors", safetensors(shapes))
+        self.begin_afresh()
+        self.assert_run(self.classify(**learns), 0, "begun anew: bert.pooler.dense.bias, bert.pooler.dense.weight, "
+                        "classifier.bias, classifier.weight")
 
     def test_a_head_of_two_layers_is_trained_whole_beside_adapters(self):
         self.write("model-in/config.json", BERT | {

@@ -264,6 +264,25 @@ class ConfigTest(CliTest):
         self.assert_run(self.train(config=config, output=self.path("bad"), steps=2), 2,
                         "is not a parameter of this optimizer")
 
+    def test_what_was_found_out_is_written_down(self):
+        text = self.write("text.txt", "some words of a text. " * 20)
+        result = self.train(data=text, eval_data=text, metric="perplexity", lr="1e-2", max_steps="-1", steps=None,
+                            seq_len=None, threads=None, device_memory=None, host_memory=None, swap=None, offload=None)
+        self.assert_run(result, 0)
+        resolved = read_json(self.output, "config.resolved.json")
+        made = read_json(self.output, "run.json")
+        steps = 14  # 27 windows of 16 characters, two at a time
+        self.assertEqual(made["steps"], steps)
+        budgets = made["budget_bytes"]
+        for name, value in {"task": "causal-lm", "tokenizer": "chars", "seq-len": 16, "max-source-length": None,
+                            "steps": steps, "threads": made["threads"], "device-memory": budgets["device"],
+                            "host-memory": budgets["host"]}.items():
+            self.assertEqual(resolved[name], {"value": value, "source": "derived"}, name)
+        self.assertEqual(resolved["metric"]["value"], "perplexity")
+        rows = read_rows(self.output + "/eval.jsonl")
+        self.assertTrue(rows[-1]["best"])
+        self.assertLess(rows[-1]["perplexity"], rows[0]["perplexity"])
+
     def test_compute_follows_the_processor(self):
         def train(words, **flags):
             return run(*self.flags(dtype="bf16", no_export=True, **flags), *words,
@@ -298,6 +317,9 @@ class ConfigTest(CliTest):
         for flag, words in {"--logging_steps": ["metrics.jsonl"],
                             "--resume_from_checkpoint": ["--resume"],
                             "--eval-strategy=steps": ["--eval-every"],
+                            "--load_in_8bit": ["--base-dtype int8"],
+                            "--task_name": ["--task classify"],
+                            "--lrate": ["did you mean --lr?"],
                             "--seq_length": ["did you mean", "--seq-len"]}.items():
             result = run("train", "--model", self.model, "--data", self.data, "--output",
                          self.output, flag, "10")

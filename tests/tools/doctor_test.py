@@ -64,6 +64,15 @@ class Doctor(CliTest):
         self.assertEqual(result.returncode, 0)
         self.assertIn("Path .\n", result.stdout)
 
+    def test_addresses_that_train_would_be_refused_for(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (500 << 20, 500 << 20))
+        result = run("doctor", "--swap", self.swap, "--json", preexec_fn=limit)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        line = self.lines(result)["Compute", "LibTorch"]
+        self.assertEqual(line["mark"], "bad")
+        self.assertIn("`ulimit -v` allows", line["found"])
+
     def test_memory_file_system(self):
         if not os.access("/dev/shm", os.W_OK):
             self.skipTest("no /dev/shm")
@@ -133,6 +142,32 @@ class Doctor(CliTest):
 
 
 class FrontDoor(CliTest):
+    def test_output_that_can_not_be_written(self):
+        """On a disk that is full, or closed; a reader who has seen enough is no error."""
+        for words in (["doctor", "--swap", self.swap], ["--help"]):
+            with open("/dev/full", "wb") as full:
+                result = subprocess.run([program(), *words], stdout=full, stderr=subprocess.PIPE,
+                                        text=True, env=environment())
+            self.assertEqual(result.returncode, 1)
+            self.assertIn("standard output cannot be written: No space left", result.stderr)
+            reading, writing = os.pipe()
+            os.close(reading)
+            ignoring = subprocess.run([program(), *words], stdout=writing, stderr=subprocess.PIPE,
+                                      text=True, env=environment(), restore_signals=False)
+            os.close(writing)
+            self.assertEqual((ignoring.returncode, ignoring.stderr), (0, ""))
+        # An answer that is longer than a buffer, and an error that is already said.
+        with open("/dev/full", "wb") as full:
+            for words, code in ((["inspect", self.many_tensors()], 1), (["tran"], 2)):
+                result = subprocess.run([program(), *words], stdout=full, stderr=subprocess.PIPE,
+                                        text=True, env=environment())
+                self.assertEqual(result.returncode, code)
+                self.assertEqual("standard output cannot be written" in result.stderr, code == 1)
+
+    def many_tensors(self):
+        return self.write("many.safetensors",
+                          cli_testing.safetensors({f"tensor {i}": [1] for i in range(2000)}))
+
     def test_nothing_prints_help(self):
         result = run()
         self.assertEqual((result.returncode, result.stdout), (2, ""))

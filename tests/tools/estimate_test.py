@@ -182,6 +182,21 @@ class BadInput(EstimateTest):
         self.refuse("--dry-run", flags=["--model", self.config_of("gemma-2b"),
                                         "--dry-run", "yes"])
 
+    def test_flags_that_train_refuses_with_the_model(self):
+        for flags in (["--text-keys", "a"], ["--source-key", "a"], ["--language", "en"],
+                      ["--mask-probability", "0.2"], ["--picture-size", "32"],
+                      ["--predict-with-generate", "--eval-data", self.data],
+                      ["--metric", "accuracy", "--eval-data", self.data],
+                      ["--max-target-length", "8"]):
+            with self.subTest(flags):
+                refused = run(*self.flags(seq_len=32, steps=1), *flags)
+                self.assert_run(refused, 2, flags[0])
+                said = refused.stderr.partition("error: ")[2].strip()
+                self.refuse(said, flags=["--model", self.model, *flags])
+                self.assert_nothing_left()
+        # What a model that is not trained here is for is not known.
+        self.assert_run(run("estimate", "--model", self.config_of("gemma-2b"), "--text-keys", "a"), 0)
+
     def test_bad_configs(self):
         for config, word in (("{", "config.json"), ("[]", "object"),
                              (json.dumps({"model_type": "llama"}), "hidden_size"),

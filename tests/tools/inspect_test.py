@@ -4,6 +4,7 @@
 import json
 import os
 import shutil
+import subprocess
 
 import cli_testing
 from cli_testing import CliTest, gpt2_shapes, parameter_count, run, safetensors, with_header
@@ -104,6 +105,16 @@ class Models(CliTest):
         self.assertIn("F32    [64,16]              wte.weight\n", text)
         self.assertIn(f"{found['parameters']:,} elements in {len(shapes)} tensors", text)
         self.assertEqual(self.inspect(self.model)["tensors"], found["tensors"])
+
+    def test_a_path_that_is_no_utf8(self):
+        os.mkdir(os.fsencode(self.path("")) + b"a\xe9")
+        path = os.fsencode(self.path("")) + b"a\xe9/m.safetensors"
+        with open(path, "wb") as file:
+            file.write(safetensors({"t": [4]}))
+        result = subprocess.run([cli_testing.program(), "inspect", path, "--json"],
+                                capture_output=True, env=cli_testing.environment())
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(json.loads(result.stdout)["tensors"][0]["file"].endswith("/a\ufffd/m.safetensors"))
 
     def test_shards(self):
         shapes, index = self.shards()

@@ -88,6 +88,15 @@ class MaskedTest(CliTest):
             self.assertEqual(row["filled"], other["filled"])
             for mask, again in zip(row["masks"], other["masks"]):
                 self.assertAlmostEqual(mask[0]["probability"], again[0]["probability"], places=5)
+        # In less than a batch takes, and less than anything.
+        for given in ("20KiB", 1):
+            refused = self.predict("--device-memory", given, data=data)
+            self.assert_run(refused, 3, "answering 2 texts at a time",
+                            "at least --device-memory 1MiB")
+        self.assert_run(self.predict("--device-memory", "1MiB", data=data), 0)
+        # A text that is cut as train would cut it has lost its masks.
+        cut = self.predict("--seq-len", 4, data=data)
+        self.assert_run(cut, 2, "masks.txt:1", "no [MASK] among its 4 tokens")
 
     def test_where_state_lies_and_a_stop_change_nothing(self):
         learns = {"steps": 12, "micro_batch": 2, "accumulate": 2}
@@ -137,6 +146,19 @@ class MaskedTest(CliTest):
         self.assertIsNone(config["task_type"])
         data = self.write("masks.txt", "one two [MASK] four\n")
         self.assert_run(self.predict(model=self.output, data=data), 0, "1 texts filled in")
+
+    def test_an_estimate_masks_as_many_tokens_as_a_run(self):
+        # Words that no text has make logits what a step takes.
+        self.write("model-in/config.json", BERT | {"vocab_size": 4000})
+        learns = {"data": self.lines, "tokenizer": "model", "dtype": "fp32", "seq_len": 12,
+                  "samples": "padded", "pad_to_max_length": True, "micro_batch": 16, "steps": 1,
+                  "no_export": True, "mask_probability": "0.9"}
+        said = run("estimate", *self.flags(**learns)[1:], "--json")
+        self.assert_run(said, 0)
+        least = json.loads(said.stdout)["min_device_bytes"]
+        for device_memory, code in ((least - 1, 3), (least, 0)):
+            self.assert_run(self.train(**learns, device_memory=device_memory), code)
+            self.begin_afresh()
 
     def test_bad_input_is_named(self):
         self.assert_run(self.learn(tokenizer="bytes"), 2, "bytes", "[MASK]", "--tokenizer DIR")

@@ -256,6 +256,8 @@ class ModelTest(ModelCase):
         self.assert_run(run(*base, "--prompt", "a" * 17), 2, "17 tokens", "16 positions")
         self.assert_run(run(*base, "--prompt", ""), 2, "--prompt")
         self.assert_run(run(*base, "--prompt", "a", "--top-p", 0), 2, "--top-p")
+        self.assert_run(run("export", "--from", self.output, "--to", self.path("to"),
+                            "--max-shard-size", 0), 2, "--max-shard-size '0'")
         self.assert_run(run(*base, "--prompt", "a", "--topk", 0), 2, "did you mean --top-k")
         self.assert_run(run(*base, "--prompt", "a", "--host-memory", "1KiB", "--device-memory",
                             "1KiB"), 3, "at least --device-memory", "--swap PATH")

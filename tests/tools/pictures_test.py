@@ -5,6 +5,7 @@ of pictures to a model that labels."""
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import struct
@@ -60,9 +61,9 @@ class PicturesTest(CliTest):
                             self.path(f"folders/{name}/{i}{ending}"))
         return self.path("folders")
 
-    def predict(self, *data, code=0, words=(), model=None):
+    def predict(self, *data, code=0, words=(), model=None, flags=()):
         result = run("predict", "--model", model or self.path("out/model"), "--data", *data,
-                     "--out", self.answers, "--threads", 1)
+                     "--out", self.answers, "--threads", 1, *flags)
         self.assert_run(result, code, *words)
         rows = read_rows(self.answers) if code == 0 else None
         if code == 0:
@@ -95,6 +96,16 @@ class PicturesTest(CliTest):
         self.assertAlmostEqual(sum(rows[0]["scores"].values()), 1, places=5)
         # The commit says the same as the model that was exported from it.
         self.assertEqual(self.predict(self.held_out, model=self.output), rows)
+
+        # A batch of them that does not fit is named with what would.
+        result = run("predict", "--model", self.output, "--data", self.held_out, "--out",
+                     self.answers, "--threads", 1, "--batch", 40, "--device-memory", "100KiB")
+        self.assert_run(result, 3, "answering 40 pictures at a time", "at least --device-memory")
+        least = re.search(r"at least --device-memory (\d+)MiB", result.stderr).group(1)
+        fitting = self.predict(self.held_out, model=self.output,
+                               flags=("--batch", 40, "--device-memory", f"{least}MiB"))
+        self.assertEqual([row["label"] for row in fitting], [row["label"] for row in rows])
+        self.predict(self.held_out, code=2, flags=("--label-key", "x"), words=("models of texts",))
 
         # What was exported is where another run begins, with its counts.
         self.begin_second()

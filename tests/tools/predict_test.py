@@ -173,6 +173,55 @@ class PredictTest(PredictCase):
         self.assert_run(run(*self.words("--target-key", "completion", data=data)), 2,
                         "some.jsonl:1", "--target-key")
 
+    def test_answers_replace_no_prompts_and_nothing_but_files(self):
+        data = self.write("p.jsonl", '{"prompt":"a"}\n')
+        os.symlink(data, self.path("link.jsonl"))
+        for name in ("p.jsonl", "./p.jsonl", "swap/../p.jsonl", "link.jsonl"):
+            result = run(*self.words(data=data, out=name), cwd=self.dir)
+            self.assert_run(result, 2, f"--out {name} is --data", "another name")
+        self.assertEqual(read_rows(data), [{"prompt": "a"}])
+        pipe = self.path("pipe.jsonl")
+        os.mkfifo(pipe)
+        self.assert_run(run(*self.words(out=pipe)), 2, pipe, "no regular file")
+        # What a link leads to is written, and the link stays.
+        os.makedirs(self.path("elsewhere"))
+        target = self.write("elsewhere/a.jsonl", "")
+        os.symlink(target, self.out)
+        rows = self.predict()
+        self.assertTrue(os.path.islink(self.out))
+        self.assertEqual(read_rows(target), rows)
+        self.assertEqual(os.listdir(self.path("elsewhere")), ["a.jsonl"])
+
+    def test_a_path_that_is_no_utf8(self):
+        out, model = (self.path(os.fsdecode(b"\xe9" + end)) for end in (b".jsonl", b"-model"))
+        os.symlink(self.model, model)
+        expected = self.predict()
+        result = run(*self.words("--json", "--model", model, out=out))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(json.loads(result.stdout)["out"].endswith("/\ufffd.jsonl"))
+        self.assertEqual(read_rows(out), expected)
+        # A difference in it is named, and what is the same goes on.
+        partial = self.write(out + ".partial", json.dumps({"model": "other"}) + "\n")
+        self.assert_run(run(*self.words("--model", model, out=out)), 2, 'its model is "other"',
+                        "\ufffd-model")
+        self.write(partial, json.dumps({"model": self.path("\ufffd-model")}) + "\n")
+        self.assert_run(run(*self.words("--model", model, out=out)), 2, "its weights is not there")
+
+    def test_numbers_are_read_as_everywhere(self):
+        rows = self.predict()
+        for flags in (["--max_new_tokens", "012"], ["--max-tokens", "12", "--threads", "01"],
+                      ["--no_repeat_ngram_size", "0", "--batch", "05"],
+                      ["--top-k", "1k", "--seed", "18446744073709551615"]):
+            self.assertEqual(self.predict(*flags), rows)
+        for flag, value in (("--seed", "-1"), ("--device-memory", "0"), ("--host-memory", "0"),
+                            ("--tokens", "1.5"), ("--threads", "0"), ("--threads", "5000"),
+                            ("--batch", "x"), ("--temperature", "nan"), ("--top-p", "0"),
+                            ("--top-k", "-1"), ("--num-beams", "0"), ("--seq-len", "0"),
+                            ("--length-penalty", "101"), ("--min-tokens", "-1"),
+                            ("--no-repeat-ngram", "-1"), ("--max-source-length", "0"),
+                            ("--early-stopping", "maybe"), ("--compute", "int8")):
+            self.assert_run(run(*self.words(flag, value)), 2, f"{flag} '{value}' is not accepted")
+
     def test_the_models_generation_config_is_the_default(self):
         plain = self.predict(tokens=20)
         self.write("model-in/generation_config.json",
@@ -214,6 +263,8 @@ class PredictTest(PredictCase):
         refuse(".jsonl", out=self.path("a.txt"))
         refuse("--repetition-penalty", flags=("--repetition-penalty", 0))
         refuse("--prompt-key", flags=("--prompt-key", "a"))
+        refuse("--label-key", "classify texts", flags=("--label-key", "a"))
+        refuse("--seq-len", "encoders", flags=("--max-length", 8))
 
 
 COMPARE = """

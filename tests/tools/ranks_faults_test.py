@@ -276,6 +276,14 @@ class RanksFaultsTest(RanksCase):
         self.assert_run(result, 1, "does not reach rank 0", str(port))
         self.assert_nothing_left()
 
+    def test_a_master_that_nobody_knows_is_named(self):
+        for rank in ("0", "1"):
+            result = run(*self.command(2, launched=True, collective_timeout="1s"), variables={
+                "RANK": rank, "WORLD_SIZE": "2", "MASTER_ADDR": "nowhere.invalid",
+                "MASTER_PORT": "29500"})
+            self.assert_run(result, 1, "nowhere.invalid (MASTER_ADDR) has no address")
+            self.assertNotIn("another MASTER_PORT", result.stderr)
+
     def test_port_in_use(self):
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))

@@ -7,15 +7,23 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 
 import cli_testing
-from cli_testing import read_rows, run
-from ranks_testing import Job, RanksCase
+from cli_testing import read_json, read_rows, read_text, run
+from ranks_testing import Job, RanksCase, free_ports
 
 MODES = ("none", "optimizer", "gradients", "full")
 # Every ordered pair of 1 to 4 ranks, each beginning where the one before it ends.
 MOVES = (1, 2, 1, 3, 1, 4, 2, 3, 2, 4, 3, 4, 1)
+
+
+def is_listening(port):
+    """Whether a socket of this machine listens there, without a connection to it."""
+    lines = [line.split() for kind in ("tcp", "tcp6") if os.path.exists(f"/proc/net/{kind}")
+             for line in read_text(f"/proc/net/{kind}").splitlines()[1:]]
+    return any(line[1].endswith(f":{port:04X}") and line[3] == "0A" for line in lines)
 
 
 class RanksRunTest(RanksCase):
@@ -76,6 +84,17 @@ class RanksRunTest(RanksCase):
             self.go(ranks, eval_data=held_out, eval_every=2, steps=steps, resume=steps > 2)
         self.assertEqual([row["step"] for row in
                           read_rows(os.path.join(self.output, "eval.jsonl"))], [0, 2, 4])
+
+    def test_the_report_says_whose_figures_it_has(self):
+        result = self.go(2)
+        self.assertIn("ranks      2; from \"moved\" on, all but the step's time is of rank 0",
+                      result.stderr)
+        for rank, folder in ((0, self.output), (1, os.path.join(self.output, "ranks", "1"))):
+            described = read_json(folder, "run.json")
+            self.assertEqual((described["rank"], described["ranks"]), (rank, 2))
+            page = read_text(folder, "report.html")
+            self.assertIn("12 samples a step (6 micro-batches of 1 on each of 2 ranks)", page)
+            self.assertIn(f"Traffic and wear of rank {rank}", page)
 
     # -- the same bits --------------------------------------------------------------------
 
@@ -284,6 +303,53 @@ class RanksRunTest(RanksCase):
                 self.begin_afresh()
                 self.go(3, steps=step + 3)
                 self.assertEqual(resumed, self.outcome())
+
+    def test_signal_while_ranks_are_waited_for(self):
+        port, = free_ports(1)
+        variables = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        words = self.command(2, launched=True)
+
+        def begin(rank):
+            return self.start(words, env=cli_testing.environment() | variables | {"RANK": rank})
+
+        def stop(process):
+            process.send_signal(signal.SIGUSR1)
+            _, text = process.communicate(timeout=600)
+            self.assertEqual(process.returncode, 75, text)
+            self.assertNotIn("error", text)
+            self.assert_nothing_left()
+        # The first one alone, where the others would meet.
+        first = begin("0")
+        self.wait_for(lambda: is_listening(port), first)
+        stop(first)
+        # And another, which has found somebody there who does not answer.
+        with socket.create_server(("127.0.0.1", port)) as silent:
+            second = begin("1")
+            with silent.accept()[0]:
+                stop(second)
+
+    def test_config_from_a_pipe(self):
+        """Can be read once, and every rank reads it."""
+        text = json.dumps({"optimizer": {"type": "AdamW", "params": {"lr": 0.01}}})
+        expected, _ = self.reference(2, config=self.write("ds.json", text), lr=None)
+        reading, writing = os.pipe()
+        with os.fdopen(writing, "w", encoding="utf-8") as pipe:
+            pipe.write(text)
+        result = run(*self.command(2, config=f"/dev/fd/{reading}", lr=None), pass_fds=[reading])
+        os.close(reading)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.outcome(), expected)
+
+    def test_threads_are_the_cores_that_a_rank_may_use(self):
+        core = min(os.sched_getaffinity(0))
+
+        def on_one(*words):
+            result = run(*words, preexec_fn=lambda: os.sched_setaffinity(0, {core}))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            return result.stdout
+        on_one(*self.command(1, threads=None, steps=1))
+        self.assert_run(run(*self.command(1, threads=2, steps=2, resume=True)), 2, "threads was 1")
+        self.assertEqual(json.loads(on_one("bench", "adam", "--params", 1000, "--json"))["threads"], 1)
 
     def test_mpirun(self):
         if shutil.which("mpirun") is None:

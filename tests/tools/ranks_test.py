@@ -33,6 +33,11 @@ class RanksTest(CliTest):
     def test_a_batch_script_without_srun_is_one_rank(self):
         self.assert_run(self.launched(BATCH_SCRIPT), 0, "done: step 4")
 
+    def test_a_launcher_of_one_process_leaves_room_for_ranks(self):
+        pod = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "pod-0", "MASTER_PORT": "29500"}
+        self.assert_run(self.launched(pod, ranks=2), 0, "done: step 4")
+        self.assertEqual(os.listdir(self.path("out/ranks")), ["1"])
+
     def test_what_is_wrong_is_said_once(self):
         # By the process that would start the ranks, before it does.
         result = self.refuse({}, "--shard 'zero3'", ranks=3, shard="zero3")

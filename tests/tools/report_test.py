@@ -185,6 +185,18 @@ class ReportTest(CliTest):
         self.assertNotIn("<b>", page.source)
         self.assertGreaterEqual(page.text.count(HOSTILE), 5)
 
+    def test_to_a_link_and_to_what_is_no_file(self):
+        self.trained(steps=2)
+        target, link, pipe = self.path("target.html"), self.path("link.html"), self.path("pipe")
+        os.symlink(target, link)
+        self.assert_run(run("report", self.output, "--to", link), 2, link, "no regular file")
+        self.write("target.html", "old")
+        self.assert_run(run("report", self.output, "--to", link), 0)
+        self.assertTrue(os.path.islink(link))
+        self.assertIn("<html", read_text(target))
+        os.mkfifo(pipe)
+        self.assert_run(run("report", self.output, "--to", pipe), 2, pipe, "no regular file")
+
     def test_resumed_and_killed_runs(self):
         self.trained(steps=4)
         self.trained(steps=6, resume=True)
@@ -199,6 +211,12 @@ class ReportTest(CliTest):
         self.assertIn("running", self.page(self.path("now.html")).text)
         process.send_signal(signal.SIGKILL)
         process.wait()
+        # Where the lock is not to be had, as of an OUTPUT that is mounted read-only or that others
+        # may write to, nobody knows.
+        os.chmod(self.output, 0o777)
+        self.assert_run(run("report", self.output, "--to", self.path("now.html")), 0)
+        self.assertNotIn("ended without a word", self.page(self.path("now.html")).text)
+        os.chmod(self.output, 0o700)
         self.assert_run(run("report", self.output), 0)
         self.assertIn("ended without a word", self.page().text)
         process = self.start(self.flags(steps=1000000, resume=True, commit_every=2), stderr=DEVNULL)
@@ -235,6 +253,22 @@ class ReportTest(CliTest):
         self.assert_run(run("report", self.output), 2, "run.json", "version 9")
         self.write("out/run.json", "{")
         self.assert_run(run("report", self.output), 2, "run.json")
+
+    def test_rows_and_settings_that_say_nothing_are_left_out(self):
+        self.trained(steps=2)
+        held_out = os.path.join(self.output, "eval.jsonl")
+        rows = read_rows(held_out)
+        last = rows[-1] | {"sparkle": 3}
+        write_rows(held_out, rows + [last | {"metric": metric} for metric in ("sparkle", "sparkle", 5)])
+        settings = read_json(self.output, "config.resolved.json")
+        self.write("out/config.resolved.json", settings | {"host-memory": {"source": "the moon"}})
+        self.assert_run(run("report", self.output), 0)
+        text = self.page().text
+        self.assertIn("Best held-out loss", text)
+        self.assertNotIn("the moon", text)
+        # A run that goes on reads them, too.
+        self.trained(steps=4, resume=True)
+        self.assertEqual([row["step"] for row in read_rows(held_out)], [0, 2, 2, 2, 2, 4])
 
     def test_tensorboard_files(self):
         events = self.path("events/of/the/run")

@@ -271,6 +271,18 @@ class RunsTest(CliTest):
                         self.assertEqual(content.read(), "content")
         self.assert_run(self.train(resume=True, steps=6), 0)
 
+    def test_paths_that_are_no_utf8(self):
+        """A commit names where the state lies, in JSON."""
+        swap = self.path("swap\udcff")
+        os.mkdir(swap)
+        self.assert_run(self.train(swap=swap), 2, "is no UTF-8", "--swap")
+        self.assertEqual(os.listdir(swap), [])
+        self.assert_nothing_left()
+        self.assert_run(self.train(swap=swap, no_commit=True), 0)
+        self.output = self.path("out\udcff")
+        self.assert_run(self.train(swap=None, offload=None), 2, "is no UTF-8", "--output")
+        self.assert_run(self.train(), 0)
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
     def test_a_parent_that_everybody_shares(self):
         os.chmod(self.swap, 0o1777)

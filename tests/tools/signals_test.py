@@ -10,6 +10,14 @@ import cli_testing
 from cli_testing import CliTest, read_text, run
 
 
+def send_before(number):
+    """What a new process does to begin with this signal waiting until it takes any."""
+    def send():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [number])
+        os.kill(os.getpid(), number)
+    return send
+
+
 class SignalsTest(CliTest):
     steps = 60
 
@@ -67,6 +75,55 @@ class SignalsTest(CliTest):
         self.assertEqual(process.returncode, 75)
         self.assertIn("SIGTERM", text)
         self.assertIn("--resume", text)
+
+    def test_signal_before_a_step_is_taken(self):
+        """Nothing is begun then, and whoever puts the job into the queue again can go on."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            for ranks in (None, 2):
+                with self.subTest(number.name, ranks=ranks):
+                    result = run(*self.command(ranks=ranks), preexec_fn=send_before(number))
+                    self.assert_run(result, 75, f"stopped by {number.name} before a step was taken: "
+                                    "nothing was begun; continue with the same command and --resume")
+                    self.assertNotIn("error", result.stderr)
+                    self.assert_nothing_left()
+        self.assert_run(run(*self.command(steps=4)), 0)
+        before = self.inspect()
+        result = run(*self.command(resume=True), preexec_fn=send_before(signal.SIGUSR1))
+        self.assert_run(result, 75, "what was committed stands")
+        self.assertEqual(self.inspect(), before)
+
+    def test_signal_while_the_data_is_read(self):
+        # As much as takes minutes, of which nothing is on the disk.
+        data = self.path("zeros.txt")
+        with open(data, "wb") as file:
+            file.truncate(64 << 30)
+        process = self.start(self.command(data=data, tokenizer="chars"))
+
+        def reads():
+            files = f"/proc/{process.pid}/fd"
+            return data in [os.readlink(os.path.join(files, name)) for name in os.listdir(files)
+                            if os.path.lexists(os.path.join(files, name))]
+        self.wait_for(reads, process)
+        process.send_signal(signal.SIGUSR1)
+        _, text = process.communicate(timeout=600)
+        self.assertEqual(process.returncode, 75, text)
+        self.assertIn("stopped by SIGUSR1 before a step was taken", text)
+        self.assert_nothing_left()
+
+    def test_nobody_reads_the_log(self):
+        process = self.start(self.command(steps=1000000))
+        self.wait_for_rows(process, 1)
+        process.stderr.close()
+        process.send_signal(signal.SIGTERM)  # of which the log has lines
+        self.assertEqual(process.wait(60), 75)
+        self.assertGreaterEqual(self.inspect()["step"], 1)
+
+    def test_begins_without_standard_streams(self):
+        """Where the log would go into a file of the run's own."""
+        process = self.start(self.command(steps=1000000), preexec_fn=lambda: os.closerange(0, 3))
+        self.wait_for_rows(process, 1)
+        self.assertEqual([os.readlink(f"/proc/{process.pid}/fd/{fd}") for fd in range(3)],
+                         ["/dev/null"] * 3)
 
     def test_signal_while_starting(self):
         """Whenever it comes: 75 or the signal's own end before it is handled, and all resumes."""

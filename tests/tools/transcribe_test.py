@@ -103,6 +103,10 @@ class TranscribeTest(CliTest):
         for flags in (["--batch", 1], ["--batch", 3, "--swap", self.swap, "--device-memory",
                                        "6MiB", "--host-memory", "1MiB"]):
             self.assertEqual(self.predict(*flags, model=self.output), rows)
+        refused = run("predict", "--model", self.output, "--data", self.data, "--out", self.answers,
+                      "--tokenizer", "bytes", "--threads", 1, "--device-memory", "8KiB")
+        self.assert_run(refused, 3, "the encoder does not fit --device-memory 8 KiB",
+                        "at least --device-memory 1MiB")
         said = run("generate", "--model", self.output, "--tokenizer", "bytes", "--audio",
                    self.path("sounds/0.wav"))
         self.assert_run(said, 0, "of 1 window")
@@ -120,6 +124,17 @@ class TranscribeTest(CliTest):
                    self.write_sound("long.wav", long))
         self.assert_run(said, 0, "of 2 windows")
         self.assertTrue(said.stdout.startswith("abcda"), said.stdout)
+
+    def test_the_names_of_transformers_script(self):
+        rows = [{"audio": row["audio"], "sentence": row["text"]} for row in self.said]
+        data = self.write("named.jsonl", self.jsonl(rows))
+        self.assert_run(self.transcribe(data=data, text_column_name="sentence", task="transcribe", steps=1), 0)
+        resolved = read_json(self.output, "config.resolved.json")
+        for name, value in {"source-key": "audio", "target-key": "sentence", "max-target-length": 16}.items():
+            self.assertEqual(resolved[name], {"value": value, "source": "derived"})
+        self.begin_afresh()
+        self.assert_run(self.transcribe(task="translate"), 2, "--transcribe-task translate")
+        self.assert_run(self.transcribe(task="classify"), 2, "no --task classify", "--task transcribe")
 
     def test_evaluations_write_down_what_they_hear(self):
         self.write("model-in/tokenizer.json", tokenizer_of_languages())

@@ -36,6 +36,8 @@ def jsonl(rows):
 
 class TranslateTest(CliTest):
     config = T5 | {"n_positions": 16}
+    given = {"tokenizer": "bytes", "dtype": "fp32", "seq_len": None, "source_key": "say.short",
+             "target_key": "say.long", "max_source_length": 16, "max_target_length": 8}
 
     def setUp(self):
         super().setUp()
@@ -44,9 +46,7 @@ class TranslateTest(CliTest):
         self.answers = self.path("answers.jsonl")
 
     def translate(self, **changes):
-        given = {"tokenizer": "bytes", "dtype": "fp32", "seq_len": None, "source_key": "say.short",
-                 "target_key": "say.long", "max_source_length": 16, "max_target_length": 8}
-        return self.train(**{**given, **changes})
+        return self.train(**{**self.given, **changes})
 
     def predict(self, *flags, model=None, rows=16, said=""):
         if os.path.exists(self.answers):
@@ -79,6 +79,9 @@ class TranslateTest(CliTest):
         self.assertEqual(self.predict(*beams, "--batch", 5, *tight, model=self.output,
                                       said="in files below --swap"), likeliest)
         prompt = self.pairs[0]["say"]["short"]
+        refused = run("generate", "--model", self.output, "--tokenizer", "bytes", "--prompt", prompt,
+                      "--device-memory", "2KiB")
+        self.assert_run(refused, 3, "the encoder", "at least --device-memory 1MiB")
         said = run("generate", "--model", self.output, "--tokenizer", "bytes", "--prompt", prompt)
         self.assert_run(said, 0)
         self.assertEqual(said.stdout, rows[0]["completion"] + "\n")
@@ -187,10 +190,7 @@ class TranslateTest(CliTest):
         self.assert_run(self.translate(**flags, steps=4), 0)
         whole, cers = self.outcome(), [row["cer"] for row in evaluations()]
         self.begin_afresh()
-        given = {"tokenizer": "bytes", "dtype": "fp32", "seq_len": None,
-                 "source_key": "say.short", "target_key": "say.long", "max_source_length": 16,
-                 "max_target_length": 8, **flags}
-        process = self.start(self.flags(**given, steps=1000))
+        process = self.start(self.flags(**self.given, **flags, steps=1000))
         # Behind a row the next look at signals is within the next step, which is evaluated, too.
         self.wait_for_rows(process, 1)
         process.send_signal(signal.SIGTERM)
@@ -217,6 +217,18 @@ class TranslateTest(CliTest):
         self.assert_run(self.translate(**made, device_memory=device, host_memory=host), 0)
         for row, other in zip(read_rows(os.path.join(self.output, "eval.jsonl")), roomy):
             self.assertEqual(row | {"seconds": 0}, other | {"seconds": 0})
+
+    def test_an_estimate_has_the_texts_that_evaluations_make(self):
+        self.write("model-in/generation_config.json", {"num_beams": 20})
+        for length in (8, 12):
+            made = {"predict_with_generate": True, "eval_data": self.data, "steps": 1,
+                    "no_export": True, "pad_to_max_length": True, "generation_max_length": length}
+            said = run("estimate", *self.flags(**self.given, **made)[1:], "--json")
+            self.assert_run(said, 0)
+            least = json.loads(said.stdout)["min_device_bytes"]
+            for device_memory, code in ((least - 1, 3), (least, 0)):
+                self.begin_afresh()
+                self.assert_run(self.translate(**made, device_memory=device_memory), code)
 
     def test_labels_are_smoothed_in_training_and_evaluation(self):
         self.assert_run(self.translate(eval_data=self.data), 0)

@@ -3,6 +3,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -86,6 +87,11 @@ class Tune(TuneTest):
         result = self.tune(*TINY, "--json")
         self.assert_run(result, 0, "not kept", "SPILLWAY_PROFILE=off")
         self.assertIsNone(json.loads(result.stdout)["profile"])
+        null = self.path("null")
+        os.symlink("/dev/null", null)
+        self.variables = {"SPILLWAY_PROFILE": null}
+        self.assert_run(self.tune(*TINY), 0, "no regular file", "not kept")
+        self.assertEqual(os.readlink(null), "/dev/null")
         self.variables = {"SPILLWAY_PROFILE": "/proc/nowhere/p.json"}
         self.assert_run(self.tune(*TINY), 1, "not kept", "/proc/nowhere")
 
@@ -203,9 +209,41 @@ class UseOfATuning(TuneTest):
                          ("threads", 65536, 7, True))
 
 
+def few_stacks():
+    """Addresses for no more than three threads."""
+    resource.setrlimit(resource.RLIMIT_STACK, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+
+class BenchAdam(CliTest):
+    def bench(self, *args, **kwargs):
+        return run("bench", "adam", "--params", 100000, *args, **kwargs)
+
+    def test_flags_are_read_as_everywhere(self):
+        found = json.loads(self.bench("--params", "1k", "--threads", "01", "--json").stdout)
+        self.assertEqual((found["parameters"], found["threads"]), (1000, 1))
+        self.assert_run(self.bench("--threads", "257"), 2, "--threads '257'", "from 1 to 256")
+        self.assert_run(self.bench("--threads", "x"), 2, "--threads 'x'")
+        self.assert_run(self.bench("--params", "0"), 2, "--params '0'")
+        self.assert_run(self.bench("--params", "900T"), 3, "--params 900T", "are free: give at most")
+
+    def test_threads_that_do_not_start(self):
+        result = self.bench("--threads", 8, preexec_fn=few_stacks)
+        self.assert_run(result, 1, "starts no more threads", "--threads")
+
+
 class BenchSwap(TuneTest):
-    def bench(self, *args):
-        return run("bench", "swap", "--swap", self.swap, "--size", "8MiB", "--seconds", "1", *args)
+    def bench(self, *args, **kwargs):
+        return run("bench", "swap", "--swap", self.swap, "--size", "8MiB", "--seconds", "1", *args,
+                   **kwargs)
+
+    def test_workers_that_do_not_start_or_have_no_memory(self):
+        result = self.bench("--workers", 8, "--io-engine", "threads", "--io-threads", 1,
+                            preexec_fn=few_stacks)
+        self.assert_run(result, 1, "does not start 8 threads", "--workers")
+        self.assert_run(self.bench("--workers", 256, preexec_fn=few_stacks), 3,
+                        "256 --workers", "of memory", "are free")
+        self.assertEqual(os.listdir(self.swap), [])
 
     def test_json_and_table(self):
         result = self.bench("--block", "128KiB", "--depth", "4", "--json")

@@ -1,4 +1,4 @@
-// Weights that follow the formula of tests/golden/make_decoders.py, so that no file holds them.
+// Weights that follow the formula of tests/golden/common.py, so that no file holds them.
 #pragma once
 
 #include <cmath>

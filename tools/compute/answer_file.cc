@@ -1,10 +1,9 @@
 #include "tools/compute/answer_file.h"
 
-#include <filesystem>
-
 #include "absl/strings/str_cat.h"
 #include "engine/base/shallow_json.h"
 #include "io/base/status.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -13,18 +12,12 @@ using nlohmann::ordered_json;
 
 constexpr uint64_t kMostAnswerBytes = uint64_t{4} << 30;
 
-std::string LineOf(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<AnswerFile>> AnswerFile::Open(const std::string& path,
                                                              const ordered_json& identity) {
-  // What FileSystem takes is absolute.
-  std::error_code error;
-  auto file = std::unique_ptr<AnswerFile>(
-      new AnswerFile(std::filesystem::absolute(path, error).lexically_normal().string()));
+  ASSIGN_OR_RETURN(const std::string resolved, ResolveForWriting(FileSystem::Real(), path));
+  auto file = std::unique_ptr<AnswerFile>(new AnswerFile(resolved));
   auto left = ReadSmallFile(file->partial_path_, kMostAnswerBytes, SymbolicLink::kRefuse);
   if (!left.ok() && !absl::IsNotFound(left.status())) return left.status();
   file->identity_ = identity;
@@ -45,15 +38,16 @@ absl::Status AnswerFile::TakeUp(const std::string& content) {
     const auto line = ParseShallowJson<ordered_json>(text);
     if (first) {
       for (const auto& [key, value] : identity_.items()) {
-        if (line.is_object() && line.contains(key) && line[key] == value) continue;
-        return absl::FailedPreconditionError(absl::StrCat(
-            partial_path_, " holds answers of another run (its ", key, " is ",
-            line.is_object() && line.contains(key) ? line[key].dump() : "not there", ", now ",
-            value.dump(), "): finish that run with its flags, or remove the file"));
+        const bool told = line.is_object() && line.contains(key);
+        const std::string theirs = told ? JsonLine(line[key]) : "not there", ours = JsonLine(value);
+        if (theirs == ours) continue;
+        return absl::FailedPreconditionError(
+            absl::StrCat(partial_path_, " holds answers of another run (its ", key, " is ", theirs,
+                         ", now ", ours, "): finish that run with its flags, or remove the file"));
       }
     } else if (line.is_object() && line.contains("row") && line["row"].is_number_unsigned() &&
                line.contains("answer") && line["answer"].is_object()) {
-      answers_[line["row"].get<int64_t>()] = LineOf(line["answer"]);
+      answers_[line["row"].get<int64_t>()] = JsonLine(line["answer"]);
     } else {
       return WrongBytesError(absl::StrCat(partial_path_, ", at byte ", at,
                                           ": this is no answer; remove the file to start again"));
@@ -64,23 +58,19 @@ absl::Status AnswerFile::TakeUp(const std::string& content) {
   return absl::OkStatus();
 }
 
-absl::Status AnswerFile::Append(const std::string& lines) {
-  RETURN_IF_ERROR(partial_->WriteAt(written_bytes_, lines.data(), lines.size()));
-  written_bytes_ += lines.size();
-  return partial_->Sync();
-}
-
 absl::Status AnswerFile::Add(int64_t row, const ordered_json& answer) {
   return AddAll({{row, answer}});
 }
 
 absl::Status AnswerFile::AddAll(const std::vector<std::pair<int64_t, ordered_json>>& answers) {
-  std::string lines = written_bytes_ == 0 ? LineOf(identity_) + "\n" : "";
+  std::string lines = written_bytes_ == 0 ? JsonLine(identity_) + "\n" : "";
   for (const auto& [row, answer] : answers) {
-    answers_[row] = LineOf(answer);
-    absl::StrAppend(&lines, LineOf({{"row", row}, {"answer", answer}}), "\n");
+    answers_[row] = JsonLine(answer);
+    absl::StrAppend(&lines, JsonLine(ordered_json{{"row", row}, {"answer", answer}}), "\n");
   }
-  return Append(lines);
+  RETURN_IF_ERROR(partial_->WriteAt(written_bytes_, lines.data(), lines.size()));
+  written_bytes_ += lines.size();
+  return partial_->Sync();
 }
 
 absl::Status AnswerFile::Finish() {

@@ -22,12 +22,14 @@ namespace spillway {
 class AnswerFile {
  public:
   // Takes up what an earlier run of the same `identity` (an object of plain values) left.
-  // kFailedPrecondition, with the first difference, where it was another's.
+  // kFailedPrecondition, with the first difference, where it was another's; kInvalidArgument for a
+  // FILE that is there and no regular file. A link is followed.
   static absl::StatusOr<std::unique_ptr<AnswerFile>> Open(const std::string& path,
                                                           const nlohmann::ordered_json& identity);
 
   ~AnswerFile();
 
+  const std::string& partial_path() const { return partial_path_; }
   bool Has(int64_t row) const { return answers_.count(row) > 0; }
   size_t size() const { return answers_.size(); }
   // REQUIRES: Has(row).
@@ -46,7 +48,6 @@ class AnswerFile {
  private:
   explicit AnswerFile(const std::string& path) : path_(path), partial_path_(path + ".partial") {}
   absl::Status TakeUp(const std::string& content);
-  absl::Status Append(const std::string& lines);
 
   const std::string path_, partial_path_;
   nlohmann::ordered_json identity_;

@@ -73,7 +73,8 @@ absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
   const DecoderConfig& config = model.config.decoder;
   EncodedFile file;
   std::vector<LabelledText> texts;
-  TextPairEncoder encoder(model.tokenizer.get(), &config, config.longest_sequence());
+  ASSIGN_OR_RETURN(const int64_t longest, LongestText(task, config));
+  TextPairEncoder encoder(model.tokenizer.get(), &config, longest);
   RETURN_IF_ERROR(ReadLabelledTexts(task.data, task.text_keys, /*needs_label=*/false,
                                     [&](const LabelledText& text) -> absl::Status {
                                       ASSIGN_OR_RETURN(EncodedText encoded, encoder.Encode(text));
@@ -81,7 +82,7 @@ absl::StatusOr<bool> ClassifyFile(const PredictTask& task, TextModel& model) {
                                       file.Add(std::move(encoded));
                                       return absl::OkStatus();
                                     }));
-  file.WarnOfCut(task, encoder.cut(), config.longest_sequence());
+  file.WarnOfCut(task, encoder.cut());
   return AnswerWithEncoder(
       task, model, file, "texts classified",
       [&](ForwardPass&, const std::vector<int64_t>& numbers,
@@ -99,7 +100,8 @@ absl::StatusOr<bool> ClassifyWordsOfFile(const PredictTask& task, TextModel& mod
   EncodedFile file;
   std::vector<LabelledWords> texts;
   std::vector<std::vector<int64_t>> first;
-  WordListEncoder encoder(model.tokenizer.get(), &config, config.longest_sequence());
+  ASSIGN_OR_RETURN(const int64_t longest, LongestText(task, config));
+  WordListEncoder encoder(model.tokenizer.get(), &config, longest);
   RETURN_IF_ERROR(ReadLabelledWords(task.data, task.text_keys, /*needs_label=*/false,
                                     [&](const LabelledWords& text) -> absl::Status {
                                       ASSIGN_OR_RETURN(EncodedWords encoded,
@@ -109,7 +111,7 @@ absl::StatusOr<bool> ClassifyWordsOfFile(const PredictTask& task, TextModel& mod
                                       file.Add(std::move(encoded.text));
                                       return absl::OkStatus();
                                     }));
-  file.WarnOfCut(task, encoder.cut(), config.longest_sequence());
+  file.WarnOfCut(task, encoder.cut());
   return AnswerWithEncoder(
       task, model, file, "texts with their words classified",
       [&](ForwardPass&, const std::vector<int64_t>& numbers,

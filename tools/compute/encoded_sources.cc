@@ -11,15 +11,29 @@
 #include "engine/torch/tensor_views.h"
 #include "io/base/check.h"
 #include "io/base/status.h"
+#include "tools/compute/bounded_pass.h"
 
 namespace spillway {
+
 absl::StatusOr<std::unique_ptr<EncodedSources>> EncodedSources::Encode(
     const Model& model, WeightSource* weights, const ForwardOptions& options,
     const SourceList& sources, const std::string& directory) {
   ASSIGN_OR_RETURN(UniqueFd fd, CreateScratchFile(directory));
   std::unique_ptr<EncodedSources> encoded(new EncodedSources(
       std::move(fd), absl::StrCat("a temporary file in ", directory), options.dtype));
-  ForwardPass pass(model, weights, options);
+  PassWork work;
+  work.what = "the encoder";
+  work.all = [&](ForwardPass& pass) { return encoded->EncodeAll(sources, pass); };
+  work.largest = [&](ForwardPass& pass) -> absl::Status {
+    ASSIGN_OR_RETURN(const Batch batch, sources.get(sources.largest));
+    return pass.Run({batch}).status();
+  };
+  work.several = sources.size > 1;
+  RETURN_IF_ERROR(RunWithinBudget(work, model, weights, options));
+  return encoded;
+}
+
+absl::Status EncodedSources::EncodeAll(const SourceList& sources, ForwardPass& pass) {
   size_t at_once = 1;
   for (size_t first = 0; first < sources.size;) {
     if (StopSignal::received() != 0) return absl::CancelledError("");
@@ -30,11 +44,11 @@ absl::StatusOr<std::unique_ptr<EncodedSources>> EncodedSources::Encode(
       batches.push_back(std::move(batch));
     }
     ASSIGN_OR_RETURN(const std::vector<torch::Tensor> outputs, pass.Run(batches));
-    for (const torch::Tensor& output : outputs) RETURN_IF_ERROR(encoded->Append(output));
+    for (const torch::Tensor& output : outputs) RETURN_IF_ERROR(Append(output));
     first = end;
-    at_once = pass.batches_at_once(sources.longest * encoded->width_ * sizeof(float));
+    at_once = pass.batches_at_once(sources.longest * width_ * sizeof(float));
   }
-  return encoded;
+  return absl::OkStatus();
 }
 
 absl::Status EncodedSources::Append(const torch::Tensor& encoded) {

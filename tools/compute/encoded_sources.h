@@ -21,11 +21,13 @@ struct SourceList {
   size_t size = 0;
   std::function<absl::StatusOr<Batch>(size_t i)> get;  // of one sample
   int64_t longest = 1;                                 // positions of an encoder's output
+  size_t largest = 0;                                  // takes the most memory
 };
 
 class EncodedSources {
  public:
-  // Computes all of them, each as if it were alone. kCancelled where a signal came. `directory`:
+  // Computes all of them, each as if it were alone. kCancelled where a signal came; a status that
+  // ends in exit code 3 where the budget has no room, with the least that would do. `directory`:
   // for the file.
   static absl::StatusOr<std::unique_ptr<EncodedSources>> Encode(const Model& model,
                                                                 WeightSource* weights,
@@ -42,6 +44,7 @@ class EncodedSources {
  private:
   EncodedSources(UniqueFd fd, std::string path, DType dtype)
       : fd_(std::move(fd)), path_(std::move(path)), dtype_(dtype) {}
+  absl::Status EncodeAll(const SourceList& sources, ForwardPass& pass);
   absl::Status Append(const torch::Tensor& encoded);
 
   const UniqueFd fd_;

@@ -1,12 +1,14 @@
-// predict with encoders: a file of texts goes through the model in batches, and each text's answer
-// is kept as soon as it is made.
+// predict with models that answer a row at once: texts or pictures go through the model in batches,
+// and their answers are kept as soon as they are made.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "engine/data/token_template.h"
 #include "engine/torch/forward_pass.h"
 #include "io/checksum.h"
@@ -15,6 +17,30 @@
 
 namespace spillway {
 
+// What is answered.
+struct BatchedRows {
+  const char* kind = "";  // "texts"
+  int64_t count = 0;
+  std::string fingerprint;  // of all of them
+  std::function<absl::StatusOr<Batch>(absl::Span<const int64_t> numbers)> batch;
+  // Of one, in fp32, the largest that goes from one unit to the next.
+  std::function<uint64_t(int64_t number)> hidden_bytes;
+};
+
+// Of these rows, by number, the answers; `outputs` [row] is what the model's last unit makes of
+// one, [T, ...] where that is of its tokens, with those of padding behind, in fp32 and the host's
+// memory.
+using MakeAnswers = std::function<absl::StatusOr<std::vector<nlohmann::ordered_json>>(
+    ForwardPass& pass, const std::vector<int64_t>& numbers,
+    const std::vector<torch::Tensor>& outputs)>;
+
+// Answers all `rows`, `done` saying what was done with them ("texts classified"). False where a
+// signal stopped it; the same command goes on then.
+absl::StatusOr<bool> AnswerInBatches(const PredictTask& task, TextModel& model,
+                                     const BatchedRows& rows, const char* done,
+                                     const MakeAnswers& make);
+
+// Texts as a model of an encoder alone reads them.
 class EncodedFile {
  public:
   void Add(EncodedText text);
@@ -23,25 +49,18 @@ class EncodedFile {
   // Of all tokens and types.
   uint64_t digest() const { return digest_.value(); }
   // Says so where some texts lost their end.
-  void WarnOfCut(const PredictTask& task, int64_t cut, int64_t positions) const;
+  void WarnOfCut(const PredictTask& task, int64_t cut) const;
 
  private:
   std::vector<EncodedText> texts_;
   Digest digest_;
 };
 
-// Of these texts, by number, the answers; `outputs` [text] is what the model's last unit makes of
-// one, [T, ...] where that is of its tokens, with those of padding behind, in fp32 and the host's
-// memory.
-using MakeAnswers = std::function<absl::StatusOr<std::vector<nlohmann::ordered_json>>(
-    ForwardPass& pass, const std::vector<int64_t>& numbers,
-    const std::vector<torch::Tensor>& outputs)>;
+// Tokens of a text at most: what the task says, or the model's positions. kInvalidArgument where it
+// says more than those.
+absl::StatusOr<int64_t> LongestText(const PredictTask& task, const DecoderConfig& model);
 
-// At the end, as task.as_json asks. `done`: "texts classified".
-void PrintDone(const PredictTask& task, size_t rows, const char* done, double seconds);
-
-// Answers all of `file`, `done` saying what was done with them ("texts classified"). False where a
-// signal stopped it; the same command goes on then.
+// AnswerInBatches of texts. kInvalidArgument for flags of prompts.
 absl::StatusOr<bool> AnswerWithEncoder(const PredictTask& task, TextModel& model,
                                        const EncodedFile& file, const char* done,
                                        const MakeAnswers& make);

@@ -8,12 +8,13 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/config/run_config.h"
 #include "engine/data/load_tokenizer.h"
+#include "engine/data/token_masking.h"
 #include "engine/estimate/rank_probe.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/model_config.h"
@@ -34,6 +35,7 @@
 #include "engine/torch/pair_dataset.h"
 #include "engine/torch/sample_dataset.h"
 #include "engine/torch/speech_dataset.h"
+#include "engine/torch/text_maker.h"
 #include "engine/tuning/tuned_io.h"
 #include "engine/weights/frozen_in_place.h"
 #include "engine/weights/named_weights.h"
@@ -42,7 +44,10 @@
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/compute/commands.h"
+#include "tools/compute/evaluation_metric.h"
 #include "tools/compute/picture_data.h"
+#include "tools/compute/run_data.h"
+#include "tools/compute/text_sampling.h"
 
 namespace spillway {
 namespace {
@@ -55,13 +60,14 @@ constexpr uint64_t kAutoBytes = uint64_t{2} << 30;
 // Batches of a step's shape, without any data.
 class ZeroTokens : public Dataset {
  public:
-  ZeroTokens(int64_t samples, const PairLengths& lengths, bool packed, const DecoderConfig& config)
-      : samples_(samples), lengths_(lengths), packed_(packed), config_(config) {}
-  int64_t size() const override { return samples_; }
+  ZeroTokens(const StepShape& step, const PairLengths& lengths, bool packed,
+             const DecoderConfig& config)
+      : step_(step), lengths_(lengths), packed_(packed), config_(config) {}
+  int64_t size() const override { return step_.micro_batch * step_.accumulate; }
   absl::StatusOr<Batch> Get(absl::Span<const int64_t> samples) override {
     const int64_t count = static_cast<int64_t>(samples.size());
     if (config_.masked) {
-      return LargestMaskedBatch(config_, count, lengths_.source, kMaskProbability);
+      return LargestMaskedBatch(config_, count, lengths_.source, step_.mask_probability);
     }
     if (config_.classifier) return LargestLabelledBatch(config_, count, lengths_.source);
     if (config_.hears()) return LargestSpeechBatch(config_, count, lengths_.target);
@@ -74,7 +80,7 @@ class ZeroTokens : public Dataset {
   std::string fingerprint() const override { return "zeros"; }
 
  private:
-  const int64_t samples_;
+  const StepShape step_;
   const PairLengths lengths_;  // of what has one text, its source's
   const bool packed_;
   const DecoderConfig config_;
@@ -96,23 +102,53 @@ class ZeroPictures : public Dataset {
   const PictureSize size_;
 };
 
+// In the place of who makes an evaluation's texts: what that takes.
+class ZeroTexts : public TextMaker {
+ public:
+  ZeroTexts(int64_t beams, int64_t classes) : beams_(beams), classes_(classes) {}
+  absl::StatusOr<Batch> BatchOf(absl::Span<const TextBeginning> /*texts*/) override {
+    return absl::UnimplementedError("an estimate makes no texts");
+  }
+  int64_t together() const override { return beams_; }
+  int64_t classes() const override { return classes_; }
+  absl::StatusOr<std::vector<TextCounts>> Make(int64_t /*begin*/, int64_t /*end*/,
+                                               NextTokens& /*next*/) override {
+    return absl::UnimplementedError("an estimate makes no texts");
+  }
+
+ private:
+  const int64_t beams_, classes_;
+};
+
 // The model as train would build it, without adapters.
 struct Trainable {
   ModelConfig config;
   Model model;
 };
 
-// Or why train would not.
-absl::StatusOr<Trainable> BuildTrainable(const JsonDocument& document) {
-  ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document));
-  if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
-  ASSIGN_OR_RETURN(Model model, BuildModel(config));
-  return Trainable{std::move(config), std::move(model)};
+// Fills in what of `config` follows from the model, as train does; what follows from the data stays
+// open. None where this build can't train the model; kInvalidArgument for flags that train refuses
+// with it.
+absl::StatusOr<std::optional<Trainable>> BuildTrainable(const JsonDocument& document,
+                                                        RunConfig& config) {
+  absl::StatusOr<ModelConfig> model_config = ParseModelConfig(document, "", config.task);
+  if (!model_config.ok() || !model_config->unsupported.empty()) return std::nullopt;
+  RETURN_IF_ERROR(RefusePictureFlags(config, *model_config));
+  // Where the data say what a label is, they say what evaluations measure, too.
+  auto& classifier = model_config->decoder.classifier;
+  const bool is_open = classifier && !classifier->problem;
+  if (is_open) classifier->problem = ClassifierProblem::kSingleLabel;
+  RETURN_IF_ERROR(model_config->resnet ? RefuseTextFlags(config)
+                                       : ResolveTask(config, model_config->decoder));
+  absl::StatusOr<Model> model = BuildModel(*model_config);
+  if (!model.ok()) return std::nullopt;
+  if (!is_open) RETURN_IF_ERROR(CheckMetric(config, *model_config, *model));
+  return Trainable{*std::move(model_config), *std::move(model)};
 }
 
 // As train does it before step 1.
 absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& description,
-                              const TrainOptions& options, Dataset& data,
+                              const TrainOptions& options, Dataset& data, TextMaker* texts,
                               const ComputePlace& place) {
   MemoryBudget budget(
       "device", place.memory->DryRunBytes(options.device_memory_bytes, AvailableMemoryBytes()));
@@ -120,6 +156,7 @@ absl::StatusOr<DryRun> RunDry(const Model& model, const ModelDescription& descri
   absl::StatusOr<DryRun> found;
   {
     ModelCompute compute(model, description, &data, nullptr, options, place);
+    compute.MakeTextsBy(texts);
     found = compute.MeasureNeeds();
   }
   place.memory->SetBudget(nullptr);
@@ -154,7 +191,7 @@ absl::StatusOr<DryRun> MeasurePictures(const EstimateTask& task, const Trainable
   ASSIGN_OR_RETURN(input.model, DescribeModel(model, config.train.freeze));
   ZeroPictures data(config.train.micro_batch * config.train.accumulate, resnet.channels,
                     processing.size);
-  ASSIGN_OR_RETURN(DryRun times, RunDry(model, input.model, input.options, data, place));
+  ASSIGN_OR_RETURN(DryRun times, RunDry(model, input.model, input.options, data, nullptr, place));
   const uint64_t own = DTypeBytes(input.options.dtype);
   for (const DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
     const auto scale = [&](uint64_t& bytes) { bytes = bytes * DTypeBytes(dtype) / own; };
@@ -242,13 +279,13 @@ InPlaceUnits FindInPlace(const std::string& directory, const Trainable& trainabl
 
 // The plan and its forecast, once memory is known; times where they were measured.
 absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
-                                        const absl::StatusOr<Trainable>& trainable,
+                                        const std::optional<Trainable>& trainable,
                                         const OpenedPlace& opened, DryRun times,
                                         EstimateInput& input) {
   const auto& units = input.model.units;
   const bool freezes = std::any_of(units.begin(), units.end(),
                                    [](const UnitDescription& unit) { return unit.frozen; });
-  if (freezes && trainable.ok()) {
+  if (freezes && trainable) {
     input.in_place = FindInPlace(task.config.model, *trainable, input);
   }
   ASSIGN_OR_RETURN(Estimate estimate, MakeEstimate(input));
@@ -274,12 +311,12 @@ absl::StatusOr<Estimate> FinishEstimate(const EstimateTask& task,
 }
 
 // As train does, where the files are there; otherwise what config.json says.
-void TakeQuantised(const EstimateTask& task, FreezeRule& freeze) {
+void TakeQuantised(const EstimateTask& task, const std::optional<Trainable>& trainable,
+                   FreezeRule& freeze) {
   freeze.packing.format = QuantisedAs(task.document.value);
-  if (!freeze.packing.any()) return;
-  const auto trainable = BuildTrainable(task.document);
+  if (!freeze.packing.any() || !trainable) return;
   const auto files = SafetensorsModel::Open(task.config.model);
-  if (!trainable.ok() || !files.ok()) return;
+  if (!files.ok()) return;
   InitSource new_head(trainable->model, /*seed=*/0);
   const TensorNames names = TensorNamesOf(trainable->config);
   const auto weights = OpenNamedWeights(names, files->get(), &new_head);
@@ -290,24 +327,94 @@ void TakeQuantised(const EstimateTask& task, FreezeRule& freeze) {
   freeze.packed = std::move(packed.names);
 }
 
+// Of a model that this build can't train, by its shape.
+absl::StatusOr<PairLengths> LengthsOfShape(const RunConfig& config, const ModelShape& shape) {
+  const int64_t positions = shape.positions;
+  const auto length_of = [&](const char* flag, int64_t given,
+                             int64_t usual) -> absl::StatusOr<int64_t> {
+    if (given == 0) return positions > 0 ? std::min(positions, usual) : usual;
+    if (positions == 0 || given <= positions) return given;
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, " ", given, " is more than the ", positions, " positions of the model"));
+  };
+  PairLengths lengths;
+  if (!shape.has_encoder) {
+    ASSIGN_OR_RETURN(lengths.source, length_of("--seq-len", config.seq_len, 1024));
+    return lengths;
+  }
+  if (config.seq_len > 0) {
+    return absl::InvalidArgumentError(
+        "--seq-len is for models with one stack of layers: give --max-source-length and "
+        "--max-target-length");
+  }
+  lengths.source = shape.heard_positions;
+  const bool hears = shape.heard_positions > 0;
+  if (!hears) {
+    ASSIGN_OR_RETURN(lengths.source,
+                     length_of("--max-source-length", config.pairs.max_source_length, 1024));
+  }
+  ASSIGN_OR_RETURN(lengths.target, length_of("--max-target-length", config.pairs.max_target_length,
+                                             hears ? positions : 128));
+  return lengths;
+}
+
+// Positions of a sample, and of the texts that evaluations make.
+absl::StatusOr<PairLengths> LengthsOf(const RunConfig& config, const ModelShape& shape,
+                                      bool resolved) {
+  if (!resolved) return LengthsOfShape(config, shape);
+  PairLengths lengths;
+  lengths.source = shape.heard_positions > 0 ? shape.heard_positions : config.seq_len;
+  const EvaluationTextsChoice& texts = config.evaluation_texts;
+  lengths.target = std::max(config.pairs.max_target_length, texts.made ? texts.max_length - 1 : 0);
+  return lengths;
+}
+
+// None where evaluations make no texts.
+absl::StatusOr<std::optional<ZeroTexts>> TextsOf(const RunConfig& config,
+                                                 const std::optional<Trainable>& trainable) {
+  if (!config.evaluation_texts.made || !trainable) return std::nullopt;
+  const DecoderConfig& model = trainable->config.decoder;
+  ASSIGN_OR_RETURN(const SamplingOptions sampling,
+                   FindSampling({config.evaluation_texts.sampling, "", config.model}, model));
+  return ZeroTexts(sampling.beams, model.vocabulary);
+}
+
+// What the step takes, in every dtype, by a formula.
+void ReckonCompute(const EstimateTask& task, EstimateInput& input) {
+  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    const int i = static_cast<int>(dtype);
+    TrainOptions other = task.config.train;  // what a run in that dtype would choose
+    if (dtype != std::exchange(other.dtype, dtype)) {
+      other.compute = ChooseCompute(std::nullopt, dtype, task.device.gpu.has_value());
+    }
+    input.memory[i] =
+        ComputeMemoryOf(input.shape, input.model, dtype, input.step, other.products());
+    input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
+  }
+}
+
 }  // namespace
 
-absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
+absl::StatusOr<Estimate> EstimateRun(const EstimateTask& given) {
+  EstimateTask task = given;
   const RunConfig& config = task.config;
+  ASSIGN_OR_RETURN(const std::optional<Trainable> trainable,
+                   BuildTrainable(task.document, task.config));
+  ASSIGN_OR_RETURN(std::optional<ZeroTexts> texts, TextsOf(config, trainable));
   EstimateInput input;
+  input.trainable = trainable.has_value();
   input.drive_bytes_per_day = config.train.drive_bytes_per_day;
   input.shape = task.shape;
   FreezeRule freeze = config.train.freeze;
   const bool freezes =
       !config.adapter.none() || !freeze.freeze.empty() || !freeze.train_only.empty();
-  if (freezes && !freeze.packing.any()) TakeQuantised(task, freeze);
+  if (freezes && !freeze.packing.any()) TakeQuantised(task, trainable, freeze);
   ASSIGN_OR_RETURN(input.model, DescribeTrained(input.shape, config.adapter, freeze));
   input.options = config.train;
   // As train --ranks does: all of them on this machine.
   input.options.ranks_here = config.train.ranks;
   if (input.options.threads == 0) {
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    input.options.threads = std::max(1, cores / input.options.ranks_here);
+    input.options.threads = std::max(1, UsableCores() / input.options.ranks_here);
   }
   RETURN_IF_ERROR(CheckLimitsForCompute(input.options.threads, 0));
   // What train would refuse where the data is text.
@@ -319,55 +426,15 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   ASSIGN_OR_RETURN(const std::unique_ptr<OpenedPlace> opened, OpenCompute(task.device));
   ChooseBudgets(task.device, &input.options.device_memory_bytes, &input.options.host_memory_bytes,
                 input.options.ranks_here);
-  const absl::StatusOr<Trainable> trainable = BuildTrainable(task.document);
-  input.trainable = trainable.ok();
   DryRun times;
-  if (trainable.ok()) RETURN_IF_ERROR(RefusePictureFlags(config, trainable->config));
-  if (trainable.ok() && trainable->config.resnet) {
-    RETURN_IF_ERROR(RefuseTextFlags(config));
+  if (trainable && trainable->config.resnet) {
     ASSIGN_OR_RETURN(times, MeasurePictures(task, *trainable, opened->place, input));
     return FinishEstimate(task, trainable, *opened, times, input);
   }
-  const bool pairs = input.shape.has_encoder;
-  const int64_t positions = input.shape.positions;
-  const auto length_of = [&](const char* flag, int64_t given,
-                             int64_t usual) -> absl::StatusOr<int64_t> {
-    if (given == 0) return positions > 0 ? std::min(positions, usual) : usual;
-    if (positions == 0 || given <= positions) return given;
-    return absl::InvalidArgumentError(
-        absl::StrCat(flag, " ", given, " is more than the ", positions, " positions of the model"));
-  };
-  PairLengths lengths;
-  if (pairs && config.seq_len > 0) {
-    return absl::InvalidArgumentError(
-        "--seq-len is for models with one stack of layers: give --max-source-length and "
-        "--max-target-length");
-  }
-  if (input.shape.heard_positions > 0) {
-    lengths.source = input.shape.heard_positions;
-    ASSIGN_OR_RETURN(lengths.target,
-                     length_of("--max-target-length", config.pairs.max_target_length, positions));
-  } else if (pairs) {
-    ASSIGN_OR_RETURN(lengths.source,
-                     length_of("--max-source-length", config.pairs.max_source_length, 1024));
-    ASSIGN_OR_RETURN(lengths.target,
-                     length_of("--max-target-length", config.pairs.max_target_length, 128));
-  } else {
-    ASSIGN_OR_RETURN(lengths.source, length_of("--seq-len", config.seq_len, 1024));
-  }
-  lengths.target = std::max(lengths.target, config.evaluation_texts.max_length - 1);
-  input.step = {config.train.micro_batch, config.train.accumulate, lengths.source};
-  for (DType dtype : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-    const int i = static_cast<int>(dtype);
-    TrainOptions other = config.train;  // what a run in that dtype would choose
-    if (dtype != std::exchange(other.dtype, dtype)) {
-      other.compute = ChooseCompute(std::nullopt, dtype, task.device.gpu.has_value());
-    }
-    input.memory[i] =
-        ComputeMemoryOf(input.shape, input.model, dtype, input.step, other.products());
-    input.graphs[i] = GraphCostsOf(input.shape, dtype, input.step, kGuessedFlops);
-  }
-
+  ASSIGN_OR_RETURN(const PairLengths lengths, LengthsOf(config, input.shape, input.trainable));
+  input.step = {config.train.micro_batch, config.train.accumulate, lengths.source,
+                config.mask_probability.value_or(kMaskProbability)};
+  ReckonCompute(task, input);
   if (task.dry_run == EstimateTask::DryRun::kYes && !input.trainable) {
     return absl::InvalidArgumentError(
         "--dry-run yes: this build can't compute this model; leave it out for the formula");
@@ -375,9 +442,10 @@ absl::StatusOr<Estimate> EstimateRun(const EstimateTask& task) {
   if (WantsDryRun(input, task.dry_run)) {
     ASSIGN_OR_RETURN(const Model trained, TrainedModel(task, *trainable, input.shape));
     ASSIGN_OR_RETURN(input.model, DescribeModel(trained, freeze));
-    ZeroTokens data(config.train.micro_batch * config.train.accumulate, lengths,
-                    config.samples == SampleLayout::kPacked, trainable->config.decoder);
-    ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data, opened->place));
+    ZeroTokens data(input.step, lengths, config.samples == SampleLayout::kPacked,
+                    trainable->config.decoder);
+    ASSIGN_OR_RETURN(times, RunDry(trained, input.model, input.options, data,
+                                   texts ? &*texts : nullptr, opened->place));
     const int i = static_cast<int>(input.options.dtype);
     input.memory[i] = times.memory;
     input.graphs[i] = times.graphs;

@@ -44,7 +44,8 @@ absl::Status ReadMaskedFile(const PredictTask& task, const TextModel& model, Mas
   const DecoderConfig& config = model.config.decoder;
   ASSIGN_OR_RETURN(const int64_t mask, MaskTokenOf(model.tokenizer.get()));
   ASSIGN_OR_RETURN(const std::string written, model.tokenizer->Decode({mask}));
-  TextPairEncoder encoder(model.tokenizer.get(), &config, config.longest_sequence());
+  ASSIGN_OR_RETURN(const int64_t longest, LongestText(task, config));
+  TextPairEncoder encoder(model.tokenizer.get(), &config, longest);
   RETURN_IF_ERROR(ReadTexts(task, [&](const LabelledText& text) -> absl::Status {
     ASSIGN_OR_RETURN(EncodedText encoded, encoder.Encode(text));
     std::vector<int64_t> masks;
@@ -64,7 +65,7 @@ absl::Status ReadMaskedFile(const PredictTask& task, const TextModel& model, Mas
   if (file.texts.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(task.data, ": there are no texts in it"));
   }
-  file.encoded.WarnOfCut(task, encoder.cut(), config.longest_sequence());
+  file.encoded.WarnOfCut(task, encoder.cut());
   return absl::OkStatus();
 }
 

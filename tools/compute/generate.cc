@@ -11,6 +11,7 @@
 #include "tools/compute/commands.h"
 #include "tools/compute/continue_texts.h"
 #include "tools/compute/speech_prompts.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -50,8 +51,7 @@ absl::Status GenerateFromSound(const GenerateTask& task, TextModel& model) {
     nlohmann::ordered_json json = {{"audio", task.audio}};
     json.update(row);
     json["peak_rss_bytes"] = PeakResidentBytes();
-    std::printf("%s\n",
-                json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    PrintJson(json);
     return absl::OkStatus();
   }
   if (row.contains("segments")) {
@@ -130,20 +130,17 @@ absl::Status Generate(const GenerateTask& task) {
   const Generator& generator = *model->generator;
   const uint64_t read = generator.stats().io.read_bytes + generator.kept_io().read_bytes;
   if (task.as_json) {
-    const nlohmann::json json = {
-        {"prompt", task.prompt},
-        {"prompt_tokens", model->sources ? prompt->source : prompt->tokens},
-        {"text", made.text},
-        {"tokens", made.tokens},
-        {"ended", made.ended},
-        {"prompt_seconds", sample->prompt_seconds},
-        {"tokens_per_second", rate},
-        {"key_value_cache_bytes", generator.kept_bytes()},
-        {"key_value_cache_tier", std::string(TierName(generator.kept_tier()))},
-        {"nvme_read_bytes", read},
-        {"peak_rss_bytes", PeakResidentBytes()}};
-    std::printf("%s\n",
-                json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+    PrintJson(nlohmann::json{{"prompt", task.prompt},
+                             {"prompt_tokens", model->sources ? prompt->source : prompt->tokens},
+                             {"text", made.text},
+                             {"tokens", made.tokens},
+                             {"ended", made.ended},
+                             {"prompt_seconds", sample->prompt_seconds},
+                             {"tokens_per_second", rate},
+                             {"key_value_cache_bytes", generator.kept_bytes()},
+                             {"key_value_cache_tier", std::string(TierName(generator.kept_tier()))},
+                             {"nvme_read_bytes", read},
+                             {"peak_rss_bytes", PeakResidentBytes()}});
     return absl::OkStatus();
   }
   std::string summary =

@@ -1,7 +1,6 @@
 // spillway predict, once its flags are checked: a file of prompts answered in batches.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "tools/compute/continue_texts.h"
 #include "tools/compute/fill_masks.h"
 #include "tools/compute/speech_prompts.h"
+#include "tools/print_json.h"
 
 namespace spillway {
 namespace {
@@ -210,7 +210,7 @@ absl::Status AnswerAll(PredictRun& run) {
   }
   if (run.answers.size() > 0) {
     LogInfo(absl::StrCat(run.answers.size(), " of ", run.file.records.size(), " answers are in ",
-                         run.task.out, ".partial already"));
+                         run.answers.partial_path(), " already"));
   }
   if (prompts.empty()) return absl::OkStatus();
   const int rows = static_cast<int>(std::min<size_t>(run.task.batch, prompts.size()));
@@ -281,7 +281,7 @@ void PrintPredicted(const PredictRun& run, const TextMeasures& measures) {
         {"nvme_read_bytes", read},
         {"peak_rss_bytes", PeakResidentBytes()}};
     if (measures.texts() > 0) json["measures"] = MeasuresJson(measures);
-    std::printf("%s\n", json.dump().c_str());
+    PrintJson(json);
     return;
   }
   std::string text = absl::StrCat(run.task.out, ": ", run.answers.size(), " answers");
@@ -309,13 +309,17 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--target-key is for models that make texts, and ", task.model, " makes none"));
   }
+  if (!config.classifier && !task.text_keys.label.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--label-key is for models that classify texts, and ", task.model, " does not"));
+  }
   if (config.masked) return FillMasksOfFile(task, *model);
   if (config.classifier && config.classifier->of_tokens) return ClassifyWordsOfFile(task, *model);
   if (config.classifier) return ClassifyFile(task, *model);
-  if (!task.text_keys.texts.empty()) {
+  if (!task.text_keys.texts.empty() || task.max_length) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--text-keys is for encoders, and ", task.model,
-                     " is a language model (--prompt-key says where prompts are)"));
+        absl::StrCat("--text-keys and --seq-len are for encoders, and ", task.model,
+                     " makes texts (--prompt-key says where prompts are, --tokens how many come)"));
   }
   ASSIGN_OR_RETURN(const PromptFile file, ReadPromptFile(task, *model));
   ASSIGN_OR_RETURN(const auto answers, AnswerFile::Open(task.out, IdentityOf(task, *model, file)));
@@ -323,8 +327,8 @@ absl::StatusOr<bool> PredictFile(const PredictTask& task) {
   const absl::Status status = AnswerAll(run);
   if (absl::IsCancelled(status)) {
     LogInfo(absl::StrCat("stopped by ", StopSignal::Name(StopSignal::received()), " after ",
-                         answers->size(), " of ", file.records.size(), " answers, which ", task.out,
-                         ".partial keeps: the same command goes on"));
+                         answers->size(), " of ", file.records.size(), " answers, which ",
+                         answers->partial_path(), " keeps: the same command goes on"));
     return false;
   }
   RETURN_IF_ERROR(status);

@@ -151,8 +151,11 @@ absl::StatusOr<std::unique_ptr<EncodedSources>> EncodeSources(const TextTask& ta
       return Batch{SpeechInput(frames, mel->bands()), {}};
     };
   } else {
-    for (const Prompt& prompt : prompts) {
-      sources.longest = std::max(sources.longest, static_cast<int64_t>(prompt.source.size()));
+    for (size_t i = 0; i < prompts.size(); ++i) {
+      const auto length = static_cast<int64_t>(prompts[i].source.size());
+      if (length <= sources.longest) continue;
+      sources.longest = length;
+      sources.largest = i;
     }
     sources.get = [&](size_t i) -> absl::StatusOr<Batch> {
       const std::vector<int64_t>& tokens = prompts[i].source;

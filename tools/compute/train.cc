@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "engine/adapters/adapter_choice.h"
 #include "engine/adapters/adapter_export.h"
 #include "engine/adapters/adapter_file.h"
@@ -20,14 +20,15 @@
 #include "engine/base/progress.h"
 #include "engine/base/stop_signal.h"
 #include "engine/config/run_config.h"
+#include "engine/data/char_tokenizer.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/tokenizer.h"
 #include "engine/estimate/model_costs.h"
 #include "engine/estimate/run_forecast.h"
 #include "engine/families/model_config.h"
+#include "engine/families/model_task.h"
 #include "engine/layers/build_model.h"
 #include "engine/machine/memory_limits.h"
-#include "engine/measures/text_measures.h"
 #include "engine/report/metrics.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/init_source.h"
@@ -40,6 +41,7 @@
 #include "io/checksum.h"
 #include "io/file.h"
 #include "tools/compute/commands.h"
+#include "tools/compute/evaluation_metric.h"
 #include "tools/compute/evaluation_texts.h"
 #include "tools/compute/picture_data.h"
 #include "tools/compute/run_data.h"
@@ -175,6 +177,20 @@ void LoadExportedTokenizer(Inputs& in) {
   }
 }
 
+// Rows of texts and labels are for models that classify.
+absl::Status RefuseTables(const std::vector<std::string>& files, const Inputs& in) {
+  for (const std::string& file : files) {
+    if (!absl::EndsWith(file, ".csv") && !absl::EndsWith(file, ".tsv")) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        file, " is a table of texts and labels, and ", in.config.model,
+        in.model_config.decoder.masked
+            ? " is a masked language model: --task classify makes one of it that classifies"
+            : " is a language model, which takes .txt, .jsonl, .bin or .npy: for --task classify "
+              "give --model a bert, roberta or distilbert"));
+  }
+  return absl::OkStatus();
+}
+
 // REQUIRES: the model is known.
 absl::Status OpenData(Inputs& in) {
   const RunConfig& config = in.config;
@@ -184,6 +200,10 @@ absl::Status OpenData(Inputs& in) {
   }
   const DecoderConfig& decoder = in.model_config.decoder;
   const bool reads_tokens = !decoder.classifier && !decoder.masked && decoder.encoder == nullptr;
+  if (reads_tokens || decoder.masked) {
+    RETURN_IF_ERROR(RefuseTables(config.data, in));
+    RETURN_IF_ERROR(RefuseTables(config.eval_data, in));
+  }
   const std::string choice = !reads_tokens && config.tokenizer.empty() ? "model" : config.tokenizer;
   RETURN_IF_ERROR(CheckTokenizerMemory(TokenizerDirectory(choice, config.model), ReadingBytes(in)));
   ASSIGN_OR_RETURN(in.tokenizer, MakeTokenizer(choice, config.model, config.data));
@@ -192,21 +212,6 @@ absl::Status OpenData(Inputs& in) {
   in.texts_data = data.get();
   in.data = std::move(data);
   return absl::OkStatus();
-}
-
-// --metric is one that evaluations have.
-absl::Status CheckMetric(const Inputs& in) {
-  const bool makes = in.config.evaluation_texts.made;
-  std::vector<std::string> names = {"loss"};
-  const auto measures = makes ? TextMeasures().Values() : in.model.loss->Quality({}, 0);
-  for (const QualityMeasure& one : measures) names.push_back(one.name);
-  const std::string& metric = in.config.train.metric;
-  if (std::find(names.begin(), names.end(), metric) != names.end()) return absl::OkStatus();
-  const bool could_make = in.model_config.decoder.encoder != nullptr && !makes;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--metric ", metric, ": evaluations of this run have ", absl::StrJoin(names, ", "),
-      could_make ? "; with --predict-with-generate they have BLEU, ROUGE and error rates, too"
-                 : ""));
 }
 
 absl::Status OpenEvaluationTexts(Inputs& in) {
@@ -236,20 +241,33 @@ absl::Status OpenEvaluationTexts(Inputs& in) {
   return absl::OkStatus();
 }
 
+// run_speech_recognition_seq2seq's --text_column_name says where the text of a sound is.
+void NameSoundsText(RunConfig& config, const DecoderConfig& model) {
+  std::vector<std::string>& keys = config.text_keys.texts;
+  if (!model.hears() || keys.size() != 1 || config.pairs.target_key_given) return;
+  config.pairs.keys.target = std::exchange(keys, {}).front();
+  config.pairs.target_key_given = true;
+}
+
 // All but the config, which is there.
 absl::Status ReadInputs(Inputs& in) {
   RunConfig& config = in.config;
   RETURN_IF_ERROR(CheckModelDirectory(config.model));
-  ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model));
+  ASSIGN_OR_RETURN(in.model_config, ReadModelConfig(config.model, config.task));
   for (const std::string& warning : in.model_config.warnings) LogWarning(warning);
   RETURN_IF_ERROR(RefusePictureFlags(config, in.model_config));
   if (in.model_config.resnet) {
     RETURN_IF_ERROR(ResolvePictures(config, in.model_config));
   } else {
+    NameSoundsText(config, in.model_config.decoder);
     RETURN_IF_ERROR(ResolveTask(config, in.model_config.decoder));
   }
   ASSIGN_OR_RETURN(in.model, BuildModel(in.model_config));
-  RETURN_IF_ERROR(CheckMetric(in));
+  RETURN_IF_ERROR(CheckMetric(config, in.model_config, in.model));
+  // It is e to the loss: the best evaluation is the same. Measures of masked tokens have it.
+  if (config.train.metric == "perplexity" && !in.model_config.decoder.masked) {
+    config.train.metric = "loss";
+  }
 
   std::string weights_identity = "initialised";
   auto files = SafetensorsModel::Open(config.model);
@@ -298,8 +316,37 @@ std::string AdapterConfigIn(const std::string& directory) {
   return absl::StrCat(directory, "/", kAdapterConfigName);
 }
 
+// What follows from the model, the data and the machine; null: what the run has no use for.
+void RecordDerived(Inputs& in, const TrainOptions& used) {
+  RunConfig& config = in.config;
+  const DecoderConfig& model = in.model_config.decoder;
+  const bool sees = in.model_config.resnet.has_value();
+  const auto record = [&](const char* name, bool has, nlohmann::json value) {
+    RecordFound(&config, name, has ? std::move(value) : nlohmann::json());
+  };
+  record("task", true, ModelTaskName(in.model_config.task()));
+  // What has none is read by its characters.
+  const bool by_characters = in.tokenizer && in.tokenizer->kind() == "chars" &&
+                             !fs::exists(absl::StrCat(config.model, "/", kCharsFile));
+  record("tokenizer", in.tokenizer != nullptr,
+         !config.tokenizer.empty() ? config.tokenizer
+         : by_characters           ? "chars"
+                                   : "model");
+  record("seq-len", !sees && model.encoder == nullptr, config.seq_len);
+  const PairChoice& pairs = config.pairs;
+  record("source-key", model.encoder != nullptr, pairs.keys.source);
+  record("target-key", model.encoder != nullptr, pairs.keys.target);
+  record("max-source-length", model.encoder && !model.hears(), pairs.max_source_length);
+  record("max-target-length", model.encoder != nullptr, pairs.max_target_length);
+  record("steps", used.steps > 0, used.steps);
+  record("threads", used.threads > 0, used.threads);
+  record("device-memory", used.device_memory_bytes > 0, used.device_memory_bytes);
+  record("host-memory", used.host_memory_bytes > 0, used.host_memory_bytes);
+}
+
 // What OUTPUT says of the run beside its state, before the first step.
-absl::Status WriteDescription(const Inputs& in) {
+absl::Status WriteDescription(Inputs& in, const TrainOptions& used) {
+  RecordDerived(in, used);
   const RunConfig& config = in.config;
   // An export of fewer steps (this run goes on) is no longer whole.
   for (const std::string& last : {std::string("/model/config.json"), AdapterConfigIn("/adapter")}) {
@@ -331,9 +378,9 @@ absl::Status WriteDescription(const Inputs& in) {
 
 // A run that had finished has begun nothing, and its commit may be a copy's, with an OUTPUT that
 // was lost.
-absl::Status DescribeIfMissing(const Inputs& in) {
+absl::Status DescribeIfMissing(Inputs& in) {
   if (fs::exists(SourceDirectory(in.config.train.output) + "/config.json")) return absl::OkStatus();
-  return WriteDescription(in);
+  return WriteDescription(in, in.config.train);
 }
 
 // OUTPUT/adapter/, if it is not there yet.
@@ -427,6 +474,14 @@ void PrintSummary(const Inputs& in, const TrainResult& result) {
 CommandOutcome StoppedOutcome(const Inputs& in, const TrainResult& result) {
   const bool by_signal = result.stop_signal != 0;
   const std::string by = by_signal ? StopSignal::Name(result.stop_signal) : "--max-bytes-written";
+  if (by_signal && result.step == 0) {
+    const TrainOptions& train = in.config.train;
+    LogInfo(absl::StrCat("stopped by ", by, " before a step was taken: ",
+                         train.resume ? "what was committed stands" : "nothing was begun",
+                         "; continue with the same command",
+                         train.no_commit ? "" : " and --resume"));
+    return {absl::OkStatus(), 75};
+  }
   if (in.config.train.no_commit) {
     return {absl::AbortedError(absl::StrCat("stopped by ", by, " at step ", result.step,
                                             "; with --no-commit nothing can be resumed"))};
@@ -453,10 +508,15 @@ CommandOutcome Train(const RunConfig& config) {
   if (config.train.rank > 0) SetLogLevel(LogLevel::kError);
   const absl::Status read = ReadInputs(in);
   if (config.train.rank > 0) SetLogLevel(LogLevel::kWarning);
+  if (absl::IsCancelled(read) && StopSignal::received() != 0) {
+    TrainResult stopped;
+    stopped.stop_signal = StopSignal::received();
+    return StoppedOutcome(in, stopped);
+  }
   if (!read.ok()) return {read};
   in.config.train.export_bytes_per_parameter = ExportBytes(in);
   TrainHooks hooks;
-  hooks.at_start = [&] { return WriteDescription(in); };
+  hooks.at_start = [&](const TrainOptions& used) { return WriteDescription(in, used); };
   hooks.at_end = [&](const StateSource& state) -> absl::Status {
     RETURN_IF_ERROR(DescribeIfMissing(in));
     return in.adapter_config.is_null() ? ExportTrained(in, state) : ExportTrainedAdapter(in, state);

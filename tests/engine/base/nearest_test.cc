@@ -19,6 +19,16 @@ TEST(NearestName, FindsSlipsOfTheKeyboard) {
 
 TEST(NearestName, FindsTheNameThatContainsIt) {
   EXPECT_EQ(NearestName("batch_size", kKnown), "train_batch_size");
+  EXPECT_EQ(NearestName("--batch", {"--trace", "--micro-batch"}), "--micro-batch");
+}
+
+TEST(NearestName, FindsTheNameThatItBeginsOrEndsWith) {
+  const std::vector<std::string> flags = {"--trace", "--l", "--lr", "--steps", "--epochs"};
+  EXPECT_EQ(NearestName("--lrate", flags), "--lr");
+  EXPECT_EQ(NearestName("--steps-per-window", flags), "--steps");
+  EXPECT_EQ(NearestName("--number_of_epochs", flags), "--epochs");
+  EXPECT_EQ(NearestName("--allreduce", flags), "");
+  EXPECT_EQ(NearestName("--", flags), "");
 }
 
 TEST(NearestName, ASlipIsNearerThanANameThatIsMerelyLikeIt) {

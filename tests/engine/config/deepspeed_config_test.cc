@@ -95,6 +95,8 @@ TEST(DeepSpeedConfig, NamesKeyAndLineOfWhatItRefuses) {
        {"ds.json:3", "'learning_rate' in 'optimizer.params'"}},
       {"{\"stage\": 3}", {"'stage'", "did you mean 'zero_optimization.stage'?"}},
       {"{\"zero_optimization\": {\"ofload_param\": {}}}", {"did you mean 'offload_param'?"}},
+      {"{\"optimizer\": {\"type\": \"Adam\", \"params\": {\"warmup_max_lr\": 1}}}",
+       {"did you mean 'scheduler.params.warmup_max_lr'?"}},
       {"{\"train_batch\": 8}", {"did you mean 'train_batch_size'?"}},
       {"{\"gradient_acumulation_step\": 8}", {"did you mean 'gradient_accumulation_steps'?"}},
       {"{\"optimizer\": {\"type\": \"Muon\"}}", {"'optimizer.type'", "AdamW, Adam, SGD", "Muon"}},

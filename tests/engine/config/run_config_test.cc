@@ -1,5 +1,7 @@
 #include "engine/config/run_config.h"
 
+#include <filesystem>
+
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -156,6 +158,7 @@ TEST_F(RunConfigTest, NamesFlagAndAcceptedValues) {
       {&TrainFlags::order, "random", {"--order 'random'", "shuffle, sequential"}},
       {&TrainFlags::dtype, "float", {"--dtype", "bf16, fp16, fp32"}},
       {&TrainFlags::optimizer, "muon", {"--optimizer", "adamw, adam, sgd, lion, lamb, adafactor"}},
+      {&TrainFlags::task, "ner", {"--task 'ner'", "auto, causal-lm, seq2seq"}},
       {&TrainFlags::trust_ratio, "1,2", {"--trust-ratio has no meaning", "lamb"}},
       {&TrainFlags::decay_rate, "0.5", {"--decay-rate has no meaning", "adafactor"}},
       {&TrainFlags::clip_threshold, "1", {"--clip-threshold has no meaning", "adafactor"}},
@@ -459,6 +462,87 @@ TEST_F(RunConfigTest, AioTunesTheEngine) {
   EXPECT_THAT(config.notes,
               testing::Contains(testing::AllOf(testing::HasSubstr("decided by the plan"),
                                                testing::HasSubstr("aio.single_submit"))));
+}
+
+TEST_F(RunConfigTest, FrozenWeightsAreHeldInTheRunsDtypeOrPacked) {
+  EXPECT_FALSE(Resolve().train.freeze.packing.any());
+  flags_.base_dtype = "bf16";
+  EXPECT_FALSE(Resolve().train.freeze.packing.any());
+  flags_.base_dtype = "fp32";
+  ExpectInvalid({"--base-dtype fp32 and --dtype bf16", "int8 or nf4"});
+  flags_.dtype = "fp32";
+  EXPECT_FALSE(Resolve().train.freeze.packing.any());
+  flags_.base_dtype = "int8";
+  EXPECT_EQ(Resolve().train.freeze.packing.format, PackedFormat::kInt8);
+}
+
+TEST_F(RunConfigTest, AdaptersAreFoundInTheirFolders) {
+  const std::string run = scratch_ / "run";
+  std::filesystem::create_directories(run + "/adapter");
+  WriteFile(run + "/adapter/adapter_config.json", "{}");
+  flags_.peft_config = run + "/adapter";
+  EXPECT_EQ(Resolve().adapter.config_file, run + "/adapter/adapter_config.json");
+  flags_.peft_config = run + "/adapter/adapter_config.json";
+  EXPECT_EQ(Resolve().adapter.config_file, *flags_.peft_config);
+  flags_.peft_config.reset();
+  flags_.adapter = run;
+  ExpectInvalid({"has no adapter_config.json", "give --adapter " + run + "/adapter"});
+  flags_.adapter = run + "/adapter";
+  EXPECT_EQ(Resolve().adapter.directory, run + "/adapter");
+}
+
+TEST_F(RunConfigTest, CopiesNeedAnotherDirectoryHoweverItIsSpelt) {
+  std::filesystem::create_directory(scratch_ / "run");
+  std::filesystem::create_symlink("run", scratch_ / "link");
+  flags_.output = scratch_ / "run";
+  for (const char* same : {"run", "run/", "./run", "run/../run", "link"}) {
+    flags_.persist = scratch_ / same;
+    ExpectInvalid({"--persist and --output are the same directory"});
+  }
+  // Neither needs to be there.
+  flags_.output = "o";
+  flags_.persist = "./o/";
+  ExpectInvalid({"--persist and --output are the same directory"});
+  flags_.persist = "o/copies";
+  EXPECT_EQ(Resolve().train.persist, "o/copies");
+}
+
+TEST_F(RunConfigTest, PathsThatAreWrittenDownAreUtf8) {
+  const TrainFlags good = flags_;
+  for (const auto& [flag, name] :
+       {std::pair{&TrainFlags::output, "--output"}, std::pair{&TrainFlags::swap, "--swap"},
+        std::pair{&TrainFlags::persist, "--persist"}}) {
+    flags_ = good;
+    flags_.*flag = "caf\xe9";
+    ExpectInvalid({name, "caf\\xe9", "not UTF-8"});
+    flags_.*flag = "caf\xc3\xa9";
+    Resolve();
+  }
+  flags_ = good;
+  flags_.model = "caf\xe9";
+  Resolve();
+  flags_.lora_r = "2";
+  ExpectInvalid({"--model", "not UTF-8"});
+  // What a link leads to counts.
+  flags_ = good;
+  std::filesystem::create_directory(scratch_ / "caf\xe9");
+  std::filesystem::create_symlink("caf\xe9", scratch_ / "link");
+  flags_.output = scratch_ / "link";
+  ExpectInvalid({"--output", "not UTF-8"});
+}
+
+TEST_F(RunConfigTest, WhatIsFoundOutLaterIsDerived) {
+  flags_.threads = "2";
+  RunConfig config = Resolve();
+  RecordFound(&config, "steps", 12);
+  RecordFound(&config, "threads", 2);
+  RecordFound(&config, "task", nullptr);
+  RecordFound(&config, "nothing", 1);
+  const nlohmann::json resolved = ResolvedConfigJson(config);
+  EXPECT_EQ(resolved["steps"], (nlohmann::json{{"value", 12}, {"source", "derived"}}));
+  EXPECT_EQ(resolved["threads"], (nlohmann::json{{"value", 2}, {"source", "--threads"}}));
+  EXPECT_TRUE(resolved["task"]["value"].is_null());
+  EXPECT_FALSE(resolved.contains("nothing"));
 }
 
 TEST_F(RunConfigTest, CommitFlagsThatContradictEachOther) {

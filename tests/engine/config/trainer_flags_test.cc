@@ -20,6 +20,7 @@ TEST(TrainerFlags, EachNameIsKnownInOneWay) {
     EXPECT_FALSE(TrainerFlagAdvice(flag).empty()) << flag;
   }
   EXPECT_EQ(TrainerFlagAdvice("--logging-steps"), TrainerFlagAdvice("--logging_steps"));
+  EXPECT_EQ(TrainerFlagAdvice("--load-in-4bit"), "use --base-dtype nf4");
   EXPECT_EQ(TrainerFlagAdvice("--nonsense"), "");
   EXPECT_EQ(TrainerFlagAdvice("-"), "");
 }
@@ -118,6 +119,40 @@ TEST(TrainerFlags, EpsilonIsAdamsAlone) {
   ExpectError(
       TranslateTrainerFlags(&bad), StatusCode::kInvalidArgument,
       {"--adam_epsilon has no meaning with --optimizer adafactor", "1e-30", "leave it out"});
+}
+
+TEST(TrainerFlags, MaxStepsBelowOneSaysNothing) {
+  for (const char* none : {"-1", "0", "-100"}) {
+    TrainFlags flags;
+    flags.max_steps = none;
+    flags.steps = "7";
+    ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+    EXPECT_EQ(flags.steps, "7");
+  }
+  TrainFlags flags;
+  flags.max_steps = "100";
+  flags.warmup_ratio = "0.1";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.steps, "100");
+  EXPECT_EQ(flags.warmup, "10");
+  ExpectError(TranslateTrainerFlags(&flags), StatusCode::kInvalidArgument,
+              {"--steps and --max_steps"});
+}
+
+TEST(TrainerFlags, WhispersTasksAreOne) {
+  TrainFlags flags;
+  flags.task = "translate";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.task, "transcribe");
+  EXPECT_EQ(flags.transcribe_task, "translate");
+  flags = TrainFlags();
+  flags.task = "transcribe";
+  ASSERT_TRUE(TranslateTrainerFlags(&flags).ok());
+  EXPECT_EQ(flags.transcribe_task, std::nullopt);
+  flags.task = "translate";
+  flags.transcribe_task = "transcribe";
+  ExpectError(TranslateTrainerFlags(&flags), StatusCode::kInvalidArgument,
+              {"--task translate and --transcribe-task transcribe"});
 }
 
 TEST(TrainerFlags, WarmupRatioIsRoundedUp) {

@@ -141,10 +141,11 @@ struct Taken {
 
 Taken ReadPieces(const std::vector<std::string>& pieces) {
   Taken taken;
-  JsonlReader reader("f.jsonl", [&](const JsonlRecord& record) {
-    taken.texts.push_back(record.text);
-    return record.text == "stop" ? absl::AbortedError("enough") : absl::OkStatus();
-  });
+  LineReader reader("f.jsonl", TakeRecords("f.jsonl", [&](const JsonlRecord& record) {
+                      taken.texts.push_back(record.text);
+                      return record.text == "stop" ? absl::AbortedError("enough")
+                                                   : absl::OkStatus();
+                    }));
   for (const std::string& piece : pieces) {
     taken.status = reader.Next(piece);
     if (!taken.status.ok()) return taken;

@@ -1,5 +1,8 @@
 #include "engine/data/labelled_words.h"
 
+#include <csignal>
+
+#include "engine/base/stop_signal.h"
 #include "engine/data/labelled_samples.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -49,11 +52,13 @@ class LabelledWordsTest : public testing::Test {
 
 TEST_F(LabelledWordsTest, AWordsLabelIsItsFirstTokens) {
   constexpr float kNo = LabelledSamples::kWithoutLabel;
+  testing::internal::CaptureStderr();
   const auto samples = *Read(
       "{\"words\": [\"ab\", \"c\"], \"tags\": [\"B-X\", 0], \"id\": 7}\n"
       "{\"words\": [\"d\", \"efghij\", \"k\"], \"tags\": [0, 1, 1]}\n");
   EXPECT_EQ(samples->size(), 2);
-  EXPECT_EQ(samples->cut(), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr(": 1 of 2 texts are longer than --seq-len 10 and lose their end"));
   const LabelledSamples::Sample first = *samples->Get(0);
   EXPECT_THAT(first.text.tokens, ElementsAre(kTestBegin, ' ', 'a', 'b', ' ', 'c', kTestEnd));
   EXPECT_THAT(first.labels, ElementsAre(kNo, 1, kNo, kNo, 0, kNo, kNo));
@@ -79,6 +84,13 @@ TEST_F(LabelledWordsTest, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(Refusal("tokens,ner_tags\na,0\n", {}, "a.csv"), HasSubstr(".jsonl"));
   seq_len_ = 2;
   EXPECT_THAT(Refusal(good), HasSubstr("--seq-len 2"));
+}
+
+TEST_F(LabelledWordsTest, ASignalEndsTheReadingOfLabels) {
+  const StopSignal signals;
+  StopSignal::Receive(SIGTERM);
+  const auto read = Read("{\"tokens\": [\"a\"], \"ner_tags\": [0]}\n");
+  EXPECT_TRUE(absl::IsCancelled(read.status()));
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "engine/data/masked_texts.h"
 
+#include <csignal>
+
+#include "engine/base/stop_signal.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "io/file_system.h"
@@ -55,13 +58,15 @@ TEST_F(MaskedTextsTest, WindowsAreWholeTextsEach) {
 }
 
 TEST_F(MaskedTextsTest, LinesAreTextsAndLoseTheirEnd) {
+  testing::internal::CaptureStderr();
   const auto texts = *Lay("a.jsonl",
                           "{\"text\": \"ab\"}\n{\"text\": \"c\"}\n"
                           "{\"prompt\": \"x\", \"completion\": \"yzabc\"}\n",
                           6, true);
   EXPECT_EQ(texts->size(), 3);
   EXPECT_EQ(texts->longest(), 6);
-  EXPECT_EQ(texts->cut(), 1);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("a.jsonl: 1 of 3 lines are longer than --seq-len 6 and lose their end"));
   EXPECT_THAT(texts->Get(1)->encoded.tokens, ElementsAre(kTestBegin, 'c', kTestEnd));
   const MaskedTexts::Text last = *texts->Get(2);
   EXPECT_THAT(last.encoded.tokens, ElementsAre(kTestBegin, 'x', 'y', 'z', 'a', kTestEnd));
@@ -85,6 +90,18 @@ TEST_F(MaskedTextsTest, WhatCantBeIsRefused) {
   const absl::Status status = Lay("a.txt", "abc", 3, false).status();
   EXPECT_THAT(status.message(), HasSubstr("bytes"));
   EXPECT_THAT(status.message(), HasSubstr("[MASK]"));
+}
+
+TEST_F(MaskedTextsTest, ASignalEndsTheLookForLines) {
+  ASSERT_TRUE(Lay("a.jsonl", "{\"text\": \"ab\"}\n", 6, true).ok());
+  const StopSignal signals;
+  StopSignal::Receive(SIGTERM);
+  const MaskedTextsOptions options = {.tokenizer = tokenizer_.get(),
+                                      .seq_len = 6,
+                                      .config = &config_,
+                                      .lines = true,
+                                      .scratch_directory = dir_ / ""};
+  EXPECT_TRUE(absl::IsCancelled(MaskedTexts::Lay(source_.get(), options).status()));
 }
 
 }  // namespace

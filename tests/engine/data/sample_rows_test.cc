@@ -1,10 +1,12 @@
 #include "engine/data/sample_rows.h"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
 
@@ -103,10 +105,12 @@ TEST_F(SampleRowsTest, WhatIsTooLongIsCutAndWhatHasNoLabelLeftOut) {
   // The second's completion begins behind the end; of the third one label is left.
   const auto source = Source(Line(20) + Pair(9, 5) + Pair(8, 5) + Line(4));
   for (const bool pack : {false, true}) {
+    testing::internal::CaptureStderr();
     const auto rows = *Lay(*source, 8, pack);
+    const std::string warned = testing::internal::GetCapturedStderr();
     EXPECT_EQ(All(*rows), (std::vector<Parts>{{{0, 9}}, {{36, 9}}, {{50, 5}}}));
-    EXPECT_EQ(rows->cut(), 2);
-    EXPECT_EQ(rows->left_out(), 1);
+    EXPECT_THAT(warned, testing::HasSubstr(": 2 of 3 samples are longer than --seq-len 8"));
+    EXPECT_THAT(warned, testing::HasSubstr(": 1 of 4 samples are left out"));
   }
   const auto refused = Lay(*Source(Pair(9, 5)), 8, true);
   ExpectError(refused.status(), StatusCode::kInvalidArgument,
@@ -124,6 +128,13 @@ TEST_F(SampleRowsTest, OnlyLinesAreSamples) {
               {"plain.txt", "--packing", ".jsonl", "--samples windows"});
   ExpectError(CheckSampleLayout(SampleLayout::kPadded, *plain), StatusCode::kInvalidArgument,
               {"plain.txt", "--samples padded"});
+}
+
+TEST_F(SampleRowsTest, ASignalEndsTheLaying) {
+  const auto source = Source(Line(3));
+  const StopSignal signals;
+  StopSignal::Receive(SIGTERM);
+  EXPECT_TRUE(absl::IsCancelled(Lay(*source, 8, true).status()));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "engine/data/speech_samples.h"
 
+#include <csignal>
 #include <fstream>
 
+#include "engine/base/stop_signal.h"
 #include "engine/data/speech_reader.h"
 #include "gtest/gtest.h"
 #include "tests/engine/data/sound_testing.h"
@@ -120,6 +122,12 @@ TEST_F(SpeechSamplesTest, ASoundThatIsGoneIsNamedWhenItIsRead) {
   const auto frames = reader.Get(0);
   EXPECT_TRUE(absl::IsNotFound(frames.status())) << frames.status();
   EXPECT_NE(frames.status().message().find("3.wav"), std::string::npos);
+}
+
+TEST_F(SpeechSamplesTest, ASignalEndsTheReadingOfSounds) {
+  const StopSignal signals;
+  StopSignal::Receive(SIGTERM);
+  EXPECT_TRUE(absl::IsCancelled(Read("{\"audio\": \"0.wav\", \"text\": \"ab\"}\n").status()));
 }
 
 }  // namespace

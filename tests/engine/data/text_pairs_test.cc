@@ -1,5 +1,8 @@
 #include "engine/data/text_pairs.h"
 
+#include <csignal>
+
+#include "engine/base/stop_signal.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/paired_samples.h"
 #include "gmock/gmock.h"
@@ -125,6 +128,12 @@ TEST_F(PairedSamplesTest, TokensOfAnotherModelAreRefused) {
   EXPECT_THAT(std::string(Open(options).status().message()),
               AllOf(HasSubstr("rows.jsonl:1"), HasSubstr("the text has token 99"),
                     HasSubstr("is not the model's")));
+}
+
+TEST_F(PairedSamplesTest, ASignalEndsTheReadingOfPairs) {
+  const StopSignal signals;
+  StopSignal::Receive(SIGTERM);
+  EXPECT_TRUE(absl::IsCancelled(Open(Options()).status()));
 }
 
 }  // namespace

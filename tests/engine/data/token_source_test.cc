@@ -1,8 +1,10 @@
 #include "engine/data/token_source.h"
 
+#include <csignal>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/char_tokenizer.h"
 #include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
@@ -282,6 +284,16 @@ TEST_F(TokenSourceTest, TheTokenizerMustFitTheModel) {
   vocabulary_ = 255;
   ExpectError(Open({Put("t.txt", "a")}).status(), StatusCode::kInvalidArgument,
               {"256 tokens", "vocabulary has 255"});
+}
+
+TEST_F(TokenSourceTest, ASignalEndsTheReading) {
+  const std::string text = Put("t.txt", "abcd"), tokens = Put("t.bin", Raw<uint16_t>({1, 2}));
+  const StopSignal signals;
+  StopSignal::Receive(SIGTERM);
+  for (const std::string& file : {text, tokens}) {
+    ExpectError(Open({file}).status(), StatusCode::kCancelled, {"stopped by SIGTERM"});
+  }
+  ExpectError(NewCharTokenizer({text}).status(), StatusCode::kCancelled, {"stopped by SIGTERM"});
 }
 
 }  // namespace

@@ -28,6 +28,30 @@ TEST(ModelCosts, OperationsOfAStepByHand) {
   EXPECT_DOUBLE_EQ(flops.backward, 3 * forward + 3 * tokens * 2 * 1000 * 32);
 }
 
+TEST(ModelCosts, ALossHasAsManyRowsAsTokensAreMasked) {
+  const ModelShape shape = ShapeOf({{"model_type", "bert"},
+                                    {"architectures", {"BertForMaskedLM"}},
+                                    {"vocab_size", 1000},
+                                    {"hidden_size", 32},
+                                    {"num_hidden_layers", 2},
+                                    {"num_attention_heads", 4},
+                                    {"intermediate_size", 64},
+                                    {"max_position_embeddings", 64}});
+  StepShape step = {2, 1, 64};
+  const auto head = [&] {
+    const StepFlops flops = FlopsOf(shape, step);
+    return flops.backward - 3 * flops.forward;
+  };
+  const auto bytes = [&] {
+    return ComputeMemoryOf(shape, shape.model, DType::kFloat32, step, Products()).working_bytes;
+  };
+  const double few = head();
+  const uint64_t few_bytes = bytes();
+  step.mask_probability = 0.9;
+  EXPECT_DOUBLE_EQ(head(), few / 0.15 * 0.9);
+  EXPECT_GT(bytes(), few_bytes);
+}
+
 TEST(ModelCosts, OfExpertsATokenPassesAFew) {
   nlohmann::json config = {{"hidden_size", 32},        {"num_hidden_layers", 1},
                            {"num_attention_heads", 4}, {"vocab_size", 1000},

@@ -56,7 +56,7 @@ class ProfileFile : public testing::Test {
     return LoadProfile(path_, TestMachine()).profile.FindRates(device, 1, kTestNow).has_value();
   }
   absl::Status Save(const MachineProfile& profile) {
-    return SaveProfile(path_, TestMachine(), profile);
+    return SaveProfile(path_, TestMachine(), profile, kTestNow + kTestDay);
   }
 
   const std::string path_ = testing::TempDir() + "/below/profile.json";
@@ -144,6 +144,34 @@ TEST_F(ProfileFile, SavingKeepsWhatOthersPutThereAndTheNewerOfTwo) {
   EXPECT_TRUE(Has("a"));
 }
 
+// A clock was wrong when it was made: it gives way to what is made now, and to others.
+TEST_F(ProfileFile, OneOfTheFutureIsOlderThanAnyOther) {
+  const int64_t future = kTestNow + 100 * kTestDay;
+  ASSERT_TRUE(Save(Rates("a", future)).ok());
+  ASSERT_TRUE(Save(Rates("a", kTestNow)).ok());
+  EXPECT_EQ(LoadProfile(path_, TestMachine()).profile.FindRates("a", 1, kTestNow)->unix_seconds,
+            kTestNow);
+  ASSERT_TRUE(Save(Rates("b", future)).ok());
+  MachineProfile many;
+  for (int i = 0; i < 64; ++i) {
+    many.SetRates(absl::StrCat("d", i), {{3e9, 2e9, 2.5e9, 1e-10}, 1 << 26, kTestNow});
+  }
+  ASSERT_TRUE(Save(many).ok());
+  EXPECT_FALSE(LoadProfile(path_, TestMachine()).profile.FindRates("b", 1, future).has_value());
+}
+
+TEST_F(ProfileFile, ALinkIsFollowedAndStaysOne) {
+  const std::string target = path_ + ".target";
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path());
+  std::filesystem::remove(path_);
+  std::ofstream(target) << R"({"version": 2, "machines": {}})";
+  std::filesystem::create_symlink(target, path_);
+  ASSERT_TRUE(Save(Rates("d")).ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_TRUE(LoadProfile(target, TestMachine()).profile.FindRates("d", 1, kTestNow).has_value());
+  std::filesystem::remove(path_);
+}
+
 TEST_F(ProfileFile, SaversAtTheSameTimeLoseNothing) {
   std::vector<std::thread> savers;
   for (int i = 0; i < 8; ++i) {
@@ -200,6 +228,15 @@ TEST(ProfilePlace, ComesFromTheEnvironment) {
   EXPECT_FALSE(FindProfile().off);
   Variable off("SPILLWAY_PROFILE", "off");
   EXPECT_TRUE(FindProfile().off);
+}
+
+TEST(ProfilePlace, WhatIsNoRegularFileIsOffAndStays) {
+  for (const std::string& path : {std::string("/dev/null"), testing::TempDir()}) {
+    Variable said("SPILLWAY_PROFILE", path.c_str());
+    EXPECT_TRUE(FindProfile().off);
+    EXPECT_EQ(FindProfile().path, "");
+    EXPECT_TRUE(absl::IsInvalidArgument(SaveProfile(path, TestMachine(), Rates("d"))));
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 absl::StatusOr<ModelConfig> ParseEncoder(const char* type, const char* architecture,
                                          nlohmann::json more) {
@@ -55,7 +56,8 @@ TEST(EncoderConfig, WhatContradictsItselfOrIsNotBuiltIsNamed) {
   EXPECT_THAT(Objection({{"is_decoder", true}}), HasSubstr("is_decoder"));
   EXPECT_THAT(Objection({{"architectures", {"BertForQuestionAnswering"}}}),
               HasSubstr("BertForMaskedLM"));
-  EXPECT_THAT(Objection({{"architectures", nullptr}}), HasSubstr("architectures"));
+  EXPECT_THAT(Objection({{"architectures", nullptr}}),
+              HasSubstr("train takes it with --task classify or --task masked-lm"));
   EXPECT_EQ(Objection({}), "");
 }
 
@@ -88,6 +90,42 @@ TEST(EncoderConfig, TheArchitectureSaysTheTask) {
   EXPECT_TRUE(masked.decoder.masked);
   EXPECT_FALSE(masked.decoder.classifier);
   EXPECT_EQ(ExportedConfig(masked)["architectures"][0], "RobertaForMaskedLM");
+}
+
+TEST(EncoderConfig, ATaskThatIsGivenTakesThePlaceOfTheArchitecture) {
+  const auto parse = [](nlohmann::json keys, ModelTask task) {
+    keys["model_type"] = keys.value("model_type", "bert");
+    return ParseModelConfig(*ParseStrictJson(keys.dump(1), "config.json"), "", task);
+  };
+  for (const char* name : {"BertForMaskedLM", "BertModel", "BertForPreTraining", ""}) {
+    SCOPED_TRACE(name);
+    nlohmann::json keys = {{"num_labels", 3}};
+    if (*name != '\0') keys["architectures"] = {name};
+    const ModelConfig config = *parse(keys, ModelTask::kClassify);
+    EXPECT_EQ(config.task(), ModelTask::kClassify);
+    EXPECT_THAT(config.unsupported, IsEmpty());
+    EXPECT_EQ(config.decoder.classifier->labels.size(), 3u);
+    EXPECT_EQ(ExportedConfig(config)["architectures"],
+              nlohmann::json::array({"BertForSequenceClassification"}));
+    EXPECT_EQ(TensorNamesOf(config).shapes.count("classifier.weight"), 1u);
+  }
+  const ModelConfig masked = *parse({{"model_type", "roberta"}}, ModelTask::kMaskedLm);
+  EXPECT_EQ(masked.task(), ModelTask::kMaskedLm);
+  EXPECT_EQ(masked.original["architectures"][0], "RobertaForMaskedLM");
+
+  // What the file is for already stays as it is.
+  const nlohmann::json words = {{"architectures", {"BertForTokenClassification"}}};
+  EXPECT_TRUE(parse(words, ModelTask::kClassify)->decoder.classifier->of_tokens);
+  const nlohmann::json bare = {{"model_type", "resnet"}, {"architectures", {"ResNetModel"}}};
+  EXPECT_EQ(parse(bare, ModelTask::kClassifyImage)->original["architectures"][0], "ResNetModel");
+
+  EXPECT_THAT(parse(nlohmann::json::object(), ModelTask::kCausalLm).status().message(),
+              HasSubstr("there is no --task causal-lm, but --task classify or --task masked-lm"));
+  EXPECT_THAT(parse({{"model_type", "t5"}}, ModelTask::kTranscribe).status().message(),
+              HasSubstr("--task transcribe (or translate), but --task seq2seq"));
+  const nlohmann::json gpt2 = {{"model_type", "gpt2"}};
+  EXPECT_EQ(parse(gpt2, ModelTask::kClassify).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(parse(gpt2, ModelTask::kCausalLm)->original, gpt2);
 }
 
 TEST(EncoderConfig, LogitsOfMaskedTokensAreTiedOrNot) {

@@ -92,6 +92,17 @@ TEST(ModelShape, AnyConfigWithTheFourSizesIsAnApproximationThatSaysSo) {
   EXPECT_EQ(other->model.parameter_count(), shape->model.parameter_count());
 }
 
+TEST(ModelShape, ATaskGivesABareModelItsHead) {
+  json config = kAny;
+  config["model_type"] = "bert";
+  const auto document = *ParseStrictJson(config.dump(), "config.json");
+  const ModelShape classifies = *ReadModelShape(document, ModelTask::kClassify);
+  EXPECT_EQ(classifies.classifier, "classifier");
+  EXPECT_TRUE(classifies.notes.empty());
+  EXPECT_TRUE(ReadModelShape(document, ModelTask::kMaskedLm)->masked);
+  EXPECT_EQ(ReadModelShape(document)->classifier, "");
+}
+
 TEST(ModelShape, ApproximationsFollowWhatTheConfigSays) {
   json config = kAny;
   config["num_key_value_heads"] = 2;

@@ -55,6 +55,15 @@ TEST(Inspect, AModelInShardsNamesEachTensorsFile) {
   ExpectError(Inspect(scratch.path()).status(), absl::StatusCode::kDataLoss, {"y.safetensors"});
 }
 
+TEST(Inspect, AnAdaptersDirectoryIsItsFile) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "adapter_model.safetensors";
+  WriteFile(path, TwoTensors("a", "b"));
+  const auto found = Inspect(scratch.path());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, *Inspect(path));
+}
+
 TEST(Inspect, SaysWhatAPathIsInstead) {
   ScratchDirectory scratch;
   constexpr auto kInput = absl::StatusCode::kInvalidArgument;
@@ -80,24 +89,40 @@ TEST(Inspect, SaysWhatAPathIsInstead) {
   ExpectError(Inspect(scratch.path()).status(), kInput, {"copies", "/step-000000000012"});
 }
 
+TEST(InspectText, ControlCharactersOfOthersDoNothing) {
+  ScratchDirectory scratch;
+  const std::string path = scratch / "m.safetensors";
+  WriteFile(path, SafetensorsBytes(R"({"__metadata__":{"k\n":"\u001b[31m"},)" +
+                                       Entry(R"(a\u001bc\u007f\té)", "F32", "[2]", 0, 8) + "}",
+                                   std::string(8, 'x')));
+  const auto found = Inspect(path);
+  ASSERT_TRUE(found.ok()) << found.status();
+  const std::string text = InspectText(*found);
+  EXPECT_THAT(text, HasSubstr("[2]                  a\\x1bc\\x7f\\x09é\n"));
+  EXPECT_THAT(text, HasSubstr("  k\\x0a             \\x1b[31m\n"));
+}
+
+nlohmann::json RunOf(const nlohmann::json& digests) {
+  return {{"kind", "run"},
+          {"step", 1200},
+          {"applied_steps", 1198},
+          {"finished", false},
+          {"dtype", "fp16"},
+          {"threads", 4},
+          {"parameters", 1234567},
+          {"units", 3},
+          {"digest", "0123456789abcdef"},
+          {"manifest", "out/manifest-rank0"},
+          {"identity", nlohmann::json::parse(R"([["seed", "42"], ["data", "a.txt"]])")},
+          {"files", {{{"file", "/nvme/tiles"}, {"bytes", 3 << 20}}}},
+          {"digests", digests}};
+}
+
 TEST(InspectText, ShowsARunWithin80Columns) {
-  const nlohmann::json run = {
-      {"kind", "run"},
-      {"step", 1200},
-      {"applied_steps", 1198},
-      {"finished", false},
-      {"dtype", "fp16"},
-      {"threads", 4},
-      {"parameters", 1234567},
-      {"units", 3},
-      {"digest", "0123456789abcdef"},
-      {"manifest", "out/manifest-rank0"},
-      {"identity", nlohmann::json::parse(R"([["seed", "42"], ["data", "a.txt"]])")},
-      {"files", {{{"file", "/nvme/tiles"}, {"bytes", 3 << 20}}}},
-      {"digests",
-       {{"h.0.attn.c_attn.weight",
-         {{"exp_avg", "aaaaaaaabbbbbbbb"}, {"weight", "ccccccccdddddddd"}}},
-        {"wte", {{"exp_avg", "1111111122222222"}, {"weight", "3333333344444444"}}}}}};
+  const nlohmann::json run =
+      RunOf({{"h.0.attn.c_attn.weight",
+              {{"exp_avg", "aaaaaaaabbbbbbbb"}, {"weight", "ccccccccdddddddd"}}},
+             {"wte", {{"exp_avg", "1111111122222222"}, {"weight", "3333333344444444"}}}});
   EXPECT_EQ(InspectText(run),
             "Commit of step 1200, not finished\n"
             "  skipped steps     2 (fp16 overflowed)\n"
@@ -114,6 +139,18 @@ TEST(InspectText, ShowsARunWithin80Columns) {
             "  parameter              exp_avg  weight\n"
             "  h.0.attn.c_attn.weight aaaaaaaa cccccccc\n"
             "  wte                    11111111 33333333\n");
+}
+
+// Frozen parameters have only weights, and buffers a plane of their own, whichever comes first.
+TEST(InspectText, APlaneThatNotAllHaveIsAnEmptyCell) {
+  const std::string text = InspectText(
+      RunOf({{"a", {{"weight", "aaaaaaaabbbbbbbb"}}},
+             {"b", {{"buffer", "ccccccccdddddddd"}}},
+             {"c", {{"exp_avg", "1111111122222222"}, {"weight", "3333333344444444"}}}}));
+  EXPECT_THAT(text, HasSubstr("  parameter buffer   exp_avg  weight\n"
+                              "  a                           aaaaaaaa\n"
+                              "  b         cccccccc\n"
+                              "  c                  11111111 33333333\n"));
 }
 
 }  // namespace

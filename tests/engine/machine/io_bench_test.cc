@@ -101,6 +101,27 @@ TEST(IoBench, RunsForTheTimeAskedForOverTheFilesAgain) {
   EXPECT_LE(std::abs(apart), 1);
 }
 
+// Fewer requests than a run has, and each block at hand by itself.
+TEST(IoBench, AsManyBlocksAsTheDepthAreEnough) {
+  ScratchDirectory scratch;
+  for (const IoBenchOp op : {IoBenchOp::kRead, IoBenchOp::kMixed, IoBenchOp::kDemand}) {
+    IoBenchOptions options = Small(scratch);
+    options.op = op;
+    options.verify = op != IoBenchOp::kDemand;
+    options.seconds = 0.05;
+    const uint64_t least = options.io.depth + (op == IoBenchOp::kDemand ? 1 : 0);
+    options.size_bytes = least * kBenchBlock;
+    const auto result = RunIoBench(options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->size_bytes, options.size_bytes);
+    options.size_bytes -= 1;
+    EXPECT_THAT(std::string(RunIoBench(options).status().message()),
+                HasSubstr(absl::StrCat("for ", least,
+                                       " blocks of 64 KiB at a time: use at least "
+                                       "1MiB")));
+  }
+}
+
 TEST(IoBench, SeveralPathsShareTheBlocks) {
   ScratchDirectory one, two, three;
   IoBenchOptions options = Small(one);

@@ -1,8 +1,10 @@
 #include "engine/machine/process_setup.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <string>
@@ -57,6 +59,46 @@ TEST(ProcessSetup, AFileBeyondTheLimitIsAnErrorAndNotTheEnd) {
               return now.sa_handler == SIG_IGN ? "taken away" : "stays";
             }),
             "stays");
+}
+
+TEST(ProcessSetup, AWriteToNobodyIsAnErrorAndNotTheEnd) {
+  EXPECT_EQ(InChild([]() -> std::string {
+              ::signal(SIGPIPE, SIG_DFL);
+              FailWritesToNobody();
+              int ends[2];
+              if (::pipe(ends) != 0) return "no pipe";
+              ::close(ends[0]);
+              return ::write(ends[1], "x", 1) < 0 && errno == EPIPE ? "EPIPE" : "written";
+            }),
+            "EPIPE");
+  EXPECT_EQ(InChild([]() -> std::string {
+              ::signal(SIGPIPE, [](int) { _exit(7); });
+              FailWritesToNobody();
+              struct sigaction now = {};
+              sigaction(SIGPIPE, nullptr, &now);
+              return now.sa_handler == SIG_IGN ? "taken away" : "stays";
+            }),
+            "stays");
+}
+
+// What a daemon's parent closed is no file of the program's own.
+TEST(ProcessSetup, StandardStreamsThatAreClosedAreOpened) {
+  EXPECT_EQ(InChild([]() -> std::string {
+              const int kept = ::open("/dev/zero", O_WRONLY);
+              ::dup2(kept, STDOUT_FILENO);
+              ::close(STDIN_FILENO);
+              ::close(STDERR_FILENO);
+              OpenStandardStreams();
+              std::string targets;
+              for (const char* fd : {"0", "1", "2"}) {
+                char target[64];
+                const std::string link = std::string("/proc/self/fd/") + fd;
+                const ssize_t size = ::readlink(link.c_str(), target, sizeof(target));
+                targets += size < 0 ? "closed " : std::string(target, size) + " ";
+              }
+              return targets;
+            }),
+            "/dev/null /dev/zero /dev/null ");
 }
 
 TEST(ProcessSetup, OpenMpIsToldToSleepWhereTheUserSaidNothing) {

@@ -13,8 +13,10 @@ namespace {
 constexpr DropoutKey kKey = {.seed = 11, .step = 22, .sample = 33, .unit = 4, .site = 5};
 
 std::vector<uint8_t> Mask(const DropoutKey& key, double p, uint64_t begin, uint64_t count) {
+  std::vector<float> values(count, 1);
+  DropoutApply(key, p, begin, count, DType::kFloat32, values.data(), values.data());
   std::vector<uint8_t> keep(count);
-  DropoutMask(key, p, begin, count, keep.data());
+  for (uint64_t i = 0; i < count; ++i) keep[i] = values[i] != 0;
   return keep;
 }
 

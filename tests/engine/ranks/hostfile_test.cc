@@ -1,5 +1,6 @@
 #include "engine/ranks/hostfile.h"
 
+#include "absl/strings/str_cat.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {
@@ -24,10 +25,20 @@ TEST(Hostfile, ReadsDeepSpeedsLines) {
   EXPECT_EQ((*hosts)[2].host, "10.0.0.7");
 }
 
+TEST(Hostfile, WhatOpenMpiWouldStartAtMostIsPassedOver) {
+  for (const char* most : {"max_slots=4", "max-slots=2"}) {
+    const auto hosts = ParseHostfile(absl::StrCat("a slots=2 ", most, "\n"), "hosts");
+    ASSERT_TRUE(hosts.ok()) << hosts.status();
+    ASSERT_EQ(hosts->size(), 1u);
+    EXPECT_EQ(hosts->front().slots, 2);
+  }
+}
+
 TEST(Hostfile, SaysWhichLineIsWrong) {
-  for (const char* line :
-       {"a", "a 4", "slots=4", "a slots=", "a slots=0", "a slots=-1", "a slots=x",
-        "a slots=2 max_slots=3", "a:2 slots=2", "a,b slots=2", "a slots=99999999"}) {
+  for (const char* line : {"a", "a 4", "slots=4", "a slots=", "a slots=0", "a slots=-1",
+                           "a slots=x", "a slots=2 max_slots=1",
+                           "a slots=2 max_slots=", "a slots=2 max=4", "a slots=2 max_slots=4 x",
+                           "me@ slots=2", "a:2 slots=2", "a,b slots=2", "a slots=99999999"}) {
     RefusedFile(std::string("# hosts\n") + line + "\n", {"hosts:2: ", "HOST slots=N"});
   }
   RefusedFile("a slots=1\nb slots=1\n\na slots=2\n", {"hosts:4: a is in line 1 already"});
@@ -48,6 +59,9 @@ TEST(Hostfile, BecomesMpirunsCommand) {
                              3, {{"MASTER_ADDR", "b-ib"}, {"MASTER_PORT", "1234"}}),
               ElementsAre("mpirun", "-n", "3", "--host", "a:2,b:3", "--bind-to", "none", "-x",
                           "MASTER_ADDR=b-ib", "-x", "MASTER_PORT=1234", "s", "train", "--resume"));
+  // As whom ssh logs in is no part of the address.
+  EXPECT_THAT(*MpirunCommand({{"me@a", 1}, {"b", 1}}, {"s"}, {}, {}),
+              testing::IsSupersetOf({"me@a:1,b:1", "MASTER_ADDR=a"}));
   ExpectError(MpirunCommand(hosts, {"s"}, 6, {}).status(), absl::StatusCode::kInvalidArgument,
               {"--ranks 6", "5 slots"});
 }

@@ -2,8 +2,10 @@
 
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "engine/ranks/launch_environment.h"
 #include "gtest/gtest.h"
 
 namespace spillway {
@@ -50,6 +52,20 @@ TEST_F(JoinLauncherTest, GroupsFollowTheMode) {
   EXPECT_EQ(options.shard_group_size, 2);
   options.shard_group_size = 4;
   EXPECT_TRUE(absl::IsInvalidArgument(JoinLauncher(&options)));
+}
+
+// Who asks again, as training does, is told the same: of one rank a machine not that all are here.
+TEST_F(JoinLauncherTest, ThePlaceOnTheMachineStays) {
+  for (const char* name : {"LOCAL_RANK", "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"}) unsetenv(name);
+  setenv("MASTER_ADDR", "pod-0", 1);
+  RankOptions options;
+  options.shard = Shard::kHybrid;
+  ASSERT_EQ(JoinLauncher(&options), absl::OkStatus());
+  EXPECT_EQ(options.shard_group_size, 1);
+  const auto again = ReadLaunch(ThisEnvironment(), std::nullopt);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->local_rank, 0);
+  EXPECT_EQ(again->local_world, 1);
 }
 
 TEST_F(JoinLauncherTest, ContradictionsAreErrors) {

@@ -138,6 +138,47 @@ TEST(LaunchEnvironment, RankByHand) {
   Refused(With(bare, {{"MASTER_ADDR", ""}}), {"MASTER_ADDR", "export MASTER_ADDR=HOST"});
 }
 
+TEST(LaunchEnvironment, RanksOfThisMachineWhereTheyAreNotTorchruns) {
+  const EnvironmentMap bare = {{"RANK", "4"},
+                               {"WORLD_SIZE", "5"},
+                               {"LOCAL_RANK", "0"},
+                               {"MASTER_ADDR", "a"},
+                               {"MASTER_PORT", "1"}};
+  EXPECT_EQ(Read(bare).local_world, 5) << "one machine";
+  EXPECT_EQ(Read(With(bare, {{"LOCAL_SIZE", "2"}})).local_world, 2) << "DeepSpeed's";
+  EXPECT_EQ(Read(With(bare, Srun())).local_world, 1);
+  EXPECT_EQ(Read(With(With(bare, Srun()), {{"LOCAL_SIZE", "2"}})).local_world, 2);
+  EXPECT_EQ(Read(With(With(bare, Srun()), {{"SLURM_STEP_NUM_TASKS", "3"}})).local_world, 5)
+      << "of tasks that are not the ranks";
+  EnvironmentMap mpirun = {{"OMPI_COMM_WORLD_RANK", "4"},
+                           {"OMPI_COMM_WORLD_SIZE", "5"},
+                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "3"}};
+  EXPECT_EQ(Read(With(bare, mpirun)).local_world, 3);
+  mpirun["OMPI_COMM_WORLD_SIZE"] = "6";
+  EXPECT_EQ(Read(With(bare, mpirun)).local_world, 5);
+}
+
+TEST(LaunchEnvironment, ThreadsAreTheCoresOfARank) {
+  EXPECT_EQ(Launch().default_threads(8), 8);
+  EXPECT_EQ(Read(Torchrun()).default_threads(8), 2) << "an equal part of the machine's";
+  EXPECT_EQ(Read(Torchrun()).default_threads(3), 1);
+  const Launch task = Read(With(Srun(), {{"SLURM_PROCID", "1"},
+                                         {"SLURM_LOCALID", "1"},
+                                         {"SLURM_NODEID", "0"},
+                                         {"SLURM_CPUS_PER_TASK", "4"}}));
+  ASSERT_EQ(task.local_world, 2);
+  EXPECT_EQ(task.default_threads(4), 4) << "the mask is this task's alone";
+  EXPECT_EQ(task.default_threads(8), 4) << "the mask is the node's";
+  EXPECT_EQ(task.default_threads(3), 3);
+  const EnvironmentMap script = With(Srun(), {{"RANK", "4"},
+                                              {"WORLD_SIZE", "5"},
+                                              {"MASTER_ADDR", "a"},
+                                              {"MASTER_PORT", "1"},
+                                              {"SLURM_CPUS_PER_TASK", "4"}});
+  EXPECT_EQ(Read(script).default_threads(4), 4);
+  EXPECT_EQ(Read(With(Torchrun(), script)).own_cores, 0) << "torchrun's ranks share the task's";
+}
+
 TEST(LaunchEnvironment, MpirunOnOneMachineNeedsNothingElse) {
   const Launch launch = Read(Mpirun());
   EXPECT_EQ(launch.launcher, "mpirun");
@@ -213,6 +254,31 @@ TEST(LaunchEnvironment, ABatchScriptWithoutSrunIsOneRank) {
   }
   // A shell inside an allocation (salloc) has no rank at all.
   ExpectAlone(Read({{"SLURM_JOB_ID", "4711"}, {"SLURM_NTASKS", "5"}}));
+}
+
+TEST(LaunchEnvironment, AShellOfSrunsIsOneRank) {
+  // srun -n 5 --pty bash: all tasks have the variable, the first one has the terminal.
+  const EnvironmentMap shell =
+      With(Srun(), {{"SLURM_PROCID", "0"}, {"SLURM_NODEID", "0"}, {"SLURM_PTY_PORT", "38241"}});
+  ExpectAlone(Read(shell));
+  EXPECT_TRUE(Read(shell, 2).to_be_spawned());
+}
+
+TEST(LaunchEnvironment, WhereALauncherStartedOneProcessRanksAreStarted) {
+  const EnvironmentMap pod = {
+      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"MASTER_ADDR", "pod-0"}, {"MASTER_PORT", "29500"}};
+  EXPECT_EQ(Read(pod).launcher, "RANK");
+  EXPECT_EQ(Read(pod, 1).launcher, "RANK");
+  const EnvironmentMap mpirun = With(Mpirun(), {{"OMPI_COMM_WORLD_RANK", "0"},
+                                                {"OMPI_COMM_WORLD_SIZE", "1"},
+                                                {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                                                {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}});
+  for (const EnvironmentMap& one : {pod, mpirun}) {
+    const Launch launch = Read(one, 3);
+    EXPECT_TRUE(launch.to_be_spawned());
+    EXPECT_EQ(launch.world, 3);
+    EXPECT_EQ(launch.local_world, 3);
+  }
 }
 
 TEST(LaunchEnvironment, AStepOfOneTaskMayStartRanksItself) {

@@ -41,11 +41,17 @@ bool WaitFor(const std::function<bool()>& holds) {
   return true;
 }
 
-// A process that has not ended, nor waits for its parent to look.
-bool Lives(pid_t pid) {
+// "R", "S", "T" (stopped), "Z" (has ended, and waits for its parent to look); "" where it is gone.
+std::string StateOf(pid_t pid) {
   std::ifstream stat(absl::StrCat("/proc/", pid, "/stat"));
   std::string number, name, state;
   stat >> number >> name >> state;
+  return state;
+}
+
+// A process that has not ended, nor waits for its parent to look.
+bool Lives(pid_t pid) {
+  const std::string state = StateOf(pid);
   return !state.empty() && state != "Z" && state != "X";
 }
 
@@ -76,7 +82,7 @@ class SpawnRanksTest : public testing::Test {
     if (parent_ > 0) return;
     // A shell that started the tests in the background has it ignored, and no script of the ranks
     // could trap it.
-    for (const int number : {SIGTERM, SIGINT, SIGUSR1}) signal(number, SIG_DFL);
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGTSTP}) signal(number, SIG_DFL);
     dup2(open((scratch_ / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDOUT_FILENO);
     dup2(open((scratch_ / "err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     const auto code = SpawnRanks(options);
@@ -227,14 +233,14 @@ TEST_F(SpawnRanksTest, WhatARankSaysLastIsNotLost) {
   EXPECT_THAT(error_, HasSubstr("rank 1: line 999 of many\n"));
 }
 
-TEST_F(SpawnRanksTest, RanksStartWithoutBlockedSignals) {
-  // Not a shell, which unblocks them itself.
+TEST_F(SpawnRanksTest, RanksStartWithTheSignalsHeldBackThatTheyWillHandle) {
+  // SIGINT, SIGUSR1 and SIGTERM. Not a shell, which unblocks them itself.
   SpawnOptions options = Options(1, "");
   options.program = "/bin/cat";
   options.arguments = {"cat", "/proc/self/status"};
   Start(options);
   EXPECT_EQ(Wait(), 0);
-  EXPECT_THAT(out_, HasSubstr("SigBlk:\t0000000000000000\n"));
+  EXPECT_THAT(out_, HasSubstr("SigBlk:\t0000000000004202\n"));
 }
 
 TEST_F(SpawnRanksTest, TheFirstFailureIsTheCode) {
@@ -323,6 +329,18 @@ TEST_F(SpawnRanksTest, WhoInsistsIsHeard) {
   Signal(SIGTERM);
   EXPECT_EQ(Wait(), 1);
   EXPECT_THAT(error_, HasSubstr("was ended by SIGTERM"));
+}
+
+TEST_F(SpawnRanksTest, AtCtrlZAllStopAndGoOnTogether) {
+  Start(Options(2, absl::StrCat(kSayPid, "until [ -e $DIR/go ]; do sleep 0.05; done")));
+  ASSERT_TRUE(WaitFor([&] { return HaveAll("pid", 2); }));
+  const pid_t pids[] = {PidOf(0), PidOf(1), parent_};
+  Signal(SIGTSTP);
+  for (const pid_t pid : pids) EXPECT_TRUE(WaitFor([&] { return StateOf(pid) == "T"; })) << pid;
+  Signal(SIGCONT);
+  for (const pid_t pid : pids) EXPECT_TRUE(WaitFor([&] { return StateOf(pid) != "T"; })) << pid;
+  WriteFile(scratch_ / "go", "");
+  EXPECT_EQ(Wait(), 0);
 }
 
 TEST_F(SpawnRanksTest, RanksDieWithTheirParent) {

@@ -55,6 +55,14 @@ TEST_F(MetricsLogTest, ARunThatGoesOnKeepsItsRowsAndDropsLaterOnes) {
   EXPECT_EQ(Contents(), "");
 }
 
+TEST_F(MetricsLogTest, KnowsWhichRowWasTheLast) {
+  Write("{\"step\":1}\n{\"step\":7}\n{\"step\":9,\"lo");
+  EXPECT_EQ((*MetricsLog::Open(path_, 1))->step_before(), 7);
+  EXPECT_EQ((*MetricsLog::Open(path_, 1))->step_before(), 1);
+  Write("");
+  EXPECT_EQ((*MetricsLog::Open(path_, 1))->step_before(), -1);
+}
+
 TEST_F(MetricsLogTest, ALineCutShortIsNoRowAndGoes) {
   Write("{\"step\":1}\n{\"step\":2,\"lo");
   EXPECT_THAT(Kept(9), ElementsAre(1));

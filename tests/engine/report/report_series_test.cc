@@ -103,5 +103,17 @@ TEST(RunRows, TheBestEvaluationIsTheFirstOfTheLowest) {
   EXPECT_EQ(rows.best->loss, 2);
 }
 
+TEST(RunRows, AMetricThatNobodyKnowsNamesNoBest) {
+  RunRows rows;
+  rows.AddEvaluation({{"step", 1}, {"loss", 2}});
+  for (const nlohmann::json& metric : std::vector<nlohmann::json>{"sparkle", 5, nullptr}) {
+    for (const int64_t step : {2, 3}) {
+      rows.AddEvaluation({{"step", step}, {"loss", 1}, {"metric", metric}, {"sparkle", 9}});
+    }
+  }
+  EXPECT_EQ(rows.evaluations.rows(), 7);
+  EXPECT_EQ(rows.best->step, 1);
+}
+
 }  // namespace
 }  // namespace spillway

@@ -137,6 +137,67 @@ TEST_F(ReportTest, TheSharesOfTheTimeAddUp) {
   EXPECT_FALSE(Has(speed, "waiting for copies"));
 }
 
+TEST_F(ReportTest, OfSeveralRanksItSaysWhoseFiguresTheseAre) {
+  input_.run.written_bytes = 1 << 20;
+  std::string page = RenderReport(input_);
+  EXPECT_FALSE(Has(page, " of rank "));
+  EXPECT_TRUE(Has(page, "A parameter"));
+  EXPECT_TRUE(Has(page, "written by this run"));
+  input_.run.ranks = 2;
+  page = RenderReport(input_);
+  for (const char* words :
+       {"12 samples a step (3 micro-batches of 2 on each of 2 ranks)", "2 threads a rank",
+        "1 MiB each step of rank 0", "host 5 MiB of 16 MiB; of rank 0",
+        "Where the time of rank 0 went", "Where the time of a step of rank 0 went",
+        "Traffic and wear of rank 0", "Plan of rank 0", "Memory and storage of rank 0"}) {
+    EXPECT_TRUE(Has(page, words)) << words;
+  }
+  // Bytes of one rank are of its share of the parameters.
+  EXPECT_FALSE(Has(page, "A parameter"));
+  EXPECT_FALSE(Has(page, "written by this run"));
+  input_.run.accumulate = 1;
+  EXPECT_TRUE(Has(HeaderSection(input_), "4 samples a step (2 on each of 2 ranks)"));
+}
+
+TEST_F(ReportTest, PerplexityIsShownWhereItWasMeasured) {
+  rows_.AddEvaluation({{"step", 2}, {"loss", 0.5}, {"accuracy", 0.75}, {"metric", "accuracy"}});
+  std::string page = LearningSection(input_);
+  EXPECT_TRUE(Has(page, ">accuracy</th>"));
+  EXPECT_FALSE(Has(page, "Perplexity"));
+  rows_.AddEvaluation({{"step", 4}, {"loss", 0.25}, {"perplexity", 1.284}});
+  page = LearningSection(input_);
+  EXPECT_TRUE(Has(page, "Perplexity</th>"));
+  EXPECT_TRUE(Has(page, "<td class=\"number\">0.2500</td><td class=\"number\">1.284</td>"));
+}
+
+TEST_F(ReportTest, OfManyEvaluationsTheFirstTheBestAndTheLastAreThemselves) {
+  constexpr int64_t kEvaluations = 4002;
+  for (int64_t i = 0; i < kEvaluations; ++i) {
+    const double loss = i == 0 ? 9 : i == 1234 ? 1 : i + 1 == kEvaluations ? 7 : 3 + i % 2;
+    rows_.AddEvaluation({{"step", 10 * i}, {"loss", loss}, {"accuracy", loss / 10}});
+  }
+  const std::string page = LearningSection(input_);
+  EXPECT_TRUE(Has(page, "means over the 4 evaluations up to the step named"));
+  const auto cells = [](const char* step, const char* loss) {
+    return absl::StrCat("<td class=\"number\">", step, "</td><td class=\"number\">", loss,
+                        "</td><td class=\"number\">");
+  };
+  EXPECT_TRUE(Has(page, cells("0", "9.0000") + "0.9000</td><td>before training"));
+  EXPECT_TRUE(Has(page, cells("12,340", "1.0000") + "</td><td>best"));
+  EXPECT_TRUE(Has(page, cells("40,010", "7.0000") + "0.7000"));
+  EXPECT_TRUE(Has(page, "3.5000</td><td class=\"number\">0.3500"));
+}
+
+TEST_F(ReportTest, SettingsThatAreNoneAreLeftOut) {
+  input_.config["half"] = {{"source", "--half"}};
+  input_.config["half-memory"] = {{"source", "--half-memory"}};
+  input_.config["number"] = 5;
+  const std::string page = ConfigurationSection(input_);
+  EXPECT_TRUE(Has(page, "ds.json:12"));
+  EXPECT_FALSE(Has(page, "half"));
+  EXPECT_FALSE(Has(page, "number"));
+}
+
 TEST_F(ReportTest, ThePlanJoinsUnitsThatAreAlike) {
   const std::string plan = PlanSection(input_);
   EXPECT_TRUE(Has(plan, "h.0 to h.1 (2)"));

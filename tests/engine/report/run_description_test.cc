@@ -15,6 +15,7 @@ RunDescription Described() {
   RunDescription run;
   run.parameters = 77;
   run.steps = 9;
+  run.ranks = 4;
   run.dtype = "fp16";
   run.deferred = true;
   run.computing_bytes = 12345;
@@ -34,6 +35,7 @@ TEST(RunDescription, JsonHoldsAllOfIt) {
   EXPECT_EQ(back->parts[0].message, "SIGTERM");
   EXPECT_EQ(back->units[0].gradients.tier, "device");
   EXPECT_EQ(back->commits[0].time, 2.25);
+  EXPECT_EQ(back->ranks, 4);
   EXPECT_EQ(back->predicted_at_observed_rates_seconds, 1.25);
   RunDescription running = Described();
   running.predicted_at_observed_rates_seconds.reset();
@@ -47,9 +49,9 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
     nlohmann::json bad = good;
     bad.erase(name);
     // Earlier versions of the program did not write these.
-    const bool newer = name == "compute" || name == "trainable_parameters" ||
-                       name == "drive_bytes_per_day" || name == "written_bytes" ||
-                       name == "predicted_at_observed_rates_seconds";
+    const bool newer = name == "compute" || name == "trainable_parameters" || name == "rank" ||
+                       name == "ranks" || name == "drive_bytes_per_day" ||
+                       name == "written_bytes" || name == "predicted_at_observed_rates_seconds";
     EXPECT_EQ(RunDescriptionFromJson(bad).ok(), newer);
     bad[name] = {{"what", "is this"}};
     EXPECT_FALSE(RunDescriptionFromJson(bad).ok());
@@ -62,7 +64,9 @@ TEST(RunDescription, NumbersThatNoRunHasAreRefused) {
   for (const char* patch :
        {R"({"steps": 1e300})", R"({"steps": 1.5})", R"({"threads": 4294967297})",
         R"({"parameters": -1})", R"({"planes": [["weight", 1e300]]})",
-        R"({"micro_batch": 9223372036854775807, "accumulate": 2})", R"({"accumulate": -1})"}) {
+        R"({"micro_batch": 9223372036854775807, "accumulate": 2})", R"({"accumulate": -1})",
+        R"({"ranks": 0})", R"({"rank": 4})", R"({"rank": -1})",
+        R"({"micro_batch": 2305843009213693952, "accumulate": 1, "ranks": 4})"}) {
     nlohmann::json bad = good;
     bad.merge_patch(nlohmann::json::parse(patch));
     EXPECT_EQ(RunDescriptionFromJson(bad).status().code(), absl::StatusCode::kInvalidArgument)

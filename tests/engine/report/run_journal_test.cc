@@ -197,6 +197,32 @@ TEST_F(RunJournalTest, AProcessThatWasKilledIsCalledThat) {
   EXPECT_THAT(Page(), HasSubstr("ended without a word"));
 }
 
+// run.json is written about once a minute; rows and commits are there at once.
+TEST_F(RunJournalTest, WhatAKilledProcessDidLastIsInTheHistory) {
+  auto journal = Open(-1);
+  Step(*journal, 1);
+  Step(*journal, 2);
+  journal->Commit(2);
+  EXPECT_EQ(ReadRunDescription(output_)->commits.size(), 1u);
+  for (int64_t step = 3; step <= 7; ++step) Step(*journal, step);
+  // Of the commit after step 4 it has not come to say anything.
+  std::filesystem::copy(output_, output_ + "-killed");
+  journal.reset();
+  std::filesystem::remove_all(output_);
+  std::filesystem::rename(output_ + "-killed", output_);
+  journal = Open(4);
+  journal->End("finished");
+  const auto run = ReadRunDescription(output_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->parts[0].last_step, 7);
+  EXPECT_EQ(run->parts[1].first_step, 5);
+  ASSERT_EQ(run->commits.size(), 2u);
+  EXPECT_EQ(run->commits[0].step, 2);
+  EXPECT_EQ(run->commits[1].step, 4);
+  EXPECT_EQ(run->commit_count, 2);
+  EXPECT_THAT(Page(), HasSubstr("<td class=\"number\">4</td><td>—</td>"));
+}
+
 TEST_F(RunJournalTest, WithoutAnEndTheRunFailed) {
   Step(*Open(-1), 1);
   EXPECT_EQ(ReadRunDescription(output_)->parts[0].state, "failed");

@@ -98,6 +98,20 @@ TEST(StepSummary, APredictionAtTheDisksOwnRatesIsShownWhereItDiffers) {
   for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
 }
 
+TEST(StepSummary, OfSeveralRanksItSaysWhoseFiguresTheseAre) {
+  StepSummary summary;
+  for (int64_t step = 1; step <= 3; ++step) summary.Add(SummaryRow(step, 2));
+  RankOptions ranks;
+  ranks.rank = 1;
+  ranks.ranks = 16;
+  const std::string text = summary.Text(1'000'000, 2, kDriveBytesPerDay, ranks);
+  // Its bytes are of its share of the parameters.
+  EXPECT_THAT(text, HasSubstr("\n  traffic    13.35 MiB read and 11.44 MiB written a step\n"));
+  EXPECT_THAT(text, HasSubstr("\n  ranks      16; from \"moved\" on, all but the step's time is of "
+                              "rank 1"));
+  for (const auto& line : absl::StrSplit(text, '\n')) EXPECT_LE(std::string(line).size(), 80u);
+}
+
 TEST(StepSummary, LeavesOutWhatThereIsNot) {
   StepSummary none;
   EXPECT_EQ(none.Text(1, 1, kDriveBytesPerDay), "");

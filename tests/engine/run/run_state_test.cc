@@ -62,6 +62,20 @@ TEST(RunState, FactoredMomentsComeBackToTheBit) {
   }
 }
 
+TEST(RunState, WhatIsNoUtf8IsNamedAndNotEncoded) {
+  RunState state = State();
+  EXPECT_EQ(CheckEncodable(state), absl::OkStatus());
+  state.parents.push_back("/nvme/b\xFF");
+  absl::Status status = CheckEncodable(state);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the path /nvme/b\xFF is no UTF-8"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--swap"));
+  state = State();
+  state.identity.emplace_back("freeze", "h.0|\xFF");
+  status = CheckEncodable(state);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("freeze h.0|\xFF is no UTF-8"));
+}
+
 TEST(RunState, NumbersThatAreNoCountsAreWrongBytes) {
   for (const char* member : {"/step", "/applied_steps", "/threads", "/store_number",
                              "/loss_scale/iteration", "/loss_scale/hysteresis_left"}) {
@@ -165,6 +179,20 @@ TEST(RunIdentity, WhatDecidesTheNumbersOfRanksAndSchedulesIsCompared) {
     options->schedule.total_num_steps = 10;
   }
   EXPECT_EQ(compare(cosine, now), "");
+}
+
+TEST(RunIdentity, OtherRanksThatMakeAnotherBatchAreNamedAsWhatTheyAre) {
+  TrainOptions then = Sharded(2);
+  then.accumulate = 4;
+  TrainOptions now = Sharded(4);
+  now.accumulate = 4;
+  const absl::Status status = CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now));
+  EXPECT_THAT(
+      std::string(status.message()),
+      HasSubstr("micro-batches a step (--accumulate x ranks) were 8 and are now 16 (to keep "
+                "them, --accumulate is 8 over the number of ranks)"));
+  now.accumulate = 2;
+  EXPECT_EQ(CompareIdentity(Committed(RunIdentity(then)), RunIdentity(now)), absl::OkStatus());
 }
 
 // A run of two ranks may go on with one, which exchanges nothing.

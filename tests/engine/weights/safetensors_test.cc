@@ -262,7 +262,8 @@ TEST_F(SafetensorsModelTest, NotFoundMeansNoWeightsAtAll) {
   EXPECT_EQ(Open().status().code(), StatusCode::kNotFound);
   Write("pytorch_model.bin", "x");
   ExpectError(Open().status(), StatusCode::kInvalidArgument,
-              {"pytorch_model.bin", "save_pretrained"});
+              {"pytorch_model.bin", "c=t.AutoConfig.from_pretrained('",
+               "getattr(t, c.architectures[0]).from_pretrained('", ").save_pretrained('"});
 }
 
 TEST_F(SafetensorsModelTest, WeightsUnderAnotherNameAreNotPassedOver) {

@@ -87,6 +87,13 @@ TEST(Arena, AMappingThatTheSystemRefusesNamesTheFlag) {
   }
 }
 
+TEST(Arena, ABudgetThatNoUserGivesHasNoFlag) {
+  MemoryBudget budget("bench", UINT64_MAX);
+  const std::string refused(Arena::Create(uint64_t{1} << 62, &budget).status().message());
+  EXPECT_THAT(refused, AllOf(HasSubstr("the bench arena"), HasSubstr("raise the limit"),
+                             testing::Not(HasSubstr("--"))));
+}
+
 TEST(Arena, OnADeviceIsItsMemoryAndCountsAgainstItsBudget) {
   TestDevice device({.memory_bytes = 10000});
   MemoryBudget budget("device", 12000);

@@ -72,6 +72,8 @@ TEST(MemoryBudget, RefusalNamesTheFlagAndWhatWouldDo) {
   EXPECT_EQ(budget.peak_bytes(), 512 << 20);
   EXPECT_THAT(MemoryBudget("device", 1).Reserve(2, "x").status().message(),
               HasSubstr("--device-memory"));
+  EXPECT_EQ(MemoryBudget("probe", 1).Reserve(2, "x").status().message(),
+            "probe memory: 2 B needed for x, 0 B of 1 B in use");
 }
 
 TEST(MemoryBudget, HugeRequestsDoNotWrapAround) {

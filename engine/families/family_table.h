@@ -1,0 +1,55 @@
+// The families of models that there are: how a config.json is read, what the architecture is
+// called, and how names of tensors in files may differ. Plain values.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/families/config_reader.h"
+#include "engine/families/decoder_config.h"
+#include "engine/families/model_task.h"
+#include "engine/families/resnet_config.h"
+
+namespace spillway {
+
+// What of a family's models stands behind their layers.
+struct Head {
+  const char* architecture;
+  ModelTask task;
+  // Beginnings of names: of tensors that other heads have; of parameters that a file of the model
+  // with another head does not have.
+  std::vector<const char*> others, own;
+};
+
+struct Family {
+  // Null of a model of pictures.
+  void (*read)(ConfigReader& reader, DecoderConfig& config);
+  // The first is what is exported; the others have the same tensors, or all but the head.
+  std::vector<const char*> architectures = {};
+  // What files of the model without its head leave out of its tensors' names.
+  const char* base_prefix = "";
+  // Ends of names of tensors that are no parameters: causal masks and frequencies that old
+  // versions of transformers saved with the weights.
+  std::vector<const char*> ignored = {};
+  // A parameter under another name: {in files, ours}.
+  std::map<std::string, std::string> aliases = {};
+  bool trained = true;
+  // Of texts, of tokens and of masked ones, of which a model has one; the architectures are theirs.
+  std::vector<Head> heads = {};
+  // Files may have a parameter under its aliases as well as under its name.
+  bool repeats = false;
+  // Tensors that a file may have where they are zero.
+  std::vector<std::string> zeros = {};
+  void (*read_pictures)(ConfigReader& reader, ResNetConfig& config) = nullptr;
+  ModelTask task = ModelTask::kCausalLm;  // where heads do not say it
+};
+
+// By the model_type of their config.json.
+const std::map<std::string, Family>& Families();
+
+std::vector<const char*> ArchitecturesOf(const Family& family);
+// Without doubles.
+std::vector<ModelTask> TasksOf(const Family& family);
+
+}  // namespace spillway

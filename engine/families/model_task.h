@@ -1,0 +1,16 @@
+// What a model is for, as --task names it.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace spillway {
+
+enum class ModelTask { kCausalLm, kSeq2Seq, kTranscribe, kClassify, kMaskedLm, kClassifyImage };
+
+// All of them, by their names: "causal-lm", ...
+const std::vector<std::pair<std::string, ModelTask>>& ModelTasks();
+const std::string& ModelTaskName(ModelTask task);
+
+}  // namespace spillway
