@@ -1,6 +1,7 @@
 #include "engine/estimate/run_plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "engine/estimate/run_forecast.h"
@@ -98,6 +99,11 @@ void TimeOperations(const RunPlan& run, const DryRun& recomputed, const Collecti
   const DryRun dry_run = WithoutRecompute(recomputed, run.graphs);
   if (!run.shards) {
     clock.op_seconds = OpSeconds(run.swaps->schedule, dry_run);
+    if (dry_run.rows_looked_up > 0) {
+      // Every other one is new, and anywhere.
+      const double tiles = run.swaps->layout.NumTiles(0);
+      clock.first_read_share = 1 - std::exp(-0.5 * dry_run.rows_looked_up / tiles);
+    }
     return;
   }
   const ShardedSchedule& schedule = run.shards->schedule;

@@ -47,6 +47,8 @@ class EmbeddingUnit : public Unit, DecoderPart {
 
   std::vector<BorrowedParameter> borrowed() const override { return borrowed_; }
 
+  int looks_up() const override { return borrowed_.empty() ? Position(Role::kTokens) : -1; }
+
   std::vector<ParameterSpec> parameters() const override { return specs_; }
 
   Tensor Forward(const UnitContext& context, const Parameters& p,

@@ -24,7 +24,9 @@ class DecoderPart {
   // Undefined where the model has none. Tokens may be borrowed.
   torch::Tensor Weight(const Parameters& p, DecoderRole role) const { return At(p, role, 0); }
   torch::Tensor Bias(const Parameters& p, DecoderRole role) const { return At(p, role, 1); }
-  bool Has(DecoderRole role) const { return index_[static_cast<int>(role)][0] >= 0; }
+  bool Has(DecoderRole role) const { return Position(role) >= 0; }
+  // Of its weight among a forward's parameters; -1: the model has none.
+  int Position(DecoderRole role) const { return index_[static_cast<int>(role)][0]; }
 
   // x [..., in] -> [..., out], by the role's matrix and bias.
   torch::Tensor Project(const UnitContext& context, const Parameters& p, DecoderRole role,

@@ -46,6 +46,9 @@ struct DryRun {
   std::vector<double> forward_seconds;
   std::vector<double> backward_seconds;
   GraphCosts graphs = {};
+  // Of the first unit's parameters a step's batch looks up so many rows, each as often as it
+  // occurs; 0: that unit reads all of them.
+  int64_t rows_looked_up = 0;
 };
 
 // The evaluation's samples [begin, end) of a rank: equal runs, the last ones shorter.
@@ -71,6 +74,12 @@ class StepCompute {
 
   // Loads the micro-batches of step `step` (from 1). `loss_scale` multiplies the loss.
   virtual absl::Status BeginTrain(int64_t step, double loss_scale) = 0;
+
+  // What step `step` reads of its first unit, which is laid out so, where that is a part of it;
+  // reads the step's data unless it is the one begun last.
+  virtual absl::StatusOr<FirstRead> ReadFirst(int64_t step, const StateLayout& layout) {
+    return FirstRead();
+  }
 
   // Loads samples [first, first + count) of the evaluation data, in order. One that does not
   // begin with the first sample of this rank's share goes on with the one before it. May be none.

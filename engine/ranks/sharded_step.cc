@@ -63,7 +63,7 @@ uint64_t ShardedStep::MemoryBytes(const Options& options) {
 
 // --- The compute thread ---------------------------------------------------------
 
-void ShardedStep::Enqueue(Program program) {
+void ShardedStep::Enqueue(Program program, FirstRead) {
   manager_->Enqueue(program);
   MutexLock lock(mutex_);
   queued_.push_back(program);

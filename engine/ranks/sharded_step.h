@@ -60,7 +60,7 @@ class ShardedStep : public StepMemory {
   static uint64_t MemoryBytes(const Options& options);
 
   const StepSchedule& schedule() const override { return options_.schedule.compute; }
-  void Enqueue(Program program) override;
+  void Enqueue(Program program, FirstRead first_read = {}) override;
   void AbandonQueued() override;
   absl::StatusOr<OpBuffers> BeginOp() override;
   void EndOp() override;

@@ -3,6 +3,8 @@
 // (engine/ranks/sharded_step.h). The methods are SwapManager's, and called as its are.
 #pragma once
 
+#include <utility>
+
 #include "absl/status/statusor.h"
 #include "swap/mover/swap_manager.h"
 
@@ -15,7 +17,8 @@ class StepMemory {
   // The operations of a training step, on whole units.
   virtual const StepSchedule& schedule() const = 0;
 
-  virtual void Enqueue(Program program) = 0;
+  // With several ranks `first_read` is not looked at: each rank's tokens are its own.
+  virtual void Enqueue(Program program, FirstRead first_read = {}) = 0;
   virtual void AbandonQueued() = 0;
   virtual absl::StatusOr<OpBuffers> BeginOp() = 0;
   virtual void EndOp() = 0;
@@ -33,7 +36,9 @@ class LocalStep : public StepMemory {
   explicit LocalStep(SwapManager* manager) : manager_(manager) {}
 
   const StepSchedule& schedule() const override { return manager_->plan().schedule; }
-  void Enqueue(Program program) override { manager_->Enqueue(program); }
+  void Enqueue(Program program, FirstRead first_read = {}) override {
+    manager_->Enqueue(program, std::move(first_read));
+  }
   void AbandonQueued() override { manager_->AbandonQueued(); }
   absl::StatusOr<OpBuffers> BeginOp() override { return manager_->BeginOp(); }
   void EndOp() override { manager_->EndOp(); }

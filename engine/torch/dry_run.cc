@@ -265,10 +265,15 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
     // Where one pass has no room for all beams of a text, the logits of some stay meanwhile.
     if (compute_.texts_->together() > 1) text_bytes = compute_.TextLogitsBytes();
   }
-  uint64_t data_bytes =
-      micro.batch.inputs.nbytes() + micro.batch.labels.nbytes() + micro.values.bytes();
+  uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
   for (const auto& [name, field] : micro.batch.fields) data_bytes += field.nbytes();
-  data_bytes += compute_.buffers_.bytes();  // copies, until the backward
+  if (compute_.LookedUp() >= 0) {
+    const std::string& field = compute_.flow_.input(0);
+    const torch::Tensor& rows = field.empty() ? micro.batch.inputs : micro.batch.fields.at(field);
+    found.rows_looked_up = rows.numel() * compute_.options_.accumulate;
+    data_bytes *= 2;  // the next step's beside it
+  }
+  data_bytes += micro.values.bytes() + compute_.buffers_.bytes();  // copies, until the backward
   RETURN_IF_ERROR(compute_.SetBuffers(buffers));
   compute_.step_bytes_ =
       micro_batches * (data_bytes + in_flight + largest_input) + compute_.buffers_.bytes();

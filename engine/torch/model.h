@@ -275,6 +275,11 @@ class Unit {
   // fp32, the last unit's first, and rounded once.
   virtual std::vector<int> reads() const { return {}; }
 
+  // The parameter of its own, by position, of which Forward reads the rows that x numbers (int64)
+  // and no others, as an embedding of tokens does; -1: it reads all of all. A step begins with such
+  // a first unit before the rest of it is updated.
+  virtual int looks_up() const { return -1; }
+
   // `parameters`: own, then borrowed, in the run's dtype (bf16, fp16 or fp32).
   // `x`: see input(); what a dataset made comes as it made it: cast floating
   // inputs to parameters[0].dtype(). The first

@@ -169,11 +169,67 @@ absl::Status ModelCompute::Begin(int64_t step, double loss_scale) {
 
 absl::Status ModelCompute::BeginTrain(int64_t step, double loss_scale) {
   RETURN_IF_ERROR(Begin(step, loss_scale));
-  const int64_t own = options_.micro_batch * options_.accumulate, first = options_.rank * own;
-  RETURN_IF_ERROR(
-      LoadMicroBatches(data_, SamplesOf(step), first, (step - 1) * own * options_.ranks + first));
+  if (std::exchange(ahead_step_, 0) == step) {
+    micro_batches_ = std::exchange(ahead_, {});
+    label_count_ = ahead_labels_;
+  } else {
+    RETURN_IF_ERROR(LoadStep(step));
+  }
   data_->Prepare(SamplesOf(step + 1));
   return absl::OkStatus();
+}
+
+absl::Status ModelCompute::LoadStep(int64_t step) {
+  const int64_t own = options_.micro_batch * options_.accumulate;
+  const int64_t first_draw = ((step - 1) * options_.ranks + options_.rank) * own;
+  return LoadMicroBatches(data_, SamplesOf(step), options_.rank * own, first_draw);
+}
+
+// Beside the step that runs.
+absl::Status ModelCompute::LoadAhead(int64_t step) {
+  std::vector<MicroBatch> running = std::exchange(micro_batches_, {});
+  const int64_t labels = std::exchange(label_count_, 0);
+  const absl::Status status = LoadStep(step);
+  ahead_ = std::exchange(micro_batches_, std::move(running));
+  ahead_labels_ = std::exchange(label_count_, labels);
+  ahead_step_ = status.ok() ? step : 0;
+  return status;
+}
+
+int ModelCompute::LookedUp() const {
+  const UnitDescription& unit = description_.units[0];
+  return unit.frozen || !unit.places.empty() ? -1 : model_.units[0]->looks_up();
+}
+
+absl::StatusOr<FirstRead> ModelCompute::ReadFirst(int64_t step, const StateLayout& layout) {
+  const int looked_up = LookedUp();
+  if (looked_up < 0) return FirstRead();
+  std::vector<bool> read(layout.NumTiles(0));
+  const auto note = [&](uint64_t first, uint64_t count) {
+    const uint64_t end = (first + count + layout.tile_parameters() - 1) / layout.tile_parameters();
+    for (uint64_t tile = first / layout.tile_parameters(); tile < end; ++tile) read[tile] = true;
+  };
+  const std::vector<ParameterDescription>& parameters = description_.units[0].parameters;
+  for (int i = 0; i < parameters.size(); ++i) {
+    if (i != looked_up) note(parameters[i].offset, parameters[i].words);
+  }
+  const ParameterDescription& matrix = parameters[looked_up];
+  const int64_t rows = matrix.shape[0], width = matrix.elements / rows;
+  const auto note_rows = [&](const torch::Tensor& x) {
+    const torch::Tensor ids = x.to(torch::kCPU, torch::kInt64).contiguous();
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      const int64_t row = ids.const_data_ptr<int64_t>()[i];
+      if (row >= 0 && row < rows) note(matrix.offset + row * width, width);
+    }
+  };
+  const bool runs = step == step_ && training_;
+  if (!runs) RETURN_IF_ERROR(LoadAhead(step));
+  for (const MicroBatch& micro : runs ? micro_batches_ : ahead_) note_rows(micro.inputs[0]);
+  FirstRead first_read = {0, {}};
+  for (int tile = 0; tile < read.size(); ++tile) {
+    if (read[tile]) first_read.tiles.push_back(tile);
+  }
+  return first_read;
 }
 
 // Rank r takes the r-th equal run of the global batch.

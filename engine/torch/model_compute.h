@@ -42,6 +42,7 @@ class ModelCompute : public StepCompute {
   absl::StatusOr<DryRun> MeasureNeeds() override;
   void KeepGraphs(std::vector<bool> units) override;
   absl::Status BeginTrain(int64_t step, double loss_scale) override;
+  absl::StatusOr<FirstRead> ReadFirst(int64_t step, const StateLayout& layout) override;
   absl::Status BeginEvaluate(int64_t first, int64_t count) override;
   int64_t evaluation_samples() const override { return evaluation_ ? evaluation_->size() : 0; }
   int64_t evaluation_samples_at_once(uint64_t input_bytes) const override;
@@ -94,6 +95,10 @@ class ModelCompute : public StepCompute {
   absl::Status Begin(int64_t step, double loss_scale);
   absl::Status ClearLoss();
   std::vector<int64_t> SamplesOf(int64_t step) const;
+  absl::Status LoadStep(int64_t step);
+  absl::Status LoadAhead(int64_t step);
+  // The parameter of the first unit that it looks up, if it is trained as a whole; -1: none.
+  int LookedUp() const;
   // `first_sample`: number of the first of them in the global batch; `first_draw`: of all that the
   // run draws.
   absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
@@ -156,6 +161,9 @@ class ModelCompute : public StepCompute {
   int64_t most_loss_chunks_ = std::numeric_limits<int64_t>::max();  // fewer in a dry run
   std::vector<TextCounts> text_counts_;
   std::vector<MicroBatch> micro_batches_;
+  std::vector<MicroBatch> ahead_;  // of step ahead_step_, to be begun later; 0: of none
+  int64_t ahead_step_ = 0;
+  int64_t ahead_labels_ = 0;
   std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] In its sums, in this step.
 };
 

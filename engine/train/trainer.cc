@@ -269,7 +269,7 @@ void Trainer::Conclude(TrainResult& result) {
   result.predicted_at_observed_rates_seconds = summary_.PredictAgain(plan(), setup_->clock());
   journal_->SetPredictedAtObservedRates(result.predicted_at_observed_rates_seconds);
   result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
-                               options_.drive_bytes_per_day);
+                               options_.drive_bytes_per_day, options_);
   result.run_written_bytes = writes_.total_bytes();
 }
 
@@ -325,12 +325,12 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   RETURN_IF_ERROR(rescue_->NoteNotBegun(compute.BeginTrain(step, loss_scale)));
   RETURN_IF_ERROR(totals_->ShareLabels());
   if (compute.label_count() == 0) return PassOver(row);
-  if (!std::exchange(program_enqueued_, false)) memory.Enqueue(Program::kTrain);
+  if (!std::exchange(program_enqueued_, false)) EnqueueStep(step);
   if (!deferred) {
     memory.AnnounceUpdate(scalars);
     // The next step's first fetches, and updates that pass by, overlap this step's end.
     if (step < options_.steps && !EvaluateAfter(step)) {
-      memory.Enqueue(Program::kTrain);
+      EnqueueStep(step + 1);
       program_enqueued_ = true;
     }
   }
@@ -368,6 +368,14 @@ absl::Status Trainer::RunTrainStep(int64_t step, StepMetrics& row) {
   state_.buffers = compute.Buffers();  // the next step's forwards change them
   state_.loss_scale = loss_scaler_.state();
   return absl::OkStatus();
+}
+
+// Where its data cannot be read that step says so itself.
+void Trainer::EnqueueStep(int64_t step) {
+  const bool looks = setup_->sharded() == nullptr && !plan().separate_device;
+  absl::StatusOr<FirstRead> first_read =
+      looks ? context_.compute->ReadFirst(step, plan().layout) : FirstRead();
+  setup_->memory()->Enqueue(Program::kTrain, std::move(first_read).value_or(FirstRead()));
 }
 
 // A step without labels, of which there is nothing to learn: momentum, decay and running statistics

@@ -60,6 +60,7 @@ class Trainer {
   // after it, as a signal or a limit has it.
   absl::StatusOr<bool> TakeStep(TrainResult& result, Progress& progress);
   absl::Status RunTrainStep(int64_t step, StepMetrics& row);
+  void EnqueueStep(int64_t step);
   absl::Status PassOver(StepMetrics& row);
   absl::Status RunOps(int64_t count);
   // Before step 1, or where an earlier process had to stop before it could.

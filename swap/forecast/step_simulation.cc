@@ -1,6 +1,7 @@
 #include "swap/forecast/step_simulation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -71,6 +72,7 @@ class Simulation {
   // Operations that are computed up to the loss.
   int ForwardComputations() const;
   void BeginStep();
+  void Enqueue();
   // Asks for the next operation, when what it waits for is behind.
   void NextOp();
   void Granted();
@@ -150,14 +152,28 @@ void Simulation::Announce() {
 }
 
 void Simulation::BeginStep() {
-  if (step_ == 0) mover_->gate().Enqueue(Program::kTrain);
+  if (step_ == 0) Enqueue();
   if (plan_.schedule.update == UpdateMode::kImmediate) {
     Announce();
-    mover_->gate().Enqueue(Program::kTrain);  // its first fetches overlap this step's end
+    Enqueue();  // its first fetches overlap this step's end
   } else if (step_ > 0) {
-    mover_->gate().Enqueue(Program::kTrain);
+    Enqueue();
   }
   NextOp();
+}
+
+// What the first operation reads lies evenly among its unit's tiles.
+void Simulation::Enqueue() {
+  FirstRead first_read;
+  if (clock_.first_read_share < 1) {
+    first_read.unit = plan_.schedule.ops.front().unit;
+    const int64_t tiles = plan_.layout.NumTiles(first_read.unit);
+    const auto read = static_cast<int64_t>(std::ceil(clock_.first_read_share * tiles));
+    for (int64_t i = 0; i < read; ++i) {
+      first_read.tiles.push_back(static_cast<int>(i * tiles / read));
+    }
+  }
+  mover_->gate().Enqueue(Program::kTrain, std::move(first_read));
 }
 
 void Simulation::NextOp() {

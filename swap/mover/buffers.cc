@@ -7,6 +7,14 @@
 
 namespace spillway {
 
+std::vector<int> TileOrder(const std::vector<int>& first, int num_tiles) {
+  std::vector<int> order = first;
+  for (int tile = 0; tile < num_tiles; ++tile) {
+    if (!std::binary_search(first.begin(), first.end(), tile)) order.push_back(tile);
+  }
+  return order;
+}
+
 Buffers::Buffers(const MoverContext& context)
     : context_(context),
       settled_(context.layout.num_units(), 0),
@@ -57,9 +65,13 @@ void Buffers::Add(const QueuedProgram& program) {
   }
   std::stable_sort(coming_.begin() + begin, coming_.end(),
                    [](const auto& a, const auto& b) { return a->first_op < b->first_op; });
+  // Of the program before this one an update may still ask.
+  first_reads_.erase(first_reads_.begin(), first_reads_.lower_bound(program.version - 1));
+  if (program.first_read.unit >= 0) first_reads_[program.version] = program.first_read;
 }
 
 void Buffers::Abandon(const QueuedProgram& program) {
+  if (program.first_read.unit >= 0) first_reads_.erase(program.version);
   while (!coming_.empty() && coming_.back()->first_op >= program.first_op) coming_.pop_back();
   for (const auto& buffer : near_) {
     if (buffer->first_op < program.first_op || buffer->abandoned) continue;
@@ -170,6 +182,11 @@ void Buffers::LeaveAddresses(Buffer& buffer) {
   }
   uses_.Note(buffer.span, std::move(after));
   if (successor != nullptr) successor->waits = uses_.Over(buffer.span);
+}
+
+const std::vector<int>* Buffers::FirstTiles(int unit, int64_t version) const {
+  const auto read = first_reads_.find(version);
+  return read != first_reads_.end() && read->second.unit == unit ? &read->second.tiles : nullptr;
 }
 
 bool Buffers::CanFetch(const Buffer& buffer) const {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -25,12 +26,16 @@
 
 namespace spillway {
 
+// All tiles of a unit, `first` (ascending) before the others.
+std::vector<int> TileOrder(const std::vector<int>& first, int num_tiles);
+
 // A program in the line of all. Operations are counted without an end, over all programs.
 struct QueuedProgram {
   Program kind = Program::kTrain;
   int64_t first_op = 0;
   int num_ops = 0;
   int64_t version = 0;  // of the state that it reads: training programs before it
+  FirstRead first_read = {};
 };
 
 enum class BufferUse : uint8_t {
@@ -134,6 +139,9 @@ class Buffers {
   void Settle(int unit, int64_t version) { settled_[unit] = version; }
   // The unit's input in the store is that of the program which reads `version`.
   void SaveInput(int unit, int64_t version) { saved_[unit] = version; }
+  // Those tiles of the unit's that the program which reads `version` begins with, while that is
+  // enqueued; null: it begins with all of them.
+  const std::vector<int>* FirstTiles(int unit, int64_t version) const;
   // Whether what the buffer shall hold is in its place. Other weights are filled by the update
   // that is still to come, or fetched after it.
   bool CanFetch(const Buffer& buffer) const;
@@ -149,6 +157,7 @@ class Buffers {
   std::deque<std::unique_ptr<Buffer>> coming_;  // by first op: none of them can have them yet
   std::vector<int64_t> settled_;                // [unit]
   std::vector<int64_t> saved_;                  // [unit] -1: none yet
+  std::map<int64_t, FirstRead> first_reads_;    // [version]
   AddressUses uses_;
 };
 

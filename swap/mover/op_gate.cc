@@ -33,13 +33,16 @@ OpGate::OpGate(const MoverContext& context, Buffers* buffers, Prefetch* prefetch
 
 // --- Programs -------------------------------------------------------------------
 
-void OpGate::Enqueue(Program kind) {
+void OpGate::Enqueue(Program kind, FirstRead first_read) {
   QueuedProgram program;
   program.kind = kind;
   program.first_op = end_op_;
   program.num_ops =
       kind == Program::kTrain ? static_cast<int>(plan_.schedule.ops.size()) : evaluate_ops_;
   program.version = train_programs_;
+  // Who reads the same version before it may begin with other tiles.
+  const bool reads_it_first = programs_.empty() || programs_.back().version != program.version;
+  if (reads_it_first && !context_.lane->discrete()) program.first_read = std::move(first_read);
   end_op_ += program.num_ops;
   if (kind == Program::kTrain) ++train_programs_;
   buffers_->Add(program);
@@ -86,11 +89,9 @@ bool OpGate::Ready(const StepOp& op, const QueuedProgram& program) const {
     return buffers_->Find(use, unit, next_op_).state == BufferState::kReady;
   };
   for (int unit : op.weights) {
-    if (plan_.ReadsHome(unit)) {
-      if (!buffers_->Holds(unit, program.version)) return false;
-    } else if (!ready(BufferUse::kWeights, unit)) {
-      return false;
-    }
+    const bool there = plan_.ReadsHome(unit) ? buffers_->Holds(unit, program.version)
+                                             : ready(BufferUse::kWeights, unit);
+    if (!there && !FirstReadIsThere(unit, program)) return false;
   }
   if (program.kind == Program::kEvaluate) return true;
   for (int unit : op.gradients) {
@@ -98,6 +99,15 @@ bool OpGate::Ready(const StepOp& op, const QueuedProgram& program) const {
   }
   if (InputTier(op) != Tier::kNvme) return true;
   return ready(InputUse(op), op.unit);
+}
+
+// Whether the operation is the program's first, and all that it reads of the unit is there although
+// the update goes on.
+bool OpGate::FirstReadIsThere(int unit, const QueuedProgram& program) const {
+  if (next_op_ != program.first_op || unit != program.first_read.unit) return false;
+  if (!passes_->IsThere(program.first_read, program.version)) return false;
+  return plan_.ReadsHome(unit) ||
+         buffers_->Find(BufferUse::kWeights, unit, next_op_).state == BufferState::kTakingUpdate;
 }
 
 void OpGate::TryGrant() {

@@ -19,7 +19,7 @@ class OpGate {
   OpGate(const MoverContext& context, Buffers* buffers, Prefetch* prefetch, Passes* passes);
 
   // --- Programs: SwapManager's methods of the same names.
-  void Enqueue(Program kind);
+  void Enqueue(Program kind, FirstRead first_read = {});
   void AbandonQueued();
   // Whether the state is that of the training program before the one that runs.
   bool AbandonRunning();
@@ -40,6 +40,7 @@ class OpGate {
 
  private:
   bool Ready(const StepOp& op, const QueuedProgram& program) const;
+  bool FirstReadIsThere(int unit, const QueuedProgram& program) const;
   Tier InputTier(const StepOp& op) const;
   void PointAtInputs(const StepOp& op, OpBuffers& buffers);
   BusyMeanwhile BusySoFar() const;

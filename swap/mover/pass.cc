@@ -45,6 +45,12 @@ void Pass::Route(const MoverContext& context) {
   }
 }
 
+void Pass::BeginWith(const std::vector<int>& tiles) {
+  if (tiles.size() == num_tiles) return;
+  first_tiles = first_left = static_cast<int>(tiles.size());
+  order = TileOrder(tiles, num_tiles);
+}
+
 void TileTask::Reset(Pass* of, int number) {
   TileTask fresh;
   fresh.work = work;

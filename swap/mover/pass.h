@@ -45,16 +45,27 @@ struct Pass {
 
   bool begun = false;
   bool fills_forward = false;  // a forward waits for it: its reads go before other passes'
-  int next_tile = 0;
-  int tiles_staged = 0;    // put into a discrete device's streams
-  int tiles_computed = 0;  // their new values are in memory
-  int tiles_done = 0;      // and where they live
+  std::vector<int> order;      // of its tiles; empty: as they stand
+  int next_tile = 0;           // in that order
+  int first_tiles = 0;         // of it, that the next forward begins with; 0: with all
+  int first_left = 0;          // of those: their new values are not in memory yet
+  bool fills_first = false;    // its destination takes these alone
+  bool goes_last = false;      // what is left of it goes behind all other updates
+  int tiles_staged = 0;        // put into a discrete device's streams
+  int tiles_computed = 0;      // their new values are in memory
+  int tiles_done = 0;          // and where they live
 
   bool updates() const { return kind == PassKind::kUpdate; }
   // Whether the gradient that has waited is read, and whether the state with it.
   bool reads_gradient() const { return updates() || kind == PassKind::kMeasure; }
   bool reads_state() const { return reads_gradient() && !gradient_alone; }
   bool all_begun() const { return next_tile == num_tiles; }
+  int NextTile() const { return order.empty() ? next_tile : order[next_tile]; }
+  bool NextIsFirst() const { return next_tile < first_tiles; }
+  // Whether the forward behind it needs other units before what is left.
+  bool MayGoLast() const { return deferred && first_tiles > 0 && next_tile == first_tiles; }
+  // The forward begins with these tiles. REQUIRES: none has begun.
+  void BeginWith(const std::vector<int>& tiles);
   // Fills in what follows from the plan. REQUIRES: kind, unit, scalars and sums are there.
   void Route(const MoverContext& context);
 };
@@ -77,6 +88,7 @@ struct TileTask {
   TileWork* work = nullptr;
   Pass* pass = nullptr;
   int tile = 0;
+  bool first = false;  // the next forward begins with it
   int tile_buffer = -1;
   std::vector<char*> planes;
   char* gradient = nullptr;  // rounded

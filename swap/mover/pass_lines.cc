@@ -49,7 +49,12 @@ void PassLines::BeginTiles(const std::function<void(Pass&)>& begin) {
     Pass& pass = *lines_[line].front();
     ++looks_;
     begin(pass);
-    waits[line] = !pass.all_begun();
+    const bool goes_last = line == kInOrder && !pass.all_begun() && pass.MayGoLast();
+    if (goes_last) {
+      pass.goes_last = true;
+      lines_[kLast].push_back(&pass);
+    }
+    waits[line] = !goes_last && !pass.all_begun();
     if (!waits[line]) lines_[line].pop_front();
   }
 }
@@ -58,6 +63,7 @@ int PassLines::NextLine(const bool (&waits)[kLines]) const {
   int next = kLines;
   for (int line = 0; line < kLines; ++line) {
     if (waits[line] || lines_[line].empty()) continue;
+    if (line == kLast && next != kLines) continue;
     const int64_t number = lines_[line].front()->number;
     if (next == kLines || number < lines_[next].front()->number) next = line;
   }

@@ -3,6 +3,8 @@
 //
 //   updates, what is measured  in order, each close behind the one before it
 //   for them, and first states
+//   what is left of an update  behind all of those, and where they have to wait: the forward that
+//                              follows needs other units first
 //   staged updates             likewise: they use nothing that the others do
 //   rounding and saving        wait for nothing but memory, in tile buffers or where they are, and
 //                              so may overtake an update
@@ -50,7 +52,7 @@ class PassLines {
   int64_t looks() const { return looks_; }
 
  private:
-  enum Line { kInOrder, kStaged, kInTileBuffers, kInPlace, kLines };
+  enum Line { kInOrder, kStaged, kInTileBuffers, kInPlace, kLast, kLines };
   static Line LineOf(const Pass& pass);
   // Of those that need not wait, the one whose first pass comes first; kLines: there is none.
   int NextLine(const bool (&waits)[kLines]) const;

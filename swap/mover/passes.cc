@@ -14,6 +14,7 @@ Passes::Passes(const MoverContext& context, Buffers* buffers, TileBuffers* tile_
       tile_buffers_(tile_buffers),
       tiles_(context, tile_buffers, device_tiles, this),
       passes_(context.layout.num_units()),
+      ahead_of_update_(context.layout.num_units()),
       partials_(context.layout.num_units()) {
   for (int unit = 0; unit < partials_.size(); ++unit) {
     partials_[unit].resize(context.layout.NumTiles(unit));
@@ -108,6 +109,7 @@ void Passes::Start() {
 
 void Passes::BeginTiles(Pass& pass) {
   while (!pass.all_begun()) {
+    if (pass.MayGoLast() && !pass.goes_last) return;
     if (context_.thread->failed() || !MayStartTile(pass)) return;
     tiles_.Begin(pass);
   }
@@ -115,11 +117,12 @@ void Passes::BeginTiles(Pass& pass) {
 }
 
 // An update may only read what the one before it has finished writing, and a deferred one a
-// gradient that is rounded.
+// gradient that is rounded: the next one is not rounded over it before that.
 bool Passes::MayStart(const Pass& pass) const {
+  if (pass.kind == PassKind::kRound) return !ahead_of_update_[pass.unit];
   if (!pass.reads_gradient()) return true;
   if (buffers_->settled(pass.unit) != pass.version - 1) return false;
-  return !pass.deferred || !passes_.AnyRound(pass.unit);
+  return !pass.deferred || pass.begun || !passes_.AnyRound(pass.unit);
 }
 
 // The slot that a later update would write to is the last commit's until this one is
@@ -139,9 +142,13 @@ bool Passes::MayStartTile(Pass& pass) {
     pass.destination = buffers_->FindDestination(pass.unit, pass.version);
     if (pass.destination == nullptr && pass.fills_forward) return false;
   }
-  if (pass.needs_tile_buffer && !tile_buffers_->Has(pass.at_boundary, pass.next_tile)) return false;
+  if (begins) ChooseOrder(pass);
+  if (pass.needs_tile_buffer && !tile_buffers_->Has(pass.at_boundary, pass.NextTile())) {
+    return false;
+  }
   if (!begins) return true;
   pass.begun = true;
+  if (pass.first_tiles > 0) ahead_of_update_[pass.unit] = true;
   context_.record->Event("update", pass.unit);
   if (pass.destination != nullptr) {
     pass.destination->state = BufferState::kTakingUpdate;
@@ -150,14 +157,46 @@ bool Passes::MayStartTile(Pass& pass) {
   return true;
 }
 
+// What the next program begins with goes first, if the update puts it where that one reads it.
+void Passes::ChooseOrder(Pass& pass) const {
+  pass.order.clear();
+  pass.first_tiles = pass.first_left = 0;
+  pass.fills_first = false;
+  if (pass.destination == nullptr && !plan_.ReadsHome(pass.unit)) return;
+  const std::vector<int>* const tiles = buffers_->FirstTiles(pass.unit, pass.version);
+  if (tiles == nullptr) return;
+  pass.BeginWith(*tiles);
+  // Who reads the rest reads it from its place.
+  pass.fills_first = pass.first_tiles > 0 && pass.destination != nullptr &&
+                     pass.destination->first_op == pass.destination->last_op;
+}
+
 // --- Tiles and passes end -------------------------------------------------------
 
 void Passes::TileComputed(const TileTask& task) {
   Pass& pass = *task.pass;
   if (pass.kind == PassKind::kRound) partials_[pass.unit][task.tile] = task.partial;
+  if (task.first && --pass.first_left == 0) FirstTilesComputed(pass);
   const bool last = ++pass.tiles_computed == pass.num_tiles;
   // Rounded gradients are written from the sums themselves.
   if (last && pass.kind != PassKind::kRound) PassComputed(pass);
+}
+
+void Passes::FirstTilesComputed(Pass& pass) {
+  const auto begin = pass.order.begin();
+  first_there_ = {pass.unit, {begin, begin + pass.first_tiles}};
+  first_version_ = pass.version;
+  if (pass.fills_first) FillEnds(pass);
+  context_.thread->NoteProgress();
+}
+
+// The pass puts nothing more into its destination.
+void Passes::FillEnds(Pass& pass) {
+  Buffer* const destination = std::exchange(pass.destination, nullptr);
+  if (destination == nullptr) return;
+  destination->state = BufferState::kReady;
+  destination->filled = context_.lane->Record(StreamId::kToDevice);
+  if (destination->abandoned) buffers_->Release(*destination);
 }
 
 void Passes::PassStaged(Pass& pass) {
@@ -178,15 +217,12 @@ void Passes::PassStaged(Pass& pass) {
 
 // Every tile has its new values in memory.
 void Passes::PassComputed(Pass& pass) {
+  if (pass.first_tiles > 0) ahead_of_update_[pass.unit] = false;
   if (pass.updates() && pass.sums != nullptr) {
     buffers_->Release(*std::exchange(pass.sums, nullptr));
     if (pass.weights != nullptr) buffers_->Release(*std::exchange(pass.weights, nullptr));
   }
-  if (Buffer* const destination = std::exchange(pass.destination, nullptr)) {
-    destination->state = BufferState::kReady;
-    destination->filled = context_.lane->Record(StreamId::kToDevice);
-    if (destination->abandoned) buffers_->Release(*destination);
-  }
+  FillEnds(pass);
   context_.thread->NoteProgress();
 }
 
@@ -265,6 +301,10 @@ int64_t Passes::newest_version() const {
 
 bool Passes::AnyAwaitedBy(int64_t version) const {
   return passes_.AnySave() || passes_.oldest_version().value_or(kNoVersion) <= version;
+}
+
+bool Passes::IsThere(const FirstRead& read, int64_t version) const {
+  return first_version_ == version && first_there_ == read;
 }
 
 bool Passes::AnyUpdateAfter(int64_t version) const {

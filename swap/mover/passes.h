@@ -58,6 +58,10 @@ class Passes final : private TileListener {
   bool held() const { return held_; }
   void ForgetHeld() { held_ = false; }
 
+  // Whether what a program that reads `version` begins with has its new values, although the update
+  // goes on.
+  bool IsThere(const FirstRead& read, int64_t version) const;
+
   // Whether an update to a later version has begun.
   bool AnyUpdateAfter(int64_t version) const;
   bool at_rest() const { return tiles_.at_rest(); }
@@ -74,6 +78,9 @@ class Passes final : private TileListener {
   void BeginTiles(Pass& pass);
   bool MayStartTile(Pass& pass);
   bool HeldByCommit(const Pass& pass);
+  void ChooseOrder(Pass& pass) const;
+  void FirstTilesComputed(Pass& pass);
+  void FillEnds(Pass& pass);
   void TileComputed(const TileTask& task) override;
   void PassStaged(Pass& pass) override;
   void TileEnded(Pass& pass) override;
@@ -88,8 +95,11 @@ class Passes final : private TileListener {
   TileWork tiles_;
   PassLines passes_;
   UpdateScalars scalars_;
-  int64_t gradients_version_ = 0;  // that the program of the newest gradients has read
-  int gradients_to_round_ = 0;     // units whose gradient of this step is not rounded yet
+  int64_t gradients_version_ = 0;      // that the program of the newest gradients has read
+  int gradients_to_round_ = 0;         // units whose gradient of this step is not rounded yet
+  std::vector<bool> ahead_of_update_;  // [unit] a forward may have begun before all of its update
+  FirstRead first_there_;  // of the last update that had an order; and the version that it made
+  int64_t first_version_ = 0;
   int units_to_measure_ = 0;
   int measure_ = 0;
   std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]

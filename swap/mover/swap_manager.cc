@@ -59,8 +59,10 @@ absl::Status SwapManager::LoadResident() {
   return mover_->thread().Call([&](Done done) { done(mover_->rest().LoadResident()); });
 }
 
-void SwapManager::Enqueue(Program program) {
-  mover_->thread().Post([this, program] { mover_->gate().Enqueue(program); });
+void SwapManager::Enqueue(Program program, FirstRead first_read) {
+  mover_->thread().Post([this, program, first_read = std::move(first_read)]() mutable {
+    mover_->gate().Enqueue(program, std::move(first_read));
+  });
 }
 
 void SwapManager::AbandonQueued() {

@@ -69,8 +69,10 @@ class SwapManager {
 
   // --- Steps.
   // Programs run in the order enqueued; the next may be enqueued while one runs, so
-  // that its fetches overlap.
-  void Enqueue(Program program);
+  // that its fetches overlap. `first_read`: then its first operation may come before the update of
+  // what it does not read, which is undefined in it. Ignored on a discrete device. REQUIRES: the
+  // operation uses the unit, which has these tiles.
+  void Enqueue(Program program, FirstRead first_read = {});
   // Forgets programs that no BeginOp has entered.
   void AbandonQueued();
   // Gives up what runs, be it in an operation that has begun and will not end, and what is

@@ -21,6 +21,15 @@ enum class Program : uint8_t {
   kEvaluate,  // its operations up to and with the loss, without gradients
 };
 
+// What the first operation of a program reads of a unit, where that is a part of it: these tiles,
+// ascending. An embedding looks up the rows of its tokens. By default it reads all that it uses.
+struct FirstRead {
+  int unit = -1;
+  std::vector<int> tiles = {};
+
+  friend bool operator==(const FirstRead&, const FirstRead&) = default;
+};
+
 // Memory that an op may use until its EndOp: of a discrete device, in its compute stream. The
 // inputs' memory is the host's all the same.
 struct OpBuffers {

@@ -21,11 +21,11 @@ TileBuffers::TileBuffers(const MoverContext& context, Buffers* buffers)
 
 bool TileBuffers::Has(bool at_boundary, int tile) const {
   if (!free_.empty()) return true;
-  return at_boundary && (tile < ahead_.size() || !free_at_boundary_.empty());
+  return at_boundary && (Ahead(tile) != nullptr || !free_at_boundary_.empty());
 }
 
 int TileBuffers::Take(bool at_boundary, int tile) {
-  if (at_boundary && tile < ahead_.size()) return ahead_[tile]->tile_buffer;
+  if (const AheadTile* ahead = at_boundary ? Ahead(tile) : nullptr) return ahead->tile_buffer;
   std::vector<int>& free = at_boundary && !free_at_boundary_.empty() ? free_at_boundary_ : free_;
   const int tile_buffer = free.back();
   free.pop_back();
@@ -82,8 +82,14 @@ void TileBuffers::ReadAhead(const QueuedProgram& running) {
   if (buffers_->settled(unit) != running.version) return;
   const int first = plan_.FirstPlaneRead(unit), last = plan_.placements[unit].last_nvme_plane;
   if (first >= last) return;
-  while (!free_at_boundary_.empty() && ahead_.size() < layout_.NumTiles(unit)) {
-    const int tile = static_cast<int>(ahead_.size());
+  if (ahead_.empty()) {
+    const std::vector<int>* const tiles = buffers_->FirstTiles(unit, version_);
+    ahead_order_ = TileOrder(tiles ? *tiles : std::vector<int>(), layout_.NumTiles(unit));
+    ahead_of_.assign(ahead_order_.size(), -1);
+  }
+  while (!free_at_boundary_.empty() && ahead_.size() < ahead_order_.size()) {
+    const int tile = ahead_order_[ahead_.size()];
+    ahead_of_[tile] = static_cast<int>(ahead_.size());
     AheadTile& ahead = *ahead_.emplace_back(std::make_unique<AheadTile>());
     ahead.owner = this;
     ahead.tile_buffer = free_at_boundary_.back();
@@ -109,11 +115,16 @@ void TileBuffers::ReadAhead(const QueuedProgram& running) {
   }
 }
 
+TileBuffers::AheadTile* TileBuffers::Ahead(int tile) const {
+  return ahead_.empty() || ahead_of_[tile] < 0 ? nullptr : ahead_[ahead_of_[tile]].get();
+}
+
 bool TileBuffers::AwaitReadAhead(int tile, void (*then)(void* context), void* context) {
-  if (tile >= ahead_.size()) return false;
-  ahead_[tile]->then = then;
-  ahead_[tile]->context = context;
-  if (ahead_[tile]->read) then(context);
+  AheadTile* const ahead = Ahead(tile);
+  if (ahead == nullptr) return false;
+  ahead->then = then;
+  ahead->context = context;
+  if (ahead->read) then(context);
   return true;
 }
 

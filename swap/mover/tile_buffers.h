@@ -37,7 +37,7 @@ class TileBuffers {
   // been given back.
   void OpenBoundary(Buffer& buffer);
   // Reads tiles of the update that ends `running`'s step, before its gradient is complete, as long
-  // as there are buffers.
+  // as there are buffers: those that the next program begins with go first, where it is known.
   void ReadAhead(const QueuedProgram& running);
   // Whether the tile was, or is being, read ahead. Then `then(context)` is called when it is there.
   bool AwaitReadAhead(int tile, void (*then)(void* context), void* context);
@@ -55,6 +55,7 @@ class TileBuffers {
     IoRequest request;
   };
   int FirstOf(int boundary) const;
+  AheadTile* Ahead(int tile) const;
   void GiveBack();
 
   const MoverContext& context_;
@@ -65,9 +66,11 @@ class TileBuffers {
   std::vector<int> free_;
   std::vector<Buffer*> open_;  // by the plan's turn_stays; null where it has no memory
   std::vector<int> free_at_boundary_;
-  std::vector<std::unique_ptr<AheadTile>> ahead_;  // from tile 0 on
-  int64_t version_ = 0;                            // of the update that the memory is for
-  int64_t begun_version_ = 0;  // of the last update all of whose tiles have begun
+  std::vector<std::unique_ptr<AheadTile>> ahead_;
+  std::vector<int> ahead_order_;  // in which tiles are read ahead
+  std::vector<int> ahead_of_;     // [tile] where in ahead_; -1: it has not been read ahead
+  int64_t version_ = 0;           // of the update that the memory is for
+  int64_t begun_version_ = 0;     // of the last update all of whose tiles have begun
 };
 
 }  // namespace spillway

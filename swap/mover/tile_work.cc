@@ -65,7 +65,9 @@ bool TileWork::HasRoom(const Pass& pass) const {
 void TileWork::Begin(Pass& pass) {
   TileTask& task = *free_tasks_.back();
   free_tasks_.pop_back();
-  task.Reset(&pass, pass.next_tile++);
+  task.Reset(&pass, pass.NextTile());
+  task.first = pass.NextIsFirst();
+  ++pass.next_tile;
   if (pass.updates()) ++updates_running_[pass.staged];
   if (pass.needs_tile_buffer) task.tile_buffer = tile_buffers_->Take(pass.at_boundary, task.tile);
   if (pass.kind != PassKind::kRound) {
@@ -79,7 +81,7 @@ void TileWork::Begin(Pass& pass) {
   if (pass.weights != nullptr) {
     task.weights = context_.Address(pass.weights->span) + weight_offset;
   }
-  if (pass.destination != nullptr) {
+  if (pass.destination != nullptr && (task.first || !pass.fills_first)) {
     task.destination = context_.Address(pass.destination->span) + weight_offset;
   }
   if (pass.kind == PassKind::kRound || pass.reads_gradient()) task.gradient = GradientPlace(task);

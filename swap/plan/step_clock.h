@@ -70,6 +70,8 @@ struct StepClock {
   // [op of the schedule] of compute, alone on the machine; empty with several ranks, which have:
   std::vector<double> op_seconds;
   std::optional<CollectiveClock> collective = std::nullopt;
+  // Of its own unit the first operation reads so much (FirstRead); with one rank.
+  double first_read_share = 1;
 };
 
 }  // namespace spillway

@@ -150,7 +150,7 @@ spillway_sim_mutant(update_settled_before_written swap/mover/passes.cc
   if (last && pass.updates()) --pass.version;]==]
   [==[passes.cc:[0-9]+: check failed: buffers_->settled]==])
 spillway_sim_mutant(update_before_its_gradient swap/mover/passes.cc
-  [==[return !pass.deferred || !passes_.AnyRound(pass.unit);]==]
+  [==[return !pass.deferred || pass.begun || !passes_.AnyRound(pass.unit);]==]
   [==[return true;]==]
   [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
 spillway_sim_mutant(weights_released_before_their_update swap/mover/op_gate.cc
@@ -191,6 +191,28 @@ spillway_sim_mutant(failed_creation_leaves_files swap/store/swap_store.cc
   [==[    store->Remove();  // only the files that this call made]==]
   [==[]==]
   [==[a store that could not be made left]==])
+
+# --- A forward that begins before all of its unit is updated.
+spillway_sim_mutant(begins_before_its_tiles_are_there swap/mover/passes.cc
+  [==[if (task.first && --pass.first_left == 0) FirstTilesComputed(pass);]==]
+  [==[if (task.first && pass.first_left-- == pass.first_tiles) FirstTilesComputed(pass);]==]
+  [==[computes with wrong weights]==])
+spillway_sim_mutant(begins_with_the_tiles_of_another_program swap/mover/passes.cc
+  [==[return first_version_ == version && first_there_ == read;]==]
+  [==[return first_version_ == version && first_there_.unit == read.unit;]==]
+  [==[computes with wrong weights]==])
+spillway_sim_mutant(rest_written_where_others_are_by_now swap/mover/tile_work.cc
+  [==[if (pass.destination != nullptr && (task.first || !pass.fills_first)) {]==]
+  [==[if (pass.destination != nullptr) {]==]
+  [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
+spillway_sim_mutant(gradient_rounded_over_the_one_before swap/mover/passes.cc
+  [==[if (pass.kind == PassKind::kRound) return !ahead_of_update_[pass.unit];]==]
+  [==[if (pass.kind == PassKind::kRound) return true;]==]
+  [==[computes with wrong weights|is not the oracle's|gradients have another norm]==])
+spillway_sim_mutant(rest_waits_for_the_next_gradient swap/mover/passes.cc
+  [==[return !pass.deferred || pass.begun || !passes_.AnyRound(pass.unit);]==]
+  [==[return !pass.deferred || !passes_.AnyRound(pass.unit);]==]
+  [==[sim: the run hangs]==])
 
 # --- A device with memory of its own: each thing that waits for another there.
 spillway_sim_mutant(computes_before_its_weights_are_there swap/mover/op_gate.cc

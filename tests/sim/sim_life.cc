@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -161,13 +162,13 @@ void SimRun::LetItGoOn(Life& life) {
   }
 }
 
-absl::Status SimRun::RunOps(Life& life, int count, bool train) {
+absl::Status SimRun::RunOps(Life& life, int count, bool train, const FirstRead& first_read) {
   const auto weights = std::make_shared<std::vector<std::vector<uint16_t>>>(oracle_->weights);
   for (int number = 0; number < count; ++number) {
     if (!life.last && random_.OneIn(300)) return Stopped();
     world_.Trace("op", number, train);
     ASSIGN_OR_RETURN(const OpBuffers buffers, life.manager->BeginOp());
-    const Op op = {buffers, number, step_, life.salt, train, weights};
+    const Op op = {buffers, number, step_, life.salt, train, first_read, weights};
     if (!life.last && random_.OneIn(150)) return GiveUp(life);
     if (life.gpu) {
       LaunchOp(life, op);
@@ -223,12 +224,25 @@ void SimRun::LaunchOp(Life& life, const Op& op) {
   launch([this, op] { CheckWeights(op); });
 }
 
+// Whether these tiles of its i-th unit are (ascending).
+bool SimRun::AreTheOracles(const Op& op, size_t i, const std::vector<int>& tiles) const {
+  const auto& expected = (*op.weights)[op.buffers.op->weights[i]];
+  const auto* found = reinterpret_cast<const uint16_t*>(op.buffers.weights[i]);
+  return std::all_of(tiles.begin(), tiles.end(), [&](int tile) {
+    const uint64_t begin = tile * shape_.tile_parameters;
+    const uint64_t end = std::min<uint64_t>(begin + shape_.tile_parameters, expected.size());
+    return std::equal(expected.begin() + begin, expected.begin() + end, found + begin);
+  });
+}
+
 void SimRun::CheckWeights(const Op& op) {
   const std::vector<int>& units = op.buffers.op->weights;
   for (size_t i = 0; i < units.size(); ++i) {
-    const auto& expected = (*op.weights)[units[i]];
-    if (!std::equal(expected.begin(), expected.end(),
-                    reinterpret_cast<const uint16_t*>(op.buffers.weights[i]))) {
+    std::vector<int> all(shape_.Layout().NumTiles(units[i]));
+    std::iota(all.begin(), all.end(), 0);
+    const bool part = op.number == 0 && units[i] == op.first_read.unit;
+    if (part && !AreTheOracles(op, i, all)) ++tally_.early_begins;
+    if (!AreTheOracles(op, i, part ? op.first_read.tiles : all)) {
       Fail(absl::StrCat("operation ", op.number, " after step ", op.step,
                         " computes with wrong weights of unit ", units[i]));
     }
@@ -269,20 +283,39 @@ absl::Status SimRun::Compare(Life& life) {
   });
 }
 
+// With what its first operation reads of a unit, or nothing of that.
+void SimRun::EnqueueTraining(Life& life) {
+  life.first_read = {};
+  if (!random_.OneIn(3) && life.gpu == nullptr) {
+    const std::vector<int>& units = life.schedule.ops.front().weights;
+    life.first_read.unit = units[random_.Below(units.size())];
+    for (int tile = 0; tile < life.plan.layout.NumTiles(life.first_read.unit); ++tile) {
+      if (random_.OneIn(2)) life.first_read.tiles.push_back(tile);
+    }
+  }
+  life.manager->Enqueue(Program::kTrain, life.first_read);
+}
+
 absl::Status SimRun::TrainStep(Life& life, bool more) {
   SwapManager& manager = *life.manager;
   const bool deferred = life.update == UpdateMode::kDeferred;
-  if (!std::exchange(life.enqueued, false)) manager.Enqueue(Program::kTrain);
+  if (life.enqueued && random_.OneIn(6)) {  // another one in its place, while updates go on
+    LetItGoOn(life);
+    manager.AbandonQueued();
+    life.enqueued = false;
+  }
+  if (!std::exchange(life.enqueued, false)) EnqueueTraining(life);
+  const FirstRead first_read = life.first_read;
   UpdateScalars scalars;
   scalars.step = applied_ + 1;
   if (!deferred) {
     manager.AnnounceUpdate(scalars);
     if (more && !random_.OneIn(4)) {
-      manager.Enqueue(Program::kTrain);
+      EnqueueTraining(life);
       life.enqueued = true;
     }
   }
-  RETURN_IF_ERROR(RunOps(life, static_cast<int>(life.schedule.ops.size()), true));
+  RETURN_IF_ERROR(RunOps(life, static_cast<int>(life.schedule.ops.size()), true, first_read));
   if (deferred) {
     scalars.skip = random_.OneIn(5);
     world_.Trace("gradients", scalars.skip);

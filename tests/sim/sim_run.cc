@@ -238,6 +238,7 @@ void SimTally::Add(const SimTally& other) {
   spilled_inputs += other.spilled_inputs;
   device_lives += other.device_lives;
   streaming_lives += other.streaming_lives;
+  early_begins += other.early_begins;
   given_up_whole += other.given_up_whole;
   given_up_torn += other.given_up_torn;
   refusals_reported += other.refusals_reported;

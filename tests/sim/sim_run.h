@@ -24,6 +24,7 @@ struct SimTally {
   uint64_t spilled_inputs = 0;     // likewise
   uint64_t device_lives = 0;       // on a device with memory of its own
   uint64_t streaming_lives = 0;    // ones whose updates pass through it
+  uint64_t early_begins = 0;       // programs that began with a part of a unit, the rest undefined
   uint64_t given_up_whole = 0;     // steps, and the state before them was committed
   uint64_t given_up_torn = 0;      // or had changed in part
   uint64_t refusals_reported = 0;  // lives that ended in an error after a refusal

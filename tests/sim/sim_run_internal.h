@@ -52,6 +52,7 @@ class SimRun {
     uint64_t salt = 0;  // in its inputs, so that no other life has the same
     bool last = false;  // nothing goes wrong any more, and it runs to its end
     bool enqueued = false;
+    FirstRead first_read;  // of the training program that was enqueued last
   };
 
   void DrawShape();
@@ -65,11 +66,12 @@ class SimRun {
   absl::Status CheckTile(const SwapStore& store);
   absl::Status Train(Life& life);
   absl::Status TrainStep(Life& life, bool more);
+  void EnqueueTraining(Life& life);
   absl::Status RestAWhile(Life& life);
   absl::Status MaybeCommit(Life& life);
   absl::Status Commit(Life& life);
   absl::Status GiveUp(Life& life);
-  absl::Status RunOps(Life& life, int count, bool train);
+  absl::Status RunOps(Life& life, int count, bool train, const FirstRead& first_read = {});
   absl::Status Compare(Life& life);
   absl::Status CopyCommit();
   // What an operation does: it looks at its weights, adds to its sums, and looks again.
@@ -78,10 +80,12 @@ class SimRun {
     int number = 0;
     uint64_t step = 0, salt = 0;
     bool train = false;
+    FirstRead first_read = {};  // of its program
     // [unit], as they are in the step that it belongs to
     std::shared_ptr<const std::vector<std::vector<uint16_t>>> weights;
   };
   void CheckWeights(const Op& op);
+  bool AreTheOracles(const Op& op, size_t i, const std::vector<int>& tiles) const;
   void AddGradient(const Op& op, size_t i);
   void LaunchOp(Life& life, const Op& op);
   void UseInputs(const Op& op);

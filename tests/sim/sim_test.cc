@@ -74,6 +74,7 @@ TEST(Simulation, EveryFaultStrikesAndEveryOutcomeOccurs) {
   EXPECT_GT(tally.spilled_inputs, 100u);
   EXPECT_GT(tally.device_lives, 500u);
   EXPECT_GT(tally.streaming_lives, 200u);
+  EXPECT_GT(tally.early_begins, 100u);
   EXPECT_GT(tally.given_up_whole, 50u);
   EXPECT_GT(tally.given_up_torn, 10u);
   EXPECT_GT(tally.refusals_reported, 50u);

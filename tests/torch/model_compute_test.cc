@@ -8,7 +8,9 @@
 
 #include <cstring>
 #include <memory>
+#include <set>
 
+#include "engine/data/window_sampler.h"
 #include "engine/layers/decoder.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/torch/block_attention.h"
@@ -87,11 +89,10 @@ Model Plain() {
 // An embedding as LibTorch has it, whose gradient may be a sparse tensor.
 class LookUp : public Unit {
  public:
-  explicit LookUp(bool sparse) : sparse_(sparse) {}
+  explicit LookUp(bool sparse, int64_t rows = kClasses) : sparse_(sparse), rows_(rows) {}
   std::string name() const override { return "look-up"; }
-  std::vector<ParameterSpec> parameters() const override {
-    return {{"rows", {kClasses, kWidth}, {}}};
-  }
+  std::vector<ParameterSpec> parameters() const override { return {{"rows", {rows_, kWidth}, {}}}; }
+  int looks_up() const override { return 0; }
   Tensor Forward(const UnitContext&, const std::vector<Tensor>& parameters,
                  const Tensor& ids) const override {
     return torch::embedding(parameters[0], ids, -1, false, sparse_);
@@ -99,6 +100,7 @@ class LookUp : public Unit {
 
  private:
   const bool sparse_;
+  const int64_t rows_;
 };
 
 // Borrows nothing: the look-up's gradient is all that its rows get.
@@ -286,6 +288,42 @@ StepResult RunStep(const ComputePlace& place, DType dtype) {
     EXPECT_TRUE(status.ok()) << status;
   }
   return {step.compute().loss_sum(), step.Sums()};
+}
+
+// Rows of 12 parameters, some of which lie in two tiles.
+TEST(ModelCompute, WhatAStepReadsFirstAreTheTilesOfItsTokens) {
+  constexpr int64_t kRows = 8000;
+  Model model = LookUps(/*sparse=*/false, /*tied=*/false);
+  model.units[0] = std::make_shared<LookUp>(/*sparse=*/false, kRows);
+  const ModelDescription description = *DescribeModel(model);
+  const TrainOptions options = MicroBatches(2, DType::kFloat32);
+  MadeTokens data(16, kRowLen, kRows);
+  ModelCompute compute(model, description, &data, nullptr, options);
+  const StateLayout layout = DescribeState(description, options.optimizer, options.dtype, 2048);
+  ASSERT_TRUE(compute.BeginTrain(3, 1.0).ok());
+  for (const int64_t step : {3, 4}) {  // as it was loaded, and the one behind it
+    const std::vector<int64_t> samples =
+        StepSamples(options.order, options.seed, data.size(), 4, step - 1);
+    const Tensor ids = data.Get(samples)->inputs;
+    std::set<int> expected;
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      const int64_t first = ids.data_ptr<int64_t>()[i] * kWidth;
+      expected.insert(
+          {static_cast<int>(first / 2048), static_cast<int>((first + kWidth - 1) / 2048)});
+    }
+    ASSERT_LT(expected.size(), layout.NumTiles(0));
+    const absl::StatusOr<FirstRead> read = compute.ReadFirst(step, layout);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(read->unit, 0);
+    EXPECT_EQ(read->tiles, std::vector<int>(expected.begin(), expected.end()));
+  }
+}
+
+TEST(ModelCompute, AUnitThatReadsAllOfItselfIsReadWhole) {
+  OneStep step(ComputePlace(), Plain(), DType::kFloat32);
+  step.Begin(-1, -1);
+  const StateLayout layout = DescribeState(step.description(), {}, DType::kFloat32, 2048);
+  EXPECT_EQ(*step.compute().ReadFirst(3, layout), FirstRead());
 }
 
 TEST(ModelCompute, MemoryOfADevicesOwnChangesNoBit) {

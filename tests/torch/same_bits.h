@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/base/size.h"
@@ -26,13 +27,13 @@ inline constexpr int64_t kSteps = 12;
 inline constexpr int64_t kSeqLen = 32;
 inline constexpr int64_t kVocabulary = 96;
 
-inline ModelConfig SmallConfig(double dropout = 0.1) {
-  return SmallGpt2Config(kVocabulary, kSeqLen, 64, 4 * 64, 3, 4, Dropouts(dropout));
+inline ModelConfig SmallConfig(double dropout = 0.1, int64_t vocabulary = kVocabulary) {
+  return SmallGpt2Config(vocabulary, kSeqLen, 64, 4 * 64, 3, 4, Dropouts(dropout));
 }
 
 class SameBits : public testing::Test {
  protected:
-  SameBits() {
+  explicit SameBits(ModelConfig config = SmallConfig()) : config_(std::move(config)) {
     for (const char* name : {"a", "b", "c"}) std::filesystem::create_directories(dir_ / name);
   }
   ~SameBits() override { ResetSimdTargetForTest(); }
@@ -126,14 +127,14 @@ class SameBits : public testing::Test {
   bool Fits(TrainOptions options) {
     options.output = Path(absl::StrCat("run", ++runs_));
     TrainHooks hooks;
-    hooks.at_start = [] { return absl::AbortedError("it would"); };
+    hooks.at_start = [](const TrainOptions&) { return absl::AbortedError("it would"); };
     const absl::Status status =
         Train(model_, *NewData(), nullptr, nullptr, options, hooks).status();
     EXPECT_TRUE(absl::IsAborted(status) || ExitCodeOf(status) == 3) << status;
     return absl::IsAborted(status);
   }
 
-  const ModelConfig config_ = SmallConfig();
+  const ModelConfig config_;
   const Model model_ = *BuildDecoder(config_.decoder);
   const ScratchDirectory dir_;
   std::optional<DType> compute_;

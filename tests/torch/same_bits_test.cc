@@ -14,6 +14,28 @@
 namespace spillway {
 namespace {
 
+// --- The update of the embedding, and the forward that does not wait for all of it.
+
+// Of its 1,000 tokens the data has 96: two tiles of sixteen.
+class SameBitsLargeVocabulary : public SameBits {
+ protected:
+  SameBitsLargeVocabulary() : SameBits(SmallConfig(0.1, 1000)) {}
+};
+
+TEST_F(SameBitsLargeVocabulary, AStepThatBeginsWithSomeRowsOfTheEmbedding) {
+  for (const double clip : {0.0, 1.0}) {
+    const RunOutcome plain = Run(InMemory(DType::kBFloat16, clip));
+    TrainOptions nvme = Nvme(DType::kBFloat16, clip);
+    ExpectSameBits(plain, Run(nvme), "NVMe");
+    SetSmallestBudgets(nvme);
+    nvme.output.clear();
+    ExpectSameBits(plain, Run(nvme), "NVMe, smallest budgets");
+    TrainOptions weights_in_memory = Nvme(DType::kBFloat16, clip);
+    weights_in_memory.offload_param = Offload::kCpu;
+    ExpectSameBits(plain, Run(weights_in_memory), "weights in host memory");
+  }
+}
+
 // --- Placements.
 
 class SameBitsPlacement : public SameBits {

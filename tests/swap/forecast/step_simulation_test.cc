@@ -100,6 +100,22 @@ TEST(StepSimulation, ChecksOfWhatOperationsReadTakeTheirTimeOfComputesCores) {
   EXPECT_NEAR(SimulateStep(plan, clock).seconds, 1.5 * without, 0.03 * without);
 }
 
+// An embedding that is a third of the model, whose update stands alone at the turn of two steps.
+TEST(StepSimulation, AStepThatBeginsWithSomeRowsWaitsForFewerUpdates) {
+  PlanRequest request = GptLikeRequest(UpdateMode::kImmediate, TierChoice::kNvme, 8, 700 * 2048,
+                                       /*storage=*/true, 4000 * 2048);
+  request.device_bytes = 0;
+  request.host_bytes = 2 * Smallest(request);
+  const SwapPlan plan = PlanOf(request);
+  const double bytes = plan.traffic.read_bytes + plan.traffic.written_bytes;
+  StepClock clock = Clock(request, 1.0 / 32, 1.2 * bytes, 1e15);
+  const double compute = Sum(clock.op_seconds);
+  const double whole = SimulateStep(plan, clock).seconds;
+  ASSERT_GT(whole, 1.1 * compute);
+  clock.first_read_share = 0.1;
+  EXPECT_LT(SimulateStep(plan, clock).seconds, compute + 0.5 * (whole - compute));
+}
+
 TEST(StepSimulation, OneSlowResourceIsWhatAStepTakes) {
   for (UpdateMode update : {UpdateMode::kImmediate, UpdateMode::kDeferred}) {
     const PlanRequest request = TwelveLayers(update, TierChoice::kNvme);

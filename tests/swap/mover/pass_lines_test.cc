@@ -69,6 +69,33 @@ TEST(PassLines, PassesFollowEachOtherAcrossLinesAndOvertakeOnlyThoseThatWait) {
   EXPECT_EQ(LooksAt(lines, kAll), "0 4 ");
 }
 
+TEST(PassLines, WhatTheForwardNeedsLateGoesBehindAllOthersAndWhereTheyWait) {
+  PassLines lines(4);
+  Pass embedding = PassOf(PassKind::kUpdate, 0);
+  embedding.deferred = true;
+  embedding.BeginWith({1, 3});
+  lines.Add(embedding);
+  lines.Add(PassOf(PassKind::kUpdate, 1));
+  lines.Add(PassOf(PassKind::kRound, 2));
+  std::string tiles;
+  const auto begin = [&](int most) {
+    std::string units;
+    lines.BeginTiles([&](Pass& pass) {
+      absl::StrAppend(&units, pass.unit, " ");
+      for (int i = 0; i < most && !pass.all_begun(); ++i) {
+        if (pass.MayGoLast() && !pass.goes_last) return;
+        if (pass.unit == 0) absl::StrAppend(&tiles, pass.NextTile(), " ");
+        ++pass.next_tile;
+      }
+    });
+    return units;
+  };
+  EXPECT_EQ(begin(1), "0 2 ");      // it has to wait, and unit 1 behind it
+  EXPECT_EQ(begin(2), "0 1 2 0 ");  // then it makes way, and has its turn where the others wait
+  EXPECT_EQ(begin(4), "1 2 ");
+  EXPECT_EQ(tiles, "1 3 0 2 ");
+}
+
 TEST(PassLines, APassWithoutTilesIsLookedAtWhenOneOfItsUnitHasEnded) {
   PassLines lines(3);
   Pass& before = lines.Add(PassOf(PassKind::kUpdate, 1, 1));

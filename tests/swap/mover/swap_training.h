@@ -96,19 +96,32 @@ class SwapTraining : public testing::Test {
     SwapManager& manager = run.manager();
     bool enqueued = false;
     int64_t applied = 0;
+    FirstRead next_read;
+    const auto enqueue = [&] {
+      next_read = {};
+      if (random() % 2) {
+        const std::vector<int>& units = schedule.ops.front().weights;
+        next_read.unit = units[random() % units.size()];
+        for (int tile = 0; tile < manager.plan().layout.NumTiles(next_read.unit); ++tile) {
+          if (random() % 2) next_read.tiles.push_back(tile);
+        }
+      }
+      manager.Enqueue(Program::kTrain, next_read);
+    };
     for (int step = 1; step <= steps; ++step) {
-      if (!enqueued) manager.Enqueue(Program::kTrain);
+      if (!enqueued) enqueue();
       enqueued = false;
+      const FirstRead first_read = next_read;
       UpdateScalars scalars;
       scalars.step = applied + 1;
       if (update == UpdateMode::kImmediate) {
         manager.AnnounceUpdate(scalars);
         if (step < steps && random() % 4 != 0) {
-          manager.Enqueue(Program::kTrain);
+          enqueue();
           enqueued = true;
         }
       }
-      ASSERT_EQ(run.RunOps(schedule.ops.size(), true, oracle), absl::OkStatus());
+      ASSERT_EQ(run.RunOps(schedule.ops.size(), true, oracle, first_read), absl::OkStatus());
       bool skip = false;
       if (update == UpdateMode::kDeferred) {
         skip = random() % 5 == 0;

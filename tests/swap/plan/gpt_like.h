@@ -13,9 +13,10 @@
 namespace spillway {
 
 inline PlanRequest GptLikeRequest(UpdateMode update, TierChoice tier, int layers,
-                                  uint64_t layer_parameters, bool storage = true) {
+                                  uint64_t layer_parameters, bool storage = true,
+                                  uint64_t embedding_parameters = 1 << 20) {
   PlanRequest request;
-  std::vector<UnitLayout> units = {{"embedding", 1 << 20}};
+  std::vector<UnitLayout> units = {{"embedding", embedding_parameters}};
   ScheduleModel model{{{}}};
   for (int i = 0; i < layers; ++i) {
     units.push_back({absl::StrCat("h.", i), layer_parameters});
