@@ -275,12 +275,12 @@ class RunsTest(CliTest):
         """A commit names where the state lies, in JSON."""
         swap = self.path("swap\udcff")
         os.mkdir(swap)
-        self.assert_run(self.train(swap=swap), 2, "is no UTF-8", "--swap")
+        self.assert_run(self.train(swap=swap), 2, "is not UTF-8", "--swap")
         self.assertEqual(os.listdir(swap), [])
         self.assert_nothing_left()
         self.assert_run(self.train(swap=swap, no_commit=True), 0)
         self.output = self.path("out\udcff")
-        self.assert_run(self.train(swap=None, offload=None), 2, "is no UTF-8", "--output")
+        self.assert_run(self.train(swap=None, offload=None), 2, "is not UTF-8", "--output")
         self.assert_run(self.train(), 0)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
