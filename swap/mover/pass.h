@@ -63,7 +63,7 @@ struct Pass {
   int NextTile() const { return order.empty() ? next_tile : order[next_tile]; }
   bool NextIsFirst() const { return next_tile < first_tiles; }
   // Whether the forward behind it needs other units before what is left.
-  bool MayGoLast() const { return deferred && first_tiles > 0 && next_tile == first_tiles; }
+  bool MayGoLast() const { return first_tiles > 0 && next_tile == first_tiles; }
   // The forward begins with these tiles. REQUIRES: none has begun.
   void BeginWith(const std::vector<int>& tiles);
   // Fills in what follows from the plan. REQUIRES: kind, unit, scalars and sums are there.

@@ -1,5 +1,6 @@
 #include "swap/mover/pass_lines.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "io/base/check.h"
@@ -41,6 +42,15 @@ void PassLines::Remove(const Pass& pass) {
   SPILLWAY_CHECK(passes_.erase(pass.number) == 1);
   // It may have been what one of its unit waits for.
   if (empty_.count(unit) > 0) empty_to_look_at_.push_back(unit);
+}
+
+void PassLines::SortUpdates(const std::vector<int>& need) {
+  std::deque<Pass*>& line = lines_[kInOrder];
+  const auto waits = [](const Pass* pass) { return !pass->begun && pass->sums != nullptr; };
+  const auto first = std::find_if(line.begin(), line.end(), waits);
+  const auto last = std::find_if_not(first, line.end(), waits);
+  std::stable_sort(first, last,
+                   [&](const Pass* a, const Pass* b) { return need[a->unit] < need[b->unit]; });
 }
 
 void PassLines::BeginTiles(const std::function<void(Pass&)>& begin) {

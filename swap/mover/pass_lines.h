@@ -35,6 +35,10 @@ class PassLines {
   void Remove(const Pass& pass);
   bool empty() const { return passes_.empty(); }
 
+  // Updates from complete gradients that have not begun wait in the order of `need` [unit] from now
+  // on.
+  void SortUpdates(const std::vector<int>& need);
+
   // Calls `begin` for every pass that may be able to begin a tile, in order. One of which it has
   // not begun all tiles has to wait.
   void BeginTiles(const std::function<void(Pass&)>& begin);

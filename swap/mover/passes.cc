@@ -16,6 +16,11 @@ Passes::Passes(const MoverContext& context, Buffers* buffers, TileBuffers* tile_
       passes_(context.layout.num_units()),
       ahead_of_update_(context.layout.num_units()),
       partials_(context.layout.num_units()) {
+  const std::vector<StepOp>& ops = context.plan.schedule.ops;
+  need_.assign(context.layout.num_units(), static_cast<int>(ops.size()));
+  for (int op = static_cast<int>(ops.size()) - 1; op >= 0; --op) {
+    for (int unit : ops[op].weights) need_[unit] = op;
+  }
   for (int unit = 0; unit < partials_.size(); ++unit) {
     partials_[unit].resize(context.layout.NumTiles(unit));
   }
@@ -75,7 +80,10 @@ void Passes::Announce(const UpdateScalars& scalars) {
   if (plan_.schedule.update == UpdateMode::kDeferred) UpdateDeferred(gradients_version_ + 1);
 }
 
-void Passes::UpdateDeferred(int64_t version) { AddDeferred(PassKind::kUpdate, version); }
+void Passes::UpdateDeferred(int64_t version) {
+  passes_.SortUpdates(need_);
+  AddDeferred(PassKind::kUpdate, version);
+}
 
 int Passes::AddDeferred(PassKind kind, int64_t version) {
   int added = 0;

@@ -31,7 +31,8 @@ class Passes final : private TileListener {
   // The scalars of the updates that begin from now on. Where all are deferred, they do.
   void Announce(const UpdateScalars& scalars);
   // Every gradient of the step that makes `version` has been taken, or rounded: its deferred
-  // updates begin, in the order in which the next forward needs the units.
+  // updates begin, and those that wait go on, in the order in which the next forward needs the
+  // units.
   void UpdateDeferred(int64_t version);
   // Writes the planes of the unit that only live in memory, under a commit's generation.
   void Save(int unit, uint64_t generation);
@@ -103,6 +104,7 @@ class Passes final : private TileListener {
   int units_to_measure_ = 0;
   int measure_ = 0;
   std::vector<std::vector<GradientPartial>> partials_;  // [unit][tile]
+  std::vector<int> need_;                               // [unit] the first operation that reads it
   int64_t held_after_ = kNoVersion;
   bool held_ = false;
   bool flushing_ = false;

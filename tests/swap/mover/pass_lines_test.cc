@@ -69,6 +69,23 @@ TEST(PassLines, PassesFollowEachOtherAcrossLinesAndOvertakeOnlyThoseThatWait) {
   EXPECT_EQ(LooksAt(lines, kAll), "0 4 ");
 }
 
+// At the end of a backward, which has completed the last units' gradients first.
+TEST(PassLines, UpdatesThatWaitAreSortedByTheForwardsNeed) {
+  PassLines lines(5);
+  Buffer sums;
+  const auto add = [&](int unit, bool begun) {
+    Pass pass = PassOf(PassKind::kUpdate, unit);
+    pass.sums = &sums;
+    pass.begun = begun;
+    lines.Add(pass);
+  };
+  add(4, true);
+  for (const int unit : {3, 2, 1, 0}) add(unit, false);
+  lines.SortUpdates({0, 2, 1, 3, 4});
+  lines.Add(PassOf(PassKind::kUpdate, 1, 2));  // deferred
+  EXPECT_EQ(LooksAt(lines, kAll), "4 0 2 1 3 1 ");
+}
+
 TEST(PassLines, WhatTheForwardNeedsLateGoesBehindAllOthersAndWhereTheyWait) {
   PassLines lines(4);
   Pass embedding = PassOf(PassKind::kUpdate, 0);
