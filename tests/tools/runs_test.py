@@ -278,10 +278,9 @@ class RunsTest(CliTest):
         self.assert_run(self.train(swap=swap), 2, "is not UTF-8", "--swap")
         self.assertEqual(os.listdir(swap), [])
         self.assert_nothing_left()
-        self.assert_run(self.train(swap=swap, no_commit=True), 0)
         self.output = self.path("out\udcff")
         self.assert_run(self.train(swap=None, offload=None), 2, "is not UTF-8", "--output")
-        self.assert_run(self.train(), 0)
+        self.assertFalse(os.path.exists(self.output))
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root, to be two users")
     def test_a_parent_that_everybody_shares(self):
