@@ -2,7 +2,6 @@
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -8,7 +8,7 @@ import traceback
 
 def parser():
     found = argparse.ArgumentParser()
-    for name in ("config", "result"):
+    for name in ("config", "kind", "result"):
         found.add_argument("--" + name, required=True)
     for name in ("micro-batch", "seq-len", "steps"):
         found.add_argument("--" + name, type=int, required=True)
@@ -17,26 +17,43 @@ def parser():
 
 
 def build_model(config):
-    """GPT-2 of random weights, from the JSON of its config."""
+    """Of random weights, from the JSON of its config."""
     import transformers
 
     shape = json.loads(config)
-    model = transformers.GPT2LMHeadModel(
-        transformers.GPT2Config(**{key: shape[key] for key in shape if key != "architectures"}))
+    architecture = getattr(transformers, shape["architectures"][0])
+    model = architecture(transformers.AutoConfig.for_model(**shape))
     model.train()
     return model
 
 
-def time_steps(args, step):
-    """Seconds of each call of step(tokens)."""
+def random_batch(args, shape):
+    """What the model's forward is called with: samples as long as those that train reads of such data."""
     import torch
 
-    vocabulary = json.loads(args.config)["vocab_size"]
-    seconds = []
+    size = (args.micro_batch, args.seq_len)
+    if args.kind == "text":
+        tokens = torch.randint(0, shape["vocab_size"], size)
+        return {"input_ids": tokens, "labels": tokens}
+    if args.kind == "pictures":
+        return {"pixel_values": torch.randn(args.micro_batch, 3, args.seq_len, args.seq_len),
+                "labels": torch.randint(0, shape["num_labels"], size[:1])}
+    if args.kind == "speech":
+        return {"input_features": torch.randn(args.micro_batch, shape["num_mel_bins"], 2 * shape["max_source_positions"]),
+                "labels": torch.randint(0, 256, size)}
+    batch = {"input_ids": torch.randint(97, 107, size), "attention_mask": torch.ones(size, dtype=torch.long)}
+    if args.kind == "classes":
+        return batch | {"labels": torch.randint(0, len(shape["id2label"]), size[:1])}
+    return batch | {"labels": torch.randint(97, 107, size)}
+
+
+def time_steps(args, step):
+    """Seconds of each call of step(**batch)."""
+    shape, seconds = json.loads(args.config), []
     for _ in range(args.steps):
-        tokens = torch.randint(0, vocabulary, (args.micro_batch, args.seq_len))
+        batch = random_batch(args, shape)
         begin = time.perf_counter()
-        step(tokens)
+        step(**batch)
         seconds.append(time.perf_counter() - begin)
     return seconds
 

@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 
 from .adam import BenchAdam, FusedAdam
 from .peers import DeepSpeed, PyTorch
-from .side import Shape
+from .shapes import Shape, families
 from .spillway import Disk, Spillway
 
 ABOUT = {
     "memory-124m": "GPT-2 124M, 4 x 256, all in memory: against plain PyTorch",
+    "families": "ten models of other families, in memory: against transformers, and PEFT",
     "nvme-124m": "GPT-2 124M, 4 x 256, all on NVMe at 512 MiB + 512 MiB: in memory, DeepSpeed",
     "compute-124m": "GPT-2 124M, 4 x 256, all in memory, oneDNN without bf16: --compute fp32, PyTorch",
     "xl": "GPT-2 XL, 1 x 256, all on NVMe: DeepSpeed with its parameters in memory",
@@ -114,6 +115,16 @@ def memory_124m(args, work):
                         PyTorch(work, shape)],
         [Ratio("Spillway / PyTorch, seconds", "in memory", "PyTorch", limit=Limit(most=1.0)),
          Ratio("Spillway / PyTorch, resident", "in memory", "PyTorch", "resident_bytes")])
+
+
+def other_families(args, work):
+    sides, ratios = [], []
+    for name, shape in families(args.tiny).items():
+        peer = PyTorch(work, shape, name=f"{name}, PyTorch")
+        sides += [Spillway(work, name, shape, IN_MEMORY), peer]
+        ratios += [Ratio(f"{name}: Spillway / PyTorch, seconds", name, peer.name, limit=Limit(most=NOISE)),
+                   Ratio(f"{name}: Spillway / PyTorch, resident", name, peer.name, "resident_bytes")]
+    return Comparison("families", sides, ratios)
 
 
 def compute_124m(args, work):
@@ -259,7 +270,7 @@ def adam(args, work):
                Limit(least=0.9))])
 
 
-MAKERS = {"memory-124m": memory_124m, "nvme-124m": nvme_124m, "compute-124m": compute_124m, "xl": xl,
+MAKERS = {"memory-124m": memory_124m, "families": other_families, "nvme-124m": nvme_124m, "compute-124m": compute_124m, "xl": xl,
           "xl-small": xl_small, "lora-xl": lora_xl,
           "budgets-355m": budgets_355m,
           "layers": layers, "accumulation": accumulation, "adam": adam, "waiting": waiting}

@@ -40,8 +40,8 @@ def train(args):
     engine, _, _, _ = deepspeed.initialize(model=model, model_parameters=model.parameters(),
                                            config=config)
 
-    def step(tokens):
-        loss = engine(input_ids=tokens, labels=tokens).loss
+    def step(**batch):
+        loss = engine(**batch).loss
         engine.backward(loss)
         engine.step()
 

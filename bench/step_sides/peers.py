@@ -32,7 +32,7 @@ class Peer:
             os.unlink(result_path)
         shape = json.dumps(self.shape.config())
         command = [self.work.python, os.path.join(HERE, self.child), "--config", shape,
-                   "--micro-batch", str(self.shape.micro_batch), "--seq-len", str(self.shape.seq_len),
+                   "--kind", self.shape.kind, "--micro-batch", str(self.shape.micro_batch), "--seq-len", str(self.shape.seq_len),
                    "--steps", str(steps), "--clip", str(self.clip), "--result", result_path, *flags]
         watched = watch(command, self.work.path("peer.log"), self.work.timeout,
                         environment=environment)
@@ -54,12 +54,12 @@ class Peer:
 
 
 class PyTorch(Peer):
-    """Plain: everything in memory, bf16 autocast or fp32, fused AdamW, no checkpointing."""
+    """Plain: everything in memory, bf16 autocast or fp32, fused AdamW, no checkpointing; of adapters PEFT's."""
 
-    def __init__(self, work, shape, clip=0.0, fp32=False, environment=None):
-        super().__init__(work, "PyTorch, fp32" if fp32 else "PyTorch", "pytorch_child.py", shape,
-                         clip)
-        self.flags, self.environment = ["--fp32"] if fp32 else [], environment
+    def __init__(self, work, shape, clip=0.0, fp32=False, environment=None, name="PyTorch"):
+        super().__init__(work, "PyTorch, fp32" if fp32 else name, "pytorch_child.py", shape, clip)
+        self.flags = [*shape.peer_flags, *(["--fp32"] if fp32 else [])]
+        self.environment = environment
 
     def run(self):
         return self.figures(*self.child_run(self.work.steps, *self.flags,

@@ -4,7 +4,8 @@ import os
 import random
 import subprocess
 
-from .side import DidNotRun, Shape
+from .shapes import Shape
+from .side import DidNotRun
 from .spillway import Spillway
 
 NAME = "prediction"
@@ -43,7 +44,7 @@ class Case:
 
     def estimate(self, *budgets):
         os.makedirs(self.work.path("swap"), exist_ok=True)
-        model, _ = Spillway(self.work, NAME, self.shape, []).prepare_model()
+        model = Spillway(self.work, NAME, self.shape, []).prepare_model()
         found = subprocess.run(
             [self.work.program, "estimate", "--model", model, "--dtype", "bf16", "--seq-len",
              str(self.shape.seq_len), "--micro-batch", str(self.shape.micro_batch), "--clip",

@@ -16,23 +16,6 @@ class DidNotRun(Exception):
     """Why a side has no figure: one line."""
 
 
-@dataclass
-class Shape:
-    """Of a GPT-2, and of a batch."""
-    layers: int
-    width: int
-    heads: int
-    micro_batch: int
-    vocabulary: int = 50257
-    seq_len: int = 256
-
-    def config(self):
-        return {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"],
-                "vocab_size": self.vocabulary, "n_positions": 1024, "n_embd": self.width,
-                "n_layer": self.layers, "n_head": self.heads, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
-                "attn_pdrop": 0.0}
-
-
 class Work:
     """The folder below which everything lies, and how runs are made."""
 

@@ -8,9 +8,8 @@ import statistics
 import struct
 import subprocess
 
+from .shapes import data_flags
 from .side import DidNotRun, counted, ended, others_text, read_json, watch
-
-TOKENS = 60000
 
 
 def version(program):
@@ -69,27 +68,20 @@ class Spillway:
 
     def prepare_model(self):
         model = self.work.path("weights" if self.weights else "model")
-        data = self.work.path(f"tokens-{self.shape.vocabulary}.bin")
         os.makedirs(model, exist_ok=True)
         with open(os.path.join(model, "config.json"), "w", encoding="utf-8") as file:
             json.dump(self.shape.config(), file)
         weights = os.path.join(model, "model.safetensors")
         if self.weights and not os.path.exists(weights):
             write_weights(weights, self.shape)
-        if not os.path.exists(data):
-            random.seed(1)
-            with open(data, "wb") as file:
-                for _ in range(TOKENS):
-                    file.write(struct.pack("<H", random.randrange(self.shape.vocabulary)))
-        return model, data
+        return model
 
     def command(self):
-        model, data = self.prepare_model()
-        return [self.work.program, "train", "--model", model, "--data", data, "--output",
-                self.work.path("run"), "--dtype", "bf16", "--seq-len", str(self.shape.seq_len),
+        return [self.work.program, "train", "--model", self.prepare_model(), *data_flags(self.work, self.shape),
+                "--output", self.work.path("run"), "--dtype", "bf16",
                 "--micro-batch", str(self.shape.micro_batch), "--accumulate", str(self.accumulate),
                 "--steps", str(self.steps), "--clip", str(self.clip), "--no-commit", "--no-export",
-                *self.flags]
+                *self.shape.flags, *self.flags]
 
     def run(self):
         command, swap, output = self.command(), self.work.path("swap"), self.work.path("run")

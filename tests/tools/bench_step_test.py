@@ -36,13 +36,13 @@ def set_num_threads(threads): assert threads >= 1
 TRANSFORMERS = """
 from types import SimpleNamespace as Some
 __version__ = "5.0-fake"
-class GPT2Config:
-    def __init__(self, **config): assert config["n_layer"] > 0
+class AutoConfig:
+    def for_model(model_type, n_layer, **config): assert model_type == "gpt2" and n_layer > 0
 class GPT2LMHeadModel:
     def __init__(self, config): pass
     def train(self): pass
     def parameters(self): return []
-    def __call__(self, tokens, labels): return Some(loss=Some(backward=lambda: None))
+    def __call__(self, input_ids, labels): return Some(loss=Some(backward=lambda: None))
 """
 # The configuration that reads ahead asserts, as the real one may; of the others one is faster.
 DEEPSPEED = """
@@ -150,8 +150,12 @@ class BenchStepTest(CliTest):
                                       "round 2  in memory"])
 
     def test_peers_that_are_left_out(self):
-        code, text, found = self.step("memory-124m", "xl", "--without", "pytorch,deepspeed", pairs=1)
+        code, text, found = self.step("memory-124m", "xl", "families", "--without", "pytorch,deepspeed", steps=4,
+                                      pairs=1)
         self.assertEqual(code, 0, text)
+        families = found["comparisons"].pop("families")
+        self.assertEqual(len(families["sides"]), 10)
+        self.assertEqual(sorted(families["did_not_run"]), sorted(f"{name}, PyTorch" for name in families["sides"]))
         for name in ("PyTorch", "DeepSpeed, parameters in memory"):
             self.assertIn(f"  {name}: did not run: left out (--without)\n", text)
         for comparison in found["comparisons"].values():
