@@ -20,6 +20,7 @@
 #include "io/base/status.h"
 #include "io/base/unique_fd.h"
 #include "io/file.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -34,9 +35,6 @@ absl::Status CheckFiles(const TokenizeOptions& options, uint64_t* total_bytes) {
         ": its name's end says what is written: .bin (raw uint16 tokens) or ", ".npy (an array)"));
   }
   std::error_code error;
-  if (fs::is_directory(options.out, error)) {
-    return absl::InvalidArgumentError(absl::StrCat("--out ", options.out, " is a directory"));
-  }
   if (options.files.empty()) return absl::InvalidArgumentError("no data files are given");
   *total_bytes = 0;
   for (const std::string& file : options.files) {
@@ -141,7 +139,9 @@ absl::StatusOr<TokenizeResult> TokenizeFiles(const TokenizeOptions& options) {
   RETURN_IF_ERROR(CheckFiles(options, &result.text_bytes));
   const bool npy = absl::EndsWith(options.out, ".npy");
   result.width_bytes = npy && options.tokenizer->vocabulary_size() > 65536 ? 4 : 2;
-  ASSIGN_OR_RETURN(Output output, CreateOutput(options.out));
+  auto out = ResolveForWriting(FileSystem::Real(), options.out);
+  if (!out.ok()) return Annotate(out.status(), "--out");
+  ASSIGN_OR_RETURN(Output output, CreateOutput(*out));
   const auto write_header = [&] {
     const std::string header = NpyHeader(result.tokens, result.width_bytes);
     const bool begins = ::lseek(output.fd.get(), 0, SEEK_SET) == 0;

@@ -120,13 +120,17 @@ TEST_F(TokenizeFilesTest, WhatIsWrongLeavesTheOldFileAlone) {
   ExpectError(Run({scratch_ / "none.txt"}, "o.bin").status(), StatusCode::kNotFound, {"none.txt"});
   ExpectError(Run({text}, "none/o.bin").status(), StatusCode::kNotFound, {"none/o.bin"});
   ExpectError(Run({Put("e.txt", "")}, "o.bin").status(), StatusCode::kInvalidArgument, {"no text"});
+  std::filesystem::create_symlink("/dev/null", scratch_ / "null.bin");
+  ExpectError(Run({text}, "null.bin").status(), StatusCode::kInvalidArgument,
+              {"--out: ", "null.bin is no regular file"});
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch_ / "null.bin"));
   progress_ = [](uint64_t done, uint64_t total) {
     EXPECT_EQ(done, total);
     return absl::CancelledError("stopped");
   };
   EXPECT_EQ(Run({text}, "o.bin").status().code(), StatusCode::kCancelled);
   EXPECT_EQ(ReadFile(scratch_ / "o.bin"), "old!");
-  ExpectFiles(4);
+  ExpectFiles(5);
 }
 
 }  // namespace
