@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "engine/torch/model_compute.h"
+#include "engine/torch/describe_model.h"
 #include "io/base/status.h"
 
 namespace spillway {

@@ -10,7 +10,6 @@
 #include <map>
 #include <unordered_map>
 
-#include "absl/strings/str_cat.h"
 #include "io/base/cache.h"
 #include "io/base/check.h"
 #include "io/base/format_bytes.h"

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/data/window_sampler.h"
 #include "engine/estimate/timings.h"
+#include "engine/torch/rows_looked_up.h"
+#include "engine/torch/text_passes.h"
 #include "io/base/cache.h"
 #include "io/base/clock.h"
 #include "io/base/format_bytes.h"
@@ -99,7 +99,7 @@ struct OpScratch {
 
 absl::Status DryRunner::MeasureUnit(int unit, bool once, UnitNeeds& needs) {
   const bool last = unit == compute_.num_units() - 1;
-  ModelCompute::MicroBatch& micro = compute_.micro_batches_[0];
+  MicroBatch& micro = compute_.batches_.all()[0];
   const torch::Tensor input = micro.inputs[unit];
   TorchMemory& memory = *compute_.place_.memory;
   OpScratch scratch(&memory);
@@ -178,27 +178,14 @@ torch::Tensor DryRunner::OutputShape::Zeros() const {
   return torch::empty_strided(sizes, strides, options).zero_();
 }
 
-absl::Status DryRunner::LoadFirst() {
-  const TrainOptions& options = compute_.options_;
-  RETURN_IF_ERROR(compute_.Begin(1, 1.0));
-  const int64_t first = options.rank * options.accumulate;  // micro-batch of step 1
-  return compute_.LoadMicroBatches(
-      compute_.data_,
-      StepSamples(options.order, options.seed, compute_.data_->size(), options.micro_batch, first),
-      first * options.micro_batch, first * options.micro_batch);
-}
-
 absl::StatusOr<DryRun> DryRunner::Measure() {
   const ComputeScope scope(compute_.place_);
   TorchMemory& memory = *compute_.place_.memory;
-  RETURN_IF_ERROR(LoadFirst());
+  RETURN_IF_ERROR(compute_.Begin(1, 1.0));
+  RETURN_IF_ERROR(compute_.batches_.LoadLargest());
   // One micro-batch walks through the units; all of them leave checkpoints.
   const uint64_t micro_batches = compute_.options_.accumulate;
-  ModelCompute::MicroBatch& micro = compute_.micro_batches_[0];
-  ASSIGN_OR_RETURN(std::optional<Batch> largest,
-                   compute_.data_->Largest(compute_.options_.micro_batch));
-  if (largest) compute_.Load(*std::move(largest), micro);
-
+  MicroBatch& micro = compute_.batches_.all()[0];
   const std::vector<StateBuffer> buffers = compute_.Buffers();  // as they are to be afterwards
   DryRun found;
   std::map<std::string, UnitNeeds> kinds;   // by signature
@@ -208,7 +195,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   const auto walk = [&](bool once) -> absl::Status {
     found = {};
     checkpoints = 0;
-    compute_.GiveInput(0, micro.batch.inputs, micro);
+    micro.Give(0, compute_.flow_, micro.batch.inputs);
     for (int unit = 0; unit < compute_.num_units(); ++unit) {
       const bool last = unit == compute_.num_units() - 1;
       const torch::Tensor input = micro.inputs[unit];
@@ -232,7 +219,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
         const torch::Tensor output =
             measures ? std::exchange(needs.output, torch::Tensor()) : needs.shape.Zeros();
         if (compute_.flow_.kept(unit)) micro.values.Keep(unit, output);
-        compute_.GiveInput(unit + 1, output, micro);
+        micro.Give(unit + 1, compute_.flow_, output);
         micro.inputs[unit] = torch::Tensor();
       }
       found.forward_seconds.push_back(needs.forward.Typical() * micro_batches);
@@ -261,16 +248,15 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   compute_.loss_rows_ = std::min(compute_.LossChunkRows(), micro.batch.labels.numel());
   uint64_t text_bytes = 0;
   if (compute_.texts_ != nullptr) {
-    largest_op = std::max(largest_op, compute_.TextLogitsBytes());
+    largest_op = std::max(largest_op, TextLogitsBytes(*compute_.texts_));
     // Where one pass has no room for all beams of a text, the logits of some stay meanwhile.
-    if (compute_.texts_->together() > 1) text_bytes = compute_.TextLogitsBytes();
+    if (compute_.texts_->together() > 1) text_bytes = TextLogitsBytes(*compute_.texts_);
   }
   uint64_t data_bytes = micro.batch.inputs.nbytes() + micro.batch.labels.nbytes();
   for (const auto& [name, field] : micro.batch.fields) data_bytes += field.nbytes();
-  if (compute_.LookedUp() >= 0) {
-    const std::string& field = compute_.flow_.input(0);
-    const torch::Tensor& rows = field.empty() ? micro.batch.inputs : micro.batch.fields.at(field);
-    found.rows_looked_up = rows.numel() * compute_.options_.accumulate;
+  if (LookedUp(compute_.model_, compute_.description_) >= 0) {
+    micro.Give(0, compute_.flow_, micro.batch.inputs);
+    found.rows_looked_up = micro.inputs[0].numel() * compute_.options_.accumulate;
     data_bytes *= 2;  // the next step's beside it
   }
   data_bytes += micro.values.bytes() + compute_.buffers_.bytes();  // copies, until the backward
@@ -278,7 +264,7 @@ absl::StatusOr<DryRun> DryRunner::Measure() {
   compute_.step_bytes_ =
       micro_batches * (data_bytes + in_flight + largest_input) + compute_.buffers_.bytes();
   compute_.evaluation_bytes_ = std::max<uint64_t>(1, data_bytes + largest_input);
-  compute_.micro_batches_.clear();
+  compute_.batches_.Clear();
   kinds.clear();
   const uint64_t largest_sum = checkpoints + largest_op;  // of one micro-batch, as run here
   found.graphs.reuse_bytes = memory.held_bytes() - std::min(memory.held_bytes(), largest_sum);

@@ -76,8 +76,6 @@ class DryRunner {
     Repeats repeats;
     bool enough = false;
   };
-  // The first micro-batch of step 1 alone: there may be more of them than memory.
-  absl::Status LoadFirst();
   // Until it is known how long it takes, or `once`: then of a loss of many chunks only what shows
   // its memory.
   absl::Status MeasureUnit(int unit, bool once, UnitNeeds& needs);

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "engine/numeric/dtype.h"
 #include "engine/torch/compute_place.h"
 #include "engine/torch/model.h"
 #include "engine/torch/value_flow.h"

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/machine/memory_limits.h"
-#include "engine/torch/model_compute.h"
 #include "engine/torch/tensor_views.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"

@@ -10,7 +10,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,7 +19,6 @@
 #include "engine/torch/text_memory.h"
 #include "engine/torch/text_units.h"
 #include "engine/weights/weight_source.h"
-#include "swap/mover/swap_manager.h"
 
 namespace spillway {
 

@@ -10,7 +10,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "io/base/check.h"
 #include "io/base/mutex.h"
 #include "io/base/status.h"
 

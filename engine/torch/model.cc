@@ -54,10 +54,16 @@ class DropoutFunction : public torch::autograd::Function<DropoutFunction> {
 
 }  // namespace
 
+const torch::Tensor& Batch::field(const std::string& name) const {
+  const auto found = fields.find(name);
+  TORCH_CHECK(found != fields.end(), "the batch has no field \"", name,
+              "\": the dataset must give it (Batch::fields)");
+  return found->second;
+}
+
 const torch::Tensor& UnitContext::field(const std::string& name) const {
-  TORCH_CHECK(batch_ != nullptr && batch_->fields.count(name) > 0, "the batch has no field \"",
-              name, "\": the dataset must give it (Batch::fields)");
-  return batch_->fields.at(name);
+  static const Batch& none = *new Batch;
+  return (batch_ == nullptr ? none : *batch_).field(name);
 }
 
 void UnitContext::AddLoss(const torch::Tensor& loss) const {

@@ -91,6 +91,9 @@ struct Batch {
   // Lengths of the texts that samples hold one after another, the first sample's first: each fills
   // its row. Nothing of one text reaches another. Empty: every sample is one text.
   std::vector<int64_t> texts = {};
+
+  // One of `fields`. Throws where there is none of the name.
+  const torch::Tensor& field(const std::string& name) const;
 };
 
 // What is added to a product with a frozen matrix W: scale * B A, as if W were their sum.
@@ -150,7 +153,7 @@ class UnitContext {
   // Whether that is fp32 although tensors are of 16 bits: for a unit's other products.
   bool fp32_products() const { return products_.in_fp32; }
 
-  // A field of the micro-batch, as the dataset made it. Throws where there is none of the name.
+  // Batch::field of the micro-batch.
   const torch::Tensor& field(const std::string& name) const;
 
   // The outputs that Unit::reads() names, in its order. Differentiable.

@@ -1,11 +1,9 @@
 // A step's arithmetic with LibTorch: forwards, backwards (recomputed or from a kept graph)
 // and the loss, unit by unit on weights that the swap engine has put into memory.
-// Large because forward, recompute, backward and loss of a unit share what a micro-batch carries.
 #pragma once
 
+#include <algorithm>
 #include <limits>
-#include <memory>
-#include <optional>
 #include <vector>
 
 #include "engine/model/model_description.h"
@@ -15,17 +13,14 @@
 #include "engine/torch/loss_total.h"
 #include "engine/torch/model.h"
 #include "engine/torch/model_buffers.h"
+#include "engine/torch/step_batches.h"
+#include "engine/torch/step_gradients.h"
 #include "engine/torch/tensor_views.h"
 #include "engine/torch/text_maker.h"
 #include "engine/torch/unit_graph.h"
 #include "engine/torch/value_flow.h"
 
 namespace spillway {
-
-// Names, shapes and borrowing of `model`, laid out; what it or `rule` says is frozen.
-// kInvalidArgument for a model that contradicts itself (a borrowed parameter that is not there, no
-// units, ...).
-absl::StatusOr<ModelDescription> DescribeModel(const Model& model, const FreezeRule& rule = {});
 
 // On a GPU its methods only put work into `place.stream`, and wait once a step: for the loss, at
 // the end. So what an op reads and writes may be used by others only behind it in that stream.
@@ -59,57 +54,18 @@ class ModelCompute : public StepCompute {
   absl::Status MakeTexts(int64_t begin, int64_t end, int64_t at_once,
                          const std::function<absl::Status()>& pass) override;
   const std::vector<TextCounts>& text_counts() const override { return text_counts_; }
-  int64_t label_count() const override { return label_count_; }
-  void SetLabelCount(int64_t count) override { label_count_ = count; }
-  uint64_t peak_bytes() const override;
+  int64_t label_count() const override { return batches_.labels(); }
+  void SetLabelCount(int64_t count) override { batches_.SetLabels(count); }
+  uint64_t peak_bytes() const override { return place_.memory->peak_live_bytes(); }
 
  private:
   friend class DryRunner;
-  class BeginningPasses;
-
-  // An input among those of all micro-batches in the swap engine's memory.
-  struct MovedInput {
-    uint64_t offset_bytes = 0;
-    std::vector<int64_t> sizes, strides;
-    torch::ScalarType type = torch::kFloat;
-  };
-
-  // What one micro-batch carries through a step.
-  struct MicroBatch {
-    std::vector<int64_t> samples;  // numbers within the global batch
-    Batch batch;
-    int64_t labels = 0;  // that count
-    // [unit]: its input, the activation checkpoint; or its graph, which has it
-    std::vector<torch::Tensor> inputs;
-    std::vector<std::optional<UnitGraph>> graphs;
-    std::vector<MovedInput> moved;  // [unit]: its input, where it left the device
-    // [unit]: its buffers before its forward, until its backward has computed that again
-    std::vector<std::vector<torch::Tensor>> buffers;
-    KeptValues values;       // what units behind the next one read
-    torch::Tensor gradient;  // of the output of the unit whose backward is next
-    // Of beginnings of texts, in place of labels: the last position of each [rows] int64, and what
-    // came out.
-    torch::Tensor last_positions, logits;
-  };
 
   absl::Status Begin(int64_t step, double loss_scale);
   absl::Status ClearLoss();
-  std::vector<int64_t> SamplesOf(int64_t step) const;
-  absl::Status LoadStep(int64_t step);
-  absl::Status LoadAhead(int64_t step);
-  // The parameter of the first unit that it looks up, if it is trained as a whole; -1: none.
-  int LookedUp() const;
-  // `first_sample`: number of the first of them in the global batch; `first_draw`: of all that the
-  // run draws.
-  absl::Status LoadMicroBatches(Dataset* data, const std::vector<int64_t>& indices,
-                                int64_t first_sample, int64_t first_draw);
-  // Puts a batch where it is computed.
-  void Load(Batch batch, MicroBatch& micro) const;
   UnitContext ContextOf(int unit, const MicroBatch& micro) const;
   // That compute.
   int num_units() const { return description_.num_computing(); }
-  // Of `unit`, of whose predecessor this is the output.
-  void GiveInput(int unit, const torch::Tensor& output, MicroBatch& micro) const;
   // Of the sum of a step's losses: its mean over the labels, times the loss scale.
   double LossGradient() const;
   UnitGraph GraphOf(int unit, const MicroBatch& micro,
@@ -124,26 +80,17 @@ class ModelCompute : public StepCompute {
              const torch::Tensor& x, const torch::Tensor& labels);
   void NextLogits(const UnitContext& context, const std::vector<torch::Tensor>& parameters,
                   MicroBatch& micro) const;
-  absl::Status LoadBeginnings(absl::Span<const TextBeginning> texts);
-  int64_t TextsAtOnce(int64_t samples_at_once) const;
-  uint64_t TextLogitsBytes() const;  // of as few as must be together
-  int64_t LossChunkRows() const;
+  int64_t LossChunkRows() const { return std::max<int64_t>(1, model_.loss->ChunkRows()); }
   int64_t LossChunks(const MicroBatch& micro) const;
-  void Accumulate(const std::vector<ParameterView>& views,
-                  const std::vector<torch::Tensor>& gradients);
-  void OpenSums(const OpBuffers& buffers);
-  void CompleteSums(int unit, char* sums, uint64_t bytes_each);
   bool ReadsLossAfter(const StepOp& op) const;
   absl::Status CheckLoss();
 
   const Model& model_;
   const ModelDescription& description_;
   const ValueFlow flow_;
-  Dataset* const data_;
   Dataset* const evaluation_;
   const TrainOptions options_;
   const ComputePlace place_;
-  const torch::ScalarType dtype_;
 
   ModelBuffers buffers_;
   const int first_backward_;       // the unit that a step's backward ends with
@@ -154,17 +101,13 @@ class ModelCompute : public StepCompute {
   int64_t step_ = 0;
   double loss_scale_ = 1;
   LossTotal loss_;
-  int64_t label_count_ = 0;
   std::vector<Judgement> judgements_;
   TextMaker* texts_ = nullptr;
   int64_t loss_rows_ = 1;                                           // of one chunk's, at most
   int64_t most_loss_chunks_ = std::numeric_limits<int64_t>::max();  // fewer in a dry run
   std::vector<TextCounts> text_counts_;
-  std::vector<MicroBatch> micro_batches_;
-  std::vector<MicroBatch> ahead_;  // of step ahead_step_, to be begun later; 0: of none
-  int64_t ahead_step_ = 0;
-  int64_t ahead_labels_ = 0;
-  std::vector<std::vector<int64_t>> terms_;  // [unit][parameter] In its sums, in this step.
+  StepBatches batches_;
+  StepGradients sums_;
 };
 
 }  // namespace spillway

@@ -1,7 +1,6 @@
 #include "engine/torch/pair_dataset.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "engine/torch/text_batch.h"
 #include "io/base/check.h"

@@ -5,7 +5,6 @@
 #include "engine/data/audio_file.h"
 #include "engine/torch/pair_dataset.h"
 #include "engine/torch/text_batch.h"
-#include "io/base/check.h"
 #include "io/base/status.h"
 
 namespace spillway {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/model/model_description.h"
-#include "engine/numeric/dtype.h"
 #include "engine/torch/model.h"
 #include "swap/mover/swap_manager.h"
 

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "engine/torch/model_compute.h"
+#include "engine/torch/describe_model.h"
 #include "engine/torch/tensor_views.h"
 #include "io/base/check.h"
 #include "io/base/status.h"

@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "engine/base/stop_signal.h"
 #include "engine/data/window_sampler.h"
-#include "engine/estimate/run_plan.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/machine/core_limits.h"
 #include "engine/machine/memory_limits.h"
@@ -22,6 +21,7 @@
 #include "engine/run/gathered_state.h"
 #include "engine/run/run_commit.h"
 #include "engine/run/run_storage.h"
+#include "engine/torch/describe_model.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/model_compute.h"
 #include "engine/torch/open_compute.h"
@@ -29,7 +29,6 @@
 #include "engine/torch/train_ranks.h"
 #include "engine/train/trainer.h"
 #include "engine/weights/packed_weights.h"
-#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 

@@ -2,12 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "absl/status/statusor.h"
 #include "engine/machine/device_choice.h"
 #include "engine/options/train_options.h"
-#include "engine/run/gathered_state.h"
 #include "engine/run/run_storage.h"
 #include "engine/torch/model.h"
 #include "engine/torch/rank_connection.h"

@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
+#include "engine/torch/describe_model.h"
 #include "engine/torch/init_source.h"
-#include "engine/torch/model_compute.h"
 #include "engine/weights/safetensors.h"
 #include "tests/scratch_directory.h"
 #include "tests/torch/in_memory_model.h"

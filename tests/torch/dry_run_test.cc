@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 
-#include <cmath>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +11,7 @@
 #include "engine/families/read_model_shape.h"
 #include "engine/layers/decoder.h"
 #include "engine/model/model_shape.h"
+#include "engine/torch/describe_model.h"
 #include "engine/torch/device_memory.h"
 #include "engine/torch/model_compute.h"
 #include "gtest/gtest.h"

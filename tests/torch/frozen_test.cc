@@ -2,8 +2,8 @@
 // as they are, in every placement the same bits, and nothing of them is written.
 #include <gmock/gmock.h>
 
+#include "engine/torch/describe_model.h"
 #include "engine/torch/init_source.h"
-#include "engine/torch/model_compute.h"
 #include "engine/weights/safetensors.h"
 #include "tests/torch/in_memory_model.h"
 #include "tests/torch/same_bits.h"

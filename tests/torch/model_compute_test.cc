@@ -14,6 +14,7 @@
 #include "engine/layers/decoder.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/torch/block_attention.h"
+#include "engine/torch/describe_model.h"
 #include "tests/decoder_config.h"
 #include "tests/torch/host_device.h"
 #include "tests/torch/recording_kernels.h"

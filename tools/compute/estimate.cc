@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "engine/config/run_config.h"
 #include "engine/data/load_tokenizer.h"
 #include "engine/data/token_masking.h"
 #include "engine/estimate/rank_probe.h"
@@ -27,6 +26,7 @@
 #include "engine/ranks/shard_plan.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/compute_rate.h"
+#include "engine/torch/describe_model.h"
 #include "engine/torch/init_source.h"
 #include "engine/torch/labelled_dataset.h"
 #include "engine/torch/masked_dataset.h"
@@ -36,11 +36,9 @@
 #include "engine/torch/sample_dataset.h"
 #include "engine/torch/speech_dataset.h"
 #include "engine/torch/text_maker.h"
-#include "engine/tuning/tuned_io.h"
 #include "engine/weights/frozen_in_place.h"
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_model.h"
-#include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "tools/compute/commands.h"

@@ -1,0 +1,33 @@
+// LibTorch reports by exceptions; here they end.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "engine/torch/torch_memory.h"
+
+namespace spillway {
+
+// Calls function(). kResourceExhausted where memory is refused, kInternal for anything else that it
+// throws; both begin with `what`.
+template <typename Function>
+absl::Status Guarded(const TorchMemory& memory, const std::string& what, Function function) {
+  try {
+    function();
+    return absl::OkStatus();
+  } catch (const c10::OutOfMemoryError& error) {
+    // What was kept for reuse has been given back, and the allocation tried again.
+    return absl::ResourceExhaustedError(
+        absl::StrCat(what, ": ", memory.RefusalText(error.what_without_backtrace())));
+  } catch (const c10::Error& error) {
+    return absl::InternalError(absl::StrCat(what, ": ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat(what, ": ", error.what()));
+  }
+}
+
+}  // namespace spillway

@@ -1,0 +1,139 @@
+#include "engine/torch/step_batches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/data/window_sampler.h"
+#include "engine/torch/guarded.h"
+#include "io/base/status.h"
+
+namespace spillway {
+
+absl::Status StepBatches::LoadTraining(int64_t step) {
+  now_ = {};
+  Loaded ahead = std::exchange(ahead_, {});
+  if (std::exchange(ahead_step_, 0) == step) {
+    now_ = std::move(ahead);
+  } else {
+    ahead = {};
+    ASSIGN_OR_RETURN(now_, Step(step));
+  }
+  labels_ = now_.labels;
+  data_->Prepare(SamplesOf(step + 1));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const std::vector<MicroBatch>*> StepBatches::LoadAhead(int64_t step) {
+  ahead_ = {};
+  ahead_step_ = 0;
+  ASSIGN_OR_RETURN(ahead_, Step(step));
+  ahead_step_ = step;
+  return &ahead_.micro_batches;
+}
+
+absl::Status StepBatches::LoadEvaluation(int64_t first, int64_t count) {
+  now_ = {};
+  const auto from = [&](int64_t begin) {
+    std::vector<int64_t> samples;
+    for (int64_t i = begin; i < std::min(begin + count, evaluation_->size()); ++i) {
+      samples.push_back(i);
+    }
+    return samples;
+  };
+  const std::vector<int64_t> samples = from(first);
+  ASSIGN_OR_RETURN(now_, Load(samples.size(), 0, [&](int64_t begin, int64_t end, MicroBatch&) {
+                     return evaluation_->Get(absl::MakeSpan(samples).subspan(begin, end - begin));
+                   }));
+  labels_ += now_.labels;
+  evaluation_->Prepare(from(first + count));
+  return absl::OkStatus();
+}
+
+absl::Status StepBatches::LoadBeginnings(absl::Span<const TextBeginning> texts, TextMaker& maker) {
+  now_ = {};
+  ASSIGN_OR_RETURN(now_, Load(texts.size(), 0, [&](int64_t begin, int64_t end, MicroBatch& micro) {
+                     const absl::Span<const TextBeginning> some = texts.subspan(begin, end - begin);
+                     micro.samples.clear();
+                     std::vector<int64_t> last;
+                     for (const TextBeginning& text : some) {
+                       micro.samples.push_back(text.sample);
+                       last.push_back(static_cast<int64_t>(text.tokens.size()) - 1);
+                     }
+                     micro.last_positions = BringTo(place_, torch::tensor(last, torch::kInt64));
+                     return maker.BatchOf(some);
+                   }));
+  return absl::OkStatus();
+}
+
+absl::Status StepBatches::LoadLargest() {
+  now_ = {};
+  const int64_t size = options_.micro_batch;
+  const int64_t number = options_.rank * options_.accumulate;  // among those of step 1
+  const std::vector<int64_t> samples =
+      StepSamples(options_.order, options_.seed, data_->size(), size, number);
+  ASSIGN_OR_RETURN(now_, Load(size, number * size, [&](int64_t begin, int64_t, MicroBatch&) {
+                     return data_->Draw(samples, number * size + begin);
+                   }));
+  labels_ = now_.labels;
+  ASSIGN_OR_RETURN(std::optional<Batch> largest, data_->Largest(size));
+  if (!largest) return absl::OkStatus();
+  return Guarded(*place_.memory, "reading a batch",
+                 [&] { Put(*std::move(largest), now_.micro_batches[0]); });
+}
+
+std::vector<int64_t> StepBatches::SamplesOf(int64_t step) const {
+  const int64_t own = options_.micro_batch * options_.accumulate;
+  const std::vector<int64_t> all =
+      StepSamples(options_.order, options_.seed, data_->size(), own * options_.ranks, step - 1);
+  const auto begin = all.begin() + options_.rank * own;
+  return {begin, begin + own};
+}
+
+absl::StatusOr<StepBatches::Loaded> StepBatches::Step(int64_t step) const {
+  const std::vector<int64_t> samples = SamplesOf(step);
+  const int64_t own = samples.size();
+  const int64_t first_draw = ((step - 1) * options_.ranks + options_.rank) * own;
+  return Load(own, options_.rank * own, [&](int64_t begin, int64_t end, MicroBatch&) {
+    return data_->Draw(absl::MakeSpan(samples).subspan(begin, end - begin), first_draw + begin);
+  });
+}
+
+template <typename BatchOf>
+absl::StatusOr<StepBatches::Loaded> StepBatches::Load(int64_t count, int64_t first_sample,
+                                                      BatchOf batch_of) const {
+  const ComputeScope scope(place_);
+  Loaded loaded;
+  for (int64_t begin = 0; begin < count; begin += options_.micro_batch) {
+    const int64_t end = std::min(count, begin + options_.micro_batch);
+    MicroBatch micro;
+    for (int64_t i = begin; i < end; ++i) micro.samples.push_back(first_sample + i);
+    absl::Status got;
+    RETURN_IF_ERROR(Guarded(*place_.memory, "reading a batch", [&] {
+      absl::StatusOr<Batch> batch = batch_of(begin, end, micro);
+      got = batch.status();
+      if (got.ok()) Put(*std::move(batch), micro);
+    }));
+    RETURN_IF_ERROR(got);
+    loaded.labels += micro.labels;
+    loaded.micro_batches.push_back(std::move(micro));
+  }
+  return loaded;
+}
+
+void StepBatches::Put(Batch batch, MicroBatch& micro) const {
+  micro.batch = std::move(batch);
+  const torch::Tensor& labels = micro.batch.labels;
+  micro.labels = !labels.defined()            ? 0
+                 : labels.is_floating_point() ? labels.numel()
+                                              : labels.ne(kIgnoredLabel).sum().item<int64_t>();
+  micro.batch.inputs = BringTo(place_, micro.batch.inputs);
+  micro.batch.labels = BringTo(place_, micro.batch.labels);
+  for (auto& [name, field] : micro.batch.fields) field = BringTo(place_, field);
+  micro.inputs.resize(num_units_);
+  micro.graphs.resize(num_units_);
+  micro.moved.resize(num_units_);
+  micro.buffers.resize(num_units_);
+  micro.Give(0, flow_, micro.batch.inputs);
+}
+
+}  // namespace spillway
