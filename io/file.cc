@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "io/base/check.h"
 #include "io/base/log.h"
 #include "io/base/mutex.h"
 #include "io/base/status.h"

@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/base/flag_value.h"
 #include "engine/machine/swap_paths.h"
-#include "engine/run/run_record.h"
 #include "engine/run/swap_inventory.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"

@@ -15,10 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "engine/base/strict_json.h"
-#include "engine/config/run_config.h"
 #include "engine/estimate/estimate.h"
 #include "engine/machine/device_choice.h"
-#include "engine/numeric/dtype.h"
 #include "engine/options/sampling_options.h"
 #include "swap/device/device.h"
 #include "tools/commands.h"

@@ -6,7 +6,6 @@
 #include "absl/status/statusor.h"
 #include "engine/config/run_config.h"
 #include "engine/machine/device_choice.h"
-#include "engine/numeric/dtype.h"
 
 namespace spillway {
 

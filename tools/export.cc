@@ -11,7 +11,6 @@
 #include "engine/base/shallow_json.h"
 #include "engine/run/committed_run.h"
 #include "engine/weights/model_files.h"
-#include "engine/weights/safetensors_model_writer.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"

@@ -1,6 +1,5 @@
 // spillway generate: its flags; tools/compute/generate.cc continues the text.
 #include <memory>
-#include <string>
 
 #include "io/base/status.h"
 #include "tools/commands.h"

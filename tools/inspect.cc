@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "engine/base/progress.h"
 #include "io/base/format_bytes.h"
 #include "tools/commands.h"

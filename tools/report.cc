@@ -2,7 +2,6 @@
 #include "engine/report/report.h"
 
 #include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <string>
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "engine/adapters/lora_config.h"
 #include "engine/model/model_shape.h"
 #include "engine/options/freeze_rule.h"

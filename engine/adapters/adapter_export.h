@@ -7,7 +7,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/adapters/lora_config.h"
-#include "engine/numeric/dtype.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/state_source.h"
 #include "io/file_system.h"

@@ -1,9 +1,7 @@
 #include "engine/base/size.h"
 
 #include <array>
-#include <cctype>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <string>
 

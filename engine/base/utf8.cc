@@ -1,6 +1,5 @@
 #include "engine/base/utf8.h"
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
 namespace spillway {

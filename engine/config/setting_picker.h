@@ -2,7 +2,6 @@
 // recorded, with which of them it was.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/strings/str_join.h"
 #include "engine/config/schedule_settings.h"
 #include "engine/config/trainer_flags.h"
 #include "engine/machine/compute_precision.h"

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/exchange_format.h"
 #include "engine/numeric/random.h"
 

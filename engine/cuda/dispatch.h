@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "engine/cuda/kernels.h"
-#include "engine/numeric/update_kind.h"
 
 namespace spillway {
 

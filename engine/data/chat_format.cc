@@ -11,7 +11,6 @@
 #include "engine/data/utf8_repair.h"
 #include "io/base/status.h"
 #include "io/file.h"
-#include "io/file_system.h"
 
 namespace spillway {
 namespace {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"

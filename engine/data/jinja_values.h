@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "engine/data/jinja_arguments.h"
 #include "engine/data/jinja_syntax.h"
 

@@ -3,9 +3,6 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/utf8.h"
 #include "engine/data/byte_alphabet.h"

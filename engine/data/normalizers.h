@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "engine/data/json_part.h"
 #include "engine/data/rewrite_stage.h"
 

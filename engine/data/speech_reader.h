@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
-#include <string>
 #include <thread>
 #include <vector>
 

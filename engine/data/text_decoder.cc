@@ -1,7 +1,6 @@
 #include "engine/data/text_decoder.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -1,7 +1,6 @@
 #include "engine/data/unigram_model.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/utf8.h"

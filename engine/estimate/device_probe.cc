@@ -6,9 +6,7 @@
 #include <vector>
 
 #include "engine/cuda/cuda_optimizer_tiles.h"
-#include "io/base/check.h"
 #include "io/base/clock.h"
-#include "io/base/mutex.h"
 #include "io/base/status.h"
 #include "swap/device/arena.h"
 #include "swap/device/memory_budget.h"

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/optimizer_spec.h"
 #include "swap/device/device.h"
 #include "swap/plan/state_layout.h"

@@ -6,7 +6,6 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,7 +15,6 @@
 #include "engine/model/model_shape.h"
 #include "engine/options/train_options.h"
 #include "engine/ranks/collective_traffic.h"
-#include "nlohmann/json.hpp"
 #include "swap/store/in_place.h"
 
 namespace spillway {

@@ -8,7 +8,6 @@
 
 #include "absl/status/statusor.h"
 #include "engine/estimate/step_forecast.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/optimizer_spec.h"
 #include "io/io_engine.h"
 #include "swap/plan/swap_plan.h"

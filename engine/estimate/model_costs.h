@@ -7,7 +7,6 @@
 #include "engine/data/token_masking.h"
 #include "engine/machine/compute_precision.h"
 #include "engine/model/model_shape.h"
-#include "engine/numeric/dtype.h"
 #include "engine/plan/step_compute.h"
 
 namespace spillway {

@@ -1,7 +1,5 @@
 #include "engine/families/classifier_config.h"
 
-#include <map>
-
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "engine/families/layer_keys.h"
 #include "engine/families/rotary_keys.h"
 

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "engine/base/nearest.h"
 #include "io/base/status.h"

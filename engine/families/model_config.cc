@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <map>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"

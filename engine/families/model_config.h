@@ -13,7 +13,6 @@
 #include "engine/families/model_task.h"
 #include "engine/families/resnet_config.h"
 #include "engine/model/tensor_names.h"
-#include "engine/numeric/dtype.h"
 #include "nlohmann/json.hpp"
 
 namespace spillway {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "engine/families/decoder_config.h"
 #include "engine/torch/model.h"

@@ -4,7 +4,6 @@
 #include <memory>
 #include <random>
 
-#include "absl/strings/str_cat.h"
 #include "engine/machine/io_bench_bed.h"
 #include "io/base/clock.h"
 #include "io/base/status.h"

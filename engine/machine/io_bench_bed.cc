@@ -12,7 +12,6 @@
 #include "io/base/clock.h"
 #include "io/base/format_bytes.h"
 #include "io/base/status.h"
-#include "io/block_queue.h"
 #include "io/checksum.h"
 #include "io/create_io_engine.h"
 

@@ -9,8 +9,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/machine/core_limits.h"

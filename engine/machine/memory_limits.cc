@@ -6,7 +6,6 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "engine/machine/process_limits.h"

@@ -7,13 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <climits>
 #include <cstring>
-#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "engine/machine/block_device.h"
 #include "io/base/aligned_bytes.h"
 #include "io/base/status.h"

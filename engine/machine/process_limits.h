@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
 
 namespace spillway {
 

@@ -4,13 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/linear_weight.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/optimizer.h"
 #include "engine/numeric/packed_matrix.h"
 #include "nlohmann/json.hpp"

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "io/base/check.h"
-#include "io/base/status.h"
 
 namespace spillway {
 namespace {

@@ -12,9 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer_spec.h"
 #include "engine/numeric/tensor_ratios.h"

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/numeric/gradient_loops.h"
-#include "engine/numeric/moment_code.h"
 #include "io/base/check.h"
 
 namespace spillway {

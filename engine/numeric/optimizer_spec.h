@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/update_kind.h"
 #include "swap/plan/state_layout.h"
 #include "swap/plan/step_schedule.h"

@@ -11,7 +11,6 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "engine/numeric/dtype.h"
 
 namespace spillway {
 

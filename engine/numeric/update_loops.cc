@@ -7,7 +7,6 @@
 #include "engine/numeric/moment_blocks.h"
 #include "engine/numeric/moment_code.h"
 #include "engine/numeric/simd_dispatch.h"
-#include "engine/numeric/split_master.h"
 #include "engine/numeric/square_lanes.h"
 #include "io/base/check.h"
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/parameter_update.h"
 
 namespace spillway {

@@ -2,7 +2,6 @@
 // Pure functions of values.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 namespace spillway {

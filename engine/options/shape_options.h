@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "engine/machine/compute_precision.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/loss_scale.h"
 #include "engine/numeric/lr_schedule.h"
 #include "engine/numeric/optimizer_spec.h"

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <functional>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -1,7 +1,6 @@
 #include "engine/report/busy_intervals.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace spillway {
 

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/report/report_html.h"
-#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

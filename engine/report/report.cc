@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "engine/report/machine_sections.h"

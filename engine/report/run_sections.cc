@@ -1,13 +1,11 @@
 #include "engine/report/run_sections.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "engine/report/report_html.h"
 #include "io/base/format_bytes.h"
 

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/strict_json.h"
-#include "io/base/check.h"
 #include "io/base/status.h"
 
 namespace spillway {

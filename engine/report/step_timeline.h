@@ -13,9 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "engine/report/busy_intervals.h"
-#include "io/base/trace.h"
 #include "nlohmann/json.hpp"
 #include "swap/plan/phase_traffic.h"
 

@@ -1,7 +1,6 @@
 #include "engine/report/timeline_section.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <vector>
 

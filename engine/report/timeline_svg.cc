@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "engine/report/report_html.h"
-#include "io/base/format_bytes.h"
 
 namespace spillway {
 namespace {

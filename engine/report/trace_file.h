@@ -19,7 +19,6 @@
 
 #include "absl/status/statusor.h"
 #include "engine/report/step_timeline.h"
-#include "io/base/trace.h"
 #include "io/base/unique_fd.h"
 
 namespace spillway {

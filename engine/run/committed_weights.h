@@ -2,9 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/run/committed_run.h"
 #include "engine/weights/weight_source.h"
 

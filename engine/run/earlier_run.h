@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/machine/disk_space.h"
 #include "engine/run/run_directory.h"
 #include "io/file_system.h"

@@ -5,7 +5,6 @@
 #include "absl/status/status.h"
 #include "engine/ranks/collectives.h"
 #include "engine/ranks/shard_grid.h"
-#include "engine/weights/state_source.h"
 #include "swap/mover/swap_manager.h"
 
 namespace spillway {

@@ -4,7 +4,6 @@
 
 #include <fstream>
 #include <map>
-#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"

@@ -2,8 +2,6 @@
 // the shards of other ranks.
 #pragma once
 
-#include <string>
-
 #include "absl/status/status.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/run/committed_run.h"

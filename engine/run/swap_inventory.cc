@@ -3,20 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "engine/machine/block_device.h"
 #include "engine/run/committed_run.h"
 #include "engine/run/run_directory.h"
 #include "engine/run/run_state.h"
 #include "io/base/format_bytes.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
-#include "io/base/unique_fd.h"
 #include "io/file.h"
 #include "io/file_system.h"
 #include "swap/store/swap_store.h"

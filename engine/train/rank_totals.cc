@@ -1,7 +1,6 @@
 #include "engine/train/rank_totals.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 #include <string>

@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "engine/machine/disk_pass.h"
 #include "engine/tuning/tune_choice.h"
 #include "io/base/check.h"

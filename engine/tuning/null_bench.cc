@@ -1,7 +1,6 @@
 #include "engine/tuning/null_bench.h"
 
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include "absl/strings/str_format.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -10,7 +9,6 @@
 #include "engine/weights/named_weights.h"
 #include "engine/weights/safetensors_index.h"
 #include "engine/weights/safetensors_model.h"
-#include "io/own_files.h"
 
 namespace spillway {
 namespace {

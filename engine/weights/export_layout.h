@@ -10,7 +10,6 @@
 
 #include "absl/status/status.h"
 #include "engine/model/tensor_names.h"
-#include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "io/file_system.h"
 

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "engine/model/model_description.h"
-#include "engine/numeric/dtype.h"
 #include "engine/ranks/shard_grid.h"
 #include "engine/weights/weight_source.h"
 #include "swap/store/in_place.h"

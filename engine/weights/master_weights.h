@@ -3,7 +3,6 @@
 
 #include <cstdint>
 
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/update_kind.h"
 #include "swap/plan/state_layout.h"
 

@@ -14,7 +14,6 @@
 #include "absl/status/statusor.h"
 #include "engine/data/tokenizer.h"
 #include "engine/model/tensor_names.h"
-#include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "engine/weights/state_source.h"
 #include "nlohmann/json.hpp"

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"

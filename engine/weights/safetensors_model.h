@@ -11,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "engine/numeric/dtype.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/weight_source.h"
 #include "nlohmann/json.hpp"

@@ -5,10 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "engine/model/model_description.h"
 #include "engine/model/state_buffer.h"
-#include "engine/numeric/dtype.h"
 #include "swap/mover/swap_manager.h"
 #include "swap/plan/state_layout.h"
 

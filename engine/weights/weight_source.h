@@ -7,7 +7,6 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/packed_matrix.h"
 
 namespace spillway {

@@ -5,10 +5,7 @@
 // a CHECK (io/base/check.h).
 #pragma once
 
-#include <cstdint>
-
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 
 namespace spillway {

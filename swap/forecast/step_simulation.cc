@@ -4,7 +4,6 @@
 #include <cmath>
 #include <memory>
 #include <utility>
-#include <vector>
 
 #include "io/base/check.h"
 #include "swap/device/arena.h"

@@ -26,7 +26,6 @@
 // Later updates wait for that, and nothing else does.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

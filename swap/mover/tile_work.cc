@@ -1,7 +1,6 @@
 #include "swap/mover/tile_work.h"
 
 #include <algorithm>
-#include <climits>
 #include <cstring>
 
 #include "io/base/status.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "io/base/aligned_bytes.h"

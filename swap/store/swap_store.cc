@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "io/base/check.h"
-#include "io/base/format_bytes.h"
 #include "io/base/status.h"
 #include "swap/store/striping.h"
 

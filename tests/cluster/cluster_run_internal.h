@@ -2,10 +2,7 @@
 // what a rank does in one (cluster_rank.cc), and what must hold afterwards (cluster_judge.cc).
 #pragma once
 
-#include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

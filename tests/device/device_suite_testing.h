@@ -8,7 +8,6 @@
 #include <memory>
 #include <random>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"

@@ -8,7 +8,6 @@
 #include "engine/data/token_file.h"
 #include "engine/weights/safetensors_header.h"
 #include "tests/engine/data/tokenizer_testing.h"
-#include "tests/engine/format_testing.h"
 #include "tests/engine/weights/safetensors_testing.h"
 
 namespace spillway {

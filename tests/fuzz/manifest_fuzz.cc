@@ -1,6 +1,5 @@
 // The manifest of a commit: as it is, and as the body below a header that is right, since no
 // mutation would find a checksum. What is accepted can be written and read again.
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "io/checksum.h"

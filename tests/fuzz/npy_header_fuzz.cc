@@ -1,6 +1,4 @@
 // The header of a .npy file: whatever it says, what is accepted lies inside the file.
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 
 #include "engine/data/token_file.h"

@@ -1,5 +1,4 @@
 // A whole safetensors file: opened, fingerprinted, and every tensor read.
-#include <string>
 #include <vector>
 
 #include "engine/weights/safetensors.h"

@@ -8,7 +8,6 @@
 #include "engine/data/labelled_words.h"
 #include "engine/data/table_reader.h"
 #include "engine/data/text_pairs.h"
-#include "engine/data/text_rows.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace spillway {

@@ -9,7 +9,6 @@
 #include "engine/base/utf8.h"
 #include "engine/data/pipeline_tokenizer.h"
 #include "engine/data/tokenizer_json.h"
-#include "engine/data/utf8_repair.h"
 #include "tests/fuzz/fuzzing.h"
 
 namespace spillway {

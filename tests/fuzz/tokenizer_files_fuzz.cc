@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "engine/data/char_tokenizer.h"
-#include "engine/data/chat_format.h"
 #include "engine/data/load_tokenizer.h"
 #include "tests/fuzz/fuzzing.h"
 

@@ -1,6 +1,4 @@
 // Any text as a tokenizer.json: a status or a tokenizer that encodes and decodes.
-#include <cstddef>
-#include <cstdint>
 #include <utility>
 
 #include "engine/data/pipeline_tokenizer.h"

@@ -2,7 +2,6 @@
 //
 // The kernels' bodies are tested without a GPU too (tests/engine/cuda); what only this shows is
 // that a GPU's arithmetic is the CPU's, and that barriers, shuffles and launches are right.
-#include "engine/cuda/kernels.h"
 
 #include <gtest/gtest.h>
 
@@ -17,9 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "engine/cuda/cuda_optimizer_tiles.h"
 #include "engine/cuda/device_arithmetic.h"
-#include "engine/cuda/round_body.h"
 #include "engine/numeric/gradient_loops.h"
-#include "engine/numeric/optimizer.h"
 #include "engine/numeric/split_master.h"
 #include "tests/engine/cuda/hard_numbers.h"
 #include "tests/gpu/gpu.h"

@@ -1,7 +1,6 @@
 #include "io/block_engine.h"
 
 #include <cerrno>
-#include <memory>
 #include <vector>
 
 #include "absl/time/clock.h"

@@ -1,5 +1,4 @@
 // Which block the queue starts next: classes, windows of write-back, files in turn.
-#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"

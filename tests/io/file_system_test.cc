@@ -10,7 +10,6 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "io/io_engine.h"
 #include "tests/io/forwarding_file_system.h"
 #include "tests/io/io_testing.h"
 

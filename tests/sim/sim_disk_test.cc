@@ -5,7 +5,6 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "io/io_engine.h"
 #include "tests/sim/sim_file_system.h"
 
 namespace spillway {

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "io/base/status.h"
-#include "io/file.h"
 #include "io/own_files.h"
 #include "swap/mover/whole_store.h"
 #include "swap/store/store_reader.h"

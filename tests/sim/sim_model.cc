@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <set>
 #include <type_traits>
 
 #include "absl/strings/str_cat.h"

@@ -6,7 +6,6 @@
 #include <torch/types.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"

@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <numeric>
-
 #include "engine/layers/decoder.h"
 #include "engine/torch/text_batch.h"
 #include "tests/decoder_config.h"

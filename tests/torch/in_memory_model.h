@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "engine/torch/model.h"
 #include "engine/weights/weight_source.h"
 

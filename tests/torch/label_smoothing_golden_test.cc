@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <string>
 #include <vector>
 
 #include "engine/layers/decoder.h"

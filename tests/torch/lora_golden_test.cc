@@ -11,7 +11,6 @@
 #include "engine/layers/decoder.h"
 #include "engine/torch/adapted_model.h"
 #include "engine/torch/generator.h"
-#include "engine/weights/safetensors_model.h"
 #include "io/base/status.h"
 #include "tests/decoder_config.h"
 #include "tests/scratch_directory.h"

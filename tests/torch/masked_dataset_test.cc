@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/torch/text_batch.h"
 #include "io/file_system.h"
 #include "tests/engine/data/masking_testing.h"
 #include "tests/scratch_directory.h"

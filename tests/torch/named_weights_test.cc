@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include <filesystem>
 #include <map>
 
 #include "absl/strings/str_cat.h"

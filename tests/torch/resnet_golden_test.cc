@@ -6,7 +6,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "absl/strings/str_cat.h"
 #include "engine/adapters/adapter_layout.h"
 #include "engine/layers/build_model.h"
 #include "engine/torch/adapted_model.h"

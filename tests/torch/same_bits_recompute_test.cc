@@ -1,6 +1,5 @@
 // Whether a unit's forward is computed again in its backward, or its graph was kept, changes
 // no bit: with dropout, several micro-batches, and weights that come and go.
-#include "swap/plan/planner.h"
 #include "tests/torch/same_bits.h"
 
 namespace spillway {

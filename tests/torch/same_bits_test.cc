@@ -9,7 +9,6 @@
 
 #include "engine/torch/init_source.h"
 #include "io/create_io_engine.h"
-#include "swap/plan/planner.h"
 
 namespace spillway {
 namespace {

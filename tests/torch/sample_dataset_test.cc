@@ -5,13 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <random>
 
 #include "engine/data/char_tokenizer.h"
 #include "engine/torch/init_source.h"
-#include "engine/torch/token_dataset.h"
 #include "tests/torch/rows_and_samples.h"
 #include "tests/torch/same_bits.h"
 

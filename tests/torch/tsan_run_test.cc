@@ -1,6 +1,5 @@
 // Short whole runs with LibTorch for the thread sanitizer, which does not know OpenMP: one
 // compute thread, and all of ours beside it. Elsewhere they are one more check of bits.
-#include "swap/plan/planner.h"
 #include "tests/torch/same_bits.h"
 
 namespace spillway {

@@ -1,9 +1,6 @@
 // predict for a model that classifies texts, or their words.
 #pragma once
 
-#include <cstddef>
-#include <string>
-
 #include "absl/status/statusor.h"
 #include "tools/compute/text_model.h"
 #include "tools/compute_library.h"

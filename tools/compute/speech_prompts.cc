@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/torch/speech_dataset.h"
 #include "io/base/status.h"
 

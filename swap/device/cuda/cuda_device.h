@@ -19,7 +19,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "io/base/mutex.h"
 #include "swap/device/cuda/cuda_event_pool.h"
 #include "swap/device/cuda/cuda_stream.h"

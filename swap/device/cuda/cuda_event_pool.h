@@ -1,7 +1,6 @@
 // CUDA events, made once and used again: making one costs more than recording it.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -10,7 +9,6 @@
 #include "engine/config/deepspeed_keys.h"
 #include "engine/config/trainer_flags.h"
 #include "io/file.h"
-#include "tests/engine/format_testing.h"
 
 namespace spillway {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
@@ -14,7 +13,6 @@
 #include "engine/cuda/launch_status.h"
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer_spec.h"
-#include "engine/numeric/simd_dispatch.h"
 #include "tests/engine/cuda/emulated_kernels.h"
 #include "tests/engine/cuda/hard_numbers.h"
 

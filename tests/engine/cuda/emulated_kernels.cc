@@ -6,7 +6,6 @@
 
 #include "engine/cuda/accumulate_body.h"
 #include "engine/cuda/code_body.h"
-#include "engine/cuda/dispatch.h"
 #include "engine/cuda/dropout_body.h"
 #include "engine/cuda/kernels.h"
 #include "engine/cuda/round_body.h"

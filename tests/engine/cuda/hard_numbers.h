@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <random>
-#include <string>
 #include <vector>
 
 #include "engine/numeric/number_formats.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 
 #include "engine/cuda/sum_in_order.h"
 

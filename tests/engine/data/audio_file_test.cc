@@ -1,6 +1,5 @@
 #include "engine/data/audio_file.h"
 
-#include <cmath>
 #include <fstream>
 #include <limits>
 

@@ -1,7 +1,5 @@
 #include "engine/data/chat_format.h"
 
-#include <filesystem>
-
 #include "absl/strings/str_format.h"
 #include "tests/engine/format_testing.h"
 

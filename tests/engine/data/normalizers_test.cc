@@ -1,7 +1,5 @@
 #include "engine/data/normalizers.h"
 
-#include "tests/engine/format_testing.h"
-
 namespace spillway {
 namespace {
 

@@ -1,7 +1,6 @@
 // Decoding, held against Pillow's (tests/golden/make_pictures.py).
 #include "engine/data/picture.h"
 
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 

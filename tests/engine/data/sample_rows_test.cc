@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/base/stop_signal.h"
-#include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {

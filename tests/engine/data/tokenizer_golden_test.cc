@@ -1,6 +1,5 @@
 // Token for token what Hugging Face's library gives, for five megabytes of mixed text and for
 // tokenizers of every family: tests/golden/make_tokenizers.py made them and the numbers.
-#include <filesystem>
 
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"

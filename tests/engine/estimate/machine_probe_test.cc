@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "swap/plan/step_schedule.h"
 
 namespace spillway {
 namespace {

@@ -1,6 +1,5 @@
 #include "engine/families/encoder_families.h"
 
-#include "absl/strings/str_cat.h"
 #include "engine/families/model_config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

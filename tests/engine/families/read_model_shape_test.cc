@@ -4,7 +4,6 @@
 #include <map>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,7 +1,5 @@
 #include "engine/families/resnet_config.h"
 
-#include <map>
-
 #include "engine/families/model_config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -8,7 +8,6 @@
 #include "engine/machine/machine_facts.h"
 #include "io/base/format_bytes.h"
 #include "io/uring_refusal.h"
-#include "tests/engine/format_testing.h"
 
 namespace spillway {
 namespace {

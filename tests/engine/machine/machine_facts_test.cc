@@ -4,7 +4,6 @@
 #include <sched.h>
 #include <sys/resource.h>
 
-#include "engine/machine/memory_limits.h"
 #include "tests/engine/format_testing.h"
 
 namespace spillway {

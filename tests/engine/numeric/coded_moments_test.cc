@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <limits>
 #include <set>
-#include <vector>
 
 namespace spillway {
 namespace {

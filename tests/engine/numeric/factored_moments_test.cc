@@ -2,7 +2,6 @@
 
 #include <cmath>
 #include <fstream>
-#include <random>
 #include <string>
 
 #include "gmock/gmock.h"

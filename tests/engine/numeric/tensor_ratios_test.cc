@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
-#include <random>
-#include <string>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

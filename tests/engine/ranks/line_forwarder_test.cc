@@ -1,7 +1,6 @@
 #include "engine/ranks/line_forwarder.h"
 
 #include "absl/strings/str_cat.h"
-#include "tests/engine/format_testing.h"
 
 namespace spillway {
 namespace {

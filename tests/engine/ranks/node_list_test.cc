@@ -1,7 +1,5 @@
 #include "engine/ranks/node_list.h"
 
-#include "tests/engine/format_testing.h"
-
 namespace spillway {
 namespace {
 

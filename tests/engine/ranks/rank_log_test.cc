@@ -2,7 +2,6 @@
 
 #include "engine/base/progress.h"
 #include "io/base/log.h"
-#include "tests/engine/format_testing.h"
 
 namespace spillway {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "engine/numeric/gradient_loops.h"
 #include "engine/numeric/optimizer.h"
-#include "engine/numeric/parameter_update.h"
 #include "engine/ranks/sharded_step.h"
 #include "gtest/gtest.h"
 #include "swap/plan/planner.h"

@@ -1,5 +1,4 @@
 // Units that are whole in a device's memory: the same bits as in the host's.
-#include "engine/ranks/sharded_step.h"
 #include "gtest/gtest.h"
 #include "tests/engine/ranks/sharded_run.h"
 #include "tests/sanitizers.h"

@@ -6,7 +6,6 @@
 #include <limits>
 #include <sstream>
 
-#include "absl/strings/str_cat.h"
 #include "engine/run/metrics_log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

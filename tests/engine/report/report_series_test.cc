@@ -1,7 +1,5 @@
 #include "engine/report/report_series.h"
 
-#include <cmath>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

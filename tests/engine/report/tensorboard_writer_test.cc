@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>

@@ -11,7 +11,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/io/io_testing.h"
-#include "tests/swap/store/store_fixture.h"
 
 namespace spillway {
 namespace {

@@ -1,17 +1,14 @@
 // What several ranks leave on disk, and take away. No training: stores are made and committed by
 // hand.
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "engine/run/rank_commit.h"
 #include "engine/run/run_storage.h"
 #include "engine/run/swap_inventory.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "io/base/check.h"
 #include "tests/io/forwarding_file_system.h"
 #include "tests/scratch_directory.h"
 #include "tests/swap/store/store_fixture.h"

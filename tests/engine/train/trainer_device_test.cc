@@ -3,7 +3,6 @@
 #include <ctime>
 
 #include "engine/estimate/profile_file.h"
-#include "engine/report/metrics.h"
 #include "engine/report/step_timeline.h"
 #include "engine/run/metrics_log.h"
 #include "gmock/gmock.h"

@@ -8,7 +8,6 @@
 
 #include "engine/estimate/run_plan.h"
 #include "engine/ranks/collective_traffic.h"
-#include "engine/report/metrics.h"
 #include "engine/run/metrics_log.h"
 #include "gmock/gmock.h"
 #include "tests/device/test_device.h"

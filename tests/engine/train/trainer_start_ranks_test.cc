@@ -6,7 +6,6 @@
 
 #include "engine/ranks/shard_plan.h"
 #include "engine/weights/master_weights.h"
-#include "engine/weights/safetensors.h"
 #include "engine/weights/safetensors_model.h"
 #include "engine/weights/safetensors_writer.h"
 #include "gmock/gmock.h"

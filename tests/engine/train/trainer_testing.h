@@ -15,7 +15,6 @@
 #include "engine/base/stop_signal.h"
 #include "engine/inspect/inspect_run.h"
 #include "engine/model/model_description.h"
-#include "engine/numeric/dtype.h"
 #include "engine/numeric/number_formats.h"
 #include "engine/run/run_storage.h"
 #include "engine/train/trainer.h"

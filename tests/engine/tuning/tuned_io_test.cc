@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include <ctime>
-#include <fstream>
 
 #include "engine/config/run_config.h"
 #include "gtest/gtest.h"

@@ -10,7 +10,6 @@
 #include "engine/weights/safetensors_model.h"
 #include "engine/weights/safetensors_model_writer.h"
 #include "tests/engine/format_testing.h"
-#include "tests/engine/weights/safetensors_testing.h"
 
 namespace spillway {
 namespace {

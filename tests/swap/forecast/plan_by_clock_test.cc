@@ -1,7 +1,6 @@
 // The planner's choices, timed by the mover in virtual time.
 #include <algorithm>
 #include <fstream>
-#include <string>
 
 #include "gtest/gtest.h"
 #include "swap/forecast/step_simulation.h"

@@ -1,6 +1,5 @@
 // The swap manager on a device with memory of its own, whose streams are threads.
 #include <algorithm>
-#include <memory>
 #include <random>
 
 #include "gmock/gmock.h"

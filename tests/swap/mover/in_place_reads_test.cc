@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <random>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/swap/mover/swap_training.h"

@@ -6,7 +6,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "swap/mover/swap_manager.h"
-#include "swap/plan/planner.h"
 #include "tests/swap/mover/swap_run.h"
 
 namespace spillway {

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "swap/forecast/step_simulation.h"
-#include "swap/plan/planner.h"
 
 namespace spillway {
 

@@ -1,7 +1,6 @@
 #include "swap/store/striping.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <random>
 

@@ -14,7 +14,6 @@
 #include <tuple>
 
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/io/forwarding_file_system.h"

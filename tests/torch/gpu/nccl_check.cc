@@ -11,13 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "engine/numeric/optimizer.h"
-#include "engine/numeric/update_loops.h"
 #include "engine/ranks/gradient_sums.h"
 #include "engine/torch/cuda_support.h"
 #include "gtest/gtest.h"
