@@ -123,6 +123,10 @@ absl::Status AddedTokenStage::Scan(bool final) {
         continue;
       }
     }
+    if (token.lstrip && end <= start_) {  // white space that a token before it has taken along
+      scanned_ = end;
+      continue;
+    }
     RETURN_IF_ERROR(Emit(token.lstrip ? SpaceBefore(scanned_) : scanned_));
     RETURN_IF_ERROR(next_->EndSegment());
     RETURN_IF_ERROR(next_->Token(token.id));

@@ -1,13 +1,11 @@
 #include "engine/data/chat_format.h"
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "engine/base/strict_json.h"
-#include "engine/data/jinja_values.h"
+#include "engine/data/chat_turns.h"
 #include "engine/data/utf8_repair.h"
 #include "io/base/status.h"
 #include "io/file.h"
@@ -22,11 +20,6 @@ bool HaveGenerations(const std::vector<JinjaNode>& nodes) {
     return node.kind == JinjaNode::Kind::kGeneration || HaveGenerations(node.body) ||
            HaveGenerations(node.otherwise);
   });
-}
-
-JinjaValue FirstOf(const JinjaValue& messages, size_t count) {
-  return JinjaValue(std::vector<JinjaValue>(messages.begin(),
-                                            messages.begin() + static_cast<std::ptrdiff_t>(count)));
 }
 
 // The text of "bos_token": "<s>" or {"content": "<s>", ...}.
@@ -118,76 +111,15 @@ absl::StatusOr<std::string> ChatFormat::Text(const JinjaValue& messages,
   return std::move(text.text);
 }
 
-absl::StatusOr<std::pair<size_t, size_t>> ChatFormat::TurnAt(size_t place,
-                                                             const JinjaValue& messages,
-                                                             const std::string& text) const {
-  const auto wrong = [&](absl::string_view why) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("messages[", place, "]: ", why,
-                     ", so that which tokens are the assistant's can't be told; ",
-                     "put {% generation %} and {% endgeneration %} around them in ", file_));
-  };
-  std::string mark = "\xee\x80\x80";
-  while (absl::StrContains(text, mark)) mark += "\xee\x80\x80";
-  const std::string& content = messages[place]["content"].get_ref<const std::string&>();
-  // Where one of these places in the content is in the text; npos where the mark changes more.
-  JinjaValue marked;
-  const auto find = [&](std::initializer_list<size_t> places) -> absl::StatusOr<size_t> {
-    for (const size_t at : places) {
-      marked = messages;
-      marked[place]["content"].get_ref<std::string&>().insert(at, mark);
-      ASSIGN_OR_RETURN(const std::string whole, Text(marked, false));
-      if (absl::StrReplaceAll(whole, {{mark, ""}}) == text) return whole.find(mark);
-    }
-    return std::string::npos;
-  };
-  // Its end and its beginning, or before and behind white space that the template strips.
-  const auto stripped = [&](const char* method) -> absl::StatusOr<size_t> {
-    ASSIGN_OR_RETURN(const JinjaValue rest, JinjaMethod(method, content, {}, {file_, 0}));
-    return rest.get_ref<const std::string&>().size();
-  };
-  ASSIGN_OR_RETURN(const size_t stripped_end, stripped("rstrip"));
-  ASSIGN_OR_RETURN(const size_t end, find({content.size(), stripped_end}));
-  ASSIGN_OR_RETURN(const std::string until, Text(FirstOf(marked, place + 1), false));
-  const size_t last = until.rfind(mark);
-  if (end == std::string::npos || last == std::string::npos) {
-    return wrong("the template does not write this content as it is, and once");
-  }
-  const absl::string_view closing = absl::string_view(until).substr(last + mark.size());
-  if (!absl::StartsWith(absl::string_view(text).substr(end), closing)) {
-    return wrong("the template ends this turn in another way when it is the last");
-  }
-  const auto before = Text(FirstOf(messages, place), false);
-  const auto prompt = Text(FirstOf(messages, place), true);
-  // Of no messages at all a template may have nothing to say.
-  if (place > 0) RETURN_IF_ERROR(before.status());
-  if (place > 0) RETURN_IF_ERROR(prompt.status());
-  size_t begin = 0;
-  if (before.ok() && prompt.ok() && absl::StartsWith(text, *before) && before->size() <= end) {
-    const auto differ = std::mismatch(prompt->begin(), prompt->end(), text.begin(), text.end());
-    begin = std::min(static_cast<size_t>(differ.second - text.begin()), end);
-    while (begin < text.size() && (text[begin] & 0xc0) == 0x80) --begin;
-    begin = std::max(begin, before->size());
-  } else {
-    // What is before it is written in another way when it is alone.
-    ASSIGN_OR_RETURN(const size_t left, stripped("lstrip"));
-    ASSIGN_OR_RETURN(begin, find({0, content.size() - left}));
-    if (begin > end) return wrong("the template does not write its beginning as it is, and once");
-  }
-  return std::make_pair(begin, end + closing.size());
-}
-
 absl::StatusOr<ChatText> ChatFormat::Render(const JinjaValue& messages) const {
-  ChatText out;
   if (generations_) {
     ASSIGN_OR_RETURN(JinjaText text, RenderText(messages, false));
     return ChatText{std::move(text.text), std::move(text.generated)};
   }
+  const auto render = [this](const JinjaValue& some, bool prompt) { return Text(some, prompt); };
+  ChatText out;
   ASSIGN_OR_RETURN(out.text, Text(messages, false));
-  for (size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i]["role"] != "assistant") continue;
-    ASSIGN_OR_RETURN(out.learnt.emplace_back(), TurnAt(i, messages, out.text));
-  }
+  ASSIGN_OR_RETURN(out.learnt, FindTurns(render, messages, out.text, file_));
   return out;
 }
 

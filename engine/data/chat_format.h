@@ -37,16 +37,12 @@ class ChatFormat {
   absl::StatusOr<JinjaText> RenderText(JinjaValue messages, bool add_generation_prompt) const;
 
   // `messages` is a list of {"role", "content"}, all strings. What the assistant says is what
-  // stands in {% generation %}. In a template without, a turn goes from where the turns before
-  // it end, with add_generation_prompt (or from its content, where they are written in another
-  // way when they are alone), to what ends it when it is the last. Where its content ends is
-  // found by marking it. kInvalidArgument: the template raises, or changes what is marked.
+  // stands in {% generation %}, and in a template without what FindTurns finds. kInvalidArgument:
+  // the template raises, or changes what is to be found.
   absl::StatusOr<ChatText> Render(const JinjaValue& messages) const;
 
  private:
   absl::StatusOr<std::string> Text(const JinjaValue& messages, bool add_generation_prompt) const;
-  absl::StatusOr<std::pair<size_t, size_t>> TurnAt(size_t place, const JinjaValue& messages,
-                                                   const std::string& text) const;
 
   std::string file_;
   JinjaValue variables_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "engine/base/stop_signal.h"
 #include "engine/data/chat_format.h"
 #include "engine/data/jsonl.h"
 #include "engine/data/text_reader.h"
@@ -83,15 +85,25 @@ absl::Status EncodeJsonl(const std::string& path, const Tokenizer& tokenizer,
     ASSIGN_OR_RETURN(const ChatFormat* const format, tokenizer.chat());
     ASSIGN_OR_RETURN(const ChatText chat, format->Render(messages));
     RETURN_IF_ERROR(encode(chat.text));
-    const std::vector<uint32_t> all = tokens;
+    const std::vector<uint32_t> all = std::move(tokens);
+    const std::vector<size_t> ends = tokenizer.EndsIn(chat.text, all);
     size_t done = 0;
-    // Those of the text's beginning up to there that stay as they are in the whole.
+    // Those that end there or before.
     const auto take_until = [&](size_t bytes, bool carry_loss) -> absl::Status {
-      RETURN_IF_ERROR(encode(absl::string_view(chat.text).substr(0, bytes)));
-      const auto differ = std::mismatch(tokens.begin(), tokens.end(), all.begin(), all.end());
-      const auto end = std::max(all.begin() + static_cast<std::ptrdiff_t>(done), differ.second);
-      const std::vector<uint32_t> part(all.begin() + static_cast<std::ptrdiff_t>(done), end);
-      done += part.size();
+      RETURN_IF_ERROR(StopSignal::Check());
+      size_t end = all.size();
+      if (!ends.empty()) {
+        end = static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), bytes) - ends.begin());
+      } else if (bytes < chat.text.size()) {
+        // Those of the text's beginning up to there that stay as they are in the whole.
+        RETURN_IF_ERROR(encode(absl::string_view(chat.text).substr(0, bytes)));
+        const auto differ = std::mismatch(tokens.begin(), tokens.end(), all.begin(), all.end());
+        end = static_cast<size_t>(differ.second - all.begin());
+      }
+      end = std::max(end, done);
+      const std::vector<uint32_t> part(all.begin() + static_cast<std::ptrdiff_t>(done),
+                                       all.begin() + static_cast<std::ptrdiff_t>(end));
+      done = end;
       return sink.take(part, carry_loss);
     };
     for (const auto& [begin, end_of_turn] : chat.learnt) {

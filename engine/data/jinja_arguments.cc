@@ -55,15 +55,6 @@ absl::Status CheckArguments(const TakenByName& all, const std::string& name,
 
 }  // namespace
 
-absl::Status JinjaPlace::Wrong(absl::string_view why) const {
-  return absl::InvalidArgumentError(absl::StrCat(file, ":", line, ": ", why));
-}
-
-absl::Status JinjaPlace::Refused(absl::string_view what) const {
-  return absl::UnimplementedError(
-      absl::StrCat(file, ":", line, ": ", what, " in a chat template is not supported"));
-}
-
 JinjaValue JinjaArguments::Get(size_t place, const std::string& name) const {
   if (place < values.size()) return values[place];
   const auto found = named.find(name);

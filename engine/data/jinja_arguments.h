@@ -6,21 +6,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
+#include "engine/data/jinja_lexer.h"
 #include "engine/data/jinja_syntax.h"
 
 namespace spillway {
-
-// Where in a template, for messages.
-struct JinjaPlace {
-  absl::string_view file;
-  int line = 0;
-
-  // kInvalidArgument, "FILE:LINE: WHY".
-  absl::Status Wrong(absl::string_view why) const;
-  // kUnimplemented.
-  absl::Status Refused(absl::string_view what) const;
-};
 
 // Of a call, after the value that it is made on.
 struct JinjaArguments {

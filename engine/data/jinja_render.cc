@@ -1,8 +1,12 @@
 #include "engine/data/jinja_render.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/data/jinja_values.h"
@@ -58,7 +62,40 @@ class Renderer {
         absl::StrCat(file_, ":", line, ": the template does not come to an end"));
   }
 
+  // A namespace or a generator: the values that name it hold its number in kept_.
+  struct Kept {
+    JinjaValue value;
+    bool taken = false;
+  };
+  absl::StatusOr<JinjaValue> Keep(JinjaKept kind, JinjaValue value, int line) {
+    RETURN_IF_ERROR(Spend(sizeof(Kept) + SizeOf(value), line));
+    kept_.push_back({std::move(value)});
+    return JinjaValue::binary({static_cast<uint8_t>(kind)}, kept_.size() - 1);
+  }
+  // Null for what is none.
+  Kept* KeptOf(const JinjaValue& value, JinjaKept kind) {
+    return IsJinjaKept(value, kind) ? &kept_[value.get_binary().subtype()] : nullptr;
+  }
+
+  // A generator's list, for what goes through it; any other value as it is.
+  absl::StatusOr<const JinjaValue*> Taken(const JinjaValue* value, int line) {
+    Kept* generator = KeptOf(*value, JinjaKept::kGenerator);
+    if (generator == nullptr) return value;
+    if (std::exchange(generator->taken, true)) {
+      return JinjaPlace{file_, line}.Refused("going a second time through " +
+                                             JinjaTypeName(*value));
+    }
+    return &generator->value;
+  }
+
   // ------------------------------------------------------------------ statements
+
+  absl::Status RunInScope(const std::vector<JinjaNode>& nodes) {
+    scopes_.emplace_back();
+    RETURN_IF_ERROR(Run(nodes));
+    scopes_.pop_back();
+    return absl::OkStatus();
+  }
 
   absl::Status Run(const JinjaNode& node) {
     switch (node.kind) {
@@ -82,7 +119,7 @@ class Renderer {
         return Set(node);
       case JinjaNode::Kind::kGeneration: {
         const size_t begin = out.text.size();
-        RETURN_IF_ERROR(Run(node.body));
+        RETURN_IF_ERROR(RunInScope(node.body));
         out.generated.emplace_back(begin, out.text.size());
         return absl::OkStatus();
       }
@@ -100,26 +137,27 @@ class Renderer {
       ASSIGN_OR_RETURN(value, Evaluate(*node.expression));
     } else {
       std::string before = std::exchange(out.text, std::string());
-      scopes_.emplace_back();
-      RETURN_IF_ERROR(Run(node.body));
-      scopes_.pop_back();
+      RETURN_IF_ERROR(RunInScope(node.body));
       value = std::exchange(out.text, std::move(before));
+      if (leaving_ != Leaving::kNot) return absl::OkStatus();
     }
     if (node.names.size() == 1) {
       scopes_.back()[node.names[0]] = std::move(value);
       return absl::OkStatus();
     }
-    JinjaValue* space = Find(node.names[0]);
-    if (space == nullptr || !space->is_object()) {
+    const JinjaValue* named = Find(node.names[0]);
+    Kept* space = named == nullptr ? nullptr : KeptOf(*named, JinjaKept::kNamespace);
+    if (space == nullptr) {
       return At(node).Wrong(absl::StrCat("\"", node.names[0], "\" is no namespace"));
     }
-    (*space)[node.names[1]] = std::move(value);
+    space->value[node.names[1]] = std::move(value);
     return absl::OkStatus();
   }
 
   absl::Status For(const JinjaNode& node) {
     JinjaValue made;
     ASSIGN_OR_RETURN(const JinjaValue* all, Look(*node.expression, &made));
+    ASSIGN_OR_RETURN(all, Taken(all, node.line));
     ASSIGN_OR_RETURN(std::vector<JinjaValue> items, JinjaItems(*all, At(node)));
     scopes_.emplace_back();
     if (node.condition != nullptr) {
@@ -132,22 +170,30 @@ class Renderer {
       items = std::move(kept);
     }
     const size_t count = items.size();
+    bool otherwise = true;  // no body has come to its end
     for (size_t i = 0; i < count; ++i) {
       RETURN_IF_ERROR(Spend(kLoopBytes + SizeOf(items[i]), node.line));
       scopes_.back().clear();
       RETURN_IF_ERROR(Bind(node, items[i]));
-      JinjaValue loop = {{"index", i + 1},        {"index0", i},
-                         {"revindex", count - i}, {"revindex0", count - i - 1},
-                         {"first", i == 0},       {"last", i + 1 == count},
-                         {"length", count}};
+      JinjaValue loop = {{"index", i + 1},
+                         {"index0", i},
+                         {"revindex", count - i},
+                         {"revindex0", count - i - 1},
+                         {"first", i == 0},
+                         {"last", i + 1 == count},
+                         {"length", count},
+                         {"depth", 1},
+                         {"depth0", 0}};
       if (i > 0) loop["previtem"] = items[i - 1];
       if (i + 1 < count) loop["nextitem"] = items[i + 1];
       scopes_.back()["loop"] = std::move(loop);
       RETURN_IF_ERROR(Run(node.body));
-      if (std::exchange(leaving_, Leaving::kNot) == Leaving::kBreak) break;
+      const Leaving left = std::exchange(leaving_, Leaving::kNot);
+      if (left == Leaving::kBreak) break;
+      if (left == Leaving::kNot) otherwise = false;
     }
     scopes_.pop_back();
-    return count == 0 ? Run(node.otherwise) : absl::OkStatus();
+    return otherwise ? RunInScope(node.otherwise) : absl::OkStatus();
   }
 
   absl::Status Bind(const JinjaNode& node, const JinjaValue& item) {
@@ -197,6 +243,7 @@ class Renderer {
     if (e.kind == JinjaKind::kItem) {
       ASSIGN_OR_RETURN(key, Evaluate(*e.children[1]));
     }
+    if (const Kept* space = KeptOf(*of, JinjaKept::kNamespace)) of = &space->value;
     const JinjaValue* place = of == &inner_made ? nullptr : JinjaElement(*of, key);
     if (place != nullptr) return place;
     ASSIGN_OR_RETURN(*made, JinjaItem(*of, key, At(e)));
@@ -252,9 +299,9 @@ class Renderer {
         ASSIGN_OR_RETURN(const JinjaValue* of, Look(*e.children[0], &made));
         if (e.kind == JinjaKind::kNot) return JinjaValue(!JinjaTrue(*of));
         if (e.kind == JinjaKind::kMinus) return JinjaArithmetic("-", JinjaValue(0), *of, At(e));
+        if (e.kind == JinjaKind::kFilter) return Filter(e, of);
         ASSIGN_OR_RETURN(const JinjaArguments arguments, Evaluated(e));
-        const bool filters = e.kind == JinjaKind::kFilter;
-        return (filters ? JinjaFilter : JinjaTest)(e.text, *of, arguments, At(e));
+        return JinjaTest(e.text, *of, arguments, At(e));
       }
       case JinjaKind::kBinary:
         return Binary(e);
@@ -294,7 +341,8 @@ class Renderer {
     if (sign == "==") return JinjaValue(JinjaEqual(left, right));
     if (sign == "!=") return JinjaValue(!JinjaEqual(left, right));
     if (sign == "in" || sign == "not in") {
-      ASSIGN_OR_RETURN(const bool found, JinjaContains(right, left, At(e)));
+      ASSIGN_OR_RETURN(right_value, Taken(right_value, e.line));
+      ASSIGN_OR_RETURN(const bool found, JinjaContains(*right_value, left, At(e)));
       return JinjaValue(found == (sign == "in"));
     }
     if (sign == "~") {
@@ -303,19 +351,32 @@ class Renderer {
       return JinjaValue(first + second);
     }
     if (sign[0] == '<' || sign[0] == '>') {
-      const bool alike =
-          (left.is_number() && right.is_number()) || (left.is_string() && right.is_string());
-      if (!alike)
-        return At(e).Wrong(absl::StrCat(JinjaTypeName(left), " ", sign, " ", JinjaTypeName(right)));
-      return JinjaValue(sign == "<"    ? left < right
-                        : sign == ">"  ? left > right
-                        : sign == "<=" ? left <= right
-                                       : left >= right);
+      ASSIGN_OR_RETURN(const bool holds, JinjaCompare(sign, left, right, At(e)));
+      return JinjaValue(holds);
     }
     return JinjaArithmetic(sign, left, right, At(e));
   }
 
   // ------------------------------------------------------------ calls and filters
+
+  absl::StatusOr<JinjaValue> Filter(const JinjaExpression& e, const JinjaValue* of) {
+    constexpr absl::string_view kGoThrough[] = {"list",       "join",       "first",  "map",
+                                                "selectattr", "rejectattr", "reverse"};
+    constexpr absl::string_view kGenerate[] = {"map", "selectattr", "rejectattr", "items"};
+    const auto is_in = [&](const auto& names) {
+      return std::count(std::begin(names), std::end(names), e.text) > 0;
+    };
+    ASSIGN_OR_RETURN(const JinjaArguments arguments, Evaluated(e));
+    // In Python a list is reversed bit by bit, a generator at once.
+    const bool generates = is_in(kGenerate) || (e.text == "reverse" && !of->is_string() &&
+                                                !IsJinjaKept(*of, JinjaKept::kGenerator));
+    if (is_in(kGoThrough)) {
+      ASSIGN_OR_RETURN(of, Taken(of, e.line));
+    }
+    ASSIGN_OR_RETURN(JinjaValue value, JinjaFilter(e.text, *of, arguments, At(e)));
+    if (!generates) return value;
+    return Keep(JinjaKept::kGenerator, std::move(value), e.line);
+  }
 
   absl::StatusOr<JinjaValue> Call(const JinjaExpression& e) {
     ASSIGN_OR_RETURN(const JinjaArguments arguments, Evaluated(e));
@@ -332,8 +393,11 @@ class Renderer {
     }
     if (name == "namespace") {
       JinjaValue space = JinjaValue::object();
+      if (!arguments.values.empty()) space = arguments.values[0];
+      if (!space.is_object() || arguments.values.size() > 1)
+        return At(e).Refused("namespace() of anything but one dictionary and names");
       for (const auto& [key, value] : arguments.named) space[key] = value;
-      return space;
+      return Keep(JinjaKept::kNamespace, std::move(space), e.line);
     }
     if (name == "range") {
       int64_t bounds[3] = {0, 0, 1};
@@ -360,6 +424,7 @@ class Renderer {
 
   const absl::string_view file_;
   std::vector<std::map<std::string, JinjaValue>> scopes_;
+  std::deque<Kept> kept_;  // does not move what values lie in
   Leaving leaving_ = Leaving::kNot;
   int64_t work_left_;
 };

@@ -7,208 +7,16 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
-#include "engine/base/utf8.h"
+#include "engine/data/jinja_lexer.h"
 #include "io/base/status.h"
 
 namespace spillway {
 namespace {
 
 using Expression = std::unique_ptr<JinjaExpression>;
+using Token = JinjaToken;
 
 constexpr int kMaxNesting = 100;
-
-struct Token {
-  enum class Kind { kText, kOpenOutput, kOpenBlock, kClose, kName, kString, kNumber, kSign, kEnd };
-  Kind kind = Kind::kEnd;
-  int line = 1;
-  std::string text;
-  JinjaValue value;
-};
-
-absl::Status Wrong(absl::string_view file, int line, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(file, ":", line, ": ", why));
-}
-
-absl::Status Refused(absl::string_view file, int line, absl::string_view what) {
-  return absl::UnimplementedError(
-      absl::StrCat(file, ":", line, ": ", what, " in a chat template is not supported"));
-}
-
-class Lexer {
- public:
-  Lexer(std::string source, absl::string_view file) : source_(std::move(source)), file_(file) {}
-
-  absl::StatusOr<std::vector<Token>> Run() {
-    while (at_ < source_.size()) {
-      const size_t open = FindOpening();
-      AddText(open);
-      if (open == source_.size()) break;
-      RETURN_IF_ERROR(Tag(open));
-    }
-    Add(Token::Kind::kEnd, "");
-    return std::move(tokens_);
-  }
-
- private:
-  void Add(Token::Kind kind, absl::string_view text, JinjaValue value = nullptr) {
-    tokens_.push_back({kind, line_, std::string(text), std::move(value)});
-  }
-
-  size_t FindOpening() const {
-    for (size_t at = at_; at + 1 < source_.size(); ++at) {
-      if (source_[at] == '{' && absl::StrContains("{%#", source_.substr(at + 1, 1))) return at;
-    }
-    return source_.size();
-  }
-
-  // What stands before a tag at `open`, without what the tags on both sides trim.
-  void AddText(size_t open) {
-    absl::string_view text = absl::string_view(source_).substr(at_, open - at_);
-    const absl::string_view tag = absl::string_view(source_).substr(open, 3);
-    const int lines = static_cast<int>(std::count(text.begin(), text.end(), '\n'));
-    const char sign = tag.size() == 3 ? tag[2] : ' ';
-    if (trim_all_) text = absl::StripLeadingAsciiWhitespace(text);
-    if (trim_line_ && absl::StartsWith(text, "\n")) text.remove_prefix(1);
-    if (sign == '-') {
-      text = absl::StripTrailingAsciiWhitespace(text);
-    } else if (!tag.empty() && tag[1] != '{' && sign != '+') {
-      // lstrip_blocks: white space from the line's beginning to the tag.
-      size_t begin = text.size();
-      while (begin > 0 && text[begin - 1] != '\n' && absl::ascii_isspace(text[begin - 1])) --begin;
-      const bool at_line_start =
-          begin > 0
-              ? text[begin - 1] == '\n'
-              : at_ == 0 || source_[static_cast<size_t>(text.data() - source_.data()) - 1] == '\n';
-      if (at_line_start) text = text.substr(0, begin);
-    }
-    if (!text.empty()) Add(Token::Kind::kText, text);
-    line_ += lines;
-    trim_all_ = trim_line_ = false;
-  }
-
-  absl::Status Tag(size_t open) {
-    const char kind = source_[open + 1];
-    at_ = open + 2;
-    if (kind == '#') {
-      const size_t end = source_.find("#}", at_);
-      if (end == std::string::npos) return Wrong(file_, line_, "a comment without an end");
-      line_ +=
-          static_cast<int>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(at_),
-                                      source_.begin() + static_cast<std::ptrdiff_t>(end), '\n'));
-      trim_all_ = end > at_ && source_[end - 1] == '-';
-      trim_line_ = end == at_ || source_[end - 1] != '+';
-      at_ = end + 2;
-      return absl::OkStatus();
-    }
-    if (at_ < source_.size() && (source_[at_] == '-' || source_[at_] == '+')) ++at_;
-    Add(kind == '{' ? Token::Kind::kOpenOutput : Token::Kind::kOpenBlock, "");
-    const std::string close = kind == '{' ? "}}" : "%}";
-    int depth = 0;  // "}}" may end two dictionaries
-    while (true) {
-      while (at_ < source_.size() && absl::ascii_isspace(source_[at_]))
-        line_ += source_[at_++] == '\n';
-      if (at_ == source_.size())
-        return Wrong(file_, line_, absl::StrCat("no \"", close, "\" ends the tag"));
-      const bool signed_close = source_[at_] == '-' || source_[at_] == '+';
-      if (depth == 0 && source_.compare(at_ + signed_close, 2, close) == 0) {
-        trim_all_ = source_[at_] == '-';
-        trim_line_ = kind == '%' && source_[at_] != '+';
-        at_ += 2 + signed_close;
-        Add(Token::Kind::kClose, close);
-        return absl::OkStatus();
-      }
-      RETURN_IF_ERROR(Word());
-      if (tokens_.back().kind != Token::Kind::kSign) continue;
-      const std::string& sign = tokens_.back().text;
-      depth +=
-          (sign == "{" || sign == "(" || sign == "[") - (sign == "}" || sign == ")" || sign == "]");
-    }
-  }
-
-  absl::Status Word() {
-    const char c = source_[at_];
-    size_t end = at_;
-    if (absl::ascii_isalpha(c) || c == '_') {
-      while (end < source_.size() && (absl::ascii_isalnum(source_[end]) || source_[end] == '_'))
-        ++end;
-      Add(Token::Kind::kName, absl::string_view(source_).substr(at_, end - at_));
-      at_ = end;
-      return absl::OkStatus();
-    }
-    if (absl::ascii_isdigit(c)) {
-      while (end < source_.size() && absl::ascii_isdigit(source_[end])) ++end;
-      const bool real =
-          end + 1 < source_.size() && source_[end] == '.' && absl::ascii_isdigit(source_[end + 1]);
-      if (real) {
-        for (++end; end < source_.size() && absl::ascii_isdigit(source_[end]);) ++end;
-      }
-      const std::string text = source_.substr(at_, end - at_);
-      int64_t whole = 0;
-      double number = 0;
-      if (!(real ? absl::SimpleAtod(text, &number) : absl::SimpleAtoi(text, &whole))) {
-        return Wrong(file_, line_, absl::StrCat("the number ", text, " is too large"));
-      }
-      Add(Token::Kind::kNumber, text, real ? JinjaValue(number) : JinjaValue(whole));
-      at_ = end;
-      return absl::OkStatus();
-    }
-    if (c == '"' || c == '\'') return String(c);
-    for (const absl::string_view sign : {"==", "!=", "<=", ">=", "//", "**"}) {
-      if (source_.compare(at_, 2, sign.data()) == 0) {
-        Add(Token::Kind::kSign, sign);
-        at_ += 2;
-        return absl::OkStatus();
-      }
-    }
-    if (!absl::StrContains("+-*/%~()[]{}<>=|,.:", c)) {
-      return Wrong(file_, line_, absl::StrCat("'", std::string(1, c), "' has no meaning here"));
-    }
-    Add(Token::Kind::kSign, absl::string_view(source_).substr(at_++, 1));
-    return absl::OkStatus();
-  }
-
-  absl::Status String(char quote) {
-    std::string text;
-    const int line = line_;
-    for (++at_; at_ < source_.size() && source_[at_] != quote; ++at_) {
-      line_ += source_[at_] == '\n';
-      if (source_[at_] != '\\') {
-        text += source_[at_];
-        continue;
-      }
-      if (++at_ == source_.size()) break;
-      const char c = source_[at_];
-      const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-      uint32_t point = 0;
-      if (digits > 0) {
-        if (!absl::SimpleHexAtoi(source_.substr(at_ + 1, digits), &point) || point > 0x10ffff ||
-            (point >= 0xd800 && point <= 0xdfff)) {
-          return Wrong(file_, line_, "a string has a \\x or \\u that is no character");
-        }
-        AppendUtf8(point, &text);
-        at_ += digits;
-      } else if (c == 'n' || c == 't' || c == 'r') {
-        text += c == 'n' ? '\n' : c == 't' ? '\t' : '\r';
-      } else if (c == '\\' || c == '\'' || c == '"') {
-        text += c;
-      } else if (c != '\n') {
-        absl::StrAppend(&text, "\\", std::string(1, c));
-      }
-    }
-    if (at_ >= source_.size()) return Wrong(file_, line, "a string without an end");
-    ++at_;
-    Add(Token::Kind::kString, "", text);
-    return absl::OkStatus();
-  }
-
-  const std::string source_;
-  const absl::string_view file_;
-  size_t at_ = 0;
-  int line_ = 1;
-  bool trim_all_ = false, trim_line_ = false;  // what the tag before the text asks for
-  std::vector<Token> tokens_;
-};
 
 class Parser {
  public:
@@ -222,6 +30,7 @@ class Parser {
 
  private:
   const Token& Now() const { return tokens_[at_]; }
+  JinjaPlace At() const { return {file_, Now().line}; }
   bool Is(Token::Kind kind, absl::string_view text) const {
     return Now().kind == kind && Now().text == text;
   }
@@ -241,7 +50,7 @@ class Parser {
                                               : absl::StrCat("\"", Now().text.substr(0, 40), "\"");
   }
   absl::Status Unexpected(absl::string_view wanted) const {
-    return Wrong(file_, Now().line, absl::StrCat(Shown(), " where ", wanted, " should stand"));
+    return At().Wrong(absl::StrCat(Shown(), " where ", wanted, " should stand"));
   }
   absl::Status Expect(Token::Kind kind, absl::string_view text) {
     return Take(kind, text) ? absl::OkStatus() : Unexpected(absl::StrCat("\"", text, "\""));
@@ -256,7 +65,7 @@ class Parser {
 
   // Up to a block that begins with one of `ends`, whose name is taken; to the end without any.
   absl::StatusOr<std::vector<JinjaNode>> Body(std::initializer_list<absl::string_view> ends) {
-    if (++depth_ > kMaxNesting) return Wrong(file_, Now().line, "too deeply nested");
+    if (++depth_ > kMaxNesting) return At().Wrong("too deeply nested");
     std::vector<JinjaNode> nodes;
     while (true) {
       JinjaNode node;
@@ -290,19 +99,22 @@ class Parser {
     if (name == "set") return Set(node);
     if (name == "generation") {
       node->kind = JinjaNode::Kind::kGeneration;
-      if (captures_++ > 0) return Refused(file_, node->line, "{% generation %} within a capture");
+      if (captures_++ > 0)
+        return JinjaPlace{file_, node->line}.Refused("{% generation %} within a capture");
       RETURN_IF_ERROR(CloseBlock());
+      const int loops = std::exchange(loops_, 0);  // Jinja makes a function of the body
       ASSIGN_OR_RETURN(node->body, Body({"endgeneration"}));
+      loops_ = loops;
       --captures_;
       return CloseBlock();
     }
     if (name == "break" || name == "continue") {
       if (loops_ == 0)
-        return Wrong(file_, node->line, absl::StrCat("\"", name, "\" outside a loop"));
+        return JinjaPlace{file_, node->line}.Wrong(absl::StrCat("\"", name, "\" outside a loop"));
       node->kind = name == "break" ? JinjaNode::Kind::kBreak : JinjaNode::Kind::kContinue;
       return CloseBlock();
     }
-    return Refused(file_, node->line, absl::StrCat("{% ", name, " %}"));
+    return JinjaPlace{file_, node->line}.Refused(absl::StrCat("{% ", name, " %}"));
   }
 
   absl::Status If(JinjaNode* node) {
@@ -313,7 +125,7 @@ class Parser {
     if (end_ == "elif") {
       JinjaNode other;
       other.line = Now().line;
-      if (++depth_ > kMaxNesting) return Wrong(file_, Now().line, "too deeply nested");
+      if (++depth_ > kMaxNesting) return At().Wrong("too deeply nested");
       RETURN_IF_ERROR(If(&other));
       --depth_;
       node->otherwise.push_back(std::move(other));
@@ -335,7 +147,7 @@ class Parser {
     if (TakeName("if")) {
       ASSIGN_OR_RETURN(node->condition, Condition());
     }
-    if (IsName("recursive")) return Refused(file_, Now().line, "a recursive loop");
+    if (IsName("recursive")) return At().Refused("a recursive loop");
     RETURN_IF_ERROR(CloseBlock());
     ++loops_;
     ASSIGN_OR_RETURN(node->body, Body({"endfor", "else"}));
@@ -352,7 +164,7 @@ class Parser {
     if (TakeSign(".")) {
       ASSIGN_OR_RETURN(node->names.emplace_back(), ExpectName());
     }
-    if (IsSign(",")) return Refused(file_, Now().line, "setting several names at once");
+    if (IsSign(",")) return At().Refused("setting several names at once");
     if (TakeSign("=")) {
       ASSIGN_OR_RETURN(node->expression, Tuple());
       return CloseBlock();
@@ -382,12 +194,12 @@ class Parser {
 
   absl::StatusOr<Expression> Tuple() {
     ASSIGN_OR_RETURN(Expression first, Condition());
-    if (IsSign(",")) return Refused(file_, Now().line, "a tuple");
+    if (IsSign(",")) return At().Refused("a tuple");
     return first;
   }
 
   absl::StatusOr<Expression> Condition() {
-    if (++depth_ > kMaxNesting) return Wrong(file_, Now().line, "too deeply nested");
+    if (++depth_ > kMaxNesting) return At().Wrong("too deeply nested");
     ASSIGN_OR_RETURN(Expression out, Or());
     while (TakeName("if")) {
       ASSIGN_OR_RETURN(Expression condition, Or());
@@ -408,7 +220,7 @@ class Parser {
 
   absl::StatusOr<Expression> Not() {
     if (!TakeName("not")) return Compare();
-    if (++depth_ > kMaxNesting) return Wrong(file_, Now().line, "too deeply nested");
+    if (++depth_ > kMaxNesting) return At().Wrong("too deeply nested");
     ASSIGN_OR_RETURN(Expression inner, Not());
     --depth_;
     return New(JinjaKind::kNot, "", std::move(inner));
@@ -426,8 +238,7 @@ class Parser {
         sign = "not in";
       }
       if (sign.empty()) return left;
-      if (std::exchange(compared, true))
-        return Refused(file_, Now().line, "a chain of comparisons");
+      if (std::exchange(compared, true)) return At().Refused("a chain of comparisons");
       ASSIGN_OR_RETURN(Expression right, Sum());
       left = New(JinjaKind::kBinary, sign, std::move(left), std::move(right));
     }
@@ -490,9 +301,9 @@ class Parser {
   }
 
   absl::StatusOr<Expression> Unary() {
-    if (IsSign("+")) return Refused(file_, Now().line, "a plus sign before a value");
+    if (IsSign("+")) return At().Refused("a plus sign before a value");
     if (!TakeSign("-")) return Postfixed();
-    if (++depth_ > kMaxNesting) return Wrong(file_, Now().line, "too deeply nested");
+    if (++depth_ > kMaxNesting) return At().Wrong("too deeply nested");
     ASSIGN_OR_RETURN(Expression inner, Unary());
     --depth_;
     return New(JinjaKind::kMinus, "", std::move(inner));
@@ -550,15 +361,28 @@ class Parser {
     return out;
   }
 
+  absl::StatusOr<Expression> Number() {
+    Expression out = New(JinjaKind::kLiteral);
+    const std::string& text = Now().text;
+    int64_t whole = 0;
+    double real = 0;
+    const bool has_point = absl::StrContains(text, '.');
+    if (!(has_point ? absl::SimpleAtod(text, &real) : absl::SimpleAtoi(text, &whole))) {
+      return At().Wrong(absl::StrCat("the number ", text, " is too large"));
+    }
+    out->value = has_point ? JinjaValue(real) : JinjaValue(whole);
+    ++at_;
+    return out;
+  }
+
   absl::StatusOr<Expression> Primary() {
     const Token& token = Now();
-    if (token.kind == Token::Kind::kString || token.kind == Token::Kind::kNumber) {
+    if (token.kind == Token::Kind::kNumber) return Number();
+    if (token.kind == Token::Kind::kString) {
       Expression out = New(JinjaKind::kLiteral);
-      out->value = token.value;
-      ++at_;
-      while (out->value.is_string() && Now().kind == Token::Kind::kString) {
-        out->value = out->value.get<std::string>() + tokens_[at_++].value.get<std::string>();
-      }
+      std::string text;
+      while (Now().kind == Token::Kind::kString) text += tokens_[at_++].text;
+      out->value = std::move(text);
       return out;
     }
     if (token.kind == Token::Kind::kName) {
@@ -609,9 +433,7 @@ class Parser {
 
 absl::StatusOr<std::vector<JinjaNode>> ParseJinja(absl::string_view source,
                                                   absl::string_view file) {
-  std::string text = absl::StrReplaceAll(source, {{"\r\n", "\n"}, {"\r", "\n"}});
-  if (absl::EndsWith(text, "\n")) text.pop_back();
-  ASSIGN_OR_RETURN(std::vector<Token> tokens, Lexer(std::move(text), file).Run());
+  ASSIGN_OR_RETURN(std::vector<JinjaToken> tokens, LexJinja(source, file));
   return Parser(std::move(tokens), file).Run();
 }
 

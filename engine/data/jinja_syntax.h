@@ -1,6 +1,7 @@
 // The part of Jinja that chat templates are written in, as a tree.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,8 +13,15 @@
 namespace spillway {
 
 // None, booleans, numbers, strings, lists and dictionaries in order; "discarded" is undefined.
+// Binary is what stays one thing when it is copied, which the renderer keeps: a JinjaKept, with
+// its number there as the subtype.
 using JinjaValue = nlohmann::ordered_json;
 inline JinjaValue JinjaUndefined() { return JinjaValue(JinjaValue::value_t::discarded); }
+
+enum class JinjaKept : uint8_t {
+  kNamespace,
+  kGenerator,  // what map, selectattr, ... give without list: it can be gone through once
+};
 
 // Of an expression.
 enum class JinjaKind {

@@ -1,6 +1,7 @@
 #include "engine/data/jinja_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,12 +15,17 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "engine/base/utf8.h"
+#include "engine/measures/text_words.h"
 #include "io/base/status.h"
 
 namespace spillway {
 namespace {
 
 bool IsUndefined(const JinjaValue& value) { return value.is_discarded(); }
+
+bool IsAscii(absl::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return (c & 0x80) == 0; });
+}
 
 // Where each character of a string begins, and its end.
 std::vector<size_t> CharactersOf(absl::string_view text) {
@@ -51,11 +57,7 @@ std::string Stripped(absl::string_view text, const std::optional<std::string>& c
   const auto strips = [&](absl::string_view c) {
     if (characters) return absl::StrContains(*characters, c);
     size_t at = 0;
-    const uint32_t point = TakeCodePoint(c, &at);
-    return (point >= 9 && point <= 13) || (point >= 0x1c && point <= 0x20) || point == 0x85 ||
-           point == 0xa0 || point == 0x1680 || (point >= 0x2000 && point <= 0x200a) ||
-           point == 0x2028 || point == 0x2029 || point == 0x202f || point == 0x205f ||
-           point == 0x3000;
+    return IsWhiteSpace(TakeCodePoint(c, &at));
   };
   while (left && !text.empty()) {
     size_t at = 0;
@@ -73,25 +75,113 @@ std::string Stripped(absl::string_view text, const std::optional<std::string>& c
 }
 
 // As Python's json.dumps(ensure_ascii=False): ", " and ": ", or lines with `indent`.
-void DumpJson(const JinjaValue& value, int indent, int level, std::string* out) {
+absl::Status DumpJson(const JinjaValue& value, const std::optional<std::string>& indent, int level,
+                      const JinjaPlace& at, std::string* out) {
+  if (IsUndefined(value) || value.is_binary()) {
+    return at.Wrong(absl::StrCat("tojson of what is or holds ", JinjaTypeName(value)));
+  }
   if (!value.is_structured() || value.empty()) {
     *out += value.dump();
-    return;
+    return absl::OkStatus();
   }
   const auto line = [&](int depth) {
-    if (indent >= 0)
-      absl::StrAppend(out, "\n", std::string(static_cast<size_t>(indent * depth), ' '));
+    if (indent) *out += '\n';
+    for (; indent && depth > 0; --depth) *out += *indent;
   };
   *out += value.is_object() ? '{' : '[';
   bool first = true;
   for (const auto& item : value.items()) {
-    if (!std::exchange(first, false)) *out += indent >= 0 ? "," : ", ";
+    if (!std::exchange(first, false)) *out += indent ? "," : ", ";
     line(level + 1);
     if (value.is_object()) absl::StrAppend(out, JinjaValue(item.key()).dump(), ": ");
-    DumpJson(item.value(), indent, level + 1, out);
+    RETURN_IF_ERROR(DumpJson(item.value(), indent, level + 1, at, out));
   }
   line(level);
   *out += value.is_object() ? '}' : ']';
+  return absl::OkStatus();
+}
+
+// One level's, of a number of spaces or a text; none for None.
+absl::StatusOr<std::optional<std::string>> IndentOf(const JinjaValue& given, const JinjaPlace& at) {
+  constexpr size_t kMost = 64;
+  if (IsUndefined(given) || given.is_null()) return std::nullopt;
+  std::string indent;
+  if (given.is_number_integer()) {
+    const auto spaces = std::clamp<int64_t>(given.get<int64_t>(), 0, kMost + 1);
+    indent = std::string(static_cast<size_t>(spaces), ' ');
+  } else if (given.is_string()) {
+    indent = given.get<std::string>();
+  } else {
+    return at.Refused(absl::StrCat("tojson with ", JinjaTypeName(given), " as indent"));
+  }
+  if (indent.size() > kMost)
+    return at.Refused(absl::StrCat("tojson with an indent beyond ", kMost));
+  return indent;
+}
+
+// Booleans are numbers, as in Python.
+JinjaValue AsNumber(const JinjaValue& value) {
+  return value.is_boolean() ? JinjaValue(int64_t{value.get<bool>()}) : value;
+}
+
+// int(value), or int(float(value)), or 0.
+absl::StatusOr<JinjaValue> WholeNumber(const JinjaValue& value, const JinjaPlace& at) {
+  if (IsUndefined(value)) return at.Wrong("int of what is undefined");
+  const JinjaValue number = AsNumber(value);
+  if (number.is_number_integer()) return number;
+  double real = number.is_number() ? number.get<double>() : 0;
+  if (number.is_string()) {
+    std::string text = Stripped(number.get_ref<const std::string&>(), std::nullopt, true, true);
+    if (!IsAscii(text)) return at.Refused("int of characters beyond ASCII");
+    for (size_t i = 1; i + 1 < text.size(); ++i) {  // 1_000
+      if (text[i] == '_' && absl::ascii_isdigit(text[i - 1]) && absl::ascii_isdigit(text[i + 1]))
+        text.erase(i, 1);
+    }
+    int64_t whole = 0;
+    if (absl::SimpleAtoi(text, &whole)) return JinjaValue(whole);
+    if (absl::StrContains(absl::AsciiStrToLower(text), 'x') || !absl::SimpleAtod(text, &real)) {
+      real = 0;  // Python reads no 0x10 here
+    }
+  }
+  if (!std::isfinite(real)) return JinjaValue(0);
+  if (std::abs(real) > 9.2e18) return at.Refused("int of a number that has no place in 64 bits");
+  return JinjaValue(static_cast<int64_t>(real));
+}
+
+// upper, lower, title or capitalize. Words of the filter title begin after white space and some
+// signs, those of the method after all that is no letter.
+absl::StatusOr<JinjaValue> Cased(const std::string& name, std::string text, bool filter,
+                                 const JinjaPlace& at) {
+  if (!IsAscii(text)) return at.Refused(absl::StrCat(name, " of letters beyond ASCII"));
+  bool begins = true;
+  for (char& c : text) {
+    const bool up = name == "upper" || (begins && name != "lower");
+    const bool divides = filter ? IsWhiteSpace(static_cast<uint32_t>(c)) ||
+                                      absl::StrContains("-({[<", std::string(1, c))
+                                : !absl::ascii_isalpha(c);
+    begins = name == "title" && divides;
+    c = up ? absl::ascii_toupper(c) : absl::ascii_tolower(c);
+  }
+  return JinjaValue(text);
+}
+
+// The element of this name or number, or of "a.0.b" one within it.
+absl::StatusOr<JinjaValue> AttributeAt(const JinjaValue& of, const JinjaValue& path,
+                                       const JinjaPlace& at) {
+  if (!path.is_string()) return JinjaItem(of, path, at);
+  const JinjaValue* in = &of;
+  JinjaValue found;
+  const std::vector<std::string> parts = absl::StrSplit(path.get_ref<const std::string&>(), '.');
+  for (const std::string& part : parts) {
+    int64_t index = 0;
+    const bool digits = part.find_first_not_of("0123456789") == std::string::npos;
+    const bool number = digits && absl::SimpleAtoi(part, &index);
+    ASSIGN_OR_RETURN(JinjaValue next,
+                     JinjaItem(*in, number ? JinjaValue(index) : JinjaValue(part), at));
+    found = std::move(next);
+    in = &found;
+  }
+  return found;
 }
 
 }  // namespace
@@ -106,12 +196,18 @@ bool JinjaTrue(const JinjaValue& value) {
 
 std::string JinjaTypeName(const JinjaValue& value) {
   if (IsUndefined(value)) return "undefined";
+  if (IsJinjaKept(value, JinjaKept::kNamespace)) return "a namespace";
+  if (IsJinjaKept(value, JinjaKept::kGenerator)) return "a generator (|list makes it a list)";
   return value.is_null()      ? "none"
          : value.is_object()  ? "a dictionary"
          : value.is_array()   ? "a list"
          : value.is_string()  ? "a string"
          : value.is_boolean() ? "a boolean"
                               : "a number";
+}
+
+bool IsJinjaKept(const JinjaValue& value, JinjaKept kind) {
+  return value.is_binary() && value.get_binary()[0] == static_cast<uint8_t>(kind);
 }
 
 absl::StatusOr<std::vector<JinjaValue>> JinjaItems(const JinjaValue& value, const JinjaPlace& at) {
@@ -139,7 +235,8 @@ absl::StatusOr<std::string> JinjaToText(const JinjaValue& value, const JinjaPlac
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_number()) return value.dump();
-  return at.Refused(absl::StrCat("writing ", JinjaTypeName(value), " without tojson"));
+  return at.Refused(
+      absl::StrCat("writing ", JinjaTypeName(value), value.is_binary() ? "" : " without tojson"));
 }
 
 const JinjaValue* JinjaElement(const JinjaValue& of, const JinjaValue& key) {
@@ -147,14 +244,16 @@ const JinjaValue* JinjaElement(const JinjaValue& of, const JinjaValue& key) {
     const auto found = of.find(key.get_ref<const std::string&>());
     return found == of.end() ? nullptr : &*found;
   }
-  if (!of.is_array() || !key.is_number_integer()) return nullptr;
-  const int64_t index = key.get<int64_t>() + (key.get<int64_t>() < 0 ? LengthOf(of) : 0);
+  const JinjaValue number = of.is_array() ? AsNumber(key) : nullptr;
+  if (!number.is_number_integer()) return nullptr;
+  const int64_t index = number.get<int64_t>() + (number.get<int64_t>() < 0 ? LengthOf(of) : 0);
   return index < 0 || index >= LengthOf(of) ? nullptr : &of[static_cast<size_t>(index)];
 }
 
 absl::StatusOr<JinjaValue> JinjaItem(const JinjaValue& of, const JinjaValue& key,
                                      const JinjaPlace& at) {
   if (IsUndefined(of)) return at.Wrong(absl::StrCat("what is undefined has no ", key.dump()));
+  if (of.is_binary()) return at.Refused(absl::StrCat("an element of ", JinjaTypeName(of)));
   if (const JinjaValue* element = JinjaElement(of, key)) return *element;
   if (!of.is_string() || !key.is_number_integer()) return JinjaUndefined();
   ASSIGN_OR_RETURN(const JinjaValue characters, JinjaItems(of, at));
@@ -164,10 +263,17 @@ absl::StatusOr<JinjaValue> JinjaItem(const JinjaValue& of, const JinjaValue& key
 
 bool JinjaEqual(const JinjaValue& left, const JinjaValue& right) {
   if (IsUndefined(left) || IsUndefined(right)) return IsUndefined(left) && IsUndefined(right);
-  const auto number = [](const JinjaValue& v) {
-    return v.is_boolean() ? JinjaValue(int64_t{v.get<bool>()}) : v;
-  };
-  return number(left) == number(right);
+  if (left.is_array() && right.is_array()) {
+    return std::equal(left.begin(), left.end(), right.begin(), right.end(), JinjaEqual);
+  }
+  if (left.is_object() && right.is_object()) {
+    const auto items = left.items();
+    return left.size() == right.size() && std::all_of(items.begin(), items.end(), [&](auto& item) {
+             const auto found = right.find(item.key());
+             return found != right.end() && JinjaEqual(item.value(), *found);
+           });
+  }
+  return AsNumber(left) == AsNumber(right);
 }
 
 absl::StatusOr<bool> JinjaContains(const JinjaValue& all, const JinjaValue& one,
@@ -183,18 +289,39 @@ absl::StatusOr<bool> JinjaContains(const JinjaValue& all, const JinjaValue& one,
                      [&](const JinjaValue& item) { return JinjaEqual(item, one); });
 }
 
-absl::StatusOr<JinjaValue> JinjaArithmetic(const std::string& sign, const JinjaValue& left,
-                                           const JinjaValue& right, const JinjaPlace& at) {
-  if (sign == "+" && left.is_string() && right.is_string()) {
-    return JinjaValue(left.get<std::string>() + right.get<std::string>());
+absl::StatusOr<bool> JinjaCompare(const std::string& sign, const JinjaValue& one,
+                                  const JinjaValue& other, const JinjaPlace& at) {
+  const JinjaValue left = AsNumber(one), right = AsNumber(other);
+  const bool texts = left.is_string() && right.is_string();
+  if (!texts && !(left.is_number() && right.is_number())) {
+    const std::string what = absl::StrCat(JinjaTypeName(one), " ", sign, " ", JinjaTypeName(other));
+    return left.is_array() && right.is_array() ? at.Refused(what) : at.Wrong(what);
   }
-  if (sign == "+" && left.is_array() && right.is_array()) {
-    JinjaValue joined = left;
-    joined.insert(joined.end(), right.begin(), right.end());
+  return sign == "<"    ? left < right
+         : sign == ">"  ? left > right
+         : sign == "<=" ? left <= right
+                        : left >= right;
+}
+
+absl::StatusOr<JinjaValue> JinjaArithmetic(const std::string& sign, const JinjaValue& one,
+                                           const JinjaValue& other, const JinjaPlace& at) {
+  if (sign == "+" && one.is_string() && other.is_string()) {
+    return JinjaValue(one.get<std::string>() + other.get<std::string>());
+  }
+  if (sign == "+" && one.is_array() && other.is_array()) {
+    JinjaValue joined = one;
+    joined.insert(joined.end(), other.begin(), other.end());
     return joined;
   }
+  const JinjaValue left = AsNumber(one), right = AsNumber(other);
   if (!left.is_number() || !right.is_number()) {
-    return at.Wrong(absl::StrCat(JinjaTypeName(left), " ", sign, " ", JinjaTypeName(right)));
+    const std::string what = absl::StrCat(JinjaTypeName(one), " ", sign, " ", JinjaTypeName(other));
+    const auto repeats = [](const JinjaValue& all, const JinjaValue& times) {
+      return (all.is_string() || all.is_array()) && times.is_number_integer();
+    };
+    const bool in_python = (sign == "*" && (repeats(left, right) || repeats(right, left))) ||
+                           (sign == "%" && left.is_string());
+    return in_python ? at.Refused(what) : at.Wrong(what);
   }
   const bool divides = sign == "/" || sign == "//" || sign == "%";
   if (divides && right.get<double>() == 0) return at.Wrong("a division by zero");
@@ -238,7 +365,7 @@ absl::StatusOr<JinjaValue> JinjaMethod(const std::string& name, const JinjaValue
       return JinjaValue(Stripped(text, first, name != "rstrip", name != "lstrip"));
     }
     if (name == "upper" || name == "lower" || name == "title" || name == "capitalize") {
-      return JinjaFilter(name, of, arguments, at);
+      return Cased(name, text, false, at);
     }
     if (name == "startswith" && first) return JinjaValue(absl::StartsWith(text, *first));
     if (name == "endswith" && first) return JinjaValue(absl::EndsWith(text, *first));
@@ -248,10 +375,9 @@ absl::StatusOr<JinjaValue> JinjaMethod(const std::string& name, const JinjaValue
       return JinjaValue(absl::StrReplaceAll(text, {{*first, *second}}));
     }
     if (name == "split" && arguments.values.size() <= 1) {
-      if (!first)
-        return JinjaValue(std::vector<std::string>(
-            absl::StrSplit(text, absl::ByAnyChar(" \t\n\r\v\f"), absl::SkipEmpty())));
-      if (!first->empty())
+      if (arguments.values.empty() || arguments.values[0].is_null())
+        return JinjaValue(SplitAtWhiteSpace(text));
+      if (first && !first->empty())
         return JinjaValue(std::vector<std::string>(absl::StrSplit(text, *first)));
     }
   }
@@ -284,42 +410,26 @@ absl::StatusOr<JinjaValue> JinjaFilter(const std::string& name, const JinjaValue
     return IsUndefined(other) ? JinjaValue("") : other;
   }
   if (name == "tojson") {
-    if (IsUndefined(of)) return at.Wrong("tojson of what is undefined");
     if (JinjaTrue(arguments.Get(0, "ensure_ascii"))) return at.Refused("ensure_ascii of tojson");
-    const JinjaValue indent = arguments.Get(0, "indent");
+    ASSIGN_OR_RETURN(const std::optional<std::string> indent,
+                     IndentOf(arguments.Get(0, "indent"), at));
     std::string text;
-    DumpJson(of, indent.is_number_integer() ? std::clamp(indent.get<int>(), 0, 64) : -1, 0, &text);
+    RETURN_IF_ERROR(DumpJson(of, indent, 0, at, &text));
     return JinjaValue(text);
   }
   if (name == "length" || name == "count") {
-    if (of.is_number() || of.is_boolean() || of.is_null())
+    if (!IsUndefined(of) && !of.is_structured() && !of.is_string())
       return at.Wrong(absl::StrCat(JinjaTypeName(of), " has no length"));
     return JinjaValue(IsUndefined(of) ? 0 : LengthOf(of));
   }
   if (name == "string" || name == "safe") return JinjaToText(of, at);
-  if (name == "int") {
-    int64_t number = 0;
-    if (of.is_string() && !absl::SimpleAtoi(of.get_ref<const std::string&>(), &number)) number = 0;
-    return JinjaValue(of.is_number_integer() ? of.get<int64_t>()
-                      : of.is_number()
-                          ? static_cast<int64_t>(std::clamp(of.get<double>(), -9e18, 9e18))
-                          : number);
-  }
+  if (name == "int") return WholeNumber(of, at);
   if (name == "items") return JinjaMethod("items", of, arguments, at);
   if (name == "trim" || name == "upper" || name == "lower" || name == "title" ||
       name == "capitalize") {
     ASSIGN_OR_RETURN(std::string text, JinjaToText(of, at));
     if (name == "trim") return JinjaValue(Stripped(text, std::nullopt, true, true));
-    if (std::any_of(text.begin(), text.end(), [](char c) { return (c & 0x80) != 0; })) {
-      return at.Refused(absl::StrCat(name, " of letters beyond ASCII"));
-    }
-    bool begins = true;
-    for (char& c : text) {
-      const bool up = name == "upper" || (begins && (name == "title" || name == "capitalize"));
-      begins = name == "title" && !absl::ascii_isalpha(c);
-      c = up ? absl::ascii_toupper(c) : absl::ascii_tolower(c);
-    }
-    return JinjaValue(text);
+    return Cased(name, std::move(text), true, at);
   }
   if (name == "replace") return JinjaMethod("replace", of, arguments, at);
   ASSIGN_OR_RETURN(std::vector<JinjaValue> items, JinjaItems(of, at));
@@ -342,7 +452,8 @@ absl::StatusOr<JinjaValue> JinjaFilter(const std::string& name, const JinjaValue
   }
   if (name == "list") return JinjaValue(items);
   const JinjaValue attribute = arguments.Get(0, "attribute");
-  if ((name == "map" || name == "selectattr" || name == "rejectattr") && attribute.is_string()) {
+  if ((name == "map" || name == "selectattr" || name == "rejectattr") &&
+      (attribute.is_string() || attribute.is_number_integer())) {
     if (name == "map" && arguments.named.count("attribute") == 0)
       return at.Refused("map without attribute=");
     JinjaValue list = JinjaValue::array();
@@ -350,7 +461,7 @@ absl::StatusOr<JinjaValue> JinjaFilter(const std::string& name, const JinjaValue
     JinjaArguments rest;
     for (size_t i = 2; i < arguments.values.size(); ++i) rest.values.push_back(arguments.values[i]);
     for (const JinjaValue& item : items) {
-      ASSIGN_OR_RETURN(JinjaValue value, JinjaItem(item, attribute, at));
+      ASSIGN_OR_RETURN(JinjaValue value, AttributeAt(item, attribute, at));
       if (name == "map") {
         list.push_back(std::move(value));
         continue;
@@ -373,7 +484,8 @@ absl::StatusOr<JinjaValue> JinjaTest(const std::string& name, const JinjaValue& 
   if (name == "string") return JinjaValue(of.is_string());
   if (name == "mapping") return JinjaValue(of.is_object());
   if (name == "sequence" || name == "iterable")
-    return JinjaValue(IsUndefined(of) || of.is_structured() || of.is_string());
+    return JinjaValue(IsUndefined(of) || of.is_structured() || of.is_string() ||
+                      (name == "iterable" && IsJinjaKept(of, JinjaKept::kGenerator)));
   if (name == "number") return JinjaValue(of.is_number() || of.is_boolean());
   if (name == "integer") return JinjaValue(of.is_number_integer());
   if (name == "float") return JinjaValue(of.is_number_float());

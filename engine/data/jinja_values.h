@@ -16,6 +16,7 @@ namespace spillway {
 bool JinjaTrue(const JinjaValue& value);
 bool JinjaEqual(const JinjaValue& left, const JinjaValue& right);
 std::string JinjaTypeName(const JinjaValue& value);
+bool IsJinjaKept(const JinjaValue& value, JinjaKept kind);
 // As it is written into the text.
 absl::StatusOr<std::string> JinjaToText(const JinjaValue& value, const JinjaPlace& at);
 // What a loop goes through: elements, characters, keys.
@@ -30,6 +31,9 @@ absl::StatusOr<JinjaValue> JinjaSlice(const JinjaValue& of,
                                       const JinjaPlace& at);
 absl::StatusOr<bool> JinjaContains(const JinjaValue& all, const JinjaValue& one,
                                    const JinjaPlace& at);
+// < > <= >=.
+absl::StatusOr<bool> JinjaCompare(const std::string& sign, const JinjaValue& left,
+                                  const JinjaValue& right, const JinjaPlace& at);
 // + - * / // %.
 absl::StatusOr<JinjaValue> JinjaArithmetic(const std::string& sign, const JinjaValue& left,
                                            const JinjaValue& right, const JinjaPlace& at);

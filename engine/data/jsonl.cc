@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "engine/base/stop_signal.h"
 #include "engine/base/strict_json.h"
 #include "io/base/status.h"
 #include "io/file.h"
@@ -234,6 +235,7 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
 
 LineReader::Take TakeRecords(const std::string& file, TakeRecord take) {
   return [file, take = std::move(take)](absl::string_view line, int64_t number) -> absl::Status {
+    RETURN_IF_ERROR(StopSignal::Check());
     if (absl::StripAsciiWhitespace(line).empty()) return absl::OkStatus();
     ASSIGN_OR_RETURN(const JsonlRecord record, ParseJsonlRecord(line, file, number));
     return Annotate(take(record), absl::StrCat(file, ":", number));

@@ -66,6 +66,7 @@ absl::StatusOr<std::vector<PromptRecord>> ReadPrompts(const std::string& path,
 
 // Makes records of a LineReader's lines; those of nothing but white space are passed over. The
 // first error, of a line or of `take`, ends the reading; one of `take` is told with file and line.
+// kCancelled at a StopSignal.
 using TakeRecord = std::function<absl::Status(const JsonlRecord&)>;
 LineReader::Take TakeRecords(const std::string& file, TakeRecord take);
 

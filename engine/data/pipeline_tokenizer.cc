@@ -10,9 +10,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "engine/base/strict_json.h"
 #include "engine/data/byte_alphabet.h"
 #include "engine/data/model_stage.h"
+#include "engine/data/token_decoder.h"
 #include "engine/data/utf8_repair.h"
 #include "io/base/check.h"
 #include "io/base/log.h"
@@ -23,6 +25,8 @@
 
 namespace spillway {
 namespace {
+
+constexpr absl::string_view kWordBegin = "\u2581";  // SentencePiece's space
 
 class PipelineEncoder : public TextEncoder {
  public:
@@ -131,6 +135,12 @@ class PipelineTokenizer : public Tokenizer {
                                 : parts_.decoder.Decode(std::move(written));
   }
   bool decodes_one_by_one() const override { return parts_.decoder.is_byte_level(); }
+  std::string TextOf(int64_t token) const override {
+    const std::string& text = parts_.tokens[static_cast<size_t>(token)];
+    if (decodes_one_by_one()) return text;
+    if (const std::optional<char> byte = FallbackByte(text)) return std::string(1, *byte);
+    return absl::StrReplaceAll(text, {{kWordBegin, " "}});
+  }
 
   EncodedText Around(absl::Span<const int64_t> text,
                      std::optional<absl::Span<const int64_t>> second) const override {

@@ -25,7 +25,7 @@ class TableRows {
       : path_(path), tabs_(tabs), take_(take) {}
 
   absl::Status Line(absl::string_view line, int64_t number) {
-    absl::ConsumeSuffix(&line, "\r");
+    const bool returns = absl::ConsumeSuffix(&line, "\r");
     if (!quoted_) {
       // In a .tsv a tab makes two empty cells.
       const bool blank =
@@ -38,7 +38,10 @@ class TableRows {
       cells_ = absl::StrSplit(line, '\t');
     } else {
       RETURN_IF_ERROR(AddCells(line));
-      if (quoted_) return absl::OkStatus();
+      if (quoted_) {
+        if (returns) cells_.back() += '\r';
+        return absl::OkStatus();
+      }
     }
     return EndRow();
   }

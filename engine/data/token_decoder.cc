@@ -25,17 +25,6 @@ std::string Repaired(absl::string_view bytes) {
   return absl::StrCat(text, repair.Finish());
 }
 
-// Of "<0x0A>".
-std::optional<char> FallbackByte(absl::string_view token) {
-  uint32_t byte = 0;
-  if (token.size() != 6 || !absl::StartsWith(token, "<0x") || token[5] != '>' ||
-      !absl::ascii_isxdigit(token[3]) || !absl::ascii_isxdigit(token[4]) ||
-      !absl::SimpleHexAtoi(token.substr(3, 2), &byte)) {
-    return std::nullopt;
-  }
-  return static_cast<char>(byte);
-}
-
 // Bytes in a row are text where they are, all of them, and else one U+FFFD each.
 void JoinBytes(std::vector<std::string>* tokens) {
   std::vector<std::string> out;
@@ -93,6 +82,16 @@ void StripEnds(absl::string_view content, uint32_t start, uint32_t stop, std::st
 }
 
 }  // namespace
+
+std::optional<char> FallbackByte(absl::string_view token) {
+  uint32_t byte = 0;
+  if (token.size() != 6 || !absl::StartsWith(token, "<0x") || token[5] != '>' ||
+      !absl::ascii_isxdigit(token[3]) || !absl::ascii_isxdigit(token[4]) ||
+      !absl::SimpleHexAtoi(token.substr(3, 2), &byte)) {
+    return std::nullopt;
+  }
+  return static_cast<char>(byte);
+}
 
 absl::StatusOr<TokenDecoder> TokenDecoder::Read(const JsonPart& decoder) {
   TokenDecoder out;

@@ -2,13 +2,18 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "engine/data/json_part.h"
 
 namespace spillway {
+
+// Of "<0x0A>", with which byte_fallback writes a byte.
+std::optional<char> FallbackByte(absl::string_view token);
 
 // Immutable: any thread.
 class TokenDecoder {

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "io/file_system.h"
@@ -71,6 +73,27 @@ absl::StatusOr<Tokenizer::Beginning> Tokenizer::EncodeBeginning(absl::string_vie
   RETURN_IF_ERROR(encoder->Finish(&tokens));
   take();
   return found;
+}
+
+std::vector<size_t> Tokenizer::EndsIn(absl::string_view text,
+                                      absl::Span<const uint32_t> tokens) const {
+  absl::string_view rest = text;
+  // Whether the token is next, maybe with a space before it that the text has not.
+  const auto take = [&](absl::string_view token) {
+    return absl::ConsumePrefix(&rest, token) ||
+           absl::ConsumePrefix(&rest, absl::StripPrefix(token, " "));
+  };
+  std::vector<size_t> ends;
+  for (const uint32_t token : tokens) {
+    const std::string written = TextOf(token);
+    if (!take(written)) {
+      // A token may take white space along, or a pre-tokenizer leave it out.
+      rest = absl::StripLeadingAsciiWhitespace(rest);
+      if (!take(written)) return {};
+    }
+    ends.push_back(text.size() - rest.size());
+  }
+  return absl::StripLeadingAsciiWhitespace(rest).empty() ? ends : std::vector<size_t>();
 }
 
 absl::StatusOr<const ChatFormat*> Tokenizer::chat() const {

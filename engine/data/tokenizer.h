@@ -57,6 +57,14 @@ class Tokenizer {
   // Bytes of the text; kInvalidArgument for a token outside the vocabulary.
   virtual absl::StatusOr<std::string> Decode(absl::Span<const int64_t> tokens) const = 0;
 
+  // What a token writes where a text goes on; REQUIRES: one of the vocabulary.
+  virtual std::string TextOf(int64_t token) const { return *Decode({&token, 1}); }
+
+  // In which byte of `text` each of its tokens ends, counted from 0 to text.size(). White space
+  // that an encoding puts before words or leaves out is allowed for; nothing where tokens write
+  // another text, as after a normalizer.
+  std::vector<size_t> EndsIn(absl::string_view text, absl::Span<const uint32_t> tokens) const;
+
   // The bytes of several tokens are those of each, one after another.
   virtual bool decodes_one_by_one() const { return true; }
 

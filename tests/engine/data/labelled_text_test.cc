@@ -54,8 +54,9 @@ TEST_F(LabelledTextTest, ObjectsAndTablesSayTheSame) {
 }
 
 TEST_F(LabelledTextTest, AQuotedCellGoesOnInTheNextLine) {
-  ASSERT_TRUE(Read("a.csv", "text,label\n\"one\n\ntwo\",1\nthree,0\n").ok());
-  EXPECT_EQ(found_[0].first, "one\n\ntwo");
+  ASSERT_TRUE(Read("a.csv", "text,label\r\n\"one\r\n\ntwo\",1\r\nthree,0\r\n").ok());
+  EXPECT_EQ(found_[0].first, "one\r\n\ntwo");
+  EXPECT_EQ(found_[0].label, "1");
   EXPECT_EQ(found_[0].line, 2);
   EXPECT_EQ(found_[1].line, 5);
 }

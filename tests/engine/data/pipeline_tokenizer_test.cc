@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <random>
 
+#include "absl/strings/str_format.h"
 #include "engine/data/load_tokenizer.h"
 #include "tests/engine/data/tokenizer_testing.h"
 #include "tests/engine/format_testing.h"
@@ -83,6 +84,55 @@ TEST(PipelineTokenizer, AddedTokensTakeWhiteSpaceAlong) {
   EXPECT_EQ(Encoded(json, "one,one"), (TokenIds{264, ',', 264}));
   EXPECT_EQ(Encoded(json, "xone"), (TokenIds{'x', 'o', 'n', 'e'}));
   EXPECT_EQ(Encoded(json, "one_"), (TokenIds{'o', 'n', 'e', '_'}));
+}
+
+TEST(PipelineTokenizer, WhiteSpaceThatATokenTookAlongIsNoOther) {
+  nlohmann::json json = HelloJson();
+  json["added_tokens"] =
+      nlohmann::json::array({AddedTokenJson(262, "  ", {{"lstrip", true}, {"rstrip", true}}),
+                             AddedTokenJson(263, "\t\t", {{"rstrip", true}})});
+  const auto tokenizer = TokenizerOf(json);
+  for (size_t cut = 0; cut < 8; ++cut) {
+    EXPECT_EQ(EncodeCut(*tokenizer, "a      b", {cut}), (std::vector<uint32_t>{'a', 262, 'b'}));
+  }
+  EXPECT_EQ(Encoded(json, "a\t\t    b"), (TokenIds{'a', 263, 'b'}));
+  EXPECT_EQ(Encoded(json, "a\t\t\t\tb"), (TokenIds{'a', 263, 263, 'b'})) << "it strips no left";
+}
+
+std::vector<size_t> TokenEnds(const nlohmann::json& json, const std::string& text) {
+  const auto tokenizer = TokenizerOf(json);
+  return tokenizer->EndsIn(text, EncodeCut(*tokenizer, text, {}));
+}
+
+TEST(PipelineTokenizer, KnowsInWhichByteATokenEnds) {
+  using Ends = std::vector<size_t>;
+  nlohmann::json json = HelloJson();
+  json["added_tokens"] =
+      nlohmann::json::array({AddedTokenJson(262, "<r>", {{"rstrip", true}, {"lstrip", true}})});
+  EXPECT_EQ(TokenEnds(json, "hello hello"), (Ends{5, 11}));
+  EXPECT_EQ(TokenEnds(json, "b <r>\n\u00e9"), (Ends{1, 5, 7, 8}));
+  json["normalizer"] = {{"type", "NFC"}};
+  EXPECT_EQ(TokenEnds(json, "hello e"), (Ends{5, 6, 7}));
+  EXPECT_EQ(TokenEnds(json, "e\u0301"), Ends{}) << "it is another text";
+  // SentencePiece's kind puts a space before each stretch between added tokens.
+  nlohmann::json vocabulary = {{"\u2581", 256}, {"a", 257}, {"\u2581a", 258}};
+  for (int byte = 0; byte < 256; ++byte) vocabulary[absl::StrFormat("<0x%02X>", byte)] = byte;
+  const nlohmann::json llama = {
+      {"added_tokens", nlohmann::json::array({AddedTokenJson(259, "</s>")})},
+      {"normalizer",
+       {{"type", "Sequence"},
+        {"normalizers",
+         {{{"type", "Prepend"}, {"prepend", "\u2581"}},
+          {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", "\u2581"}}}}}},
+      {"pre_tokenizer", nullptr},
+      {"decoder", {{"type", "ByteFallback"}}},
+      {"model",
+       {{"type", "BPE"},
+        {"byte_fallback", true},
+        {"unk_token", nullptr},
+        {"vocab", vocabulary},
+        {"merges", {"\u2581 a"}}}}};
+  EXPECT_EQ(TokenEnds(llama, "a a</s>a\u00e9</s>\n"), (Ends{1, 3, 7, 8, 9, 10, 14, 14, 15}));
 }
 
 TEST(PipelineTokenizer, NormalizedTokensAreFoundAfterTheOthers) {

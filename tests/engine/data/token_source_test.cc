@@ -211,6 +211,30 @@ TEST_F(TokenSourceTest, OnlyTheAssistantsTurnsCarryLoss) {
   EXPECT_EQ(marks, (std::vector<uint8_t>{1 | kMarkBegin, 1, 1, 0, 0, 1, 1, 1, 1, 0}));
 }
 
+// GPT-2 cuts "\n\n" in another way where a text ends with it: by the turn's beginning alone it
+// can't be told which tokens are before.
+TEST_F(TokenSourceTest, ATokenIsOfTheTurnInWhichItsBytesLie) {
+  auto chat = ChatFormat::Parse(
+      "{% for m in messages %}{{ m.role[0] }}\n\n{{ m.content }}{% endfor %}"
+      "{% if add_generation_prompt %}a\n\n{% endif %}",
+      "t.jinja", JinjaValue::object());
+  ASSERT_TRUE(chat.ok()) << chat.status();
+  tokenizer_ = NewPipelineTokenizer(
+      *ParseTokenizerJson(SmallTokenizerJson({{"\u010a", "\u010a"}}).dump(), "f"), 0, {},
+      std::move(chat));
+  vocabulary_ = 257;
+  const auto source = Open({Put(
+      "c.jsonl",
+      R"({"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "b"}]})")});
+  ASSERT_TRUE(source.ok()) << source.status();
+  ASSERT_EQ((*source)->size(), 8);
+  SourceTokens tokens(8);
+  std::vector<uint8_t> marks(8);
+  ASSERT_TRUE((*source)->Read(0, 8, tokens.data(), marks.data()).ok());
+  EXPECT_EQ(tokens, (SourceTokens{'u', '\n', '\n', 'x', 'a', '\n', '\n', 'b'}));
+  EXPECT_EQ(marks, (std::vector<uint8_t>{1 | kMarkBegin, 1, 1, 1, 1, 1, 1, 0}));
+}
+
 TEST_F(TokenSourceTest, FingerprintIsOfTheLossToo) {
   const auto fingerprint = [&](const char* name, const char* line) {
     return (*Open({Put(name, line)}))->fingerprint();
@@ -290,7 +314,7 @@ TEST_F(TokenSourceTest, ASignalEndsTheReading) {
   const std::string text = Put("t.txt", "abcd"), tokens = Put("t.bin", Raw<uint16_t>({1, 2}));
   const StopSignal signals;
   StopSignal::Receive(SIGTERM);
-  for (const std::string& file : {text, tokens}) {
+  for (const std::string& file : {text, tokens, Put("t.jsonl", "{\"text\": \"a\"}\n")}) {
     ExpectError(Open({file}).status(), StatusCode::kCancelled, {"stopped by SIGTERM"});
   }
   ExpectError(NewCharTokenizer({text}).status(), StatusCode::kCancelled, {"stopped by SIGTERM"});
