@@ -72,15 +72,14 @@ std::string CodeOf(const std::string& language) {
 
 }  // namespace
 
-SpeechTokens SpeechTokens::Of(const Tokenizer& tokenizer) {
+SpeechTokens SpeechTokens::Of(const Tokenizer& tokenizer, std::optional<bool> multilingual) {
   SpeechTokens found;
   // Others have no tokens that are found as they are written.
   if (tokenizer.kind() == "bytes" || tokenizer.kind() == "chars") return found;
   found.transcribe_ = OneTokenOf(tokenizer, "<|transcribe|>");
   found.translate_ = OneTokenOf(tokenizer, "<|translate|>");
   found.no_timestamps_ = OneTokenOf(tokenizer, "<|notimestamps|>");
-  // English models have tokens of all languages, and never use them: theirs is a token less.
-  const bool english = tokenizer.vocabulary_size() == kEnglishVocabulary;
+  const bool english = !multilingual.value_or(tokenizer.vocabulary_size() != kEnglishVocabulary);
   for (const Language& language : kLanguages) {
     if (english) break;
     const auto token = OneTokenOf(tokenizer, absl::StrCat("<|", language.code, "|>"));

@@ -23,8 +23,10 @@ struct SpeechTask {
 // Immutable: any thread.
 class SpeechTokens {
  public:
-  // One without such tokens (bytes, chars) gives a value that knows none.
-  static SpeechTokens Of(const Tokenizer& tokenizer);
+  // One without such tokens (bytes, chars) gives a value that knows none; so does the tokenizer of
+  // an English model, which has them and never uses them: `multilingual` says whether it is one,
+  // or, where nobody does, the size of its vocabulary.
+  static SpeechTokens Of(const Tokenizer& tokenizer, std::optional<bool> multilingual = {});
 
   // Whether it knows languages; otherwise the model's is English, if any.
   bool multilingual() const { return !languages_.empty(); }
@@ -37,6 +39,7 @@ class SpeechTokens {
   // [language] its code and token.
   const std::vector<std::pair<std::string, int64_t>>& languages() const { return languages_; }
   std::optional<int64_t> no_timestamps() const { return no_timestamps_; }
+  std::optional<int64_t> translate() const { return translate_; }
 
  private:
   std::vector<std::pair<std::string, int64_t>> languages_;

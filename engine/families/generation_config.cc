@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -33,6 +34,10 @@ constexpr const char* kReadKeys[] = {"do_sample",
                                      "encoder_no_repeat_ngram_size",
                                      "suppress_tokens",
                                      "begin_suppress_tokens",
+                                     "decoder_start_token_id",
+                                     "forced_decoder_ids",
+                                     "is_multilingual",
+                                     "no_timestamps_token_id",
                                      "language",
                                      "task",
                                      "return_timestamps",
@@ -43,6 +48,7 @@ constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "alignment_heads",
                                           "assistant_confidence_threshold",
                                           "assistant_early_exit",
+                                          "assistant_ensemble_weight",
                                           "assistant_lookbehind",
                                           "begin_suppress_tokens_at",
                                           "bos_token_id",
@@ -50,16 +56,14 @@ constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "cache_implementation",
                                           "chat_format",
                                           "compile_config",
-                                          "decoder_start_token_id",
+                                          "continuous_batching_config",
                                           "disable_compile",
-                                          "forced_decoder_ids",
                                           "is_assistant",
-                                          "is_multilingual",
                                           "lang_to_id",
                                           "low_memory",
+                                          "max_cache_len",
                                           "max_matching_ngram_size",
                                           "max_window_size",
-                                          "no_timestamps_token_id",
                                           "num_assistant_tokens",
                                           "num_assistant_tokens_schedule",
                                           "output_attentions",
@@ -72,10 +76,12 @@ constexpr const char* kWithoutEffect[] = {"_from_model_config",
                                           "prompt_lookup_num_tokens",
                                           "remove_invalid_values",
                                           "return_dict_in_generate",
+                                          "speculation_type",
                                           "target_lookbehind",
                                           "task_to_id",
                                           "transformers_version",
-                                          "use_cache"};
+                                          "use_cache",
+                                          "use_mtp"};
 
 // Change tokens unless they have this value.
 struct Neutral {
@@ -160,6 +166,32 @@ class GenerationKeys {
     if (tokens.size() > 1) Unsupported(key);
   }
 
+  void Flag(const char* key, std::optional<bool>* value) {
+    const json* const found = Find(key);
+    if (found == nullptr) return;
+    if (!found->is_boolean()) return Refuse(key, "true or false");
+    *value = found->get<bool>();
+  }
+
+  // [[position, token or null], ...]
+  void Pairs(const char* key, std::map<int64_t, int64_t>* tokens) {
+    const json* const found = Find(key);
+    if (found == nullptr) return;
+    constexpr absl::string_view kPairs = "a list of positions and tokens, [[1, 50259], [2, null]]";
+    if (!found->is_array()) return Refuse(key, kPairs);
+    for (const json& pair : *found) {
+      const auto whole = [](const json& value) {
+        return value.is_number_unsigned() &&
+               value.get<uint64_t>() <= std::numeric_limits<int32_t>::max();
+      };
+      if (!pair.is_array() || pair.size() != 2 || !whole(pair[0]) ||
+          !(whole(pair[1]) || pair[1].is_null())) {
+        return Refuse(key, kPairs);
+      }
+      (*tokens)[pair[0].get<int64_t>()] = pair[1].is_null() ? -1 : pair[1].get<int64_t>();
+    }
+  }
+
   void Text(const char* key, std::string* text) {
     const json* const found = Find(key);
     if (found == nullptr) return;
@@ -210,13 +242,7 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& docum
   }
   GenerationConfig config;
   GenerationKeys keys(document);
-  if (const json* const found = keys.Find("do_sample")) {
-    if (found->is_boolean()) {
-      config.do_sample = found->get<bool>();
-    } else {
-      keys.Refuse("do_sample", "true or false");
-    }
-  }
+  keys.Flag("do_sample", &config.do_sample);
   keys.Number("temperature", 0, 1e6, "a number of at least 0", &config.temperature);
   keys.Number("top_p", 0, 1, "a number from 0 to 1", &config.top_p);
   keys.Number("repetition_penalty", 1e-6, 1e6, "a number above 0", &config.repetition_penalty);
@@ -237,6 +263,13 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& docum
   keys.Tokens("begin_suppress_tokens", &config.suppressed_first);
   keys.Text("language", &config.language);
   keys.Text("task", &config.task);
+  if (!config.task.empty() && config.task != "transcribe" && config.task != "translate") {
+    keys.Refuse("task", "transcribe or translate");
+  }
+  keys.Pairs("forced_decoder_ids", &config.forced_decoder);
+  keys.Token("decoder_start_token_id", &config.start_token);
+  keys.Token("no_timestamps_token_id", &config.no_timestamps);
+  keys.Flag("is_multilingual", &config.multilingual);
   keys.Count("max_initial_timestamp_index", 0, &config.max_initial_timestamp);
   if (const json* const found = keys.Find("return_timestamps"); found != nullptr) {
     config.timestamps = found->is_boolean() && found->get<bool>();
@@ -250,12 +283,27 @@ absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& docum
   }
   RETURN_IF_ERROR(keys.status());
   for (const auto& item : document.value.items()) {
+    if (item.value().is_null()) continue;
     if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
     const std::string key = item.key().substr(0, 60);
     config.warnings.push_back(absl::StrCat(keys.Where(item.key()), ": key \"", key,
                                            "\" is unknown and ignored", DidYouMean(key, known)));
   }
   return config;
+}
+
+absl::StatusOr<GenerationConfig> ParseOldGenerationConfig(JsonDocument model_config) {
+  json told = json::object();
+  const auto take = [&](const char* key) {
+    const auto found = model_config.value.find(key);
+    if (found != model_config.value.end()) told[key] = *found;
+  };
+  if (model_config.value.is_object()) {
+    for (const char* key : kReadKeys) take(key);
+    for (const Neutral& off : kOff) take(off.key);
+  }
+  model_config.value = std::move(told);
+  return ParseGenerationConfig(model_config);
 }
 
 SamplingOptions SamplingOf(const SamplingFlags& flags, const GenerationConfig& config,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,12 +29,21 @@ struct GenerationConfig {
   std::string task;      // "transcribe", "translate"
   std::optional<bool> timestamps;
   std::optional<int64_t> max_initial_timestamp;  // from the time 0 on
-  std::vector<std::string> warnings;             // "FILE:LINE: ...": keys that nobody knows
+  // What older files say in place of `language` and `task`: tokens by their positions; -1: any.
+  std::map<int64_t, int64_t> forced_decoder;
+  // Of a model with an encoder; as its config.json has them, or the command is refused.
+  std::optional<int64_t> start_token, no_timestamps;
+  std::optional<bool> multilingual;
+  std::vector<std::string> warnings;  // "FILE:LINE: ...": keys that nobody knows
 };
 
 // kInvalidArgument, "FILE:LINE: ...", for values that make no sense, and for keys of transformers
 // that would change the tokens and are not built here, unless their value changes nothing.
 absl::StatusOr<GenerationConfig> ParseGenerationConfig(const JsonDocument& document);
+
+// The same of a config.json, where models made before there was a generation_config.json say such
+// things: its other keys are passed over.
+absl::StatusOr<GenerationConfig> ParseOldGenerationConfig(JsonDocument model_config);
 
 // A flag wins over the file, the file over the defaults; `temperature` is that of a model whose
 // file does not say whether to sample. With "do_sample": false it is 0, with true 1; with beams 0.

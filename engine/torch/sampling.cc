@@ -110,7 +110,10 @@ torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> te
     std::fill_n(values, classes, kNever);
     values[token] = 0;
   };
-  if (length == prompt_tokens) force(options.forced_first);
+  // As transformers has it: only of texts that begin with a single token, and what must not come
+  // first is then looked at behind it.
+  const bool forced_first = prompt_tokens == 1 && options.forced_first >= 0;
+  if (forced_first && length == 1) force(options.forced_first);
   if (options.max_tokens > 0 && length - prompt_tokens + 1 == options.max_tokens) {
     force(options.forced_last);
   }
@@ -119,7 +122,7 @@ torch::Tensor ScoresOf(const torch::Tensor& logits, absl::Span<const int64_t> te
       if (token < classes) values[token] = kNever;
     }
   };
-  if (length == prompt_tokens) suppress(options.suppressed_first);
+  if (length == prompt_tokens + forced_first) suppress(options.suppressed_first);
   suppress(options.suppressed);
   if (options.first_timestamp >= 0) {
     KeepTimesInOrder(text.subspan(prompt_tokens), options, values, classes);

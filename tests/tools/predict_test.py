@@ -243,6 +243,10 @@ class PredictTest(PredictCase):
         self.write("model-in/generation_config.json", '{"eos_token_id": 255,\n "typical_p": 0.5}')
         self.assert_run(run(*self.words()), 2, "generation_config.json:2", "typical_p",
                         "--generation-config none")
+        self.write("model-in/generation_config.json", {"encoder_no_repeat_ngram_size": 2})
+        self.assert_run(run(*self.words()), 2, "encoder_no_repeat_ngram_size is for models with an encoder")
+        self.write("model-in/generation_config.json", {"forced_eos_token_id": 3, "suppress_tokens": [3]})
+        self.assert_run(run(*self.words()), 2, "token 3 is forced, and among suppress_tokens")
         self.write("model-in/generation_config.json", {"temprature": 1})
         self.assert_run(run(*self.words()), 0, "temprature", "did you mean 'temperature'")
 

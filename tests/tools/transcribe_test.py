@@ -158,6 +158,14 @@ class TranscribeTest(CliTest):
             self.assertEqual({row.get("language") for row in read_rows(self.answers)},
                              {None} if flags else {"en"})
             os.remove(self.answers)
+        # As older files say language and task; and so many tokens, none of which may end the text.
+        for told, found in (([[1, 259], [2, 261]], None), ([[1, None], [2, 261]], "en")):
+            self.write("told.json", {"forced_decoder_ids": told, "max_length": 3, "suppress_tokens": [257]})
+            said = run("generate", "--model", self.output, "--audio", self.path("sounds/0.wav"),
+                       "--generation-config", self.path("told.json"), "--json")
+            self.assert_run(said, 0)
+            made_of_it = json.loads(said.stdout)
+            self.assertEqual((len(made_of_it["tokens"]), made_of_it.get("language")), (3, found))
         self.begin_afresh()
         searches = {"num_beams": 2, "offload": "nvme", "steps": 2, "micro_batch": 3}
         self.assert_run(self.transcribe(**{**made, **searches}), 0)

@@ -180,6 +180,15 @@ class TranslateTest(CliTest):
         measures = json.loads(result.stdout)["measures"]
         for name in ("wer", "cer"):
             self.assertAlmostEqual(measures[name], evaluation[name], places=9, msg=name)
+        # Before there was a generation_config.json config.json said it.
+        os.remove(os.path.join(model, "generation_config.json"))
+        path = os.path.join(model, "config.json")
+        self.write(path, read_json(path) | {"max_length": 4, "min_length": 4})
+        made = json.loads(run("generate", "--model", model, "--prompt", words[4], "--json").stdout)
+        self.assertEqual(len(made["tokens"]), 3, made)
+        self.write(os.path.join(model, "generation_config.json"), {"decoder_start_token_id": 1})
+        self.assert_run(run("generate", "--model", model, "--prompt", words[4]), 2,
+                        "decoder_start_token_id is 1 in generation_config.json and 2 in config.json")
 
     def test_a_signal_ends_an_evaluation(self):
         held_out = self.write("held_out.jsonl", jsonl(self.pairs[:24]))

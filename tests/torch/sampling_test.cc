@@ -56,5 +56,16 @@ TEST(Sampling, SuppressedTokensNeverComeAndSomeNotFirst) {
   EXPECT_EQ(MayCome(ScoresOf(scores, {{5, 5, 2}}, 2, options)), (std::vector<int64_t>{0, 2, 3}));
 }
 
+TEST(Sampling, AFirstTokenIsForcedBehindASingleOneAlone) {
+  SamplingOptions options;
+  options.temperature = 0;
+  options.forced_first = 3;
+  options.suppressed_first = {0, 3};
+  const torch::Tensor scores = torch::zeros({4});
+  EXPECT_EQ(MayCome(ScoresOf(scores, {{2}}, 1, options)), std::vector<int64_t>{3});
+  EXPECT_EQ(MayCome(ScoresOf(scores, {{2, 3}}, 1, options)), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(MayCome(ScoresOf(scores, {{2, 2}}, 2, options)), (std::vector<int64_t>{1, 2}));
+}
+
 }  // namespace
 }  // namespace spillway

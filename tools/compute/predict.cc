@@ -165,7 +165,9 @@ ordered_json IdentityOf(const PredictTask& task, const TextModel& model, const P
           {"source_no_repeat_ngram", sampling.source_no_repeat_ngram},
           {"forced", {sampling.forced_first, sampling.forced_last}},
           {"suppressed", {sampling.suppressed, sampling.suppressed_first}},
-          {"speech", {model.speech.language, model.speech.translates, model.speech.timestamps}},
+          {"speech",
+           {model.speech.language, model.speech.translates, model.speech.timestamps,
+            sampling.last_first_timestamp}},
           {"dtype", std::string(DTypeName(task.dtype.value_or(model.dtype)))},
           {"compute", task.compute ? std::string(DTypeName(*task.compute)) : "auto"}};
 }

@@ -48,7 +48,8 @@ class Segments {
       const int64_t time = token - model_.sampling.first_timestamp;
       if (time < 0) {
         const auto& ends = model_.sampling.ends;
-        if (std::count(ends.begin(), ends.end(), token) == 0) words.push_back(token);
+        const bool ends_text = std::count(ends.begin(), ends.end(), token) > 0;
+        if (!ends_text && !model_.tokenizer->IsSpecial(token)) words.push_back(token);
         continue;
       }
       const double seconds = static_cast<double>(time) * kSecondsPerTimestamp;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "io/base/log.h"
@@ -16,7 +17,8 @@ absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
   const bool given = !name.empty();
   auto document = ReadStrictJson(given ? name : files + "/generation_config.json");
   if (!given && absl::IsNotFound(document.status())) {
-    GenerationConfig config;
+    ASSIGN_OR_RETURN(JsonDocument model, ReadStrictJson(files + "/config.json"));
+    ASSIGN_OR_RETURN(GenerationConfig config, ParseOldGenerationConfig(std::move(model)));
     config.forced_last = decoder.forced_last;
     config.source_no_repeat_ngram = decoder.source_no_repeat_ngram;
     return config;
@@ -25,11 +27,39 @@ absl::StatusOr<GenerationConfig> FindGenerationConfig(const std::string& name,
   return ParseGenerationConfig(*document);
 }
 
+namespace {
+
+// What the file says of this model must be what it is.
+absl::Status CheckGenerationConfig(const GenerationConfig& config, const DecoderConfig& model) {
+  const auto refuse = [](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": mend the file, or say --generation-config none (or a FILE)"));
+  };
+  if (model.encoder && config.start_token && *config.start_token != model.start_token) {
+    return refuse(absl::StrCat("decoder_start_token_id is ", *config.start_token,
+                               " in generation_config.json and ", model.start_token,
+                               " in config.json"));
+  }
+  if (!model.encoder && config.source_no_repeat_ngram.value_or(0) > 0) {
+    return refuse("encoder_no_repeat_ngram_size is for models with an encoder");
+  }
+  for (const std::optional<int64_t>& forced : {config.forced_first, config.forced_last}) {
+    if (!forced || std::count(config.suppressed.begin(), config.suppressed.end(), *forced) == 0) {
+      continue;
+    }
+    return refuse(absl::StrCat("token ", *forced, " is forced, and among suppress_tokens"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::StatusOr<SamplingOptions> FindSampling(const SamplingChoice& choice,
                                              const DecoderConfig& model) {
   ASSIGN_OR_RETURN(const GenerationConfig config,
                    FindGenerationConfig(choice.generation_config, choice.files, model));
   for (const std::string& warning : config.warnings) LogWarning(warning);
+  RETURN_IF_ERROR(CheckGenerationConfig(config, model));
   SamplingOptions sampling =
       SamplingOf(choice.flags, config, model.encoder ? 0 : choice.temperature);
   int64_t most = config.max_new_tokens.value_or(100);

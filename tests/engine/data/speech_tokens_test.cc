@@ -23,6 +23,8 @@ TEST(SpeechTokens, AMultilingualModelIsToldLanguageAndTask) {
                        "<|transcribe|>", "<|notimestamps|>", "<|0.00|>"});
   const SpeechTokens tokens = SpeechTokens::Of(*tokenizer);
   EXPECT_TRUE(tokens.multilingual());
+  EXPECT_EQ(tokens.translate(), 259);
+  EXPECT_FALSE(SpeechTokens::Of(*tokenizer, false).multilingual());
   EXPECT_EQ(*tokens.Prefix({"de", false, false}), (Ids{258, 260, 261}));
   EXPECT_EQ(*tokens.Prefix({"German", true, false}), (Ids{258, 259, 261}));
   EXPECT_EQ(*tokens.Prefix({"english", false, true}), (Ids{257, 260}));

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "absl/strings/str_cat.h"
 
 namespace spillway {
@@ -83,21 +85,58 @@ TEST(GenerationConfig, SaysHowBeamsAreSearched) {
   EXPECT_EQ(options.early_stopping, EarlyStopping::kNo);
 }
 
+TEST(GenerationConfig, OldFilesForceLanguageAndTask) {
+  const GenerationConfig config = *ParseGeneration(
+      R"({"forced_decoder_ids": [[1, null], [2, 9]], "decoder_start_token_id": 4,
+          "is_multilingual": false, "no_timestamps_token_id": 7})");
+  EXPECT_EQ(config.forced_decoder, (std::map<int64_t, int64_t>{{1, -1}, {2, 9}}));
+  EXPECT_EQ(config.start_token, 4);
+  EXPECT_EQ(config.no_timestamps, 7);
+  EXPECT_EQ(config.multilingual, false);
+}
+
+TEST(GenerationConfig, AnOldModelsConfigSaysTheSame) {
+  const auto parse = [](const std::string& text) {
+    return ParseOldGenerationConfig(*ParseStrictJson(text, "config.json"));
+  };
+  const GenerationConfig config = *parse(
+      R"({"model_type": "bart", "d_model": 64, "max_length": 9, "no_repeat_ngram_size": 1})");
+  EXPECT_EQ(config.max_length, 9);
+  EXPECT_EQ(config.no_repeat_ngram, 1);
+  EXPECT_TRUE(config.warnings.empty());
+  EXPECT_THAT(parse("{\"d_model\": 64,\n\"num_beam_groups\": 2}").status().message(),
+              HasSubstr("config.json:2: num_beam_groups would change the tokens"));
+}
+
 TEST(GenerationConfig, WhatWouldChangeTokensIsNamedWithItsLine) {
-  for (const char* entry :
-       {R"("num_beams": 0)", R"("bad_words_ids": [[1]])", R"("typical_p": 0.9)",
-        R"("renormalize_logits": true)", R"("forced_eos_token_id": [1, 2])",
-        R"("early_stopping": "no")", R"("min_p": 0.1)", R"("stop_strings": ["a"])",
-        R"("temperature": -1)", R"("top_p": 1.5)", R"("top_k": -1)", R"("top_k": 2.5)",
-        R"("repetition_penalty": 0)", R"("max_new_tokens": 0)", R"("do_sample": 1)",
-        R"("eos_token_id": "a")", R"("eos_token_id": [-1])"}) {
+  for (const char* entry : {R"("num_beams": 0)",
+                            R"("bad_words_ids": [[1]])",
+                            R"("typical_p": 0.9)",
+                            R"("renormalize_logits": true)",
+                            R"("forced_eos_token_id": [1, 2])",
+                            R"("early_stopping": "no")",
+                            R"("min_p": 0.1)",
+                            R"("stop_strings": ["a"])",
+                            R"("temperature": -1)",
+                            R"("top_p": 1.5)",
+                            R"("top_k": -1)",
+                            R"("top_k": 2.5)",
+                            R"("repetition_penalty": 0)",
+                            R"("max_new_tokens": 0)",
+                            R"("do_sample": 1)",
+                            R"("eos_token_id": "a")",
+                            R"("eos_token_id": [-1])",
+                            R"("task": "listen")",
+                            R"("is_multilingual": 1)",
+                            R"("forced_decoder_ids": [[1]])",
+                            R"("forced_decoder_ids": {"1": 2})"}) {
     SCOPED_TRACE(entry);
     const auto config = ParseGeneration(absl::StrCat("{\"use_cache\": true,\n", entry, "}"));
     EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(config.status().message(), HasSubstr("generation_config.json:2: "));
   }
   EXPECT_FALSE(ParseGeneration("[]").ok());
-  const GenerationConfig config = *ParseGeneration(R"({"top_kk": 3})");
+  const GenerationConfig config = *ParseGeneration(R"({"top_kk": 3, "top_kkk": null})");
   EXPECT_THAT(config.warnings, ElementsAre(HasSubstr("generation_config.json:1: key \"top_kk\"")));
 }
 
