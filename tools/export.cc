@@ -9,6 +9,7 @@
 #include "engine/adapters/adapter_export.h"
 #include "engine/base/flag_value.h"
 #include "engine/base/shallow_json.h"
+#include "engine/families/model_config.h"
 #include "engine/run/committed_run.h"
 #include "engine/weights/model_files.h"
 #include "io/base/log.h"
@@ -53,7 +54,8 @@ absl::StatusOr<DType> ExportState(const ExportFlags& flags, const StateSource& s
   }
   if (flags.merge) return ExportMerged(state, *adapter, files, flags.to, options);
   const DType dtype = options.dtype.value_or(DType::kFloat32);
-  RETURN_IF_ERROR(ExportAdapter(state, *adapter, dtype, flags.to));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(files));
+  RETURN_IF_ERROR(ExportAdapter(state, *adapter, dtype, flags.to, TensorNamesOf(config)));
   return dtype;
 }
 

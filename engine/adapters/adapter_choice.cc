@@ -26,6 +26,12 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
     }
     RETURN_IF_ERROR(text.status());
     ASSIGN_OR_RETURN(lora, ParseAdapterConfig(*text, choice.config_file));
+    lora.targets_may_be_missing = false;
+  }
+  if (!lora.target_pattern.empty() && !lora.layers.empty()) {
+    return absl::InvalidArgumentError(
+        "the adapter has a regular expression as target_modules and layers_to_transform as well, "
+        "which PEFT refuses: let the expression name the layers, or give names of modules");
   }
   if (lora.targets.empty() && lora.target_pattern.empty()) {
     lora.targets = DefaultLoraTargets(shape.model_type);
@@ -58,7 +64,7 @@ absl::StatusOr<LoraConfig> ResolveLora(const AdapterChoice& choice, const ModelS
     if (!there) saved.push_back(module);
   };
   const bool goes_on = !choice.directory.empty();
-  if (!shape.classifier.empty() && (saved.empty() || !(shape.sees || goes_on))) {
+  if (!shape.classifier.empty() && !goes_on && (saved.empty() || !shape.sees)) {
     save(shape.classifier);
   }
   // What is in another needs no name of its own.

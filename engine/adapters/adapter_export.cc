@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "engine/adapters/adapter_file.h"
 #include "engine/adapters/adapter_layout.h"
 #include "engine/base/shallow_json.h"
 #include "engine/weights/export_weights.h"
-#include "engine/weights/safetensors_writer.h"
+#include "engine/weights/named_weights.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -113,6 +114,52 @@ absl::StatusOr<LoraConfig> ConfigOf(const nlohmann::json& config) {
   return ParseAdapterConfig(config.dump(), kAdapterConfigName);
 }
 
+std::set<std::string> AdaptedModules(const ModelDescription& model) {
+  std::set<std::string> adapted;
+  for (const UnitDescription& unit : model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) {
+      absl::string_view module = parameter.name;
+      if (absl::ConsumeSuffix(&module, ".lora_A.weight")) adapted.insert(std::string(module));
+    }
+  }
+  return adapted;
+}
+
+// What PEFT expects of an adapter's file, whether a run has trained it or left it frozen.
+ExportLayout LayoutOf(const StateSource& state, const LoraConfig& lora, const TensorNames& names) {
+  const std::set<std::string> adapted = AdaptedModules(state.model);
+  const auto belongs = [&](const std::string& name) {
+    if (IsAdapterName(name) || IsSaved(lora, name)) return true;
+    if (!absl::EndsWith(name, ".bias")) return false;
+    return lora.bias == LoraConfig::Bias::kAll ||
+           (lora.bias == LoraConfig::Bias::kLoraOnly && adapted.contains(ModuleOf(name)));
+  };
+  ExportLayout layout;
+  const auto add = [&](const std::string& name) {
+    const std::vector<std::string> all = NamesOfParameter(names, name);
+    for (const std::string& called : all) {
+      if (!belongs(called == all[0] ? name : called)) continue;
+      layout.places[name].push_back({PeftName(called, adapted.contains(ModuleOf(called)))});
+    }
+  };
+  for (const UnitDescription& unit : state.model.units) {
+    for (const ParameterDescription& parameter : unit.parameters) add(parameter.name);
+  }
+  for (const StateBuffer& buffer : state.buffers) add(buffer.name);
+  return layout;
+}
+
+// Modules to save as transformers' model calls them.
+nlohmann::json WithNamesOf(const TensorNames& names, nlohmann::json config) {
+  for (const auto& [alias, parameter] : names.aliases) {
+    if (names.repeats.contains(alias)) continue;
+    for (nlohmann::json& module : config["modules_to_save"]) {
+      if (module == ModuleOf(parameter)) module = ModuleOf(alias);
+    }
+  }
+  return config;
+}
+
 }  // namespace
 
 absl::Status SaveAdapterConfig(const nlohmann::json& config, const std::string& source_directory,
@@ -134,39 +181,20 @@ absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
 }
 
 absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& config, DType dtype,
-                           const std::string& to, FileSystem& files) {
-  std::set<std::string> adapted;
-  for (const UnitDescription& unit : state.model.units) {
-    for (const ParameterDescription& parameter : unit.parameters) {
-      absl::string_view module = parameter.name;
-      if (absl::ConsumeSuffix(&module, ".lora_A.weight")) adapted.insert(std::string(module));
-    }
-  }
-  std::set<std::string> exported;
-  std::vector<ExportTensor> tensors;
-  for (const UnitDescription& unit : state.model.units) {
-    for (const ParameterDescription& p : unit.parameters) {
-      if (unit.frozen && !IsAdapterName(p.name)) continue;
-      absl::string_view module = p.name;
-      absl::ConsumeSuffix(&module, ".bias");
-      exported.insert(p.name);
-      tensors.push_back({PeftName(p.name, adapted.count(std::string(module)) > 0), dtype,
-                         std::vector<uint64_t>(p.shape.begin(), p.shape.end())});
-    }
-  }
+                           const std::string& to, const TensorNames& names, FileSystem& files) {
+  ASSIGN_OR_RETURN(const LoraConfig lora, ConfigOf(config));
+  ExportOptions options;
+  options.dtype = dtype;
+  options.layout = LayoutOf(state, lora, names);
+  options.leave_out = [&](const std::string& name) {
+    return !options.layout.places.contains(name);
+  };
   RETURN_IF_ERROR(CreateDirectories(files, to));
   const std::string config_path = absl::StrCat(to, "/", kAdapterConfigName);
   RETURN_IF_ERROR(RemoveIfThere(files, config_path));
-  ASSIGN_OR_RETURN(
-      auto writer,
-      SafetensorsWriter::Create(absl::StrCat(to, "/", kAdapterWeightsName), tensors, {}, files));
-  RETURN_IF_ERROR(ReadValues(
-      state, [&](const std::string& name, uint64_t, std::vector<float>& values) -> absl::Status {
-        if (exported.count(name) == 0) return absl::OkStatus();
-        return writer->AppendFp32(values.data(), values.size());
-      }));
-  RETURN_IF_ERROR(writer->Finish());
-  return WriteFileAtomically(files, config_path, config.dump(2) + "\n");
+  RETURN_IF_ERROR(
+      ExportWeightsFile(state, options, absl::StrCat(to, "/", kAdapterWeightsName), files));
+  return WriteFileAtomically(files, config_path, WithNamesOf(names, config).dump(2) + "\n");
 }
 
 absl::StatusOr<DType> ExportMerged(const StateSource& state, const nlohmann::json& config,

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "engine/adapters/lora_config.h"
+#include "engine/model/tensor_names.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/state_source.h"
 #include "io/file_system.h"
@@ -23,9 +24,11 @@ absl::StatusOr<std::optional<nlohmann::json>> SavedAdapterConfig(
     const std::string& source_directory, FileSystem& files = FileSystem::Real());
 
 // Writes adapter_model.safetensors, then adapter_config.json (`config`) into `to`, created where
-// missing: all adapters, and what else of the model was trained, in `dtype`.
+// missing: all adapters, modules to save with their buffers and what is tied to them, and biases,
+// in `dtype`; what of them was frozen too. `names`: the model's, as transformers has them.
 absl::Status ExportAdapter(const StateSource& state, const nlohmann::json& config, DType dtype,
-                           const std::string& to, FileSystem& files = FileSystem::Real());
+                           const std::string& to, const TensorNames& names = {},
+                           FileSystem& files = FileSystem::Real());
 
 // As ExportModel, of a model without adapters: each adapted matrix is W + scale * B A, made in fp32
 // and rounded once. Holds the adapters in memory, as fp32.

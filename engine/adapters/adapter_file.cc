@@ -1,6 +1,7 @@
 #include "engine/adapters/adapter_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -19,8 +20,20 @@ constexpr absl::string_view kPrefix = "base_model.model.";
 // What PEFT puts between a module to save and its copy, and what that stands for.
 constexpr absl::string_view kCopy = ".modules_to_save.", kOriginal = ".original_module.";
 
+constexpr uint64_t kComparedAtOnce = 1 << 16;  // 256 KiB
+
+// Whether two values may have been one before they were rounded to bf16 or fp16, or one was.
+bool IsRounded(float a, float b) { return std::abs(a - b) <= std::abs(a) * 0x1p-7f + 0x1p-24f; }
+
 std::string ShapeText(const std::vector<uint64_t>& shape) {
   return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
+}
+
+// As files of older versions of PEFT have them with bias "all".
+bool IsNoParameter(const TensorNames& names, const std::string& name) {
+  return names.zeros.contains(name) ||
+         std::any_of(names.ignored.begin(), names.ignored.end(),
+                     [&](const std::string& end) { return absl::EndsWith(name, end); });
 }
 
 }  // namespace
@@ -40,6 +53,15 @@ std::string ParameterOfPeftName(absl::string_view tensor) {
   absl::string_view module = tensor;
   if (absl::ConsumeSuffix(&module, ".base_layer.bias")) return absl::StrCat(module, ".bias");
   return std::string(tensor);
+}
+
+bool IsSaved(const LoraConfig& config, const std::string& name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string::npos) return false;
+  const std::vector<std::string>& saved = config.modules_to_save;
+  return std::any_of(saved.begin(), saved.end(), [&](const std::string& module) {
+    return IsInModule(name.substr(0, dot), module);
+  });
 }
 
 absl::StatusOr<LoraConfig> ReadAdapterConfig(const std::string& directory) {
@@ -68,40 +90,24 @@ absl::StatusOr<std::unique_ptr<AdapterFile>> AdapterFile::Open(const std::string
   return adapter;
 }
 
-absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayout& layout) {
+absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayout& layout,
+                                const TensorNames& names) {
   names_.clear();
-  std::map<std::string, std::vector<uint64_t>> expected;
+  tied_head_.clear();
+  tied_to_ = names.tied_to;
+  Shapes expected;
   for (const UnitDescription& unit : WithAdapters(layout, model).units) {
     for (const ParameterDescription& p : unit.parameters) {
       if (!IsAdapterName(p.name) && layout.trained.count(p.name) == 0) continue;
       expected[p.name] = {p.shape.begin(), p.shape.end()};
     }
   }
+  Shapes shapes = expected;
+  for (const auto& [name, shape] : names.shapes) {  // buffers, which older adapters lack
+    if (IsSaved(config_, name)) shapes.emplace(name, shape);
+  }
   for (const SafetensorsTensor& tensor : file_->tensors()) {
-    const std::string name = ParameterOfPeftName(tensor.name);
-    if (name.empty()) continue;
-    const auto found = expected.find(name);
-    if (found == expected.end()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file_->path(), ": tensor ", tensor.name, " ", ShapeText(tensor.shape),
-                       " belongs to no layer that ", kAdapterConfigName,
-                       " adapts in this model: is it an adapter of another one?"));
-    }
-    if (tensor.shape != found->second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(file_->path(), ": tensor ", tensor.name, " has shape ",
-                       ShapeText(tensor.shape), ", but this model's is ", ShapeText(found->second),
-                       ": is it an adapter of another one?"));
-    }
-    const auto [known, is_new] = names_.emplace(name, tensor.name);
-    if (is_new) continue;
-    const bool is_copy = absl::StrContains(tensor.name, kCopy);
-    if (!is_copy && !absl::StrContains(known->second, kCopy)) {
-      return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": tensors ", names_[name],
-                                                     " and ", tensor.name,
-                                                     " are the same parameter"));
-    }
-    if (is_copy) known->second = tensor.name;
+    RETURN_IF_ERROR(MatchTensor(tensor, shapes, names));
   }
   for (const auto& [name, shape] : expected) {
     // PEFT leaves biases of adapted layers out of its files with bias "lora_only".
@@ -110,6 +116,45 @@ absl::Status AdapterFile::Match(const ModelDescription& model, const AdapterLayo
         absl::StrCat(file_->path(), ": tensor ", PeftName(name, false), " ", ShapeText(shape),
                      " is missing: is it an adapter of another model, or of other layers?"));
   }
+  return absl::OkStatus();
+}
+
+absl::Status AdapterFile::MatchTensor(const SafetensorsTensor& tensor, const Shapes& shapes,
+                                      const TensorNames& names) {
+  const std::string written = ParameterOfPeftName(tensor.name);
+  if (written.empty() || IsNoParameter(names, written)) return absl::OkStatus();
+  const auto alias = names.aliases.find(written);
+  const std::string name = alias == names.aliases.end() ? written : alias->second;
+  const bool is_tied_head =
+      !names.tied_to.empty() && name == names.head && IsSaved(config_, written);
+  const Shapes& known_shapes = is_tied_head ? names.shapes : shapes;
+  const auto found = known_shapes.find(is_tied_head ? names.tied_to : name);
+  if (found == known_shapes.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_->path(), ": tensor ", tensor.name, " ", ShapeText(tensor.shape),
+                     " belongs to no layer that ", kAdapterConfigName,
+                     " adapts in this model: is it an adapter of another one?"));
+  }
+  if (tensor.shape != found->second) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        file_->path(), ": tensor ", tensor.name, " has shape ", ShapeText(tensor.shape),
+        ", but this model's is ", ShapeText(found->second), ": is it an adapter of another one?"));
+  }
+  if (is_tied_head) {
+    tied_head_ = tensor.name;
+    return absl::OkStatus();
+  }
+  const auto [known, is_new] = names_.emplace(name, tensor.name);
+  // Of names that are tied the parameter's own counts.
+  if (is_new || names.repeats.contains(written)) return absl::OkStatus();
+  const bool replaces = absl::StrContains(tensor.name, kCopy) ||
+                        names.repeats.contains(ParameterOfPeftName(known->second));
+  if (!replaces && !absl::StrContains(known->second, kCopy)) {
+    return absl::InvalidArgumentError(absl::StrCat(file_->path(), ": tensors ", known->second,
+                                                   " and ", tensor.name,
+                                                   " are the same parameter"));
+  }
+  if (replaces) known->second = tensor.name;
   return absl::OkStatus();
 }
 
@@ -128,6 +173,20 @@ absl::Status AdapterFile::Read(const std::string& name, uint64_t first, uint64_t
   return file_->ReadFp32(found->second, first, count, out);
 }
 
+absl::Status AdapterFile::CompareTied(uint64_t first, uint64_t count, const float* values) const {
+  std::vector<float> head(std::min(kComparedAtOnce, count));
+  for (uint64_t done = 0; done < count; done += head.size()) {
+    head.resize(std::min(kComparedAtOnce, count - done));
+    RETURN_IF_ERROR(file_->ReadFp32(tied_head_, first + done, head.size(), head.data()));
+    if (std::equal(head.begin(), head.end(), values + done, IsRounded)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file_->path(), ": tensor ", tied_head_, " differs from ", tied_to_,
+                     ", which the model ties to it: PEFT has trained a copy. Let PEFT merge it, or "
+                     "train with \"tie_word_embeddings\": false in the model's config.json"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> AdapterFile::Fingerprint() const {
   ASSIGN_OR_RETURN(const uint64_t digest, file_->Fingerprint());
   return absl::StrFormat("%016x", digest);
@@ -135,9 +194,14 @@ absl::StatusOr<std::string> AdapterFile::Fingerprint() const {
 
 absl::Status AdaptedWeights::Read(const std::string& name, uint64_t first, uint64_t count,
                                   float* out) {
-  if (adapter_ != nullptr && adapter_->Has(name)) return adapter_->Read(name, first, count, out);
-  const bool from_base = base_ != nullptr && !IsAdapterName(name);
-  return (from_base ? base_ : initial_)->Read(name, first, count, out);
+  if (adapter_ != nullptr && adapter_->Has(name)) {
+    RETURN_IF_ERROR(adapter_->Read(name, first, count, out));
+  } else {
+    const bool from_base = base_ != nullptr && !IsAdapterName(name);
+    RETURN_IF_ERROR((from_base ? base_ : initial_)->Read(name, first, count, out));
+  }
+  const bool tied = adapter_ != nullptr && adapter_->Ties(name);
+  return tied ? adapter_->CompareTied(first, count, out) : absl::OkStatus();
 }
 
 bool AdaptedWeights::OfBase(const std::string& name) const {
@@ -145,7 +209,8 @@ bool AdaptedWeights::OfBase(const std::string& name) const {
 }
 
 std::optional<StoredTensor> AdaptedWeights::Stored(const std::string& name) const {
-  return OfBase(name) ? base_->Stored(name) : std::nullopt;
+  const bool compared = adapter_ != nullptr && adapter_->Ties(name);
+  return OfBase(name) && !compared ? base_->Stored(name) : std::nullopt;
 }
 
 PackedFormat AdaptedWeights::packed(const std::string& name) const {

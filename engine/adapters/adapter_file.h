@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "engine/adapters/adapter_layout.h"
 #include "engine/adapters/lora_config.h"
+#include "engine/model/tensor_names.h"
 #include "engine/weights/model_files.h"
 #include "engine/weights/safetensors.h"
 #include "engine/weights/weight_source.h"
@@ -26,6 +27,9 @@ std::string PeftName(const std::string& parameter, bool adapted);
 // PEFT's copy is the parameter; "" for what that replaces, which bias "all" writes as well.
 std::string ParameterOfPeftName(absl::string_view tensor);
 
+// Whether a parameter or buffer is in one of the modules to save.
+bool IsSaved(const LoraConfig& config, const std::string& name);
+
 // The config of such a directory. kInvalidArgument for one without an adapter, or with one that is
 // not for here.
 absl::StatusOr<LoraConfig> ReadAdapterConfig(const std::string& directory);
@@ -39,22 +43,37 @@ class AdapterFile final : public WeightSource {
   const LoraConfig& config() const { return config_; }
 
   // Before the first Read. kInvalidArgument where the file is not exactly the adapters of `layout`
-  // and the parameters of `model` that are trained besides: an adapter of another model.
-  absl::Status Match(const ModelDescription& model, const AdapterLayout& layout);
+  // and the parameters of `model` that are trained besides: an adapter of another model. `names`
+  // are what transformers calls them; of a module to save buffers may be there, and a matrix of
+  // logits that the model ties, which AdaptedWeights compares.
+  absl::Status Match(const ModelDescription& model, const AdapterLayout& layout,
+                     const TensorNames& names = {});
 
   bool Has(const std::string& parameter) const { return names_.count(parameter) > 0; }
   std::set<std::string> parameters() const;  // all that it has
   absl::Status Read(const std::string& name, uint64_t first, uint64_t count, float* out) override;
 
+  // Whether it has the matrix of logits that is tied to that parameter.
+  bool Ties(const std::string& parameter) const {
+    return !tied_head_.empty() && parameter == tied_to_;
+  }
+  // kInvalidArgument where the tied matrix is not `values`, but for their rounding. REQUIRES: Ties.
+  absl::Status CompareTied(uint64_t first, uint64_t count, const float* values) const;
+
   // 16 hex digits, for a run's identity.
   absl::StatusOr<std::string> Fingerprint() const;
 
  private:
+  using Shapes = std::map<std::string, std::vector<uint64_t>>;  // by parameter
+
   AdapterFile() = default;
+  absl::Status MatchTensor(const SafetensorsTensor& tensor, const Shapes& shapes,
+                           const TensorNames& names);
 
   LoraConfig config_;
   std::unique_ptr<SafetensorsFile> file_;
   std::map<std::string, std::string> names_;  // of the parameter -> in the file
+  std::string tied_head_, tied_to_;           // in the file ("": it has none); the parameter
 };
 
 // A model's weights with those of an adapter before them. Both outlive it.

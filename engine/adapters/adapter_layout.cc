@@ -37,6 +37,9 @@ class Chooser {
 
   absl::StatusOr<AdapterLayout> Choose() {
     RETURN_IF_ERROR(CheckLoraConfig(config_, "LoRA"));
+    if (config_.targets.empty() && config_.target_pattern.empty()) {
+      return absl::InvalidArgumentError("LoRA: no modules are named as targets");
+    }
     RETURN_IF_ERROR(ReadPatterns());
     AdapterLayout layout;
     for (const UnitDescription& unit : model_.units) {
@@ -147,51 +150,36 @@ class Chooser {
     return absl::StrJoin(names, ", ");
   }
 
+  // Of targets that are there all may be excluded, of other layers, or in modules to save, as long
+  // as some of others are not.
   absl::Status CheckAllFound(const AdapterLayout& layout) const {
-    const auto chosen = layout.weights();
-    if (!all_linear() && !target_) {
-      for (const std::string& name : config_.targets) {
-        const bool found = std::any_of(chosen.begin(), chosen.end(), [&](const AdaptedWeight* w) {
-          return IsNamed(w->module, name);
-        });
-        if (!found && !IsOnlySaved(name)) return NotFound(name);
-      }
+    if (!all_linear() && !target_ && !config_.targets_may_be_missing) {
+      for (const std::string& name : config_.targets) RETURN_IF_ERROR(CheckLinear(name));
     }
-    if (!chosen.empty()) return absl::OkStatus();
+    if (!layout.weights().empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("LoRA's targets leave no layer to be adapted; the linear layers are ",
                      Linears(), config_.layers.empty() ? "" : ", of the layers that are named",
+                     config_.excluded.empty() && !excluded_ ? "" : ", but those that are excluded",
                      config_.modules_to_save.empty() ? "" : ", outside the modules to save"));
   }
 
-  // Whether a target is there, but in modules to save alone: trained it is.
-  bool IsOnlySaved(const std::string& target) const {
-    bool found = false;
+  absl::Status CheckLinear(const std::string& target) const {
+    std::string other;  // that has the name
     for (const UnitDescription& unit : model_.units) {
       for (const ParameterDescription& parameter : unit.parameters) {
-        const std::string module = ModuleOf(parameter.name);
-        if (parameter.linear == LinearWeight::kNone || !IsNamed(module, target)) continue;
-        if (!IsInSaved(module)) return false;
-        found = true;
+        std::string module = ModuleOf(parameter.name);
+        if (!IsNamed(module, target)) continue;
+        if (parameter.linear != LinearWeight::kNone) return absl::OkStatus();
+        other = std::move(module);
       }
     }
-    return found;
-  }
-
-  absl::Status NotFound(const std::string& target) const {
-    for (const UnitDescription& unit : model_.units) {
-      for (const ParameterDescription& parameter : unit.parameters) {
-        const std::string module = ModuleOf(parameter.name);
-        if (!IsNamed(module, target)) continue;
-        if (parameter.linear == LinearWeight::kNone) {
-          return absl::InvalidArgumentError(absl::StrCat(
-              "LoRA's target ", target, " is ", module,
-              ", which is no linear layer: it can be trained whole (--modules-to-save ", target,
-              "); linear are ", Linears()));
-        }
-        return absl::InvalidArgumentError(absl::StrCat(
-            "LoRA's target ", target, " is excluded, or not in the layers that are named"));
-      }
+    if (!other.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("LoRA's target ", target, " is ", other,
+                       ", beside which there are no adapters: it can be trained whole "
+                       "(--modules-to-save ",
+                       target, "); they go beside ", Linears()));
     }
     return absl::InvalidArgumentError(
         absl::StrCat("LoRA's target ", target, " is no layer of the model; the linear layers are ",
@@ -261,6 +249,8 @@ std::string ModuleOf(absl::string_view parameter) {
 }
 
 bool IsInModule(absl::string_view module, absl::string_view ending) {
+  // As transformers 5 calls GPT-NeoX's logits.
+  if (module == "embed_out" && ending == "lm_head") return true;
   for (size_t dot = module.find('.'); dot != absl::string_view::npos;
        dot = module.find('.', dot + 1)) {
     if (absl::EndsWith(module.substr(0, dot), ending)) return true;

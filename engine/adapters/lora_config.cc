@@ -6,9 +6,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "engine/base/name_pattern.h"
+#include "engine/base/shallow_json.h"
 #include "engine/base/strict_json.h"
 #include "engine/families/config_reader.h"
 #include "io/base/status.h"
@@ -55,7 +57,10 @@ bool IsOff(const json& value) {
 
 class Parser {
  public:
-  explicit Parser(const JsonDocument& document) : document_(document), in_(document) {}
+  Parser(const JsonDocument& document, absl::string_view text)
+      : document_(document),
+        in_file_order_(ParseShallowJson<nlohmann::ordered_json>(text)),
+        in_(document) {}
 
   absl::StatusOr<LoraConfig> Parse() {
     if (const std::string type = in_.Text("peft_type"); type != "LORA") {
@@ -78,6 +83,11 @@ class Parser {
     ReadBias();
     ReadInit();
     ReadModules("target_modules", &config_.targets, &config_.target_pattern);
+    if (const json* said = in_.Find({"target_modules"});
+        said != nullptr && config_.targets.empty() && config_.target_pattern.empty()) {
+      in_.Refuse("target_modules", *said, "names of modules, or null for those of the family");
+    }
+    config_.targets_may_be_missing = true;
     ReadModules("exclude_modules", &config_.excluded, &config_.excluded_pattern);
     Texts("modules_to_save", &config_.modules_to_save);
     // PEFT names the heads of all models that classify.
@@ -150,30 +160,45 @@ class Parser {
   }
 
   template <typename T>
-  void ReadPattern(const char* key, std::map<std::string, T>* into) {
+  void ReadPattern(const char* key, std::vector<std::pair<std::string, T>>* into) {
     const json* value = in_.Find({key});
     if (value == nullptr) return;
     if (!value->is_object()) return in_.Refuse(key, *value, "an object of numbers by module");
-    for (const auto& [module, number] : value->items()) {
+    for (const auto& [module, number] : in_file_order_[key].items()) {
       const bool right = std::is_integral_v<T> ? number.is_number_unsigned() : number.is_number();
       if (!right) return in_.Refuse(key, *value, "an object of numbers by module");
-      (*into)[module] = number.template get<T>();
+      into->emplace_back(module, number.template get<T>());
     }
   }
 
   const JsonDocument& document_;
+  nlohmann::ordered_json in_file_order_;
   ConfigReader in_;
   LoraConfig config_;
 };
 
 // PEFT's get_pattern_key: the first pattern that ends the module's name, after a dot.
 template <typename T>
-T Patterned(const std::map<std::string, T>& pattern, const std::string& module, T otherwise) {
-  for (const auto& [key, value] : pattern) {
+T Patterned(const std::vector<std::pair<std::string, T>>& patterns, const std::string& module,
+            T otherwise) {
+  for (const auto& [key, value] : patterns) {
     const auto pattern = NamePattern::Parse(absl::StrCat("(?:.*\\.)?(?:", key, ")"));
     if (pattern.ok() && pattern->Matches(module)) return value;
   }
   return otherwise;
+}
+
+// An object, whose keys are read in the order of their bytes: "(?#0)" is a comment to Python, too.
+template <typename T>
+json PatternsJson(const std::vector<std::pair<std::string, T>>& patterns) {
+  const bool sorted = std::is_sorted(patterns.begin(), patterns.end());
+  const size_t digits = absl::StrCat(patterns.size()).size();
+  json object = json::object();
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    const auto& [key, value] = patterns[i];
+    object[sorted ? key : absl::StrFormat("(?#%0*d)%s", digits, i, key)] = value;
+  }
+  return object;
 }
 
 absl::Status CheckPatterns(const LoraConfig& config, absl::string_view what) {
@@ -233,9 +258,6 @@ absl::Status CheckLoraConfig(const LoraConfig& config, absl::string_view what) {
   if (!(config.dropout >= 0 && config.dropout < 1)) {
     return invalid("the dropout is ", config.dropout, "; expected at least 0 and below 1");
   }
-  if (config.targets.empty() && config.target_pattern.empty()) {
-    return invalid("no modules are named as targets");
-  }
   if (!config.layers_pattern.empty() && config.layers.empty()) {
     return invalid("a pattern of layers is given, and no layers");
   }
@@ -247,7 +269,7 @@ absl::StatusOr<LoraConfig> ParseAdapterConfig(absl::string_view text, absl::stri
   if (!document.value.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": expected a JSON object"));
   }
-  return Parser(document).Parse();
+  return Parser(document, text).Parse();
 }
 
 json AdapterConfigJson(const LoraConfig& config, const std::string& base_model, bool in_out) {
@@ -275,8 +297,8 @@ json AdapterConfigJson(const LoraConfig& config, const std::string& base_model, 
       {"modules_to_save", list_or_null(config.modules_to_save)},
       {"layers_to_transform", list_or_null(config.layers)},
       {"layers_pattern", list_or_null(config.layers_pattern)},
-      {"rank_pattern", config.rank_pattern},
-      {"alpha_pattern", config.alpha_pattern},
+      {"rank_pattern", PatternsJson(config.rank_pattern)},
+      {"alpha_pattern", PatternsJson(config.alpha_pattern)},
       {"use_dora", false},
       {"lora_bias", false},
   };

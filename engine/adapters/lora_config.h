@@ -4,8 +4,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,9 +35,13 @@ struct LoraConfig {
   std::vector<std::string> modules_to_save;      // which are trained whole
   std::vector<int64_t> layers;                   // only of these; empty: of all
   std::vector<std::string> layers_pattern;       // what stands before a layer's number; empty: any
-  // By the ends of modules' names (regular expressions): what stands in place of r and alpha.
-  std::map<std::string, int64_t> rank_pattern;
-  std::map<std::string, double> alpha_pattern;
+  // By the ends of modules' names (regular expressions), of which the first that fits counts: what
+  // stands in place of r and alpha.
+  std::vector<std::pair<std::string, int64_t>> rank_pattern;
+  std::vector<std::pair<std::string, double>> alpha_pattern;
+  // Of an adapter that is there already: names that the model has not got are passed over, as PEFT
+  // passes over them.
+  bool targets_may_be_missing = false;
 
   // Of the matrix of a module.
   int64_t RankOf(const std::string& module) const;
@@ -61,7 +65,8 @@ absl::StatusOr<LoraConfig> ParseAdapterConfig(absl::string_view text, absl::stri
 
 // The adapter_config.json of `config`, for a model of its task loaded from `base_model`.
 // `in_out`: the adapted matrices are [in, out] in the model. "all-linear" is written as a name:
-// PEFT reads names of modules alone (AdapterLayout::targets) beside layers_to_transform.
+// PEFT reads names of modules alone (AdapterLayout::targets) beside layers_to_transform. Patterns
+// whose order is not that of an object's keys get comments before them that make it so.
 nlohmann::json AdapterConfigJson(const LoraConfig& config, const std::string& base_model,
                                  bool in_out);
 

@@ -23,6 +23,7 @@ const std::map<std::string, Activation>& ActivationNames() {
       {"relu6", Activation::kRelu6},
       {"sigmoid", Activation::kSigmoid},
       {"silu", Activation::kSilu},
+      {"sqrtsoftplus", Activation::kSqrtSoftplus},
       {"swish", Activation::kSilu},
       {"tanh", Activation::kTanh},
   };

@@ -20,6 +20,7 @@ enum class Activation {
   kHardswish,
   kSigmoid,
   kTanh,
+  kSqrtSoftplus,
   kLaplace,
   kLinear,
 };

@@ -23,8 +23,8 @@ constexpr absl::string_view kMetadata =
     "num_return_sequences output_attentions output_hidden_states output_past output_scores "
     "pad_token_id prefix pretraining_tp problem_type remove_invalid_values repetition_penalty "
     "return_dict return_dict_in_generate sep_token_id suppress_tokens task_specific_params "
-    "temperature tf_legacy_loss tie_encoder_decoder tokenizer_class top_k top_p torch_dtype "
-    "torchscript transformers_version typical_p use_bfloat16 use_cache";
+    "temperature tf_legacy_loss tie_encoder_decoder tie_weights_ tokenizer_class top_k top_p "
+    "torch_dtype torchscript transformers_version typical_p use_bfloat16 use_cache";
 
 bool IsMetadata(const std::string& key) {
   static const auto& keys = *new std::set<std::string>(absl::StrSplit(kMetadata, ' '));

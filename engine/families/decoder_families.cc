@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "engine/families/layer_keys.h"
@@ -169,6 +170,25 @@ void ReadLlama(ConfigReader& reader, DecoderConfig& c) {
   ReadRotary(reader, {"rope_theta"}, {}, 1, c);
 }
 
+namespace {
+
+// transformers takes no notice of these names of GPT-NeoX's keys beside its object for RoPE.
+void RefuseLoneAliases(ConfigReader& reader) {
+  const auto inside = [&](const char* object, const char* key) {
+    const nlohmann::json* found = reader.Find({object});
+    return found != nullptr && found->is_object() && found->contains(key);
+  };
+  for (const auto& [own, other] : {std::pair("rotary_emb_base", "rope_theta"),
+                                   std::pair("rotary_pct", "partial_rotary_factor")}) {
+    if (reader.Has({own}) || !reader.Has({other})) continue;
+    if (inside("rope_scaling", other) || inside("rope_parameters", other)) continue;
+    reader.Unsupported(other, absl::StrCat(other, " says nothing to transformers without ", own,
+                                           ", whose default counts: write ", own));
+  }
+}
+
+}  // namespace
+
 void ReadGptNeox(ConfigReader& reader, DecoderConfig& c) {
   c.names = {.tokens = "gpt_neox.embed_in.weight",
              .layer = "gpt_neox.layers.",
@@ -201,6 +221,7 @@ void ReadGptNeox(ConfigReader& reader, DecoderConfig& c) {
   reader.Probability({"hidden_dropout"}, &c.residual_dropout);
   c.embedding_dropout = c.residual_dropout;
   reader.Number({"initializer_range"}, 0, 1000, "a number from 0 to 1000", &c.init_std);
+  RefuseLoneAliases(reader);
   ReadRotary(reader, {"rotary_emb_base", "rope_theta"}, {"rotary_pct", "partial_rotary_factor"},
              0.25, c);
 }

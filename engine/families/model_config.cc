@@ -2,7 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <fstream>
 
 #include "absl/algorithm/container.h"
 #include "absl/status/status.h"
@@ -13,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "engine/families/family_table.h"
 #include "io/base/status.h"
+#include "io/file_system.h"
 
 namespace spillway {
 namespace {
@@ -209,8 +213,41 @@ absl::Status CheckModelDirectory(const std::string& dir) {
   return ErrnoStatus(error, absl::StrCat("--model ", dir, ", a directory with a config.json"));
 }
 
+namespace {
+
+constexpr uint64_t kMostHeaderBytes = 16u << 20;  // of a T5's weights, which has kilobytes
+
+// The JSON that names the tensors of the weights in a directory; "": there is none.
+std::string TensorNamesIn(const std::string& dir) {
+  std::ifstream weights(dir + "/model.safetensors", std::ios::binary);
+  uint64_t bytes = 0;
+  if (!weights.read(reinterpret_cast<char*>(&bytes), sizeof bytes)) {
+    return FileSystem::Real().ReadSmallFile(dir + "/model.safetensors.index.json").value_or("");
+  }
+  std::string header(std::min(bytes, kMostHeaderBytes), '\0');
+  weights.read(header.data(), static_cast<std::streamsize>(header.size()));
+  return header;
+}
+
+// A T5 as transformers 5 saves it with tie_word_embeddings false: that is written as true, and
+// whether it is so is seen in the weights.
+bool IsTiedUnscaled(const json& config, const std::string& dir) {
+  const auto says = [&](const char* key, const json& value) {
+    return config.is_object() && config.value(key, json()) == value;
+  };
+  if (!says("model_type", "t5") || !says("tie_word_embeddings", true) ||
+      !says("scale_decoder_outputs", false)) {
+    return false;
+  }
+  const std::string names = TensorNamesIn(dir);
+  return !names.empty() && !absl::StrContains(names, "\"lm_head.weight\"");
+}
+
+}  // namespace
+
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& dir, std::optional<ModelTask> task) {
-  ASSIGN_OR_RETURN(const JsonDocument document, ReadStrictJson(dir + "/config.json"));
+  ASSIGN_OR_RETURN(JsonDocument document, ReadStrictJson(dir + "/config.json"));
+  if (IsTiedUnscaled(document.value, dir)) document.value.erase("tie_word_embeddings");
   ASSIGN_OR_RETURN(ModelConfig config, ParseModelConfig(document, "", task));
   if (!config.unsupported.empty()) return absl::InvalidArgumentError(config.unsupported.front());
   return config;

@@ -182,13 +182,14 @@ void ReadT5(ConfigReader& reader, DecoderConfig& c) {
       c.residual_dropout;
   double other = 0;  // of another head
   reader.Probability({"classifier_dropout"}, &other);
-  // transformers 5 writes that logits are tied whether or not they are, but scales none that are
-  // not.
+  // transformers 5 writes that logits are tied whether or not they are, and ties unscaled ones
+  // where the file has no matrix for them, of which a config without the key speaks
+  // (ReadModelConfig).
   bool tied = true, scaled = true;
   reader.Boolean({"tie_word_embeddings"}, &tied);
   reader.Boolean({"scale_decoder_outputs"}, &scaled);
-  c.tied = tied && scaled;
-  if (c.tied) c.logits_scale = 1 / std::sqrt(static_cast<double>(c.hidden));
+  c.tied = tied && (scaled || !reader.Has({"tie_word_embeddings"}));
+  if (c.tied && scaled) c.logits_scale = 1 / std::sqrt(static_cast<double>(c.hidden));
   c.init_std = 1;
   c.init_by_width = true;
   reader.Number({"initializer_factor"}, 0, 1000, "a number from 0 to 1000", &c.init_std);

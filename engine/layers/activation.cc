@@ -32,6 +32,8 @@ torch::Tensor Activate(Activation activation, const torch::Tensor& x) {
       return torch::sigmoid(x);
     case Activation::kTanh:
       return torch::tanh(x);
+    case Activation::kSqrtSoftplus:
+      return torch::softplus(x).sqrt();
     case Activation::kLaplace:  // arXiv 2209.10655, with its constants
       return 0.5 * (1 + torch::erf((x - 0.707107) / (0.282095 * std::sqrt(2.0))));
     case Activation::kLinear:

@@ -37,7 +37,12 @@ Init InitOf(const DecoderParameter& parameter, const DecoderConfig& config) {
       parameter.role == DecoderRole::kAttentionOutput || parameter.role == DecoderRole::kDown;
   const double shrink =
       config.init_by_depth && residual ? std::sqrt(2.0 * static_cast<double>(config.layers)) : 1;
-  return Init::Normal(0, config.init_std / shrink);
+  Init init = Init::Normal(0, config.init_std / shrink);
+  if (parameter.role == DecoderRole::kTokens) init.zero_row = config.padding_token.value_or(-1);
+  if (parameter.role == DecoderRole::kPositions && config.positions_skip_padding) {
+    init.zero_row = config.position_offset - 1;
+  }
+  return init;
 }
 
 }  // namespace

@@ -109,7 +109,9 @@ RunDescription DescribeRun(const TrainOptions& options, const ModelDescription& 
     };
     PlannedUnit planned;
     planned.name = layout.units()[unit].name;
-    planned.parameters = layout.units()[unit].parameters;
+    for (const ParameterDescription& parameter : model.units[unit].parameters) {
+      planned.parameters += parameter.elements;
+    }
     planned.weights = state(layout.UnitPlanesBytes(unit, 0, 1), placement.weight);
     planned.optimizer =
         state(layout.UnitPlanesBytes(unit, 1, layout.NumPlanes(unit)), placement.optimizer);

@@ -9,6 +9,7 @@
 #include "engine/model/packed_parameters.h"
 #include "engine/weights/master_weights.h"
 #include "engine/weights/safetensors_model_writer.h"
+#include "engine/weights/safetensors_writer.h"
 #include "io/base/status.h"
 
 namespace spillway {
@@ -80,6 +81,7 @@ std::vector<TensorsOnce> PassesOf(const StateSource& source, const ExportOptions
     }
   }
   for (const StateBuffer& buffer : source.buffers) {
+    if (options.leave_out && options.leave_out(buffer.name)) continue;
     add(buffer.name, {.name = buffer.name,
                       .shape = {buffer.shape.begin(), buffer.shape.end()},
                       .whole = buffer.whole});
@@ -88,8 +90,9 @@ std::vector<TensorsOnce> PassesOf(const StateSource& source, const ExportOptions
   return passes;
 }
 
+template <typename Writer>
 absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
-                       const TensorsOnce& tensors, SafetensorsModelWriter& writer) {
+                       const TensorsOnce& tensors, Writer& writer) {
   std::set<std::string> wanted;
   for (const auto& [name, tensor] : tensors) wanted.insert(name);
   uint64_t left = 0;  // elements of parameters; when all are there no more is read
@@ -100,12 +103,12 @@ absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
   const absl::Status read = ReadValues(
       source,
       [&](const std::string& name, uint64_t first, std::vector<float>& values) -> absl::Status {
-        if (left == 0) return absl::CancelledError("all are there");
+        if (left == 0) return absl::CancelledError("none is to be read");
         if (!wanted.contains(name)) return absl::OkStatus();
         if (options.change) options.change(name, first, values);
         RETURN_IF_ERROR(writer.AppendFp32(values.data(), values.size()));
         left -= values.size();
-        return absl::OkStatus();
+        return left == 0 ? absl::CancelledError("all are there") : absl::OkStatus();
       });
   if (left > 0 || !absl::IsCancelled(read)) RETURN_IF_ERROR(read);
   for (const StateBuffer& buffer : source.buffers) {
@@ -118,6 +121,21 @@ absl::Status WriteOnce(const StateSource& source, const ExportOptions& options,
     RETURN_IF_ERROR(writer.AppendFp32(zeros.data(), zeros.size()));
   }
   return absl::OkStatus();
+}
+
+std::vector<ExportTensor> TensorsOf(const std::vector<TensorsOnce>& passes) {
+  std::vector<ExportTensor> tensors;
+  for (const TensorsOnce& pass : passes) {
+    for (const auto& [parameter, tensor] : pass) tensors.push_back(tensor);
+  }
+  return tensors;
+}
+
+template <typename Writer>
+absl::Status WritePasses(const StateSource& source, const ExportOptions& options,
+                         const std::vector<TensorsOnce>& passes, Writer& writer) {
+  for (const TensorsOnce& pass : passes) RETURN_IF_ERROR(WriteOnce(source, options, pass, writer));
+  return writer.Finish();
 }
 
 }  // namespace
@@ -152,15 +170,17 @@ absl::Status ExportWeights(const StateSource& source, const ExportOptions& optio
   RETURN_IF_ERROR(CreateDirectories(files, directory));
   RETURN_IF_ERROR(RemoveAtomicWriteLeftovers(files, directory));  // of an export that was killed
   const std::vector<TensorsOnce> passes = PassesOf(source, options);
-  std::vector<ExportTensor> tensors;
-  for (const TensorsOnce& pass : passes) {
-    for (const auto& [parameter, tensor] : pass) tensors.push_back(tensor);
-  }
-  ASSIGN_OR_RETURN(auto writer,
-                   SafetensorsModelWriter::Create(directory, tensors, options.max_shard_bytes,
-                                                  options.layout.metadata, files));
-  for (const TensorsOnce& pass : passes) RETURN_IF_ERROR(WriteOnce(source, options, pass, *writer));
-  return writer->Finish();
+  ASSIGN_OR_RETURN(auto writer, SafetensorsModelWriter::Create(directory, TensorsOf(passes),
+                                                               options.max_shard_bytes,
+                                                               options.layout.metadata, files));
+  return WritePasses(source, options, passes, *writer);
+}
+
+absl::Status ExportWeightsFile(const StateSource& source, const ExportOptions& options,
+                               const std::string& path, FileSystem& files) {
+  const std::vector<TensorsOnce> passes = PassesOf(source, options);
+  ASSIGN_OR_RETURN(auto writer, SafetensorsWriter::Create(path, TensorsOf(passes), {}, files));
+  return WritePasses(source, options, passes, *writer);
 }
 
 }  // namespace spillway

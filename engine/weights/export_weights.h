@@ -16,7 +16,7 @@ struct ExportOptions {
   DType dtype = DType::kFloat32;
   uint64_t max_shard_bytes = kDefaultShardBytes;
   ExportLayout layout = {};
-  // Whether a parameter is not written. Null: all are.
+  // Whether a parameter or buffer is not written. Null: all are.
   std::function<bool(const std::string& name)> leave_out = nullptr;
   // Makes of a parameter's values, from the `first` on, what is written. Null: nothing else.
   std::function<void(const std::string& name, uint64_t first, std::vector<float>& values)> change =
@@ -35,5 +35,9 @@ absl::Status ReadValues(const StateSource& source,
 // final name.
 absl::Status ExportWeights(const StateSource& source, const ExportOptions& options,
                            const std::string& directory, FileSystem& files = FileSystem::Real());
+
+// The same into one file of any name, whatever shards and metadata `options` asks for.
+absl::Status ExportWeightsFile(const StateSource& source, const ExportOptions& options,
+                               const std::string& path, FileSystem& files = FileSystem::Real());
 
 }  // namespace spillway

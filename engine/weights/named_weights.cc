@@ -212,6 +212,21 @@ std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
   return parameters;
 }
 
+std::vector<std::string> NamesOfParameter(const TensorNames& names, const std::string& parameter) {
+  std::vector<std::string> all = {parameter};
+  for (const auto& [alias, name] : names.aliases) {
+    if (name != parameter) continue;
+    if (!names.repeats.contains(alias)) {
+      all[0] = alias;
+    } else if (!absl::StartsWith(name, names.base_prefix) ||
+               absl::StartsWith(alias, names.base_prefix)) {  // otherwise of a file without a head
+      all.push_back(alias);
+    }
+  }
+  if (parameter == names.tied_to && !names.head.empty()) all.push_back(names.head);
+  return all;
+}
+
 PackedMatrices PackedMatricesOf(const TensorNames& names, const WeightSource& weights) {
   PackedMatrices found;
   for (const auto& [name, linear] : names.linear) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "engine/model/tensor_names.h"
@@ -17,6 +18,10 @@ namespace spillway {
 // be there under several. Not those that are left aside or belong to no parameter.
 std::map<std::string, std::string> ParametersOfTensors(const TensorNames& names,
                                                        const SafetensorsModel& model);
+
+// What transformers' model calls a parameter: its name, or the one that stands in that one's place
+// (GPT-NeoX's embed_out has become lm_head); behind it the names of what is tied to it.
+std::vector<std::string> NamesOfParameter(const TensorNames& names, const std::string& parameter);
 
 // What a model's files have packed: the format (kNone: nothing is), and the matrices of it.
 struct PackedMatrices {

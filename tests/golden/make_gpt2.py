@@ -29,7 +29,7 @@ VOCAB, POSITIONS = 61, 12
 ACTIVATIONS = [
     "gelu", "gelu_python", "gelu_10", "gelu_new", "gelu_python_tanh", "gelu_accurate",
     "gelu_pytorch_tanh", "gelu_fast", "quick_gelu", "relu", "relu2", "relu6", "leaky_relu",
-    "silu", "swish", "mish", "hardswish", "sigmoid", "tanh", "laplace", "linear",
+    "silu", "swish", "mish", "hardswish", "sigmoid", "tanh", "sqrtsoftplus", "laplace", "linear",
 ]  # fmt: skip
 VARIANTS = {name: {"activation_function": name} for name in ACTIVATIONS} | {
     "unscaled": {"scale_attn_weights": False},

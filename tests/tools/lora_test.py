@@ -143,6 +143,13 @@ class LoraTest(CliTest):
                                         dtype="fp32"), 0)
         self.assertEqual(self.weights(), weights)
 
+    def test_what_is_frozen_of_an_adapter_is_exported_too(self):
+        self.assert_run(self.adapt(steps=2, lora_targets="q_proj", modules_to_save="lm_head",
+                                   freeze="lm_head"), 0)
+        head = self.weights()["base_model.model.lm_head.weight"]
+        self.assertEqual(head, read_tensors(self.base)["lm_head.weight"])
+        self.continuation("--model", self.base, "--adapter", self.adapter())
+
     def test_a_config_of_peft_says_all_of_it(self):
         config = {"peft_type": "LORA", "r": 3, "lora_alpha": 4, "target_modules": ["v_proj"],
                   "layers_to_transform": [1], "use_dora": False, "lora_bias": False}

@@ -78,7 +78,8 @@ absl::Status AdaptWith(const std::string& directory, TextModel& opened) {
   ASSIGN_OR_RETURN(opened.adapter, AdapterFile::Open(directory));
   ASSIGN_OR_RETURN(AdaptedModel adapted,
                    AdaptModel(opened.model, opened.adapter->config(), /*training=*/false));
-  RETURN_IF_ERROR(opened.adapter->Match(opened.config.shape.model, adapted.layout));
+  RETURN_IF_ERROR(opened.adapter->Match(opened.config.shape.model, adapted.layout,
+                                        TensorNamesOf(opened.config)));
   opened.model = std::move(adapted.model);
   return absl::OkStatus();
 }
@@ -222,7 +223,7 @@ absl::Status RefuseOthersFlags(const TextTask& task, const ModelConfig& config) 
 // What the command and the model's generation_config.json say of how sounds are heard.
 absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config, TextModel& model) {
   RETURN_IF_ERROR(CheckSpeechPreprocessor(model.files, *model.config.decoder.encoder->speech));
-  model.speech_tokens = SpeechTokens::Of(*model.tokenizer);
+  model.speech_tokens = SpeechTokens::Of(*model.tokenizer, config.multilingual);
   model.speech = task.speech;
   SpeechTask& speech = model.speech;
   if (speech.language.empty()) {
@@ -232,6 +233,24 @@ absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config,
   }
   const std::string job = task.speech_task.empty() ? config.task : task.speech_task;
   speech.translates = job == "translate";
+  if (speech.language.empty() && job.empty()) {
+    // What older files say in their place.
+    const auto forced = [&](int64_t at) {
+      const auto found = config.forced_decoder.find(at);
+      return found == config.forced_decoder.end() ? -1 : found->second;
+    };
+    for (const auto& [code, token] : model.speech_tokens.languages()) {
+      if (token == forced(1)) speech.language = code;
+    }
+    speech.translates = model.speech_tokens.translate().value_or(-2) == forced(2);
+  }
+  const std::optional<int64_t> no_timestamps = model.speech_tokens.no_timestamps();
+  if (config.no_timestamps && no_timestamps && config.no_timestamps != no_timestamps) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no_timestamps_token_id of generation_config.json is ", *config.no_timestamps,
+                     ", which is not <|notimestamps|> of the tokenizer: mend the file, or say "
+                     "--generation-config none (or a FILE)"));
+  }
   speech.timestamps |= config.timestamps.value_or(false);
   SpeechTask some = speech;
   if (some.language.empty() && model.speech_tokens.multilingual()) {
@@ -254,7 +273,10 @@ absl::Status ResolveSounds(const TextTask& task, const GenerationConfig& config,
     return absl::InvalidArgumentError("the model has no positions for a text");
   }
   model.new_tokens = std::min(model.new_tokens, left);
-  if (!task.sampling.tokens && !config.max_new_tokens) model.new_tokens = left;
+  // Of such a model transformers' max_length counts new tokens.
+  if (!task.sampling.tokens && !config.max_new_tokens) {
+    model.new_tokens = std::min(left, config.max_length.value_or(left));
+  }
   model.sampling.max_tokens = model.new_tokens;
   return absl::OkStatus();
 }

@@ -76,7 +76,11 @@ TEST(AdapterLayout, PatternsLayersAndExclusions) {
   config.layers_pattern = {"blocks", "layers"};
   EXPECT_THAT(Modules(config), ElementsAre("model.layers.1.self_attn.o_proj"));
   config.layers_pattern = {"blocks"};
-  EXPECT_THAT(Refusal(config), HasSubstr("o_proj"));
+  EXPECT_THAT(Refusal(config), HasSubstr("of the layers that are named"));
+  // Some of what is named may be excluded, as where PEFT has spelt "all-linear" out.
+  config = Targets({"q_proj", "k_proj", "model.layers.7.mlp.up_proj"});
+  config.excluded = {"k_proj", "up_proj"};
+  EXPECT_EQ(Modules(config).size(), 12u);
   config.excluded_pattern = ".*";
   EXPECT_THAT(Refusal(config), HasSubstr("excluded"));
 }
@@ -199,7 +203,18 @@ TEST(AdapterLayout, WhatIsTrainedBesides) {
   EXPECT_EQ(LayOutAdapters(Llama(), config)->trained.size(), 36u);
 }
 
+// PEFT passes over names of other families' layers.
+TEST(AdapterLayout, AnAdapterThatIsThereMayNameMore) {
+  LoraConfig config = Targets({"query", "q_proj", "lm_head_of_another"});
+  EXPECT_THAT(Refusal(config), HasSubstr("query is no layer of the model"));
+  config.targets_may_be_missing = true;
+  EXPECT_EQ(Modules(config).size(), 12u);
+  config.targets = {"query"};
+  EXPECT_THAT(Refusal(config), HasSubstr("leave no layer to be adapted"));
+}
+
 TEST(AdapterLayout, RefusalsSayWhatThereIs) {
+  EXPECT_THAT(Refusal(LoraConfig()), HasSubstr("no modules are named"));
   EXPECT_THAT(Refusal(Targets({"wq"})), HasSubstr("down_proj, gate_proj, k_proj"));
   EXPECT_THAT(Refusal(Targets({"lm_head"})), HasSubstr("--modules-to-save lm_head"));
   LoraConfig config = Targets({"q_proj"});

@@ -80,6 +80,23 @@ TEST(LoraConfig, RanksAndScalesGoByTheEndsOfNames) {
   EXPECT_DOUBLE_EQ(stabilized.ScaleOf("mlp.up"), 6 / std::sqrt(2.0));
 }
 
+// As PEFT tries them, also where what it saves has its keys in the order of the alphabet.
+TEST(LoraConfig, TheFirstPatternOfTheFileCounts) {
+  const auto config = ParseAdapterConfig(
+      R"({"peft_type": "LORA", "r": 4, "lora_alpha": 4, "target_modules": ["q"],
+          "rank_pattern": {"b.q": 2, "a.b.q": 3}, "alpha_pattern": {"q": 8, "b.q": 16}})",
+      "adapter_config.json");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->RankOf("a.b.q"), 2);
+  EXPECT_EQ(config->ScaleOf("a.b.q"), 4);
+  const json written = AdapterConfigJson(*config, "base", false);
+  EXPECT_EQ(written["rank_pattern"], json({{"(?#0)b.q", 2}, {"(?#1)a.b.q", 3}}));
+  const auto again = Parse(written);
+  EXPECT_EQ(again->RankOf("a.b.q"), 2);
+  EXPECT_EQ(again->ScaleOf("a.b.q"), 4);
+  EXPECT_EQ(AdapterConfigJson(*again, "base", false), written);
+}
+
 TEST(LoraConfig, ATextIsAPatternButForAllLinear) {
   EXPECT_EQ(Parse(With(kPlain, {{"target_modules", ".*proj"}}))->target_pattern, ".*proj");
   EXPECT_THAT(Parse(With(kPlain, {{"target_modules", "all-linear"}}))->targets,
@@ -97,6 +114,7 @@ TEST(LoraConfig, WhatIsRefusedIsNamedWithItsLine) {
       {{{"bias", "most"}}, "bias is \"most\""},
       {{{"init_lora_weights", "pissa"}}, "init_lora_weights is \"pissa\""},
       {{{"target_modules", {1}}}, "target_modules is"},
+      {{{"target_modules", json::array()}}, "target_modules is []"},
       {{{"layers_to_transform", "all"}}, "layers_to_transform is"},
       {{{"rank_pattern", {{"q", "2"}}}}, "rank_pattern is"},
       {{{"use_dora", true}}, "use_dora is true"},
@@ -126,6 +144,25 @@ TEST(LoraConfig, WithoutTargetsTheFamilysAreTaken) {
   ASSERT_TRUE(WriteFileAtomically(FileSystem::Real(), dir / "a.json", kPlain.dump()).ok());
   choice.config_file = dir / "a.json";
   EXPECT_THAT(ResolveLora(choice, ShapeOfType("gpt2"))->targets, ElementsAre("q"));
+  const auto write = [&](const json& changed) {
+    ASSERT_TRUE(WriteFileAtomically(dir / "a.json", With(kPlain, changed).dump()).ok());
+  };
+  write({{"target_modules", nullptr}});
+  EXPECT_THAT(ResolveLora(choice, ShapeOfType("gpt2"))->targets, ElementsAre("c_attn"));
+  write({{"target_modules", ".*q"}, {"layers_to_transform", {1}}});
+  EXPECT_THAT(ResolveLora(choice, ShapeOfType("gpt2")).status().message(),
+              HasSubstr("let the expression name the layers"));
+}
+
+TEST(LoraConfig, AnAdapterThatIsThereSaysWhetherItHasAClassifier) {
+  const ScratchDirectory dir;
+  ASSERT_TRUE(WriteFileAtomically(dir / "adapter_config.json", kPlain.dump()).ok());
+  for (const bool sees : {false, true}) {
+    ModelShape shape = ShapeOfType("bert");
+    shape.classifier = "classifier";
+    shape.sees = sees;
+    EXPECT_THAT(ResolveLora({.directory = dir / ""}, shape)->modules_to_save, testing::IsEmpty());
+  }
 }
 
 TEST(LoraConfig, OfAClassifierItsHeadIsTrainedWhole) {

@@ -85,6 +85,10 @@ TEST(EncoderConfig, TheArchitectureSaysTheTask) {
   EXPECT_EQ(ExportedConfig(tokens)["architectures"][0], "BertForTokenClassification");
   EXPECT_FALSE(ExportedConfig(tokens).contains("problem_type"));
   EXPECT_EQ(TensorNamesOf(tokens).shapes.count("bert.pooler.dense.weight"), 0u);
+  // Their files have heads of the same name that are of other modules.
+  EXPECT_THAT(
+      TensorNamesOf(*ParseEncoder("roberta", "RobertaForSequenceClassification", {})).other_heads,
+      testing::IsSupersetOf({"classifier.weight", "classifier.bias"}));
   const ModelConfig masked = *ParseEncoder("roberta", "RobertaForMaskedLM", {});
   EXPECT_TRUE(masked.decoder.masked);
   EXPECT_FALSE(masked.decoder.classifier);

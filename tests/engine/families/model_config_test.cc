@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "io/file_system.h"
+#include "tests/scratch_directory.h"
+
 namespace spillway {
 namespace {
 
@@ -132,6 +135,31 @@ absl::StatusOr<ModelConfig> Small(const std::string& type, const std::string& mo
                more + "}");
 }
 
+// transformers 5 writes one config for both.
+TEST(ReadModelConfig, WhetherAnUnscaledT5IsTiedIsSeenInItsWeights) {
+  const ScratchDirectory dir;
+  const auto write = [&](const char* name, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(FileSystem::Real(), dir / name, text).ok());
+  };
+  const auto read = [&](const std::string& tensor) {
+    const std::string header = "{\"" + tensor + "\":{}}";
+    const uint64_t size = header.size();
+    write("config.json", R"({"model_type": "t5", "scale_decoder_outputs": false,
+        "tie_word_embeddings": true, "decoder_start_token_id": 0})");
+    write("model.safetensors",
+          std::string(reinterpret_cast<const char*>(&size), sizeof size) + header);
+    return *ReadModelConfig(dir.path());
+  };
+  const ModelConfig tied = read("shared.weight");
+  EXPECT_TRUE(tied.decoder.tied);
+  EXPECT_EQ(tied.decoder.logits_scale, 1);
+  EXPECT_FALSE(read("lm_head.weight").decoder.tied);
+  // A run, beside whose config there are no weights, goes on with what was seen.
+  ASSERT_TRUE(RemoveIfThere(FileSystem::Real(), dir / "model.safetensors").ok());
+  write("config.json", ExportedConfig(tied).dump());
+  EXPECT_TRUE(ReadModelConfig(dir.path())->decoder.tied);
+}
+
 TEST(RotaryKeys, AnOddNumberOfTurnedElementsKeepsItsLengthsOfWaves) {
   // transformers: waves of base^(2 i / 5), and six elements of the twenty are turned.
   EXPECT_EQ(Parse(R"({"model_type": "gpt_neox", "hidden_size": 80, "num_attention_heads": 4,
@@ -140,6 +168,19 @@ TEST(RotaryKeys, AnOddNumberOfTurnedElementsKeepsItsLengthsOfWaves) {
             5);
   const auto odd = Small("llama", R"(, "head_dim": 5)");
   EXPECT_THAT(odd.status().message(), HasSubstr("even number of turned elements a head, not 5"));
+}
+
+TEST(RotaryKeys, GptNeoxsOwnNamesCount) {
+  const std::string alone = R"(, "rope_theta": 500, "partial_rotary_factor": 0.5)";
+  EXPECT_THAT(Small("gpt_neox", alone)->unsupported,
+              ElementsAre(HasSubstr("write rotary_emb_base"), HasSubstr("write rotary_pct")));
+  const std::string own = R"(, "rotary_emb_base": 500, "rotary_pct": 0.5)";
+  EXPECT_THAT(Small("gpt_neox", alone + own)->unsupported, testing::IsEmpty());
+  // As transformers 5 writes such a file again: the object counts.
+  const auto again = Small("gpt_neox", alone + R"(, "rope_parameters": {"rope_type": "default",
+      "rope_theta": 10000, "partial_rotary_factor": 0.25})");
+  EXPECT_THAT(again->unsupported, testing::IsEmpty());
+  EXPECT_EQ(again->decoder.rotary.base, 10000);
 }
 
 TEST(RotaryKeys, TheOriginalPositionsBesideTheObjectCountMore) {

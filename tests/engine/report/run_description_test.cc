@@ -59,6 +59,23 @@ TEST(RunDescription, EveryMemberIsNeededAndOfItsKind) {
   EXPECT_FALSE(RunDescriptionFromJson(nullptr).ok());
 }
 
+TEST(RunDescription, UnitsCountParametersNotWords) {
+  ModelDescription model;
+  ParameterDescription matrix{"up", {20, 8}};
+  matrix.packing = {PackedFormat::kInt8, 2};
+  model.units = {{"h.0", {{"norm", {8}}, matrix}}};
+  ASSERT_EQ(LayOutParameters(model), absl::OkStatus());
+  ASSERT_NE(model.units[0].flat_parameters, 168);
+  SwapPlan plan;
+  plan.layout = DescribeState(model, {}, DType::kBFloat16, 0);
+  plan.placements.resize(1);
+  plan.deferred.resize(1);
+  plan.activations.resize(1);
+  plan.activation_bytes.resize(1);
+  plan.rounded_sums.resize(1);
+  EXPECT_EQ(DescribeRun({}, model, plan).units[0].parameters, 168u);
+}
+
 TEST(RunDescription, NumbersThatNoRunHasAreRefused) {
   const nlohmann::json good = ToJson(Described());
   for (const char* patch :
