@@ -242,15 +242,17 @@ void RunRows::AddEvaluation(const nlohmann::json& row) {
                                                  : "";
   const double value = number(metric);
   if (!WouldBeBest(metric, value)) return;
-  best = {row.value("step", int64_t{0}), number("loss"), metric, value};
+  best = bests[metric] = {row.value("step", int64_t{0}), number("loss"), metric, value};
 }
 
-bool RunRows::WouldBeBest(const std::string& metric, double value) const {
+bool RunRows::WouldBeBest(const std::string& metric, double value) {
   const auto& kinds = MeasureKinds();
   const bool known = std::any_of(kinds.begin(), kinds.end(),
                                  [&](const MeasureKind& kind) { return kind.name == metric; });
-  if (!known || !std::isfinite(value)) return false;
-  return !best || best->metric != metric || IsBetter(metric, value, best->value);
+  if (!known) return false;
+  const auto found = bests.find(metric);
+  best = found == bests.end() ? std::nullopt : std::optional(found->second);
+  return std::isfinite(value) && (!best || IsBetter(metric, value, best->value));
 }
 
 }  // namespace spillway

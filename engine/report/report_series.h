@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -93,20 +94,21 @@ class ReportSeries {
 struct RunRows {
   ReportSeries steps{&StepFields()};
   ReportSeries evaluations{&EvaluationFields()};
-  // The best evaluation by the metric of the last one, the first of equals. It begins anew with an
-  // evaluation that has another metric than the one before.
+  // The best evaluation by a metric, the first of equals.
   struct Best {
     int64_t step = 0;
     double loss = 0;
     std::string metric = "loss";
     double value = 0;  // of the metric
   };
-  std::optional<Best> best;
+  std::map<std::string, Best> bests;  // by metric
+  std::optional<Best> best;           // by that which was asked for last
 
   void AddStep(const nlohmann::json& row) { steps.Add(row); }
   void AddEvaluation(const nlohmann::json& row);
-  // Whether one that has this would be the best; never by a metric that MeasureKinds does not have.
-  bool WouldBeBest(const std::string& metric, double value) const;
+  // Whether one that has this would be the best by this metric, which `best` goes by from here on;
+  // never by one that MeasureKinds does not have.
+  bool WouldBeBest(const std::string& metric, double value);
 };
 
 }  // namespace spillway

@@ -219,8 +219,8 @@ bool CommitCopies::WaitFor(double seconds) {
 
 absl::Status CommitCopies::MakeCopy(const std::string& manifest_path) {
   CommitRecord record;
-  ASSIGN_OR_RETURN(const auto from,
-                   SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record, files_));
+  ASSIGN_OR_RETURN(const auto from, SwapStore::Open(manifest_path, /*read_only=*/true, {}, &record,
+                                                    files_, options_.model_directory));
   const std::string name = absl::StrFormat("%s%012d", kCopyPrefix, record.step);
   last_step_ = static_cast<int64_t>(record.step);
   // What is in the way. One of the same step is of a run that was resumed from before it; several

@@ -33,6 +33,7 @@ class CommitCopies {
     int keep = 1;  // how many stay, the newest
     int rank = 0;
     int ranks = 1;
+    std::string model_directory = {};  // as of SwapStore::Open
     FileSystem* files = &FileSystem::Real();
     Executor* executor = nullptr;  // makes the copies, where there is one, in place of a thread
   };

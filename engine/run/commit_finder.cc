@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "engine/run/committed_run.h"
+#include "engine/run/swap_directories.h"
 #include "io/base/log.h"
 #include "io/base/status.h"
 #include "swap/mover/whole_store.h"
@@ -113,7 +114,7 @@ absl::Status FindCommit(const std::string& output, const CommitCopies* copies,
     auto run = OpenCommittedRun(directory, files, model_directory);
     if (run.ok()) {
       if (directory == output) {
-        found.output_store = run->store->directories();
+        found.output_store = DirectoriesOf(*run->store, files);
         found.output_store_number = run->state.store_number;
         found.output_manifest = run->manifest_path;
         found.output_rank = run->state.part.rank;

@@ -74,21 +74,29 @@ const std::vector<std::string>& OutputDirectoryNames() {
   return names;
 }
 
+bool EarlierRun::IsOfThisOutput(const RunRecord& owner) const {
+  // Where it was moved, a link may be in its place.
+  return files_.Resolve(owner.output) == output_->path();
+}
+
+bool EarlierRun::IsOfThisRun(const RunRecord& owner) const {
+  return !run_id_.empty() && owner.run == run_id_ &&
+         (IsOfThisOutput(owner) || ReadRunId(files_.Resolve(owner.output), files_) != run_id_);
+}
+
 absl::Status EarlierRun::CheckOwner(const RunDirectory& directory) const {
   ASSIGN_OR_RETURN(const auto owner, directory.ReadOwner());
   if (!owner) return absl::OkStatus();  // killed before it wrote one, or of an earlier version
-  const RunRecord here = ThisProcess();
-  const bool same_output = owner->output == output_->path();
+  if (IsOfThisRun(*owner)) return absl::OkStatus();
   if (!run_id_.empty() && owner->run == run_id_) {
-    if (same_output || ReadRunId(owner->output, files_) != run_id_)
-      return absl::OkStatus();  // moved
     return absl::FailedPreconditionError(absl::StrCat(
         directory.path(), " belongs to the run in ", owner->output, ", of which ", output_->path(),
         " is a copy: two runs cannot go on from one state. Resume there, or remove "
         "one of the two; commits copied by --persist can be continued elsewhere"));
   }
+  const RunRecord here = ThisProcess();
   // OUTPUT was removed and is a new one of the same name.
-  if (same_output && owner->host == here.host && owner->machine == here.machine) {
+  if (IsOfThisOutput(*owner) && owner->host == here.host && owner->machine == here.machine) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(absl::StrCat(
@@ -111,6 +119,12 @@ absl::Status EarlierRun::Claim(const std::string& path) {
   return absl::OkStatus();
 }
 
+bool EarlierRun::IsOfAnEarlierPlace(const std::string& parent, const std::string& name) const {
+  if (run_id_.empty() || !IsSwapDirectoryName(name)) return false;
+  const auto owner = ReadOwnerOf(absl::StrCat(parent, "/", name), files_);
+  return owner && IsOfThisRun(*owner);
+}
+
 absl::Status EarlierRun::FindBelow(const std::vector<std::string>& parents) {
   // Whatever the store's number is.
   const std::string prefix(absl::StripSuffix(SwapDirectoryName(id_, 0), "0"));
@@ -118,7 +132,9 @@ absl::Status EarlierRun::FindBelow(const std::vector<std::string>& parents) {
     const auto names = files_.List(parent);
     if (!names.ok()) continue;  // CheckSwapParents names what is wrong with it
     for (const std::string& name : *names) {
-      if (absl::StartsWith(name, prefix)) RETURN_IF_ERROR(Claim(absl::StrCat(parent, "/", name)));
+      if (absl::StartsWith(name, prefix) || IsOfAnEarlierPlace(parent, name)) {
+        RETURN_IF_ERROR(Claim(absl::StrCat(parent, "/", name)));
+      }
     }
   }
   return absl::OkStatus();

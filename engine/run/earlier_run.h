@@ -31,7 +31,8 @@ class EarlierRun {
         id_(std::move(id)),
         files_(*files) {}
 
-  // Locks the run's swap directories below `parents`, those that exist. kFailedPrecondition
+  // Locks the run's swap directories below `parents`, those that exist, also what it made where
+  // its OUTPUT was before that was moved. kFailedPrecondition
   // where one is in use, or is another run's (a machine that shares the path, a copied OUTPUT),
   // or holds what no run put there.
   absl::Status FindBelow(const std::vector<std::string>& parents);
@@ -61,6 +62,10 @@ class EarlierRun {
   };
   absl::Status Claim(const std::string& path);
   absl::Status CheckOwner(const RunDirectory& directory) const;
+  bool IsOfThisOutput(const RunRecord& owner) const;
+  // Of this run, and OUTPUT is no copy of the owner's.
+  bool IsOfThisRun(const RunRecord& owner) const;
+  bool IsOfAnEarlierPlace(const std::string& parent, const std::string& name) const;
 
   const RunDirectory* const output_;
   const int rank_;

@@ -28,7 +28,7 @@ absl::Status RemoveRank(const std::string& output, const std::string& directory,
   if (run.ok() && run->state.part.rank == 0) {
     return absl::FailedPreconditionError(absl::StrCat(directory, " is the OUTPUT of another run"));
   }
-  if (run.ok()) RETURN_IF_ERROR(earlier.FindCommitted(run->store->directories()));
+  if (run.ok()) RETURN_IF_ERROR(earlier.FindCommitted(DirectoriesOf(*run->store, files)));
   RETURN_IF_ERROR(earlier.RemoveAll());
   return RunDirectory::Remove(std::move(own), {}).status();
 }

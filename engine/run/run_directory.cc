@@ -148,6 +148,11 @@ absl::StatusOr<uint64_t> RunDirectory::Remove(std::unique_ptr<RunDirectory> dire
   return removed_bytes;
 }
 
+std::optional<RunRecord> ReadOwnerOf(const std::string& path, FileSystem& files) {
+  const auto directory = files.OpenOwn(path, DirectoryUse::kLook);
+  return directory.ok() ? ReadRecord(**directory, kOwnerName) : std::nullopt;
+}
+
 absl::StatusOr<RunDirectoryGlance> GlanceAtRunDirectory(const std::string& path,
                                                         FileSystem& files) {
   ASSIGN_OR_RETURN(const FileInfo info, files.Look(path));

@@ -68,6 +68,10 @@ class RunDirectory {
   const std::unique_ptr<LockFile> lock_;
 };
 
+// As RunDirectory::ReadOwner, without the lock; nothing also where there is no such directory, or
+// it is not ours to read.
+std::optional<RunRecord> ReadOwnerOf(const std::string& path, FileSystem& files);
+
 // What can be seen of a run directory without its lock, and without disturbing who wants it.
 struct RunDirectoryGlance {
   uint32_t user = 0;      // whose it is

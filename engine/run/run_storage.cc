@@ -55,11 +55,13 @@ absl::StatusOr<std::unique_ptr<RunStorage>> RunStorage::Open(const TrainOptions&
   }
   if (!options.persist.empty()) {
     ASSIGN_OR_RETURN(storage->copies_,
-                     CommitCopies::Open(files.Resolve(options.persist), {.keep = options.keep,
-                                                                         .rank = options.rank,
-                                                                         .ranks = options.ranks,
-                                                                         .files = &files,
-                                                                         .executor = executor}));
+                     CommitCopies::Open(files.Resolve(options.persist),
+                                        {.keep = options.keep,
+                                         .rank = options.rank,
+                                         .ranks = options.ranks,
+                                         .model_directory = options.model_directory,
+                                         .files = &files,
+                                         .executor = executor}));
   }
   // First: what was planted there is named for what it is, and not as a damaged commit.
   storage->earlier_ =
@@ -398,7 +400,7 @@ bool RunStorage::CommitRefersToSwap() const {
     const auto store = SwapStore::Open(path, /*read_only=*/true, {}, &record, files_);
     if (absl::IsNotFound(store.status())) continue;
     // A commit that can't be read is none of ours to judge.
-    if (!store.ok() || swap_.AnyIn((*store)->directories())) return true;
+    if (!store.ok() || swap_.AnyIn(DirectoriesOf(**store, files_))) return true;
   }
   return false;
 }

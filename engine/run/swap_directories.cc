@@ -28,6 +28,18 @@ std::string SwapIdOf(const std::string& output) {
   return absl::StrFormat("%016x", Checksum(output.data(), output.size()));
 }
 
+std::vector<std::string> DirectoriesOf(const SwapStore& store, FileSystem& files) {
+  std::vector<std::string> directories;
+  for (const std::string& path : store.directories()) {
+    const std::string name = FileName(path);
+    // A directory of ours that is a link is refused when it is locked.
+    directories.push_back(IsSwapDirectoryName(name)
+                              ? absl::StrCat(files.Resolve(ParentPath(path)), "/", name)
+                              : files.Resolve(path));
+  }
+  return directories;
+}
+
 absl::Status SwapDirectories::Lock(const std::vector<std::string>& paths, OutputDirectory& output,
                                    EarlierRun& earlier) {
   if (output.run_id().empty()) RETURN_IF_ERROR(output.DrawRunId());

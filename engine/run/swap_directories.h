@@ -12,6 +12,7 @@
 #include "engine/run/output_directory.h"
 #include "engine/run/run_directory.h"
 #include "io/file_system.h"
+#include "swap/store/swap_store.h"
 
 namespace spillway {
 
@@ -21,6 +22,9 @@ std::vector<std::string> SwapParents(const TrainOptions& options, FileSystem& fi
 
 // What the names of an output's directories below swap paths begin with (SwapDirectoryName).
 std::string SwapIdOf(const std::string& output);
+
+// Where `store` is, by the names that SwapParents gives: a parent may have become a link since.
+std::vector<std::string> DirectoriesOf(const SwapStore& store, FileSystem& files);
 
 class SwapDirectories {
  public:

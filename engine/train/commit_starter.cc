@@ -62,13 +62,22 @@ absl::StatusOr<bool> CommitStarter::FormerIsCopied() {
   return copied;
 }
 
+absl::Status CommitStarter::StartAgain() {
+  const TrainOptions& options = context_.options;
+  if (options.no_commit) return absl::OkStatus();
+  CommitCopies* const copies = context_.storage->copies();
+  if (copies != nullptr && options.rank == 0) {
+    RETURN_IF_ERROR(copies->GoOnFrom(state_.step - 1).status());
+  }
+  return Start();
+}
+
 absl::Status CommitStarter::Start() {
   const double began = MonotonicSeconds();
   RunStorage& storage = *context_.storage;
   SwapManager& manager = *setup_.manager();
   RETURN_IF_ERROR(setup_.memory()->AwaitProgram());
   RETURN_IF_ERROR(storage.CheckStillThere());
-  state_.finished = state_.step == context_.options.steps;
   if (const FactoredMoments* const moments = setup_.factored_moments()) {
     state_.factored_moments = moments->values();
   }

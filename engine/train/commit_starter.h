@@ -33,6 +33,9 @@ class CommitStarter {
   // Begins one of the state after the step that has just ended; it goes on beside the next. Waits
   // for the commit before, and until that is copied.
   absl::Status Start();
+  // The same where there is a commit of that step already, whose copy gives way. REQUIRES: no copy
+  // is under way.
+  absl::Status StartAgain();
 
   // The step of the last commit that is durable, of this process or an earlier one; 0: none. While
   // one is under way it is that of the one before.

@@ -47,11 +47,15 @@ absl::StatusOr<std::vector<int64_t>> RankTotals::Counts(int64_t own) {
   return Agreed([&] { return AllGatherCount(*context_.ranks.world, own); });
 }
 
+absl::StatusOr<int64_t> RankTotals::Sum(int64_t own) {
+  if (context_.ranks.world == nullptr) return own;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> all, Counts(own));
+  return std::accumulate(all.begin(), all.end(), int64_t{0});
+}
+
 absl::Status RankTotals::ShareLabels() {
   if (context_.ranks.world == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<int64_t> counts, Counts(context_.compute->label_count()));
-  int64_t total = 0;
-  for (int64_t count : counts) total += count;
+  ASSIGN_OR_RETURN(const int64_t total, Sum(context_.compute->label_count()));
   context_.compute->SetLabelCount(total);
   return absl::OkStatus();
 }
@@ -158,6 +162,12 @@ absl::StatusOr<bool> RankTotals::AnyStops(int64_t own) {
   // What stops a run that then evaluates once more still does.
   if (reason.rank >= 0) stop_reason_ = reason;
   return reason.rank >= 0;
+}
+
+absl::StatusOr<int64_t> RankTotals::OfFirstRank(int64_t own) {
+  if (context_.ranks.world == nullptr) return own;
+  ASSIGN_OR_RETURN(const std::vector<int64_t> all, AllGatherCount(*context_.ranks.world, own));
+  return all.front();
 }
 
 absl::StatusOr<int64_t> RankTotals::Least(int64_t own) {

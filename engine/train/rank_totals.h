@@ -16,7 +16,7 @@ namespace spillway {
 // What ends a run before its last step.
 struct StopReason {
   int signal = 0;  // 0: none; a limit (--max-bytes-written) where there is a rank
-  int rank = -1;   // that it reached; this one where it did. -1: nothing ends the run
+  int rank = -1;   // whose it is; this one where it has any. -1: nothing ends the run
 };
 
 class RankTotals {
@@ -45,8 +45,10 @@ class RankTotals {
   const StopReason& stop_reason() const { return stop_reason_; }
   // Whether any of them has more texts to make.
   absl::StatusOr<bool> AnyMakesTexts(bool own);
-  // The smallest of all ranks' numbers.
+  absl::StatusOr<int64_t> Sum(int64_t own);
+  // The smallest of all ranks' numbers, or the first rank's.
   absl::StatusOr<int64_t> Least(int64_t own);
+  absl::StatusOr<int64_t> OfFirstRank(int64_t own);
   // The first rank's buffers are everybody's from now on.
   absl::Status ShareBuffers();
 

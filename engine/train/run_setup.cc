@@ -21,6 +21,7 @@ struct RunSetup::Planned {
   DryRun dry_run;
   RunPlanInput input;
   RunPlan run;
+  FrozenWeights frozen;
 };
 
 namespace {
@@ -57,8 +58,12 @@ absl::StatusOr<std::unique_ptr<RunSetup>> RunSetup::Create(const RunContext* con
   manager_options.workers = setup->workers_;
   Planned planned;
   // What they say to each other next would be misheard by a rank that has failed.
-  RETURN_IF_ERROR(AgreeAll(context->ranks.world, setup->PlanUntimed(planned, state)));
-  RETURN_IF_ERROR(setup->PlanTimed(planned));
+  Collectives* const world = context->ranks.world;
+  RETURN_IF_ERROR(AgreeAll(world, setup->PlanUntimed(planned)));
+  RETURN_IF_ERROR(writes->Check(*planned.run.swaps, setup->in_place_));
+  RETURN_IF_ERROR(AgreeAll(world, setup->OpenStore(planned, state)));
+  RETURN_IF_ERROR(AgreeAll(world, setup->PlanTimed(planned)));
+  RETURN_IF_ERROR(writes->Check(*planned.run.swaps, setup->in_place_));
   RETURN_IF_ERROR(setup->TakeMemory(planned.run, manager_options));
   setup->LogPlan(planned.run);
   return setup;
@@ -100,7 +105,7 @@ absl::Status RunSetup::RefuseByGuess(const Planned& planned, uint64_t working_by
   return RefusalOf(run, /*measured=*/false);
 }
 
-absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
+absl::Status RunSetup::PlanUntimed(Planned& planned) {
   RunStorage& storage = *context_.storage;
   const TrainOptions& options = context_.options;
   RunPlanInput& input = planned.input;
@@ -108,7 +113,7 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
                               ? storage.committed_tile_parameters()
                               : options.tile_parameters;
   input.copies = storage.copies() != nullptr;
-  FrozenWeights frozen;
+  FrozenWeights& frozen = planned.frozen;
   if (context_.weights != nullptr) {
     frozen = FindFrozenInPlace(context_.model, GridOf(options), options.dtype, *context_.weights,
                                options.output);
@@ -122,17 +127,22 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
   ASSIGN_OR_RETURN(planned.run, PlanRun(context_.model, options, input));
   const RunPlan& run = planned.run;
   if (!run.swaps) return RefusalOf(run);
-  RETURN_IF_ERROR(writes_.Check(*run.swaps, in_place_));
   deferred_ = run.update == UpdateMode::kDeferred;
   const StepSchedule& computed = run.shards ? run.shards->schedule.compute : run.swaps->schedule;
   for (const StepOp& op : computed.ops) {
     ++evaluate_ops_;
     if (op.kind == OpKind::kLoss) break;
   }
-  if (run.swaps->any_nvme() || !options.no_commit || storage.committed()) {
+  return writes_.ReadBefore();
+}
+
+absl::Status RunSetup::OpenStore(const Planned& planned, RunState& state) {
+  RunStorage& storage = *context_.storage;
+  const RunPlan& run = planned.run;
+  if (run.swaps->any_nvme() || !context_.options.no_commit || storage.committed()) {
     ASSIGN_OR_RETURN(store_,
                      storage.OpenStore(run.swaps->layout, run.swaps->spill_room, state, in_place_));
-    if (!storage.committed()) LogCopied(frozen);
+    if (!storage.committed()) LogCopied(planned.frozen);
     return absl::OkStatus();
   }
   return storage.OpenNone();
@@ -141,7 +151,7 @@ absl::Status RunSetup::PlanUntimed(Planned& planned, RunState& state) {
 // Measured in the store's place, and before the arenas are there, whose memory it uses. What
 // is in the store stays the same.
 absl::Status RunSetup::PlanTimed(Planned& planned) {
-  auto& [dry_run, input, run] = planned;
+  auto& [dry_run, input, run, frozen] = planned;
   const TrainOptions& options = context_.options;
   const bool any_in_place = store_ != nullptr && store_->in_place() != nullptr;
   input.clock =
@@ -165,7 +175,6 @@ absl::Status RunSetup::PlanTimed(Planned& planned) {
   if (!input.clock) return absl::OkStatus();
   TimeOperations(run, dry_run, rates, *input.clock);
   ASSIGN_OR_RETURN(run, PlanRun(context_.model, options, input));
-  RETURN_IF_ERROR(writes_.Check(*run.swaps, in_place_));
   // Timed, the plan may leave room for other graphs.
   TimeOperations(run, dry_run, rates, *input.clock);
   clock_ = input.clock;

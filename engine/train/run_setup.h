@@ -65,9 +65,11 @@ class RunSetup {
  private:
   RunSetup(const RunContext* context, WriteAccount* writes, Trace* trace)
       : context_(*context), writes_(*writes), trace_(trace) {}
-  // The two halves of planning, before anything is allocated; ranks agree between them.
+  // The two halves of planning, before anything is allocated, and the store between them; ranks
+  // agree after each.
   struct Planned;
-  absl::Status PlanUntimed(Planned& planned, RunState& state);
+  absl::Status PlanUntimed(Planned& planned);
+  absl::Status OpenStore(const Planned& planned, RunState& state);
   absl::Status MeasureNeeds(Planned& planned) const;
   absl::Status RefuseByGuess(const Planned& planned, uint64_t working_bytes) const;
   absl::Status PlanTimed(Planned& planned);

@@ -13,8 +13,8 @@
 namespace spillway {
 
 struct TrainResult {
-  // How it ended: at the last step, by a signal (or --max-bytes-written) after committing, or
-  // it had already been at the last step.
+  // How it ended: at the last step, by a signal (or --max-bytes-written) after committing, maybe
+  // before the evaluation of the last step, or it had already finished.
   enum class End { kFinished, kStopped, kAlreadyFinished };
   End end = End::kFinished;
   int64_t step = 0;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "engine/base/stop_signal.h"
 #include "engine/machine/memory_limits.h"
+#include "engine/model/model_description.h"
 #include "engine/numeric/lr_schedule.h"
 #include "engine/ranks/patient_ranks.h"
 #include "engine/ranks/shard_plan.h"
@@ -66,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
   if (storage.committed()) {
     t.state_ = *storage.committed();
     RETURN_IF_ERROR(CompareIdentity(t.state_, RunIdentity(options)));
+    RETURN_IF_ERROR(CheckSameModel(t.state_.model, t.context_.model));
     t.loss_scaler_.Restore(t.state_.loss_scale);
   }
   t.state_.finished = false;
@@ -93,15 +95,16 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(RunContext context) {
 absl::Status Trainer::Start(WeightSource* weights) {
   Collectives* const ranks = context_.ranks.world;
   // Ranks leave together, or not at all: what they say to each other next would be misheard.
-  RETURN_IF_ERROR(AgreeAll(ranks, writes_.Open(setup_->manager())));
   RETURN_IF_ERROR(context_.storage->CommitMove(setup_->store(), ranks));
+  RETURN_IF_ERROR(AgreeAll(ranks, writes_.Open(setup_->manager())));
   // Until all have their state nothing is left behind by a run that is none.
   const absl::Status brought = AgreeWhereHeard(ranks, BringFirstState(weights));
   if (absl::IsCancelled(brought)) {  // by a signal, of which all are to know
     RETURN_IF_ERROR(totals_->AnyStops(StopSignal::received()).status());
   }
   RETURN_IF_ERROR(brought);
-  RETURN_IF_ERROR(context_.storage->FinishCopies(ranks));
+  // A run that only has to be finished commits, and copies that.
+  if (state_.step < options_.steps) RETURN_IF_ERROR(context_.storage->FinishCopies(ranks));
   return AgreeWhereHeard(ranks, OpenJournal());
 }
 
@@ -155,7 +158,8 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   const SwapStats at_start = manager()->stats();
   first_step_ = state_.step + 1;
   recorder_->Begin(first_step_);
-  RETURN_IF_ERROR(EvaluateFirst(result));
+  ASSIGN_OR_RETURN(const bool evaluated, EvaluateFirst(result));
+  state_.finished = state_.step == options_.steps && evaluated;
   Progress progress("step", options_.steps, state_.step);
   meter_->Begin();
   recorder_->BeginSteps();
@@ -164,7 +168,9 @@ absl::StatusOr<TrainResult> Trainer::RunSteps() {
   while (state_.step < options_.steps && !stop) {
     ASSIGN_OR_RETURN(stop, TakeStep(result, progress));
   }
+  if (first_step_ > options_.steps && state_.finished) RETURN_IF_ERROR(commits_->StartAgain());
   RETURN_IF_ERROR(Finish());
+  ASSIGN_OR_RETURN(result.run_written_bytes, totals_->Sum(writes_.total_bytes()));
   const SwapStats at_end = manager()->stats();
   result.nvme_read_bytes = at_end.io.read_bytes - at_start.io.read_bytes;
   result.nvme_written_bytes = at_end.io.written_bytes - at_start.io.written_bytes;
@@ -190,21 +196,21 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
     wait.End();
   }
   meter_->EndPhase(Phase::kFlush);
+  bool given_up = false;
   if (evaluate) {
+    progress.Clear();
     const absl::StatusOr<std::optional<EvaluationMetrics>> found = Evaluate();
     if (rescue_->needed()) {  // the step itself is whole, and has its row
       meter_->EndRow(row);
       RETURN_IF_ERROR(journal_->Step(row));
     }
     RETURN_IF_ERROR(found.status());
-    progress.Clear();
-    if (*found) {
-      TakeEvaluation(**found, result);
-    } else {
-      LogInfo(absl::StrCat("step ", step, ": the evaluation is given up; --resume begins with it"));
-      stop = true;
-    }
+    given_up = !*found;
+    if (*found) TakeEvaluation(**found, result);
   }
+  stop |= given_up;
+  // Without commits nobody can make up for an evaluation.
+  state_.finished = step == options_.steps && (!given_up || options_.no_commit);
   // The rows before the commit that covers them: killed between the two, a resumed run
   // drops them and takes the step again. The commit's wait shows in the next row.
   meter_->EndRow(row);
@@ -224,11 +230,12 @@ absl::StatusOr<bool> Trainer::TakeStep(TrainResult& result, Progress& progress) 
   return stop;
 }
 
-// Whether this step is the last one, by a signal or a limit that has reached any rank. What was
-// enqueued of the next step is given up then.
+// Whether this step is the last one, by a signal to any rank or the limit of all. What was enqueued
+// of the next step is given up then.
 absl::StatusOr<bool> Trainer::StopsNow() {
   int64_t own = StopSignal::received();
-  if (own == 0 && writes_.IsAtLimit()) own = RankTotals::kAtLimit;
+  ASSIGN_OR_RETURN(const bool at_limit, writes_.IsAtLimit());
+  if (own == 0 && at_limit) own = RankTotals::kAtLimit;
   ASSIGN_OR_RETURN(const bool stop, totals_->AnyStops(own));
   if (stop) RETURN_IF_ERROR(AbandonEnqueued());
   return stop;
@@ -247,7 +254,7 @@ absl::Status Trainer::Finish() {
 }
 
 void Trainer::Conclude(TrainResult& result) {
-  if (state_.step < options_.steps) {
+  if (!state_.finished) {
     result.end = TrainResult::End::kStopped;
     result.stop_signal = stop_signal();
   }
@@ -270,16 +277,13 @@ void Trainer::Conclude(TrainResult& result) {
   journal_->SetPredictedAtObservedRates(result.predicted_at_observed_rates_seconds);
   result.speed = summary_.Text(context_.model.parameter_count(), setup_->workers(),
                                options_.drive_bytes_per_day, options_);
-  result.run_written_bytes = writes_.total_bytes();
 }
 
 // "SIGTERM", or where it did not come here "SIGTERM to rank 1".
 std::string Trainer::StopText() const {
   const StopReason& reason = totals_->stop_reason();
   std::string text = reason.signal != 0 ? StopSignal::Name(reason.signal) : "--max-bytes-written";
-  if (reason.rank != options_.rank) {
-    absl::StrAppend(&text, reason.signal != 0 ? " to rank " : " of rank ", reason.rank);
-  }
+  if (reason.rank != options_.rank) absl::StrAppend(&text, " to rank ", reason.rank);
   return text;
 }
 
@@ -395,13 +399,13 @@ absl::Status Trainer::AbandonEnqueued() {
   return absl::OkStatus();
 }
 
-absl::Status Trainer::EvaluateFirst(TrainResult& result) {
+absl::StatusOr<bool> Trainer::EvaluateFirst(TrainResult& result) {
   const bool begins = state_.step == 0;
   const bool due = begins ? context_.compute->evaluation_samples() > 0 : EvaluateAfter(state_.step);
-  if (!due) return absl::OkStatus();
-  // A rank that was none before has no rows: the newest of all ranks' counts.
-  ASSIGN_OR_RETURN(const int64_t newest, totals_->Least(-journal_->last_evaluation()));
-  if (!begins && -newest >= state_.step) return absl::OkStatus();
+  if (!due) return true;
+  // OUTPUT's rows are the first rank's, and one that was none before has none.
+  ASSIGN_OR_RETURN(const int64_t judged, totals_->OfFirstRank(journal_->last_evaluation()));
+  if (!begins && judged >= state_.step) return true;
   ASSIGN_OR_RETURN(const std::optional<EvaluationMetrics> first, Evaluate());
   if (first && begins) {
     result.first_evaluation_loss = first->loss;
@@ -409,7 +413,7 @@ absl::Status Trainer::EvaluateFirst(TrainResult& result) {
   } else if (first) {
     TakeEvaluation(*first, result);
   }
-  return absl::OkStatus();
+  return first.has_value();
 }
 
 void Trainer::TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result) {
@@ -432,12 +436,17 @@ absl::StatusOr<std::optional<EvaluationMetrics>> Trainer::Evaluate() {
                             return RunOps(setup_->evaluate_ops());
                           });
   absl::StatusOr<EvaluationMetrics> row = passes.Run(plan().device_activation_bytes);
-  if (absl::IsCancelled(row.status()) && totals_->stop_reason().rank >= 0) return std::nullopt;
+  if (absl::IsCancelled(row.status()) && totals_->stop_reason().rank >= 0) {
+    LogInfo(absl::StrCat("step ", state_.step, ": the evaluation is given up",
+                         options_.no_commit ? "" : "; --resume begins with it"));
+    return std::nullopt;
+  }
   RETURN_IF_ERROR(row.status());
   row->step = state_.step;
   row->metric = options_.metric;
   row->seconds = MonotonicSeconds() - began;
-  RETURN_IF_ERROR(journal_->Evaluation(*row));
+  // Another rank than the first may have this row already.
+  if (journal_->last_evaluation() < state_.step) RETURN_IF_ERROR(journal_->Evaluation(*row));
   pause.End();
   return *std::move(row);
 }

@@ -63,8 +63,8 @@ class Trainer {
   void EnqueueStep(int64_t step);
   absl::Status PassOver(StepMetrics& row);
   absl::Status RunOps(int64_t count);
-  // Before step 1, or where an earlier process had to stop before it could.
-  absl::Status EvaluateFirst(TrainResult& result);
+  // Before step 1, or where an earlier process had to stop before it could. False: given up.
+  absl::StatusOr<bool> EvaluateFirst(TrainResult& result);
   void TakeEvaluation(const EvaluationMetrics& metrics, TrainResult& result);
   absl::StatusOr<std::optional<EvaluationMetrics>> Evaluate();
   absl::StatusOr<bool> StopsNow();

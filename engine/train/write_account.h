@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "engine/report/run_journal.h"
 #include "engine/run/written_bytes.h"
 #include "engine/train/run_context.h"
@@ -18,8 +18,12 @@ class WriteAccount {
   // `context` outlives it.
   explicit WriteAccount(const RunContext* context) : context_(*context) {}
 
-  // Before anything is written: an error that ends in exit code 3 where the limit allows no step
-  // of `plan`, where nothing of `in_place` is written.
+  // What this rank has written in earlier processes, and the first one for those that the run has
+  // no more.
+  absl::Status ReadBefore();
+
+  // All ranks together, before anything is written: an error that ends in exit code 3 where the
+  // limit allows no step of their plans, where nothing of `in_place` is written.
   absl::Status Check(const SwapPlan& plan, const InPlaceUnits& in_place);
 
   // Opens OUTPUT/bytes-written before the first state is written by `manager`, which outlives this.
@@ -33,16 +37,19 @@ class WriteAccount {
   absl::Status AfterStep() { return Count(plan_.end_bytes); }
   absl::Status AtRest() { return Count(0); }
 
-  // Whether a further step would pass the limit.
-  bool IsAtLimit() const;
-  // By all processes of the run.
+  // Whether a further step of all ranks would pass the limit, where there is one.
+  absl::StatusOr<bool> IsAtLimit() const;
+  // By this rank, in all processes of the run.
   uint64_t total_bytes() const { return written_->total(); }
 
  private:
   absl::Status Count(uint64_t expected_bytes);
+  // The ranks' numbers together.
+  absl::StatusOr<uint64_t> OfAll(uint64_t own) const;
 
   const RunContext& context_;
   WritePlan plan_;
+  WritePlan plan_of_all_;      // ranks
   uint64_t before_bytes_ = 0;  // by earlier processes
   std::unique_ptr<WrittenBytes> written_;
   const SwapManager* manager_ = nullptr;

@@ -223,7 +223,9 @@ absl::Status SwapStore::OpenFiles(std::vector<ManifestFile> files, const std::st
     }
     directories_.push_back(std::filesystem::path(entry.path).parent_path().string());
     if (absl::IsNotFound(file.status())) {
-      return WrongBytesError(absl::StrCat("swap file ", entry.path, " is missing"));
+      return WrongBytesError(absl::StrCat(
+          "swap file ", entry.path,
+          " is missing; bring its folder back to where it was, or resume from a copy (--persist)"));
     }
     if (!file.ok()) return file.status();
     RETURN_IF_ERROR(CheckAlignment(**file));

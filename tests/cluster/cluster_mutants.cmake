@@ -1,12 +1,12 @@
 # The same of clusters: what is mutated is engine/run/, whose library is built of many sources at
 # once. So all of its objects are named, but for the one that a copy stands for.
-file(GLOB run_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/engine/run/*.cc)
+file(GLOB run_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/engine/run/*.cc)
 add_library(spillway_run_apart OBJECT EXCLUDE_FROM_ALL ${run_sources})
 target_link_libraries(spillway_run_apart PUBLIC spillway_engine_core)
 target_compile_options(spillway_run_apart PRIVATE -O1 -g0)
 set_target_properties(spillway_run_apart PROPERTIES UNITY_BUILD OFF)
 spillway_precompile(spillway_run_apart)
-add_library(spillway_cluster_mutant_main OBJECT EXCLUDE_FROM_ALL ${CMAKE_SOURCE_DIR}/tests/sim/mutant_main.cc)
+add_library(spillway_cluster_mutant_main OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/sim/mutant_main.cc)
 target_link_libraries(spillway_cluster_mutant_main PUBLIC spillway_engine_core)
 target_compile_options(spillway_cluster_mutant_main PRIVATE ${SPILLWAY_MUTANT_OPTIONS})
 target_compile_definitions(spillway_cluster_mutant_main PRIVATE
@@ -14,7 +14,7 @@ target_compile_definitions(spillway_cluster_mutant_main PRIVATE
 
 # spillway_cluster_mutant(NAME SOURCE FIND REPLACE REASON), SOURCE in engine/run.
 function(spillway_cluster_mutant name source find replace reason)
-  set(folder ${CMAKE_BINARY_DIR}/mutants/cluster_${name})
+  set(folder ${PROJECT_BINARY_DIR}/mutants/cluster_${name})
   spillway_mutated(${folder} engine/run/${source} "${find}" "${replace}")
   set(target spillway_cluster_mutant_${name})
   add_executable(${target} EXCLUDE_FROM_ALL ${folder}/${source}

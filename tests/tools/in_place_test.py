@@ -253,6 +253,29 @@ class InPlaceTest(RanksCase):
                     if model == moved:
                         shutil.move(moved, self.model)
 
+    def test_the_model_of_a_finished_run_is_moved(self):
+        moved, persist = self.path("moved-in"), self.path("persist")
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                self.begin_afresh()
+                self.assert_run(self.train(ranks=ranks), 0)
+                expected = cli_testing.digest_of(self.output, "model", "model.safetensors")
+                shutil.rmtree(os.path.join(self.output, "model"))
+                shutil.move(self.model, moved)
+                self.assert_run(self.train(ranks=ranks, resume=True, model=moved, persist=persist),
+                                0, "already finished at step 6")
+                self.assertEqual(
+                    cli_testing.digest_of(self.output, "model", "model.safetensors"), expected)
+                # Its swap is lost: that copy has the commit.
+                for directory in os.listdir(self.swap):
+                    shutil.rmtree(os.path.join(self.swap, directory))
+                copy = os.path.join(persist, "step-000000000006")
+                result = self.train(ranks=ranks, resume=True, model=moved, persist=persist)
+                self.assert_run(result, 0, "tiles is missing; bring its folder back",
+                                "already finished at step 6, of which " + copy)
+                shutil.rmtree(persist)
+                shutil.move(moved, self.model)
+
     def test_files_that_change(self):
         stopped = start(*self.flags(steps=60, commit_every=1))
         self.wait_for_rows(stopped, 2)

@@ -41,6 +41,9 @@ class SignalsTest(CliTest):
         process.send_signal(number)
         return process.wait(60)
 
+    def evaluations(self):
+        return cli_testing.read_rows(os.path.join(self.output, "eval.jsonl"))
+
     def test_each_signal(self):
         # The steps of a schedule-free run may grow, so the stopped run is a very long one.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
@@ -165,6 +168,42 @@ class SignalsTest(CliTest):
             self.assert_run(run(*self.command(resume=True)), 0, "exported")
             self.assertEqual(self.outcome(), expected)
             self.assertTrue(os.path.exists(self.path("out/model/config.json")))
+
+    def test_signal_in_the_last_evaluation(self):
+        held_out = self.path("held-out.bin")
+        cli_testing.write_tokens(held_out, 40000, self.config["vocab_size"], seed=5)
+        flags = {"steps": 4, "eval_data": held_out}
+        # An evaluation takes longer than a step, and that before the first step is over with its row.
+        process = self.start(self.command(**flags))
+        self.wait_for_rows(process, 3)
+        process.send_signal(signal.SIGTERM)
+        _, text = process.communicate(timeout=600)
+        self.assertEqual(process.returncode, 75, text)
+        self.assertFalse(os.path.exists(self.path("out/model")))
+        self.assertFalse(self.inspect()["finished"])
+        result = run(*self.command(resume=True, **flags))
+        self.assert_run(result, 0, "held-out loss", "exported")
+        self.assertTrue(self.inspect()["finished"])
+        self.assertEqual([row["step"] for row in self.evaluations()], [0, 4])
+        self.assertEqual([row["step"] for row in self.rows()], [1, 2, 3, 4])
+        # What is there stays, whatever is asked for.
+        result = run(*self.command(resume=True, export_dtype="fp16", **flags))
+        self.assert_run(result, 0, "already finished", "stays as it is", "spillway export --from")
+
+    def test_fewer_steps_end_at_the_commit(self):
+        """As a run that was made for more would not be finished there."""
+        held_out = self.path("held-out.bin")
+        cli_testing.write_tokens(held_out, 300, self.config["vocab_size"], seed=5)
+        flags = {"eval_data": held_out, "commit_every": 3}
+        for fewer in (0, 1):
+            self.begin_afresh()
+            self.stop(signal.SIGKILL, after_rows=8, steps=1000000, **flags)
+            step = self.inspect()["step"]
+            self.assert_run(run(*self.command(resume=True, steps=step - fewer, **flags)), 0,
+                            f"resuming after step {step}", "exported")
+            self.assertTrue(self.inspect()["finished"])
+            self.assertEqual([row["step"] for row in self.rows()], list(range(1, step + 1)))
+            self.assertEqual([row["step"] for row in self.evaluations()], [0, step])
 
     def test_more_steps(self):
         expected = self.uninterrupted()

@@ -101,6 +101,24 @@ TEST(RunRows, TheBestEvaluationIsTheFirstOfTheLowest) {
   EXPECT_EQ(rows.best->loss, 2);
 }
 
+// Also where another metric was asked for meanwhile.
+TEST(RunRows, TheBestIsThatOfAllRowsWithItsMetric) {
+  RunRows rows;
+  const auto add = [&](int64_t step, double loss, double accuracy, const char* metric) {
+    rows.AddEvaluation(
+        {{"step", step}, {"loss", loss}, {"accuracy", accuracy}, {"metric", metric}});
+  };
+  add(1, 2, 0.5, "loss");
+  add(2, 3, 0.6, "accuracy");
+  EXPECT_EQ(rows.best->step, 2);
+  add(3, 2.5, 0.7, "loss");
+  EXPECT_EQ(rows.best->step, 1);
+  EXPECT_FALSE(rows.WouldBeBest("accuracy", 0.55));
+  EXPECT_EQ(rows.best->step, 2);
+  EXPECT_TRUE(rows.WouldBeBest("f1", 0.1));
+  EXPECT_FALSE(rows.best);
+}
+
 TEST(RunRows, AMetricThatNobodyKnowsNamesNoBest) {
   RunRows rows;
   rows.AddEvaluation({{"step", 1}, {"loss", 2}});

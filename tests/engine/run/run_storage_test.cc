@@ -260,6 +260,72 @@ TEST_F(RunStorageTest, AMovedOutputGoesOnAndACopiedOneDoesNot) {
   }
 }
 
+// The paths that the run noted lead there by the link.
+TEST_F(RunStorageTest, WhatALinkHasReplacedIsWhereTheLinkLeads) {
+  for (const char* const moved : {"home", "home/out", "swap"}) {
+    SCOPED_TRACE(moved);
+    fs::create_directory(folder_ / "home");
+    TrainOptions options = Options("home/out");
+    ASSERT_EQ(Killed(options, 2), "");
+    const std::string store = FileName(OnlyRun());
+    fs::rename(folder_ / moved, folder_ / "disk2");
+    fs::create_directory_symlink(folder_ / "disk2", folder_ / moved);
+    if (std::string(moved) == "home/out") {
+      fs::copy(folder_ / "disk2", folder_ / "copy");
+      fs::permissions(folder_ / "copy", fs::perms::owner_all);
+      TrainOptions copy = Options("copy");
+      copy.resume = true;
+      EXPECT_THAT(std::string(Begin(copy).status().message()), HasSubstr("is a copy"));
+    }
+    options.resume = true;
+    EXPECT_EQ(Begin(options).status(), absl::OkStatus());  // ends without a commit of its own
+    ASSERT_EQ(Killed(options, 4), "");
+    EXPECT_EQ(Begin(options).status(), absl::OkStatus());
+    EXPECT_THAT(In("swap"), testing::ElementsAre(store));
+    options.resume = false;
+    options.overwrite = true;
+    EXPECT_EQ(Begin(options).status(), absl::OkStatus());
+    EXPECT_THAT(In("swap"), SizeIs(0));
+    for (const char* const name : {"home", "disk2", "swap"}) fs::remove_all(folder_ / name);
+    fs::create_directory(folder_ / "swap");
+  }
+}
+
+TEST_F(RunStorageTest, WhatAKilledRunLeftIsFoundWhenItsOutputWasMoved) {
+  for (const bool in_output : {false, true}) {
+    SCOPED_TRACE(in_output);
+    const auto options = [&](const std::string& output) {
+      TrainOptions options = Options(output);
+      if (in_output) options.swap_paths.clear();
+      return options;
+    };
+    const std::string parent = in_output ? "moved" : "swap";
+    ASSERT_EQ(Killed(options("out")), "");
+    fs::rename(folder_ / "out", folder_ / "moved");
+    const auto left = FindSwapRuns(folder_ / parent);
+    ASSERT_THAT(*left, SizeIs(1));
+    TrainOptions moved = options("moved");
+    const absl::Status refused = Begin(moved).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kAlreadyExists) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr((*left)[0].path));
+    moved.resume = true;
+    ASSERT_EQ(Killed(moved, 2), "");
+    EXPECT_FALSE(fs::exists((*left)[0].path));
+    EXPECT_THAT(*FindSwapRuns(folder_ / parent), SizeIs(1));
+    fs::remove_all(folder_ / "moved");
+  }
+  // A copy has no part in what the original left.
+  ASSERT_EQ(Killed(Options("out")), "");
+  const auto before = FindSwapRuns(folder_ / "swap");
+  fs::copy(folder_ / "out", folder_ / "copy");
+  fs::permissions(folder_ / "copy", fs::perms::owner_all);
+  TrainOptions copy = Options("copy");
+  copy.resume = true;
+  ASSERT_EQ(Killed(copy, 2), "");
+  EXPECT_TRUE(fs::exists(before->back().path));
+  EXPECT_THAT(*FindSwapRuns(folder_ / "swap"), SizeIs(before->size() + 1));
+}
+
 // Whatever comes into the place where it was: it has no need of that.
 TEST_F(RunStorageTest, AMovedOutputTakesTheStoreInItAlong) {
   TrainOptions out = Options("out"), moved = Options("moved");

@@ -7,8 +7,10 @@
 #include <set>
 
 #include "engine/estimate/run_plan.h"
+#include "engine/machine/memory_limits.h"
 #include "engine/ranks/collective_traffic.h"
 #include "engine/run/metrics_log.h"
+#include "engine/run/written_bytes.h"
 #include "gmock/gmock.h"
 #include "tests/device/test_device.h"
 #include "tests/engine/ranks/thread_ranks.h"
@@ -33,14 +35,15 @@ class TrainerRanks : public TrainerTest {
   // The rows and the last lines of rank 0.
   std::vector<nlohmann::json> RunAll(const TrainOptions& options, std::chrono::microseconds delay,
                                      std::string* speed = nullptr) {
-    ThreadRanks world(options.ranks), group(options.ranks);
+    ThreadRanks world(options.ranks), group(options.ranks), commits(options.ranks);
     world.SetDelay(delay);
     group.SetDelay(delay);
     StopSignal signals;
     std::vector<std::thread> threads;
     for (int rank = 0; rank < options.ranks; ++rank) {
       threads.emplace_back([&, rank] {
-        const RankGroups groups = {.world = world.rank(rank), .group = group.rank(rank)};
+        const RankGroups groups = {
+            .world = world.rank(rank), .group = group.rank(rank), .commits = commits.rank(rank)};
         const absl::Status status = RunRank(options, rank, groups, rank == 0 ? speed : nullptr);
         EXPECT_EQ(status, absl::OkStatus());
         // Who has come to the end may be ahead of those that still hear the last they were told.
@@ -96,29 +99,23 @@ class TrainerRanks : public TrainerTest {
 
   bool on_devices_ = false;  // a separate one for each rank
   int64_t empty_step_ = 0;
+  int64_t stop_after_ = 0;
+  TrainResult result_;                                // the first rank's
   std::vector<std::vector<float>> buffers_of_ranks_;  // at the end, where there are buffers_
 
  private:
   absl::Status RunRank(TrainOptions options, int rank, const RankGroups& groups,
                        std::string* speed) {
-    RunStorage::FirstRank first;
-    first.output = options.output;
     options.rank = rank;
-    options.output = RankOutput(options.output, rank);
     if (rank > 0) options.trace.path.clear();
-    absl::StatusOr<std::unique_ptr<RunStorage>> storage = absl::UnknownError("");
-    for (bool turn_of_first : {true, false}) {
-      if (turn_of_first == (rank == 0)) {
-        storage = RunStorage::Open(options, rank > 0 ? &first : nullptr);
-      }
-      const auto opened = AllGatherCount(*groups.world, 0);
-      if (!opened.ok()) return opened.status();
-    }
+    const auto storage = RunStorage::OpenTogether(options, groups.world);
     if (!storage.ok()) return storage.status();
+    options.output = RankOutput(options.output, rank);
     StubCompute compute(model_, options.dtype);
     compute.op_milliseconds = op_milliseconds_;
     compute.buffers = buffers_;
     compute.empty_step = empty_step_;
+    compute.stop_after = rank == 0 ? stop_after_ : 0;
     compute.adds_to_buffers = static_cast<float>(1 + rank);
     MemoryBudget device("device", options.device_memory_bytes);
     std::optional<TestDevice> separate;
@@ -130,6 +127,7 @@ class TrainerRanks : public TrainerTest {
     if (auto status = (*trainer)->Start(&weights); !status.ok()) return status;
     const auto result = (*trainer)->Run();
     if (result.ok() && speed != nullptr) *speed = result->speed;
+    if (result.ok() && rank == 0) result_ = *result;
     if (!buffers_.empty()) {
       // One rank after another.
       for (int turn = 0; turn < options.ranks; ++turn) {
@@ -281,6 +279,96 @@ TEST_F(TrainerRanks, SlowExchangesAreWhatAStepWaitsForAndIsBusyWith) {
     EXPECT_THAT(speed, testing::HasSubstr("collective "));
     EXPECT_THAT(speed, testing::HasSubstr("a step to other ranks"));
   }
+}
+
+class CommittingRanks : public TrainerRanks {
+ protected:
+  TrainOptions Committing() const {
+    TrainOptions options = Sharded(2, 1.0);
+    options.no_commit = false;
+    options.eval_every = 2;
+    options.swap_paths = {folder_ + "/a"};
+    return options;
+  }
+  static TrainOptions OfRank(TrainOptions options, int rank) {
+    options.output = RankOutput(options.output, rank);
+    return options;
+  }
+};
+
+TEST_F(CommittingRanks, MakeUpTogetherForALastEvaluationThatASignalTook) {
+  TrainOptions options = Committing();
+  options.persist = folder_ + "/persist";
+  stop_after_ = 6;
+  RunAll(options, kNoDelay);
+  EXPECT_EQ(result_.end, TrainResult::End::kStopped);
+  EXPECT_EQ((*InspectRun(options.output))["finished"], false);
+  options.resume = true;
+  stop_after_ = 0;
+  RunAll(options, kNoDelay);
+  EXPECT_EQ(result_.end, TrainResult::End::kFinished);
+  for (const std::string& place : {options.output, options.persist + "/step-000000000006"}) {
+    const auto run = InspectRun(place);
+    ASSERT_TRUE(run.ok()) << run.status();
+    EXPECT_EQ((*run)["finished"], true) << place;
+  }
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(StepsOf(OfRank(options, rank), "/eval.jsonl"), testing::ElementsAre(0, 2, 4, 6));
+  }
+}
+
+// A kill between two ranks' rows.
+TEST_F(CommittingRanks, AnEvaluationThatTheFirstRankHasNotLoggedIsMade) {
+  TrainOptions options = Committing();
+  options.steps = 4;
+  RunAll(options, kNoDelay);
+  options.resume = true;
+  options.steps = 6;
+  const std::string rows = options.output + "/eval.jsonl";
+  std::vector<std::string> lines;
+  std::ifstream file(rows);
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  std::ofstream(rows) << lines[0] << "\n" << lines[1] << "\n";
+  RunAll(options, kNoDelay);
+  for (int rank : {0, 1}) {
+    EXPECT_THAT(StepsOf(OfRank(options, rank), "/eval.jsonl"), testing::ElementsAre(0, 2, 4, 6));
+  }
+}
+
+TEST_F(CommittingRanks, TheLimitOfBytesWrittenIsThatOfAllRanks) {
+  TrainOptions options = Committing();
+  options.offload_param = options.offload_optimizer = Offload::kNvme;
+  options.steps = 12;
+  const auto written = [&] {
+    return *WrittenBytes::Read(options.output) + *WrittenBytes::Read(OfRank(options, 1).output);
+  };
+  RunAll(options, kNoDelay);
+  const uint64_t whole_bytes = written();
+  EXPECT_EQ(result_.run_written_bytes, whole_bytes);
+
+  options.output += "-limited";
+  options.max_bytes_written = whole_bytes / 2;
+  RunAll(options, kNoDelay);
+  EXPECT_EQ(result_.end, TrainResult::End::kStopped);
+  EXPECT_GT(result_.step, 1);
+  EXPECT_EQ(result_.run_written_bytes, written());
+  EXPECT_LE(written(), options.max_bytes_written);
+  // No earlier than it has to.
+  EXPECT_GT(written() + 3 * whole_bytes / options.steps, options.max_bytes_written);
+
+  // What a rank has written that the run has no more still counts.
+  const uint64_t before_bytes = written();
+  options.resume = true;
+  options.ranks = options.shard_group_size = 1;
+  options.accumulate = 2;
+  TrainResult alone;
+  const absl::Status refused = Train(options, &alone).status();
+  EXPECT_EQ(ExitCodeOf(refused), 3) << refused;
+  options.max_bytes_written = 0;
+  options.steps = result_.step + 1;
+  ASSERT_TRUE(Train(options, &alone).ok());
+  EXPECT_GT(alone.run_written_bytes, before_bytes);
+  EXPECT_EQ(alone.run_written_bytes, *WrittenBytes::Read(options.output));
 }
 
 // A profile of its own, so that there is a forecast.

@@ -55,12 +55,7 @@ class RefusedMemory : public TrainerTest {
     const auto resumed = Train(options, &result);
     ASSERT_TRUE(resumed.ok()) << resumed.status();
     EXPECT_EQ(*resumed, digests);
-    std::ifstream rows(options.output + "/metrics.jsonl");
-    int64_t step = 0;
-    for (std::string line; std::getline(rows, line);) {
-      EXPECT_EQ(nlohmann::json::parse(line)["step"], ++step);
-    }
-    EXPECT_EQ(step, options.steps);
+    EXPECT_THAT(StepsOf(options, "/metrics.jsonl"), testing::ElementsAre(1, 2, 3, 4, 5, 6));
   }
 
   int outputs_ = 0;
@@ -159,7 +154,11 @@ TEST_F(RefusedMemory, ToAnEvaluationTheStepItJudgesIsCommitted) {
       EXPECT_EQ(CommittedStep(options), step);
       EXPECT_THAT(said, HasSubstr(step == 0 ? "no step was done"
                                             : absl::StrCat("step ", step, " is committed: go on")));
-      if (step > 0) ExpectResumesTo(options, *expected);
+      if (step == 0) continue;
+      EXPECT_EQ((*InspectRun(options.output))["finished"], false);
+      ExpectResumesTo(options, *expected);
+      EXPECT_EQ((*InspectRun(options.output))["finished"], true);
+      EXPECT_THAT(StepsOf(options, "/eval.jsonl"), testing::ElementsAre(0, 2, 4, 6));
     }
   }
 }

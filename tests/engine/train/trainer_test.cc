@@ -355,6 +355,73 @@ TEST_F(TrainerTest, EvaluationsComeOnceAStepAndKnowTheBestAlsoAfterAResume) {
   }
 }
 
+bool IsFinished(const std::string& output) {
+  const auto run = InspectRun(output);
+  EXPECT_TRUE(run.ok()) << run.status();
+  return run.ok() && (*run)["finished"].get<bool>();
+}
+
+// It comes in the last step, then in the evaluation that a resumed run begins with.
+TEST_F(TrainerTest, ARunWhoseLastEvaluationASignalTookIsFinishedByAResume) {
+  TrainResult result;
+  TrainOptions options = Options("whole");
+  options.steps = 6;
+  const auto expected = Train(options, &result);
+  options.output = folder_ + "/stopped";
+  options.persist = folder_ + "/persist";
+  ASSERT_TRUE(Train(options, &result, /*stop_after=*/6).ok());
+  options.resume = true;
+  for (int pass : {1, 0}) {
+    EXPECT_EQ(result.end, TrainResult::End::kStopped);
+    EXPECT_EQ(result.stop_signal, SIGTERM);
+    EXPECT_EQ(result.step, 6);
+    EXPECT_FALSE(IsFinished(options.output));
+    EXPECT_EQ(ReadRunDescription(options.output)->parts.back().state, "stopped");
+    EXPECT_THAT(StepsOf(options, "/eval.jsonl"), testing::ElementsAre(0));
+    stop_evaluation_ = pass;
+    const auto digests = Train(options, &result);
+    ASSERT_TRUE(digests.ok()) << digests.status();
+    EXPECT_EQ(*digests, *expected);
+  }
+  EXPECT_EQ(result.end, TrainResult::End::kFinished);
+  EXPECT_TRUE(result.evaluation_loss);
+  EXPECT_TRUE(IsFinished(options.output));
+  EXPECT_TRUE(IsFinished(options.persist + "/step-000000000006"));
+  EXPECT_EQ(ReadRunDescription(options.output)->parts.back().state, "finished");
+  EXPECT_THAT(StepsOf(options, "/eval.jsonl"), testing::ElementsAre(0, 6));
+  EXPECT_THAT(StepsOf(options, "/metrics.jsonl"), testing::ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+// There is no later process to make up for it.
+TEST_F(TrainerTest, WithoutCommitsARunIsFinishedWithoutItsLastEvaluation) {
+  TrainOptions options = Options("run");
+  options.steps = 2;
+  options.no_commit = true;
+  TrainResult result;
+  Train(options, &result, /*stop_after=*/2).IgnoreError();  // nothing is there to inspect
+  EXPECT_EQ(result.end, TrainResult::End::kFinished);
+  EXPECT_EQ(result.step, 2);
+}
+
+TEST_F(TrainerTest, ACommitIsThatOfAFinishedRunOnceStepsEndThere) {
+  TrainOptions options = Options("run");
+  options.swap_paths = {folder_ + "/a"};
+  options.offload_param = options.offload_optimizer = Offload::kNvme;
+  TrainResult result;
+  ASSERT_TRUE(Train(options, &result, /*stop_after=*/5).ok());
+  options.resume = true;
+  options.steps = 5;
+  // A limit that allows no further step.
+  const nlohmann::json row = Rows(options.output + "/metrics.jsonl").back();
+  options.max_bytes_written =
+      result.run_written_bytes + row["bytes"]["nvme_written"].get<uint64_t>() * 3 / 2;
+  const absl::Status finished = Train(options, &result).status();
+  ASSERT_TRUE(finished.ok()) << finished;
+  EXPECT_EQ(result.end, TrainResult::End::kFinished);
+  EXPECT_TRUE(IsFinished(options.output));
+  EXPECT_THAT(StepsOf(options, "/eval.jsonl"), testing::ElementsAre(0, 5));
+}
+
 // Seven operations of 30 ms a step: what else the machine does makes them longer, never shorter.
 TEST_F(TrainerTest, SlowComputeIsNoStallAndNamedInTheTimeLine) {
   op_milliseconds_ = 30;

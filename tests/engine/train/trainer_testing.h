@@ -16,6 +16,7 @@
 #include "engine/inspect/inspect_run.h"
 #include "engine/model/model_description.h"
 #include "engine/numeric/number_formats.h"
+#include "engine/run/metrics_log.h"
 #include "engine/run/run_storage.h"
 #include "engine/train/trainer.h"
 #include "gtest/gtest.h"
@@ -46,7 +47,7 @@ class StubCompute : public StepCompute {
     ++evaluations_;
     return absl::OkStatus();
   }
-  int64_t evaluation_samples() const override { return 1; }
+  int64_t evaluation_samples() const override { return stop_evaluation > 0 ? 2 : 1; }
   int64_t evaluation_samples_at_once(uint64_t) const override { return 1; }
   absl::Status Run(const OpBuffers& buffers) override {
     for (size_t i = 0; i < buffers.op->weights.size(); ++i) {
@@ -83,7 +84,8 @@ class StubCompute : public StepCompute {
       return Refusal();
     }
     if (refuse_evaluation && step_ == 0 && evaluations_ == refuse_evaluation) return Refusal();
-    if (stop_after && buffers.op->kind == OpKind::kLoss && step_ == stop_after) raise(SIGTERM);
+    const bool stops = step_ > 0 ? step_ == stop_after : evaluations_ == stop_evaluation;
+    if (stops && buffers.op->kind == OpKind::kLoss) raise(SIGTERM);
     return absl::OkStatus();
   }
   std::vector<StateBuffer> Buffers() const override { return buffers; }
@@ -104,6 +106,7 @@ class StubCompute : public StepCompute {
   int64_t refuse_at = 0;      // memory, at this op of the step
   int refuse_at_op = 0;       // -1: as the step begins
   int refuse_evaluation = 0;  // memory, of this one, from 1
+  int stop_evaluation = 0;    // by a signal, in this pass, from 1; then there are two samples
   int op_milliseconds = 0;
   std::vector<StateBuffer> buffers;  // to every value of which a step's loss adds so much:
   float adds_to_buffers = 1;
@@ -142,6 +145,16 @@ class CountingWeights : public WeightSource {
     return absl::OkStatus();
   }
 };
+
+// The steps of the rows of OUTPUT/name.
+inline std::vector<int64_t> StepsOf(const TrainOptions& options, const std::string& name) {
+  std::vector<int64_t> steps;
+  const absl::Status read = ReadRows(
+      options.output + name,
+      [&](const nlohmann::json& row, int64_t) { steps.push_back(row["step"].get<int64_t>()); });
+  EXPECT_TRUE(read.ok()) << read;
+  return steps;
+}
 
 class TrainerTest : public testing::Test {
  protected:
@@ -188,6 +201,7 @@ class TrainerTest : public testing::Test {
     compute.refuse_at = refuse_at_;
     compute.refuse_at_op = refuse_at_op_;
     compute.refuse_evaluation = refuse_evaluation_;
+    compute.stop_evaluation = stop_evaluation_;
     compute.at_step = at_step_;
     MemoryBudget device("device", options.device_memory_bytes);
     StopSignal signals;
@@ -221,6 +235,7 @@ class TrainerTest : public testing::Test {
   int64_t refuse_at_ = 0;
   int refuse_at_op_ = 0;
   int refuse_evaluation_ = 0;
+  int stop_evaluation_ = 0;
   Device* separate_ = nullptr;  // computes; null: the host does
   FileSystem* files_ = &FileSystem::Real();
   double copy_patience_seconds_ = 60;
